@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "actors/esctl/views/fields_view.h"
 #include "actors/esctl/views/render_text.h"
 
 namespace es::actors::esctl {
@@ -154,6 +155,7 @@ std::string inspection_text(const Inspection& inspection) {
     rows.insert(rows.begin(), job.begin(), job.end());
   }
   std::string text = table(rows);
+  if (inspection.d2) text += "\n" + job_fields_text(inspection.spec);
   std::string shown;
   for (const gpu::EngineDescription& engine : inspection.engines) {
     std::string operators = operators_text(engine);
@@ -170,8 +172,6 @@ std::string inspection_json(const Inspection& inspection) {
   for (const gpu::EngineDescription& engine : inspection.engines)
     classes.push_back(engine_json(engine));
   const JobSpec& spec = inspection.spec;
-  // The fields of the job are listed here and do not follow from the table of job fields: only five
-  // of them matter for the engine, and the JSON has another order than the table.
   Json json{{"name", spec.name},
             {"model", inspection.engines.front().model},
             {"level", level_name(spec.level)},
@@ -185,6 +185,7 @@ std::string inspection_json(const Inspection& inspection) {
     for (const char* key : {"name", "level", "tf32", "max_p"}) json.erase(key);
   else
     json["d2"] = d2_json(*inspection.d2);
+  if (inspection.d2) json["fields"] = job_fields_json(spec);
   return json.dump(2, ' ', false, Json::error_handler_t::replace);
 }
 

@@ -1,8 +1,8 @@
 #include "actors/esctl/views/fields_view.h"
 
-#include <nlohmann/json.hpp>
-
 #include <utility>
+
+#include "actors/esctl/views/render_text.h"
 
 namespace es::actors::esctl {
 namespace {
@@ -74,6 +74,17 @@ bits on all sets of devices that `level` allows if their fields with "yes" are e
 and weights are equal.
 )";
 
+std::vector<FieldValue> set_fields(const JobSpec& spec) {
+  const std::vector<FieldValue> defaults = field_values(JobSpec{});
+  std::vector<FieldValue> fields = field_values(spec), set;
+  for (std::size_t i = 0; i < fields.size(); ++i) {
+    const JobField& field = fields[i].field;
+    const bool applies = !fields[i].excluded && (field.applies == nullptr || field.applies(spec));
+    if (applies && fields[i].toml != defaults[i].toml) set.push_back(std::move(fields[i]));
+  }
+  return set;
+}
+
 std::string tasks_markdown() {
   std::string text =
       "\n## Models and data\n\n| task | `model.name` | `data.kind` |\n| --- | --- | --- |\n";
@@ -109,6 +120,22 @@ std::string fields_json(const std::vector<FieldValue>& fields) {
                     {"decides_bits", value.field.bits != Bits::kNot},
                     {"meaning", value.field.meaning}});
   return Json{{"fields", list}}.dump(2);
+}
+
+std::string job_fields_text(const JobSpec& spec) {
+  std::vector<std::vector<std::string>> rows{{"FIELD", "VALUE", "DECIDES THE BITS"}};
+  for (const FieldValue& value : set_fields(spec))
+    rows.push_back({std::string(value.field.key), value.toml, bits_text(value.field.bits)});
+  return table(rows);
+}
+
+nlohmann::ordered_json job_fields_json(const JobSpec& spec) {
+  Json list = Json::array();
+  for (const FieldValue& value : set_fields(spec))
+    list.push_back({{"key", value.field.key},
+                    {"value", value.toml},
+                    {"decides_bits", value.field.bits != Bits::kNot}});
+  return list;
 }
 
 std::string fields_markdown(const std::vector<FieldValue>& fields) {

@@ -1,7 +1,7 @@
 """torch.utils.checkpoint: the operators that are computed again in the backward pass.
 
-While a forward pass is traced, a checkpoint calls its function plainly, and puts a mark in front of
-the function's operators and one behind them. A mark is an operator that returns its input; the
+While a forward pass is traced, a checkpoint only calls its function, and puts a mark in front of the
+function's operators and one behind them. A mark is an operator that returns its input; the
 operators between two marks form a region.
 """
 from __future__ import annotations

@@ -54,6 +54,21 @@ TEST_SUITE("actors/esctl/inspect_view") {
     CHECK(inspection_text(inspection(verdict)).ends_with("avx512_core\n" + said));
   }
 
+  TEST_CASE("fields of the job that are not the default are listed, with what they decide") {
+    Inspection job = inspection({});
+    job.spec.max_p = 3;
+    job.spec.resources.threads = 2;
+    const std::string text = inspection_text(job);
+    CHECK(text.find("\nFIELD              VALUE  DECIDES THE BITS\n"
+                    "max_p              3      yes\n"
+                    "resources.threads  2      no\n") != std::string::npos);
+    const auto fields = nlohmann::json::parse(inspection_json(job)).at("fields");
+    CHECK(fields.size() == 2);
+    CHECK(fields[0] == nlohmann::json{{"key", "max_p"}, {"value", "3"}, {"decides_bits", true}});
+    job.d2.reset();  // a model file
+    CHECK(inspection_text(job).find("DECIDES") == std::string::npos);
+  }
+
   TEST_CASE("the verdict is available to scripts as numbers") {
     const auto json = nlohmann::json::parse(inspection_json(inspection(kDear))).at("d2");
     CHECK(json.at("device_type") == "cpu-avx512");
