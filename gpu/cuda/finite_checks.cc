@@ -20,9 +20,9 @@ bool overlap(const float* a, std::int64_t a_count, const float* b, std::int64_t 
 
 Result<std::unique_ptr<FiniteChecks>> FiniteChecks::create(Device& device, const Graph& graph) {
   std::unique_ptr<FiniteChecks> checks(new FiniteChecks(device, graph));
-  for (const Op& op : graph.ops) {
+  for (const std::vector<OpResult>& results : op_results(graph)) {
     checks->begin_.push_back(checks->results_.size());
-    for (const OpResult& result : op_results(graph, op)) checks->results_.push_back(result);
+    checks->results_.insert(checks->results_.end(), results.begin(), results.end());
   }
   checks->begin_.push_back(checks->results_.size());
   checks->pending_.reserve(kFiniteChecksMax);

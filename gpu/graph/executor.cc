@@ -37,7 +37,7 @@ Executor::Executor(Program program, const KernelTable& kernels, const std::vecto
       arena_(plan_.arena_floats, "activations and their gradients"),
       workspace_(max_workspace(program_, kernels, parallel.threads()), "the kernels' workspace"),
       tensors_(program_.graph, plan_, arena_.data(), constant_words(program_.graph)) {
-  for (const Op& op : graph().ops) results_.push_back(op_results(graph(), op));
+  results_ = op_results(graph());
   if (onednn_.count() != 0) try_onednn_kernels();
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "gpu/graph/ops/operator.h"
 
@@ -17,21 +18,44 @@ const float* OpResult::values(const RunBuffers& buffers) const {
 
 namespace {
 
-bool writes_infinities(const Op& op) {
-  if (op.kind != OpKind::kProgram) return false;
-  const ElementCode& code = op.program->code;
-  return std::any_of(code.constant.begin(), code.constant.begin() + code.constants,
-                     [](float c) { return std::isinf(c); });
+bool masks(float constant) {
+  return std::abs(constant) > std::numeric_limits<float>::max() / 2;
 }
 
-}  // namespace
+bool has_mask(const Op& op) {
+  if (op.kind != OpKind::kProgram) return false;
+  const ElementCode& code = op.program->code;
+  return std::any_of(code.constant.begin(), code.constant.begin() + code.constants, masks);
+}
 
-std::vector<OpResult> op_results(const Graph& graph, const Op& op) {
+// Returns whether masked elements of the inputs are masked elements of the outputs.
+bool passes_masks(OpKind kind) {
+  return kind == OpKind::kProgram || kind == OpKind::kChain || kind == OpKind::kMove ||
+         kind == OpKind::kView;
+}
+
+std::vector<bool> masked_tensors(const Graph& graph) {
+  std::vector<bool> masked(graph.tensors.size(), false);
+  const auto is_masked = [&](TensorId t) { return masked[static_cast<std::size_t>(t)]; };
+  for (const Constant& c : graph.constants)
+    if (graph.tensors[static_cast<std::size_t>(c.tensor)].type == ElementType::kF32 &&
+        std::any_of(c.words.begin(), c.words.end(), masks))
+      masked[static_cast<std::size_t>(c.tensor)] = true;
+  for (const Op& op : graph.ops) {
+    if (!passes_masks(op.kind)) continue;
+    if (!has_mask(op) && std::none_of(op.in.begin(), op.in.end(), is_masked)) continue;
+    for (const TensorId t : op.out) masked[static_cast<std::size_t>(t)] = true;
+  }
+  return masked;
+}
+
+std::vector<OpResult> results_of(const Graph& graph, const Op& op,
+                                 const std::vector<bool>& masked) {
   const Operator& entry = op_def(op.kind);
   std::vector<OpResult> results;
-  if (entry.is_view || entry.in_params || writes_infinities(op)) return results;
+  if (entry.is_view || entry.in_params) return results;
   for (const TensorId t : op.out)
-    if (graph.tensors[t].type == ElementType::kF32)
+    if (graph.tensors[t].type == ElementType::kF32 && !masked[static_cast<std::size_t>(t)])
       results.push_back({.tensor = t, .count = graph.shape(t).count()});
   for (const ParamId id : {entry.writes_bias_grad ? op.bias : kNoParam,
                            entry.writes_weight_grad ? op.weight : kNoParam})
@@ -44,6 +68,15 @@ std::vector<OpResult> op_results(const Graph& graph, const Op& op) {
     for (const std::int64_t offset : {op.stats.mean, op.stats.variance})
       results.push_back(
           {.place = Place::kStatistic, .offset = offset, .count = graph.shape(op.out[0]).row()});
+  return results;
+}
+
+}  // namespace
+
+std::vector<std::vector<OpResult>> op_results(const Graph& graph) {
+  const std::vector<bool> masked = masked_tensors(graph);
+  std::vector<std::vector<OpResult>> results;
+  for (const Op& op : graph.ops) results.push_back(results_of(graph, op, masked));
   return results;
 }
 

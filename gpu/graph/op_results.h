@@ -19,9 +19,13 @@ struct OpResult {
   const float* values(const RunBuffers& buffers) const;
 };
 
-// Returns the results of the operator in training: tensors, then gradients, then statistics. A view
-// writes nothing. The results of a program with an infinite constant are not listed, because they
-// are meant to contain it (scores that are masked with -inf).
-std::vector<OpResult> op_results(const Graph& graph, const Op& op);
+// Returns, for each operator, its results in training: tensors, then gradients, then statistics. A
+// view writes nothing.
+//
+// Tensors that may be infinite on purpose are not listed. Models mask scores with -inf or with the
+// smallest number, and add several masks. Such elements come from constants above half of the
+// largest number, and pass through element-wise operators and moves. A NaN that is hidden this way
+// is found in the loss, or in the sums of the gradients.
+std::vector<std::vector<OpResult>> op_results(const Graph& graph);
 
 }  // namespace es::gpu

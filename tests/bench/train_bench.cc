@@ -217,8 +217,8 @@ Times measure(Worker& worker, int steps) {
 // The bytes that all operators of a step write. At D2 a GPU reads them once more (finite_checks.h).
 double result_bytes(const gpu::Graph& graph) {
   double floats = 0.0;
-  for (const gpu::Op& op : graph.ops)
-    for (const gpu::OpResult& result : gpu::op_results(graph, op)) floats += double(result.count);
+  for (const std::vector<gpu::OpResult>& results : gpu::op_results(graph))
+    for (const gpu::OpResult& result : results) floats += double(result.count);
   return sizeof(float) * floats;
 }
 

@@ -4,6 +4,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
 #include "gpu/graph/builder.h"
@@ -137,5 +138,32 @@ TEST_SUITE("gpu/graph/executor") {
     REQUIRE(result.fault.op != nullptr);
     CHECK(result.fault.op->name == "conv2");
     CHECK(result.fault.op->kind == OpKind::kConv2d);
+  }
+
+  // Scores of four positions. The smallest number masks the last two, several times.
+  Program masked_scores(int masks, float smallest) {
+    GraphBuilder b("net", 2, {{{"image", FieldType::kF32, 1, 1, 4}}});
+    TensorId x = b.linear("scores", b.input("image"), {.out = 4});
+    const TensorId mask = b.constant("mask", {4}, {0.0F, 0.0F, smallest, smallest});
+    for (int i = 0; i < masks; ++i)
+      x = b.binary("mask" + std::to_string(i), Function::kAdd, x, mask);
+    x = b.softmax("softmax", x);
+    b.mse("loss", x, b.input("image"));
+    return compile(*b.finish({x}));
+  }
+
+  TEST_CASE("masks that add up to -inf are no fault, but an overflow of other numbers is") {
+    const float smallest = std::numeric_limits<float>::lowest();
+    const auto fault = [&](int masks, float value) {
+      StepRig s(masked_scores(masks, value), es::test::seed("masks"));
+      const auto result = s.executor->run_local_step(s.step(), [](std::uint32_t) {});
+      REQUIRE(result.ok());
+      CHECK(std::isfinite(result->loss));
+      return result->fault.op != nullptr;
+    };
+    CHECK_FALSE(fault(1, smallest));
+    CHECK_FALSE(fault(2, smallest));
+    CHECK_FALSE(fault(2, -std::numeric_limits<float>::infinity()));
+    CHECK(fault(4, smallest * 0.4F));
   }
 }
