@@ -61,9 +61,9 @@ TEST_SUITE("gpu/import/kinds") {
     return arrays;
   }
 
-  double loss_of(const ModelProgram& program, const Arrays& arrays) {
-    return es::test::evaluate_program(program, kBatch,
-                                      arrays)[static_cast<std::size_t>(program.loss)]
+  double loss_of(const ModelProgram& program, const Arrays& arrays, const DropoutKey& key) {
+    return es::test::evaluate_program(program, kBatch, arrays,
+                                      key)[static_cast<std::size_t>(program.loss)]
         .values[0];
   }
 
@@ -83,7 +83,7 @@ TEST_SUITE("gpu/import/kinds") {
     const auto moved = [&](double scale) {
       for (std::size_t e = 0; e < at.size(); ++e)
         arrays[p.name].values[e] = at[e] + scale * direction[e];
-      return loss_of(program, arrays);
+      return loss_of(program, arrays, rig.key);
     };
     constexpr double kStep = 1e-5;
     const double exact = p.trained ? (moved(kStep) - moved(-kStep)) / (2 * kStep) : 0.0;
@@ -91,7 +91,7 @@ TEST_SUITE("gpu/import/kinds") {
   }
 
   void check_outputs(const ModelProgram& program, StepRig& rig, const std::vector<Array>& values) {
-    REQUIRE(rig.executor->run_eval(rig.params.data(), rig.stats.data(), rig.batch()).ok());
+    REQUIRE(rig.executor->run_eval(rig.params.data(), rig.input()).ok());
     for (std::size_t i = 0; i < program.outputs.size(); ++i) {
       INFO(program.outputs[i].name);
       const auto got = rig.executor->values(rig.graph().outputs[i]);
@@ -121,7 +121,8 @@ TEST_SUITE("gpu/import/kinds") {
     fill_params(rig, random);
     const double loss = rig.run();
     const Arrays arrays = arrays_of(c.program, rig);
-    const std::vector<Array> values = es::test::evaluate_program(c.program, kBatch, arrays);
+    const std::vector<Array> values =
+        es::test::evaluate_program(c.program, kBatch, arrays, rig.key);
     const double expected = values[static_cast<std::size_t>(c.program.loss)].values[0];
     CHECK(std::abs(loss - expected) < 1e-5 * (1 + std::abs(expected)));
     for (const ParamInfo& p : rig.graph().table.params())
@@ -208,7 +209,7 @@ TEST_SUITE("gpu/import/kinds") {
     REQUIRE_MESSAGE(graph.ok(), (graph.ok() ? "" : graph.error().message));
     for (const es::CpuClass cpu_class : es::supported_cpu_classes()) {
       StepRig rig(compile(*graph), es::test::seed("outside"), {.cpu_class = cpu_class});
-      REQUIRE(rig.executor->run_eval(rig.params.data(), rig.stats.data(), rig.batch()).ok());
+      REQUIRE(rig.executor->run_eval(rig.params.data(), rig.input()).ok());
       const auto* places = reinterpret_cast<const std::int32_t*>(rig.words.data() + 4 * kBatch);
       const auto read = rig.executor->values(rig.graph().outputs[0]);
       const auto one = rig.executor->values(rig.graph().outputs[1]);
