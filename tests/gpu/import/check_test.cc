@@ -190,7 +190,7 @@ TEST_SUITE("gpu/import/check") {
     CHECK(result(es::test::per_sample({4}), nothing) == "");
     CHECK(result(es::test::dims({1 << 17, 1 << 17}), nothing) == "");
     CHECK(result(es::test::dims({1 << 17, 1 << 18}), nothing) ==
-          "model : uniform \"node0\": shape [131072,262144]: allowed are at most 2^34 random "
+          "model : uniform \"normal_0\": shape [131072,262144]: allowed are at most 2^34 random "
           "numbers");
     CHECK(result(es::test::dims({4}), [](auto& n) { n.attributes[0].value = std::int64_t{-1}; }) ==
           "nodes[0].attributes[0] \"site\" = -1: allowed is 0 to 2147483647");

@@ -223,6 +223,61 @@ TEST_SUITE("gpu/import/kinds") {
     }
   }
 
+  // Builds the loss from numbers [B,4] and an output.
+  using Loss = es::ValueId (*)(ProgramWriter&, es::ValueId);
+
+  // A model that takes integers or truth values by integers in [0, 9] from a table of 7.
+  ModelProgram selecting_program(bool truth, Loss loss) {
+    ProgramWriter w;
+    const es::ValueId x = w.input("x", {4}), ids = w.ids("ids", {4}, 9);
+    es::ValueId table = w.constant_ids({7}, {4, 0, 2, 1, 3, 5, 6});
+    if (truth) table = w.node("cast", {table}, {{"to", "bool"}});
+    const es::ValueId taken = w.node("take_rows", {table, ids});
+    const es::ValueId numbers = w.node("cast", {taken}, {{"to", "f32"}});
+    const es::ValueId y = w.node("mul", {w.node("add", {x, numbers}), w.parameter("p", {4})});
+    w.program.loss = loss(w, y);
+    w.output("y", y);
+    return w.program;
+  }
+
+  TEST_CASE("an integer outside its range that selects integers or truth values ends the step") {
+    const Loss losses[] = {
+        [](ProgramWriter& w, es::ValueId y) {
+          return w.node("mean", {y}, {{"axes", std::vector<std::int64_t>{0, 1}}});
+        },
+        [](ProgramWriter& w, es::ValueId y) {
+          return w.node("cross_entropy", {y, w.ids("label", {}, 3)}, {{"reduction", "mean"}});
+        },
+        [](ProgramWriter& w, es::ValueId y) {
+          return w.node("mse", {y, w.input("t", {4})}, {{"reduction", "mean"}});
+        },
+        [](ProgramWriter& w, es::ValueId y) {
+          return w.node("bce_with_logits", {y, w.input("t", {4})}, {{"reduction", "mean"}});
+        }};
+    for (const bool truth : {false, true})
+      for (const Loss loss : losses) {
+        const ModelProgram program = selecting_program(truth, loss);
+        REQUIRE(check_program(program).ok());
+        const es::Result<Graph> graph = import_model(program, kBatch);
+        REQUIRE_MESSAGE(graph.ok(), (graph.ok() ? "" : graph.error().message));
+        StepRig rig(compile(*graph), es::test::seed("refused"));
+        const auto step = [&](std::int32_t last) {
+          for (std::int64_t i = 0; i < 4 * kBatch; ++i)
+            rig.words[static_cast<std::size_t>(4 * kBatch + i)] =
+                std::bit_cast<float>(i + 1 < 4 * kBatch ? static_cast<std::int32_t>(i % 7) : last);
+          return *rig.executor->run_local_step(rig.step(), [](std::uint32_t) {});
+        };
+        const LocalStepResult right = step(6);
+        CHECK(std::isfinite(right.loss));
+        CHECK(right.fault.op == nullptr);
+        const auto evaluated = rig.evaluate();
+        CHECK(std::none_of(evaluated.begin(), evaluated.end(), [](float v) { return v != v; }));
+        CHECK(step(7).fault.op != nullptr);
+        const auto refused = rig.evaluate();
+        CHECK(std::all_of(refused.begin(), refused.end(), [](float v) { return v != v; }));
+      }
+  }
+
   TEST_CASE("an imported program has the same bits in every kernel class, with any threads") {
     const std::uint64_t seed = es::test::seed("import bits");
     for (const ProgramCase& c : es::test::program_cases()) {
