@@ -40,6 +40,7 @@ CALLS = {
     "rand_like": lambda m, s: m + s * torch.rand_like(m),
     "randn": lambda m, s: m + s * torch.randn(m.shape),
     "randn_like": lambda m, s: m + s * torch.randn_like(s) + torch.randn_like(m).abs(),
+    "one number": lambda m, s: m + s * torch.randn(()) + torch.empty(()).uniform_(),
     "one row": lambda m, s: m + s * torch.randn(4),
     "normal_": lambda m, s: m + s * torch.empty_like(m).normal_(0.5, 2.0),
     "normal of numbers": lambda m, s: m * torch.normal(1.0, 0.5, m.shape) + s,
@@ -94,6 +95,22 @@ class Vae(nn.Module):
         return self.decode(code), mean, spread
 
 
+class Mixed(nn.Module):
+    """Draws from most of the distributions; its outputs are those of the autoencoder."""
+
+    def __init__(self):
+        super().__init__()
+        self.encode, self.codes = nn.Linear(12, 8), nn.Embedding(5, 4)
+        self.decode = nn.Linear(12, 12)
+
+    def forward(self, x):
+        mean, spread = self.encode(x).chunk(2, 1)
+        chosen = F.gumbel_softmax(mean, tau=0.7) * torch.bernoulli(spread.sigmoid())
+        code = self.codes(torch.randint(1, 5, (len(x),)))
+        noise = spread * torch.empty_like(spread).uniform_(-1.0, 1.0) + torch.randn(())
+        return self.decode(torch.cat([chosen, code, noise], 1)), mean, spread
+
+
 def vae_loss(outputs, target):
     decoded, mean, spread = outputs
     divergence = -0.5 * torch.mean(1 + spread - mean.square() - spread.exp())
@@ -138,11 +155,12 @@ class Capture(unittest.TestCase):
                 lambda m, x, f=function: x + (f(m.layer(x), 0.4) if m.training else m.layer(x)))
             self.assertEqual(sites(captured), [("sample_dropout", 0)])
 
-    def test_a_generator_of_the_user_is_refused(self):
+    def test_a_generator_of_the_user_and_doubles_are_refused(self):
         generator = torch.Generator()
         for sample in (lambda m, s: torch.normal(m, s, generator=generator) * m,
                        lambda m, s: torch.bernoulli(m.sigmoid(), generator=generator) * m,
-                       lambda m, s: torch.randn(4, generator=generator) * m):
+                       lambda m, s: torch.randn(4, generator=generator) * m,
+                       lambda m, s: (torch.rand(4, dtype=torch.float64) * m).float()):
             with self.assertRaises(errors.CaptureError):
                 captured_sampler(sample)
 
@@ -185,9 +203,9 @@ def engine_draws(step, rank):
 
 @unittest.skipUnless(programs_train_model_files(), "there is no esctl that trains model files")
 class Train(FolderCase):
-    def job(self, data, **options):
+    def job(self, data, make=Vae, **options):
         torch.manual_seed(2)
-        self.model = Vae()
+        self.model = make()
         self.optimizer = torch.optim.SGD(self.model.parameters(), lr=0.05)
         return es.Job(self.model, loss=vae_loss, data=es.data.arrays(*data),
                       eval_data=es.data.arrays(*vae_samples(8)), batch_size=SAMPLES // MAX_P,
@@ -210,8 +228,13 @@ class Train(FolderCase):
         self.assertEqual(again.evaluations, first.evaluations)
 
     def test_steps_are_those_of_pytorch_with_the_numbers_of_the_engine(self):
+        for make in (Vae, Mixed):
+            with self.subTest(make.__name__):
+                self.check_steps(make)
+
+    def check_steps(self, make):
         data = equal_samples()
-        run = self.job(data).run(devices=f"{offered_types()[0]}:2")
+        run = self.job(data, make).run(devices=f"{offered_types()[0]}:2")
         x = torch.from_numpy(data[0][:SAMPLES // MAX_P])
         for step, record in enumerate(run.history):
             self.optimizer.zero_grad()

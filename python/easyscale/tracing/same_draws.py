@@ -10,6 +10,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from ..interpret import Draw, normal_numbers
 from .schema import named_arguments
 
+LEAST_UNIFORM = 2.0 ** -25  # takes the place of 0 where exponential numbers are made
+
 
 def site_numbers(site: int, shape: tuple[int, ...]) -> torch.Tensor:
     """The uniform numbers of a random site in the self-check."""
@@ -35,8 +37,8 @@ class SameDraws(TorchDispatchMode):
         if name not in REPLACED:
             return function(*args, **(kwargs or {}))
         named = named_arguments(function, args, kwargs or {})
-        if "size" in named and not list(named["size"]):
-            return function(*args, **(kwargs or {}))  # a decision in Python, which has no site
+        if name == "rand.default" and not list(named["size"]):
+            return function(*args, **(kwargs or {}))  # which layers are dropped (patches.py)
         return REPLACED[name](self, **named)
 
     def _site(self) -> int:
@@ -67,7 +69,6 @@ def exponential(uniform: torch.Tensor) -> torch.Tensor:
     return -torch.log1p(-uniform.clamp(min=LEAST_UNIFORM))
 
 
-LEAST_UNIFORM = 2.0 ** -25  # takes the place of 0
 REPLACED: dict[str, Callable] = {}
 
 

@@ -119,10 +119,6 @@ class Builder:
 
     def draw(self, kind: str, shape: tuple[int, ...] | None = None) -> Val:
         """Random numbers in the shape of the result or another; `kind` is one of DRAWN."""
-        if self.result.dtype not in (torch.float32, torch.int64):
-            raise CannotLower(f"random numbers of the type {self.result.dtype}")
-        if self.node.site < 0:
-            raise CannotLower("a draw of one number")
         shape = self.result.shape if shape is None else shape
         if not self.evaluating:
             val = self._add(kind, [], {"site": self.node.site}, shape)
