@@ -195,10 +195,10 @@ def equal_samples():
     return x, x
 
 
-def engine_draws(step, rank):
+def engine_draws(step, rank, site_of=int):
     """Makes a module draw the numbers of the engine."""
     key = draws.Key(SEED, step, rank)
-    return SameDraws(lambda site, shape: torch.from_numpy(key.uniform(site, shape)))
+    return SameDraws(lambda site, shape: torch.from_numpy(key.uniform(site, shape)), site_of)
 
 
 @unittest.skipUnless(programs_train_model_files(), "there is no esctl that trains model files")
@@ -226,6 +226,16 @@ class Train(FolderCase):
                              [e["mean_loss"] for e in first.evaluations])
         again = job.run(stages=f"{fast}:1")
         self.assertEqual(again.evaluations, first.evaluations)
+
+    def test_an_evaluation_is_that_of_pytorch_with_the_numbers_of_its_mini_batches(self):
+        run = self.job(vae_samples(7)).run(devices=f"{offered_types()[0]}:1")
+        run.load_into(self.model)
+        self.model.eval()
+        losses = []
+        for number, x in enumerate(torch.from_numpy(vae_samples(8)[0]).split(SAMPLES // MAX_P)):
+            with torch.no_grad(), engine_draws(number, draws.EVALUATION_RANK, lambda draw: 1):
+                losses.append(vae_loss(self.model(x), x).item())
+        self.assertAlmostEqual(run.evaluations[-1]["mean_loss"], np.mean(losses), delta=1e-5)
 
     def test_steps_are_those_of_pytorch_with_the_numbers_of_the_engine(self):
         for make in (Vae, Mixed):
