@@ -75,6 +75,7 @@ struct DeviceKernels {
   // --- Element-wise operators (elementwise.cu). The stages of a chain are in host memory.
   void (*chain)(Stream, std::int64_t n, const float* x, const ChainStage* stages,
                 std::int64_t count, const DropoutKey*, float* y);
+  void (*uniform)(Stream, std::int64_t n, std::uint32_t op, const DropoutKey*, float* y);
   void (*add)(Stream, std::int64_t n, const float* a, const float* b, float* y);
   void (*scale)(Stream, std::int64_t n, const float* x, float factor, float* y);
   void (*fill_zero)(Stream, std::int64_t words, float* y);

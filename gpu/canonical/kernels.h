@@ -96,6 +96,8 @@ struct DropoutKey {
   std::uint32_t step = 0;
   std::uint32_t rank = 0;
 };
+// The rank of an evaluation, which no EST has. Its `step` is the number of the mini-batch.
+constexpr std::uint32_t kEvaluationRank = 0xffffffff;
 
 // Dropout with probability p. threshold = round((1-p) * 2^32), in [1, 2^32 - 1]. Decision e keeps
 // its value if and only if its word is below the threshold. Kept values are multiplied by `factor`,
@@ -277,6 +279,11 @@ struct KernelTable {
   // applied to x[i] in order. y may alias x and any operand, element for element.
   void (*chain)(std::int64_t begin, std::int64_t end, const float* x, const ChainStage* stages,
                 std::int64_t count, const DropoutKey& key, float* y);
+
+  // --- Uniform random numbers: y[i] = (word >> 8) * 2^-24 for the elements [begin, end), with the
+  // word of decision i of the random operator `op` (DropoutKey).
+  void (*uniform)(std::int64_t begin, std::int64_t end, std::uint32_t op, const DropoutKey& key,
+                  float* y);
 
   // --- Element-wise programs: the elements [begin, end) of the outputs, in the row-major order of
   // the space. The code uses registers below kProgramRegisters and has at least one instruction.

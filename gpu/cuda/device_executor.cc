@@ -364,10 +364,10 @@ Result<Fault> DeviceExecutor::find_first_fault() {
                  ": a local step gave a value that is not finite, but the repeated step did not");
 }
 
-Status DeviceExecutor::run_eval(const float* params, const float* stats, const Batch& batch) {
+Status DeviceExecutor::run_eval(const float* params, const StepInput& input) {
   ES_RETURN_IF_ERROR(device_->begin());
   drop_next_forward();
-  enter(params, {.stats = stats, .batch = batch, .key = {}});
+  enter(params, input);
   const RunBuffers run = buffers();
   for (std::size_t i = 0; i < forward_ops(); ++i) queue_op(i, RunMode::kEvaluate, run);
   return device_->synchronise(compute_);

@@ -397,13 +397,19 @@ Result<float> Engine::local_step(VirtualRank rank, const Batch& batch, SamplerCu
   return run->loss;
 }
 
-Result<EvalBatch> Engine::evaluate(const Batch& full_batch, std::uint64_t count) {
+Result<EvalBatch> Engine::evaluate(const Batch& full_batch, std::uint64_t count,
+                                   std::uint64_t number) {
   ES_CHECK(!replica_.contexts.empty() && count >= 1 && count <= spec_.batch_size);
   ES_RETURN_IF_ERROR(usable_);
   ES_RETURN_IF_ERROR(check_fields(full_batch));
-  // Evaluation always uses the statistics of rank 0, whichever ranks this worker runs.
+  // Evaluation always uses the statistics of rank 0, whichever ranks this worker runs. Its random
+  // numbers are the same at every version, so that the losses of two versions can be compared.
   ES_RETURN_IF_ERROR(
-      runner_->run_eval(replica_.params.data(), replica_.contexts[0].stats.data(), full_batch));
+      runner_->run_eval(replica_.params.data(), {.stats = replica_.contexts[0].stats.data(),
+                                                 .batch = full_batch,
+                                                 .key = {.seed = spec_.seed,
+                                                         .step = static_cast<std::uint32_t>(number),
+                                                         .rank = kEvaluationRank}}));
   EvalBatch result;
   for (const TensorId t : graph().outputs) {
     const std::span<const float> values = runner_->values(t);

@@ -236,8 +236,10 @@ class Engine {
   // Evaluates a batch with the statistics of rank 0. The memory contains spec.batch_size samples,
   // of which the first `count` are counted. The other samples must be valid too; a caller can
   // repeat some. The result of a sample does not depend on the other samples of the batch. Errors:
-  // as local_step(), for any sample of the batch.
-  Result<EvalBatch> evaluate(const Batch& full_batch, std::uint64_t count);
+  // as local_step(), for any sample of the batch. `number` is that of the batch in the evaluation;
+  // it selects the random numbers of a model that draws some.
+  Result<EvalBatch> evaluate(const Batch& full_batch, std::uint64_t count,
+                             std::uint64_t number = 0);
 
   // Returns the first sample of the batch for which local_step() and evaluate() would refuse the
   // batch, if there is one.

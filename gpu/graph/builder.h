@@ -154,6 +154,8 @@ class GraphBuilder {
   TensorId drop_path(const std::string& name, TensorId x, double p);
   // Drops whole indices of the first axis.
   TensorId drop_rows(const std::string& name, TensorId x, double p);
+  // Random numbers in [0, 1), also in evaluation.
+  TensorId uniform(const std::string& name, const TensorShape& shape);
 
   // --- General element-wise operators. Operands are broadcast as in PyTorch: their shapes are
   // aligned at the last axis, and an axis of extent 1 is repeated. Tensors are fp32 unless stated;

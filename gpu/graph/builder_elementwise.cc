@@ -118,4 +118,14 @@ TensorId GraphBuilder::drop_rows(const std::string& name, TensorId x, double p) 
   return failed() ? 0 : drop("drop_rows", name, x, p, s.count() / s.front());
 }
 
+TensorId GraphBuilder::uniform(const std::string& name, const TensorShape& shape) {
+  // The counter of a random number has 32 bits and gives four numbers.
+  constexpr std::int64_t kNumbersMax = std::int64_t{1} << 34;
+  if (failed()) return 0;
+  if (shape.count() > kNumbersMax)
+    return fail("uniform", name,
+                "shape " + shape_text(shape) + ": allowed are at most 2^34 random numbers");
+  return append({.kind = OpKind::kUniform, .name = name, .random_op = random_ops_++}, {{shape}});
+}
+
 }  // namespace es::gpu

@@ -135,12 +135,13 @@ void Executor::complete_bucket(std::uint32_t bucket, const GradientTarget& targe
   merge_on_host(target, buckets_[bucket], kernels_);
 }
 
-Status Executor::run_eval(const float* params, const float* stats, const Batch& batch) {
-  tensors_.bind_inputs(batch.words);
+Status Executor::run_eval(const float* params, const StepInput& input) {
+  tensors_.bind_inputs(input.batch.words);
   tensors_.bind_params(params);
   const RunBuffers buffers{.tensors = tensors_.data(),
                            .params = params,
-                           .stats = stats,
+                           .stats = input.stats,
+                           .key = input.key,
                            .workspace = workspace_.data(),
                            .parallel = &parallel_};
   for (std::size_t i = 0; i < program_.first_backward; ++i)

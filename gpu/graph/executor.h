@@ -48,7 +48,7 @@ class Executor final : public StepRunner {
   std::string slower_because() const override { return {}; }
   Result<LocalStepResult> run_local_step(const LocalStep& step,
                                          const OnBucketReady& on_bucket_ready) override;
-  Status run_eval(const float* params, const float* stats, const Batch& batch) override;
+  Status run_eval(const float* params, const StepInput& input) override;
   std::span<const float> values(TensorId t) const override;
   std::span<const float> gradient(ParamId param) const override;
   Status check() const override { return {}; }

@@ -42,6 +42,7 @@ enum class OpKind {
   kProgram,     // in any          out y: `program`, element by element; also gradients
   kReduce,      // in x            out y: `along` without its reduced axes; also gradients
   kBestIndex,   // in x            out y (i32): the index of the maximum or minimum along a row
+  kUniform,     //                out y: random numbers of the operator `random_op`
   kRunningSum,  // in x           out y: running sums over the middle axis of `along`
   kTakeRows,    // in x, ids (i32)   out y: rows of x; also gradients
   kAddRowsAt,   // in x, ids (i32)   out y: sums of the rows of x; also gradients
@@ -165,8 +166,9 @@ struct Op {
   AlongAxis along;           // kReduce, kBestIndex, kRunningSum
   AttentionShape attention;  // attention
   AttentionInputs attention_in;
-  Move move;       // kMove, kUpsample2
-  YoloShape yolo;  // kYolo
+  Move move;                    // kMove, kUpsample2
+  YoloShape yolo;               // kYolo
+  std::uint32_t random_op = 0;  // kUniform: as Dropout::op
 };
 
 constexpr float kBatchNormEps = 1e-5F;  // PyTorch's defaults

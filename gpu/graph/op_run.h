@@ -9,7 +9,8 @@
 
 namespace es::gpu {
 
-// In evaluation mode batch norm uses the running statistics, and there is no dropout.
+// In evaluation mode batch norm uses the running statistics, and there is no dropout. Other random
+// numbers are drawn in both modes.
 enum class RunMode { kTrain, kEvaluate };
 
 // The addresses for one run of a program. All memory belongs to the caller.

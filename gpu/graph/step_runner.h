@@ -125,7 +125,7 @@ class StepRunner {
 
   // Runs the forward pass in evaluation mode. The results stay valid until the next run. Error: as
   // above.
-  virtual Status run_eval(const float* params, const float* stats, const Batch& batch) = 0;
+  virtual Status run_eval(const float* params, const StepInput& input) = 0;
   // Returns a tensor that the last run has left: graph().outputs, row_loss and mean_loss after
   // run_eval(). The values are undefined if the device was lost meanwhile; check() reports that.
   virtual std::span<const float> values(TensorId t) const = 0;

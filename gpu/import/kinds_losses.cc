@@ -126,7 +126,8 @@ void lower_cross_entropy(Lowering& l, const NodeView& node) {
   const double smoothing = node.number("label_smoothing");
   const bool plain =
       !node.has(2) && smoothing == 0.0 && plain_labels(l, node, labels) && node.shape(0)[1] > 1;
-  if (is_last(l, node) && plain) return l.builder().cross_entropy(node.label(), logits, labels);
+  if (is_last(l, node) && plain)
+    return l.builder().cross_entropy(node.label(), l.unless_refused(logits), labels);
   lower_class_loss(l, node, log_softmax(l.builder(), node.label(), logits), smoothing);
 }
 
@@ -231,7 +232,7 @@ bool learns(Lowering& l, const NodeView& node, std::size_t slot) {
 void lower_mse(Lowering& l, const NodeView& node) {
   if (!is_last(l, node) || learns(l, node, 1) || node.shape().count() % l.batch() != 0)
     return lower_elements<squares>(l, node);
-  l.builder().mse(node.label(), l.logical(node, 0), l.logical(node, 1));
+  l.builder().mse(node.label(), l.unless_refused(l.logical(node, 0)), l.logical(node, 1));
 }
 
 // max(x, 0) - x t + log(1 + exp(-|x|)), where the positive part has the weight pos_weight:
@@ -260,7 +261,8 @@ void lower_bce_with_logits(Lowering& l, const NodeView& node) {
   const Elements e{l.builder(), node.label(), l.logical(node, 0), l.logical(node, 1)};
   const bool plain =
       !node.has(2) && !node.has(3) && !learns(l, node, 1) && node.shape().count() % l.batch() == 0;
-  if (is_last(l, node) && plain) return e.b.bce_with_logits(e.name, e.x, e.target);
+  if (is_last(l, node) && plain)
+    return e.b.bce_with_logits(e.name, l.unless_refused(e.x), e.target);
   l.set_logical(node, total(l, node, logit_entropy(l, node, e)));
 }
 

@@ -74,7 +74,8 @@ Outputs scatter_add_outputs(const NodeView& node) {
 
 // --- Integers that select. Where the model does not show that they are inside their range, the
 // kernels get limited ones, and numbers that belong to the others become NaN. So no address is
-// wrong, and the step or evaluation ends with an error.
+// wrong, and the step or evaluation ends with an error. Integers and truth values cannot be NaN, so
+// there the loss and the outputs become NaN.
 
 struct Selection {
   TensorId ids;                  // in [0, rows)
@@ -91,8 +92,14 @@ Selection selection(GraphBuilder& b, const std::string& name, TensorId ids, std:
 
 // y, with NaN where the integer was outside. The shape of y begins with that of the integers, apart
 // from axes of extent 1 at its end.
-TensorId nan_outside(GraphBuilder& b, const std::string& name, TensorId y, const Selection& s) {
-  if (s.outside == kNoTensor || b.type(y) != ElementType::kF32) return y;
+TensorId nan_outside(Lowering& l, const NodeView& node, TensorId y, const Selection& s) {
+  GraphBuilder& b = l.builder();
+  const std::string name = node.label();
+  if (s.outside == kNoTensor) return y;
+  if (node.out().type != ValueType::kF32) {
+    l.refuse_if(name, s.outside);
+    return y;
+  }
   TensorShape shape = b.shape(s.outside);
   while (shape.rank() < b.shape(y).rank()) shape.append(1);
   const TensorId nan = b.constant(name, {1}, {std::numeric_limits<float>::quiet_NaN()});
@@ -122,7 +129,7 @@ void lower_embedding(Lowering& l, const NodeView& node) {
   TensorId y = b.apply(std::move(op));
   if (node.integer("padding_idx") >= 0)
     y = without_padding(b, name, y, ids, node.integer("padding_idx"));
-  l.set_logical(node, nan_outside(b, name, y, selected));
+  l.set_logical(node, nan_outside(l, node, y, selected));
 }
 
 void lower_index_select(Lowering& l, const NodeView& node) {
@@ -141,7 +148,7 @@ void lower_take_rows(Lowering& l, const NodeView& node) {
   const Selection selected = selection(b, name, l.logical(node, 1), node.shape(0)[0]);
   // The result has an axis at least, also if the index is a number.
   const TensorId y = b.take_rows(name, l.logical(node, 0), selected.ids);
-  l.set_logical(node, nan_outside(b, name, y, selected));
+  l.set_logical(node, nan_outside(l, node, y, selected));
 }
 
 // --- Elements. x is a list of its elements in logical order.
@@ -178,14 +185,14 @@ void lower_gather(Lowering& l, const NodeView& node) {
   const Selection selected = selected_along(l, node);
   const TensorId elements = b.reshape(name, l.logical(node, 0), {node.shape().count()});
   const TensorId y = b.take_rows(name, elements, element_numbers(b, node, selected.ids));
-  l.set_logical(node, nan_outside(b, name, y, selected));
+  l.set_logical(node, nan_outside(l, node, y, selected));
 }
 
 void lower_scatter_add(Lowering& l, const NodeView& node) {
   GraphBuilder& b = l.builder();
   const std::string name = node.label();
   const Selection selected = selected_along(l, node);
-  const TensorId src = nan_outside(b, name, l.logical(node, 2), selected);
+  const TensorId src = nan_outside(l, node, l.logical(node, 2), selected);
   const TensorId x = l.logical(node, 0);
   const TensorId added =
       b.add_rows_at(name, src, element_numbers(b, node, selected.ids), node.shape().count());

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <limits>
 #include <numeric>
 
 #include "gpu/import/kind.h"
@@ -307,13 +308,28 @@ BatchNormStats Lowering::statistics(std::int64_t mean, std::int64_t variance) {
   return stats;
 }
 
+void Lowering::refuse_if(const std::string& name, TensorId wrong) {
+  const TensorId any = builder_.reduce(name, Reduction::kMax, wrong,
+                                       logical_order(builder_.shape(wrong).rank()), false);
+  if (refused_ == kNoTensor) refused_by_ = name;
+  refused_ = refused_ == kNoTensor ? any : builder_.binary(name, Function::kOr, refused_, any);
+}
+
+TensorId Lowering::unless_refused(TensorId x) {
+  if (refused_ == kNoTensor) return x;
+  const TensorId nan =
+      builder_.constant(refused_by_, {1}, {std::numeric_limits<float>::quiet_NaN()});
+  return builder_.where(refused_by_, refused_, nan, x);
+}
+
 Result<Graph> Lowering::finish() {
   if (builder_.failed()) return builder_.finish_any({});
   if (stored(program_.loss).tensor != kNoTensor)  // else the last operator is the loss
-    builder_.scalar_loss("loss", in_order(program_.loss, {}));
+    builder_.scalar_loss("loss", unless_refused(in_order(program_.loss, {})));
   std::vector<TensorId> outputs;
   for (const ModelOutput& output : program_.outputs)
-    outputs.push_back(in_order(output.value, logical_order(info(output.value).shape.rank())));
+    outputs.push_back(
+        unless_refused(in_order(output.value, logical_order(info(output.value).shape.rank()))));
   return builder_.finish_any(outputs);
 }
 

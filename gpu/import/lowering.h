@@ -77,6 +77,12 @@ class Lowering {
   void set_weight(Op& op, ValueId id, const AxisOrder& order);
   void set_bias(Op& op, ValueId id);
 
+  // Says that a step or evaluation is wrong if a truth value of this tensor holds. Then the loss
+  // and the outputs are NaN.
+  void refuse_if(const std::string& name, TensorId wrong);
+  // Returns x, or NaN where refuse_if() has found a reason. The loss and every output pass here.
+  TensorId unless_refused(TensorId x);
+
   // Returns the statistics with these numbers for the next batch norm that updates them.
   BatchNormStats statistics(std::int64_t mean, std::int64_t variance);
 
@@ -111,6 +117,8 @@ class Lowering {
   std::vector<ParamId> param_;  // [value]
   std::map<std::pair<ValueId, AxisOrder>, TensorId> reordered_;
   std::map<std::int64_t, BatchNormStats> statistics_;  // [number of the mean], for the next one
+  std::string refused_by_;                             // the first node that called refuse_if()
+  TensorId refused_ = kNoTensor;                       // its truth values and those of others: [1]
 };
 
 // Describes samples as the program's inputs: see import.h.

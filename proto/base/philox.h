@@ -7,10 +7,11 @@
 // easy as 1, 2, 3" (SC '11); the outputs equal those of Random123. The arithmetic is on integers
 // except for the last conversion to a float, which is exact. Thread-safe. Not suitable for secrets.
 //
-// Two uses with equal counters and equal keys get equal numbers. Dropout and the initial values of
-// parameters share the key (the seed), and nothing keeps their counters apart: dropout of operator
-// i at step 1 and rank 0 uses {n, i, 1, 0}, and the initial values of parameter i use {e/4, i, 1,
-// 0}. Data sources have keys of their own (store/dataset/stream_key.h).
+// Two uses with equal counters and equal keys get equal numbers. The random operators of a model
+// (dropout, uniform numbers) and the initial values of parameters share the key (the seed), and
+// nothing keeps their counters apart: operator i at step 1 and rank 0 uses {n, i, 1, 0}, and the
+// initial values of parameter i use {e/4, i, 1, 0}. Data sources have keys of their own
+// (store/dataset/stream_key.h).
 #include <array>
 #include <cstdint>
 

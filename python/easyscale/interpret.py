@@ -6,6 +6,7 @@ are int64 here, because that is what torch's gathers take; the engine has int32.
 """
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -15,6 +16,10 @@ from torch import Tensor
 
 from .program import NO_VALUE, Program
 
+# Uniform numbers in [0, 1) of a random site.
+Draw = Callable[[int, tuple[int, ...]], Tensor]
+SECOND_SITE = 1 << 31  # added to a site: the second uniform numbers of `normal`
+
 TORCH_TYPE = {"f32": torch.float32, "i32": torch.int64, "bool": torch.bool}
 
 
@@ -22,15 +27,14 @@ TORCH_TYPE = {"f32": torch.float32, "i32": torch.int64, "bool": torch.bool}
 class Context:
     """What a node needs beyond its inputs.
 
-    `shape` are the extents of the output, which some kinds take from the file. `draw(site, shape)`
-    returns uniform numbers in [0, 1) of a random site; an element is kept if its number is at
-    least p. `statistics` are the running means and variances, which a batch norm reads outside of
-    training.
+    `shape` are the extents of the output, which some kinds take from the file. `draw` returns the
+    numbers of a random site; a dropout keeps an element if its number is below 1 - p. `statistics`
+    are the running means and variances, which a batch norm reads outside of training.
     """
 
     shape: tuple[int, ...] | None = None
     training: bool = True
-    draw: Callable[[int, tuple[int, ...]], Tensor] | None = None
+    draw: Draw | None = None
     statistics: list[Tensor] = field(default_factory=list)
 
 
@@ -115,7 +119,7 @@ def _drop(x: Tensor, p: float, site: int, shape: tuple[int, ...], c: Context) ->
     """`x` with the elements scaled by 1 / (1 - p) that are kept, and the others zero."""
     if not c.training or c.draw is None:
         return x
-    return x * ((c.draw(site, shape) >= p) / (1.0 - p))
+    return x * ((c.draw(site, shape) < 1.0 - p) / (1.0 - p))
 
 
 @kind("dropout")
@@ -128,19 +132,20 @@ def _sample_dropout(x, a, c):
     return _drop(x, a["p"], a["site"], (x.shape[0],) + (1,) * (x.dim() - 1), c)
 
 
-def normal_numbers(uniform: Tensor) -> Tensor:
-    """Normal numbers of the self-check; the engine has its own, by Box and Muller."""
-    return torch.erfinv((2 * uniform - 1).clamp(-0.999999, 0.999999)) * 2 ** 0.5
+def normal_numbers(draw: Draw, site: int, shape: tuple[int, ...]) -> Tensor:
+    """The normal numbers of a random site, from its uniform ones by Box and Muller."""
+    radius = torch.sqrt(-2 * torch.log1p(-draw(site, shape)))
+    return radius * torch.cos(2 * math.pi * draw(site | SECOND_SITE, shape))
 
 
 @kind("uniform")
 def _uniform(a, c):
-    return torch.zeros(c.shape, device="meta") if c.draw is None else c.draw(a["site"], c.shape)
+    return torch.empty(c.shape, device="meta") if c.draw is None else c.draw(a["site"], c.shape)
 
 
 @kind("normal")
 def _normal(a, c):
-    return normal_numbers(_uniform(a, c))
+    return _uniform(a, c) if c.draw is None else normal_numbers(c.draw, a["site"], c.shape)
 
 
 # Reductions: an empty list of axes is not allowed in a file; the capture writes all of them.

@@ -15,10 +15,12 @@ STEPS = 24
 
 
 class ModelFileTest(harness.EndToEndTest):
+    NOISE = False  # whether the model draws normal numbers
+
     def setUp(self):
         super().setUp()
         random = harness.seeded_random("model file")
-        self.net = small_net(random)
+        self.net = small_net(random, self.NOISE)
         self.file = self.directory / "net.esmodel"
         self.data = self.directory / "data"
         write_images(self.data, random)
@@ -100,6 +102,25 @@ class Training(ModelFileTest):
         still.write_text(still.read_text().replace("learning_rate = 0.1", "learning_rate = 0.0"))
         again = self.run_job(still, "--devices", self.fast_class() + ":1")
         self.assertEqual(again["params_digest"], summary["params_digest"])
+
+
+class Noise(ModelFileTest):
+    NOISE = True
+
+    def test_random_numbers_depend_neither_on_the_devices_nor_on_a_checkpoint(self):
+        fast, other = self.fast_class(), self.other_class()
+        whole = self.run_job(self.job(), "--devices", f"{fast}:1")
+        middle = self.directory / "middle"
+        self.run_job(self.job(), "--steps", "10", "--checkpoint", middle, "--stages",
+                     f"{other}:2@4,{fast}:3@6")
+        end = self.directory / "end"
+        continued = self.run_job(self.job(), "--from", middle, "--checkpoint", end, "--stages",
+                                 f"{fast}:1+{other}:1@6,{other}:1@8")
+        self.assertEqual(digests(continued), digests(whole))
+        self.assertEqual(continued["eval"], whole["eval"])
+        for devices in (fast, other):
+            evaluated = self.esctl("eval", end, "--device", devices, "--json").json
+            self.assertEqual(evaluated, whole["eval"])
 
 
 class Showing(ModelFileTest):

@@ -62,8 +62,11 @@ def _attribute(value):
     return {"integers": value}
 
 
-def small_net(random):
-    """A convolution with batch norm, dropout and a classifier, which has every kind of state."""
+def small_net(random, noise=False):
+    """A convolution with batch norm, dropout and a classifier, which has every kind of state.
+
+    `noise`: normal numbers are added to the features, also in evaluation.
+    """
     net = Program("small_net")
 
     def uniform(count, bound):
@@ -91,6 +94,10 @@ def small_net(random):
                  dilation=[1, 1], ceil=False)
     x = net.node("reshape", [x], ["B", features])
     x = net.node("dropout", [x], ["B", features], p=0.1, site=0)
+    if noise:
+        normal = net.node("normal", [], ["B", features], site=1)
+        normal = net.node("mul_scalar", [normal], ["B", features], value=0.25)
+        x = net.node("add", [x, normal], ["B", features])
     logits = net.node("linear", [x, fc_weight, fc_bias], ["B", CLASSES], name="fc")
     loss = net.node("cross_entropy", [logits, label], [], ignore_index=-100,
                     label_smoothing=0.0, reduction="mean")

@@ -217,7 +217,7 @@ Result<std::vector<Prediction>> predict(gpu::Engine& engine, const CheckpointMod
   for (std::uint64_t begin = 0; begin < input.samples; begin += batch) {
     const std::uint64_t count = std::min(batch, input.samples - begin);
     ES_RETURN_IF_ERROR(writer->write(begin, count, words));
-    const auto found = engine.evaluate({words.data()}, count);
+    const auto found = engine.evaluate({words.data()}, count, begin / batch);
     if (!found) return found.error();
     for (std::size_t i = 0; i < predictions.size(); ++i)
       predictions[i].values.insert(predictions[i].values.end(), found->outputs[i].begin(),

@@ -13,7 +13,7 @@ namespace {
 Status evaluate_batch(gpu::Engine& engine, const JobSpec& spec, std::uint64_t begin,
                       std::uint64_t count, const std::vector<float>& words,
                       store::MetricSink& sink) {
-  const auto batch = engine.evaluate({words.data()}, count);
+  const auto batch = engine.evaluate({words.data()}, count, begin / spec.batch_size);
   if (batch) {
     sink.add(begin, count, batch->outputs, batch->losses);
     return {};

@@ -13,4 +13,9 @@ void chain(std::int64_t begin, std::int64_t end, const float* x, const ChainStag
   }
 }
 
+void uniform(std::int64_t begin, std::int64_t end, std::uint32_t op, const DropoutKey& key,
+             float* y) {
+  for (std::int64_t i = begin; i < end; ++i) y[i] = uniform_number(random_word(op, key, i));
+}
+
 }  // namespace es::gpu::scalar

@@ -41,6 +41,7 @@ const KernelTable kScalarKernels = {
     .adaptive_avg_pool_bwd = scalar::adaptive_avg_pool_bwd,
     .upsample2_bwd = scalar::upsample2_bwd,
     .chain = scalar::chain,
+    .uniform = scalar::uniform,
     .program = scalar::program,
     .sum_rows = scalar::sum_rows,
     .fold_rows = scalar::fold_rows,

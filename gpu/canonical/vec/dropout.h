@@ -1,5 +1,5 @@
 #pragma once
-// Dropout decisions in vectors: Philox4x32-10 of random_math.h.
+// Dropout decisions and uniform numbers in vectors: Philox4x32-10 of random_math.h.
 //
 // A state word is the low half of a 64-bit lane. The widening multiplication ignores high halves,
 // so the low half of a product needs no mask, and its high half is one shift away. One step
@@ -36,12 +36,12 @@ constexpr int kPhiloxStates = kWidth == 16 ? 4 : 2;
 
 // Computes the four words of the counters `first`, first + 1, ...: kPhiloxStates / 2 * kWidth
 // counters.
-inline __attribute__((always_inline)) void philox(const Dropout& dropout, const DropoutKey& key,
+inline __attribute__((always_inline)) void philox(std::uint32_t op, const DropoutKey& key,
                                                   std::uint32_t first, PhiloxState* states) {
 #pragma GCC unroll 4
   for (int i = 0; i < kPhiloxStates; ++i) {
     const std::uint32_t counter = first + static_cast<std::uint32_t>(i / 2 * kWidth + i % 2);
-    states[i] = {{wide_add(wide_even_numbers(), set_wide(counter)), set_wide(dropout.op),
+    states[i] = {{wide_add(wide_even_numbers(), set_wide(counter)), set_wide(op),
                   set_wide(key.step), set_wide(key.rank)}};
   }
   std::uint32_t key0 = static_cast<std::uint32_t>(key.seed);
@@ -65,7 +65,7 @@ inline void keep_bits(const Dropout& dropout, const DropoutKey& key, std::int64_
   for (std::int64_t b = 0; b < blocks; ++b, bits += kDropoutBlock / 8) {
     for (std::int64_t at = 0; at < 32; at += kStep) {
       PhiloxState states[kPhiloxStates];
-      philox(dropout, key, static_cast<std::uint32_t>((first + b) * 32 + at), states);
+      philox(dropout.op, key, static_cast<std::uint32_t>((first + b) * 32 + at), states);
 #pragma GCC unroll 4
       for (int word = 0; word < 4; ++word) {
         std::uint32_t keep = 0;
@@ -107,6 +107,42 @@ inline void drop(const Dropout& dropout, const DropoutKey& key, std::int64_t beg
     n -= count;
     x += count;
     y += count;
+  }
+}
+
+// y[j] = the uniform number of decision kDropoutBlock * block + j, for j in [0, kDropoutBlock).
+inline void uniform_block(std::uint32_t op, const DropoutKey& key, std::int64_t block, float* y) {
+  constexpr std::int64_t kStep = kPhiloxStates / 2 * kWidth;
+  const Vec step = set(kUniformStep);
+  for (std::int64_t at = 0; at < 32; at += kStep) {
+    PhiloxState states[kPhiloxStates];
+    philox(op, key, static_cast<std::uint32_t>(block * 32 + at), states);
+#pragma GCC unroll 4
+    for (int word = 0; word < 4; ++word) {
+#pragma GCC unroll 2
+      for (int i = 0; i < kPhiloxStates; i += 2) {
+        const IntVec words = interleave_low(states[i].word[word], states[i + 1].word[word]);
+        store(y + word * 32 + at + i / 2 * kWidth, mul(to_floats(upper_24_bits(words)), step));
+      }
+    }
+  }
+}
+
+// y[i] = the uniform number of decision i, for i in [begin, end). Blocks that are not complete are
+// computed beside y.
+inline void uniform(std::int64_t begin, std::int64_t end, std::uint32_t op, const DropoutKey& key,
+                    float* y) {
+  while (begin < end) {
+    const std::int64_t skipped = begin % kDropoutBlock;
+    const std::int64_t count = smaller(end - begin, kDropoutBlock - skipped);
+    if (count == kDropoutBlock) {
+      uniform_block(op, key, begin / kDropoutBlock, y + begin);
+    } else {
+      float whole[kDropoutBlock];
+      uniform_block(op, key, begin / kDropoutBlock, whole);
+      copy_floats(y + begin, whole + skipped, count);
+    }
+    begin += count;
   }
 }
 

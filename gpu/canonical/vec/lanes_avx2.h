@@ -285,6 +285,9 @@ inline IntVec exclusive_or(IntVec a, IntVec b, IntVec c) {
 inline IntVec interleave_low(IntVec even, IntVec odd) {
   return _mm256_blend_epi32(even, _mm256_slli_epi64(odd, 32), 0xaa);
 }
+inline IntVec upper_24_bits(IntVec v) {
+  return _mm256_srli_epi32(v, 8);
+}
 // Bit j of the result: lane j of a < lane j of b, unsigned.
 inline std::uint32_t less_unsigned(IntVec a, IntVec b) {
   const IntVec flip = _mm256_set1_epi32(INT32_MIN);  // the instruction compares signed numbers

@@ -276,6 +276,9 @@ inline IntVec exclusive_or(IntVec a, IntVec b, IntVec c) {
 inline IntVec interleave_low(IntVec even, IntVec odd) {
   return _mm512_mask_mov_epi32(even, 0xaaaa, _mm512_slli_epi64(odd, 32));
 }
+inline IntVec upper_24_bits(IntVec v) {
+  return _mm512_srli_epi32(v, 8);
+}
 // Bit j of the result: lane j of a < lane j of b, unsigned.
 inline std::uint32_t less_unsigned(IntVec a, IntVec b) {
   return _mm512_cmplt_epu32_mask(a, b);

@@ -4,6 +4,7 @@
 #include "gpu/canonical/vec/attention.h"
 #include "gpu/canonical/vec/chain.h"
 #include "gpu/canonical/vec/conv_wgrad.h"
+#include "gpu/canonical/vec/dropout.h"
 #include "gpu/canonical/vec/elementwise.h"
 #include "gpu/canonical/vec/embedding.h"
 #include "gpu/canonical/vec/fold.h"
@@ -60,6 +61,7 @@ constexpr KernelTable vector_kernels(CpuClass cpu_class) {
       .adaptive_avg_pool_bwd = adaptive_avg_pool_bwd,
       .upsample2_bwd = upsample2_bwd,
       .chain = chain,
+      .uniform = uniform,
       .program = program,
       .sum_rows = sum_rows_64,
       .fold_rows = fold_rows,

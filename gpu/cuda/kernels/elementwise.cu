@@ -1,4 +1,4 @@
-// Element-wise kernels: chains of stages, sums, scaling, moves.
+// Element-wise kernels: chains of stages, random numbers, sums, scaling, moves.
 #include "gpu/canonical/chain_math.h"
 #include "gpu/cuda/kernels/map.h"
 #include "gpu/cuda/kernels/topics.h"
@@ -52,7 +52,7 @@ struct Chain {
 
   ES_HD void drop(const Dropout& dropout, std::uint32_t counter, float (&v)[kValues]) const {
     if (dropout.threshold == 0) return;
-    const DropoutWords words = dropout_words(dropout, *key, counter);
+    const DropoutWords words = dropout_words(dropout.op, *key, counter);
     ES_UNROLL
     for (int i = 0; i < kValues; ++i) {
       v[i] = keep_scaled(words.word[i] < dropout.threshold, v[i], dropout.factor);
@@ -71,6 +71,33 @@ void chain(Stream stream, std::int64_t n, const float* x, const ChainStage* stag
                .stages = {}};
   for (std::int64_t s = 0; s < count; ++s) kernel.stages[s] = stages[s];
   launch(stream, {.x = ceil_div(n, kDropoutBlock * (Chain::kThreads / 32))}, kernel);
+}
+
+// Each thread has four elements, whose numbers are the words of one counter (Chain).
+struct Uniform {
+  static constexpr unsigned kThreads = 256;
+  using Shared = NoShared;
+  std::uint32_t n, op;
+  const DropoutKey* key;
+  float* y;
+
+  template <class Block>
+  ES_HD void operator()(const Block& block, Shared&) const {
+    const std::uint32_t group = block.x() * (kThreads / 32) + block.thread() / 32;
+    const std::uint32_t lane = block.thread() % 32;
+    const auto first = static_cast<std::uint32_t>(group * kDropoutBlock + lane);
+    if (first >= n) return;
+    const DropoutWords words = dropout_words(op, *key, group * 32 + lane);
+    ES_UNROLL
+    for (int i = 0; i < 4; ++i) {
+      if (n - first > 32u * i) y[first + 32u * i] = uniform_number(words.word[i]);
+    }
+  }
+};
+
+void uniform(Stream stream, std::int64_t n, std::uint32_t op, const DropoutKey* key, float* y) {
+  const Uniform kernel{static_cast<std::uint32_t>(n), op, key, y};
+  launch(stream, {.x = ceil_div(n, kDropoutBlock * (Uniform::kThreads / 32))}, kernel);
 }
 
 struct Sum {
@@ -161,6 +188,7 @@ void block_copy(Stream stream, const BlockCopy& copy, const float* source, float
 
 void add_elementwise(DeviceKernels& kernels) {
   kernels.chain = chain;
+  kernels.uniform = uniform;
   kernels.add = add;
   kernels.scale = scale;
   kernels.fill_zero = fill_zero;

@@ -1,5 +1,5 @@
-// Element-wise operators: stages of a chain. A new stage is a ChainKind (gpu/canonical/kernels.h)
-// and an entry of kStages.
+// Element-wise operators: stages of a chain, and random numbers. A new stage is a ChainKind
+// (gpu/canonical/kernels.h) and an entry of kStages.
 #include <array>
 #include <cstring>
 
@@ -133,6 +133,17 @@ void queue_chain(const OnDevice& on, const OpRun& run) {
   on(on.kernels.block_copy, copy, run.in(0), run.out(0));
 }
 
+void run_uniform(const OnCpu& on, const OpRun& run) {
+  const Cut cut(run.out_shape().count(), kGrainFloats, run.threads());
+  run.ranges(cut, [&](std::int64_t begin, std::int64_t end) {
+    on.kernels.uniform(begin, end, run.op.random_op, on.key, run.out(0));
+  });
+}
+
+void queue_uniform(const OnDevice& on, const OpRun& run) {
+  on(on.kernels.uniform, run.out_shape().count(), run.op.random_op, on.key, run.out(0));
+}
+
 constexpr Operator kElementwiseOperators[] = {
     {.kind = OpKind::kChain,
      .name = "element-wise",
@@ -145,6 +156,10 @@ constexpr Operator kElementwiseOperators[] = {
      .gradient = chain_gradient,
      .in_place = [](const Op& op) { return op.in; },
      .run = {run_chain, queue_chain}},
+    {.kind = OpKind::kUniform,
+     .name = "uniform",
+     .kernels = "uniform",
+     .run = {run_uniform, queue_uniform}},
 };
 
 }  // namespace

@@ -12,6 +12,7 @@ from ..program import Program
 from .batch import SIZES, unify
 from .check import check_evaluation, check_training
 from .graph import Graph
+from .lower.builder import Builder
 from .merge import Static, lower_both, simplify
 from .patches import tracing, unchanged
 from .reader import read
@@ -79,7 +80,7 @@ class _Capture:
         producer = f"easyscale {VERSION}, torch {torch.__version__}"
         program = unify(small, large, self.state, name, producer)
         if check:
-            self._check(program)
+            self._check(program, small.builder)
         names = [p.name for p in program.parameters] + [s.name for s in program.statistics]
         tensors = self.state.tensors()
         return Captured(program, {n: tensors[n].detach().cpu().numpy().copy() for n in names})
@@ -102,11 +103,12 @@ class _Capture:
         self.step.with_loss = training
         _set_modes(self.modes if training else dict.fromkeys(self.modes, False))
 
-    def _check(self, program: Program) -> None:
+    def _check(self, program: Program, builder: Builder) -> None:
         tensors = with_samples(self.tensors, SIZES[0])
         with unchanged(self.step.model):
             self._set_mode(True)
-            check_training(program, self.step, self.state, tensors)
+            check_training(program, self.step, self.state, tensors, builder.mirrored)
         with unchanged(self.step.model):
             self._set_mode(False)
-            check_evaluation(program, self.step, self.state, tensors)
+            check_evaluation(program, self.step, self.state, tensors,
+                             builder.evaluation_sites)

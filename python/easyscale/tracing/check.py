@@ -4,11 +4,11 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
 
-from ..interpret import Context, interpret, normal_numbers
+from ..interpret import Context, interpret
 from ..program import Program
 from .errors import SelfCheckFailed
+from .same_draws import SameDraws, site_numbers
 from .state import State
 from .step import Step
 
@@ -18,46 +18,12 @@ GRADIENT_ERROR = 1e-3  # of the gradient's norm
 SMALL = 1e-5           # of the largest gradient's norm: below it a gradient is rounding only
 
 
-def site_numbers(site: int, shape: tuple[int, ...]) -> torch.Tensor:
-    """The uniform numbers of a random site, in [0, 1)."""
-    generator = torch.Generator().manual_seed(1000003 * (site + 1))
-    return torch.rand(tuple(shape), generator=generator)
-
-
-class _SameDraws(TorchDispatchMode):
-    """Makes a module draw the numbers of the sites, in the order of execution."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.site = 0
-
-    def _next(self, shape: Any) -> torch.Tensor:
-        self.site += 1
-        return site_numbers(self.site - 1, tuple(shape))
-
-    def _numbers(self, name: str, shape: Any) -> torch.Tensor:
-        return normal_numbers(self._next(shape)) if "randn" in name else self._next(shape)
-
-    def __torch_dispatch__(self, function: Any, types: Any, args: tuple = (),
-                           kwargs: dict | None = None) -> Any:
-        name = str(function)
-        if name == "aten.bernoulli_.float":
-            keep = args[1] if len(args) > 1 else 0.5
-            return args[0].copy_(self._next(args[0].shape) >= 1 - keep)
-        if name == "aten.bernoulli.p":
-            return (self._next(args[0].shape) >= 1 - args[1]).to(args[0].dtype)
-        if name in ("aten.rand.default", "aten.randn.default") and list(args[0]):
-            return self._numbers(name, args[0])
-        if name in ("aten.rand_like.default", "aten.randn_like.default"):
-            return self._numbers(name, args[0].shape)
-        return function(*args, **(kwargs or {}))
-
-
-def check_training(program: Program, step: Step, state: State, tensors: dict) -> None:
+def check_training(program: Program, step: Step, state: State, tensors: dict,
+                   mirrored: set[int]) -> None:
     """Compares the loss and all gradients in training, with the same random draws."""
     parameters = {tied.names[0]: tied.tensor for tied in state.parameters.values()
                   if tied.tensor.requires_grad}
-    with _SameDraws():
+    with SameDraws(mirrored=mirrored):
         loss = step(*tensors.values())[0]
     wanted = _gradients(loss, list(parameters.values()))
     values = _interpret(program, state, tensors, True)
@@ -74,9 +40,11 @@ def check_training(program: Program, step: Step, state: State, tensors: dict) ->
 
 
 @torch.no_grad()
-def check_evaluation(program: Program, step: Step, state: State, tensors: dict) -> None:
-    """Compares the outputs in evaluation."""
-    outputs = step(*tensors.values())
+def check_evaluation(program: Program, step: Step, state: State, tensors: dict,
+                     sites: dict[int, int]) -> None:
+    """Compares the outputs in evaluation; `sites` are those of the module's draws that are used."""
+    with SameDraws(site_of=lambda draw: sites.get(draw, draw)):
+        outputs = step(*tensors.values())
     wanted = dict(zip(step.outputs.names, outputs))
     values = _interpret(program, state, tensors, False)
     for output in program.outputs:

@@ -50,7 +50,8 @@ class Graph:
     """Nodes in the order of execution, and what they read from outside.
 
     `inputs` are values by name, `parameters` and `buffers` names by value, and `constants` tensors
-    by value. `outputs` has the flat results.
+    by value. `outputs` has the flat results. `mirrored` are the sites of which the module uses 1 - u
+    where its program uses u.
     """
 
     nodes: list[Node] = field(default_factory=list)
@@ -60,6 +61,7 @@ class Graph:
     buffers: dict[int, str] = field(default_factory=dict)
     constants: dict[int, torch.Tensor] = field(default_factory=dict)
     outputs: list[Any] = field(default_factory=list)
+    mirrored: set[int] = field(default_factory=set)
 
     def new_value(self, meta: Meta | None) -> int:
         """Adds a value."""

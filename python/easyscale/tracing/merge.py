@@ -131,6 +131,8 @@ def lower_both(train: Graph, evaluation: Graph | None, state: State,
     check_loss(builder, loss, [parameters[tied.names[0]] for tied in state.parameters.values()
                                 if tied.tensor.requires_grad])
     trained = len(builder.nodes)
+    builder.sites = 1 + max((node.site for node in train.nodes), default=-1)
+    builder.mirrored = train.mirrored
     if evaluation is not None:
         builder.buffers, builder.evaluating = evaluation.buffers, True
         outputs = Lowering(builder, evaluation, state, inputs, parameters).run()

@@ -130,6 +130,8 @@ def tracing(model: nn.Module, allowed: tuple[type, ...]) -> Iterator[None]:
         stack.enter_context(marked_checkpoints())
         stack.enter_context(exchanged(torch._VF, "lstm", _lstm_with_shapes(torch._VF.lstm)))
         stack.enter_context(exchanged(torch, "rand", _rand_for(model)))
+        # The checks of a distribution branch on the content of tensors.
+        stack.enter_context(exchanged(torch.distributions.Distribution, "_validate_args", False))
         masks = sys.modules.get("transformers.masking_utils")
         if masks is not None and hasattr(masks, "_vmap_for_bhqkv"):
             stack.enter_context(exchanged(masks, "_vmap_for_bhqkv", _mask_by_broadcasting))

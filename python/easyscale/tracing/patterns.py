@@ -63,6 +63,7 @@ class _Finder:
             draw = self.made_by(draw_side, "aten.rand.default")
             keep = self.number(keep_side)
             if draw and self.rows(draw) and keep == self.number(scaled.args["other"]):
+                self.graph.mirrored.add(draw.site)  # a large number keeps a sample
                 return scaled.args["self"], 1 - keep, draw.site
         return None
 

@@ -178,7 +178,7 @@ class _Reader:
         single = not isinstance(results, (list, tuple))
         outputs = [self.graph.new_value(_meta(x)) for x in ([results] if single else results)]
         site = -1
-        if draws(target, args) and not _is_number(results):
+        if draws(target, args):
             site, self.sites = self.sites, self.sites + 1
         self.graph.nodes.append(Node(target, args, outputs, _path(node), _source(node), site,
                                      self.region))
@@ -192,10 +192,6 @@ class _Reader:
         if isinstance(tree, dict):
             return {key: self._argument(item) for key, item in tree.items()}
         return tree
-
-
-def _is_number(result: Any) -> bool:
-    return isinstance(result, torch.Tensor) and result.dim() == 0
 
 
 def _autocast_refused(node: Any) -> ExportFailed:

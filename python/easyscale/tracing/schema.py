@@ -52,7 +52,8 @@ def functional_name(target: str) -> str | None:
     """The operator that returns what the in-place operator `target` would write, or None."""
     namespace, name, overload = target.split(".")
     special = {"fill_.Scalar": "full_like.default", "zero_.default": "zeros_like.default",
-               "bernoulli_.float": "bernoulli.p"}.get(f"{name}.{overload}")
+               "bernoulli_.float": "bernoulli.p",
+               "normal_.default": "normal_functional.default"}.get(f"{name}.{overload}")
     if special:
         return f"{namespace}.{special}"
     plain = name.rstrip("_") if not name.startswith("__") else name.replace("__i", "__", 1)

@@ -1,7 +1,7 @@
 """Which calls draw random numbers.
 
-Draws are numbered in the order of execution; the number is the site of the file's node. The
-self-check makes the module draw the same numbers in the same order.
+Draws are numbered in the order of execution; in training the number is the site of the file's node.
+The self-check makes the module draw the same numbers in the same order.
 """
 from __future__ import annotations
 

@@ -15,7 +15,6 @@ from zoo_case import BATCH, RANKS, without_dropout
 STATUS = {
     "same": "trains like PyTorch",
     "sensitive": "misses a goal, but amplifies noise, and its gradients are those of PyTorch",
-    "random": "draws random numbers in training, so only its bits are compared",
     "differs": "has another gradient than PyTorch: a suspected error",
     "bits differ": "the placements have different bits: an error",
     "captured": "captured only, because it is too large for this machine",
@@ -31,7 +30,6 @@ LOSS_GOAL, UPDATE_GOAL = 1e-4, 1e-3
 SUSPICIOUS = 10
 ULP = 2.0 ** -23
 ROUNDING = 1e-6  # of the largest update: an update that is smaller may be rounding of a zero
-RANDOM_KINDS = {"dropout", "sample_dropout", "uniform", "normal"}
 UNSUPPORTED = re.compile(r"([a-z_0-9]+): ([^;]+?) \(\d+ x, first ")
 UNKNOWN = re.compile(r'kind = "([a-z_0-9]+)": (this version knows no such kind)')
 
@@ -118,9 +116,9 @@ class _Trained:
         self.clock.lap("compare")
         self._compare_placements(job, first, placements)
         self.clock.lap("placements")
-        if self._is_suspicious() and not program.kinds() & RANDOM_KINDS:
+        if self._is_suspicious():
             self._compare_gradients(placements[0])
-        self.row["status"] = self._status(program)
+        self.row["status"] = self._status()
 
     def _job(self, learning_rate, steps):
         case = self.case
@@ -181,12 +179,10 @@ class _Trained:
                 or row["update_difference"] > SUSPICIOUS * row["update_sensitivity"] + UPDATE_GOAL
                 or row["worst_tensor"]["excess"] > 1)
 
-    def _status(self, program):
+    def _status(self):
         row = self.row
         if not row["equal_bits"]:
             return "bits differ"
-        if program.kinds() & RANDOM_KINDS:
-            return "random"
         if row.get("worst_gradient", {"excess": 0})["excess"] > 1:
             return "differs"
         close = row["loss_difference"] <= LOSS_GOAL and row["update_difference"] <= UPDATE_GOAL

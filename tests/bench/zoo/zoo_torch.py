@@ -3,6 +3,8 @@ from dataclasses import dataclass
 
 import torch
 import zoo_order
+from easyscale import draws
+from easyscale.tracing.same_draws import SameDraws
 from zoo_case import BATCH, RANKS, SAMPLES
 
 STEPS = 3
@@ -59,10 +61,17 @@ def _backward(case, step, scaled):
     total = 0.0
     for rank in range(RANKS):
         rows = torch.tensor(zoo_order.batch(SAMPLES, SEED, RANKS, BATCH, step, rank))
-        loss = case.loss_of(rows, scaled) / RANKS
+        with _engine_draws(step, rank):
+            loss = case.loss_of(rows, scaled) / RANKS
         loss.backward()
         total += float(loss.detach())
     return total
+
+
+def _engine_draws(step, rank):
+    """Makes a model draw the random numbers of the engine."""
+    key = draws.Key(SEED, step, rank)
+    return SameDraws(lambda site, shape: torch.from_numpy(key.uniform(site, shape)))
 
 
 def _learning_rate(parameters):

@@ -204,6 +204,58 @@ TEST_SUITE("gpu/canonical/chain") {
     CHECK(draw({})[0].first_difference(draw({})[0]) == -1);
     CHECK(draw({})[0][0] == 1.0f);  // Threshold 0 means no dropout.
   }
+
+  TEST_CASE("every class draws the uniform numbers of Philox, for any range") {
+    Random random(test::seed("uniform"));
+    for (int trial = 0; trial < 100; ++trial) {
+      const std::int64_t n = random.integer(1, random.coin() ? 300 : 5000);
+      const std::int64_t begin = random.integer(0, n - 1), end = random.integer(begin, n);
+      const auto op = static_cast<std::uint32_t>(random.integer(0, 0xffffffff));
+      Floats expected(n);
+      for (std::int64_t e = begin; e < end; ++e) {
+        const auto block = static_cast<std::uint32_t>((e >> 7) * 32 + (e & 31));
+        const auto words = philox4x32_10({block, op, kKey.step, kKey.rank}, philox_key(kKey.seed));
+        expected[e] = uniform_float(words[(e >> 5) & 3]);
+      }
+      for (const CpuClass c : supported_cpu_classes()) {
+        const Floats y(n);  // Elements outside of the range keep their NaN.
+        kernel_table(c).uniform(begin, end, op, kKey, y);
+        CHECK(y.first_difference(expected) == -1);
+      }
+    }
+  }
+
+  TEST_CASE("uniform numbers have the moments of their distribution and are not correlated") {
+    const std::int64_t n = 1 << 18;
+    const auto draw = [&](std::uint32_t op, DropoutKey key) {
+      Floats y(n);
+      reference().uniform(0, n, op, key, y);
+      return y;
+    };
+    // The mean of products of centred numbers, in units of its standard deviation.
+    const auto correlation = [&](const Floats& a, const Floats& b) {
+      double sum = 0;
+      for (std::int64_t i = 0; i < n; ++i) sum += (a[i] - 0.5) * (b[i] - 0.5);
+      return sum * 12 / std::sqrt(static_cast<double>(n));
+    };
+    const Floats y = draw(1, kKey);
+    double mean = 0;
+    for (std::int64_t i = 0; i < n; ++i) {
+      CHECK((y[i] >= 0 && y[i] < 1));
+      mean += y[i] / n;
+    }
+    CHECK(std::abs(mean - 0.5) * std::sqrt(12.0 * n) < 5);
+    // The variance is 1/12, and the fourth central moment 1/80.
+    CHECK(std::abs(correlation(y, y) / 12 / std::sqrt(static_cast<double>(n)) - 1.0 / 12) *
+              std::sqrt(180.0 * n) <
+          5);
+    for (const Floats& other :
+         {draw(2, kKey), draw(1 | 0x80000000, kKey), draw(1, {kKey.seed + 1, kKey.step, kKey.rank}),
+          draw(1, {kKey.seed, kKey.step + 1, kKey.rank}),
+          draw(1, {kKey.seed, kKey.step, kKey.rank + 1}),
+          draw(1, {kKey.seed, kKey.step, kEvaluationRank})})
+      CHECK(std::abs(correlation(y, other)) < 5);
+  }
 }
 
 }  // namespace

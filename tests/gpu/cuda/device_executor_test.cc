@@ -63,7 +63,7 @@ TEST_SUITE("gpu/cuda/device_executor") {
   }
 
   std::vector<std::uint32_t> evaluation_bits(StepRunner & runner, const StepRig& rig) {
-    REQUIRE(runner.run_eval(rig.params.data(), rig.stats.data(), rig.batch()).ok());
+    REQUIRE(runner.run_eval(rig.params.data(), rig.input()).ok());
     std::vector<TensorId> results = rig.graph().outputs;
     results.push_back(rig.graph().row_loss);
     std::vector<std::uint32_t> all;
@@ -287,7 +287,7 @@ TEST_SUITE("gpu/cuda/device_executor") {
       REQUIRE_FALSE(result.ok());
       CHECK(result.error().message == "GPU 0: fell off the bus");
     }
-    CHECK_FALSE(runner->run_eval(rig.params.data(), rig.stats.data(), rig.batch()).ok());
+    CHECK_FALSE(runner->run_eval(rig.params.data(), rig.input()).ok());
   }
 
   TEST_CASE("an error about missing device memory names the purpose of the memory") {

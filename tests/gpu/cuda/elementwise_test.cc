@@ -43,6 +43,13 @@ void check_chain(const std::string& what, const Floats& x, const std::vector<Cha
   check_same(what, out, on_device);
 }
 
+void check_uniform(std::int64_t n, std::uint32_t op) {
+  auto out = outputs({n}), on_device = outputs({n});
+  reference().uniform(0, n, op, kKey, out[0]);
+  device().uniform(kStream, n, op, visible_key(), on_device[0]);
+  check_same(shaped("uniform", n, op), out, on_device);
+}
+
 BlockCopy random_copy(Random& random) {
   BlockCopy copy;
   const std::int64_t pack = random.coin() ? 4 : 1;  // Whether whole packs are moved.
@@ -98,6 +105,14 @@ TEST_SUITE("gpu/cuda/elementwise") {
       }
       check_chain(shaped("chain", n, std::ssize(stages)), x, stages);
     }
+  }
+
+  TEST_CASE("uniform numbers have the bits of the scalar class") {
+    Random random(test::seed("device uniform"));
+    for (const std::int64_t n : {1, 31, 32, 33, 127, 128, 129, 1023, 1024, 1025, 100000})
+      check_uniform(n, static_cast<std::uint32_t>(random.integer(0, 0xffffffff)));
+    for (int trial = 0; trial < 50; ++trial)
+      check_uniform(random.integer(1, 5000), static_cast<std::uint32_t>(trial));
   }
 
   TEST_CASE("the result of a chain may be its input or an operand") {

@@ -87,6 +87,32 @@ TEST_SUITE("gpu/graph/executor") {
     CHECK(s.run() == loss);
   }
 
+  TEST_CASE("random numbers depend on seed, step, rank and operator, also in evaluation") {
+    GraphBuilder b("net", 2, {{{"x", FieldType::kF32, 1, 1, 40}}});
+    const TensorId x = b.linear("fc", b.input("x"), {.out = 40});
+    const TensorId first = b.uniform("first", b.shape(x)), second = b.uniform("second", b.shape(x));
+    b.mse("loss", b.add("sum", x, b.binary("both", Function::kMul, first, second)),
+          b.constant("zero", b.shape(x), std::vector<float>(80)));
+    const Graph graph = *b.finish({first, second});
+    StepRig s(compile(graph), es::test::seed("uniform"));
+    const DropoutKey key = s.key;
+    const std::vector<float> numbers = s.evaluate();
+    const float loss = s.run();
+    // Neither operator repeats a number of the other one at the same place.
+    for (std::size_t i = 0; i < 80; ++i) CHECK(numbers[i] != numbers[80 + i]);
+    for (const DropoutKey& other : {DropoutKey{key.seed + 1, key.step, key.rank},
+                                    DropoutKey{key.seed, key.step + 1, key.rank},
+                                    DropoutKey{key.seed, key.step, key.rank + 1}}) {
+      s.key = other;
+      CHECK(s.run() != loss);
+      const std::vector<float> others = s.evaluate();
+      for (std::size_t i = 0; i < 160; ++i) CHECK(others[i] != numbers[i]);
+    }
+    s.key = key;
+    CHECK(s.run() == loss);
+    CHECK(s.evaluate() == numbers);
+  }
+
   TEST_CASE("changed parameters are used at once") {
     StepRig s = residual_network("changed");
     const float before = s.run();

@@ -122,6 +122,11 @@ void add_element_wise(std::vector<OperatorCase>& cases) {
   add("dropout",
       [](GraphBuilder& b) { return b.dropout("second", b.dropout("first", image(b), 0.3), 0.5); });
   add("drop_path", [](GraphBuilder& b) { return b.drop_path("op", image(b), 0.5); });
+  add("uniform", [](GraphBuilder& b) {
+    const TensorId x = image(b);
+    return b.add("shifted", b.mul("scaled", x, b.uniform("first", b.shape(x))),
+                 b.uniform("second", b.shape(x)));
+  });
 }
 
 void add_products(std::vector<OperatorCase>& cases) {

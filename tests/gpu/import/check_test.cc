@@ -168,6 +168,41 @@ TEST_SUITE("gpu/import/check") {
           "\"edge\")); resize: 2^31 elements or more (2 x, first nodes[0] (resize \"up\"))");
   }
 
+  TEST_CASE("random numbers have a site, no inputs, and a shape that the counter can number") {
+    const auto result = [](const es::test::Dims& extents,
+                           const std::function<void(es::ModelNode&)>& damage) {
+      ProgramWriter w;
+      const es::ValueId x = w.input("x", {3}), p = w.parameter("p", {});
+      const es::ValueId noise = w.draw("normal", extents, 7);
+      damage(w.program.nodes[0]);
+      Ints axes;
+      for (std::size_t axis = 0; axis < extents.size(); ++axis)
+        axes.push_back(static_cast<std::int64_t>(axis));
+      w.program.loss =
+          w.node("mul", {p, w.node("amax", {noise}, {{"axes", axes}, {"keepdim", false}})});
+      w.output("x", x);
+      const es::Status checked = check_program(w.program);
+      if (!checked.ok()) return checked.error().message;
+      const es::Result<Graph> graph = import_model(w.program, 2);
+      return graph.ok() ? "" : graph.error().message;
+    };
+    const auto nothing = [](es::ModelNode&) {};
+    CHECK(result(es::test::per_sample({4}), nothing) == "");
+    CHECK(result(es::test::dims({1 << 17, 1 << 17}), nothing) == "");
+    CHECK(result(es::test::dims({1 << 17, 1 << 18}), nothing) ==
+          "model : uniform \"normal_0\": shape [131072,262144]: allowed are at most 2^34 random "
+          "numbers");
+    CHECK(result(es::test::dims({4}), [](auto& n) { n.attributes[0].value = std::int64_t{-1}; }) ==
+          "nodes[0].attributes[0] \"site\" = -1: allowed is 0 to 2147483647");
+    CHECK(result(es::test::dims({4}), [](auto& n) {
+            n.attributes[0].value = std::int64_t{1} << 31;
+          }) == "nodes[0].attributes[0] \"site\" = 2147483648: allowed is 0 to 2147483647");
+    CHECK(result(es::test::dims({4}), [](auto& n) { n.attributes.clear(); }) ==
+          "nodes[0].attributes lacks \"site\" of normal");
+    CHECK(result(es::test::dims({4}), [](auto& n) { n.inputs = {0}; }) ==
+          "nodes[0].inputs has 1 values: allowed for normal are at most 0");
+  }
+
   // --- Damage at random.
 
   class Mutation {

@@ -61,9 +61,9 @@ TEST_SUITE("gpu/import/kinds") {
     return arrays;
   }
 
-  double loss_of(const ModelProgram& program, const Arrays& arrays) {
-    return es::test::evaluate_program(program, kBatch,
-                                      arrays)[static_cast<std::size_t>(program.loss)]
+  double loss_of(const ModelProgram& program, const Arrays& arrays, const DropoutKey& key) {
+    return es::test::evaluate_program(program, kBatch, arrays,
+                                      key)[static_cast<std::size_t>(program.loss)]
         .values[0];
   }
 
@@ -83,7 +83,7 @@ TEST_SUITE("gpu/import/kinds") {
     const auto moved = [&](double scale) {
       for (std::size_t e = 0; e < at.size(); ++e)
         arrays[p.name].values[e] = at[e] + scale * direction[e];
-      return loss_of(program, arrays);
+      return loss_of(program, arrays, rig.key);
     };
     constexpr double kStep = 1e-5;
     const double exact = p.trained ? (moved(kStep) - moved(-kStep)) / (2 * kStep) : 0.0;
@@ -91,7 +91,7 @@ TEST_SUITE("gpu/import/kinds") {
   }
 
   void check_outputs(const ModelProgram& program, StepRig& rig, const std::vector<Array>& values) {
-    REQUIRE(rig.executor->run_eval(rig.params.data(), rig.stats.data(), rig.batch()).ok());
+    REQUIRE(rig.executor->run_eval(rig.params.data(), rig.input()).ok());
     for (std::size_t i = 0; i < program.outputs.size(); ++i) {
       INFO(program.outputs[i].name);
       const auto got = rig.executor->values(rig.graph().outputs[i]);
@@ -121,7 +121,8 @@ TEST_SUITE("gpu/import/kinds") {
     fill_params(rig, random);
     const double loss = rig.run();
     const Arrays arrays = arrays_of(c.program, rig);
-    const std::vector<Array> values = es::test::evaluate_program(c.program, kBatch, arrays);
+    const std::vector<Array> values =
+        es::test::evaluate_program(c.program, kBatch, arrays, rig.key);
     const double expected = values[static_cast<std::size_t>(c.program.loss)].values[0];
     CHECK(std::abs(loss - expected) < 1e-5 * (1 + std::abs(expected)));
     for (const ParamInfo& p : rig.graph().table.params())
@@ -208,7 +209,7 @@ TEST_SUITE("gpu/import/kinds") {
     REQUIRE_MESSAGE(graph.ok(), (graph.ok() ? "" : graph.error().message));
     for (const es::CpuClass cpu_class : es::supported_cpu_classes()) {
       StepRig rig(compile(*graph), es::test::seed("outside"), {.cpu_class = cpu_class});
-      REQUIRE(rig.executor->run_eval(rig.params.data(), rig.stats.data(), rig.batch()).ok());
+      REQUIRE(rig.executor->run_eval(rig.params.data(), rig.input()).ok());
       const auto* places = reinterpret_cast<const std::int32_t*>(rig.words.data() + 4 * kBatch);
       const auto read = rig.executor->values(rig.graph().outputs[0]);
       const auto one = rig.executor->values(rig.graph().outputs[1]);
@@ -220,6 +221,61 @@ TEST_SUITE("gpu/import/kinds") {
       // Every place is above the four elements of a sample, so its last one is not a number.
       for (std::int64_t i = 0; i < 4 * kBatch; ++i) CHECK(std::isnan(added[i]) == (i % 4 == 3));
     }
+  }
+
+  // Builds the loss from numbers [B,4] and an output.
+  using Loss = es::ValueId (*)(ProgramWriter&, es::ValueId);
+
+  // A model that takes integers or truth values by integers in [0, 9] from a table of 7.
+  ModelProgram selecting_program(bool truth, Loss loss) {
+    ProgramWriter w;
+    const es::ValueId x = w.input("x", {4}), ids = w.ids("ids", {4}, 9);
+    es::ValueId table = w.constant_ids({7}, {4, 0, 2, 1, 3, 5, 6});
+    if (truth) table = w.node("cast", {table}, {{"to", "bool"}});
+    const es::ValueId taken = w.node("take_rows", {table, ids});
+    const es::ValueId numbers = w.node("cast", {taken}, {{"to", "f32"}});
+    const es::ValueId y = w.node("mul", {w.node("add", {x, numbers}), w.parameter("p", {4})});
+    w.program.loss = loss(w, y);
+    w.output("y", y);
+    return w.program;
+  }
+
+  TEST_CASE("an integer outside its range that selects integers or truth values ends the step") {
+    const Loss losses[] = {
+        [](ProgramWriter& w, es::ValueId y) {
+          return w.node("mean", {y}, {{"axes", std::vector<std::int64_t>{0, 1}}});
+        },
+        [](ProgramWriter& w, es::ValueId y) {
+          return w.node("cross_entropy", {y, w.ids("label", {}, 3)}, {{"reduction", "mean"}});
+        },
+        [](ProgramWriter& w, es::ValueId y) {
+          return w.node("mse", {y, w.input("t", {4})}, {{"reduction", "mean"}});
+        },
+        [](ProgramWriter& w, es::ValueId y) {
+          return w.node("bce_with_logits", {y, w.input("t", {4})}, {{"reduction", "mean"}});
+        }};
+    for (const bool truth : {false, true})
+      for (const Loss loss : losses) {
+        const ModelProgram program = selecting_program(truth, loss);
+        REQUIRE(check_program(program).ok());
+        const es::Result<Graph> graph = import_model(program, kBatch);
+        REQUIRE_MESSAGE(graph.ok(), (graph.ok() ? "" : graph.error().message));
+        StepRig rig(compile(*graph), es::test::seed("refused"));
+        const auto step = [&](std::int32_t last) {
+          for (std::int64_t i = 0; i < 4 * kBatch; ++i)
+            rig.words[static_cast<std::size_t>(4 * kBatch + i)] =
+                std::bit_cast<float>(i + 1 < 4 * kBatch ? static_cast<std::int32_t>(i % 7) : last);
+          return *rig.executor->run_local_step(rig.step(), [](std::uint32_t) {});
+        };
+        const LocalStepResult right = step(6);
+        CHECK(std::isfinite(right.loss));
+        CHECK(right.fault.op == nullptr);
+        const auto evaluated = rig.evaluate();
+        CHECK(std::none_of(evaluated.begin(), evaluated.end(), [](float v) { return v != v; }));
+        CHECK(step(7).fault.op != nullptr);
+        const auto refused = rig.evaluate();
+        CHECK(std::all_of(refused.begin(), refused.end(), [](float v) { return v != v; }));
+      }
   }
 
   TEST_CASE("an imported program has the same bits in every kernel class, with any threads") {

@@ -350,6 +350,25 @@ void add_convs(std::vector<ProgramCase>& cases) {
   }
 }
 
+void add_random(std::vector<ProgramCase>& cases) {
+  for (const char* kind : {"uniform", "normal"}) {
+    cases.push_back(program_case(kind, {5, 7}, [&](ProgramWriter& w, ValueId x) {
+      const ValueId noise = w.node("mul", {x, w.draw(kind, per_sample({5, 7}), 3)});
+      return w.node("add", {noise, w.draw(kind, per_sample({5, 7}), 4)});
+    }));
+    cases.push_back(
+        program_case(std::string(kind) + " images", {3, 4, 5}, [&](ProgramWriter& w, ValueId x) {
+          const ValueId y = w.node("conv", {x, w.parameter("w", {2, 3, 3, 3})}, window(1, 1));
+          return w.node("mul", {y, w.draw(kind, per_sample({2, 4, 5}), 0)});
+        }));
+    cases.push_back(program_case(
+        std::string(kind) + " without the batch", {6}, [&](ProgramWriter& w, ValueId x) {
+          const ValueId row = w.node("add", {x, w.draw(kind, dims({6}), 0)});
+          return w.node("mul", {row, w.draw(kind, {}, 0x7fffffff)});
+        }));
+  }
+}
+
 void add_pools(std::vector<ProgramCase>& cases) {
   struct PoolCase {
     const char* kind;
@@ -589,6 +608,7 @@ std::vector<ProgramCase> program_cases() {
   add_moves(cases);
   add_selections(cases);
   add_norms(cases);
+  add_random(cases);
   add_layers(cases);
   add_convs(cases);
   add_pools(cases);

@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "proto/base/check.h"
+#include "proto/base/philox.h"
 
 namespace es::test {
 namespace {
@@ -53,7 +54,8 @@ double clamped(double x, double low, double high) {
 
 class Evaluation {
  public:
-  Evaluation(const ModelProgram& program, std::int64_t batch) : p_(program), batch_(batch) {
+  Evaluation(const ModelProgram& program, std::int64_t batch, const gpu::DropoutKey& key)
+      : p_(program), batch_(batch), key_(key) {
     values.resize(program.values.size());
   }
 
@@ -116,8 +118,8 @@ class Evaluation {
   Array compute() {
     const std::string& k = node_->kind;
     for (auto topic :
-         {&Evaluation::unary, &Evaluation::binary, &Evaluation::move, &Evaluation::reduction,
-          &Evaluation::norm, &Evaluation::layer, &Evaluation::loss}) {
+         {&Evaluation::random, &Evaluation::unary, &Evaluation::binary, &Evaluation::move,
+          &Evaluation::reduction, &Evaluation::norm, &Evaluation::layer, &Evaluation::loss}) {
       Array y = (this->*topic)(k);
       if (y.values.empty()) continue;
       ES_CHECK_MSG(static_cast<std::int64_t>(y.values.size()) == product(out_), k);
@@ -125,6 +127,24 @@ class Evaluation {
       return y;
     }
     ES_CHECK_MSG(false, k);
+  }
+
+  double uniform(std::uint32_t site, std::uint64_t e) const {
+    const auto block = static_cast<std::uint32_t>((e >> 7) * 32 + (e & 31));
+    const auto words = philox4x32_10({block, site, key_.step, key_.rank}, philox_key(key_.seed));
+    return static_cast<double>(uniform_float(words[(e >> 5) & 3]));
+  }
+
+  Array random(const std::string& k) {
+    if (k != "uniform" && k != "normal") return {};
+    const auto site = static_cast<std::uint32_t>(integer("site"));
+    Array y;
+    for (std::uint64_t e = 0; e < static_cast<std::uint64_t>(product(out_)); ++e) {
+      const double u = uniform(site, e), v = uniform(site | 0x80000000, e);
+      y.values.push_back(
+          k == "uniform" ? u : std::sqrt(-2 * std::log(1 - u)) * std::cos(2 * std::acos(-1.0) * v));
+    }
+    return y;
   }
 
   Array unary(const std::string& k) {
@@ -670,6 +690,7 @@ class Evaluation {
 
   const ModelProgram& p_;
   std::int64_t batch_;
+  gpu::DropoutKey key_;
   const ModelNode* node_ = nullptr;
   Ints out_;
 };
@@ -677,8 +698,8 @@ class Evaluation {
 }  // namespace
 
 std::vector<Array> evaluate_program(const ModelProgram& program, std::int64_t batch,
-                                    const Arrays& given) {
-  Evaluation evaluation(program, batch);
+                                    const Arrays& given, const gpu::DropoutKey& key) {
+  Evaluation evaluation(program, batch, key);
   evaluation.run(given);
   return std::move(evaluation.values);
 }

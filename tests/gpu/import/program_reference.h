@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "gpu/canonical/kernels.h"
 #include "proto/base/model_program.h"
 
 namespace es::test {
@@ -18,8 +19,9 @@ struct Array {
 // Inputs and parameters by name, in logical order. Dropout does nothing.
 using Arrays = std::map<std::string, Array>;
 
-// Returns the value of every id of the program in training mode, for this batch size.
+// Returns the value of every id of the program in training mode, for this batch size. The key is
+// that of the random numbers.
 std::vector<Array> evaluate_program(const ModelProgram& program, std::int64_t batch,
-                                    const Arrays& given);
+                                    const Arrays& given, const gpu::DropoutKey& key);
 
 }  // namespace es::test

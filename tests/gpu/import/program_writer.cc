@@ -117,6 +117,12 @@ ValueId ProgramWriter::shaped(const std::string& kind, ValueId x, const Dims& ex
   return id;
 }
 
+ValueId ProgramWriter::draw(const std::string& kind, const Dims& extents, std::int64_t site) {
+  const ValueId id = value(ValueType::kF32, extents);
+  program.nodes.push_back({.kind = kind, .outputs = {id}, .attributes = {{"site", site}}});
+  return id;
+}
+
 ValueId ProgramWriter::conv(const std::string& name, ValueId x, std::int64_t out,
                             std::int64_t kernel, std::int64_t stride, std::int64_t padding) {
   using Ints = std::vector<std::int64_t>;

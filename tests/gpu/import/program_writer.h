@@ -38,6 +38,8 @@ class ProgramWriter {
                const std::vector<ModelAttribute>& attributes = {}, const std::string& name = "");
   // The same with stated extents, for kinds whose output says the shape.
   ValueId shaped(const std::string& kind, ValueId x, const Dims& extents);
+  // Random numbers: the kind is uniform or normal.
+  ValueId draw(const std::string& kind, const Dims& extents, std::int64_t site);
 
   // Layers with parameters, as modules of PyTorch.
   ValueId conv(const std::string& name, ValueId x, std::int64_t out, std::int64_t kernel,

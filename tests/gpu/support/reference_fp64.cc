@@ -61,8 +61,9 @@ class Reference {
   }
 
   void run(const Op& op) {
-    const Values& x = value(op.in[0]);
     Values& y = value(op.out[0]);
+    if (op.kind == OpKind::kUniform) return uniform(op, y);
+    const Values& x = value(op.in[0]);
     switch (op.kind) {
       case OpKind::kConv2d:
         return convolve(op, x, y);
@@ -242,11 +243,20 @@ class Reference {
     scale_and_shift(op, y);
   }
 
-  double dropped(const gpu::Dropout& d, std::int64_t decision, double v) const {
-    const auto e = static_cast<std::uint64_t>(decision);
+  std::uint32_t random_word(std::uint32_t random_op, std::uint64_t e) const {
     const auto block = static_cast<std::uint32_t>((e >> 7) * 32 + (e & 31));
-    const auto words = philox4x32_10({block, d.op, key_.step, key_.rank}, philox_key(key_.seed));
-    return words[(e >> 5) & 3] < d.threshold ? v * static_cast<double>(d.factor) : 0.0;
+    return philox4x32_10({block, random_op, key_.step, key_.rank},
+                         philox_key(key_.seed))[(e >> 5) & 3];
+  }
+
+  double dropped(const gpu::Dropout& d, std::int64_t decision, double v) const {
+    const std::uint32_t word = random_word(d.op, static_cast<std::uint64_t>(decision));
+    return word < d.threshold ? v * static_cast<double>(d.factor) : 0.0;
+  }
+
+  void uniform(const Op& op, Values& y) const {
+    for (std::size_t i = 0; i < y.size(); ++i)
+      y[i] = static_cast<double>(uniform_float(random_word(op.random_op, i)));
   }
 
   void stage(const Op& op, const ChainStep& step, Values& y) const {

@@ -25,6 +25,7 @@ class StepRig {
 
   const gpu::Graph& graph() const { return executor->graph(); }
   gpu::Batch batch() const { return {words.data()}; }
+  gpu::StepInput input() const { return {stats.data(), batch(), key}; }
   gpu::LocalStep step();
   // Runs a local step; returns the loss.
   float run();

@@ -2,7 +2,8 @@
 
 Equal nodes are written once. The train graph comes first; then the eval graph of the same module is
 lowered into the same program, and finds the nodes of the train graph where they mean the same: in
-evaluation a dropout is the identity, and a batch norm reads its statistics.
+evaluation a dropout is the identity, a batch norm reads its statistics, and the first draw of a
+shape has the numbers of the first one of training.
 """
 from __future__ import annotations
 
@@ -21,6 +22,7 @@ TYPES = {torch.float32: "f32", torch.int64: "i32", torch.int32: "i32", torch.int
          torch.uint8: "i32", torch.int8: "i32", torch.bool: "bool"}
 CONSTANT_TYPES = TYPES | {torch.float64: "f32", torch.float16: "f32", torch.bfloat16: "f32"}
 IDENTITY_IN_EVALUATION = {"dropout", "sample_dropout"}
+DRAWN = {"uniform", "normal"}
 INT32 = torch.iinfo(torch.int32)
 
 
@@ -70,6 +72,10 @@ class Builder:
     node: GraphNode | None = None
     results: list[Meta] = field(default_factory=list)
     buffers: dict[int, str] = field(default_factory=dict)
+    mirrored: set[int] = field(default_factory=set)  # as in the graph of training
+    sites: int = 0  # the first number that is no random site of training
+    evaluation_sites: dict[int, int] = field(default_factory=dict)  # draw in evaluation -> site
+    _draws: dict = field(default_factory=dict)  # (kind, shape) -> draws of training, with their site
     _known: dict = field(default_factory=dict)
     _known_in_evaluation: dict = field(default_factory=dict)
     _evaluated: dict[int, int] = field(default_factory=dict)
@@ -112,6 +118,25 @@ class Builder:
         vals = [None if x is None else self.value(x) for x in inputs]
         return self._find(kind, vals, attributes, shape) or self._add(kind, vals, attributes, shape)
 
+    def draw(self, kind: str, shape: tuple[int, ...] | None = None) -> Val:
+        """Random numbers in the shape of the result or another; `kind` is one of DRAWN."""
+        shape = self.result.shape if shape is None else shape
+        if not self.evaluating:
+            val = self._add(kind, [], {"site": self.node.site}, shape)
+            self._draws.setdefault((kind, shape), []).append((val, self.node.site))
+            return val
+        val, site = self._draw_in_evaluation(kind, shape)
+        self.evaluation_sites[self.node.site] = site
+        return val
+
+    def _draw_in_evaluation(self, kind: str, shape: tuple[int, ...]) -> tuple[Val, int]:
+        """The next draw of training that evaluation has not used yet, or a new one."""
+        unused = self._draws.get((kind, shape))
+        if unused:
+            return unused.pop(0)
+        self.sites += 1
+        return self._add(kind, [], {"site": self.sites - 1}, shape), self.sites - 1
+
     def _evaluate(self, kind: str, inputs: tuple, shape: Any, attributes: dict) -> torch.Tensor:
         tensors = [None if x is None else x.to(TORCH_TYPE[CONSTANT_TYPES[x.dtype]])
                    for x in inputs]
@@ -146,7 +171,7 @@ class Builder:
         self._known.setdefault(self._key(kind, vals, attributes, shape, False), output)
         if kind in IDENTITY_IN_EVALUATION:
             self._evaluated[output.id] = self._evaluated.get(vals[0].id, vals[0].id)
-        else:
+        elif kind not in DRAWN:
             key = self._key(kind, vals, attributes, shape, True)
             found = self._known_in_evaluation.setdefault(key, output)
             if found.id != output.id:

@@ -1,22 +1,31 @@
-"""Operators that draw random numbers in training."""
+"""Operators that draw random numbers."""
 from __future__ import annotations
 
 from typing import Any
 
 import torch
 
-from .builder import Builder, Operand
+from ..same_draws import LEAST_UNIFORM
+from .builder import Builder, Operand, number
 from .table import CannotLower, lowers
 
 
 def _drop(b: Builder, x: Operand, kind: str, p: float) -> Operand:
     if b.node.site < 0:
         return x
-    if b.evaluating:
-        raise CannotLower("a dropout that is active in evaluation")
     if p >= 1:
         return b.scale(x, 0.0)
+    if b.evaluating:
+        return _drop_in_evaluation(b, x, kind, p)
     return b.emit(kind, x, p=float(p), site=b.node.site)
+
+
+def _drop_in_evaluation(b: Builder, x: Operand, kind: str, p: float) -> Operand:
+    """The kinds of dropouts do nothing in evaluation, so the decisions are written out."""
+    if kind != "dropout":
+        raise CannotLower("samples that are dropped in evaluation")
+    kept = b.emit("lt", b.draw("uniform", tuple(x.shape)), torch.tensor(1.0 - p))
+    return b.emit("mul", x, b.scale(b.cast(kept, "f32"), 1 / (1 - p)))
 
 
 @lowers("dropout.default")
@@ -35,12 +44,7 @@ def feature_dropout(b: Builder, input: Operand, p: float, train: bool) -> Operan
     if b.node.site < 0:
         return input
     ones = torch.ones(*input.shape[:2], *[1] * (input.dim() - 2))
-    return b.emit("mul", input, _draw_on_ones(b, "dropout", ones, p))
-
-
-def _draw_on_ones(b: Builder, kind: str, ones: torch.Tensor, p: float) -> Operand:
-    """Zeros, and 1 / (1 - p) with the probability 1 - p, in the shape of `ones`."""
-    return _drop(b, b.value(ones), kind, p)
+    return b.emit("mul", input, _drop(b, b.value(ones), "dropout", p))
 
 
 @lowers("sample_dropout.easyscale")
@@ -48,31 +52,72 @@ def sample_dropout(b: Builder, self: Operand, p: float) -> Operand:
     return _drop(b, self, "sample_dropout", p)
 
 
-def _draw(b: Builder, kind: str) -> Operand:
-    """Random numbers in the shape of the result."""
-    if b.evaluating:
-        raise CannotLower("a random draw in evaluation")
-    if b.result.dtype != torch.float32:
-        raise CannotLower(f"random numbers of the type {b.result.dtype}")
-    return b.emit(kind, shape=b.result.shape, site=b.node.site)
+EXACT = 1 << 24  # integers up to this one are exact in fp32
+
+
+def _refuse_generator(generator: Any) -> None:
+    if generator is not None:
+        raise CannotLower("a random generator of the user")
 
 
 @lowers("rand.default", "rand_like.default")
 def uniform(b: Builder, **_: Any) -> Operand:
-    return _draw(b, "uniform")
+    return b.draw("uniform")
 
 
 @lowers("randn.default", "randn_like.default")
 def normal(b: Builder, **_: Any) -> Operand:
-    return _draw(b, "normal")
+    return b.draw("normal")
 
 
-@lowers("bernoulli.p")
-def bernoulli(b: Builder, self: Operand, p: float, generator: Any) -> Operand:
-    """Ones with the probability `p`, else zeros."""
-    if generator is not None:
-        raise CannotLower("a random generator of the user")
-    ones = torch.ones(b.result.shape)
-    rows = all(size == 1 for size in ones.shape[1:])
-    kind = "sample_dropout" if rows else "dropout"
-    return b.scale(_draw_on_ones(b, kind, ones, 1 - p), p)
+def _fixed(b: Builder, x: Operand) -> Operand:
+    """`x` without a gradient, as torch has none through the parameters of a distribution."""
+    return b.emit("stop_gradient", b.operand(x, "f32"))
+
+
+def _scaled(b: Builder, x: Operand, factor: Any, term: Any) -> Operand:
+    """`x * factor + term`, of which both are numbers or tensors."""
+    scale, shift = number(factor), number(term)
+    x = b.emit("mul", x, _fixed(b, factor)) if scale is None else b.scale(x, scale)
+    return b.emit("add", x, _fixed(b, term)) if shift is None else b.shift(x, shift)
+
+
+@lowers("normal.Tensor_float", "normal.float_Tensor", "normal.Tensor_Tensor", "normal.float_float",
+        "normal_functional.default")
+def normal_with(b: Builder, mean: Any, std: Any, generator: Any, **_: Any) -> Operand:
+    _refuse_generator(generator)
+    return _scaled(b, b.draw("normal"), std, mean)
+
+
+@lowers("uniform.default")
+def uniform_between(b: Builder, self: Operand, to: float, generator: Any, **named: Any) -> Operand:
+    _refuse_generator(generator)
+    low = named["from"]
+    return _scaled(b, b.draw("uniform"), to - low, low)
+
+
+@lowers("exponential.default")
+def exponential(b: Builder, self: Operand, lambd: float, generator: Any) -> Operand:
+    _refuse_generator(generator)
+    above_zero = b.emit("clamp", b.draw("uniform"), min=LEAST_UNIFORM)
+    return b.scale(b.emit("log1p", b.emit("neg", above_zero)), -1.0 / lambd)
+
+
+@lowers("randint.default", "randint.low")
+def randint(b: Builder, high: int, low: int = 0, **_: Any) -> Operand:
+    """The place of a uniform number among the integers, which are exact in fp32."""
+    if max(abs(low), abs(high), high - low) > EXACT:
+        raise CannotLower(f"random integers from {low} to {high}")
+    place = b.emit("floor", b.scale(b.draw("uniform"), float(high - low)))
+    x = b.cast(b.shift(place, float(low)), "i32")
+    # What the engine cannot know otherwise: the range, by which the integers may select rows.
+    x = b.emit("maximum", x, torch.tensor(low, dtype=torch.int32))
+    return b.emit("minimum", x, torch.tensor(high - 1, dtype=torch.int32))
+
+
+@lowers("bernoulli.p", "bernoulli.default", "bernoulli.Tensor")
+def bernoulli(b: Builder, self: Operand, generator: Any, p: Any = None) -> Operand:
+    """Ones with the probability `p`, or that of each element of `self`, else zeros."""
+    _refuse_generator(generator)
+    p = b.operand(self if p is None else p, "f32")
+    return b.cast(b.emit("lt", b.draw("uniform"), p), "f32")
