@@ -38,7 +38,7 @@ class Blocks(nn.Module):
     def __init__(self, checkpointed):
         super().__init__()
         self.blocks = nn.ModuleList(nn.Sequential(
-            nn.Linear(6, 24), nn.BatchNorm1d(24), nn.GELU(), nn.Linear(24, 6))
+            nn.Linear(6, 24), nn.BatchNorm1d(24), nn.GELU(), nn.Dropout(0.2), nn.Linear(24, 6))
             for _ in range(4))
         self.last, self.checkpointed = nn.Linear(6, 3), checkpointed
 

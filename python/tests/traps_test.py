@@ -60,9 +60,9 @@ class Traps(unittest.TestCase):
     def test_both_forms_of_checkpoint_keep_their_gradient(self):
         for reentrant in (True, False):
             captured = support.capture_function(lambda m, x, r=reentrant: checkpoint(
-                lambda y: torch.tanh(m.layer(y)), m.layer(x), use_reentrant=r))
-            self.assertEqual(support.kinds(captured)[:3], ["linear", "linear", "tanh"])
-            self.assertEqual([node.region for node in captured.program.nodes[:4]], [0, 1, 1, 0])
+                lambda y: F.dropout(torch.tanh(m.layer(y)), 0.3), m.layer(x), use_reentrant=r))
+            self.assertEqual(support.kinds(captured)[:4], ["linear", "linear", "tanh", "dropout"])
+            self.assertEqual([node.region for node in captured.program.nodes[:5]], [0, 1, 1, 1, 0])
 
     def test_every_checkpoint_is_a_region_and_inner_ones_belong_to_the_outer(self):
         def block(m, y):

@@ -25,7 +25,7 @@ def check_training(program: Program, step: Step, state: State, tensors: dict,
                   if tied.tensor.requires_grad}
     with SameDraws(mirrored=mirrored):
         loss = step(*tensors.values())[0]
-    wanted = _gradients(loss, list(parameters.values()))
+        wanted = _gradients(loss, list(parameters.values()))
     values = _interpret(program, state, tensors, True)
     found = _gradients(values[program.loss], list(parameters.values()))
     compare("the loss", values[program.loss], loss, LOSS_ERROR)

@@ -10,6 +10,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from ..interpret import Draw, normal_numbers
 from .schema import named_arguments
 
+FIRST_SEED = 0x4553_0000_0000
 LEAST_UNIFORM = 2.0 ** -25  # takes the place of 0 where exponential numbers are made
 
 
@@ -24,12 +25,24 @@ class SameDraws(TorchDispatchMode):
 
     `draw` returns the numbers of a site, and `site_of` the site of a draw; without it the draws are
     numbered from 0, as in training. The module gets 1 - u of the sites in `mirrored`.
+
+    The number of draws so far is kept in the state of torch's random generator. A checkpoint of
+    torch restores that state before it computes its function again, which then draws the same.
     """
 
     def __init__(self, draw: Draw = site_numbers, site_of: Callable[[int], int] = int,
                  mirrored: Collection[int] = ()) -> None:
         super().__init__()
-        self.draw, self.site_of, self.mirrored, self.drawn = draw, site_of, mirrored, 0
+        self.draw, self.site_of, self.mirrored = draw, site_of, mirrored
+
+    def __enter__(self) -> SameDraws:
+        self._state_before = torch.get_rng_state()
+        torch.default_generator.manual_seed(FIRST_SEED)
+        return super().__enter__()
+
+    def __exit__(self, *error: Any) -> None:
+        super().__exit__(*error)
+        torch.set_rng_state(self._state_before)
 
     def __torch_dispatch__(self, function: Any, types: Any, args: tuple = (),
                            kwargs: dict | None = None) -> Any:
@@ -42,8 +55,9 @@ class SameDraws(TorchDispatchMode):
         return REPLACED[name](self, **named)
 
     def _site(self) -> int:
-        self.drawn += 1
-        return self.site_of(self.drawn - 1)
+        seed = torch.default_generator.initial_seed()
+        torch.default_generator.manual_seed(seed + 1)
+        return self.site_of(seed - FIRST_SEED)
 
     def uniform(self, shape: Any) -> torch.Tensor:
         """The next uniform numbers."""
