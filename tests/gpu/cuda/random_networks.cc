@@ -14,10 +14,13 @@ std::int64_t between(std::mt19937_64& random, std::int64_t low, std::int64_t hig
   return std::uniform_int_distribution<std::int64_t>(low, high)(random);
 }
 
-Graph finish(GraphBuilder& b, TensorId logits) {
+// Half of the networks compute parts of themselves again in the backward pass.
+Graph finish(GraphBuilder& b, TensorId logits, std::mt19937_64& random) {
   b.cross_entropy("loss", logits, b.input("label"));
   auto graph = b.finish({logits});
   ES_CHECK_MSG(graph.ok(), graph.ok() ? "" : graph.error().message);
+  if (between(random, 0, 1) == 1)
+    for (Op& op : graph->ops) op.region = static_cast<std::uint32_t>(between(random, 0, 2));
   return *std::move(graph);
 }
 
@@ -69,7 +72,7 @@ Graph random_image_network(std::mt19937_64& random, std::int64_t side) {
   const TensorId flat =
       between(random, 0, 1) == 0 ? b.flatten("flatten", x) : b.global_avg_pool("mean", x);
   const TensorId hidden = b.gelu("gelu", b.linear("up", flat, {.out = between(random, 1, 150)}));
-  return finish(b, b.linear("head", hidden, {.out = classes}));
+  return finish(b, b.linear("head", hidden, {.out = classes}), random);
 }
 
 Graph random_token_network(std::mt19937_64& random, std::int64_t side) {
@@ -89,7 +92,7 @@ Graph random_token_network(std::mt19937_64& random, std::int64_t side) {
       b.attention("attention", qkv, {.heads = heads, .length = b.input("length"), .dropout = 0.1});
   x = b.layer_norm("norm1", b.add("sum", x, b.linear("out", y, {.out = width})), 1e-12);
   x = b.tanh("tanh", b.linear("up", b.softmax("softmax", x), {.out = between(random, 1, 150)}));
-  return finish(b, b.linear("head", b.flatten("flatten", x), {.out = classes}));
+  return finish(b, b.linear("head", b.flatten("flatten", x), {.out = classes}), random);
 }
 
 }  // namespace es::test

@@ -1,6 +1,6 @@
 #pragma once
 // Networks of random sizes. Together they give every kernel that depends on a shape some shapes
-// that fill its tiles and some that do not.
+// that fill its tiles and some that do not. Some of them have regions (gpu/graph/recompute.h).
 #include <random>
 
 #include "gpu/graph/graph.h"
