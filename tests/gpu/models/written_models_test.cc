@@ -12,6 +12,7 @@
 #include "gpu/import/state_names.h"
 #include "gpu/models/models.h"
 #include "gpu/params/pytorch_layout.h"
+#include "proto/base/job_fields.h"
 #include "tests/gpu/models/samples_by_formula.h"
 #include "tests/gpu/support/step_rig.h"
 
@@ -107,36 +108,15 @@ TEST_SUITE("gpu/models/written") {
     CHECK(x == y);
   }
 
-  const char* const kWritten[] = {
-      "mlp",
-      "small_cnn",
-      "resnet18",
-      "resnet34",
-      "resnet50",
-      "resnet101",
-      "resnet152",
-      "shufflenetv2",
-      "vgg11",
-      "shufflenetv2_x0_5",
-      "shufflenetv2_x1_5",
-      "shufflenetv2_x2_0",
-      "vgg13",
-      "vgg16",
-      "vgg19",
-      "swin_t",
-      "swin_s",
-      "swin_b",
-      "yolov3",
-      "neumf",
-      "bert",
-      "bert_large",
-      "electra",
-      "electra_base",
-      "electra_large",
-  };
+  std::vector<std::string> all_models() {
+    std::vector<std::string> all;
+    for (const TaskNames& task : task_names())
+      all.insert(all.end(), task.models.begin(), task.models.end());
+    return all;
+  }
 
   TEST_CASE("a written model has the losses, gradients and parameters of the built-in one") {
-    for (const std::string model : kWritten) {
+    for (const std::string& model : all_models()) {
       CAPTURE(model);
       StepRig a(compile(built_in(model)), 7), b(compile(imported(written(model))), 7);
       a.words = b.words = test::reference_batch(task_of({.name = model}), kSizes, kBatch);
