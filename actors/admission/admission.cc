@@ -204,6 +204,7 @@ Result<AdmittedJob> admit(const std::string& spec_toml, const std::string& from_
   // From now on the digest of the model file belongs to the job, and workers compare the file with
   // it.
   resolved.model.file_digest = model->file_digest();
+  ES_RETURN_IF_ERROR(model->check_initial_values(resolved.model));
   ModelGraph graph(*model, resolved, data->layout);
   ES_RETURN_IF_ERROR(resolve_weights(resolved, graph));
   if (!from_checkpoint.empty()) {

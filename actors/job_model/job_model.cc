@@ -6,6 +6,7 @@
 #include "gpu/import/import.h"
 #include "gpu/import/state_names.h"
 #include "gpu/models/models.h"
+#include "proto/base/text.h"
 #include "store/model_file/model_digest.h"
 #include "store/model_file/model_file.h"
 
@@ -45,6 +46,15 @@ bool predicts_label(const ModelProgram& program) {
          });
 }
 
+// The number of classes that the loss of a detector distinguishes; 0: there is no such loss.
+std::uint32_t box_classes(const ModelProgram& program) {
+  for (const ModelNode& node : program.nodes)
+    for (const ModelAttribute& attribute : node.attributes)
+      if (node.kind == "yolo" && attribute.name == "classes")
+        return static_cast<std::uint32_t>(std::get<std::int64_t>(attribute.value));
+  return 0;
+}
+
 }  // namespace
 
 Status check_eval_count(const gpu::Graph& graph, std::uint64_t eval_count,
@@ -60,7 +70,8 @@ Status check_eval_count(const gpu::Graph& graph, std::uint64_t eval_count,
 
 store::CapturedInputs captured_inputs(const ModelProgram& program) {
   const SampleLayout layout = gpu::program_layout(program);
-  store::CapturedInputs captured{.inputs = {}, .predicts_label = predicts_label(program)};
+  store::CapturedInputs captured{
+      .inputs = {}, .predicts_label = predicts_label(program), .box_classes = box_classes(program)};
   for (std::size_t i = 0; i < program.inputs.size(); ++i) {
     const ModelValue& value = value_of(program, program.inputs[i].value);
     store::CapturedInput input{.field = layout.fields[i], .type = value.type, .shape = {}};
@@ -101,6 +112,17 @@ Result<store::DataFacts> JobModel::data_facts(const JobSpec& spec) const {
 Result<std::shared_ptr<const store::SampleSource>> JobModel::open_samples(
     const JobSpec& spec) const {
   return store::open_samples(spec, inputs());
+}
+
+Status JobModel::check_initial_values(const ModelSpec& model) const {
+  if (!program_ || !model.weights.empty()) return {};
+  for (const ModelParameter& parameter : program_->parameters)
+    if (!parameter.init)
+      return usage_error(
+          "job: model.weights = \"\": allowed is the safetensors file with the initial weights, "
+          "because model.file = \"" +
+          where_ + "\" gives no initial value of \"" + escaped(parameter.name) + "\"");
+  return {};
 }
 
 Result<gpu::Graph> JobModel::graph(const JobSpec& spec, const SampleLayout& layout) const {

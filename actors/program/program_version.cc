@@ -5,8 +5,12 @@
 
 namespace es::actors {
 
+std::string release() {
+  return ES_VERSION;
+}
+
 std::string version_line(const std::string& program) {
-  return program + " " ES_VERSION " (protocol " + std::to_string(kProtocolVersion) +
+  return program + " " + release() + " (protocol " + std::to_string(kProtocolVersion) +
          ", checkpoint format " + std::to_string(store::kCheckpointFormatVersion) + ")";
 }
 

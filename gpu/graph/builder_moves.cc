@@ -65,7 +65,7 @@ TensorId GraphBuilder::reshape(const std::string& name, TensorId x, TensorShape 
 TensorId GraphBuilder::flatten(const std::string& name, TensorId x) {
   if (failed() || !dense_floats("flatten", name, {x}) || !image_input("flatten", name, x)) return 0;
   const ImageShape in = image(x);
-  const TensorId y = reshape(name, x, {in.n, 1, 1, in.image()});
+  const TensorId y = GraphBuilder::reshape(name, x, {in.n, 1, 1, in.image()});
   if (y != x) {
     note(y).pixels = in.h * in.w;
     note(y).channels = in.c;

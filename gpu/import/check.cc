@@ -6,6 +6,7 @@
 
 #include "gpu/import/check_node.h"
 #include "gpu/import/check_state.h"
+#include "gpu/import/kind.h"
 #include "gpu/import/values.h"
 #include "proto/base/text.h"
 
@@ -101,6 +102,27 @@ class Definitions {
 
 // --- The loss.
 
+// Some losses compute their gradient at once, so nothing may follow them.
+Status check_only_losses(const ModelProgram& p) {
+  std::vector<bool> only_loss(p.values.size(), false);
+  for (std::size_t n = 0; n < p.nodes.size(); ++n) {
+    const ModelNode& node = p.nodes[n];
+    const std::string path = "nodes[" + std::to_string(n) + "]";
+    for (const ValueId id : node.inputs)
+      if (id != kNoValue && only_loss[static_cast<std::size_t>(id)])
+        return usage_error(path + " reads value " + std::to_string(id) +
+                           ", which can only be the loss of the model");
+    if (!find_kind(node.kind)->only_loss) continue;
+    for (const ValueId id : node.outputs) {
+      if (id != p.loss)
+        return usage_error(path + ".outputs has value " + std::to_string(id) + ": allowed for " +
+                           node.kind + " is the loss of the model, " + std::to_string(p.loss));
+      only_loss[static_cast<std::size_t>(id)] = true;
+    }
+  }
+  return {};
+}
+
 Status check_loss(const ModelProgram& p) {
   const ModelValue& loss = p.values[static_cast<std::size_t>(p.loss)];
   if (loss.type != ValueType::kF32 || !loss.dims.empty())
@@ -143,6 +165,7 @@ Status check_program(const ModelProgram& program) {
   ES_RETURN_IF_ERROR(Definitions(program).run());
   ES_RETURN_IF_ERROR(check_state(program, *two));
   ES_RETURN_IF_ERROR(check_loss(program));
+  ES_RETURN_IF_ERROR(check_only_losses(program));
   ES_RETURN_IF_ERROR(check_shapes(program, 2));
   return check_shapes(program, 3);
 }

@@ -15,8 +15,8 @@ std::string node_path(std::size_t index) {
 }
 
 const char* attribute_type_name(AttributeType type) {
-  constexpr const char* kNames[] = {"a bool", "an integer", "a number", "a text",
-                                    "a list of integers"};
+  constexpr const char* kNames[] = {"a bool", "an integer",         "a number",
+                                    "a text", "a list of integers", "a list of numbers"};
   return kNames[static_cast<std::size_t>(type)];
 }
 
@@ -32,6 +32,8 @@ bool has_type(const ModelAttribute& a, AttributeType type) {
       return std::holds_alternative<std::string>(a.value);
     case AttributeType::kInts:
       return std::holds_alternative<std::vector<std::int64_t>>(a.value);
+    case AttributeType::kFloats:
+      return std::holds_alternative<std::vector<double>>(a.value);
   }
   return false;
 }
@@ -49,6 +51,9 @@ std::string refused_value(const AttributeRule& rule, const ModelAttribute& a) {
   if (const auto* list = std::get_if<std::vector<std::int64_t>>(&a.value)) {
     for (const std::int64_t i : *list)
       if (!in_range(rule, static_cast<double>(i))) return std::to_string(i);
+  } else if (const auto* list = std::get_if<std::vector<double>>(&a.value)) {
+    for (const double d : *list)
+      if (!in_range(rule, d)) return number_text(d);
   } else if (const auto* s = std::get_if<std::string>(&a.value)) {
     const bool allowed = std::any_of(rule.texts.begin(), rule.texts.end(),
                                      [&](const char* text) { return *s == text; });

@@ -1,12 +1,14 @@
 #include "gpu/import/check_state.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <set>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "proto/base/number_text.h"
 #include "proto/base/text.h"
 
 namespace es::gpu {
@@ -105,7 +107,20 @@ class StateCheck {
       if (value(parameter.value).type != ValueType::kF32 || has_batch(parameter.value))
         return usage_error(at("parameters", i, ".value") + " = " + std::to_string(parameter.value) +
                            ": allowed is f32 without extents per batch");
+      ES_RETURN_IF_ERROR(initial_value(at("parameters", i, ".init"), parameter));
     }
+    return {};
+  }
+
+  static Status initial_value(const std::string& path, const ModelParameter& parameter) {
+    constexpr float kMost = 1e30F;
+    if (!parameter.init) return {};
+    const auto [constant, bound] = *parameter.init;
+    if (!(std::abs(constant) <= kMost))
+      return usage_error(path + ".constant = " + number_text(constant) +
+                         ": allowed is -1e30 to 1e30");
+    if (!(bound >= 0.0F && bound <= kMost))
+      return usage_error(path + ".bound = " + number_text(bound) + ": allowed is 0 to 1e30");
     return {};
   }
 

@@ -23,12 +23,16 @@ struct Slot {
   const char* types;      // the allowed types: letters of "fib" (f32, i32, bool)
   bool optional = false;  // the input may be kNoValue, or missing at the end
   bool kernel = false;    // a convolution's weight, which is stored with its channels last
+  // The weight of a linear layer on the image in slot 0. Its columns are stored with their channels
+  // last.
+  bool of_image = false;
 };
 
 struct Kind {
   const char* name;
   std::vector<Slot> slots;
-  bool variadic = false;  // the last slot stands for one or more inputs
+  bool variadic = false;   // the last slot stands for one or more inputs
+  bool only_loss = false;  // the output is the loss of the model, and no node reads it
   std::vector<AttributeRule> attributes;
   // The shape rule. Returns the types and shapes of the outputs. The inputs have allowed types, and
   // the attributes are in their ranges. Error (usage): what does not fit.
@@ -45,6 +49,7 @@ const Kind* find_kind(std::string_view name);
 // The entries of each file.
 std::vector<Kind> attention_kinds();
 std::vector<Kind> conv_kinds();
+std::vector<Kind> detection_kinds();
 std::vector<Kind> elementwise_kinds();
 std::vector<Kind> loss_kinds();
 std::vector<Kind> move_kinds();

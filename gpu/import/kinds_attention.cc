@@ -10,6 +10,13 @@
 namespace es::gpu {
 namespace {
 
+// A mask may have fewer sequences than q, which then use them in turn. Returns its shape without
+// this axis.
+TensorShape one_period(const TensorShape& mask, std::int64_t sequences) {
+  const bool in_turn = mask.rank() == 4 && sequences % mask[0] == 0;
+  return in_turn ? with_extent(mask, 0, 1) : mask;
+}
+
 Outputs attention_outputs(const NodeView& node) {
   const TensorShape &q = node.shape(0), &k = node.shape(1), &v = node.shape(2);
   bool fits = q.rank() == 4 && k.rank() == 4 && v.rank() == 4;
@@ -18,9 +25,14 @@ Outputs attention_outputs(const NodeView& node) {
   if (!fits)
     return usage_error("q " + shape_text(q) + ", k " + shape_text(k) + " and v " + shape_text(v) +
                        " must be [b,h,t,d], [b,g,s,d] and [b,g,s,e]");
-  if (node.has(3) && !broadcasts_to(node.shape(3), {q[0], q[1], q[2], k[2]}))
-    return usage_error("mask " + shape_text(node.shape(3)) + " must fit " +
-                       shape_text({q[0], q[1], q[2], k[2]}));
+  const TensorShape scores{q[0], q[1], q[2], k[2]};
+  if (node.has(3) && !broadcasts_to(one_period(node.shape(3), q[0]), scores))
+    return usage_error("mask " + shape_text(node.shape(3)) + " must fit " + shape_text(scores));
+  if (node.has(4) && !broadcasts_to(node.shape(4), with_extent(scores, 0, 1)))
+    return usage_error("bias " + shape_text(node.shape(4)) + " must fit " +
+                       shape_text(with_extent(scores, 0, 1)));
+  if (node.has(5) && node.shape(5) != TensorShape{q[0]})
+    return usage_error("length " + shape_text(node.shape(5)) + " must be " + shape_text({q[0]}));
   return one_output(ValueType::kF32, with_extent(q, 3, v[3]));
 }
 
@@ -67,6 +79,23 @@ class AttentionLowering {
     return b_.where(name_, condition, zero, low);
   }
 
+  // A mask with fewer sequences than the scores, repeated.
+  TensorId in_turn(TensorId mask) {
+    const TensorShape own = b_.shape(mask);
+    if (own[0] == 1 || own[0] == q_[0]) return mask;
+    const TensorId period = b_.reshape(name_, mask, {1, own[0], own.count(1, 4)});
+    const TensorId all = b_.expand(name_, period, {q_[0] / own[0], own[0], own.count(1, 4)});
+    return b_.reshape(name_, all, with_extent(own, 0, q_[0]));
+  }
+
+  // Minus infinity for keys beyond the length of their sequence.
+  TensorId within_length(TensorId scores) {
+    const TensorId keys = b_.reshape(name_, b_.numbers(name_, k_[2]), {1, 1, 1, k_[2]});
+    const TensorId length = b_.reshape(name_, l_.logical(node_, 5), {q_[0], 1, 1, 1});
+    const TensorId low = b_.constant(name_, {1}, {-std::numeric_limits<float>::infinity()});
+    return b_.where(name_, b_.binary(name_, Function::kLess, keys, length), scores, low);
+  }
+
   // 1, 2, 3, ... along the only long axis.
   TensorId numbers(const TensorShape& shape) {
     const TensorId ones = b_.expand(name_, b_.constant(name_, {1}, {1.0F}), {shape.count()});
@@ -79,6 +108,10 @@ class AttentionLowering {
       return b_.reshape(name_, l_.in(node_, slot, order), {q_[0], q_[2], 1, q_[1] * q_[3]});
     };
     AttentionOptions options{.heads = q_[1], .dropout = node_.number("dropout")};
+    if (node_.has(4))
+      options.bias =
+          b_.expand(name_, l_.operand(node_, 4, logical_order(4)), {1, q_[1], q_[2], k_[2]});
+    if (node_.has(5)) options.length = l_.logical(node_, 5);
     const TensorId mask = added();
     if (mask != kNoTensor) {
       const TensorShape own = b_.shape(mask);
@@ -95,8 +128,11 @@ class AttentionLowering {
     TensorId scores = b_.matmul(name_, q, l_.logical(node_, 1), true);
     scores = b_.scale(name_, scores, static_cast<float>(node_.number("scale")));
     scores = b_.reshape(name_, scores, {q_[0], q_[1], q_[2], k_[2]});
+    if (node_.has(4))
+      scores = b_.binary(name_, Function::kAdd, scores, l_.operand(node_, 4, logical_order(4)));
     const TensorId mask = added();
-    if (mask != kNoTensor) scores = b_.binary(name_, Function::kAdd, scores, mask);
+    if (mask != kNoTensor) scores = b_.binary(name_, Function::kAdd, scores, in_turn(mask));
+    if (node_.has(5)) scores = within_length(scores);
     TensorId probabilities = b_.softmax(name_, scores);
     b_.set_site(static_cast<std::uint32_t>(node_.integer("site")));
     probabilities = b_.dropout(name_, probabilities, node_.number("dropout"));
@@ -120,7 +156,12 @@ void lower_attention(Lowering& l, const NodeView& node) {
 std::vector<Kind> attention_kinds() {
   return {
       {.name = "attention",
-       .slots = {{"q", "f"}, {"k", "f"}, {"v", "f"}, {"mask", "fb", true}},
+       .slots = {{"q", "f"},
+                 {"k", "f"},
+                 {"v", "f"},
+                 {"mask", "fb", true},
+                 {"bias", "f", true},
+                 {"length", "i", true}},
        .attributes = {flag("causal").or_else(0.0), number("scale"),
                       number("dropout", 0.0, 0.999999).or_else(0.0),
                       integer("site", 0, 0x7fffffff).or_else(0.0)},

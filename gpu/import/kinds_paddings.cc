@@ -90,8 +90,9 @@ void lower_padding(Lowering& l, const NodeView& node) {
 
 // Zeros are the words that a move does not write.
 void lower_pad(Lowering& l, const NodeView& node) {
-  const std::vector<std::int64_t> begin = node.integers("before");
-  const bool grows = std::all_of(begin.begin(), begin.end(), [](std::int64_t n) { return n >= 0; });
+  const std::vector<std::int64_t> befores = node.integers("before");
+  const bool grows =
+      std::all_of(befores.begin(), befores.end(), [](std::int64_t n) { return n >= 0; });
   if (node.number("value") != 0.0 || !grows) return lower_padding<fill_value>(l, node);
   const Stored from = l.stored(node.input(0));
   TensorId x = from.tensor;

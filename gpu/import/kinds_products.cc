@@ -29,6 +29,30 @@ void lower_linear(Lowering& l, const NodeView& node) {
   l.set_logical(node, l.builder().apply(std::move(op)));
 }
 
+// x [n,c,spatial...] and a weight [o,c*pixels], as if x were flattened first.
+Outputs image_linear_outputs(const NodeView& node) {
+  const TensorShape &x = node.shape(0), &w = node.shape(1);
+  if (x.rank() < 3 || w.rank() != 2 || x.count(1, x.rank()) != w[1])
+    return usage_error("x " + shape_text(x) + " and weight " + shape_text(w) +
+                       " must be [n,c,spatial...] and [o,c*pixels]");
+  if (node.has(2) && node.shape(2) != TensorShape{w[0]})
+    return usage_error("bias " + shape_text(node.shape(2)) + " must be " + shape_text({w[0]}));
+  return one_output(ValueType::kF32, {x[0], w[0]});
+}
+
+// The columns are read in the order in which the engine stores an image, so nothing moves.
+void lower_image_linear(Lowering& l, const NodeView& node) {
+  const TensorShape &x = node.shape(0), &w = node.shape(1);
+  const TensorId image = l.in(node, 0, channels_last(x.rank()));
+  Op op{.kind = OpKind::kLinear,
+        .name = node.label(),
+        .in = {l.builder().reshape(node.label(), image, {x[0], w[1]})},
+        .features = w[0]};
+  l.set_image_weight(op, node.input(1), x[1]);
+  if (node.has(2)) l.set_bias(op, node.input(2));
+  l.set_logical(node, l.builder().apply(std::move(op)));
+}
+
 Outputs matmul_outputs(const NodeView& node) {
   const TensorShape &a = node.shape(0), &b = node.shape(1);
   const Error wrong = usage_error("shapes " + shape_text(a) + " and " + shape_text(b) +
@@ -86,6 +110,12 @@ std::vector<Kind> product_kinds() {
        .slots = {{"x", "f"}, {"weight", "f"}, {"bias", "f", true}},
        .outputs = linear_outputs,
        .lower = lower_linear},
+      {.name = "image_linear",
+       .slots = {{"x", "f"},
+                 {.name = "weight", .types = "f", .of_image = true},
+                 {"bias", "f", true}},
+       .outputs = image_linear_outputs,
+       .lower = lower_image_linear},
       {.name = "matmul",
        .slots = {{"a", "f"}, {"b", "f"}},
        .outputs = matmul_outputs,

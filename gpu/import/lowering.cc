@@ -152,9 +152,15 @@ void Lowering::add_parameter(const ModelParameter& parameter, bool trained) {
   const TensorShape& shape = info(parameter.value).shape;
   ParamInfo param{.name = parameter.name, .order = {.outer = shape.count()}, .trained = trained};
   for (int axis = 0; axis < shape.rank(); ++axis) param.torch_shape.push_back(shape[axis]);
+  if (parameter.init)
+    param.init = {.constant = parameter.init->constant, .bound = parameter.init->bound};
   if (place.order != logical_order(shape.rank()))
     param.order = {
         .outer = shape[0], .spatial = shape.count(2, shape.rank()), .channels = shape[1]};
+  const auto image = image_channels_.find(parameter.value);
+  if (image != image_channels_.end())
+    param.order = {
+        .outer = shape[0], .spatial = shape[1] / image->second, .channels = image->second};
   const ParamId id = builder_.parameter(std::move(param));
   param_[static_cast<std::size_t>(parameter.value)] = id;
 }
@@ -166,7 +172,6 @@ void Lowering::add_parameters(std::span<const NodeView> nodes) {
     index[static_cast<std::size_t>(program_.parameters[i].value)] = i;
   std::vector<bool> seen(program_.parameters.size(), false);
   const auto add = [&](std::size_t i, bool kernel) {
-    if (seen[i]) return;
     seen[i] = true;
     sequence.push_back(i);
     const ValueId id = program_.parameters[i].value;
@@ -177,10 +182,15 @@ void Lowering::add_parameters(std::span<const NodeView> nodes) {
     for (std::size_t slot = 0; slot < node.inputs(); ++slot) {
       if (!node.has(slot)) continue;
       const std::size_t i = index[static_cast<std::size_t>(node.input(slot))];
+      if (i >= seen.size() || seen[i]) continue;
       const std::vector<Slot>& slots = node.kind().slots;
-      if (i < seen.size()) add(i, slots[std::min(slot, slots.size() - 1)].kernel);
+      const Slot& rule = slots[std::min(slot, slots.size() - 1)];
+      add(i, rule.kernel);
+      if (rule.of_image && trained[i] && uses(node.input(slot)) == 1)
+        image_channels_[node.input(slot)] = node.shape()[1];
     }
-  for (std::size_t i = 0; i < seen.size(); ++i) add(i, false);
+  for (std::size_t i = 0; i < seen.size(); ++i)
+    if (!seen[i]) add(i, false);
   for (const bool of_trained : {true, false})
     for (const std::size_t i : sequence)
       if (trained[i] == of_trained) add_parameter(program_.parameters[i], of_trained);
@@ -273,6 +283,18 @@ void Lowering::set_bias(Op& op, ValueId id) {
   if (op.bias != kNoParam) return;
   op.tensors.bias = static_cast<std::int32_t>(op.in.size());
   op.in.push_back(in_order(id, order));
+}
+
+void Lowering::set_image_weight(Op& op, ValueId id, std::int64_t channels) {
+  if (image_channels_.contains(id)) {
+    op.weight = param_[static_cast<std::size_t>(id)];
+    return;
+  }
+  const TensorShape& w = info(id).shape;
+  const TensorId planes =
+      builder_.reshape(op.name, in_order(id, logical_order(2)), {w[0], channels, w[1] / channels});
+  op.tensors.weight = static_cast<std::int32_t>(op.in.size());
+  op.in.push_back(builder_.reshape(op.name, builder_.permute(op.name, planes, {0, 2, 1}), w));
 }
 
 void Lowering::set_weights(Op& op, const NodeView& node, const AxisOrder& order) {

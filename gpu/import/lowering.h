@@ -76,6 +76,9 @@ class Lowering {
   void set_missing(Op& op, const std::string& name, std::int64_t count);
   void set_weight(Op& op, ValueId id, const AxisOrder& order);
   void set_bias(Op& op, ValueId id);
+  // The same for a weight [o,c*pixels] of a linear layer on an image with this number of channels.
+  // Its columns are read with the channels last.
+  void set_image_weight(Op& op, ValueId id, std::int64_t channels);
 
   // Says that a step or evaluation is wrong if a truth value of this tensor holds. Then the loss
   // and the outputs are NaN.
@@ -115,6 +118,8 @@ class Lowering {
   std::vector<Stored> stored_;  // [value]
   std::vector<int> uses_;       // [value]
   std::vector<ParamId> param_;  // [value]
+  // [weight of a linear layer on an image] the channels, if the parameter is stored with these last
+  std::map<ValueId, std::int64_t> image_channels_;
   std::map<std::pair<ValueId, AxisOrder>, TensorId> reordered_;
   std::map<std::int64_t, BatchNormStats> statistics_;  // [number of the mean], for the next one
   std::string refused_by_;                             // the first node that called refuse_if()

@@ -31,6 +31,11 @@ AttributeRule number(const char* name) {
 AttributeRule number(const char* name, double low, double high) {
   return {.name = name, .type = AttributeType::kFloat, .low = low, .high = high};
 }
+AttributeRule numbers(const char* name, double low, double high) {
+  AttributeRule rule = number(name, low, high);
+  rule.type = AttributeType::kFloats;
+  return rule;
+}
 AttributeRule text(const char* name, std::vector<const char*> texts) {
   return {.name = name, .type = AttributeType::kText, .texts = std::move(texts)};
 }
@@ -87,6 +92,11 @@ std::string NodeView::text(const char* name) const {
 std::vector<std::int64_t> NodeView::integers(const char* name) const {
   const ModelAttribute* const a = find(name);
   return a == nullptr ? std::vector<std::int64_t>() : std::get<std::vector<std::int64_t>>(a->value);
+}
+
+std::vector<double> NodeView::numbers(const char* name) const {
+  const ModelAttribute* const a = find(name);
+  return a == nullptr ? std::vector<double>() : std::get<std::vector<double>>(a->value);
 }
 
 }  // namespace es::gpu

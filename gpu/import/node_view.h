@@ -15,7 +15,7 @@ namespace es::gpu {
 
 struct Kind;  // kind.h
 
-enum class AttributeType { kBool, kInt, kFloat, kText, kInts };
+enum class AttributeType { kBool, kInt, kFloat, kText, kInts, kFloats };
 
 // An attribute of a kind. Numbers are finite and in [low, high]; so are the elements of a list.
 struct AttributeRule {
@@ -41,6 +41,7 @@ AttributeRule integer(const char* name, std::int64_t low, std::int64_t high);
 AttributeRule integers(const char* name, std::int64_t low, std::int64_t high);
 AttributeRule number(const char* name);
 AttributeRule number(const char* name, double low, double high);
+AttributeRule numbers(const char* name, double low, double high);
 AttributeRule text(const char* name, std::vector<const char*> texts);
 AttributeRule axis_rule();  // "axis": one axis of a tensor of any rank
 
@@ -76,6 +77,7 @@ class NodeView {
   double number(const char* name) const;
   std::string text(const char* name) const;
   std::vector<std::int64_t> integers(const char* name) const;
+  std::vector<double> numbers(const char* name) const;
 
  private:
   const ValueInfo& of(ValueId id) const { return values_[static_cast<std::size_t>(id)]; }

@@ -89,8 +89,8 @@ TensorId layer(GraphBuilder& b, const std::string& name, TensorId x, TensorId le
   return output(b, name + ".output", x, y, c);
 }
 
-Result<Graph> build(const ModelInput& in, const Config& c) {
-  GraphBuilder b = in.builder();
+Result<Graph> build(const ModelRequest& in, const Config& c) {
+  GraphBuilder& b = in.builder;
   const std::int64_t tokens = b.image(b.input("ids")).h;
   if (tokens > c.positions)
     return usage_error("model " + in.spec.name + ": field \"ids\" has " + std::to_string(tokens) +
@@ -111,7 +111,7 @@ Result<Graph> build(const ModelInput& in, const Config& c) {
 
 }  // namespace
 
-Result<Graph> build_encoder_qa(const ModelInput& in) {
+Result<Graph> build_encoder_qa(const ModelRequest& in) {
   Config config = in.tiny() ? in.variant(kTiny) : in.variant(kVariants);
   config.dropout = in.dropout(config.dropout);
   return build(in, config);

@@ -11,10 +11,9 @@
 
 namespace es::gpu {
 
-struct ModelInput {
+struct ModelRequest {
   const ModelSpec& spec;
-  std::int64_t batch;
-  const SampleLayout& layout;
+  GraphBuilder& builder;
 
   bool tiny() const { return spec.size == "tiny"; }
   std::int64_t width(std::int64_t published, std::int64_t tiny_width) const {
@@ -22,7 +21,6 @@ struct ModelInput {
     return tiny() ? tiny_width : published;
   }
   double dropout(double published) const { return spec.dropout < 0.0 ? published : spec.dropout; }
-  GraphBuilder builder() const { return {spec.name, batch, layout}; }
   // Returns the variant of the family that has the model's name.
   template <class Variant, std::size_t kCount>
   const Variant& variant(const Variant (&all)[kCount]) const {
@@ -33,16 +31,16 @@ struct ModelInput {
   }
 };
 
-Result<Graph> build_mlp(const ModelInput& in);
-Result<Graph> build_small_cnn(const ModelInput& in);
-Result<Graph> build_resnet(const ModelInput& in);
-Result<Graph> build_shufflenetv2(const ModelInput& in);
-Result<Graph> build_vgg(const ModelInput& in);
-Result<Graph> build_swin(const ModelInput& in);  // model.dropout is its stochastic depth
-Result<Graph> build_yolov3(const ModelInput& in);
-Result<Graph> build_neumf(const ModelInput& in);
+Result<Graph> build_mlp(const ModelRequest& in);
+Result<Graph> build_small_cnn(const ModelRequest& in);
+Result<Graph> build_resnet(const ModelRequest& in);
+Result<Graph> build_shufflenetv2(const ModelRequest& in);
+Result<Graph> build_vgg(const ModelRequest& in);
+Result<Graph> build_swin(const ModelRequest& in);  // model.dropout is its stochastic depth
+Result<Graph> build_yolov3(const ModelRequest& in);
+Result<Graph> build_neumf(const ModelRequest& in);
 // model.dropout: of activations and attention
-Result<Graph> build_encoder_qa(const ModelInput& in);
+Result<Graph> build_encoder_qa(const ModelRequest& in);
 
 // Completes a classifier: computes its loss from the field "label".
 Result<Graph> finish_classifier(GraphBuilder& b, TensorId logits);

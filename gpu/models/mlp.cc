@@ -3,9 +3,9 @@
 
 namespace es::gpu {
 
-Result<Graph> build_mlp(const ModelInput& in) {
+Result<Graph> build_mlp(const ModelRequest& in) {
   const std::int64_t width = in.width(128, 16);
-  GraphBuilder b = in.builder();
+  GraphBuilder& b = in.builder;
   TensorId x = b.flatten("net.0", b.input("image"));
   x = b.relu("net.2", b.linear("net.1", x, {.out = width}));
   x = b.relu("net.4", b.linear("net.3", x, {.out = width}));

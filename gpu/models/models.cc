@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "gpu/models/families.h"
+#include "gpu/models/program_builder.h"
 #include "gpu/models/sample_check.h"
 #include "proto/base/number_text.h"
 
@@ -12,7 +13,7 @@ namespace {
 
 struct Model {
   std::string_view name;
-  Result<Graph> (*build)(const ModelInput&);
+  Result<Graph> (*build)(const ModelRequest&);
   bool has_width;    // accepts model.width
   bool has_dropout;  // accepts model.dropout
   // The least side of an image in pixels, and the number of which each side is a multiple.
@@ -66,16 +67,30 @@ Status check_options(const ModelSpec& spec, const Model& model) {
   return {};
 }
 
-}  // namespace
-
-Result<Graph> build_model(const ModelSpec& spec, std::int64_t batch, const SampleLayout& layout) {
+// Describes the model to the builder, which has the mini-batch and the layout of the samples.
+Result<Graph> describe(const ModelSpec& spec, const SampleLayout& layout, GraphBuilder& builder) {
   const auto* const model = std::find_if(std::begin(kModels), std::end(kModels),
                                          [&](const Model& m) { return m.name == spec.name; });
   if (model == std::end(kModels)) return unknown_model(spec);
   ES_RETURN_IF_ERROR(check_options(spec, *model));
   ES_RETURN_IF_ERROR(check_samples(spec, layout));
   ES_RETURN_IF_ERROR(check_image_sides(spec, layout, model->least_side, model->side_multiple));
-  return model->build({spec, batch, layout});
+  return model->build({spec, builder});
+}
+
+}  // namespace
+
+Result<Graph> build_model(const ModelSpec& spec, std::int64_t batch, const SampleLayout& layout) {
+  GraphBuilder builder(spec.name, batch, layout);
+  return describe(spec, layout, builder);
+}
+
+Result<ModelProgram> write_model(const ModelSpec& spec, std::int64_t batch,
+                                 const SampleLayout& layout) {
+  ProgramBuilder builder(spec.name, batch, layout);
+  const Result<Graph> graph = describe(spec, layout, builder);
+  if (!graph) return graph.error();
+  return builder.program();
 }
 
 Result<Graph> finish_classifier(GraphBuilder& b, TensorId logits) {

@@ -34,6 +34,7 @@
 
 #include "gpu/graph/graph.h"
 #include "proto/base/job_spec.h"
+#include "proto/base/model_program.h"
 #include "proto/base/result.h"
 #include "proto/base/sample_layout.h"
 
@@ -53,5 +54,12 @@ namespace es::gpu {
 // model.classes that differs from the range of the labels, images that are too small or not a
 // multiple of the stride, too many tokens.
 Result<Graph> build_model(const ModelSpec& spec, std::int64_t batch, const SampleLayout& layout);
+
+// Returns the same model as a program, with PyTorch's shapes, the names of the state dict and the
+// initial values of the parameters. Its graph (gpu/import/import.h) has the bits of build_model()
+// at every batch size. Error (usage): as build_model(), which may refuse the model for `batch`
+// samples.
+Result<ModelProgram> write_model(const ModelSpec& spec, std::int64_t batch,
+                                 const SampleLayout& layout);
 
 }  // namespace es::gpu

@@ -12,10 +12,10 @@ struct Config {
 
 }  // namespace
 
-Result<Graph> build_neumf(const ModelInput& in) {
+Result<Graph> build_neumf(const ModelRequest& in) {
   const Config config = in.tiny() ? Config{4, {16, 8, 4}} : Config{8, {64, 32, 16, 8}};
   constexpr WeightInit kNormal{WeightInit::Kind::kDeviation, 0.01};
-  GraphBuilder b = in.builder();
+  GraphBuilder& b = in.builder;
   const auto embed = [&](const std::string& name, const char* field, std::int64_t out) {
     return b.embedding(name, b.input(field), std::int64_t{b.high(field)} + 1, out, kNormal);
   };

@@ -82,10 +82,10 @@ constexpr Variant kVariants[] = {
 
 }  // namespace
 
-Result<Graph> build_resnet(const ModelInput& in) {
+Result<Graph> build_resnet(const ModelRequest& in) {
   const Variant& variant = in.variant(kVariants);
   const std::int64_t width = in.width(64, 8);
-  GraphBuilder b = in.builder();
+  GraphBuilder& b = in.builder;
   TensorId x = b.input("image");
   if (variant.small_images) {
     x = conv_bn_relu(b, "", 1, x, conv(width, 3, 1));

@@ -73,10 +73,10 @@ TensorId stage(GraphBuilder& b, const std::string& name, TensorId x, std::int64_
 
 }  // namespace
 
-Result<Graph> build_shufflenetv2(const ModelInput& in) {
+Result<Graph> build_shufflenetv2(const ModelRequest& in) {
   const Channels& channels = in.tiny() ? kTinyChannels : in.variant(kVariants).channels;
   const std::array<int, 3>& repeats = in.tiny() ? kTinyRepeats : kRepeats;
-  GraphBuilder b = in.builder();
+  GraphBuilder& b = in.builder;
   TensorId x = conv_bn(b, "conv1", 0, b.input("image"),
                        {.out = channels[0], .kernel = 3, .stride = 2, .pad = 1}, Relu::kYes);
   x = b.max_pool("maxpool", x, {.kernel = 3, .stride = 2, .pad = 1});

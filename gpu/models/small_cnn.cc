@@ -4,9 +4,9 @@
 
 namespace es::gpu {
 
-Result<Graph> build_small_cnn(const ModelInput& in) {
+Result<Graph> build_small_cnn(const ModelRequest& in) {
   const std::int64_t width = in.width(16, 4);
-  GraphBuilder b = in.builder();
+  GraphBuilder& b = in.builder;
   TensorId x = b.input("image");
   for (int block = 1; block <= 2; ++block) {
     const std::string number = std::to_string(block);

@@ -211,10 +211,10 @@ TensorId stages(GraphBuilder& b, TensorId x, const Config& config, double deepes
 
 }  // namespace
 
-Result<Graph> build_swin(const ModelInput& in) {
+Result<Graph> build_swin(const ModelRequest& in) {
   Config config = in.variant(kVariants);
   if (in.tiny()) config = {config.name, 16, {2, 2}, {2, 4}, config.drop};
-  GraphBuilder b = in.builder();
+  GraphBuilder& b = in.builder;
   TensorId x = b.conv2d("features.0.0", b.input("image"),
                         {.out = config.width, .kernel = 4, .stride = 4, .bias = true});
   x = b.layer_norm("features.0.2", x, kEps);

@@ -44,13 +44,13 @@ TensorId features(GraphBuilder& b, TensorId x, const Counts& convolutions,
 
 }  // namespace
 
-Result<Graph> build_vgg(const ModelInput& in) {
+Result<Graph> build_vgg(const ModelRequest& in) {
   const std::int64_t hidden = in.tiny() ? 32 : 4096;
   const double p = in.dropout(0.5);
   const auto linear = [](std::int64_t out) {
     return LinearOptions{.out = out, .init = {WeightInit::Kind::kDeviation, 0.01}};
   };
-  GraphBuilder b = in.builder();
+  GraphBuilder& b = in.builder;
   TensorId x = features(b, b.input("image"),
                         in.tiny() ? kTinyConvolutions : in.variant(kVariants).convolutions,
                         in.tiny() ? kTinyChannels : kChannels);

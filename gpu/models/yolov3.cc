@@ -120,10 +120,10 @@ BufferInfo anchors() {
 
 }  // namespace
 
-Result<Graph> build_yolov3(const ModelInput& in) {
+Result<Graph> build_yolov3(const ModelRequest& in) {
   const Config& config = in.tiny() ? kTiny : kPublished;
   const std::int64_t classes = in.spec.classes;
-  GraphBuilder b = in.builder();
+  GraphBuilder& b = in.builder;
   const TensorId image = b.input("image");
   const std::array<TensorId, 3> heads = scales(b, darknet53(b, image, config), config.width);
   std::vector<TensorId> outputs(3);

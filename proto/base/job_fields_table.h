@@ -17,8 +17,9 @@ inline bool has_model_file(const JobSpec& s) {
 // Whether a field has a meaning for a job (JobField::applies).
 inline bool has_images(const JobSpec& s) {
   const Task task = task_of(s.model);
-  return task == Task::kClassification || task == Task::kDetection ||
-         (task == Task::kCaptured && s.data.kind != "arrays");
+  const bool of_images = task == Task::kCaptured && s.data.kind != "arrays" &&
+                         s.data.kind != "ratings" && s.data.kind != "squad";
+  return task == Task::kClassification || task == Task::kDetection || of_images;
 }
 inline bool has_image_shape(const JobSpec& s) {
   return has_images(s) &&
@@ -27,14 +28,19 @@ inline bool has_image_shape(const JobSpec& s) {
 inline bool is_synthetic(const JobSpec& s) {
   return s.data.kind == "synthetic";
 }
+// Whether the job has the data of the task. Synthetic data of a model file may be of any task.
+inline bool has_data_of(const JobSpec& s, Task task, std::string_view kind) {
+  const bool captured = task_of(s.model) == Task::kCaptured;
+  return captured ? s.data.kind == kind || is_synthetic(s) : task_of(s.model) == task;
+}
 inline bool recommends(const JobSpec& s) {
-  return task_of(s.model) == Task::kRecommendation;
+  return has_data_of(s, Task::kRecommendation, "ratings");
 }
 inline bool answers_questions(const JobSpec& s) {
-  return task_of(s.model) == Task::kQuestionAnswering;
+  return has_data_of(s, Task::kQuestionAnswering, "squad");
 }
 inline bool detects(const JobSpec& s) {
-  return task_of(s.model) == Task::kDetection;
+  return has_data_of(s, Task::kDetection, "voc");
 }
 inline bool goes_by_steps(const JobSpec& s) {
   return s.schedule.kind == "step";
@@ -126,7 +132,8 @@ void visit_model(Model& m, Visit& visit) {
   visit(JobField{.key = "model.file",
                  .bits = Bits::kByContent,
                  .meaning = "A model file, which takes the place of name, size, width, classes and "
-                            "dropout; it needs weights.",
+                            "dropout; it needs weights if it gives no "
+                            "initial values.",
                  .left_out_at_default = true},
         m.file);
   visit(JobField{.key = "model.file_digest",
@@ -175,7 +182,7 @@ void visit_model(Model& m, Visit& visit) {
   visit(JobField{.key = "model.weights",
                  .bits = Bits::kByContent,
                  .meaning = "A safetensors file with the parameters of version 0; empty: they come "
-                            "from the seed, for built-in models only."},
+                            "from the seed, if the model says how."},
         m.weights);
   visit(JobField{.key = "model.weights_digest",
                  .meaning = "The digest of that file; the head fills it in when it is empty.",

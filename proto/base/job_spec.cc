@@ -140,7 +140,7 @@ const TaskRules kTasks[] = {
     {Task::kCaptured,
      "captured model",
      {},
-     {"arrays", "idx", "cifar10", "image_folder", "synthetic"}},
+     {"arrays", "idx", "cifar10", "image_folder", "ratings", "squad", "voc", "synthetic"}},
 };
 
 const TaskRules& rules_of(Task task) {
@@ -177,8 +177,6 @@ void check_model(Rules& rules, const ModelSpec& model) {
   if (model.file.empty()) check_built_in(rules, model);
   check_digest(rules, "model.file", model.file_digest, model.file);
   check_digest(rules, "model.weights", model.weights_digest, model.weights);
-  rules.expect(model.file.empty() || !model.weights.empty(), "model.weights", "\"\"",
-               "the safetensors file with the initial weights of model.file");
 }
 
 void check_images(Rules& rules, const DataSpec& data) {
@@ -209,9 +207,8 @@ void check_data(Rules& rules, const JobSpec& spec) {
     check_images(rules, data);
   else
     check_no_images(rules, data, task);
-  if (task == Task::kQuestionAnswering)
-    rules.expect(data.kind != "squad" || !data.vocabulary_file.empty(), "data.vocabulary_file",
-                 "\"\"", "the file of the WordPiece vocabulary");
+  rules.expect(data.kind != "squad" || !data.vocabulary_file.empty(), "data.vocabulary_file",
+               "\"\"", "the file of the WordPiece vocabulary");
 }
 
 void check_optimizer(Rules& rules, const OptimizerSpec& o) {

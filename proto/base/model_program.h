@@ -10,6 +10,7 @@
 //
 // Plain values. A ModelProgram that was read from a file has been checked (gpu/import/check.h).
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -43,11 +44,20 @@ struct ModelInput {
   bool operator==(const ModelInput&) const = default;
 };
 
+// The initial value of every element: constant + uniform(-bound, bound), where the numbers follow
+// from the seed of the job (gpu/params/initialise.h).
+struct ModelInit {
+  float constant = 0.0F;
+  float bound = 0.0F;
+  bool operator==(const ModelInit&) const = default;
+};
+
 struct ModelParameter {
   std::string name;                  // as in the state dict
   std::vector<std::string> aliases;  // other names of the same tensor (tied weights)
   ValueId value = kNoValue;
   bool trainable = true;
+  std::optional<ModelInit> init = {};  // nothing: the initial values come from a file of weights
   bool operator==(const ModelParameter&) const = default;
 };
 

@@ -45,6 +45,11 @@ struct Model {
     aliases @1 :List(Text);
     value @2 :Int32;
     trainable @3 :Bool = true;
+    init @4 :Init;  # missing: the initial values come from a file of weights
+  }
+  struct Init {
+    constant @0 :Float32;
+    bound @1 :Float32;
   }
   struct Statistic {
     name @0 :Text;

@@ -63,13 +63,23 @@ class Input:
 
 
 @dataclass
+class Init:
+    """Every element begins as `constant` + uniform(-`bound`, `bound`)."""
+
+    constant: float = 0.0
+    bound: float = 0.0
+
+
+@dataclass
 class Parameter:
-    """A tensor of the state dict that nodes read; `aliases` are the other names of tied weights."""
+    """A tensor of the state dict that nodes read; `aliases` are the other names of tied weights.
+    Without `init` its initial value comes from a file of weights."""
 
     name: str
     value: int
     aliases: list[str] = field(default_factory=list)
     trainable: bool = True
+    init: Init | None = None
 
 
 @dataclass
@@ -152,8 +162,7 @@ class Program:
                 for value in self.values],
             "inputs": [{"name": x.name, "value": x.value, "low": x.low, "high": x.high}
                        for x in self.inputs],
-            "parameters": [{"name": x.name, "aliases": x.aliases, "value": x.value,
-                            "trainable": x.trainable} for x in self.parameters],
+            "parameters": [_parameter_json(x) for x in self.parameters],
             "statistics": [{"name": x.name, "size": x.size, "isVariance": x.is_variance}
                            for x in self.statistics],
             "buffers": [{"name": x.name, "dtype": x.dtype, "shape": x.shape,
@@ -174,7 +183,7 @@ class Program:
         return Program(
             name=tree["name"], producer=tree["producer"], format=tree["format"], values=values,
             inputs=[Input(**x) for x in tree["inputs"]],
-            parameters=[Parameter(**x) for x in tree["parameters"]],
+            parameters=[_parameter_from_json(x) for x in tree["parameters"]],
             statistics=[Statistic(x["name"], int(x["size"]), x["isVariance"])
                         for x in tree["statistics"]],
             buffers=[Buffer(x["name"], x["dtype"], [int(n) for n in x["shape"]],
@@ -182,6 +191,18 @@ class Program:
             constants=[_constant_from_json(x, values[x["value"]]) for x in tree["constants"]],
             nodes=[_node_from_json(x) for x in tree["nodes"]],
             loss=tree["loss"], outputs=[Output(**x) for x in tree["outputs"]])
+
+
+def _parameter_json(x: Parameter) -> Json:
+    tree: Json = {"name": x.name, "aliases": x.aliases, "value": x.value, "trainable": x.trainable}
+    if x.init is not None:
+        tree["init"] = {"constant": x.init.constant, "bound": x.init.bound}
+    return tree
+
+
+def _parameter_from_json(tree: Json) -> Parameter:
+    init = tree.pop("init", None)
+    return Parameter(**tree, init=None if init is None else Init(**init))
 
 
 def _base64(data: bytes) -> str:

@@ -20,6 +20,8 @@ struct CapturedInputs {
   std::vector<CapturedInput> inputs;
   // Whether the input "label" is the class that the first output predicts.
   bool predicts_label = false;
+  // The number of classes of the boxes that the loss compares; 0: it compares none.
+  std::uint32_t box_classes = 0;
 
   SampleLayout layout() const {
     SampleLayout all;

@@ -3,7 +3,7 @@
 #include "proto/base/check.h"
 #include "store/dataset/arrays/arrays_source.h"
 #include "store/dataset/boxes/box_source.h"
-#include "store/dataset/images/captured_images.h"
+#include "store/dataset/captured_samples.h"
 #include "store/dataset/images/cifar_reader.h"
 #include "store/dataset/images/idx_reader.h"
 #include "store/dataset/images/image_folder.h"
@@ -33,7 +33,7 @@ Opened open_synthetic(const JobSpec& spec) {
     case Task::kDetection:
       return synthetic_box_source(spec);
     case Task::kCaptured:
-      break;  // open_captured() asks for classification
+      break;  // open_captured() asks for the task of a built-in model
   }
   return failure("no such task");
 }
@@ -94,16 +94,16 @@ Result<const Kind*> kind_of(const JobSpec& spec) {
   return usage_error("data.kind = \"" + spec.data.kind + "\": allowed is " + allowed);
 }
 
-// The data of a model file. Images are those of a job that classifies them.
+// The data of a model file: arrays, or those of a built-in model with the same fields.
 Opened open_captured(const JobSpec& spec, const CapturedInputs& inputs) {
   if (spec.data.kind == "arrays") return arrays_source(spec, inputs);
-  const auto classes = captured_classes(inputs, spec.data.kind);
-  if (!classes) return classes.error();
-  JobSpec classification = spec;
-  classification.model = ModelSpec{.classes = *classes};
-  auto images = open_samples(classification);
-  if (!images) return images.error();
-  return captured_images(*std::move(images), inputs, spec.data.kind);
+  const auto model = model_of_task(inputs, spec.data.kind);
+  if (!model) return model.error();
+  JobSpec built_in = spec;
+  built_in.model = *model;
+  auto source = open_samples(built_in);
+  if (!source) return source.error();
+  return captured_samples(*std::move(source), inputs, spec.data.kind);
 }
 
 std::string place_of(const DataSpec& data) {

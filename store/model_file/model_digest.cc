@@ -40,6 +40,15 @@ class ModelForm {
     add(parameter.value);
     add(parameter.trainable);
   }
+  // What a program without initial values lacks is at the end, so that its digest stays.
+  void add_inits(const std::vector<ModelParameter>& parameters) {
+    for (std::size_t i = 0; i < parameters.size(); ++i) {
+      if (!parameters[i].init) continue;
+      digest_.add_u64(i);
+      add(double{parameters[i].init->constant});
+      add(double{parameters[i].init->bound});
+    }
+  }
   void add(const ModelStatistic& statistic) {
     add(statistic.name);
     add(statistic.size);
@@ -101,6 +110,7 @@ Digest model_digest(const ModelProgram& program) {
   form.add(program.nodes);
   form.add(program.loss);
   form.add(program.outputs);
+  form.add_inits(program.parameters);
   return digest.finish();
 }
 

@@ -22,10 +22,11 @@ Error no_model_file(const std::string& where, const std::string& what) {
                      ": allowed is a model file, as `esctl models pack` writes it");
 }
 
-// Words of the file and a few more, so that a message which uses a part twice is refused.
+// A message which uses parts many times is refused. A pointer into another segment of a message
+// counts its landing pad again, so the limit is above the words of the file.
 capnp::ReaderOptions model_reader_options(std::size_t words) {
   capnp::ReaderOptions options;
-  options.traversalLimitInWords = words + 16;
+  options.traversalLimitInWords = words + words / 2 + 16;
   options.nestingLimit = kModelNestingMax;
   return options;
 }

@@ -134,8 +134,12 @@ class ModelMessage {
                           .trainable = parameter.getTrainable()};
     list(
         "aliases", [&] { return parameter.getAliases(); }, result.aliases);
+    at("init");
+    if (parameter.hasInit()) result.init = read(parameter.getInit());
     return result;
   }
+
+  ModelInit read(wire::Model::Init::Reader init) { return {init.getConstant(), init.getBound()}; }
 
   ModelStatistic read(wire::Model::Statistic::Reader statistic) {
     return {text("name", statistic.getName()), statistic.getSize(), statistic.getIsVariance()};
@@ -268,6 +272,10 @@ void fill(wire::Model::Parameter::Builder to, const ModelParameter& parameter) {
   to.setTrainable(parameter.trainable);
   auto aliases = to.initAliases(parameter.aliases.size());
   for (std::size_t i = 0; i < parameter.aliases.size(); ++i) aliases.set(i, parameter.aliases[i]);
+  if (!parameter.init) return;
+  auto init = to.initInit();
+  init.setConstant(parameter.init->constant);
+  init.setBound(parameter.init->bound);
 }
 
 void fill(wire::Model::Statistic::Builder to, const ModelStatistic& statistic) {

@@ -9,6 +9,7 @@ import harness
 import pytorch_environment
 from harness import EXIT_NOT_FOUND, EXIT_REFUSED, EXIT_USAGE, digests
 from jobs import job_text
+from model_files import read_safetensors
 
 pytorch_environment.enter()
 try:
@@ -21,20 +22,6 @@ SIDE, CHANNELS, CLASSES = 32, 3, 10
 TRAIN, EVAL = 40, 30  # Records of each training file, and of the evaluation file.
 WIDTH = 16
 TOLERANCE = 1e-4
-
-
-def read_safetensors(path):
-    """Reads metadata and name -> array. This does not need the package safetensors."""
-    content = path.read_bytes()
-    size = struct.unpack("<Q", content[:8])[0]
-    header = json.loads(content[8:8 + size])
-    data = content[8 + size:]
-    types = {"F32": "<f4", "I64": "<i8"}
-    metadata = header.pop("__metadata__")
-    return metadata, {
-        name: (tensor["dtype"], tensor["shape"], types[tensor["dtype"]],
-               data[slice(*tensor["data_offsets"])])
-        for name, tensor in header.items()}
 
 
 def write_safetensors(path, tensors):

@@ -139,3 +139,17 @@ def write_images(directory, random):
         write_npy(directory / half / "image.npy", "<f4", [count, 1, SIDE, SIDE], pixels.tobytes())
         write_npy(directory / half / "label.npy", "<i8", [count],
                   struct.pack(f"<{count}q", *labels))
+
+
+def read_safetensors(path):
+    """Reads metadata and name -> array. This does not need the package safetensors."""
+    content = path.read_bytes()
+    size = struct.unpack("<Q", content[:8])[0]
+    header = json.loads(content[8:8 + size])
+    data = content[8 + size:]
+    types = {"F32": "<f4", "I64": "<i8"}
+    metadata = header.pop("__metadata__")
+    return metadata, {
+        name: (tensor["dtype"], tensor["shape"], types[tensor["dtype"]],
+               data[slice(*tensor["data_offsets"])])
+        for name, tensor in header.items()}

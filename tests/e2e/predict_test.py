@@ -9,7 +9,7 @@ import struct
 import zipfile
 
 import harness
-from export_test import CLASSES, EVAL, SIDE, Images, read_safetensors
+from export_test import CLASSES, EVAL, SIDE, Images
 from harness import EXIT_NOT_FOUND, EXIT_REFUSED, EXIT_USAGE
 from model_file_test import ModelFileTest
 from model_files import npy_bytes, write_npy

@@ -42,6 +42,13 @@ bool is_small(const ModelProgram& program) {
   return true;
 }
 
+// The small model, with an initial value.
+ModelProgram seed_model() {
+  ModelProgram program = small_model();
+  program.parameters[0].init = ModelInit{.constant = 0.5F, .bound = 0.25F};
+  return program;
+}
+
 void check_error(const Error& error) {
   CAPTURE(error.message);
   REQUIRE(error.kind == ErrorKind::kUsage);
@@ -120,12 +127,12 @@ void change_number(ModelProgram& program, std::mt19937_64& random) {
 
 TEST_SUITE("fuzz/model") {
   TEST_CASE("mutated model files") {
-    mutate_model("fuzz model", store::encode_model(small_model()), 5000,
+    mutate_model("fuzz model", store::encode_model(seed_model()), 5000,
                  [](const std::string& bytes) { return store::decode_model(bytes, kWhere); });
   }
 
   TEST_CASE("the mutated JSON form of a model") {
-    mutate_model("fuzz model JSON", store::model_to_json(small_model()), 1000,
+    mutate_model("fuzz model JSON", store::model_to_json(seed_model()), 1000,
                  [](const std::string& text) { return store::model_from_json(text, kWhere); });
   }
 
@@ -135,7 +142,7 @@ TEST_SUITE("fuzz/model") {
     const int rounds = fuzz_rounds(5000);
     for (int round = 0; round < rounds; ++round) {
       CAPTURE(round);
-      ModelProgram program = small_model();
+      ModelProgram program = seed_model();
       for (std::size_t left = 1 + random() % 2; left > 0; --left) change_number(program, random);
       expect_end_within(kSecondsMax);
       check_read_model(program, outcome);

@@ -60,6 +60,28 @@ TEST_SUITE("actors/job_model") {
     CHECK(model->graph(JobSpec(), data->layout).ok());
   }
 
+  TEST_CASE("a job without weights needs the initial values of all parameters in its model file") {
+    const auto error_with = [](const ModelProgram& program, const std::string& weights) {
+      const SmallJob job(program);
+      ModelSpec spec = job.spec.model;
+      spec.weights = weights;
+      const auto model = JobModel::open(spec);
+      REQUIRE(model.ok());
+      const Status status = model->check_initial_values(spec);
+      return status.ok() ? "" : status.error().message;
+    };
+    ModelProgram program = small_model();
+    CHECK(error_with(program, "w.safetensors").empty());
+    program.parameters[0].init = ModelInit{.bound = 0.5F};
+    const std::string error = error_with(program, "");
+    CHECK(error.starts_with("job: model.weights = \"\": allowed is the safetensors file"));
+    CHECK(error.ends_with("gives no initial value of \"fc.bias\""));
+    program.parameters[1].init = ModelInit{.constant = 1.0F};
+    CHECK(error_with(program, "").empty());
+    const auto built_in = JobModel::open(ModelSpec());
+    CHECK(built_in->check_initial_values(ModelSpec()).ok());
+  }
+
   TEST_CASE("a file with another model than the job's is refused") {
     SmallJob job;
     job.spec.model.file_digest = std::string(32, 'a');

@@ -2,6 +2,7 @@
 #include <doctest/doctest.h>
 
 #include <functional>
+#include <limits>
 #include <random>
 
 #include "gpu/graph/fuse.h"
@@ -111,6 +112,19 @@ TEST_SUITE("gpu/import/check") {
             p.values.push_back({ValueType::kF32, {{3, false}}});
             p.constants.push_back({"c", static_cast<es::ValueId>(p.values.size() - 1), {1, 2}});
           }) == "constants[0].words has 2 words: allowed are 3 for f32 [3]");
+  }
+
+  TEST_CASE("initial values are finite, and their bound is not negative") {
+    const auto error = [](float constant, float bound) {
+      return error_of([&](auto& p) { p.parameters[1].init = es::ModelInit{constant, bound}; });
+    };
+    CHECK(error(-2.0F, 0.5F).empty());
+    CHECK(error(std::numeric_limits<float>::quiet_NaN(), 0.5F)
+              .starts_with("parameters[1].init.constant = "));
+    CHECK(error(2e30F, 0.5F).ends_with(": allowed is -1e30 to 1e30"));
+    CHECK(error(0.0F, -0.5F) == "parameters[1].init.bound = -0.5: allowed is 0 to 1e30");
+    CHECK(error(0.0F, std::numeric_limits<float>::infinity())
+              .starts_with("parameters[1].init.bound = "));
   }
 
   TEST_CASE("nodes are checked against their kinds") {
@@ -278,6 +292,8 @@ TEST_SUITE("gpu/import/check") {
       if (auto* i = std::get_if<std::int64_t>(&a.value)) *i = some_integer();
       if (auto* b = std::get_if<bool>(&a.value)) *b = !*b;
       if (auto* d = std::get_if<double>(&a.value)) *d = static_cast<double>(some_integer());
+      if (auto* list = std::get_if<std::vector<double>>(&a.value))
+        list->push_back(static_cast<double>(some_integer()));
       if (auto* list = std::get_if<Ints>(&a.value))
         list->empty() || pick(5) == 0 ? list->push_back(some_integer())
                                       : void(any(*list) = some_integer());
@@ -286,10 +302,42 @@ TEST_SUITE("gpu/import/check") {
     std::mt19937_64 random_;
   };
 
+  TEST_CASE("the loss of a detector is the loss of its model, with as many numbers as it needs") {
+    const auto error = [](const std::function<void(ModelProgram&)>& damage) {
+      ModelProgram program = es::test::detector_program();
+      REQUIRE(check_program(program).ok());
+      damage(program);
+      const es::Status status = check_program(program);
+      return status.ok() ? "" : status.error().message;
+    };
+    CHECK(
+        error([](auto& p) { p.nodes.back().attributes[2].value = std::vector<double>(17, 1.0); }) ==
+        "nodes[7] (yolo \"loss\"): anchors and image have 17 and 2 elements: allowed are 18 and 2");
+    CHECK(error([](auto& p) {
+            p.nodes.back().attributes[2].value = std::vector<double>(18, -1.0);
+          }) == "nodes[7].attributes[2] \"anchors\" = -1: allowed is 0.001 to 1000000");
+    CHECK(error([](auto& p) {
+            p.nodes.back().attributes[0].value = std::int64_t{3};
+          }).starts_with("nodes[7] (yolo \"loss\"): output [2,21,1,1] must be [2,24,h,w]"));
+    const auto with_more = [](ModelProgram& p) {
+      es::ModelNode more{.kind = "square", .inputs = {p.loss}};
+      p.values.push_back({ValueType::kF32, {}});
+      more.outputs = {static_cast<es::ValueId>(p.values.size() - 1)};
+      p.nodes.push_back(more);
+      p.loss = more.outputs[0];
+    };
+    CHECK(error(with_more).starts_with("nodes[7].outputs has value "));
+    CHECK(error([&](auto& p) {
+            const es::ValueId loss = p.loss;
+            with_more(p);
+            p.loss = loss;
+          }).starts_with("nodes[8] reads value "));
+  }
+
   TEST_CASE("a damaged program is refused, or it becomes a graph that can be differentiated") {
     constexpr int kRounds = 10000;
     std::mt19937_64 random(es::test::seed("mutations"));
-    std::vector<ModelProgram> programs{small_program()};
+    std::vector<ModelProgram> programs{small_program(), es::test::detector_program()};
     for (const auto& c : es::test::program_cases()) programs.push_back(c.program);
     int refused = 0, imported = 0;
     for (int round = 0; round < kRounds; ++round) {

@@ -425,6 +425,15 @@ void add_layers(std::vector<ProgramCase>& cases) {
     w.parameter("unused", {4});
     return w.node("linear", {x, w.parameter("w", {5, 6}, false), w.parameter("b", {5})});
   }));
+  for (const bool trainable : {true, false})
+    cases.push_back(program_case("image_linear", {3, 2, 5}, [&](ProgramWriter& w, ValueId x) {
+      return w.node("image_linear",
+                    {x, w.parameter("w", {4, 30}, trainable), w.parameter("b", {4})});
+    }));
+  cases.push_back(program_case("tied image_linear", {3, 4}, [](ProgramWriter& w, ValueId x) {
+    const ValueId weight = w.parameter("w", {12, 12});
+    return w.node("linear", {w.node("image_linear", {x, weight}), weight});
+  }));
   cases.push_back(program_case("computed weight", {3, 5, 5}, [](ProgramWriter& w, ValueId x) {
     const ValueId weight = w.node("tanh", {w.parameter("w", {4, 3, 3, 3})});
     return w.node("conv", {x, weight}, window(1, 1));
@@ -511,6 +520,24 @@ void add_resizes(std::vector<ProgramCase>& cases) {
   }
 }
 
+// Self-attention of x [n,10,8] with 2 heads in two windows of 5 tokens, each with its own mask.
+ValueId windows_attention(ProgramWriter& w, ValueId x, double scale) {
+  std::vector<ValueId> inputs;
+  for (const char* part : {"q", "k", "v"}) {
+    const ValueId y =
+        w.shaped("reshape", w.linear(part, x, 8), {{2, true}, {5, false}, {2, false}, {4, false}});
+    inputs.push_back(w.node("permute", {y}, {{"order", Ints{0, 2, 1, 3}}}));
+  }
+  std::vector<float> mask(50, 0.0F);
+  for (std::size_t i = 0; i < mask.size(); i += 3) mask[i] = -2.0F;
+  inputs.push_back(w.constant({2, 1, 5, 5}, mask));
+  inputs.push_back(w.parameter("bias", {2, 5, 5}));
+  const ValueId lengths = w.ids("length", {2}, 5);
+  w.program.inputs.back().low = 1;
+  inputs.push_back(w.shaped("reshape", lengths, {{2, true}}));
+  return w.node("attention", inputs, {{"scale", scale}});
+}
+
 // Self-attention of x [n,t,h*d], with t tokens and h heads of queries.
 void add_attention(std::vector<ProgramCase>& cases) {
   const auto attend = [&](const std::string& name, std::int64_t keys, double scale, bool causal,
@@ -540,6 +567,10 @@ void add_attention(std::vector<ProgramCase>& cases) {
     return numbers(w, {2, 5, 5}, 50);
   });
   attend("attention with shared keys", 1, 0.3, true, {});
+  for (const double scale : {0.5, 0.4})  // the engine's operator, and products
+    cases.push_back(
+        program_case("attention with bias, length and masks in turn", {10, 8},
+                     [&](ProgramWriter& w, ValueId x) { return windows_attention(w, x, scale); }));
   attend("attention with a truth mask", 2, 0.5, false, [&](ProgramWriter& w) {
     return w.node("ge", {numbers(w, {5, 5}, 25), numbers(w, {1}, 1)});
   });
@@ -600,6 +631,24 @@ void add_losses(std::vector<ProgramCase>& cases) {
 }
 
 }  // namespace
+
+ModelProgram detector_program() {
+  ProgramWriter w;
+  const ValueId image = w.input("image", {2, 4, 4});
+  std::vector<ValueId> inputs;
+  for (const std::int64_t side : {1, 2, 4}) {
+    const ValueId cells = w.node("adaptive_avg_pool", {image}, {{"size", Ints{side, side}}});
+    inputs.push_back(w.conv("head" + std::to_string(side), cells, 3 * (5 + 2), 1, 1, 0));
+    w.output("head" + std::to_string(side), inputs.back());
+  }
+  // Every box has the class 0 and sides above 0.
+  inputs.push_back(w.node("sigmoid", {w.input("boxes", {3, 5})}));
+  std::vector<double> anchors;
+  for (int i = 0; i < 18; ++i) anchors.push_back(1.0 + 0.25 * i);
+  w.program.loss =
+      w.node("yolo", inputs, {{"classes", 2}, {"image", Ints{4, 4}}, {"anchors", anchors}}, "loss");
+  return w.program;
+}
 
 std::vector<ProgramCase> program_cases() {
   std::vector<ProgramCase> cases;

@@ -1,5 +1,5 @@
 #pragma once
-// Small programs that together contain every kind of node.
+// Small programs that together contain every kind of node but one.
 #include <string>
 #include <vector>
 
@@ -14,5 +14,8 @@ struct ProgramCase {
 };
 
 std::vector<ProgramCase> program_cases();
+
+// A program with the loss `yolo`, which the cases lack.
+ModelProgram detector_program();
 
 }  // namespace es::test

@@ -457,6 +457,15 @@ class Evaluation {
           total += at(in(0), i) * at(in(1), {o, i.back()});
         return total;
       });
+    if (k == "image_linear")
+      return make(out_, [&](const Ints& i) {
+        double total = has(2) ? at(in(2), {i[1]}) : 0.0;
+        const std::int64_t columns = in(1).shape[1];
+        for (std::int64_t c = 0; c < columns; ++c)
+          total +=
+              in(0).values[static_cast<std::size_t>(i[0] * columns + c)] * at(in(1), {i[1], c});
+        return total;
+      });
     if (k == "matmul")
       return make(out_, [&](const Ints& i) {
         Ints a = i, b = i;
@@ -607,7 +616,11 @@ class Evaluation {
         total += at(q, {i[0], i[1], i[2], c}) * at(k, {i[0], i[1] / shared, i[3], c});
       total *= number("scale");
       const bool is_bool = has(3) && type_of(node_->inputs[3]) == ValueType::kBool;
-      if (has(3)) total += is_bool ? (at(in(3), i) != 0 ? 0.0 : -1e9) : at(in(3), i);
+      Ints seen = i;  // masks are used in turn
+      if (has(3) && in(3).shape.size() == 4) seen[0] %= in(3).shape[0];
+      if (has(3)) total += is_bool ? (at(in(3), seen) != 0 ? 0.0 : -1e9) : at(in(3), seen);
+      if (has(4)) total += at(in(4), i);
+      if (has(5) && static_cast<double>(i[3]) >= at(in(5), {i[0]})) return -1e9;
       return get<bool>("causal") && i[3] > i[2] ? -1e9 : total;
     });
     const Array p = softmax(scores, 3);

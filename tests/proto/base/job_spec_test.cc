@@ -50,12 +50,21 @@ TEST_SUITE("proto/base/job_spec") {
         {"model.file", [](JobSpec& s) { s.model.file_digest = std::string(32, 'a'); }},
         {"model.file_digest",
          [](JobSpec& s) { s.model.file = "net", s.model.file_digest = "new"; }},
-        {"model.weights", [](JobSpec& s) { s.model.file = "net"; }},
         {"data.kind", [](JobSpec& s) { s.data.kind = "arrays", s.data.path = "data"; }},
-        {"data.kind",
+        {"data.vocabulary_file",
          [](JobSpec& s) {
-           s.model.file = "net", s.model.weights = "w";
-           s.data.kind = "squad";
+           s.model.file = "net";
+           s.data = {.kind = "squad", .path = "data"};
+         }},
+        {"data.flip",
+         [](JobSpec& s) {
+           s.model.file = "net";
+           s.data = {.kind = "ratings", .path = "data", .flip = true};
+         }},
+        {"data.negatives",
+         [](JobSpec& s) {
+           s.model.file = "net";
+           s.data = {.kind = "ratings", .path = "data", .negatives = 1000000};
          }},
         {"data.flip",
          [](JobSpec& s) {
@@ -129,8 +138,9 @@ TEST_SUITE("proto/base/job_spec") {
     spec.model = {.file = "net", .name = "no such model", .weights = "w"};
     CHECK(task_of(spec.model) == Task::kCaptured);
     CHECK(validate(spec, "job.toml").ok());
-    for (const char* kind : {"arrays", "idx", "cifar10", "image_folder"}) {
-      spec.data = {.kind = kind, .path = "data"};
+    for (const char* kind :
+         {"arrays", "idx", "cifar10", "image_folder", "ratings", "squad", "voc"}) {
+      spec.data = {.kind = kind, .path = "data", .vocabulary_file = "words"};
       CHECK(validate(spec, "job.toml").ok());
     }
   }

@@ -64,6 +64,18 @@ void check_ranges(const SampleLayout& layout, std::uint64_t batch,
   }
 }
 
+// The inputs of a model file that has the same fields; an image is [c,h,w] there.
+CapturedInputs inputs_like(const SampleSource& source, const JobSpec& spec) {
+  CapturedInputs inputs{.inputs = {}, .box_classes = spec.model.classes};
+  for (const SampleField& field : source.layout().fields) {
+    CapturedInput input{
+        field, field.type == FieldType::kI32 ? ValueType::kI32 : ValueType::kF32, {}};
+    if (field.name == "image") input.shape = {field.channels, field.height, field.width};
+    inputs.inputs.push_back(std::move(input));
+  }
+  return inputs;
+}
+
 void check_facts(const JobSpec& spec) {
   const auto source = open_samples(spec, inputs_of(spec));
   const auto facts = data_facts(spec, inputs_of(spec));
@@ -87,6 +99,49 @@ TEST_SUITE("store/dataset/sample_source") {
       CAPTURE(spec.model.name);
       check_facts(spec);
     }
+  }
+
+  TEST_CASE(
+      "a model file reads the data of the task whose fields are its inputs, to the same bits") {
+    TempDirectory directory;
+    std::vector<JobSpec> jobs = write_every_kind(directory.path());
+    jobs.pop_back();  // arrays
+    for (const std::string& model : kModels) jobs.push_back(synthetic_job(model));
+    for (const JobSpec& spec : jobs) {
+      CAPTURE(spec.data.kind);
+      CAPTURE(spec.model.name);
+      const auto built_in = open_samples(spec);
+      REQUIRE(built_in.ok());
+      const CapturedInputs inputs = inputs_like(**built_in, spec);
+      JobSpec captured = spec;
+      captured.model = ModelSpec{.file = "net.esmodel"};
+      const auto source = open_samples(captured, &inputs);
+      REQUIRE_MESSAGE(source.ok(), (source.ok() ? "" : source.error().message));
+      CHECK((*source)->layout() == (*built_in)->layout());
+      CHECK((*source)->eval_group() == (*built_in)->eval_group());
+      CHECK(same(train_block(**source, 1, {1, 0}), train_block(**built_in, 1, {1, 0})));
+    }
+  }
+
+  TEST_CASE("data whose fields are not the inputs of the model file are refused") {
+    JobSpec spec = synthetic_job("neumf");
+    CapturedInputs inputs = inputs_like(**open_samples(spec), spec);
+    spec.model = ModelSpec{.file = "net.esmodel"};
+    inputs.inputs[1].field.high += 1;
+    const std::string high = std::to_string(inputs.inputs[1].field.high);
+    CHECK(open_samples(spec, &inputs).error().message ==
+          "data.kind = \"synthetic\": field of the samples [h,w,c] = \"item\" i32 [1,1,1] from 0 "
+          "to " +
+              std::to_string(inputs.inputs[1].field.high - 1) +
+              ": allowed is \"item\" i32 [1,1,1] from 0 to " + high +
+              ", as the input of the model");
+    inputs.inputs[1].field.name = "thing";
+    CHECK(open_samples(spec, &inputs).error().message ==
+          "job: data.kind = \"synthetic\": allowed is \"arrays\", because the inputs of the model "
+          "are not the fields of these data");
+    inputs.inputs[1].field.name = "item";
+    spec.data.kind = "squad";
+    CHECK(open_samples(spec, &inputs).error().kind == ErrorKind::kUsage);
   }
 
   TEST_CASE("facts do not read the samples when a header, a size or a list contains them") {

@@ -20,6 +20,7 @@ ModelProgram full_model() {
   model.statistics = {{.name = "bn.running_mean", .size = 3, .is_variance = false},
                       {.name = "bn.running_var", .size = 3, .is_variance = true}};
   model.parameters[1].trainable = false;
+  model.parameters[1].init = ModelInit{.constant = -1.5F, .bound = 0.25F};
   model.nodes[0].attributes = {
       {"flag", true},
       {"integer", std::numeric_limits<std::int64_t>::min()},
@@ -44,6 +45,22 @@ std::string error_with(void (*change)(ModelProgram&)) {
   return error_of(decode_model(encode_model(model), "net.esmodel"));
 }
 
+// What `capnp convert json:binary` made of the model "old" with the schema before initial values.
+constexpr std::string_view kOldMessage =
+    "000000001a0000000000000001000a00010000000000000000000000000000002100000022000000"
+    "21000000170000000000000000000000310000001f00000000000000000000000000000000000000"
+    "0000000000000000000000000000000000000000000000006f6c6400000000000400000001000100"
+    "00000000000000000100000017000000040000000200000003000000000000000000000000000000"
+    "040000000100020000000000010000000500000012000000050000000e0000007700000000000000"
+    "01000000120000007600000000000000";
+
+std::string bytes_of_hex(std::string_view digits) {
+  std::string bytes;
+  for (std::size_t i = 0; i < digits.size(); i += 2)
+    bytes.push_back(static_cast<char>(std::stoi(std::string(digits.substr(i, 2)), nullptr, 16)));
+  return bytes;
+}
+
 }  // namespace
 
 TEST_SUITE("store/model_file") {
@@ -54,6 +71,31 @@ TEST_SUITE("store/model_file") {
     REQUIRE(read.ok());
     CHECK(*read == model);
     CHECK(encode_model(*read) == bytes);
+  }
+
+  TEST_CASE("a file from before the initial values reads as before") {
+    const auto read =
+        decode_model(std::string(kModelFileMark) + bytes_of_hex(kOldMessage), "old.esmodel");
+    REQUIRE(read.ok());
+    CHECK(read->name == "old");
+    CHECK(read->values == std::vector<ModelValue>{{.type = ValueType::kF32, .dims = {{3}}}});
+    CHECK(
+        read->parameters ==
+        std::vector<ModelParameter>{
+            {.name = "w", .aliases = {"v"}, .value = 0, .trainable = false, .init = std::nullopt}});
+  }
+
+  TEST_CASE("a model whose message has several segments is read as well") {
+    for (const std::size_t copies : {10, 50, 51, 57, 100, 1000}) {
+      ModelProgram model = full_model();
+      for (std::size_t i = 0; i < copies; ++i) {
+        model.nodes.push_back(model.nodes[i % 4]);
+        model.values.push_back(model.values[i % 9]);
+      }
+      const auto read = decode_model(encode_model(model), "net.esmodel");
+      REQUIRE_MESSAGE(read.ok(), (read.ok() ? "" : read.error().message));
+      CHECK(*read == model);
+    }
   }
 
   TEST_CASE("a model survives its JSON form") {
@@ -144,12 +186,20 @@ TEST_SUITE("store/model_file") {
     CHECK(changed([](ModelProgram& m) { m.inputs[1].high = 3; }));
     CHECK(changed([](ModelProgram& m) { m.parameters[0].aliases.clear(); }));
     CHECK(changed([](ModelProgram& m) { m.parameters[0].trainable = false; }));
+    CHECK(changed([](ModelProgram& m) { m.parameters[1].init.reset(); }));
+    CHECK(changed([](ModelProgram& m) { m.parameters[1].init->bound = 0.5F; }));
+    CHECK(changed([](ModelProgram& m) { m.parameters[1].init->constant = 0.5F; }));
+    CHECK(changed([](ModelProgram& m) { std::swap(m.parameters[0].init, m.parameters[1].init); }));
     CHECK(changed([](ModelProgram& m) { m.statistics[0].is_variance = true; }));
     CHECK(changed([](ModelProgram& m) { m.buffers[0].bytes[0] = 8; }));
     CHECK(changed([](ModelProgram& m) { m.constants[0].words[3] = 0; }));
     CHECK(changed([](ModelProgram& m) { m.nodes[2].version = 2; }));
     CHECK(changed([](ModelProgram& m) { m.nodes[3].attributes[1].value = 0.5; }));
     CHECK(changed([](ModelProgram& m) { m.outputs[0].name = "scores"; }));
+  }
+
+  TEST_CASE("a model without initial values keeps the digest that it had before there were any") {
+    CHECK(model_digest(small_model()).hex() == "886e380600403efcbda0896fef8a5651");
   }
 }
 
