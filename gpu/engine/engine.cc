@@ -5,6 +5,7 @@
 #include <cmath>
 #include <utility>
 
+#include "gpu/graph/blocks.h"
 #include "gpu/graph/fuse.h"
 #include "gpu/graph/ops/operator.h"
 #include "gpu/models/models.h"
@@ -59,6 +60,14 @@ auto if_memory_suffices(const JobSpec& spec, Make make) -> decltype(make()) {
   }
 }
 
+// Chooses what is computed again in the backward pass (JobSpec::recompute).
+Graph with_regions(Graph model, const std::string& recompute) {
+  if (recompute == "blocks") return cut_into_blocks(model);
+  if (recompute == "none")
+    for (Op& op : model.ops) op.region = 0;
+  return model;
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Engine>> Engine::create(const JobSpec& spec, const SampleLayout& layout,
@@ -80,7 +89,7 @@ Result<std::unique_ptr<Engine>> Engine::create(const JobSpec& spec, Graph model,
                        "\": needs the total number of steps, got 0");
   return if_memory_suffices(spec, [&]() -> Result<std::unique_ptr<Engine>> {
     const SampleLayout layout = model.layout;
-    Program program = compile(std::move(model));
+    Program program = compile(with_regions(std::move(model), spec.recompute));
     std::unique_ptr<Engine> engine(new Engine(spec, layout, options, program.graph.table));
     ES_RETURN_IF_ERROR(engine->make_runner(std::move(program)));
     return engine;

@@ -108,6 +108,14 @@ void visit_top(Spec& s, Visit& visit) {
                             "TF32.",
                  .left_out_at_default = true},
         s.tf32);
+  visit(JobField{.key = "recompute",
+                 .bits = Bits::kNot,
+                 .meaning = "What is computed again in the backward pass, which saves memory and "
+                            "takes time: the checkpoints of a captured model, blocks that are "
+                            "chosen for the least memory, or nothing.",
+                 .choices = "captured|blocks|none",
+                 .left_out_at_default = true},
+        s.recompute);
   visit(JobField{.key = "eval_every",
                  .bits = Bits::kNot,
                  .unit = "global steps",

@@ -5,6 +5,7 @@
 
 #include <random>
 
+#include "gpu/graph/blocks.h"
 #include "gpu/graph/builder.h"
 #include "gpu/graph/fuse.h"
 #include "gpu/graph/memory_plan.h"
@@ -86,5 +87,21 @@ TEST_SUITE("gpu/graph/recompute") {
     CHECK(copies(program, "block0.down") == 1);  // no gradient of the block reads its result
     CHECK(copies(program, "in") == 1);
     CHECK(copies(program, "loss") == 1);
+  }
+
+  TEST_CASE("blocks are chosen that need less memory, and no bit changes") {
+    const std::uint64_t seed = es::test::seed("chosen blocks");
+    for (const OperatorCase& c : es::test::network_cases()) {
+      INFO(c.name);
+      const Program kept = compile(c.graph), cut = compile(cut_into_blocks(c.graph));
+      CHECK(plan_memory(cut).arena_floats <= plan_memory(kept).arena_floats);
+      StepRig plain(kept, seed), other(cut, seed);
+      CHECK(other.step_bits() == plain.step_bits());
+    }
+    const Graph deep = blocks(16, 0);
+    const std::int64_t kept = plan_memory(compile(deep)).arena_floats;
+    const std::int64_t cut = plan_memory(compile(cut_into_blocks(deep))).arena_floats;
+    CHECK(cut * 3 < kept);
+    CHECK(plan_memory(compile(cut_into_blocks(blocks(1, 0)))).arena_floats > 0);
   }
 }

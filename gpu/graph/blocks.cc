@@ -1,0 +1,86 @@
+#include "gpu/graph/blocks.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <utility>
+
+#include "gpu/graph/fuse.h"
+#include "gpu/graph/memory_plan.h"
+#include "gpu/graph/uses.h"
+
+namespace es::gpu {
+namespace {
+
+constexpr int kBlockCounts[] = {2, 3, 4, 6, 8, 12, 16, 24, 32};
+
+// What the cuts depend on, for each operator of a model.
+struct Loads {
+  std::vector<double> written;      // floats that it and all operators before it write
+  std::vector<double> live_behind;  // floats that later operators read of those before and of it
+};
+
+Loads loads_of(const Graph& graph) {
+  const std::size_t count = graph.ops.size();
+  const Uses uses(graph);
+  Loads loads{std::vector<double>(count, 0.0), std::vector<double>(count + 1, 0.0)};
+  for (std::size_t i = 0; i < count; ++i) {
+    loads.written[i] = i == 0 ? 0.0 : loads.written[i - 1];
+    for (const TensorId t : graph.ops[i].out) {
+      const auto floats = static_cast<double>(graph.shape(t).count());
+      loads.written[i] += floats;
+      // Live behind every operator from the writer to the one before the last reader.
+      const std::int64_t last = std::max(Uses::at(uses.last_read, t), static_cast<std::int64_t>(i));
+      loads.live_behind[i] += floats;
+      loads.live_behind[static_cast<std::size_t>(last)] -= floats;
+    }
+  }
+  for (std::size_t i = 1; i < count; ++i) loads.live_behind[i] += loads.live_behind[i - 1];
+  return loads;
+}
+
+// Gives the operators the numbers of their blocks, which write about equally many floats. Within a
+// quarter of a block around the even cut, it cuts where the fewest floats are live.
+Graph with_blocks(Graph graph, const Loads& loads, int blocks) {
+  const double total = loads.written.back();
+  std::size_t begin = 0;
+  for (int block = 1; block <= blocks; ++block) {
+    const auto at = [&](double share) {
+      const auto found =
+          std::lower_bound(loads.written.begin(), loads.written.end(), share * total / blocks);
+      return static_cast<std::size_t>(found - loads.written.begin());
+    };
+    const std::size_t low = std::max(begin, at(block - 0.25));
+    const std::size_t high = std::min(graph.ops.size(), at(block + 0.25) + 1);
+    std::size_t end = graph.ops.size();
+    if (block < blocks && low < high)
+      end =
+          1 + static_cast<std::size_t>(
+                  std::min_element(loads.live_behind.begin() + static_cast<std::ptrdiff_t>(low),
+                                   loads.live_behind.begin() + static_cast<std::ptrdiff_t>(high)) -
+                  loads.live_behind.begin());
+    const auto region = static_cast<std::uint32_t>(block < blocks ? block : 0);
+    for (; begin < end; ++begin) graph.ops[begin].region = region;
+  }
+  return graph;
+}
+
+}  // namespace
+
+Graph cut_into_blocks(const Graph& graph) {
+  const auto arena = [](const Graph& g) { return plan_memory(compile(g)).arena_floats; };
+  Graph best = graph;
+  for (Op& op : best.ops) op.region = 0;
+  if (graph.ops.empty()) return best;
+  const Loads loads = loads_of(graph);
+  std::int64_t shortest = arena(best);
+  for (const int blocks : kBlockCounts) {
+    Graph candidate = with_blocks(graph, loads, blocks);
+    const std::int64_t floats = arena(candidate);
+    if (floats >= shortest) continue;
+    shortest = floats;
+    best = std::move(candidate);
+  }
+  return best;
+}
+
+}  // namespace es::gpu
