@@ -9,6 +9,7 @@
 #include "actors/version/initial_weights.h"
 #include "actors/version/kernel_record.h"
 #include "gpu/base/vendor_kernels.h"
+#include "gpu/optim/parameter_groups.h"
 #include "gpu/params/buckets.h"
 #include "proto/base/job_fields.h"
 #include "store/checkpoint/checkpoint.h"
@@ -153,6 +154,15 @@ Result<std::uint32_t> bucket_count(ModelGraph& graph) {
       gpu::cut_buckets((*built)->table, gpu::kBucketBytes / std::int64_t{sizeof(float)}).size());
 }
 
+// A name in a group that no parameter has would be a setting without effect.
+Status check_groups(const JobSpec& spec, ModelGraph& graph) {
+  if (spec.optimizer.groups.empty()) return {};
+  const auto built = graph.get();
+  if (!built) return built.error();
+  const auto runs = gpu::group_runs((*built)->table, spec.optimizer.groups);
+  return runs ? Status() : usage_error(std::string(kWhere) + ": " + runs.error().message);
+}
+
 // An evaluation pads its last mini-batch with repeated samples, which a loss of samples leaves out
 // and a loss of the mini-batch cannot.
 Status check_evaluation(const JobSpec& spec, ModelGraph& graph, const store::DataFacts& data) {
@@ -207,6 +217,7 @@ Result<AdmittedJob> admit(const std::string& spec_toml, const std::string& from_
   ES_RETURN_IF_ERROR(model->check_initial_values(resolved.model));
   ModelGraph graph(*model, resolved, data->layout);
   ES_RETURN_IF_ERROR(resolve_weights(resolved, graph));
+  ES_RETURN_IF_ERROR(check_groups(resolved, graph));
   if (!from_checkpoint.empty()) {
     const auto start = look_at_checkpoint(resolved, from_checkpoint);
     if (!start) return start.error();

@@ -94,14 +94,46 @@ class Reader {
       return fail(field.key, node, "a whole number from 0 to " + std::to_string(kMax));
     out = static_cast<Integer>(*value);
   }
+  void read(const JobField& field, const toml::node& node, std::optional<double>& out) {
+    read(field, node, out.emplace());
+  }
   void read(const JobField& field, const toml::node& node, std::vector<DeviceType>& out) {
+    read_texts(field, node, "a list of device types",
+               [&out](const std::string& name) { out.push_back({name}); });
+  }
+  void read(const JobField& field, const toml::node& node, std::vector<std::string>& out) {
+    read_texts(field, node, "a list of texts",
+               [&out](const std::string& text) { out.push_back(text); });
+  }
+  template <class Add>
+  void read_texts(const JobField& field, const toml::node& node, const char* allowed, Add add) {
     const toml::array* array = node.as_array();
-    if (array == nullptr) return fail(field.key, node, "a list of device types");
+    if (array == nullptr) return fail(field.key, node, allowed);
     for (const toml::node& item : *array) {
-      const auto name = item.value_exact<std::string>();
-      if (!name) return fail(field.key, node, "a list of device types");
-      out.push_back({*name});
+      const auto text = item.value_exact<std::string>();
+      if (!text) return fail(field.key, node, allowed);
+      add(*text);
     }
+  }
+  void read(const JobField& field, const toml::node& node, std::vector<ParameterGroup>& out) {
+    const toml::array* array = node.as_array();
+    if (array == nullptr) return fail(field.key, node, "a list of tables");
+    for (const toml::node& item : *array) {
+      const toml::table* table = item.as_table();
+      if (table == nullptr) return fail(field.key, node, "a list of tables");
+      read_group(*table, out.size(), out.emplace_back());
+    }
+  }
+  void read_group(const toml::table& table, std::size_t place, ParameterGroup& out) {
+    const std::string prefix = group_key(place, "");
+    visit_group_fields(out, [&](JobField field, auto& value) {
+      known_[prefix].insert(std::string(field.key));
+      const std::string key = group_key(place, field.key);
+      const toml::node* node = table.get(field.key);
+      field.key = key;
+      if (node != nullptr && !error_) read(field, *node, value);
+    });
+    reject_unknown(table, prefix);
   }
   void read(const JobField& field, const toml::node& node, DeterminismLevel& out) {
     read_parsed(field, node, out, parse_level);

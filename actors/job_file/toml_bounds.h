@@ -10,8 +10,8 @@
 
 namespace es::actors {
 
-// A job text has three levels of tables and some dozen lines; stages and long paths need most
-// bytes.
+// A job text has few levels of tables and some dozen lines; stages, groups of parameters and long
+// paths need most bytes.
 inline constexpr std::size_t kTomlBytesMax = std::size_t{256} << 10;
 // The largest number of open brackets and braces, and of names in one dotted key or header.
 inline constexpr std::size_t kTomlDepthMax = 16;

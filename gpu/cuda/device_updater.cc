@@ -107,15 +107,19 @@ Status DeviceUpdater::fetch_sums(std::span<const float* const> sums) {
   return gradients_.fetch(sums);
 }
 
-void DeviceUpdater::update(const Optimizer& optimizer, const UpdateStep& step) {
+void DeviceUpdater::update(const Optimizer& optimizer, const UpdateStep& step,
+                           const GroupRun& run) {
   const DeviceKernels& k = device_.kernels();
-  const std::int64_t n = table_.trained_floats();
+  const GroupStep& numbers = step.groups[run.group];
+  const std::int64_t n = run.end - run.begin;
+  const float* const gradient = gradients_.gradient() + run.begin;
+  float* const params = params_.memory + run.begin;
   if (!optimizer.is_sgd())
-    return k.adam(compute_, n, gradients_.gradient(), step.grad_scale, step.adam, params_.memory,
-                  moments_[0], moments_[1]);
-  const SgdNumbers sgd = optimizer.sgd_numbers();
-  k.sgd(compute_, n, gradients_.gradient(), step.grad_scale, step.rate, sgd.momentum,
-        sgd.weight_decay, sgd.nesterov, params_.memory, moments_.empty() ? nullptr : moments_[0]);
+    return k.adam(compute_, n, gradient, step.grad_scale, numbers.adam, params,
+                  moments_[0] + run.begin, moments_[1] + run.begin);
+  const SgdNumbers sgd = optimizer.sgd_numbers(run.group);
+  k.sgd(compute_, n, gradient, step.grad_scale, numbers.rate, sgd.momentum, sgd.weight_decay,
+        sgd.nesterov, params, moments_.empty() ? nullptr : moments_[0] + run.begin);
 }
 
 void DeviceUpdater::queue_digests() {
@@ -129,7 +133,10 @@ void DeviceUpdater::queue_digests() {
 
 Result<UpdateFound> DeviceUpdater::apply(const Optimizer& optimizer, const UpdateStep& step) {
   ++params_.edition;
-  update(optimizer, step);
+  visit_runs(optimizer.runs(), 0, table_.trained_floats(),
+             [&](std::int64_t begin, std::int64_t end, std::size_t group) {
+               update(optimizer, step, {begin, end, group});
+             });
   look_for(kResults, params_.memory);
   for (const float* const moment : moments_) look_for(kResults, moment);
   queue_digests();

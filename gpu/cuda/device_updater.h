@@ -53,7 +53,7 @@ class DeviceUpdater final : public Updater {
   Status allocate(std::size_t moments);
   Status allocate_digests();
   Result<float*> device_floats(std::size_t count, const char* what);
-  void update(const Optimizer& optimizer, const UpdateStep& step);
+  void update(const Optimizer& optimizer, const UpdateStep& step, const GroupRun& run);
   void look_for(Flag flag, const float* values);
   std::int64_t chunks() const { return table_.total_floats() / kDigestChunkFloats; }
   std::int64_t rest_floats() const { return table_.total_floats() % kDigestChunkFloats; }

@@ -90,14 +90,17 @@ Result<std::unique_ptr<Engine>> Engine::create(const JobSpec& spec, Graph model,
   return if_memory_suffices(spec, [&]() -> Result<std::unique_ptr<Engine>> {
     const SampleLayout layout = model.layout;
     Program program = compile(with_regions(std::move(model), spec.recompute));
-    std::unique_ptr<Engine> engine(new Engine(spec, layout, options, program.graph.table));
+    auto runs = group_runs(program.graph.table, spec.optimizer.groups);
+    if (!runs) return runs.error();
+    std::unique_ptr<Engine> engine(
+        new Engine(spec, layout, options, program.graph.table, *std::move(runs)));
     ES_RETURN_IF_ERROR(engine->make_runner(std::move(program)));
     return engine;
   });
 }
 
 Engine::Engine(const JobSpec& spec, const SampleLayout& layout, const EngineOptions& options,
-               const ParamTable& table)
+               const ParamTable& table, std::vector<GroupRun> runs)
     : spec_(spec),
       layout_(layout),
       options_(options),
@@ -105,7 +108,7 @@ Engine::Engine(const JobSpec& spec, const SampleLayout& layout, const EngineOpti
       table_(table),
       buckets_(cut_buckets(table_, std::max<std::int64_t>(1, options.bucket_bytes / kFloatBytes))),
       parallel_(options.threads),
-      optimizer_(spec.optimizer, spec.schedule, options.total_steps, spec.max_p),
+      optimizer_(spec.optimizer, spec.schedule, options.total_steps, spec.max_p, std::move(runs)),
       squares_(optimizer_.clips() ? table_.trained().size() : 0) {}
 
 const ParamTable& Engine::table() const {

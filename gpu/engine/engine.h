@@ -116,7 +116,8 @@ class Engine {
 
   // Builds the backward pass of the model, the memory plan and the buckets. The replica is empty at
   // first. `model` is for mini-batches of spec.batch_size samples. Error (usage): this processor
-  // cannot execute the class, or a cosine or linear schedule has no total_steps. Error (failure):
+  // cannot execute the class, a cosine or linear schedule has no total_steps, or a group of
+  // parameters names a parameter that the model does not have. Error (failure):
   // an error of vendor_library(); there is no such GPU; memory is missing (the text names the
   // model, the purpose and the number of bytes).
   static Result<std::unique_ptr<Engine>> create(const JobSpec& spec, Graph model,
@@ -140,7 +141,7 @@ class Engine {
   std::string vendor_library() const;
   // Returns StepRunner::vendor_refusals().
   std::vector<std::string> vendor_refusals() const;
-  // Returns the learning rate that global step `step` (0-based) uses.
+  // Returns the learning rate that global step `step` (0-based) uses, without factors of groups.
   float learning_rate(std::uint64_t step) const;
   // Returns the number of arrays in Replica::moments.
   std::size_t moment_count() const;
@@ -247,7 +248,7 @@ class Engine {
 
  private:
   Engine(const JobSpec& spec, const SampleLayout& layout, const EngineOptions& options,
-         const ParamTable& table);
+         const ParamTable& table, std::vector<GroupRun> runs);
   Status make_runner(Program program);
   struct WrongValue {
     const SampleField* field = nullptr;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "gpu/optim/schedule.h"
 #include "proto/base/check.h"
@@ -19,15 +20,21 @@ float rounded(double value) {
 }  // namespace
 
 Optimizer::Optimizer(const OptimizerSpec& spec, const ScheduleSpec& schedule,
-                     std::uint64_t total_steps, std::uint32_t max_p)
+                     std::uint64_t total_steps, std::uint32_t max_p, std::vector<GroupRun> runs)
     : spec_(spec),
       schedule_(schedule),
       total_steps_(total_steps),
       max_p_(max_p),
       kind_(spec.kind == "sgd"    ? Kind::kSgd
             : spec.kind == "adam" ? Kind::kAdam
-                                  : Kind::kAdamW) {
+                                  : Kind::kAdamW),
+      runs_(std::move(runs)),
+      settings_{{spec.learning_rate, spec.weight_decay}} {
   ES_CHECK_MSG(kind_ != Kind::kAdamW || spec.kind == "adamw", spec.kind);
+  for (const ParameterGroup& group : spec.groups)
+    settings_.push_back({spec.learning_rate * group.learning_rate_factor,
+                         group.weight_decay.value_or(spec.weight_decay)});
+  steps_.resize(settings_.size());
 }
 
 std::size_t Optimizer::moment_count() const {
@@ -49,21 +56,24 @@ void Optimizer::advance_powers(std::uint64_t count) {
 }
 
 UpdateStep Optimizer::step(Version version) {
-  UpdateStep step{
-      .rate = rate(version), .grad_scale = 1.0F / static_cast<float>(max_p_), .adam = {}};
-  if (kind_ == Kind::kSgd) return step;
-  advance_powers(version + 1);
-  const double rate = step.rate;
-  step.adam = {.lr_over_bc1 = rounded(rate / (1.0 - beta1_power_)),
-               .rsqrt_bc2 = rounded(1.0 / std::sqrt(1.0 - beta2_power_)),
-               .beta1 = rounded(spec_.beta1),
-               .beta2 = rounded(spec_.beta2),
-               .one_minus_beta1 = rounded(1.0 - spec_.beta1),
-               .one_minus_beta2 = rounded(1.0 - spec_.beta2),
-               .epsilon = rounded(spec_.epsilon),
-               .weight_decay = kind_ == Kind::kAdam ? rounded(spec_.weight_decay) : 0.0F,
-               .decay = kind_ == Kind::kAdamW ? rounded(1.0 - rate * spec_.weight_decay) : 1.0F};
-  return step;
+  if (kind_ != Kind::kSgd) advance_powers(version + 1);
+  for (std::size_t g = 0; g < settings_.size(); ++g) {
+    steps_[g].rate = learning_rate(schedule_, settings_[g].learning_rate, version, total_steps_);
+    if (kind_ != Kind::kSgd) steps_[g].adam = adam_step(steps_[g].rate, settings_[g].weight_decay);
+  }
+  return {.grad_scale = 1.0F / static_cast<float>(max_p_), .groups = steps_};
+}
+
+AdamStep Optimizer::adam_step(double rate, double weight_decay) const {
+  return {.lr_over_bc1 = rounded(rate / (1.0 - beta1_power_)),
+          .rsqrt_bc2 = rounded(1.0 / std::sqrt(1.0 - beta2_power_)),
+          .beta1 = rounded(spec_.beta1),
+          .beta2 = rounded(spec_.beta2),
+          .one_minus_beta1 = rounded(1.0 - spec_.beta1),
+          .one_minus_beta2 = rounded(1.0 - spec_.beta2),
+          .epsilon = rounded(spec_.epsilon),
+          .weight_decay = kind_ == Kind::kAdam ? rounded(weight_decay) : 0.0F,
+          .decay = kind_ == Kind::kAdamW ? rounded(1.0 - rate * weight_decay) : 1.0F};
 }
 
 float Optimizer::clipped_scale(float grad_scale, float sum_of_squares) const {
@@ -71,19 +81,21 @@ float Optimizer::clipped_scale(float grad_scale, float sum_of_squares) const {
   return grad_scale * std::min(1.0F, rounded(spec_.clip_norm) / (norm + kClipEpsilon));
 }
 
-SgdNumbers Optimizer::sgd_numbers() const {
+SgdNumbers Optimizer::sgd_numbers(std::size_t group) const {
   return {.momentum = rounded(spec_.momentum),
-          .weight_decay = rounded(spec_.weight_decay),
+          .weight_decay = rounded(settings_[group].weight_decay),
           .nesterov = spec_.nesterov};
 }
 
-void Optimizer::apply(const UpdateStep& step, const KernelTable& kernels, std::int64_t n,
-                      const float* grad_sum, float* params, float* const* moments) const {
+void Optimizer::apply(const UpdateStep& step, std::size_t group, const KernelTable& kernels,
+                      std::int64_t n, const float* grad_sum, float* params,
+                      float* const* moments) const {
+  const GroupStep& numbers = step.groups[group];
   if (kind_ != Kind::kSgd)
-    return kernels.adam(n, grad_sum, step.grad_scale, step.adam, params, moments[0], moments[1]);
-  const SgdNumbers sgd = sgd_numbers();
-  kernels.sgd(n, grad_sum, step.grad_scale, step.rate, sgd.momentum, sgd.weight_decay, sgd.nesterov,
-              params, moment_count() == 0 ? nullptr : moments[0]);
+    return kernels.adam(n, grad_sum, step.grad_scale, numbers.adam, params, moments[0], moments[1]);
+  const SgdNumbers sgd = sgd_numbers(group);
+  kernels.sgd(n, grad_sum, step.grad_scale, numbers.rate, sgd.momentum, sgd.weight_decay,
+              sgd.nesterov, params, moment_count() == 0 ? nullptr : moments[0]);
 }
 
 }  // namespace es::gpu

@@ -8,27 +8,38 @@
 //   grad_scale  recip(max_p), which gives the mean over ESTs; with clipping times the coefficient
 //   Adam        beta^t, where t is the number of the update from 1, as a running product from 1;
 //               lr / (1 - beta1^t); 1 / sqrt(1 - beta2^t); AdamW's decay 1 - lr * weight_decay
+// Groups of parameters: their numbers are those of a job whose learning_rate is learning_rate *
+// learning_rate_factor, a product in fp64, and whose weight_decay is that of the group.
 // Clipping (clip_norm > 0): sum = the chain of additions, over the parameters in table order, of
 // sum_of_squares(summed gradient); norm = sqrt(sum) * grad_scale in fp32;
 // coefficient = min(1, clip_norm / (norm + 1e-6)).
 //
 // Threads: one thread at a time, except for apply().
 #include <cstdint>
+#include <span>
+#include <vector>
 
 #include "gpu/canonical/kernels.h"
+#include "gpu/optim/parameter_groups.h"
 #include "proto/base/ids.h"
 #include "proto/base/job_spec.h"
 
 namespace es::gpu {
 
-// The numbers of one update.
-struct UpdateStep {
+// The numbers of one update for the parameters of one group.
+struct GroupStep {
   float rate = 0.0F;
-  float grad_scale = 1.0F;
   AdamStep adam;  // adam and adamw only
 };
 
-// The constants of sgd; the same for all steps.
+// The numbers of one update.
+struct UpdateStep {
+  float grad_scale = 1.0F;
+  // By GroupRun::group; the memory of the optimizer, valid until its next step().
+  std::span<const GroupStep> groups;
+};
+
+// The constants of sgd for the parameters of one group; the same for all steps.
 struct SgdNumbers {
   float momentum = 0.0F, weight_decay = 0.0F;
   bool nesterov = false;
@@ -36,18 +47,20 @@ struct SgdNumbers {
 
 class Optimizer {
  public:
+  // `runs` are those of spec.groups. The default is one run of everything: no groups.
   Optimizer(const OptimizerSpec& spec, const ScheduleSpec& schedule, std::uint64_t total_steps,
-            std::uint32_t max_p);
+            std::uint32_t max_p, std::vector<GroupRun> runs = {GroupRun{}});
 
   // Returns the number of state arrays: 1 for sgd with momentum, 0 for sgd without it, 2 for adam
   // and adamw (m, v).
   std::size_t moment_count() const;
-  // Returns the learning rate of global step `step` (0-based).
+  // Returns the learning rate of global step `step` (0-based) for parameters without a group.
   float rate(std::uint64_t step) const;
   bool clips() const { return spec_.clip_norm > 0.0; }
   bool is_sgd() const { return kind_ == Kind::kSgd; }
+  std::span<const GroupRun> runs() const { return runs_; }
   // REQUIRES: is_sgd().
-  SgdNumbers sgd_numbers() const;
+  SgdNumbers sgd_numbers(std::size_t group) const;
 
   // Returns the numbers of the update that turns `version` into version + 1, before clipping. The
   // result does not depend on earlier calls. Consecutive versions are cheap.
@@ -56,14 +69,19 @@ class Optimizer {
   // gradient and is finite.
   float clipped_scale(float grad_scale, float sum_of_squares) const;
 
-  // Updates n parameters and their moments (moment_count() arrays) in place, and changes nothing
-  // else. Several threads may call it for different parameters.
-  void apply(const UpdateStep& step, const KernelTable& kernels, std::int64_t n,
+  // Updates n parameters of one group and their moments (moment_count() arrays) in place, and
+  // changes nothing else. Several threads may call it for different parameters.
+  void apply(const UpdateStep& step, std::size_t group, const KernelTable& kernels, std::int64_t n,
              const float* grad_sum, float* params, float* const* moments) const;
 
  private:
   enum class Kind { kSgd, kAdam, kAdamW };
+  // The settings that a group may have of its own.
+  struct GroupSettings {
+    double learning_rate = 0.0, weight_decay = 0.0;
+  };
   void advance_powers(std::uint64_t count);
+  AdamStep adam_step(double rate, double weight_decay) const;
 
   // These members are constant after construction.
   OptimizerSpec spec_;
@@ -71,7 +89,10 @@ class Optimizer {
   std::uint64_t total_steps_;
   std::uint32_t max_p_;
   Kind kind_;
+  std::vector<GroupRun> runs_;
+  std::vector<GroupSettings> settings_;  // by GroupRun::group
 
+  std::vector<GroupStep> steps_;  // of the last step(), by GroupRun::group
   // Running products of `power_` factors each. They are a cache and do not change any result.
   std::uint64_t power_ = 0;
   double beta1_power_ = 1.0, beta2_power_ = 1.0;

@@ -50,12 +50,15 @@ bool update_params(const ReducedGradient& gradient, const Optimizer& optimizer,
     const auto update_block = [&](std::int64_t begin, std::int64_t floats) {
       // The check loads the block into the cache, so the update reads it from there.
       if (kernels.any_non_finite(floats, sums + begin)) return false;
+      const auto update_run = [&](std::int64_t at, std::int64_t end, std::size_t group) {
+        std::array<float*, kMomentsMax> moments{};
+        for (std::size_t m = 0; m < replica.moments.size(); ++m)
+          moments[m] = replica.moments[m].data() + at;
+        optimizer.apply(step, group, kernels, end - at, sums + (at - bucket.begin),
+                        replica.params.data() + at, moments.data());
+      };
       const std::int64_t at = bucket.begin + begin;
-      std::array<float*, kMomentsMax> moments{};
-      for (std::size_t m = 0; m < replica.moments.size(); ++m)
-        moments[m] = replica.moments[m].data() + at;
-      optimizer.apply(step, kernels, floats, sums + begin, replica.params.data() + at,
-                      moments.data());
+      visit_runs(optimizer.runs(), at, at + floats, update_run);
       return true;
     };
     parallel.for_range(bucket.floats(), kUpdateFloats, [&](std::int64_t begin, std::int64_t end) {

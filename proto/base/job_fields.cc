@@ -40,8 +40,17 @@ std::string_view type_name(bool) {
 std::string_view type_name(double) {
   return "number";
 }
+std::string_view type_name(const std::optional<double>&) {
+  return "number";
+}
 std::string_view type_name(const std::vector<DeviceType>&) {
   return "list of texts";
+}
+std::string_view type_name(const std::vector<std::string>&) {
+  return "list of texts";
+}
+std::string_view type_name(const std::vector<ParameterGroup>&) {
+  return "list of tables";
 }
 std::string_view type_name(const std::string&) {
   return "text";
@@ -89,10 +98,36 @@ std::string toml_text(const std::vector<Stage>& stages) {
   return toml_text(stages_text(stages));
 }
 
-std::string toml_text(const std::vector<DeviceType>& types) {
+std::string toml_text(const std::optional<double>& value) {
+  return value ? toml_text(*value) : "";
+}
+
+template <class Items, class TextOf>
+std::string toml_list(const Items& items, TextOf text_of) {
   std::string list;
-  for (const DeviceType& type : types) list += (list.empty() ? "" : ", ") + toml_text(type.name);
+  for (const auto& item : items) list += (list.empty() ? "" : ", ") + text_of(item);
   return "[" + list + "]";
+}
+
+std::string toml_text(const std::vector<DeviceType>& types) {
+  return toml_list(types, [](const DeviceType& type) { return toml_text(type.name); });
+}
+
+std::string toml_text(const std::vector<std::string>& texts) {
+  return toml_list(texts, [](const std::string& text) { return toml_text(text); });
+}
+
+// An inline table, so that a list of groups is one line like every other field.
+std::string toml_text(const ParameterGroup& group) {
+  std::string text;
+  for (const FieldValue& value : group_field_values(group))
+    if (!value.toml.empty())
+      text += (text.empty() ? "" : ", ") + std::string(value.field.key) + " = " + value.toml;
+  return "{" + text + "}";
+}
+
+std::string toml_text(const std::vector<ParameterGroup>& groups) {
+  return toml_list(groups, [](const ParameterGroup& group) { return toml_text(group); });
 }
 
 }  // namespace
@@ -120,6 +155,18 @@ std::vector<FieldValue> field_values(const JobSpec& spec) {
     values.push_back({field, type_name(value), toml_text(value), excluded});
   });
   return values;
+}
+
+std::vector<FieldValue> group_field_values(const ParameterGroup& group) {
+  std::vector<FieldValue> values;
+  visit_group_fields(group, [&](const JobField& field, const auto& value) {
+    values.push_back({field, type_name(value), toml_text(value), false});
+  });
+  return values;
+}
+
+std::string group_key(std::size_t group, std::string_view key) {
+  return "optimizer.groups[" + std::to_string(group) + "]." + std::string(key);
 }
 
 std::string_view first_other_bits(const JobSpec& a, const JobSpec& b) {

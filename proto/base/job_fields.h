@@ -67,14 +67,22 @@ std::string_view name_in_table(const JobField& field);
 
 // Calls visit(const JobField&, value) for each field, in the order of the canonical text. `value`
 // is a reference into `spec` of type std::string, bool, double, int, std::uint32_t, std::uint64_t,
-// DeterminismLevel, std::vector<DeviceType> or std::vector<Stage>. Spec is JobSpec or const
-// JobSpec.
+// DeterminismLevel, std::vector<DeviceType>, std::vector<Stage> or std::vector<ParameterGroup>.
+// Spec is JobSpec or const JobSpec.
 template <class Spec, class Visit>
 void visit_job_fields(Spec& spec, Visit&& visit);
 
+// The same for the fields of one group of optimizer.groups. Their keys are names in the table of
+// the group, and `value` is of type std::vector<std::string>, double or std::optional<double>.
+template <class Group, class Visit>
+void visit_group_fields(Group& group, Visit&& visit);
+// The key of such a field in a message: "optimizer.groups[0].weight_decay".
+std::string group_key(std::size_t group, std::string_view key);
+
 struct FieldValue {
   JobField field;
-  std::string_view type;  // "whole number", "number", "true or false", "text", "list of texts"
+  // "whole number", "number", "true or false", "text", "list of texts", "list of tables"
+  std::string_view type;
   std::string toml;       // the value in a job file: 4, 0.1, true, "sgd", ["cpu-avx2"]
   bool excluded = false;  // JobField::excluded, for this job
   bool operator==(const FieldValue& other) const { return toml == other.toml; }
@@ -82,6 +90,8 @@ struct FieldValue {
 
 // All fields, in the order of the table.
 std::vector<FieldValue> field_values(const JobSpec& spec);
+// The fields of a group. The text of one that is not given is empty.
+std::vector<FieldValue> group_field_values(const ParameterGroup& group);
 
 // The names that jobs of a task may give as model.name and data.kind.
 struct TaskNames {

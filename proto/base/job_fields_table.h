@@ -6,7 +6,8 @@ namespace es {
 namespace job_fields {
 
 constexpr double kStepsMax = 1e12;
-constexpr double kIdsMax = 1e8;                      // users, items, tokens of a vocabulary
+constexpr double kIdsMax = 1e8;  // users, items, tokens of a vocabulary
+constexpr double kWeightDecayMax = 1e3;
 constexpr double kSamplesMax = 1e9;                  // generated samples
 constexpr double kWholeMax = 9223372036854775807.0;  // the largest integer of TOML
 
@@ -324,6 +325,25 @@ void visit_data(Data& d, Visit& visit) {
         d.boxes);
 }
 
+template <class Group, class Visit>
+void visit_group(Group& g, Visit& visit) {
+  visit(JobField{.key = "parameters",
+                 .meaning = "Names of parameters, as in the state dict; `*` stands for any "
+                            "characters. Each one must name a parameter of the model.",
+                 .bytes_max = 1024,
+                 .allowed = "a list of at least one name"},
+        g.parameters);
+  visit(JobField{.key = "learning_rate_factor",
+                 .meaning = "The learning rate of the group is this factor times that of the job, "
+                            "with the same schedule.",
+                 .high = 1e6},
+        g.learning_rate_factor);
+  visit(JobField{.key = "weight_decay",
+                 .meaning = "Weight decay of the group; without it, that of the job.",
+                 .high = kWeightDecayMax},
+        g.weight_decay);
+}
+
 template <class Optimizer, class Visit>
 void visit_optimizer(Optimizer& o, Visit& visit) {
   visit(JobField{.key = "optimizer.kind",
@@ -357,13 +377,21 @@ void visit_optimizer(Optimizer& o, Visit& visit) {
   visit(JobField{.key = "optimizer.weight_decay",
                  .meaning = "Weight decay: added to the gradient by sgd and adam, apart from it by "
                             "adamw.",
-                 .high = 1e3},
+                 .high = kWeightDecayMax},
         o.weight_decay);
   visit(JobField{.key = "optimizer.clip_norm",
                  .meaning = "The largest norm of the whole gradient; a larger one is scaled down.",
                  .high = 1e9,
                  .zero = "no clipping"},
         o.clip_norm);
+  visit(JobField{.key = "optimizer.groups",
+                 .meaning = "Groups of parameters with settings of their own, see below. A "
+                            "parameter belongs to the first group that names it; one that no "
+                            "group names has the settings of the job.",
+                 .bytes_max = std::size_t{64} << 10,
+                 .allowed = "a list of at most 256 groups",
+                 .left_out_at_default = true},
+        o.groups);
 }
 
 template <class Schedule, class Visit>
@@ -467,6 +495,11 @@ void visit_checkpoint(Checkpoint& c, Visit& visit) {
 }
 
 }  // namespace job_fields
+
+template <class Group, class Visit>
+void visit_group_fields(Group& group, Visit&& visit) {
+  job_fields::visit_group(group, visit);
+}
 
 template <class Spec, class Visit>
 void visit_job_fields(Spec& spec, Visit&& visit) {

@@ -13,9 +13,10 @@
 namespace es {
 namespace {
 
-// Longest list of device types. The canonical text of a specification must stay within the limits
-// of a job file (actors/job_file/toml_bounds.h).
+// Longest lists of device types and of groups of parameters. The canonical text of a specification
+// must stay within the limits of a job file (actors/job_file/toml_bounds.h).
 constexpr std::size_t kTypesMax = 256;
+constexpr std::size_t kGroupsMax = 256;
 
 // Keeps the first violation and ignores later ones, so that validate() reads as a list of rules.
 class Rules {
@@ -86,7 +87,33 @@ class FieldRules {
       rules_.plain(std::string(field.key), type.name, field.bytes_max);
   }
   void check(const JobField& field, const std::vector<Stage>& stages) {
-    const std::size_t bytes = stages_text(stages).size();
+    check_size(field, stages_text(stages).size());
+  }
+  void check(const JobField& field, const std::vector<ParameterGroup>& groups) {
+    rules_.expect(groups.size() <= kGroupsMax, std::string(field.key),
+                  std::to_string(groups.size()) + " groups", allowed_text(field));
+    std::size_t bytes = 0;
+    for (const ParameterGroup& group : groups)
+      for (const FieldValue& member : group_field_values(group)) bytes += member.toml.size();
+    check_size(field, bytes);
+    for (std::size_t i = 0; i < groups.size(); ++i)
+      visit_group_fields(groups[i], [&](JobField member, const auto& value) {
+        const std::string key = group_key(i, member.key);
+        member.key = key;
+        check(member, value);
+      });
+  }
+  void check(const JobField& field, const std::optional<double>& value) {
+    if (value) check(field, *value);
+  }
+  void check(const JobField& field, const std::vector<std::string>& names) {
+    rules_.expect(!names.empty(), std::string(field.key), "[]", allowed_text(field));
+    for (const std::string& name : names) {
+      rules_.expect(!name.empty(), std::string(field.key), "[\"\"]", "a list of names");
+      rules_.plain(std::string(field.key), name, field.bytes_max);
+    }
+  }
+  void check_size(const JobField& field, std::size_t bytes) {
     rules_.expect(bytes <= field.bytes_max, std::string(field.key),
                   "(" + std::to_string(bytes) + " bytes)",
                   "at most " + std::to_string(field.bytes_max) + " bytes");

@@ -5,6 +5,7 @@
 // A plain value. Its file form is TOML (actors/job_file/job_file.h reads and writes it). The
 // canonical TOML text of a spec is what messages, the journal and checkpoints contain.
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -85,6 +86,16 @@ struct DataSpec {
   bool operator==(const DataSpec&) const = default;
 };
 
+// Parameters with settings of their own. A parameter belongs to the first group that names it.
+struct ParameterGroup {
+  // Names of parameters, as in the state dict. "*" stands for any characters, also for none. A
+  // parameter with tied weights has several names, and any of them counts.
+  std::vector<std::string> parameters;
+  double learning_rate_factor = 1.0;   // of OptimizerSpec::learning_rate
+  std::optional<double> weight_decay;  // none: OptimizerSpec::weight_decay
+  bool operator==(const ParameterGroup&) const = default;
+};
+
 struct OptimizerSpec {
   std::string kind = "sgd";  // sgd | adam | adamw
   double learning_rate = 0.1;
@@ -95,6 +106,7 @@ struct OptimizerSpec {
   double epsilon = 1e-8;  // adam, adamw
   double weight_decay = 0.0;
   double clip_norm = 0.0;  // largest norm of the whole gradient; 0 for no clipping
+  std::vector<ParameterGroup> groups;
   bool operator==(const OptimizerSpec&) const = default;
 };
 

@@ -18,7 +18,7 @@ from .client import Client
 from .errors import EasyScaleError, FailedError, NotFoundError, RefusedError, UsageError
 from .history import StepRecord
 from .job import Job
-from .optimizers import Optimizer, Schedule
+from .optimizers import Optimizer, ParameterGroup, Schedule
 from .program import Program
 from .run import RemoteJob, Run
 
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from .tracing.errors import CaptureError
 
 __all__ = ["CaptureError", "Client", "EasyScaleError", "FailedError", "Job", "NotFoundError", "Optimizer",
-           "Program", "RefusedError", "RemoteJob", "Run", "Schedule", "StepRecord", "UsageError",
-           "capture", "data", "from_onnx", "to_onnx"]
+           "ParameterGroup", "Program", "RefusedError", "RemoteJob", "Run", "Schedule", "StepRecord",
+           "UsageError", "capture", "data", "from_onnx", "to_onnx"]
 
 # These import torch or onnx at their first use: name -> module.
 _LATER = {"capture": ".tracing", "CaptureError": ".tracing.errors", "from_onnx": ".onnx",

@@ -47,7 +47,7 @@ class Job:
     steps, epochs: the length of the training in global steps or passes over the data; one of them.
     level: on which devices the bits are equal: "D0", "D1", "D2" (any mix of types) or "auto".
     optimizer: torch.optim.SGD, Adam or AdamW over all trainable parameters, also those of a loss
-    that is a module; or an Optimizer.
+    that is a module, with groups that may differ in lr and weight_decay; or an Optimizer.
     schedule: a torch scheduler whose unit is the global step, or a Schedule.
     metrics: "loss" and "accuracy"; accuracy needs a cross entropy with one class for each sample.
     eval_every: global steps between evaluations; 0 is only the one at the end.
@@ -71,7 +71,7 @@ class Job:
         is_captured = isinstance(model, Captured)
         self.name = _job_name(name or (model.program.name if is_captured else type(model).__name__))
         self.steps = _steps(data, max_p * batch_size, steps, epochs)
-        rule = read_optimizer(optimizer, _trainable(model, loss), scheduled=schedule is not None)
+        rule = read_optimizer(optimizer, _parameters(model, loss), scheduled=schedule is not None)
         self._optimizer = _clipped(rule, clip_norm)
         self._schedule = read_schedule(schedule, self.steps)
         self._top = {"name": self.name, "max_p": max_p, "batch_size": batch_size,
@@ -242,13 +242,14 @@ def _steps(data: Arrays, global_batch: int, steps: int | None, epochs: int | Non
     return found
 
 
-def _trainable(model: Any, loss: Any) -> list[Any] | None:
-    """The parameters that a torch optimizer has to have: those that need a gradient, of the model and
-    of a loss that is a module. None for a captured model."""
+def _parameters(model: Any, loss: Any) -> list[tuple[str, Any]] | None:
+    """The parameters of the model and of a loss that is a module, with their names in the model file.
+    None for a captured model."""
     if isinstance(model, Captured):
         return None
-    modules = [model, loss] if hasattr(loss, "parameters") else [model]
-    return [p for module in modules for p in module.parameters() if p.requires_grad]
+    parts = [("", model)] + ([("loss.", loss)] if hasattr(loss, "named_parameters") else [])
+    return [(prefix + name, parameter) for prefix, part in parts
+            for name, parameter in part.named_parameters()]
 
 
 def _clipped(optimizer: Optimizer, clip_norm: float) -> Optimizer:
@@ -257,7 +258,8 @@ def _clipped(optimizer: Optimizer, clip_norm: float) -> Optimizer:
 
 def _optimizer_table(optimizer: Optimizer) -> dict[str, Any]:
     others = ("beta1", "beta2", "epsilon") if optimizer.kind == "sgd" else ("momentum", "nesterov")
-    return {key: value for key, value in asdict(optimizer).items() if key not in others}
+    return {key: value for key, value in asdict(optimizer).items()
+            if key not in others and value != ()}
 
 
 def _schedule_table(schedule: Any) -> dict[str, Any]:

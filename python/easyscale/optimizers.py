@@ -9,11 +9,25 @@ Nothing here imports torch; a torch object is recognised by the names of its cla
 """
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from .errors import UsageError
+
+
+@dataclass(frozen=True)
+class ParameterGroup:
+    """A table [[optimizer.groups]] of a job file (docs/JOB-FILE.md), with the same keys."""
+
+    parameters: Sequence[str]  # names of the state dict; "*" stands for any characters
+    learning_rate_factor: float = 1.0
+    weight_decay: float | None = None  # None: that of the optimizer
+
+    def __post_init__(self) -> None:
+        if isinstance(self.parameters, str):
+            raise UsageError(f"parameters = {self.parameters!r}: allowed is a list of names")
+        object.__setattr__(self, "parameters", tuple(self.parameters))
 
 
 @dataclass(frozen=True)
@@ -29,8 +43,10 @@ class Optimizer:
     epsilon: float = 1e-8
     weight_decay: float = 0.0
     clip_norm: float = 0.0  # the largest norm of the whole gradient; 0 for no clipping
+    groups: Sequence[ParameterGroup] = ()  # a parameter belongs to the first one that names it
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "groups", tuple(self.groups))
         if self.kind not in ("sgd", "adam", "adamw"):
             raise UsageError(f"optimizer {self.kind!r}: allowed are sgd, adam and adamw")
 
@@ -49,18 +65,19 @@ class Schedule:
             raise UsageError(f"schedule {self.kind!r}: allowed are constant, step, cosine, linear")
 
 
-def read_optimizer(given: Any, trainable: Iterable[Any] | None,
+def read_optimizer(given: Any, parameters: Iterable[tuple[str, Any]] | None,
                    scheduled: bool = False) -> Optimizer:
     """The optimizer of a job: `given` is an Optimizer, or a torch optimizer that has made no step.
 
-    `trainable` are the parameters that need a gradient; a torch optimizer must have all of them.
-    Without them, for a captured model, only an Optimizer is allowed.
+    `parameters` are those of the model and its loss with their names in the model file; a torch
+    optimizer must have all that need a gradient. Without them, for a captured model, only an
+    Optimizer is allowed.
     `scheduled`: a torch scheduler has already changed the learning rate, so the initial one counts.
     """
     if isinstance(given, Optimizer):
         return given
     name = _class_name(given)
-    if trainable is None:
+    if parameters is None:
         raise UsageError(f"optimizer {name}: allowed for a captured model is easyscale.Optimizer")
     reader = _READERS.get(name)
     if reader is None or not hasattr(given, "param_groups"):
@@ -69,33 +86,61 @@ def read_optimizer(given: Any, trainable: Iterable[Any] | None,
     if given.state:
         raise UsageError(f"optimizer {name} has the state of steps that it has made, with which a "
                          "job cannot begin: make a new one")
-    _check_parameters(name, given.param_groups, trainable)
-    return reader(name, _one_group(name, given.param_groups, scheduled))
+    names = {id(parameter): full for full, parameter in reversed(list(parameters))
+             if parameter.requires_grad}
+    _check_parameters(name, given.param_groups, names)
+    settings = [_settings(name, group, scheduled) for group in given.param_groups]
+    _check_settings(name, settings)
+    # Factors are relative to the rate of this group.
+    base = next((group for group in settings if group["lr"] > 0), settings[0])
+    return replace(reader(name, base), groups=_own_groups(name, given.param_groups, settings, base,
+                                                          names))
 
 
 def _class_name(given: Any) -> str:
     return type(given).__name__
 
 
-def _check_parameters(name: str, groups: list[dict[str, Any]], trainable: Iterable[Any]) -> None:
+def _check_parameters(name: str, groups: list[dict[str, Any]], names: dict[int, str]) -> None:
     known = {id(parameter) for group in groups for parameter in group["params"]}
-    missing = sum(id(parameter) not in known for parameter in trainable)
+    missing = len(names.keys() - known)
     if missing:
         raise UsageError(f"optimizer {name} has not all parameters of the model and its loss "
                          f"that need a gradient: {missing} are missing; call requires_grad_(False) "
                          "for what is not to be trained")
 
 
-def _one_group(name: str, groups: list[dict[str, Any]], scheduled: bool) -> dict[str, Any]:
-    """The settings of all groups, which must be equal."""
-    settings = [_settings(name, group, scheduled) for group in groups]
-    for other in settings[1:]:
-        for option, value in settings[0].items():
-            if other.get(option) != value:
-                raise UsageError(f"optimizer {name}: the groups of parameters have different "
-                                 f"values of {option}, {value} and {other.get(option)}: allowed is "
-                                 "the same for all")
-    return settings[0]
+# What the groups of parameters may have of their own.
+OWN_SETTINGS = ("lr", "weight_decay")
+
+
+def _check_settings(name: str, settings: list[dict[str, Any]]) -> None:
+    first = settings[0]
+    for place, other in enumerate(settings):
+        different = [f"{option} ({value} and {other.get(option)})"
+                     for option, value in first.items()
+                     if option not in OWN_SETTINGS and other.get(option) != value]
+        if different:
+            raise UsageError(f"optimizer {name}: the groups of parameters 0 and {place} differ in "
+                             f"{', '.join(different)}: allowed is another lr or weight_decay")
+
+
+def _own_groups(name: str, groups: list[dict[str, Any]], settings: list[dict[str, Any]],
+                base: dict[str, Any], names: dict[int, str]) -> list[ParameterGroup]:
+    """The groups whose settings differ from `base`, with the names of their parameters."""
+    own = []
+    for group, found in zip(groups, settings):
+        members = [names[id(parameter)] for parameter in group["params"] if id(parameter) in names]
+        if found == base or not members:
+            continue
+        for member in members:
+            if "*" in member:
+                raise UsageError(f"optimizer {name}: the parameter {member!r} is in a group with "
+                                 "settings of its own: allowed is a name without *")
+        factor = found["lr"] / base["lr"] if base["lr"] else 1.0
+        decay = float(found["weight_decay"])
+        own.append(ParameterGroup(members, factor, None if decay == base["weight_decay"] else decay))
+    return own
 
 
 # Keys of a group that choose between implementations of one rule, or that are read elsewhere.

@@ -71,6 +71,20 @@ class Write(FakeProgramsCase):
         self.assertEqual(job["resources"], {"threads": 2})
         self.assertEqual(job["checkpoint"]["every_steps"], 10**12)
 
+    def test_groups_of_parameters(self):
+        model = Tied()
+        biases = [p for name, p in model.named_parameters() if name.endswith("bias")]
+        weights = [p for name, p in model.named_parameters() if not name.endswith("bias")]
+        rule = torch.optim.SGD([{"params": weights, "weight_decay": 0.5}, {"params": biases}], 0.1)
+        names = [name for name, p in model.named_parameters()
+                 if name.endswith("bias") and p.requires_grad]  # a frozen one has no settings
+        self.assertEqual(self.toml(model=model, optimizer=rule)["optimizer"]["groups"],
+                         [{"parameters": names, "learning_rate_factor": 1.0, "weight_decay": 0.0}])
+        plain = es.Optimizer(groups=[es.ParameterGroup(["*"], learning_rate_factor=2.0)])
+        self.assertEqual(self.toml(optimizer=plain)["optimizer"]["groups"],
+                         [{"parameters": ["*"], "learning_rate_factor": 2.0}])
+        self.assertNotIn("groups", self.toml()["optimizer"])
+
     def test_epochs_are_steps_without_the_incomplete_last_one(self):
         data = es.data.arrays(X[:15], Y[:15])
         self.assertEqual(self.toml(steps=None, epochs=3, data=data)["steps"], 9)

@@ -32,7 +32,7 @@ class WithModel(unittest.TestCase):
         self.model = torch.nn.Linear(3, 2)
 
     def read(self, optimizer, **options):
-        return read_optimizer(optimizer, self.model.parameters(), **options)
+        return read_optimizer(optimizer, self.model.named_parameters(), **options)
 
 
 class Optimizers(WithModel):
@@ -54,8 +54,36 @@ class Optimizers(WithModel):
     def test_groups_that_agree_are_one(self):
         groups = [{"params": [self.model.weight]}, {"params": [self.model.bias]}]
         self.assertEqual(self.read(SGD(groups, 0.5)).learning_rate, 0.5)
-        groups[1] = {"params": [self.model.bias], "lr": 0.1}
-        self.refuses("different values of lr, 0.5 and 0.1", SGD(groups, 0.5))
+        self.assertEqual(self.read(SGD(groups, 0.5)).groups, ())
+
+    def groups(self, **settings):
+        return [{"params": [self.model.weight]}, {"params": [self.model.bias], **settings}]
+
+    def test_groups_have_a_rate_and_a_weight_decay_of_their_own(self):
+        read = self.read(AdamW(self.groups(lr=0.25, weight_decay=0.0), 0.5, weight_decay=0.1))
+        self.assertEqual(read, es.Optimizer(
+            "adamw", 0.5, weight_decay=0.1, groups=[es.ParameterGroup(["bias"], 0.5, 0.0)]))
+        self.assertEqual(self.read(SGD(self.groups(lr=0.1), 0.5)).groups,
+                         (es.ParameterGroup(["bias"], 0.1 / 0.5),))
+
+    def test_factors_are_relative_to_the_first_rate_above_0(self):
+        read = self.read(SGD(self.groups(lr=0.5), 0.0))
+        self.assertEqual((read.learning_rate, read.groups),
+                         (0.5, (es.ParameterGroup(["weight"], 0.0),)))
+
+    def test_groups_that_differ_in_other_settings_are_refused(self):
+        self.refuses(r"groups of parameters 0 and 1 differ in betas \(\(0.9, 0.999\) and "
+                     r"\(0.8, 0.9\)\), eps \(1e-08 and 1e-06\): allowed is another lr or",
+                     Adam(self.groups(betas=(0.8, 0.9), eps=1e-6, lr=0.2), 0.1))
+        self.refuses("differ in momentum", SGD(self.groups(momentum=0.5), 0.1))
+
+    def test_frozen_parameters_are_in_no_group(self):
+        self.model.bias.requires_grad_(False)
+        self.assertEqual(self.read(SGD(self.groups(lr=0.1), 0.5)).groups, ())
+
+    def test_a_text_is_no_list_of_names(self):
+        with self.assertRaisesRegex(es.UsageError, "'bias': allowed is a list of names"):
+            es.ParameterGroup("bias")
 
     def test_what_the_engine_has_not_is_refused_by_name(self):
         parameters = list(self.model.parameters())
@@ -85,13 +113,17 @@ class Schedules(WithModel):
     STEPS = 12
 
     def assert_same_rates(self, make):
-        optimizer = SGD(self.model.parameters(), 0.7)
+        groups = [{"params": [self.model.weight]}, {"params": [self.model.bias], "lr": 0.2}]
+        optimizer = SGD(groups, 0.7)
         scheduler = make(optimizer)
         schedule = read_schedule(scheduler, self.STEPS)
-        base = self.read(optimizer, scheduled=True).learning_rate
+        read = self.read(optimizer, scheduled=True)
         for step in range(self.STEPS):
-            self.assertAlmostEqual(optimizer.param_groups[0]["lr"],
-                                   rate(schedule, base, step, self.STEPS), places=12)
+            found = rate(schedule, read.learning_rate, step, self.STEPS)
+            first, second = optimizer.param_groups
+            self.assertAlmostEqual(first["lr"], found, places=12)
+            self.assertAlmostEqual(second["lr"], found * read.groups[0].learning_rate_factor,
+                                   places=12)
             optimizer.step()
             scheduler.step()
 

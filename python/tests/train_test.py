@@ -102,6 +102,34 @@ class Train(FolderCase):
                 np.testing.assert_allclose(mixed.state_dict()[name], tensor.numpy(), rtol=1e-3,
                                            atol=1e-6, err_msg=name)
 
+    def test_groups_of_parameters_train_as_in_pytorch_and_to_the_same_bits_on_all_devices(self):
+        rules = [lambda g: torch.optim.AdamW(g, lr=0.01), lambda g: torch.optim.Adam(g, lr=0.01),
+                 lambda g: torch.optim.SGD(g, lr=0.1, momentum=0.9)]
+        for rule in rules:
+            torch.manual_seed(3)
+            model = Net(tied=True)
+            biases = [p for p in model.parameters() if p.ndim == 1]
+            optimizer = rule([{"params": [model.last.weight], "weight_decay": 0.2},
+                              {"params": biases, "weight_decay": 0.0},
+                              {"params": [model.second.weight], "lr": 0.002, "weight_decay": 0.1}])
+            schedule = torch.optim.lr_scheduler.StepLR(optimizer, 4, 0.5)
+            job = self.job(model, optimizer, schedule=schedule, clip_norm=0.5)
+            mixed, fixed = job.run(stages=MIX), job.run(devices="cpu-avx2:1")
+            self.assertEqual(mixed.params_digest, fixed.params_digest)
+            self.assertEqual(mixed.state_digest, fixed.state_digest)
+            losses = torch_losses(model, optimizer, nn.functional.cross_entropy, samples(1), STEPS,
+                                  schedule, clip_norm=0.5)
+            np.testing.assert_allclose([r.loss for r in mixed.history], losses, rtol=1e-5)
+            for name, tensor in model.state_dict().items():
+                np.testing.assert_allclose(mixed.state_dict()[name], tensor.numpy(), rtol=1e-3,
+                                           atol=1e-5, err_msg=name)
+
+    def test_a_name_in_a_group_that_no_parameter_has_is_refused(self):
+        rule = es.Optimizer(groups=[es.ParameterGroup(["*.bais"], weight_decay=0.0)])
+        with self.assertRaisesRegex(es.UsageError, r"optimizer.groups\[0\].parameters = "
+                                    r"\[\"\*.bais\"\]: allowed is .* similar name is \".*bias\""):
+            self.job(Net(), rule).run(devices="cpu-avx2:1")
+
     def test_computed_integers_select_and_volumes_are_convolved_as_in_pytorch(self):
         torch.manual_seed(5)
         model = Selections()

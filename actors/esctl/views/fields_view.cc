@@ -51,7 +51,9 @@ std::string cell(std::string text) {
 std::string markdown_row(const FieldValue& value) {
   const JobField& field = value.field;
   std::string row = "| `" + std::string(name_in_table(field)) + "` | " + std::string(value.type);
-  row += " | " + cell(allowed_text(field)) + " | `" + value.toml + "` | " + std::string(field.unit);
+  row += " | " + cell(allowed_text(field)) + " | " +
+         (value.toml.empty() ? "" : '`' + value.toml + '`');
+  row += " | " + std::string(field.unit);
   row += " | " + std::string(bits_text(field.bits)) + " | " + std::string(field.meaning);
   if (!field.applies_to.empty()) row += " For " + std::string(field.applies_to) + ".";
   return row + " |\n";
@@ -83,6 +85,16 @@ std::vector<FieldValue> set_fields(const JobSpec& spec) {
     if (applies && fields[i].toml != defaults[i].toml) set.push_back(std::move(fields[i]));
   }
   return set;
+}
+
+constexpr const char* kTableHead =
+    "| key | type | allowed | default | unit | bits | meaning |\n"
+    "| --- | --- | --- | --- | --- | --- | --- |\n";
+
+std::string groups_markdown() {
+  std::string text = std::string("\n## `[[optimizer.groups]]`\n\n") + kTableHead;
+  for (const FieldValue& value : group_field_values(ParameterGroup{})) text += markdown_row(value);
+  return text;
 }
 
 std::string tasks_markdown() {
@@ -145,12 +157,11 @@ std::string fields_markdown(const std::vector<FieldValue>& fields) {
     if (table_of(value.field) != table) {
       table = table_of(value.field);
       text += table.empty() ? "\n## Top level\n\n" : "\n## `[" + std::string(table) + "]`\n\n";
-      text += "| key | type | allowed | default | unit | bits | meaning |\n";
-      text += "| --- | --- | --- | --- | --- | --- | --- |\n";
+      text += kTableHead;
     }
     text += markdown_row(value);
   }
-  return text + tasks_markdown();
+  return text + groups_markdown() + tasks_markdown();
 }
 
 }  // namespace es::actors::esctl

@@ -70,6 +70,10 @@ JobSpec random_spec(std::mt19937_64& random) {
   spec.optimizer.epsilon = 1e-9 + fraction(random) * 1e-3;
   spec.optimizer.weight_decay = static_cast<double>(random()) * 1e-22;
   spec.optimizer.clip_norm = fraction(random);
+  if (random() % 2 == 0)
+    spec.optimizer.groups = {
+        {.parameters = {"*.bias", "a \\ \"b\""}, .weight_decay = fraction(random)},
+        {.parameters = {"*"}, .learning_rate_factor = fraction(random)}};
   spec.schedule.gamma = 1.0;
   spec.resources.threads = 1 + random() % 8;
   spec.resources.device_types = {{"cpu-avx2"}, {"cpu-scalar"}};
@@ -137,6 +141,32 @@ device_types = ["cpu-avx2"]
     CHECK(spec->optimizer.weight_decay == 5e-4);
     CHECK(spec->schedule.warmup_steps == 10);
     CHECK(spec->resources.device_types.size() == 1);
+    CHECK(spec->optimizer.groups.empty());
+  }
+
+  TEST_CASE("groups of parameters are tables, and one line of the canonical text") {
+    const auto spec = parse_job(R"(
+steps = 1
+[optimizer]
+kind = "adamw"
+[[optimizer.groups]]
+parameters = ["*.bias", "*norm*"]
+weight_decay = 0
+[[optimizer.groups]]
+parameters = ["head.*"]
+learning_rate_factor = 10
+)",
+                                "job.toml");
+    REQUIRE_MESSAGE(spec.ok(), (spec.ok() ? "" : spec.error().message));
+    CHECK(spec->optimizer.groups ==
+          std::vector<ParameterGroup>{{.parameters = {"*.bias", "*norm*"}, .weight_decay = 0.0},
+                                      {.parameters = {"head.*"}, .learning_rate_factor = 10.0}});
+    const std::string line =
+        "\ngroups = [{parameters = [\"*.bias\", \"*norm*\"], learning_rate_factor = 1.0, "
+        "weight_decay = 0.0}, {parameters = [\"head.*\"], learning_rate_factor = 10.0}]\n";
+    CHECK(to_toml(*spec).find(line) != std::string::npos);
+    CHECK(bits_toml(*spec).find(line) != std::string::npos);
+    CHECK(to_toml(JobSpec{}).find("groups") == std::string::npos);
   }
 
   TEST_CASE("each error in a file is reported with file, key, value and what is allowed") {
@@ -165,6 +195,17 @@ device_types = ["cpu-avx2"]
         {"max_p = 2", "job.toml: steps = 0: allowed is at least 1"},
         {"steps = 1\n[model]\nname = \"mlp\"\nfile = \"net\"\nweights = \"w\"",
          "job.toml: model.name = 'mlp': allowed is no such key beside model.file"},
+        {"steps = 1\n[optimizer]\ngroups = 3",
+         "job.toml: optimizer.groups = 3: allowed is a list of tables"},
+        {"steps = 1\n[optimizer]\ngroups = [\"*.bias\"]",
+         "optimizer.groups = ['*.bias']: allowed is a list of tables"},
+        {"steps = 1\n[[optimizer.groups]]\nparameters = \"*.bias\"",
+         "optimizer.groups[0].parameters = '*.bias': allowed is a list of texts"},
+        {"steps = 1\n[[optimizer.groups]]\nparameters = [\"*\"]\nlr = 0.1",
+         "unknown key optimizer.groups[0].lr (line 4); allowed here: learning_rate_factor, "
+         "parameters, weight_decay"},
+        {"steps = 1\n[[optimizer.groups]]\nweight_decay = 0.0",
+         "optimizer.groups[0].parameters = []: allowed is a list of at least one name"},
         {"steps = 1\n[model]\nclasses = 10\nfile = \"net\"\nweights = \"w\"",
          "job.toml: model.classes = 10: allowed is no such key beside model.file"},
     };
@@ -197,9 +238,11 @@ device_types = ["cpu-avx2"]
 
   // A field that is missing in the canonical text would be lost between the head and its workers.
   TEST_CASE("the canonical text holds every key that a job file may have") {
-    const std::string text =
-        to_toml(JobSpec{.steps = 1, .tf32 = true, .stages = *parse_stages("cpu-avx2:1@1")}) +
-        to_toml(JobSpec{.model = {.file = "net", .file_digest = "digest"}});
+    const std::string text = to_toml(JobSpec{.steps = 1,
+                                             .tf32 = true,
+                                             .optimizer = {.groups = {{.parameters = {"*"}}}},
+                                             .stages = *parse_stages("cpu-avx2:1@1")}) +
+                             to_toml(JobSpec{.model = {.file = "net", .file_digest = "digest"}});
     for (const char* section :
          {"", "model", "data", "optimizer", "schedule", "resources", "checkpoint"}) {
       CAPTURE(section);

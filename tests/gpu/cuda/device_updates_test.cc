@@ -303,6 +303,10 @@ TEST_SUITE("gpu/cuda/device_updates") {
     CHECK(got.contexts == expected.contexts);
   }
 
+  std::string first_parameter(std::size_t network) {
+    return es::test::network_cases()[network].graph.table.params().front().name;
+  }
+
   const OptimizerSpec kMomentum{.learning_rate = 0.02, .momentum = 0.9, .weight_decay = 1e-3};
 
   }  // namespace
@@ -325,6 +329,20 @@ TEST_SUITE("gpu/cuda/device_updates") {
       for (const double clip : {0.0, 0.01}) {
         Job job{.max_p = 2, .optimizer = optimizer};
         job.optimizer.clip_norm = clip;
+        check_job(job, seed, 4);
+      }
+  }
+
+  TEST_CASE("groups of parameters, on the device and on the host") {
+    const std::uint64_t seed = es::test::seed("device updates groups");
+    for (const char* kind : {"sgd", "adam", "adamw"})
+      for (const bool on_host : {false, true}) {
+        CAPTURE(kind);
+        Job job{.max_p = 2, .on_host = on_host};
+        job.optimizer = {.kind = kind, .learning_rate = 1e-3, .weight_decay = 1e-2};
+        job.optimizer.groups = {
+            {.parameters = {"*bias"}, .weight_decay = 0.0},
+            {.parameters = {first_parameter(job.network)}, .learning_rate_factor = 0.5}};
         check_job(job, seed, 4);
       }
   }

@@ -62,7 +62,7 @@ TEST_SUITE("gpu/optim/optimizer") {
     for (std::size_t m = 0; m < moments.size(); ++m) arrays[m] = moments[m].data();
     for (Version v = 0; v < 6; ++v) {
       const std::vector<float> grad = vectors.tensor("g" + std::to_string(v));
-      optimizer.apply(optimizer.step(v), kernel_table(cpu_class),
+      optimizer.apply(optimizer.step(v), 0, kernel_table(cpu_class),
                       static_cast<std::int64_t>(params.size()), grad.data(), params.data(), arrays);
     }
     return params;
@@ -109,11 +109,12 @@ TEST_SUITE("gpu/optim/optimizer") {
     spec.kind = "adam";
     Optimizer forward(spec, {}, 0, 1), jumping(spec, {}, 0, 1);
     for (Version v = 0; v < 40; ++v) forward.step(v);
-    const UpdateStep late = jumping.step(40);
-    CHECK(late.adam.lr_over_bc1 == forward.step(40).adam.lr_over_bc1);
-    CHECK(late.adam.rsqrt_bc2 == forward.step(40).adam.rsqrt_bc2);
-    CHECK(jumping.step(3).adam.rsqrt_bc2 == Optimizer(spec, {}, 0, 1).step(3).adam.rsqrt_bc2);
-    CHECK(jumping.step(3).adam.lr_over_bc1 > late.adam.lr_over_bc1);
+    const AdamStep late = jumping.step(40).groups[0].adam;
+    CHECK(late.lr_over_bc1 == forward.step(40).groups[0].adam.lr_over_bc1);
+    CHECK(late.rsqrt_bc2 == forward.step(40).groups[0].adam.rsqrt_bc2);
+    CHECK(jumping.step(3).groups[0].adam.rsqrt_bc2 ==
+          Optimizer(spec, {}, 0, 1).step(3).groups[0].adam.rsqrt_bc2);
+    CHECK(jumping.step(3).groups[0].adam.lr_over_bc1 > late.lr_over_bc1);
   }
 
   TEST_CASE("the number of moments follows the optimizer") {
@@ -218,6 +219,39 @@ TEST_SUITE("gpu/optim/optimizer") {
       Parallel one(1);
       CHECK(sum_of_squares(e.reduced(), fastest(), parallel, by_param) ==
             sum_of_squares(e.reduced(), fastest(), one, alone));
+    }
+  }
+
+  // The parameters of Example after two updates with these groups.
+  std::vector<float> updated(const OptimizerSpec& spec, std::uint32_t threads = 1) {
+    Example e;
+    if (spec.kind != "sgd") e.replica.moments.emplace_back(e.table.total_floats());
+    Optimizer optimizer(spec, {}, 0, 4, group_runs(e.table, spec.groups).value());
+    Parallel parallel(threads);
+    for (Version v = 0; v < 2; ++v)
+      CHECK(
+          update_params(e.reduced(), optimizer, optimizer.step(v), fastest(), parallel, e.replica));
+    return {e.replica.params.data(), e.replica.params.data() + e.replica.params.floats()};
+  }
+
+  TEST_CASE("the parameters of a group have the bits of a job with the settings of the group") {
+    for (const char* kind : {"sgd", "adam", "adamw"}) {
+      CAPTURE(kind);
+      const OptimizerSpec plain{.kind = kind, .learning_rate = 0.03, .weight_decay = 0.1};
+      OptimizerSpec other = plain, grouped = plain;
+      other.learning_rate = 0.03 * 0.7;
+      other.weight_decay = 0.01;
+      grouped.groups = {{.parameters = {"p7*"}, .learning_rate_factor = 0.7, .weight_decay = 0.01},
+                        {.parameters = {"*"}}};
+      const std::vector<float> got = updated(grouped), all_plain = updated(plain),
+                               all_other = updated(other);
+      for (const ParamInfo& p : Example().table.params()) {
+        const std::vector<float>& expected = p.name == "p7" ? all_other : all_plain;
+        const auto at = [&p](const std::vector<float>& v) { return v.begin() + p.offset; };
+        CHECK(std::equal(at(got), at(got) + p.count, at(expected)));
+      }
+      CHECK(got != all_plain);
+      CHECK(updated(grouped, 3) == got);
     }
   }
 

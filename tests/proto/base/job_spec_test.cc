@@ -115,6 +115,27 @@ TEST_SUITE("proto/base/job_spec") {
         {"optimizer.beta2", [](JobSpec& s) { s.optimizer.beta2 = -0.1; }},
         {"optimizer.epsilon", [](JobSpec& s) { s.optimizer.epsilon = 0.0; }},
         {"optimizer.clip_norm", [](JobSpec& s) { s.optimizer.clip_norm = -1.0; }},
+        {"optimizer.groups",
+         [](JobSpec& s) { s.optimizer.groups.resize(257, {.parameters = {"*"}}); }},
+        {"optimizer.groups",
+         [](JobSpec& s) {
+           s.optimizer.groups = {
+               {.parameters = std::vector<std::string>(100, std::string(1000, 'x'))}};
+         }},
+        {"optimizer.groups[0].parameters", [](JobSpec& s) { s.optimizer.groups = {{}}; }},
+        {"optimizer.groups[0].parameters",
+         [](JobSpec& s) {
+           s.optimizer.groups = {{.parameters = {"*", ""}}};
+         }},
+        {"optimizer.groups[1].learning_rate_factor",
+         [](JobSpec& s) {
+           s.optimizer.groups = {{.parameters = {"*"}},
+                                 {.parameters = {"*"}, .learning_rate_factor = -1.0}};
+         }},
+        {"optimizer.groups[0].weight_decay",
+         [](JobSpec& s) {
+           s.optimizer.groups = {{.parameters = {"*"}, .weight_decay = 0.0 / 0.0}};
+         }},
         {"resources.threads", [](JobSpec& s) { s.resources.threads = 0; }},
         {"resources.threads", [](JobSpec& s) { s.resources.threads = 257; }},
         {"resources.min_devices", [](JobSpec& s) { s.resources.min_devices = 5; }},
