@@ -19,12 +19,16 @@ inline bool has_model_file(const JobSpec& s) {
 inline bool has_images(const JobSpec& s) {
   const Task task = task_of(s.model);
   const bool of_images = task == Task::kCaptured && s.data.kind != "arrays" &&
-                         s.data.kind != "ratings" && s.data.kind != "squad";
+                         s.data.kind != "tokens" && s.data.kind != "ratings" &&
+                         s.data.kind != "squad";
   return task == Task::kClassification || task == Task::kDetection || of_images;
 }
 inline bool has_image_shape(const JobSpec& s) {
   return has_images(s) &&
          (s.data.kind == "synthetic" || s.data.kind == "image_folder" || s.data.kind == "voc");
+}
+inline bool has_token_files(const JobSpec& s) {
+  return s.data.kind == "tokens";
 }
 inline bool is_synthetic(const JobSpec& s) {
   return s.data.kind == "synthetic";
@@ -323,6 +327,29 @@ void visit_data(Data& d, Visit& visit) {
                  .applies = detects,
                  .applies_to = "detection"},
         d.boxes);
+  visit(JobField{.key = "data.length",
+                 .unit = "tokens",
+                 .meaning = "Length of a window of token files, which is a sample.",
+                 .high = 1 << 20,
+                 .zero = "that of the model's inputs",
+                 .applies = has_token_files,
+                 .applies_to = "tokens",
+                 .left_out_at_default = true},
+        d.length);
+  visit(JobField{.key = "data.token_type",
+                 .meaning = "Type of the tokens in .bin files that have no header.",
+                 .choices = "uint16|uint32",
+                 .applies = has_token_files,
+                 .applies_to = "tokens",
+                 .left_out_at_default = true},
+        d.token_type);
+  visit(JobField{.key = "data.shifted",
+                 .meaning = "Labels are one token later than ids; false: they are the ids, for a "
+                            "model that shifts them itself.",
+                 .applies = has_token_files,
+                 .applies_to = "tokens",
+                 .left_out_at_default = true},
+        d.shifted);
 }
 
 template <class Group, class Visit>

@@ -167,7 +167,8 @@ const TaskRules kTasks[] = {
     {Task::kCaptured,
      "captured model",
      {},
-     {"arrays", "idx", "cifar10", "image_folder", "ratings", "squad", "voc", "synthetic"}},
+     {"arrays", "tokens", "idx", "cifar10", "image_folder", "ratings", "squad", "voc",
+      "synthetic"}},
 };
 
 const TaskRules& rules_of(Task task) {

@@ -62,8 +62,8 @@ Task task_of(const ModelSpec& model);
 const std::string& model_text(const ModelSpec& model);
 
 struct DataSpec {
-  // idx | cifar10 | image_folder | ratings | squad | voc | arrays | synthetic. The task decides
-  // which are allowed.
+  // idx | cifar10 | image_folder | ratings | squad | voc | arrays | tokens | synthetic. The task
+  // decides which are allowed.
   std::string kind = "synthetic";
   std::string path;  // file or directory; unused for synthetic data
   // Shape of one image: as generated (synthetic), or as resized (image_folder, voc).
@@ -83,6 +83,9 @@ struct DataSpec {
   std::uint32_t vocabulary = 1000;  // synthetic question answering
   std::string vocabulary_file;      // squad: WordPiece vocabulary, one token per line
   std::uint32_t boxes = 20;         // detection: maximum number of boxes of one image
+  std::uint32_t length = 0;         // tokens: length of a window; 0 for that of the model's inputs
+  std::string token_type = "uint16";  // tokens: type of a .bin file without a header
+  bool shifted = true;                // tokens: the labels are one token later than the ids
   bool operator==(const DataSpec&) const = default;
 };
 

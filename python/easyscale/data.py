@@ -1,9 +1,11 @@
-"""Samples from NumPy arrays, tensors or memory-mapped files.
+"""Samples from NumPy arrays, tensors or memory-mapped files, or from token files.
 
     data = es.data.arrays(x_train, y_train)
     data = es.data.arrays(input_ids=ids, attention_mask=mask, labels=labels)
+    data = es.data.tokens("folder", length=128)
 
-An array is [samples, ...]. Nothing is copied until a job is written, and then in pieces.
+An array is [samples, ...]. Nothing is copied until a job is written, and then in pieces. Token
+files are never copied.
 """
 from __future__ import annotations
 
@@ -15,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from .errors import UsageError
+from .token_files import Windows, training_shards
 
 CHUNK_BYTES = 16 << 20
 INT32 = np.iinfo(np.int32)
@@ -57,6 +60,11 @@ class Arrays:
         """The first samples of every array, as [samples, ...] in its own type."""
         return {key: _numpy(array[:samples]).copy() for key, array in self.arrays.items()}
 
+    @property
+    def table(self) -> dict[str, Any]:
+        """The table [data] of a job."""
+        return {"kind": "arrays", "path": "data"}
+
     def write(self, folder: Path, names: Mapping[str, Any], ranges: Mapping[str, Range]) -> None:
         """Writes FOLDER/NAME.npy for every name; `names` says which array has the samples.
 
@@ -93,6 +101,49 @@ def arrays(*positional: Any, **named: Any) -> Arrays:
         raise UsageError("arrays: all arrays must have the same number of samples, but there are "
                          + ", ".join(f"{count} in {name}" for name, count in counts.items()))
     return Arrays(found)
+
+
+@dataclass(frozen=True)
+class Tokens(Arrays):
+    """The windows of token files. A job reads the files where they are."""
+
+    folder: Path
+    token_type: str
+    shifted: bool
+
+    @property
+    def table(self) -> dict[str, Any]:
+        """The table [data] of a job."""
+        length = next(iter(self.arrays.values())).shape[1]
+        return {"kind": "tokens", "path": str(self.folder), "length": length,
+                "token_type": self.token_type, "shifted": self.shifted}
+
+
+def tokens(folder: str | Path, length: int, *, token_type: str = "uint16", shifted: bool = True,
+           names: tuple[str, str] | None = None) -> Tokens:
+    """Samples from token files, for a language model: windows of `length` tokens and their labels.
+
+    folder: has the shards train/*.bin or *.npy, and maybe eval/*; or train.bin and maybe val.bin.
+    The evaluation uses the second half of the folder, so the job has no `eval_data`.
+    token_type: of .bin files without a header, "uint16" or "uint32".
+    shifted: the labels are the tokens one place later. False: the labels are the tokens of the
+    window themselves, for a model that shifts them itself, as those of transformers do.
+    names: the arguments of the model for the tokens and the labels. Without them the tokens are the
+    first argument and the labels the target of the loss; with shifted=False the names are
+    ("input_ids", "labels").
+    """
+    if token_type not in ("uint16", "uint32"):
+        raise UsageError(f"token_type = {token_type!r}: allowed is 'uint16' or 'uint32'")
+    if length < 1:
+        raise UsageError(f"length = {length}: allowed is at least 1")
+    place = Path(folder).resolve()
+    shards = training_shards(place, token_type)
+    lag = 1 if shifted else 0
+    ids, labels = (Windows(shards, length, length + lag, begin) for begin in (0, lag))
+    if len(ids) == 0:
+        raise UsageError(f"{place}: no file for the training has {length + lag} tokens, one window")
+    keys = names or ((0, 1) if shifted else ("input_ids", "labels"))
+    return Tokens(dict(zip(keys, (ids, labels))), place, token_type, shifted)
 
 
 def write_array(file: Path, array: Any, name: str, allowed: Range | None) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 
 from .captured import Captured
 from .client import Client
-from .data import Arrays, Range
+from .data import Arrays, Range, Tokens
 from .errors import EasyScaleError, RefusedError, UsageError
 from .fields import bind_fields
 from .job_text import stages_text, toml_text
@@ -41,7 +41,8 @@ class Job:
     what `easyscale.from_onnx` or `easyscale.capture` has returned, which has a loss already.
     loss: a module or function (outputs, target) -> number; None if the model has or returns its
     loss.
-    data, eval_data: what `easyscale.data.arrays` returns.
+    data, eval_data: what `easyscale.data.arrays` returns; or data alone, from
+    `easyscale.data.tokens`.
     batch_size: the samples of one EST in a global step; a global step has max_p * batch_size.
     max_p: the number of ESTs (logical workers), and the largest number of devices.
     steps, epochs: the length of the training in global steps or passes over the data; one of them.
@@ -142,7 +143,7 @@ class Job:
         top = self._top | ({"stages": stages} if stages else {})
         return toml_text(top, {
             "model": {"file": "model.esmodel", "weights": "weights.safetensors"},
-            "data": {"kind": "arrays", "path": "data"},
+            "data": self._data.table,
             "optimizer": _optimizer_table(self._optimizer),
             "schedule": _schedule_table(self._schedule),
             "resources": {"threads": self._threads},
@@ -212,9 +213,9 @@ class Job:
         model = folder / "model.json"
         run_json(["models", "pack", str(model), "-o", str(folder / "model.esmodel")])
         model.unlink()
-        self._data.write(folder / "data" / "train", self._keys, self._ranges)
-        if self._eval_data is not None:
-            self._eval_data.write(folder / "data" / "eval", self._keys, self._ranges)
+        for half, data in (("train", self._data), ("eval", self._eval_data)):
+            if data is not None and not isinstance(data, Tokens):
+                data.write(folder / "data" / half, self._keys, self._ranges)
         (folder / "checkpoints").mkdir()
 
     def _keep_interrupted(self, job: RemoteJob) -> None:
@@ -282,6 +283,9 @@ def _check_metrics(metrics: Sequence[str], program: Any) -> None:
 def _check_same_arrays(data: Arrays, eval_data: Arrays | None) -> None:
     if eval_data is None:
         return
+    if isinstance(data, Tokens) or isinstance(eval_data, Tokens):
+        raise UsageError("eval_data: allowed is none with token files; the evaluation uses eval/ or "
+                         "val.bin in the folder of data")
     wanted, found = ({key: array.shape[1:] for key, array in half.head(1).items()}
                      for half in (data, eval_data))
     if wanted != found:

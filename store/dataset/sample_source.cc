@@ -11,6 +11,7 @@
 #include "store/dataset/questions/squad_source.h"
 #include "store/dataset/questions/synthetic_questions.h"
 #include "store/dataset/ratings/ratings_source.h"
+#include "store/dataset/tokens/tokens_source.h"
 
 namespace es::store {
 namespace {
@@ -94,9 +95,10 @@ Result<const Kind*> kind_of(const JobSpec& spec) {
   return usage_error("data.kind = \"" + spec.data.kind + "\": allowed is " + allowed);
 }
 
-// The data of a model file: arrays, or those of a built-in model with the same fields.
+// The data of a model file: arrays, token files, or those of a built-in model with the same fields.
 Opened open_captured(const JobSpec& spec, const CapturedInputs& inputs) {
   if (spec.data.kind == "arrays") return arrays_source(spec, inputs);
+  if (spec.data.kind == "tokens") return tokens_source(spec, inputs);
   const auto model = model_of_task(inputs, spec.data.kind);
   if (!model) return model.error();
   JobSpec built_in = spec;

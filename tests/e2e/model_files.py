@@ -106,6 +106,40 @@ def small_net(random, noise=False):
     return net
 
 
+def tiny_decoder(random, vocabulary, length, width=16, heads=2):
+    """A language model of one block, with the inputs ids and labels."""
+    net = Program("tiny_decoder")
+    row, head = ["B", length, width], width // heads
+
+    def weights(name, shape, bound=0.25):
+        count = shape[0] * shape[1]
+        return net.parameter(name, shape, [random.uniform(-bound, bound) for _ in range(count)])
+
+    def split(x, name):
+        x = net.node("linear", [x, weights(f"{name}.weight", [width, width]), -1], row, name=name)
+        x = net.node("reshape", [x], ["B", length, heads, head])
+        return net.node("permute", [x], ["B", heads, length, head], order=[0, 2, 1, 3])
+
+    ids = net.input("ids", [length], "i32", vocabulary - 1)
+    labels = net.input("labels", [length], "i32", vocabulary - 1)
+    embedded = net.node("embedding", [weights("wte.weight", [vocabulary, width]), ids], row)
+    x = net.node("add", [embedded, weights("wpe.weight", [length, width])], row)
+    normed = net.node("layer_norm", [x, -1, -1], row, axes=1, eps=1e-5)
+    seen = net.node("attention", [*(split(normed, name) for name in "qkv"), -1, -1, -1],
+                    ["B", heads, length, head], causal=True, scale=head**-0.5, dropout=0.0, site=0)
+    seen = net.node("permute", [seen], ["B", length, heads, head], order=[0, 2, 1, 3])
+    seen = net.node("reshape", [seen], row)
+    x = net.node("add", [x, net.node("linear", [seen, weights("o.weight", [width, width]), -1],
+                                     row)], row)
+    logits = net.node("linear", [x, weights("head.weight", [vocabulary, width]), -1],
+                      ["B", length, vocabulary], name="head")
+    classes = net.node("permute", [logits], ["B", vocabulary, length], order=[0, 2, 1])
+    net.json["loss"] = net.node("cross_entropy", [classes, labels], [], ignore_index=-100,
+                                label_smoothing=0.0, reduction="mean")
+    net.json["outputs"].append({"name": "logits", "value": logits})
+    return net
+
+
 def npy_bytes(descr, shape, data):
     axes = "".join(f"{extent}, " for extent in shape)
     header = f"{{'descr': '{descr}', 'fortran_order': False, 'shape': ({axes}), }}"

@@ -45,12 +45,6 @@ float real_at(NpyType type, std::span<const std::uint8_t> bytes, std::size_t ind
   return static_cast<float>(bytes[index]);
 }
 
-std::int64_t integer_at(NpyType type, std::span<const std::uint8_t> bytes, std::size_t index) {
-  if (type == NpyType::kI32) return element<std::int32_t>(bytes, index);
-  if (type == NpyType::kI64) return element<std::int64_t>(bytes, index);
-  return bytes[index];
-}
-
 }  // namespace
 
 Result<InputArray> InputArray::create(NpyFile file, CapturedInput input) {
@@ -97,7 +91,7 @@ Status InputArray::convert_integers(std::uint64_t index, std::span<const std::ui
                                     std::span<float> words) const {
   std::size_t wrong = words.size();
   for_each_place(words.size(), [&](std::size_t place, std::size_t i) {
-    const std::int64_t value = integer_at(file_.header().type, bytes, i);
+    const std::int64_t value = npy_integer(file_.header().type, bytes, i);
     if (value < input_.field.low || value > input_.field.high) wrong = std::min(wrong, i);
     words[place] = std::bit_cast<float>(static_cast<std::int32_t>(value));
   });

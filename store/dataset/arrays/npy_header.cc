@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cstring>
 #include <functional>
 #include <numeric>
 #include <utility>
@@ -24,7 +25,8 @@ struct NpyTypeRow {
 constexpr NpyTypeRow kNpyTypes[] = {
     {NpyType::kF32, "<f4", "f4", 4}, {NpyType::kF64, "<f8", "f8", 8},
     {NpyType::kI32, "<i4", "i4", 4}, {NpyType::kI64, "<i8", "i8", 8},
-    {NpyType::kU8, "|u1", "u1", 1},  {NpyType::kBool, "|b1", "b1", 1}};
+    {NpyType::kU8, "|u1", "u1", 1},  {NpyType::kU16, "<u2", "u2", 2},
+    {NpyType::kU32, "<u4", "u4", 4}, {NpyType::kBool, "|b1", "b1", 1}};
 
 const NpyTypeRow& row_of(NpyType type) {
   return kNpyTypes[static_cast<std::size_t>(type)];
@@ -124,6 +126,13 @@ Error no_npy(const std::string& where) {
                      "a NumPy file (.npy) of version 1, 2 or 3, as numpy.save writes it");
 }
 
+template <class T>
+std::int64_t integer_as(std::span<const std::uint8_t> bytes, std::size_t index) {
+  T value;
+  std::memcpy(&value, bytes.data() + index * sizeof(T), sizeof(T));
+  return value;
+}
+
 bool is_bounded(const NpyHeader& header) {
   std::uint64_t bytes = npy_bytes(header.type);
   for (const std::uint64_t extent : header.shape)
@@ -151,6 +160,21 @@ const char* npy_name(NpyType type) {
   return row_of(type).name;
 }
 
+std::int64_t npy_integer(NpyType type, std::span<const std::uint8_t> bytes, std::size_t index) {
+  switch (type) {
+    case NpyType::kI32:
+      return integer_as<std::int32_t>(bytes, index);
+    case NpyType::kI64:
+      return integer_as<std::int64_t>(bytes, index);
+    case NpyType::kU16:
+      return integer_as<std::uint16_t>(bytes, index);
+    case NpyType::kU32:
+      return integer_as<std::uint32_t>(bytes, index);
+    default:
+      return bytes[index];
+  }
+}
+
 Result<NpyHeader> read_npy_header(std::string_view bytes, const std::string& where) {
   if (bytes.size() < kNpyMark.size() + 2 || !bytes.starts_with(kNpyMark)) return no_npy(where);
   const char version = bytes[kNpyMark.size()];
@@ -164,7 +188,7 @@ Result<NpyHeader> read_npy_header(std::string_view bytes, const std::string& whe
       kNpyTypes, [&](const NpyTypeRow& row) { return literal.descr == row.descr; });
   if (type == std::end(kNpyTypes))
     return bad_content(where, "the type of its elements",
-                       "f4, f8, i4, i8 (little endian), u1 or bool");
+                       "f4, f8, i4, i8, u2, u4 (little endian), u1 or bool");
   if (literal.fortran_order)
     return bad_content(where, "the order of its elements", "C order (numpy.ascontiguousarray)");
   NpyHeader header{.type = type->type, .shape = std::move(literal.shape), .data_at = end};

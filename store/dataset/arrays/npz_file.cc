@@ -94,7 +94,9 @@ Result<NpyFile> NpzFile::unpack(const std::string& name) const {
   if (memory->get() < 0)
     return failure(where + ": no memory: " + std::generic_category().message(errno));
   ES_RETURN_IF_ERROR(unpack_bytes(where, name + std::string(kNpyEnding), memory->get()));
-  return NpyFile::read_from(where, std::move(memory));
+  auto file = DataFile::adopt(where, std::move(memory));
+  if (!file) return file.error();
+  return NpyFile::read_from(*std::move(file));
 }
 
 Status NpzFile::unpack_bytes(const std::string& where, const std::string& entry,

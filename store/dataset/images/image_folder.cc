@@ -7,8 +7,8 @@
 #include "store/dataset/images/crop.h"
 #include "store/dataset/images/file_image.h"
 #include "store/dataset/images/pixel_writer.h"
+#include "store/dataset/sorted_names.h"
 #include "store/dataset/stream_key.h"
-#include "store/path_roots.h"
 
 namespace es::store {
 namespace {
@@ -34,18 +34,11 @@ bool is_image(const fs::path& file) {
 
 // Names of the folders or of the image files in `directory`, in the order of their bytes.
 Result<std::vector<std::string>> names_in(const fs::path& directory, bool folders) {
-  ES_RETURN_IF_ERROR(check_place(RootKind::kData, directory));
-  std::error_code code;
-  std::vector<std::string> names;
-  for (fs::directory_iterator at(directory, code), end; !code && at != end; at.increment(code)) {
+  return sorted_names(directory, [folders](const fs::directory_entry& entry) {
     std::error_code ignored;
-    const bool wanted =
-        folders ? at->is_directory(ignored) : is_image(at->path()) && at->is_regular_file(ignored);
-    if (wanted) names.push_back(at->path().filename().string());
-  }
-  if (code) return not_found(directory.string() + ": cannot be listed: " + code.message());
-  std::ranges::sort(names);
-  return names;
+    return folders ? entry.is_directory(ignored)
+                   : is_image(entry.path()) && entry.is_regular_file(ignored);
+  });
 }
 
 Status append_class(Folder& folder, const std::string& name, std::int32_t label) {

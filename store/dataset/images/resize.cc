@@ -59,12 +59,12 @@ std::uint8_t rounded(std::int32_t sum) {
   return static_cast<std::uint8_t>(std::clamp(sum >> kWeightBits, 0, 255));
 }
 
-constexpr std::int32_t kHalf = 1 << (kWeightBits - 1);
+constexpr std::int32_t kRoundingHalf = 1 << (kWeightBits - 1);
 
 // Resizes one row of the image to taps.ranges.size() pixels.
 void resize_row(const std::uint8_t* row, const Taps& taps, std::uint8_t* out) {
   for (const Taps::Range& range : taps.ranges) {
-    std::int32_t sums[kChannels] = {kHalf, kHalf, kHalf};
+    std::int32_t sums[kChannels] = {kRoundingHalf, kRoundingHalf, kRoundingHalf};
     const std::uint8_t* pixel = row + range.begin * kChannels;
     for (std::uint32_t i = 0; i < range.count; ++i)
       for (std::size_t c = 0; c < kChannels; ++c)
@@ -76,7 +76,7 @@ void resize_row(const std::uint8_t* row, const Taps& taps, std::uint8_t* out) {
 // Computes one output row from the rows that it reads.
 void mix_rows(const std::uint8_t* rows, const Taps& taps, const Taps::Range& range,
               std::span<std::int32_t> sums, std::span<std::uint8_t> out) {
-  std::ranges::fill(sums, kHalf);
+  std::ranges::fill(sums, kRoundingHalf);
   for (std::uint32_t i = 0; i < range.count; ++i) {
     const std::uint8_t* row = rows + (range.begin + i) * out.size();
     const std::int32_t weight = taps.weights[range.weights + i];

@@ -6,6 +6,7 @@
 #include "tests/store/dataset/arrays/array_files.h"
 #include "tests/store/dataset/images/idx_files.h"
 #include "tests/store/dataset/images/image_files.h"
+#include "tests/store/dataset/tokens/token_files.h"
 #include "tests/store/temp_directory.h"
 
 namespace es::test {
@@ -169,6 +170,31 @@ JobSpec write_arrays(const fs::path& directory) {
   return spec;
 }
 
+// "ids" and "labels" i32 [4] of tokens from 0 to 99.
+store::CapturedInputs token_inputs() {
+  store::CapturedInput ids{
+      {.name = "ids", .type = FieldType::kI32, .height = 4, .high = 99}, ValueType::kI32, {4}};
+  store::CapturedInput labels = ids;
+  labels.field.name = "labels";
+  return {.inputs = {std::move(ids), std::move(labels)}};
+}
+
+// Three shards of every form, and two raw ones for the evaluation.
+JobSpec write_tokens(const fs::path& directory) {
+  std::vector<std::uint16_t> small;
+  for (std::size_t i = 0; i < 23; ++i) small.push_back(static_cast<std::uint16_t>(i * i % 100));
+  const std::vector<std::int64_t> wide(small.begin(), small.end());
+  const std::vector<std::uint32_t> middle(small.begin(), small.end());
+  write(directory / "train/0.bin", npy_data(small));
+  write(directory / "train/1.npy", npy_file(npy_literal("<i8", {wide.size()}), npy_data(wide)));
+  write(directory / "train/2.bin", token_header(20240801, 7, middle.size()) + npy_data(middle));
+  write(directory / "eval/0.bin", npy_data(small));
+  write(directory / "eval/1.bin", npy_data(small));
+  JobSpec spec;
+  spec.model.file = "net.esmodel";
+  return spec;
+}
+
 struct Kind {
   const char* name;
   JobSpec (*write)(const fs::path& directory);
@@ -176,13 +202,14 @@ struct Kind {
 constexpr Kind kKinds[] = {
     {"idx", write_idx},         {"cifar10", write_cifar}, {"image_folder", write_image_folder},
     {"ratings", write_ratings}, {"squad", write_squad},   {"voc", write_voc},
-    {"arrays", write_arrays}};
+    {"arrays", write_arrays},   {"tokens", write_tokens}};
 
 }  // namespace
 
 const store::CapturedInputs* inputs_of(const JobSpec& spec) {
-  static const store::CapturedInputs inputs = small_inputs();
-  return spec.model.file.empty() ? nullptr : &inputs;
+  static const store::CapturedInputs arrays = small_inputs(), tokens = token_inputs();
+  if (spec.model.file.empty()) return nullptr;
+  return spec.data.kind == "tokens" ? &tokens : &arrays;
 }
 
 std::vector<JobSpec> write_every_kind(const fs::path& root) {

@@ -105,7 +105,7 @@ TEST_SUITE("store/dataset/sample_source") {
       "a model file reads the data of the task whose fields are its inputs, to the same bits") {
     TempDirectory directory;
     std::vector<JobSpec> jobs = write_every_kind(directory.path());
-    jobs.pop_back();  // arrays
+    std::erase_if(jobs, [](const JobSpec& spec) { return !spec.model.file.empty(); });
     for (const std::string& model : kModels) jobs.push_back(synthetic_job(model));
     for (const JobSpec& spec : jobs) {
       CAPTURE(spec.data.kind);

@@ -1,0 +1,72 @@
+"""Windows of the tokens in a folder of shards, read from the disk when they are used.
+
+The engine reads the same files when a job trains (docs/reference/data-formats.md, "Token files"),
+and checks them then. Here the windows are counted, and the first ones are examples for the capture.
+"""
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import accumulate
+from pathlib import Path
+
+import numpy as np
+
+from .errors import UsageError
+
+# The headers of llm.c: the first of 256 int32, and the type of the tokens after them.
+HEADERS = {20240520: np.dtype("<u2"), 20240801: np.dtype("<u4")}
+HEADER_BYTES = 256 * 4
+
+
+def training_shards(folder: Path, token_type: str) -> list[np.ndarray]:
+    """The tokens of every training shard, as memory-mapped arrays in the order of the names."""
+    train = folder / "train"
+    if train.is_dir():
+        files = sorted(x for x in train.iterdir() if x.suffix in (".bin", ".npy"))
+    else:
+        files = [folder / "train.bin"]
+    if not files or not all(file.is_file() for file in files):
+        raise UsageError(f"{folder} has no tokens: allowed is a folder with train/*.bin, "
+                         "train/*.npy or train.bin")
+    return [_mapped(file, np.dtype(token_type).newbyteorder("<")) for file in files]
+
+
+def _mapped(file: Path, raw_type: np.dtype) -> np.ndarray:
+    if file.suffix == ".npy":
+        return np.load(file, mmap_mode="r")
+    mark = np.fromfile(file, "<i4", count=1)
+    dtype = HEADERS.get(int(mark[0])) if mark.size else None
+    begin = HEADER_BYTES if dtype is not None else 0
+    dtype = dtype or raw_type
+    tokens = max(0, file.stat().st_size - begin) // dtype.itemsize
+    if tokens == 0:
+        return np.zeros(0, dtype)  # nothing cannot be mapped
+    return np.memmap(file, dtype, mode="r", offset=begin, shape=(tokens,))
+
+
+class Windows:
+    """An array [windows, length] whose rows are read when they are used.
+
+    `lag` is the place of the first token of the first window; a window has `need` tokens, together
+    with those of the labels.
+    """
+
+    def __init__(self, shards: Sequence[np.ndarray], length: int, need: int, lag: int):
+        self._shards, self._length, self._lag = shards, length, lag
+        counts = (max(0, len(shard) - (need - length)) // length for shard in shards)
+        self._ends = list(accumulate(counts))
+        self.shape = (self._ends[-1], length)
+        self.dtype = shards[0].dtype
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __getitem__(self, rows: slice) -> np.ndarray:
+        chosen = [self._row(i) for i in range(*rows.indices(len(self)))]
+        return np.stack(chosen) if chosen else np.zeros((0, self._length), self.dtype)
+
+    def _row(self, index: int) -> np.ndarray:
+        shard = int(np.searchsorted(self._ends, index, side="right"))
+        in_shard = index - (self._ends[shard - 1] if shard else 0)
+        first = in_shard * self._length + self._lag
+        return np.asarray(self._shards[shard][first:first + self._length])
