@@ -53,6 +53,9 @@ class Job:
     metrics: "loss" and "accuracy"; accuracy needs a cross entropy with one class for each sample.
     eval_every: global steps between evaluations; 0 is only the one at the end.
     checkpoint_every: global steps between checkpoints; 0 is only the one of the last step.
+    recompute: what is not kept for the backward pass but computed again, which saves memory:
+    "captured" (what the model passes to torch.utils.checkpoint), "blocks" (parts that are chosen
+    for the least memory) or "none". It does not change the bits.
     threads: compute threads of a CPU device.
     clip_norm: the largest norm of the whole gradient; 0 for no clipping.
     directory: a new folder for the files of the job; None is a temporary one, which is removed
@@ -65,6 +68,7 @@ class Job:
     def __init__(self, model: Any, *, data: Arrays, optimizer: Any, loss: Any = None,
                  eval_data: Arrays | None = None, batch_size: int = 32, max_p: int = 4,
                  epochs: int | None = None, steps: int | None = None, level: str = "D2",
+                 recompute: str = "captured",
                  schedule: Any = None, metrics: Sequence[str] = (), seed: int = 1,
                  name: str | None = None, eval_every: int = 0, checkpoint_every: int = 0,
                  threads: int = 1, clip_norm: float = 0.0, directory: str | Path | None = None,
@@ -76,7 +80,8 @@ class Job:
         self._optimizer = _clipped(rule, clip_norm)
         self._schedule = read_schedule(schedule, self.steps)
         self._top = {"name": self.name, "max_p": max_p, "batch_size": batch_size,
-                     "steps": self.steps, "seed": seed, "level": level, "eval_every": eval_every}
+                     "steps": self.steps, "seed": seed, "level": level, "eval_every": eval_every,
+                     "recompute": recompute}
         self._checkpoint_every = checkpoint_every or ONLY_LAST
         self._threads = threads
         self._data, self._eval_data = data, eval_data
