@@ -121,7 +121,8 @@ class Reader {
     for (const toml::node& item : *array) {
       const toml::table* table = item.as_table();
       if (table == nullptr) return fail(field.key, node, "a list of tables");
-      read_group(*table, out.size(), out.emplace_back());
+      out.emplace_back();
+      read_group(*table, out.size() - 1, out.back());
     }
   }
   void read_group(const toml::table& table, std::size_t place, ParameterGroup& out) {

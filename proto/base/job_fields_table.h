@@ -412,11 +412,12 @@ void visit_optimizer(Optimizer& o, Visit& visit) {
                  .zero = "no clipping"},
         o.clip_norm);
   visit(JobField{.key = "optimizer.groups",
-                 .meaning = "Groups of parameters with settings of their own, see below. A "
+                 .meaning = "Groups of parameters with settings of their own. A "
                             "parameter belongs to the first group that names it; one that no "
                             "group names has the settings of the job.",
                  .bytes_max = std::size_t{64} << 10,
-                 .allowed = "a list of at most 256 groups",
+                 .allowed = "a list of at most 256 tables with parameters, learning_rate_factor "
+                            "and weight_decay",
                  .left_out_at_default = true},
         o.groups);
 }

@@ -198,7 +198,7 @@ learning_rate_factor = 10
         {"steps = 1\n[optimizer]\ngroups = 3",
          "job.toml: optimizer.groups = 3: allowed is a list of tables"},
         {"steps = 1\n[optimizer]\ngroups = [\"*.bias\"]",
-         "optimizer.groups = ['*.bias']: allowed is a list of tables"},
+         "optimizer.groups = [ '*.bias' ]: allowed is a list of tables"},
         {"steps = 1\n[[optimizer.groups]]\nparameters = \"*.bias\"",
          "optimizer.groups[0].parameters = '*.bias': allowed is a list of texts"},
         {"steps = 1\n[[optimizer.groups]]\nparameters = [\"*\"]\nlr = 0.1",

@@ -111,6 +111,22 @@ TEST_SUITE("gpu/training") {
     }
   }
 
+  TEST_CASE("groups of parameters train to the same bits on every placement") {
+    const CpuClass fast = supported_cpu_classes().back();
+    for (const std::string kind : {"sgd", "adamw"}) {
+      JobSpec spec = job("small_cnn", 4);
+      spec.optimizer = {.kind = kind, .learning_rate = 0.01, .weight_decay = 0.1, .clip_norm = 0.5};
+      const Outcome plain = train(spec, {{{0, 4}, fast}}, 3);
+      spec.optimizer.groups = {{.parameters = {"*.bias"}, .weight_decay = 0.0},
+                               {.parameters = {"*.weight"}, .learning_rate_factor = 0.5}};
+      const Outcome one = train(spec, {{{0, 4}, CpuClass::kScalar}}, 3);
+      CHECK(one.params != plain.params);
+      CHECK(train(spec, {{{0, 4}, fast}}, 3, 3) == one);
+      CHECK(train(spec, {{{0, 2}, fast}, {{2, 4}, CpuClass::kScalar}}, 3) == one);
+      CHECK(train(spec, {{{0, 4}, fast, gpu::DeviceKind::kCudaHost}}, 3) == one);
+    }
+  }
+
   TEST_CASE("level D0 repeats its bits on one placement, and not on another") {
     JobSpec spec = job("small_cnn", 5);
     spec.level = DeterminismLevel::kD0;

@@ -245,7 +245,8 @@ TEST_SUITE("gpu/optim/optimizer") {
                         {.parameters = {"*"}}};
       const std::vector<float> got = updated(grouped), all_plain = updated(plain),
                                all_other = updated(other);
-      for (const ParamInfo& p : Example().table.params()) {
+      const Example e;
+      for (const ParamInfo& p : e.table.params()) {
         const std::vector<float>& expected = p.name == "p7" ? all_other : all_plain;
         const auto at = [&p](const std::vector<float>& v) { return v.begin() + p.offset; };
         CHECK(std::equal(at(got), at(got) + p.count, at(expected)));
