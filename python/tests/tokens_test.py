@@ -81,6 +81,12 @@ class Windows(FolderCase):
         refuses("has no tokens: allowed is a folder with train")
         write(self.folder / "train.bin", range(4))
         refuses("no file for the training has 5 tokens")
+        (self.folder / "train").mkdir()
+        file = self.folder / "train/0.npy"
+        file.write_bytes(b"no array")
+        refuses(f"{file} is no NumPy array")
+        np.save(file, np.zeros((3, 3)))
+        refuses("has the shape \\(3, 3\\) and elements of the type float64")
         refuses("token_type = 'int8': allowed is 'uint16' or 'uint32'", token_type="int8")
         refuses("length = 0: allowed is at least 1", length=0)
 
@@ -99,6 +105,14 @@ class JobFile(FolderCase):
         table = tomllib.loads(self.job().toml())["data"]
         self.assertEqual(table, {"kind": "tokens", "path": str(self.folder.resolve()),
                                  "length": LENGTH, "token_type": "uint16", "shifted": True})
+
+    def test_labels_that_the_engine_would_take_for_tokens_are_refused(self):
+        data = es.data.tokens(self.folder, LENGTH, names=("x", "y"))
+        data.check_inputs(["x", "y"], {"x": "x", "y": "y"})
+        data.check_inputs(["labels", "x"], {"x": "x", "labels": "y"})
+        for inputs in (["y", "x"], ["x"], ["x", "y", "z"]):
+            with self.assertRaisesRegex(es.UsageError, "the model has the inputs " + inputs[0]):
+                data.check_inputs(inputs, {name: name for name in inputs})
 
     def test_other_evaluation_data_are_refused(self):
         with self.assertRaisesRegex(es.UsageError, "eval_data: allowed is none with token files"):
