@@ -150,11 +150,17 @@ class Train(FolderCase):
         y = torch.from_numpy(ids[1:LENGTH * WINDOWS + 1]).view(WINDOWS, LENGTH)
         fast, other = offered_types()
         torch.manual_seed(3)
-        run = self.check_losses(Decoder(len(characters)), loss_of,
+        model = Decoder(len(characters))
+        run = self.check_losses(model, loss_of,
                                 es.data.tokens(self.folder, length=LENGTH),
                                 lambda model: loss_of(model(x), y), f"{fast}:2@3,{other}:1")
         self.assertLess(run.history[-1].loss, run.history[0].loss)
-        self.assertEqual(run.evaluations[-1]["total"], (2000 - 1) // LENGTH)
+        windows = (2000 - 1) // LENGTH
+        x, y = (torch.from_numpy(ids[begin:begin + windows * LENGTH]).view(windows, LENGTH)
+                for begin in (1000, 1001))
+        self.assertEqual(run.evaluations[-1]["total"], windows)
+        np.testing.assert_allclose(run.evaluations[-1]["mean_loss"], loss_of(model(x), y).item(),
+                                   rtol=1e-4)
 
     @unittest.skipUnless(importlib.util.find_spec("transformers"), "there is no transformers")
     def test_a_causal_model_of_transformers_shifts_the_labels_itself(self):
