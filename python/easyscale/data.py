@@ -9,7 +9,7 @@ files are never copied.
 """
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -117,6 +117,16 @@ class Tokens(Arrays):
         length = next(iter(self.arrays.values())).shape[1]
         return {"kind": "tokens", "path": str(self.folder), "length": length,
                 "token_type": self.token_type, "shifted": self.shifted}
+
+
+    def check_inputs(self, inputs: Sequence[str], keys: Mapping[str, Any]) -> None:
+        """Raises UsageError if the inputs of a model are not the two arrays in the order in which
+        the engine fills them: the labels are "labels" or "label", otherwise the second input."""
+        ids, labels = self.arrays
+        filled = sorted(inputs, key=lambda name: name in ("labels", "label"))
+        if [keys[name] for name in filled] != [ids, labels]:
+            raise UsageError(f"data: the model has the inputs {', '.join(inputs)}: allowed are the "
+                             "tokens and then the labels, or labels with the name labels")
 
 
 def tokens(folder: str | Path, length: int, *, token_type: str = "uint16", shifted: bool = True,

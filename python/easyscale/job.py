@@ -183,6 +183,8 @@ class Job:
                         if program.values[x.value].type == "i32"}
         self._aliases = {alias: p.name for p in program.parameters for alias in p.aliases}
         _check_same_arrays(self._data, self._eval_data)
+        if isinstance(self._data, Tokens):
+            self._data.check_inputs([x.name for x in program.inputs], self._keys)
 
     def _write_job(self, placements: str) -> Path:
         file = self._write() / "job.toml"

@@ -8,13 +8,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import accumulate
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from .errors import UsageError
 
 # The headers of llm.c: the first of 256 int32, and the type of the tokens after them.
-HEADERS = {20240520: np.dtype("<u2"), 20240801: np.dtype("<u4")}
+HEADERS: dict[int, np.dtype[Any]] = {20240520: np.dtype("<u2"), 20240801: np.dtype("<u4")}
 HEADER_BYTES = 256 * 4
 
 
@@ -22,26 +23,36 @@ def training_shards(folder: Path, token_type: str) -> list[np.ndarray]:
     """The tokens of every training shard, as memory-mapped arrays in the order of the names."""
     train = folder / "train"
     if train.is_dir():
-        files = sorted(x for x in train.iterdir() if x.suffix in (".bin", ".npy"))
+        files = sorted(x for x in train.iterdir() if x.suffix in (".bin", ".npy") and x.is_file())
     else:
-        files = [folder / "train.bin"]
-    if not files or not all(file.is_file() for file in files):
+        files = [x for x in (folder / "train.bin",) if x.is_file()]
+    if not files:
         raise UsageError(f"{folder} has no tokens: allowed is a folder with train/*.bin, "
                          "train/*.npy or train.bin")
     return [_mapped(file, np.dtype(token_type).newbyteorder("<")) for file in files]
 
 
-def _mapped(file: Path, raw_type: np.dtype) -> np.ndarray:
+def _mapped(file: Path, raw_type: np.dtype[Any]) -> np.ndarray:
     if file.suffix == ".npy":
-        return np.load(file, mmap_mode="r")
+        return _mapped_array(file)
     mark = np.fromfile(file, "<i4", count=1)
-    dtype = HEADERS.get(int(mark[0])) if mark.size else None
-    begin = HEADER_BYTES if dtype is not None else 0
-    dtype = dtype or raw_type
+    has_header = mark.size == 1 and int(mark[0]) in HEADERS
+    dtype, begin = (HEADERS[int(mark[0])], HEADER_BYTES) if has_header else (raw_type, 0)
     tokens = max(0, file.stat().st_size - begin) // dtype.itemsize
     if tokens == 0:
         return np.zeros(0, dtype)  # nothing cannot be mapped
     return np.memmap(file, dtype, mode="r", offset=begin, shape=(tokens,))
+
+
+def _mapped_array(file: Path) -> np.ndarray:
+    try:
+        array = np.load(file, mmap_mode="r")
+    except (EOFError, ValueError) as error:
+        raise UsageError(f"{file} is no NumPy array: {error}") from error
+    if array.ndim != 1 or array.dtype.kind not in "iu":
+        raise UsageError(f"{file} has the shape {array.shape} and elements of the type "
+                         f"{array.dtype}: allowed is one axis of integers")
+    return array
 
 
 class Windows:

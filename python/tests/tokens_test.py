@@ -81,6 +81,12 @@ class Windows(FolderCase):
         refuses("has no tokens: allowed is a folder with train")
         write(self.folder / "train.bin", range(4))
         refuses("no file for the training has 5 tokens")
+        (self.folder / "train").mkdir()
+        file = self.folder / "train/0.npy"
+        file.write_bytes(b"no array")
+        refuses(f"{file} is no NumPy array")
+        np.save(file, np.zeros((3, 3)))
+        refuses("has the shape \\(3, 3\\) and elements of the type float64")
         refuses("token_type = 'int8': allowed is 'uint16' or 'uint32'", token_type="int8")
         refuses("length = 0: allowed is at least 1", length=0)
 
@@ -99,6 +105,14 @@ class JobFile(FolderCase):
         table = tomllib.loads(self.job().toml())["data"]
         self.assertEqual(table, {"kind": "tokens", "path": str(self.folder.resolve()),
                                  "length": LENGTH, "token_type": "uint16", "shifted": True})
+
+    def test_labels_that_the_engine_would_take_for_tokens_are_refused(self):
+        data = es.data.tokens(self.folder, LENGTH, names=("x", "y"))
+        data.check_inputs(["x", "y"], {"x": "x", "y": "y"})
+        data.check_inputs(["labels", "x"], {"x": "x", "labels": "y"})
+        for inputs in (["y", "x"], ["x"], ["x", "y", "z"]):
+            with self.assertRaisesRegex(es.UsageError, "the model has the inputs " + inputs[0]):
+                data.check_inputs(inputs, {name: name for name in inputs})
 
     def test_other_evaluation_data_are_refused(self):
         with self.assertRaisesRegex(es.UsageError, "eval_data: allowed is none with token files"):
@@ -136,11 +150,17 @@ class Train(FolderCase):
         y = torch.from_numpy(ids[1:LENGTH * WINDOWS + 1]).view(WINDOWS, LENGTH)
         fast, other = offered_types()
         torch.manual_seed(3)
-        run = self.check_losses(Decoder(len(characters)), loss_of,
+        model = Decoder(len(characters))
+        run = self.check_losses(model, loss_of,
                                 es.data.tokens(self.folder, length=LENGTH),
                                 lambda model: loss_of(model(x), y), f"{fast}:2@3,{other}:1")
         self.assertLess(run.history[-1].loss, run.history[0].loss)
-        self.assertEqual(run.evaluations[-1]["total"], (2000 - 1) // LENGTH)
+        windows = (2000 - 1) // LENGTH
+        x, y = (torch.from_numpy(ids[begin:begin + windows * LENGTH]).view(windows, LENGTH)
+                for begin in (1000, 1001))
+        self.assertEqual(run.evaluations[-1]["total"], windows)
+        np.testing.assert_allclose(run.evaluations[-1]["mean_loss"], loss_of(model(x), y).item(),
+                                   rtol=1e-4)
 
     @unittest.skipUnless(importlib.util.find_spec("transformers"), "there is no transformers")
     def test_a_causal_model_of_transformers_shifts_the_labels_itself(self):

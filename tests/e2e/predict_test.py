@@ -12,7 +12,7 @@ import harness
 from export_test import CLASSES, EVAL, SIDE, Images
 from harness import EXIT_NOT_FOUND, EXIT_REFUSED, EXIT_USAGE
 from model_file_test import ModelFileTest
-from model_files import npy_bytes, write_npy
+from model_files import npy_bytes, read_safetensors, write_npy
 
 PIXELS = SIDE * SIDE * 3
 

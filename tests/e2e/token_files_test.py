@@ -78,6 +78,17 @@ class Training(TokenFilesTest):
             self.assertLess(summary["loss_last"], summary["loss_first"] - 0.5)
         self.assertEqual(len(set(found.values())), 1, found)
 
+    def test_a_checkpoint_continues_and_is_evaluated_to_the_same_numbers(self):
+        fast, other = self.fast_class(), self.other_class()
+        whole = self.run_job(self.job(), "--devices", f"{fast}:1")
+        middle, end = self.directory / "middle", self.directory / "end"
+        self.run_job(self.job(), "--steps", "9", "--checkpoint", middle, "--devices", f"{other}:2")
+        continued = self.run_job(self.job(), "--from", middle, "--checkpoint", end, "--stages",
+                                 f"{fast}:1@4,{other}:1+{fast}:1@{STEPS - 13}")
+        self.assertEqual(digests(continued), digests(whole))
+        evaluated = self.esctl("eval", end, "--device", other, "--json").json
+        self.assertEqual(evaluated, whole["eval"])
+
     def test_the_form_of_the_files_changes_no_bit(self):
         device = ("--devices", self.fast_class() + ":1")
         summary = self.run_job(self.job(), *device)

@@ -76,6 +76,13 @@ bits on all sets of devices that `level` allows if their fields with "yes" are e
 and weights are equal.
 )";
 
+// The value as JSON. Numbers, texts and lists of them are written alike in TOML and in JSON; a value
+// that is not stays a text.
+Json json_value(const FieldValue& value) {
+  Json json = Json::parse(value.toml, nullptr, false);
+  return json.is_discarded() ? Json(value.toml) : json;
+}
+
 std::vector<FieldValue> set_fields(const JobSpec& spec) {
   const std::vector<FieldValue> defaults = field_values(JobSpec{});
   std::vector<FieldValue> fields = field_values(spec), set;
@@ -145,7 +152,7 @@ nlohmann::ordered_json job_fields_json(const JobSpec& spec) {
   Json list = Json::array();
   for (const FieldValue& value : set_fields(spec))
     list.push_back({{"key", value.field.key},
-                    {"value", value.toml},
+                    {"value", json_value(value)},
                     {"decides_bits", value.field.bits != Bits::kNot}});
   return list;
 }

@@ -33,6 +33,9 @@ void randomise_data(DataSpec& data, Task task, std::mt19937_64& random) {
   data.vocabulary = 16 + random() % 100;
   data.vocabulary_file = "vocab.txt";
   data.boxes = 1 + random() % 50;
+  data.length = random() % 100;
+  data.token_type = random() % 2 == 0 ? "uint16" : "uint32";
+  data.shifted = random() % 2 == 0;
 }
 
 void randomise_model(ModelSpec& model, std::mt19937_64& random) {
@@ -238,11 +241,13 @@ learning_rate_factor = 10
 
   // A field that is missing in the canonical text would be lost between the head and its workers.
   TEST_CASE("the canonical text holds every key that a job file may have") {
-    const std::string text = to_toml(JobSpec{.steps = 1,
-                                             .tf32 = true,
-                                             .optimizer = {.groups = {{.parameters = {"*"}}}},
-                                             .stages = *parse_stages("cpu-avx2:1@1")}) +
-                             to_toml(JobSpec{.model = {.file = "net", .file_digest = "digest"}});
+    const std::string text =
+        to_toml(JobSpec{.steps = 1,
+                        .tf32 = true,
+                        .optimizer = {.groups = {{.parameters = {"*"}}}},
+                        .stages = *parse_stages("cpu-avx2:1@1")}) +
+        to_toml(JobSpec{.model = {.file = "net", .file_digest = "digest"},
+                        .data = {.length = 8, .token_type = "uint32", .shifted = false}});
     for (const char* section :
          {"", "model", "data", "optimizer", "schedule", "resources", "checkpoint"}) {
       CAPTURE(section);

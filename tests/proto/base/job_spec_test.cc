@@ -91,6 +91,22 @@ TEST_SUITE("proto/base/job_spec") {
         {"data.flip", [](JobSpec& s) { s.model.name = "bert", s.data.flip = true; }},
         {"data.crop_padding", [](JobSpec& s) { s.model.name = "neumf", s.data.crop_padding = 1; }},
         {"data.random_resized_crop", [](JobSpec& s) { s.data.random_resized_crop = true; }},
+        {"data.kind", [](JobSpec& s) { s.data = {.kind = "tokens", .path = "data"}; }},
+        {"data.length",
+         [](JobSpec& s) {
+           s.model.file = "net";
+           s.data = {.kind = "tokens", .path = "data", .length = (1 << 20) + 1};
+         }},
+        {"data.token_type",
+         [](JobSpec& s) {
+           s.model.file = "net";
+           s.data = {.kind = "tokens", .path = "data", .token_type = "u2"};
+         }},
+        {"data.flip",
+         [](JobSpec& s) {
+           s.model.file = "net";
+           s.data = {.kind = "tokens", .path = "data", .flip = true};
+         }},
         {"data.normalise", [](JobSpec& s) { s.data.normalise = "none"; }},
         {"data.tokens", [](JobSpec& s) { s.model.name = "bert", s.data.tokens = 513; }},
         {"data.negatives", [](JobSpec& s) { s.model.name = "neumf", s.data.negatives = 0; }},
@@ -160,7 +176,7 @@ TEST_SUITE("proto/base/job_spec") {
     CHECK(task_of(spec.model) == Task::kCaptured);
     CHECK(validate(spec, "job.toml").ok());
     for (const char* kind :
-         {"arrays", "idx", "cifar10", "image_folder", "ratings", "squad", "voc"}) {
+         {"arrays", "tokens", "idx", "cifar10", "image_folder", "ratings", "squad", "voc"}) {
       spec.data = {.kind = kind, .path = "data", .vocabulary_file = "words"};
       CHECK(validate(spec, "job.toml").ok());
     }

@@ -64,7 +64,7 @@ TEST_SUITE("actors/esctl/inspect_view") {
                     "resources.threads  2      no\n") != std::string::npos);
     const auto fields = nlohmann::json::parse(inspection_json(job)).at("fields");
     CHECK(fields.size() == 2);
-    CHECK(fields[0] == nlohmann::json{{"key", "max_p"}, {"value", "3"}, {"decides_bits", true}});
+    CHECK(fields[0] == nlohmann::json{{"key", "max_p"}, {"value", 3}, {"decides_bits", true}});
     job.d2.reset();  // a model file
     CHECK(inspection_text(job).find("DECIDES") == std::string::npos);
   }

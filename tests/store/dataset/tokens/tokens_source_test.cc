@@ -8,6 +8,7 @@
 #include <fstream>
 #include <map>
 
+#include "store/path_roots.h"
 #include "tests/store/dataset/tokens/token_files.h"
 #include "tests/store/temp_directory.h"
 
@@ -291,6 +292,21 @@ TEST_SUITE("store/dataset/tokens") {
     CHECK(tokens.error() == tokens.place("train/1.npy") +
                                 ": token 40 is not as it must be: allowed is 0 to 4999, the range "
                                 "of input \"labels\" of the model");
+  }
+
+  TEST_CASE("a shard that is a link to a file outside of the roots is refused") {
+    Tokens tokens;
+    const test::TempDirectory outside;
+    test::write_file(outside / "secret.bin", npy_data(counted<std::uint16_t>(9)));
+    fs::create_directories(tokens.place("train"));
+    fs::create_symlink(outside / "secret.bin", tokens.place("train/0.bin"));
+    CHECK(tokens.source()->train_count() == 2);
+    PathRoots roots;
+    roots.data = std::vector{fs::canonical(tokens.directory.path())};
+    const ConfinedThread confined(roots);
+    const auto refused = tokens.open();
+    REQUIRE_FALSE(refused.ok());
+    CHECK(refused.error().kind == ErrorKind::kRefused);
   }
 
   TEST_CASE("a shard whose length changes while a job uses it ends the reading") {
