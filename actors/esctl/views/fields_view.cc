@@ -76,8 +76,8 @@ bits on all sets of devices that `level` allows if their fields with "yes" are e
 and weights are equal.
 )";
 
-// The value as JSON. Numbers, texts and lists of them are written alike in TOML and in JSON; a value
-// that is not stays a text.
+// The value as JSON. Numbers, texts and lists of them are written alike in TOML and in JSON; other
+// values stay texts.
 Json json_value(const FieldValue& value) {
   Json json = Json::parse(value.toml, nullptr, false);
   return json.is_discarded() ? Json(value.toml) : json;
