@@ -3,6 +3,7 @@
 #include <ctime>
 #include <nlohmann/json.hpp>
 
+#include "actors/esctl/views/json_text.h"
 #include "actors/esctl/views/render_text.h"
 
 namespace es::actors::esctl {
@@ -10,10 +11,6 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 using store::CatalogEntry;
-
-std::string dump(const Json& json) {
-  return json.dump(2, ' ', false, Json::error_handler_t::replace);
-}
 
 std::string state_text(const CatalogEntry& entry, bool verified) {
   if (!entry.damage.empty()) return "damaged";
@@ -75,7 +72,7 @@ std::string catalog_text(const std::vector<CatalogEntry>& entries, bool verified
 }
 
 std::string catalog_json(const std::vector<CatalogEntry>& entries, bool verified) {
-  return dump({{"checkpoints", list_json(entries, verified)}});
+  return json_text({{"checkpoints", list_json(entries, verified)}});
 }
 
 std::string pruned_text(const Pruned& pruned) {
@@ -93,14 +90,14 @@ std::string pruned_text(const Pruned& pruned) {
 }
 
 std::string pruned_json(const Pruned& pruned) {
-  return dump({{"dry_run", pruned.dry_run},
-               {"removed", list_json(pruned.removed, true)},
-               {"kept", list_json(pruned.kept, true)},
-               {"damaged", list_json(pruned.damaged, true)},
-               {"unfinished_removed", pruned.leftovers.size()},
-               {"skipped", pruned.skipped},
-               {"stays", pruned.stays},
-               {"failed", pruned.failed}});
+  return json_text({{"dry_run", pruned.dry_run},
+                    {"removed", list_json(pruned.removed, true)},
+                    {"kept", list_json(pruned.kept, true)},
+                    {"damaged", list_json(pruned.damaged, true)},
+                    {"unfinished_removed", pruned.leftovers.size()},
+                    {"skipped", pruned.skipped},
+                    {"stays", pruned.stays},
+                    {"failed", pruned.failed}});
 }
 
 }  // namespace es::actors::esctl

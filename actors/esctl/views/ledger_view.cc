@@ -6,6 +6,7 @@
 #include <bit>
 #include <cstdio>
 
+#include "actors/esctl/views/json_text.h"
 #include "actors/esctl/views/render_text.h"
 
 namespace es::actors::esctl {
@@ -14,10 +15,6 @@ namespace {
 using Json = nlohmann::ordered_json;
 using Row = std::vector<std::string>;
 using store::LedgerLine;
-
-std::string dump(const Json& json) {
-  return json.dump(2, ' ', false, Json::error_handler_t::replace);
-}
 
 std::string digest_text(const LedgerLine& line) {
   return line.params_digest ? line.params_digest->hex() : "-";
@@ -70,10 +67,10 @@ std::string ledger_text(const store::LedgerFile& ledger) {
 std::string ledger_json(const store::LedgerFile& ledger) {
   Json lines = Json::array();
   for (const LedgerLine& line : ledger.lines) lines.push_back(line_json(line));
-  return dump({{"job", ledger.job},
-               {"spec_digest", ledger.spec.hex()},
-               {"placements", ledger.placements},
-               {"lines", lines}});
+  return json_text({{"job", ledger.job},
+                    {"spec_digest", ledger.spec.hex()},
+                    {"placements", ledger.placements},
+                    {"lines", lines}});
 }
 
 std::string diff_text(const DiffView& view) {
@@ -105,7 +102,7 @@ std::string diff_json(const DiffView& view) {
                      {"a", line_json(*c.first->a)},
                      {"b", line_json(*c.first->b)}};
   if (view.deep) json["deep"] = {{"what", deep_text(*view.deep)}, {"found", view.deep->found}};
-  return dump(json);
+  return json_text(json);
 }
 
 bool all_identical(const std::vector<VerifiedRun>& runs) {
@@ -129,7 +126,7 @@ std::string verify_json(const std::vector<VerifiedRun>& runs) {
                     {"params_digest", run.params_digest},
                     {"state_digest", run.state_digest},
                     {"difference", run.difference.empty() ? Json() : Json(run.difference)}});
-  return dump({{"identical", all_identical(runs)}, {"runs", list}});
+  return json_text({{"identical", all_identical(runs)}, {"runs", list}});
 }
 
 }  // namespace es::actors::esctl

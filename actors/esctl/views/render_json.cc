@@ -5,16 +5,13 @@
 #include <algorithm>
 #include <cmath>
 
+#include "actors/esctl/views/json_text.h"
 #include "actors/esctl/views/render_text.h"
 
 namespace es::actors::esctl {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-std::string dump(const Json& json, int indent = 2) {
-  return json.dump(indent, ' ', false, Json::error_handler_t::replace);
-}
 
 Json stages_of(const JobView& job) {
   Json list = Json::array();
@@ -122,29 +119,29 @@ const char* kind_name(ErrorKind kind) {
 }  // namespace
 
 std::string job_json(const JobView& job) {
-  return dump(job_object(job));
+  return json_text(job_object(job));
 }
 
 std::string run_json(const JobView& job, const std::optional<KeptWeights>& weights) {
   Json json = job_object(job);
   json["weights"] = weights ? Json{{"path", weights->path}, {"step", weights->step}} : Json();
-  return dump(json);
+  return json_text(json);
 }
 
 std::string evaluation_json(const EvaluationView& e) {
-  return dump(evaluation(e));
+  return json_text(evaluation(e));
 }
 
 std::string details_json(const JobView& job, const std::string& spec_toml) {
   Json json = job_object(job);
   json["spec_toml"] = spec_toml;
-  return dump(json);
+  return json_text(json);
 }
 
 std::string jobs_json(const std::vector<JobView>& jobs, const std::string& warning) {
   Json list = Json::array();
   for (const JobView& job : jobs) list.push_back(job_object(job));
-  return dump({{"jobs", list}, {"warning", text_or_null(warning)}});
+  return json_text({{"jobs", list}, {"warning", text_or_null(warning)}});
 }
 
 std::string nodes_json(const std::vector<NodeView>& nodes, const std::string& warning) {
@@ -163,30 +160,30 @@ std::string nodes_json(const std::vector<NodeView>& nodes, const std::string& wa
                     {"checkpoint_problem", text_or_null(node.checkpoint_problem)},
                     {"devices", devices}});
   }
-  return dump({{"nodes", list}, {"warning", text_or_null(warning)}});
+  return json_text({{"nodes", list}, {"warning", text_or_null(warning)}});
 }
 
 std::string checkpoint_json(const std::string& job, const CheckpointView& checkpoint) {
-  return dump({{"job", job},
-               {"path", checkpoint.path},
-               {"version", checkpoint.version},
-               {"params_digest", checkpoint.params_digest},
-               {"state_digest", checkpoint.state_digest}});
+  return json_text({{"job", job},
+                    {"path", checkpoint.path},
+                    {"version", checkpoint.version},
+                    {"params_digest", checkpoint.params_digest},
+                    {"state_digest", checkpoint.state_digest}});
 }
 
 std::string log_line_json(const std::string& line) {
-  return dump({{"line", line}}, -1);
+  return json_text({{"line", line}}, -1);
 }
 
 std::string error_json(const Error& error) {
-  return dump({{"error", error.message}, {"kind", kind_name(error.kind)}});
+  return json_text({{"error", error.message}, {"kind", kind_name(error.kind)}});
 }
 
 std::string fields_json(const std::vector<std::pair<std::string, AnswerValue>>& fields) {
   Json json = Json::object();
   for (const auto& [name, value] : fields)
     std::visit([&json, &key = name](const auto& held) { json[key] = held; }, value);
-  return dump(json);
+  return json_text(json);
 }
 
 }  // namespace es::actors::esctl
