@@ -10,6 +10,8 @@
 namespace es {
 namespace {
 
+// A message with deep pointers could exhaust the stack of a reader. The messages of the schemas are
+// less deep.
 constexpr int kNestingLimit = 32;
 
 // Whether a type may arrive from another process. Types of local messages are unknown here too, so
@@ -103,6 +105,7 @@ Result<Envelope> read_envelope(const kj::Array<capnp::word>& words) {
     const kj::ArrayPtr<const capnp::word> view = words.asPtr();
     capnp::FlatArrayMessageReader reader(view, options);
     const wire::Envelope::Reader e = reader.getRoot<wire::Envelope>();
+    // First of all fields, because another version may give the others another meaning.
     if (e.getProtocol() != kProtocolVersion)
       return usage_error("envelope: protocol = " + std::to_string(e.getProtocol()) +
                          ": allowed is " + std::to_string(kProtocolVersion));
@@ -110,6 +113,8 @@ Result<Envelope> read_envelope(const kj::Array<capnp::word>& words) {
       return usage_error("envelope: type = " + std::to_string(e.getType()) + " is unknown");
     Envelope envelope;
     envelope.type = static_cast<MessageType>(e.getType());
+    // Throws if the name is not allowed. The catch below turns that into an error, like a damaged
+    // envelope.
     envelope.job = name_of(e.getJob(), "job");
     envelope.generation = {e.getGeneration()};
     envelope.step = e.getStep();
@@ -122,6 +127,8 @@ Result<Envelope> read_envelope(const kj::Array<capnp::word>& words) {
 }
 
 Status check_size(const char* what, std::size_t size, std::size_t max) {
+  // Before the bytes are copied, so that a peer cannot make this process allocate more than the
+  // limit.
   if (size == 0 || size > max || size % sizeof(capnp::word) != 0)
     return usage_error(std::string(what) + ": " + std::to_string(size) +
                        " bytes: allowed is a multiple of 8 from 8 to " + std::to_string(max));
@@ -131,6 +138,7 @@ Status check_size(const char* what, std::size_t size, std::size_t max) {
 }  // namespace
 
 std::string encode_envelope(const Envelope& envelope) {
+  // Memory for the usual envelope, without an allocation. Cap'n Proto requires that it is zero.
   capnp::word scratch[64] = {};
   capnp::MallocMessageBuilder builder(kj::arrayPtr(scratch, 64));
   wire::Envelope::Builder e = builder.initRoot<wire::Envelope>();

@@ -48,7 +48,9 @@ THIRD_PARTY = [
     (r"CLI/", ["actors/program/", "actors/easyscaled/", "actors/esctl/",
                "actors/worker/shell/worker_main"]),
     (r"spdlog/|fmt/", ["actors/log/log.cc"]),
-    (r"nlohmann/", ["actors/log/line.cc", "actors/esctl/", "store/dataset/questions/", "store/safetensors/"]),
+    (r"nlohmann/", ["actors/log/line.cc", "actors/esctl/", "store/dataset/questions/", "store/safetensors/",
+                   "store/tokenizer/"]),
+    (r"utf8proc|pcre2", ["store/tokenizer/"]),
     (r"capnp/|kj/", ["proto/", "actors/", "store/model_file/"]),
     (r"zlib\.h", ["store/dataset/"]),
     (r"jpeglib\.h|jerror\.h|png\.h", ["store/dataset/images/"]),
@@ -62,7 +64,7 @@ THIRD_PARTY = [
 # that lies in none of them belongs to the longest entry that is a prefix of its path.
 ORDER = {
     "proto": ["proto/base", "proto"],
-    "store": ["store", "store/kv", "store/checkpoint", "store/dataset", "store/safetensors",
+    "store": ["store", "store/kv", "store/checkpoint", "store/dataset", "store/tokenizer", "store/safetensors",
               "store/model_file", "store/traces", "store/metrics", "store/plans", "store/ledger", "store/journal",
               "store/recovery"],
     "gpu": ["gpu/base", "gpu/canonical", "gpu/onednn", "gpu/random", "gpu/params", "gpu/est",

@@ -31,6 +31,7 @@ const char* option_of(RootKind kind) {
 
 // Compares whole names: /data2 is not in /data.
 bool lies_in(const fs::path& path, const fs::path& root) {
+  // The range of a path consists of its names, so this compares names and not characters.
   return std::ranges::mismatch(root, path).in1 == root.end();
 }
 
@@ -55,6 +56,8 @@ fs::path resolve(const fs::path& path) {
     if (name.is_absolute()) {
       resolved = name;
     } else if (name == "..") {
+      // All links before it are resolved already, so the parent by name is the real one. The parent
+      // of "/" is "/".
       resolved = resolved.parent_path();
     } else if (!name.empty() && name != ".") {
       std::error_code code;
@@ -64,6 +67,8 @@ fs::path resolve(const fs::path& path) {
         continue;
       }
       if (++links > kLinksMax) return {};
+      // The names of the target replace the link. An absolute target begins with "/", which starts
+      // again at the root directory.
       names.insert(names.begin(), target.begin(), target.end());
     }
   }
@@ -87,6 +92,7 @@ std::string allowed_text(RootKind kind, const std::vector<fs::path>& roots) {
 // Makes the text of a client safe for a message of one line.
 std::string shown(const std::string& text) {
   std::string safe;
+  // Control characters could forge lines of a log or change a terminal.
   for (const char c : text) safe += static_cast<unsigned char>(c) < ' ' || c == '\x7f' ? '?' : c;
   return safe;
 }
@@ -98,6 +104,8 @@ Result<std::vector<fs::path>> resolve_roots(const std::vector<std::string>& dire
   std::vector<fs::path> roots;
   for (const std::string& directory : directories) {
     std::error_code code;
+    // Roots are resolved once. Resolved paths are compared with them by name, so a root that is a
+    // link itself would contain nothing.
     const fs::path root = fs::canonical(directory, code);
     if (code || !fs::is_directory(root, code))
       return usage_error(option + " = " + directory + ": allowed is an existing directory");
@@ -111,6 +119,8 @@ Status check_named(RootKind kind, const std::string& field, const std::string& p
   if (!roots) return {};
   const fs::path named(path);
   const bool plain =
+      // A NUL byte ends the name for the system, which would then open another file than the one
+      // that was checked.
       named.is_absolute() && !has_parent_name(named) && path.find('\0') == std::string::npos;
   if (plain && lies_in_any(resolve(named), *roots)) return {};
   return refused(field + " = \"" + shown(path) + "\": allowed are " + allowed_text(kind, *roots));

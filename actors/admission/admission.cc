@@ -92,6 +92,7 @@ std::optional<DeviceType> only_type(const JobSpec& spec, const std::optional<Ker
 Result<Start> look_at_checkpoint(const JobSpec& spec, const std::string& directory) {
   const auto reader = store::CheckpointReader::open(directory);
   if (!reader) return reader.error();
+  // The whole checkpoint is read here, so that damage is found before a device is held.
   ES_RETURN_IF_ERROR(reader->verify());
   // The parser's error is not passed on: it would quote the file, which may not belong to the
   // client.
@@ -224,6 +225,7 @@ Result<AdmittedJob> admit(const std::string& spec_toml, const std::string& from_
     job.config.start = protocol::FromCheckpoint{from_checkpoint};
     job.config.start_version = start->version;
     job.config.start_digests = start->digests;
+    // The kernels of another type would give other bits, so the policy must not choose one.
     if (start->only_type) resolved.resources.device_types = {*start->only_type};
   }
   ES_RETURN_IF_ERROR(resolve(resolved, job.config.start_version, *data));

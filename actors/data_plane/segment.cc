@@ -87,6 +87,8 @@ Result<std::unique_ptr<Segment>> Segment::create(const std::string& label, std::
 Result<std::unique_ptr<Segment>> Segment::open(const std::string& address) {
   const auto parsed = parse_address(address);
   if (!parsed) return parsed.error();
+  // The owner may have closed the segment, and the number may be that of a pipe now. Without
+  // O_NONBLOCK this call would then wait for a writer.
   const FileDescriptor fd(::open(parsed->path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (fd.get() < 0) return not_found(error_text(address, "cannot be opened"));
   if (!has_label(fd.get(), parsed->label))
@@ -96,6 +98,7 @@ Result<std::unique_ptr<Segment>> Segment::open(const std::string& address) {
   const auto bytes = static_cast<std::uint64_t>(info.st_size);
   std::byte* data = map(fd.get(), bytes, PROT_READ);
   if (data == nullptr) return failure(error_text(address, "cannot be mapped"));
+  // The mapping stays valid after the descriptor is closed, and after the owner has ended.
   return std::unique_ptr<Segment>(new Segment(address, data, bytes, -1));
 }
 
@@ -118,6 +121,7 @@ Result<std::span<const std::byte>> SegmentCache::read(const std::string& address
     at = segments_.emplace(address, *std::move(opened)).first;
   }
   const Segment& segment = *at->second;
+  // The numbers come from a message. In this form the comparison cannot overflow.
   if (offset > segment.bytes() || bytes > segment.bytes() - offset)
     return failure("shared memory " + address + ": bytes " + std::to_string(offset) + " to " +
                    std::to_string(offset + bytes) + " are outside of its " +

@@ -62,11 +62,15 @@ Result<store::PathRoots> client_roots(const DaemonOptions& options,
   auto data = store::resolve_roots(options.data_roots, "--data-root");
   if (!data) return data.error();
   std::vector<std::string> places = options.checkpoint_roots;
+  // The own directory is always allowed, because checkpoints of requests without a directory lie
+  // there.
   places.push_back(own.string());
   auto checkpoints = store::resolve_roots(places, "--checkpoint-root");
   if (!checkpoints) return checkpoints.error();
   const bool from_afar = listens_to_the_network(options);
   store::PathRoots roots;
+  // Local clients run as the user of the head and can read the same files themselves. Paths of
+  // clients from the network are always confined, even to no directory at all.
   if (from_afar || !options.data_roots.empty()) roots.data = *std::move(data);
   if (from_afar || !options.checkpoint_roots.empty()) roots.checkpoints = *std::move(checkpoints);
   return roots;
@@ -175,11 +179,14 @@ Result<Served> start_head(caf::actor_system& system, const DaemonOptions& option
   TransportOptions wire;
   wire.self = kHeadPeer;
   wire.endpoint = options.listen;
+  // The node of this daemon has no connection, so a peer from outside must not use its name.
   wire.also_self = {node_peer(options.node_name)};
   ES_RETURN_IF_ERROR(apply(options.wire, wire));
   const auto switchboard = system.spawn(switchboard_actor);
   auto gateway = start_gateway(system, std::move(wire), switchboard, log_gateway);
   if (!gateway) return gateway.error();
+  // The gateway needs its sink when it starts, so the switchboard exists first and gets the gateway
+  // afterwards.
   caf::anon_send(switchboard, AttachGateway{gateway->actor});
   ClusterSchedulerOptions cluster;
   cluster.log_dir = state / "logs";
@@ -249,10 +256,12 @@ void hand_on(caf::actor_system& system, const caf::actor& switchboard) {
 Status serve(StopSignal& stop, const Served& served, std::chrono::milliseconds grace) {
   using Cause = StopSignal::Cause;
   const Cause cause = stop.wait();
+  // A parent that has ended waits for nothing, so there is no time of grace.
   if (cause == Cause::kFinished || cause == Cause::kParentEnded) return {};
   log::info("hands over the workers of this node within " +
             std::to_string(std::chrono::duration_cast<std::chrono::seconds>(grace).count()) +
             " s; a second signal ends this process at once");
+  // No new job is accepted from now on, because this head is about to end.
   if (served.head) caf::anon_send(served.head, CloseHead{});
   caf::anon_send(served.agent, Drain{});
   switch (stop.wait(std::chrono::steady_clock::now() + grace)) {
@@ -282,6 +291,8 @@ Status run_daemon(const DaemonOptions& options) {
   auto stop = StopSignal::create(options.parent_pid);
   if (!stop) return stop.error();
   ES_RETURN_IF_ERROR(make_private_directory(options.run_dir));
+  // The roots are checked on every daemon, because they are passed on to worker processes, which
+  // would report an error only later.
   const auto data_roots = store::resolve_roots(options.data_roots, "--data-root");
   if (!data_roots) return data_roots.error();
   const auto checkpoint_roots = store::resolve_roots(options.checkpoint_roots, "--checkpoint-root");

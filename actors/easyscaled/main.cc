@@ -153,6 +153,7 @@ Result<DaemonOptions> parse(int argc, char** argv) {
       return Error{unknown->kind, "easyscaled: " + unknown->message};
     throw Ended{app.exit(e) == 0 ? 0 : exit_code(ErrorKind::kUsage)};
   }
+  // The two values differ exactly if neither or both of the options were given.
   if (options.head != options.join.empty())
     return usage_error("easyscaled: give --head, or --join ENDPOINT, and not both");
   if (options.recover && !options.head)
@@ -186,6 +187,7 @@ int daemon_main(int argc, char** argv) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  // The workers are the same program, so a worker never has another version than its daemon.
   if (argc > 1 && std::strcmp(argv[1], "worker") == 0)
     return run_program("easyscaled worker", [&] { return worker_main(argc - 1, argv + 1); });
   return run_program("easyscaled", [&] { return daemon_main(argc, argv); });

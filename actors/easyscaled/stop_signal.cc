@@ -19,9 +19,13 @@ Result<StopSignal> StopSignal::create(pid_t parent) {
   sigemptyset(&set);
   sigaddset(&set, SIGTERM);
   sigaddset(&set, SIGINT);
+  // The signals are blocked before any other thread exists. All threads inherit the mask, so only
+  // the descriptor receives them.
   ::pthread_sigmask(SIG_BLOCK, &set, nullptr);
   const int signals = ::signalfd(-1, &set, SFD_CLOEXEC);
   const int finished = ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+  // A descriptor of the process, unlike its number, never refers to another process. It becomes
+  // readable when the process ends.
   const int watched = parent == 0 ? -1 : static_cast<int>(::syscall(SYS_pidfd_open, parent, 0));
   if (signals < 0 || finished < 0 || (parent != 0 && watched < 0))
     return failure(std::string("cannot watch for the end: ") + std::strerror(errno));
@@ -43,6 +47,7 @@ StopSignal::Cause StopSignal::wait(std::optional<std::chrono::steady_clock::time
     if (!deadline) return -1;
     const auto left = *deadline - std::chrono::steady_clock::now();
     const auto ms = std::chrono::ceil<std::chrono::milliseconds>(left).count();
+    // poll() takes an int, so a long wait is cut into minutes. The loop below continues it.
     return static_cast<int>(std::clamp<std::int64_t>(ms, 0, 60'000));
   };
   pollfd fds[3] = {{signals_, POLLIN, 0}, {finished_, POLLIN, 0}, {parent_, POLLIN, 0}};
@@ -51,6 +56,7 @@ StopSignal::Cause StopSignal::wait(std::optional<std::chrono::steady_clock::time
     if (wait_ms == 0) return Cause::kTimeout;
     ready = ::poll(fds, 3, wait_ms);
   }
+  // The end of all work counts more than a signal that arrives at the same moment.
   if (fds[1].revents != 0) return Cause::kFinished;
   if (fds[2].revents != 0) {
     ::close(std::exchange(parent_, -1));  // poll ignores -1, so this is reported once

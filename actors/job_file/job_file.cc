@@ -87,6 +87,8 @@ class Reader {
   }
   template <std::unsigned_integral Integer>
   void read(const JobField& field, const toml::node& node, Integer& out) {
+    // TOML has signed integers of 64 bits only, so a larger value cannot be written, even if the
+    // field could hold it.
     constexpr std::uint64_t kMax = std::min<std::uint64_t>(
         std::numeric_limits<Integer>::max(), std::numeric_limits<std::int64_t>::max());
     const auto value = node.value_exact<std::int64_t>();
@@ -242,6 +244,8 @@ std::string bits_toml(const JobSpec& spec) {
   std::vector<FieldValue> values = field_values(spec);
   const std::vector<FieldValue> defaults = field_values(JobSpec{});
   for (std::size_t i = 0; i < values.size(); ++i)
+    // Fields that cannot change the bits get their defaults, so the texts of two jobs differ only
+    // in fields that decide the bits.
     if (values[i].field.bits == Bits::kNot) values[i] = defaults[i];
   return toml_of(values);
 }

@@ -42,6 +42,7 @@ bool predicts_label(const ModelProgram& program) {
   if (label == nullptr || value_of(program, label->value).dims.size() != 1) return false;
   return has_logits_for(program, *label) &&
          std::ranges::any_of(program.nodes, [&](const ModelNode& node) {
+           // The second input of this operator is the class of each sample.
            return node.kind == "cross_entropy" && node.inputs[1] == label->value;
          });
 }
@@ -75,6 +76,7 @@ store::CapturedInputs captured_inputs(const ModelProgram& program) {
   for (std::size_t i = 0; i < program.inputs.size(); ++i) {
     const ModelValue& value = value_of(program, program.inputs[i].value);
     store::CapturedInput input{.field = layout.fields[i], .type = value.type, .shape = {}};
+    // Axis 0 is the mini-batch.
     for (std::size_t axis = 1; axis < value.dims.size(); ++axis)
       input.shape.push_back(value.dims[axis].size);
     captured.inputs.push_back(std::move(input));
@@ -97,6 +99,8 @@ Result<JobModel> JobModel::open(const ModelSpec& spec) {
   if (!program) return program.error();
   model.where_ = spec.file;
   model.file_digest_ = store::model_digest(*program).hex();
+  // At its admission the job has no digest yet. Workers compare with the one that admission has
+  // found.
   if (!spec.file_digest.empty() && model.file_digest_ != spec.file_digest)
     return usage_error(spec.file + ": digest = " + model.file_digest_ + ": allowed is " +
                        spec.file_digest + ", which it had when the job was admitted");

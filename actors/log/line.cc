@@ -81,6 +81,8 @@ bool is_level(std::string_view word) {
 }
 
 std::optional<Complaint> parse_text(std::string_view line) {
+  // Time and level have fixed widths, so their places show whether the line was written by
+  // text_line().
   constexpr std::size_t kPrefix = kTimeLength + 1 + kLevelColumn + 1;
   if (line.size() < kPrefix || line[10] != 'T' || line[kTimeLength - 1] != 'Z') return {};
   std::string_view level = line.substr(kTimeLength + 1, kLevelColumn);
@@ -105,6 +107,8 @@ std::optional<Complaint> parse_json(std::string_view line) {
 std::optional<std::string> complaint_of(std::string_view line) {
   auto parsed = parse_text(line);
   if (!parsed) parsed = parse_json(line);
+  // A line of another form was not written by this log, for example the message of a library or of
+  // a crash. It is kept.
   if (!parsed) return std::string(line);
   if (parsed->level == level_name(Level::kError)) return std::move(parsed->message);
   if (parsed->level == level_name(Level::kWarning)) return "warning: " + parsed->message;

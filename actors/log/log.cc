@@ -44,6 +44,7 @@ About merged(const About& line, const About& process) {
 
 void write(Level level, std::string_view message, const About& about) {
   if (!enabled(level)) return;
+  // Not null, because enabled() has returned true and the log is never deleted.
   Log& log = *the_log.load();
   const std::string line = format_line(
       {std::chrono::system_clock::now(), level, message, merged(about, log.process)}, log.format);
@@ -56,9 +57,11 @@ void start(const Options& options, const About& process) {
   auto* const log = new Log;
   log->format = options.format;
   log->process = process;
+  // format_line() makes the whole line, so spdlog adds nothing.
   log->logger.set_pattern("%v");
   log->logger.set_level(to_spdlog(options.level));
   log->logger.flush_on(spdlog::level::warn);
+  // Published only when it is complete: other threads may log from this moment on.
   the_log = log;
   report_checks_to([](const std::string& text) { error(text); });
 }

@@ -14,10 +14,12 @@ namespace fs = std::filesystem;
 fs::path home_directory(const Environment& environment) {
   const fs::path home = environment("HOME");
   if (home.is_absolute()) return home;
+  // HOME is missing in some services and containers.
   const passwd* user = ::getpwuid(::geteuid());
   return user != nullptr ? user->pw_dir : "/";
 }
 
+// The XDG specification says that a relative path in one of its variables is to be ignored.
 fs::path base_directory(const Environment& environment) {
   std::error_code ignored;
   const fs::path runtime = environment("XDG_RUNTIME_DIR");

@@ -24,6 +24,7 @@ Status make_missing(const fs::path& directory) {
   if (directory.empty() || ::mkdir(directory.c_str(), kPrivate) == 0 || errno == EEXIST) return {};
   if (errno != ENOENT || !directory.has_relative_path()) return cannot_be_made(directory);
   ES_RETURN_IF_ERROR(make_missing(directory.parent_path()));
+  // Another process may have made it in the meantime.
   return ::mkdir(directory.c_str(), kPrivate) == 0 || errno == EEXIST
              ? Status()
              : Status(cannot_be_made(directory));
@@ -41,6 +42,8 @@ Status make_private_directory(const fs::path& directory) {
     return failure("directory " + path.string() +
                    ": a file of another kind has this name; allowed is a directory");
   if ((info.st_mode & 07777) == kPrivate && info.st_uid == ::geteuid()) return {};
+  // A directory with the sticky bit, such as /tmp, is shared on purpose. To make it private would
+  // harm its other users.
   if (info.st_uid != ::geteuid() || (info.st_mode & S_ISVTX) != 0)
     return refused("directory " + path.string() +
                    ": other users may access it or own it; allowed is a directory of this user "

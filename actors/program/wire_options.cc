@@ -49,6 +49,7 @@ std::string worker_endpoint(const WireOptions& wire, const std::string& head_end
                             const std::string& run_dir, std::uint64_t incarnation) {
   if (head_endpoint.starts_with("ipc://"))
     return "ipc://" + run_dir + "/worker-" + std::to_string(incarnation) + ".sock";
+  // The system chooses the port, since several workers share the address.
   return "tcp://" + (wire.address.empty() ? "127.0.0.1" : wire.address) + ":*";
 }
 

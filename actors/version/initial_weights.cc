@@ -34,6 +34,7 @@ Result<Digest> file_digest(const fs::path& file) {
     in.read(block.data(), static_cast<std::streamsize>(block.size()));
     digest.add(block.data(), static_cast<std::size_t>(in.gcount()));
   }
+  // A file that cannot be opened, and a read that fails, end the loop without the end of the file.
   if (!in.eof()) return not_found(file.string() + ": no such file, or it cannot be read");
   return digest.finish();
 }
@@ -139,6 +140,7 @@ Status check_alias(const store::SafetensorsFile& file, const std::string& where,
   if (!tensor) return tensor.error();
   const auto values = file.read(**tensor);
   if (!values) return values.error();
+  // The parameters were checked before the aliases, so the file has this one.
   const auto same = file.read(*file.find(param.name));
   if (!same) return same.error();
   if (*values == *same) return {};
@@ -235,6 +237,8 @@ Status load_initial_weights(gpu::Engine& engine, const ModelSpec& model) {
   const auto tensors = read_tensors(*file, engine.table());
   if (!tensors) return tensors.error();
   gpu::Replica replica = engine.replica();
+  // Every EST begins with the statistics of the file. The parameters are written once for each EST,
+  // with the same values.
   for (gpu::EstContext& context : replica.contexts)
     ES_RETURN_IF_ERROR(
         gpu::import_state(engine.table(), *tensors, replica.params.data(), context.stats.data()));
@@ -255,11 +259,14 @@ StateDict::StateDict(const gpu::ParamTable& table, const float* flat, const floa
       tensors_.push_back({name, "I64", {}, std::as_bytes(std::span(&version_, 1))});
   }
   for (const gpu::AliasInfo& alias : table.aliases()) {
+    // export_state() returns the parameters first and in the order of their ids.
     tensors_.push_back(tensor_data(values_[static_cast<std::size_t>(alias.param)]));
     tensors_.back().name = alias.name;
   }
   for (const gpu::BufferInfo& buffer : table.buffers()) {
     if (!buffer.current) continue;
+    // tensors_ refers to these bytes. They stay in place when buffers_ grows, because only the
+    // vectors that own them are moved.
     buffers_.push_back(buffer_bytes(buffer));
     tensors_.push_back(
         {buffer.name, buffer.dtype, unsigned_shape(buffer.torch_shape), buffers_.back()});

@@ -116,6 +116,7 @@ Status check_kernels(const std::optional<KernelRecord>& saved, const KernelRecor
     if (saved->operators.empty() || saved->device_type == present.device_type) return {};
   }
   if (is_planned_change(saved->device_type, present.device_type, stages)) return {};
+  // If both texts are equal, only the lists of operators differ, so the first difference is added.
   std::string then = kernels_text(*saved), now = kernels_text(present);
   if (then == now) {
     const auto differing = std::mismatch(saved->operators.begin(), saved->operators.end(),

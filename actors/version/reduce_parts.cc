@@ -9,6 +9,8 @@ namespace {
 // Returns the node of the canonical tree that covers these ranks. REQUIRES:
 // protocol::is_tree_range.
 gpu::TreeNode node_of(RankRange ranks) {
+  // The level is rounded up, because a node that max_p cuts off has fewer ranks than others of its
+  // level.
   const auto level = static_cast<std::uint32_t>(std::bit_width(ranks.size() - 1));
   return {level, ranks.begin >> level};
 }

@@ -86,6 +86,8 @@ void remove_one(const std::string& path, Removed& removed) {
 void remove_numbered(const StateRemoval& removal, Removed& removed) {
   const fs::path prefix = removal.prefix;
   const std::string name = prefix.filename().string();
+  // All paths are collected first, because removing directories while they are listed may skip
+  // some.
   std::vector<std::string> paths;
   std::error_code code;  // a missing directory counts as empty
   for (fs::directory_iterator at(prefix.parent_path(), code), end; !code && at != end;
@@ -104,11 +106,14 @@ std::string read_probe(const fs::path& directory) {
 }
 
 Status write_text(const fs::path& path, const std::string& text) {
+  // O_NOFOLLOW: a link with this name must not make the daemon write to a file outside of the
+  // directory.
   const FileDescriptor file(::open(
       path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, S_IRUSR | S_IWUSR));
   if (file.get() < 0) return system_error(path, "written");
   const ssize_t written = ::write(file.get(), text.data(), text.size());
   if (written == static_cast<ssize_t>(text.size())) return {};
+  // A write that ends early without an error has met a full disk.
   if (written >= 0) errno = ENOSPC;
   return system_error(path, "written");
 }
@@ -181,6 +186,8 @@ Removed remove_states(const StateRemoval& removal) {
   Removed removed;
   for (const SavedState& state : removal.states) {
     const auto reader = store::CheckpointReader::open(state.path);
+    // A directory that cannot be read as a checkpoint is damaged or was partly removed before, so
+    // it is removed too. Another state at the same path is kept.
     const bool is_another = reader && !is_same(state, reader->head());
     if (!is_another) remove_one(state.path, removed);
   }
@@ -196,6 +203,8 @@ Status write_probe(const fs::path& directory, const std::string& id) {
 DirectoryTrial try_directory(const fs::path& directory, const std::string& id) {
   DirectoryTrial trial;
   trial.shared = read_probe(directory) == id;
+  // The probe of the head keeps its name. The name of this file contains the process, because
+  // several daemons may try a shared directory at the same time.
   const fs::path file = directory / (kProbeFile + ("-" + std::to_string(::getpid())));
   Status tried = make_directory(directory);
   if (tried.ok()) tried = write_text(file, id);

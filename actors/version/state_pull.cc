@@ -38,6 +38,7 @@ fs::path StatePull::release() {
 }
 
 StatePull::Outcome StatePull::begin() {
+  // File 0 stands for the sizes of all files. The other requests follow from them.
   missing_ = {Request{}};
   Outcome outcome;
   ask(outcome);
@@ -69,16 +70,19 @@ Result<StatePull::Outcome> StatePull::take(std::uint8_t file, std::uint64_t offs
 
 Status StatePull::take_sizes(const std::vector<std::uint64_t>& sizes) {
   constexpr std::uint64_t kFileBytesMax = store::kCheckpointBytesMax;
+  // The bound limits what a wrong answer can make this worker request.
   const bool fits = sizes.size() == std::size(store::kCheckpointFiles) &&
                     std::ranges::all_of(sizes, [](auto bytes) { return bytes <= kFileBytesMax; });
   if (!fits) return failure("the node's answer does not contain the sizes of a checkpoint's files");
   for (std::size_t i = 0; i < sizes.size(); ++i) {
     const auto number = static_cast<std::uint8_t>(i + 1);
+    // An empty file is requested too, because its piece creates it.
     for (std::uint64_t at = 0; at == 0 || at < sizes[i]; at += kPieceBytes)
       missing_.push_back(
           {number, at,
            static_cast<std::uint32_t>(std::min<std::uint64_t>(kPieceBytes, sizes[i] - at))});
   }
+  // The next piece is taken from the end, so the files arrive from their beginning.
   std::ranges::reverse(missing_);
   return {};
 }
@@ -88,6 +92,8 @@ Status StatePull::write(const Request& piece, std::span<const std::byte> data) {
   if (data.size() != piece.bytes)
     return failure(path.filename().string() + ": " + std::to_string(data.size()) +
                    " bytes arrived, but " + std::to_string(piece.bytes) + " were requested");
+  // Several pieces are on their way at once, so each is written at its own offset, whatever the
+  // order.
   const int file = ::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, S_IRUSR | S_IWUSR);
   if (file < 0) return system_error(path);
   Status status;

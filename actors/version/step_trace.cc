@@ -131,6 +131,7 @@ Status Replay::step(StepTrace* trace) {
     reduced.push_back(sum_.data() + bucket.begin);
   ES_RETURN_IF_ERROR(engine_->apply_update(reduced, next_));
   if (trace == nullptr) return {};
+  // The parameters may be in the memory of a GPU.
   ES_RETURN_IF_ERROR(engine_->fetch_replica());
   trace_params("update of ", engine_->replica().params.data(), *trace);
   return {};
@@ -138,6 +139,7 @@ Status Replay::step(StepTrace* trace) {
 
 Status Replay::run_rank(VirtualRank rank, StepTrace* trace) {
   const Version step = version();
+  // The next context of the EST contains the position of the next step, as in a worker.
   const store::DataCursor next = sampler_->cursor(step + 1);
   ES_RETURN_IF_ERROR(store::fill_batch(*samples_, *sampler_, sampler_->cursor(step), rank, batch_));
   std::vector<TraceLine> unused;
@@ -153,6 +155,9 @@ void Replay::sum_gradients() {
   gpu::HostAdder host(engine_->kernels());
   for (const gpu::Bucket& bucket : engine_->buckets()) {
     std::vector<PartData> parts;
+    // Every rank is a part of its own here, whereas a worker sends sums over several ranks. At D1
+    // and D2 both give the same bits, because the tree fixes the additions for every division of
+    // the ranks.
     for (VirtualRank rank = 0; rank < spec_.max_p; ++rank)
       parts.push_back({{rank, rank + 1}, gradients_[rank].data() + bucket.begin});
     reduce_parts(engine_->gradient_order(), spec_.max_p, parts, bucket.floats(), workspace_.data(),
@@ -178,6 +183,7 @@ Result<StepTrace> decode_trace(std::string_view text) {
   for (bool first = true; !text.empty(); first = false) {
     const std::size_t end = text.find('\n');
     const std::string_view line = text.substr(0, end);
+    // A digest has 32 hexadecimal digits. A space and at least one character follow.
     const auto digest = Digest::parse(line.substr(0, 32));
     if (end == std::string_view::npos || !digest || line.size() < 34 || line[32] != ' ')
       return failure("a trace has the line \"" + std::string(line) + "\": allowed is DIGEST WHAT");

@@ -40,6 +40,8 @@ Status add_context(const gpu::Engine& engine, std::span<const std::byte> bytes,
   return {};
 }
 
+// The digests cover every value of the replica, also the contexts and thus their number. So bytes
+// that were damaged on the way are found before a step uses them.
 Status install_verified(gpu::Engine& engine, gpu::Replica replica, const VersionDigests& expected,
                         const std::string& where) {
   const Digest params = gpu::params_digest(engine.table(), replica);
@@ -112,6 +114,8 @@ Status load_checkpoint(gpu::Engine& engine, const JobSpec& spec,
                        const std::filesystem::path& directory) {
   auto reader = store::CheckpointReader::open(directory);
   if (!reader) return reader.error();
+  // The kernels are checked before the replica is read: with other kernels the next step would have
+  // other bits, although all digests are right.
   const auto kernels = read_kernel_record(*reader, directory.string());
   if (!kernels) return kernels.error();
   ES_RETURN_IF_ERROR(

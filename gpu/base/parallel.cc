@@ -6,6 +6,7 @@
 namespace es::gpu {
 namespace {
 
+// The fields of `ticket_`; the comment at the member explains them.
 constexpr std::uint64_t kRunUnit = std::uint64_t{1} << 32;
 constexpr std::uint64_t kPartsUnit = std::uint64_t{1} << 16;
 constexpr int kPartsMax = 65535;

@@ -100,6 +100,10 @@ struct DeviceKernels {
   void (*running_sums)(Stream, std::int64_t count, std::int64_t n, std::int64_t inner, bool reverse,
                        const float* x, float* y);
 
+  // --- Recurrent layers (recurrent.cu).
+  void (*recurrent_fwd)(Stream, const RecurrentForward&);
+  void (*recurrent_bwd)(Stream, const RecurrentBackward&);
+
   // --- Pooling and sampling (pool.cu).
   void (*max_pool_fwd)(Stream, const PoolShape&, const float* x, float* y, std::uint8_t* argmax);
   void (*max_pool_bwd)(Stream, const PoolShape&, const float* dy, const std::uint8_t* argmax,

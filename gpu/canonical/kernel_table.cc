@@ -5,6 +5,7 @@
 namespace es::gpu {
 
 const KernelTable& kernel_table(CpuClass cpu_class) {
+  // A kernel of a class that the processor lacks would end the process by an illegal instruction.
   ES_CHECK(cpu_supports(cpu_class));
   switch (cpu_class) {
     case CpuClass::kScalar:

@@ -160,6 +160,33 @@ struct AttentionExtras {
   const std::int32_t* length = nullptr;  // [batch]: the scores of keys >= length are -inf
 };
 
+// One time step of a recurrent layer with `units` hidden units, for `rows` sequences. A row has its
+// gates side by side: four of an LSTM (input, forget, cell, output), three of a GRU (reset, update,
+// new). `product` is the product of the hidden state before and the recurrent weight, plus a bias.
+enum class RecurrentCell : std::uint8_t { kLstm, kGru };
+struct RecurrentForward {
+  RecurrentCell cell = RecurrentCell::kLstm;
+  std::int64_t rows = 1, units = 1;
+  const float *x = nullptr, *product = nullptr;  // [rows][gates * units]
+  const float* before = nullptr;  // [rows][units]: the cell state (LSTM) or the hidden state (GRU)
+  float* gates = nullptr;         // after their activations, for the backward pass; may alias x
+  float* kept = nullptr;          // LSTM: the cell state after; GRU: `product` of the new gate
+  float* y = nullptr;             // the hidden state after
+  float* last = nullptr;          // LSTM: receives the cell state once more; nullptr: it does not
+};
+// The backward pass. `product` is here the product of the gradient of `product` in the step after
+// and the recurrent weight. `carry` is the part of a state's gradient that takes no product: of the
+// cell state (LSTM) or of the hidden state (GRU). It is replaced by that of the step before.
+struct RecurrentBackward {
+  RecurrentCell cell = RecurrentCell::kLstm;
+  std::int64_t rows = 1, units = 1;
+  const float *gates = nullptr, *before = nullptr, *kept = nullptr;  // of the forward pass
+  const float *dy = nullptr, *product = nullptr;
+  float* carry = nullptr;
+  float* dx = nullptr;        // may alias gates
+  float* dproduct = nullptr;  // GRU only: the gradient of `product`, which for an LSTM is dx
+};
+
 // The YOLO loss for one image size (Redmon & Farhadi 2018, three scales). Scale s has a grid
 // [h[s]][w[s]] and the three anchors anchor_w/h[s][3], in pixels of an image_h x image_w image.
 struct YoloShape {
@@ -321,6 +348,10 @@ struct KernelTable {
   void (*softmax_fwd)(std::int64_t rows, std::int64_t c, const float* x, float* y);
   void (*softmax_bwd)(std::int64_t rows, std::int64_t c, const float* y, const float* dy,
                       float* dx);
+
+  // --- Recurrent layers: the operations of a time step, without its product.
+  void (*recurrent_fwd)(const RecurrentForward&);
+  void (*recurrent_bwd)(const RecurrentBackward&);
 
   // --- Attention: has the same bits as the composition gemm (q k^T), *scale, +bias, +mask, -inf
   // beyond the length, softmax, dropout, gemm (p v). probs [batch][heads][tokens][tokens] are the

@@ -174,6 +174,8 @@ BlockCopy simplified(const BlockCopy& copy) {
   std::size_t to = kMoveRank;  // the dimension that was written last
   for (std::size_t d = kMoveRank; d-- > 0;) {
     if (copy.size[d] == 1) continue;
+    // Two dimensions become one if the outer one continues in memory exactly where the inner one
+    // ends, in both arrays. The innermost runs then become longer.
     BlockCopy probe = out;
     if (to < kMoveRank && to > 0) {
       probe.size[to - 1] = copy.size[d];
@@ -203,6 +205,8 @@ void run_move(const Move& move, std::span<float* const> sources, std::span<float
               std::int64_t part, std::int64_t parts) {
   for (std::size_t i = 0; i < move.size(); ++i) {
     const BlockCopy copy = part_of(move[i], part, parts);
+    // The pair is recognised before the copies are divided among threads. Since both have equal
+    // sizes, part_of() divides them at the same places.
     const Pair pair = i + 1 < move.size() ? pair_of(move[i], move[i + 1]) : Pair::kNone;
     if (pair != Pair::kNone) {
       run_pair(pair, copy, part_of(move[++i], part, parts), sources, targets);

@@ -132,7 +132,7 @@ void colsum(const KernelTable& k, std::int64_t rows, std::int64_t cols, const fl
   share_phases(rows, cols, by, runs, finish);
 }
 
-// Dx may alias dy.
+// `dx` may have the address of dy.
 template <class Workers>
 void layer_norm_bwd(const KernelTable& k, std::int64_t rows, std::int64_t c, const float* x,
                     const float* dy, const float* mean, const float* istd, const float* gamma,

@@ -6,6 +6,7 @@ namespace es::gpu {
 namespace {
 
 std::string version_text(int version) {
+  // CUDA writes version 12.4 as 12040.
   return std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
 }
 
@@ -21,6 +22,8 @@ std::string why_no_gpu(int driver_version, int needed_version, const std::string
 
 DeviceType CudaDevice::type() const {
   const std::string maker = "NVIDIA ";
+  // The capability and the name together make the type, for example "cuda-sm90-h200". Cards of one
+  // type are expected to give the same bits at D1.
   std::string type = "cuda-sm" + std::to_string(compute_capability);
   bool dash = true;  // insert a dash before the next letter or digit
   for (const char c : name.starts_with(maker) ? name.substr(maker.size()) : name) {

@@ -66,6 +66,8 @@ void DeviceExecutor::bind_vendor() {
     if (!bound.ok()) vendor_refusals_.push_back(vendor_refusal(op, bound.error()));
     if (kernel) {
       const std::size_t floats = (kernel->workspace_bytes() + sizeof(float) - 1) / sizeof(float);
+      // All operators use one workspace, because they follow each other on one stream. Its size is
+      // that of the largest request.
       workspace_floats_ = std::max(workspace_floats_, static_cast<std::int64_t>(floats));
     }
     vendor_ops_.push_back(std::move(kernel));
@@ -87,6 +89,8 @@ Status DeviceExecutor::try_vendor_kernels() {
     if (vendor_ops_[i] == nullptr) continue;
     const Op& op = graph().ops[i];
     const Status ran = run_vendor(i, dense_call(graph(), op, buffers()));
+    // An error of the device itself cannot be repaired by the canonical kernel, so it ends the
+    // creation. A refusal of the library only means that the canonical kernel runs.
     if (const Status alive = device_->synchronise(compute_); !alive.ok())
       return failure(op.name + " (" + op_name(op.kind) + "): " + vendor_ops_[i]->algorithm() +
                      ": " + alive.error().message);
@@ -94,6 +98,9 @@ Status DeviceExecutor::try_vendor_kernels() {
     vendor_refusals_.push_back(vendor_refusal(op, ran.error()));
     vendor_ops_[i].reset();
   }
+  // At D2 every output is searched, so that a GPU reports what the flags of a CPU report. No CPU
+  // has the bits of vendor kernels. With them only visible results are searched, which reads far
+  // less memory, and find_first_fault() names the operator of a bad step.
   scope_ = vendor_library().empty() ? FiniteChecks::Scope::kAll : FiniteChecks::Scope::kVisible;
   checks_->set_scope(scope_);
   return {};
@@ -151,8 +158,11 @@ Status DeviceExecutor::allocate() {
 
 void DeviceExecutor::cut_pieces(const std::vector<Bucket>& buckets) {
   pieces_ = {{0, forward_ops()}};
+  // A piece ends where the gradient of a bucket is complete, so that the bucket can be merged and
+  // sent while the next piece runs.
   for (const std::size_t last : bucket_ready_ops(program_, buckets))
     pieces_.push_back({pieces_.back().end, last + 1});
+  // Operators behind the last bucket, if there are any, belong to the last piece.
   pieces_.back().end = graph().ops.size();
   recordings_ = std::make_unique<StepRecordings>(*device_, pieces_.size());
 }
@@ -170,6 +180,8 @@ Status DeviceExecutor::upload_constants(std::vector<const float*>& addresses) {
 
 void DeviceExecutor::params_changed() {
   params_.stale = true;
+  // A forward pass that is already queued has used the old parameters. The new edition shows this
+  // to forward_is_queued().
   ++params_.edition;
   inputs_->stats_changed();
 }
@@ -225,8 +237,12 @@ void DeviceExecutor::launch(std::size_t index, RunMode mode, const RunBuffers& b
     return gpu::queue_op({device_->kernels(), compute_, inputs_->key(variant_)},
                          {graph(), op, buffers, mode});
   const DenseCall call = dense_call(graph(), op, buffers);
+  // The library accepted this work in the trial. A refusal now could leave half of the work on the
+  // stream, and the canonical kernel has other bits than those that the checkpoint records, so the
+  // device is given up.
   if (const Status ran = run_vendor(index, call); !ran.ok())
     device_->lose(failure(device_->name() + ": " + ran.error().message));
+  // The kernels of the libraries compute no bias. A canonical kernel adds it afterwards.
   if (!adds_bias(op)) return;
   const TensorShape& y = graph().shape(op.out[0]);
   const ChainStage bias{.kind = ChainKind::kAddRow, .operand = call.bias, .columns = y.row()};
@@ -239,6 +255,7 @@ void DeviceExecutor::queue_op(std::size_t index, RunMode mode, const RunBuffers&
   if (observer_ != nullptr) observer_->begin_op(op);
   launch(index, mode, buffers);
   if (observer_ == nullptr) return;
+  // The observer may read the results of the operator, so they must be complete.
   (void)device_->synchronise(compute_);  // a device error is reported by a later call
   observer_->end_op(op);
 }
@@ -255,8 +272,12 @@ void DeviceExecutor::queue_operators(const Piece& piece, const RunBuffers& buffe
 void DeviceExecutor::queue_piece(std::size_t piece, const RunBuffers& buffers) {
   const auto queue = [&] {
     queue_operators(pieces_[piece], buffers);
+    // The results of the forward pass leave behind the first piece, so the host sees them while the
+    // backward pass runs.
     if (piece == 0) queue_results();
   };
+  // An observer looks at the values after each operator. A recording runs as one unit and would
+  // give it no chance.
   if (observer_ != nullptr) return queue();
   recordings_->run(compute_, piece, variant_, queue);
 }
@@ -279,6 +300,7 @@ void DeviceExecutor::queue_backward() {
     queue_piece(1 + bucket, buffers());
     gradients_->queue_bucket(compute_, bucket);
   }
+  // enter() waits for this event before it overwrites the parameters.
   device_->record(step_done_, compute_);
 }
 
@@ -287,6 +309,8 @@ void DeviceExecutor::queue_backward() {
 void DeviceExecutor::queue_next_forward() {
   if (observer_ != nullptr || !inputs_->has_next()) return;
   inputs_->wait_for_next(compute_);
+  // The next forward pass has its own input, results and flags (its variant). It shares the arena
+  // and the parameters with the present step.
   use(1 - inputs_->present());
   queue_forward();
   next_forward_of_ = params_.edition;
@@ -309,16 +333,21 @@ void DeviceExecutor::drop_next_forward() {
 Result<LocalStepResult> DeviceExecutor::run_local_step(const LocalStep& step,
                                                        const OnBucketReady& on_bucket_ready) {
   ES_RETURN_IF_ERROR(device_->begin());
+  // The places of the gradients are taken before any operator is queued, because it can fail.
   ES_RETURN_IF_ERROR(gradients_->begin(step.gradient));
   const bool has_forward = forward_is_queued(step.input());
   enter(step.params, step.input());
   if (!has_forward) queue_forward();
   queue_backward();
+  // The device computes now. The host uses the time to check and to copy the mini-batch of the next
+  // step.
   if (step.meanwhile) step.meanwhile();
   // The next forward pass is queued before the host waits for results, so the device never runs out
   // of work.
   queue_next_forward();
   auto results = take_results(step, on_bucket_ready);
+  // The caller may reuse the memory of the next mini-batch after this function, so its copy must be
+  // done.
   inputs_->finish_prefetch();
   return results;
 }
@@ -327,11 +356,14 @@ Result<LocalStepResult> DeviceExecutor::take_results(const LocalStep& step,
                                                      const OnBucketReady& on_bucket_ready) {
   const Forward& results = forwards_[variant_];
   ES_RETURN_IF_ERROR(device_->synchronise(results.done));
+  // The forward pass is examined first. Its statistics reach the caller only if it has no fault.
   const Fault forward = checks_->fault(0, forward_ops());
   if (forward.op != nullptr) return stop_at(forward);
   const std::size_t stat_bytes = bytes_of(graph().table.stat_floats());
   if (stat_bytes != 0) std::memcpy(step.next_stats, results.host_next_stats, stat_bytes);
   for (std::size_t b = 0; b + 1 < pieces_.size(); ++b) {
+    // The event of the bucket lies behind all operators of its piece, so the flags of these
+    // operators are final when take() returns.
     ES_RETURN_IF_ERROR(gradients_->take(b));
     const Fault fault = checks_->fault(pieces_[1 + b].first, pieces_[1 + b].end);
     if (fault.op != nullptr) return stop_at(fault);
@@ -346,6 +378,8 @@ Result<LocalStepResult> DeviceExecutor::stop_at(const Fault& fault) {
   drop_next_forward();
   ES_RETURN_IF_ERROR(device_->synchronise(compute_));
   ES_RETURN_IF_ERROR(gradients_->synchronise());
+  // If only visible results were searched, the flags do not name the first operator. The step is
+  // then repeated with all outputs searched, on the same input and parameters.
   if (scope_ == FiniteChecks::Scope::kAll) return LocalStepResult{loss, fault};
   const auto first = find_first_fault();
   if (!first) return first.error();

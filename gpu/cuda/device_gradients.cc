@@ -54,6 +54,8 @@ GradientMemory DeviceGradients::memory() const {
 
 // Allocates memory for this number of waiting sums: on the device as far as possible, at least one.
 Status DeviceGradients::provide(std::uint32_t sums) {
+  // The first place must exist, because merging reads and writes the sum that was kept last in
+  // device memory. Further places may be taken only from memory that nothing else will need.
   while (device_sums_ < sums && (sums_max_ == 0 || device_sums_ < sums_max_)) {
     const bool needed = device_sums_ == 0;
     const bool room = needed || device_.spare_bytes() >= bytes_of(floats_);
@@ -62,6 +64,8 @@ Status DeviceGradients::provide(std::uint32_t sums) {
     ES_RETURN_IF_ERROR(device_.check());
     if (!place && needed) return place.error();
     if (!place) {
+      // There is no second attempt in later steps: the number that fits now is the limit from here
+      // on.
       sums_max_ = device_sums_;
       break;
     }
@@ -107,16 +111,22 @@ float* DeviceGradients::spill_oldest() {
 
 Status DeviceGradients::begin(const GradientTarget& target) {
   const GradientPath& path = target.path;
+  // A new global step begins without waiting sums. If the previous step was given up, its sums may
+  // contain a bad gradient.
   if (path.first) {
     for (const Waiting& sum : waiting_) release(sum);
     waiting_.clear();
     forget_whole();
   }
   ES_RETURN_IF_ERROR(provide(path.kept_max));
+  // A job with one EST has no merge, so its whole sum stays in gradient(). If another local step
+  // (an audit) runs before the update, save_whole() first copies the sum to this memory.
   const bool stays_in_place = path.whole && path.slots.size() == 1;
   if (stays_in_place && saved_ == nullptr) ES_SET(saved_, host_memory("a gradient"));
   ES_RETURN_IF_ERROR(save_whole());
   target_ = &target;
+  // Only a gradient that is not merged and has to wait needs a place. The result of a merge takes
+  // the place of the sum to its left.
   place_ = path.slots.size() == 1 && !path.leaves ? take_place() : nullptr;
   const bool is_part = path.leaves && !path.whole;
   part_ = is_part && target.device ? target.device(path.slots.back()) : nullptr;
@@ -127,6 +137,8 @@ Status DeviceGradients::begin(const GradientTarget& target) {
 
 void DeviceGradients::queue_bucket(Stream compute, std::size_t b) {
   const Bucket& bucket = buckets_[b];
+  // Merging runs on a stream of its own and waits for the operators of this bucket. The compute
+  // stream never waits for it, so the backward pass continues.
   device_.record(events_[b].computed, compute);
   device_.wait(merge_, events_[b].computed);
   if (target_->inspect) inspect(b);
@@ -157,6 +169,8 @@ float* DeviceGradients::merge(const Bucket& bucket) {
   for (std::size_t i = 1; i < target_->path.slots.size(); ++i) {
     if (left(i).device != nullptr) {
       float* const merged = left(i).device + bucket.begin;
+      // The waiting sum covers the lower ranks, so it is the left operand, as the canonical tree
+      // requires.
       k.add(merge_, bucket.floats(), merged, sum, merged);
       sum = merged;
     } else {
@@ -171,6 +185,8 @@ float* DeviceGradients::merge(const Bucket& bucket) {
 
 void DeviceGradients::queue_out(std::size_t b, const float* sum) {
   const Bucket& bucket = buckets_[b];
+  // The copy to the host has a stream of its own, so the next bucket is merged while this one
+  // leaves.
   device_.record(events_[b].merged, merge_);
   device_.wait(copy_out_, events_[b].merged);
   if (part_ != nullptr)
@@ -193,6 +209,9 @@ void DeviceGradients::end_path() {
     release(taken);
   }
   if (path.whole) whole_ = {sum.device != nullptr ? sum.device : gradient_, target_->last_slot()};
+  // A part has been queued to leave or is the whole sum. In both cases its place is free for the
+  // next EST, since take() waits for the copies before the step ends. whole_ still has the address
+  // of the whole sum.
   if (path.leaves) {
     release(sum);
   } else {
@@ -232,6 +251,7 @@ void DeviceGradients::gather(Stream compute, std::span<const float* const> sums)
     const std::int64_t begin = buckets_[b].begin;
     const std::size_t bytes = bytes_of(buckets_[b].floats());
     float* const to = gradient_ + begin;
+    // No branch copies a whole sum that lies in gradient(), because the update reads it there.
     if (pool_.contains(sums[b])) {
       device_.copy(compute, to, sums[b], bytes);
     } else if (!is_whole(b, sums[b])) {

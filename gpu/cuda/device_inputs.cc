@@ -56,12 +56,15 @@ void DeviceInputs::pin_words(std::span<const float> memory, std::shared_ptr<cons
 }
 
 bool DeviceInputs::is_pinned(const Batch& batch) const {
+  // The standard library compares pointers of different arrays; the operator <= need not.
   const std::less_equal<const float*> before;
   return before(pinned_.data(), batch.words) &&
          before(batch.words + batch_floats_, pinned_.data() + pinned_.size());
 }
 
 void DeviceInputs::copy_words(Input& to, const Batch& batch) {
+  // The device reads pinned words where they are. Other words go through pinned memory of this
+  // object, because a copy from pageable memory would not run beside the computation.
   if (is_pinned(batch))
     return device_.copy_in(copy_in_, to.words.device, batch.words, bytes_of(batch_floats_));
   std::memcpy(to.words.host, batch.words, bytes_of(batch_floats_));
@@ -76,6 +79,7 @@ void DeviceInputs::copy_context(Input& to, const StepInput& from) {
 }
 
 void DeviceInputs::prefetch(const StepInput& input) {
+  // Without a serial nothing proves later that the contents are still the same.
   if (input.batch.serial == 0) return;
   Input& next = inputs_[1 - present_];
   (void)device_.synchronise(
@@ -106,6 +110,8 @@ void DeviceInputs::stats_changed() {
 }
 
 void DeviceInputs::enter(const StepInput& input, Stream compute) {
+  // The words depend on the serial alone, and the context also on the statistics and the key. So
+  // words that were copied ahead stay valid if only the context has changed.
   const bool words = input.batch.serial != 0 && next().serial == input.batch.serial;
   const bool context = is_next(input);
   present_ = 1 - present_;
@@ -116,6 +122,8 @@ void DeviceInputs::enter(const StepInput& input, Stream compute) {
   if (!context) copy_context(now, input);
   device_.record(now.copied, copy_in_);
   device_.wait(compute, now.copied);
+  // This input has been used. It will be the next one after the following enter(), and must not be
+  // taken for a prefetched one then.
   now.serial = 0;
 }
 

@@ -34,6 +34,8 @@ DevicePool::Block DevicePool::take(std::size_t bytes) {
   free_.erase(found);
   if (room > size) free_.emplace(offset + size, room - size);
   taken_ += size;
+  // The block keeps the pool alive, so its last holder may release it after the owner of the pool
+  // has released the pool.
   return {memory_ + offset, [pool = shared_from_this(), offset = offset, size](std::byte*) {
             pool->give_back(offset, size);
           }};
@@ -42,6 +44,8 @@ DevicePool::Block DevicePool::take(std::size_t bytes) {
 void DevicePool::give_back(std::size_t offset, std::size_t bytes) {
   const std::lock_guard lock(mutex_);
   taken_ -= bytes;
+  // The free range is joined with its neighbours. Without this the pool would fall apart into
+  // ranges that are too small for the next block.
   const auto next = free_.lower_bound(offset);
   if (next != free_.begin()) {
     if (const auto before = std::prev(next); before->first + before->second == offset) {

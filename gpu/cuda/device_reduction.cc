@@ -10,6 +10,8 @@ Status DeviceReduction::provide(std::uint32_t max_p) {
   const std::size_t blocks = bytes_of(reduce_blocks(max_p) * kBlockFloats);
   const std::size_t wanted = blocks + bytes_of(kPoolGradients * floats_);
   const std::size_t bytes = std::min(wanted, device_.spare_bytes());
+  // A pool that cannot hold a single gradient is not created. The sums over workers then stay on
+  // the host, which is slower and gives the same bits.
   if (bytes < blocks + bytes_of(floats_)) return device_.check();
   const auto memory = device_.allocate(bytes, "gradients between workers");
   ES_RETURN_IF_ERROR(device_.check());

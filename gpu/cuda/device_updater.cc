@@ -36,6 +36,8 @@ Status DeviceUpdater::allocate(std::size_t moments) {
 }
 
 Status DeviceUpdater::allocate_digests() {
+  // A digest has two words. The device copies only these and not the parameters, which stay where
+  // they are.
   const std::size_t words = 2 * static_cast<std::size_t>(std::max<std::int64_t>(chunks(), 1));
   void* memory = nullptr;
   ES_SET(memory, device_.allocate(words * sizeof(std::uint64_t), "digests"));
@@ -46,6 +48,7 @@ Status DeviceUpdater::allocate_digests() {
   host_rest_ = static_cast<float*>(memory);
   const DigestSecret secret = digest_secret();
   ES_SET(memory, device_.allocate(sizeof secret, "digests"));
+  // The digests of the device must equal those of the host, so they use the same secret.
   secret_ = static_cast<std::uint64_t*>(memory);
   device_.copy_in(compute_, secret_, secret.data(), sizeof secret);
   return device_.synchronise(compute_);
@@ -66,12 +69,16 @@ void DeviceUpdater::look_for(Flag flag, const float* values) {
 Status DeviceUpdater::begin(std::span<const float* const> sums, const Replica& replica) {
   ES_RETURN_IF_ERROR(device_.begin());
   const std::size_t bytes = bytes_of(table_.total_floats());
+  // Parameters and moments are copied only after the replica was replaced. Otherwise the device has
+  // the newest ones itself.
   if (params_.stale) device_.copy_in(compute_, params_.memory, replica.params.data(), bytes);
   params_.stale = false;
   for (std::size_t m = 0; m < moments_.size() && moments_stale_; ++m)
     device_.copy_in(compute_, moments_[m], replica.moments[m].data(), bytes);
   moments_stale_ = false;
+  // From here on gradient() contains the sums over all ESTs and not the gradient of one EST.
   gradients_.gather(compute_, sums);
+  // The flags are integers. Four zero bytes are the integer 0 as well as the float +0.
   device_.kernels().fill_zero(compute_, kFlags, reinterpret_cast<float*>(flags_));
   look_for(kSums, gradients_.gradient());
   return device_.check();
@@ -87,10 +94,14 @@ Result<float> DeviceUpdater::sum_of_squares(std::span<float> by_param) {
   device_.copy_out(compute_, host_squares_, squares_, params.size() * sizeof(float));
   ES_RETURN_IF_ERROR(device_.synchronise(compute_));
   std::copy_n(host_squares_, params.size(), by_param.begin());
+  // The host adds the sums of the parameters, in the order of update.h. So the norm has the same
+  // bits as that of a CPU.
   return chained(by_param);
 }
 
 Result<std::string> DeviceUpdater::bad_sum() {
+  // This is the slow search for the name, one parameter after the other. It runs only after a step
+  // has failed.
   for (const ParamInfo& p : table_.trained()) {
     const FiniteCheck check{gradients_.gradient() + p.offset, p.count, flags_ + kSums};
     device_.kernels().fill_zero(compute_, kFlags, reinterpret_cast<float*>(flags_));
@@ -132,6 +143,7 @@ void DeviceUpdater::queue_digests() {
 }
 
 Result<UpdateFound> DeviceUpdater::apply(const Optimizer& optimizer, const UpdateStep& step) {
+  // A forward pass that was queued ahead has used the old parameters and becomes invalid.
   ++params_.edition;
   visit_runs(optimizer.runs(), 0, table_.trained_floats(),
              [&](std::int64_t begin, std::int64_t end, std::size_t group) {
@@ -148,6 +160,7 @@ Result<UpdateFound> DeviceUpdater::apply(const Optimizer& optimizer, const Updat
 
 Digest DeviceUpdater::params_digest() const {
   std::vector<Digest> digests;
+  // The device writes the low word of a digest first; a Digest begins with the high word.
   for (std::int64_t i = 0; i < chunks(); ++i)
     digests.push_back({host_chunk_digests_[2 * i + 1], host_chunk_digests_[2 * i]});
   return array_digest(

@@ -26,6 +26,8 @@ Result<std::unique_ptr<FiniteChecks>> FiniteChecks::create(Device& device, const
   }
   checks->begin_.push_back(checks->results_.size());
   checks->pending_.reserve(kFiniteChecksMax);
+  // The words lie in pinned host memory. The device writes a word only if it finds something, so a
+  // good step transfers nothing.
   const std::size_t count = kVariants * checks->results_.size();
   const auto words = device.allocate_host(count * sizeof(std::int32_t), "flags");
   if (!words) return words.error();
@@ -38,6 +40,7 @@ void FiniteChecks::begin() {
 }
 
 void FiniteChecks::before(Stream stream, std::size_t op, const RunBuffers& buffers) {
+  // A view writes nothing, although its output has the address of its input.
   if (op_def(graph_.ops[op].kind).is_view) return;
   for (const TensorId t : graph_.ops[op].out) {
     const float* const written = buffers.tensors[static_cast<std::size_t>(t)];
@@ -60,6 +63,7 @@ void FiniteChecks::after(Stream stream, std::size_t op, const RunBuffers& buffer
     if (!wanted(results_[i])) continue;
     pending_.push_back({results_[i].values(buffers), results_[i].count, found_ + i});
     pending_floats_ += results_[i].count;
+    // A launch passes its checks by value and has room for this number.
     if (std::ssize(pending_) == kFiniteChecksMax) finish(stream);
   }
   if (pending_floats_ >= kPendingFloatsMax) finish(stream);
@@ -73,6 +77,8 @@ void FiniteChecks::finish(Stream stream) {
 }
 
 Fault FiniteChecks::fault(std::size_t first, std::size_t end) const {
+  // The operators are visited in the order of execution, because later findings may only be
+  // consequences of the first one.
   for (std::size_t op = first; op < end; ++op)
     for (std::size_t i = begin_[op]; i < begin_[op + 1]; ++i)
       if (found_[i] != 0) return {&graph_.ops[op], results_[i].param};

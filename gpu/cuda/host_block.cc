@@ -10,10 +10,9 @@
 #include "gpu/cuda/launch_host.h"
 #include "proto/base/check.h"
 
-// Void es_cuda_change_stack(void** from, void* to) saves on the current stack what a function must
-// preserve, stores the stack pointer in *from, and continues where `to` was stored. (The
-// swapcontext of the C library makes a system call each time and clears the sticky floating-point
-// flags.).
+// es_cuda_change_stack(from, to) saves on the current stack what a function must preserve, stores
+// the stack pointer in *from, and continues where `to` was stored. (The swapcontext of the C
+// library makes a system call each time and clears the sticky floating-point flags.)
 asm(R"(
 .text
 .p2align 4

@@ -44,6 +44,7 @@ Error failed(const char* call) {
 socklen_t address_of(const std::string& id, sockaddr_un& address) {
   address = {};
   address.sun_family = AF_UNIX;
+  // The first byte of the path stays 0, which selects the abstract name space.
   std::memcpy(address.sun_path + 1, id.data(), std::min(id.size(), sizeof(address.sun_path) - 1));
   return static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + id.size());
 }
@@ -59,6 +60,8 @@ class HostChannel final : public Channel {
     if (!socket.open()) return failed("socket");
     const auto* const to = reinterpret_cast<const sockaddr*>(&address);
     if (end_ == ChannelEnd::kReceiver) {
+      // The sender has created the id and listens before the receiver gets it, so the connection
+      // succeeds at once.
       if (::connect(socket.get(), to, size) != 0) return failed("connect");
       peer_ = std::move(socket);
       return {};
@@ -70,12 +73,16 @@ class HostChannel final : public Channel {
   }
 
   Result<State> poll() override {
+    // The sender waits for the connection in poll() and never in open(), because no call may wait
+    // for the peer.
     if (!peer_.open()) ES_RETURN_IF_ERROR(accept());
     if (!peer_.open()) return State::kOpening;
     if (left_ != 0) {
       ES_RETURN_IF_ERROR(move());
       return left_ == 0 ? State::kIdle : State::kBusy;
     }
+    // An idle channel is examined too, so that the end of the peer is noticed before the next
+    // transfer.
     if (peer_left()) return failure("channel: the other end is gone");
     return State::kIdle;
   }
@@ -89,6 +96,7 @@ class HostChannel final : public Channel {
     peer_.reset();
     listening_.reset();
   }
+  // No call of this class works in the background, so nothing uses the memory after abort().
   bool released() const override { return true; }
 
  private:
@@ -105,6 +113,7 @@ class HostChannel final : public Channel {
   Status move() {
     while (left_ != 0) {
       const bool sends = end_ == ChannelEnd::kSender;
+      // MSG_NOSIGNAL: without it, a send to a closed socket would end the process by SIGPIPE.
       const ssize_t moved = sends ? ::send(peer_.get(), next_, left_, MSG_NOSIGNAL)
                                   : ::recv(peer_.get(), next_, left_, 0);
       if (moved == 0) return failure("channel: the other end is gone");
@@ -160,6 +169,8 @@ class HostChannels final : public ChannelLibrary {
 }  // namespace
 
 std::size_t channels_each_way(int multiprocessors) {
+  // All channels together may occupy half of the multiprocessors, and half of these in each
+  // direction.
   const int each_way = multiprocessors / 2 / kTransferBlocks / 2;
   return std::clamp<std::size_t>(static_cast<std::size_t>(std::max(each_way, 1)), 1, kChannelsMax);
 }

@@ -11,6 +11,7 @@
 namespace es::gpu::cuda {
 namespace {
 
+// Device::allocate() promises this alignment, and kernels load packs of floats.
 constexpr std::align_val_t kAlignment{256};
 
 struct Free {
@@ -78,6 +79,8 @@ class HostDevice final : public Device {
   void copy(Stream stream, void* to, const void* from, std::size_t bytes) override {
     if (bytes != 0) native(stream).add([=] { std::memmove(to, from, bytes); });
   }
+  // Work is done when it is queued, in the order of the program. So every wait is already
+  // fulfilled.
   void record(Event, Stream) override {}
   void wait(Stream, Event) override {}
 
@@ -90,6 +93,8 @@ class HostDevice final : public Device {
     return Recording{recordings_.back().get()};
   }
   void launch(Stream stream, Recording recording) override {
+    // The arguments of the kernels were copied when the work was recorded. So a value that changes
+    // between steps and was recorded by mistake shows in tests on the host, too.
     for (const auto& work : *static_cast<const Work*>(recording.handle)) native(stream).add(work);
   }
 

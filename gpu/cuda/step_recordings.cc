@@ -10,6 +10,8 @@ void StepRecordings::run(Stream stream, std::size_t index, std::size_t variant,
     piece.ran = true;
     return queue();
   }
+  // The two variants have different addresses of inputs and results, and a recording contains
+  // addresses.
   std::optional<Recording>& recording = piece.recordings[variant];
   if (!recording) {
     const Result<Recording> made = device_.record_work(stream, queue);

@@ -18,6 +18,7 @@ Result<ChannelDevice> open_channel_device(const DeviceType& type, std::uint32_t 
   if (!device) return device.error();
   auto nccl = cuda::open_nccl(**device, options.gpu_index);
   if (!nccl) return nccl.error();
+  // Without NCCL there is no channel, and both members stay empty.
   if (*nccl == nullptr) return opened;
   opened.device = *std::move(device);
   opened.library = *std::move(nccl);

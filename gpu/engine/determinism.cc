@@ -10,6 +10,7 @@ namespace {
 JobSpec one_est_at(const JobSpec& spec, DeterminismLevel level) {
   JobSpec one = spec;
   one.level = level;
+  // A local step does not depend on max_p, and one EST needs the least memory.
   one.max_p = 1;
   return one;
 }
@@ -35,6 +36,7 @@ class StepTimer {
       if (!loss) return loss.error();
       if (i > 0) times.push_back(now() - begin);
     }
+    // The median does not change if other work of the machine delays a few of the steps.
     std::nth_element(times.begin(), times.begin() + times.size() / 2, times.end());
     return times[times.size() / 2];
   }
@@ -65,6 +67,8 @@ Result<D2Verdict> measure_d2(const JobSpec& spec, const Graph& model, const Engi
       verdict.vendor_ops = timer->vendor_ops();
       verdict.vendor_refusals = timer->vendor_refusals();
     }
+    // The level D1 comes first. If no vendor kernel runs there, both levels execute the same
+    // kernels, so nothing has to be timed.
     if (verdict.vendor_ops.empty()) return verdict;
     const Result<StepTime> time = timer->median(batch, now, rounds);
     if (!time) return time.error();

@@ -19,6 +19,8 @@ Status choose_gpu(const DeviceType& type, std::uint32_t index, EngineOptions& op
     seen += (i == 0 ? "" : ", ") + found.name;
   }
   if (!gpus.empty()) {
+    // Several workers may share one GPU, so the number of a device may be larger than the number of
+    // GPUs.
     options.gpu_index = gpus[index % gpus.size()];
     return {};
   }
@@ -54,6 +56,8 @@ Status choose_device(const DeviceType& type, std::uint32_t index, EngineOptions&
     if (cpu_supports(*cpu_class)) return {};
     return refused("this processor cannot execute " + type.name);
   }
+  // The host computes what the device has no room for. Every class gives the same bits there, so
+  // the widest class is chosen for its speed.
   options.cpu_class = supported_cpu_classes().back();
   options.device = is_gpu(type) ? DeviceKind::kGpu : DeviceKind::kCudaHost;
   return is_gpu(type) ? choose_gpu(type, index, options) : Status();

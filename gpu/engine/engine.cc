@@ -1,3 +1,5 @@
+// The engine without its device and its updates, which are in engine_device.cc and
+// engine_update.cc: its creation, the replica, the checks of inputs, local steps and evaluations.
 #include "gpu/engine/engine.h"
 
 #include <algorithm>
@@ -83,11 +85,13 @@ Result<std::unique_ptr<Engine>> Engine::create(const JobSpec& spec, Graph model,
   if (!cpu_supports(options.cpu_class))
     return usage_error("device type " + es::device_type(options.cpu_class).name +
                        ": this processor cannot execute it");
+  // These rates depend on the length of the whole job.
   const bool by_length = spec.schedule.kind == "cosine" || spec.schedule.kind == "linear";
   if (by_length && options.total_steps == 0)
     return usage_error("schedule.kind = \"" + spec.schedule.kind +
                        "\": needs the total number of steps, got 0");
   return if_memory_suffices(spec, [&]() -> Result<std::unique_ptr<Engine>> {
+    // The layout is copied first, because the model is moved into its program.
     const SampleLayout layout = model.layout;
     Program program = compile(with_regions(std::move(model), spec.recompute));
     auto runs = group_runs(program.graph.table, spec.optimizer.groups);
@@ -186,6 +190,7 @@ EngineDescription Engine::describe() const {
                                 .parameters = table_.parameter_count(),
                                 .buckets = buckets_.size(),
                                 .memory = memory_use()};
+  // Backward operators follow from the forward operators and are not listed.
   for (std::size_t i = 0; i < runner_->forward_ops(); ++i) {
     const Op& op = graph().ops[i];
     description.ops.push_back({.name = op.name,
@@ -218,6 +223,8 @@ std::vector<std::string> Engine::vendor_refusals() const {
 
 Status Engine::init_replica() {
   return if_memory_suffices(spec_, [&]() -> Status {
+    // The new replica is complete before it replaces the old one. If memory runs out, the old
+    // replica is unchanged.
     Replica fresh = empty_replica(table_, moment_count());
     initialise_params(table_, spec_.seed, fresh.params.data());
     for (VirtualRank rank = 0; rank < spec_.max_p; ++rank)
@@ -231,6 +238,7 @@ Status Engine::init_replica() {
 
 Status Engine::install(Replica replica) {
   const std::string name = "replica of version " + std::to_string(replica.version);
+  // All checks come before the assignment at the end, so an error leaves the engine unchanged.
   if (replica.moments.size() != moment_count())
     return failure(name + " has " + std::to_string(replica.moments.size()) +
                    " optimizer moments: allowed is " + std::to_string(moment_count()) +
@@ -321,6 +329,9 @@ std::optional<Engine::WrongValue> Engine::find_wrong(const Batch& batch) const {
   const float* words = batch.words;
   for (const SampleField& field : layout_.fields) {
     const std::int64_t count = field.words() * spec_.batch_size;
+    // Integers are always compared with their range, because an index outside of it would read
+    // memory that does not belong to its table. For floats the fast kernel answers first, and the
+    // slow search runs only if it has found something.
     const bool suspicious = field.type == FieldType::kI32 || kernels_.any_non_finite(count, words);
     if (suspicious) {
       const float* bad =
@@ -338,6 +349,8 @@ std::optional<std::uint64_t> Engine::wrong_sample(const Batch& batch) const {
 }
 
 Status Engine::check_fields(const Batch& batch) {
+  // A serial names the contents of a batch; 0 stands for unknown contents. prepare() has usually
+  // checked the batch while the device computed the step before.
   if (batch.serial != 0 && batch.serial == checked_) return {};
   const auto wrong = find_wrong(batch);
   if (!wrong) checked_ = batch.serial;
@@ -383,6 +396,7 @@ Result<float> Engine::local_step(VirtualRank rank, const Batch& batch, SamplerCu
                                  const GradientTarget& gradient, EstContext& next,
                                  const OnBucketReady& on_bucket_ready) {
   ES_CHECK(rank < replica_.contexts.size());
+  // An announcement is valid for this step only, even if the step fails below.
   const std::optional<Following> following = std::exchange(following_, std::nullopt);
   ES_RETURN_IF_ERROR(usable_);
   ES_RETURN_IF_ERROR(check_fields(batch));
@@ -390,6 +404,8 @@ Result<float> Engine::local_step(VirtualRank rank, const Batch& batch, SamplerCu
   next.rank = rank;
   next.version = replica_.version + 1;
   next.cursor = next_cursor;
+  // The statistics of the next version are written beside those of the current one. So a step that
+  // fails or is repeated starts from the same values.
   next.stats.resize(current.stats.size());
   const StepInput input = input_of(rank, batch);
   const Result<LocalStepResult> run = runner_->run_local_step({.params = replica_.params.data(),
@@ -405,6 +421,8 @@ Result<float> Engine::local_step(VirtualRank rank, const Batch& batch, SamplerCu
                                                                    }},
                                                               on_bucket_ready);
   if (!run) return run.error();
+  // If a bad value entered the step, it may reach the loss although no operator is at fault.
+  // fault_error() then reports the loss alone.
   if (run->fault.op != nullptr || !std::isfinite(run->loss)) return fault_error(rank, run->fault);
   return run->loss;
 }
@@ -424,10 +442,13 @@ Result<EvalBatch> Engine::evaluate(const Batch& full_batch, std::uint64_t count,
                                                          .rank = kEvaluationRank}}));
   EvalBatch result;
   for (const TensorId t : graph().outputs) {
+    // The rows of the samples behind the first `count` are filled up by the caller and are left
+    // out.
     const std::span<const float> values = runner_->values(t);
     result.outputs.push_back(values.first(values.size() / spec_.batch_size * count));
   }
   result.losses = sample_losses(runner_->values(graph().row_loss), count, graph().rows_per_sample);
+  // values() returns no error of the device, so the device is asked once after all copies.
   ES_RETURN_IF_ERROR(runner_->check());
   return result;
 }

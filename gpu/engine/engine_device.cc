@@ -7,6 +7,7 @@ namespace es::gpu {
 namespace {
 
 Result<OnednnOps> bind_onednn(const Program& program, const EngineOptions& options) {
+  // An empty OnednnOps has no kernels, so every operator runs its canonical kernel.
   if (!options.vendor) return OnednnOps();
   const Result<const OnednnLibrary*> library = open_onednn(options.cpu_class);
   if (!library) return library.error();
@@ -31,6 +32,7 @@ Status Engine::make_runner(Program program) {
   if (!device) return device.error();
   device_type_ = (*device)->type();
   std::unique_ptr<cuda::DeviceVendorLibrary> vendor;
+  // cuBLAS and cuDNN need a GPU. The device `cuda-host` runs canonical kernels at every level.
   if (options_.vendor && options_.device == DeviceKind::kGpu) {
     auto library = cuda::open_vendor_library(
         **device, spec_.tf32 ? cuda::VendorMath::kTf32 : cuda::VendorMath::kFp32);

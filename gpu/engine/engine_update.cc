@@ -36,11 +36,15 @@ Error Engine::lose_replica(const std::string& why) {
 Status Engine::apply_update(std::span<const float* const> reduced, std::vector<EstContext> next) {
   ES_CHECK(reduced.size() == buckets_.size());
   ES_RETURN_IF_ERROR(usable_);
+  // The contexts are checked before anything changes, because there is no way back after the update
+  // has begun.
   ES_RETURN_IF_ERROR(check_contexts(next, replica_.version + 1));
   const ReducedGradient gradient{table_, buckets_, reduced};
   const UpdateStep step = optimizer_.step(replica_.version);
   ES_RETURN_IF_ERROR(updater() != nullptr ? update_on_device(gradient, step)
                                           : update_on_host(gradient, step));
+  // Contexts and version follow last. A replica whose update failed keeps its old version, and
+  // lose_replica() has marked it as unusable if its parameters were already changed.
   replica_.contexts = std::move(next);
   ++replica_.version;
   return {};
@@ -58,6 +62,7 @@ Status Engine::provide_for_peers() {
 // `squares` is the sum of squares over all summed gradients.
 Status Engine::clip(UpdateStep& step, Result<float> squares) const {
   if (!squares) return squares.error();
+  // No parameter has changed yet, so this error leaves the replica usable.
   if (!std::isfinite(*squares))
     return failure("step " + std::to_string(replica_.version) +
                    ": the norm of the gradient is not finite");
@@ -67,6 +72,7 @@ Status Engine::clip(UpdateStep& step, Result<float> squares) const {
 
 Status Engine::update_on_host(const ReducedGradient& gradient, UpdateStep step) {
   ES_CHECK(fetched_);
+  // A device without room for the moments may still hold the sum over all ranks.
   if (Updater* const device = runner_->updater())
     ES_RETURN_IF_ERROR(device->fetch_sums(gradient.sums));
   if (optimizer_.clips())
@@ -74,9 +80,12 @@ Status Engine::update_on_host(const ReducedGradient& gradient, UpdateStep step) 
   // The sticky flags are cleared first, so that they tell afterwards whether this update produced a
   // value that is not finite.
   clear_non_finite_flags();
+  // The device must copy the parameters again before its next step.
   runner_->params_changed();
   if (!update_params(gradient, optimizer_, step, kernels_, parallel_, replica_))
     return lose_replica_by_sum(first_non_finite(gradient, kernels_));
+  // A raised flag is no proof, because an intermediate value may have been infinite. So the results
+  // themselves are searched.
   if (non_finite_flags() == 0) return {};
   return keep_if_finite();
 }
@@ -85,6 +94,7 @@ Status Engine::update_on_device(const ReducedGradient& gradient, UpdateStep step
   Updater& updater = *runner_->updater();
   ES_RETURN_IF_ERROR(updater.begin(gradient.sums, replica_));
   if (optimizer_.clips()) ES_RETURN_IF_ERROR(clip(step, updater.sum_of_squares(squares_)));
+  // From here on the parameters in host memory are old, even if the call below fails.
   fetched_ = false;
   const auto found = updater.apply(optimizer_, step);
   if (!found) return found.error();
@@ -92,6 +102,7 @@ Status Engine::update_on_device(const ReducedGradient& gradient, UpdateStep step
     const Result<std::string> param = updater.bad_sum();
     return param ? lose_replica_by_sum(*param) : param.error();
   }
+  // The name of the bad parameter is found on the host, which is slow but happens only once.
   if (found->finite_results) return {};
   ES_RETURN_IF_ERROR(fetch_replica());
   return keep_if_finite();

@@ -20,6 +20,8 @@ AlignedBuffer CopyMemory::take(std::int64_t floats) {
       return array;
     }
   }
+  // The lock is free here, because an allocation of this size takes long. The array is not cleared,
+  // because all of it is overwritten or never read.
   return AlignedBuffer::uninitialised(floats, "a copy of the version");
 }
 
@@ -59,6 +61,7 @@ Status FrozenReplica::read(std::size_t array, std::uint64_t offset, std::span<st
 }
 
 const std::byte* FrozenReplica::source(std::size_t array, std::uint64_t offset) const {
+  // thaw() clears `live_` after it has copied what the reader still needs.
   const float* floats = live_.empty() ? copies_[array].data() : live_[array];
   return reinterpret_cast<const std::byte*>(floats) + offset;
 }
@@ -72,6 +75,7 @@ void FrozenReplica::thaw() {
     if (!given_up_) copy_rest();
   } catch (const std::bad_alloc& missing) {
     const bool named = dynamic_cast<const NoMemory*>(&missing) != nullptr;
+    // Only this reader fails. The live replica continues with its training.
     given_up_ = failure(named ? missing.what() : "not enough memory for a copy of the version");
     drop_copies();
   }

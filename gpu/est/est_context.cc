@@ -16,6 +16,8 @@ constexpr std::uint32_t kMagic = 0x58435345;  // "ESCX"
 constexpr std::uint32_t kFormat = 1;
 constexpr std::size_t kHeaderBytes = 4 * 4 + 3 * 8;
 
+// Words are written byte by byte, lowest byte first. So the encoding, which is part of the state
+// digest, contains no padding of a struct and has one form only.
 template <class Word>
 void put(std::vector<std::byte>& out, Word value) {
   for (std::size_t i = 0; i < sizeof(Word); ++i)
@@ -74,6 +76,8 @@ std::vector<std::byte> encode(const EstContext& context) {
 
 Result<EstContext> decode_context(std::span<const std::byte> bytes, std::int64_t stat_floats) {
   const std::size_t expected = kHeaderBytes + 4 * static_cast<std::size_t>(stat_floats);
+  // The length is checked before anything is read. The checks of Reader stop the program, and bytes
+  // from a file or a message must not be able to do that.
   if (bytes.size() != expected)
     return bad("length", bytes.size(), std::to_string(expected) + " bytes for this model");
   Reader in(bytes);
@@ -85,6 +89,8 @@ Result<EstContext> decode_context(std::span<const std::byte> bytes, std::int64_t
   context.rank = in.take<std::uint32_t>();
   if (const auto count = in.take<std::uint32_t>(); count != stat_floats)
     return bad("count", count, std::to_string(stat_floats) + " statistics for this model");
+  // Every bit pattern of a statistic is accepted here. Engine::install() checks that the statistics
+  // of a replica are finite.
   context.version = in.take<std::uint64_t>();
   context.cursor.epoch = in.take<std::uint64_t>();
   context.cursor.step = in.take<std::uint64_t>();

@@ -32,7 +32,10 @@ GradientTarget::GradientTarget(float* alone)
     : path{.slots = kOnlySlot}, host([alone](std::uint32_t) { return alone; }) {}
 
 void merge_on_host(const GradientTarget& target, const Bucket& bucket, const KernelTable& kernels) {
+  // The gradient was written into the only slot, where it stays.
   if (target.path.slots.size() == 1) return;
+  // A block is merged along the whole path before the next block. The operation is element-wise, so
+  // the size of a block decides the speed and no bit.
   for (std::int64_t at = bucket.begin; at < bucket.end; at += kBlockFloats)
     merge_block(target, at, std::min(kBlockFloats, bucket.end - at), kernels);
 }

@@ -34,6 +34,8 @@ void GradientTree::rehearse() {
     kept_max_ = std::max(kept_max_, static_cast<std::uint32_t>(pending_.size()));
   }
   release_all();
+  // The rehearsal used the slots like a step. Its peak is forgotten, so that peak_live_buffers()
+  // speaks of real steps only.
   peak_live_ = 0;
 }
 
@@ -46,6 +48,8 @@ GradientPath GradientTree::begin_rank(VirtualRank rank) {
   } else {
     plan_chain();
   }
+  // The slots are copied into a member, because the returned path refers to them until the rank
+  // ends.
   path_slots_.clear();
   for (const Partial& partial : path_) path_slots_.push_back(partial.slot);
   return {.slots = path_slots_,
@@ -60,11 +64,15 @@ GradientPath GradientTree::begin_rank(VirtualRank rank) {
 // keeps the result.
 void GradientTree::plan_merges() {
   TreeNode node = path_.front().node;
+  // The loop climbs from the leaf. It ends at a left node whose sibling has ranks that run later,
+  // and at a maximal node, because every sum above it would contain ranks of other workers.
   while (std::find(maximal_.begin(), maximal_.end(), node) == maximal_.end()) {
     const TreeNode parent{node.level + 1, node.index / 2};
     const bool is_left = node.index % 2 == 0;
     const bool has_sibling = !covered_ranks({node.level, node.index + 1}, max_p_).empty();
     if (is_left && has_sibling) break;  // the node waits for its right sibling
+    // The ranks run in ascending order, so the sum that was kept last belongs to the left sibling.
+    // That is why a stack is enough for the waiting sums.
     if (!is_left) {
       ES_CHECK(!pending_.empty() && pending_.back().node == TreeNode({node.level, node.index - 1}));
       path_.push_back(pending_.back());
@@ -86,11 +94,14 @@ void GradientTree::plan_chain() {
 
 void GradientTree::bucket_ready(std::uint32_t bucket) {
   ES_CHECK(in_rank_ && bucket == current_bucket_ && bucket < buckets_);
+  // The last slot of the path contains the sum of this bucket. The other slots are still in use,
+  // since they receive the next buckets; end_rank() frees them.
   if (finishes_part()) on_node_ready_({part_ranks(), finished_, bucket, path_.back().slot});
   if (++current_bucket_ == buckets_) end_rank();
 }
 
 bool GradientTree::finishes_part() const {
+  // The chain of a worker ends with its last rank. In the tree every maximal node is a part.
   if (order_ == GradientOrder::kPerWorker) return next_rank_ + 1 == range_.end;
   return std::find(maximal_.begin(), maximal_.end(), finished_) != maximal_.end();
 }
@@ -127,6 +138,8 @@ std::uint32_t GradientTree::live_buffers() const {
 }
 
 std::uint32_t GradientTree::acquire_slot() {
+  // Taking the lowest free slot makes the choice a function of the ranks alone. Therefore the slots
+  // that rehearse() found are those of every step.
   const auto free = std::find(slot_used_.begin(), slot_used_.end(), false);
   ES_CHECK_MSG(free != slot_used_.end(), "gradient tree is out of buffers");
   *free = true;

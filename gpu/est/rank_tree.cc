@@ -16,6 +16,8 @@ void collect_maximal(TreeNode node, RankRange range, std::uint32_t max_p,
   const RankRange covered = covered_ranks(node, max_p);
   const bool disjoint = covered.end <= range.begin || range.end <= covered.begin;
   if (covered.empty() || disjoint) return;
+  // A leaf covers one rank, which is inside the range or outside of it. So the recursion below
+  // never reaches a node of level 0, and `node.level - 1` cannot wrap.
   if (inside(covered, range)) {
     out.push_back(node);
     return;
@@ -29,12 +31,14 @@ void collect_maximal(TreeNode node, RankRange range, std::uint32_t max_p,
 std::uint32_t tree_levels(std::uint32_t max_p) {
   ES_CHECK(max_p > 0);
   std::uint32_t levels = 0;
+  // The shift uses 64 bits, so it cannot overflow for any 32-bit max_p.
   while ((std::uint64_t{1} << levels) < max_p) ++levels;
   return levels;
 }
 
 RankRange covered_ranks(TreeNode node, std::uint32_t max_p) {
   if (node.level > kTreeLevelMax) return {max_p, max_p};
+  // The shifts use 64 bits, because the last node of a level may end beyond the largest rank.
   const std::uint64_t begin = std::uint64_t{node.index} << node.level;
   const std::uint64_t end = std::uint64_t{node.index + 1} << node.level;
   return {static_cast<VirtualRank>(std::min<std::uint64_t>(begin, max_p)),
@@ -63,6 +67,8 @@ std::uint32_t max_live_buffers(RankRange range, std::uint32_t max_p, GradientOrd
         finished_lefts += (r >> level) & 1U;
       peak = std::max(peak, held + finished_lefts + 1);
     }
+    // The sum of a maximal node stays in its buffer until the commit, because the other workers
+    // read it from there.
     ++held;
   }
   return peak;

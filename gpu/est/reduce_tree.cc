@@ -26,11 +26,15 @@ class BlockSum {
   // Each recursion into a right child uses the workspace block of its own level, so no sum that is
   // still needed is overwritten.
   const float* sum(TreeNode node, float* scratch) {
+    // The search descends from the root and stops at a node that a part covers. So it makes exactly
+    // the additions above the parts, which no worker has made.
     if (const float* part = find(node); part != nullptr)
       return adder_.read(part, begin_, floats_, scratch);
     ES_CHECK(node.level > 0);
     const TreeNode left{node.level - 1, 2 * node.index};
     const TreeNode right{node.level - 1, 2 * node.index + 1};
+    // The left sum may use the caller's block, because the addition below writes its result to the
+    // same place and allows that.
     const float* left_sum = sum(left, scratch);
     if (covered_ranks(right, max_p_).empty()) return left_sum;
     const float* right_sum = sum(right, workspace_ + left.level * adder_.block_floats());
@@ -84,6 +88,8 @@ std::int64_t reduce_tree_workspace_floats(std::uint32_t max_p) {
 }
 
 bool covers_all_ranks(std::uint32_t max_p, std::span<const TreePart> parts) {
+  // Parts that do not overlap and whose sizes add up to max_p cover every rank. The sum has 64
+  // bits, so that sizes from a message cannot wrap to max_p.
   std::uint64_t ranks = 0;
   for (std::size_t i = 0; i < parts.size(); ++i) {
     const RankRange a = covered_ranks(parts[i].node, max_p);
@@ -133,6 +139,8 @@ void reduce_workers(std::uint32_t max_p, std::span<WorkerPart> parts, std::int64
   // part. So writing the running sum to `out` destroys nothing that is still needed.
   for (std::int64_t begin = 0; begin < n; begin += adder.block_floats()) {
     const std::int64_t floats = std::min(adder.block_floats(), n - begin);
+    // The first part is read into `out` if it has to be copied, and then a worker alone needs no
+    // addition and no workspace.
     const float* sum = adder.read(parts[0].data, begin, floats, out + begin);
     for (std::size_t i = 1; i < parts.size(); ++i) {
       adder.add(floats, sum, adder.read(parts[i].data, begin, floats, workspace), out + begin);

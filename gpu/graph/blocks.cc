@@ -11,6 +11,8 @@
 namespace es::gpu {
 namespace {
 
+// Each count costs a whole compilation, so only some are tried. More blocks shorten the recomputed
+// part that is live at one time, but more results at the cuts stay live until the backward pass.
 constexpr int kBlockCounts[] = {2, 3, 4, 6, 8, 12, 16, 24, 32};
 
 // What the cuts depend on, for each operator of a model.
@@ -29,6 +31,8 @@ Loads loads_of(const Graph& graph) {
       const auto floats = static_cast<double>(graph.shape(t).count());
       loads.written[i] += floats;
       // Live behind every operator from the writer to the one before the last reader.
+      // A result that nothing reads has the last reader -1. The maximum then gives its writer, and
+      // its floats are added and subtracted at the same place.
       const std::int64_t last = std::max(Uses::at(uses.last_read, t), static_cast<std::int64_t>(i));
       loads.live_behind[i] += floats;
       loads.live_behind[static_cast<std::size_t>(last)] -= floats;
@@ -50,6 +54,8 @@ Graph with_blocks(Graph graph, const Loads& loads, int blocks) {
       return static_cast<std::size_t>(found - loads.written.begin());
     };
     const std::size_t low = std::max(begin, at(block - 0.25));
+    // `high` is the end of a half-open range, which the 1 makes non-empty even if one operator
+    // writes more than half a block.
     const std::size_t high = std::min(graph.ops.size(), at(block + 0.25) + 1);
     std::size_t end = graph.ops.size();
     if (block < blocks && low < high)
@@ -58,6 +64,8 @@ Graph with_blocks(Graph graph, const Loads& loads, int blocks) {
                   std::min_element(loads.live_behind.begin() + static_cast<std::ptrdiff_t>(low),
                                    loads.live_behind.begin() + static_cast<std::ptrdiff_t>(high)) -
                   loads.live_behind.begin());
+    // The gradients of the last block run first, when all its results are still in memory.
+    // Computing them again would save nothing.
     const auto region = static_cast<std::uint32_t>(block < blocks ? block : 0);
     for (; begin < end; ++begin) graph.ops[begin].region = region;
   }
@@ -69,6 +77,8 @@ Graph with_blocks(Graph graph, const Loads& loads, int blocks) {
 Graph cut_into_blocks(const Graph& graph) {
   const auto arena = [](const Graph& g) { return plan_memory(compile(g)).arena_floats; };
   Graph best = graph;
+  // The model without regions is the candidate that the others must beat, so a cut that saves
+  // nothing is not taken.
   for (Op& op : best.ops) op.region = 0;
   if (graph.ops.empty()) return best;
   const Loads loads = loads_of(graph);

@@ -9,12 +9,15 @@
 namespace es::gpu {
 namespace {
 
-// Largest number of elements of a tensor. Offsets and kernel indices then stay far below overflow.
+// The largest number of elements of a tensor. A tensor of 2^40 floats has 2^42 bytes, so byte
+// offsets and the products that kernels form of extents and strides stay far below 2^63.
 constexpr std::int64_t kTensorFloatsMax = std::int64_t{1} << 40;
 
 bool addressable(const TensorShape& s) {
   std::int64_t count = 1;
   for (int axis = 0; axis < s.rank(); ++axis) {
+    // The division keeps the product below the limit before it is formed, so extents that a user
+    // states cannot overflow it.
     if (s[axis] < 1 || s[axis] > kTensorFloatsMax / count) return false;
     count *= s[axis];
   }
@@ -33,6 +36,8 @@ GraphBuilder::GraphBuilder(std::string model, std::int64_t batch, const SampleLa
       fail("input", field.name,
            "shape " + shape_text(shape) +
                ": every dimension must be at least 1 and the tensor addressable");
+      // The tensor gets the shape of one element, so that later calls, which do not know of the
+      // error yet, can still read a shape.
       shape = {};
     }
     const bool ids = field.type == FieldType::kI32;
@@ -65,6 +70,8 @@ std::int32_t GraphBuilder::high(std::string_view field) const {
 
 TensorId GraphBuilder::add_tensor(const TensorShape& shape, bool needs_grad, ElementType type) {
   graph_.tensors.push_back({shape, type, needs_grad});
+  // A tensor that is no flattened image has one pixel, and its row is its channels. A linear layer
+  // takes the order of its weight from these two numbers.
   notes_.push_back({.channels = shape.row()});
   return static_cast<TensorId>(graph_.tensors.size() - 1);
 }
@@ -89,6 +96,8 @@ TensorId GraphBuilder::constant_ids(const std::string& name, TensorShape shape,
                                     std::vector<std::int32_t> values) {
   std::vector<float> words(values.size());
   std::transform(values.begin(), values.end(), words.begin(),
+                 // Constants are stored as floats, and an integer as the float with the same bits.
+                 // A conversion to a number would lose integers above 2^24.
                  [](std::int32_t v) { return std::bit_cast<float>(v); });
   const TensorId t = add_constant(name, shape, ElementType::kI32, std::move(words));
   if (failed()) return t;
@@ -112,6 +121,10 @@ bool GraphBuilder::floats(const char* kind, const std::string& name,
   return !failed();
 }
 
+// A flattened image has its elements in the order [h,w,c], and PyTorch has them in the order
+// [c,h,w]. Element-wise operators do not notice, and a linear layer stores the columns of its
+// weight in the order of the engine. Any other operator would compute something else than in
+// PyTorch.
 bool GraphBuilder::dense_floats(const char* kind, const std::string& name,
                                 const std::vector<TensorId>& xs) {
   if (!floats(kind, name, xs)) return false;
@@ -149,9 +162,13 @@ std::optional<std::vector<Tensor>> GraphBuilder::outputs_of(Op& op) {
   return std::nullopt;
 }
 
-// The first output depends on parameters if an input does or the operator has some. The others are
-// what the gradient operator needs again, and a loss is not differentiated further.
+// The first output depends on parameters if an input does or the operator has some. The other
+// outputs are values that the gradient operator reads again, such as the mean of a batch norm, and
+// no gradient flows into them. A loss is where the differentiation starts, so its outputs need no
+// gradient either.
 TensorId GraphBuilder::append(Op op, std::vector<Tensor> outputs) {
+  // Some functions of a program have no gradient for any operand, for example floor. Their result
+  // counts as a constant, as in PyTorch, where the gradient is 0.
   const bool differentiable = op_def(op.kind).gradient != nullptr &&
                               (op.kind != OpKind::kProgram || is_differentiable(op.function));
   bool needs_grad = op.weight != kNoParam;
@@ -181,7 +198,9 @@ ParamId GraphBuilder::add_param(const std::string& name, std::vector<std::int64_
       {.name = name, .torch_shape = std::move(torch_shape), .order = order, .init = init});
 }
 
-// Every operator must have a reader, because an output without a reader gets no gradient.
+// Every operator must have a reader. In a built-in model a result that nothing reads is a mistake,
+// and the parameters of its operator would never be trained. Imported models may have such
+// operators (finish_any).
 void GraphBuilder::check_all_used() {
   std::vector<bool> used(graph_.tensors.size(), false);
   for (const TensorId t : graph_.outputs) used[static_cast<std::size_t>(t)] = true;
@@ -195,8 +214,9 @@ void GraphBuilder::check_all_used() {
   }
 }
 
-// Every parameter must have an influence on the loss, because a step writes the gradient of every
-// parameter.
+// Every parameter must have an influence on the loss: a parameter of a built-in model that is never
+// trained is a mistake. The operators are visited in reverse, so all readers of an operator's
+// outputs have been seen when it is visited.
 void GraphBuilder::check_all_trained() {
   std::vector<bool> reaches_loss(graph_.tensors.size(), false);
   for (std::size_t i = graph_.ops.size(); i-- > 0;) {
@@ -241,6 +261,9 @@ Result<Graph> GraphBuilder::finish(const std::vector<TensorId>& outputs) {
 Result<Graph> GraphBuilder::finish_any(const std::vector<TensorId>& outputs) {
   check_result(outputs);
   if (failed()) return *error_;
+  // The merge happens here, and not in compile(), because it belongs to the definition of the
+  // model: gradients of slices that are not merged would be added, which can change the sign of a
+  // zero.
   return merge_slices(std::move(graph_));
 }
 

@@ -35,6 +35,8 @@ TensorId GraphBuilder::attention(const std::string& name, TensorId packed_qkv,
 }
 
 TensorId GraphBuilder::attend(Op op, const AttentionOptions& o) {
+  // The shape rule runs before the extras are checked, because it completes tokens and batch, which
+  // the expected shapes of the extras contain.
   op.attention.heads = o.heads;
   std::optional<std::vector<Tensor>> outputs = outputs_of(op);
   if (!outputs) return 0;
@@ -63,6 +65,8 @@ bool GraphBuilder::add_attention_extras(Op& op, const AttentionOptions& o) {
     const TensorShape mask = graph_.shape(o.mask);
     const std::int64_t masks = mask.front();
     if (!dense_floats("attention", op.name, {o.mask})) return false;
+    // Sequence b uses mask b mod m. The kernels compute no gradient of a mask, so a mask that
+    // depends on parameters is refused here; a bias gets a gradient.
     if (mask != TensorShape{masks, 1, a.tokens, a.tokens} || a.batch % masks != 0 ||
         tensor(o.mask).needs_grad)
       fail("attention", op.name,
@@ -73,6 +77,7 @@ bool GraphBuilder::add_attention_extras(Op& op, const AttentionOptions& o) {
     op.attention_in.mask = append(o.mask);
   }
   if (o.length != kNoTensor) {
+    // A length of 0 would mask every key of a sequence, and no probabilities would remain.
     if (tensor(o.length).type != ElementType::kI32 || graph_.shape(o.length).count() != a.batch ||
         note(o.length).low < 1)
       fail("attention", op.name,

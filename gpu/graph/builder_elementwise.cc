@@ -12,6 +12,9 @@ namespace es::gpu {
 TensorId GraphBuilder::chain(const std::string& name, const std::vector<TensorId>& xs,
                              ChainStep step) {
   const TensorId x = xs[0];
+  // ChainStep::operand is an index into Op::in, and 0 stands for no operand, because in[0] is the
+  // value that passes through the stages. With one tensor the expression is 0, and with two it is
+  // 1.
   step.operand = static_cast<std::int32_t>(xs.size()) - 1;
   const TensorId y = apply({.kind = OpKind::kChain, .name = name, .in = xs, .chain = {step}});
   if (!failed()) note(y) = note(x);
@@ -58,6 +61,9 @@ TensorId GraphBuilder::same_shapes(const char* kind, const std::string& name, Te
     return fail(kind, name,
                 "shapes " + shape_text(graph_.shape(a)) + " and " + shape_text(graph_.shape(b)) +
                     " must be equal");
+  // Two images of different shapes can be flattened to equally many elements. Element i of one is
+  // then another pixel and channel than element i of the other, while PyTorch would pair them in
+  // the order [c,h,w].
   if (note(a).pixels != note(b).pixels)
     return fail(kind, name, "its inputs are flattened from different image shapes");
   return chain(name, {a, b}, {.kind = step});
@@ -81,7 +87,12 @@ TensorId GraphBuilder::add_rows(const std::string& name, TensorId a, TensorId ro
   return chain(name, {a, row}, {.kind = ChainKind::kAddRow, .columns = expected.count()});
 }
 
-// Numbers the random operators in the order of the calls. The number is part of the Philox counter.
+// Numbers the random operators in the order of the calls. The number is part of the Philox counter,
+// so the decisions of an operator do not depend on what other operators draw.
+//
+// An element is kept if its 32-bit random word is below the threshold, so the threshold is the
+// probability of keeping in units of 2^-32. The limits keep it a 32-bit number that is not 0, for a
+// p near 0 or 1. The factor 1 / (1 - p) keeps the expected value, as in PyTorch.
 Dropout GraphBuilder::next_dropout(double p) {
   constexpr double kTwo32 = 4294967296.0;
   const double threshold = std::nearbyint((1.0 - p) * kTwo32);
@@ -95,6 +106,8 @@ TensorId GraphBuilder::drop(const char* kind, const std::string& name, TensorId 
   if (!floats(kind, name, {x})) return 0;
   if (!(p >= 0.0 && p < 1.0))
     return fail(kind, name, "p = " + number_text(p) + " must be at least 0 and below 1");
+  // Without a decision to make there is no operator and no number is taken, so the numbers of later
+  // random operators depend on which probabilities are 0.
   if (p == 0.0) return x;
   return chain(name, {x},
                {.kind = ChainKind::kDropout, .columns = columns, .dropout = next_dropout(p)});
@@ -110,6 +123,8 @@ TensorId GraphBuilder::drop_path(const std::string& name, TensorId x, double p) 
     return fail("drop_path", name,
                 "the first dimension of " + shape_text(graph_.shape(x)) +
                     " must be a multiple of the batch size " + std::to_string(graph_.batch));
+  // One decision for each sample of the mini-batch: the elements of a sample are `columns`
+  // neighbours. A tensor of windows has several indices of its first axis for one sample.
   return drop("drop_path", name, x, p, graph_.shape(x).count() / graph_.batch);
 }
 

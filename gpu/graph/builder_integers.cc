@@ -10,12 +10,15 @@
 namespace es::gpu {
 namespace {
 
-// A model stores at most this many numbers for a count; longer counts have two digits.
+// A model stores at most this many numbers for a count. Longer counts are computed as first * 4096
+// + second from two stored ones, so the memory of the constants does not grow with the count.
 constexpr std::int64_t kDigit = 4096;
 
 }  // namespace
 
-// The range of sums of at least `fewest` and at most `most` elements of x.
+// The range of sums of at least `fewest` and at most `most` elements of x. A negative minimum is
+// lowest with the most summands, and a positive one with the fewest; the maximum likewise. A range
+// that exceeds 32 bits means that the sum may wrap around, and then every integer is possible.
 void GraphBuilder::set_sum_range(TensorId x, std::int64_t fewest, std::int64_t most, TensorId y) {
   if (failed()) return;
   const std::int64_t least = note(x).low, largest = note(x).high;
@@ -39,16 +42,21 @@ TensorId GraphBuilder::numbers(const std::string& name, std::int64_t count) {
     return constant_ids(name, {count}, std::move(values));
   }
   const std::int64_t rows = (count + kDigit - 1) / kDigit;
+  // The call for the rows may itself need two digits, so the recursion handles any count up to 2^31
+  // - 1. The last row can be longer than the count, and the slice cuts it.
   const TensorId first = binary(name, Function::kMul, reshape(name, numbers(name, rows), {rows, 1}),
                                 constant_ids(name, {1}, {static_cast<std::int32_t>(kDigit)}));
   const TensorId all = binary(name, Function::kAdd, first, numbers(name, kDigit));
   const TensorId y = slice(name, reshape(name, all, {rows * kDigit}), 0, 0, count);
   if (failed()) return 0;
+  // The ranges of the digits would allow numbers up to rows * 4096 - 1, which the slice has
+  // removed.
   note(y).low = 0;
   note(y).high = static_cast<std::int32_t>(count - 1);
   return y;
 }
 
+// A bound that the range already keeps costs no operator.
 TensorId GraphBuilder::limit(const std::string& name, TensorId x, std::int32_t low,
                              std::int32_t high) {
   if (failed()) return 0;
@@ -58,7 +66,10 @@ TensorId GraphBuilder::limit(const std::string& name, TensorId x, std::int32_t l
   return known.high > high ? integer_minimum(name, x, at(high)) : x;
 }
 
-// Each step adds the element at twice the distance of the step before.
+// Each step adds the element at twice the distance of the step before, so after step k an element
+// is the sum of the last 2^k elements (Hillis and Steele 1986). This needs log2(count) passes of
+// element-wise additions and no kernel of its own. Integers wrap around, so the order of additions
+// does not matter; fp32 numbers have the chain of kRunningSum instead.
 TensorId GraphBuilder::integer_cumsum(const std::string& name, TensorId x, int axis) {
   if (failed() || !valid_axis("cumsum", name, x, axis)) return 0;
   const std::int64_t count = graph_.shape(x)[axis];
@@ -72,7 +83,8 @@ TensorId GraphBuilder::integer_cumsum(const std::string& name, TensorId x, int a
 }
 
 // Each step combines the two halves of the axis. The halves of an odd number share the middle
-// element, unless each may count only once; then a 0 completes the second half.
+// element, which a maximum or minimum may see twice. A sum may not (`once`), so there a 0 completes
+// the second half.
 TensorId GraphBuilder::halve(const std::string& name, TensorId x, int axis, Combine combine,
                              bool once) {
   for (std::int64_t count = graph_.shape(x)[axis]; !failed() && count > 1;) {

@@ -5,6 +5,8 @@ namespace es::gpu {
 namespace {
 
 PoolShape pool_shape(const PoolOptions& o) {
+  // The values 0, 0 and -1 of the width mean that it is that of the height. The default of the
+  // padding is -1 because 0 is a padding.
   return {.kh = o.kernel,
           .kw = o.kernel_w == 0 ? o.kernel : o.kernel_w,
           .stride_h = o.stride,
@@ -28,8 +30,13 @@ TensorId GraphBuilder::conv2d(const std::string& name, TensorId x, const Conv2dO
   std::optional<std::vector<Tensor>> outputs = outputs_of(op);
   if (!outputs) return 0;
   const std::int64_t taps = o.kernel * o.kernel, channels = op.conv.c / o.groups;
+  // PyTorch counts the fans of a convolution by the weight's shape [o,c/groups,kh,kw]: an output
+  // reads c/groups channels at each tap, and the fan out is o times the taps, without regard to
+  // groups.
   const std::int64_t fan_in = channels * taps;
   op.weight = add_param(name + ".weight", {o.out, channels, o.kernel, o.kernel},
+                        // The engine stores a kernel as [o,kh,kw,c]. This order tells the import
+                        // and the export of weights how to permute PyTorch's [o,c,kh,kw].
                         {.outer = o.out, .spatial = taps, .channels = channels},
                         weight_init(o.init, fan_in, o.out * taps));
   if (o.bias)
@@ -43,6 +50,9 @@ TensorId GraphBuilder::linear(const std::string& name, TensorId x, const LinearO
   if (!outputs) return 0;
   const std::int64_t in = shape(x).row();
   op.weight = add_param(name + ".weight", {o.out, in},
+                        // After a flatten() the columns are in the order [h,w,c], and PyTorch's in
+                        // the order [c,h,w]. The numbers of pixels and channels are part of the
+                        // parameter's order, so state dicts have PyTorch's order.
                         {.outer = o.out, .spatial = note(x).pixels, .channels = note(x).channels},
                         weight_init(o.init, in, o.out));
   if (o.bias) op.bias = add_param(name + ".bias", {o.out}, {.outer = o.out}, bias_init(o.init, in));
@@ -62,6 +72,7 @@ TensorId GraphBuilder::parameter_tensor(ParamId param, const TensorShape& shape)
   if (shape.count() != info.count)
     return fail("parameter", info.name, shape_text(shape) + " is not its shape");
   Op op{.kind = OpKind::kParameter, .name = info.name, .weight = param};
+  // There is no gradient for a frozen parameter: it has no place in the gradient array.
   op.out = {add_tensor(shape, info.trained)};
   graph_.ops.push_back(std::move(op));
   return graph_.ops.back().out[0];
@@ -104,6 +115,8 @@ TensorId GraphBuilder::lookup(const std::string& parameter, TensorId ids, std::i
   Op op{.kind = OpKind::kEmbedding, .name = parameter, .in = {ids}, .features = out};
   std::optional<std::vector<Tensor>> outputs = outputs_of(op);
   if (!outputs) return 0;
+  // The kernels read the table at the ids without a check. Field ranges are checked for each batch
+  // before the step, and the ranges of computed ids follow from them.
   if (note(ids).low < 0 || note(ids).high >= rows)
     return fail("embedding", parameter,
                 "ids from " + std::to_string(note(ids).low) + " to " +

@@ -16,6 +16,8 @@ void GraphBuilder::end_loss(Op op, std::vector<Tensor> outputs) {
   if (failed()) return;
   const std::vector<TensorId>& out = graph_.ops.back().out;
   graph_.row_loss = out[out.size() - 2];
+  // The shape of the row losses is [batch,1,1,rows of a sample], so its last extent is the number
+  // of rows of a sample (with_losses in ops/loss.cc).
   graph_.rows_per_sample = shape(graph_.row_loss).row();
   graph_.mean_loss = out.back();
 }
@@ -25,6 +27,8 @@ void GraphBuilder::cross_entropy(const std::string& name, TensorId logits, Tenso
   std::optional<std::vector<Tensor>> outputs = begin_loss(op);
   if (!outputs) return;
   const TensorShape& in = shape(logits);
+  // A negative label is allowed: its row takes no part in the loss. A label beyond the classes
+  // would make the kernel read outside of the row.
   if (note(labels).high >= in.row()) {
     fail("cross_entropy", name,
          "labels up to " + std::to_string(note(labels).high) + " do not fit the " +

@@ -15,7 +15,8 @@ std::string axis_name(const TensorShape& shape, int axis) {
 }  // namespace
 
 // Moves also work on integers. The range of an output's values is that of the inputs. It includes 0
-// if a part of the output is not written.
+// if a part of the output is not written. Outputs carry the range because the operators that select
+// rows refuse ids whose range is not known to fit.
 std::vector<TensorId> GraphBuilder::move(const char* label, const std::string& name,
                                          const std::vector<TensorId>& xs, Move move,
                                          const std::vector<TensorShape>& ys) {
@@ -26,6 +27,8 @@ std::vector<TensorId> GraphBuilder::move(const char* label, const std::string& n
   for (const TensorId x : xs) {
     if (tensor(x).type != tensor(xs[0]).type)
       fail(label, name, "its inputs must all hold numbers or all integers");
+    // A flattened image has its elements in the order [h,w,c] and PyTorch's has [c,h,w], so a slice
+    // of it would take other elements than in PyTorch.
     if (note(x).pixels > 1) fail(label, name, "input is a flattened image; move before flattening");
     needs_grad = needs_grad || tensor(x).needs_grad;
     range.low = std::min(range.low, note(x).low);
@@ -38,6 +41,7 @@ std::vector<TensorId> GraphBuilder::move(const char* label, const std::string& n
     const bool filled = written_words(op.move, static_cast<std::int32_t>(i)) < ys[i].count();
     note(y).low = filled ? std::min(range.low, 0) : range.low;
     note(y).high = filled ? std::max(range.high, 0) : range.high;
+    // A word that no copy writes is +0, which is the integer 0, so the range has to include it.
     op.out.push_back(y);
   }
   graph_.ops.push_back(std::move(op));
@@ -48,12 +52,15 @@ TensorId GraphBuilder::reshape(const std::string& name, TensorId x, TensorShape 
   if (failed()) return 0;
   const TensorShape in = graph_.shape(x);
   if (note(x).pixels > 1) return fail("reshape", name, "input is a flattened image");
+  // The product alone would accept two negative extents.
   bool positive = shape.rank() > 0;
   for (int axis = 0; axis < shape.rank(); ++axis) positive = positive && shape[axis] > 0;
   if (!positive || shape.count() != in.count())
     return fail(
         "reshape", name,
         shape_text(in) + " does not have the same number of elements as " + shape_text(shape));
+  // A view that changes nothing would only be one more operator for the passes that look for
+  // neighbours.
   if (shape == in) return x;
   const TensorId y = add_tensor(shape, tensor(x).needs_grad, tensor(x).type);
   note(y).low = note(x).low;
@@ -67,6 +74,9 @@ TensorId GraphBuilder::flatten(const std::string& name, TensorId x) {
   const ImageShape in = image(x);
   const TensorId y = GraphBuilder::reshape(name, x, {in.n, 1, 1, in.image()});
   if (y != x) {
+    // For an image of one pixel, or one that is flattened already, reshape() has returned x. In
+    // both cases a linear layer needs nothing new. Otherwise these two numbers give the order of
+    // its columns.
     note(y).pixels = in.h * in.w;
     note(y).channels = in.c;
   }
@@ -90,6 +100,7 @@ TensorId GraphBuilder::concat(const std::string& name, const std::vector<TensorI
     if (!valid_axis("concat", name, x, axis)) return 0;
     shapes.push_back(graph_.shape(x));
     total += shapes.back()[axis];
+    // The shapes must agree apart from the axis, so both are compared with the extent 1 there.
     if (with_extent(shapes.back(), axis, 1) != with_extent(shapes[0], axis, 1))
       return fail("concat", name,
                   "shapes " + shape_text(shapes[0]) + " and " + shape_text(shapes.back()) +
@@ -103,6 +114,7 @@ TensorId GraphBuilder::slice(const std::string& name, TensorId x, int axis, std:
                              std::int64_t count) {
   if (!valid_axis("slice", name, x, axis)) return 0;
   const TensorShape in = graph_.shape(x);
+  // Written as a difference, because begin + count could overflow.
   if (begin < 0 || count < 1 || begin > in[axis] - count)
     return fail("slice", name,
                 "[" + std::to_string(begin) + ", " + std::to_string(begin + count) + ") along " +
@@ -116,6 +128,8 @@ TensorId GraphBuilder::strided_slice(const std::string& name, TensorId x, int ax
   if (!valid_axis("slice", name, x, axis)) return 0;
   const TensorShape in = graph_.shape(x);
   const auto inside = [&](std::int64_t i) { return i >= 0 && i < in[axis]; };
+  // Both ends are checked, because a negative step walks towards 0. All elements between them are
+  // then inside too.
   if (step == 0 || count < 1 || !inside(begin) || !inside(begin + (count - 1) * step))
     return fail("slice", name,
                 std::to_string(count) + " elements from " + std::to_string(begin) +
@@ -167,6 +181,7 @@ TensorId GraphBuilder::roll(const std::string& name, TensorId x, int axis, std::
   if (!valid_axis("roll", name, x, axis)) return 0;
   const TensorShape in = graph_.shape(x);
   const std::int64_t size = in[axis];
+  // The remainder of C++ has the sign of the shift, and roll_move() needs a shift in [0, size).
   return move("roll", name, {x}, roll_move(in, axis, (shift % size + size) % size), {in})[0];
 }
 
@@ -189,6 +204,8 @@ TensorId GraphBuilder::window_reverse(const std::string& name, TensorId windows,
     return fail("window_reverse", name,
                 shape_text(in) + " are not the windows of side " + std::to_string(side) +
                     " of an image " + shape_text(image));
+  // The opposite of the partition of an image of this shape, so the two cannot disagree about the
+  // order of windows.
   return move("window_reverse", name, {windows}, transposed(window_partition_move(image, side)),
               {image})[0];
 }

@@ -12,6 +12,7 @@
 namespace es::gpu {
 namespace {
 
+// The comparisons are neighbours in the enumeration (functions.h).
 bool is_comparison(Function f) {
   return f >= Function::kEqual && f <= Function::kGreaterEqual;
 }
@@ -19,12 +20,15 @@ bool takes_integers(Function f) {
   return f == Function::kAdd || f == Function::kSub || f == Function::kMul || is_comparison(f);
 }
 
-// The range of integers that an operation can give.
+// The range of integers that an operation can give. The operands are 32-bit integers, so the bounds
+// are exact in 64 bits. The kernels compute modulo 2^32: a range that leaves 32 bits may wrap
+// around to any integer.
 std::pair<std::int64_t, std::int64_t> integer_range(Function f, std::int64_t low1,
                                                     std::int64_t high1, std::int64_t low2,
                                                     std::int64_t high2) {
   std::pair<std::int64_t, std::int64_t> range{low1 + low2, high1 + high2};
   if (f == Function::kSub) range = {low1 - high2, high1 - low2};
+  // The extremes of a product are at corners of the ranges, and which corner depends on the signs.
   if (f == Function::kMul)
     range = std::minmax({low1 * low2, low1 * high2, high1 * low2, high1 * high2});
   if (f == Function::kWhere) range = {std::min(low1, low2), std::max(high1, high2)};
@@ -52,10 +56,13 @@ TensorId GraphBuilder::element_wise(const std::string& name, Function function,
     terms.push_back(writer.input(static_cast<std::int32_t>(k)));
     operands.push_back({xs[k], repeated_strides(graph_.shape(xs[k]), to.shape)});
   }
+  // Only functions of two operands have a variant for integers. where() has three operands, copies
+  // bits, and serves both types with one instruction.
   const bool integers = xs.size() == 2 && tensor(xs[0]).type == ElementType::kI32;
   Op op = program_op(name, writer, {write_function(function, parameters, terms, integers)},
                      to.shape, operands);
-  // The gradients name operands by position, so each one stays an input.
+  // program_op() leaves out operands that the function does not read, and reads an operand that
+  // appears twice only once. The gradients name operands by position, so each one stays an input.
   op.in = xs;
   op.function = function;
   op.parameters = parameters;
@@ -72,6 +79,7 @@ TensorId GraphBuilder::unary(const std::string& name, Function function, TensorI
   if (function_operands(function) != 1 || function == Function::kToFloat ||
       function == Function::kToInt)
     return fail(kind, name, "this function is not called by unary()");
+  // The function divides by beta, and functions.h defines it for a beta above 0.
   if (function == Function::kSoftplus && !(parameters.a > 0.0F))
     return fail(kind, name, "beta = " + number_text(parameters.a) + " must be above 0");
   return element_wise(name, function, {x}, parameters, {graph_.shape(x)});
@@ -131,12 +139,14 @@ TensorId GraphBuilder::where(const std::string& name, TensorId condition, Tensor
 TensorId GraphBuilder::cast(const std::string& name, TensorId x, ElementType to) {
   if (failed()) return 0;
   const ElementType from = tensor(x).type;
+  // Bytes exist only as the winners of a max pool.
   if (from == ElementType::kU8 || to == ElementType::kU8)
     return fail("cast", name, "only numbers and integers can be converted");
   if (from == to) return x;
   const Function function = to == ElementType::kI32 ? Function::kToInt : Function::kToFloat;
   const TensorId y = element_wise(name, function, {x}, {}, {graph_.shape(x), to});
   if (failed() || to != ElementType::kI32) return y;
+  // The numbers are computed in the step, so any integer is possible.
   note(y).low = static_cast<std::int32_t>(kIntLow);
   note(y).high = static_cast<std::int32_t>(kIntHigh);
   return y;
@@ -155,6 +165,8 @@ TensorId GraphBuilder::expand(const std::string& name, TensorId x, TensorShape s
   return y;
 }
 
+// The view shares the memory of x. It differs only in needs_grad, at which the differentiation
+// stops.
 TensorId GraphBuilder::stop_gradient(const std::string& name, TensorId x) {
   if (failed() || !tensor(x).needs_grad) return failed() ? 0 : x;
   const TensorId y =
@@ -188,6 +200,7 @@ TensorId GraphBuilder::reduce(const std::string& name, Reduction kind, TensorId 
   if (failed() || !dense_floats("reduce", name, {x})) return 0;
   const std::optional<std::uint32_t> set = axis_set("reduce", name, x, axes);
   if (!set) return 0;
+  // A mean is the sum times recip(count): one division for the whole tensor (rule G4).
   const bool mean = kind == Reduction::kMean;
   const TensorShape shape = graph_.shape(x);
   const Emit emit = [&](Op op, const TensorShape& to) { return append(std::move(op), {{to}}); };
@@ -197,12 +210,16 @@ TensorId GraphBuilder::reduce(const std::string& name, Reduction kind, TensorId 
   return mean && count > 1 ? unary(name, Function::kMulScalar, y, {.a = recip(count)}) : y;
 }
 
+// The deviations from the mean are squared, and not the mean of x^2 minus the square of the mean,
+// which would cancel where the mean is large.
 TensorId GraphBuilder::variance(const std::string& name, TensorId x, const std::vector<int>& axes,
                                 bool keepdim, std::int64_t correction) {
   const TensorId mean = reduce(name, Reduction::kMean, x, axes, true);
   if (failed()) return 0;
   std::int64_t count = 1;
   for (const int axis : axes) count *= graph_.shape(x)[axis];
+  // The divisor count - correction would be 0 or negative. PyTorch gives NaN or infinity with a
+  // warning.
   if (count <= correction)
     return fail("variance", name,
                 std::to_string(count) + " elements must be more than the correction " +
@@ -213,7 +230,10 @@ TensorId GraphBuilder::variance(const std::string& name, TensorId x, const std::
                {.a = recip(count - correction)});
 }
 
-// An infinite maximum is replaced by the largest float, so that no infinities are subtracted.
+// log(sum(exp(x - m))) + m with the maximum m of the axes, so that no exponential overflows. m has
+// no gradient: the two places where it appears cancel, and the gradient softmax(x) comes from x
+// alone. An infinite maximum is replaced by the largest float, because infinity minus infinity is
+// NaN: a row of -inf gives -inf, as in PyTorch.
 TensorId GraphBuilder::logsumexp(const std::string& name, TensorId x, const std::vector<int>& axes,
                                  bool keepdim) {
   constexpr float kLargest = std::numeric_limits<float>::max();
@@ -239,7 +259,10 @@ TensorId GraphBuilder::arg_reduce(const std::string& name, Reduction kind, Tenso
     return 0;
   const TensorShape shape = graph_.shape(x);
   const std::int64_t count = shape[axis];
+  // An index is a 32-bit integer.
   if (count > kIntHigh) return fail("arg_reduce", name, "the axis is too long");
+  // The kernel finds the best element of contiguous rows. Axes of extent 1 behind the axis do not
+  // matter.
   if (shape.count(axis + 1, shape.rank()) > 1) {
     std::vector<int> order;
     for (int i = 0; i < shape.rank(); ++i)
@@ -271,7 +294,8 @@ TensorId GraphBuilder::cumsum(const std::string& name, TensorId x, int axis) {
   return append(std::move(op), {{shape}});
 }
 
-// Returns whether the integers select rows. Otherwise records an error.
+// Returns whether the integers select rows. Otherwise records an error. The kernels use the
+// integers as addresses without a check, so the range must be known when the model is built.
 bool GraphBuilder::valid_rows(const char* kind, const std::string& name, TensorId ids,
                               std::int64_t rows) {
   if (tensor(ids).type != ElementType::kI32)
@@ -290,6 +314,7 @@ TensorId GraphBuilder::take_rows(const std::string& name, TensorId x, TensorId i
   const TensorShape from = graph_.shape(x);
   if (!valid_rows("take_rows", name, ids, from.front())) return 0;
   TensorShape to = graph_.shape(ids);
+  // The result has the axes of the integers and then those of a row.
   if (to.rank() + from.rank() - 1 > kRankMax)
     return fail("take_rows", name,
                 "the result has more than " + std::to_string(kRankMax) + " dimensions");

@@ -22,6 +22,8 @@ MatmulShape product_of(const Graph& graph, const Op& op) {
   return op_def(op.kind).dense.product({graph, op});
 }
 
+// A library binds its kernel to this answer before any address is known, so it comes from the
+// operator and not from DenseCall::bias.
 bool adds_bias(const Op& op) {
   return op_def(op.kind).dense.takes_bias && (op.bias != kNoParam || op.tensors.bias >= 0);
 }

@@ -11,7 +11,8 @@ namespace es::gpu {
 namespace {
 
 // Appends the gradient of a weight or bias: of the operator's parameter, or of `operand` if that is
-// a tensor. `place` is where the position of the tensor's gradient is noted.
+// a tensor. `place` is where the position of the tensor's gradient is noted. The gradient of a
+// parameter is not a tensor, because the operator writes it to the flat gradient array.
 void emit_operand_grad(Gradients& g, const Op& forward, OpKind kind, std::vector<TensorId> in,
                        TensorId operand, std::int32_t WeightTensors::*place) {
   Op op = forward;
@@ -36,7 +37,8 @@ TensorId Gradients::add_tensor(const TensorShape& shape) {
 }
 
 TensorId Gradients::add_constant(const std::string& name, const TensorShape& shape, float value) {
-  // The shape may be that of a tensor of the graph, which add_tensor() moves.
+  // The shape may be a reference to that of a tensor of the graph, which add_tensor() moves, so it
+  // is read first.
   std::vector<float> words(static_cast<std::size_t>(shape.count()), value);
   const TensorId t = add_tensor(shape);
   graph_.constants.push_back({name, t, std::move(words)});
@@ -72,6 +74,8 @@ void Gradients::emit_data_grad(const Op& forward, OpKind kind, std::vector<Tenso
   const TensorId dx = add_tensor(graph_.shape(x)), weight = weight_of(forward);
   Op op = forward;
   op.tensors = {};
+  // A weight that is a parameter stays in Op::weight. One that is a tensor becomes an input behind
+  // the others, so that the memory plan keeps it until here.
   if (reads == Reads::kWeight && weight != kNoTensor) {
     op.tensors.weight = static_cast<std::int32_t>(in.size());
     in.push_back(weight);
@@ -103,6 +107,8 @@ void Gradients::emit_norm_grad(const Op& forward, OpKind kind, std::vector<Tenso
     gradient = static_cast<std::int32_t>(out.size());
     out.push_back(add_tensor(graph_.shape(t)));
   };
+  // The kernel writes the gradients of weight, bias and input together, so all of them are outputs
+  // here, even one that nothing needs; contribute() leaves that one out.
   add(bias, op.tensors.bias, op.tensors.bias_grad);
   add(weight, op.tensors.weight, op.tensors.weight_grad);
   emit(op, kind, std::move(in), out);
@@ -125,10 +131,14 @@ TensorId Gradients::emit_chain(const std::string& name, TensorId dy, ChainStep s
 
 void Gradients::contribute(const std::string& name, TensorId x, TensorId dx) {
   if (!needed(x)) return;
+  // The sum of earlier contributions is in[0] of the addition, and so its left operand. The order
+  // of emission thus fixes the order of additions, which decides the bits.
   if (of(x) != kNoTensor) dx = emit_chain(name, of(x), {.kind = ChainKind::kAdd}, dx);
   gradient_[static_cast<std::size_t>(x)] = dx;
 }
 
+// A step overwrites the gradient array and does not clear it. A trained parameter that no operator
+// of this program reaches therefore gets an operator that writes +0.
 void Gradients::clear_untouched() {
   std::vector<bool> written(graph_.table.params().size(), false);
   for (const Op& op : graph_.ops) {
@@ -148,17 +158,24 @@ void Gradients::clear_untouched() {
 Program differentiate(Graph graph) {
   const std::size_t forward_ops = graph.ops.size();
   Gradients gradients(std::move(graph));
+  // In reverse, so all readers of an operator's outputs have contributed their gradients before the
+  // operator is differentiated.
   for (std::size_t i = forward_ops; i-- > 0;) {
     const Op op = gradients.graph().ops[i];  // a copy, because the list of operators grows
     const Operator& entry = op_def(op.kind);
     const bool has_gradient = std::any_of(op.out.begin(), op.out.end(),
                                           [&](TensorId t) { return gradients.of(t) != kNoTensor; });
+    // No gradient reaches this operator: the loss does not depend on it, or only through integers
+    // or a stopped gradient.
     if (!entry.is_loss && !has_gradient) continue;
     ES_CHECK_MSG(entry.gradient != nullptr, std::string("no gradient for ") + entry.name);
+    // A gradient belongs to the region of its operator, and reads what recompute.h computes again
+    // there.
     gradients.set_region(op.region);
     entry.gradient(gradients, op);
   }
   gradients.set_region(0);
+  // These operators belong to no region, since they read nothing.
   gradients.clear_untouched();
   return {gradients.take_graph(), forward_ops};
 }

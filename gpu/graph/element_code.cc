@@ -8,6 +8,9 @@
 
 namespace es::gpu {
 
+// Equal nodes are one node, so code that is joined from several programs computes a common value
+// once. Constants are compared as bits, because +0 and -0 are equal as floats and give different
+// results.
 Term CodeWriter::add(const Node& node) {
   const auto same = [&](const Node& other) {
     return other.kind == node.kind && other.input == node.input &&
@@ -35,6 +38,8 @@ Term CodeWriter::emit(ElementOp op, Term a, Term b, Term c) {
 
 std::vector<Term> CodeWriter::append(const ElementCode& code, std::span<const Term> inputs) {
   std::vector<Term> registers;
+  // An operand's name says by its range what it is: a register, an input or a constant (program.h).
+  // A register is the result of an instruction that was appended before.
   const auto operand = [&](std::uint8_t name) {
     if (name < kFirstInput) return registers[name];
     if (name < kFirstConstant) return inputs[name - kFirstInput];
@@ -42,8 +47,11 @@ std::vector<Term> CodeWriter::append(const ElementCode& code, std::span<const Te
   };
   for (std::int32_t i = 0; i < code.instructions; ++i) {
     const Instruction& step = code.instruction[static_cast<std::size_t>(i)];
+    // Instruction i must write register i, which is so before with_few_registers() renames them.
     ES_CHECK(step.to == i);
     const Term a = operand(step.a), b = operand(step.b), c = operand(step.c);
+    // A copy only gives a result an instruction of its own (finish), so it vanishes when the code
+    // becomes a part of other code.
     registers.push_back(step.op == ElementOp::kCopy ? a : emit(step.op, a, b, c));
   }
   std::vector<Term> results;
@@ -52,6 +60,8 @@ std::vector<Term> CodeWriter::append(const ElementCode& code, std::span<const Te
   return results;
 }
 
+// Operands come before the instruction that reads them, so one pass from the last node to the first
+// finds everything that the results need.
 std::vector<bool> CodeWriter::needed_for(std::span<const Term> results) const {
   std::vector<bool> needed(nodes_.size(), false);
   for (const Term& r : results) needed[static_cast<std::size_t>(r.id())] = true;
@@ -64,6 +74,8 @@ std::vector<bool> CodeWriter::needed_for(std::span<const Term> results) const {
 }
 
 std::optional<WrittenCode> CodeWriter::finish(std::span<const Term> results) {
+  // ElementCode::result names registers, and inputs and constants are in none, so they need an
+  // instruction that copies them.
   std::vector<Term> computed;
   for (const Term& r : results)
     computed.push_back(nodes_[static_cast<std::size_t>(r.id())].kind == Kind::kInstruction
@@ -74,6 +86,8 @@ std::optional<WrittenCode> CodeWriter::finish(std::span<const Term> results) {
   for (std::size_t i = 0; i < nodes_.size(); ++i)
     if (needed[i] && nodes_[i].kind == Kind::kInput) written.inputs.push_back(nodes_[i].input);
   std::vector<std::int32_t>& inputs = written.inputs;
+  // Ascending, so that the order of the operator's inputs does not depend on which function
+  // mentions which operand first.
   std::sort(inputs.begin(), inputs.end());
   if (inputs.size() > kProgramInputs || results.size() > kProgramOutputs) return std::nullopt;
   ElementCode& code = written.code;
@@ -102,6 +116,8 @@ std::optional<WrittenCode> CodeWriter::finish(std::span<const Term> results) {
   return written;
 }
 
+// Instructions stay in their order. A register is free again after the last instruction that reads
+// its value.
 std::optional<ElementCode> with_few_registers(const ElementCode& code) {
   std::array<std::int32_t, kProgramInstructions> last_use = {};
   for (std::int32_t i = 0; i < code.instructions; ++i) {
@@ -110,6 +126,7 @@ std::optional<ElementCode> with_few_registers(const ElementCode& code) {
       if (name < kFirstInput) last_use[name] = i;
   }
   for (std::int32_t k = 0; k < code.outputs; ++k)
+    // A result is read after the last instruction, so its register is never free.
     last_use[code.result[static_cast<std::size_t>(k)]] = code.instructions;
   ElementCode few = code;
   std::array<std::uint8_t, kProgramInstructions> place = {};
@@ -118,6 +135,9 @@ std::optional<ElementCode> with_few_registers(const ElementCode& code) {
     Instruction& step = few.instruction[static_cast<std::size_t>(i)];
     for (std::uint8_t* name : {&step.a, &step.b, &step.c}) {
       if (*name >= kFirstInput) continue;
+      // The name is replaced in `few`, and `value` is the register of the original code, for which
+      // the last use is known. The operands' registers are released before the result gets one, so
+      // a result may take that of an operand.
       const std::uint8_t value = *name;
       *name = place[value];
       if (last_use[value] == i) taken[*name] = false;
@@ -164,6 +184,8 @@ std::array<std::int64_t, kProgramRank> repeated_strides(const TensorShape& from,
   std::int64_t stride = 1;
   for (int axis = from.rank() - 1; axis >= 0; --axis) {
     const auto at = static_cast<std::size_t>(axis + to.rank() - from.rank());
+    // Axes that `from` does not have keep the stride 0 as well, so its elements are repeated along
+    // them.
     strides[at] = from[axis] == 1 ? 0 : stride;
     stride *= from[axis];
   }
@@ -181,6 +203,7 @@ bool reads_in_order(const ElementSpace& space, std::size_t k) {
   std::int64_t stride = 1;
   for (std::int32_t d = space.rank; d-- > 0;) {
     const auto at = static_cast<std::size_t>(d);
+    // The stride of an axis with one element is never used, so any value is in order.
     if (space.size[at] != 1 && space.stride[k][at] != stride) return false;
     stride *= space.size[at];
   }
@@ -195,6 +218,8 @@ std::optional<TensorShape> broadcast_shape(std::span<const TensorShape> operands
     std::int64_t extent = 1;
     for (const TensorShape& s : operands) {
       const int at = axis - (rank - s.rank());
+      // The last operand that does not repeat the axis decides. Operands that disagree are found
+      // below, where one of them does not broadcast to the result.
       if (at >= 0 && s[at] != 1) extent = s[at];
     }
     result.append(extent);

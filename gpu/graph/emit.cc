@@ -10,6 +10,8 @@ bool has(AxisSet axes, int axis) {
   return (axes >> axis & 1U) != 0;
 }
 
+// An axis of one element has no part in the order of a sum. Without it, more axes are neighbours
+// and fewer moves are needed.
 AxisSet without_single_elements(const TensorShape& shape, AxisSet axes) {
   for (int axis = 0; axis < shape.rank(); ++axis)
     if (shape[axis] == 1) axes &= ~(1U << axis);
@@ -27,7 +29,8 @@ AxisSet last_axes(const TensorShape& shape, AxisSet axes) {
   return last;
 }
 
-// Returns [outer][count][inner] if the axes are neighbours.
+// Returns [outer][count][inner] if the axes are neighbours: only axes of one element lie between
+// them.
 bool neighbours(const TensorShape& shape, AxisSet axes, AlongAxis& along) {
   int state = 0;  // before, inside, behind
   along.outer = along.count = along.inner = 1;
@@ -69,6 +72,8 @@ std::vector<int> axes_first(const TensorShape& shape, AxisSet axes) {
 Op program_op(const std::string& name, CodeWriter& writer, std::initializer_list<Term> results,
               const TensorShape& shape, const std::vector<ProgramOperand>& operands) {
   std::optional<WrittenCode> written = writer.finish({results.begin(), results.size()});
+  // Every function of functions.cc fits the limits, so this can fail only for a new entry of that
+  // table.
   ES_CHECK_MSG(written.has_value() && with_few_registers(written->code).has_value(), name);
   auto program = std::make_shared<ElementProgram>();
   program->code = written->code;
@@ -89,6 +94,7 @@ TensorShape reduced_shape(const TensorShape& shape, AxisSet axes, bool keepdim) 
     if (!has(axes, axis)) result.append(shape[axis]);
     if (has(axes, axis) && keepdim) result.append(1);
   }
+  // A tensor of the graph has at least one axis; PyTorch's number without axes is [1].
   if (result.rank() == 0) result.append(1);
   return result;
 }
@@ -97,11 +103,13 @@ AxisSet repeated_axes(const TensorShape& from, const TensorShape& to) {
   AxisSet axes = 0;
   for (int axis = 0; axis < to.rank(); ++axis) {
     const int at = axis - (to.rank() - from.rank());
+    // An axis is repeated if `from` lacks it or has one element where `to` has more.
     if (at < 0 || from[at] != to[axis]) axes |= 1U << axis;
   }
   return axes;
 }
 
+// The result is dense over the axes that stay, and has the stride 0 along those that were reduced.
 std::array<std::int64_t, kProgramRank> unreduced_strides(const TensorShape& shape, AxisSet axes) {
   std::array<std::int64_t, kProgramRank> strides = {};
   std::int64_t stride = 1;
@@ -113,6 +121,10 @@ std::array<std::int64_t, kProgramRank> unreduced_strides(const TensorShape& shap
   return strides;
 }
 
+// The order of a sum over any axes: first the reduced axes at the end of the shape as rows (SUM64),
+// then the others as columns (COLSUM). Columns must be one middle axis for the kernel. If the other
+// axes are not neighbours, a move puts them in front; it copies, and the index over the reduced
+// axes still ascends in row-major order, so the bits are those of the definition.
 TensorId emit_reduction(const Emit& emit, const std::string& name, TensorId x,
                         const TensorShape& shape, Reduction kind, AxisSet axes,
                         const TensorShape& to) {

@@ -10,6 +10,8 @@
 namespace es::gpu {
 namespace {
 
+// Operators run one after the other and leave nothing in the workspace, so all share the memory of
+// the one that needs most.
 std::int64_t max_workspace(const Program& program, const KernelTable& kernels, int threads) {
   std::size_t floats = 0;
   for (const Op& op : program.graph.ops)
@@ -44,6 +46,8 @@ Executor::Executor(Program program, const KernelTable& kernels, const std::vecto
 // Runs each kernel of oneDNN once. Without this trial, a kernel that refuses its work would end
 // this worker in its first step, and then the next worker in its first step.
 void Executor::try_onednn_kernels() {
+  // The contents do not matter, because only the status of each kernel is looked at. Parameters and
+  // samples do not exist yet when the executor is constructed.
   const auto some = [](std::int64_t floats) {
     return AlignedBuffer::uninitialised(floats, "a trial of the vendor's kernels");
   };
@@ -62,6 +66,8 @@ void Executor::try_onednn_kernels() {
 Status Executor::run_one(std::size_t index, RunMode mode, const RunBuffers& buffers) {
   const Op& op = graph().ops[index];
   if (observer_ != nullptr) observer_->begin_op(op);
+  // The flags are sticky, so after the operator they say whether it raised one. Without this line
+  // the flag of an earlier operator would make the executor read the results of all later ones.
   clear_non_finite_flags();
   const Result<bool> by_onednn = onednn_.run(index, graph(), buffers);
   if (!by_onednn) return failure(op.name + ": " + by_onednn.error().message);
@@ -71,6 +77,7 @@ Status Executor::run_one(std::size_t index, RunMode mode, const RunBuffers& buff
 }
 
 RunBuffers Executor::buffers_of(const LocalStep& step) {
+  // A step that has to be repeated must find the statistics of the current version unchanged.
   ES_CHECK(step.stats != step.next_stats || graph().table.stat_floats() == 0);
   return {.tensors = tensors_.data(),
           .params = step.params,
@@ -93,6 +100,7 @@ Result<Fault> Executor::run_forward(const LocalStep& step, Check check) {
   const RunBuffers buffers = buffers_of(step);
   for (std::size_t i = 0; i < program_.first_backward; ++i) {
     ES_RETURN_IF_ERROR(run_one(i, RunMode::kTrain, buffers));
+    // Most operators raise no flag, so their results are not read a second time.
     if (check == Check::kFlagged && non_finite_flags() == 0) continue;
     const Fault fault = fault_of(i, buffers);
     if (fault.op != nullptr) return fault;
@@ -116,6 +124,9 @@ Result<LocalStepResult> Executor::run_local_step(const LocalStep& step,
   Fault fault = *forward;
   if (fault.op != nullptr) return LocalStepResult{loss, fault};
   const RunBuffers buffers = buffers_of(step);
+  // Buckets are reported in ascending order, each after the last operator that writes a gradient of
+  // it, so that its sum over the workers can begin while earlier layers are still being
+  // differentiated.
   std::uint32_t bucket = 0;
   for (std::size_t i = program_.first_backward; i < graph().ops.size(); ++i) {
     ES_RETURN_IF_ERROR(run_one(i, RunMode::kTrain, buffers));
@@ -126,6 +137,8 @@ Result<LocalStepResult> Executor::run_local_step(const LocalStep& step,
       on_bucket_ready(bucket);
     }
   }
+  // clear_untouched() in differentiate.cc has given every trained parameter an operator that writes
+  // its gradient, so every bucket was completed.
   ES_CHECK(bucket == buckets_.size());
   return LocalStepResult{loss, {}};
 }

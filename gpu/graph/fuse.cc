@@ -13,6 +13,7 @@ Activation activation_of(const Op& op) {
   if (op.kind != OpKind::kChain) return Activation::kNone;
   const ChainStep& step = op.chain[0];
   if (step.kind == ChainKind::kRelu) return Activation::kRelu;
+  // The kernels of batch norms know one slope only.
   if (step.kind == ChainKind::kLeakyRelu && step.factor == kLeakySlope)
     return Activation::kLeakyRelu;
   return Activation::kNone;
@@ -27,6 +28,8 @@ class ChainFusion {
 
   Program run() {
     std::vector<Op>& ops = program_.graph.ops;
+    // In ascending order, so a chain has already absorbed those before it when a later chain
+    // absorbs it. The loop repeats because the absorbed chain brings a new in[0].
     for (std::size_t i = 0; i < ops.size(); ++i)
       if (ops[i].kind == OpKind::kChain)
         while (absorb_one(i)) continue;
@@ -46,6 +49,7 @@ class ChainFusion {
                          reads_once(into, first.operand);
       const auto operand = static_cast<std::size_t>(first.operand);
       if (!swaps || !is_candidate(into.in[operand], index)) return false;
+      // Only the first stage reads this operand, so the exchange changes nothing for later stages.
       std::swap(into.in[0], into.in[operand]);
     }
     const auto writer =
@@ -64,9 +68,12 @@ class ChainFusion {
   // Returns whether tensor t is computed by a chain that operator `reader` may take over.
   bool is_candidate(TensorId t, std::size_t reader) {
     const std::int64_t writer = Uses::at(uses_.writer, t);
+    // A result with another reader has to be written anyway.
     if (writer < 0 || Uses::at(uses_.reads, t) != 1) return false;
     const Op& op = program_.graph.ops[static_cast<std::size_t>(writer)];
     if (op.kind != OpKind::kChain) return false;
+    // Program::first_backward divides the list: the model's own operators stay in front of it, and
+    // gradients behind it.
     const bool same_side = (static_cast<std::size_t>(writer) < program_.first_backward) ==
                            (reader < program_.first_backward);
     const Op& into = program_.graph.ops[reader];
@@ -80,9 +87,12 @@ class ChainFusion {
   void merge(const Op& first, Op& into) {
     std::vector<TensorId> in = first.in;
     std::vector<ChainStep> chain = first.chain;
+    // Operand k of `into` moves behind the inputs of `first`. The shift is one less than their
+    // number because in[0] of `into` is now computed and no input any more.
     const auto shift = static_cast<std::int32_t>(in.size()) - 1;
     in.insert(in.end(), into.in.begin() + 1, into.in.end());
     for (ChainStep step : into.chain) {
+      // 0 means that the stage has no operand.
       if (step.operand != 0) step.operand += shift;
       chain.push_back(step);
     }
@@ -111,6 +121,8 @@ Graph fuse_activations(Graph graph) {
     if (uses.writer[x] < 0 || uses.reads[x] != 1) continue;
     Op& norm = graph.ops[static_cast<std::size_t>(uses.writer[x])];
     if (norm.kind != OpKind::kBatchNorm || norm.activation != Activation::kNone) continue;
+    // This happens before differentiation, so the graph has no gradient yet that reads the result
+    // without the activation. The gradient of the batch norm includes that of the activation.
     norm.activation = activation;
     norm.out[0] = graph.ops[i].out[0];
     merged[i] = true;
@@ -125,6 +137,9 @@ Program fuse_chains(Program program) {
 
 Program compile(Graph graph) {
   Program program = recompute(differentiate(fuse_activations(std::move(graph))));
+  // Chains with several stages and joined programs have no gradients, and recompute() requires that
+  // nothing but activations is fused, so the other fusions come last. fuse_programs() joins no two
+  // chains, so fuse_chains() comes before it.
   return fuse_moves(fuse_programs(fuse_chains(std::move(program))));
 }
 

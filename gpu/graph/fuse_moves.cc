@@ -37,6 +37,8 @@ class MoveFusion {
       const Op& first = program_.graph.ops[static_cast<std::size_t>(writer)];
       if (!merge(first, into, i)) continue;
       for (const TensorId t : first.in)
+        // The inputs of the merged move are now read here, and keeps_no_more_alive() needs that for
+        // the next merge.
         if (Uses::at(uses_.last_read, t) < static_cast<std::int64_t>(index))
           Uses::at(uses_.last_read, t) = static_cast<std::int64_t>(index);
       merged_[static_cast<std::size_t>(writer)] = true;
@@ -54,14 +56,17 @@ class MoveFusion {
       const std::int64_t writer = Uses::at(uses_.writer, t);
       if (writer < 0 || Uses::at(uses_.reads, t) != 1) return -1;
       const auto index = static_cast<std::size_t>(writer);
+      // No operator crosses the boundary between the model's own operators and the gradients.
       if ((index < program_.first_backward) != (reader < program_.first_backward)) return -1;
       const Op& op = program_.graph.ops[index];
+      // A view has the same words in the same order, so a move can read behind it.
       if (op_def(op.kind).is_view) {
         views_.push_back(index);
         t = op.in[0];
         continue;
       }
       const bool moves = op.kind == OpKind::kMove || op.kind == OpKind::kUpsample2;
+      // A move with several outputs would have to stay for the other ones.
       if (!moves || op.out.size() != 1) return -1;
       std::vector<bool> passed = merged_;
       for (const std::size_t view : views_) passed[view] = true;
@@ -70,6 +75,7 @@ class MoveFusion {
   }
 
   bool merge(const Op& first, Op& into, std::size_t between) {
+    // One input of `into` is replaced by all inputs of `first`.
     if (first.in.size() + into.in.size() - 1 > kMoveTensorsMax) return false;
     const std::vector<std::int64_t> first_inputs = words(first.in);
     const std::vector<std::int64_t> inputs = words(into.in), outputs = words(into.out);

@@ -12,6 +12,8 @@ namespace {
 using Sizes = std::vector<std::int64_t>;
 
 // Returns dimensions that divide those of both spaces, outermost first; nothing if there are none.
+// [6,4] and [2,12], for example, have [2,3,4]. It goes from the innermost dimension to the
+// outermost one and cuts off the smaller remainder each time, which must divide the larger one.
 std::optional<Sizes> common_sizes(const ElementSpace& a, const ElementSpace& b) {
   Sizes sizes;
   std::int32_t i = a.rank - 1, j = b.rank - 1;
@@ -21,6 +23,8 @@ std::optional<Sizes> common_sizes(const ElementSpace& a, const ElementSpace& b) 
     while (right == 1 && j >= 0) right = b.size[static_cast<std::size_t>(j--)];
     const std::int64_t size = std::min(left, right);
     if (left % size != 0 || right % size != 0) return std::nullopt;
+    // A remainder of 1 has been replaced by the next dimension where there is one, so a space is
+    // used up. If something of the other one remains, the test below fails.
     if (size == 1) break;
     sizes.push_back(size);
     left /= size;
@@ -49,6 +53,8 @@ std::array<std::int64_t, kProgramRank> divided_strides(const ElementSpace& space
   return strides;
 }
 
+// Returns whether an input with these strides is read in the order of the space. Only such an input
+// can be replaced by a value that the same element of the space has just computed.
 bool is_dense(const std::array<std::int64_t, kProgramRank>& strides, const Sizes& sizes) {
   std::int64_t stride = 1;
   for (std::size_t i = sizes.size(); i-- > 0; stride *= sizes[i])
@@ -56,7 +62,8 @@ bool is_dense(const std::array<std::int64_t, kProgramRank>& strides, const Sizes
   return true;
 }
 
-// The stages of a chain that are instructions; nothing for the others.
+// The stages of a chain that are instructions of programs with the same bits; nothing for the
+// others, such as a dropout, whose decisions depend on the number of the element.
 std::optional<Term> stage_term(const ChainStep& step, Term v, Term operand) {
   switch (step.kind) {
     case ChainKind::kScale:
@@ -78,6 +85,7 @@ std::optional<Term> stage_term(const ChainStep& step, Term v, Term operand) {
     case ChainKind::kGeluGrad:
       return v * emit(ElementOp::kGeluGrad, operand);
     case ChainKind::kTanhGrad:
+      // v is dy here, and the operand is the result y of the function.
       return write_gradient(Function::kTanh, {}, 0, v, {}, operand);
     case ChainKind::kSigmoidGrad:
       return write_gradient(Function::kSigmoid, {}, 0, v, {}, operand);
@@ -86,7 +94,8 @@ std::optional<Term> stage_term(const ChainStep& step, Term v, Term operand) {
   }
 }
 
-// Returns a chain as a program with the same bits; nothing if a stage is no instruction.
+// Returns a chain as a program with the same bits; nothing if a stage is no instruction. All
+// operands of such stages have the shape of the result.
 std::optional<Op> as_program(const Graph& graph, const Op& op) {
   if (op.kind == OpKind::kProgram) return op;
   if (op.kind != OpKind::kChain) return std::nullopt;
@@ -114,6 +123,7 @@ class ProgramFusion {
 
   Program run() {
     for (std::size_t i = 0; i < ops().size(); ++i)
+      // Each merge changes the inputs, so the search begins again until none can be merged.
       while (absorb_one(i)) continue;
     drop_marked(program_, merged_);
     return std::move(program_);
@@ -143,6 +153,7 @@ class ProgramFusion {
     const auto first = static_cast<std::size_t>(writer);
     const bool same_side = (first < program_.first_backward) == (index < program_.first_backward);
     if (!same_side || ops()[first].out.size() != 1) return false;
+    // Two chains that fuse_chains() has left apart stay apart.
     if (ops()[first].kind != OpKind::kProgram && ops()[index].kind != OpKind::kProgram)
       return false;
     if (!keeps_no_more_alive(program_.graph, uses_, merged_, first, index)) return false;
@@ -165,6 +176,8 @@ class ProgramFusion {
     const std::optional<Op> first = as_program(program_.graph, ops()[writer]);
     const std::optional<Op> into = as_program(program_.graph, ops()[reader]);
     if (!first || !into) return std::nullopt;
+    // Views between the two operators can give one element list two shapes. The joined program runs
+    // over dimensions in which the strides of both can be written.
     const std::optional<Sizes> sizes = common_sizes(first->program->space, into->program->space);
     if (!sizes) return std::nullopt;
     CodeWriter code;
@@ -179,6 +192,7 @@ class ProgramFusion {
           terms.push_back(*computed);
           continue;
         }
+        // A tensor that both read with the same strides becomes one input.
         const auto found = std::find_if(operands.begin(), operands.end(), [&](const auto& o) {
           return o.tensor == op.in[k] && o.stride == strides;
         });
@@ -188,11 +202,14 @@ class ProgramFusion {
       return terms;
     };
     const auto first_terms = terms_of(*first, nullptr);
+    // The first program has one output, so value[0] is the value of the tensor between the two.
     const std::vector<Term> value = code.append(first->program->code, *first_terms);
     const auto into_terms = terms_of(*into, value.data());
     if (!into_terms) return std::nullopt;
     const std::vector<Term> results = code.append(into->program->code, *into_terms);
     const std::optional<WrittenCode> written = code.finish(results);
+    // The limits of program.h: the kernels keep the values of an element in a fixed number of
+    // registers.
     if (!written || !with_few_registers(written->code)) return std::nullopt;
     Op op = *into;
     auto program = std::make_shared<ElementProgram>();
@@ -211,6 +228,8 @@ class ProgramFusion {
 
   // Puts the joined operator into the place of the reader.
   void replace(std::size_t writer, std::size_t reader, const Op& joined) {
+    // A tensor that both have read is now read once, so later merges may find that it has a single
+    // reader. The tensor between the two has none any more.
     for (const Op& old : {ops()[writer], ops()[reader]})
       for (const TensorId t : old.in) --Uses::at(uses_.reads, t);
     for (const TensorId t : joined.in) {

@@ -50,6 +50,9 @@ enum class OpKind {
   // in q, k, v or one packed tensor; then bias, mask, length if `attention_in` has them. out y,
   // probs
   kAttention,
+  // In x [t,n,gates * units], h [n,units] and, of an LSTM, c. out states, gates, kept; see
+  // `recurrence`. p: the recurrent weight and its bias.
+  kRecurrent,
   kEmbedding,        // in ids (i32)    out y                        p: weight
   kMaxPool,          // in x            out y, argmax (u8)
   kAvgPool,          // in x            out y
@@ -76,6 +79,9 @@ enum class OpKind {
   kSoftmaxGrad,    // in y, dy        out dx
   // In as kAttention, then probs, dy. out dq, dk, dv or dpacked; and dbias if the bias needs it.
   kAttentionGrad,
+  // In gates, kept, states (LSTM: kept again), h (LSTM: c), dstates. Out dx, dh, the carry (LSTM:
+  // dc), and of a GRU the gradient of the products.
+  kRecurrentGrad,
   kEmbeddingGrad,        // in ids, dy                                gradient of weight
   kMaxPoolGrad,          // in dy, argmax   out dx
   kAvgPoolGrad,          // in dy           out dx
@@ -130,6 +136,14 @@ struct AttentionInputs {
   std::int32_t first_extra() const { return packed ? 1 : 3; }
 };
 
+// A recurrent layer. Its states [t (+ 1 for an LSTM),n,units] are the hidden states after the steps
+// by time, and then the last cell state of an LSTM.
+struct Recurrence {
+  RecurrentCell cell = RecurrentCell::kLstm;
+  bool reverse = false;  // the steps begin with the last time
+  std::int64_t gates() const { return cell == RecurrentCell::kLstm ? 4 : 3; }
+};
+
 // Weights and biases that are tensors and not parameters: -1: there is none.
 struct WeightTensors {
   std::int32_t weight = -1, bias = -1;            // positions in Op::in
@@ -166,6 +180,7 @@ struct Op {
   AlongAxis along;           // kReduce, kBestIndex, kRunningSum
   AttentionShape attention;  // attention
   AttentionInputs attention_in;
+  Recurrence recurrence;        // recurrent layers
   Move move;                    // kMove, kUpsample2
   YoloShape yolo;               // kYolo
   std::uint32_t random_op = 0;  // kUniform: as Dropout::op

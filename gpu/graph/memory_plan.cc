@@ -9,6 +9,7 @@
 namespace es::gpu {
 namespace {
 
+// 64 bytes: a line of the cache, and the widest vector register.
 constexpr std::int64_t kAlignmentFloats = 16;
 
 std::int64_t round_up(std::int64_t floats) {
@@ -19,13 +20,15 @@ bool live_together(const LiveBlock& a, const LiveBlock& b) {
   return a.first <= b.last && b.first <= a.last;
 }
 
+// Bytes occupy whole floats, because the arena is counted in floats.
 std::int64_t tensor_floats(const Tensor& t) {
   const std::int64_t count = t.shape.count();
   return t.type == ElementType::kU8 ? (count + 3) / 4 : count;
 }
 
 // Groups tensors that share one block of memory (a disjoint-set forest). A block is identified by
-// one of its tensors, the root.
+// one of its tensors, the root. Views are merged first: whether an operator may work in place
+// depends on the last reader of the whole block, and a view of its input may be read later.
 class SharedBlocks {
  public:
   explicit SharedBlocks(const Program& program)
@@ -59,6 +62,8 @@ class SharedBlocks {
       block_[t].floats = tensor_floats(graph_.tensors[t]);
     for (std::size_t i = 0; i < graph_.ops.size(); ++i) {
       const auto now = static_cast<std::int64_t>(i);
+      // A result that nothing reads is live during its operator, because the kernel still writes
+      // it.
       for (const TensorId t : graph_.ops[i].out) block_[t].first = block_[t].last = now;
       for (const TensorId t : graph_.ops[i].in) block_[t].last = now;
     }
@@ -67,6 +72,8 @@ class SharedBlocks {
     keep(graph_.mean_loss);
   }
 
+  // An evaluation runs no backward operator, so a tensor that is live until the first of them still
+  // has its values when the evaluation ends.
   void keep(TensorId t) {
     block_[t].last = std::max(block_[t].last, static_cast<std::int64_t>(program_.first_backward));
   }
@@ -76,6 +83,8 @@ class SharedBlocks {
   void merge(TensorId into, TensorId from) {
     into = find(into);
     from = find(from);
+    // The flag `outside` of the root stands for the whole block, so a member that lies outside must
+    // be the root.
     ES_CHECK(block_[into].floats == block_[from].floats && !outside_[from]);
     parent_[from] = into;
     block_[into].first = std::min(block_[into].first, block_[from].first);
@@ -83,11 +92,16 @@ class SharedBlocks {
   }
 
   void share_in_place(const Op& op, std::int64_t now) {
+    if (op.out.empty()) return;
+    const TensorId out = op.out[op_def(op.kind).in_place_output];
     for (const TensorId in : in_place_inputs(op)) {
       const TensorId root = find(in);
+      // The operator may overwrite an input only if it is the last reader. Samples, constants and
+      // parameters, which lie outside the arena, keep their values.
       const bool dies_here = block_[root].last == now && !outside_[root];
-      if (!dies_here || block_[root].floats != block_[find(op.out[0])].floats) continue;
-      merge(root, op.out[0]);
+      if (!dies_here || block_[root].floats != block_[find(out)].floats) continue;
+      merge(root, out);
+      // The kernels overwrite one input only, so the first possible one is taken.
       return;
     }
   }
@@ -110,6 +124,7 @@ std::int64_t place_in_order(std::span<const LiveBlock> blocks, std::span<const s
     std::int64_t at = 0;
     // `placed` is sorted by offset, so the first gap that is large enough is the lowest one.
     for (const std::size_t p : placed) {
+      // Blocks with separate lifetimes may lie on the same addresses.
       if (!live_together(blocks[i], blocks[p])) continue;
       if (offset[p] >= at + size) break;
       at = std::max(at, offset[p] + round_up(blocks[p].floats));
@@ -125,7 +140,9 @@ std::int64_t place_in_order(std::span<const LiveBlock> blocks, std::span<const s
   return length;
 }
 
-// Orders in which blocks are placed. The block with the largest key comes first.
+// Orders in which blocks are placed; the block with the largest key comes first. The best places of
+// all blocks are hard to find (dynamic storage allocation), and none of these orders is best for
+// every model, so all are tried.
 using Key = std::int64_t (*)(const LiveBlock&);
 constexpr Key kOrders[] = {
     [](const LiveBlock& b) { return b.floats; },
@@ -144,6 +161,7 @@ std::vector<std::int64_t> place_blocks(std::span<const LiveBlock> blocks) {
   for (const Key key : kOrders) {
     std::vector<std::size_t> order(blocks.size());
     std::iota(order.begin(), order.end(), std::size_t{0});
+    // Equal keys are ordered by size and then by index, so the plan is the same on every machine.
     std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
       const std::int64_t left = key(blocks[a]), right = key(blocks[b]);
       return left != right ? left > right : blocks[a].floats > blocks[b].floats;
@@ -153,6 +171,7 @@ std::vector<std::int64_t> place_blocks(std::span<const LiveBlock> blocks) {
       shortest = length;
       best = offset;
     }
+    // No plan is shorter than the most floats that are live at one operator.
     if (shortest == peak) break;
   }
   return best;
@@ -160,6 +179,7 @@ std::vector<std::int64_t> place_blocks(std::span<const LiveBlock> blocks) {
 
 std::int64_t live_peak(std::span<const LiveBlock> blocks) {
   std::int64_t end = 0;
+  // A change at last + 1 is recorded, so the list has at least last + 2 entries.
   for (const LiveBlock& b : blocks) end = std::max(end, b.last + 2);
   std::vector<std::int64_t> change(static_cast<std::size_t>(end), 0);
   for (const LiveBlock& b : blocks) {
@@ -181,6 +201,7 @@ MemoryPlan plan_memory(const Program& program) {
   std::vector<LiveBlock> blocks;
   for (TensorId t = 0; t < tensors; ++t) {
     plan.owner.push_back(shared.find(t));
+    // Fusion leaves tensors that no operator writes any more. They need no memory.
     const bool used = shared.block(t).first >= 0;
     if (plan.owner.back() != t || shared.outside(t) || !used) continue;
     roots.push_back(t);

@@ -17,6 +17,7 @@ class ReadWords {
 
   // Adds all words of the move. Returns false and adds nothing if one of them was read before.
   bool add(const Move& move) {
+    // A move that is refused halfway must leave no marks.
     const std::vector<bool> before = read_;
     for (const BlockCopy& copy : move) {
       if (add_dimension(copy, 0, copy.source_offset)) continue;
@@ -46,6 +47,7 @@ class ReadWords {
 void join(Op& into, const Op& op) {
   const auto outputs = static_cast<std::int32_t>(into.out.size());
   for (BlockCopy copy : op.move) {
+    // The outputs of `op` come behind those of `into`.
     copy.target += outputs;
     into.move.push_back(copy);
   }
@@ -60,6 +62,7 @@ Graph merge_slices(Graph graph) {
   for (std::size_t i = 0; i < graph.ops.size(); ++i) {
     const Op& op = graph.ops[i];
     if (op.kind == OpKind::kMove && op.in.size() == 1 &&
+        // The merge serves the gradient only.
         graph.tensors[static_cast<std::size_t>(op.in[0])].needs_grad)
       moves_of[op.in[0]].push_back(i);
   }
@@ -68,10 +71,13 @@ Graph merge_slices(Graph graph) {
     if (moves.size() < 2 || graph.shape(tensor).count() > kWordsMax) continue;
     Op& first = graph.ops[moves[0]];
     ReadWords words(graph.shape(tensor).count());
+    // The copies of one move read each word once, so this never fails.
     words.add(first.move);
     for (std::size_t m = 1; m < moves.size(); ++m) {
       const Op& op = graph.ops[moves[m]];
       if (first.out.size() + op.out.size() > kMoveTensorsMax || !words.add(op.move)) continue;
+      // The merged move runs at the place of the first one. Its input exists there, and the readers
+      // of its other outputs come later anyway.
       join(first, op);
       joined[moves[m]] = true;
     }

@@ -7,6 +7,7 @@
 namespace es::gpu {
 namespace {
 
+// More copies than this are many small pieces, which cost more than one more pass over the tensor.
 constexpr std::size_t kCopiesMax = 64;
 constexpr std::int64_t kRunsMax = 1 << 20;  // with more runs the search would take too long
 
@@ -21,6 +22,9 @@ struct WordRun {
 std::optional<BlockCopy> first_image(BlockCopy copy, std::int64_t images, std::int64_t source_words,
                                      std::int64_t target_words) {
   if (images == 1) return copy;
+  // The images are a part of the outermost dimension of a simplified copy. The copy is the same in
+  // every image if this dimension is a multiple of the images and each image's part ends where the
+  // next image begins, in the source and in the target.
   std::size_t d = 0;
   while (d < kMoveRank && copy.size[d] == 1) ++d;
   if (d == kMoveRank || copy.size[d] % images != 0) return std::nullopt;
@@ -31,7 +35,7 @@ std::optional<BlockCopy> first_image(BlockCopy copy, std::int64_t images, std::i
   return copy;
 }
 
-// Returns the same copy for every image.
+// Returns the same copy for every image. Dimension 0 is free here (grouped).
 BlockCopy all_images(BlockCopy copy, std::int64_t images, std::int64_t source_words,
                      std::int64_t target_words) {
   copy.size[0] = images;
@@ -42,6 +46,8 @@ BlockCopy all_images(BlockCopy copy, std::int64_t images, std::int64_t source_wo
 
 void append_runs(const BlockCopy& copy, std::vector<WordRun>& runs) {
   constexpr std::size_t kLast = kMoveRank - 1;
+  // A run is the innermost dimension if it is contiguous in both arrays, and otherwise a single
+  // word.
   const bool dense = copy.source_stride[kLast] == 1 && copy.target_stride[kLast] == 1;
   const std::int64_t words = dense ? copy.size[kLast] : 1;
   for (std::int64_t i = 0; i < copy.count() / words; ++i) {
@@ -60,9 +66,12 @@ void append_runs(const BlockCopy& copy, std::vector<WordRun>& runs) {
 void append_composed(const std::vector<WordRun>& first, const WordRun& second,
                      std::vector<WordRun>& out) {
   const std::int64_t end = second.from + second.words;
+  // The first run that ends behind the beginning of `second`.
   auto run =
       std::upper_bound(first.begin(), first.end(), second.from,
                        [](std::int64_t at, const WordRun& r) { return at < r.to + r.words; });
+  // Words between the runs are +0 in the tensor that vanishes. Nothing is appended for them, and
+  // the result leaves them +0 too.
   for (; run != first.end() && run->to < end; ++run) {
     const std::int64_t begin = std::max(second.from, run->to);
     const std::int64_t words = std::min(end, run->to + run->words) - begin;
@@ -74,6 +83,7 @@ void append_composed(const std::vector<WordRun>& first, const WordRun& second,
 // Groups copies of one form into a copy with one more dimension: a maximal sequence at equal
 // distances becomes one copy. Returns whether it grouped anything.
 bool group(std::vector<BlockCopy>& copies, std::size_t dimension) {
+  // Copies that can be grouped become neighbours, in ascending order of their targets.
   std::stable_sort(copies.begin(), copies.end(), [](const BlockCopy& a, const BlockCopy& b) {
     return std::tie(a.source, a.target, a.size, a.source_stride, a.target_stride, a.target_offset) <
            std::tie(b.source, b.target, b.size, b.source_stride, b.target_stride, b.target_offset);
@@ -118,6 +128,7 @@ std::vector<BlockCopy> grouped(const std::vector<WordRun>& runs) {
     copy.source_stride[kMoveRank - 1] = copy.target_stride[kMoveRank - 1] = 1;
     copies.push_back(copy);
   }
+  // From the dimension next to the runs outwards, until there is nothing to group.
   for (std::size_t d = kMoveRank - 1; d-- > 1;)
     if (!group(copies, d)) break;
   return copies;
@@ -161,6 +172,8 @@ std::optional<std::vector<WordRun>> runs_of(const Move& move, std::int64_t image
 std::optional<Move> composed(const Move& first, const Move& second, std::int32_t between,
                              const ComposeSizes& sizes) {
   const auto first_inputs = static_cast<std::int32_t>(sizes.first_inputs.size());
+  // Copies of `second` that do not read the tensor in between stay as they are. The inputs of
+  // `first` come first now, so the indices of the others change.
   Move through, result;
   for (BlockCopy copy : second) {
     if (copy.source == between) {
@@ -190,6 +203,7 @@ std::optional<Move> composed(const Move& first, const Move& second, std::int32_t
                                 sizes.first_inputs[static_cast<std::size_t>(copy.source)],
                                 sizes.second_outputs[static_cast<std::size_t>(copy.target)]));
   if (result.size() > kCopiesMax) return std::nullopt;
+  // A fixed order of the copies, whatever the search found first.
   std::stable_sort(result.begin(), result.end(), [](const BlockCopy& a, const BlockCopy& b) {
     return std::tie(a.target, a.target_offset) < std::tie(b.target, b.target_offset);
   });

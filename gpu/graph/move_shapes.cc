@@ -5,6 +5,7 @@
 namespace es::gpu {
 namespace {
 
+// A copy has one dimension for each axis.
 static_assert(kMoveRank >= static_cast<std::size_t>(kRankMax));
 
 // Returns the distance in words between neighbours along the axis.
@@ -91,12 +92,14 @@ Move strided_slice_move(const TensorShape& input, int axis, std::int64_t begin, 
                         std::int64_t count) {
   const TensorShape output = with_extent(input, axis, count);
   BlockCopy copy = box_copy(output, axis, input, begin, output, 0);
+  // A negative step gives a negative stride: the copy walks backwards from `begin`.
   copy.source_stride[dimension(output, axis)] *= step;
   return {simplified(copy)};
 }
 
 Move pad_move(const TensorShape& input, int axis, std::int64_t before, std::int64_t after) {
   const TensorShape output = with_extent(input, axis, before + input[axis] + after);
+  // A move writes +0 to the words that no copy writes, so the padding needs no copy.
   return {simplified(box_copy(input, axis, input, 0, output, before))};
 }
 
@@ -127,10 +130,13 @@ Move roll_move(const TensorShape& input, int axis, std::int64_t shift) {
   return move;
 }
 
+// A window is a sequence of side * side tokens, and the windows of an image come row by row.
 ImageShape window_shape(const ImageShape& image, std::int64_t side) {
   return {image.n * (image.h / side) * (image.w / side), side * side, 1, image.c};
 }
 
+// The dimensions are: rows of windows in all images, windows of a row, rows of a window, columns of
+// a window, channels. A row of windows has side * w * c words in the image.
 Move window_partition_move(const ImageShape& image, std::int64_t side) {
   const std::int64_t rows = image.n * (image.h / side), columns = image.w / side, c = image.c;
   const std::int64_t window = side * side * c;
@@ -141,6 +147,9 @@ Move window_partition_move(const ImageShape& image, std::int64_t side) {
                               {c, 1, 1}}))};
 }
 
+// The two dimensions of size 2 have stride 0 in the source: every pixel is read for two rows and
+// two columns. An input row becomes two output rows of twice its length, so input rows are 4 row
+// lengths apart in the output.
 Move upsample2_move(const ImageShape& input) {
   const std::int64_t row = input.w * input.c, c = input.c;
   return {simplified(copy_of({{input.n * input.h, row, 4 * row},
@@ -150,6 +159,7 @@ Move upsample2_move(const ImageShape& input) {
                               {c, 1, 1}}))};
 }
 
+// Channel g * size + i of the input becomes channel i * groups + g of the output.
 Move channel_shuffle_move(const TensorShape& input, std::int64_t groups) {
   const std::int64_t c = input.row(), size = c / groups;
   return {simplified(copy_of({{input.rows(), c, c}, {groups, size, 1}, {size, 1, groups}}))};
@@ -175,6 +185,7 @@ Move concat_shuffle_split_move(const TensorShape& input) {
 }
 
 Move scalar_loss_move(std::int64_t rows) {
+  // The source stride 0 repeats the one number.
   BlockCopy to_rows = copy_of({{rows, 0, 1}}), to_mean = copy_of({{1, 0, 1}});
   to_mean.target = 1;
   return {simplified(to_rows), simplified(to_mean)};

@@ -11,6 +11,7 @@ namespace {
 
 using MadeKernel = Result<std::unique_ptr<OnednnKernel>>;
 
+// No kernel is no error: the canonical kernel runs.
 MadeKernel no_kernel() {
   return std::unique_ptr<OnednnKernel>();
 }
@@ -23,6 +24,7 @@ MadeKernel bind(const Graph& graph, const Op& op, const OnednnLibrary& library,
                : no_kernel();
   if (!is_gemm(op.kind)) return no_kernel();
   const MatmulShape products = product_of(graph, op);
+  // Batches of products have no kernel here.
   const bool bound = products.count == 1 && onednn_preferred(cpu_class, products.gemm);
   return bound ? library.gemm(products.gemm, adds_bias(op)) : no_kernel();
 }
@@ -33,12 +35,15 @@ OnednnOps::OnednnOps(const Program& program, const OnednnLibrary& library, CpuCl
     : library_(library.name()) {
   for (const Op& op : program.graph.ops) {
     MadeKernel made = bind(program.graph, op, library, cpu_class);
+    // The worker's log names the operators that the library refuses
+    // (StepRunner::vendor_refusals()).
     if (!made) refusals_.push_back(vendor_refusal(op, made.error()));
     kernels_.push_back(made ? *std::move(made) : nullptr);
   }
 }
 
 void OnednnOps::drop_refused(const Graph& graph, const RunBuffers& buffers) {
+  // Creation alone does not prove that a kernel works: it can still refuse its work when it runs.
   for (std::size_t i = 0; i < kernels_.size(); ++i) {
     const Result<bool> ran = run(i, graph, buffers);
     if (ran) continue;

@@ -18,6 +18,7 @@ const float* OpResult::values(const RunBuffers& buffers) const {
 
 namespace {
 
+// A half of the largest float is the bound, because a sum of two such masks can be infinite.
 bool masks(float constant) {
   return std::abs(constant) > std::numeric_limits<float>::max() / 2;
 }
@@ -28,7 +29,8 @@ bool has_mask(const Op& op) {
   return std::any_of(code.constant.begin(), code.constant.begin() + code.constants, masks);
 }
 
-// Returns whether masked elements of the inputs are masked elements of the outputs.
+// Returns whether masked elements of the inputs are masked elements of the outputs. A softmax, for
+// example, turns them into +0, so its results are looked at again.
 bool passes_masks(OpKind kind) {
   return kind == OpKind::kProgram || kind == OpKind::kChain || kind == OpKind::kMove ||
          kind == OpKind::kView;
@@ -42,6 +44,7 @@ std::vector<bool> masked_tensors(const Graph& graph) {
         std::any_of(c.words.begin(), c.words.end(), masks))
       masked[static_cast<std::size_t>(c.tensor)] = true;
   for (const Op& op : graph.ops) {
+    // One pass in the order of execution is enough, since an operator comes after what it reads.
     if (!passes_masks(op.kind)) continue;
     if (!has_mask(op) && std::none_of(op.in.begin(), op.in.end(), is_masked)) continue;
     for (const TensorId t : op.out) masked[static_cast<std::size_t>(t)] = true;
@@ -53,10 +56,13 @@ std::vector<OpResult> results_of(const Graph& graph, const Op& op,
                                  const std::vector<bool>& masked) {
   const Operator& entry = op_def(op.kind);
   std::vector<OpResult> results;
+  // The memory of a view is looked at where it is written, and parameters are checked by the
+  // caller.
   if (entry.is_view || entry.in_params) return results;
   for (const TensorId t : op.out)
     if (graph.tensors[t].type == ElementType::kF32 && !masked[static_cast<std::size_t>(t)])
       results.push_back({.tensor = t, .count = graph.shape(t).count()});
+  // The bias before the weight, the order in which differentiate() emits their gradients.
   for (const ParamId id : {entry.writes_bias_grad ? op.bias : kNoParam,
                            entry.writes_weight_grad ? op.weight : kNoParam})
     if (id != kNoParam)

@@ -19,6 +19,7 @@ class Recomputation {
         repeated_(program_.first_backward, false),
         copy_(program_.graph.tensors.size(), kNoTensor) {
     for (std::size_t i = 0; i < program_.first_backward; ++i)
+      // Batch norms that share statistics have the same offset of their mean.
       if (ops()[i].kind == OpKind::kBatchNorm) ++norms_[ops()[i].stats.mean];
   }
 
@@ -28,6 +29,8 @@ class Recomputation {
       Op op = ops()[i];
       const bool reads_region = std::any_of(op.in.begin(), op.in.end(),
                                             [&](TensorId t) { return source(t, op).has_value(); });
+      // The first gradient of a region that needs a result again brings all copies of the region.
+      // The copies then follow the gradients of later regions, whose memory is free again.
       if (i >= program_.first_backward && reads_region) {
         insert_copies(op.region);
         read_copies(op);
@@ -46,6 +49,8 @@ class Recomputation {
     const std::int64_t writer = Uses::at(writer_, t);
     if (reader.region == 0 || writer < 0) return std::nullopt;
     const auto index = static_cast<std::size_t>(writer);
+    // Only forward operators are computed again, and only for readers of their own region: what
+    // another region reads has to stay in memory as it is.
     const bool is_forward = index < program_.first_backward;
     if (!is_forward || ops()[index].region != reader.region || !may_repeat(ops()[index]))
       return std::nullopt;
@@ -59,7 +64,8 @@ class Recomputation {
     return op.kind != OpKind::kBatchNorm || norms_.at(op.stats.mean) == 1;
   }
 
-  // Readers come after what they read, so the last operators are looked at first.
+  // Readers come after what they read, so the last operators are looked at first. A gradient marks
+  // what it reads, and a marked operator marks its own inputs within the region.
   void mark_repeated() {
     for (std::size_t i = ops().size(); i-- > 0;) {
       if (i < program_.first_backward && !repeated_[i]) continue;
@@ -71,9 +77,11 @@ class Recomputation {
   }
 
   void insert_copies(std::uint32_t region) {
+    // The exchange leaves an empty list, so the copies are inserted once.
     for (const std::size_t i : std::exchange(pending_[region], {})) {
       Op copy = ops()[i];
       read_copies(copy);
+      // Copies have tensors of their own, so every tensor still has one writer.
       for (TensorId& t : copy.out) t = Uses::at(copy_, t) = add_tensor_like(t);
       result_.push_back(std::move(copy));
     }
@@ -81,6 +89,7 @@ class Recomputation {
 
   void read_copies(Op& op) const {
     for (TensorId& t : op.in)
+      // Inputs from outside of the region are read as they are; they stay in memory until here.
       if (source(t, op)) t = Uses::at(copy_, t);
   }
 

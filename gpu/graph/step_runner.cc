@@ -14,6 +14,7 @@ std::vector<std::size_t> bucket_ready_ops(const Program& program,
     const Op& op = graph.ops[i];
     const Operator& entry = op_def(op.kind);
     if (entry.writes_weight_grad && op.weight != kNoParam)
+      // The operators ascend, so the last one that writes a gradient of the bucket remains.
       ready[bucket_of(buckets, graph.table[op.weight])] = i;
     if (entry.writes_bias_grad && op.bias != kNoParam)
       ready[bucket_of(buckets, graph.table[op.bias])] = i;

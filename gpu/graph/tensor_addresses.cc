@@ -12,6 +12,7 @@ TensorAddresses::TensorAddresses(const Graph& graph, const MemoryPlan& plan, flo
     tensors_[graph.constants[i].tensor] = const_cast<float*>(constants[i]);
   std::vector<std::int64_t> offset(tensors_.size(), MemoryPlan::kOutside);
   for (std::size_t f = 0; f < graph.inputs.size(); ++f)
+    // A mini-batch has its fields one after the other, each with all samples of the batch.
     offset[graph.inputs[f]] = graph.batch * graph.layout.offset(f);
   std::vector<std::int64_t> in_params(tensors_.size(), MemoryPlan::kOutside);
   for (const Op& op : graph.ops)

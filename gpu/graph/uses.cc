@@ -16,6 +16,8 @@ Uses::Uses(const Graph& graph)
       at(last_read, t) = static_cast<std::int64_t>(i);
     }
   }
+  // A result that the caller reads must stay in memory, so no pass may treat it as read by an
+  // operator alone. last_read knows operators only.
   for (const TensorId t : graph.outputs) ++at(reads, t);
   for (const TensorId t : {graph.row_loss, graph.mean_loss})
     if (t != kNoTensor) ++at(reads, t);
@@ -24,14 +26,18 @@ Uses::Uses(const Graph& graph)
 bool keeps_no_more_alive(const Graph& graph, const Uses& uses, const std::vector<bool>& merged,
                          std::size_t writer, std::size_t reader) {
   bool adjacent = true;
+  // Operators that are parts of others do not run any more, so nothing lies between the two.
   for (std::size_t i = writer + 1; i < reader; ++i) adjacent = adjacent && merged[i];
   if (adjacent) return true;
   std::vector<TensorId> in = graph.ops[writer].in;
   std::sort(in.begin(), in.end());
+  // An operator may read a tensor twice; its memory counts once.
   in.erase(std::unique(in.begin(), in.end()), in.end());
   std::int64_t words = 0;
   for (const TensorId t : in)
     if (Uses::at(uses.last_read, t) < static_cast<std::int64_t>(reader))
+      // This input would be freed before the reader runs, and now lives until then. In return the
+      // result of the writer is never stored.
       words += graph.shape(t).count();
   return words <= graph.shape(graph.ops[writer].out[0]).count();
 }
@@ -44,6 +50,7 @@ void drop_marked(std::vector<Op>& ops, const std::vector<bool>& marked) {
 }
 
 void drop_marked(Program& program, const std::vector<bool>& marked) {
+  // Removing operators in front of the boundary moves it.
   const auto backward = marked.begin() + static_cast<std::ptrdiff_t>(program.first_backward);
   program.first_backward -= static_cast<std::size_t>(std::count(marked.begin(), backward, true));
   drop_marked(program.graph.ops, marked);

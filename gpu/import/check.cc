@@ -13,6 +13,8 @@
 namespace es::gpu {
 namespace {
 
+// A model file comes from a user, so the lengths of its lists are limited before anything is built
+// from them.
 constexpr std::size_t kCountMax = 1000000;  // values, nodes, inputs, outputs and parameters
 constexpr std::size_t kListMax = 4096;      // inputs, outputs and attributes of one node
 
@@ -36,7 +38,9 @@ Status check_counts(const ModelProgram& p) {
   return check_count("outputs", p.outputs.size(), kCountMax);
 }
 
-// Follows the values in the order of execution.
+// Follows the values in the order of execution: every value is written once, and before it is read.
+// It also checks attributes, so what runs after it may rely on the kinds and on the types of the
+// attributes.
 class Definitions {
  public:
   explicit Definitions(const ModelProgram& program)
@@ -125,6 +129,7 @@ Status check_only_losses(const ModelProgram& p) {
 
 Status check_loss(const ModelProgram& p) {
   const ModelValue& loss = p.values[static_cast<std::size_t>(p.loss)];
+  // A loss with extents would have no single gradient to begin with.
   if (loss.type != ValueType::kF32 || !loss.dims.empty())
     return usage_error("loss = " + std::to_string(p.loss) +
                        ": the value is no single number: allowed is f32 without extents");
@@ -138,6 +143,8 @@ Status check_loss(const ModelProgram& p) {
     for (const ValueId id : n.inputs)
       any = any || (id != kNoValue && trained[static_cast<std::size_t>(id)]);
     for (const ValueId id : n.outputs)
+      // Integers and truth values carry no gradient, so what is computed from them alone is not
+      // learned.
       trained[static_cast<std::size_t>(id)] =
           any && p.values[static_cast<std::size_t>(id)].type == ValueType::kF32;
   }
@@ -159,7 +166,8 @@ Status check_shapes(const ModelProgram& program, std::int64_t batch) {
 
 Status check_program(const ModelProgram& program) {
   ES_RETURN_IF_ERROR(check_counts(program));
-  // Every extent is size or size * batch, so two batch sizes tell all claims from wrong ones.
+  // Every extent is size or size * batch. Two batch sizes distinguish a claim that holds for all of
+  // them from one that holds for a single size by chance.
   const Result<std::vector<ValueInfo>> two = values_at(program.values, 2);
   if (!two) return two.error();
   ES_RETURN_IF_ERROR(Definitions(program).run());

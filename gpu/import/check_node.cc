@@ -38,6 +38,7 @@ bool has_type(const ModelAttribute& a, AttributeType type) {
   return false;
 }
 
+// NaN is not finite, so no attribute is NaN or infinite.
 bool in_range(const AttributeRule& rule, double value) {
   return std::isfinite(value) && rule.low <= value && value <= rule.high;
 }
@@ -57,6 +58,7 @@ std::string refused_value(const AttributeRule& rule, const ModelAttribute& a) {
   } else if (const auto* s = std::get_if<std::string>(&a.value)) {
     const bool allowed = std::any_of(rule.texts.begin(), rule.texts.end(),
                                      [&](const char* text) { return *s == text; });
+    // The text comes from a file, so the message quotes a part of it only.
     return allowed ? "" : "\"" + escaped(s->substr(0, 64)) + "\"";
   }
   return "";
@@ -94,6 +96,7 @@ Status check_attribute_names(const Kind& kind, const ModelNode& node, const std:
   for (const AttributeRule& rule : kind.attributes) {
     const auto times = std::count_if(node.attributes.begin(), node.attributes.end(),
                                      [&](const ModelAttribute& a) { return a.name == rule.name; });
+    // Lookups take the first attribute of a name, so a second one would be ignored in silence.
     if (times > 1) return usage_error(path + ".attributes has \"" + rule.name + "\" twice");
     if (times == 0 && !rule.optional)
       return usage_error(path + ".attributes lacks \"" + rule.name + "\" of " + kind.name);
@@ -114,12 +117,14 @@ Status check_input_types(const NodeView& node, const std::string& path) {
                        " values: allowed for " + kind.name + " are at most " +
                        std::to_string(kind.slots.size()));
   for (std::size_t i = 0; i < std::max(kind.slots.size(), node.inputs()); ++i) {
+    // The last slot of a variadic kind stands for all further inputs.
     const Slot& slot = kind.slots[std::min(i, kind.slots.size() - 1)];
     const std::string at = path + ".inputs[" + std::to_string(i) + "]";
     if (!node.has(i)) {
       if (slot.optional) continue;
       return usage_error(at + " is missing: " + kind.name + " needs its " + slot_name(kind, i));
     }
+    // The letters have the order of ValueType.
     const char letter = "fib"[static_cast<std::size_t>(node.in(i).type)];
     if (std::string_view(slot.types).find(letter) == std::string_view::npos) {
       std::string allowed;
@@ -142,6 +147,7 @@ Status check_attributes(const ModelNode& node, std::size_t index) {
   if (kind == nullptr)
     return usage_error(path + ".kind = \"" + escaped(node.kind) +
                        "\": this version knows no such kind");
+  // A later version of a kind may mean something else, so a file that needs it is refused.
   if (node.version != 1)
     return usage_error(path + ".version = " + std::to_string(node.version) + ": allowed for " +
                        kind->name + " is 1");
@@ -162,6 +168,9 @@ Status check_node_shapes(const ModelNode& node, std::size_t index,
                        " values: allowed for " + view.kind().name + " is " +
                        std::to_string(outputs->size()));
   for (std::size_t i = 0; i < outputs->size(); ++i)
+    // The file states the type and shape of every value. A statement that the shape rule does not
+    // confirm is refused, so a front end that computes shapes wrongly is found here and not in a
+    // kernel.
     if ((*outputs)[i] != view.out(i))
       return usage_error(node_path(index) + ".outputs[" + std::to_string(i) + "] is " +
                          value_text(view.out(i)) + " in values[" + std::to_string(view.output(i)) +

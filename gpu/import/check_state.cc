@@ -84,6 +84,8 @@ class StateCheck {
       const ModelInput& input = p_.inputs[i];
       ES_RETURN_IF_ERROR(names.add(at("inputs", i, ".name"), input.name));
       const std::vector<ModelDim>& dims = value(input.value).dims;
+      // A sample is one index of the first axis, so a loader can put samples together to a
+      // mini-batch.
       const bool batched =
           !dims.empty() && dims[0] == ModelDim{1, true} &&
           std::none_of(dims.begin() + 1, dims.end(), [](const ModelDim& d) { return d.per_batch; });
@@ -116,6 +118,7 @@ class StateCheck {
     constexpr float kMost = 1e30F;
     if (!parameter.init) return {};
     const auto [constant, bound] = *parameter.init;
+    // The comparisons are written so that NaN is refused as well.
     if (!(std::abs(constant) <= kMost))
       return usage_error(path + ".constant = " + number_text(constant) +
                          ": allowed is -1e30 to 1e30");
@@ -124,8 +127,8 @@ class StateCheck {
     return {};
   }
 
-  // Every statistic is the mean or the variance of a batch norm, and those that share one share
-  // the other.
+  // Every statistic is the mean or the variance of a batch norm, and those that share one share the
+  // other, because the import finds the pair by its mean (Lowering::statistics).
   Status statistics() {
     std::vector<std::int64_t> partner(p_.statistics.size(), -1);
     for (std::size_t i = 0; i < p_.statistics.size(); ++i) {
@@ -152,6 +155,7 @@ class StateCheck {
       const bool variance = a.name == "variance";
       if (a.name != "mean" && !variance) continue;
       const std::string path = at("nodes", n, ".attributes") + " \"" + a.name + "\" = ";
+      // The attributes have been checked, so this one is an integer.
       const std::int64_t index = std::get<std::int64_t>(a.value);
       if (index < 0 || static_cast<std::size_t>(index) >= partner.size())
         return usage_error(path + std::to_string(index) +
@@ -165,6 +169,7 @@ class StateCheck {
       pair[variance ? 1 : 0] = index;
     }
     for (const int i : {0, 1}) {
+      // The mean knows its variance and the variance its mean.
       std::int64_t& known = partner[static_cast<std::size_t>(pair[i])];
       if (known < 0) known = pair[1 - i];
       if (known != pair[1 - i])
@@ -201,6 +206,7 @@ class StateCheck {
     const auto bytes = static_cast<std::int64_t>(b.bytes.size());
     std::int64_t expected = element;
     for (const std::int64_t extent : b.shape) {
+      // Extents of 0 are allowed: PyTorch has empty buffers.
       if (extent < 0 || (extent > 0 && expected > kValueElementsMax / extent))
         return usage_error(at("buffers", i, ".shape") + " has the extent " +
                            std::to_string(extent) + ": it does not fit the " +
@@ -225,6 +231,7 @@ class StateCheck {
                            " words: allowed are " + std::to_string(info.shape.count()) + " for " +
                            value_text(info));
       const bool truth =
+          // Truth values become the floats 1 and 0, so no other word may stand for one.
           std::all_of(c.words.begin(), c.words.end(), [](std::uint32_t word) { return word <= 1; });
       if (info.type == ValueType::kBool && !truth)
         return usage_error(at("constants", i, ".words") + ": allowed for bool are 0 and 1");
@@ -239,6 +246,7 @@ class StateCheck {
     for (std::size_t i = 0; i < p_.outputs.size(); ++i) {
       ES_RETURN_IF_ERROR(names.add(at("outputs", i, ".name"), p_.outputs[i].name));
       const ModelValue& v = value(p_.outputs[i].value);
+      // An evaluation divides the rows of an output among the samples of the mini-batch.
       if (v.type != ValueType::kF32 || v.dims.empty() || !v.dims[0].per_batch)
         return usage_error(at("outputs", i, ".value") + " = " +
                            std::to_string(p_.outputs[i].value) +

@@ -5,6 +5,8 @@
 namespace es::gpu {
 
 TensorId concat_all(GraphBuilder& b, const std::string& name, std::vector<TensorId> xs, int axis) {
+  // One move takes at most kMoveTensorsMax inputs, so longer lists are joined in several rounds. A
+  // concatenation copies, so the grouping changes no bit.
   while (xs.size() > 1) {
     std::vector<TensorId> joined;
     for (std::size_t i = 0; i < xs.size(); i += kMoveTensorsMax) {

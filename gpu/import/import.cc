@@ -12,7 +12,8 @@
 namespace es::gpu {
 namespace {
 
-// Marks the nodes on which the loss or an output depends.
+// Marks the nodes on which the loss or an output depends, in reverse, as readers come after what
+// they read. The other nodes are left out, so that they need neither be supported nor take time.
 std::vector<bool> live_nodes(const ModelProgram& program) {
   std::vector<bool> needed(program.values.size(), false), live(program.nodes.size(), false);
   const auto need = [&](ValueId id) {
@@ -67,6 +68,9 @@ SampleLayout program_layout(const ModelProgram& program) {
 Result<Graph> import_model(const ModelProgram& program, std::int64_t batch) {
   if (batch < 1)
     return usage_error("batch_size = " + std::to_string(batch) + ": allowed is 1 or more");
+  // check_program() has checked the batch sizes 2 and 3. This one can still fail, for example by a
+  // variance over the batch axis, which needs more than one sample, or by a value that becomes too
+  // large.
   ES_RETURN_IF_ERROR(check_shapes(program, batch));
   const Result<std::vector<ValueInfo>> values = values_at(program.values, batch);
   if (!values) return values.error();
@@ -78,6 +82,7 @@ Result<Graph> import_model(const ModelProgram& program, std::int64_t batch) {
     nodes.emplace_back(*find_kind(program.nodes[n].kind), program.nodes[n], n, *values);
     unsupported.look_at(nodes.back());
   }
+  // All nodes have been looked at, so the user sees the complete list at once.
   ES_RETURN_IF_ERROR(unsupported.result());
 
   GraphBuilder builder(program.name, batch, layout_of(program));

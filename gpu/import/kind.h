@@ -58,6 +58,7 @@ std::vector<Kind> padding_kinds();
 std::vector<Kind> pool_kinds();
 std::vector<Kind> product_kinds();
 std::vector<Kind> random_kinds();
+std::vector<Kind> recurrent_kinds();
 std::vector<Kind> reduction_kinds();
 std::vector<Kind> resize_kinds();
 std::vector<Kind> row_kinds();

@@ -20,6 +20,7 @@ TensorShape one_period(const TensorShape& mask, std::int64_t sequences) {
 Outputs attention_outputs(const NodeView& node) {
   const TensorShape &q = node.shape(0), &k = node.shape(1), &v = node.shape(2);
   bool fits = q.rank() == 4 && k.rank() == 4 && v.rank() == 4;
+  // Each group of keys and values serves q[1] / k[1] heads (grouped-query attention).
   fits = fits && q[0] == k[0] && k[0] == v[0] && k[1] == v[1] && q[1] % k[1] == 0;
   fits = fits && k[2] == v[2] && q[3] == k[3];
   if (!fits)
@@ -52,8 +53,11 @@ class AttentionLowering {
 
  private:
   // The engine's operator takes as many keys as queries, its own scale, and one mask for all heads.
+  // Everything else is built from products and a softmax; both have the formula of the definition
+  // (docs/reference/operators.md).
   bool fused() const {
     const float scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(q_[3])));
+    // The operator computes its scale from the width of a head, so another one is not its own.
     const bool same = q_ == k_ && q_ == v_ && static_cast<float>(node_.number("scale")) == scale;
     if (!same || !node_.has(3)) return same;
     const TensorShape& mask = node_.shape(3);
@@ -73,13 +77,16 @@ class AttentionLowering {
     return mask == kNoTensor ? causal : b_.binary(name_, Function::kAdd, mask, causal);
   }
 
+  // A true element of a mask means that the key is seen, as in PyTorch's
+  // scaled_dot_product_attention.
   TensorId minus_infinity_unless(TensorId condition) {
     const TensorId zero = b_.constant(name_, {1}, {0.0F});
     const TensorId low = b_.constant(name_, {1}, {-std::numeric_limits<float>::infinity()});
     return b_.where(name_, condition, zero, low);
   }
 
-  // A mask with fewer sequences than the scores, repeated.
+  // A mask with fewer sequences than the scores, repeated: sequence b has mask b mod m, so the
+  // masks as a whole are repeated, and not each of them.
   TensorId in_turn(TensorId mask) {
     const TensorShape own = b_.shape(mask);
     if (own[0] == 1 || own[0] == q_[0]) return mask;
@@ -96,7 +103,8 @@ class AttentionLowering {
     return b_.where(name_, b_.binary(name_, Function::kLess, keys, length), scores, low);
   }
 
-  // 1, 2, 3, ... along the only long axis.
+  // 1, 2, 3, ... along the only long axis. The running sum is computed in the step, so the file and
+  // the model store no list of this length. Floats are exact up to 2^24.
   TensorId numbers(const TensorShape& shape) {
     const TensorId ones = b_.expand(name_, b_.constant(name_, {1}, {1.0F}), {shape.count()});
     return b_.reshape(name_, b_.cumsum(name_, ones, 0), shape);
@@ -105,6 +113,8 @@ class AttentionLowering {
   void run_fused() {
     const AxisOrder order{0, 2, 1, 3};
     const auto tokens = [&](std::size_t slot) {
+      // [b,h,t,d] in the order [b,t,h,d] has the columns of all heads of a token side by side, as
+      // the operator reads them.
       return b_.reshape(name_, l_.in(node_, slot, order), {q_[0], q_[2], 1, q_[1] * q_[3]});
     };
     AttentionOptions options{.heads = q_[1], .dropout = node_.number("dropout")};
@@ -121,7 +131,7 @@ class AttentionLowering {
     l_.set(node_, b_.attention(name_, tokens(0), tokens(1), tokens(2), options), order);
   }
 
-  // Heads that share keys are rows of one product.
+  // Heads that share keys are rows of one product, so the keys are not repeated.
   void run_products() {
     const std::int64_t groups = k_[1], rows = q_[1] / groups * q_[2];
     const TensorId q = b_.reshape(name_, l_.logical(node_, 0), {q_[0], groups, rows, q_[3]});

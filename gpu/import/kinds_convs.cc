@@ -16,6 +16,7 @@ Status check_conv_operands(const NodeView& node, std::int64_t in_channels,
   if (x.rank() < 3 || x.rank() > 5 || w.rank() != x.rank())
     return usage_error("x " + shape_text(x) + " and weight " + shape_text(w) +
                        " must both have 1 to 3 spatial axes");
+  // The engine works on each group by itself, so both numbers of channels must be multiples.
   if (x[1] != in_channels || x[1] % groups != 0 || out_channels % groups != 0)
     return usage_error("x " + shape_text(x) + " and weight " + shape_text(w) +
                        " do not fit with groups = " + std::to_string(groups));
@@ -34,6 +35,7 @@ Outputs conv_outputs(const NodeView& node) {
   TensorShape y{x[0], w[0]};
   for (int axis = 2; axis < x.rank(); ++axis) {
     const auto d = static_cast<std::size_t>(axis) - 2;
+    // A dilated kernel reaches over dilation * (taps - 1) + 1 elements.
     const std::int64_t reach = node.integers("dilation")[d] * (w[axis] - 1) + 1;
     const std::int64_t room = x[axis] + 2 * node.integers("padding")[d] - reach;
     if (room < 0)
@@ -71,10 +73,13 @@ VolumePlan plan_of(const NodeView& node) {
   // Along d, h and w; `missing` stands for axes that the value does not have.
   const auto of_axes = [&](const char* name, std::int64_t missing) {
     std::vector<std::int64_t> list = node.integers(name);
+    // The attributes name the last axes, so the missing ones are in front.
     list.insert(list.begin(), 3 - list.size(), missing);
     return list;
   };
-  // An image with one line has one stride, whatever that of its lines is.
+  // The operator has one stride for h and w. A missing axis has one element, so its stride is free
+  // and takes the first one that is stated; a value [n,c,l] then needs no detour over strided
+  // slices.
   const std::vector<std::int64_t> stride = of_axes("stride", node.integers("stride")[0]);
   const std::vector<std::int64_t> padding = of_axes("padding", 0);
   const std::vector<std::int64_t> dilation = of_axes("dilation", 1);
@@ -108,7 +113,10 @@ TensorId plain_conv(GraphBuilder& b, Op op, TensorId x, std::int64_t stride, std
   return b.apply(std::move(op));
 }
 
-// Pixels at distances of a dilation form images of their own, which a plain convolution reads.
+// Pixels at distances of a dilation form images of their own, which a plain convolution reads: the
+// pixels (i * d.h + a, j * d.w + b) are the image (a, b). Zeros fill the images up to one size, and
+// the last slices cut off what was computed from them. So a dilation costs moves, and no kernel has
+// to know it.
 TensorId dilated_conv(GraphBuilder& b, const Op& op, TensorId x, const Spatial& d) {
   const std::string& name = op.name;
   const ImageShape in = b.image(x);
@@ -122,6 +130,7 @@ TensorId dilated_conv(GraphBuilder& b, const Op& op, TensorId x, const Spatial& 
   TensorId whole = b.reshape(name, y, {in.n, d.h, d.w, out.h, out.w, out.c});
   whole = b.permute(name, whole, {0, 3, 1, 4, 2, 5});
   whole = b.reshape(name, whole, {in.n, out.h * d.h, out.w * d.w, out.c});
+  // An extent n gives n - d * (k - 1) results.
   whole = b.slice(name, whole, Axis::kH, 0, in.h - d.h * (op.conv.kh - 1));
   return b.slice(name, whole, Axis::kW, 0, in.w - d.w * (op.conv.kw - 1));
 }
@@ -131,7 +140,9 @@ TensorId every(GraphBuilder& b, const std::string& name, TensorId x, int axis, s
   return step == 1 ? x : b.strided_slice(name, x, axis, 0, step, count);
 }
 
-// Any convolution of x [n,h,w,c]. What the operator cannot do becomes moves around it.
+// Any convolution of x [n,h,w,c]. The operator has one stride, one padding of all edges, and no
+// dilation; everything else becomes moves around it. Each result is the same sum in the same order,
+// since padding counts as +0 in the definition.
 TensorId convolve(GraphBuilder& b, Op op, TensorId x, const ConvPlan& plan) {
   const bool dilated = plan.dilation.h * plan.dilation.w > 1;
   const Spatial before = plan.before, after = plan.after;
@@ -142,6 +153,8 @@ TensorId convolve(GraphBuilder& b, Op op, TensorId x, const ConvPlan& plan) {
   const std::int64_t pad = pads_itself ? before.h : 0;
   if (!dilated && one_stride) return plain_conv(b, std::move(op), x, plan.stride.h, pad);
   const std::string name = op.name;
+  // A convolution with two strides is computed with stride 1, and then every stride-th result is
+  // taken: the same results, at the cost of those that are dropped.
   TensorId y =
       dilated ? dilated_conv(b, op, x, plan.dilation) : plain_conv(b, std::move(op), x, 1, pad);
   y = every(b, name, y, Axis::kH, plan.stride.h);
@@ -157,7 +170,9 @@ TensorId volume_input(Lowering& l, const NodeView& node) {
 }
 
 // Lays the depths that each output reads side by side as channels, [n*d,h,w,groups*taps*c/groups].
-// So the sum over the taps along d is a part of the sum over channels.
+// So the sum over the taps along d is a part of the sum over channels, and a convolution of images
+// computes a convolution of volumes. The taps are inside a group, because the operator divides its
+// channels by groups.
 TensorId depths_as_channels(GraphBuilder& b, const std::string& name, TensorId x,
                             const DepthPlan& depth, std::int64_t groups) {
   x = padded_axis(b, name, x, 1, depth.before, depth.after);
@@ -229,7 +244,9 @@ void lower_conv(Lowering& l, const NodeView& node) {
 }
 
 // --- Transposed convolutions: a convolution of the input with zeros between its pixels, and with
-// the weight turned around.
+// the weight turned around. So the forward pass and the gradients are those of plain convolutions.
+// With stride s, padding p, dilation d and k taps, s - 1 zeros are inserted, the stride becomes
+// 1, and the padding d * (k - 1) - p, which may be negative.
 
 // [c,o/groups,kernel...] becomes [o,d,h,w,c/groups].
 TensorId turned_weight(Lowering& l, const NodeView& node) {
@@ -243,11 +260,13 @@ TensorId turned_weight(Lowering& l, const NodeView& node) {
                          {groups, w[0] / groups, w[1], kernel[0], kernel[1], kernel[2]});
   t = b.permute(name, t, {0, 2, 3, 4, 5, 1});
   for (int d = 0; d < 3; ++d)
+    // Turned around: tap i of the convolution is tap k - 1 - i of the transposed one.
     if (kernel[d] > 1) t = b.strided_slice(name, t, 2 + d, kernel[d] - 1, -1, kernel[d]);
   return b.reshape(name, t, {groups * w[1], kernel[0], kernel[1], kernel[2], w[0] / groups});
 }
 
-// Puts step - 1 zeros after each element of the axis but the last one.
+// Puts step - 1 zeros after each element of the axis but the last one. Each element becomes a row
+// of its own, which is padded to the length of the step.
 TensorId spread(GraphBuilder& b, const std::string& name, TensorId x, int axis, std::int64_t step) {
   const TensorShape in = b.shape(x);
   if (step == 1 || in[axis] == 1) return x;
@@ -268,6 +287,7 @@ void lower_conv_transpose(Lowering& l, const NodeView& node) {
   x = spread(b, name, x, 3, image.stride.w);
   Op op = conv_op(node, node.shape(1)[1] * node.integer("groups"));
   std::vector<std::int64_t> more = node.integers("output_padding");
+  // PyTorch's output_padding adds results at the end of an axis only.
   more.insert(more.begin(), 3 - more.size(), 0);
   depth.stride = 1;
   depth.before = depth.dilation * (depth.taps - 1) - depth.before;

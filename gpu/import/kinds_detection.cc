@@ -25,7 +25,8 @@ Outputs yolo_loss_outputs(const NodeView& node) {
   return one_output(ValueType::kF32, {});
 }
 
-// No gradient flows to the boxes.
+// No gradient flows to the boxes: the loss gives gradients of the three outputs only. Without the
+// stop_gradient, a value that depends on parameters would appear to receive one.
 void lower_yolo(Lowering& l, const NodeView& node) {
   GraphBuilder& b = l.builder();
   std::vector<TensorId> outputs;

@@ -54,7 +54,8 @@ Outputs sample_dropout_outputs(const NodeView& node) {
 
 using Lower = void (*)(Lowering&, const NodeView&);
 
-// Applies a function of the builder to the tensor, which keeps its order.
+// Applies a function of the builder to the tensor, which keeps its order: an element-wise function
+// has the same bits in any order of the elements.
 template <class Apply>
 void keep_order(Lowering& l, const NodeView& node, Apply&& apply) {
   const Stored x = l.stored(node.input(0));
@@ -84,6 +85,8 @@ float single(const NodeView& node, const char* attribute) {
   return static_cast<float>(node.number(attribute));
 }
 
+// The chain's gradient takes the sign of x from y, which needs a slope above 0. The program's
+// gradient reads x.
 void lower_leaky_relu(Lowering& l, const NodeView& node) {
   const float slope = single(node, "slope");
   if (!(slope > 0.0F)) return lower_function(l, node, Function::kLeakyRelu, {.a = slope});
@@ -117,6 +120,7 @@ void lower_softplus(Lowering& l, const NodeView& node) {
 
 void lower_clamp(Lowering& l, const NodeView& node) {
   const bool below = node.given("min"), above = node.given("max");
+  // PyTorch refuses a clamp without limits, but the format does not.
   if (!below && !above) return keep_order(l, node, [](GraphBuilder&, TensorId x) { return x; });
   lower_function(l, node,
                  below && above ? Function::kClamp
@@ -134,7 +138,8 @@ void lower_binary(Lowering& l, const NodeView& node) {
 
 using PairFunction = TensorId (*)(GraphBuilder&, const std::string&, TensorId, TensorId);
 
-// Numbers of one shape become a stage of a chain.
+// Numbers of one shape become a stage of a chain, which has kernels of its own and a gradient
+// without a copy. Integers and operands that are broadcast become a program.
 template <Function kFunction, PairFunction kChain>
 void lower_pair(Lowering& l, const NodeView& node) {
   if (node.in(0).type != ValueType::kF32 || node.shape(0) != node.shape(1))
@@ -157,7 +162,8 @@ void lower_where(Lowering& l, const NodeView& node) {
   l.set(node, l.builder().where(node.label(), condition, a, b), order);
 }
 
-// Truth values are the numbers 1 and 0. Integers are chosen by them, so that their range is known.
+// Truth values are the numbers 1 and 0, so a cast to numbers changes nothing. Integers are chosen
+// by them, so that their range [0, 1] is known and they may select rows.
 void lower_cast(Lowering& l, const NodeView& node) {
   const ValueType from = node.in().type, to = node.out().type;
   keep_order(l, node, [&](GraphBuilder& b, TensorId x) {
@@ -176,7 +182,8 @@ void lower_stop_gradient(Lowering& l, const NodeView& node) {
   lower_chain<&GraphBuilder::stop_gradient>(l, node);
 }
 
-// The decisions are numbered by elements in logical order.
+// The decisions are numbered by elements in logical order, so they do not depend on how x is
+// stored.
 template <TensorId (GraphBuilder::*kDrop)(const std::string&, TensorId, double)>
 void lower_dropout(Lowering& l, const NodeView& node) {
   const TensorId x = l.logical(node, 0);
@@ -187,6 +194,7 @@ void lower_dropout(Lowering& l, const NodeView& node) {
 // One decision for each index of axis 0 is the same in every order that begins with this axis.
 void lower_sample_dropout(Lowering& l, const NodeView& node) {
   const AxisOrder& order = l.stored(node.input(0)).order;
+  // Another order has other neighbours for one sample, so x is then moved into logical order.
   if (order[0] != 0) return lower_dropout<&GraphBuilder::drop_rows>(l, node);
   l.builder().set_site(static_cast<std::uint32_t>(node.integer("site")));
   keep_order(l, node, [&](GraphBuilder& b, TensorId x) {

@@ -49,6 +49,7 @@ TensorId total(Lowering& l, const NodeView& node, TensorId losses) {
   const std::string reduction = node.text("reduction");
   std::vector<int> axes = logical_order(b.shape(losses).rank());
   const TensorId sum = b.reduce(node.label(), Reduction::kSum, losses, axes, false);
+  // A "batchmean" divides by the number of rows, as PyTorch's kl_div does.
   const std::int64_t count = reduction == "mean"        ? node.shape().count()
                              : reduction == "batchmean" ? node.shape()[0]
                                                         : 1;
@@ -57,13 +58,17 @@ TensorId total(Lowering& l, const NodeView& node, TensorId losses) {
                               {.a = static_cast<float>(1.0 / static_cast<double>(count))});
 }
 
+// The operator for a loss has no result that a node could read. It is used if the loss has one use,
+// which is to be the loss.
 bool is_last(const Lowering& l, const NodeView& node) {
   return l.is_loss(node) && l.uses(node.output()) == 1 && node.text("reduction") == "mean";
 }
 
 // --- Losses over classes.
 
-// The labels are all classes or, where a negative number is ignored, negative.
+// Returns whether the operator's rule for labels is that of the node. The operator leaves out
+// negative labels. PyTorch leaves out one label, so the two agree if this label is negative or does
+// not occur.
 bool plain_labels(Lowering& l, const NodeView& node, TensorId labels) {
   const std::int64_t ignored = node.integer("ignore_index");
   return ignored < 0 || ignored > l.builder().range(labels).second;
@@ -77,7 +82,8 @@ TensorId against(GraphBuilder& b, const std::string& name, TensorId logs, Tensor
   return b.unary(name, Function::kNegate, b.reduce(name, Reduction::kSum, products, {last}, false));
 }
 
-// 1 in the column of the label, else 0; rows whose label is no class have zeros only.
+// 1 in the column of the label, else 0; rows whose label is no class have zeros only. The
+// comparison broadcasts the labels against 0, 1, 2, ....
 TensorId one_hot(GraphBuilder& b, const std::string& name, TensorId labels, std::int64_t classes) {
   TensorShape column = b.shape(labels);
   column.append(1);
@@ -103,9 +109,13 @@ void lower_class_loss(Lowering& l, const NodeView& node, TensorId logs, double s
                           b.reshape(name, takes_part, column));
   if (node.has(2)) hot = b.binary(name, Function::kMul, hot, l.logical(node, 2));
   const int last = b.shape(logs).rank() - 1;
+  // w[y_i] for each row that takes part, and 0 for the others: a row of `hot` has one element that
+  // is not 0.
   const TensorId weights = b.reduce(name, Reduction::kSum, hot, {last}, false);
   TensorId losses = against(b, name, logs, hot);
   if (smoothing != 0.0) {
+    // The second term sums over all classes, so its targets are 1 for every class of a row that
+    // takes part.
     TensorId smooth = b.expand(name, b.reshape(name, takes_part, column), b.shape(logs));
     if (node.has(2)) smooth = b.binary(name, Function::kMul, smooth, l.logical(node, 2));
     const float share = static_cast<float>(smoothing / static_cast<double>(classes));
@@ -142,6 +152,8 @@ void lower_cross_entropy_soft(Lowering& l, const NodeView& node) {
   const TensorId losses = against(b, node.label(), logs, l.in(node, 1, order));
   const TensorId sum =
       b.reduce(node.label(), Reduction::kSum, losses, logical_order(b.shape(losses).rank()), false);
+  // PyTorch's mean with probabilities as targets divides by the number of rows, and not by a sum of
+  // weights.
   const double rows = static_cast<double>(b.shape(losses).count());
   l.set_logical(node, node.text("reduction") == "sum"
                           ? sum
@@ -174,7 +186,8 @@ TensorId distances(const Elements& e, const NodeView&) {
   return e.distance();
 }
 
-// 0.5 d^2 / beta below beta, and d - 0.5 beta above it.
+// 0.5 d^2 / beta below beta, and d - 0.5 beta above it. With beta = 0 nothing is below, as in
+// PyTorch, where the loss then is the L1 loss.
 TensorId smooth_distances(const Elements& e, double beta) {
   const TensorId d = e.distance();
   if (beta == 0.0) return d;
@@ -190,10 +203,13 @@ TensorId smooth_l1(const Elements& e, const NodeView& node) {
 
 TensorId huber(const Elements& e, const NodeView& node) {
   const double delta = node.number("delta");
+  // delta (0.5 d^2 / delta) = 0.5 d^2, and delta (d - 0.5 delta) beyond: Huber's loss is the smooth
+  // one times delta.
   return e.scaled(smooth_distances(e, delta), delta);
 }
 
-// -(t max(log p, -100) + (1 - t) max(log(1 - p), -100))
+// -(t max(log p, -100) + (1 - t) max(log(1 - p), -100)). PyTorch limits the logarithms in this way
+// too, so that p = 0 or 1 gives a finite loss.
 TensorId binary_entropy(const Elements& e, const NodeView&) {
   const auto logarithm = [&](TensorId p) {
     return e.unary(Function::kClampMin, e.unary(Function::kLog, p), {.a = -100.0F});
@@ -206,7 +222,8 @@ TensorId binary_entropy(const Elements& e, const NodeView&) {
   return e.unary(Function::kNegate, e.binary(Function::kAdd, yes, no));
 }
 
-// t (log t - x), and +0 where t is 0; or exp(t) (t - x) if the target is a logarithm.
+// t (log t - x), and +0 where t is 0; or exp(t) (t - x) if the target is a logarithm. The logarithm
+// is taken of 1 where t is not positive, because 0 times -inf would be NaN.
 TensorId divergence(const Elements& e, const NodeView& node) {
   if (node.flag("log_target"))
     return e.binary(Function::kMul, e.unary(Function::kExp, e.target),
@@ -230,6 +247,7 @@ bool learns(Lowering& l, const NodeView& node, std::size_t slot) {
 }
 
 void lower_mse(Lowering& l, const NodeView& node) {
+  // The operator gives no gradient of the target and needs the same number of rows for each sample.
   if (!is_last(l, node) || learns(l, node, 1) || node.shape().count() % l.batch() != 0)
     return lower_elements<squares>(l, node);
   l.builder().mse(node.label(), l.unless_refused(l.logical(node, 0)), l.logical(node, 1));
@@ -322,6 +340,7 @@ std::vector<Kind> loss_kinds() {
        .outputs = element_loss_outputs,
        .lower = lower_elements<divergence>},
   };
+  // Entry 8 is bce_with_logits, the only loss over elements that takes weights.
   kinds[8].slots.push_back({"weight", "f", true});
   kinds[8].slots.push_back({"pos_weight", "f", true});
   return kinds;

@@ -10,6 +10,8 @@
 namespace es::gpu {
 namespace {
 
+// The largest number of elements of a value (kValueElementsMax), so sums of such numbers do not
+// overflow.
 constexpr std::int64_t kFar = std::int64_t{1} << 40;
 
 // --- Shape rules.
@@ -17,6 +19,7 @@ constexpr std::int64_t kFar = std::int64_t{1} << 40;
 // The claim is the target, so it is checked by itself.
 Outputs reshape_outputs(const NodeView& node) {
   if (node.node().outputs.size() != 1) return usage_error("a reshape has one output");
+  // PyTorch resolves an extent -1 when the model is captured, so the file states all of them.
   if (node.out().shape.count() != node.shape().count())
     return usage_error("x " + shape_text(node.shape()) + " does not have the elements of " +
                        shape_text(node.out().shape));
@@ -94,8 +97,10 @@ void lower_permute(Lowering& l, const NodeView& node) {
 
 void lower_reshape(Lowering& l, const NodeView& node) {
   const Stored x = l.stored(node.input(0));
+  // Where the words can stay, the value gets another order of axes and no operator runs.
   if (const auto order = reshaped_order(node.shape(), x.order, node.out().shape))
     return l.set(node, x.tensor, *order);
+  // Words have to move: first into logical order, in which every reshape is a view.
   l.set_logical(node, l.logical(node, 0));
 }
 
@@ -124,6 +129,7 @@ void lower_slice(Lowering& l, const NodeView& node) {
 }
 
 void lower_concat(Lowering& l, const NodeView& node) {
+  // All inputs take the order of the first one, so an input that is stored like it needs no move.
   const AxisOrder order = l.stored(node.input(0)).order;
   std::vector<TensorId> xs;
   for (std::size_t i = 0; i < node.inputs(); ++i) xs.push_back(l.in(node, i, order));

@@ -58,6 +58,8 @@ void lower_batch_norm(Lowering& l, const NodeView& node) {
         .in = {l.in(node, 0, order)},
         .eps = static_cast<float>(node.number("eps")),
         .momentum = static_cast<float>(node.number("momentum"))};
+  // The order matters if several nodes share statistics: the second one in the program begins with
+  // those that the first one has updated.
   op.stats = l.statistics(node.integer("mean"), node.integer("variance"));
   l.set_affine(op, node, node.shape()[1]);
   l.set(node, l.builder().apply(std::move(op)), order);
@@ -88,6 +90,8 @@ void lower_rms_norm(Lowering& l, const NodeView& node) {
   const std::string name = node.label();
   const TensorShape rows = rows_of(node);
   const TensorId x = b.reshape(name, l.logical(node, 0), rows);
+  // The squares are not centred: this norm divides by the root of the mean square and subtracts
+  // nothing.
   const TensorId mean =
       b.reduce(name, Reduction::kMean, b.unary(name, Function::kSquare, x), {1}, true);
   const TensorId shifted =
@@ -98,7 +102,9 @@ void lower_rms_norm(Lowering& l, const NodeView& node) {
   l.set_logical(node, y);
 }
 
-// A layer norm of every group, then weight and bias of every channel.
+// A layer norm of every group, then weight and bias of every channel. A layer norm has a weight for
+// each element of its row and a group has one for each channel, so the layer norm itself gets the
+// weight 1 and the bias 0.
 void lower_group_norm(Lowering& l, const NodeView& node) {
   GraphBuilder& b = l.builder();
   const std::string name = node.label();
@@ -119,6 +125,7 @@ void lower_group_norm(Lowering& l, const NodeView& node) {
   l.set_logical(node, y);
 }
 
+// The operator works along rows, so the axis becomes the last one.
 void lower_softmax(Lowering& l, const NodeView& node) {
   const AxisOrder order = axis_last(node.shape().rank(), static_cast<int>(node.integer("axis")));
   l.set(node, l.builder().softmax(node.label(), l.in(node, 0, order)), order);

@@ -37,6 +37,8 @@ using Fill = TensorId (*)(Lowering&, const NodeView&, const Side&);
 
 TensorId padded(Lowering& l, const NodeView& node, TensorId x, int axis, std::int64_t before,
                 std::int64_t after, Fill fill) {
+  // An earlier axis may have grown already, so its padding is repeated along this one, which fills
+  // the corners as PyTorch does.
   const std::int64_t extent = l.builder().shape(x)[axis];
   std::vector<TensorId> parts;
   if (before > 0) parts.push_back(fill(l, node, {x, axis, extent, before, true}));
@@ -54,7 +56,8 @@ TensorId fill_value(Lowering& l, const NodeView& node, const Side& s) {
   return b.expand(node.label(), one, with_extent(b.shape(s.x), s.axis, s.words));
 }
 
-// Padding takes the elements next to the edge, without the edge, in reverse.
+// Padding takes the elements next to the edge, without the edge, in reverse. Before the tensor it
+// begins with element `words`, and after it with the last but one.
 TensorId fill_reflected(Lowering& l, const NodeView& node, const Side& s) {
   const std::int64_t begin = s.before ? s.words : s.extent - 2;
   return l.builder().strided_slice(node.label(), s.x, s.axis, begin, -1, s.words);
@@ -78,6 +81,7 @@ void lower_padding(Lowering& l, const NodeView& node) {
   for (int place = 0; place < node.shape().rank(); ++place) {
     const auto axis = static_cast<std::size_t>(from.order[static_cast<std::size_t>(place)]);
     const std::int64_t before = node.integers("before")[axis], after = node.integers("after")[axis];
+    // A negative padding cuts elements off, as in PyTorch.
     const std::int64_t cut_before = std::max<std::int64_t>(0, -before);
     const std::int64_t cut = cut_before + std::max<std::int64_t>(0, -after);
     if (cut > 0)
@@ -88,7 +92,8 @@ void lower_padding(Lowering& l, const NodeView& node) {
   l.set(node, x, from.order);
 }
 
-// Zeros are the words that a move does not write.
+// Zeros are the words that a move does not write, so one move pads without a tensor of zeros. A
+// padding that cuts, or has another value, takes the general way.
 void lower_pad(Lowering& l, const NodeView& node) {
   const std::vector<std::int64_t> befores = node.integers("before");
   const bool grows =
@@ -105,7 +110,8 @@ void lower_pad(Lowering& l, const NodeView& node) {
   l.set(node, x, from.order);
 }
 
-// The padding of an axis comes from the axis itself, without `spared` elements at the edge.
+// The padding of an axis comes from the axis itself, without `spared` elements at the edge: 1 for
+// reflections, which do not repeat the edge, and 0 for the circular mode.
 Outputs copied_outputs(const NodeView& node, std::int64_t spared) {
   const Outputs outputs = pad_outputs(node);
   if (!outputs) return outputs;

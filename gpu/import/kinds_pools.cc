@@ -21,6 +21,7 @@ struct Windows {
     const std::int64_t room = size + 2 * padding - dilation * (kernel - 1) - 1;
     if (room < 0) return 0;
     std::int64_t windows = (ceil ? room + stride - 1 : room) / stride + 1;
+    // PyTorch leaves out a last window that would lie in the padding behind the input.
     if (ceil && (windows - 1) * stride >= size + padding) --windows;
     return windows;
   }
@@ -39,6 +40,7 @@ Outputs window_outputs(const NodeView& node, bool dilated) {
                           node.integers("padding")[d],
                           dilated ? node.integers("dilation")[d] : 1,
                           node.flag("ceil")};
+    // PyTorch has the same limit. It keeps the first window from lying in the padding.
     if (2 * windows.padding > windows.kernel)
       return usage_error("padding = " + std::to_string(windows.padding) +
                          ": allowed is at most half of the kernel");
@@ -72,6 +74,7 @@ struct Line {
   bool trivial() const { return kernel == 1 && stride == 1 && pad == 0; }
   // The first real cell of a window, and how many it has.
   std::int64_t first(std::int64_t window) const {
+    // The smallest tap whose cell begin + tap * dilation is not before the input.
     return begin(window) >= 0 ? 0 : (-begin(window) + dilation - 1) / dilation;
   }
   std::int64_t cells(std::int64_t window) const {
@@ -97,7 +100,8 @@ Lines lines_of(const NodeView& node) {
   return lines;
 }
 
-// A tensor with the words of [n,d,h,w,c]; it has this shape or another one.
+// A tensor with the words of [n,d,h,w,c]; it has this shape or another one, since a view of it
+// costs nothing.
 struct Volume {
   TensorId tensor;
   TensorShape shape;
@@ -149,7 +153,8 @@ Volume pool_along(GraphBuilder& b, const std::string& name, Pool pool, const Vol
   return {y, with_extent(x.shape, axis, line.windows)};
 }
 
-// Pools images along h and w, and then volumes along d.
+// Pools images along h and w, and then volumes along d. This order is a part of the definition for
+// averages, whose additions would round differently in another one.
 Volume pool_volume(GraphBuilder& b, const std::string& name, Pool pool, const Volume& x,
                    const Lines& lines) {
   const auto& [d, h, w] = lines;
@@ -179,8 +184,9 @@ Volume taken(GraphBuilder& b, const std::string& name, const Volume& x, int axis
           with_extent(x.shape, axis, static_cast<std::int64_t>(index.size()))};
 }
 
-// Puts the windows of an axis side by side, with `kernel` cells each: a cell that a window lacks is
-// its nearest real cell, which changes neither the maximum nor the first place that has it.
+// Puts the windows of an axis side by side, with `kernel` cells each. A cell that a window lacks is
+// its nearest real cell, which changes neither the maximum nor the first place that has it. The
+// pool of these windows then has no dilation and no padding.
 Volume side_by_side(GraphBuilder& b, const std::string& name, const Volume& x, int axis,
                     const Line& line, std::int64_t kernel) {
   std::vector<std::int32_t> index;
@@ -197,7 +203,8 @@ Line whole_windows(std::int64_t windows, std::int64_t kernel) {
   return {windows * kernel, windows, kernel, kernel};
 }
 
-// A window of many cells is divided into parts.
+// A window of many cells is divided into parts of kMaxPoolCells, whose maxima form a window of
+// fewer cells, until one pool can read it. The kernel stores the winner of a window as one byte.
 Volume max_along(GraphBuilder& b, const std::string& name, Volume x, int axis, Line line) {
   while (line.kernel > kMaxPoolCells) {
     const std::int64_t parts = (line.kernel + kMaxPoolCells - 1) / kMaxPoolCells;
@@ -224,7 +231,8 @@ Volume max_of_windows(GraphBuilder& b, const std::string& name, Volume x, Lines 
   return max_along(b, name, x, kDepth, d);
 }
 
-// The import lists the cells of windows that are put side by side.
+// The import lists the cells of windows that are put side by side, so their number is limited to 64
+// MiB of indices for an axis.
 constexpr std::int64_t kListedCellsMax = 1 << 24;
 
 std::string cells_unsupported(const NodeView& node, const Lines& lines) {
@@ -249,7 +257,9 @@ void lower_max_pool(Lowering& l, const NodeView& node) {
   set_volume(l, node, max_of_windows(l.builder(), node.label(), volume(l, node), lines_of(node)));
 }
 
-// The windows of adaptive pooling are of equal length only if the extents are multiples of them.
+// The windows of adaptive pooling are of equal length only if the extents are multiples of their
+// number. Otherwise the windows are copied side by side, with the length of the longest one: a
+// shorter one repeats its last cell, which wins nothing.
 struct AdaptiveLine {
   std::int64_t size, windows;
   std::int64_t begin(std::int64_t i) const { return i * size / windows; }
@@ -300,9 +310,11 @@ void lower_adaptive_max_pool(Lowering& l, const NodeView& node) {
   set_volume(l, node, max_of_windows(b, node.label(), x, lines));
 }
 
-// --- Averages. The number of real cells of a window is the product of those along the axes.
+// --- Averages. The number of real cells of a window is the product of those along the axes, so the
+// mean of a volume is the mean along d of the means of images.
 
-// Padding that counts is a part of the input.
+// Padding that counts is a part of the input: the tensor is padded with zeros first, and the pool
+// then divides by all cells.
 void lower_avg_pool(Lowering& l, const NodeView& node) {
   GraphBuilder& b = l.builder();
   Lines lines = lines_of(node);

@@ -40,7 +40,9 @@ Outputs image_linear_outputs(const NodeView& node) {
   return one_output(ValueType::kF32, {x[0], w[0]});
 }
 
-// The columns are read in the order in which the engine stores an image, so nothing moves.
+// The columns are read in the order in which the engine stores an image, so nothing moves. The sum
+// over k has this order too: it is that of `image_linear` in the definition, while `linear` on a
+// flattened value has k = (c, h, w).
 void lower_image_linear(Lowering& l, const NodeView& node) {
   const TensorShape &x = node.shape(0), &w = node.shape(1);
   const TensorId image = l.in(node, 0, channels_last(x.rank()));
@@ -79,7 +81,8 @@ TensorId with_batch(GraphBuilder& b, const std::string& name, TensorId x,
   return b.expand(name, x, shape);
 }
 
-// A matrix b whose columns are contiguous is read where it lies.
+// A matrix b whose columns are contiguous is read where it lies. That is so for the result of a
+// transposition, which only renames axes.
 void lower_matmul(Lowering& l, const NodeView& node) {
   GraphBuilder& g = l.builder();
   const std::string name = node.label();

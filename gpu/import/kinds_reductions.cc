@@ -18,6 +18,7 @@ Outputs variance_outputs(const NodeView& node) {
   const Outputs outputs = reduction_outputs(node);
   if (!outputs) return outputs;
   const std::int64_t elements = node.shape().count() / (*outputs)[0].shape.count();
+  // The divisor is elements - correction.
   if (elements <= node.integer("correction"))
     return usage_error("correction = " + std::to_string(node.integer("correction")) +
                        ": allowed is less than the " + std::to_string(elements) +
@@ -39,7 +40,8 @@ Outputs arg_outputs(const NodeView& node) {
 // --- Lowering.
 
 // The order of axes in which a reduction is defined: channels last where the channels or the pixels
-// of an image are reduced, and logical otherwise. It does not depend on how x is stored.
+// of an image are reduced, and logical otherwise. It does not depend on how x is stored, so the
+// bits of a sum depend on the program alone and not on the operators in front of it.
 AxisOrder reduction_order(int rank, const std::vector<std::int64_t>& axes) {
   const bool image =
       axes == std::vector<std::int64_t>{1} || axes == std::vector<std::int64_t>{2, 3};
@@ -83,7 +85,8 @@ void lower_reduction(Lowering& l, const NodeView& node) {
              });
 }
 
-// The mean of the pixels of an image is a global average.
+// The mean of the pixels of an image is a global average, which has an operator with a gradient of
+// its own.
 void lower_mean(Lowering& l, const NodeView& node) {
   const bool pixels = sorted_axes(node) == std::vector<std::int64_t>{2, 3};
   if (node.shape().rank() != 4 || !pixels) return lower_reduction<Reduction::kMean>(l, node);

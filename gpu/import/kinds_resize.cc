@@ -36,8 +36,10 @@ struct ResizedAxis {
   // intervals of equal length, which are read at their centres.
   Place place(std::int64_t i) const {
     if (align_corners) return outputs == 1 ? Place{0, 0.0} : quotient(i * (size - 1), outputs - 1);
+    // (i + 1/2) size / outputs - 1/2 as one quotient of integers.
     return quotient((2 * i + 1) * size - outputs, 2 * outputs);
   }
+  // An element beyond the edge is the outermost one.
   std::int32_t inside(std::int64_t index) const {
     return static_cast<std::int32_t>(std::clamp<std::int64_t>(index, 0, size - 1));
   }
@@ -69,6 +71,7 @@ std::vector<Tap> linear_taps(const ResizedAxis& axis) {
   std::vector<Tap> taps(2);
   for (std::int64_t i = 0; i < axis.outputs; ++i) {
     const Place p = axis.place(i);
+    // PyTorch limits the place to 0 from below in the linear mode, but not in the cubic one.
     const double part = p.whole < 0 ? 0.0 : p.part;
     taps[0].add(axis.inside(p.whole), 1.0 - part);
     taps[1].add(axis.inside(std::max<std::int64_t>(p.whole, 0) + 1), part);
@@ -116,6 +119,7 @@ TensorId resized(GraphBuilder& b, const std::string& name, TensorId x, int axis,
   return sum;
 }
 
+// Doubling an image has an operator of its own, which needs no list of indices.
 bool doubles_image(const NodeView& node) {
   const TensorShape &x = node.shape(), &y = node.out().shape;
   return node.text("mode") == "nearest" && x.rank() == 4 && y[2] == 2 * x[2] && y[3] == 2 * x[3];
@@ -129,6 +133,7 @@ void lower_resize(Lowering& l, const NodeView& node) {
   if (doubles_image(node)) return l.set(node, b.upsample2(name, x), order);
   for (int axis = 2; axis < node.shape().rank(); ++axis) {
     const ResizedAxis along{node.shape()[axis], node.out().shape[axis], node.flag("align_corners")};
+    // With as many outputs as elements every output is its own element, in each of the modes.
     if (along.size == along.outputs) continue;
     x = resized(b, name, x, axis - 1, taps_of(node.text("mode"), along));
   }

@@ -85,8 +85,10 @@ struct Selection {
 Selection selection(GraphBuilder& b, const std::string& name, TensorId ids, std::int64_t rows) {
   const auto [low, high] = b.range(ids);
   if (low >= 0 && high < rows) return {ids};
+  // Integers have 32 bits, so none of them can exceed this even if x has more rows.
   const std::int64_t last = std::min<std::int64_t>(rows - 1, 0x7fffffff);
   const TensorId limited = b.limit(name, ids, 0, static_cast<std::int32_t>(last));
+  // An integer was outside if the limit changed it.
   return {limited, b.binary(name, Function::kNotEqual, ids, limited)};
 }
 
@@ -101,6 +103,7 @@ TensorId nan_outside(Lowering& l, const NodeView& node, TensorId y, const Select
     return y;
   }
   TensorShape shape = b.shape(s.outside);
+  // The truth value of an integer then stands for its whole row.
   while (shape.rank() < b.shape(y).rank()) shape.append(1);
   const TensorId nan = b.constant(name, {1}, {std::numeric_limits<float>::quiet_NaN()});
   return b.where(name, b.reshape(name, s.outside, shape), nan, y);
@@ -108,7 +111,7 @@ TensorId nan_outside(Lowering& l, const NodeView& node, TensorId y, const Select
 
 // --- Rows.
 
-// Returns y, whose rows of the padding index have no gradient.
+// Returns y, whose rows of the padding index have no gradient, as with PyTorch's padding_idx.
 TensorId without_padding(GraphBuilder& b, const std::string& name, TensorId y, TensorId ids,
                          std::int64_t padding) {
   const TensorId index = b.constant_ids(name, {1}, {static_cast<std::int32_t>(padding)});
@@ -135,6 +138,7 @@ void lower_embedding(Lowering& l, const NodeView& node) {
 void lower_index_select(Lowering& l, const NodeView& node) {
   const int rank = node.shape().rank(), axis = static_cast<int>(node.integer("axis"));
   AxisOrder order = logical_order(rank);
+  // The selected axis becomes the first one, whose indices are rows.
   std::rotate(order.begin(), order.begin() + axis, order.begin() + axis + 1);
   const std::vector<std::int64_t> index = node.integers("index");
   const TensorId rows = l.builder().constant_ids(
@@ -165,6 +169,8 @@ TensorId element_numbers(GraphBuilder& b, const NodeView& node, TensorId ids) {
   const int along = static_cast<int>(node.integer("axis"));
   TensorId sum = times_stride(ids, along);
   for (int axis = 0; axis < x.rank(); ++axis) {
+    // Along the other axes an element of the index reads the element of x at its own place, which
+    // is 0 if there is one place only.
     if (axis == along || index[axis] == 1) continue;
     TensorShape shape{index[axis]};
     for (int behind = axis + 1; behind < x.rank(); ++behind) shape.append(1);
@@ -192,6 +198,7 @@ void lower_scatter_add(Lowering& l, const NodeView& node) {
   GraphBuilder& b = l.builder();
   const std::string name = node.label();
   const Selection selected = selected_along(l, node);
+  // The numbers that would have gone outside become NaN, and the sum passes the NaN on.
   const TensorId src = nan_outside(l, node, l.logical(node, 2), selected);
   const TensorId x = l.logical(node, 0);
   const TensorId added =

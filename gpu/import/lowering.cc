@@ -11,7 +11,7 @@ namespace es::gpu {
 namespace {
 
 // Returns the axes of the order that have more than one element: two orders that agree in these
-// have the same words in the same places.
+// have the same words in the same places, so one is a view of the other.
 AxisOrder long_axes(const TensorShape& shape, const AxisOrder& order) {
   AxisOrder axes;
   for (const int axis : order)
@@ -37,6 +37,8 @@ SampleField field_of(const ModelInput& input, const ModelValue& value) {
     field.low = value.type == ValueType::kBool ? 0 : input.low;
     field.high = value.type == ValueType::kBool ? 1 : input.high;
   }
+  // The table of extents is in import.h: [B,t,d] becomes t, 1, d, and an image [B,c,h,w] becomes h,
+  // w, c.
   field.height = size(1);
   field.width = dims.size() == 4 ? size(3) : 1;
   field.channels = size(2);
@@ -44,6 +46,8 @@ SampleField field_of(const ModelInput& input, const ModelValue& value) {
     field.height = size(2);
     field.channels = size(1);
   }
+  // A field has three extents, so the axes behind the third one of a value that is no image become
+  // its channels.
   for (std::size_t d = 3; d < dims.size() && dims.size() != 4; ++d) field.channels *= size(d);
   return field;
 }
@@ -58,6 +62,7 @@ std::vector<bool> trained_parameters(const ModelProgram& program, std::span<cons
       return reached[static_cast<std::size_t>(id)] &&
              program.values[static_cast<std::size_t>(id)].type == ValueType::kF32;
     });
+    // The gradient ends here, and so does the training of what lies before it.
     if (!reaches || node.kind == "stop_gradient") continue;
     for (const ValueId id : node.inputs)
       if (id != kNoValue) reached[static_cast<std::size_t>(id)] = true;
@@ -121,6 +126,7 @@ void Lowering::count_uses(std::span<const NodeView> nodes) {
 void Lowering::add_inputs() {
   for (const ModelInput& input : program_.inputs) {
     const int rank = info(input.value).shape.rank();
+    // Samples hold images as [h,w,c], so a batch of them is [n,c,h,w] with its channels last.
     const AxisOrder order = rank == 4 ? channels_last(rank) : logical_order(rank);
     TensorId t = builder_.input(input.name);
     if (info(input.value).type == ValueType::kBool)
@@ -131,6 +137,7 @@ void Lowering::add_inputs() {
 
 void Lowering::add_constants() {
   for (const ModelConstant& c : program_.constants) {
+    // Only nodes that are lowered count, so constants of the others take no memory.
     if (uses(c.value) == 0) continue;
     const AxisOrder order = logical_order(info(c.value).shape.rank());
     const TensorShape shape = shape_in(c.value, order);
@@ -154,6 +161,7 @@ void Lowering::add_parameter(const ModelParameter& parameter, bool trained) {
   for (int axis = 0; axis < shape.rank(); ++axis) param.torch_shape.push_back(shape[axis]);
   if (parameter.init)
     param.init = {.constant = parameter.init->constant, .bound = parameter.init->bound};
+  // A kernel is stored with its channels last. The order says how PyTorch has the elements.
   if (place.order != logical_order(shape.rank()))
     param.order = {
         .outer = shape[0], .spatial = shape.count(2, shape.rank()), .channels = shape[1]};
@@ -186,11 +194,15 @@ void Lowering::add_parameters(std::span<const NodeView> nodes) {
       const std::vector<Slot>& slots = node.kind().slots;
       const Slot& rule = slots[std::min(slot, slots.size() - 1)];
       add(i, rule.kernel);
+      // A parameter with another use, or one that is frozen, stays in logical order;
+      // set_image_weight() then moves a tensor of it.
       if (rule.of_image && trained[i] && uses(node.input(slot)) == 1)
         image_channels_[node.input(slot)] = node.shape()[1];
     }
   for (std::size_t i = 0; i < seen.size(); ++i)
     if (!seen[i]) add(i, false);
+  // ParamTable wants the trained parameters first. In the order of first use the parameters of a
+  // layer are neighbours, and their gradients become complete from the last to the first.
   for (const bool of_trained : {true, false})
     for (const std::size_t i : sequence)
       if (trained[i] == of_trained) add_parameter(program_.parameters[i], of_trained);
@@ -215,6 +227,7 @@ const Stored& Lowering::stored(ValueId id) {
 TensorId Lowering::in_order(ValueId id, const AxisOrder& order) {
   const Stored& from = stored(id);
   if (from.order == order) return from.tensor;
+  // A value that several nodes need in this order is moved once.
   const auto [found, added] = reordered_.try_emplace({id, order}, kNoTensor);
   if (!added) return found->second;
   const std::string name = "layout";
@@ -230,6 +243,7 @@ AxisOrder Lowering::common_order(const NodeView& node) {
   const AxisOrder plain = logical_order(out.rank());
   AxisOrder order = plain;
   for (std::size_t slot = node.inputs(); slot-- > 0;)
+    // From the last input to the first, so the first one that qualifies remains.
     if (node.has(slot) && node.shape(slot) == out && stored(node.input(slot)).order != plain)
       order = stored(node.input(slot)).order;
   return order;
@@ -265,6 +279,9 @@ void Lowering::set_logical(const NodeView& node, TensorId tensor, std::size_t ou
 
 ParamId Lowering::own_param(ValueId id, const AxisOrder& order) const {
   const ParamId param = param_[static_cast<std::size_t>(id)];
+  // An operator writes the gradient of its own parameter to the gradient array. With two uses the
+  // gradients must be added first, so the parameter is then a tensor. The same holds for an order
+  // in which the operator does not read it. A frozen parameter has no place in the gradient array.
   const bool own =
       param != kNoParam && uses(id) == 1 && stored_[static_cast<std::size_t>(id)].order == order;
   return own && builder_.param(param).trained ? param : kNoParam;
@@ -291,6 +308,7 @@ void Lowering::set_image_weight(Op& op, ValueId id, std::int64_t channels) {
     return;
   }
   const TensorShape& w = info(id).shape;
+  // PyTorch's columns are [c][pixels]. The permutation gives [pixels][c], the order of the image.
   const TensorId planes =
       builder_.reshape(op.name, in_order(id, logical_order(2)), {w[0], channels, w[1] / channels});
   op.tensors.weight = static_cast<std::int32_t>(op.in.size());
@@ -314,6 +332,7 @@ void Lowering::set_missing(Op& op, const std::string& name, std::int64_t count) 
     op.in.push_back(builder_.constant(name, {count},
                                       std::vector<float>(static_cast<std::size_t>(count), value)));
   };
+  // Constants need no gradient, but the kernels of the norms want both operands.
   fill(op.weight, op.tensors.weight, 1.0F);
   fill(op.bias, op.tensors.bias, 0.0F);
 }
@@ -326,11 +345,16 @@ BatchNormStats Lowering::statistics(std::int64_t mean, std::int64_t variance) {
     found->second = builder_.statistics(m.name, v.name, m.size);
   }
   const BatchNormStats stats = found->second;
+  // The batch norm that is returned first reads the statistics of the version. Later ones of this
+  // step read what it has written.
   found->second.updated = true;
   return stats;
 }
 
+// A computed index is known in the step only, where no operator can report an error. A wrong one
+// turns the loss and the outputs into NaN, which the engine reports.
 void Lowering::refuse_if(const std::string& name, TensorId wrong) {
+  // Truth values are 1 and +0, so their maximum is 1 if any of them holds.
   const TensorId any = builder_.reduce(name, Reduction::kMax, wrong,
                                        logical_order(builder_.shape(wrong).rank()), false);
   if (refused_ == kNoTensor) refused_by_ = name;

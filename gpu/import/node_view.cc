@@ -40,6 +40,7 @@ AttributeRule text(const char* name, std::vector<const char*> texts) {
   return {.name = name, .type = AttributeType::kText, .texts = std::move(texts)};
 }
 
+// Names and sources come from a file, so they are escaped before they appear in a message.
 std::string NodeView::where() const {
   std::string text = "nodes[" + std::to_string(index_) + "] (" + kind_.name;
   if (!node_.name.empty()) text += " \"" + escaped(node_.name) + "\"";
@@ -73,6 +74,8 @@ bool NodeView::flag(const char* name) const {
   return a == nullptr ? rule(name).fallback != 0.0 : std::get<bool>(a->value);
 }
 
+// The check of the program has compared all attributes with the rules, so one that is missing here
+// is optional and has a default.
 std::int64_t NodeView::integer(const char* name) const {
   const ModelAttribute* const a = find(name);
   return a == nullptr ? static_cast<std::int64_t>(rule(name).fallback)

@@ -24,6 +24,8 @@ std::vector<Group> groups_of(const TensorShape& from, const TensorShape& to) {
     };
     if (i < from.rank()) take(from, i, x);
     if (j < to.rank()) take(to, j, y);
+    // The counts of both shapes are equal, so the products meet at the end of the shapes at the
+    // latest.
     while (x != y) x < y ? take(from, i, x) : take(to, j, y);
     while (i < from.rank() && from[i] == 1) ++i;
     while (j < to.rank() && to[j] == 1) ++j;
@@ -52,16 +54,21 @@ std::optional<AxisOrder> reshaped_order(const TensorShape& from, const AxisOrder
     if (from[axis] > 1) memory.push_back(axis);
   for (std::size_t at = 0; at < memory.size();) {
     const auto g = static_cast<std::size_t>(
+        // The first group that ends behind the axis contains it, because groups ascend without
+        // gaps.
         std::find_if(groups.begin(), groups.end(),
                      [&](const Group& group) { return memory[at] < group.from_end; }) -
         groups.begin());
     for (int axis = groups[g].from_begin; axis < groups[g].from_end; ++axis) {
       if (from[axis] == 1) continue;
+      // An axis of another group lies between, or the axes of this one are in another order: the
+      // words would have to move.
       if (at == memory.size() || memory[at] != axis) return std::nullopt;
       ++at;
     }
     append(g);
   }
+  // What remains are groups with one element, whose place does not matter.
   for (std::size_t g = 0; g < groups.size(); ++g)
     if (!done[g]) append(g);
   return result;

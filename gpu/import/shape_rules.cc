@@ -8,6 +8,7 @@ Result<TensorShape> broadcast(const TensorShape& a, const TensorShape& b) {
   const int rank = std::max(a.rank(), b.rank());
   TensorShape shape;
   for (int axis = 0; axis < rank; ++axis) {
+    // Shapes are aligned at the last axis, and a missing axis counts as 1.
     const int in_a = axis - (rank - a.rank()), in_b = axis - (rank - b.rank());
     const std::int64_t x = in_a < 0 ? 1 : a[in_a], y = in_b < 0 ? 1 : b[in_b];
     if (x != y && x != 1 && y != 1)
@@ -20,6 +21,7 @@ Result<TensorShape> broadcast(const TensorShape& a, const TensorShape& b) {
 
 bool broadcasts_to(const TensorShape& from, const TensorShape& to) {
   const Result<TensorShape> both = broadcast(from, to);
+  // `from` fits if it adds nothing to `to`.
   return both.ok() && *both == to;
 }
 

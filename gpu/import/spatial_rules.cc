@@ -11,6 +11,7 @@ Status check_spatial(const NodeView& node, std::initializer_list<const char*> at
 }
 
 Status check_spatial_input(const NodeView& node, std::initializer_list<const char*> attributes) {
+  // Lines, images and volumes: the lowering has no more than three spatial axes.
   if (node.shape().rank() < 3 || node.shape().rank() > 5)
     return usage_error("x " + shape_text(node.shape()) +
                        " must be [n,c,...] with 1 to 3 spatial axes");

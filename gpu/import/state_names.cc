@@ -16,8 +16,8 @@ ParamId param_named(const ParamTable& table, const std::string& name) {
   return static_cast<ParamId>(found - table.params().begin());
 }
 
-// Returns whether the buffer is the number of batches that a batch norm of the program has seen. It
-// goes up with the steps and not with the file, so the weights that go in and out have it anyway.
+// Returns whether the buffer is the number of batches that a batch norm of the program has seen.
+// The export of weights writes this number from the steps of the version, and not from the file.
 bool is_batch_count(const ModelProgram& program, const ModelBuffer& buffer) {
   constexpr std::string_view kCount = ".num_batches_tracked";
   if (!buffer.name.ends_with(kCount)) return false;

@@ -2,7 +2,9 @@
 
 namespace es::gpu {
 
-// The axes up to this one become rows, so that no element has to be moved first.
+// The axes up to this one become rows, so that no element has to be moved first. Row numbers are
+// first + index, where `first` is the first row of each outer place. The builder derives their
+// range from the constants, so it can prove that they are inside the table.
 TensorId take_along(GraphBuilder& b, const std::string& name, TensorId x, int axis,
                     const std::vector<std::int32_t>& index) {
   const TensorShape in = b.shape(x);

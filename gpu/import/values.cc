@@ -18,12 +18,14 @@ Result<ValueInfo> value_at(const ModelValue& value, std::size_t index, std::int6
     if (dim.size < 1 || dim.size > kValueElementsMax)
       return usage_error(value_path(index) + ".dims[" + std::to_string(d) +
                          "].size = " + std::to_string(dim.size) + ": allowed is 1 to 2^40");
+    // The limit is tested before each product, so no extent of a file can overflow it.
     for (const std::int64_t factor : {dim.size, dim.per_batch ? batch : 1}) {
       if (factor > kValueElementsMax / count)
         return usage_error(value_path(index) + " has more than 2^40 elements at batch size " +
                            std::to_string(batch));
       count *= factor;
     }
+    // An extent of a file is a number, or a number for each sample of the mini-batch.
     info.shape.append(dim.per_batch ? dim.size * batch : dim.size);
   }
   return info;

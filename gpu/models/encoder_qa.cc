@@ -63,6 +63,8 @@ TensorId embeddings(GraphBuilder& b, const Config& c) {
   const TensorId types =
       b.embedding(name + "token_type_embeddings", b.input("types"), 2, c.embedding, kInit);
   TensorId x = b.add(name + "add_types", words, types);
+  // The types are added before the positions. Another order of these two additions would give other
+  // bits.
   x = b.add_rows(name + "add_positions", x, positions);
   x = b.layer_norm(name + "LayerNorm", x, kEps);
   x = b.dropout(name + "dropout", x, c.dropout);
@@ -81,6 +83,7 @@ TensorId layer(GraphBuilder& b, const std::string& name, TensorId x, TensorId le
   const TensorId q = linear(b, self + ".query", x, c.hidden);
   const TensorId k = linear(b, self + ".key", x, c.hidden);
   const TensorId v = linear(b, self + ".value", x, c.hidden);
+  // The length masks the tokens of padding behind the end of the sequence.
   const TensorId context =
       b.attention(self, q, k, v, {.heads = c.heads, .length = length, .dropout = c.dropout});
   x = output(b, name + ".attention.output", x, context, c);

@@ -19,6 +19,7 @@ Result<Graph> build_neumf(const ModelRequest& in) {
   const auto embed = [&](const std::string& name, const char* field, std::int64_t out) {
     return b.embedding(name, b.input(field), std::int64_t{b.high(field)} + 1, out, kNormal);
   };
+  // The tables are created in this order, which is the order of the parameters in the flat array.
   const TensorId user = embed("gu", "user", config.factors);
   const TensorId item = embed("gi", "item", config.factors);
   const std::int64_t half = config.layers[0] / 2;

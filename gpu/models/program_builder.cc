@@ -34,6 +34,8 @@ ProgramBuilder::ProgramBuilder(std::string model, std::int64_t batch, const Samp
 ValueId ProgramBuilder::add_value(ValueType type, const Extents& extents, bool per_batch) {
   ModelValue value{.type = type, .dims = {}};
   for (const std::int64_t extent : extents) value.dims.push_back({.size = extent});
+  // The first extent is stored as a number for each sample, so the file is valid for every size of
+  // a mini-batch.
   if (per_batch && !extents.empty())
     value.dims[0] = {.size = extents[0] / graph().batch, .per_batch = true};
   program_.values.push_back(std::move(value));
@@ -87,6 +89,7 @@ ValueId ProgramBuilder::parameter_value(ParamId id) {
 void ProgramBuilder::state_dict_buffer(BufferInfo info) {
   const bool is_i64 = info.dtype == "I64";
   ES_CHECK_MSG(is_i64 || info.dtype == "F32", info.name);
+  // A buffer that only older versions of a library wrote is not part of the model file.
   if (info.current)
     program_.buffers.push_back(
         {.name = info.name,
@@ -98,6 +101,7 @@ void ProgramBuilder::state_dict_buffer(BufferInfo info) {
 
 TensorId ProgramBuilder::constant(const std::string& name, TensorShape shape,
                                   std::vector<float> values) {
+  // The words are taken before `values` is moved into the graph.
   std::vector<std::uint32_t> words(values.size());
   std::transform(values.begin(), values.end(), words.begin(),
                  [](float value) { return std::bit_cast<std::uint32_t>(value); });
@@ -115,6 +119,7 @@ TensorId ProgramBuilder::constant_ids(const std::string& name, TensorShape shape
 ValueId ProgramBuilder::node(const char* kind, const std::string& name,
                              const std::vector<ValueId>& inputs, const Extents& extents,
                              Attributes attributes) {
+  // What is computed from samples has one row for each sample, too.
   const bool of_samples = std::any_of(
       inputs.begin(), inputs.end(), [this](ValueId id) { return id != kNoValue && per_batch(id); });
   const ValueId y = add_value(ValueType::kF32, extents, of_samples);
@@ -130,6 +135,7 @@ ValueId ProgramBuilder::node(const char* kind, const std::string& name,
 ValueId ProgramBuilder::reshaped(const std::string& name, ValueId x, const Extents& to) {
   if (extents(x) == to) return x;
   const ValueId y = node("reshape", name, {x}, to);
+  // node() gives floats. A reshape of ids keeps the type of its input.
   const ValueType type = program_.values[static_cast<std::size_t>(x)].type;
   program_.values[static_cast<std::size_t>(y)].type = type;
   return y;
@@ -191,6 +197,8 @@ ValueId ProgramBuilder::rows(TensorId t, const Extents& to) {
   Forms& held = forms(t);
   const auto found = held.rows.find(to);
   if (found != held.rows.end()) return found->second;
+  // The tensor exists as an image only. The engine's order has the channels last, so the image is
+  // permuted. With one pixel both orders are equal and a reshape is enough.
   if (held.rows.empty()) {
     const bool one_pixel = shape(t)[Axis::kH] * shape(t)[Axis::kW] == 1;
     const ValueId x = one_pixel ? held.image : permuted("", held.image, {0, 2, 3, 1});

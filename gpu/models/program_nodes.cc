@@ -10,6 +10,8 @@ namespace {
 using Ints = std::vector<std::int64_t>;
 
 constexpr double kEps = 1e-5, kMomentum = 0.1;  // of batch norm
+// The file stores these numbers as doubles. The checks guarantee that a model that is read from it
+// computes with the same floats as the built-in model.
 static_assert(static_cast<float>(kEps) == kBatchNormEps);
 static_assert(static_cast<float>(kMomentum) == kBatchNormMomentum);
 constexpr double kSlope = 0.1;  // of its leaky ReLU
@@ -38,6 +40,8 @@ TensorId ProgramBuilder::linear(const std::string& name, TensorId x, const Linea
   const TensorId y = GraphBuilder::linear(name, x, o);
   if (failed()) return y;
   const Op& op = graph().ops.back();
+  // A linear layer that reads a flattened image sums in the order (h, w, c) of the engine. The node
+  // image_linear has this order and reads the image itself.
   const auto flattened = flattened_.find(x);
   const bool of_image = flattened != flattened_.end();
   std::vector<ValueId> inputs{of_image ? image(flattened->second) : rows(x, tokens(x)),
@@ -50,6 +54,8 @@ TensorId ProgramBuilder::batch_norm(const std::string& name, TensorId x, BatchNo
   const TensorId y = GraphBuilder::batch_norm(name, x, o);
   if (failed()) return y;
   const auto mean = static_cast<std::int64_t>(program_.statistics.size());
+  // The builder has just added the mean and the variance. They are the statistics that the program
+  // does not have yet.
   for (const StatInfo& s : std::span(graph().table.stats()).subspan(program_.statistics.size()))
     program_.statistics.push_back({.name = s.name, .size = s.count, .is_variance = s.is_variance});
   const Op& op = graph().ops.back();
@@ -160,6 +166,7 @@ TensorId ProgramBuilder::attend(const std::string& name, const std::vector<Value
   inputs.push_back(o.mask == kNoTensor ? kNoValue : rows(o.mask, whole(o.mask)));
   inputs.push_back(o.bias == kNoTensor ? kNoValue : rows(o.bias, whole(o.bias)));
   inputs.push_back(o.length == kNoTensor ? kNoValue : rows(o.length, {shape(o.length).front()}));
+  // Optional inputs at the end are left out; those before a present one stay as gaps.
   while (inputs.back() == kNoValue) inputs.pop_back();
   const Extents to = extents(inputs[0]);
   Attributes attributes{{"scale", 1.0 / std::sqrt(static_cast<double>(to[3]))}};
@@ -258,6 +265,8 @@ TensorId ProgramBuilder::concat(const std::string& name, const std::vector<Tenso
                                 int axis) {
   const TensorId y = GraphBuilder::concat(name, xs, axis);
   if (failed()) return y;
+  // Channels are axis 1 of an image and the last axis of rows. The built-in models concatenate
+  // along no other axis.
   ES_CHECK_MSG(axis == Axis::kC, name);
   const Form form = forms(xs[0]).made;
   std::vector<ValueId> inputs;
@@ -330,6 +339,8 @@ std::pair<TensorId, TensorId> ProgramBuilder::concat_shuffle_split(const std::st
   if (failed()) return ys;
   const Extents half = pixels(a);
   const std::int64_t channels = half[1];
+  // One call of the engine becomes six nodes, which move the same values: a concatenation, the
+  // shuffle (a reshape, a permutation, a reshape) and two slices.
   const ValueId both = node("concat", name, {image(a), image(b)},
                             {half[0], 2 * channels, half[2], half[3]}, {{"axis", std::int64_t{1}}});
   const ValueId all = shuffled(name, both, 2);
@@ -357,6 +368,7 @@ void ProgramBuilder::cross_entropy(const std::string& name, TensorId logits, Ten
   ValueId x = rows(logits, tokens(logits));
   Extents labelled = extents(x);
   labelled.pop_back();
+  // PyTorch has the classes on axis 1 and the engine has them last.
   if (labelled.size() == 2) x = permuted(name, x, {0, 2, 1});
   if (labelled.size() == 3) x = image(logits);
   loss("cross_entropy", name, {x, rows(labels, labelled)}, {{"reduction", "mean"}});

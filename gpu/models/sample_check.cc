@@ -56,6 +56,7 @@ Status check_field(const ModelSpec& spec, const SampleLayout& layout, const Expe
 }
 
 Status check_classes(const ModelSpec& spec, const SampleLayout& layout) {
+  // The sum uses 64 bits, because `high` may be the largest 32-bit integer.
   const std::int64_t classes = std::int64_t{field(layout, "label").high} + 1;
   if (classes == spec.classes) return {};
   return usage_error(subject(spec, "label") + "has values up to " + std::to_string(classes - 1) +
@@ -76,6 +77,7 @@ Status check_tokens(const ModelSpec& spec, const SampleLayout& layout) {
     return usage_error(subject(spec, "types") + "has values up to " + std::to_string(types.high) +
                        ": allowed is 0 or 1");
   const std::int32_t last = field(layout, "span").high;
+  // A position beyond the last token would have no logit.
   if (last >= ids.height)
     return usage_error(subject(spec, "span") + "has values up to " + std::to_string(last) +
                        ": allowed is at most " + std::to_string(ids.height - 1) +

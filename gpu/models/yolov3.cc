@@ -94,6 +94,8 @@ YoloShape loss_shape(std::int64_t classes, const ImageShape& image) {
   YoloShape shape{.classes = classes};
   for (int s = 0; s < kYoloScaleCount; ++s) {
     for (int a = 0; a < kYoloAnchorsPerScale; ++a) {
+      // The anchors are given in pixels of an image of kYoloAnchorSide and are scaled to the image
+      // of the job.
       shape.anchor_w[s][a] = kYoloAnchorWidth[s][a] * static_cast<float>(image.w) / kYoloAnchorSide;
       shape.anchor_h[s][a] =
           kYoloAnchorHeight[s][a] * static_cast<float>(image.h) / kYoloAnchorSide;
@@ -109,6 +111,7 @@ BufferInfo anchors() {
                   .dtype = "F32",
                   .values = {}};
   for (int s = kYoloScaleCount - 1; s >= 0; --s) {
+    // The scales 0, 1 and 2 have the strides 32, 16 and 8.
     const double stride = 32 >> s;
     for (int a = 0; a < kYoloAnchorsPerScale; ++a) {
       info.values.push_back(kYoloAnchorWidth[s][a] / stride);

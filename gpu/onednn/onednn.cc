@@ -37,6 +37,7 @@ class Operand {
  public:
   Operand(int argument, const memory::desc& ours, const memory::desc& theirs)
       : argument_(argument), user_(ours, cpu_engine(), nullptr) {
+    // Without a difference the kernel works directly in the memory of the caller.
     if (ours == theirs) return;
     copy_.emplace(theirs, cpu_engine());
     in_ = dnnl::reorder(user_, *copy_);
@@ -99,6 +100,7 @@ class PrimitiveKernel final : public OnednnKernel {
     a_.copy_in(stream_);
     b_.copy_in(stream_);
     primitive_.execute(stream_, arguments_);
+    // The bias is a vector and has one layout only, so it is never copied.
     out_.copy_out(stream_);
     stream_.wait();
   }
@@ -122,6 +124,8 @@ struct ConvLayout {
         bias({s.oc}, kF32, memory::format_tag::a),
         strides{s.stride, s.stride},
         before{s.pad, s.pad},
+        // The library wants the padding behind the last pixel. It follows from the size of the
+        // output and may be negative if the stride leaves pixels out.
         after{(s.oh() - 1) * s.stride + s.kh - s.h - s.pad,
               (s.ow() - 1) * s.stride + s.kw - s.w - s.pad} {
     const memory::dims dims =
@@ -137,6 +141,8 @@ struct ConvLayout {
 
 dnnl::primitive_attr caller_owned_scratchpad() {
   dnnl::primitive_attr attr;
+  // The scratch memory belongs to the kernel object. So a run allocates none, and kernels do not
+  // share it.
   attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);
   return attr;
 }
@@ -265,6 +271,8 @@ Result<const OnednnLibrary*> open_onednn(CpuClass cpu_class) {
                      ": the process has used it before");
     library.emplace(cpu_class);
   }
+  // The instruction set of the library is fixed for the process. A kernel for another class could
+  // have other bits than the name of the class promises.
   if (library->cpu_class() != cpu_class)
     return failure("oneDNN serves " + device_type(library->cpu_class()).name +
                    " in this process; it cannot serve " + device_type(cpu_class).name + " too");

@@ -47,6 +47,9 @@ float Optimizer::rate(std::uint64_t step) const {
 }
 
 void Optimizer::advance_powers(std::uint64_t count) {
+  // The powers are repeated products and not pow(), which a mathematical library may round in
+  // different ways. An older version starts the chain again from 1, so a job that continues from a
+  // checkpoint gets the same bits as one that never stopped.
   if (count < power_) power_ = 0;
   if (power_ == 0) beta1_power_ = beta2_power_ = 1.0;
   for (; power_ < count; ++power_) {
@@ -56,15 +59,20 @@ void Optimizer::advance_powers(std::uint64_t count) {
 }
 
 UpdateStep Optimizer::step(Version version) {
+  // Adam counts its steps from 1: the first update, which turns version 0 into version 1, divides
+  // by 1 - beta. With the exponent 0 it would divide by zero.
   if (kind_ != Kind::kSgd) advance_powers(version + 1);
   for (std::size_t g = 0; g < settings_.size(); ++g) {
     steps_[g].rate = learning_rate(schedule_, settings_[g].learning_rate, version, total_steps_);
     if (kind_ != Kind::kSgd) steps_[g].adam = adam_step(steps_[g].rate, settings_[g].weight_decay);
   }
+  // The update multiplies the sum over all ESTs by recip(max_p), which gives the mean.
   return {.grad_scale = 1.0F / static_cast<float>(max_p_), .groups = steps_};
 }
 
 AdamStep Optimizer::adam_step(double rate, double weight_decay) const {
+  // Each number is computed in double precision and rounded once. The kernels of all devices
+  // receive these binary32 values, so no device computes a square root or a power of its own here.
   return {.lr_over_bc1 = rounded(rate / (1.0 - beta1_power_)),
           .rsqrt_bc2 = rounded(1.0 / std::sqrt(1.0 - beta2_power_)),
           .beta1 = rounded(spec_.beta1),
@@ -77,6 +85,8 @@ AdamStep Optimizer::adam_step(double rate, double weight_decay) const {
 }
 
 float Optimizer::clipped_scale(float grad_scale, float sum_of_squares) const {
+  // The norm is that of the mean gradient: the factor 1/max_p is applied after the square root, in
+  // binary32 as the update itself. The order of these operations belongs to the definition.
   const float norm = std::sqrt(sum_of_squares) * grad_scale;
   return grad_scale * std::min(1.0F, rounded(spec_.clip_norm) / (norm + kClipEpsilon));
 }

@@ -24,6 +24,8 @@ bool names_any(std::string_view pattern, std::span<const std::string_view> param
 // The smallest number of characters that must be inserted, removed or replaced so that the pattern
 // names the parameter.
 std::size_t distance(std::string_view pattern, std::string_view name) {
+  // The rows of the table of edit distances: `before` belongs to the pattern without its current
+  // character, `now` includes it.
   std::vector<std::size_t> before(name.size() + 1), now(name.size() + 1);
   for (std::size_t i = 0; i <= name.size(); ++i) before[i] = i;
   for (const char c : pattern) {
@@ -74,6 +76,8 @@ bool names_parameter(std::string_view pattern, std::string_view parameter) {
 Result<std::vector<GroupRun>> group_runs(const ParamTable& table,
                                          std::span<const ParameterGroup> groups) {
   const std::vector<std::vector<std::string_view>> all_names = names_of_params(table);
+  // Group 0 has the settings of [optimizer] itself; the groups of the job file are 1, 2, ... The
+  // first group that names a parameter gets it.
   std::vector<std::size_t> group_of(all_names.size(), 0);
   for (std::size_t g = 0; g < groups.size(); ++g)
     for (const std::string& pattern : groups[g].parameters) {
@@ -87,6 +91,8 @@ Result<std::vector<GroupRun>> group_runs(const ParamTable& table,
     }
   std::vector<GroupRun> runs;
   for (std::size_t i = 0; i < table.trained().size(); ++i) {
+    // A run includes the padding behind its parameters. Padding has gradient +0 and value +0, so an
+    // update leaves it at +0, and runs of one group have no gaps between them.
     const std::int64_t end = table.padded_end(static_cast<ParamId>(i));
     if (!runs.empty() && runs.back().group == group_of[i])
       runs.back().end = end;

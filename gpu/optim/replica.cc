@@ -47,6 +47,8 @@ void ArrayDigest::add(std::span<const std::byte> bytes) {
 // Consumes the bytes that belong to the current chunk, or to the rest of the array, and returns
 // their number.
 std::size_t ArrayDigest::add_to_chunk(std::span<const std::byte> bytes) {
+  // These are the first bytes of an array. Its names and sizes come first, so that equal bytes of
+  // two different models have different digests.
   if (came_ == 0 && chunk_.empty()) add_table(table_, digest_);
   const std::uint64_t size = std::min(kChunkBytes, array_bytes(table_) - came_);
   const std::size_t taken = std::min<std::uint64_t>(bytes.size(), size - chunk_.size());
@@ -64,17 +66,21 @@ std::size_t ArrayDigest::add_to_chunk(std::span<const std::byte> bytes) {
 }
 
 void ArrayDigest::end_chunk(std::span<const std::byte> bytes) {
+  // A full chunk is represented by its own digest, which a device can compute where the chunk is.
+  // The rest of the array is shorter than a chunk and is added as bytes (array_digest()).
   if (bytes.size() == kChunkBytes) {
     add_digest(digest_of(bytes), digest_);
   } else {
     digest_.add(bytes);
   }
   came_ += bytes.size();
+  // The next byte belongs to the next array.
   if (came_ == array_bytes(table_)) came_ = 0;
 }
 
 void ArrayDigest::add(std::span<const EstContext> contexts) {
   ES_CHECK(came_ == 0 && chunk_.empty());
+  // Each encoding is preceded by its length, so the division into contexts belongs to the digest.
   for (const EstContext& context : contexts) {
     const std::vector<std::byte> bytes = encode(context);
     digest_.add_u64(bytes.size());

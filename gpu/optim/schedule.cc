@@ -10,6 +10,8 @@ namespace {
 constexpr double kPi = 3.14159265358979323846;
 
 // Taylor series on [0, pi/4]. The first omitted term is below 2e-17 of the result.
+// Both polynomials begin with the highest power (Horner's rule). The leading term is added last and
+// is not part of the coefficients, so the rounding errors of the rest are small against it.
 double sin_small(double a) {
   constexpr double kCoefficients[] = {
       1.0 / 355687428096000.0, -1.0 / 1307674368000.0, 1.0 / 6227020800.0, -1.0 / 39916800.0,
@@ -47,6 +49,12 @@ double linear_progress(std::uint64_t warmup_steps, std::uint64_t step, std::uint
   return static_cast<double>(step - warmup_steps) / static_cast<double>(total_steps - warmup_steps);
 }
 
+// Moves a rate that falls from base_rate to 0 so that it ends at the floor. A floor of 0 keeps
+// every bit of the rate.
+double above_floor(const ScheduleSpec& schedule, double rate, double base_rate) {
+  return schedule.floor * base_rate + (1.0 - schedule.floor) * rate;
+}
+
 }  // namespace
 
 double cos_pi(double x) {
@@ -67,10 +75,13 @@ float learning_rate(const ScheduleSpec& schedule, double base_rate, std::uint64_
     ES_CHECK(total_steps > 0);
     const double progress =
         static_cast<double>(std::min(step, total_steps)) / static_cast<double>(total_steps);
-    rate = base_rate * (1.0 + cos_pi(progress)) / 2.0;
+    rate = above_floor(schedule, base_rate * (1.0 + cos_pi(progress)) / 2.0, base_rate);
   } else if (schedule.kind == "linear") {
-    rate = base_rate * (1.0 - linear_progress(schedule.warmup_steps, step, total_steps));
+    const double left = 1.0 - linear_progress(schedule.warmup_steps, step, total_steps);
+    rate = above_floor(schedule, base_rate * left, base_rate);
   }
+  // The first step uses 1 / warmup_steps of the rate and not 0, because a step with the rate 0
+  // would be lost. The product comes before the quotient; the other order could give other bits.
   if (step < schedule.warmup_steps)
     rate = rate * static_cast<double>(step + 1) / static_cast<double>(schedule.warmup_steps);
   return static_cast<float>(rate);

@@ -12,8 +12,9 @@ namespace es::gpu {
 double cos_pi(double x);
 
 // Returns the learning rate of global step `step` (0-based): the formula of ScheduleSpec in fp64,
-// rounded once to fp32. The cosine and linear schedules use total_steps; from that step on their
-// rate is 0. REQUIRES: total_steps > 0 for "cosine" and "linear", step_size > 0 for "step".
+// rounded once to fp32. The cosine and linear schedules use total_steps; from that step on they
+// stay at their floor. REQUIRES: total_steps > 0 for "cosine" and "linear", step_size > 0 for
+// "step".
 float learning_rate(const ScheduleSpec& schedule, double base_rate, std::uint64_t step,
                     std::uint64_t total_steps);
 

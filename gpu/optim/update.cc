@@ -17,6 +17,7 @@ constexpr std::size_t kMomentsMax = 2;
 }  // namespace
 
 const float* ReducedGradient::of(const ParamInfo& param) const {
+  // A parameter never extends over two buckets (cut_buckets), so its floats are contiguous.
   const std::uint32_t bucket = bucket_of(buckets, param);
   return sums[bucket] + (param.offset - buckets[bucket].begin);
 }
@@ -31,6 +32,8 @@ float sum_of_squares(const ReducedGradient& gradient, const KernelTable& kernels
                      Parallel& parallel, std::span<float> by_param) {
   const std::span<const ParamInfo> params = gradient.table.trained();
   ES_CHECK(by_param.size() == params.size());
+  // Each parameter is summed by one thread, and one thread chains the results in table order. So
+  // the number of threads changes no bit.
   parallel.for_range(
       static_cast<std::int64_t>(params.size()), 1, [&](std::int64_t begin, std::int64_t end) {
         for (std::int64_t i = begin; i < end; ++i)
@@ -57,10 +60,14 @@ bool update_params(const ReducedGradient& gradient, const Optimizer& optimizer,
         optimizer.apply(step, group, kernels, end - at, sums + (at - bucket.begin),
                         replica.params.data() + at, moments.data());
       };
+      // A block may contain parameters of several groups, which have different learning rates. Each
+      // run of one group is updated by a call of its own.
       const std::int64_t at = bucket.begin + begin;
       visit_runs(optimizer.runs(), at, at + floats, update_run);
       return true;
     };
+    // An update is element-wise, so the division among threads changes no bit. After a value that
+    // is not finite the other threads stop early, because the caller gives the replica up.
     parallel.for_range(bucket.floats(), kUpdateFloats, [&](std::int64_t begin, std::int64_t end) {
       for (; begin < end && finite; begin += kUpdateFloats)
         if (!update_block(begin, std::min(kUpdateFloats, end - begin))) finite = false;

@@ -11,6 +11,8 @@ std::vector<Bucket> cut_buckets(const ParamTable& table, std::int64_t target_flo
   // Parameters are visited from the last to the first, the order in which their gradients appear.
   const std::span<const ParamInfo> params = table.trained();
   for (auto p = params.rbegin(); p != params.rend(); ++p) {
+    // The bucket is closed before it becomes too large, but never empty: a parameter that alone
+    // exceeds the target gets a bucket of its own.
     if (open.floats() > 0 && open.end - p->offset > target_floats) {
       buckets.push_back(open);
       open.end = open.begin;

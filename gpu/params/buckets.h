@@ -23,8 +23,8 @@ inline constexpr std::int64_t kBucketBytes = std::int64_t{4} << 20;
 // Cuts the flat layout from its end: bucket 0 holds the last parameters, whose gradients the
 // backward pass produces first. A bucket is closed before a parameter that would make it larger
 // than target_floats. So a bucket is larger only if it holds a single parameter that is larger
-// itself. Together the buckets cover [0, total_floats) exactly once. Pure function. The result of a
-// reduction does not depend on the cut. REQUIRES: target_floats > 0.
+// itself. Together the buckets cover [0, trained_floats) exactly once. Pure function. The result of
+// a reduction does not depend on the cut. REQUIRES: target_floats > 0.
 std::vector<Bucket> cut_buckets(const ParamTable& table, std::int64_t target_floats);
 
 // Returns the index of the bucket that holds the parameter.

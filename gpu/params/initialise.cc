@@ -14,6 +14,8 @@ void initialise_param(const ParamInfo& param, std::uint32_t index, PhiloxKey key
     std::fill(values, values + param.count, param.init.constant);
     return;
   }
+  // Four elements take the four words of one counter. The counter names the parameter and the
+  // elements, so every value is independent of the order in which they are computed.
   for (std::int64_t e = 0; e < param.count; e += 4) {
     const PhiloxCounter words =
         philox4x32_10({static_cast<std::uint32_t>(e / 4), index,
@@ -30,6 +32,7 @@ void initialise_param(const ParamInfo& param, std::uint32_t index, PhiloxKey key
 }  // namespace
 
 void initialise_params(const ParamTable& table, std::uint64_t seed, float* flat) {
+  // This sets the padding, too, to +0. Digests read it.
   std::fill(flat, flat + table.total_floats(), 0.0F);
   for (std::uint32_t i = 0; i < table.params().size(); ++i) {
     const ParamInfo& param = table.params()[i];

@@ -7,8 +7,12 @@ namespace es::gpu {
 ParamId ParamTable::add(ParamInfo info) {
   info.offset = total_floats_;
   info.count = info.order.outer * info.order.spatial * info.order.channels;
+  // Each parameter is padded to a whole number of cache lines, so no vector of 16 floats
+  // crosses a line, and the packs of four floats on a GPU are aligned.
   const std::int64_t blocks = (info.count + kParamAlignmentFloats - 1) / kParamAlignmentFloats;
   total_floats_ += blocks * kParamAlignmentFloats;
+  // Frozen parameters come behind all trained ones. The gradient, the buckets and the update then
+  // need only the first part of the array.
   ES_CHECK_MSG(!info.trained || trained_ == params_.size(), info.name);
   if (info.trained) {
     ++trained_;

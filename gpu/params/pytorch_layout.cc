@@ -56,6 +56,7 @@ std::vector<NamedTensor> export_state(const ParamTable& table, const float* flat
 
 Status import_state(const ParamTable& table, std::span<const NamedTensor> tensors, float* flat,
                     float* stats) {
+  // The padding between the parameters must be +0.
   std::fill(flat, flat + table.total_floats(), 0.0F);
   for (const ParamInfo& p : table.params()) {
     const Result<const float*> values = find_values(tensors, p.name, p.torch_shape, p.count);

@@ -33,6 +33,7 @@ std::string_view trim(std::string_view text) {
 std::uint64_t parse_positive(std::string_view text, std::uint64_t max) {
   std::uint64_t value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  // A sign, spaces and an overflow are refused too. Leading zeros are allowed.
   const bool whole = error == std::errc() && end == text.data() + text.size();
   return whole && value <= max ? value : 0;
 }
@@ -82,6 +83,7 @@ bool cpu_supports(CpuClass cpu_class) {
 #if defined(__x86_64__)
   switch (cpu_class) {
     case CpuClass::kScalar:
+      // The scalar kernels use fused multiply-add too.
       return __builtin_cpu_supports("fma");
     case CpuClass::kAvx2:
       return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
@@ -117,6 +119,7 @@ std::uint32_t DeviceSet::count_of(const DeviceType& type) const {
 
 void DeviceSet::add(const DeviceType& type, std::uint32_t count) {
   if (count == 0) return;
+  // The counts ascend by type, and each type occurs once.
   auto at = std::lower_bound(counts.begin(), counts.end(), type,
                              [](const DeviceCount& c, const DeviceType& t) { return c.type < t; });
   if (at != counts.end() && at->type == type) {

@@ -55,11 +55,13 @@ void DigestBuilder::add(const void* data, std::size_t bytes) {
 }
 
 void DigestBuilder::add_text(std::string_view text) {
+  // The length first, so that "ab", "c" and "a", "bc" have different digests.
   add_u64(text.size());
   add(text.data(), text.size());
 }
 
 void DigestBuilder::add_u64(std::uint64_t value) {
+  // Little endian on every machine, so that a digest does not depend on the machine.
   unsigned char bytes[8];
   for (int i = 0; i < 8; ++i) bytes[i] = static_cast<unsigned char>(value >> (8 * i));
   add(bytes, sizeof bytes);

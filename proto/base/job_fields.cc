@@ -84,6 +84,8 @@ std::string toml_text(double value) {
 std::string toml_text(const std::string& value) {
   std::string out = "\"";
   for (const char c : value) {
+    // Other characters need no escape, because texts of a job have no control characters
+    // (validate()).
     if (c == '"' || c == '\\') out += '\\';
     out += c;
   }
@@ -172,6 +174,8 @@ std::string group_key(std::size_t group, std::string_view key) {
 std::string_view first_other_bits(const JobSpec& a, const JobSpec& b) {
   const std::vector<FieldValue> mine = field_values(a), other = field_values(b);
   for (std::size_t i = 0; i < mine.size(); ++i)
+    // The canonical texts are compared. Both lists come from one table, so equal positions are the
+    // same field.
     if (mine[i].field.bits == Bits::kDecided && !(mine[i] == other[i])) return mine[i].field.key;
   return {};
 }

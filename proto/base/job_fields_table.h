@@ -50,6 +50,9 @@ inline bool detects(const JobSpec& s) {
 inline bool goes_by_steps(const JobSpec& s) {
   return s.schedule.kind == "step";
 }
+inline bool falls_to_the_end(const JobSpec& s) {
+  return s.schedule.kind == "cosine" || s.schedule.kind == "linear";
+}
 
 template <class Spec, class Visit>
 void visit_top(Spec& s, Visit& visit) {
@@ -439,6 +442,13 @@ void visit_schedule(Schedule& s, Visit& visit) {
         s.step_size);
   visit(JobField{.key = "schedule.gamma", .meaning = "The factor of kind = \"step\".", .high = 1},
         s.gamma);
+  visit(JobField{.key = "schedule.floor",
+                 .meaning = "The share of the learning rate that is left at the end.",
+                 .high = 1,
+                 .applies = falls_to_the_end,
+                 .applies_to = "kind = \"cosine\" or \"linear\"",
+                 .left_out_at_default = true},
+        s.floor);
   visit(JobField{.key = "schedule.warmup_steps",
                  .unit = "global steps",
                  .meaning = "Steps at the beginning during which the learning rate grows "

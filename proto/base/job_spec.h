@@ -116,14 +116,15 @@ struct OptimizerSpec {
 // Learning rate at global step t (from 0). It is evaluated in fp64 and rounded once to fp32.
 //   constant  lr
 //   step      lr * gamma^floor(t / step_size)
-//   cosine    lr * (1 + cos(pi * u)) / 2    u = t / total_steps
-//   linear    lr * (1 - u)                  u = max(0, t - warmup_steps) /
-//                                             (total_steps - warmup_steps)
+//   cosine    lr * (floor + (1 - floor) * (1 + cos(pi * u)) / 2)    u = t / total_steps
+//   linear    lr * (floor + (1 - floor) * (1 - u))    u = max(0, t - warmup_steps) /
+//                                                         (total_steps - warmup_steps)
 // During the first warmup_steps steps the result is multiplied by (t + 1) / warmup_steps.
 struct ScheduleSpec {
   std::string kind = "constant";  // constant | step | cosine | linear
   std::uint64_t step_size = 0;
   double gamma = 0.1;
+  double floor = 0.0;  // cosine, linear
   std::uint64_t warmup_steps = 0;
   bool operator==(const ScheduleSpec&) const = default;
 };

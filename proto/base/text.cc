@@ -34,6 +34,9 @@ Character next_character(std::string_view text) {
   return too_long || surrogate || c.value > 0x10ffff ? Character{} : c;
 }
 
+// Characters that a terminal or an editor obeys instead of showing them: control characters, line
+// and paragraph separators, and marks that change the direction of text. They could hide or reorder
+// what a user reads.
 bool is_obeyed(std::uint32_t c) {
   const bool control = c < 0x20 || (c >= 0x7f && c < 0xa0);
   const bool separator = c == 0x2028 || c == 0x2029;
@@ -71,6 +74,7 @@ std::string escaped(std::string_view text, std::string_view kept) {
   std::string out;
   while (!text.empty()) {
     const Character c = next_character(text);
+    // A byte that begins no character is escaped alone, and decoding goes on with the next byte.
     const std::size_t bytes = c.bytes == 0 ? 1 : c.bytes;
     const bool stays =
         c.bytes != 0 &&

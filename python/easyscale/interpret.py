@@ -29,13 +29,19 @@ class Context:
 
     `shape` are the extents of the output, which some kinds take from the file. `draw` returns the
     numbers of a random site; a dropout keeps an element if its number is below 1 - p. `statistics`
-    are the running means and variances, which a batch norm reads outside of training.
+    are the running means and variances, which a batch norm reads outside of training. `floats` is
+    the type of real numbers.
     """
 
     shape: tuple[int, ...] | None = None
     training: bool = True
     draw: Draw | None = None
     statistics: list[Tensor] = field(default_factory=list)
+    floats: torch.dtype = torch.float32
+
+    def type_of(self, name: str) -> torch.dtype:
+        """The type in torch of a type of the program."""
+        return self.floats if name == "f32" else TORCH_TYPE[name]
 
 
 KINDS: dict[str, Callable] = {}
@@ -63,12 +69,12 @@ def interpret(program: Program, tensors: dict[str, Tensor], inputs: dict[str, Te
     """
     values: list[Tensor] = [None] * len(program.values)
     for entry in program.inputs:
-        values[entry.value] = inputs[entry.name].to(TORCH_TYPE[program.values[entry.value].type])
+        values[entry.value] = inputs[entry.name].to(context.type_of(program.values[entry.value].type))
     for parameter in program.parameters:
         values[parameter.value] = tensors[parameter.name]
     for constant in program.constants:
-        kind_of = TORCH_TYPE[program.values[constant.value].type]
-        values[constant.value] = torch.from_numpy(constant.array.copy()).to(kind_of)
+        to = context.type_of(program.values[constant.value].type)
+        values[constant.value] = torch.from_numpy(constant.array.copy()).to(to)
     batch = inputs[program.inputs[0].name].shape[0]
     context.statistics = [tensors[statistic.name] for statistic in program.statistics]
     for node in program.nodes:
@@ -112,7 +118,7 @@ kind("pow_scalar")(lambda x, a, c: torch.pow(x, a["exponent"]))
 kind("add_scalar")(lambda x, a, c: x + a["value"])
 kind("mul_scalar")(lambda x, a, c: x * a["value"])
 kind("where")(lambda condition, x, y, a, c: torch.where(condition, x, y))
-kind("cast")(lambda x, a, c: x.to(TORCH_TYPE[a["to"]]))
+kind("cast")(lambda x, a, c: x.to(c.type_of(a["to"])))
 
 
 def _drop(x: Tensor, p: float, site: int, shape: tuple[int, ...], c: Context) -> Tensor:
@@ -205,6 +211,45 @@ def _attention(q, k, v, mask=None, *, a, c):
     if a["dropout"] > 0:
         weights = _drop(weights, a["dropout"], a["site"], tuple(weights.shape), c)
     return torch.matmul(weights, v)
+
+
+# Recurrent layers.
+def _over_time(x: Tensor, h: Tensor, reverse: bool, step: Callable) -> Tensor:
+    """The states [time, n, units] after `step(gates of the input, state before)`, by time."""
+    states = [h] * x.shape[0]
+    for t in reversed(range(x.shape[0])) if reverse else range(x.shape[0]):
+        states[t] = h = step(x[t], h)
+    return torch.stack(states)
+
+
+@kind("lstm")
+def _lstm(x, weight, bias=None, h=None, cell=None, *, a, c):
+    units = weight.shape[1]
+    if x.is_meta:
+        return x.new_empty(x.shape[0] + 1, x.shape[1], units)
+    zeros = x.new_zeros(x.shape[1], units)
+    state = zeros if cell is None else cell
+
+    def step(gates: Tensor, before: Tensor) -> Tensor:
+        nonlocal state
+        i, f, g, o = (gates + F.linear(before, weight, bias)).chunk(4, 1)
+        state = f.sigmoid() * state + i.sigmoid() * g.tanh()
+        return o.sigmoid() * state.tanh()
+    y = _over_time(x, zeros if h is None else h, a["reverse"], step)
+    return torch.cat([y, state[None]])
+
+
+@kind("gru")
+def _gru(x, weight, bias=None, h=None, *, a, c):
+    units = weight.shape[1]
+    if x.is_meta:
+        return x.new_empty(*x.shape[:2], units)
+
+    def step(gates: Tensor, before: Tensor) -> Tensor:
+        (r, z, n), parts = gates.chunk(3, 1), F.linear(before, weight, bias).chunk(3, 1)
+        new = torch.tanh(n + torch.sigmoid(r + parts[0]) * parts[2])
+        return new + torch.sigmoid(z + parts[1]) * (before - new)
+    return _over_time(x, x.new_zeros(x.shape[1], units) if h is None else h, a["reverse"], step)
 
 
 # Normalisation.

@@ -3,8 +3,6 @@ from __future__ import annotations
 
 import re
 import shutil
-import tempfile
-import weakref
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -15,6 +13,7 @@ from .client import Client
 from .data import Arrays, Range, Tokens
 from .errors import EasyScaleError, RefusedError, UsageError
 from .fields import bind_fields
+from .folders import TemporaryFolder
 from .job_text import stages_text, toml_text
 from .optimizers import Optimizer, read_optimizer, read_schedule
 from .private_head import PrivateHead
@@ -23,15 +22,6 @@ from .run import RemoteJob, Run
 
 METRICS = ("loss", "accuracy")
 ONLY_LAST = 10**12  # [checkpoint] every_steps: a checkpoint of the last step alone
-
-
-class _Folder:
-    """The folder of a job; a temporary one is removed with the last object that holds this."""
-
-    def __init__(self, path: Path, is_temporary: bool):
-        self.path = path
-        if is_temporary:
-            weakref.finalize(self, shutil.rmtree, path, ignore_errors=True)
 
 
 class Job:
@@ -86,7 +76,8 @@ class Job:
         self._threads = threads
         self._data, self._eval_data = data, eval_data
         self._place = None if directory is None else Path(directory).resolve()
-        self._files: _Folder | None = None  # after it was written
+        self._path: Path | None = None  # the folder of the files, after they were written
+        self._files: TemporaryFolder | None = None  # holds it; runs that need it hold it too
         self.interrupted: Run | None = None  # what Ctrl-C has left of the last run()
         if is_captured:
             self._take(model, loss, allow_functions)
@@ -196,24 +187,24 @@ class Job:
 
     def _write(self) -> Path:
         """Writes model, weights and samples once, and returns their folder."""
-        if self._files is None:
+        if self._path is None:
             find_esctl()
-            files = self._new_folder()
+            files = TemporaryFolder("job-") if self._place is None else None
+            path = files.path if files else self._new_place()
             try:
-                self._write_into(files.path)
+                self._write_into(path)
             except BaseException:
-                shutil.rmtree(files.path, ignore_errors=True)
+                shutil.rmtree(path, ignore_errors=True)
                 raise
-            self._files = files
-        return self._files.path
+            self._path, self._files = path, files
+        return self._path
 
-    def _new_folder(self) -> _Folder:
-        if self._place is None:
-            return _Folder(Path(tempfile.mkdtemp(prefix="easyscale-job-")), is_temporary=True)
+    def _new_place(self) -> Path:
+        assert self._place is not None  # or the folder is temporary
         if self._place.exists() and (not self._place.is_dir() or any(self._place.iterdir())):
             raise RefusedError(f"directory = {self._place} exists: allowed is a new folder")
         self._place.mkdir(parents=True, exist_ok=True)
-        return _Folder(self._place, is_temporary=False)
+        return self._place
 
     def _write_into(self, folder: Path) -> None:
         self.captured.save(folder)
@@ -271,7 +262,9 @@ def _optimizer_table(optimizer: Optimizer) -> dict[str, Any]:
 
 
 def _schedule_table(schedule: Any) -> dict[str, Any]:
-    others = () if schedule.kind == "step" else ("step_size", "gamma")
+    others = ("floor",) if schedule.kind == "step" else ("step_size", "gamma")
+    if schedule.kind == "constant":
+        others += ("floor",)
     return {key: value for key, value in asdict(schedule).items() if key not in others}
 
 

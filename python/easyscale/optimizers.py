@@ -58,6 +58,7 @@ class Schedule:
     kind: str = "constant"  # constant, step, cosine, linear
     step_size: int = 0
     gamma: float = 0.1
+    floor: float = 0.0  # cosine, linear: the share of the learning rate at the end
     warmup_steps: int = 0
 
     def __post_init__(self) -> None:
@@ -180,10 +181,10 @@ _READERS = {"SGD": _read_sgd, "Adam": _read_adam, "AdamW": _read_adam}
 
 ALLOWED_SCHEDULES = (
     "allowed are easyscale.Schedule and these schedulers, whose step() is called after every "
-    "global step: StepLR; ExponentialLR; CosineAnnealingLR(T_max=steps); LinearLR(start_factor=1, "
-    "end_factor=0, total_iters=steps); for a warm-up of W steps LinearLR(start_factor=1/W, "
-    "total_iters=W-1), alone, in a ChainedScheduler with one of the first three, or in a "
-    "SequentialLR before LinearLR(start_factor=1, end_factor=0, total_iters=steps-W)")
+    "global step: StepLR; ExponentialLR; CosineAnnealingLR(T_max=steps), with an eta_min if all "
+    "groups have one lr; LinearLR(start_factor=1, total_iters=steps); for a warm-up of W steps LinearLR(start_factor=1/W, "
+    "total_iters=W-1), alone, in a ChainedScheduler with one of the first three without eta_min, "
+    "or in a SequentialLR before LinearLR(start_factor=1, total_iters=steps-W)")
 
 
 def read_schedule(given: Any, steps: int) -> Schedule:
@@ -218,10 +219,12 @@ def _read_exponential(given: Any, steps: int) -> Schedule:
 
 
 def _read_cosine(given: Any, steps: int) -> Schedule:
-    if given.T_max != steps or given.eta_min != 0:
-        raise _refused(given, f"T_max = {given.T_max} and eta_min = {given.eta_min}, in a job of "
-                       f"{steps} steps")
-    return Schedule("cosine")
+    rates = set(given.base_lrs)
+    if given.T_max != steps or given.eta_min < 0 or (
+            given.eta_min > 0 and (len(rates) > 1 or given.eta_min > max(rates))):
+        raise _refused(given, f"T_max = {given.T_max}, eta_min = {given.eta_min} and the learning "
+                       f"rates {sorted(rates)}, in a job of {steps} steps")
+    return Schedule("cosine", floor=given.eta_min / max(rates) if given.eta_min else 0.0)
 
 
 def _linear_facts(given: Any) -> str:
@@ -237,13 +240,18 @@ def _warmup(given: Any) -> int | None:
     return warmup if abs(given.start_factor * warmup - 1) < 1e-9 else None
 
 
+def _is_linear_fall(given: Any, steps: int) -> bool:
+    return (_class_name(given) == "LinearLR" and 0 <= given.end_factor <= 1
+            and (given.start_factor, given.total_iters) == (1, steps))
+
+
 def _read_linear(given: Any, steps: int) -> Schedule:
     warmup = _warmup(given)
     if warmup is not None:
         return Schedule(warmup_steps=warmup)
-    if (given.start_factor, given.end_factor, given.total_iters) != (1, 0, steps):
+    if not _is_linear_fall(given, steps):
         raise _refused(given, f"{_linear_facts(given)}, in a job of {steps} steps")
-    return Schedule("linear")
+    return Schedule("linear", floor=float(given.end_factor))
 
 
 def _read_chained(given: Any, steps: int) -> Schedule:
@@ -254,7 +262,10 @@ def _read_chained(given: Any, steps: int) -> Schedule:
     if len(warmups) != 1 or len(others) != 1 or _class_name(others[0]) not in _FACTORS:
         raise _refused(given, names)
     base = _FACTORS[_class_name(others[0])](others[0], steps)
-    return Schedule(base.kind, base.step_size, base.gamma, warmups[0])
+    if base.floor > 0:
+        raise _refused(given, "eta_min above 0: torch computes its rates from the rate before, which "
+                       "the warm-up has changed")
+    return replace(base, warmup_steps=warmups[0])
 
 
 def _read_sequential(given: Any, steps: int) -> Schedule:
@@ -264,10 +275,9 @@ def _read_sequential(given: Any, steps: int) -> Schedule:
         raise _refused(given, ", ".join(_class_name(part) for part in parts)
                        + f" and milestones = {milestones}")
     after = parts[1]
-    if _class_name(after) != "LinearLR" or (
-            after.start_factor, after.end_factor, after.total_iters) != (1, 0, steps - warmup):
+    if not _is_linear_fall(after, steps - warmup):
         raise _refused(given, f"{_class_name(after)} after the warm-up")
-    return Schedule("linear", warmup_steps=warmup)
+    return Schedule("linear", floor=float(after.end_factor), warmup_steps=warmup)
 
 
 _FACTORS = {"StepLR": _read_step, "ExponentialLR": _read_exponential,

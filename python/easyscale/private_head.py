@@ -3,7 +3,6 @@ from __future__ import annotations
 
 import os
 import select
-import shutil
 import signal
 import subprocess
 import tempfile
@@ -11,6 +10,7 @@ import time
 from pathlib import Path
 
 from .errors import FailedError, error_of
+from .folders import TemporaryFolder
 from .programs import find_easyscaled
 
 READY_SECONDS = 60.0
@@ -31,12 +31,12 @@ class PrivateHead:
 
     def __init__(self) -> None:
         self.endpoint = ""  # ipc:///PATH, for `esctl --head`
-        self._folder = Path()
+        self._files: TemporaryFolder | None = None
         self._process: Process | None = None
 
     def __enter__(self) -> PrivateHead:
         program = find_easyscaled()
-        self._folder = _private_folder()
+        self._files = _private_folder()
         self.endpoint = f"ipc://{self._folder / 'head.sock'}"
         try:
             self._process = self._started(program)
@@ -55,6 +55,11 @@ class PrivateHead:
             lines = (self._folder / "log").read_text(errors="replace").splitlines()
             raise FailedError("easyscaled has ended: " + "\n".join(lines[-LOG_LINES:]))
 
+    @property
+    def _folder(self) -> Path:
+        assert self._files is not None  # between entry and exit
+        return self._files.path
+
     def _started(self, program: Path) -> Process:
         state, run = self._folder / "state", self._folder / "run"
         run.mkdir(mode=0o700)
@@ -69,7 +74,8 @@ class PrivateHead:
         if self._process is not None:
             _stop(self._process)
             self._process = None
-        shutil.rmtree(self._folder, ignore_errors=True)
+        if self._files is not None:
+            self._files.remove()
 
 
 def _wait_until_ready(process: Process, log: Path) -> None:
@@ -99,8 +105,7 @@ def _stop(process: Process) -> None:
         process.stdout.close()
 
 
-def _private_folder() -> Path:
-    """A new folder that only our user may enter, with a path that is short enough for sockets."""
+def _private_folder() -> TemporaryFolder:
+    """A folder with a path that is short enough for sockets."""
     base = tempfile.gettempdir()
-    return Path(tempfile.mkdtemp(prefix="easyscale-",
-                                 dir=base if len(base) < SOCKET_FOLDER_BYTES else "/tmp"))
+    return TemporaryFolder(base=base if len(base) < SOCKET_FOLDER_BYTES else "/tmp")

@@ -1,7 +1,6 @@
 """The result of a job: history, digests and weights."""
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -10,6 +9,7 @@ import numpy as np
 
 from .client import Client
 from .errors import FailedError, NotFoundError, UsageError
+from .folders import TemporaryFolder
 from .history import StepRecord, loss_curve, records
 from .programs import run_json
 from .progress import Progress
@@ -162,8 +162,8 @@ def _exported(checkpoint: Path | None) -> dict[str, np.ndarray]:
     from safetensors.numpy import load_file
     if checkpoint is None:
         raise NotFoundError("the run has no checkpoint, so its weights were not kept")
-    with tempfile.TemporaryDirectory(prefix="easyscale-") as folder:
-        file = Path(folder) / "weights.safetensors"
+    with TemporaryFolder("export-") as folder:
+        file = folder / "weights.safetensors"
         run_json(["export", str(checkpoint), str(file)])
         return load_file(file)
 

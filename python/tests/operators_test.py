@@ -90,15 +90,20 @@ LOSSES = {
                            * -p.log()).mean(),
 }
 class LastState(nn.Module):
-    """The last hidden state of an LSTM, as classifiers of sequences use it."""
+    """The last hidden state of an LSTM, as classifiers of sequences use it, or its cell state.
 
-    def __init__(self):
+    The first states are those of another LSTM.
+    """
+
+    def __init__(self, cell=False):
         super().__init__()
-        self.lstm, self.head = nn.LSTM(3, 4), nn.Linear(4, 2)
+        self.cell, self.first, self.lstm = cell, nn.LSTM(3, 4), nn.LSTM(3, 4)
+        self.head = nn.Linear(4, 2)
 
     def forward(self, x):
-        _, (h, _) = self.lstm(x.transpose(0, 1))
-        return self.head(h[-1])
+        x = x.transpose(0, 1)
+        _, (h, c) = self.lstm(x, self.first(x)[1])
+        return self.head((c if self.cell else h)[-1])
 
 
 LAYERS = {
@@ -121,6 +126,11 @@ LAYERS = {
                  (1, 3, 3)),
     "lstm": (nn.LSTM(3, 4, 2, batch_first=True, bidirectional=True), (5, 3)),
     "lstm_state": (LastState(), (5, 3)), "gru": (nn.GRU(3, 4, batch_first=True), (5, 3)),
+    "lstm_dropout": (nn.LSTM(3, 4, 3, batch_first=True, bidirectional=True, dropout=0.3), (5, 3)),
+    "lstm_cell_state": (LastState(cell=True), (5, 3)),
+    "gru_dropout": (nn.GRU(3, 4, 2, batch_first=True, bidirectional=True, dropout=0.3), (1, 3)),
+    "gru_no_bias": (nn.GRU(3, 4, batch_first=True, bias=False), (5, 3)),
+    "rnn_dropout": (nn.RNN(3, 4, 2, batch_first=True, dropout=0.3), (5, 3)),
     "rnn": (nn.RNN(3, 4, batch_first=True, bias=False), (5, 3)),
     "attention": (nn.TransformerEncoderLayer(8, 2, 16, dropout=0.1, batch_first=True), (5, 8)),
     "dropout2d": (nn.Sequential(nn.Conv2d(1, 4, 1), nn.Dropout2d(0.5)), (1, 3, 3)),
@@ -169,6 +179,21 @@ class Operators(unittest.TestCase):
             with self.subTest(name):
                 torch.manual_seed(2)
                 capture(layer, mean_of_squares, torch.randn(4, *shape), torch.zeros(4))
+
+    def test_a_recurrent_layer_has_as_many_nodes_for_long_sequences(self):
+        from easyscale.tracing import capture
+        for kind, layer in (("lstm", nn.LSTM), ("gru", nn.GRU)):
+            model = layer(3, 4, 2, batch_first=True, bidirectional=True)
+            short, long = (capture(model, mean_of_squares, torch.randn(4, steps, 3), torch.zeros(4))
+                           for steps in (2, 700))
+            self.assertEqual(support.kinds(short), support.kinds(long))
+            self.assertEqual(support.kinds(long).count(kind), 4)
+
+    def test_a_projection_is_refused(self):
+        from easyscale.tracing import capture, errors
+        with self.assertRaisesRegex(errors.UnsupportedOperators, "projection"):
+            capture(nn.LSTM(3, 4, proj_size=2, batch_first=True), mean_of_squares,
+                    torch.randn(4, 5, 3), torch.zeros(4))
 
 
 if __name__ == "__main__":

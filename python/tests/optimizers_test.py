@@ -22,6 +22,8 @@ def rate(schedule, base, step, steps):
     elif schedule.kind == "linear":
         warmup = schedule.warmup_steps
         factor = 1 - max(0, step - warmup) / (steps - warmup)
+    if schedule.kind in ("cosine", "linear"):
+        factor = schedule.floor + (1 - schedule.floor) * factor
     if step < schedule.warmup_steps:
         factor *= (step + 1) / schedule.warmup_steps
     return base * factor
@@ -132,6 +134,18 @@ class Schedules(WithModel):
         self.assert_same_rates(lambda o: lr.ExponentialLR(o, 0.9))
         self.assert_same_rates(lambda o: lr.CosineAnnealingLR(o, self.STEPS))
         self.assert_same_rates(lambda o: lr.LinearLR(o, 1, 0, self.STEPS))
+        self.assert_same_rates(lambda o: lr.LinearLR(o, 1, 0.25, self.STEPS))
+
+    def test_a_cosine_that_ends_above_0(self):
+        optimizer = SGD(self.model.parameters(), 0.5)
+        scheduler = lr.CosineAnnealingLR(optimizer, self.STEPS, eta_min=0.125)
+        schedule = read_schedule(scheduler, self.STEPS)
+        self.assertEqual(schedule.floor, 0.25)
+        for step in range(self.STEPS):
+            self.assertAlmostEqual(optimizer.param_groups[0]["lr"],
+                                   rate(schedule, 0.5, step, self.STEPS), places=12)
+            optimizer.step()
+            scheduler.step()
 
     def warmup(self, optimizer, steps=4):
         return lr.LinearLR(optimizer, 1 / steps, total_iters=steps - 1)

@@ -1,10 +1,11 @@
 """Constructs whose gradient a tracer loses silently, and tied weights."""
 import unittest
+from unittest import mock
 
 import capture_support as support
 import torch
 import torch.nn.functional as F
-from easyscale.tracing import capture, errors
+from easyscale.tracing import capture, check, errors
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 
@@ -32,6 +33,26 @@ class Wrong(Swish):
         return 2 * gradient
 
 
+class Scaled(torch.autograd.Function):
+    """Its gradient is that of its forward, but for 0.5 %."""
+
+    @staticmethod
+    def forward(ctx, x):
+        return x * 3.0
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return gradient * 3.015
+
+
+def amplifying(m, x):
+    """Doubles a difference in every round, and begins with one: torch.addcmul rounds only once."""
+    y = torch.sigmoid(torch.addcmul(x, m.layer(x), x))
+    for _ in range(20):
+        y = 4 * y * (1 - y)
+    return y
+
+
 class Tied(nn.Module):
     def __init__(self):
         super().__init__()
@@ -56,6 +77,34 @@ class Traps(unittest.TestCase):
         with self.assertRaisesRegex(errors.SelfCheckFailed, "gradient of layer"):
             support.capture_function(lambda m, x: Wrong.apply(m.layer(x)),
                                      allow_functions=(Wrong,))
+
+    def test_a_model_that_amplifies_rounding_is_compared_in_double_precision(self):
+        with mock.patch.object(check, "_in_double", wraps=check._in_double) as in_double:
+            support.capture_function(amplifying)
+        self.assertEqual(in_double.call_count, 2)  # in training and in evaluation
+
+    def test_what_was_compared_in_double_precision_is_in_fp32_again(self):
+        model, loss = support.Model(amplifying), nn.MSELoss()
+        model.register_buffer("table", torch.ones(8))
+        x = torch.randn(support.SAMPLES, 8)
+        loss(model(x), x).backward()
+        before = {name: (p.clone(), p.grad.clone()) for name, p in model.named_parameters()}
+        capture(model, loss, x, torch.zeros_like(x))
+        for name, p in model.named_parameters():
+            for tensor, known in zip((p, p.grad), before[name]):
+                self.assertEqual(tensor.dtype, torch.float32)
+                self.assertTrue(torch.equal(tensor, known), name)
+        self.assertEqual(model.table.dtype, torch.float32)
+
+    def test_a_small_fault_of_a_model_that_amplifies_rounding_is_found(self):
+        with self.assertRaisesRegex(errors.SelfCheckFailed, "gradient of layer"):
+            support.capture_function(lambda m, x: Scaled.apply(amplifying(m, x)),
+                                     allow_functions=(Scaled,))
+
+    def test_a_model_that_does_not_run_in_double_precision_is_judged_in_fp32(self):
+        mask = torch.ones(8, 8)
+        with self.assertRaisesRegex(errors.SelfCheckFailed, "the loss differs"):
+            support.capture_function(lambda m, x: amplifying(m, x @ mask))
 
     def test_both_forms_of_checkpoint_keep_their_gradient(self):
         for reentrant in (True, False):

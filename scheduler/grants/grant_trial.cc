@@ -6,6 +6,8 @@
 namespace es::scheduler {
 namespace {
 
+// More devices of some types and fewer of none. A job that held nothing has no pace to compare
+// with.
 bool is_more(const DeviceSet& devices, const DeviceSet& than) {
   return !than.empty() && devices != than && devices.contains(than);
 }
@@ -16,9 +18,12 @@ void GrantTrial::placed(const DeviceSet& devices, const Capabilities& capabiliti
   // A grant on top of an unjudged one extends its trial. Any other change ends the trial without a
   // verdict.
   if (trial_ && !(chosen && is_more(devices, trial_->held))) trial_.reset();
+  // Read before restart(), which forgets it. If the pace is not known yet, the grant cannot be
+  // judged, and no trial begins.
   const std::optional<double> before = pace_.seconds();
   if (!trial_ && chosen && before && is_more(devices, devices_))
     trial_ = Trial{devices_, *before, capabilities};
+  // All paces belong to the old devices.
   devices_ = devices;
   pace_.restart();
 }
@@ -46,6 +51,8 @@ void GrantTrial::fall_back() {
 bool GrantTrial::capability_changed(const DeviceType& type, double steps_per_second) {
   const std::size_t ended = std::erase_if(refusals_, [&](const Refusal& refusal) {
     const auto known = refusal.capabilities.find(type);
+    // Only a speed that was measured on the devices of the refusal itself counts. On more devices
+    // it can be lower because devices slow each other down.
     return refusal.held == devices_ && refusal.held.count_of(type) > 0 &&
            known != refusal.capabilities.end() &&
            capability_differs(known->second, steps_per_second);

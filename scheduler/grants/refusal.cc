@@ -9,6 +9,8 @@ namespace {
 
 bool covers(const Refusal& refusal, const DeviceSet& devices) {
   if (devices == refusal.held || !devices.contains(refusal.held)) return false;
+  // The job was measured with these types added. A set with another type in addition was not, and
+  // may be faster.
   return std::ranges::all_of(beyond(devices, refusal.held).counts, [&](const DeviceCount& added) {
     return std::ranges::binary_search(refusal.types, added.type);
   });

@@ -16,7 +16,9 @@ std::optional<double> CapabilityWatch::add(const DeviceType& type, double steps_
   if (newest.size() > kCapabilityWindow) newest.erase(newest.begin());
   std::vector<double> sorted = newest;
   std::sort(sorted.begin(), sorted.end());
+  // Of two middle values the lower one.
   const double median = sorted[(sorted.size() - 1) / 2];
+  // Any measurement is better than an assumption, so the first report counts at once.
   if (!measured) return median;
   if (newest.size() < kCapabilityReportsMin || !capability_differs(known, median))
     return std::nullopt;

@@ -27,6 +27,8 @@ Estimate estimate(const Plan& plan, const Capabilities& capabilities, std::uint3
   const double f = result.f_seconds_per_step;
   for (const PlanPart& part : plan.parts)
     result.waste += part.devices * (capabilities.at(part.type) - part.ests_per_device / f);
+  // Places without an EST. nest >= max_p was checked, so the unsigned difference cannot wrap
+  // around.
   result.waste += (result.nest - max_p) / f;
   // The short form of the identity orders plans exactly as f does, without the rounding errors of
   // sums.

@@ -9,6 +9,8 @@ void StepPace::restart() {
 }
 
 void StepPace::step(Seconds now, std::uint64_t steps) {
+  // The first report after a change of devices only starts the clock. Its steps are not counted,
+  // because they may include a pause and the warm-up of a process.
   if (!block_since_) {
     block_since_ = now;
     return;
@@ -16,6 +18,7 @@ void StepPace::step(Seconds now, std::uint64_t steps) {
   block_steps_ += steps;
   const Seconds duration = now - *block_since_;
   if (duration < kBlock) return;
+  // At least one step is in the block, because the duration is tested only when steps arrive.
   means_.push_back(duration.count() / static_cast<double>(block_steps_));
   if (means_.size() > kBlocks) means_.erase(means_.begin());
   block_since_ = now;

@@ -29,20 +29,26 @@ class CoverPath {
       classes_.back().end = i + 1;
     }
     most_places_.push_back(0);
+    // most_places_[n] is the number of places of the n devices with the most places. The first n
+    // that reaches max_p is the least number of devices, since no other n devices have more places.
     for (const PlaceClass& c : classes_)
       for (std::uint32_t n = 0; n < c.available && most_places_.back() < max_p; ++n)
         most_places_.push_back(most_places_.back() + c.places);
     ES_CHECK_MSG(most_places_.back() >= max_p, "the devices have no place for each EST");
     devices_ = most_places_.size() - 1;
+    // The best devices may have more places than needed. Other devices of the same number may be
+    // used instead while they lack at most this many places in all.
     loss_max_ = most_places_.back() - max_p;
   }
 
   Counts counts() {
+    // loss_max_ is less than the places of one device, because one device fewer would not suffice.
     choices_.resize(classes_.size() * (devices_ + 1) * (loss_max_ + 1));
     Counts counts(types_.size(), 0);
     std::size_t taken = 0;
     std::uint64_t loss_left = loss_max_;
     for (std::size_t c = 0; taken < devices_; ++c) {
+      // The first call fills the entries of all states on the best path. Later calls find theirs.
       (void)least_weight(c, taken, loss_left);
       const std::uint32_t n = choice(c, taken, loss_left).devices;
       std::uint32_t rest = n;
@@ -82,6 +88,8 @@ class CoverPath {
       places += n * classes_[c].places;
       rest -= n;
     }
+    // The remaining classes are taken in the order of their places, so `places` is the most that
+    // they can have.
     return rest == 0 && places + loss_left >= most_places_[devices_] - most_places_[taken];
   }
 

@@ -21,6 +21,7 @@ std::vector<std::uint32_t> balanced_sizes(const std::vector<double>& capabilitie
                                           std::uint32_t max_p) {
   using Load = std::pair<double, std::size_t>;  // load of a device with one EST more, device
   std::priority_queue<Load, std::vector<Load>, std::greater<>> next;
+  // Every device has one EST already, so the next one would be its second.
   for (std::size_t d = 0; d < capabilities.size(); ++d) next.emplace(2 / capabilities[d], d);
   std::vector<std::uint32_t> sizes(capabilities.size(), 1);
   for (std::size_t given = sizes.size(); given < max_p; ++given) {
@@ -41,6 +42,8 @@ std::vector<std::uint32_t> size_limits(const std::vector<double>& capabilities,
     bottleneck = std::max(bottleneck, balanced[d] / capabilities[d]);
   std::vector<std::uint32_t> limits;
   for (std::size_t d = 0; d < balanced.size(); ++d)
+    // No size may raise the largest A_d / C_d. The factor 2 keeps a fast device from taking nearly
+    // all ESTs only because an aligned range has fewer partial sums.
     limits.push_back(std::min(2 * balanced[d], ests_within(bottleneck, capabilities[d])));
   return limits;
 }
@@ -65,8 +68,12 @@ class SizeSearch {
     for (std::size_t d = n; d-- > 0;) {
       before -= most_[d];  // number of ranks that the devices before d can take
       after += most_[d];   // number of ranks that d and later devices can take
+      // The range of device d starts at least at d, because each earlier device has one EST, and
+      // late enough that d and the later devices can take the rest.
       const auto low = static_cast<std::uint32_t>(
           std::max<std::uint64_t>(d, after < max_p_ ? max_p_ - after : 0));
+      // It starts at most where the earlier devices can end, and early enough to leave one EST for
+      // each device from d on.
       const auto high =
           static_cast<std::uint32_t>(std::min<std::uint64_t>(before, max_p_ - (n - d)));
       first_[d] = low;
@@ -94,11 +101,13 @@ class SizeSearch {
     Choice best;
     for (std::uint32_t size = std::min(most_[d], max_p_ - begin); size >= 1; --size) {
       const std::uint32_t end = begin + size;
+      // The next device cannot start there.
       if (end < first_[d + 1] || end - first_[d + 1] >= rest.size()) continue;
       const std::optional<Cost>& after = rest[end - first_[d + 1]].cost;
       if (!after) continue;
       const Cost cost{after->partial_sums + partial_sums({begin, end}, max_p_),
                       after->imbalance + weight(d) * size * size};
+      // Strictly less: sizes descend, so of equal costs the larger size stays.
       if (!best.cost || cost < *best.cost) best = {cost, size};
     }
     return best;
@@ -135,6 +144,7 @@ std::vector<RankRange> assign_ranks(std::span<const double> capabilities, std::u
   ES_CHECK_MSG(n >= 1 && n <= max_p, "every device needs an EST");
   std::vector<std::size_t> order(n);
   std::iota(order.begin(), order.end(), 0);
+  // Stable, so that equal devices keep the order of the caller, which never changes (placement.h).
   std::stable_sort(order.begin(), order.end(),
                    [&](std::size_t a, std::size_t b) { return capabilities[a] > capabilities[b]; });
 
@@ -154,6 +164,9 @@ std::uint32_t partial_sums(RankRange range, std::uint32_t max_p) {
     // Finds the largest node that starts here and ends inside of the range. A node that max_p cuts
     // ends at max_p.
     std::uint64_t size = 1;
+    // A node of size s starts at a multiple of s. It grows while the larger node also starts here,
+    // and ends in the range or is cut by max_p at its end. The last condition stops at the node
+    // that max_p cuts, as a larger one would contain the same ranks.
     while (at % (2 * size) == 0 && std::min<std::uint64_t>(at + 2 * size, max_p) <= range.end &&
            at + size < max_p)
       size *= 2;
@@ -166,6 +179,7 @@ StayChoice choose_stay(std::span<const DeviceType> current, const DeviceSet& wan
   StayChoice choice;
   choice.join = wanted;
   for (std::size_t i = 0; i < current.size(); ++i) {
+    // `join` contains the wanted devices that no worker has taken yet. Earlier workers take first.
     if (choice.join.count_of(current[i]) > 0) {
       choice.join.remove(current[i], 1);
       choice.stay.push_back(i);

@@ -16,6 +16,8 @@ std::vector<SearchType> search_types(const PlanQuery& query) {
       types.push_back({c.type, capability->second, c.count});
   }
   std::sort(types.begin(), types.end(), [](const SearchType& a, const SearchType& b) {
+    // Equal capabilities are ordered by name, so that the order is total and the same in every
+    // head.
     return a.capability != b.capability ? a.capability > b.capability : a.type > b.type;
   });
   return types;
@@ -41,6 +43,8 @@ bool PlanSearch::reaches(double seconds) const {
   std::uint64_t places = 0;
   std::uint32_t devices = max_devices_;
   for (const SearchType& t : types_) {  // types with the most places first
+    // The devices that may be used are best spent on the types with the most places, so the greedy
+    // choice decides exactly.
     const std::uint32_t used = std::min(devices, t.available);
     if (used == 0) continue;
     places += std::uint64_t{used} * places_within(seconds, t.capability, max_p_);
@@ -65,6 +69,8 @@ std::optional<double> PlanSearch::least_seconds(double seconds) const {
       else
         low = middle + 1;
     }
+    // reaches() holds for `high` throughout the search. Every possible step time is a quotient A /
+    // C of some type, so the least of all types is the answer.
     least = high / t.capability;
   }
   return least;
@@ -75,6 +81,7 @@ std::optional<double> PlanSearch::next_below(double seconds) const {
   for (const SearchType& t : types_) {
     if (t.available == 0) continue;
     std::uint32_t ests = places_within(seconds, t.capability, max_p_);
+    // The next time has to be shorter than `seconds`, which may be a quotient of this type itself.
     if (ests > 0 && ests / t.capability >= seconds) --ests;
     next = std::max(next, ests / t.capability);
   }
@@ -83,6 +90,8 @@ std::optional<double> PlanSearch::next_below(double seconds) const {
 }
 
 std::uint64_t PlanSearch::weight(const SearchType& type) const {
+  // Integers, so that a sum does not depend on the order of its terms, and equal covers compare as
+  // equal. The first type is the fastest one, so a weight is at most 2^30.
   return static_cast<std::uint64_t>(std::llround(type.capability / types_[0].capability * 0x1p30));
 }
 
@@ -100,6 +109,7 @@ Cover PlanSearch::best_at(double seconds) const {
   std::vector<std::size_t> index;
   for (std::size_t i = 0; i < types_.size(); ++i) {
     const std::uint32_t places = places_within(seconds, types_[i].capability, max_p_);
+    // A type that is too slow for one EST in this time cannot be part of a plan.
     if (places == 0 || types_[i].available == 0) continue;
     usable.push_back({places, types_[i].available, weight(types_[i])});
     index.push_back(i);

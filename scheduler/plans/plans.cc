@@ -21,6 +21,7 @@ std::vector<double> step_times(const PlanSearch& search) {
     for (std::uint32_t ests = 1; t.available > 0 && ests <= search.max_p(); ++ests)
       seconds.push_back(ests / t.capability);
   std::sort(seconds.begin(), seconds.end());
+  // A step takes A / C of its slowest device, so there are no other times.
   seconds.erase(std::unique(seconds.begin(), seconds.end()), seconds.end());
   return seconds;
 }
@@ -66,7 +67,10 @@ class CoverSearch {
   bool extend(std::size_t i, std::uint64_t covered, std::uint32_t devices, const Visit& visit) {
     if (steps_left_ == 0) return false;
     --steps_left_;
+    // Further types would only add devices that can be omitted. A cover that is not minimal is
+    // passed over, and the search goes on.
     if (covered >= max_p_) return !is_minimal(covered) || visit(counts_);
+    // The remaining types cannot cover the rest.
     if (covered + reachable_[i] < max_p_) return true;
     // A minimal cover has at most as many devices of this type as cover the rest.
     const std::uint32_t enough =
@@ -83,6 +87,7 @@ class CoverSearch {
 
   bool is_minimal(std::uint64_t covered) const {
     for (std::size_t i = 0; i < counts_.size(); ++i)
+      // One device of this type could be omitted.
       if (counts_[i] > 0 && covered - places_[i] >= max_p_) return false;
     return true;
   }
@@ -107,6 +112,7 @@ bool add_all(const PlanSearch& search, const ListLimits& limits, std::vector<Fou
       // A cover that also suffices at the next smaller f is a plan of that f.
       if (places_of(counts, before) < search.max_p())
         found.push_back({&search, search.cover(f, counts)});
+      // One more than allowed is enough to know that there are too many.
       return found.size() <= limits.plans;
     });
     if (!done) return false;
@@ -120,6 +126,8 @@ void add_frontier(const PlanSearch& search, std::vector<Found>& found) {
   PlanSearch smaller = search;
   while (const std::optional<double> f = smaller.least_seconds()) {
     found.push_back({&search, smaller.best_at(*f)});
+    // Every cover has at least one device, so the limit does not wrap around. With the limit 0
+    // nothing is reached, and the loop ends.
     smaller.set_max_devices(found.back().cover.devices - 1);
   }
 }
@@ -140,6 +148,8 @@ std::optional<RankedPlan> best_plan(const PlanQuery& query) {
     const auto seconds = search.least_seconds(best ? best->cover.seconds : kAnySeconds);
     if (!seconds) continue;
     Cover cover = search.best_at(*seconds);
+    // Searches of different types may reach the same time. The comparison then goes on with the
+    // number of devices, as in a list.
     if (!best || cover < best->cover) best = {&search, std::move(cover)};
   }
   if (!best) return std::nullopt;
@@ -154,6 +164,8 @@ PlanList list_plans(const PlanQuery& query, const ListLimits& limits) {
     std::vector<Found> found;
     if (!add_all(search, limits, found)) {
       list.complete = false;
+      // The list was cut at an arbitrary place and could miss the best plans. The frontier is short
+      // and contains the best plan for each number of devices.
       found.clear();
       add_frontier(search, found);
     }

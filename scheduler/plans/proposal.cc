@@ -40,6 +40,7 @@ class Growth {
   };
   // The next count at which a step is shorter than `seconds`.
   std::optional<Step> next(double seconds) {
+    // The longest time that is shorter needs the fewest devices, so it gives the next count.
     const std::optional<double> shorter = search_.next_below(seconds);
     if (!shorter || !reaches(*shorter, count_max_)) return std::nullopt;
     std::uint32_t low = 0;  // known to be too few
@@ -49,6 +50,7 @@ class Growth {
       (reaches(*shorter, middle) ? high : low) = middle;
     }
     search_.set_available(index_, held_ + high);
+    // With this count an even shorter time may be possible than the one that was asked for.
     const Step step{high, *search_.least_seconds(*shorter)};
     // next_below() considers all addable devices.
     search_.set_available(index_, held_ + count_max_);
@@ -91,12 +93,14 @@ std::vector<Proposal> propose_type(const PlanQuery& held, const DeviceType& type
   while (const auto step = growth.next(seconds)) {
     seconds = step->seconds;
     Proposal proposal{type, step->count, reference / seconds};
+    // A job without devices loses no steps by a change, so a pause does not reduce its speedup.
     if (holds)
       proposal.speedup = speedup_after_pause(proposal.speedup, limits.pause,
                                              Seconds(limits.steps_left * reference));
     if (!holds || proposal.speedup > 1) proposals.push_back(std::move(proposal));
   }
   std::sort(proposals.begin(), proposals.end(), better);
+  // Sorted by gain, so the best ones stay.
   proposals.resize(std::min(proposals.size(), limits.per_type));
   return proposals;
 }
@@ -104,6 +108,8 @@ std::vector<Proposal> propose_type(const PlanQuery& held, const DeviceType& type
 }  // namespace
 
 double gain_per_device(const Proposal& proposal) {
+  // Rounded, so that two gains that are equal by their formula also compare as equal. Ties can then
+  // be broken by rules that do not depend on rounding errors.
   return std::round((proposal.speedup - 1) / proposal.count * 1e9) / 1e9;
 }
 
@@ -116,6 +122,7 @@ bool better(const Proposal& a, const Proposal& b) {
 }
 
 double speedup_after_pause(double speedup, Seconds pause, Seconds left) {
+  // A job that ends now gains nothing. The division below would give NaN without a pause.
   if (left.count() == 0) return 0;
   return speedup / (1 + speedup * pause / left);
 }
@@ -129,6 +136,7 @@ std::vector<Proposal> propose(const PlanQuery& held, const DeviceSet& addable,
 
   std::vector<Proposal> proposals;
   for (const DeviceCount& c : addable.counts) {
+    // A job of one type can only add to the type that it has.
     if (!held.mix_types && holds > 0 && held.available.count_of(c.type) == 0) continue;
     if (!held.capabilities.contains(c.type)) continue;
     const std::vector<Proposal> of_type =

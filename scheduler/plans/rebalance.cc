@@ -24,6 +24,8 @@ std::optional<Rebalance> rebalance(const RebalanceQuery& query) {
   change.seconds_now = step_seconds(query.capabilities, query.current);
   change.seconds_then = step_seconds(query.capabilities, change.ranks);
   if (change.seconds_then > (1 - kRebalanceGainMin) * change.seconds_now) return std::nullopt;
+  // The speeds may change again, so only the steps of a limited time are credited to the change,
+  // and never more than are left.
   const double steps = std::min(static_cast<double>(query.steps_left),
                                 kRebalanceHorizon.count() / change.seconds_then);
   const double saved = (change.seconds_now - change.seconds_then) * steps;

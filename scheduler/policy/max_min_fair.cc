@@ -23,6 +23,7 @@ class FairDecision {
   Decisions run() {
     const std::vector<std::size_t> order = by_share();
     set_fixed_targets(table_, order, targets_);
+    // Before any job starts, so that a job keeps its devices for its whole turn.
     for (const std::size_t slot : order) keep_held_in_turn(table_.rows()[slot]);
     for (const std::size_t slot : order) start(table_.rows()[slot]);
     fill_progressively();
@@ -81,6 +82,8 @@ class FairDecision {
       const bool fits = targets_.left()[t] + targets_.of(row.slot)[t] >= row.min_devices;
       if (speeds[t] <= 0 || !fits) continue;
       const bool better = best == speeds.size() || speeds[t] > speeds[best] ||
+                          // Of equally fast types the one that it holds, because then it need not
+                          // move.
                           (speeds[t] == speeds[best] && held[t] > held[best]);
       if (better) best = t;
     }
@@ -111,6 +114,7 @@ class FairDecision {
     const auto had = targets_.of(row.slot);
     Counts counts(had.begin(), had.end());
     std::size_t type = 0;
+    // A target has exactly one type: start() has set it.
     while (counts[type] == 0) ++type;
     const std::uint32_t n = counts[type];
     // The step becomes shorter when the largest number of ESTs on one device falls by one.
@@ -118,6 +122,7 @@ class FairDecision {
     if (ests <= 1) return false;
     counts[type] = (row.max_p + ests - 2) / (ests - 1);
     const std::uint32_t held = table_.held(row.slot)[type];
+    // A job that stays on its type may grow only by what it has proposed (policy.h, rule `grow`).
     const std::uint32_t most = held > 0 ? held + table_.grantable(row.slot)[type] : row.max_devices;
     if (counts[type] > std::min(most, row.max_devices)) return false;
     if (counts[type] - n > targets_.left()[type]) return false;
@@ -131,6 +136,8 @@ class FairDecision {
     double next = kNeverS;
     for (const JobRow& row : table_.rows())
       if (has_turn(row)) next = std::min(next, row.changed_s + kTurnSeconds);
+    // A turn that has ended may be in `next`, if the job has not settled. Its next report causes a
+    // decision anyway.
     return next > table_.now_s() ? next : kNeverS;
   }
 

@@ -67,6 +67,7 @@ std::vector<PolicyInfo> policies() {
 }
 
 Result<std::unique_ptr<Policy>> make_policy(std::string_view name, const PolicyOptions& options) {
+  // Written as a negation, so that NaN is refused too.
   if (!(options.fairness >= 0 && options.fairness <= 1))
     return usage_error("fairness = " + number_text(options.fairness) + "; allowed: 0 to 1");
   std::string names;

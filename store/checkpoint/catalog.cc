@@ -20,6 +20,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
+// A job's own series lies at DIRECTORY/JOB/step-N, so a search that begins at DIRECTORY or at one
+// JOB finds every checkpoint.
 constexpr int kLevels = 2;
 constexpr std::string_view kPartial = ".partial-";
 
@@ -46,6 +48,8 @@ Result<Children> children_of(const fs::path& parent) {
   fs::directory_iterator entry(parent, code);
   for (; !code && entry != fs::directory_iterator(); entry.increment(code)) {
     std::error_code ignored;
+    // The type of the entry itself, not that of a link's target. A link could lead out of the
+    // searched directory or form a cycle.
     const fs::file_type type = entry->symlink_status(ignored).type();
     if (type == fs::file_type::directory) found.directories.push_back(entry->path());
     if (type == fs::file_type::symlink) found.links.push_back(entry->path());
@@ -74,6 +78,7 @@ std::uint64_t bytes_in(const fs::path& directory) {
 }
 
 CatalogEntry describe(const fs::path& directory, bool verify) {
+  // A damaged checkpoint is listed too, with its damage, so that a user sees what is on the disk.
   CatalogEntry entry{directory, std::nullopt, bytes_in(directory), {}};
   entry.written_unix_ms = changed_unix_ms(directory / kManifestFile);
   const Result<CheckpointReader> reader = CheckpointReader::open(directory);
@@ -82,6 +87,8 @@ CatalogEntry describe(const fs::path& directory, bool verify) {
     return entry;
   }
   entry.head = reader->head();
+  // The time in the manifest is preferred, because a copy of the files changes the date of the
+  // file. It is 0 in format 3 only.
   if (entry.head->written_unix_ms != 0) entry.written_unix_ms = entry.head->written_unix_ms;
   if (!verify) return entry;
   if (const Status status = reader->verify(); !status.ok()) entry.damage = status.error().message;
@@ -114,6 +121,9 @@ RunKey run_key(const CatalogEntry& entry) {
   return {entry.directory.parent_path(), entry.run()};
 }
 
+// The runs of one directory are ordered by their last checkpoint, and versions are compared last: a
+// job that goes back after an audit writes lower versions later, so a higher version is not always
+// newer.
 void sort_entries(std::vector<CatalogEntry>& entries) {
   std::map<RunKey, std::uint64_t> last_written;
   for (const CatalogEntry& entry : entries) {
@@ -136,6 +146,8 @@ struct Writer {
 };
 
 std::optional<Writer> writer_of(const std::string& name) {
+  // The last occurrence counts, because NAME is chosen by a user and may contain ".partial-"
+  // itself.
   const std::size_t at = name.rfind(kPartial);
   if (!name.starts_with('.') || at == std::string::npos) return std::nullopt;
   const char* begin = name.data() + at + kPartial.size();
@@ -144,6 +156,7 @@ std::optional<Writer> writer_of(const std::string& name) {
   std::uint64_t number = 0;
   const auto pid = std::from_chars(begin, end, writer.pid);
   if (pid.ec != std::errc() || pid.ptr == end || *pid.ptr != '-') return std::nullopt;
+  // N only makes the name unique, so its value is not used.
   const char* rest = std::from_chars(pid.ptr + 1, end, number).ptr;
   if (rest != end && *rest == '-') writer.machine.assign(rest + 1, end);
   return writer;
@@ -163,6 +176,8 @@ Result<Catalog> list_checkpoints(const fs::path& root, bool verify) {
   Catalog catalog;
   collect(path, kLevels, verify, catalog);
   for (const CatalogSkip& skip : catalog.skipped)
+    // Below the root an unreadable directory is skipped. If the root itself cannot be read, an
+    // empty list would hide that.
     if (skip.path == path) return failure(skip.why);
   sort_entries(catalog.entries);
   return catalog;
@@ -173,6 +188,7 @@ std::vector<std::size_t> beyond_newest(const std::vector<CatalogEntry>& entries,
   std::vector<std::size_t> beyond;
   for (std::size_t i = entries.size(); i-- > 0;) {  // newest first
     const CatalogEntry& entry = entries[i];
+    // A damaged checkpoint must not push an undamaged one out of those that are kept.
     if (!entry.damage.empty()) continue;
     if (++kept[run_key(entry)] > keep) beyond.push_back(i);
   }
@@ -187,6 +203,9 @@ Result<std::vector<fs::path>> find_leftovers(const fs::path& parent,
   std::vector<fs::path> leftovers;
   for (const fs::path& directory : children->directories) {
     const std::optional<Writer> writer = writer_of(directory.filename().string());
+    // A process id has a meaning on its own machine only. On a shared file system the writer of
+    // another machine may still be running. A name without a machine comes from an earlier version
+    // and counts as local.
     if (!writer || alive(writer->pid)) continue;
     if (writer->machine.empty() || writer->machine == machine_name())
       leftovers.push_back(directory);
@@ -210,10 +229,12 @@ LeftoversRemoved remove_leftovers(FileSystem& files, const std::vector<fs::path>
 }
 
 bool process_exists(std::uint64_t pid) {
+  // Signal 0 only tests. EPERM means that the process exists and belongs to another user.
   if (::kill(static_cast<pid_t>(pid), 0) != 0) return errno == EPERM;
   // The file contains "PID (NAME) STATE ...". A zombie (Z) has ended and writes nothing any more.
   std::string text;
   std::getline(std::ifstream("/proc/" + std::to_string(pid) + "/stat"), text);
+  // NAME may contain ')' itself, so the last one ends it.
   const std::size_t name_end = text.rfind(')');
   return name_end == std::string::npos || text.compare(name_end, 3, ") Z") != 0;
 }

@@ -25,6 +25,8 @@ using File = std::unique_ptr<std::FILE, CloseFile>;
 Result<File> open_file(const fs::path& path) {
   File file(std::fopen(path.c_str(), "rb"));
   const int code = errno;
+  // The roots are checked on the opened file, and also if opening failed. Otherwise the error would
+  // tell a client whether a file outside of the roots exists.
   ES_RETURN_IF_ERROR(check_opened(RootKind::kCheckpoints, path, file ? ::fileno(file.get()) : -1));
   if (file != nullptr) return file;
   return open_failure(path, code);
@@ -44,6 +46,8 @@ Error cut_short(const fs::path& path) {
 
 Status read_exactly(std::FILE* file, const fs::path& path, std::span<std::byte> out) {
   if (std::fread(out.data(), 1, out.size(), file) == out.size()) return {};
+  // An error of the disk may pass, so it is a failure. A file that ends too early is damaged,
+  // whatever the disk does later.
   if (std::ferror(file) != 0) return system_failure(path, "be read", errno);
   return cut_short(path);
 }
@@ -97,6 +101,8 @@ CheckpointReader::CheckpointReader(fs::path directory, CheckpointManifest manife
       job_toml_(std::move(job_toml)) {}
 
 Result<CheckpointReader> CheckpointReader::open(const fs::path& directory) {
+  // Before anything is looked up, so that "no such checkpoint directory" is never said of a place
+  // outside of the roots.
   ES_RETURN_IF_ERROR(check_place(RootKind::kCheckpoints, directory));
   std::error_code ignored;
   if (!fs::is_directory(directory, ignored))
@@ -118,6 +124,7 @@ Result<CheckpointReader> CheckpointReader::open(const fs::path& directory) {
   const fs::path data_path = directory / kDataFile;
   const Result<std::uint64_t> bytes = file_bytes(data_path);
   if (!bytes) return bytes.error();
+  // The size is compared at once, because it is cheap. The blocks are verified when they are read.
   if (*bytes != manifest->data_bytes())
     return usage_error(data_path.string() + ": damaged: bytes = " + std::to_string(*bytes) +
                        ": allowed is " + std::to_string(manifest->data_bytes()) +
@@ -146,6 +153,8 @@ Status CheckpointReader::read_into(std::string_view name, std::span<std::byte> o
   const fs::path path = directory_ / kDataFile;
   if (section == manifest_.sections.end())
     return not_found(path.string() + ": no section \"" + std::string(name) + '"');
+  // The size in the file is compared with the size that the job expects, so a checkpoint of another
+  // model is refused before its bytes are used.
   if (section->bytes != out.size())
     return usage_error(path.string() + ": section \"" + section->name +
                        "\": bytes = " + std::to_string(section->bytes) + ": allowed is " +
@@ -157,6 +166,7 @@ Status CheckpointReader::read_into(std::string_view name, std::span<std::byte> o
   for (std::uint64_t b = 0; b < section->blocks.size(); ++b) {
     const auto bytes = out.subspan(b * kCheckpointBlockBytes, block_bytes(*section, b));
     ES_RETURN_IF_ERROR(read_exactly(file->get(), path, bytes));
+    // After an error `out` contains some blocks of the checkpoint. The caller must not use them.
     ES_RETURN_IF_ERROR(check_block(path, *section, b, digest_of(bytes)));
   }
   return {};
@@ -166,6 +176,8 @@ Status CheckpointReader::verify() const {
   const fs::path path = directory_ / kDataFile;
   Result<DirectReader> file = DirectReader::open(path);
   if (!file) return file.error();
+  // The sections follow each other without gaps in the order of the manifest, so one pass from the
+  // beginning reads all of them. Blocks begin anew with each section.
   for (const SectionInfo& section : manifest_.sections)
     for (std::uint64_t b = 0; b < section.blocks.size(); ++b) {
       const Result<Digest> found = digest_of_next(*file, path, block_bytes(section, b));

@@ -44,6 +44,8 @@ Status write_data(FileSystem& files, const fs::path& path, std::span<const Secti
                   CheckpointManifest& manifest) {
   const Result<std::unique_ptr<WritableFile>> file = files.create_large_file(path);
   if (!file) return file.error();
+  // One aligned block. Full blocks at an aligned end of the file go to the disk from here without
+  // another copy; after a section with an odd size the file copies them through its own buffer.
   const DirectBuffer buffer(kCheckpointBlockBytes);
   for (std::size_t s = 0; s < sections.size(); ++s)
     ES_RETURN_IF_ERROR(
@@ -67,6 +69,7 @@ Status check_parent(const fs::path& target) {
 
 Status check_new(const fs::path& target) {
   std::error_code code;
+  // A symbolic link without a target is also in the way, so the link itself is looked at.
   if (!fs::exists(fs::symlink_status(target, code))) return {};
   return refused(target.string() + ": exists already: allowed is a new name");
 }
@@ -92,10 +95,13 @@ CheckpointDraft::~CheckpointDraft() {
 
 Result<CheckpointDraft> CheckpointDraft::write(FileSystem& files, const fs::path& directory,
                                                const CheckpointContents& contents) {
+  // Wrong names and sizes are found before any file exists.
   if (const Status valid = validate(describe(contents)); !valid.ok())
     return usage_error(directory.string() + ": " + valid.error().message);
   const fs::path target = normal_path(directory);
   ES_RETURN_IF_ERROR(check_parent(target));
+  // The draft lies in the same parent, because a rename is atomic only within one file system. Its
+  // name begins with a dot, so that no search takes it for a checkpoint.
   const fs::path prefix = target.parent_path() / ("." + target.filename().string() + ".partial-");
   const Result<fs::path> partial = files.make_unique_directory(prefix);
   if (!partial) return partial.error();
@@ -106,10 +112,15 @@ Result<CheckpointDraft> CheckpointDraft::write(FileSystem& files, const fs::path
   return draft;
 }
 
+// The manifest is written last, because it contains the digests of the data. The rename of
+// publish() may only follow when the files and the entries of the directory are on disk: a name
+// that reaches the disk earlier would be a checkpoint with missing parts after a power cut.
 Status CheckpointDraft::fill(const CheckpointContents& contents) {
   CheckpointManifest manifest = describe(contents);
   ES_RETURN_IF_ERROR(write_data(files_, partial_ / kDataFile, contents.sections, manifest));
   kill_point("checkpoint.middle");
+  // The digests of the head are computed while the sections are written, so they are complete only
+  // here.
   if (contents.complete) ES_RETURN_IF_ERROR(contents.complete(head_));
   manifest.head = head_;
   ES_RETURN_IF_ERROR(write_text(files_, partial_ / kJobTomlFile, contents.job_toml));
@@ -126,6 +137,8 @@ Status CheckpointDraft::publish(const fs::path& directory) {
   const fs::path target = normal_path(directory);
   ES_CHECK(target.parent_path() == partial_.parent_path());
   kill_point("checkpoint.rename");
+  // rename() would replace an empty directory of this name, so the name is tested first. If it is
+  // made in between with a file in it, rename() itself refuses.
   ES_RETURN_IF_ERROR(check_new(target));
   ES_RETURN_IF_ERROR(files_.rename_directory(partial_, target));
   kill_point("checkpoint.renamed");
@@ -151,6 +164,8 @@ Status check_free(const fs::path& directory) {
 
 Status write_checkpoint(FileSystem& files, const fs::path& directory,
                         const CheckpointContents& contents) {
+  // The name is tested before anything is written, because writing can take long. publish() tests
+  // it again.
   ES_RETURN_IF_ERROR(check_free(directory));
   Result<CheckpointDraft> draft = CheckpointDraft::write(files, directory, contents);
   if (!draft) return draft.error();

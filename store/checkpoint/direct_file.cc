@@ -15,6 +15,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
+// One block of a checkpoint (kCheckpointBlockBytes), and a multiple of kDirectAlignment.
 constexpr std::size_t kBufferBytes = 1 << 20;
 
 std::size_t whole_units(std::size_t bytes) {
@@ -72,15 +73,24 @@ class DirectFile final : public WritableFile {
   }
 
   Status finish() override {
+    // Everything before the last incomplete unit is written directly. The order matters: the tail
+    // can be written by ordinary transfers only, and these are switched on for the rest of the
+    // file.
     const std::size_t whole = whole_units(buffered_);
     const std::size_t tail = buffered_ - whole;
     ES_RETURN_IF_ERROR(write_buffered(whole));
     if (tail != 0) {
       // The tail is not a whole unit, so O_DIRECT would refuse it.
+      // The result is not tested: if the transfers are ordinary already, this is correct, and if
+      // the system refuses the change, the write reports the error.
       leave_direct(descriptor_);
       ES_RETURN_IF_ERROR(write(buffer_.bytes().subspan(whole, tail)));
     }
+    // Also needed after direct writes: they bypass the page cache, but the size of the file and the
+    // cache of the disk are not forced out by them.
     if (::fsync(descriptor_) != 0) return system_failure(path_, "be forced to the disk", errno);
+    // The descriptor is invalid after close() even if close() fails, so the destructor must not
+    // close it again.
     const int descriptor = std::exchange(descriptor_, -1);
     if (::close(descriptor) != 0) return system_failure(path_, "be closed", errno);
     return {};
@@ -88,6 +98,7 @@ class DirectFile final : public WritableFile {
 
  private:
   Status write_buffered(std::size_t bytes) {
+    // Set before the write, because a file with a failed write is given up and not written again.
     buffered_ = 0;
     return write(buffer_.bytes().first(bytes));
   }
@@ -137,12 +148,15 @@ Result<DirectReader> DirectReader::open(const fs::path& path) {
   const int code = errno;
   const Status allowed = check_opened(RootKind::kCheckpoints, path, descriptor);
   if (descriptor < 0) return allowed.ok() ? open_failure(path, code) : allowed.error();
+  // The reader is made before the check is evaluated, so that its destructor closes a descriptor
+  // that is refused.
   DirectReader reader(descriptor, path);
   if (!allowed.ok()) return allowed.error();
   return reader;
 }
 
 Result<std::span<const std::byte>> DirectReader::next(std::uint64_t bytes_max) {
+  // At the end of the file fill() leaves `rest_` empty, so the caller receives no bytes.
   if (rest_.empty()) ES_RETURN_IF_ERROR(fill());
   const auto taken = rest_.first(std::min<std::uint64_t>(bytes_max, rest_.size()));
   rest_ = rest_.subspan(taken.size());

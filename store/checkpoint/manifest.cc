@@ -25,6 +25,8 @@ bool is_name(std::string_view name, std::string_view punctuation) {
 template <class Number>
 std::optional<Number> parse_number(std::string_view text) {
   Number value{};
+  // from_chars accepts neither a sign for unsigned numbers nor spaces. It accepts leading zeros;
+  // the comparison at the end of decode_manifest refuses those.
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
   return value;
@@ -77,6 +79,7 @@ class LineReader {
     if (status_.ok())
       status_ = usage_error(where_ + ": " + std::string(keyword) +
                             ": allowed is a line of the form that its format defines");
+    // With an empty rest every later line fails too, so a caller may read on and test once.
     rest_ = {};
     return {};
   }
@@ -92,6 +95,7 @@ std::string_view version_text(std::string_view text) {
 }
 
 // Returns 0 if the format is not one that can be read. REQUIRES: as version_text.
+// Formats are compared as texts, so "04" is not format 4.
 std::uint32_t format_of(std::string_view text) {
   for (std::uint32_t format = kOldestCheckpointFormat; format <= kCheckpointFormatVersion; ++format)
     if (version_text(text) == std::to_string(format)) return format;
@@ -113,6 +117,7 @@ Result<std::string_view> checked_body(std::string_view text, const std::string& 
                        ": allowed is " + std::to_string(kOldestCheckpointFormat) + " to " +
                        std::to_string(kCheckpointFormatVersion));
   }
+  // The last line has a fixed length for every body, so it is found by its length.
   const std::size_t last_size = last_line({}).size();
   const std::string_view body = text.substr(0, text.size() - std::min(last_size, text.size()));
   if (text.substr(body.size()) != last_line(body))
@@ -123,6 +128,8 @@ Result<std::string_view> checked_body(std::string_view text, const std::string& 
 SectionInfo read_section(LineReader& lines) {
   const auto [name, bytes] = lines.pair("section");
   SectionInfo section{std::string(name), lines.to_number("section", bytes), {}};
+  // The number of blocks comes from a size in the file and may be huge. Nothing is reserved for it:
+  // the loop ends at the first line that is not a block.
   const std::uint64_t blocks = block_count(section.bytes);
   for (std::uint64_t b = 0; b < blocks && lines.ok(); ++b)
     section.blocks.push_back(lines.digest("block"));
@@ -142,6 +149,8 @@ Status validate(const CheckpointManifest& manifest) {
     return usage_error("job_name = \"" + manifest.head.job_name +
                        "\": allowed is 1 to 128 letters, digits, '-', '_', '.'");
   const std::string& run = manifest.head.run;
+  // "-" is a valid name by its characters, but it stands for an unknown run, so it could not be
+  // read back.
   if (!run.empty() && (run == kNoRun || !is_name(run, "-_.")))
     return usage_error("run = \"" + run + "\": allowed is 1 to 128 letters, digits, '-', '_', '.'");
   if (manifest.job_toml_bytes > kJobTomlBytesMax)
@@ -151,6 +160,8 @@ Status validate(const CheckpointManifest& manifest) {
     return usage_error("number of sections = " + std::to_string(manifest.sections.size()) +
                        ": allowed is at most " + std::to_string(kSectionsMax));
   std::set<std::string_view> names;
+  // The remaining room is compared instead of a sum, because a sum of sizes from a file could
+  // overflow.
   std::uint64_t room = kCheckpointBytesMax;
   for (const SectionInfo& section : manifest.sections) {
     if (!is_name(section.name, "-_./") || !names.insert(section.name).second)
@@ -196,6 +207,7 @@ std::string encode_manifest(const CheckpointManifest& manifest) {
 Result<CheckpointManifest> decode_manifest(std::string_view text, const std::string& where) {
   const Result<std::string_view> body = checked_body(text, where);
   if (!body) return body.error();
+  // checked_body() has verified the first line.
   LineReader lines(body->substr(body->find('\n') + 1), where);
   CheckpointManifest manifest;
   manifest.format = format_of(text);

@@ -34,11 +34,14 @@ Status write_new_file(FileSystem& files, const std::filesystem::path& file,
   std::error_code code;
   if (std::filesystem::exists(std::filesystem::symlink_status(file, code)))
     return refused(file.string() + ": exists already: allowed is a new name");
+  // Beside the file, because a rename works only within one file system. The process id separates
+  // two programs that write the same file.
   const std::filesystem::path partial = file.string() + ".partial-" + std::to_string(::getpid());
   if (std::filesystem::exists(std::filesystem::symlink_status(partial, code)))
     return refused(partial.string() + ": is in the way: allowed is a directory without it");
   Status status = write_under(files, partial, write);
   if (status.ok()) status = rename_to_new(partial, file);
+  // An error of the removal is not reported, because the first error is the cause.
   if (!status.ok()) (void)files.remove_file(partial);
   return status;
 }

@@ -37,6 +37,8 @@ class PosixFile final : public WritableFile {
   Status append(std::span<const std::byte> bytes) override {
     while (!bytes.empty()) {
       const ssize_t written = ::write(descriptor_, bytes.data(), bytes.size());
+      // write() may write a part only, for example when the disk is nearly full. The next call then
+      // returns the error.
       if (written < 0 && errno == EINTR) continue;
       if (written < 0) return system_failure(path_, "be written", errno);
       bytes = bytes.subspan(static_cast<std::size_t>(written));
@@ -45,6 +47,8 @@ class PosixFile final : public WritableFile {
   }
 
   Status finish() override {
+    // An error of fsync() is final for this file: the system may drop the pages that it could not
+    // write, so a second fsync() could succeed without them.
     if (::fsync(descriptor_) != 0) return system_failure(path_, "be forced to the disk", errno);
     const int descriptor = std::exchange(descriptor_, -1);
     if (::close(descriptor) != 0) return system_failure(path_, "be closed", errno);
@@ -60,6 +64,8 @@ class PosixFileSystem final : public FileSystem {
  public:
   Result<fs::path> make_unique_directory(const fs::path& prefix) override {
     ES_RETURN_IF_ERROR(check_place(RootKind::kCheckpoints, prefix));
+    // Separates the threads of this process. A name that exists was left by an earlier process with
+    // the same id.
     static std::atomic<std::uint64_t> counter{0};
     for (int attempt = 0; attempt < kNameAttemptsMax; ++attempt) {
       const fs::path directory = prefix.string() + std::to_string(::getpid()) + "-" +
@@ -72,6 +78,7 @@ class PosixFileSystem final : public FileSystem {
 
   Result<std::unique_ptr<WritableFile>> create_file(const fs::path& file) override {
     ES_RETURN_IF_ERROR(check_place(RootKind::kCheckpoints, file));
+    // O_EXCL refuses an existing file and a symbolic link in its place.
     const int descriptor = ::open(file.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     if (descriptor < 0) return system_failure(file, "be created", errno);
     return std::unique_ptr<WritableFile>(std::make_unique<PosixFile>(descriptor, file));
@@ -85,6 +92,7 @@ class PosixFileSystem final : public FileSystem {
   Status sync_directory(const fs::path& directory) override {
     const int descriptor = ::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (descriptor < 0) return system_failure(directory, "be opened", errno);
+    // errno is saved before close() may change it.
     const int code = ::fsync(descriptor) == 0 ? 0 : errno;
     ::close(descriptor);
     if (code != 0) return system_failure(directory, "be forced to the disk", code);
@@ -92,6 +100,7 @@ class PosixFileSystem final : public FileSystem {
   }
 
   Status rename_directory(const fs::path& from, const fs::path& to) override {
+    // Callers rename within one parent, so the check of the new name covers both.
     ES_RETURN_IF_ERROR(check_place(RootKind::kCheckpoints, to));
     if (std::rename(from.c_str(), to.c_str()) == 0) return {};
     const int code = errno;
@@ -102,6 +111,7 @@ class PosixFileSystem final : public FileSystem {
 
   Status remove_file(const fs::path& file) override {
     ES_RETURN_IF_ERROR(check_place(RootKind::kCheckpoints, file));
+    // unlink() removes a link and never its target, so the removal cannot leave the directory.
     if (::unlink(file.c_str()) == 0 || errno == ENOENT) return {};
     return system_failure(file, "be removed", errno);
   }

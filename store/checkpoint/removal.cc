@@ -31,6 +31,8 @@ Result<Names> others_in(const fs::path& directory) {
   std::error_code code;
   fs::directory_iterator entry(directory, code);
   for (; !code && entry != fs::directory_iterator(); entry.increment(code))
+    // A link or a directory with one of the three names was not made by a writer, so it counts as
+    // another's and stays.
     if (!is_own(*entry)) others.push_back(entry->path().filename().string());
   if (code) return failure(directory.string() + ": cannot be read: " + code.message());
   std::ranges::sort(others);
@@ -56,6 +58,8 @@ Status check_removable(const fs::path& path) {
         return fs::exists(fs::symlink_status(path / name, ignored));
       });
   if (!any) return not_found(path.string() + ": no checkpoint");
+  // A directory may contain a file named "data" by chance. Only the first word of a manifest shows
+  // that EasyScale wrote it.
   if (is_manifest(path / kManifestFile)) return {};
   return refused(path.string() + ": has no manifest of a checkpoint, so it is not removed");
 }
@@ -66,6 +70,7 @@ Result<Names> remove_own_files(FileSystem& files, const fs::path& directory) {
   const Result<Names> others = others_in(directory);
   if (!others) return others;
   for (const char* name : kOwnFiles) {
+    // One of the three names, but not a plain file.
     if (std::ranges::find(*others, name) != others->end()) continue;
     ES_RETURN_IF_ERROR(files.remove_file(directory / name));
   }
@@ -81,6 +86,8 @@ Result<Names> remove_checkpoint(FileSystem& files, const fs::path& directory) {
   ES_RETURN_IF_ERROR(check_removable(path));
   const Result<Names> others = others_in(path);
   if (!others) return others;
+  // The directory has to stay with the other files under its own name, so it cannot be renamed away
+  // first.
   if (!others->empty()) return remove_own_files(files, path);
   const fs::path prefix = path.parent_path() / ("." + path.filename().string() + ".partial-");
   const Result<fs::path> hidden = files.make_unique_directory(prefix);
@@ -91,6 +98,8 @@ Result<Names> remove_checkpoint(FileSystem& files, const fs::path& directory) {
     return renamed.error();
   }
   Result<Names> left = remove_own_files(files, *hidden);
+  // Something was created in it between the look and the rename. It belongs to a user and must not
+  // stay under a hidden name.
   if (left && !left->empty()) ES_RETURN_IF_ERROR(files.rename_directory(*hidden, path));
   return left;
 }

@@ -75,6 +75,7 @@ struct ByteSource::State {
     if (code != Z_OK && code != Z_STREAM_END)
       return damaged(zlib.msg != nullptr ? "is damaged (" + std::string(zlib.msg) + ")"
                                          : "is damaged");
+    // zlib has compared the checksum and the length at the end of the stream.
     if (code == Z_STREAM_END) {
       finished = true;
       const Result<bool> rest = refill();
@@ -104,6 +105,7 @@ Result<ByteSource> ByteSource::open(const std::filesystem::path& file, const std
   auto state = std::make_unique<State>();
   state->name = where.empty() ? file.string() : where;
   struct stat info {};
+  // Before the file is opened, because opening a pipe without a writer would wait for ever.
   if (::stat(file.c_str(), &info) == 0 && !S_ISREG(info.st_mode))
     return failure(state->name + ": cannot be read: it is no regular file");
   state->file.reset(std::fopen(file.c_str(), "rb"));
@@ -118,6 +120,7 @@ Result<ByteSource> ByteSource::open(const std::filesystem::path& file, const std
   const Result<std::size_t> got = state->read_plain(start);
   if (!got) return got.error();
   std::rewind(state->file.get());
+  // The first two bytes of every gzip file. The name of the file does not decide.
   if (*got == 2 && start[0] == 0x1f && start[1] == 0x8b) {
     if (inflateInit2(&state->zlib, kGzipWindowBits) != Z_OK)
       return failure(state->name + ": zlib cannot be started");
@@ -144,6 +147,7 @@ std::optional<std::uint32_t> ByteSource::promised_bytes() const {
   const bool known = state_->compressed && ::fstat(file, &info) == 0 && S_ISREG(info.st_mode) &&
                      ::pread(file, end.data(), end.size(), info.st_size - 4) == 4;
   if (!known) return std::nullopt;
+  // The last four bytes of a gzip file: the size of the data modulo 2^32, little endian.
   return end[0] | std::uint32_t{end[1]} << 8 | std::uint32_t{end[2]} << 16 |
          std::uint32_t{end[3]} << 24;
 }

@@ -97,6 +97,7 @@ Result<std::shared_ptr<const SampleSource>> captured_samples(
   const std::vector<SampleField> wanted = inputs.layout().fields;
   const std::vector<SampleField>& found = source->layout().fields;
   for (std::size_t i = 0; i < wanted.size(); ++i)
+    // model_of_task() has compared the names of all fields, so both lists have the same length.
     if (found[i] != wanted[i])
       return bad_field("data.kind = \"" + kind + "\"", "field of the samples [h,w,c]",
                        field_text(found[i]), field_text(wanted[i]) + ", as the input of the model");

@@ -35,6 +35,7 @@ Status DataFile::read(std::uint64_t at, std::span<std::uint8_t> out) const {
   while (!out.empty()) {
     const ssize_t got = ::pread(descriptor_->get(), out.data(), out.size(), static_cast<off_t>(at));
     if (got < 0 && errno == EINTR) continue;
+    // 0 bytes before the end that was known at opening: the file has become shorter.
     if (got <= 0)
       return failure(name_ + ": cannot be read: " +
                      (got == 0 ? "it was cut short" : std::generic_category().message(errno)));

@@ -26,6 +26,8 @@ Result<EpochSampler> EpochSampler::create(const SamplerOptions& options) {
 
 EpochSampler::EpochSampler(const SamplerOptions& options)
     : options_(options),
+      // Rounded down: samples that do not fill a global batch are left out of the epoch. The
+      // permutation of each epoch leaves out others.
       steps_per_epoch_(options.samples / (std::uint64_t{options.max_p} * options.batch_size)) {}
 
 KeyedPermutation EpochSampler::permutation(std::uint64_t epoch) const {
@@ -34,6 +36,8 @@ KeyedPermutation EpochSampler::permutation(std::uint64_t epoch) const {
 
 std::uint64_t EpochSampler::sample(DataCursor at, VirtualRank rank, std::uint32_t i) const {
   ES_CHECK(at.step < steps_per_epoch_ && rank < options_.max_p && i < options_.batch_size);
+  // The position depends on the step and the virtual rank only, and not on devices. So each EST
+  // reads the same samples wherever it runs.
   const std::uint64_t batch = at.step * options_.max_p + rank;
   return permuted(at.epoch, batch * options_.batch_size + i);
 }

@@ -25,6 +25,8 @@ Result<std::string> file_bytes(const std::filesystem::path& file, std::uint64_t 
   std::string bytes;
   while (true) {
     const std::size_t before = bytes.size();
+    // Pieces double up to a limit, so a small file needs little memory, and a compressed one that
+    // is too large is noticed soon after the limit.
     const std::size_t piece = std::clamp(before, kFirstPiece, kPieceMax);
     bytes.resize(before + piece);
     const Result<std::size_t> got = source->read(tail(bytes, before));

@@ -35,6 +35,7 @@ Result<bool> LineReader::next(std::string_view& line) {
         source_.read({reinterpret_cast<std::uint8_t*>(piece_.data()) + kept, kPieceBytes});
     if (!got) return got.error();
     piece_.resize(kept + *got);
+    // read() returns fewer bytes only at the end of the file.
     finished_ = *got < kPieceBytes;
     end = piece_.find('\n', kept);
   }
@@ -46,6 +47,7 @@ Result<bool> LineReader::next(std::string_view& line) {
                      "at most " + std::to_string(kLineBytesMax) + " bytes");
   line = std::string_view(piece_).substr(at_, end - at_);
   at_ = std::min(end + 1, piece_.size());
+  // Files from Windows end their lines with "\r\n".
   if (line.ends_with('\r')) line.remove_suffix(1);
   return true;
 }

@@ -28,6 +28,8 @@ Status RecordSource::fill_eval(std::uint64_t begin, std::uint64_t count, std::ui
   Scratch scratch;
   for (std::uint64_t i = 0; i < count; ++i)
     ES_RETURN_IF_ERROR(write(Half::kEval, 0, begin + i, block, i, scratch));
+  // The rest of the batch is filled with the last sample, so a model never computes with memory
+  // that was not written.
   for (std::uint64_t i = count; i < batch_size; ++i) block.copy_sample(count - 1, i);
   return {};
 }

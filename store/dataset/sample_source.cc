@@ -135,6 +135,7 @@ Opened open_samples(const JobSpec& spec, const CapturedInputs* inputs) {
 }
 
 Result<DataFacts> data_facts(const JobSpec& spec, const CapturedInputs* inputs) {
+  // Whether the fields fit the inputs of the model is known only when the data are open.
   if (inputs != nullptr) return facts_of(open_captured(spec, *inputs));
   const Result<const Kind*> kind = kind_of(spec);
   if (!kind) return kind.error();

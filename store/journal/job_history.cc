@@ -40,6 +40,8 @@ Result<std::vector<std::pair<Version, std::string>>> JobHistory::evaluations(
 
 Status JobHistory::rewind(const JobId& job, Version through) {
   WriteBatch batch;
+  // The visitor must not write to the store, so the keys are collected in a batch that is written
+  // after the scan.
   const Status scanned = store_.scan(evaluations_of(job).number(through + 1).key(),
                                      prefix_end(evaluations_of(job).key()),
                                      [&](std::string_view key, std::string_view) {

@@ -35,11 +35,15 @@ void write_devices(RecordWriter& out, const DeviceSet& devices) {
 
 DeviceSet read_devices(RecordReader& in, const char* field) {
   DeviceSet devices;
+  // An item has at least 9 bytes: the length of a name (4), a name that is not empty (1), and the
+  // count (4).
   const std::uint32_t count = in.count(9);
   for (std::uint32_t i = 0; i < count && in.ok(); ++i) {
     DeviceCount item;
     item.type.name = in.text();
     item.count = in.u32();
+    // A DeviceSet has each type once and in ascending order. Other code searches and compares sets
+    // on this assumption, so bytes that break it are refused here.
     const bool ascending = devices.empty() || devices.counts.back().type < item.type;
     in.expect(ascending && !item.type.name.empty() && item.count > 0, field);
     devices.counts.push_back(std::move(item));
@@ -70,6 +74,7 @@ std::vector<KnownWorker> read_known(RecordReader& in) {
     worker.device.index = in.u32();
     worker.address = in.text();
     worker.host_id = in.text();
+    // Incarnations are counted from 1.
     in.expect(worker.incarnation.value != 0, "known");
     known.push_back(std::move(worker));
   }
@@ -115,6 +120,7 @@ std::vector<CheckpointRef> read_checkpoints(RecordReader& in) {
     ref.version = in.u64();
     ref.periodic = read_presence(in, "checkpoints");
     const std::vector<std::string> nodes = read_texts(in);
+    // The writer writes a set, so its names ascend strictly.
     in.expect(std::ranges::adjacent_find(nodes, std::greater_equal{}) == nodes.end(),
               "checkpoints");
     ref.nodes.insert(nodes.begin(), nodes.end());
@@ -132,6 +138,8 @@ void write_refusals(RecordWriter& out, const std::vector<Refusal>& refusals) {
     out.u32(static_cast<std::uint32_t>(refusal.types.size()));
     for (const DeviceType& type : refusal.types) out.text(type.name);
     out.u32(static_cast<std::uint32_t>(refusal.capabilities.size()));
+    // The bits are stored, so that a comparison with a speed after a restart has the same result as
+    // before it.
     for (const auto& [type, steps_per_second] : refusal.capabilities) {
       out.text(type.name);
       out.f64(steps_per_second);
@@ -169,8 +177,8 @@ std::vector<Refusal> read_refusals(RecordReader& in) {
   return refusals;
 }
 
-// The states by their number in a record. A job that was about to run, or changed its placement, is
-// a running one for the next head.
+// The states by their number in a record, so their order must never change. A job that was about to
+// run, or changed its placement, is a running one for the next head.
 constexpr std::array kStoredStates = {JobState::kQueued, JobState::kStarting,  JobState::kFinished,
                                       JobState::kFailed, JobState::kCancelled, JobState::kPaused};
 
@@ -184,6 +192,7 @@ JobState read_state(RecordReader& in) {
   const std::uint8_t number = in.u8();
   const bool known = number < kStoredStates.size();
   in.expect(known, "state");
+  // The returned state is not used, because the reader now has an error.
   return known ? kStoredStates[number] : JobState::kFailed;
 }
 
@@ -275,10 +284,12 @@ Result<std::optional<JobRecord>> JobJournal::load(const JobId& id) const {
 Result<std::vector<JobRecord>> JobJournal::load_all() const {
   const std::string begin = KeyBuilder(kJobTable).key();
   const auto decode = [&](std::string_view key, std::string_view value) {
+    // The id is the rest of the key without the zero byte at its end.
     return decode_job_record(value, JobId(key.substr(begin.size(), key.size() - begin.size() - 1)));
   };
   Result<std::vector<JobRecord>> records =
       scan_records<JobRecord>(store_, begin, prefix_end(begin), decode);
+  // Keys are ordered by name. Policies need the order of submission.
   if (records.ok()) std::ranges::sort(*records, {}, &JobRecord::sequence);
   return records;
 }
@@ -304,6 +315,7 @@ Result<std::string> JobJournal::keep_tag(const std::string& fresh) {
   const std::string key = KeyBuilder("tag").text("jobs").key();
   const Result<std::optional<std::string>> bytes = store_.get(key);
   if (!bytes) return bytes.error();
+  // The first tag stays for ever, because the ids of existing jobs end with it.
   if (bytes->has_value()) return decode_tag(**bytes);
   RecordWriter out(kTagVersion);
   out.text(fresh);
@@ -316,6 +328,8 @@ Result<std::string> JobJournal::keep_tag(const std::string& fresh) {
 Result<std::uint64_t> JobJournal::next_sequence() {
   const Result<std::uint64_t> last = last_number("sequence");
   if (!last) return last.error();
+  // Durable before the number is returned. After a crash in between the number is skipped, but
+  // never given out twice.
   ES_RETURN_IF_ERROR(keep_number("sequence", *last + 1));
   return *last + 1;
 }

@@ -43,6 +43,7 @@ Status GuardedKeyValueStore::try_write() {
 // from before the first one.
 Status GuardedKeyValueStore::fail(const WriteBatch& batch, const Error& reason) {
   const std::lock_guard lock(mutex_);
+  // If a value cannot be read now, it is not remembered, and recover() does not touch its key.
   for (const WriteBatch::Change& change : batch.changes())
     if (const auto old_value = values_->get(change.key); old_value.ok())
       before_.try_emplace(change.key, *old_value);
@@ -53,11 +54,15 @@ Status GuardedKeyValueStore::fail(const WriteBatch& batch, const Error& reason) 
 Status GuardedKeyValueStore::recover() {
   // Holding the lock keeps trouble_ set for all other calls until the undo is on disk.
   const std::lock_guard lock(mutex_);
+  // First the store reads what the disk has kept, which may include the failed writes. The undo
+  // then writes the values from before them. It also contains a small write, so the disk is tested
+  // even if there is nothing to undo.
   Status status = values_->recover();
   WriteBatch undo = small_write();
   for (const auto& [key, value] : before_) value ? undo.put(key, *value) : undo.erase(key);
   if (status.ok()) status = values_->write(undo, Durability::kSynced);
   if (!status.ok()) return trouble_ = not_accepting(status.error()), *trouble_;
+  // Only now: while an undo has failed, the next recover() has to repeat it.
   before_.clear();
   trouble_.reset();
   return {};

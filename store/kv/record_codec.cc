@@ -21,6 +21,7 @@ void RecordWriter::u64(std::uint64_t value) {
   append_little_endian(bytes_, value, 8);
 }
 void RecordWriter::f64(double value) {
+  // The bits, not a text, so that a value is the same when it is read back, also NaN and -0.
   u64(std::bit_cast<std::uint64_t>(value));
 }
 
@@ -56,6 +57,7 @@ double RecordReader::f64() {
 }
 
 std::string RecordReader::text() {
+  // count() refuses a size beyond the rest of the record, before memory is allocated for the text.
   const std::uint32_t size = count(1);
   std::string value(rest_.substr(0, size));
   rest_.remove_prefix(size);
@@ -70,6 +72,7 @@ Digest RecordReader::digest() {
 
 std::uint32_t RecordReader::count(std::size_t item_bytes_min) {
   const std::uint32_t value = u32();
+  // A division, because a product of a number from the disk and the size could overflow.
   if (value <= rest_.size() / item_bytes_min) return value;
   fail("it is damaged: shorter than the " + std::to_string(value) + " items that it names");
   return 0;
@@ -98,6 +101,8 @@ std::uint64_t RecordReader::little_endian(std::size_t bytes) {
 }
 
 void RecordReader::fail(const std::string& reason) {
+  // The first problem is the cause. Emptying the rest makes every later read fail too, without a
+  // second message.
   if (ok()) status_ = failure(what_ + " in the state directory cannot be read: " + reason);
   rest_ = {};
 }

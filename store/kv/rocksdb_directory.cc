@@ -73,6 +73,7 @@ Status check_current(const fs::path& directory) {
   if (!fs::exists(current, code)) {
     const auto files = files_with_content(directory);
     if (!files) return files.error();
+    // Nothing of a database is there, so RocksDB may create a new one.
     if (files->empty()) return {};
     return damaged(directory,
                    "it has " + files->front().filename().string() + ", but no file CURRENT");
@@ -81,6 +82,8 @@ Status check_current(const fs::path& directory) {
   std::string manifest;
   if (!std::getline(in, manifest))
     return damaged(directory, current.string() + " is empty, or cannot be read");
+  // CURRENT could be damaged or made by hand. A name with '/' would lead RocksDB out of the
+  // directory.
   if (!manifest.starts_with("MANIFEST-") || manifest.find('/') != std::string::npos ||
       manifest.find('\0') != std::string::npos)
     return damaged(directory, current.string() + " does not name a file MANIFEST");
@@ -110,7 +113,10 @@ class DirectoryLock {
 
 Status read_everything(rocksdb::DB& db) {
   rocksdb::ReadOptions once;
+  // Every block is read once. In the cache it would only take memory.
   once.fill_cache = false;
+  // VerifyChecksum covers the blocks of the tables. The walk below also reads the pairs that only
+  // the write-ahead log contains.
   if (const rocksdb::Status whole = db.VerifyChecksum(once); !whole.ok())
     return failure(whole.ToString());
   const std::unique_ptr<rocksdb::Iterator> at(db.NewIterator(once));
@@ -154,6 +160,8 @@ std::string damaged_tables(const fs::path& directory) {
 void Complaints::Logv(const char* format, va_list arguments) {
   char line[1024];
   std::vsnprintf(line, sizeof line, format, arguments);
+  // RocksDB says "dropping" when it leaves out a damaged part of the log. All other messages are
+  // information for people.
   if (std::string(line).find("dropping") == std::string::npos) return;
   const std::lock_guard lock(mutex_);
   lines_.push_back(line);
@@ -181,6 +189,7 @@ rocksdb::Options database_options() {
   rocksdb::Options options;
   options.info_log = std::make_shared<NoLog>();
   options.create_if_missing = true;
+  // Damage that RocksDB finds is an error and is not passed over.
   options.paranoid_checks = true;
   // The default mode silently ignores everything after a damaged entry of the log.
   options.wal_recovery_mode = rocksdb::WALRecoveryMode::kTolerateCorruptedTailRecords;
@@ -218,6 +227,7 @@ Status check_directory(const fs::path& directory) {
   const std::unique_ptr<rocksdb::DB> db(opened);
   if (!status.ok()) {
     Error error = open_error(directory, status);
+    // The status often says "Corruption" only. The messages name the file and the position.
     for (const std::string& line : complaints->lines()) error.message += "; " + line;
     return error;
   }
@@ -228,11 +238,14 @@ Status check_directory(const fs::path& directory) {
 
 Status try_to_write(const fs::path& directory) {
   const fs::path path = directory / kProbeName;
+  // O_TRUNC, because a crash may have left the file.
   const int descriptor = ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
   if (descriptor < 0) return system_failure(path, "be made", errno);
   const std::vector<char> bytes(kProbeBytes, 'e');
   const ssize_t written = ::write(descriptor, bytes.data(), bytes.size());
+  // A write of a part, without an error, means that the disk is full.
   int code = written == static_cast<ssize_t>(bytes.size()) ? 0 : written < 0 ? errno : ENOSPC;
+  // File systems with delayed allocation find only here that there is no room.
   if (code == 0 && ::fsync(descriptor) != 0) code = errno;
   ::close(descriptor);
   ::unlink(path.c_str());

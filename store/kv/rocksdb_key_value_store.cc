@@ -30,11 +30,14 @@ class RocksdbKeyValueStore final : public KeyValueStore {
   RocksdbKeyValueStore& operator=(const RocksdbKeyValueStore&) = delete;
   // Seals buffered changes too, so that a later loss of them is noticed.
   ~RocksdbKeyValueStore() override {
+    // A destructor cannot report an error. Without the new seal the older one stays, which is still
+    // true.
     if (writable_ && unsealed_) (void)seal();
   }
 
   // Called once, before any other call.
   Status open() {
+    // access_ is not needed yet, because no other thread knows the object.
     const std::lock_guard lock(writing_);
     return open_database();
   }
@@ -66,6 +69,8 @@ class RocksdbKeyValueStore final : public KeyValueStore {
     const rocksdb::Status status = db_->Write(options, &changes);
     if (!status.ok()) return error("written", status);
     unsealed_ = true;
+    // A buffered change may not be sealed: a power cut may lose it, and a seal beyond the newest
+    // change on disk would make the directory count as damaged.
     return durability == Durability::kSynced ? seal_newest() : Status();
   }
 
@@ -104,6 +109,8 @@ class RocksdbKeyValueStore final : public KeyValueStore {
   Status recover() override {
     const std::lock_guard writing(writing_);
     const std::unique_lock lock(access_);
+    // The database stays open for reading if the disk is still full. Closing it first would take it
+    // from the readers in vain.
     if (const Status room = try_to_write(directory_); !room.ok())
       return failure(name() + " cannot be written: " + room.error().message);
     writable_ = false;
@@ -113,6 +120,8 @@ class RocksdbKeyValueStore final : public KeyValueStore {
     if (opened.ok()) return {};
     db_.reset();
     rocksdb::DB* db = nullptr;
+    // The database could not be opened for writing. Readers continue with a read-only one, while
+    // writable_ stays false.
     if (rocksdb::DB::OpenForReadOnly(database_options(), directory_.string(), &db).ok())
       db_.reset(db);
     return opened;
@@ -145,10 +154,14 @@ class RocksdbKeyValueStore final : public KeyValueStore {
     if (!seal) return seal.error();
     seal_.emplace(*std::move(seal));
     writable_ = true;
+    // What opening has written, and what an earlier process left buffered, is now on disk and
+    // sealed. A loss of the log after this is noticed.
     return this->seal();
   }
 
   Status seal() {
+    // The log first, then the seal: after a crash in between, the seal is older than the log, which
+    // is no damage.
     const rocksdb::Status synced = db_->SyncWAL();
     return synced.ok() ? seal_newest() : Status(error("written", synced));
   }
@@ -184,6 +197,8 @@ Status check_schema(KeyValueStore& store, const std::string& name) {
   if (found->has_value())
     return failure("state directory " + name + ": schema version = \"" + **found +
                    "\": allowed is " + kSchemaVersion);
+  // No schema, but some key: another program's database. Only an empty one is taken over. All keys
+  // of this program begin with a lower-case letter and lie in this range.
   const Result<std::optional<KeyValue>> any = store.last({"\0", 1}, "\xff");
   if (!any) return any.error();
   if (any->has_value())

@@ -52,11 +52,13 @@ class Salvager {
     // a pair.
     auto at = iterator();
     at->SeekToFirst();
+    // An undamaged database without a pair was read too.
     bool any = at->Valid() || at->status().ok();
     while (true) {
       for (; at->Valid(); at->Next()) take(*at);
       if (at->status().ok()) return any;
       trouble_ = at->status().ToString();
+      // The pairs are in the order of their keys, so the last one read is the largest.
       const std::string last = pairs.empty() ? std::string() : pairs.rbegin()->first;
       at = behind(last);
       if (!at) return losses.push_back(gap(last, std::nullopt)), any;
@@ -70,8 +72,11 @@ class Salvager {
     for (const std::string& start : starts_(pairs, last)) {
       auto at = iterator();
       at->Seek(start);
+      // Either there is no key from here on, or this start lies in the damaged place.
       if (!at->Valid()) continue;
       const std::string found = at->key().ToString();
+      // `found` is behind `last`, because the starts are. Each call therefore moves forward, and
+      // read_all() ends.
       losses.push_back(gap(last, read_back(found, last)));
       return at;
     }
@@ -83,6 +88,7 @@ class Salvager {
   std::string read_back(const std::string& found, const std::string& last) {
     std::string first = found;
     auto at = iterator();
+    // Ends at the damaged place, at the latest at `last`, whose pair is known already.
     for (at->Seek(found); at->Valid() && at->key().ToString() > last; at->Prev()) {
       first = at->key().ToString();
       take(*at);
@@ -115,9 +121,12 @@ Status copy_database(const fs::path& from, const fs::path& to, std::vector<std::
   if (code) return failure(to.string() + ": cannot be created: " + code.message());
   for (fs::directory_iterator at(from, code), end; !code && at != end; at.increment(code)) {
     const std::string name = at->path().filename().string();
+    // Write-ahead logs have names such as 000012.log and are copied.
     if (name.starts_with("LOG") || name == "LOCK") continue;
     std::error_code copied;
     fs::copy_file(at->path(), to / name, copied);
+    // A full disk is no loss of the database: with room the copy would be complete, so the recovery
+    // ends here.
     if (copied == std::errc::no_space_on_device)
       return failure((to / name).string() + ": cannot be written: " + copied.message());
     if (copied) losses.push_back(at->path().string() + ": cannot be read: " + copied.message());
@@ -183,6 +192,8 @@ Result<Salvage> salvage_database(
   const auto complaints = std::make_shared<Complaints>();
   const rocksdb::Options options = lenient(complaints);
   auto salvager = std::make_unique<Salvager>(copy, starts, name_of_key);
+  // The first reading trusts the manifest. If it lost something, the second one is tried too, on
+  // the copy, because RepairDB changes files.
   if (!salvager->read(options) || !salvager->losses.empty()) {
     // RepairDB uses whatever the files of tables and logs contain, even if the manifest does not
     // list them. It omits a table with a damaged block, so its result can also be smaller.
@@ -191,6 +202,7 @@ Result<Salvage> salvage_database(
     auto second = std::make_unique<Salvager>(copy, starts, name_of_key);
     const bool reads = repaired.ok() && second->read(options);
     second->close();
+    // More pairs win. On equality the first reading stays, which has followed the manifest.
     if (reads && second->pairs.size() > salvager->pairs.size()) {
       second->losses.push_back("what only the damaged file had: " + salvager->trouble());
       salvager = std::move(second);
@@ -204,6 +216,7 @@ Result<Salvage> salvage_database(
   note_cut(directory, salvager->newest(), salvage.losses);
   salvager->close();
   for (std::string& line : salvage.losses)
+    // The copy is removed at the end, so messages name the files of the original.
     replace_all(line, copy.string() + "/", directory.string() + "/");
   salvage.pairs = std::move(salvager->pairs);
   return salvage;

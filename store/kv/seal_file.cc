@@ -35,9 +35,12 @@ Result<std::uint64_t> SealFile::read(const fs::path& directory) {
   const std::string text{std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
   if (!fs::is_regular_file(there) || !in.is_open() || in.bad())
     return failure(path.string() + ": cannot be read");
+  // A crash between the creation of the file and its first write leaves it empty.
   if (text.empty()) return std::uint64_t{0};
   std::uint64_t number = 0;
   std::from_chars(text.data(), text.data() + text.size(), number);
+  // The comparison with the whole line covers the digits, the digest, the length and anything
+  // behind it. A text without a number gives 0, whose line differs.
   if (text != line_of(number)) return failure(path.string() + " is damaged");
   return number;
 }
@@ -67,9 +70,13 @@ SealFile::~SealFile() {
 
 Status SealFile::write(std::uint64_t number) {
   const std::string line = line_of(number);
+  // The 54 bytes at the beginning of the file are within one sector of the disk, which is written
+  // as a whole, so a power cut leaves the old line or the new one.
   const ssize_t written = ::pwrite(descriptor_, line.data(), line.size(), 0);
   if (written != static_cast<ssize_t>(line.size()))
     return system_failure(path_, "be written", written < 0 ? errno : ENOSPC);
+  // The size of the file changes with the first write only, and fdatasync() covers that change. The
+  // times of the file do not matter.
   if (::fdatasync(descriptor_) != 0) return system_failure(path_, "be written", errno);
   return {};
 }

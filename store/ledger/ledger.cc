@@ -53,6 +53,7 @@ bool same_bits(const LedgerLine& a, const LedgerLine& b) {
       a.losses.size() != b.losses.size())
     return false;
   for (std::size_t rank = 0; rank < a.losses.size(); ++rank)
+    // Bits and not values: == would treat two equal NaN as different, and +0 and -0 as equal.
     if (bits(a.losses[rank]) != bits(b.losses[rank])) return false;
   return true;
 }
@@ -71,9 +72,12 @@ Result<LedgerLine> decode_ledger_line(std::string_view bytes, Version version,
   RecordReader in(bytes, kRecordVersion, what);
   LedgerLine line;
   line.version = version;
+  // count() compares the number with the bytes that are left, so a damaged number cannot make the
+  // loop long.
   const std::uint32_t losses = in.count(sizeof(float));
   for (std::uint32_t i = 0; i < losses; ++i) line.losses.push_back(std::bit_cast<float>(in.u32()));
   const std::uint8_t has_digest = in.u8();
+  // Only 0 and 1 are written. Any other value shows damage.
   in.expect(has_digest <= 1, "params_digest");
   if (has_digest == 1) line.params_digest = in.digest();
   ES_RETURN_IF_ERROR(in.finish());
@@ -84,6 +88,7 @@ Status Ledger::append(const JobId& job, const LedgerLine& line) {
   const std::string key = job_prefix(job).number(line.version).key();
   const Result<std::optional<std::string>> bytes = store_.get(key);
   if (!bytes) return bytes.error();
+  // Two calls cannot both find no line, because one thread owns the ledger.
   if (!bytes->has_value()) {
     WriteBatch batch;
     batch.put(key, encode_ledger_line(line));
@@ -92,6 +97,8 @@ Status Ledger::append(const JobId& job, const LedgerLine& line) {
   const std::string name = line_name(job, line.version);
   const Result<LedgerLine> old_line = decode_ledger_line(**bytes, line.version, name);
   if (!old_line) return old_line.error();
+  // A step is computed again after the loss of a worker. The second result must repeat the first
+  // one.
   if (same_bits(*old_line, line)) return {};
   return failure(name + ": the job is not deterministic: the step gave, the second time, " +
                  difference(*old_line, line));
@@ -121,10 +128,14 @@ Result<std::optional<LedgerLine>> Ledger::last(const JobId& job) const {
 
 Status Ledger::erase(const std::string& begin, const std::string& end) {
   WriteBatch batch;
+  // The visitor must not write to the store, so the keys are collected first. One batch removes all
+  // of them or none.
   ES_RETURN_IF_ERROR(store_.scan(begin, end, [&](std::string_view key, std::string_view) {
     batch.erase(std::string(key));
     return true;
   }));
+  // Synced: a line that an audit found wrong must not come back after a power cut, or the repeated
+  // step would seem to differ from it.
   return store_.write(batch, Durability::kSynced);
 }
 

@@ -20,6 +20,8 @@ class Chain {
   // Returns " #" and 16 hexadecimal digits.
   std::string check(std::string_view line) {
     const std::string text = last_ + std::string(line) + "\n";
+    // Each check covers the check before it, so a line in another place has a wrong check although
+    // the line itself is unchanged.
     last_ = digest_of(text).hex().substr(0, kCheckBytes - kMark.size());
     return std::string(kMark) + last_;
   }
@@ -47,6 +49,7 @@ std::string step_text(const LedgerLine& line) {
 
 template <class Integer>
 bool read_number(std::string_view text, Integer& value, int base = 10) {
+  // All of the text must be used: "12x" is no number.
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value, base);
   return error == std::errc() && end == text.data() + text.size() && !text.empty();
 }
@@ -71,6 +74,7 @@ class Reader {
 
   Result<LedgerFile> read() {
     ES_RETURN_IF_ERROR(check_format());
+    // Lines of the head may be absent, but all come before "losses".
     while (next() && line_ != "" && read_head()) {
     }
     if (error_) return *error_;
@@ -101,6 +105,8 @@ class Reader {
                          "; write it anew with `esctl ledger JOB --out FILE`");
     const bool read = next();
     if (error_) return *error_;
+    // The first line must be the exact one, and its check must be right. next() has verified the
+    // check.
     return read && line_ == first_line() ? Status() : bad("\"" + first_line() + "\" and its check");
   }
   // Reads the next line without its check. False at the end of the text or at a damaged line
@@ -110,6 +116,7 @@ class Reader {
     line_ = {};
     if (!more) return false;
     ++number_;
+    // A last line without a line feed was cut, even if its check happens to be complete.
     const bool ended = rest_.find('\n') != std::string_view::npos;
     line_ = take(rest_, '\n');
     const std::size_t bytes = line_.size() - std::min(kCheckBytes, line_.size());
@@ -157,12 +164,14 @@ class Reader {
     LedgerLine line;
     Digest digest;
     if (!read_number(take(text, ' '), line.version)) return false;
+    // Ascending versions also exclude two lines of one version.
     if (!file_.lines.empty() && line.version <= file_.lines.back().version) return false;
     const std::string_view params = take(text, ' ');
     if (params != "-") {
       if (!read_digest(params, digest)) return false;
       line.params_digest = digest;
     }
+    // Losses are the bits of the numbers, not decimal texts, so that NaN and -0 are kept too.
     for (std::uint32_t i = 0; i < losses_; ++i) {
       const std::string_view loss = take(text, ' ');
       std::uint32_t bits = 0;
@@ -170,9 +179,11 @@ class Reader {
       line.losses.push_back(std::bit_cast<float>(bits));
     }
     file_.lines.push_back(std::move(line));
+    // The line may have no more losses than the file says.
     return text.empty();
   }
 
+  // Refuses a senseless number at its own line, instead of at the first line that lacks losses.
   static constexpr std::uint32_t kLossesMax = 1 << 20;
 
   std::string_view rest_, line_;

@@ -27,10 +27,12 @@ double f1_of(const std::vector<std::string>& predicted, std::vector<std::string>
   for (const std::string& word : predicted) {
     const auto at = std::find(accepted.begin(), accepted.end(), word);
     if (at == accepted.end()) continue;
+    // A word counts as often as it occurs in both texts.
     accepted.erase(at);
     ++common;
   }
   if (common == 0) return 0.0;
+  // `accepted` has lost the common words, so they are added again.
   const double all = static_cast<double>(predicted.size() + accepted.size() + common);
   return 2.0 * static_cast<double>(common) / all;
 }
@@ -70,6 +72,8 @@ PredictedSpan best_span(std::span<const float> start, std::span<const float> end
     const std::uint32_t limit = std::min(end, i + kAnswerTokensMax);
     for (std::uint32_t j = i; j < limit; ++j) {
       const float score = start[i] + end_logits[j];
+      // Strictly greater: of equal scores the first span stays. The second condition replaces a
+      // NaN, with which every comparison is false.
       if (score > best.score || (best.score != best.score && score == score)) best = {i, j, score};
     }
   }

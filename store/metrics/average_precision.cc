@@ -31,10 +31,12 @@ double mean_average_precision(std::span<const ScoredBox> boxes,
                               std::span<const std::uint64_t> counts) {
   std::vector<std::vector<ScoredBox>> by_class(counts.size());
   for (const ScoredBox& box : boxes)
+    // A negative label becomes a very large number and is left out too.
     if (static_cast<std::size_t>(box.label) < counts.size()) by_class[box.label].push_back(box);
   double sum = 0;
   std::uint64_t classes = 0;
   for (std::size_t c = 0; c < counts.size(); ++c) {
+    // A class without a true box has no recall, so it does not count in the mean.
     if (counts[c] == 0) continue;
     sum += average_precision(std::move(by_class[c]), counts[c]);
     ++classes;

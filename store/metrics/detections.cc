@@ -100,6 +100,8 @@ std::vector<ScoredBox> match(std::span<const FoundBox> found, std::span<const Tr
   for (const FoundBox& box : found) {
     std::size_t best = truth.size();
     double most = kHitOverlap;
+    // True boxes that are hit already take part too: a second box on the same object is an error,
+    // and not a hit of a neighbour.
     for (std::size_t t = 0; t < truth.size(); ++t) {
       if (truth[t].label != box.label) continue;
       const double here = overlap(box, as_found(truth[t]));
@@ -112,6 +114,7 @@ std::vector<ScoredBox> match(std::span<const FoundBox> found, std::span<const Tr
     // VOC ignores detections of difficult objects; they are neither hits nor errors.
     if (matched && truth[best].difficult) continue;
     scored.push_back({box.label, static_cast<float>(box.score), matched && !taken[best]});
+    // `found` is ordered by score, so the strongest box gets the hit.
     if (matched) taken[best] = true;
   }
   return scored;

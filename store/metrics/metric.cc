@@ -77,6 +77,8 @@ std::unique_ptr<MetricSink> MetricSink::create(const JobSpec& spec,
 void MetricSink::add(std::uint64_t begin, std::uint64_t count,
                      std::span<const std::span<const float>> outputs,
                      std::span<const double> losses) {
+  // Samples come in order without a gap: windows of one question and items of one group follow each
+  // other.
   ES_CHECK(totals_.samples == 0 || begin == next_);
   ES_CHECK(losses.size() == count);
   next_ = begin + count;
@@ -104,6 +106,7 @@ std::vector<NamedMetric> summarise(Task task, const MetricTotals& totals) {
   std::vector<NamedMetric> result = figures(task, totals);
   result.push_back({"loss", ratio(totals.loss_sum, static_cast<double>(totals.samples))});
   if (totals.not_finite > 0)
+    // NaN and not 0, so that a diverged model is not taken for one that is only bad.
     for (NamedMetric& metric : result) metric.value = std::numeric_limits<double>::quiet_NaN();
   return result;
 }

@@ -44,6 +44,7 @@ class Reader {
   // bytes cannot contain is an error, so a bad number never allocates memory.
   std::uint64_t count(std::size_t item_bytes) {
     const auto n = get<std::uint64_t>();
+    // A division, because a product could overflow.
     if (n > rest_.size() / item_bytes) short_ = true;
     return short_ ? 0 : n;
   }
@@ -61,6 +62,7 @@ void add_up(std::vector<T>& sums, const std::vector<T>& more) {
 }
 
 void read_answers(Reader& reader, std::vector<ScoredAnswer>& answers) {
+  // 28 bytes: u64, f32, f64 and f64.
   for (std::uint64_t n = reader.count(28); n > 0; --n) {
     ScoredAnswer answer;
     answer.question = reader.get<std::uint64_t>();
@@ -74,6 +76,7 @@ void read_answers(Reader& reader, std::vector<ScoredAnswer>& answers) {
 // Returns false if a hit mark is neither 0 nor 1, or a label is negative.
 bool read_boxes(Reader& reader, std::vector<ScoredBox>& boxes) {
   bool valid = true;
+  // 9 bytes: i32, f32 and u8.
   for (std::uint64_t n = reader.count(9); n > 0; --n) {
     ScoredBox box;
     box.label = reader.get<std::int32_t>();
@@ -91,6 +94,8 @@ bool read_boxes(Reader& reader, std::vector<ScoredBox>& boxes) {
 void MetricTotals::append(const MetricTotals& next) {
   samples += next.samples;
   not_finite += next.not_finite;
+  // Figures that contain a value that is not finite are meaningless, so only the counts stay. The
+  // result is then the same in whatever way the samples were divided.
   if (not_finite > 0) {
     *this = {.samples = samples, .not_finite = not_finite};
     return;

@@ -18,6 +18,8 @@ constexpr double kGain[] = {1.0,
 constexpr std::size_t kFirst = std::size(kGain);
 
 // Number of items that are not below the first one.
+// The first item of a group is the true one. An equal score counts as better than it, so a model
+// that gives all items one score hits nothing.
 std::size_t rank_of_first(std::span<const float> scores) {
   std::size_t rank = 0;
   for (const float other : scores.subspan(1)) rank += !(other < scores[0]);

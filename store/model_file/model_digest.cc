@@ -7,6 +7,8 @@ namespace es::store {
 namespace {
 
 // Adds every part with its length or its kind before it, so that no two programs have one form.
+// Fields that the results do not depend on, such as the producer and the sources of nodes, are not
+// added.
 class ModelForm {
  public:
   explicit ModelForm(DigestBuilder& digest) : digest_(digest) {}
@@ -40,7 +42,8 @@ class ModelForm {
     add(parameter.value);
     add(parameter.trainable);
   }
-  // What a program without initial values lacks is at the end, so that its digest stays.
+  // Initial values are added at the end, and only where there are some. So the digest of a program
+  // without them is the one that it had before they existed.
   void add_inits(const std::vector<ModelParameter>& parameters) {
     for (std::size_t i = 0; i < parameters.size(); ++i) {
       if (!parameters[i].init) continue;
@@ -68,6 +71,7 @@ class ModelForm {
   }
   void add(const ModelAttribute& attribute) {
     add(attribute.name);
+    // The kind of the value, so that the number 1 and the flag true differ.
     digest_.add_u64(attribute.value.index());
     std::visit([this](const auto& value) { add(value); }, attribute.value);
   }

@@ -35,10 +35,13 @@ Result<ModelProgram> decode_message(kj::ArrayPtr<const capnp::word> words,
                                     const std::string& where) {
   try {
     capnp::FlatArrayMessageReader reader(words, model_reader_options(words.size()));
+    // Bytes behind the message would not be covered by the digest of the model.
     if (reader.getEnd() != words.end())
       return no_model_file(where, "its message is followed by other bytes");
     return program_of(reader.getRoot<wire::Model>(), where);
   } catch (const kj::Exception&) {
+    // Cap'n Proto reports damage by exceptions. The message says nothing of the content, because
+    // the user who named the file may not be allowed to read it.
     return no_model_file(where, "its message is damaged or cut off");
   }
 }
@@ -49,6 +52,7 @@ Result<ModelProgram> decode_model(std::string_view bytes, const std::string& whe
   if (!bytes.starts_with(kModelFileMark))
     return no_model_file(where, "does not begin with " + std::string(kModelFileMark));
   const std::string_view message = bytes.substr(kModelFileMark.size());
+  // A message consists of whole words of 8 bytes.
   if (message.size() % sizeof(capnp::word) != 0)
     return no_model_file(where, "is cut off after " + std::to_string(bytes.size()) + " bytes");
   // A copy, because a message has to begin at a multiple of 8 bytes.
@@ -60,6 +64,8 @@ Result<ModelProgram> decode_model(std::string_view bytes, const std::string& whe
 Result<ModelProgram> read_model_file(const fs::path& file) {
   auto source = ByteSource::open(file);
   if (!source) return source.error();
+  // The expanded size of a compressed file is not known in advance, so the limit below could not be
+  // checked before memory is allocated.
   const std::optional<std::uint64_t> size = source->plain_bytes();
   if (!size) return no_model_file(file.string(), "is compressed");
   if (*size > kModelBytesMax)

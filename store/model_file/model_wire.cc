@@ -63,6 +63,8 @@ class ModelMessage {
   std::string text(const char* field, capnp::Text::Reader value) {
     at(field);
     std::string all(value.begin(), value.size());
+    // Names and sources are shown in errors and logs, so control characters from a file are
+    // refused.
     if (all.size() > kModelTextMax || !is_plain(all))
       throw WrongField(
           "not as it must be: allowed is UTF-8 text without control characters, at "
@@ -77,6 +79,7 @@ class ModelMessage {
     at(field);
     const auto elements = get();
     items.reserve(elements.size());
+    // Lists may be nested: the place of the outer element is restored after the inner list.
     const std::string outer = element_;
     const std::string prefix = (outer.empty() ? "" : outer + ".") + field + "[";
     for (const auto element : elements) {

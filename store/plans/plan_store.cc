@@ -28,6 +28,7 @@ bool is_rate(double value) {
 
 PlanRecord read_plan(RecordReader& in) {
   PlanRecord plan;
+  // A part has three fields of 4 bytes and the text of a name.
   const std::uint32_t parts = in.count(12);
   for (std::uint32_t i = 0; i < parts && in.ok(); ++i) {
     PlanPart part;
@@ -61,6 +62,7 @@ Result<CapabilityRecord> decode_capability(std::string_view bytes, const std::st
   record.type.name = type;
   record.local_steps_per_s = in.f64();
   record.measurements = in.u64();
+  // The scheduler divides by it, so 0, NaN and infinity are refused.
   in.expect(is_rate(record.local_steps_per_s) && record.local_steps_per_s > 0.0,
             "local_steps_per_s");
   ES_RETURN_IF_ERROR(in.finish());
@@ -92,6 +94,7 @@ Result<PlanListRecord> decode_plans(std::string_view bytes, const std::string& w
   const std::uint32_t complete = in.u32();
   in.expect(complete <= 1, "complete");
   list.complete = complete == 1;
+  // A plan has at least the number of its parts (4 bytes) and two numbers of 8 bytes.
   const std::uint32_t count = in.count(20);
   for (std::uint32_t i = 0; i < count && in.ok(); ++i) list.plans.push_back(read_plan(in));
   ES_RETURN_IF_ERROR(in.finish());
@@ -121,6 +124,8 @@ Status PlanStore::save_capability(const std::string& model_key, std::uint32_t ba
   WriteBatch batch;
   batch.put(capability_prefix(model_key, batch_size).text(record.type.name).key(),
             encode_capability(record));
+  // Plans can be computed again, so they are only buffered. A measurement cannot be computed, so it
+  // is synced.
   return store_.write(batch, Durability::kSynced);
 }
 

@@ -33,6 +33,7 @@ std::optional<std::string> take_text(std::string_view& rest) {
 
 std::string quoted(const std::string& text) {
   std::string safe;
+  // A damaged key may contain any bytes, which must not reach a terminal.
   for (const char c : text) safe.push_back(c >= ' ' && c != 127 ? c : '?');
   return '"' + safe + '"';
 }
@@ -74,6 +75,7 @@ std::optional<RecordKey> parse_key(std::string_view key) {
       key.remove_prefix(8);
     }
   }
+  // Bytes behind the last component: the key was not written by this program.
   if (!key.empty()) return {};
   return parsed;
 }
@@ -101,6 +103,7 @@ Status check_record(std::string_view key, std::string_view value) {
   if (table == "job") return status_of(decode_job_record(value, name));
   if (table == "claim") {
     const auto claim = decode_claim(value);
+    // The name is in the key and in the value. If they differ, the value belongs to another key.
     return claim ? expect(claim->name == name, key) : Status(claim.error());
   }
   if (table == "suspect") {
@@ -118,6 +121,8 @@ Status check_record(std::string_view key, std::string_view value) {
     return status_of(decode_ledger_line(value, *parsed->number, name_of_key(key)));
   if (table == "evaluation") return check_totals(value, key);
   if (table == "final_state") return expect(is_digest(value), key);
+  // The value is a Cap'n Proto message, which consists of words of 8 bytes. Nothing more is known
+  // of it here.
   if (table == "end") return expect(!value.empty() && value.size() % 8 == 0, key);
   return {};  // meta: checked when the directory is opened
 }
@@ -125,6 +130,7 @@ Status check_record(std::string_view key, std::string_view value) {
 Status check_records(const KeyValueStore& store) {
   Status checked;
   ES_RETURN_IF_ERROR(
+      // All keys that begin with a byte below 0xff; those of this program begin with a letter.
       store.scan({"\0", 1}, "\xff", [&](std::string_view key, std::string_view value) {
         checked = check_record(key, value);
         return checked.ok();
@@ -139,6 +145,8 @@ std::vector<std::string> starts_after(const std::map<std::string, std::string>& 
   for (const auto& [key, value] : pairs)
     if (const auto parsed = parse_key(key); parsed && parsed->table == "job")
       jobs.push_back(parsed->texts.front());
+  // Any table, and any job within a table, may be the first one behind the damage. Starts are
+  // cheap: each costs one seek.
   for (const auto& [table, form] : kTables) {
     starts.push_back(KeyBuilder(table).key());
     for (const std::string& job : jobs) starts.push_back(KeyBuilder(table).text(job).key());
@@ -149,6 +157,8 @@ std::vector<std::string> starts_after(const std::map<std::string, std::string>& 
     for (std::uint64_t jump = 2; jump < kVersionJumpMax; jump *= 2)
       starts.push_back(
           KeyBuilder(last->table).text(last->texts.front()).number(*last->number + jump).key());
+  // The caller takes the first start that works, so the starts must ascend for it to skip as little
+  // as possible.
   std::ranges::sort(starts);
   std::erase_if(starts, [&](const std::string& start) { return start <= after; });
   return starts;

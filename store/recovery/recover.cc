@@ -16,7 +16,8 @@ namespace fs = std::filesystem;
 
 using Pairs = std::map<std::string, std::string>;
 
-// Numbers that a lost record may have used are skipped.
+// Numbers that a lost record may have used are skipped. All are 64 bits wide, so the gaps can be
+// far larger than the number of jobs, processes and placements that can have been lost.
 constexpr std::uint64_t kSequenceGap = 1000;
 constexpr std::uint64_t kIncarnationGap = std::uint64_t{1} << 32;
 constexpr std::uint64_t kGenerationGap = 1'000'000;
@@ -27,6 +28,8 @@ std::string plural(std::size_t count, const std::string& what) {
 
 bool is_whole(const fs::path& directory) {
   const auto store = open_state_directory(directory);
+  // RocksDB verifies the blocks; the records are also decoded field by field, because a block with
+  // a valid checksum may contain a record that this program cannot read.
   return store && check_records(**store).ok();
 }
 
@@ -43,6 +46,7 @@ std::map<std::string, JobRecord> jobs_of(const Pairs& pairs) {
   for (const auto& [key, value] : pairs) {
     const auto parsed = parse_key(key);
     if (!parsed || parsed->table != "job") continue;
+    // drop_wrong_records() has removed the records that cannot be decoded.
     if (auto record = decode_job_record(value, parsed->texts.front()))
       jobs.emplace(parsed->texts.front(), *std::move(record));
   }
@@ -87,6 +91,8 @@ struct Ledger {
 // any version.
 Ledger look_at_ledger(const Pairs& pairs, const std::string& job, const JobRecord& record) {
   Ledger ledger;
+  // Only the first line may follow a gap, and only for a job from a checkpoint. Every later line
+  // must continue the one before it.
   bool begins_anywhere = !record.start_checkpoint.empty();
   for (const std::string& key : keys_of(pairs, "ledger", job)) {
     const std::uint64_t version = *parse_key(key)->number;
@@ -113,6 +119,8 @@ void rewind(Pairs& pairs, const std::string& job, JobRecord record, const Ledger
   std::erase_if(record.checkpoints, [&](const CheckpointRef& ref) {
     const bool is_behind = ref.version > ledger.whole_through;
     if (is_behind) {
+      // The files are kept, because a user may need them, but the job must not continue from a
+      // version that its ledger does not prove.
       record.set_aside.push_back(ref.path);
       dropped.push_back("job \"" + job + "\": checkpoint " + ref.path + " of version " +
                         std::to_string(ref.version) +
@@ -122,6 +130,8 @@ void rewind(Pairs& pairs, const std::string& job, JobRecord record, const Ledger
   });
   record.known.clear();
   record.generation.value += kGenerationGap;
+  // The jobs were decoded into a map of their own, so writing to `pairs` does not disturb the loop
+  // over them.
   pairs[KeyBuilder("job").text(job).key()] = encode_job_record(record);
 }
 
@@ -129,6 +139,7 @@ void mend_job(Pairs& pairs, const std::string& job, const JobRecord& record,
               std::vector<std::string>& dropped) {
   const Ledger ledger = look_at_ledger(pairs, job, record);
   const std::string lost = "ledger of job \"" + job + "\": " + ledger.gap + " are lost";
+  // A job that is over trains no step again, so the lines behind the gap stay.
   if (is_over(record.state)) {
     if (!ledger.gap.empty()) dropped.push_back(lost + "; the job is over");
     return;
@@ -136,6 +147,8 @@ void mend_job(Pairs& pairs, const std::string& job, const JobRecord& record,
   if (!ledger.gap.empty())
     dropped.push_back(lost + ", and with them " + plural(ledger.behind.size(), "line") +
                       " after them; the job trains these steps again");
+  // Nothing is lost, so this is the newest record of the job. After any loss, also in another
+  // table, an older record can be in its place, so the job is taken back in any case.
   if (dropped.empty()) return;
   rewind(pairs, job, record, ledger, dropped);
 }
@@ -155,6 +168,8 @@ void raise_counters(Pairs& pairs, const std::map<std::string, JobRecord>& jobs) 
   std::uint64_t sequence = counter_in(pairs, "sequence");
   std::uint64_t incarnation = counter_in(pairs, "incarnation");
   for (const auto& [job, record] : jobs) {
+    // The counters themselves may be lost. The records that are left give a lower bound, and the
+    // gap covers those that are lost.
     sequence = std::max(sequence, record.sequence);
     for (const KnownWorker& worker : record.known)
       incarnation = std::max(incarnation, worker.incarnation.value);
@@ -165,12 +180,14 @@ void raise_counters(Pairs& pairs, const std::map<std::string, JobRecord>& jobs) 
 
 Status write_new(const fs::path& directory, const Pairs& pairs) {
   std::error_code code;
+  // A recovery that was interrupted while it wrote may have left a part of it.
   fs::remove_all(directory, code);
   const auto store = open_state_directory(directory);
   if (!store) return store.error();
   WriteBatch batch;
   for (const auto& [key, value] : pairs) batch.put(key, value);
   ES_RETURN_IF_ERROR((*store)->write(batch, Durability::kSynced));
+  // The new directory is read back before the original is moved.
   return check_records(**store);
 }
 
@@ -204,6 +221,8 @@ Status check_schema(const Pairs& pairs, const fs::path& directory) {
                    schema->second + "\": allowed is " + kSchemaVersion);
   const bool ours = std::any_of(pairs.begin(), pairs.end(),
                                 [](const auto& pair) { return parse_key(pair.first).has_value(); });
+  // Only if no key has the form of this program. Single foreign or damaged keys are dropped and
+  // named later.
   if (!ours && !pairs.empty())
     return failure("state directory " + directory.string() +
                    " is a database of some other program");
@@ -217,6 +236,8 @@ void make_consistent(Pairs& pairs, std::vector<std::string>& dropped) {
   const auto jobs = jobs_of(pairs);
   drop_orphans(pairs, jobs, dropped);
   for (const auto& [job, record] : jobs) mend_job(pairs, job, record, dropped);
+  // After the loop, because it adds to the losses. Without a loss the numbers continue without a
+  // gap.
   if (!dropped.empty()) raise_counters(pairs, jobs);
 }
 
@@ -227,6 +248,8 @@ Result<Recovery> recover_state_directory(const fs::path& directory) {
   Recovery recovery;
   if (is_whole(directory)) return recovery;
   if (const auto locked = open_state_directory(directory);
+      // A directory that a running head has open is not damaged but in use. It would change while
+      // it is copied.
       !locked && locked.error().kind == ErrorKind::kRefused)
     return locked.error();
   auto salvage = salvage_database(directory, beside(directory, ".copy"), starts_after, name_of_key);
@@ -234,6 +257,8 @@ Result<Recovery> recover_state_directory(const fs::path& directory) {
   ES_RETURN_IF_ERROR(check_schema(salvage->pairs, directory));
   recovery.dropped = std::move(salvage->losses);
   make_consistent(salvage->pairs, recovery.dropped);
+  // open_state_directory() writes the schema into the new directory. It is not counted as a kept
+  // record.
   salvage->pairs.erase(KeyBuilder("meta").text("schema").key());
   for (const auto& [key, value] : salvage->pairs) ++recovery.kept[parse_key(key)->table];
   const fs::path fresh = beside(directory, ".recovered");

@@ -31,6 +31,8 @@ Json parse_strictly(std::string_view text) {
   bool good = true;
   std::set<std::string> names;
   const auto check = [&](int depth, Json::parse_event_t event, Json& parsed) {
+    // The parser keeps one of two equal names without an error. Another program may keep the other
+    // one, so such a file is refused.
     if (event == Json::parse_event_t::key && depth == 1)
       good = good && names.insert(parsed.get<std::string>()).second;
     return good;
@@ -114,6 +116,8 @@ Result<std::uint64_t> tensor_bytes(std::string_view dtype, std::span<const std::
     return usage_error("dtype = \"" + std::string(dtype) + "\": allowed is one of safetensors'");
   std::uint64_t bytes = type->bytes;
   for (const std::uint64_t d : shape) {
+    // A division, because the product could overflow. A dimension of 0 makes an empty tensor,
+    // whatever the others are.
     if (d != 0 && bytes > kBytesMax / d)
       return usage_error("shape = " + shape_text(shape) + ": allowed are 2^62 bytes");
     bytes *= d;
@@ -139,6 +143,8 @@ Result<SafetensorsHeader> decode_header(std::string_view text, std::uint64_t dat
     if (!tensor) return at(tensor.error());
     header.tensors.push_back(*std::move(tensor));
   }
+  // The offsets decide the order of the data; the names in the header may have any order. Empty
+  // tensors begin where the next one does, so the end decides between them.
   std::stable_sort(header.tensors.begin(), header.tensors.end(),
                    [](const TensorInfo& a, const TensorInfo& b) {
                      return std::pair(a.begin, a.end) < std::pair(b.begin, b.end);
@@ -155,6 +161,7 @@ std::string encode_header(const SafetensorsHeader& header) {
   for (const TensorInfo& t : header.tensors)
     json[t.name] = {{"dtype", t.dtype}, {"shape", t.shape}, {"data_offsets", {t.begin, t.end}}};
   std::string text = json.dump(-1, ' ', false, Json::error_handler_t::replace);
+  // Spaces make the data begin at a multiple of 8, so that a reader can use it in place.
   text.append((kAlignment - text.size() % kAlignment) % kAlignment, ' ');
   return text;
 }

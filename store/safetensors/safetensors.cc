@@ -44,6 +44,7 @@ Result<SafetensorsHeader> describe(const fs::path& file, std::span<const TensorD
   std::uint64_t at = 0;
   for (const TensorData& t : tensors) {
     const auto bytes = tensor_bytes(t.dtype, t.shape);
+    // The same rules as for reading, so that this program never writes a file that it refuses.
     if (!bytes || *bytes != t.bytes.size() || !names.insert(t.name).second)
       return usage_error(file.string() + ": tensor \"" + t.name + "\" of " + t.dtype + " " +
                          shape_text(t.shape) + " with " + std::to_string(t.bytes.size()) +
@@ -88,6 +89,8 @@ Result<SafetensorsFile> SafetensorsFile::open(const fs::path& path) {
                        " bytes: allowed is a safetensors file");
   ES_RETURN_IF_ERROR(read_at(in, path, 0, length));
   const std::uint64_t header_bytes = little_endian(length);
+  // The length comes from the file. It is compared with the size of the file and with the limit
+  // before memory is allocated.
   if (header_bytes > std::min(size - kLengthBytes, kSafetensorsHeaderMax))
     return usage_error(path.string() +
                        ": its first 8 bytes are no length of a header: allowed is a safetensors "
@@ -112,6 +115,7 @@ const TensorInfo* SafetensorsFile::find(std::string_view name) const {
 }
 
 Result<std::vector<std::byte>> SafetensorsFile::read(const TensorInfo& tensor) const {
+  // The file is opened anew for each tensor, so its place is checked anew.
   ES_RETURN_IF_ERROR(check_place(RootKind::kData, file_));
   std::ifstream in(file_, std::ios::binary);
   if (!in) return unreadable(file_);

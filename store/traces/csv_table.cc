@@ -14,6 +14,7 @@ std::vector<std::string> split(std::string_view line) {
   bool quoted = false;
   for (std::size_t i = 0; i < line.size(); ++i) {
     const char c = line[i];
+    // Inside of quotes two quotation marks stand for one.
     if (quoted && c == '"' && i + 1 < line.size() && line[i + 1] == '"') {
       fields.back() += line[++i];
     } else if (c == '"') {
@@ -42,10 +43,12 @@ Result<CsvTable> CsvTable::parse(std::string_view text, const std::string& file)
     if (line.empty()) continue;
     std::vector<std::string> fields = split(line);
     if (table.columns_.empty()) {
+      // Some programs end every line with a comma. Such empty columns at the end are left out.
       while (!fields.empty() && fields.back().empty()) fields.pop_back();
       table.columns_ = std::move(fields);
       continue;
     }
+    // A line may have more fields than the header, but not fewer.
     if (fields.size() < table.columns_.size())
       return usage_error(file + ": line " + std::to_string(line_number) + ": " +
                          std::to_string(fields.size()) + " fields: allowed are the " +

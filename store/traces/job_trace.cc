@@ -34,6 +34,7 @@ Result<TraceJob> easyscale_job(const Row& row) {
   ES_TAKE(job.batch_size, row.whole("batch_size", 1, std::numeric_limits<std::uint32_t>::max()));
   double samples = 0;
   ES_TAKE(samples, row.number("samples_total", 1e-9, kWorkMax));
+  // One local step is one mini-batch of one EST, so max_p is not in this formula.
   job.local_steps = samples / job.batch_size;
   std::uint32_t d2 = 1;
   ES_TAKE(d2, row.whole("d2", 0, 1));
@@ -60,6 +61,8 @@ Result<std::vector<TraceJob>> philly_job(const Row& row) {
   ES_TAKE(duration, row.number("duration_s", 0, kSecondsMax, 0));
   if (gpus < 1 || duration <= 0) return std::vector<TraceJob>();
   job.max_p = static_cast<std::uint32_t>(gpus);
+  // The trace has no speeds. A job without a model computes one local step per second on each
+  // device, so this number of local steps takes the recorded duration on the recorded devices.
   job.local_steps = duration * job.max_p;
   job.type = row.text("gpu_type");
   job.tenant = row.text("vc");
@@ -74,6 +77,7 @@ Result<TraceJob> pollux_job(const Row& row) {
   ES_TAKE(job.max_p, row.whole("gpus", 1, kMaxP));
   std::uint32_t batch = 1;
   ES_TAKE(batch, row.whole("batch_size", 1, std::numeric_limits<std::uint32_t>::max()));
+  // The trace gives the global batch; each EST computes an equal part of it.
   job.batch_size = std::max(1U, batch / job.max_p);
   return job;
 }
@@ -94,12 +98,16 @@ Result<TraceJob> gavel_job(const Row& row) {
   job.model = gavel_model(type, job.max_p);
   double steps = 0, slo = -1;
   ES_TAKE(steps, row.number("total_steps", 1, kWorkMax));
+  // A step of Gavel is a global step: one local step of each of the devices.
   job.local_steps = steps * job.max_p;
   double weight = 1;
   ES_TAKE(weight, row.number("priority_weight", 0, 100, 1));
+  // The default weight 1 becomes the default priority 0.
   job.priority = static_cast<int>(weight) - 1;
   ES_TAKE(slo, row.number("slo", -1, kSecondsMax, -1));
+  // -1 and 0 stand for a job without a deadline.
   if (slo > 0) job.deadline_s = slo;
+  // Throughputs are known for gangs of one type only.
   job.mix_types = false;
   return job;
 }
@@ -212,12 +220,14 @@ Result<JobTrace> parse_trace(std::string_view text, const std::string& file,
     if (!jobs) return jobs.error();
     if (jobs->empty()) ++trace.skipped;
     for (TraceJob& job : *jobs) {
+      // Only jobs of the wanted workload are compared, because workloads may use the same ids.
       if (!ids.insert(job.id).second) return row.error("job_id", "an id that no row before has");
       trace.jobs.push_back(std::move(job));
     }
   }
   if (trace.jobs.empty())
     return usage_error(file + ": no job" + (workload.empty() ? "" : " of workload " + workload));
+  // Rows with equal times keep the order of the file, which becomes the order of submission.
   std::stable_sort(trace.jobs.begin(), trace.jobs.end(),
                    [](const TraceJob& a, const TraceJob& b) { return a.submit_s < b.submit_s; });
   return trace;

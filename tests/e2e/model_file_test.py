@@ -2,19 +2,17 @@
 """A job trains a model file on arrays: the same bits everywhere, and one clear error for whatever
 is wrong."""
 import json
-import os
 import shutil
-import signal
 import struct
 
 import harness
 from harness import EXIT_NOT_FOUND, EXIT_REFUSED, EXIT_USAGE, digests
-from model_files import EVAL, small_net, write_images, write_npy, write_safetensors
+from model_files import EVAL, ModelFileCase, small_net, write_images, write_npy, write_safetensors
 
 STEPS = 24
 
 
-class ModelFileTest(harness.EndToEndTest):
+class ModelFileTest(ModelFileCase):
     NOISE = False  # whether the model draws normal numbers
 
     def setUp(self):
@@ -27,20 +25,10 @@ class ModelFileTest(harness.EndToEndTest):
         write_safetensors(self.directory / "weights.safetensors", self.net.weights)
         self.digest = self.pack(self.net.json, self.file)
 
-    def pack(self, model, file):
-        path = self.directory / "model.json"
-        path.write_text(json.dumps(model))
-        return self.esctl("models", "pack", path, "-o", file, "--json").json["digest"]
-
     def job(self, name="job.toml", model="", **changes):
         keys = {"name": f"net-{self.word}", "max_p": 4, "batch_size": 4, "steps": STEPS, "seed": 5,
                 "level": "D2", **changes}
-        text = "".join(f"{key} = {json.dumps(value)}\n" for key, value in keys.items())
-        return self.write_job(text + f"""
-[model]
-file = "net.esmodel"
-weights = "weights.safetensors"
-{model}
+        return self.write_model_job(keys, f"""{model}
 [data]
 kind = "arrays"
 path = "data"
@@ -67,17 +55,7 @@ class Training(ModelFileTest):
         self.assertNotIn(digests(seed), found.values())
 
     def test_a_killed_worker_changes_no_bit(self):
-        fast = self.fast_class()
-        job = self.job(steps=400)
-        daemon = self.start_daemon(devices=f"{fast}:2")
-        name = daemon.submit(job)
-        daemon.wait_for_step(name, 20)
-        victims = [pid for pid, line in harness.command_lines().items()
-                   if str(self.directory) in line and " worker " in line]
-        os.kill(victims[0], signal.SIGKILL)
-        done = daemon.wait_for_state(name, "finished")
-        daemon.stop()
-        self.assertEqual(digests(done), digests(self.run_job(job, "--devices", f"{fast}:1")))
+        self.check_killed_worker(self.job(steps=400))
 
     def test_exported_weights_have_the_names_of_the_state_dict(self):
         series = self.directory / "series"
@@ -147,13 +125,6 @@ class Showing(ModelFileTest):
 
 
 class BadInput(ModelFileTest):
-    def assert_one_error(self, job, code, *fragments):
-        ended = self.esctl("run", job, "--quiet", code=code)
-        self.assertEqual(len(ended.err.splitlines()), 1, str(ended))
-        for fragment in fragments:
-            self.assertIn(str(fragment), ended.err)
-        self.assert_nothing_left()
-
     def test_a_job_file_that_names_two_models(self):
         self.assert_one_error(self.job(model='name = "mlp"'), EXIT_USAGE, 'model.name = ', "mlp",
                               "no such key beside model.file")

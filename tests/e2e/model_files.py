@@ -1,7 +1,11 @@
 """A small model file with its weights and its data, written with nothing but Python."""
 import array
 import json
+import os
+import signal
 import struct
+
+import harness
 
 SIDE, CLASSES, FILTERS = 8, 4, 6
 TRAIN, EVAL = 160, 40
@@ -187,3 +191,40 @@ def read_safetensors(path):
         name: (tensor["dtype"], tensor["shape"], types[tensor["dtype"]],
                data[slice(*tensor["data_offsets"])])
         for name, tensor in header.items()}
+
+
+class ModelFileCase(harness.EndToEndTest):
+    """What tests of jobs with a model file share."""
+
+    def pack(self, model, file):
+        """Writes the model file of a JSON form, and returns its digest."""
+        path = self.directory / "model.json"
+        path.write_text(json.dumps(model))
+        return self.esctl("models", "pack", path, "-o", file, "--json").json["digest"]
+
+    def write_model_job(self, keys, tables, name="job.toml"):
+        """Writes a job file; `tables` begins with what else is in [model]."""
+        text = "".join(f"{key} = {json.dumps(value)}\n" for key, value in keys.items())
+        model = '[model]\nfile = "net.esmodel"\nweights = "weights.safetensors"\n'
+        return self.write_job(text + model + tables, name)
+
+    def check_killed_worker(self, job):
+        """One of two workers is killed; the bits are those of one device."""
+        fast = self.fast_class()
+        daemon = self.start_daemon(devices=f"{fast}:2")
+        name = daemon.submit(job)
+        daemon.wait_for_step(name, 20)
+        victims = [pid for pid, line in harness.command_lines().items()
+                   if str(self.directory) in line and " worker " in line]
+        os.kill(victims[0], signal.SIGKILL)
+        done = daemon.wait_for_state(name, "finished")
+        daemon.stop()
+        alone = self.run_job(job, "--devices", f"{fast}:1")
+        self.assertEqual(harness.digests(done), harness.digests(alone))
+
+    def assert_one_error(self, job, code, *fragments):
+        ended = self.esctl("run", job, "--quiet", code=code)
+        self.assertEqual(len(ended.err.splitlines()), 1, str(ended))
+        for fragment in fragments:
+            self.assertIn(str(fragment), ended.err)
+        self.assert_nothing_left()

@@ -2,14 +2,11 @@
 """A job trains a language model on token files: the same bits everywhere, and one clear error for
 whatever is wrong."""
 import array
-import json
-import os
-import signal
 import struct
 
 import harness
 from harness import EXIT_FAILURE, EXIT_USAGE, digests
-from model_files import tiny_decoder, write_npy, write_safetensors
+from model_files import ModelFileCase, tiny_decoder, write_npy, write_safetensors
 
 VOCABULARY, LENGTH, STEPS = 24, 8, 20
 
@@ -26,14 +23,12 @@ def u2(tokens):
     return array.array("H", tokens).tobytes()
 
 
-class TokenFilesTest(harness.EndToEndTest):
+class TokenFilesTest(ModelFileCase):
     def setUp(self):
         super().setUp()
         random = harness.seeded_random("token files")
         net = tiny_decoder(random, VOCABULARY, LENGTH)
-        (self.directory / "model.json").write_text(json.dumps(net.json))
-        self.esctl("models", "pack", self.directory / "model.json", "-o",
-                   self.directory / "net.esmodel")
+        self.pack(net.json, self.directory / "net.esmodel")
         write_safetensors(self.directory / "weights.safetensors", net.weights)
         self.text = walk(random, 3000)
         self.data = self.directory / "data"
@@ -49,11 +44,7 @@ class TokenFilesTest(harness.EndToEndTest):
     def job(self, data="", **changes):
         keys = {"name": f"words-{self.word}", "max_p": 4, "batch_size": 4, "steps": STEPS,
                 "seed": 5, "level": "D2", **changes}
-        text = "".join(f"{key} = {json.dumps(value)}\n" for key, value in keys.items())
-        return self.write_job(text + f"""
-[model]
-file = "net.esmodel"
-weights = "weights.safetensors"
+        return self.write_model_job(keys, f"""
 [data]
 kind = "tokens"
 path = "data"
@@ -103,27 +94,10 @@ class Training(TokenFilesTest):
         self.assertEqual(wide["eval"], summary["eval"])
 
     def test_a_killed_worker_changes_no_bit(self):
-        fast = self.fast_class()
-        job = self.job(steps=400)
-        daemon = self.start_daemon(devices=f"{fast}:2")
-        name = daemon.submit(job)
-        daemon.wait_for_step(name, 20)
-        victims = [pid for pid, line in harness.command_lines().items()
-                   if str(self.directory) in line and " worker " in line]
-        os.kill(victims[0], signal.SIGKILL)
-        done = daemon.wait_for_state(name, "finished")
-        daemon.stop()
-        self.assertEqual(digests(done), digests(self.run_job(job, "--devices", f"{fast}:1")))
+        self.check_killed_worker(self.job(steps=400))
 
 
 class BadInput(TokenFilesTest):
-    def assert_one_error(self, job, code, *fragments):
-        ended = self.esctl("run", job, "--quiet", code=code)
-        self.assertEqual(len(ended.err.splitlines()), 1, str(ended))
-        for fragment in fragments:
-            self.assertIn(str(fragment), ended.err)
-        self.assert_nothing_left()
-
     def test_files_that_do_not_fit_are_refused_at_the_admission(self):
         shard = self.data / "train/0.bin"
         whole = shard.read_bytes()

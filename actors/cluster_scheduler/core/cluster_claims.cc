@@ -38,6 +38,8 @@ Status ClusterCore::check_count(const cluster::ClaimMade& claim) const {
   const std::uint32_t exist = pool_.existing_devices().count_of(claim.type);
   const std::string text = "claim \"" + claim.name + "\": " + std::to_string(claim.count) + " of " +
                            claim.type.name + ": ";
+  // Other claims can have more devices than exist, because the devices of a lost node do not count
+  // as existing. The minimum keeps the unsigned difference from becoming negative.
   if (claim.count > exist - std::min(exist, claimed))
     return refused(text + "the cluster has " + std::to_string(exist) +
                    (exist > 0 ? ", and other claims have " + std::to_string(claimed)
@@ -67,6 +69,9 @@ void ClusterCore::handle(const cluster::ClaimResized& event) {
   }
   at->second.count = event.count;
   const JobId owner = claim_owner(event.name);
+  // EasyScale runs no process on the devices of a claim, so they are free as soon as the claim
+  // gives them up. The id is copied, because release() removes the element that the reference
+  // names.
   while (pool_.held(owner).size() > event.count)
     pool_.release(owner, DeviceId(*pool_.held(owner).rbegin()));
 }
@@ -92,6 +97,8 @@ std::vector<std::pair<JobId, std::uint32_t>> ClusterCore::leaving(const DeviceTy
   for (const auto& [number, job] : jobs_) {
     const JobId& id = job.admitted.job;
     std::uint32_t count = 0;
+    // A device that the job owns but does not hold was called back, or its node is lost. Devices of
+    // lost nodes are left out, because the job cannot leave them before the node returns.
     for (const DeviceId& device : pool_.owned(id))
       if (device.type == type && pool_.is_live(device.node) && !pool_.held(id).contains(device))
         ++count;
@@ -106,6 +113,8 @@ std::uint32_t ClusterCore::missing_to(const std::string& name, const Claim& clai
 }
 
 void ClusterCore::serve_claims() {
+  // Devices that jobs are already leaving count as found. Otherwise every decision would call back
+  // more devices until the first ones have arrived.
   std::map<DeviceType, std::uint32_t> missing;
   for (const auto& [name, claim] : claims_) {
     const std::uint32_t wanted = missing_to(name, claim);
@@ -123,6 +132,8 @@ void ClusterCore::call_back(const DeviceType& type, std::uint32_t count) {
   std::vector<Job*> order;
   for (auto& [number, job] : jobs_)
     if (pool_.held_devices(job.admitted.job).count_of(type) > 0) order.push_back(&job);
+  // jobs_ is in submit order. The sort is stable, so among jobs of one priority the last submitted
+  // one stays first.
   std::reverse(order.begin(), order.end());
   std::stable_sort(order.begin(), order.end(), [](const Job* a, const Job* b) {
     return a->admitted.resources.priority < b->admitted.resources.priority;
@@ -136,6 +147,8 @@ void ClusterCore::call_back(const DeviceType& type, std::uint32_t count) {
       const std::uint32_t least =
           std::min(job->admitted.resources.min_devices, max_devices(job->admitted));
       std::uint32_t most = std::min(count, held.count_of(type));
+      // In the first pass a job keeps its minimum. The inner minimum prevents a negative difference
+      // for a job that already has fewer devices.
       if (round == kExtras) most = std::min(most, held.total() - std::min(held.total(), least));
       if (most == 0) continue;
       count -= most;
@@ -163,6 +176,7 @@ DeviceSet ClusterCore::reserved_returning() const {
 // are free.
 void ClusterCore::give_back_returned(const std::string& claim) {
   const JobId owner = claim_owner(claim);
+  // A copy, because release() changes the set of the pool.
   const std::set<DeviceId> owned = pool_.owned(owner);
   for (const DeviceId& device : owned)
     if (pool_.is_live(device.node) && !pool_.held(owner).contains(device))

@@ -1,3 +1,5 @@
+// ClusterCore: events, demands, and the way of devices between jobs. The view for the policy is in
+// cluster_view.cc, and claims are in cluster_claims.cc.
 #include "actors/cluster_scheduler/core/cluster_core.h"
 
 #include <algorithm>
@@ -74,6 +76,9 @@ std::vector<cluster::Effect> ClusterCore::on(const cluster::Event& event, double
 void ClusterCore::handle(const cluster::NodeJoined& event) {
   pool_.join(event.node, event.devices);
   for (const auto& [claim, devices] : claims_) give_back_returned(claim);
+  // The pool of a restarted head is empty, so a device on which a process of a job still runs looks
+  // free here. The job gets it back before a decision can give it to another job. `moved` stays
+  // false, because the job continues on the devices that it had, and no pause is to be expected.
   for (const auto& [id, device] : event.kept)
     if (Job* job = find(id); job != nullptr && pool_.adopt(id, device)) {
       mark_changed(*job);
@@ -126,6 +131,7 @@ void ClusterCore::handle(Job& job, const protocol::Demand& demand) {
     return;
   }
   std::optional<protocol::JobProgress> progress = demand.progress;
+  // A demand without progress does not mean that there is none: the last report stays in force.
   if (!progress && job.demand) progress = std::move(job.demand->progress);
   job.demand = demand;
   job.demand->progress = std::move(progress);
@@ -137,6 +143,8 @@ void ClusterCore::handle(Job& job, const protocol::Demand& demand) {
 
 void ClusterCore::handle(Job& job, const protocol::JobRefusals& message) {
   job.refusals = message.refusals;
+  // The proposals that are known now were received before these refusals, and may ask for devices
+  // that are refused.
   if (job.demand) job.demand->proposals.clear();
   touch(job);
 }
@@ -149,6 +157,8 @@ void ClusterCore::handle(Job& job, const protocol::BoundToType& message) {
 // Returns why the demand can never be met here; empty: it can.
 std::string ClusterCore::refuse(const Job& job, const protocol::Demand& demand) const {
   const bool judged_before = job.admitted.restored && !job.demand;
+  // Before the first node has joined, nothing is known about the devices. A restored job was judged
+  // by an earlier head, and its nodes may not have returned yet.
   if (!pool_.has_nodes() || judged_before) return {};
   if (demand.exact) return refuse_exact(*demand.exact, pool_.existing_devices());
   // The minimum is judged once. A job whose devices were lost later waits for their return.
@@ -162,13 +172,16 @@ std::string ClusterCore::refuse(const Job& job, const protocol::Demand& demand) 
   return refuse_minimum(job.admitted, known).empty() ? std::string() : refusal;
 }
 
-// Counted even if the device was not the job's, so that the count agrees with the job's own number.
+// The message is counted even if the device was not the job's. The job compares the count in an
+// Allocation with the number of its own releases, so both must count the same messages.
 void ClusterCore::handle(Job& job, const protocol::DeviceReleased& message) {
   ++job.releases_seen;
   touch(job);
   switch (pool_.release(job.admitted.job, message.device)) {
     case DevicePool::Released::kReturned:
       break;
+    // The job held the device, so its next Allocation must be without it. `moved` stays false,
+    // because the job has changed its placement already.
     case DevicePool::Released::kUnasked:
       mark_changed(job);
       break;
@@ -180,6 +193,8 @@ void ClusterCore::handle(Job& job, const protocol::DeviceReleased& message) {
 
 void ClusterCore::handle(Job& job, const protocol::JobEnded&) {
   const auto number = submit_numbers_.find(job.admitted.job);
+  // The job sends JobEnded after its processes have ended, so nothing runs on these devices any
+  // more. Lost ones become free when their node returns.
   pool_.release_all(job.admitted.job);
   release_slot(job);
   jobs_.erase(number->second);
@@ -216,6 +231,8 @@ void ClusterCore::give(Job& job, const DeviceSet& devices) {
 void ClusterCore::schedule() {
   refresh_view();
   const scheduler::Decisions decisions = policy_->decide(view_);
+  // A policy that breaks a rule of policy.h is an error of the program. It is found before any
+  // device changes its owner.
   const Status status = check_decisions(view_, decisions);
   ES_CHECK_MSG(status.ok(), status.error().message);
   decide_again_s_ = decisions.again_at.count();
@@ -227,6 +244,7 @@ void ClusterCore::schedule() {
 
 void ClusterCore::send_changed_allocations() {
   std::vector<std::uint64_t> numbers = std::exchange(changed_, {});
+  // The messages leave in submit order, whatever the order of the changes.
   std::sort(numbers.begin(), numbers.end());
   for (const std::uint64_t number : numbers) {
     const auto at = jobs_.find(number);
@@ -239,7 +257,11 @@ void ClusterCore::send_changed_allocations() {
                                                 .releases_seen = job.releases_seen,
                                                 .devices = {held.begin(), held.end()},
                                                 .urgent = std::exchange(job.urgent, false)}});
+    // Until the job reports again, the policy works with a predicted speed. Without it, a policy
+    // would take the speed of the old devices for that of the new ones.
     if (job.moved) expect_change(job);
+    // The sequence has grown, so the proposals of the last demand are void, and the job is not
+    // settled until its next demand names this Allocation.
     job.changed = job.moved = false;
     touch(job);
   }

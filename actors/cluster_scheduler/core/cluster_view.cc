@@ -23,6 +23,8 @@ void follow(JobView& view, Seconds now) {
   view.work.as_of = now;
 }
 
+// Returns the speed that the waste model predicts for the devices that the job holds. A type
+// without a known speed counts as one that computes nothing.
 double expected_speed(const JobView& view) {
   std::vector<std::uint32_t> counts;
   std::vector<double> capabilities;
@@ -38,6 +40,7 @@ double expected_speed(const JobView& view) {
 }  // namespace
 
 void ClusterCore::advance(double now_s) {
+  // This integral gives the mean number of jobs that share the cluster with a job (policy.h).
   view_.job_seconds += std::max(0.0, now_s - now_s_) * static_cast<double>(jobs_.size());
   now_s_ = std::max(now_s_, now_s);
 }
@@ -77,6 +80,8 @@ void ClusterCore::refresh_view() {
 }
 
 void ClusterCore::refresh(Job& job) {
+  // A job without a demand has not said what it can use. Its slot stays empty, so no policy gives
+  // it devices.
   if (!job.demand) return;
   const cluster::JobAdmitted& admitted = job.admitted;
   JobView& view = view_.jobs[job.slot];
@@ -111,6 +116,8 @@ void ClusterCore::refresh(Job& job) {
       !job.changed && job.demand->sequence == job.sequence && (!progress || progress->adopted);
   limit_holding(view);
   view.proposals.clear();
+  // A job with an Allocation that is not sent yet would be judged by proposals for its earlier
+  // devices.
   if (!view.pinned && !job.changed) view.proposals = job.demand->proposals;
   // A refusal of a set below the job's minimum (its user's choice) is hidden, because the job must
   // still be able to start.
@@ -163,6 +170,7 @@ void ClusterCore::take_slot(Job& job) {
     const std::size_t before = view_.jobs.size();
     view_.jobs.resize(std::max<std::size_t>(16, 2 * before));
     for (std::size_t slot = view_.jobs.size(); slot > before; --slot)
+      // The smallest slot is at the end of the list and is used first.
       free_slots_.push_back(slot - 1);
   }
   job.slot = free_slots_.back();
@@ -172,6 +180,8 @@ void ClusterCore::take_slot(Job& job) {
 void ClusterCore::release_slot(const Job& job) {
   view_.jobs[job.slot] = {};
   free_slots_.push_back(job.slot);
+  // The policy must learn that this slot is empty, even if another job takes it before the next
+  // decision.
   left_slots_.push_back(job.slot);
 }
 

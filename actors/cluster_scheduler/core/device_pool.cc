@@ -1,3 +1,5 @@
+// DevicePool: a table of devices with their states, and indexes of it, so that a grant need not
+// look at every device of the cluster.
 #include "actors/cluster_scheduler/core/device_pool.h"
 
 #include <algorithm>
@@ -32,6 +34,8 @@ void DevicePool::join(const std::string& node, const DeviceSet& devices) {
       Device& device = at->second;
       // A live device keeps its state: a repeated hello must not free what a job holds.
       if (device.state != State::kLost) continue;
+      // A lost device with an owner is not free when its node returns: the node may only have been
+      // unreachable, and the process of the owner may still run there.
       set_state(id, device, device.owner.empty() ? unowned(id) : State::kReturning, device.owner);
     }
   }
@@ -39,6 +43,7 @@ void DevicePool::join(const std::string& node, const DeviceSet& devices) {
 
 bool DevicePool::adopt(const JobId& job, const DeviceId& id) {
   const auto at = devices_.find(id);
+  // A suspect device, or one that belongs to another job already, is not adopted.
   if (at == devices_.end() || at->second.state != State::kFree) return false;
   set_state(id, at->second, State::kHeld, job);
   return true;
@@ -53,6 +58,7 @@ std::vector<JobId> DevicePool::lose(const std::string& node) {
   if (!is_live(node)) return {};
   live_nodes_[node] = false;
   std::set<JobId> holders;
+  // Devices are ordered by node first, so those of one node are neighbours.
   for (auto at = devices_.lower_bound({node, {}, 0});
        at != devices_.end() && at->first.node == node; ++at) {
     Device& device = at->second;
@@ -62,6 +68,8 @@ std::vector<JobId> DevicePool::lose(const std::string& node) {
   return {holders.begin(), holders.end()};
 }
 
+// The number of free devices is a part of the key in by_count, so the entry is removed before the
+// number changes and inserted again afterwards.
 void DevicePool::Free::insert(const DeviceId& id) {
   std::set<std::uint32_t>& here = by_node[id.node];
   by_count.erase({-static_cast<std::int64_t>(here.size()), id.node});
@@ -82,6 +90,8 @@ void DevicePool::Free::erase(const DeviceId& id) {
 
 void DevicePool::grant(const JobId& job, const DeviceType& type, std::uint32_t count) {
   ES_CHECK(count > 0 && free_devices_.count_of(type) >= count);
+  // The devices are chosen first and change their state at the end, because set_state() changes the
+  // sets that are read here.
   const Free& free = free_.at(type);
   std::vector<DeviceId> chosen;
   const auto choose = [&](const std::string& node) {
@@ -109,6 +119,8 @@ void DevicePool::retire(const JobId& job, const DeviceType& type, std::uint32_t 
   for (const DeviceId& id : held(job))
     if (id.type == type) chosen.push_back(id);
   ES_CHECK(chosen.size() >= count);
+  // The devices on nodes where the job holds most come first. The last `count` ones are given back,
+  // so the job is left on few nodes.
   std::stable_sort(chosen.begin(), chosen.end(), [&](const DeviceId& a, const DeviceId& b) {
     return held_on.at(a.node) > held_on.at(b.node);
   });
@@ -121,6 +133,7 @@ DevicePool::Released DevicePool::release(const JobId& job, const DeviceId& id) {
   if (at == devices_.end() || at->second.owner != job) return Released::kNotItsOwn;
   Device& device = at->second;
   const bool held = device.state == State::kHeld;
+  // A lost device stays lost. Without an owner it is free at once when its node returns.
   set_state(id, device, device.state == State::kLost ? State::kLost : unowned(id), {});
   return held ? Released::kUnasked : Released::kReturned;
 }
@@ -128,6 +141,7 @@ DevicePool::Released DevicePool::release(const JobId& job, const DeviceId& id) {
 void DevicePool::release_all(const JobId& job) {
   const auto owned = owned_.find(job);
   if (owned == owned_.end()) return;
+  // A copy, because release() removes the devices from this set.
   const std::set<DeviceId> devices = owned->second;
   for (const DeviceId& id : devices) release(job, id);
 }
@@ -135,6 +149,8 @@ void DevicePool::release_all(const JobId& job) {
 void DevicePool::suspect(const DeviceId& id, const std::string& reason) {
   suspects_[id] = reason;
   const auto at = devices_.find(id);
+  // A device that a job owns keeps its state, because a process still runs there. It becomes
+  // suspect when the job releases it (unowned).
   if (at != devices_.end() && at->second.state == State::kFree)
     set_state(id, at->second, State::kSuspect, {});
 }
@@ -165,6 +181,7 @@ DeviceSet DevicePool::held_devices(const JobId& job) const {
 
 std::uint32_t DevicePool::returning_count(const JobId& job) const {
   const std::set<DeviceId>& all = owned(job);
+  // The usual case, without a look at every device.
   if (all.size() == held(job).size()) return 0;
   return static_cast<std::uint32_t>(std::count_if(all.begin(), all.end(), [&](const DeviceId& id) {
     return devices_.at(id).state == State::kReturning;
@@ -173,6 +190,8 @@ std::uint32_t DevicePool::returning_count(const JobId& job) const {
 
 std::vector<DevicePool::NodeView> DevicePool::nodes() const {
   std::vector<NodeView> views;
+  // Both maps are ordered by the names of nodes, and every device belongs to a node in live_nodes_,
+  // so one pass over both is enough.
   auto at = devices_.begin();
   for (const auto& [name, alive] : live_nodes_) {
     NodeView view{name, alive, {}};
@@ -186,6 +205,8 @@ std::vector<DevicePool::NodeView> DevicePool::nodes() const {
   return views;
 }
 
+// All changes of a state go through this function. It removes the device from every index and adds
+// it again, so no transition can forget one of them.
 void DevicePool::set_state(const DeviceId& id, Device& device, State state, const JobId& owner) {
   account(id, device, false);
   device = {state, owner};
@@ -210,6 +231,8 @@ void DevicePool::account(const DeviceId& id, const Device& device, bool add) {
   if (exists) count(existing_devices_);
 }
 
+// Computes all indexes from devices_ alone and compares them with those that were updated step by
+// step.
 void DevicePool::check_invariants() const {
   std::map<JobId, std::set<DeviceId>> owned, held;
   std::map<DeviceType, Free> free;

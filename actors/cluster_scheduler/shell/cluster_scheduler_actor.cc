@@ -25,10 +25,14 @@ void ClusterSchedulerState::init(caf::stateful_actor<ClusterSchedulerState>* sel
 }
 
 Status ClusterSchedulerState::restore() {
+  // This is the first incarnation of this head. Every process with a smaller one was started by an
+  // earlier head (strays_of). It has to be drawn before restored jobs draw theirs.
   const auto first = store_->next_incarnation();
   if (!first) return first.error();
   first_own_incarnation_ = *first;
   write_probe_file();
+  // Suspect devices and claims are known before the first node joins, so none of their devices
+  // looks free to a job.
   ES_RETURN_IF_ERROR(restore_suspects());
   ES_RETURN_IF_ERROR(restore_claims());
   return restore_jobs();
@@ -89,6 +93,8 @@ void ClusterSchedulerState::forward_to_job(const Inbound& inbound) {
   const Envelope& envelope = inbound.frame->envelope;
   const auto at = jobs_.find(find_job(envelope.job));
   if (at == jobs_.end()) {
+    // A message with a request number comes from a client that waits for an answer. All others are
+    // late messages about a job that is no longer known, and are dropped.
     if (envelope.request != 0)
       refuse(inbound,
              not_found("job \"" + envelope.job + "\": there is no such job (see esctl ps)"));
@@ -119,6 +125,7 @@ Status ClusterSchedulerState::fill_in_checkpoint_directory(Inbound& inbound, con
                  r.getAtEnd()};
   });
   if (!asked) return asked.error();
+  // The client has chosen these paths, so only the directories that clients may use are allowed.
   const store::ConfinedThread confined(options_.clients.roots);
   for (const std::string& named : {asked->directory, asked->otherwise})
     if (!named.empty())
@@ -126,6 +133,7 @@ Status ClusterSchedulerState::fill_in_checkpoint_directory(Inbound& inbound, con
   if (!asked->directory.empty()) return {};
   const Envelope& envelope = inbound.frame->envelope;
   std::error_code ignored;
+  // An error is not handled here, because it appears when the checkpoint is written.
   std::filesystem::create_directories(options_.checkpoint_dir, ignored);
   const std::filesystem::path chosen =
       options_.checkpoint_dir / (job + "-" + std::to_string(options_.unix_ms()));
@@ -151,6 +159,8 @@ void ClusterSchedulerState::shut_down(const Inbound& inbound) {
     return refuse(inbound,
                   refused("Shutdown is allowed only over the local socket (ipc); on its own "
                           "machine SIGTERM ends this head"));
+  // Live jobs are cancelled, and their end must be written to the journal. Without live jobs
+  // nothing has to be written.
   if (const Status ok = check_accepting(); !ok.ok() && !live_jobs_.empty())
     return refuse(inbound, ok.error());
   shutdown_requests_.push_back(inbound);
@@ -161,6 +171,7 @@ void ClusterSchedulerState::stop() {
   stopping_ = true;
   const auto cancel = Msg<wire::CancelJob>::build({}, [](wire::CancelJob::Builder) {});
   for (const JobId& id : live_jobs_) self_->send(jobs_.at(id).actor, cancel);
+  // If jobs are live, on_ended() calls this function again after each of them.
   stop_if_idle();
 }
 

@@ -31,6 +31,7 @@ void put(wire::LedgerLine::Builder b, const store::LedgerLine& line) {
 
 // Returns the number of lines for one part. REQUIRES: lines is not empty.
 std::size_t part_of(const std::vector<store::LedgerLine>& lines) {
+  // All lines of a job have one loss for each EST, so the first one stands for all.
   const std::size_t each = lines.front().losses.size() + kDigestNumbers;
   return std::min(lines.size(), std::max<std::size_t>(1, kPartNumbersMax / each));
 }
@@ -49,6 +50,8 @@ void ClusterSchedulerState::on_suspected(const protocol::DeviceSuspected& suspec
   log::warning(
       "device " + suspected.device.text() + " is no longer given to any job: " + suspected.reason,
       {.node = suspected.device.node});
+  // The device is withheld at once, even if this cannot be written now, because a job could
+  // otherwise get wrong results from it.
   write_when_possible([this, suspected] {
     return store_->suspects().save(stored(suspected.device, suspected.reason));
   });
@@ -69,6 +72,8 @@ void ClusterSchedulerState::clear_device(const Inbound& inbound) {
   });
   if (!known)
     return refuse(inbound, not_found("device " + device->text() + " is not suspect (esctl nodes)"));
+  // The change is durable before the device can be granted. A head that ended in between would
+  // otherwise call a device suspect on which a job already runs.
   if (const Status saved = not_written(store_->suspects().clear(stored(*device, ""))); !saved.ok())
     return refuse(inbound, saved.error());
   log::info("device " + device->text() + " may be used again", {.node = device->node});
@@ -100,6 +105,8 @@ void ClusterSchedulerState::read_ledger(const Inbound& inbound) {
     b.setStartCheckpoint((*record)->start_checkpoint);
     auto list = b.initLines(count);
     for (std::size_t i = 0; i < count; ++i) put(list[i], (*lines)[i]);
+    // A client may ask for more versions than the ledger has. Then the last part with lines still
+    // names a next version, and the part for it is empty and names none, which ends the series.
     if (count > 0 && (*lines)[count - 1].version + 1 < range->end)
       b.setNext((*lines)[count - 1].version + 1);
   });

@@ -44,6 +44,7 @@ void ClusterSchedulerState::claim_devices(const Inbound& inbound) {
       });
   if (!claim) return refuse(inbound, claim.error());
   if (const Status ok = check_request(*claim); !ok.ok()) return refuse(inbound, ok.error());
+  // A request without a device type names an existing claim; the type of a claim never changes.
   if (claim->type.name.empty()) return resize_claim(inbound, {claim->name, claim->count});
   if (const Status ok = core_->check_claim(*claim); !ok.ok()) return refuse(inbound, ok.error());
   save_claim(inbound, *claim, *claim);
@@ -76,6 +77,8 @@ void ClusterSchedulerState::release_claim(const Inbound& inbound) {
       });
   if (!name) return refuse(inbound, name.error());
   if (const Status ok = core_->check_claim_end(*name); !ok.ok()) return refuse(inbound, ok.error());
+  // If the end of the claim were not durable, the next head would take devices from jobs for a
+  // claim that has ended.
   if (const Status saved = not_written(store_->claims().erase(*name)); !saved.ok())
     return refuse(inbound, saved.error());
   kill_point("claim.erased");

@@ -33,6 +33,9 @@ void log_message(const JobId& job, const protocol::DemandRefused& refused) {
 cluster::JobAdmitted ClusterSchedulerState::admitted_event(const JobId& id, const JobSpec& spec,
                                                            const JobRecord& record,
                                                            bool restored) const {
+  // The journal has the date of the submission, and the core has a clock that began at another
+  // moment, so the time is converted by the age of the job. The age is not negative even if the
+  // date of the machine was set back.
   const double age_seconds =
       (static_cast<double>(options_.unix_ms()) - static_cast<double>(record.submitted_unix_ms)) /
       1e3;
@@ -47,14 +50,15 @@ cluster::JobAdmitted ClusterSchedulerState::admitted_event(const JobId& id, cons
 }
 
 void ClusterSchedulerState::on_demand(const JobId& job, wire::Demand::Reader r) {
-  std::visit([&](auto&& message) { on_job_message(job, std::move(message)); },
-             protocol::value_of(r));
+  std::visit([&](auto message) { on_job_message(job, std::move(message)); }, protocol::value_of(r));
 }
 
 void ClusterSchedulerState::on_job_message(const JobId& job, cluster::JobMessage message) {
+  // A job that was forgotten may still have messages in this mailbox.
   if (jobs_.contains(job)) take(cluster::FromJob{job, std::move(message)});
 }
 
+// The decision follows after decision_delay, so that one decision serves all events until then.
 void ClusterSchedulerState::take(const cluster::Event& event) {
   perform(core_->take(event, now_s()));
   decide_at(now_s() + in_seconds(options_.decision_delay));
@@ -62,10 +66,13 @@ void ClusterSchedulerState::take(const cluster::Event& event) {
 
 void ClusterSchedulerState::take_now(const cluster::Event& event) {
   perform(core_->take(event, now_s()));
+  // The planned time is passed, so the decision is made now, and the one that was planned is void.
   on_decide(decide_due_s_);
 }
 
 void ClusterSchedulerState::decide_at(double due_s) {
+  // Only the earliest planned decision counts. The timers of later ones still fire, and on_decide()
+  // ignores them.
   if (due_s >= decide_due_s_) return;
   decide_due_s_ = due_s;
   self_->delayed_send(self_, std::chrono::nanoseconds(std::llround((due_s - now_s()) * 1e9)),

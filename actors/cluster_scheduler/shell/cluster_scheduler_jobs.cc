@@ -49,6 +49,8 @@ void ClusterSchedulerState::submit(const Inbound& inbound) {
   const auto accept = [&](const JobId& job) {
     answer<wire::JobAccepted>(inbound, [&](wire::JobAccepted::Builder b) { b.setJob(job); });
   };
+  // A client repeats a request if it has lost the answer. It gets the same answer again, even if
+  // the head accepts no new job now.
   if (const auto made = requests_.find(request->id); made != requests_.end())
     return accept(made->second);
   if (stopping_ || closed_) return refuse(inbound, refused("the head is shutting down"));
@@ -68,6 +70,7 @@ void ClusterSchedulerState::submit(const Inbound& inbound) {
   record.spec_toml = admitted->spec_toml;
   record.start_checkpoint = request->checkpoint;
   record.sequence = *sequence;
+  // The request id is journaled too, so the next head recognises a repeated request.
   record.request_id = request->id;
   record.submitted_unix_ms = options_.unix_ms();
   kill_point("submit.before");
@@ -102,6 +105,7 @@ void ClusterSchedulerState::start_job(AdmittedJob admitted, JobRecord record, bo
   const auto companion =
       self_->spawn<caf::monitored>(companion_actor, companion_options(admitted), store_);
   live_jobs_.insert(id);
+  // The core knows the job before its actor can send a demand.
   take(admitted_event(id, admitted.config.spec, record, restored));
   IntraJobOptions options;
   options.job = id;
@@ -137,6 +141,8 @@ Status ClusterSchedulerState::restore_jobs() {
     }
     auto admitted = options_.admit(record.spec_toml, record.start_checkpoint);
     if (admitted) {
+      // The processes of these workers may still run. Their nodes are awaited before the first
+      // decision, and NodeHello shows which of the processes live (join_node).
       for (const KnownWorker& w : record.known) {
         journaled_workers_[w.incarnation] = {record.id, w.device};
         awaited_nodes_.insert(node_peer(w.device.node));
@@ -145,6 +151,8 @@ Status ClusterSchedulerState::restore_jobs() {
       start_job(*std::move(admitted), std::move(record), true);
       continue;
     }
+    // The job was valid when it was submitted, but for example its data may have been removed
+    // since. It ends as failed, and the other jobs are restored.
     record.state = JobState::kFailed;
     record.error = "after a restart of the head: " + admitted.error().message;
     log_end(record);

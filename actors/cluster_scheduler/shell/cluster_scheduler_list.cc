@@ -12,8 +12,8 @@ constexpr auto kAnswerTimeout = std::chrono::seconds(10);
 }  // namespace
 
 // Clients that ask while an answer is being made wait for the next one and are answered together.
-// The running answer may be older than something that such a client has been told already, for
-// example that its job was accepted.
+// They do not get the running answer, because it may be older than something that such a client
+// knows already, for example that its job was accepted.
 void ClusterSchedulerState::list_jobs(const Inbound& inbound) {
   list_waiting_.push_back(inbound);
   if (!listing_) gather_jobs();
@@ -23,6 +23,7 @@ void ClusterSchedulerState::gather_jobs() {
   listing_ = true;
   auto listing = std::make_shared<Listing>();
   listing->clients = std::exchange(list_waiting_, {});
+  // The jobs answer in any order. Each writes its answer to its place in the submit order.
   listing->jobs.resize(submit_order_.size());
   listing->missing = submit_order_.size();
   if (submit_order_.empty()) return answer_list(*listing);
@@ -36,6 +37,8 @@ void ClusterSchedulerState::gather_jobs() {
               if (--listing->missing == 0 && !listing->failed) answer_list(*listing);
             },
             [this, listing](const caf::error&) {
+              // The first job without an answer refuses the whole list. The others of this list
+              // change nothing any more.
               if (std::exchange(listing->failed, true)) return;
               for (const Inbound& client : listing->clients)
                 refuse(client, failure("a job does not answer"));

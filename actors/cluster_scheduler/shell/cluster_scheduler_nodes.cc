@@ -19,6 +19,8 @@ void ClusterSchedulerState::on_node_hello(const Inbound& inbound) {
     return n;
   });
   std::string reason = node ? "" : node.error().message;
+  // The gateway has verified the name of the connection. A node that could use another name could
+  // bring devices of that node into the cluster.
   if (node && inbound.from != node_peer(node->name)) reason = "a node must speak in its own name";
   answer<wire::NodeWelcome>(inbound, [&](wire::NodeWelcome::Builder b) {
     b.setAccepted(reason.empty());
@@ -28,8 +30,8 @@ void ClusterSchedulerState::on_node_hello(const Inbound& inbound) {
   });
   // Only for a search for errors: a peer could repeat it without end, and the node logs it too.
   if (!reason.empty()) return log::debug("the node is refused: " + reason, {.peer = inbound.from});
-  // The jobs are told first: they must know which of their processes are gone before they are given
-  // devices.
+  // The hello goes to the jobs first: they must know which of their processes are gone before they
+  // are given devices.
   for (const JobId& id : live_jobs_) self_->send(jobs_.at(id).actor, inbound);
   node->strays = strays_of(inbound.from, node->workers);
   if (node->strays.empty()) return admit_node(*node);
@@ -42,11 +44,15 @@ void ClusterSchedulerState::on_node_hello(const Inbound& inbound) {
         {}, [&](wire::KillWorker::Builder b) { b.setIncarnation(stray.value); });
     self_->send(gateway_, Outbound{inbound.from, kill.frame()});
   }
+  // The node joins when the last of them was reaped (on_worker_exited). A repeated hello replaces
+  // this entry.
   arriving_nodes_[inbound.from] = *std::move(node);
 }
 
 std::set<Incarnation> ClusterSchedulerState::strays_of(const PeerId& node,
                                                        const std::vector<Incarnation>& workers) {
+  // The jobs have given up everything that ran on a lost node, so all of its processes are strays.
+  // Otherwise a process is a stray if an earlier head started it and no job of the journal has it.
   const bool was_lost = std::exchange(node_was_lost_[node], false);
   std::set<Incarnation> strays;
   for (const Incarnation worker : workers)
@@ -62,11 +68,13 @@ void ClusterSchedulerState::on_drain_node(const Inbound& inbound) {
   const std::string name = inbound.from.substr(prefix.size());
   if (draining_nodes_.insert(inbound.from).second) log::info("the node drains", {.node = name});
   arriving_nodes_.erase(inbound.from);
+  // The decision follows at once, because the time of grace of the node is running.
   take_now(cluster::NodeDraining{name});
   send_inventory();
 }
 
 void ClusterSchedulerState::on_worker_exited(const Inbound& inbound) {
+  // The job is informed first. If the process was a stray and the last one, the node joins below.
   forward_to_job(inbound);
   const auto at = arriving_nodes_.find(inbound.from);
   if (at == arriving_nodes_.end()) return;
@@ -106,6 +114,7 @@ void ClusterSchedulerState::join_node(const Arrival& node) {
   for (const Incarnation worker : node.workers)
     if (const auto at = journaled_workers_.find(worker); at != journaled_workers_.end())
       joined.kept.push_back(at->second);
+  // No decision is made here (stop_waiting_for_nodes).
   perform(core_->take(joined, now_s()));
 }
 
@@ -129,6 +138,8 @@ void ClusterSchedulerState::on_peer_down(const PeerDown& down) {
     // The devices are lost first, so that no job starts anything there again.
     take_now(cluster::NodeLost{name});
   }
+  // The end of a client concerns every job, also those that are over, because the client may follow
+  // any of them. The end of a node concerns live jobs only.
   for (const auto& [number, id] : submit_order_)
     if (!is_node || live_jobs_.contains(id)) self_->send(jobs_.at(id).actor, down);
   if (is_node) send_inventory();
@@ -138,6 +149,7 @@ Msg<wire::Inventory> ClusterSchedulerState::inventory() const {
   const DeviceSet& devices = core_->existing_devices();
   std::vector<std::string> present;
   for (const auto& node : core_->nodes())
+    // The core treats a draining node as lost, but its daemon still runs and can read saved states.
     if (node.alive || draining_nodes_.contains(node_peer(node.name))) present.push_back(node.name);
   return Msg<wire::Inventory>::build({}, [&](wire::Inventory::Builder b) {
     put(b.initDevices(devices.counts.size()), devices);
@@ -164,6 +176,7 @@ void ClusterSchedulerState::on_directory_tried(const Inbound& inbound) {
                          ->decode([](wire::DirectoryTried::Reader r) {
                            return DirectoryTrial{r.getShared(), r.getProblem().cStr()};
                          });
+  // node_was_lost_ has an entry for every node that has said hello. Other peers cannot add entries.
   if (tried && node_was_lost_.contains(inbound.from)) directory_trials_[inbound.from] = *tried;
 }
 

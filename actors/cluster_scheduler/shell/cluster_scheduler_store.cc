@@ -13,6 +13,7 @@ constexpr auto kTryStoreAgain = std::chrono::seconds(1);
 
 // A write of this actor or of a job has failed and waits.
 void ClusterSchedulerState::on_store_failed(const std::string& reason) {
+  // A warning is set exactly while a timer for the next attempt runs. It is not started twice.
   const bool tries = !store_warning_.empty();
   if (!tries) log::warning(reason);
   store_warning_ = reason;
@@ -21,6 +22,7 @@ void ClusterSchedulerState::on_store_failed(const std::string& reason) {
 
 void ClusterSchedulerState::on_try_store() {
   Status status = store_->recover();
+  // A write that fails stays at the front, so the order of the writes is kept.
   while (status.ok() && !waiting_writes_.empty()) {
     status = waiting_writes_.front()();
     if (status.ok()) waiting_writes_.pop_front();
@@ -32,6 +34,7 @@ void ClusterSchedulerState::on_try_store() {
   }
   log::warning("the state directory can be written again");
   store_warning_.clear();
+  // The jobs have waiting effects of their own, which they perform now.
   for (const JobId& id : live_jobs_) self_->send(jobs_.at(id).actor, StoreRecoveredAtom::value);
 }
 

@@ -31,6 +31,8 @@ scheduler::RankedPlan plan_of(const store::PlanRecord& record, const scheduler::
   scheduler::RankedPlan plan;
   for (const store::PlanPart& part : record.parts)
     plan.plan.parts.push_back({part.type, part.devices, part.ests});
+  // The record does not contain the whole estimate. The inputs are equal, so it is the same as
+  // before.
   plan.estimate = scheduler::estimate(plan.plan, query.capabilities, query.max_p);
   return plan;
 }
@@ -40,6 +42,7 @@ std::string inputs_of(const scheduler::PlanQuery& query) {
   std::string text = query.available.text() + (query.mix_types ? " mixed" : " apart") +
                      " at most " + std::to_string(query.max_devices);
   for (const auto& [type, capability] : query.capabilities)
+    // The bits are compared, because a rounded decimal text could be equal for different values.
     text += " " + type.name + "=" + std::to_string(std::bit_cast<std::uint64_t>(capability));
   return text;
 }
@@ -58,6 +61,8 @@ void put(wire::PlanInfo::Builder b, const scheduler::RankedPlan& plan) {
 
 }  // namespace
 
+// These are rough local steps per second, until a type is measured. As soon as one type is, only
+// their ratios matter, because speeds_of() scales them.
 double assumed_capability(const DeviceType& type) {
   if (type.name == "cpu-scalar") return 1;
   if (type.name == "cpu-avx2") return 12;
@@ -91,6 +96,8 @@ CompanionState::Speeds CompanionState::speeds_of(
       }))
     load_history();
   for (const auto& [type, stored] : history_) known.try_emplace(type, stored.steps_per_second);
+  // `scale` is the factor by which this model is faster or slower than the assumed speeds say. It
+  // is the median over the known types, the lower one of two middle values.
   std::vector<double> ratios;
   for (const auto& [type, steps_per_second] : known)
     ratios.push_back(steps_per_second / assumed_capability(type));
@@ -126,6 +133,7 @@ protocol::PlanAnswer CompanionState::answer(const protocol::PlanQuery& query) {
                                       {.per_type = kProposalsPerType,
                                        .pause = scheduler::Seconds(pause_seconds),
                                        .steps_left = static_cast<double>(query.steps_left)});
+  // The job knows what it has measured itself, and needs only the other types.
   std::erase_if(speeds.capabilities, [&](const protocol::Capability& c) {
     return std::ranges::find(query.measured, c.type, &protocol::Capability::type) !=
            query.measured.end();
@@ -171,6 +179,7 @@ Msg<wire::PlanList> CompanionState::list(const protocol::PlanListQuery& query,
 void CompanionState::on_report(const protocol::CapabilityReport& report) {
   for (const protocol::Capability& reported : report.reports) {
     Stored& stored = history_[reported.type];
+    // A difference that is too small to change a plan is not worth a write.
     if (stored.measurements > 0 &&
         !scheduler::capability_differs(stored.steps_per_second, reported.steps_per_second))
       continue;

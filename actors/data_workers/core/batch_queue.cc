@@ -36,6 +36,8 @@ std::vector<Fill> BatchQueue::slot_free(std::uint32_t slot) {
 // Returns the waiting request that can be served now, or the end.
 std::vector<BatchQueue::Request>::iterator BatchQueue::servable() {
   if (free_slots_.empty() || free_loaders_ == 0) return waiting_.end();
+  // The last slot is kept for the slice that the device runs next. If a later slice took it, the
+  // device would wait for a slot that is returned only after that later slice.
   if (free_slots_.size() == 1) return std::find(waiting_.begin(), waiting_.end(), next_slice_);
   return std::min_element(waiting_.begin(), waiting_.end());
 }

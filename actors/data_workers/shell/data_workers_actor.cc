@@ -10,6 +10,7 @@ using Self = caf::stateful_actor<DataWorkersState>*;
 void perform(Self self, const std::vector<Fill>& fills) {
   DataWorkersState& s = self->state;
   for (const Fill& fill : fills) {
+    // The queue counts the free loaders too and begins no fill without one.
     self->send(s.free_loaders.back(),
                FillSlot{{s.ests.at(fill.rank), fill.step, fill.rank}, fill.slot});
     s.free_loaders.pop_back();

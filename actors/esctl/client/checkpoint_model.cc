@@ -52,7 +52,9 @@ void add_device_options(CLI::App& command, RunDevice& device) {
 
 Result<std::unique_ptr<gpu::Engine>> trained_engine(const CheckpointModel& source,
                                                     const RunDevice& device) {
-  // Canonical kernels, whatever the level of the job, and one step: no more is trained here.
+  // The kernels are the canonical ones, whatever the level of the job. No step is trained here, so
+  // the number of steps is that of the checkpoint, but at least 1: an engine refuses 0 if its
+  // schedule depends on that number.
   JobSpec spec = source.spec;
   spec.level = DeterminismLevel::kD2;
   gpu::EngineOptions options{.total_steps =

@@ -33,6 +33,8 @@ Result<std::shared_ptr<const Frame>> unless_refused(const std::shared_ptr<const 
   return refusal ? refusal->error : refusal.error();
 }
 
+// The head refuses a name that is in use, so every client needs another one. 64 random bits make an
+// equal name practically impossible.
 std::string random_peer_id() {
   std::random_device random;
   static constexpr char kHex[] = "0123456789abcdef";
@@ -79,6 +81,9 @@ Result<std::unique_ptr<Client>> Client::connect(HeadAddress address, Interrupt i
   return client;
 }
 
+// Waits for the beat of the head. News of the link, and a probe of the endpoint after a failed
+// attempt or a silence, can prove a cause that waiting does not remove. Then the error is returned
+// at once. Otherwise the wait goes on until the deadline.
 Status Client::wait_until_up(const Endpoint& endpoint, bool has_keys) {
   const auto deadline = Clock::now() + kConnectTimeout;
   auto look_at = Clock::time_point::max();
@@ -175,6 +180,7 @@ Status Client::wait_for_item(Deadline deadline) {
   if (deadline) {
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(*deadline - Clock::now());
     if (left.count() <= 0) return failure("easyscaled at " + endpoint_ + " did not answer in time");
+    // poll() takes an int. A long wait is cut into minutes, and the caller continues it.
     wait_ms = static_cast<int>(std::min<std::int64_t>(left.count(), 60'000));
   }
   std::array<pollfd, 2> fds{{{inbox_.fd(), POLLIN, 0}, {interrupt_.fd, POLLIN, 0}}};

@@ -71,6 +71,7 @@ std::optional<Error> of_probe(const ConnectAttempt& a) {
 }  // namespace
 
 std::optional<Error> certain_error(const ConnectAttempt& attempt) {
+  // What the transport has learnt from the peer itself is more certain than the result of a probe.
   if (std::optional<Error> error = of_news(attempt)) return error;
   return of_probe(attempt);
 }

@@ -54,6 +54,8 @@ Result<D2Cost> measure_d2_cost(const JobSpec& spec) {
 
 Status resolve_auto_level(JobSpec& spec, const StartPoint& start, Console& console) {
   if (spec.level != DeterminismLevel::kAuto) return {};
+  // A job that continues keeps the level of its checkpoint, so all of its steps have the same
+  // promise. Nothing is measured then.
   if (start.level) {
     spec.level = *start.level;
     console.err << "level auto is " << level_name(spec.level) << ", as in " << start.checkpoint

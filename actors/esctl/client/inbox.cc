@@ -21,6 +21,8 @@ void Inbox::post(InboxItem item) {
     const std::lock_guard lock(mutex_);
     items_.push_back(std::move(item));
   }
+  // The item is in the queue before the counter grows, so a reader that has taken one count always
+  // finds an item.
   ES_CHECK(::eventfd_write(fd_, 1) == 0);
 }
 

@@ -94,6 +94,8 @@ Result<StartPoint> open_start_point(const std::string& from, bool may_be_remote)
   const fs::path directory = fs::absolute(from, code);
   const auto reader = store::CheckpointReader::open(directory);
   if (!reader) {
+    // The head may be on another machine that can read the checkpoint. The head then finds its
+    // version.
     if (may_be_remote && !fs::exists(directory, code))
       return StartPoint{.checkpoint = directory.string(), .version = std::nullopt};
     return reader.error();
@@ -111,6 +113,8 @@ Result<JobSpec> make_spec(const fs::path& file, const SpecChanges& changes,
   Result<JobSpec> spec = read_job_file(file);
   if (!spec) return spec;
   std::error_code code;
+  // Paths in a job file are relative to that file. The head runs in another directory, so they are
+  // made absolute here.
   const fs::path base = fs::absolute(file, code).parent_path();
   for (std::string* path : {&spec->data.path, &spec->data.vocabulary_file, &spec->model.file,
                             &spec->model.weights, &spec->checkpoint.directory})

@@ -72,6 +72,7 @@ Result<store::LedgerFile> read_ledger(Client& client, const JobId& job) {
     ledger.spec_toml = std::move(part->spec_toml);
     ledger.from = std::move(part->from);
     for (store::LedgerLine& line : part->lines) ledger.lines.push_back(std::move(line));
+    // 0 ends the series. The comparison also ends it if a faulty head would never advance.
     if (part->next <= begin) break;
     begin = part->next;
   }

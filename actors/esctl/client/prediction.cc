@@ -22,6 +22,8 @@ constexpr const char* kBoxes = "boxes";
 std::vector<bool> fields_of_outputs(const gpu::Graph& graph) {
   std::vector<bool> needed(graph.tensors.size(), false);
   for (const gpu::TensorId t : graph.outputs) needed[static_cast<std::size_t>(t)] = true;
+  // The operators are in the order of execution, so one pass from the last to the first finds
+  // everything that an output depends on.
   for (std::size_t i = graph.ops.size(); i-- > 0;) {
     const gpu::Op& op = graph.ops[i];
     const auto is_needed = [&](gpu::TensorId t) { return needed[static_cast<std::size_t>(t)]; };
@@ -113,6 +115,8 @@ class BatchWriter {
       const auto size = static_cast<std::size_t>(layout.fields[f].words());
       const auto field =
           words.subspan(batch * static_cast<std::size_t>(layout.offset(f)), batch * size);
+      // The engine computes whole mini-batches only. The outputs of the repeated samples are
+      // dropped.
       for (std::uint64_t i = 0; i < batch; ++i)
         ES_RETURN_IF_ERROR(
             write_field(f, begin + std::min(i, count - 1), field.subspan(i * size, size)));

@@ -31,6 +31,8 @@ Status PrivateRun::start(const std::filesystem::path& easyscaled) {
 
 Result<JobView> PrivateRun::train(const JobSpec& spec, const StartPoint& start) {
   Result<JobView> end = submit_and_follow(spec, start);
+  // After the first signal the job is stopped with its checkpoint. stop_early() sets signals_max_
+  // to 1, so only a second signal interrupts that.
   if (!end && stop_signal() != 0 && !job_.empty()) end = stop_early();
   shut_down();
   if (end || end.error().kind != ErrorKind::kFailure || stop_signal() != 0) return end;

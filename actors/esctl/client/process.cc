@@ -53,6 +53,8 @@ Result<fs::path> make_private_directory() {
 // Runs between fork and exec, where only async-signal-safe functions are allowed. Never returns.
 [[noreturn]] void become_daemon(char* const* argv, int output_fd, int log_fd, pid_t parent,
                                 const StopSignals& signals) {
+  // A group of its own has two effects: Ctrl-C reaches only esctl, which then decides, and
+  // kill_group() reaches all processes of the daemon.
   ::setpgid(0, 0);
   ::prctl(PR_SET_PDEATHSIG, SIGTERM);
   if (::getppid() != parent) ::_exit(1);  // the parent ended before prctl took effect
@@ -147,6 +149,8 @@ Status PrivateDaemon::prepare(const DaemonOptions& options) {
     if (!code && !fs::is_empty(files, code) && !code)
       return refused("directory " + files.string() + " is not empty; allowed is a new directory");
   }
+  // State and log go to the directory that the user keeps. Sockets stay in the temporary directory,
+  // whose path is short enough for them.
   state_ = files / "state";
   log_ = files / "easyscaled.log";
   if (!code) fs::create_directory(directory_ / "run", code);
@@ -211,6 +215,7 @@ Status PrivateDaemon::wait_ready() {
     if (signals_.count() > 0) return failure("interrupted");
     if (fds[0].revents == 0) continue;
     char c = 0;
+    // One byte at a time, so nothing is read beyond the line.
     if (::read(ready_fd_, &c, 1) != 1) return ended_early();
     if (c != '\n') {
       line += c;

@@ -69,6 +69,8 @@ Result<JobView> follow_job(Client& client, const JobId& job, Progress& progress)
   ES_RETURN_IF_ERROR(client.follow(job, {.info = true}, [&](const JobEventView& event) {
     if (const auto* info = std::get_if<JobView>(&event)) progress.show(*info);
   }));
+  // The stream has ended, so the job is over. Its final state is requested, because the last event
+  // may be older.
   Result<JobDetailsView> details = describe_job(client, job);
   if (!details) return details.error();
   progress.show(details->job);

@@ -17,6 +17,8 @@ StopSignals::StopSignals() {
 }
 
 StopSignals::~StopSignals() {
+  // Pending signals are taken before the old mask returns. Otherwise they would be delivered then
+  // and could end the program.
   take();
   ::close(fd_);
   restore();

@@ -34,6 +34,7 @@ void add_release_command(CLI::App& app, Shell& shell);
 void add_sim_command(CLI::App& app, Shell& shell);
 void add_inspect_command(CLI::App& app, Shell& shell);
 void add_models_command(CLI::App& app, Shell& shell);
+void add_data_command(CLI::App& app, Shell& shell);
 void add_fields_command(CLI::App& app, Shell& shell);
 void add_ledger_command(CLI::App& app, Shell& shell);
 void add_diff_command(CLI::App& app, Shell& shell);

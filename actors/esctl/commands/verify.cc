@@ -62,6 +62,7 @@ Result<std::vector<Plan>> make_plans(const VerifyOptions& options, Console& cons
     if (plans.empty()) {
       ES_RETURN_IF_ERROR(resolve_auto_level(*spec, start, console));
     } else {
+      // The level is measured once. Runs with different levels could not be compared.
       spec->level = plans.front().spec.level;
     }
     ES_RETURN_IF_ERROR(check_devices(*spec, default_devices()));

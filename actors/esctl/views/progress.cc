@@ -12,12 +12,12 @@ constexpr std::uint64_t kPlainLines = 20;
 constexpr int kBarColumnsMax = 30;
 constexpr int kBarColumnsMin = 8;
 
-std::uint64_t twentieth(const JobView& job) {
-  return job.last_step == 0 ? 0 : job.step * kPlainLines / job.last_step;
+std::uint64_t twentieth(std::uint64_t done, std::uint64_t total) {
+  return total == 0 ? 0 : done * kPlainLines / total;
 }
 
-std::string bar(const JobView& job, int columns) {
-  const double part = job.last_step == 0 ? 0.0 : double(job.step) / double(job.last_step);
+std::string bar(std::uint64_t done, std::uint64_t total, int columns) {
+  const double part = total == 0 ? 0.0 : double(done) / double(total);
   const int filled = static_cast<int>(std::clamp(part, 0.0, 1.0) * columns);
   return "[" + std::string(static_cast<std::size_t>(filled), '#') +
          std::string(static_cast<std::size_t>(columns - filled), '.') + "] ";
@@ -38,6 +38,33 @@ void control(std::ostream& err, std::string_view sequence) {
   }
 }
 
+// The text behind a bar, cut to `columns`.
+std::string bar_line(std::uint64_t done, std::uint64_t total, const std::string& text,
+                     int columns) {
+  constexpr int kFrame = 3;  // brackets and a space
+  const int room = columns - static_cast<int>(text.size()) - kFrame;
+  const std::string line =
+      room < kBarColumnsMin ? text : bar(done, total, std::min(room, kBarColumnsMax)) + text;
+  return line.substr(0, static_cast<std::size_t>(columns));
+}
+
+// Rewrites the line of the terminal.
+void rewrite(Console& console, const std::string& line) {
+  control(console.err, "\r");
+  console.err << line << std::flush;
+  control(console.err, "\x1b[K");
+}
+
+// One column stays free, because a full line makes some terminals scroll.
+int usable(int columns) {
+  return std::max(columns - 1, 1);
+}
+
+std::string megabytes_text(std::uint64_t done, std::uint64_t total) {
+  const std::string all = total == 0 ? "" : " of " + fixed(double(total) / 1e6, 1);
+  return fixed(double(done) / 1e6, 1) + all + " MB";
+}
+
 }  // namespace
 
 std::string progress_text(const JobView& job) {
@@ -51,17 +78,13 @@ std::string progress_text(const JobView& job) {
 }
 
 std::string progress_bar(const JobView& job, int columns) {
-  constexpr int kFrame = 3;  // brackets and a space
-  const std::string text = progress_text(job);
-  const int room = columns - static_cast<int>(text.size()) - kFrame;
-  const std::string line =
-      room < kBarColumnsMin ? text : bar(job, std::min(room, kBarColumnsMax)) + text;
-  return line.substr(0, static_cast<std::size_t>(columns));
+  return bar_line(job.step, job.last_step, progress_text(job), columns);
 }
 
 bool PlainProgress::worth_a_line(const JobView& job) {
-  const bool worth = !shown_ || shown_->state != job.state || shown_->placement != job.placement ||
-                     twentieth(*shown_) != twentieth(job);
+  const bool worth =
+      !shown_ || shown_->state != job.state || shown_->placement != job.placement ||
+      twentieth(shown_->step, shown_->last_step) != twentieth(job.step, job.last_step);
   if (worth) shown_ = job;
   return worth;
 }
@@ -73,14 +96,28 @@ Progress::~Progress() {
 void Progress::show(const JobView& job) {
   if (quiet_) return;
   if (const int columns = console_.err_columns(); columns > 0) {
-    // One column stays free, because a full line makes some terminals scroll.
-    control(console_.err, "\r");
-    console_.err << progress_bar(job, std::max(columns - 1, 1)) << std::flush;
-    control(console_.err, "\x1b[K");
+    rewrite(console_, progress_bar(job, usable(columns)));
     line_open_ = true;
   } else if (plain_.worth_a_line(job)) {
     console_.err << progress_text(job) << std::endl;
   }
+}
+
+void ByteProgress::show(std::uint64_t done, std::uint64_t total) {
+  if (quiet_) return;
+  const std::string text = megabytes_text(done, total);
+  if (const int columns = console_.err_columns(); columns > 0) {
+    rewrite(console_, bar_line(done, total, text, usable(columns)));
+    line_open_ = true;
+  } else if (twentieth(done, total) != shown_) {
+    shown_ = twentieth(done, total);
+    console_.err << text << std::endl;
+  }
+}
+
+void ByteProgress::end() {
+  if (line_open_) console_.err << std::endl;
+  line_open_ = false;
 }
 
 }  // namespace es::actors::esctl

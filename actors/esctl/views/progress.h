@@ -44,4 +44,25 @@ class Progress {
   bool line_open_ = false;
 };
 
+// ByteProgress: shows how much of some files is done, in the same two ways.
+class ByteProgress {
+ public:
+  // With `quiet` it shows nothing.
+  ByteProgress(Console& console, bool quiet) : console_(console), quiet_(quiet) {}
+  ~ByteProgress() { end(); }
+  ByteProgress(const ByteProgress&) = delete;
+  ByteProgress& operator=(const ByteProgress&) = delete;
+
+  // `total` is 0 if it is not known.
+  void show(std::uint64_t done, std::uint64_t total);
+  // Ends the line that is being rewritten.
+  void end();
+
+ private:
+  Console& console_;
+  const bool quiet_;
+  std::uint64_t shown_ = 0;  // of twenty plain lines
+  bool line_open_ = false;
+};
+
 }  // namespace es::actors::esctl

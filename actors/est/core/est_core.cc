@@ -29,6 +29,7 @@ EstEffects EstCore::loaded(LoadedBatch batch) {
   return effects;
 }
 
+// A request that is still open cannot be withdrawn. Its answer is returned when it comes.
 EstEffects EstCore::dismissed() {
   EstEffects effects;
   return_held(effects);

@@ -59,6 +59,7 @@ caf::behavior est_actor(Self self, VirtualRank rank, Version last_version, caf::
                           {view->getStep(), view->getSlot(), view->getError().cStr()}));
       },
       [=](const Msg<wire::SliceDone>& message) {
+        // The core has given this slot to the device, so it is returned without the core.
         perform_effect(self, ReturnSlot{message.view()->getSlot()});
       },
   };

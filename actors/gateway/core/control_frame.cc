@@ -27,6 +27,8 @@ std::string encode_control(const ControlFrame& frame) {
 
 std::optional<ControlFrame> decode_control(const void* bytes, std::size_t size) {
   const std::string_view text(static_cast<const char*>(bytes), size);
+  // A frame of another version is not read further, because only the bytes that name the versions
+  // have a fixed form.
   if (size <= kHeaderBytes || !text.starts_with(versions())) return std::nullopt;
   const auto kind = static_cast<ControlKind>(text[kVersionsBytes]);
   if (kind != ControlKind::kBeat && kind != ControlKind::kBye) return std::nullopt;

@@ -42,6 +42,7 @@ Result<Endpoint> parse_ipc(const std::string& text) {
 
 Result<Endpoint> parse_tcp(const std::string& text) {
   const std::string rest = text.substr(kTcpPrefix.size());
+  // The last colon precedes the port, because an IPv6 address contains colons itself.
   const std::size_t colon = rest.rfind(':');
   if (colon == std::string::npos || !is_port(std::string_view(rest).substr(colon + 1)))
     return bad_endpoint(text, "the port is not * or a number from 1 to 65535");
@@ -99,6 +100,8 @@ Status prepare_ipc(const Endpoint& endpoint) {
   struct stat info {};
   if (::stat(directory.c_str(), &info) != 0 || !S_ISDIR(info.st_mode))
     return failure(directory + " (of " + endpoint.text + ") is not a directory");
+  // A socket without keys relies on the permissions of its directory. No other user may be able to
+  // connect, or to replace the socket.
   if (info.st_uid != ::geteuid() || (info.st_mode & 077) != 0)
     return refused("directory " + directory + " of " + endpoint.text +
                    ": other users may enter it; it must belong to this user and have mode 0700");
@@ -107,6 +110,8 @@ Status prepare_ipc(const Endpoint& endpoint) {
   if (::lstat(endpoint.path.c_str(), &info) == 0 && !S_ISSOCK(info.st_mode))
     return refused("endpoint " + endpoint.text +
                    ": there is a file that is no socket; allowed is a new path");
+  // Binding would take the path away from a running process, which would then be unreachable
+  // without noticing it.
   if (a_process_listens(endpoint.path))
     return refused("endpoint " + endpoint.text + ": another process already listens there");
   return {};

@@ -22,6 +22,8 @@ std::string find_host_id() {
   std::error_code error;
   const auto processes = std::filesystem::read_symlink("/proc/self/ns/pid", error);
   if (boot.empty() || error) return unique_text();
+  // The user is a part of the id, because processes of different users cannot open each other's
+  // segments.
   return boot + "/" + processes.string() + "/" + std::to_string(::geteuid());
 }
 

@@ -16,6 +16,7 @@ void IdentityRegistry::release(const PeerId& id) {
   ES_CHECK_MSG(owner != owners_.end() && owner->second.left == 0, id);
   owner->second.left = ++departure_count_;
   departures_.emplace_back(departure_count_, id);
+  // The number of past owners is limited, so that clients with ever new ids do not fill the memory.
   if (departures_.size() <= kPastOwnersMax) return;
   const auto [departure, oldest] = std::move(departures_.front());
   departures_.pop_front();

@@ -1,3 +1,5 @@
+// Kill points of messages: a test can end the process when it sends or receives a message of one of
+// these types. Other types have no point.
 #include "actors/gateway/core/message_kill_point.h"
 
 #include <string>

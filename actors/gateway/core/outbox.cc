@@ -25,6 +25,8 @@ void Outbox::post(TransportCommand command) {
     was_empty = commands_.empty();
     commands_.push_back(std::move(command));
   }
+  // If the queue was not empty, the event is already set, or the thread of the transport is about
+  // to take all commands. One system call for each command is thus avoided.
   if (!was_empty) return;
   const std::uint64_t one = 1;
   ES_CHECK(::write(fd_, &one, sizeof one) == sizeof one);

@@ -75,6 +75,8 @@ bool is_signature(std::string_view text) {
 Listener listen_to(int fd, std::chrono::milliseconds patience) {
   std::string heard;
   receive(fd, kSignatureBytes, Clock::now() + patience, heard);
+  // An EasyScale process sends its signature at once. A process that sends nothing may wait for a
+  // request first, as an HTTP server does.
   if (heard.empty()) {
     send(fd, kOtherGreeting);
     receive(fd, kSignatureBytes, Clock::now() + patience, heard);
@@ -112,6 +114,7 @@ EndpointProbe probe_address(int family, const sockaddr* address, socklen_t bytes
   const Socket socket(::socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (socket.fd() < 0) return failed(errno);
   if (::connect(socket.fd(), address, bytes) != 0) {
+    // For a local socket this error means that a process listens but does not accept.
     if (errno == EAGAIN) return {Listener::kSilent, "its queue of connections is full"};
     if (errno != EINPROGRESS) return failed(errno);
     if (!wait_for(socket.fd(), POLLOUT, Clock::now() + patience)) return {Listener::kNoHost, {}};

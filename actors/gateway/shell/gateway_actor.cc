@@ -42,6 +42,7 @@ void follow_keys(GatewayState& state, const std::string& directory, const Log& l
           ? read_authorized(directory)
           : Result<std::set<std::string>>(failure(directory + ": there is no such directory"));
   const std::string error = keys ? std::string() : keys.error().message;
+  // The same error is logged once, not every second.
   if (std::exchange(state.keys_error, error) != error && !error.empty())
     log("the set of authorized keys is not changed: " + error);
   if (!keys || *keys == state.authorized) return;
@@ -73,6 +74,8 @@ caf::behavior gateway_behavior(caf::stateful_actor<GatewayState>* self,
       [self](Outbound& message) {
         const MessageType type = message.frame->envelope.type;
         message_kill_point("send", type);
+        // A test has asked for the end of this process at an earlier message, so it must not send
+        // any other one.
         if (kill_point_passed()) return;
         self->state.transport->send(message.to, std::move(message.frame));
         message_kill_point_after("sent", type);
@@ -81,6 +84,7 @@ caf::behavior gateway_behavior(caf::stateful_actor<GatewayState>* self,
         const Status status = self->state.transport->connect(message.peer, message.endpoint);
         if (status.ok()) return;
         log("cannot connect: " + message.peer + ": " + status.error().message);
+        // The sink learns of it in the same way as of a peer that cannot be reached.
         self->send(sink, PeerDown{message.peer});
       },
       [self](const DisconnectPeer& message) { self->state.transport->disconnect(message.peer); },

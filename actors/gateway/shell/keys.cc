@@ -81,6 +81,8 @@ Error exists_already(const fs::path& file) {
 }
 
 Status write_new_file(const fs::path& file, const std::string& content, int mode) {
+  // O_EXCL and the mode make the file new and private from its first moment. It never contains a
+  // secret while others can read it.
   const int fd = ::open(file.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
   if (fd < 0) {
     if (errno == EEXIST) return exists_already(file);
@@ -91,6 +93,7 @@ Status write_new_file(const fs::path& file, const std::string& content, int mode
   const bool durable = written && ::fsync(fd) == 0;
   ::close(fd);
   if (durable) return {};
+  // Half a key file would prevent the next attempt, because existing files are never overwritten.
   ::unlink(file.c_str());
   return failure("key file " + file.string() + ": cannot be written");
 }
@@ -115,6 +118,8 @@ bool is_published_key(const std::string& public_key) {
 }
 
 Result<CurveKeys> read_key_file(const fs::path& file) {
+  // The permissions are checked first: the secret of a file that others can read is not used at
+  // all.
   ES_RETURN_IF_ERROR(check_private(file));
   Result<KeyText> text = read_fields(file);
   if (!text) return text.error();
@@ -176,6 +181,7 @@ Result<ClusterKeys> read_cluster_keys(const fs::path& directory) {
   if (unknown)
     return failure("key directory " + directory.string() +
                    ": cannot be read: " + unknown.message());
+  // A machine that only connects needs server.pub and has no server.key.
   if (has_secret) {
     Result<CurveKeys> server = read_key_file(directory / "server.key");
     if (!server) return server.error();
@@ -197,6 +203,8 @@ Result<ClusterKeys> read_cluster_keys(const fs::path& directory) {
 
 Status create_cluster_keys(const fs::path& directory) {
   std::error_code ignored;  // an unreadable path cannot be written either, which is reported then
+  // All files are checked before the first one is written, so an existing set of keys is never
+  // mixed with new ones.
   for (const char* file : {"server.key", "server.pub", "client.key", "authorized/self.pub"})
     if (fs::exists(fs::symlink_status(directory / file, ignored)))
       return exists_already(directory / file);

@@ -13,6 +13,8 @@ void TransportLoop::open_link(const PeerId& id, OutLink& link) {
   const bool secure = link.endpoint.kind == Endpoint::Kind::kTcp && options_.keys.has_value();
   Result<std::unique_ptr<WireSocket>> socket =
       WireSocket::dial(context_, settings_, link.endpoint, secure ? &*options_.keys : nullptr);
+  // The time limit of the beat begins now. Until the first beat of the peer arrives, the link
+  // counts as not established.
   link.heard = link.sent = now_;
   link.established = false;
   if (!socket) {
@@ -28,6 +30,8 @@ void TransportLoop::open_link(const PeerId& id, OutLink& link) {
 // that nothing of the old connection can reach the new one.
 void TransportLoop::fail_link(const PeerId& id, Peer& peer) {
   OutLink& link = *peer.out;
+  // Only an established link can have carried messages. The loss of another one is no gap and is
+  // not reported.
   const bool was_established = std::exchange(link.established, false);
   link.socket.reset();
   link.retry_at = now_ + link.backoff;
@@ -48,6 +52,8 @@ void TransportLoop::close_link(Peer& peer) {
 void TransportLoop::condemn(const std::string& connection, InLink& link) {
   link.condemned = true;
   link.sent = now_;
+  // The entry stays after the goodbye, so that later messages of this connection are recognised and
+  // refused. It ends when ZeroMQ can no longer reach the connection.
   if (!listener_->send_control(connection, bye_)) link.unreachable = true;
 }
 
@@ -66,6 +72,8 @@ void TransportLoop::peer_up(const PeerId& id, Peer& peer, Peer::Route route) {
   peer.state = Peer::State::kUp;
   peer.route = route;
   events_.on_peer_up(id);
+  // PeerUp is reported first. The frames that were sent while the link was being made follow in
+  // their order.
   for (std::shared_ptr<const Frame>& frame : std::exchange(peer.pending, {}))
     transmit(peer, std::move(frame));
 }
@@ -103,6 +111,7 @@ void TransportLoop::transmit_in(Peer& peer, std::shared_ptr<const Frame> frame) 
     refuse(counters_.refused_unread, "disconnected a client that does not read its answers",
            link.peer + ", " + std::to_string(*link.queued) + " bytes wait for it");
     drop(1);
+    // A copy, because lose_connection() clears peer.in.
     const std::string connection = peer.in;
     condemn(connection, link);
     return lose_connection(connection, link);
@@ -137,10 +146,12 @@ void TransportLoop::tick() {
     it = keep_connection(it->first, it->second) ? std::next(it) : in_links_.erase(it);
   for (auto& [id, peer] : peers_)
     if (peer.out) tend_link(id, peer);
+  // Nothing is left to be done for a peer without a link. If it returns, it gets a new entry.
   std::erase_if(peers_, [](const auto& entry) {
     const Peer& peer = entry.second;
     return !peer.out && peer.in.empty();
   });
+  // Two ticks in each interval, so that a beat is at most half an interval late.
   next_tick_ = now_ + options_.heartbeat_interval / 2;
 }
 
@@ -165,6 +176,8 @@ bool TransportLoop::keep_connection(const std::string& connection, InLink& link)
     condemn(connection, link);
     lose_connection(connection, link);
   }
+  // A condemned connection gets the goodbye again at intervals. As soon as the connection has
+  // ended, ZeroMQ refuses to send to it, and the entry is removed.
   const auto idle_max = link.condemned ? options_.dead_after : options_.heartbeat_interval;
   if (now_ - link.sent >= idle_max) {
     link.sent = now_;
@@ -186,6 +199,8 @@ void TransportLoop::tend_link(const PeerId& id, Peer& peer) {
     link.socket.reset();
     open_link(id, link);
   }
+  // The sink learns after this time that the peer cannot be reached. The link continues to try, and
+  // a PeerUp may follow later.
   if (peer.state == Peer::State::kConnecting && now_ - peer.connecting_since > options_.dead_after)
     link_lost(id, peer);
 }

@@ -34,6 +34,8 @@ Result<std::string> TransportLoop::listen(const Endpoint& endpoint) {
   const CurveKeys* server_keys = nullptr;
   if (endpoint.kind == Endpoint::Kind::kTcp && options_.keys) {
     server_keys = &*options_.keys->server;
+    // The handler is bound before the listener. Otherwise ZeroMQ could accept the first connections
+    // without asking for their keys.
     Result<std::unique_ptr<ZapHandler>> zap = ZapHandler::bind(context_, options_.keys->authorized);
     if (!zap) return zap.error();
     zap_ = *std::move(zap);
@@ -52,6 +54,8 @@ void TransportLoop::run(Outbox& outbox) {
     now_ = Clock::now();
     read_sockets();
     if (now_ >= next_tick_) tick();
+    // Sockets are read before commands are taken, so a loss that has already arrived is reported
+    // before more is sent to that peer.
   } while (take_commands(outbox));
   say_goodbye();
 }
@@ -78,6 +82,8 @@ void TransportLoop::handle(SendCommand command) {
   const auto found = peers_.find(command.to);
   if (found == peers_.end() || found->second.state == Peer::State::kDown) {
     drop(1);
+    // Every frame to a peer that is down causes a PeerDown, so the sender learns that this frame
+    // was dropped.
     events_.on_peer_down(command.to);
   } else if (found->second.state == Peer::State::kConnecting) {
     found->second.pending.push_back(std::move(command.frame));
@@ -88,6 +94,7 @@ void TransportLoop::handle(SendCommand command) {
 
 void TransportLoop::handle(ConnectCommand command) {
   Peer& peer = peers_[command.peer];
+  // Callers may repeat the command; a link to the same address continues.
   if (peer.out && peer.out->endpoint == command.endpoint) return;
   if (peer.out) {
     const bool was_established = peer.out->established;
@@ -97,6 +104,8 @@ void TransportLoop::handle(ConnectCommand command) {
   peer.out = std::make_unique<OutLink>();
   peer.out->endpoint = std::move(command.endpoint);
   peer.out->backoff = kBackoffMin;
+  // While it connects, frames to the peer are kept instead of dropped. A peer that is up through
+  // its own connection stays up.
   if (peer.state == Peer::State::kDown) peer.state = Peer::State::kConnecting;
   peer.connecting_since = now_;
   open_link(command.peer, *peer.out);
@@ -119,6 +128,8 @@ void TransportLoop::handle(AuthorizeCommand command) {
   if (!zap_) return;
   zap_->authorize(std::move(command.public_keys));
   for (auto& [connection, link] : in_links_) {
+    // ZeroMQ checks keys only when a connection begins. Connections whose key was removed have to
+    // be ended here.
     if (link.condemned || zap_->accepts(link.user)) continue;
     log_.line(now_, "key revoked", link.peer + " is disconnected");
     condemn(connection, link);
@@ -163,6 +174,8 @@ void TransportLoop::read_zap() {
 }
 
 void TransportLoop::read_listener() {
+  // The rest is read in the next turn: zmq_poll returns at once while messages wait. A busy peer
+  // thus cannot keep others from being heard.
   for (int i = 0; i < kReadBatch; ++i) {
     std::optional<WireMessage> message = listener_->receive();
     if (!message) return;
@@ -196,11 +209,14 @@ void TransportLoop::read_events() {
     if (event == SocketEvent::kKeyRefused) {
       log_.line(now_, "the key of this process was refused",
                 "by " + id + " at " + peer.out->endpoint.text);
+      // A refused key does not become valid within milliseconds, so the next attempt waits for the
+      // longest time.
       peer.out->backoff = kBackoffMax;
     } else if (event == SocketEvent::kHandshakeFailed) {
       log_.line(now_, "handshake failed", "with " + id + " at " + peer.out->endpoint.text);
     }
     fail_link(id, peer);
+    // More waiting would not help, so the sink learns of it before the time limit.
     if (event == SocketEvent::kKeyRefused && peer.state == Peer::State::kConnecting)
       link_lost(id, peer);
   }
@@ -232,6 +248,7 @@ void TransportLoop::tell(const PeerId& id, LinkNews news) {
 
 void TransportLoop::on_link_message(const PeerId& id, Peer& peer, WireMessage& message) {
   OutLink& link = *peer.out;
+  // A message of one part is a control frame, and one of two parts is an envelope with its body.
   if (message.parts.size() != 1) {
     if (!link.established)
       return refuse(counters_.refused_stranger, "refused a message before a beat", "from " + id);
@@ -247,6 +264,8 @@ void TransportLoop::on_link_message(const PeerId& id, Peer& peer, WireMessage& m
   }
   if (!control)
     return refuse(counters_.refused_malformed, "refused a malformed message", "from " + id);
+  // Another process may listen at an address that was given away again. Nothing that it sends must
+  // count as sent by the peer.
   if (control->from != id) {
     refuse(counters_.refused_identity, "refused a peer under another name",
            control->from + " answers at " + link.endpoint.text + " of " + id);
@@ -261,6 +280,7 @@ void TransportLoop::on_link_message(const PeerId& id, Peer& peer, WireMessage& m
     return fail_link(id, peer);
   }
   link.heard = now_;
+  // The first beat establishes the link.
   if (link.established) return;
   link.established = true;
   link.backoff = kBackoffMin;
@@ -279,6 +299,7 @@ bool TransportLoop::is_of_other_version(const std::string& who, const WireMessag
 void TransportLoop::on_listener_message(WireMessage& message) {
   if (message.parts.size() == 1) return on_incoming_control(message);
   const auto link = in_links_.find(message.connection);
+  // Before the first beat the sender has no name, so the message cannot be attributed to a peer.
   if (link == in_links_.end() || link->second.condemned)
     return refuse(counters_.refused_stranger, "refused a message before a beat",
                   "from an incoming connection");
@@ -319,11 +340,14 @@ void TransportLoop::on_incoming_control(const WireMessage& message) {
 
 // Handles the first beat of a connection: the connection gets the id, unless the id is taken.
 bool TransportLoop::admit(const WireMessage& message, const PeerId& id) {
+  // The key may have been removed from the set after the handshake.
   if (zap_ && !zap_->accepts(message.user)) {
     refuse(counters_.refused_key, "refused a connection, key not authorized", message.user);
     return false;
   }
   const bool is_own = id == options_.self || options_.also_self.contains(id);
+  // An id belongs to one connection and to one key. Otherwise a peer could take over the messages
+  // of another one by using its name.
   if (is_own || is_taken(id) || !owners_.claim(id, message.user)) {
     refuse(counters_.refused_identity, "refused a peer under a name that is taken", id);
     return false;
@@ -331,6 +355,7 @@ bool TransportLoop::admit(const WireMessage& message, const PeerId& id) {
   in_links_[message.connection] = {.peer = id, .user = message.user, .heard = now_, .sent = now_};
   Peer& peer = peers_[id];
   peer.in = message.connection;
+  // The answer establishes the link at the other side.
   listener_->send_control(message.connection, beat_);
   peer_up(id, peer, Peer::Route::kIn);
   return true;
@@ -354,6 +379,7 @@ void TransportLoop::deliver(const PeerId& from, const WireMessage& message) {
                   "from " + from + ": a message has 2 parts");
   const zmq::message_t& envelope = message.parts[0];
   const zmq::message_t& body = message.parts[1];
+  // The sizes are checked before anything is decoded.
   if (envelope.size() > kEnvelopeBytesMax || body.size() > kBodyBytesMax)
     return refuse(counters_.refused_oversize, "refused an oversized message",
                   "from " + from + ": envelope " + std::to_string(envelope.size()) +

@@ -26,6 +26,9 @@ int to_int(std::chrono::milliseconds time) {
 }
 
 void set_common(zmq::socket_t& socket, const SocketSettings& settings) {
+  // Closing never waits for messages that cannot be sent, and sending never blocks, because the
+  // loop serves all peers on one thread. The send queue has no limit: the protocol bounds what is
+  // sent to workers and nodes, and the loop disconnects clients that do not read.
   socket.set(zmq::sockopt::linger, 0);
   socket.set(zmq::sockopt::sndhwm, 0);
   socket.set(zmq::sockopt::sndtimeo, 0);
@@ -51,6 +54,9 @@ void set_address_family(zmq::socket_t& socket, const Endpoint& endpoint) {
   socket.set(zmq::sockopt::ipv6, endpoint.host.starts_with("["));
 }
 
+// The body of a frame is sent without a copy. This object keeps the frame alive until ZeroMQ needs
+// the bytes no longer, and release_body() then corrects the counters, possibly on a thread of
+// ZeroMQ.
 struct QueuedBody {
   std::shared_ptr<const Frame> frame;
   TransportCounters& counters;
@@ -99,6 +105,7 @@ Result<std::unique_ptr<WireSocket>> WireSocket::listen(zmq::context_t& context,
     std::unique_ptr<WireSocket> wire(new WireSocket(context, zmq::socket_type::router, settings));
     zmq::socket_t& socket = wire->socket_;
     set_address_family(socket, endpoint);
+    // Without this option ZeroMQ would silently drop messages to connections that have ended.
     socket.set(zmq::sockopt::router_mandatory, true);
     if (server_keys != nullptr) {
       socket.set(zmq::sockopt::curve_server, true);
@@ -109,6 +116,7 @@ Result<std::unique_ptr<WireSocket>> WireSocket::listen(zmq::context_t& context,
       // effect.
       (void)zmq_setsockopt(socket.handle(), kZapEnforceDomain, &on, sizeof on);
     }
+    // The monitor begins before the socket is bound, so that no event is missed.
     wire->monitor(kHandshakeFailures);
     socket.bind(endpoint.text);
     return wire;
@@ -185,9 +193,12 @@ std::optional<WireMessage> WireSocket::receive() {
       message.connection = part.to_string();
       if (!part.more() || !socket_.recv(part, zmq::recv_flags::dontwait)) return message;
     }
+    // The user id is the key that the ZAP handler has accepted (zap_handler.cc).
     message.user = user_of(part);
     for (;;) {
       const bool more = part.more();
+      // All parts are read, since the next message begins after the last one, but only a few are
+      // kept. A peer cannot make this process store any number of them.
       if (message.parts.size() < kPartsMax) {
         message.parts.push_back(std::move(part));
       } else {

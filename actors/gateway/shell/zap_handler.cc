@@ -1,3 +1,4 @@
+// ZapHandler: answers ZeroMQ's requests to authenticate a connection (ZAP, ZeroMQ RFC 27).
 #include "actors/gateway/shell/zap_handler.h"
 
 #include <array>
@@ -20,6 +21,7 @@ constexpr std::size_t kZ85Chars = 40;
 enum : std::size_t { kVersionPart, kRequestId, kDomain, kPeerAddress, kIdentity, kMechanism, kKey };
 
 std::string key_of(const std::vector<zmq::message_t>& request) {
+  // A request of another form has no key, and an empty key is never authorized.
   if (request.size() != kKey + 1 || request[kMechanism].to_string_view() != "CURVE" ||
       request[kKey].size() != kKeyBytes)
     return {};
@@ -46,6 +48,8 @@ Result<std::unique_ptr<ZapHandler>> ZapHandler::bind(zmq::context_t& context,
 }
 
 bool ZapHandler::accepts(const std::string& public_key) const {
+  // The secrets of the keys in ZeroMQ's manual are public, so these keys are refused even if a file
+  // authorizes them.
   return authorized_.contains(public_key) && !is_published_key(public_key);
 }
 
@@ -59,6 +63,8 @@ std::optional<ZapHandler::Decision> ZapHandler::answer() {
     const std::string id = request.size() > kRequestId ? request[kRequestId].to_string() : "";
     const std::string status = decision.accepted ? "200" : "400";
     const std::string text = decision.accepted ? "accepted" : "key is not authorized";
+    // ZeroMQ attaches the user id to the messages of the connection. The loop learns from it which
+    // key a peer has.
     const std::string user = decision.accepted ? decision.public_key : "";
     // The parts of a reply: version, request id, status, text, user id, metadata.
     zmq::send_multipart(socket_,

@@ -40,7 +40,9 @@ Status check_options(const TransportOptions& options) {
 Result<Endpoint> check_listen(const TransportOptions& options) {
   Result<Endpoint> endpoint = parse_endpoint(options.endpoint);
   if (!endpoint) return endpoint;
+  // A machine without server.key can connect with keys but cannot listen with them.
   const bool can_serve = options.keys && options.keys->server;
+  // A process that has keys but no server.key must not listen without keys by mistake.
   const bool may_be_insecure = options.insecure_loopback && !options.keys;
   ES_RETURN_IF_ERROR(check_security(*endpoint, can_serve, may_be_insecure));
   if (endpoint->kind == Endpoint::Kind::kIpc) ES_RETURN_IF_ERROR(prepare_ipc(*endpoint));
@@ -51,6 +53,8 @@ Result<Endpoint> check_listen(const TransportOptions& options) {
 template <class Run>
 std::thread start_quiet_thread(Run run) {
   sigset_t all, before;
+  // A new thread inherits the mask of the thread that starts it, so the signals are blocked before
+  // and allowed again afterwards.
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
   std::thread thread(std::move(run));
@@ -72,6 +76,7 @@ class Transport::Impl {
   // The end of the context waits until the loop's sockets have flushed their queues.
   void stop() {
     const std::lock_guard lock(stopping_);
+    // A second call waits for the first one and then finds nothing to do.
     if (!thread_.joinable()) return;
     outbox_.post(StopCommand{});
     thread_.join();
@@ -118,6 +123,7 @@ Result<std::unique_ptr<Transport>> Transport::start(TransportOptions options,
   ES_CHECK(events.on_frame && events.on_peer_up && events.on_peer_down && events.log);
   ES_RETURN_IF_ERROR(check_options(options));
   auto impl = std::make_unique<Impl>(std::move(options), std::move(events));
+  // The socket is bound before the thread starts, so an error can be returned to the caller.
   ES_RETURN_IF_ERROR(impl->listen());
   impl->run();
   return std::unique_ptr<Transport>(new Transport(std::move(impl)));

@@ -17,6 +17,9 @@ bool agrees_with_itself(const std::vector<Digest>& said) {
 
 }  // namespace
 
+// A device that gave two results for one local step is guilty and has no vote. Of the others those
+// are guilty whose result is not that of more than half of the votes. Without such a result nothing
+// shows which device is right, so all of them are guilty.
 Verdict judge(const Opinions& opinions) {
   Verdict verdict;
   std::vector<Digest> votes;  // one for each device that agrees with itself
@@ -57,6 +60,8 @@ std::size_t AuditBook::expected() const {
 
 AuditBook::Next AuditBook::add(const Audited& message, Incarnation from) {
   const auto plan = plan_audit(message.step, every_steps_, members_);
+  // Such a result belongs to an earlier audit, or to a step or a rank that is not audited in this
+  // placement.
   if (!plan || plan->rank != message.rank || message.step < step_) return Next::kWait;
   if (message.step > step_) {
     step_ = message.step;
@@ -64,6 +69,8 @@ AuditBook::Next AuditBook::add(const Audited& message, Incarnation from) {
     count_ = 0;
     over_ = asked_ = false;
   }
+  // Until all members are asked, only the two devices of the plan count, so that expected() is
+  // reached exactly when both have reported.
   const bool wanted = asked_ || from == plan->owner || from == plan->auditor;
   if (over_ || !wanted) return Next::kWait;
   opinions_[from].push_back(message.digest);

@@ -9,12 +9,16 @@ using namespace protocol;
 
 Audits::Audits(JobContext& context)
     : context_(context), book_(context.config.spec.audit.every_steps) {
+  // The journal does not say which audits these devices have passed, so nothing that they computed
+  // is trusted.
   for (const KnownWorker& known : context.record.known)
     trusted_through_[known.device] = context.config.start_version;
 }
 
 void Audits::begin(Version target) {
   book_.place(context_.members);
+  // A device that joins computes nothing before `target`. One that was a member before keeps the
+  // version of its last audit.
   for (const Member& member : context_.members)
     trusted_through_.try_emplace(context_.fleet.find(member.incarnation)->device, target);
 }
@@ -55,6 +59,7 @@ Version Audits::condemn(const Verdict& verdict, Version step) {
                       ": a gradient that was computed again was different";
     if (!verdict.decided) why += ", and it cannot be decided which of the two devices is wrong";
     context_.log("audit: " + device.text() + " computes wrongly and is not used any more: " + why);
+    // The error of the device may be older than the step in which it was found.
     good = std::min(good, trusted_through_.at(device));
     context_.fleet.give_up(device);
     context_.emit(DeviceSuspected{device, std::move(why)});

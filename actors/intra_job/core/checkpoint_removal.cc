@@ -19,6 +19,7 @@ void Checkpoints::keep_suspensions() {
 void Checkpoints::keep_suspensions(const std::string& node) {
   const JobRecord& record = context_.record;
   const std::string& prefix = context_.config.suspend_prefix;
+  // Before its first round the job has written nothing.
   if (prefix.empty() || record.generation.value == 0) return;
   const std::uint64_t below =
       context_.is_ending() ? std::numeric_limits<std::uint64_t>::max() : record.generation.value;
@@ -76,6 +77,8 @@ void Checkpoints::remove_replaced(const CheckpointRef& written,
 void Checkpoints::give_up_unfinished(Version good) {
   const std::optional<PeriodicRequest>& pending = periodic_.pending();
   if (!pending) return;
+  // The writer may have finished without its report being here yet. Then only the name of the
+  // directory is known, and the node of the member that was asked.
   CheckpointRef ref{context_.config.checkpoint_directory + "/step-" + std::to_string(pending->at),
                     pending->at, true};
   if (!context_.members.empty())
@@ -83,6 +86,8 @@ void Checkpoints::give_up_unfinished(Version good) {
   for (const auto& [message, node] : written_)
     if (message.request == pending->number)
       ref = {message.path, message.version, true, {node}, message.digests};
+  // No member is beyond the audited step, and the version at which it begins is in the ledger. So a
+  // checkpoint of a later version does not exist yet.
   if (ref.version > good && ref.version <= progress_.through())
     context_.record.spoiled.push_back(ref);
 }

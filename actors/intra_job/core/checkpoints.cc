@@ -37,11 +37,13 @@ void Checkpoints::request(const CheckpointCommand& command) {
     at_end_.insert(command.request);
   }
   requested_.push_back(std::move(requested));
+  // During a round there is no writer; Rounds::go() sends all open requests.
   if (context_.has_members_at_work()) ask();
 }
 
 // A directory is never used twice: each generation makes one request, and after a failed request a
-// new generation begins.
+// new generation begins. A writer that was given up may still be busy in the directory of its
+// generation.
 void Checkpoints::ask_for_suspension() {
   const bool asked = std::ranges::any_of(requested_, [](const Requested& requested) {
     return requested.request == kSuspensionRequest;
@@ -64,6 +66,8 @@ void Checkpoints::forget_suspension() {
 }
 
 void Checkpoints::ask() {
+  // All open requests are sent, also those that this writer has received before. It ignores a
+  // request of which it knows the number and the directory.
   const Worker& writer = *context_.fleet.find(context_.members.front().incarnation);
   for (Requested& requested : requested_) {
     requested.asked.insert(writer.incarnation);
@@ -141,7 +145,9 @@ void Checkpoints::written(const Worker& worker, const CheckpointWritten& message
   take_written();
 }
 
-// If several workers were asked, the last error is reported.
+// A request fails when no worker is left that could answer it and at least one has reported an
+// error; of several errors the last one is passed on. If all of them have ended without an answer,
+// the request stays open and is sent again after the next Go.
 void Checkpoints::no_answer_from(Incarnation worker) {
   std::vector<std::pair<std::uint64_t, Error>> failed;
   std::erase_if(requested_, [&](Requested& requested) {
@@ -171,6 +177,8 @@ bool Checkpoints::try_elsewhere(Requested& requested) {
 // The job continues without this checkpoint. The previous one is untouched, and the next one may
 // succeed.
 void Checkpoints::periodic_failed(const std::string& why) {
+  // The members may have gone on while the writer failed, so the next checkpoint is planned for a
+  // version after both.
   const Version version = std::max(periodic_.pending()->at, progress_.through());
   warning_ = "no checkpoint of version " + std::to_string(version) + ": " + why;
   context_.log("warning: " + warning_);
@@ -180,6 +188,7 @@ void Checkpoints::periodic_failed(const std::string& why) {
 
 void Checkpoints::drop_written(const std::string& why) {
   for (const Written& written : std::exchange(written_, {})) {
+    // No client waits for a checkpoint of the series.
     if (periodic_.is_pending(written.message.request)) continue;
     done(written.message.request, refused(why));
   }
@@ -229,6 +238,7 @@ void Checkpoints::take(const Written& taken) {
 void Checkpoints::record_checkpoint(const CheckpointRef& written, bool periodic) {
   const std::vector<std::string> removed =
       periodic ? periodic_.pending()->remove : std::vector<std::string>();
+  // This comes before add_checkpoint(), which drops from the record what is removed from the nodes.
   remove_replaced(written, removed);
   JobRecord& record = context_.record;
   const std::string& prefix = context_.config.suspend_prefix;

@@ -8,6 +8,7 @@ void DeviceBackoff::evicted(const DeviceId& device, Instant now) {
   const auto [at, first] = backoffs_.try_emplace(device, Backoff{now, kBackoffShortest});
   Backoff& backoff = at->second;
   if (!first) {
+    // The time is counted from the end of the last wait, when the device could be used again.
     const bool forgotten = now - backoff.end > kBackoffsForgotten * backoff.length;
     backoff.length = forgotten ? kBackoffShortest : std::min(2 * backoff.length, kBackoffLongest);
   }

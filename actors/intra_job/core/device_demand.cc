@@ -16,6 +16,7 @@ Wanted DeviceDemand::at(Version version) const {
 }
 
 Wanted DeviceDemand::staff() const {
+  // An empty set, unlike nullopt, ends all processes and gives all devices back.
   if (context_.is_ending() || context_.is_paused() || restart_.is_missing()) return DeviceSet();
   if (context_.staged()) return context_.schedule.demand(stage_);
   return context_.record.pinned;
@@ -24,6 +25,7 @@ Wanted DeviceDemand::staff() const {
 void DeviceDemand::update() {
   const Wanted wanted = staff();
   const bool again = again_at_ && context_.now >= *again_at_;
+  // A job that wants any devices sends nothing here at first: its planner makes the demands.
   if (wanted == sent_ && !again) return;
   again_at_.reset();
   sent_ = wanted;
@@ -62,11 +64,14 @@ void DeviceDemand::scale(const ScaleCommand& command) {
   if (scale_request_) {
     answer_scale(refused("a later scale request has replaced this one"));
   } else {
+    // After a refusal the job goes back to what was in force before the first of several open
+    // requests. The ones in between were never granted.
     pinned_before_scale_ = context_.record.pinned;
   }
   context_.record.pinned = command.devices;
   context_.save();
   scale_request_ = command.request;
+  // A paused job gets its devices when it is resumed. There is nothing to wait for.
   const bool granted = !command.devices || context_.is_paused() ||
                        context_.fleet.allocated_set().contains(*command.devices);
   if (granted) answer_scale({});
@@ -79,6 +84,7 @@ void DeviceDemand::answer_scale(Status status) {
 
 void DeviceDemand::met() {
   was_met_ = true;
+  // An open request always names devices, because one that lifts the pin is answered at once.
   if (scale_request_ && context_.fleet.allocated_set().contains(*context_.record.pinned))
     answer_scale({});
 }

@@ -10,6 +10,8 @@ namespace es::actors::intra_job {
 bool Fleet::allocate(const Allocation& allocation) {
   if (allocation.sequence <= sequence_) return false;
   sequence_ = allocation.sequence;
+  // Only the permission to use a device ends here. A device that is not in the new list stays held
+  // until its process has ended.
   allocated_.clear();
   for (const DeviceId& device : allocation.devices) {
     const auto release = released_.find(device);
@@ -87,6 +89,7 @@ Fleet::Choice Fleet::choose(const Wanted& wanted, bool with_warm) const {
       pool.push_back(&worker);
     }
   }
+  // Members come first, because each of them keeps its process and its state if it stays.
   std::stable_sort(pool.begin(), pool.end(),
                    [](const Worker* a, const Worker* b) { return a->placed > b->placed; });
   Choice choice;
@@ -94,6 +97,7 @@ Fleet::Choice Fleet::choose(const Wanted& wanted, bool with_warm) const {
     for (const Worker* worker : pool) {
       if (choice.workers.size() < max_p_) choice.workers.insert(worker->incarnation);
     }
+    // A process that is starting would cause another round soon, so it is awaited.
     choice.complete =
         !choice.workers.empty() && (!any_is_starting || choice.workers.size() == max_p_);
     return choice;
@@ -107,6 +111,8 @@ Fleet::Choice Fleet::choose(const Wanted& wanted, bool with_warm) const {
 }
 
 std::set<Incarnation> Fleet::all_available() const {
+  // If all members must leave their devices and no other worker is known, they stay members until
+  // another one is: they may hold the only copies of the state.
   const std::set<Incarnation> available = choose(std::nullopt, false).workers;
   if (!available.empty()) return available;
   std::set<Incarnation> known;
@@ -127,6 +133,8 @@ Fleet::Staffing Fleet::staffing(const Wanted& wanted) const {
   const auto has_room = [&](const DeviceType& type) {
     return wanted ? staffed[type] < wanted->count_of(type) : total < max_p_;
   };
+  // A known worker is never dismissed here, because it may hold the newest version. It leaves in a
+  // round.
   const auto settle = [&](Worker::Phase phase) {
     for (const auto& [incarnation, worker] : workers_) {
       if (worker.phase != phase) continue;
@@ -139,6 +147,8 @@ Fleet::Staffing Fleet::staffing(const Wanted& wanted) const {
       }
     }
   };
+  // Processes that have come further take the places first, so those that are dismissed cost the
+  // least.
   settle(Worker::Phase::kKnown);
   settle(Worker::Phase::kWarm);
   settle(Worker::Phase::kStarting);
@@ -150,6 +160,7 @@ Fleet::Staffing Fleet::staffing(const Wanted& wanted) const {
       result.start.push_back(device);
     } else if (!allocated(device) ||
                (wanted && held[device.type] > wanted->count_of(device.type))) {
+      // Of the devices that the job may keep, only those beyond an exact demand are given back.
       --held[device.type];
       result.give_back.push_back(device);
     }

@@ -7,6 +7,7 @@ namespace es::actors::intra_job {
 void FleetControl::kill(Worker& worker) {
   worker.phase = Worker::Phase::kLeaving;
   worker.placed = false;
+  // From now on none of its messages counts (JobCore::counts).
   worker.killed = true;
   context_.emit(KillWorker{worker.incarnation});
 }
@@ -24,6 +25,8 @@ void FleetControl::release(Worker& worker) {
 }
 
 void FleetControl::end_all() {
+  // A process that has not said hello has no link on which a Release could reach it, so it is
+  // killed.
   for (auto& [incarnation, worker] : context_.fleet.workers()) {
     if (worker.phase == Worker::Phase::kStarting) {
       kill(worker);
@@ -62,11 +65,14 @@ LossVerdict FleetControl::lost(const Worker& worker, const std::string& why, boo
   const std::string text = "worker " + std::to_string(worker.incarnation.value) + " on " +
                            worker.device.text() + " " + why;
   context_.log(text);
+  // Such a process was not a member, so no round follows. Its device gets a new process in
+  // reconcile().
   if (worker.phase == Worker::Phase::kStarting) {
     if (++failed_starts_[worker.device] < kStartAttemptsMax) return {};
     return {.failure = "no worker process has become ready in " +
                        std::to_string(kStartAttemptsMax) + " attempts; the last one: " + text};
   }
+  // A job whose step kills its workers would otherwise begin rounds for ever.
   if (counts && ++losses_without_progress_ >= kLossesWithoutProgressMax)
     return {.failure = std::to_string(kLossesWithoutProgressMax) +
                        " workers were lost without one step of progress; the last one: " + text};
@@ -91,10 +97,12 @@ void FleetControl::reconcile(const Wanted& wanted, bool demand_is_refused) {
     }
   }
   for (const DeviceId& device : staffing.give_back) {
+    // The scheduler still has the earlier demand and would grant the device again at once.
     if (demand_is_refused && fleet.allocated(device)) continue;
     fleet.release(device);
     context_.emit(DeviceReleased{device});
   }
+  // Without a known worker no device rests, because the job would only wait.
   const bool has_known = !fleet.in_phase(Worker::Phase::kKnown).empty();
   for (const DeviceId& device : staffing.start)
     if (!has_known || !backoff_.waits(device, context_.now)) start_worker(device);

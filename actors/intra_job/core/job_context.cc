@@ -33,6 +33,7 @@ void JobContext::save() {
 std::vector<KnownWorker> JobContext::known_workers() const {
   std::vector<KnownWorker> known;
   for (const auto& [incarnation, worker] : fleet.workers()) {
+    // Other processes hold no version. A restarted head kills them when they say hello.
     if (worker.phase != Worker::Phase::kKnown) continue;
     known.push_back({incarnation, worker.device, worker.address, worker.host_id});
   }

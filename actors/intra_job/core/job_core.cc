@@ -50,6 +50,8 @@ void JobCore::adopt_known_workers() {
     worker.phase = Worker::Phase::kKnown;
     worker.address = known.address;
     worker.host_id = known.host_id;
+    // They count as members until the first round has placed the ranks, so that this placement
+    // prefers them to new processes.
     worker.placed = true;
   }
 }
@@ -60,6 +62,7 @@ Effects JobCore::start(Instant now) {
     context_.phase = Phase::kEnding;
   } else {
     if (context_.record.bound_type) context_.emit(BoundToType{*context_.record.bound_type});
+    // The earlier head died before the ledger was cut, or before it had recorded this.
     if (context_.record.rewinding) finish_rewinding();
     if (!context_.is_paused()) rounds_.begin();
   }
@@ -78,6 +81,8 @@ Effects JobCore::on(const WorkerMessage& message, Instant now) {
   context_.now = now;
   const Stamp& from = stamp_of(message);
   Worker* worker = context_.fleet.find(from.sender);
+  // A Hello counts in every generation: it is the first message of a process, and of a worker that
+  // has connected again and may have missed a Prepare.
   if (const auto* hello = std::get_if<Hello>(&message)) {
     handle(*hello);
   } else if (worker == nullptr) {
@@ -93,8 +98,11 @@ Effects JobCore::tick(Instant now) {
   context_.now = now;
   rounds_.end_late_drain();
   fleet_.kill_late_leavers();
+  // All workers that are silent now are evicted in one call. The first eviction begins a new round
+  // with a new time limit, so the others would otherwise delay the job by another limit each.
   for (const Incarnation incarnation : rounds_.silent_workers()) {
     Worker& worker = *context_.fleet.find(incarnation);
+    // An eviction before may have failed the job, which ends all workers.
     if (worker.phase != Worker::Phase::kLeaving) evict(worker, "does not answer");
   }
   suspension_.tick();
@@ -173,6 +181,8 @@ void JobCore::handle(const Hello& message) {
 
 void JobCore::handle(Worker& worker, const Drained& message) {
   if (!rounds_.take(worker, message)) return;
+  // A checkpoint of this version comes next, which settle() requests. A round would make its writer
+  // forget the request.
   if (suspension_.is_active() || lifecycle_.is_stopping()) {
     rounds_.stay_drained();
   } else {
@@ -182,6 +192,8 @@ void JobCore::handle(Worker& worker, const Drained& message) {
 
 void JobCore::handle(Worker& worker, const Committed& message) {
   std::string conflict;
+  // The effects keep the order of these calls: the line is stored before members may forget it, and
+  // before a checkpoint of its version is journaled.
   if (progress_.take(worker, message.line, conflict)) {
     fleet_.made_progress();
     rounds_.made_progress();
@@ -199,12 +211,16 @@ void JobCore::handle(Worker& worker, const Evaluated& message) {
 void JobCore::handle(Worker& worker, const Suspect& message) {
   Worker* out = rounds_.take(worker, message);
   if (out == nullptr) return;
+  // The fault may be in the link of this device. A new process on it would then cause the next
+  // round at once.
   fleet_.back_off(out->device);
   evict(*out, "is taken out: worker " + std::to_string(worker.incarnation.value) +
                   " waits in vain for worker " + std::to_string(message.awaited.value) + " again");
 }
 
 void JobCore::handle(Worker& worker, const Audited& message) {
+  // During a round there are no members whose results could be compared. A step whose audit has not
+  // passed is not committed, so it is repeated after the round, and audited again.
   if (!context_.has_members_at_work() || !worker.placed) return;
   if (const auto verdict = audits_.take(worker, message)) condemn(*verdict, message.step);
 }

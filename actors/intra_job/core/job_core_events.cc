@@ -17,6 +17,9 @@ void JobCore::handle(const Allocation& event) {
 
 void JobCore::handle(const DemandRefused& event) {
   if (context_.is_ending() || context_.is_paused()) return;
+  // A refused scale request brings back the demand before it. A resumed job is paused again,
+  // because its user can decide. Any other job waits if it once had its devices, and fails
+  // otherwise.
   if (!demand_.has_open_scale() && suspension_.is_resuming())
     return suspension_.refuse_resume(event.reason);
   if (std::string why = demand_.refused_because(event.reason); !why.empty())
@@ -28,6 +31,7 @@ void JobCore::handle(const WorkerExited& event) {
   if (!worker) return;
   checkpoints_.no_answer_from(event.incarnation);
   if (worker->phase == Worker::Phase::kLeaving || context_.is_ending()) return;
+  // A process that ended with its node says nothing about its device, so it is no failed start.
   if (event.with_node && worker->phase == Worker::Phase::kStarting) return;
   // Several workers of one lost node count as one loss, which the last of them represents.
   const bool counts = !event.with_node || !fleet_.has_others_on_node_of(*worker);
@@ -36,12 +40,14 @@ void JobCore::handle(const WorkerExited& event) {
 
 void JobCore::handle(const WorkerLost& event) {
   Worker* worker = context_.fleet.find(event.incarnation);
+  // A killed worker is expected to fall silent.
   if (worker == nullptr || worker->killed) return;
   evict(*worker, "is lost: " + event.reason);
 }
 
 // The device stays in use until the exit is reported.
 void JobCore::evict(Worker& worker, const std::string& why) {
+  // kill() changes the phase, on which the consequences of the loss depend.
   const Worker before = worker;
   fleet_.kill(worker);
   if (!context_.is_ending() && before.phase != Worker::Phase::kLeaving) lose(before, why);
@@ -76,6 +82,7 @@ void JobCore::handle(const NodesPresent& event) {
   restart_.set_nodes(event.nodes);
   if (!context_.is_ending())
     for (const std::string& node : event.nodes)
+      // While it was away, the node may have missed that checkpoints on its disk were replaced.
       if (!before.contains(node)) checkpoints_.keep_suspensions(node);
   rounds_.load_again_without(lost);
   rounds_.continue_if_known();  // a node that left owes no answer any more

@@ -6,6 +6,8 @@ namespace es::actors::intra_job {
 
 void JobCore::condemn(const Verdict& verdict, Version step) {
   const Version good = audits_.condemn(verdict, step);
+  // If good is the audited step itself, the guilty devices have spoiled no version: it is enough to
+  // continue without them.
   if (good < step) return go_back_to(good);
   for (const Incarnation incarnation : verdict.guilty)
     evict(*context_.fleet.find(incarnation), "is taken out by an audit");

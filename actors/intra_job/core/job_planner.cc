@@ -38,6 +38,8 @@ void JobPlanner::devices_exist(DeviceSet devices) {
 DeviceSet JobPlanner::addable_devices(const PlannerView& job) const {
   const std::vector<DeviceType> types =
       job.bound_type ? std::vector{*job.bound_type} : options_.resources.device_types;
+  // Devices that other jobs hold count as addable too. Whether the job gets them is the decision of
+  // the policy.
   const DeviceSet held = held_devices(job);
   DeviceSet addable;
   for (const DeviceCount& c : existing_.counts)
@@ -82,6 +84,7 @@ PlannerEffects JobPlanner::on(const protocol::PlanAnswer& answer, const PlannerV
 double JobPlanner::speed_now(const PlannerView& job) const {
   if (job.phase != Phase::kNormal || job.members.empty()) return 0;
   if (const auto pace = grant_trial_.pace()) return options_.max_p / *pace;
+  // A global step lasts as long as its slowest member.
   double seconds = 0;
   for (const protocol::Member& member : job.members) {
     const DeviceId& device = job.fleet.workers().at(member.incarnation).device;
@@ -91,11 +94,13 @@ double JobPlanner::speed_now(const PlannerView& job) const {
 }
 
 protocol::JobProgress JobPlanner::progress_of(const PlannerView& job) const {
+  // The cluster scheduler counts local steps, of which a global step has max_p.
   const double max_p = options_.max_p;
   return {.total_steps = max_p * static_cast<double>(options_.last_version),
           .remaining_steps = max_p * static_cast<double>(steps_left(job)),
           .steps_per_second = speed_now(job),
           .rescale_seconds = in_seconds(pause()),
+          // After a restart of the head only the ledger shows that the job has run.
           .started = has_run_ || job.ledger_through > options_.start_version,
           .adopted = has_adopted(job),
           .capabilities = speeds_.list()};
@@ -133,6 +138,7 @@ void JobPlanner::measure_pause(JobState state, Instant now) {
 
 PlannerEffects JobPlanner::step_added(const PlannerView& job) {
   const Version steps = job.ledger_through - std::exchange(paced_through_, job.ledger_through);
+  // The steps of a drain are not timed. paced_through_ has passed them, so they do not count later.
   if (job.phase != Phase::kNormal) return {};
   if (std::exchange(paced_generation_, job.generation) != job.generation) {
     grant_trial_.placed(count_by_type(member_devices(job)), speeds_.capabilities(),
@@ -142,6 +148,7 @@ PlannerEffects JobPlanner::step_added(const PlannerView& job) {
   grant_trial_.step(scheduler::Seconds(in_seconds(job.now)), steps);
   // A change that paid before may not pay any more if little is left to do.
   const double left = seconds_left(job);
+  // Plans are asked for again whenever the remaining time has halved, and not at each step.
   const bool is_due = seconds_left_at_query_ == 0 || 2 * left < seconds_left_at_query_;
   return left > 0 && is_near_the_end(job) && is_due ? ask_for_plans(job) : PlannerEffects();
 }
@@ -169,6 +176,7 @@ PlannerEffects JobPlanner::capability_changed(const DeviceType& type, double ste
                                               const PlannerView& job) {
   PlannerEffects effects;
   if (grant_trial_.capability_changed(type, steps_per_second)) effects.push_back(RefusalsChanged{});
+  // With another speed the best plan may be another one.
   released_from_.clear();
   effects.push_back(protocol::CapabilityReport{{{type, steps_per_second, true}}});
   for (PlannerEffect& effect : ask_for_plans(job)) effects.push_back(std::move(effect));

@@ -36,6 +36,8 @@ bool JobPlanner::may_change_devices(const PlannerView& job) const {
 PlannerEffects JobPlanner::fall_back(const PlannerView& job) {
   const auto verdict = grant_trial_.verdict();
   if (!verdict || !may_change_devices(job)) return {};
+  // The refusal is made here and journaled before the devices go back, so that the same grant is
+  // not given again.
   grant_trial_.fall_back();
   return {LogLine{"gives " + verdict->give_back.text() + " back: a step takes " +
                   milliseconds_text(verdict->seconds_now) + " with them, " +
@@ -47,6 +49,8 @@ PlannerEffects JobPlanner::release_unused(const PlannerView& job) {
   if (!may_change_devices(job) || is_near_the_end(job)) return {};
   const DeviceSet held = count_by_type(member_devices(job));
   const auto is_measured = [this](const DeviceCount& c) { return speeds_.is_measured(c.type); };
+  // While the members use other devices than those that the job holds, a change is under way, and
+  // speeds that are only assumed are no reason to give devices back.
   if (held != held_devices(job) || !std::ranges::all_of(held.counts, is_measured)) return {};
   const auto best = scheduler::best_plan({.max_p = options_.max_p,
                                           .capabilities = speeds_.capabilities(),
@@ -54,6 +58,7 @@ PlannerEffects JobPlanner::release_unused(const PlannerView& job) {
                                           .mix_types = options_.level == DeterminismLevel::kD2});
   if (!best || best->plan.devices() == held) return {};
   if (best->plan.devices().total() < options_.resources.min_devices) return {};
+  // If the job is given such a set again, giving it back once more could go on for ever.
   if (!released_from_.insert(held.text()).second) return {};
   const DeviceSet unused = scheduler::beyond(held, best->plan.devices());
   return {LogLine{"gives " + unused.text() + " back: the job is as fast without them"},
@@ -61,6 +66,8 @@ PlannerEffects JobPlanner::release_unused(const PlannerView& job) {
 }
 
 PlannerEffects JobPlanner::rebalance(const PlannerView& job) {
+  // At D0 the sums of gradients depend on the ranks of each device, so ranks must not follow
+  // measured speeds.
   if (job.phase != Phase::kNormal || job.stalled || options_.level == DeterminismLevel::kD0 ||
       job.now < next_rebalance_)
     return {};

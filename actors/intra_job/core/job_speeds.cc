@@ -6,6 +6,7 @@ namespace es::actors::intra_job {
 
 void JobSpeeds::learn(const std::vector<protocol::Capability>& capabilities) {
   for (const protocol::Capability& c : capabilities) {
+    // A measured speed stays until this job measures another one.
     if (is_measured(c.type)) continue;
     capabilities_[c.type] = c.steps_per_second;
     if (c.measured) measured_.insert(c.type);
@@ -19,6 +20,7 @@ std::optional<StragglerWatch::Report> JobSpeeds::add(const StragglerWatch::Measu
 
 std::optional<double> JobSpeeds::update_type(const DeviceType& type,
                                              const StragglerWatch::Report& report) {
+  // A slow device says nothing about its type. Its ranks follow from its own slowness.
   if (report.slowness >= StragglerWatch::kUsual) return std::nullopt;
   const double steps_per_second = 1.0 / report.seconds;
   const auto known = capabilities_.find(type);
@@ -47,6 +49,7 @@ std::vector<protocol::Capability> JobSpeeds::list_measured() const {
 double JobSpeeds::device_capability(const DeviceId& device) const {
   const auto at = capabilities_.find(device.type);
   const double of_type = at == capabilities_.end() ? 1.0 : at->second;
+  // At D0 the ranks of a device decide the bits, so they must not depend on how slow it is today.
   if (level_ == DeterminismLevel::kD0) return of_type;
   return of_type / slowness(device);
 }

@@ -9,6 +9,7 @@ namespace es::actors::intra_job {
 using protocol::LedgerLine;
 
 LedgerBook::Answer LedgerBook::add(const LedgerLine& line, Incarnation from) {
+  // Lines before the start of the run have no entry to compare with.
   if (line.version <= start_ || line.version > through() + 1) return Answer::kGap;
   const Digest losses = digest_of(std::as_bytes(std::span(line.loss_bits)));
   if (line.version == through() + 1) {
@@ -20,6 +21,7 @@ LedgerBook::Answer LedgerBook::add(const LedgerLine& line, Incarnation from) {
   const Entry& entry = entries_[line.version - start_ - 1];
   const bool is_last = line.version == last_->version;
   const bool state_differs = line.state && is_last && last_->state && last_->state != line.state;
+  // Only the last version of a job has a digest of its whole state, which is compared too.
   if (entry.params == line.params && entry.losses == losses && !state_differs) {
     if (is_last && line.state)
       last_ = line;  // after a restart of the head the first line had no state
@@ -49,6 +51,8 @@ void LedgerBook::rewind(Version version) {
   if (version == through()) return;
   entries_.resize(version - start_);
   if (entries_.empty()) first_.reset();
+  // Of the line that is now the last one only digests are left. Its losses are not shown until the
+  // next line arrives.
   last_.reset();
   if (!entries_.empty()) last_ = LedgerLine{version, {}, entries_.back().params, {}};
 }

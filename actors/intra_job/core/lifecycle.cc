@@ -20,6 +20,7 @@ void Lifecycle::consider_stop() {
   const bool ends = parts_.restart.next_version() == context_.config.last_version;
   if (context_.phase != Phase::kNormal || ends) return;
   if (!rounds_.all_stopped()) return rounds_.drain();
+  // Version 0 means that the writer takes the version at which it stands.
   if (parts_.checkpoints.move_at_end(0)) parts_.checkpoints.ask();
 }
 
@@ -27,6 +28,8 @@ void Lifecycle::finish_if_done() {
   const Version last = context_.config.last_version;
   if (!context_.has_members_at_work() || parts_.progress.through() != last) return;
   if (!parts_.checkpoints.has_no_open_request() || !parts_.progress.has_evaluated(last)) return;
+  // The ledger compares the report of each member. The job waits for all of them, so that a member
+  // with other bits in the last step fails the job.
   const bool all_there = std::ranges::all_of(context_.fleet.placed(), [&](Incarnation worker) {
     return context_.fleet.find(worker)->version == last;
   });
@@ -45,6 +48,7 @@ void Lifecycle::end(JobState state, std::string error) {
   refuse_open_commands();
   context_.show_state(state);
   suspension_.report_kept("");
+  // This reads the record, so it comes before drop_suspensions().
   parts_.checkpoints.report_remaining_suspensions();
   if (state == JobState::kFailed) {
     report_kept_state();

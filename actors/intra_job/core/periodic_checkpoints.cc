@@ -6,7 +6,7 @@
 namespace es::actors::intra_job {
 namespace {
 
-// Numbers of clients' requests stay below this one.
+// Numbers of clients' requests and of suspensions stay below this one.
 constexpr std::uint64_t kFirstNumber = std::uint64_t{1} << 63;
 // Bits for the plans of one generation. A restarted head begins a new generation, so its numbers
 // differ.
@@ -26,6 +26,7 @@ std::vector<std::string> beyond(std::uint32_t keep, const JobRecord& record) {
 
 Version newest_periodic(const JobRecord& record) {
   for (const CheckpointRef& ref : record.checkpoints)
+    // The list begins with the newest checkpoint.
     if (ref.periodic) return ref.version;
   return 0;
 }
@@ -38,6 +39,7 @@ PeriodicCheckpoints::PeriodicCheckpoints(const CheckpointSpec& spec, Version las
 
 void PeriodicCheckpoints::plan(Version through, const JobRecord& record) {
   if (pending_ || spec_.every_steps == 0 || tried_ >= last_version_) return;
+  // A version whose checkpoint could not be written is not tried again; the next multiple follows.
   const Version after = std::max(through, tried_);
   const Version next = (after / spec_.every_steps + 1) * spec_.every_steps;
   pending_ =
@@ -57,7 +59,8 @@ void PeriodicCheckpoints::settle(Version version) {
 
 void add_checkpoint(JobRecord& record, CheckpointRef written,
                     const std::vector<std::string>& removed) {
-  // The same state may lie on several disks, and it can be read on each of them.
+  // The same state may lie on several disks, and it can be read on each of them. So the nodes of an
+  // entry with the same content are kept.
   const auto join = [&written](const CheckpointRef& ref) {
     const bool same = ref.path == written.path && ref.version == written.version &&
                       ref.digests == written.digests;

@@ -45,6 +45,8 @@ DeviceSet count_by_type(const std::vector<DeviceId>& devices) {
   return set;
 }
 
+// The job uses exactly what it was given if no process is still joining on a device that it may use
+// and no member is left on one that it must leave.
 bool has_adopted(const PlannerView& job) {
   if (job.phase == Phase::kIdle) return true;
   if (job.phase != Phase::kNormal) return false;

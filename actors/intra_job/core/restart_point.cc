@@ -11,6 +11,7 @@ std::vector<CheckpointRef> RestartPoint::states() const {
   std::vector<CheckpointRef> states = context_.record.checkpoints;
   const Config& config = context_.config;
   if (const auto* start = std::get_if<FromCheckpoint>(&config.start))
+    // No node is known to have written it, so it is never proven gone (SavedStates::look).
     states.push_back({start->path, config.start_version, false, {}, config.start_digests});
   return states;
 }
@@ -23,6 +24,7 @@ std::pair<Source, Version> RestartPoint::source() const {
 }
 
 Version RestartPoint::next_version() const {
+  // An empty optional is less than every version, so workers that have not reported do not count.
   std::optional<Version> newest;
   for (const auto& [incarnation, worker] : context_.fleet.workers())
     if (worker.phase == Worker::Phase::kKnown) newest = std::max(newest, worker.version);
@@ -36,6 +38,8 @@ bool RestartPoint::any_worker_holds_a_version() const {
 }
 
 void RestartPoint::ask_nodes() {
+  // While a worker holds a version, the job continues from there, and nodes need not search their
+  // disks.
   if (context_.is_ending() || any_worker_holds_a_version()) return;
   const std::vector<CheckpointRef> all = states();
   if (all.empty()) return;
@@ -106,6 +110,8 @@ bool RestartPoint::is_known_to(const std::set<Incarnation>& workers) const {
 }
 
 void RestartPoint::give_up_newer_than(const CheckpointRef& next) {
+  // The record is journaled with the new members before Go. A head that restarts earlier comes to
+  // the same result from new answers.
   std::vector<CheckpointRef>& known = context_.record.checkpoints;
   while (!known.empty() && known.front().path != next.path) {
     const CheckpointRef gone = known.front();
@@ -118,11 +124,14 @@ void RestartPoint::give_up_newer_than(const CheckpointRef& next) {
 
 Result<RestartPoint::Loss> RestartPoint::look_for_loss() const {
   Loss loss;
+  // The saved state of a node that is away counts as lost too, because the user no longer wants to
+  // wait for this node.
   for (const CheckpointRef& state : states()) {
     const RestartChoice seen = saved_.look(state);
     if (seen.kind == RestartChoice::Kind::kAsking)
       return refused("not all nodes have answered yet which saved states they can read; try again");
     if (seen.kind == RestartChoice::Kind::kReadable) {
+      // The newest state that can be read. Older ones are not given up.
       loss.next = state;
       break;
     }

@@ -13,6 +13,8 @@ using namespace protocol;
 std::optional<Rounds::Holder> Rounds::newest_reported() const {
   std::optional<Version> newest;
   const Worker* holder = nullptr;
+  // Any holder of the newest version would do. The lowest incarnation is chosen, so that equal
+  // events give an equal choice.
   for (const auto& [incarnation, version] : reports_) {
     if (version && (!newest || *version > *newest)) {
       newest = version;
@@ -29,6 +31,7 @@ void Rounds::install() {
   loads_.reset();
   if (const auto newest = newest_reported()) return install(newest->first, newest->second);
   RestartChoice next = parts_.restart.choose();
+  // The phase stays Preparing. continue_if_known() comes back here when an answer arrives.
   if (next.kind == RestartChoice::Kind::kAsking) return;
   if (next.kind == RestartChoice::Kind::kAway || next.kind == RestartChoice::Kind::kLost)
     return stand_down();
@@ -51,6 +54,8 @@ void Rounds::install(Source source, Version target) {
   context_.phase = Phase::kInstalling;
   target_ = target;
   parts_.progress.set_version(target);
+  // Warm workers are left out: they have promised no generation and reported no version. They join
+  // in the next round.
   const Fleet::Choice choice = context_.fleet.choose(parts_.demand.at(target), false);
   const std::set<Incarnation> chosen =
       choice.complete ? choice.workers : context_.fleet.all_available();
@@ -61,7 +66,8 @@ void Rounds::install(Source source, Version target) {
 }
 
 // A stage begins with exactly its devices. Until they are complete, the workers that are present
-// hold the state and wait.
+// hold the state and wait: they pause at the target, before any step. Within a stage a job that has
+// lost a worker continues with the others.
 void Rounds::enter_stage(bool complete) {
   if (!context_.staged()) return;
   parts_.demand.enter_stage_of(target_);
@@ -88,6 +94,8 @@ void Rounds::place(const std::set<Incarnation>& chosen) {
     context_.members.push_back(
         {incarnation, *range++, worker.address, worker.host_id, worker.channel});
   }
+  // All workers compute the owners of the buckets from this order (bucket b belongs to member b mod
+  // n).
   std::ranges::sort(context_.members, {}, [](const Member& m) { return m.ranks.begin; });
 }
 
@@ -128,6 +136,7 @@ bool Rounds::may_read(Incarnation worker, const std::string& path) const {
 }
 
 void Rounds::load_again_without(const std::set<std::string>& nodes) {
+  // Nothing is loaded in this phase, and install() uses the nodes that are present then.
   if (context_.phase == Phase::kPreparing) return;
   const bool waits_in_vain =
       loads_ && std::ranges::any_of(context_.fleet.placed(), [&](Incarnation incarnation) {

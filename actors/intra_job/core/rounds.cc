@@ -11,6 +11,8 @@ using namespace protocol;
 void Rounds::begin() {
   parts_.progress.pause();
   forget_round();
+  // A worker that obeys Prepare forgets the checkpoints that it has not begun to write. The
+  // suspension requests its own again if it still has to, in a directory of the new generation.
   parts_.checkpoints.forget_suspension();
   parts_.checkpoints.move_at_end(context_.config.last_version);
   admit_warm_workers();
@@ -50,6 +52,8 @@ void Rounds::admit_warm_workers() {
 void Rounds::wait_for_workers() {
   context_.phase = Phase::kIdle;
   context_.placement = {};
+  // What the nodes answered may be outdated, because members have written checkpoints since. They
+  // are asked again before one of these states is chosen.
   parts_.restart.forget();
   parts_.checkpoints.drop_written("all workers were lost before the ledger had its version");
   if (!context_.record.known.empty()) context_.save();  // their devices may be used again
@@ -61,7 +65,8 @@ void Rounds::wait_for_workers() {
 }
 
 void Rounds::came_back(const Worker& worker) {
-  // A new round determines the state of all workers.
+  // The worker may have missed a message, or the head one of its messages. A new round determines
+  // the state of all workers.
   if (context_.phase != Phase::kPreparing) {
     context_.log("worker " + std::to_string(worker.incarnation.value) +
                  " has connected again after its link broke");
@@ -95,6 +100,8 @@ bool Rounds::take(Worker& worker, const Drained& message) {
 }
 
 bool Rounds::all_reported() const {
+  // Only known workers report, and a worker that stops being known in this phase begins a new
+  // round, which clears the reports. So equal numbers mean that every known worker has reported.
   return context_.phase == Phase::kPreparing &&
          reports_.size() == context_.fleet.in_phase(Worker::Phase::kKnown).size();
 }
@@ -107,6 +114,7 @@ void Rounds::go() {
   context_.phase = Phase::kNormal;
   loads_.reset();
   const std::vector<Incarnation> leavers = dismiss_unplaced();
+  // The Install of this round has told the members which lines are stored.
   parts_.progress.set_acknowledged();
   if (!waits_for_stage_) {
     parts_.progress.go(parts_.demand.stage());
@@ -120,6 +128,7 @@ void Rounds::go() {
     context_.send(*context_.fleet.find(member.incarnation), Go{context_.stamp()});
   for (const Incarnation incarnation : leavers)
     context_.send(*context_.fleet.find(incarnation), Release{context_.stamp()});
+  // In the round, the earlier writer has forgotten the requests that it had not begun.
   parts_.checkpoints.ask();
   parts_.checkpoints.ask_for_periodic();
 }
@@ -148,12 +157,16 @@ void Rounds::end_late_drain() {
   const bool late = context_.phase == Phase::kDraining &&
                     context_.now - drain_since_ > context_.config.drain_timeout;
   if (!late) return;
+  // Safety does not depend on the drain. Without it, the members discard the step that they have
+  // begun.
   context_.log("the members did not drain in time: the placement is changed without a drain");
   begin();
 }
 
 void Rounds::rebalance() {
   const Version version = parts_.restart.next_version();
+  // At these versions the members stop by themselves. A placement that follows is made with the
+  // newest speeds anyway.
   const bool stops_soon = version == context_.config.last_version || pauses_at(version);
   if (context_.phase == Phase::kNormal && !all_stopped() && !stops_soon) drain();
 }
@@ -170,6 +183,8 @@ void Rounds::consider_change() {
   const Fleet& fleet = context_.fleet;
   const Fleet::Choice choice = fleet.choose(parts_.demand.at(version), true);
   if (context_.phase == Phase::kIdle) {
+    // The first round waits until all wanted processes are up and their nodes have said what they
+    // can read. A round with only some of them would soon be followed by another one.
     if (choice.complete && parts_.restart.is_known_to(choice.workers)) begin();
     return;
   }
@@ -180,6 +195,8 @@ void Rounds::consider_change() {
                                        !fleet.choose(std::nullopt, false).workers.empty());
   const bool changed =
       choice.complete && choice.workers != std::set<Incarnation>(placed.begin(), placed.end());
+  // Members that stand already need no drain, for example at the end of a stage. If the newest
+  // version is the one at which they pause by themselves, the rest of them will stop there too.
   if (all_stopped()) {
     if (choice.complete || leaves) begin();
   } else if (!pauses_at(version) && (changed || leaves)) {
@@ -195,23 +212,29 @@ void Rounds::release_everybody() {
   const Version version = parts_.restart.version();
   parts_.progress.set_version(version);
   parts_.demand.enter_stage_of(version);
+  // JobContext::save() is not used, because it would enter the workers again: they are still in the
+  // fleet as known ones.
   context_.record.known.clear();
   context_.emit(SaveRecord{context_.record});
   parts_.fleet.end_all();
 }
 
 void Rounds::made_progress() {
+  // A version is committed only with contributions of all members, so the links that a step needs
+  // work again.
   suspected_.clear();
   named_.clear();
 }
 
 Worker* Rounds::take(Worker& worker, const Suspect& message) {
   Worker* awaited = context_.fleet.find(message.awaited);
+  // In phase Preparing a new round, which makes new connections, has begun already.
   const bool relevant = awaited != nullptr && awaited->phase == Worker::Phase::kKnown &&
                         awaited != &worker && context_.phase != Phase::kPreparing &&
                         !context_.is_ending();
   if (!relevant) return nullptr;
   ++named_[awaited->incarnation];
+  // Either side of a broken link may notice it first, so both directions count as one pair.
   const Pair pair = std::minmax(worker.incarnation, awaited->incarnation);
   if (!suspected_.insert(pair).second) return &choose_eviction(worker, *awaited);
   context_.log("worker " + std::to_string(worker.incarnation.value) + " waits in vain for worker " +
@@ -254,8 +277,10 @@ std::vector<Incarnation> Rounds::silent_workers() const {
 
 std::optional<Instant> Rounds::next_limit() const {
   if (context_.phase == Phase::kDraining) return drain_since_ + context_.config.drain_timeout;
-  const bool waits = context_.phase == Phase::kPreparing &&
-                     !context_.fleet.in_phase(Worker::Phase::kKnown).empty();
+  // When all workers have reported, the round may still wait for nodes that look for saved states.
+  // This limit does not concern them, and one that has passed would make the shell tick again and
+  // again without a pause.
+  const bool waits = context_.phase == Phase::kPreparing && !all_reported();
   if (waits) return round_since_ + context_.config.report_timeout;
   return std::nullopt;
 }

@@ -20,6 +20,7 @@ RunProgress::RunProgress(JobContext& context, const LedgerHistory& history)
 bool RunProgress::take(Worker& worker, const LedgerLine& line, std::string& conflict) {
   worker.version = std::max(worker.version.value_or(0), line.version);
   version_ = std::max(version_, line.version);
+  // In a sparse ledger the versions before this one are not reported.
   if (context_.config.sparse_ledger) ledger_.skip_to(line.version - 1);
   switch (ledger_.add(line, worker.incarnation)) {
     case LedgerBook::Answer::kAdded:
@@ -30,6 +31,8 @@ bool RunProgress::take(Worker& worker, const LedgerLine& line, std::string& conf
       // Only the last evaluation follows, which does not count as training time.
       if (ledger_.through() == context_.config.last_version) pause();
       return true;
+    // Every member reports each version, so most lines are repetitions. They were compared, and
+    // need not be stored.
     case LedgerBook::Answer::kRepeated:
       break;
     case LedgerBook::Answer::kGap:

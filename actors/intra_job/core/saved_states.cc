@@ -46,6 +46,7 @@ std::vector<CheckpointRef> SavedStates::to_ask(const std::string& node,
 void SavedStates::found(const std::string& node, const CheckpointRef& state, Sight sight,
                         const std::string& error) {
   const auto of_node = said_.find(node);
+  // The node has left since it was asked, or its answers were forgotten.
   if (of_node == said_.end()) return;
   const auto asked = of_node->second.find(key_of(state));
   if (asked != of_node->second.end()) asked->second = {true, sight, error};
@@ -54,6 +55,7 @@ void SavedStates::found(const std::string& node, const CheckpointRef& state, Sig
 void SavedStates::failed_to_read(const std::string& node, const CheckpointRef& state,
                                  const std::string& error) {
   const Key key = key_of(state);
+  // Without its answer the node counts as not asked, so it is asked again.
   if (++failures_[node][key] < kReadAttemptsMax) {
     said_[node].erase(key);
   } else {
@@ -94,12 +96,15 @@ RestartChoice SavedStates::look(const CheckpointRef& state) const {
       choice.why = one->error;
     }
   }
+  // One node that can read the state is enough. Otherwise every open answer is awaited, because it
+  // may be that the state is whole.
   if (!choice.at.empty()) return choice;
   if (!silent.empty()) {
     choice.kind = RestartChoice::Kind::kAsking;
     choice.missing = std::move(silent);
     return choice;
   }
+  // A node that wrote the state and is away may still have it on its disk.
   for (const std::string& node : state.nodes)
     if (!nodes_.contains(node)) choice.missing.insert(node);
   // Without a known writer nothing is ever proven gone: the node that has the state may be away.

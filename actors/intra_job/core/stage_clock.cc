@@ -14,6 +14,8 @@ constexpr Instant kMarksApart = StageClock::kRateWindow / 40;
 
 void StageClock::go(Instant now, std::size_t stage, const std::string& placement) {
   if (running_since_) pause(now);
+  // A round that leads to the same placement, such as one after a broken link, continues its
+  // report.
   if (reports_.empty() || stage_ != stage || reports_.back().placement != placement) {
     reports_.push_back({.placement = placement, .steps = 0, .training = {}, .rescale = {}});
     stage_ = stage;
@@ -37,6 +39,7 @@ void StageClock::step(Instant now) {
   if (marks_.empty()) return;
   const Mark mark{now, marks_.back().steps + 1};
   const bool joins = marks_.size() > 1 && now - marks_[marks_.size() - 2].at < kMarksApart;
+  // A step soon after the one before takes the place of its mark.
   if (joins) marks_.pop_back();
   marks_.push_back(mark);
   while (marks_.size() > 2 && now - marks_[1].at >= kRateWindow) marks_.pop_front();
@@ -50,6 +53,8 @@ double StageClock::steps_per_second(Instant now) const {
   while (from + 2 < marks_.size() && now - marks_[from + 1].at >= kRateWindow) ++from;
   const auto steps = static_cast<double>(marks_.back().steps - marks_[from].steps);
   const double seconds = in_seconds(marks_.back().at - marks_[from].at);
+  // The time since the last step counts only beyond the mean time of a step. So the speed falls
+  // when the next step is late, and not between two steps that are on time.
   const double late = in_seconds(now - marks_.back().at) - seconds / steps;
   const double all = seconds + std::max(0.0, late);
   return all > 0 ? steps / all : 0;

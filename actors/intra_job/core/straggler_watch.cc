@@ -40,6 +40,7 @@ std::optional<StragglerWatch::Report> StragglerWatch::add(const Measurement& mea
   Report report{.seconds = *device.last, .slowness = slowness(measured.device, members)};
   device.slownesses.push_back(report.slowness);
   if (device.slownesses.size() > kSlowReports) device.slownesses.erase(device.slownesses.begin());
+  // A report that may be of a slow device must not become the usual one.
   if (!device.usual || *device.last < kSlow * *device.usual) learn_usual(device);
   report.change = judge(device);
   return report;
@@ -50,6 +51,7 @@ double StragglerWatch::slowness(const DeviceId& id, std::span<const DeviceId> me
   std::vector<double> of_its_type, relative_to_usual;
   for (const DeviceId& member : members) {
     const auto other = devices_.find(member);
+    // The device itself is left out. Otherwise one of two devices would hide its own slowness.
     if (member == id || other == devices_.end() || !other->second.last) continue;
     if (member.type == id.type) of_its_type.push_back(*other->second.last);
     if (other->second.usual_reports >= kUsualReportsMin)
@@ -58,6 +60,8 @@ double StragglerWatch::slowness(const DeviceId& id, std::span<const DeviceId> me
   double slowness = 0;
   if (const auto peers = median(std::move(of_its_type))) slowness = *device.last / *peers;
   if (device.usual_reports >= kUsualReportsMin) {
+    // The ratio counts as at least 1, so that others which became faster do not make this device
+    // slow.
     const double common = std::max(1.0, median(std::move(relative_to_usual)).value_or(1.0));
     slowness = std::max(slowness, *device.last / *device.usual / common);
   }
@@ -69,6 +73,8 @@ void StragglerWatch::follow_members(std::span<const DeviceId> members) {
   if (now == members_) return;
   members_ = std::move(now);
   for (auto& [id, device] : devices_) {
+    // A named device keeps its usual report. Otherwise the slow speed would be learnt as the usual
+    // one.
     if (device.factor > 1) continue;
     device.usual.reset();
     device.usual_reports = 0;

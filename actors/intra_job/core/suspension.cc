@@ -41,6 +41,8 @@ void Suspension::take(const Allocation& allocation) {
   const auto leaves = [&](const auto& entry) {
     return entry.second.phase == Worker::Phase::kKnown && !fleet.allocated(entry.second.device);
   };
+  // A later list that is not urgent does not end the urgency while members are still on devices
+  // that an earlier one has called back.
   urgent_ = allocation.urgent || (urgent_ && std::ranges::any_of(fleet.workers(), leaves));
   failed_ = false;
   report_kept("");
@@ -91,6 +93,8 @@ void Suspension::written(const Status& status) {
   if (status.ok()) return suspend();
   context_.log("the job keeps its devices: " + status.error().message);
   failed_ = becomes_ == JobState::kQueued;
+  // A failed pause is reported to its user, who may repeat it. A failed suspension repeats itself,
+  // because the devices are about to end.
   if (failed_) {
     save_again_at_ = context_.now + kSaveAgainAfter;
     report_kept(status.error().message);
@@ -112,8 +116,10 @@ void Suspension::report_kept(const std::string& reason) {
 }
 
 void Suspension::suspend() {
+  // The checkpoint that was just written is the restart point now, and no node was asked about it.
   restart_.forget();
   report_kept("");
+  // The state is set first: release_everybody() saves the record with it.
   context_.show_state(*std::exchange(becomes_, std::nullopt));
   // The new placement applies after the pause.
   if (context_.is_paused() && demand_.has_open_scale()) demand_.answer_scale({});

@@ -42,6 +42,8 @@ void IntraJobState::init(caf::stateful_actor<IntraJobState>* self, IntraJobOptio
                    options_.record.refusals);
   if (options_.restored) {
     auto history = read_history();
+    // Without its ledger the head could not notice that the job computes other bits than before. So
+    // it ends and names the damage.
     if (!history) {
       self_->send(peers_.cluster, HistoryUnreadableAtom::value, history.error().message);
       return self_->quit();
@@ -87,6 +89,8 @@ Result<intra_job::LedgerHistory> IntraJobState::read_history() {
       known.loss_bits.push_back(std::bit_cast<std::uint32_t>(loss));
     history.lines.push_back(std::move(known));
   }
+  // The digest of the whole state exists for the last version only. The ledger on disk has no place
+  // for it, so it is stored apart.
   if (!history.lines.empty() && history.lines.back().version == options_.config.last_version) {
     const auto state = peers_.store->history().final_state(options_.job);
     if (!state) return state.error();
@@ -177,6 +181,8 @@ void IntraJobState::on_peer_down(const PeerDown& down) {
     if (down.peer == worker_peer(incarnation)) silent.push_back(incarnation);
     if (down.peer == node_peer(worker.device.node)) homeless.push_back(incarnation);
   }
+  // What waits for a worker or a node behind the broken link is dropped first, so that the effects
+  // of the loss itself stay.
   for (const Incarnation incarnation : silent) held_.forget_worker(incarnation);
   const std::string nodes = node_peer("");
   if (down.peer.starts_with(nodes))
@@ -196,6 +202,8 @@ void IntraJobState::lose(const std::vector<Incarnation>& workers, const std::str
 
 void IntraJobState::on_worker_message(const Inbound& inbound) {
   const Incarnation sender = inbound.frame->envelope.sender;
+  // The gateway knows which process sent a message; the sender in the envelope is only what that
+  // process claims.
   if (inbound.from != worker_peer(sender))
     return log("refused a message of " + inbound.from + " in the name of worker " +
                std::to_string(sender.value));
@@ -251,6 +259,8 @@ void IntraJobState::on_inventory(wire::Inventory::Reader r) {
 }
 
 void IntraJobState::tick() {
+  // A timer cannot be withdrawn, so an earlier one than the newest may fire. The core accepts a
+  // tick at any time.
   --timers_;
   tick_armed_.reset();
   perform(core_->tick(now()));

@@ -102,6 +102,7 @@ JobView IntraJobState::view(JobState state) const {
     v.params_digest = last->params.hex();
     if (last->state) v.state_digest = last->state->hex();
   }
+  // A global step trains one mini-batch of each EST.
   const double step_samples = static_cast<double>(spec.max_p) * spec.batch_size;
   double training = 0;
   std::uint64_t steps = 0;
@@ -222,6 +223,7 @@ void IntraJobState::scale(const Inbound& inbound) {
   const std::uint64_t number = inbound.frame->envelope.request;
   if (!text) return refuse(inbound.from, number, text.error());
   intra_job::ScaleCommand command;
+  // An empty text gives the choice back to the policy (`esctl scale auto`).
   if (!text->empty()) {
     auto devices = parse_device_set(*text);
     if (!devices) return refuse(inbound.from, number, devices.error());
@@ -276,6 +278,8 @@ void IntraJobState::cancel(const Inbound& inbound) {
 void IntraJobState::list_plans(const Inbound& inbound) {
   if (is_over(core_->state()))
     return refuse(inbound.from, inbound.frame->envelope.request, refused("the job has ended"));
+  // The query gets a number of its own, because the request numbers of different clients may be
+  // equal.
   const std::uint64_t number = next_command_++;
   plan_lists_[number] = {inbound.from, inbound.frame->envelope.request};
   self_->send(peers_.companion, protocol::message_of(planner_->list_query(planner_view()), number));
@@ -298,6 +302,7 @@ void IntraJobState::on_plan_list(const Msg<wire::PlanList>& list) {
 
 void IntraJobState::perform_effect(const intra_job::CommandDone& effect) {
   const auto at = commands_.find(effect.request);
+  // The client was refused when the disk failed (tell_waiting_clients), or no client had asked.
   if (at == commands_.end()) return;
   const auto [client, request] = at->second;
   commands_.erase(at);

@@ -62,6 +62,8 @@ void IntraJobState::perform_effect(const intra_job::KillWorker& effect) {
 }
 
 Status IntraJobState::perform_effect(const intra_job::SendWorker& effect) {
+  // Ledger lines and evaluations are written without waiting for the disk. Here they have to be on
+  // it, because no worker will have them afterwards.
   if (makes_workers_forget(effect)) ES_RETURN_IF_ERROR(peers_.store->sync());
   if (const auto* install = std::get_if<protocol::Install>(&effect.message)) tell_loss(*install);
   if (std::holds_alternative<protocol::Go>(effect.message)) lost_steps_->go();

@@ -47,6 +47,8 @@ void IntraJobState::act_on(const protocol::Demand& effect) {
 }
 
 void IntraJobState::act_on(const intra_job::RefusalsChanged&) {
+  // Refusals do not go through the core, so they are saved here and not in the list of held
+  // effects.
   const Status saved = save_refusals();
   if (saved.ok()) return;
   refusals_wait_ = true;
@@ -54,6 +56,7 @@ void IntraJobState::act_on(const intra_job::RefusalsChanged&) {
 }
 
 void IntraJobState::act_on(const intra_job::ConsiderChanges&) {
+  // Each call needs a view of its own, because the one before may have changed the job.
   act(planner_->fall_back(planner_view()));
   act(planner_->release_unused(planner_view()));
   act(planner_->rebalance(planner_view()));
@@ -97,6 +100,7 @@ void IntraJobState::on_worker_stats(wire::WorkerStats::Reader r, Incarnation inc
   est_seconds.clear();
   for (const double seconds : ests) est_seconds.push_back(seconds);
   const auto at = core_->fleet().workers().find(incarnation);
+  // A report without times, or of a worker that is gone, says nothing about a device.
   if (at == core_->fleet().workers().end() || ests.size() == 0 || !(r.getLocalStepSeconds() > 0))
     return;
   act(planner_->measured({.device = at->second.device,

@@ -51,6 +51,7 @@ void IntraJobState::stall(const Error& reason) {
   stalled_ = reason;
   log("warning: " + store_warning());
   tell_waiting_clients(reason);
+  // The cluster scheduler tries to write and sends StoreRecoveredAtom when it succeeds.
   self_->send(peers_.cluster, StoreFailedAtom::value, reason.message);
 }
 
@@ -84,12 +85,15 @@ void IntraJobState::on_store_recovered() {
 }
 
 void IntraJobState::write_held() {
+  // The refusals come before the held effects: one of them may give a device back, and the cluster
+  // scheduler must not grant it again.
   if (refusals_wait_) {
     if (const Status saved = save_refusals(); !saved.ok()) return stall(saved.error());
   }
   while (!held_.empty()) {
     if (const Status performed = perform_now(held_.front()); !performed.ok())
       return stall(performed.error());
+    // An effect is removed only after it was performed, so a failed one stays the first.
     held_.pop();
   }
 }

@@ -67,6 +67,7 @@ void IntraJobState::on_states_found(const Inbound& inbound) {
   intra_job::StatesFound found{*node, {}};
   const auto read = message->decode([&](wire::StatesFound::Reader r) {
     for (const auto one : r.getStates()) {
+      // A value that this release does not know proves nothing, so it counts as unclear.
       const bool known = one.getSight() <= static_cast<std::uint8_t>(protocol::Sight::kUnclear);
       found.states.push_back(
           {ref_of(saved_state_from(one.getState())),
@@ -109,6 +110,7 @@ void IntraJobState::on_read_state(const Inbound& inbound) {
   send_to(node_peer(node), inbound.frame);
 }
 
+// The node repeats the sender of the request in its answer, so the envelope names the worker.
 void IntraJobState::on_state_part(const Inbound& inbound) {
   if (node_of(inbound.from)) send_to(worker_peer(inbound.frame->envelope.sender), inbound.frame);
 }

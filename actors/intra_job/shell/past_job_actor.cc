@@ -37,8 +37,10 @@ Details of_record(const JobRecord& record) {
 // Returns the details stored at the end of the job; nullopt if they cannot be read.
 std::optional<Details> saved_details(const JobRecord& record, HeadStore& store) {
   const auto bytes = store.history().end(record.id);
+  // The details may be damaged or of another release. Then the record alone is shown.
   if (!bytes || !bytes->has_value() || (*bytes)->size() % sizeof(capnp::word) != 0) return {};
   auto words = kj::heapArray<capnp::word>((*bytes)->size() / sizeof(capnp::word));
+  // Cap'n Proto reads aligned words, and the bytes of a string may lie anywhere.
   std::memcpy(words.begin(), (*bytes)->data(), (*bytes)->size());
   Envelope envelope{.type = Details::kType, .job = record.id};
   auto details = Details::from_frame(

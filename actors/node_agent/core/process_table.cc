@@ -5,6 +5,8 @@
 namespace es::actors {
 
 ProcessTable::Start ProcessTable::start(const JobId& job, Incarnation incarnation) {
+  // The head may repeat the request after a lost link. An incarnation names one process, which is
+  // not started twice.
   if (processes_.contains(incarnation)) return Start::kKnown;
   if (draining_) return Start::kRefused;
   processes_[incarnation] = {job, 0, false};
@@ -15,6 +17,7 @@ ProcessTable::Kill ProcessTable::kill(Incarnation incarnation) {
   const auto at = processes_.find(incarnation);
   if (at == processes_.end()) return Kill::kUnknown;
   at->second.doomed = true;
+  // Its supervisor may not have started it yet. Then started() returns that it is to be killed.
   return at->second.pid == 0 ? Kill::kLater : Kill::kNow;
 }
 

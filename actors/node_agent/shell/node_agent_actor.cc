@@ -68,11 +68,14 @@ void NodeAgentState::on_peer_up(const PeerUp& up) {
     b.setHostId(host_id());
     auto devices = b.initDevices(options_.devices.size());
     for (std::size_t i = 0; i < options_.devices.size(); ++i) put(devices[i], options_.devices[i]);
+    // The list includes processes that have not been started yet and those that have ended but were
+    // not reaped. The head may call a device free only when none of them is left.
     const std::vector<Incarnation> running = processes_.incarnations();
     auto workers = b.initWorkers(running.size());
     for (unsigned i = 0; i < running.size(); ++i) workers.set(i, running[i].value);
   });
   self_->send(gateway_, Outbound{kHeadPeer, hello.frame()});
+  // A head that was restarted, or missed the message, does not know yet that this node drains.
   if (processes_.draining()) send_drain();
 }
 
@@ -150,6 +153,7 @@ void NodeAgentState::start(const JobId& job, wire::StartWorker::Reader request) 
   const DeviceId device = device_from(request.getDevice());
   const ProcessTable::Start decision = processes_.start(job, incarnation);
   if (decision == ProcessTable::Start::kKnown) return;
+  // The head learns of it as the end of the process, so the job can use another device.
   if (decision == ProcessTable::Start::kRefused)
     return send_exited(job, incarnation, {0, 0, "the node is about to end"});
   const std::string stem = "worker-" + std::to_string(incarnation.value);
@@ -158,6 +162,7 @@ void NodeAgentState::start(const JobId& job, wire::StartWorker::Reader request) 
     processes_.not_started(incarnation);
     return send_exited(job, incarnation, {1, 0, error});
   }
+  // A thread of its own for each process, which waits for its end (supervise).
   self_->spawn<caf::detached>(
       [=, agent = caf::actor_cast<caf::actor>(self_),
        command = command_line(job, incarnation, device, spec_file),
@@ -169,6 +174,8 @@ void NodeAgentState::start(const JobId& job, wire::StartWorker::Reader request) 
 void NodeAgentState::kill(const JobId& job, Incarnation incarnation) {
   const ProcessTable::Kill decision = processes_.kill(incarnation);
   if (decision == ProcessTable::Kill::kUnknown)
+    // WorkerExited may have been lost with a link. It is sent again, because the head waits for it
+    // before it gives the device to another job.
     return send_exited(job, incarnation, {0, 0, "there is no such process on this node"});
   log::debug("the process is killed because the head requests it", about(job, incarnation));
   if (decision == ProcessTable::Kill::kNow) ::kill(processes_.pid(incarnation), SIGKILL);
@@ -194,7 +201,9 @@ void NodeAgentState::on_ended(const ProcessEnded& ended) {
   std::error_code ignored;
   for (const char* suffix : {".toml", ".sock"})
     std::filesystem::remove(options_.run_dir / (stem + suffix), ignored);
+  // A worker that was killed cannot remove the copy of a saved state that it was fetching.
   std::filesystem::remove_all(options_.run_dir / (stem + worker::kPulledSuffix), ignored);
+  // Sent only after the process was reaped: from now on no process uses the device.
   send_exited(job, ended.incarnation, ended.exit);
   end_when_drained();
 }

@@ -44,6 +44,7 @@ FramePtr find_all(const Envelope& envelope, const std::vector<SavedState>& state
 
 FramePtr remove_all(const Envelope& envelope, const StateRemoval& removal) {
   const Removed removed = remove_states(removal);
+  // All nodes are asked, and most of them have nothing to remove. They send no answer.
   if (removed.paths.empty() && removed.problems.empty()) return nullptr;
   return Msg<wire::StatesRemoved>::build(
              envelope,
@@ -95,9 +96,14 @@ FramePtr look_whole(const Envelope& envelope, const PartWanted& wanted) {
 }
 
 FramePtr read(const Envelope& envelope, const PartWanted& wanted) {
+  // Number 0 requests the sizes of all files. They are sent only if the whole checkpoint was
+  // verified, so a worker never begins to fetch a damaged one.
   if (wanted.file == 0) return look_whole(envelope, wanted);
+  // The numbers come from another process, so they are checked before they are used as an index or
+  // a size.
   if (wanted.file > std::size(store::kCheckpointFiles) || wanted.bytes > kPartBytesMax)
     return no_part(envelope, wanted, "there is no such part of a checkpoint", false);
+  // Numbers from 1 on name the files of a checkpoint in the order of kCheckpointFiles.
   const auto part = read_part(wanted.path, wanted.file - 1U, wanted.offset, wanted.bytes);
   if (!part) return no_part(envelope, wanted, part.error().message, false);
   return part_answer(envelope, wanted, [&](wire::StatePart::Builder b) {

@@ -42,9 +42,12 @@ std::string last_words(const std::filesystem::path& log_file) {
 
 // Runs between fork and exec, so it makes only async-signal-safe calls.
 [[noreturn]] void become(char* const* argv, int log, pid_t parent) {
+  // The kernel kills the worker when the daemon ends in any way, so no worker can survive as a
+  // stray.
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (::getppid() != parent) ::_exit(127);  // the parent died before the line above
   sigset_t none;
+  // The daemon blocks signals in its threads, and a child inherits the mask.
   sigemptyset(&none);
   ::sigprocmask(SIG_SETMASK, &none, nullptr);
   ::dup2(log, STDOUT_FILENO);
@@ -60,6 +63,8 @@ Result<pid_t> start_process(const std::vector<std::string>& argv,
   std::vector<char*> arguments;
   for (const std::string& a : argv) arguments.push_back(const_cast<char*>(a.c_str()));
   arguments.push_back(nullptr);
+  // Everything that allocates memory happens before the fork: another thread may hold the lock of
+  // the allocator at that moment, and the child has no such thread to release it.
   const int log = ::open(log_file.c_str(), O_CREAT | O_TRUNC | O_WRONLY | O_CLOEXEC, 0600);
   if (log < 0) return failure(log_file.string() + ": " + std::strerror(errno));
   const pid_t parent = ::getpid();

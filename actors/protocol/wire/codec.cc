@@ -10,6 +10,8 @@
 namespace es::actors::protocol {
 namespace {
 
+// This is more than any optimizer has. It limits what a message of a faulty peer can make this
+// process allocate.
 constexpr std::size_t kMomentsMax = 8;
 
 Envelope envelope_of(const JobId& job, const Stamp& stamp, Version step = 0) {
@@ -97,6 +99,7 @@ Bulk bulk_from(wire::Bulk::Reader r) {
   bulk.remote = r.isRemote();
   bulk.remote ? refer(r.getRemote()) : refer(r.getSegment());
   if (bulk.segment.empty()) reject("bulk segment length", 0);
+  // A range that wraps around would pass a comparison of its end with the size of the segment.
   if (bulk.offset + bulk.bytes < bulk.offset) reject("bulk offset", bulk.offset);
   return bulk;
 }
@@ -115,6 +118,7 @@ std::vector<RankResult> results_from(capnp::List<wire::RankResult>::Reader list)
   std::vector<RankResult> results;
   results.reserve(list.size());
   for (const auto r : list) {
+    // The ranks ascend, so none can occur twice.
     if (!results.empty() && r.getRank() <= results.back().rank) reject("rank", r.getRank());
     results.push_back({r.getRank(), r.getLossBits(), bytes_from(r.getContext())});
   }
@@ -452,6 +456,7 @@ Source source_from(wire::Install::Source::Reader r) {
     case wire::Install::Source::CARRIED:
       return FromCheckpoint{r.getCarried().getPath().cStr(), r.getCarried().getNode().cStr()};
   }
+  // Cap'n Proto does not check the number of a union's case.
   reject("source", static_cast<std::uint64_t>(r.which()));
 }
 
@@ -485,6 +490,8 @@ HeadMessage from(const Frame& frame, wire::Install::Reader r) {
   m.stamp = stamp_from(frame);
   m.target = r.getTarget();
   for (const auto member : r.getMembers()) {
+    // The members must cover the ranks in order and without a gap, because the number of a member
+    // decides which buckets it owns.
     const VirtualRank expected = m.members.empty() ? 0 : m.members.back().ranks.end;
     if (member.getRankBegin() != expected) reject("member rank", member.getRankBegin());
     if (member.getRankEnd() <= member.getRankBegin()) reject("member rank", member.getRankEnd());
@@ -617,6 +624,7 @@ bool is_head_message(MessageType type) {
 }
 
 bool is_worker_message(MessageType type) {
+  // These two have numbers after the range, among messages that do not belong to this group.
   return type == MessageType::kAudited || type == MessageType::kCheckpointUnreadable ||
          (in(type, MessageType::kHello, MessageType::kFailed) && !is_head_message(type));
 }

@@ -4,6 +4,8 @@
 
 namespace es::actors::simulator {
 
+// All subjects together have mishaps `subjects` times as often as one of them. So one series of
+// exponential intervals is enough, and next() draws which subject is hit.
 Mishaps::Mishaps(std::uint64_t seed, double mean_s, std::size_t subjects)
     : random_(seed), mean_s_(mean_s / static_cast<double>(subjects)), subjects_(subjects) {
   ES_CHECK(mean_s > 0 && subjects > 0);

@@ -22,6 +22,8 @@ std::size_t Recorder::index_of(const DeviceType& type) const {
   return static_cast<std::size_t>(at - types_.begin());
 }
 
+// Adds the time since the last change to all integrals, with the counts that were valid during it.
+// It has to be called before a count changes.
 void Recorder::advance(double now_s) {
   const double passed = now_s - now_.time_s;
   for (std::size_t t = 0; t < types_.size(); ++t) {
@@ -44,6 +46,7 @@ void Recorder::sample(double now_s) {
   }
 }
 
+// The same for the integrals of one job.
 void Recorder::settle(std::size_t job, double now_s) {
   Life& life = lives_[job];
   const double passed = now_s - std::exchange(life.since_s, now_s);
@@ -62,6 +65,8 @@ void Recorder::submitted(std::size_t job, double now_s) {
 }
 
 void Recorder::ended(std::size_t job, double now_s) {
+  // The job may end while it makes steps. Its devices stop computing now, although it still holds
+  // them for a moment.
   stepping(job, {}, now_s);
   settle(job, now_s);
   jobs_[job].end_s = now_s;
@@ -79,6 +84,8 @@ void Recorder::held(std::size_t job, const DeviceType& type, int change, double 
   const bool waited = life.held == 0 && !life.is_over;
   life.held += change;
   const bool waits = life.held == 0 && !life.is_over;
+  // A job that loses its last device makes no step with fewer devices, so this change is counted
+  // here and not in stepping().
   if (waits && !waited && std::exchange(life.stepped, 0) > 0) ++jobs_[job].scale_ins;
   now_.waiting += static_cast<std::uint32_t>(waits) - static_cast<std::uint32_t>(waited);
   now_.held[index_of(type)] += change;
@@ -93,6 +100,8 @@ void Recorder::stepping(std::size_t job, const DeviceSet& devices, double now_s)
   JobResult& result = jobs_[job];
   for (const DeviceCount& c : life.stepping.counts) now_.computing[index_of(c.type)] -= c.count;
   for (const DeviceCount& c : devices.counts) now_.computing[index_of(c.type)] += c.count;
+  // A pause begins with the last step and ends with the next one. A job that has not made a step
+  // yet has no pause: its start is no rescale.
   if (devices.empty() && !life.stepping.empty()) life.stopped_s = now_s;
   if (!devices.empty() && result.first_step_s < 0) result.first_step_s = now_s;
   if (!devices.empty() && life.stopped_s >= 0) {

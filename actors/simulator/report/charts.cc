@@ -95,6 +95,8 @@ void draw_axes(std::ostream& out, const Axes& axes, const Scale& x, const Scale&
 void draw_line(std::ostream& out, const Series& series, const Scale& x, const Scale& y,
                const char* colour) {
   out << "<path fill='none' stroke-width='1.5' stroke='" << colour << "' d='";
+  // Points are left out at equal distances, so a long series does not make a file of many
+  // megabytes.
   const std::size_t stride = series.points.size() / kPointsMax + 1;
   bool first = true;
   for (std::size_t i = 0; i < series.points.size(); i += stride) {
@@ -103,6 +105,7 @@ void draw_line(std::ostream& out, const Series& series, const Scale& x, const Sc
     if (first) {
       out << 'M' << decimal(px) << ' ' << decimal(py);
     } else {
+      // Counts of devices change in steps, so the line goes first to the right and then up or down.
       out << 'H' << decimal(px) << 'V' << decimal(py);
     }
     first = false;

@@ -53,6 +53,8 @@ double fairness(const WorkJob& job, const JobResult& result, const DeviceSet& cl
   if (job.spec.level == DeterminismLevel::kD2)
     best = std::max(best, scheduler::mixed_speed(job.spec.max_p, counts, capabilities));
   const double jct_s = result.end_s - result.submit_s;
+  // The mean number of jobs that were in the cluster during the life of this one. An equal share is
+  // the speed of all devices divided by it, but not more than the job could use.
   const double sharing = std::max(1.0, jct_s > 0 ? result.sharing_job_s / jct_s : 1.0);
   const double local_steps = static_cast<double>(job.spec.steps) * job.spec.max_p;
   return jct_s / (start_s + local_steps / std::min(best, all / sharing));
@@ -80,6 +82,7 @@ Report make_report(const Workload& workload, const SimulationResult& result, dou
   report.avg_queue_s = mean(queue);
   report.mean_rho = mean(rho);
   if (!rho.empty()) report.worst_rho = *std::max_element(rho.begin(), rho.end());
+  // Above 1 the job took longer than it would have taken alone on an equal share.
   const auto unfair = std::count_if(rho.begin(), rho.end(), [](double r) { return r > 1; });
   if (!rho.empty())
     report.unfair_share = static_cast<double>(unfair) / static_cast<double>(rho.size());

@@ -36,6 +36,8 @@ void HistoryHash::add(Instant now, std::uint64_t receiver, const caf::mailbox_el
   mix(message.sender ? message.sender->id() : 0);
   const caf::type_erased_tuple& content = message.content();
   mix(content.size());
+  // Frames are hashed with their content. Of other messages only time, sender, receiver and the
+  // number of elements count.
   if (content.match_elements<Inbound>()) {
     mix(*content.get_as<Inbound>(0).frame);
   } else if (content.match_elements<Outbound>()) {

@@ -57,6 +57,7 @@ Result<AdmittedJob> look_up(const Workload& workload, double checkpoint_s,
   admitted.config.spec.checkpoint = checkpoint_spec(job, checkpoint_s);
   admitted.config.last_version = job.spec.steps;
   admitted.config.sparse_ledger = true;
+  // Simulated workers keep no ledger lines, so acknowledgements would be messages without effect.
   admitted.config.acknowledge_every = std::numeric_limits<Version>::max() / 2;
   admitted.config.drain_timeout = kStepsPatience;  // members stop when their step ends
   admitted.model_key = job.model_key;
@@ -123,6 +124,8 @@ class Machine {
     const auto begin = WallClock::now();
     while (world_state_->finished() < workload_.jobs.size() && !is_stuck()) {
       if (step()) continue;
+      // Time passes only when no message is waiting. Messages therefore take no time, and equal
+      // inputs give the same order of events.
       if (!scheduler_->has_pending_timeout()) break;
       scheduler_->trigger_timeout();
       events_at_once_ = 0;
@@ -182,6 +185,7 @@ class Machine {
   bool is_stuck() {
     const double now_s = in_seconds(now());
     if (!world_state_->is_idle()) idle_since_s_ = now_s;
+    // A lost node may return after repair_s and let a waiting job start.
     return now_s > idle_since_s_ + kStuckAfterS + options_.world.repair_s;
   }
 
@@ -192,6 +196,7 @@ class Machine {
     result_.decision_max_s = *std::max_element(decision_s_.begin(), decision_s_.end());
     const auto p99 =
         decision_s_.begin() + static_cast<std::ptrdiff_t>(decision_s_.size() * 99 / 100);
+    // It changes the order of the values, so it comes last.
     std::nth_element(decision_s_.begin(), p99, decision_s_.end());
     result_.decision_p99_s = *p99;
   }

@@ -12,6 +12,7 @@ scheduler::Capabilities capabilities_of(const store::TraceJob& job, const store:
   scheduler::Capabilities capabilities;
   for (const DeviceCount& c : cluster.counts) {
     const auto step_s = times.local_step_s(job.model, c.type.name, job.batch_size);
+    // A local step of a job without a model takes one second on every type (job_trace.h).
     if (job.model.empty()) capabilities[c.type] = 1;
     if (step_s) capabilities[c.type] = 1 / *step_s;
   }

@@ -35,6 +35,8 @@ void WorldState::init(caf::stateful_actor<WorldState>* self, const Workload* wor
   options_ = std::move(options);
   recorder_ = recorder;
   runs_.resize(workload_->jobs.size());
+  // The requests with the numbers 1 to the number of jobs submit them. Those of claims follow, so
+  // an answer shows to which of the two it belongs.
   next_request_ = runs_.size() + 1;
   add_nodes();
 }
@@ -80,6 +82,8 @@ void WorldState::start_worker(const Outbound& outbound) {
   run.actor = caf::actor_cast<caf::actor>(self_->current_sender());
   if (run.first_given_s < 0) run.first_given_s = now_s();
   recorder_->held(index, worker.device.type, 1, now_s());
+  // The start of the first processes of a job costs start_s. Later processes start while the others
+  // train, which the rescale cost covers.
   const double ready_s = run.has_run ? now_s() : run.first_given_s + options_.start_s;
   if (ready_s <= now_s()) return say_hello(incarnation);
   after(ready_s - now_s(), {Timer::kHello, incarnation.value});
@@ -161,6 +165,7 @@ void WorldState::on_head_message(Incarnation to, const HeadMessage& message) {
   const auto at = workers_.find(to);
   if (at == workers_.end()) return;
   Worker& worker = at->second;
+  // As a real worker, it drops messages that are older than the generation that it has promised.
   if (stamp_of(message).generation < worker.generation) return;
   std::visit([&](const auto& m) { on(worker, to, m); }, message);
 }
@@ -181,6 +186,7 @@ Version WorldState::version_at(const Run& run, double now_s) const {
 }
 
 void WorldState::stand_still(Run& run, Version version) {
+  // The new epoch makes all timers of the job void that were set before.
   run.steps = run.stops = false;
   run.version = version;
   ++run.epoch;
@@ -189,6 +195,8 @@ void WorldState::stand_still(Run& run, Version version) {
 
 void WorldState::on(Worker& worker, Incarnation to, const Prepare& message) {
   Run& run = run_of(worker);
+  // The first Prepare of a round stops the whole job. Its members hold the same version at any
+  // moment.
   if (run.steps) stand_still(run, version_at(run, now_s()));
   worker.generation = message.stamp.generation;
   run.checkpoint.reset();  // the head repeats the request
@@ -227,6 +235,8 @@ void WorldState::lose_work(Run& run, Version target) {
 void WorldState::on(Worker& worker, Incarnation, const Go& message) {
   Run& run = run_of(worker);
   if (run.steps || message.stamp.generation != run.generation) return;
+  // Workers without ranks are released after Go. They hold an old version and must not report it in
+  // a later round.
   for (const Incarnation incarnation : run.workers) workers_.at(incarnation).has_state = false;
   DeviceSet devices;
   for (const Member& member : run.members) {
@@ -260,6 +270,7 @@ void WorldState::on(Worker& worker, Incarnation to, const protocol::Drain& messa
   Run& run = run_of(worker);
   if (!run.steps) return tell(run, Drained{{message.stamp.generation, to}, run.version});
   if (std::exchange(run.stops, true)) return;  // one timer for all members
+  // Members stop when the step ends that is being computed now.
   const double done = steps_done(run, now_s()) + 1;
   after(run.since_s + done * run.step_s - now_s(), {Timer::kBoundary, index_of(run), run.epoch});
 }

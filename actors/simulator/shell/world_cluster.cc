@@ -78,6 +78,8 @@ void WorldState::claim() {
   const store::TraceClaim& claim = options_.claims[next_claim_++];
   Serving& serving = servings_[claim.name];
   serving.wanted = 0;
+  // The type of a claim cannot change. With `wanted` = 0 the old claim is released first, if there
+  // is one.
   if (serving.type != claim.type) ask_for(claim.name);
   serving.type = claim.type;
   serving.wanted = claim.count;
@@ -89,6 +91,8 @@ void WorldState::claim() {
 void WorldState::ask_for(const std::string& name) {
   Serving& serving = servings_.at(name);
   serving.waits = false;
+  // The answer may take time, and another change may be due before it arrives. `has` therefore
+  // counts the request as granted, and a refusal takes it back (on_claim_answer).
   const std::uint32_t before = std::exchange(serving.has, serving.wanted);
   if (serving.has == before) return;
   const ::es::Envelope envelope{.request = next_request_++};
@@ -141,6 +145,8 @@ void WorldState::plan_failure() {
 void WorldState::fail_node(std::size_t node) {
   plan_failure();
   const std::string& name = nodes_[node].name;
+  // The node is away already, so nothing happens. The intervals between failures do not depend on
+  // this.
   if (!lost_nodes_.insert(name).second) return;
   ++failures_;
   lose_workers(name);
@@ -153,6 +159,7 @@ void WorldState::lose_workers(const std::string& node) {
   std::vector<Incarnation> gone;
   for (const auto& [incarnation, worker] : workers_)
     if (worker.device.node == node) gone.push_back(incarnation);
+  // The order of an unordered map differs between libraries, and the history must not depend on it.
   std::sort(gone.begin(), gone.end());
   for (const Incarnation incarnation : gone) {
     Run& run = run_of(workers_.at(incarnation));

@@ -34,6 +34,7 @@ void WorldState::set_slow(std::size_t device, bool slow) {
   const DeviceId& id = devices_[device];
   if (slow) {
     plan_straggler();
+    // The device is slow already; its slow time is not extended.
     if (!slow_.insert(id).second) return;
     ++stragglers_;
     after(options_.straggler_s, {Timer::kUsual, device});
@@ -65,6 +66,8 @@ void WorldState::set_pace(Run& run) {
     run.local_s.push_back(factor / job.capabilities.at(device.type));
     run.step_s = std::max(run.step_s, member.ranks.size() * run.local_s.back());
   }
+  // The slowest member decides the time of a global step (the waste model). The cost of
+  // synchronisation is added, and the planner does not know it.
   run.step_s += options_.sync_s * static_cast<double>(run.members.size() - 1);
 }
 
@@ -81,6 +84,8 @@ void WorldState::change_pace(Run& run) {
 
 void WorldState::plan_report(Run& run) {
   const double block = std::max(1.0, std::ceil(scheduler::StepPace::kBlock.count() / run.step_s));
+  // The interval doubles with each report. The limit of 40 keeps the power of two finite;
+  // kStepsOfAReportMax applies long before.
   const int later = std::clamp(run.reports - kReportsAfterChange, 0, 40);
   const double steps =
       run.reports == 0 ? 1 : std::min(kStepsOfAReportMax, std::ldexp(block, later));

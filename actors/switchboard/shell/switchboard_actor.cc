@@ -16,6 +16,7 @@ void on_connect(Self self, const ConnectPeer& connect) {
   const SwitchboardState& s = self->state;
   const auto target = s.sinks.find(connect.peer);
   if (target == s.sinks.end()) return self->send(s.gateway, connect);
+  // Two local peers are always connected, so both receive at once what a gateway would report.
   self->send(caf::actor_cast<caf::actor>(self->current_sender()), PeerUp{connect.peer});
   self->send(target->second, PeerUp{s.id_of(self->current_sender())});
 }

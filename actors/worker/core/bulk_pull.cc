@@ -39,6 +39,8 @@ BulkPull::Outcome BulkPull::add(PeerMessage message) {
   const Incarnation sender = stamp_of(message).sender;
   std::deque<Fetching>& queue = fetching_[sender];
   queue.push_back({std::move(message), {}, 0});
+  // Only the first message of a sender is being fetched. A later one begins when those before it
+  // are complete.
   if (queue.size() == 1) advance(sender, outcome);
   return outcome;
 }
@@ -51,6 +53,9 @@ BulkPull::Outcome BulkPull::take(const Stamp& from, const std::string& segment,
   Fetching& fetching = queue->second.front();
   const Bulk& bulk = *first_remote(fetching.message);
   const std::uint64_t held = fetching.bytes.size();
+  // Pieces arrive in the order of their requests, so only the next byte of the running bulk is
+  // expected. Anything else belongs to a message that was abandoned, or was never requested, and is
+  // dropped.
   const bool expected = stamp_of(fetching.message).generation == from.generation &&
                         segment == bulk.segment && offset == bulk.offset + held && !bytes.empty() &&
                         bytes.size() <= fetching.asked - held;
@@ -72,6 +77,8 @@ void BulkPull::advance(Incarnation sender, Outcome& outcome) {
       outcome.complete.push_back(std::move(fetching.message));
       queue->second.pop_front();
     } else if (fetching.bytes.size() == bulk->bytes) {
+      // From here on the message looks as if the bytes had travelled inside it, so the rest of the
+      // worker does not distinguish the two cases.
       bulk->inline_bytes =
           std::make_shared<const std::vector<std::byte>>(std::exchange(fetching.bytes, {}));
       bulk->segment.clear();
@@ -87,6 +94,8 @@ void BulkPull::advance(Incarnation sender, Outcome& outcome) {
 void BulkPull::ask(Fetching& fetching, Outcome& outcome) {
   const Bulk& bulk = *first_remote(fetching.message);
   const Stamp& stamp = stamp_of(fetching.message);
+  // `asked` counts bytes that were requested, and `bytes` those that have arrived. At most
+  // kPiecesInFlight pieces lie between them, so a message of any size fills no queue.
   if (fetching.asked == 0) fetching.bytes.reserve(bulk.bytes);
   const std::uint64_t window = std::uint64_t{kPiecesInFlight} * kPieceBytes;
   while (fetching.asked < std::min(bulk.bytes, fetching.bytes.size() + window)) {

@@ -11,6 +11,8 @@ using namespace protocol;
 
 ChannelBook::Use ChannelBook::use(Incarnation to) {
   if (outgoing_.contains(to)) return is_open(to) ? Use::kNow : Use::kNo;
+  // A peer has at most one channel in a generation: its entry stays even if the channel breaks, and
+  // it counts towards the limit.
   if (avoided_.contains(to) || outgoing_.size() == channels_max_) return Use::kNo;
   outgoing_.emplace(to, Outgoing{});
   return Use::kOffer;
@@ -32,15 +34,20 @@ void ChannelBook::ready(Incarnation to) {
 bool ChannelBook::broken(Incarnation to, Instant now) {
   const auto found = outgoing_.find(to);
   if (found == outgoing_.end() || found->second.broken) return false;
+  // Without an announced transfer nothing can be lost: until a channel is ready, data goes through
+  // host memory.
   found->second.broken = now;
   return found->second.announced != 0;
 }
 
 void ChannelBook::tick(Instant now) {
   for (const auto& [to, channel] : outgoing_)
+    // A round would have cleared outgoing_ by now (abandon). The channel broke by itself, so it is
+    // not tried again in later generations.
     if (channel.broken && now - *channel.broken >= kRoundFollows) avoided_.insert(to);
 }
 
+// avoided_ is kept: it describes the devices and not a generation.
 void ChannelBook::abandon() {
   outgoing_.clear();
 }
@@ -63,6 +70,8 @@ Bulk* channel_bulk(PeerMessage& message) {
 ChannelInbox::Arrival ChannelInbox::add(PeerMessage message) {
   const Bulk bulk = *channel_bulk(message);
   Incoming& incoming = incoming_[stamp_of(message).sender];
+  // A gap in the numbers means that a message was lost on the link. The bytes in the channel have
+  // no numbers of their own, so from here on they cannot be matched to messages.
   if (bulk.transfer != incoming.announced + 1) incoming.broken = true;
   if (incoming.broken)
     return {.receive = std::nullopt, .lost = !std::exchange(incoming.loss_reported, true)};
@@ -77,6 +86,7 @@ std::optional<PeerMessage> ChannelInbox::take(Incarnation from, Arrived bytes) {
   PeerMessage message = std::move(found->second.waiting.front());
   found->second.waiting.pop_front();
   Bulk& bulk = *channel_bulk(message);
+  // From here on the message is like one whose data has travelled in another way.
   bulk.transfer = 0;
   bulk.inline_bytes = std::move(bytes.host);
   bulk.device = std::move(bytes.device);
@@ -87,6 +97,8 @@ std::optional<PeerMessage> ChannelInbox::take(Incarnation from, Arrived bytes) {
 bool ChannelInbox::broken(Incarnation from) {
   Incoming& incoming = incoming_[from];
   incoming.broken = true;
+  // If no message waits for bytes, nothing is lost yet. A message for this channel that arrives
+  // later is reported by add().
   if (incoming.waiting.empty()) return false;
   return !std::exchange(incoming.loss_reported, true);
 }

@@ -31,6 +31,8 @@ SliceDecision SliceQueue::begin(Generation generation, Version step, RankRange r
 SliceDecision SliceQueue::add(Slice slice, Generation abandoned_below) {
   const bool current = open_ && slice.generation == generation_ && slice.step == step_ &&
                        generation_ >= abandoned_below;
+  // A slice of another step, or of a rank that has run, is answered at once, so that its EST
+  // returns the slot. A slot that is never returned would be missing in the pool of mini-batches.
   if (!current || slice.rank < next_rank_) return {.effects = {end_of(slice)}};
   slice.arrival = ++arrivals_;
   const VirtualRank rank = slice.rank;
@@ -46,6 +48,7 @@ SliceDecision SliceQueue::resume(Generation abandoned_below) {
   yielded_ = false;
   SliceDecision decision;
   if (!next_is_here()) return decision;
+  // The generation may have been abandoned after this message was sent.
   if (generation_ < abandoned_below)
     stay_idle(decision);
   else
@@ -59,6 +62,7 @@ SliceDecision SliceQueue::finished(Instant computed, Generation abandoned_below)
   ++next_rank_;
   computed_ = computed;
   SliceDecision decision;
+  // The ends of short slices are reported in groups, so that not every slice costs messages.
   if (computed_ >= last_reported_at_ + kReportInterval) report_done(decision);
   const VirtualRank following = next_rank_ + 1;
   if (!next_is_here() || generation_ < abandoned_below)
@@ -73,6 +77,7 @@ SliceDecision SliceQueue::finished(Instant computed, Generation abandoned_below)
 
 SliceDecision SliceQueue::failed() {
   ES_CHECK(running_);
+  // The EST gets its slot back, as after a slice that succeeded.
   done_.push_back(*std::exchange(running_, std::nullopt));
   return abandon();
 }
@@ -114,6 +119,8 @@ void SliceQueue::run_next(SliceDecision& decision) {
   running_ = std::move(waiting_.extract(next_rank_).mapped());
   RunSlice run{*running_, std::nullopt};
   const auto following = waiting_.find(next_rank_ + 1);
+  // The mini-batch of the following slice is copied to the device while this one computes. A slice
+  // whose mini-batch could not be loaded has nothing to copy; it fails when its turn comes.
   const bool usable = following != waiting_.end() && following->second.error.empty();
   if (usable) run.following = following->second;
   decision.run = std::move(run);

@@ -1,3 +1,5 @@
+// WorkerCore: the entry points, time limits, invariants, and small helpers. The round is in
+// worker_round.cc, a step in worker_step.cc, and audits in worker_audit.cc.
 #include "actors/worker/core/worker_core.h"
 
 #include <algorithm>
@@ -26,6 +28,8 @@ Effects WorkerCore::on(const HeadMessage& message, Instant now) {
 
 Effects WorkerCore::on(const PeerMessage& message, Instant now) {
   now_ = now;
+  // A failed worker still obeys the head, which will begin a round or release it, but nothing else
+  // can change its state.
   if (phase_ != Phase::kExited && phase_ != Phase::kFailed) take(message);
   return take_effects();
 }
@@ -53,6 +57,7 @@ Effects WorkerCore::on(const PullEvent& event, Instant now) {
 }
 
 void WorkerCore::handle(const BytesArrived& event) {
+  // Bytes of another peer do not show that the awaited one makes progress.
   if (awaited().contains(event.from)) last_progress_ = now_;
 }
 
@@ -63,6 +68,7 @@ void WorkerCore::handle(const LinkLost& event) {
 
 Effects WorkerCore::tick(Instant now) {
   now_ = now;
+  // One suspicion is enough: the head answers it with a round. A round or a commit resets the flag.
   if (suspected_ || operation_ != Operation::kNone) return {};
   // No load or update runs here, and awaited() is empty while the own local steps run. Every wait
   // is therefore a wait for another process.
@@ -81,6 +87,8 @@ bool WorkerCore::waits_in_vain_for(Incarnation peer) const {
     if (std::min(idle, now_ - link->second.at) > config_.link_timeout) return true;
   }
   if (phase_ == Phase::kLoading) return idle > config_.fetch_timeout;
+  // A slow device is not a fault. The limit grows with the measured steps, and in the first step,
+  // which has no mean, with the duration of the own part.
   return idle > std::max(config_.step_timeout, kPatienceSteps * std::max(mean_step_, own_part_));
 }
 
@@ -100,7 +108,10 @@ void WorkerCore::check_invariants() const {
   ES_CHECK(operation_ != Operation::kUpdate || phase_ == Phase::kActive);
   ES_CHECK(operation_ != Operation::kLoad || phase_ == Phase::kLoading);
   ES_CHECK(!prepare_pending_ || operation_ != Operation::kNone);
+  // Nothing of a step outlives its generation. Otherwise parts of two placements could be mixed in
+  // one sum.
   ES_CHECK(stepping || (staged_.empty() && sums_.empty() && !steps_started_));
+  // A line of a version that this worker does not hold would claim a commit that did not happen.
   ES_CHECK(lines_.empty() || lines_.rbegin()->first <= *version_);
 }
 
@@ -109,6 +120,7 @@ void WorkerCore::forget_lines_through(Version version) {
 }
 
 const Member& WorkerCore::owner_of(std::uint32_t bucket) const {
+  // All members have the same list from Install, so they agree on the owner without a message.
   return install_.members[bucket % install_.members.size()];
 }
 

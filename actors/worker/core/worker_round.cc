@@ -8,6 +8,8 @@ namespace es::actors::worker {
 using namespace protocol;
 
 void WorkerCore::handle(const Prepare& message) {
+  // A Prepare that waits for an operation is already promised. A repeated or older one must not
+  // replace it.
   const Generation promised = prepare_pending_.value_or(generation_);
   if (message.stamp.generation <= promised) return;
   prepare_pending_ = message.stamp.generation;
@@ -24,6 +26,9 @@ void WorkerCore::seal() {
     send_head(Failed{stamp(), failure_});
     return;
   }
+  // Everything of the old generation is discarded here: contributions, staged sums, early messages,
+  // and requests. The version stays, and so do the ledger lines and evaluations that the head has
+  // not acknowledged, because no other process may have them.
   phase_ = Phase::kSealed;
   installed_ = drain_wanted_ = drain_agreed_ = evaluating_ = stalled_ = suspected_ = false;
   install_ = {};
@@ -36,6 +41,8 @@ void WorkerCore::seal() {
   fetches_.clear();
   broken_links_.clear();
   reset_step();
+  // The device half and the transports abandon the old generation before the report leaves this
+  // worker. After the report nothing older may be counted.
   effects_.push_back(AbandonGenerations{generation_});
   tell_evaluations();
   send_head(Report{stamp(), version_});
@@ -45,6 +52,7 @@ void WorkerCore::seal() {
 // released, and no other worker knows them.
 void WorkerCore::tell_evaluations() {
   for (auto& [version, evaluation] : evaluations_) {
+    // The head drops messages of older generations, so the evaluation gets the new one.
     evaluation.stamp = stamp();
     send_head(evaluation);
   }
@@ -80,6 +88,9 @@ void WorkerCore::load_target() {
   }
   LoadVersion load{.generation = generation_, .version = install_.target, .from = FromSeed{}};
   if (const auto* checkpoint = std::get_if<FromCheckpoint>(&install_.source)) {
+    // The checkpoint is on the disk of another node, so its files are fetched first. operation_
+    // stays kNone meanwhile: a Prepare may interrupt the fetch, because the replica is not touched
+    // yet.
     if (!checkpoint->node.empty()) {
       effects_.push_back(PullState{generation_, *checkpoint});
       return;
@@ -127,6 +138,8 @@ void WorkerCore::give_up_pull() {
 
 void WorkerCore::handle(const State& message) {
   const auto* source = std::get_if<FromPeer>(&install_.source);
+  // A State may be late: from another source, for another target, or a second one while the first
+  // is being loaded. It is ignored then.
   const bool wanted = phase_ == Phase::kLoading && operation_ == Operation::kNone && !stalled_ &&
                       message.version == install_.target && source != nullptr &&
                       source->incarnation == message.stamp.sender;
@@ -136,18 +149,24 @@ void WorkerCore::handle(const State& message) {
     return;
   }
   operation_ = Operation::kLoad;
+  // The lines of the source travel with the version. The source may die before the head has them,
+  // and then a worker that continues from the version can still send them.
   loading_lines_ = message.unacknowledged;
   effects_.push_back(
       LoadVersion{.generation = generation_, .version = message.version, .from = message});
 }
 
 void WorkerCore::handle(const Fetch& message) {
+  // An active member may be changing its parameters, so it serves no version. The head lets no
+  // member start before all have reported Ready, so a correct peer does not ask then.
   const bool sealed = phase_ != Phase::kActive && phase_ != Phase::kPaused;
   if (!sealed || operation_ != Operation::kNone || version_ != message.version) {
     anomaly("Fetch of version " + std::to_string(message.version) +
             ", which this worker does not hold sealed");
     return;
   }
+  // The export runs on the device half, and a new generation may begin meanwhile. seal() clears
+  // fetches_, and VersionExported is then ignored.
   fetches_[message.stamp.sender] = message;
   effects_.push_back(ExportVersion{generation_, message.stamp.sender});
 }
@@ -191,6 +210,8 @@ void WorkerCore::handle(const Go& message) {
   last_progress_ = now_;
   // Lines of earlier generations may not have reached the head; it ignores repetitions.
   for (const auto& [version, line] : lines_) send_head(Committed{stamp(), line});
+  // Peers that got Go earlier may have sent parts already. They are counted now, because
+  // must_wait() no longer holds them back.
   reconsider_waiting();
   advance();
 }
@@ -217,8 +238,12 @@ void WorkerCore::handle(const Acknowledge& message) {
 
 void WorkerCore::handle(const WriteCheckpoint& message) {
   if (message.stamp.generation != generation_ || phase_ == Phase::kFailed) return;
+  // The head asks again after each round, because it cannot know whether the request has arrived. A
+  // checkpoint that was begun is not written twice.
   if (checkpoints_begun_.contains({message.request, message.directory})) return;
   checkpoints_asked_[message.request] = message;
+  // In these states no commit follows, so the request is served at once. Otherwise it is served at
+  // the next commit, when the version is whole and no update runs.
   if (phase_ == Phase::kPaused || (phase_ == Phase::kActive && at_last())) {
     write_checkpoints();
   }
@@ -226,6 +251,8 @@ void WorkerCore::handle(const WriteCheckpoint& message) {
 
 void WorkerCore::write_checkpoints() {
   for (const auto& [request, asked] : std::exchange(checkpoints_asked_, {})) {
+    // A checkpoint of the job's own series has a version at which it is due. It waits until that
+    // version is reached.
     if (asked.at > *version_) {
       checkpoints_asked_.emplace(request, asked);
       continue;
@@ -248,12 +275,16 @@ void WorkerCore::handle(const CheckpointFinished& event) {
 
 // The head chooses another source in a new round.
 void WorkerCore::handle(const CheckpointDamaged& event) {
+  // If a Prepare has waited for the load, the new round chooses a source anyway, so the damage is
+  // not reported.
   if (event.generation != generation_ || end_operation()) return;
   stalled_ = true;
   send_head(CheckpointUnreadable{stamp(), event.path, event.error, event.gone});
 }
 
 void WorkerCore::handle(const EngineFailed& event) {
+  // The failure is final for the job. If a Prepare waits, seal() sends the failure under the new
+  // generation.
   phase_ = Phase::kFailed;
   failure_ = event.error;
   if (!end_operation()) send_head(Failed{stamp(), failure_});

@@ -14,6 +14,8 @@ bool results_cover(const std::vector<RankResult>& results, RankRange range) {
   if (results.size() != range.size()) return false;
   VirtualRank rank = range.begin;
   for (const RankResult& result : results) {
+    // The results must be those of exactly these ranks, in order. The update takes those of all
+    // ranks in this order as the next contexts.
     if (result.rank != rank++ || result.context == nullptr) return false;
   }
   return true;
@@ -88,9 +90,13 @@ bool WorkerCore::well_formed(const Contrib& message) const {
   }
   const RankRange ranks = message.ranks;
   const bool inside = ranks.begin >= sender->ranks.begin && ranks.end <= sender->ranks.end;
+  // A part must be a node of the canonical tree, because only such sums are intermediate results of
+  // the one fixed order of additions. At level D0 the order is that of the workers, so a part is
+  // all ranks of its sender.
   const bool is_part = config_.sum_per_worker ? ranks == sender->ranks
                                               : inside && is_tree_range(ranks, config_.max_p);
   if (!is_part) return false;
+  // Losses and contexts travel with bucket 0 only.
   return message.bucket == 0 ? results_cover(message.results, ranks) : message.results.empty();
 }
 
@@ -109,6 +115,7 @@ void WorkerCore::count(const Contrib& contrib) {
     case BucketSum::Added::kDuplicate:
       return;
     case BucketSum::Added::kOverlap:
+      // The sum would have wrong bits, so the process ends.
       abort("a rank would be summed twice: " +
             describe("Contrib", contrib.stamp, contrib.step, contrib.bucket));
       return;
@@ -116,12 +123,15 @@ void WorkerCore::count(const Contrib& contrib) {
       break;
   }
   last_progress_ = now_;
+  // The reduction begins when the last rank has arrived. The parts are then summed in the order of
+  // the tree, whatever the order of their arrival.
   if (sum.complete()) {
     effects_.push_back(ReduceBucket{generation_, contrib.step, contrib.bucket, sum.parts()});
   }
 }
 
 void WorkerCore::stage(const Reduced& reduced) {
+  // A repeated result changes nothing, and it is no progress.
   if (staged_.emplace(reduced.bucket, reduced).second) last_progress_ = now_;
 }
 
@@ -136,6 +146,8 @@ void WorkerCore::handle(const PartSummed& event) {
                   .ranks = event.ranks,
                   .data = event.data,
                   .results = event.results,
+                  // The wish to drain travels with bucket 0, so the owner of that bucket collects
+                  // the wishes of all members.
                   .drain = event.bucket == 0 && drain_wanted_};
   const Member& owner = owner_of(event.bucket);
   if (owner.incarnation == config_.self) {
@@ -161,6 +173,7 @@ void WorkerCore::handle(const BucketReduced& event) {
   advance();
 }
 
+// Called after every event that may allow the next action. It begins at most one.
 void WorkerCore::advance() {
   if (phase_ != Phase::kActive || operation_ != Operation::kNone || stalled_ || evaluating_) return;
   // The pause comes before the evaluation, so that a round does not wait for one. An evaluation
@@ -179,12 +192,17 @@ void WorkerCore::advance() {
 }
 
 bool WorkerCore::pause_is_due() const {
+  // A pause is possible only between two steps. After the last version there is no step that could
+  // be stopped.
   if (at_last() || steps_started_) return false;
   return drain_agreed_ || install_.pause_at == version_;
 }
 
 bool WorkerCore::evaluation_is_due() const {
   const bool known = *version_ <= install_.evaluated_through || evaluations_.contains(*version_);
+  // The member with rank 0 evaluates, because an evaluation uses the statistics of rank 0. After a
+  // round another member may have this rank, and evaluated_through tells it what the head knows
+  // already.
   if (steps_started_ || !ranks_.contains(0) || known) return false;
   return at_last() || (config_.eval_every != 0 && *version_ % config_.eval_every == 0);
 }
@@ -205,6 +223,8 @@ void WorkerCore::start_update() {
 void WorkerCore::handle(const UpdateApplied& event) {
   if (operation_ != Operation::kUpdate) return;
   ES_CHECK(event.line.version == *version_ + 1);
+  // All members read the same flag from the same result, so they agree on the version at which they
+  // stop.
   drain_agreed_ = staged_.at(0).drain;
   const Instant step = now_ - step_begin_;
   mean_step_ = mean_step_ == Instant{} ? step : (7 * mean_step_ + step) / 8;
@@ -219,6 +239,8 @@ void WorkerCore::handle(const UpdateApplied& event) {
   last_progress_ = now_;
   if (end_operation()) return;  // after the next Go, the ledger line is sent
   send_head(Committed{stamp(), event.line});
+  // The version is whole now and the next update cannot begin before advance(), so a checkpoint of
+  // exactly this version can be taken.
   write_checkpoints();
   advance();
   reconsider_waiting();
@@ -245,6 +267,8 @@ void WorkerCore::handle(const EvaluationDone& event) {
 void WorkerCore::handle(const DataUnreadable& event) {
   if (event.generation != generation_) return;
   if (end_operation()) return;
+  // The data of this step is lost, so the step cannot be completed. Only the round that follows the
+  // suspicion helps.
   stalled_ = true;
   suspect(event.of);
 }
@@ -263,6 +287,7 @@ std::set<Incarnation> WorkerCore::awaited() const {
   if (phase_ == Phase::kLoading) {
     if (const auto* peer = std::get_if<FromPeer>(&install_.source)) peers.insert(peer->incarnation);
   }
+  // While its own part runs, this worker itself may be the slow one, so it suspects no other.
   if (phase_ != Phase::kActive || at_last() || !own_part_is_done()) return peers;
   if (all_staged()) return awaited_for_audit();
   for (std::uint32_t bucket = 0; bucket < install_.bucket_count; ++bucket) {
@@ -272,6 +297,8 @@ std::set<Incarnation> WorkerCore::awaited() const {
       continue;
     }
     for (const Member& peer : install_.members) {
+      // The own ranks are covered here, because the own part is done, so this worker never suspects
+      // itself.
       if (!sums_.at(bucket).covers(peer.ranks)) peers.insert(peer.incarnation);
     }
   }

@@ -1,3 +1,4 @@
+// GradientFault: a test can make a device compute wrongly, to see whether audits find it.
 #include "actors/worker/device/audit_run.h"
 
 #include <bit>
@@ -34,6 +35,8 @@ Error bad_fault(std::string_view text) {
 }  // namespace
 
 void GradientFault::strike(Version at, VirtualRank of, float* bucket_data) {
+  // A fault that is not permanent strikes once. When the step is repeated for an audit, the device
+  // computes correctly and contradicts itself.
   const bool due = (!rank || of == *rank) && (permanent ? at >= step : at == step && !spent);
   if (!due) return;
   spent = true;
@@ -56,6 +59,8 @@ Result<std::optional<GradientFault>> parse_fault(std::string_view text, std::str
     if (fault.permanent) step.remove_suffix(1);
     const bool known_rank = rank == "*" || read(rank, fault.rank.emplace());
     if (!known_rank || !read(step, fault.step) || one.empty()) return bad_fault(whole);
+    // The text may name faults of several devices. All parts are checked, and only the fault of
+    // this device is used.
     if (one == device) found = fault;
   }
   return found;

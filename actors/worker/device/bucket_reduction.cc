@@ -20,6 +20,8 @@ bool BucketReduction::is_on_device(const float* data) const {
 // Sums on the device if a part is there and the pool has room for the sum, otherwise on the host.
 Result<protocol::Bulk> BucketReduction::sum(std::uint32_t bucket, std::vector<PartData> parts,
                                             GradientStore& gradients, bool host_copies) {
+  // Host and device add in the same order and round in the same way, so the place of the sum does
+  // not change its bits.
   const bool any = std::any_of(parts.begin(), parts.end(),
                                [this](const PartData& part) { return is_on_device(part.data); });
   if (!any) return sum_on_host(bucket, parts, gradients);
@@ -41,7 +43,10 @@ Result<protocol::Bulk> BucketReduction::sum_on_device(std::uint32_t bucket,
   if (!host) return host.error();
   auto* const sum = reinterpret_cast<float*>(out.get());
   reduce_parts(engine_.gradient_order(), max_p_, parts, floats, device.workspace(), sum, device);
+  // Members that have no channel from this worker read the sum from the segment.
   if (host_copies) device.copy_out(*host, sum, floats);
+  // The sum is announced to others, who read it without waiting for this device. So the host waits
+  // here for the end of the kernels and the copy.
   ES_RETURN_IF_ERROR(device.synchronise());
   kill_point("reduce.on_device");
   protocol::Bulk bulk = gradients.sum_bulk(bucket);
@@ -77,6 +82,7 @@ gpu::AlignedBuffer BucketReduction::copy_of(const float* device, std::int64_t fl
 Status BucketReduction::copy_to_segments(protocol::PeerMessage& message, GradientStore& gradients) {
   gpu::cuda::DeviceReduction& device = *engine_.reduction();
   for (protocol::Bulk* const bulk : bulks_of(message)) {
+    // The segment has the bytes already, for example because another member needed them.
     if (bulk->in_host) continue;
     float* const host = gradients.own(*bulk);
     ES_CHECK(host != nullptr);

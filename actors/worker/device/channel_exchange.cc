@@ -23,6 +23,7 @@ ChannelExchange::ChannelExchange(gpu::ChannelDevice device,
     : device_(std::move(device)), pool_(std::move(pool)), report_(std::move(report)) {}
 
 ChannelExchange::~ChannelExchange() {
+  // A channel could otherwise wait without end for a peer that has died.
   for (auto& [key, open] : open_) open.channel->abort();
 }
 
@@ -37,6 +38,7 @@ void ChannelExchange::begin_generation(Generation generation) {
   generation_ = generation;
   for (auto& [key, open] : open_) close(std::move(open));
   open_.clear();
+  // Segments of the old generation are never read again, and a mapping would keep their memory.
   segments_.clear();
 }
 
@@ -51,6 +53,7 @@ void ChannelExchange::perform_one(const OfferChannel& command, Instant) {
 
 void ChannelExchange::perform_one(const JoinChannel& command, Instant) {
   const Key key{command.from, ChannelEnd::kReceiver};
+  // Without an answer the sender's end never connects, and the sender continues to use host memory.
   if (open_.contains(key) || count(ChannelEnd::kReceiver) == channels_max()) return;
   if (const Status opened = open(key, command.id); !opened.ok())
     report_(ChannelBroken{generation_, command.from, key.second, opened.error().message});
@@ -59,6 +62,8 @@ void ChannelExchange::perform_one(const JoinChannel& command, Instant) {
 void ChannelExchange::perform_one(const SendBytes& command, Instant now) {
   const Key key{command.to, ChannelEnd::kSender};
   if (!open_.contains(key)) return;  // it is broken, which has been reported
+  // A block in device memory is sent from there. Bytes that are only in the segment are staged
+  // piece by piece.
   if (const auto& device = command.bulk.device)
     return queue(key,
                  {.device = std::const_pointer_cast<std::byte>(device),  // it is only read
@@ -75,6 +80,8 @@ void ChannelExchange::perform_one(const ReceiveBytes& command, Instant now) {
   const Key key{command.from, ChannelEnd::kReceiver};
   if (!open_.contains(key)) return;
   Transfer transfer{.device = nullptr, .out = {}, .in = nullptr, .bytes = command.bytes};
+  // If the pool is full, the bytes are received in host memory. The sender need not know this,
+  // because the pieces are the same.
   if (pool_ && command.bytes != 0) transfer.device = pool_->take(command.bytes);
   if (!transfer.device) transfer.in = std::make_shared<std::vector<std::byte>>(command.bytes);
   queue(key, std::move(transfer), now);
@@ -113,6 +120,7 @@ Result<ChannelExchange::Resources> ChannelExchange::take_resources() {
 
 void ChannelExchange::queue(const Key& key, Transfer transfer, Instant now) {
   Open& open = open_.at(key);
+  // A channel that had nothing to do has not stalled. Its time limit begins with this transfer.
   if (open.transfers.empty()) open.last_progress = now;
   open.transfers.push_back(std::move(transfer));
 }
@@ -129,6 +137,7 @@ std::size_t ChannelExchange::count(ChannelEnd end) const {
 bool ChannelExchange::work(Instant now) {
   reclaim_resources();
   bool any = false;
+  // Broken channels are closed after the loop, because closing removes them from open_.
   std::vector<std::pair<Key, std::string>> broken;
   for (auto& [key, open] : open_) {
     const Result<bool> moved = advance(key, open);
@@ -155,6 +164,7 @@ std::optional<Instant> ChannelExchange::poll_interval() const {
 Result<bool> ChannelExchange::advance(const Key& key, Open& open) {
   const Result<Channel::State> state = open.channel->poll();
   if (!state) return state.error();
+  // Either the ends are not connected yet, or a piece is still moving.
   if (*state != Channel::State::kIdle) return false;
   bool moved = false;
   if (!std::exchange(open.connected, true) && key.second == ChannelEnd::kSender)
@@ -175,6 +185,7 @@ void ChannelExchange::begin_piece(const Key& key, Open& open) {
   const std::uint64_t bytes = std::min(kChannelPieceBytes, transfer.bytes - transfer.done);
   std::byte* const memory =
       transfer.device ? transfer.device.get() + transfer.done : open.resources.staging;
+  // The copy and the channel use one stream, so the piece is sent only after it was copied.
   if (!transfer.device && key.second == ChannelEnd::kSender)
     device_.device->copy_in(open.resources.stream, memory, transfer.out.data() + transfer.done,
                             bytes);
@@ -186,6 +197,8 @@ void ChannelExchange::begin_piece(const Key& key, Open& open) {
 
 Status ChannelExchange::end_piece(const Key& key, Open& open) {
   Transfer& transfer = open.transfers.front();
+  // The copy must be complete before the next piece overwrites the staging memory, and before the
+  // bytes are reported.
   if (transfer.in) {
     device_.device->copy_out(open.resources.stream, transfer.in->data() + transfer.done,
                              open.resources.staging, *open.piece);
@@ -197,6 +210,8 @@ Status ChannelExchange::end_piece(const Key& key, Open& open) {
 }
 
 void ChannelExchange::end_transfer(const Key& key, Open& open) {
+  // The end of this function releases a block that was sent. A received block goes on with the
+  // report.
   Transfer transfer = std::move(open.transfers.front());
   open.transfers.pop_front();
   if (key.second == ChannelEnd::kReceiver)

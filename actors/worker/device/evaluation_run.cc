@@ -18,6 +18,7 @@ Status evaluate_batch(gpu::Engine& engine, const JobSpec& spec, std::uint64_t be
     sink.add(begin, count, batch->outputs, batch->losses);
     return {};
   }
+  // A lost device is not an error of the data, so it is excluded before a sample is blamed.
   ES_RETURN_IF_ERROR(engine.device_status());
   const auto wrong = engine.wrong_sample({words.data()});
   if (!wrong) return failure(batch.error().message);

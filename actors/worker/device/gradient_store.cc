@@ -14,6 +14,7 @@ std::uint64_t bytes_of(std::int64_t floats) {
 Result<float*> GradientStore::create(std::map<std::uint32_t, std::unique_ptr<Segment>>& segments,
                                      std::uint32_t index, const char* part, std::int64_t floats) {
   auto at = segments.find(index);
+  // A segment is created once for each generation and used again in every step.
   if (at == segments.end()) {
     auto created = Segment::create(
         segment_label(job_, incarnation_, generation_, part + std::to_string(index)),
@@ -40,6 +41,8 @@ void GradientStore::take_device_slots(std::span<const std::uint32_t> slots,
   const std::uint64_t bytes = bytes_of(total_floats_);
   for (const std::uint32_t slot : slots) {
     if (device_slots_.contains(slot)) continue;
+    // The remaining slots stay in host memory. A slot may be in either place, because the bits do
+    // not depend on it.
     if ((device_slots_.size() + 1) * bytes > pool.capacity() / 2) return;
     auto block = pool.take(bytes);
     if (!block) return;
@@ -77,6 +80,8 @@ protocol::Bulk GradientStore::sum_bulk(std::uint32_t bucket) const {
 float* GradientStore::own(const protocol::Bulk& bulk) const {
   for (const auto* segments : {&slots_, &sums_})
     for (const auto& [index, segment] : *segments) {
+      // The check is written without a sum of offset and bytes, which could overflow for a wrong
+      // message.
       const bool inside = segment->address() == bulk.segment && bulk.offset <= segment->bytes() &&
                           bulk.bytes <= segment->bytes() - bulk.offset;
       if (inside) return reinterpret_cast<float*>(segment->data() + bulk.offset);

@@ -12,6 +12,8 @@ HeldVersion::HeldVersion(gpu::Engine& engine, Job job, VersionWriter::Report rep
       copies_(std::make_shared<gpu::CopyMemory>(1 + engine.moment_count())),
       writer_(std::move(report)) {}
 
+// Called before the replica changes. Writers that still read it get copies of what they have not
+// read, and from then on no longer depend on the replica.
 void HeldVersion::thaw() {
   for (const auto& version : frozen_) version->thaw();
   frozen_.clear();

@@ -46,10 +46,13 @@ void remove_old(const fs::path& checkpoint) {
 Result<Written> write_periodic(const Snapshot& snapshot, const fs::path& parent,
                                const std::vector<std::string>& remove) {
   ES_RETURN_IF_ERROR(make_parent(parent));
+  // Leftovers are removed first, so that their space is free for the new checkpoint.
   remove_unfinished(parent);
   auto written =
       keep_snapshot(snapshot, parent / ("step-" + std::to_string(snapshot.replica->version())));
   if (!written) return written;
+  // Older checkpoints are removed only after the new one was verified and has its name, so one
+  // whole checkpoint exists at every moment.
   for (const std::string& old : remove) remove_old(old);
   return written;
 }

@@ -56,6 +56,8 @@ class Source {
     sections_.push_back(store::section_of(kKernelsSection, std::as_bytes(std::span(kernels_))));
   }
 
+  // The digests are computed from the very bytes that the writer puts into the file, so no second
+  // pass over the arrays is necessary.
   Status read_array(std::size_t array, std::uint64_t offset, std::span<std::byte> out) {
     ES_RETURN_IF_ERROR(snapshot_.replica->read(array, offset, out));
     (array == 0 ? params_ : state_).add(out);
@@ -67,6 +69,8 @@ class Source {
     head.params_digest = params_.finish();
     head.state_digest = state_.finish();
     head.written_unix_ms = unix_ms_now();
+    // The ledger has the digest that was computed at the commit. A difference means that memory was
+    // damaged since, and such a checkpoint must not be published.
     if (!snapshot_.params || *snapshot_.params == head.params_digest) return {};
     return failure("version " + std::to_string(head.version) + ": parameters have digest " +
                    head.params_digest.hex() + ", and in the ledger " + snapshot_.params->hex());
@@ -109,11 +113,17 @@ Result<Written> keep_snapshot(const Snapshot& snapshot, const fs::path& director
   constexpr int kNamesMax = 1000;
   auto draft = draft_of(snapshot, directory);
   if (!draft) return draft.error();
+  // The file is read back before it gets its name. A checkpoint with a final name is therefore
+  // whole.
   if (const Status whole = draft->verify(); !whole.ok()) return draft->give_up(whole.error());
   fs::path path = directory;
   Status published = draft->publish(path);
   for (int n = 2; n <= kNamesMax && !published.ok(); ++n) {
+    // Refused means that the name is taken, which another name can solve. No other error can be
+    // solved in this way.
     if (published.error().kind != ErrorKind::kRefused) break;
+    // Another worker, or this job before a loss, may have written the same version. Its checkpoint
+    // has the same bits and is used.
     if (holds(path, draft->head())) return written(path, *draft);
     path = directory.string() + "-" + std::to_string(n);
     published = draft->publish(path);

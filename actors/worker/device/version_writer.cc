@@ -50,6 +50,8 @@ VersionWriter::VersionWriter(Report report)
     : report_(std::move(report)), thread_([this](const std::stop_token& stop) { work(stop); }) {}
 
 VersionWriter::~VersionWriter() {
+  // A write can take long. Its reader gives up, so that the writer fails at its next read and the
+  // process can end.
   thread_.request_stop();
   const std::lock_guard lock(mutex_);
   waiting_.clear();
@@ -76,6 +78,7 @@ std::optional<VersionWriter::Job> VersionWriter::next_job(const std::stop_token&
   if (!changed_.wait(lock, stop, [this] { return !waiting_.empty(); })) return std::nullopt;
   Job job = std::move(waiting_.front());
   waiting_.pop_front();
+  // Set under the lock, so the destructor either removes the job from the queue or finds it here.
   reading_ = job.snapshot.replica;
   return job;
 }

@@ -24,9 +24,12 @@ void DeviceState::perform(const DeviceCommand& command) {
   try {
     std::visit([this](const auto& e) { perform_effect(e); }, command.effect);
   } catch (const std::bad_alloc& missing) {
+    // gpu::NoMemory says what the memory was for. Other allocations throw a bad_alloc without a
+    // text.
     const bool named = dynamic_cast<const gpu::NoMemory*>(&missing) != nullptr;
     const std::string error = named ? missing.what() : "not enough memory for this worker";
     const auto* write = std::get_if<worker::WriteVersion>(&command.effect);
+    // A checkpoint that cannot be written does not end the job.
     if (write == nullptr) return fail(error);
     report(worker::CheckpointFinished{
         write->request, write->directory, parts_->engine->version(), {}, error});
@@ -56,6 +59,8 @@ void DeviceState::end_if_device_lost() {
 void DeviceState::perform_effect(const worker::AbandonGenerations& effect) {
   if (generation_ >= effect.before) return;
   tree_.reset();
+  // The segments of an old generation are closed. A peer that reads late finds no memory instead of
+  // wrong data.
   gradients_.reset();
   exported_.reset();
   peers_.clear();
@@ -65,6 +70,7 @@ void DeviceState::perform_effect(const worker::AbandonGenerations& effect) {
 void DeviceState::begin_generation(Generation generation) {
   if (gradients_ && generation_ == generation) return;
   generation_ = generation;
+  // Segments are labelled with the generation, so every generation has new ones.
   gradients_ =
       std::make_unique<worker::GradientStore>(parts_->options.job, parts_->options.incarnation,
                                               generation, parts_->engine->table().total_floats());

@@ -65,6 +65,8 @@ void DeviceState::provide_for_peers() {
 
 void DeviceState::perform_effect(const worker::ApplyUpdate& effect) {
   gpu::Engine& engine = *parts_->engine;
+  // Everything that can fail because of another process is done before the engine changes anything.
+  // After DataUnreadable this worker still holds its version.
   std::vector<const float*> reduced;
   for (const protocol::Reduced& bucket : effect.buckets) {
     const auto data = find_floats(bucket.data, engine.buckets()[bucket.bucket].floats());
@@ -89,8 +91,12 @@ void DeviceState::perform_effect(const worker::ApplyUpdate& effect) {
   if (!status.ok()) return fail(status.error().message);
   provide_for_peers();
   line.version = engine.version();
+  // The digest of the parameters goes into the ledger with the losses. The head compares repeated
+  // lines bit by bit.
   line.params = engine.params_digest();
   held_->set_params_digest(line.params);
+  // The digest of the whole state is computed for the last version only, because it needs the
+  // optimizer state in host memory.
   if (effect.last) {
     fetch_replica();
     line.state = engine.state_digest();
@@ -107,6 +113,7 @@ void DeviceState::perform_effect(const worker::RunEvaluation& effect) {
                                  effect.version, [&] { return abandoned(effect.generation); });
   if (!totals) end_if_device_lost();
   if (!totals) return fail(totals.error());
+  // The generation was abandoned during the evaluation. After the round the core asks again.
   if (!*totals) return;
   report(
       worker::EvaluationDone{effect.generation, effect.version,

@@ -45,11 +45,15 @@ Status DeviceState::take_gradient_slots() {
 
 void DeviceState::perform_effect(const worker::StartLocalSteps& effect) {
   if (abandoned(effect.generation)) return;
+  // The step changes the version, so the copy for peers is outdated. All members had the version
+  // before Go.
   exported_.reset();
   begin_generation(effect.generation);
   set_ranks(effect.ranks);
   if (const Status taken = take_gradient_slots(); !taken.ok())
     return fail_keeping_state("gradients: " + taken.error().message, "where there is more memory");
+  // The previous step is committed or given up. It was committed only with all sums, and a sum
+  // exists only after its owner has read the parts, so no peer reads these slots any more.
   tree_->release_all();
   step_ = effect.step;
   audited_ = effect.audited;
@@ -151,6 +155,8 @@ Status DeviceState::run_slice(const worker::RunSlice& run) {
   if (!run.slice.error.empty()) return usage_error(where(rank) + run.slice.error);
   clock_.enter(worker::StepClock::kSwitch);
   const gpu::Batch batch = batch_of(run.slice);
+  // Begun before the local step, so that the copy of the next mini-batch to the device overlaps
+  // with the computation.
   if (run.following) parts_->engine->prefetch(run.following->rank, batch_of(*run.following));
   gpu::EstContext& context = results_.next_contexts[rank];
   // All slots exist already (take_gradient_slots).
@@ -170,6 +176,7 @@ Status DeviceState::run_slice(const worker::RunSlice& run) {
     return wrong_batch(rank, batch, loss.error());
   if (!loss) return loss.error();
   if (audited) report(worker::AuditDone{generation_, step_, rank, digest.finish(context)});
+  // The loss is stored first, because the parts of bucket 0 that are reported next contain it.
   results_.losses[rank] = *loss;
   for (const gpu::NodeReady& node : results_.without_loss) report_part(node);
   results_.without_loss.clear();

@@ -9,6 +9,8 @@ namespace es::actors {
 
 void DeviceState::perform_effect(const worker::LoadVersion& effect) {
   kill_point("load.begin");
+  // A checkpoint may still be reading the version that is replaced here. It gets its copies first.
+  // The digest is removed, because it belongs to that version.
   held_->thaw();
   held_->set_params_digest(std::nullopt);
   gpu::Engine& engine = *parts_->engine;
@@ -52,6 +54,8 @@ Status DeviceState::load_checkpoint(const protocol::FromCheckpoint& from, const 
 
 void DeviceState::perform_effect(const worker::ExportVersion& effect) {
   if (abandoned(effect.generation)) return;
+  // Several members may fetch the version in one round. It does not change in between, so all of
+  // them read one segment.
   if (!exported_ || generation_ != effect.generation) {
     begin_generation(effect.generation);
     kill_point("export.begin");

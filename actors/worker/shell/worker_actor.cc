@@ -38,6 +38,7 @@ void WorkerState::begin(const BeginWork& begin) {
   device_ = begin.device;
   channels_ = begin.channels;
   if (channels_) channel_book_ = worker::ChannelBook(channels_->channels_max());
+  // The address is known only now, because the gateway chooses a port when it begins to listen.
   options_.core.address = begin.address;
   core_.emplace(options_.core);
   self_->send(gateway_, ConnectPeer{kHeadPeer, options_.head_endpoint});
@@ -50,6 +51,8 @@ Instant WorkerState::now() const {
 
 void WorkerState::on_peer_up(const PeerUp& up) {
   if (up.peer != kHeadPeer) return;
+  // A worker that could not set up its device still connects, so that the reason reaches the user
+  // through the head.
   if (!options_.setup_error.empty())
     return perform(
         core_->on(worker::EngineEvent(worker::EngineFailed{options_.setup_error}), now()));
@@ -60,6 +63,8 @@ void WorkerState::on_inbound(const Inbound& inbound) {
   if (!core_) return;  // no other process can know this one yet
   const Envelope& envelope = inbound.frame->envelope;
   if (envelope.job != options_.job) return count_refused(inbound.from, "another job");
+  // The gateway has verified the sender. A message of the head counts only if the head sent it, and
+  // one of a worker only if that worker sent it.
   if (protocol::is_head_message(envelope.type) && inbound.from == kHeadPeer) {
     const auto message = protocol::decode_head(inbound.frame);
     if (!message) return count_refused(inbound.from, message.error().message);
@@ -117,13 +122,18 @@ void WorkerState::perform_effect(const worker::SendHead& effect) {
 
 void WorkerState::perform_effect(const worker::SendPeer& effect) {
   const PeerId peer = worker_peer(effect.to);
+  // The gateway keeps what is sent to a peer until the link is up, so the message can be sent at
+  // once.
   if (connected_.insert(peer + " " + effect.address).second)
     self_->send(gateway_, ConnectPeer{peer, effect.address});
+  // A copy, because the transport changes where the message says that its bulk data is.
   protocol::PeerMessage message = effect.message;
   const worker::TransportChoice choice = worker::choose_transport(
       own_device(), {effect.host_id, effect.channel}, effect.to, message, channel_book_);
   if (choice.offer_channel)
     channels_->perform(worker::OfferChannel{core_->generation(), effect.to});
+  // Only the device half can copy out of device memory. It returns the message as CopiedOut, and
+  // this function is then called again.
   if (choice.copy_out_first) return self_->send(device_, CopyOut{effect});
   if (choice.transport == worker::Transport::kChannel) put_into_channel(effect.to, message);
   if (choice.transport == worker::Transport::kMessages)
@@ -148,6 +158,8 @@ void WorkerState::perform_effect(const worker::AbandonGenerations& effect) {
 template <class EngineEffect>
 void WorkerState::perform_effect(const EngineEffect& effect) {
   ES_CHECK_MSG(device_, "the core gives the device work although its set-up failed");
+  // The device half is informed with each command whether any member still reads host memory, since
+  // a channel may have opened or broken meanwhile.
   const bool host_copies =
       worker::needs_host_copies(own_device(), options_.core.self, core_->members(), channel_book_);
   self_->send(device_, DeviceCommand{effect, host_copies});

@@ -74,6 +74,9 @@ void WorkerState::on_fetch_part(const Inbound& inbound) {
 
 void WorkerState::send_part(const PeerId& to, const std::string& segment, std::uint64_t offset,
                             std::uint32_t bytes) {
+  // The address of a segment contains its label, and the label contains job, incarnation and
+  // generation. A peer can therefore read nothing but what this worker has made for this
+  // generation.
   const std::string own =
       ":" + segment_label(options_.job, options_.core.self, core_->generation(), "");
   if (segment.find(own) == std::string::npos || bytes > kPieceBytes)
@@ -100,6 +103,8 @@ void WorkerState::on_bulk_part(const Inbound& inbound) {
                            {reinterpret_cast<const std::byte*>(data.begin()), data.size()});
   });
   if (!taken) return count_refused(inbound.from, taken.error().message);
+  // The core hears of every piece, so that a large version does not look like a peer without
+  // progress.
   if (taken->progress)
     perform(core_->on(worker::LinkEvent(worker::BytesArrived{envelope.sender}), now()));
   perform(*std::move(taken));

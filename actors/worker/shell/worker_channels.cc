@@ -9,12 +9,16 @@
 namespace es::actors {
 
 void WorkerState::on_copied_out(const CopiedOut& copied) {
+  // A new generation may have begun while the device half copied.
   if (protocol::stamp_of(copied.send.message).generation == core_->generation())
     perform_effect(copied.send);
 }
 
 void WorkerState::put_into_channel(Incarnation to, protocol::PeerMessage& message) {
   for (protocol::Bulk* const bulk : worker::bulks_of(message)) {
+    // The bytes go through the channel and the message through the gateway. The transfer number
+    // lets the receiver match them. The address in host memory is removed, because the receiver
+    // must not read it.
     channels_->perform(worker::SendBytes{core_->generation(), to, *bulk});
     bulk->segment.clear();
     bulk->offset = 0;
@@ -53,6 +57,7 @@ void WorkerState::on_channel_message(const PeerId& from, protocol::PeerMessage m
 void WorkerState::on_channel(const ChannelReport& report) {
   std::visit(
       [this](const auto& event) {
+        // The thread of the channels may report something of a generation that has ended since.
         if (event.generation == core_->generation()) on_event(event);
       },
       report.event);

@@ -228,6 +228,8 @@ int worker_main(int argc, char** argv) {
     log::error(confined.error().message);
     return exit_code(confined.error().kind);
   }
+  // An error here does not end the process. The worker reports it to the head as the reason why the
+  // job fails (setup_error).
   const auto parts = make_parts_if_memory_suffices(arguments);
   auto wire = transport_options(arguments);
   if (!wire) {
@@ -242,6 +244,8 @@ int worker_main(int argc, char** argv) {
     WorkerOptions options = worker_options(arguments, parts);
     if (joining.library)
       options.core.channel = {joining.library->kind(), joining.library->device()};
+    // The gateway needs the worker as its sink, and the device half needs the worker for its
+    // reports. The worker therefore exists first and gets the others by BeginWork.
     const auto worker = system.spawn(worker_actor, std::move(options));
     const auto gateway = start_gateway(system, *std::move(wire), worker,
                                        [](const std::string& line) { log::warning(line); });

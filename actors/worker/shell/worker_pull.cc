@@ -26,6 +26,8 @@ void WorkerState::send(const worker::StatePull::Outcome& outcome) {
     });
     self_->send(gateway_, Outbound{kHeadPeer, message.frame()});
   }
+  // release() hands the files over, so the copy outlives the StatePull. The device half removes it
+  // after the load.
   if (!outcome.complete) return;
   const std::string copy = state_pull_->release().string();
   state_pull_.reset();
@@ -46,6 +48,7 @@ void WorkerState::on_state_part(const Inbound& inbound) {
   const auto message = Msg<wire::StatePart>::from_frame(inbound.frame);
   if (!message) return count_refused(inbound.from, message.error().message);
   const auto read = message->decode([&](wire::StatePart::Reader r) {
+    // A late part of an earlier source of this generation is ignored.
     if (r.getPath().cStr() == state_from_.path) take_state_part(r);
     return 0;
   });

@@ -11,6 +11,8 @@ void finish_scores(const AttentionShape& s, const AttentionExtras& extras, std::
   const std::int64_t t = s.tokens;
   const float* bias = extras.bias != nullptr ? extras.bias + h * t * t : nullptr;
   const float* mask = s.masks != 0 ? extras.mask + b % s.masks * t * t : nullptr;
+  // Keys beyond the length of the sequence get the score -infinity, whose EXP is +0, so they take
+  // part in the sum of the softmax without changing it.
   const std::int64_t keys = extras.length != nullptr ? extras.length[b] : t;
   for (std::int64_t i = 0; i < t * t; ++i) {
     scores[i] = scores[i] * s.scale;
@@ -49,6 +51,9 @@ void colsum_row(std::int64_t row, std::int64_t rows, std::int64_t n, const float
 }  // namespace
 
 std::size_t attention_workspace_floats(const AttentionShape& s) {
+  // The dropped probabilities and the gradient of the scores need a matrix each, and COLSUM over
+  // the batch needs one for each level below its result. The products need scratch memory for one
+  // row.
   const std::int64_t matrices = 2 + colsum_levels(s.batch);
   return static_cast<std::size_t>(matrices * s.tokens * s.tokens + larger(s.tokens, s.head_dim));
 }
@@ -64,6 +69,8 @@ void attention_fwd(const AttentionShape& s, const float* q, const float* k, cons
       gemm(scores_product(s, s.tokens), q + qkv, k + qkv, nullptr, probs + p, scratch);
       finish_scores(s, extras, b, h, probs + p);
       softmax_fwd(t, t, probs + p, probs + p);
+      // The probabilities are stored without dropout. The backward pass draws the same decisions
+      // again, because they depend on the key and the element only.
       drop(s.dropout, key, p, t * t, probs + p, dropped);
       gemm(y_product(s, s.tokens), dropped, v + qkv, nullptr, y + y_offset(s, b, h), scratch);
     }
@@ -87,7 +94,10 @@ void attention_bwd(const AttentionShape& s, const float* q, const float* k, cons
       gemm(dprobs_product(s, s.tokens), head_dy, v + qkv, nullptr, ds, scratch);
       drop(s.dropout, key, p, size, ds, ds);
       softmax_bwd(s.tokens, s.tokens, probs + p, ds, ds);
+      // The gradient of the bias is a sum over the batch. The rows of this COLSUM, one for each
+      // sequence, arrive one after the other and are added at once, so they need not be stored.
       if (dbias != nullptr) colsum_row(b, s.batch, size, ds, sums, head_dbias);
+      // The bias was added after the scaling, so its gradient is taken before the scaling.
       scale(size, ds, s.scale, ds);
       gemm(dq_product(s, s.tokens), ds, k + qkv, nullptr, dq + qkv, scratch);
       gemm(dk_product(s, s.tokens), ds, q + qkv, nullptr, dk + qkv, scratch);

@@ -23,6 +23,8 @@ void fwd_pixel(const ConvShape& s, const float* x, const float* filters, std::in
       const float* pixel = pixel_or_null(x, n, oh * s.stride + kh - s.pad,
                                          ow * s.stride + kw - s.pad, s.h, s.w, s.c);
       for (std::int64_t c = 0; c < cg; ++c, w += ocg) {
+        // The padding takes part with +0, so every output pixel has the same number of terms and
+        // the same chunks of 512. A kernel that leaves the padding out must keep these chunks.
         dots.step(pixel != nullptr ? pixel[g * cg + c] : 0.0f, w);
       }
     }
@@ -39,6 +41,8 @@ void dgrad_pixel(const ConvShape& s, const float* dy, const float* w, std::int64
   for (std::int64_t kh = 0; kh < s.kh; ++kh) {
     for (std::int64_t kw = 0; kw < s.kw; ++kw) {
       const std::int64_t oh = h + s.pad - kh, ow = col + s.pad - kw;
+      // Taps between the output pixels are no terms of the sum. They are left out, so they do not
+      // fill chunks of 512.
       if (oh % s.stride != 0 || ow % s.stride != 0) continue;
       const float* pixel = pixel_or_null(dy, n, oh / s.stride, ow / s.stride, s.oh(), s.ow(), s.oc);
       for (std::int64_t oc = g * ocg; oc < (g + 1) * ocg; ++oc) {

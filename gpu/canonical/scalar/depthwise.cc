@@ -31,6 +31,7 @@ void depthwise_fwd(const ConvShape& s, const float* x, const float* w, const flo
         for (std::int64_t c = 0; c < s.c; ++c) y[c] = fma(pixel[c], weight[c], y[c]);
       }
     }
+    // DOT adds the result of its only chunk to +0, which turns -0 into +0.
     for (std::int64_t c = 0; c < s.c; ++c) y[c] = 0.0f + y[c];
     if (bias == nullptr) continue;
     for (std::int64_t c = 0; c < s.c; ++c) y[c] = y[c] + bias[c];
@@ -46,6 +47,8 @@ void depthwise_dgrad(const ConvShape& s, const float* dy, const float* w, float*
     for (std::int64_t kh = 0; kh < s.kh; ++kh) {
       for (std::int64_t kw = 0; kw < s.kw; ++kw) {
         const std::int64_t top = h + s.pad - kh, left = col + s.pad - kw;
+        // A negative multiple of the stride has the remainder 0 although it lies before the image.
+        // So the signs are tested too.
         if (top < 0 || left < 0 || top % s.stride != 0 || left % s.stride != 0) continue;
         const std::int64_t oh = top / s.stride, ow = left / s.stride;
         if (oh >= s.oh() || ow >= s.ow()) continue;
@@ -54,6 +57,7 @@ void depthwise_dgrad(const ConvShape& s, const float* dy, const float* w, float*
         for (std::int64_t c = 0; c < s.c; ++c) dx[c] = fma(pixel[c], weight[c], dx[c]);
       }
     }
+    // As in the forward pass: the result of the only chunk is added to +0.
     for (std::int64_t c = 0; c < s.c; ++c) dx[c] = 0.0f + dx[c];
   }
 }

@@ -44,6 +44,8 @@ void embedding_bwd(std::int64_t c, std::int64_t rows, std::int64_t row_begin, st
         for (std::int64_t i = chunk; i < smaller(chunk + kDotChunk, end); ++i) {
           sum = sum + dy[order[i] * c + j];
         }
+        // The chunks have 512 rows as in DOT. The first chunk result is not added to +0: it is a
+        // sum that began with +0, so it is never -0, and the addition would change nothing.
         total = chunk == begin ? sum : total + sum;
       }
       dtable[r * c + j] = total;

@@ -8,6 +8,8 @@ namespace {
 // 64 lanes that are folded by halves, as SUM64 of a single chunk.
 template <Fold kFold>
 float fold_row(std::int64_t n, const float* x) {
+  // The order matters for products, whose rounding depends on it. For maxima and minima it can
+  // change only the sign of a zero, which folded() removes.
   float lanes[kSumLanes];
   for (float& lane : lanes) lane = fold_identity<kFold>();
   for (std::int64_t i = 0; i < n; ++i) {

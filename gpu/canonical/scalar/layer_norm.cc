@@ -9,6 +9,8 @@ void layer_norm_fwd(std::int64_t rows, std::int64_t c, const float* x, const flo
                     const float* beta, float eps, float* y, float* mean, float* istd) {
   for (std::int64_t r = 0; r < rows; ++r, x += c, y += c) {
     const float m = sum64(c, x) * recip(c);
+    // The deviations are taken from the mean that was rounded to binary32. The mean is stored, and
+    // the backward pass uses the same bits.
     const float squares =
         sum64_steps(c, [=](std::int64_t i, float sum) { return fma(x[i] - m, x[i] - m, sum); });
     const float inverse = inverse_deviation(squares * recip(c), eps);
@@ -26,6 +28,8 @@ void layer_norm_bwd(std::int64_t rows, std::int64_t c, std::int64_t run_begin, s
                     const float* x, const float* dy, const float* mean, const float* istd,
                     const float* gamma, float* dx, float* ws) {
   float *products = ws, *sums = ws + run_count(rows) * c;
+  // The gradients of gamma and beta are COLSUM over the rows. This phase leaves the result of each
+  // run of 64 rows; colsum_finish() adds them.
   for (std::int64_t i = run_begin * c; i < run_end * c; ++i) products[i] = sums[i] = 0.0f;
   for (std::int64_t r = run_begin * kColumnRun; r < smaller(rows, run_end * kColumnRun); ++r) {
     const float *row = x + r * c, *dy_row = dy + r * c;

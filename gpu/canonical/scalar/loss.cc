@@ -7,12 +7,15 @@ namespace es::gpu::scalar {
 void softmax_xent_fwd(std::int64_t rows, std::int64_t classes, const float* logits,
                       const std::int32_t* labels, float* probs, float* row_loss, float* mean_loss) {
   for (std::int64_t r = 0; r < rows; ++r, logits += classes, probs += classes) {
+    // Subtracting the largest logit keeps every EXP at most 1. A comparison with NaN is false, so a
+    // NaN never becomes the maximum, but it reaches the sum through EXP.
     float max = -kInfinity;
     for (std::int64_t i = 0; i < classes; ++i) max = max < logits[i] ? logits[i] : max;
     for (std::int64_t i = 0; i < classes; ++i) probs[i] = canonical_exp(logits[i] - max);
     const float sum = sum64(classes, probs);
     const float scale = 1.0f / sum;
     for (std::int64_t i = 0; i < classes; ++i) probs[i] = probs[i] * scale;
+    // A row without a label has the loss +0 and does not count in the mean.
     row_loss[r] = labels[r] < 0 ? 0.0f : canonical_log(sum) - (logits[labels[r]] - max);
   }
   *mean_loss = sum64(rows, row_loss) * recip(labelled_rows(rows, labels));

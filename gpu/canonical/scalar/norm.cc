@@ -76,6 +76,8 @@ void bn_statistics(const BnForward& bn, const MatrixPart& part) {
     const float* block = bn.x + run * kColumnRun * bn.c;
     sum_rows(count, bn.c, part.col_begin, part.col_end, block, ws.sum + at);
     for (std::int64_t j = part.col_begin; j < part.col_end; ++j) {
+      // Deviations are taken from the mean of the run and not of all rows. So a run needs no other
+      // run, and large values that are nearly equal do not cancel.
       ws.mean[at + j] = ws.sum[at + j] * recip(count);
       ws.squares[at + j] = 0.0f;
     }
@@ -97,6 +99,8 @@ void bn_merge(const BnForward& bn, std::int64_t col_begin, std::int64_t col_end)
     const float count = static_cast<float>(run_rows(bn.rows, run));
     for (std::int64_t j = col_begin; j < col_end; ++j) {
       const std::int64_t i = run * bn.c + j;
+      // The squares of a run are moved from its own mean to the mean of all rows before they are
+      // added.
       ws.squares[i] = bn_moved_squares(ws.squares[i], count, ws.mean[i], bn.mean[j]);
     }
   }
@@ -140,6 +144,7 @@ void bn_bwd_merge(const BnBackward& bn, std::int64_t col_begin, std::int64_t col
   fold_runs(run_count(bn.rows), bn.c, col_begin, col_end, ws.product);
   for (std::int64_t j = col_begin; j < col_end; ++j) {
     const BnBackwardColumn column = bn_finish_backward(bn, j, ws.gradient[j], ws.product[j]);
+    // The sums in the first row are no longer needed, so the row takes what bn_bwd_input() reads.
     ws.gradient[j] = column.gradient;
     ws.product[j] = column.product;
   }

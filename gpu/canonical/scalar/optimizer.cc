@@ -24,6 +24,7 @@ float sum_of_squares(std::int64_t n, const float* x) {
 }
 
 bool any_non_finite(std::int64_t n, const float* x) {
+  // The negated comparison below is true for a NaN, too.
   bool found = false;
   for (std::int64_t i = 0; i < n; ++i) found = found || !(absolute(x[i]) < kInfinity);
   return found;

@@ -7,6 +7,8 @@ void max_pool_fwd(const PoolShape& s, const float* x, float* y, std::uint8_t* ar
   for (std::int64_t i = 0; i < s.n * s.oh() * s.ow(); ++i, y += s.c, argmax += s.c) {
     const PoolWindow window = pool_window(s, i);
     for (std::int64_t c = 0; c < s.c; ++c) {
+      // The first value is taken without a comparison. Compared with a start value of -infinity, a
+      // window that contains nothing but -infinity would have no winner.
       bool first = true;
       for (std::int64_t kh = window.kh0; kh < window.kh1; ++kh) {
         for (std::int64_t kw = window.kw0; kw < window.kw1; ++kw) {
@@ -29,6 +31,9 @@ void max_pool_bwd(const PoolShape& s, const float* dy, const std::uint8_t* argma
       for (std::int64_t ow = cover.ow0; ow < cover.ow1; ++ow) {
         const std::int64_t window = cover.window(s, oh, ow), tap = cover.tap(s, oh, ow);
         for (std::int64_t c = 0; c < s.c; ++c) {
+          // The windows that contain the cell are visited in ascending order, which is the order of
+          // the sum. The loop goes over cells of dx and not over windows, so no two threads write
+          // the same cell.
           if (argmax[window * s.c + c] == tap) dx[c] = dx[c] + dy[window * s.c + c];
         }
       }
@@ -57,6 +62,7 @@ void avg_pool_bwd(const PoolShape& s, const float* dy, float* dx) {
     for (std::int64_t oh = cover.oh0; oh < cover.oh1; ++oh) {
       for (std::int64_t ow = cover.ow0; ow < cover.ow1; ++ow) {
         const std::int64_t window = cover.window(s, oh, ow);
+        // At the border a window may have fewer cells, so each window has a share of its own.
         const float share = recip(pool_window(s, window).cells());
         for (std::int64_t c = 0; c < s.c; ++c) dx[c] = dx[c] + dy[window * s.c + c] * share;
       }
@@ -71,6 +77,7 @@ std::size_t global_avg_pool_workspace_floats(std::int64_t hw, std::int64_t c) {
 void global_avg_pool_fwd(std::int64_t n, std::int64_t hw, std::int64_t c, const float* x, float* y,
                          float* ws) {
   for (std::int64_t i = 0; i < n; ++i, y += c) {
+    // The pixels of an image are the rows of a COLSUM.
     colsum_runs(hw, c, {0, run_count(hw), 0, c}, x + i * hw * c, ws);
     colsum_finish(hw, c, 0, c, ws, y);
     for (std::int64_t j = 0; j < c; ++j) y[j] = y[j] * recip(hw);
@@ -99,6 +106,8 @@ void adaptive_avg_pool_fwd(const AdaptivePoolShape& s, const float* x, float* y)
       }
     }
     const float share = recip((rows.end - rows.begin) * (cols.end - cols.begin));
+    // The sum is multiplied by recip(n) and not divided by n, as everywhere in the canonical
+    // arithmetic.
     for (std::int64_t c = 0; c < s.c; ++c) y[c] = y[c] * share;
   }
 }

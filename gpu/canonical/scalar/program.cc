@@ -18,6 +18,8 @@ struct Position {
   void advance(const ElementSpace& space, std::int32_t inputs) {
     for (std::int32_t d = space.rank; d-- > 0;) {
       const bool inside = ++index[d] < space.size[d];
+      // At the end of a dimension the offset goes back to its beginning, and the next outer
+      // dimension advances.
       const std::int64_t steps = inside ? 1 : 1 - space.size[d];
       for (std::int32_t k = 0; k < inputs; ++k) offset[k] += steps * space.stride[k][d];
       if (inside) return;

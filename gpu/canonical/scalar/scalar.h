@@ -91,6 +91,9 @@ void layer_norm_bwd(std::int64_t rows, std::int64_t c, std::int64_t run_begin, s
                     const float* x, const float* dy, const float* mean, const float* istd,
                     const float* gamma, float* dx, float* ws);
 
+void recurrent_fwd(const RecurrentForward&);
+void recurrent_bwd(const RecurrentBackward&);
+
 void embedding_fwd(std::int64_t count, std::int64_t c, const float* table, const std::int32_t* ids,
                    float* y);
 std::size_t embedding_bwd_workspace_floats(std::int64_t count, std::int64_t rows);

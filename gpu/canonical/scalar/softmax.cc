@@ -17,6 +17,8 @@ void softmax_fwd(std::int64_t rows, std::int64_t c, const float* x, float* y) {
 
 void softmax_bwd(std::int64_t rows, std::int64_t c, const float* y, const float* dy, float* dx) {
   for (std::int64_t r = 0; r < rows; ++r, y += c, dy += c, dx += c) {
+    // The products enter the sum by fma. dx may have the address of dy, because the sum is complete
+    // before the first element is written.
     const float sum = sum64_products(c, dy, y);
     for (std::int64_t i = 0; i < c; ++i) dx[i] = y[i] * (dy[i] - sum);
   }

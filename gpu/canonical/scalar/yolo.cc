@@ -14,6 +14,7 @@ struct Steps {
       const YoloCorners mine = yolo_prediction(s, scale, i, output);
       bool ignored = false;
       for (std::int64_t m = 0; m < boxes; ++m) ignored = ignored || yolo_overlaps(mine, corners[m]);
+      // The other channels get their gradients later, from the boxes that learn at this position.
       for (std::int64_t j = 0; j < channels; ++j) gradient[j] = 0.0f;
       const float logit = output[kYoloObjectness];
       const float counted = yolo_counted(mine, ignored);

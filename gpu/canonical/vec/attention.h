@@ -7,6 +7,8 @@
 namespace es::gpu {
 namespace {
 
+// The rows of scores are padded, so that every row begins at a whole vector. The stored
+// probabilities have no padding; a product reads them directly if there is no dropout.
 struct ForwardProducts {
   explicit ForwardProducts(const AttentionShape& s)
       : scores(scores_product(s, padded_row(s))),

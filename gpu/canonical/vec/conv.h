@@ -73,6 +73,7 @@ inline StridePhase stride_phase(const ConvShape& s, std::int64_t row, std::int64
   const auto taps_from = [&](std::int64_t first, std::int64_t size) {
     return first < size ? ceil_div(size - first, s.stride) : 0;
   };
+  // The pixel `row` is hit by tap kh if (row + pad - kh) is a multiple of the stride.
   const std::int64_t kh0 = (row + s.pad) % s.stride, kw0 = (col + s.pad) % s.stride;
   return {.row = row,
           .col = col,
@@ -151,6 +152,8 @@ inline void pack_row(const float* row, std::int64_t columns, std::int64_t i, std
   for (std::int64_t column = 0; column < columns; column += kPanelWidth) {
     const std::int64_t width = smaller(kPanelWidth, columns - column);
     const std::int64_t stride = panel_stride(width);
+    // A panel has one or two vectors in each row. The last one may be partial; the load of the
+    // first of two is whole.
     const Part tail(width - (stride - kWidth));
     float* out = panels + i * stride;
     if (stride > kWidth) store(out, load(row + column));

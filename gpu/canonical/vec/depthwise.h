@@ -10,6 +10,7 @@ namespace {
 // --- Forward pass and data gradient. Workspace: the filters by tap, and a row of zeros.
 
 inline std::int64_t depthwise_zeros(const ConvShape& s) {
+  // The kernels for 3x3 filters read a row of zeros in place of a row outside of the image.
   return is_3x3(s) ? larger(s.w, s.ow()) * s.c : 0;
 }
 inline std::size_t depthwise_workspace_floats(const ConvShape& s) {
@@ -41,6 +42,7 @@ inline void depthwise_fwd_pixel(const ConvShape& s, const float* image, const fl
         sum = fma(at.load(pixel), at.load(packed + (kh * s.kw + kw) * s.c + c), sum);
       }
     }
+    // DOT adds the only chunk to +0, which turns -0 into +0.
     sum = add(zero(), sum);
     at.store(y + c, bias != nullptr ? add(sum, at.load(bias + c)) : sum);
   });

@@ -1,4 +1,6 @@
 #pragma once
+// Embedding tables. Vectors run over columns, and a thread has rows or columns of the table of its
+// own, so the order of a sum does not depend on the threads.
 #include "gpu/canonical/vec/lanes.h"
 
 namespace es::gpu {
@@ -45,6 +47,8 @@ inline void sum_positions(std::int64_t count, std::int64_t stride, std::int64_t 
       }
       for (int v = 0; v < kVecs; ++v) {
         float* to = out + j + v * kWidth;
+        // The first chunk is stored without an addition to +0. A sum that began with +0 is never
+        // -0, so the addition would change nothing.
         at.store(to, chunk == 0 ? sum[v] : add(at.load(to), sum[v]));
       }
     }

@@ -19,6 +19,7 @@ float fold_row(std::int64_t n, const float* x) {
   Vec lanes[kVecs];
   for (Vec& lane : lanes) lane = identity;
   for_sum_lanes(n, [&](std::int64_t i, auto at, int v) {
+    // Lanes beyond the end of the row get the identity, which changes no result.
     lanes[v] = combined<kFold>(lanes[v], at.keep_or(at.load(x + i), identity));
   });
   float values[kSumLanes];

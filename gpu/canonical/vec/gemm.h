@@ -87,6 +87,8 @@ class Passing {
     if (!slices_.copied()) return slices_.in_place(chunk, lanes);
     if (!ready_) slices_.pack(chunk, chunk, lanes, buffer());
     const Slice slice{buffer(), slices_.copied_stride(lanes)};
+    // There are two buffers: the slice in use stays in one, and the next slice is copied to the
+    // other.
     turn_ ^= 1;
     ready_ = false;
     return slice;
@@ -127,6 +129,7 @@ inline void spread_stage(const GemmRun& r, const Span& k, const Span& rows, cons
     for (std::int64_t j = columns.begin; j < columns.end; ++j) {
       float& c = r.c[i * r.s.c_row + j * r.s.c_col];
       const float sum = r.stage[(i - rows.begin) * kPanelWidth + j - columns.begin];
+      // The first chunk is added to +0, as DOT demands. What C contained before is not read.
       c = (k.begin == 0 ? 0.0f : c) + sum;
       if (last) c = c + r.bias[r.bias_by_row ? i : j];
     }
@@ -275,6 +278,8 @@ struct PreparedGemm {
         plan(plan_gemm(s)) {}
 
   std::int64_t floats() const {
+    // The transposed product may have a bias for each row. run() then needs a stage although the
+    // plan has none.
     const std::int64_t general = plan.floats() + (swap ? kStageFloats : 0);
     return larger(general, narrow ? narrow_floats(s) : 0);
   }
@@ -289,10 +294,13 @@ struct PreparedGemm {
     if (narrow && !bias_by_row) return gemm_narrow(s, a, b, bias, c, ws);
     GemmPlan p = plan;
     p.staged = p.staged || bias_by_row;
+    // Stores that bypass the caches need aligned addresses.
     p.stream = p.stream && reinterpret_cast<std::uintptr_t>(c) % sizeof(Vec) == 0;
     float *b_copy = ws + p.a_floats, *stage = b_copy + p.b_floats;
     const GemmRun r{s, p, a, b, bias, bias_by_row, c, ws, b_copy, stage};
     run_gemm(r);
+    // Such stores are weakly ordered. Without the fence another thread could read old values of C
+    // after the threads have synchronised.
     if (p.stream) stream_fence();
   }
 

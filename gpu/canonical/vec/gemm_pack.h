@@ -51,7 +51,7 @@ inline void pack_tile(const GemmShape& s, ASide side, const Span& k, const Span&
     return pack_transposed(k.size(), rows.size(), from, s.a_col, s.a_row, out, kTileRows,
                            rows.size());
   }
-  // KTileRows < kWidth: a store of a whole vector writes too many floats, and the next store
+  // If kTileRows < kWidth, a store of a whole vector writes too many floats, and the next store
   // overwrites them.
   const Part row(rows.size());
   const std::int64_t last = k.size() - 1;

@@ -1,4 +1,6 @@
 #pragma once
+// Losses. The vectors of a row compute its exponentials and gradients; the sums are SUM64, as in
+// the scalar class.
 #include "gpu/canonical/vec/elementwise.h"
 #include "gpu/canonical/vec/math.h"
 #include "gpu/canonical/vec/reduce.h"

@@ -13,6 +13,8 @@ struct ExpLanes {
 // bound.
 inline ExpLanes exp_parts(Vec x) {
   const Vec magic = set(kExpMagic);
+  // The addition of `magic` rounds x / ln 2 to an integer, because floats of that size have no
+  // fraction.
   const Vec n = sub(fma(x, set(kExpLog2E), magic), magic);
   Vec r = fma(n, set(-kExpLn2High), x);
   r = fma(n, set(-kExpLn2Low), r);
@@ -40,6 +42,8 @@ inline Vec canonical_exp(Vec x) {
 }
 
 inline Vec canonical_log(Vec x) {
+  // A subnormal number has no exponent of its own. It is multiplied by 2^23 here, and 23 is
+  // subtracted from the exponent below.
   const Test subnormal = less(x, set(kSmallestNormal));
   const Vec y = select(subnormal, mul(x, set(kTwoTo23)), x);
   const IntVec bits = bits_of(y);

@@ -117,10 +117,13 @@ inline void merge_runs(const BnForward& bn, std::int64_t begin, std::int64_t end
     const float* means = ws.mean + run * bn.c;
     float* squares = ws.squares + run * bn.c;
     for_range(begin, end, [&](std::int64_t j, auto at) {
+      // The squares of the run are moved to the mean of all rows, as bn_moved_squares() does for a
+      // float.
       const Vec e = sub(at.load(means + j), at.load(bn.mean + j));
       at.store(squares + j, fma(mul(count, e), e, at.load(squares + j)));
     });
   }
+  // The corrected squares are summed in the order of COLSUM too.
   fold_runs(runs, bn.c, end - begin, ws.squares + begin);
 }
 
@@ -131,6 +134,8 @@ inline Vec inverse_deviation(Vec variance, float eps) {
 inline void bn_merge(const BnForward& bn, std::int64_t col_begin, std::int64_t col_end) {
   const BnWorkspace ws = bn_workspace(bn.rows, bn.c, bn.ws);
   merge_runs(bn, col_begin, col_end, ws);
+  // The running variance is the unbiased one, as in PyTorch. With a single row the quotient R / (R
+  // - 1) does not exist, and 1 takes its place.
   const Vec unbiased = set(bn.rows == 1 ? 1.0f : static_cast<float>(bn.rows) * recip(bn.rows - 1));
   const Vec blend = set(bn.momentum), keep = set(1.0f - bn.momentum);
   for_range(col_begin, col_end, [&](std::int64_t j, auto at) {
@@ -225,6 +230,8 @@ void backward_run(const BnBackward& bn, std::int64_t run, std::int64_t col_begin
     for (int v = 0; v < kVecs; ++v) {
       sum[v] = product[v] = zero();
       mean[v] = at.load(bn.mean + j + v * kWidth);
+      // The forward pass computed gamma * istd in the same way, so the test of the activation has
+      // the same bits here.
       a[v] = mul(at.load(bn.gamma + j + v * kWidth), at.load(bn.istd + j + v * kWidth));
       beta[v] = at.load(bn.beta + j + v * kWidth);
     }

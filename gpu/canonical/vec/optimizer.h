@@ -1,4 +1,5 @@
 #pragma once
+// Updates of parameters, for whole vectors: the operations of update_math.h in the same order.
 #include "gpu/canonical/vec/reduce.h"
 
 namespace es::gpu {
@@ -53,6 +54,8 @@ void adam_floats(std::int64_t n, const float* grad_sum, float grad_scale, const 
 
 inline void adam(std::int64_t n, const float* grad_sum, float grad_scale, const AdamStep& s,
                  float* p, float* m, float* v) {
+  // Without weight decay the fma is left out and not computed with 0, since fma(0, p, -0) is +0 for
+  // a positive p. adam_update() has the same case.
   (s.weight_decay != 0.0f ? adam_floats<true> : adam_floats<false>)(n, grad_sum, grad_scale, s, p,
                                                                     m, v);
 }
@@ -61,9 +64,11 @@ inline float sum_of_squares(std::int64_t n, const float* x) {
   return sum64_products(n, x, x);
 }
 
-// X * 0 is NaN if x is infinite or NaN, and a NaN stays in the sum.
+// The product x * 0 is NaN if x is infinite or NaN, and a NaN stays in the sum.
 inline bool any_non_finite(std::int64_t n, const float* x) {
   constexpr int kVecs = 8;
+  // The order of this sum is free, because only NaN or not NaN is asked for. Eight sums keep the
+  // units for fma busy.
   Vec sum[kVecs];
   for (Vec& s : sum) s = zero();
   for_columns<kVecs>(n, [&](std::int64_t i, auto at, auto vecs) {

@@ -26,6 +26,8 @@ inline void max_pool_fwd(const PoolShape& s, const float* x, float* y, std::uint
     const PoolWindow window = pool_window(s, i);
     const std::int64_t first = window.kh0 * s.kw + window.kw0;
     for_vectors(s.c, [&](std::int64_t c, auto at) {
+      // The first cell is the winner to begin with and is compared with itself once, which changes
+      // nothing.
       Vec best = at.load(x + window.cell(s, window.kh0, window.kw0) + c);
       IntVec winner = set_int(static_cast<std::int32_t>(first));
       for (std::int64_t kh = window.kh0; kh < window.kh1; ++kh) {
@@ -75,6 +77,7 @@ inline void max_pool_bwd(const PoolShape& s, const float* dy, const std::uint8_t
         add_won(s.c, dy + from, argmax + from, cover.tap(s, oh, ow), first, dx);
       }
     }
+    // No window contains this cell, for example if the stride is larger than the window.
     if (first) zero_floats(dx, s.c);
     dx += s.c;
   });

@@ -35,6 +35,7 @@ inline __attribute__((always_inline)) void for_sum_lanes(std::int64_t n, Body bo
   }
 #pragma GCC unroll 8
   for (int v = 0; v < kVecs; ++v, i += kWidth) {
+    // The last elements fill only a part of the 64 lanes. Partial loads give +0 in the others.
     if (i < n) body(i, Part(n - i), v);
   }
 }

@@ -36,6 +36,7 @@ class ShortRow {
     for (int v = 0; v < kVecs; ++v) {
       if (v >= used_) break;
       x[v] = canonical_exp(sub(x[v], shift));
+      // Lanes behind the last element contain -infinity, whose EXP is +0.
       lanes.sum[v] = add(lanes.sum[v], x[v]);
     }
     const Vec factor = set(softmax_scale(lanes.fold()));

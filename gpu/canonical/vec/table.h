@@ -15,6 +15,7 @@
 #include "gpu/canonical/vec/optimizer.h"
 #include "gpu/canonical/vec/pool.h"
 #include "gpu/canonical/vec/program.h"
+#include "gpu/canonical/vec/recurrent.h"
 #include "gpu/canonical/vec/resample.h"
 #include "gpu/canonical/vec/softmax.h"
 #include "gpu/canonical/vec/yolo.h"
@@ -73,6 +74,8 @@ constexpr KernelTable vector_kernels(CpuClass cpu_class) {
       .layer_norm_bwd = layer_norm_bwd,
       .softmax_fwd = softmax_fwd,
       .softmax_bwd = softmax_bwd,
+      .recurrent_fwd = recurrent_fwd,
+      .recurrent_bwd = recurrent_bwd,
       .attention_workspace_floats = attention_workspace_floats,
       .attention_fwd = attention_fwd,
       .attention_bwd = attention_bwd,

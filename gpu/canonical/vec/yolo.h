@@ -7,7 +7,7 @@
 namespace es::gpu {
 namespace {
 
-// KWidth neighbouring positions, one in each lane.
+// Neighbouring positions, as many as a vector has lanes, one in each lane.
 struct YoloLanes {
   Vec x, y, w, h, objectness;        // outputs without activation
   Vec col, row, anchor_w, anchor_h;  // anchors in units of the image's sides
@@ -68,6 +68,8 @@ struct YoloSteps {
       const YoloLanes p = yolo_gather(s, scale, output, i, at.count());
       const Vec counted = yolo_counted(yolo_predicted(p, recip_w, recip_h), corners, boxes);
       at.store(loss + i, keep_positive(canonical_bce(p.objectness, zero()), counted));
+      // The objectness of neighbouring positions lies `channels` floats apart, so the lanes are
+      // stored one by one.
       float slope[kWidth];
       store(slope, keep_positive(mul(canonical_sigmoid(p.objectness), set(mean_scale)), counted));
       for (std::int64_t lane = 0; lane < at.count(); ++lane) {
@@ -83,6 +85,7 @@ struct YoloSteps {
       at.store(loss + k, canonical_bce(x, zero()));
       at.store(gradient + k, mul(canonical_sigmoid(x), set(mean_scale)));
     });
+    // The loop treated every class as absent. The class of the box is computed again as present.
     if (label < 0) return;
     loss[label] = canonical_bce(logits[label], 1.0f);
     gradient[label] = (canonical_sigmoid(logits[label]) - 1.0f) * mean_scale;

@@ -51,6 +51,7 @@ template <class Add>
 void array_sum(Stream stream, std::int64_t n, const float* x, float factor, float* sum, float* ws) {
   if (n <= kSumChunk) return sum_chunks<Add>(stream, n, x, factor, sum);
   sum_chunks<Add>(stream, n, x, 1.0f, ws);
+  // At most 16,384 results are left, since n is at most 2^28. So the second level is one chunk.
   sum_chunks<AddElement>(stream, ceil_div(n, kSumChunk), ws, factor, sum);
 }
 

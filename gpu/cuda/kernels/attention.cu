@@ -58,6 +58,8 @@ struct ProbabilityRows {
       if (mask != nullptr) score = score + mask[i];
       return i >= keys ? -kInfinity : score;
     });
+    // Each thread reads again the elements that it wrote itself, so no barrier is needed. SUM64 and
+    // the maximum use the same distribution: thread t has the elements t, t + 32, t + 64, ...
     const float shift = softmax_shift(row_max(block, t, p));
     const float scale = softmax_scale(run_sum64(
         block, t, [&](std::int64_t i, float sum) { return sum + canonical_exp(p[i] - shift); }));
@@ -117,6 +119,7 @@ struct Workspace {
   float *dropped, *gradients, *rest;
 };
 std::int64_t matrix_floats(const AttentionShape& s) {
+  // The matrices are padded to cache lines, so that all of them allow packs.
   return round_up(score_floats(s), 16);
 }
 Workspace workspace(const AttentionShape& s, float* ws) {
@@ -159,6 +162,7 @@ void attention_bwd(Stream stream, const AttentionShape& s, const float* q, const
   multiply_matrices(stream, dprobs_product(s, s.tokens), heads(s, y_steps(s), qkv, scores), dy, v,
                     nullptr, w.gradients, w.rest);
   launch(stream, {.x = blocks_of_rows(score_rows(s))},
+         // Without dbias the kernel scales the gradients at once, which saves a pass over them.
          GradientRows{s, key, probs, w.gradients, w.dropped, dbias == nullptr});
   multiply_matrices(stream, dv_product(s, s.tokens), heads(s, scores, y_steps(s), qkv),
                     w.dropped != nullptr ? w.dropped : probs, dy, nullptr, dv, w.rest);

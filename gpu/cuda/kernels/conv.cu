@@ -94,6 +94,7 @@ Phase phase(const ConvShape& s, std::int64_t tap_row, std::int64_t tap_col) {
     return first < size ? ceil_div(size - first, s.stride) : 0;
   };
   const auto pixel = [&](std::int64_t tap) {
+    // In C++ the remainder of a negative number may be negative, so the stride is added once.
     return ((tap - s.pad) % s.stride + s.stride) % s.stride;
   };
   const std::int64_t row = pixel(tap_row), col = pixel(tap_col);
@@ -114,6 +115,7 @@ void for_each_phase(const ConvShape& s, const Visit& visit) {
   for (std::int64_t row = 0; row < s.stride; ++row) {
     for (std::int64_t col = 0; col < s.stride; ++col) {
       const Phase p = phase(s, row, col);
+      // A phase without taps is visited too: its product has no terms, and its pixels get +0.
       if (p.rows > 0 && p.cols > 0) visit(p);
     }
   }
@@ -124,6 +126,7 @@ std::size_t conv_dgrad_workspace_floats(const ConvShape& s) {
   if (is_depthwise(s)) return most;
   for_each_phase(s, [&](const Phase& p) {
     const std::size_t floats = product_workspace_floats(phase_shape(s, p));
+    // The phases run one after the other on one stream, so they share the workspace.
     most = most < floats ? floats : most;
   });
   return most;

@@ -79,6 +79,7 @@ struct Forward {
     }
     ES_UNROLL
     for (int j = 0; j < kWidth; ++j) {
+      // DOT adds its only chunk to +0, which turns -0 into +0.
       sum.v[j] = 0.0f + sum.v[j];
       if (bias != nullptr) sum.v[j] = sum.v[j] + bias[at.channel + j];
     }
@@ -239,6 +240,7 @@ void depthwise_wgrad(Stream stream, const ConvShape& s, const float* x, const fl
                             Divider(ceil_div(s.oh(), rows))};
   launch(stream, {.x = blocks_for<WeightBlocks>(blocks.results)}, blocks);
   float *from = ws, *to = ws + count * cols;
+  // There is at least one launch, because the last one also changes the order to dw[c][tap].
   for (bool last = false; !last; count = ceil_div(count, kColumnRun)) {
     last = count <= kColumnRun;
     const SumRuns sums{from,          last ? dw : to, count, ceil_div(count, kColumnRun) * cols,

@@ -52,6 +52,7 @@ ES_HD inline Word first_state(unsigned lane) {
 ES_HD inline Word secret_at(const Word* secret, unsigned byte) {
   const unsigned shift = 8 * (byte % 8);
   const Word low = secret[byte / 8];
+  // A shift by 64 bits is not defined, so an aligned read is a case of its own.
   return shift == 0 ? low : low >> shift | secret[byte / 8 + 1] << (64 - shift);
 }
 
@@ -118,6 +119,8 @@ struct ChunkDigests {
     const unsigned thread = block.thread(), lane = thread % kLanes;
     const std::int64_t chunk = thread_in_grid(*this, block) / kLanes;
     if (chunk < chunks) shared.lanes[thread] = lane_of(x + chunk * kDigestChunkFloats, lane);
+    // The barrier lies in front of the test of `chunk`, because every thread of a block must reach
+    // it.
     block.sync();
     if (chunk >= chunks || lane > 1) return;
     constexpr Word kBytes = kDigestChunkBytes;

@@ -38,6 +38,9 @@ struct Chain {
     }
     for (std::int32_t s = 0; s < count; ++s) {
       const ChainStage stage = stages[s];
+      // A dropout with one decision for each element takes the four words of one counter. With one
+      // decision for several elements (stochastic depth), apply_stage() finds the decision of each
+      // element.
       if (stage.kind == ChainKind::kDropout && stage.columns == 1) {
         drop(stage.dropout, group * 32 + block.thread() % 32, v);
       } else {
@@ -62,6 +65,7 @@ struct Chain {
 
 void chain(Stream stream, std::int64_t n, const float* x, const ChainStage* stages,
            std::int64_t count, const DropoutKey* key, float* y) {
+  // The stages are passed to the kernel by value, so their number has a limit.
   ES_CHECK_MSG(count <= kStagesMax, "a chain with more stages than a kernel takes");
   Chain kernel{.n = static_cast<std::uint32_t>(n),
                .count = static_cast<std::int32_t>(count),
@@ -165,6 +169,7 @@ CopyBlocks<kWidth> copy_blocks(const BlockCopy& copy, const float* source, float
   for (std::size_t d = kMoveRank; d-- > 0;) {
     const std::int64_t width = d + 1 == kMoveRank ? kWidth : 1, size = copy.size[d] / width;
     kernel.packs *= static_cast<std::uint32_t>(size);
+    // Dimensions of size 1 are left out, because each dimension costs a division in every thread.
     if (size == 1) continue;
     kernel.size[kernel.rank] = static_cast<std::uint32_t>(size);
     kernel.source_stride[kernel.rank] = copy.source_stride[d] * width;

@@ -200,6 +200,8 @@ struct SumFrequentRows {
     constexpr auto kChunk = static_cast<std::int32_t>(kDotChunk);
     const std::int32_t at = static_cast<std::int32_t>(block.x()) * kChunk, row = sorted.id[at];
     const std::int32_t begin = sorted.begin(row), end = sorted.end[row];
+    // Only one block of each column passes this test for a row. All threads of a block decide
+    // alike, so the barriers below are safe.
     if (end - begin <= kChunk || at - begin >= kChunk) return;
     const auto lane = block.thread() % 32, mine = block.thread() / 32;
     const std::int64_t col = static_cast<std::int64_t>(block.y()) * 32 + lane;

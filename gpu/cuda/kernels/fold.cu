@@ -48,6 +48,7 @@ struct FoldRow {
       low = combined<kFold>(low, from[i]);
       if (i + 32 < n) high = combined<kFold>(high, from[i + 32]);
     }
+    // The same folds by halves as in the scalar class: first lane j + 32, then j + 16, and so on.
     float v = combined<kFold>(low, high);
     for (unsigned half = 16; half > 0; half /= 2) v = combined<kFold>(v, block.down(v, half));
     if (block.thread() % 32 == 0) y[row] = folded<kFold>(v);

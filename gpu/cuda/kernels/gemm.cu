@@ -17,6 +17,8 @@ void with_operand(const float* p, std::int64_t rows, std::int64_t depth, std::in
                   std::int64_t depth_step, const BatchSteps& batch, const Call& call) {
   const auto count = static_cast<std::uint32_t>(rows);
   const bool aligned = in_quads(p, batch);
+  // The two directions are two types, so that the kernel contains no branch on the direction. Which
+  // one is used changes the loads and no result.
   if (row_step == 1 && depth_step != 1) {
     call(Matrix<QuadAlongRows>{p, row_step, depth_step, count, batch,
                                aligned && depth_step % 4 == 0 && rows % 4 == 0});

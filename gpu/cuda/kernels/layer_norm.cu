@@ -116,9 +116,12 @@ void layer_norm_bwd(Stream stream, std::int64_t rows, std::int64_t c, const floa
   const LayerNormBackward n{rows, c, x, dy, mean, istd, gamma};
   const std::int64_t runs = run_count(rows);
   launch(stream, {.x = blocks_for<LayerNormSums>(runs * c)}, LayerNormSums{n, ws});
+  // The sums for gamma and for beta are two matrices that follow each other, so one launch folds a
+  // level of both.
   const FewRows few = fold_to_few(stream, 2, runs, c, ws, ws + 2 * runs * c);
   sum_runs(stream, 1, few.rows, c, 1.0f, few.p, dgamma);
   sum_runs(stream, 1, few.rows, c, 1.0f, few.p + few.rows * c, dbeta);
+  // This kernel comes last, because dx may have the address of dy, which LayerNormSums reads.
   launch(stream, {.x = blocks_of_rows(rows)}, LayerNormInput{n, dx});
 }
 

@@ -24,6 +24,7 @@ struct CrossEntropyRows {
     const float sum = run_sum64(block, classes, [&](std::int64_t i, float lane) {
       return lane + canonical_exp(x[i] - max);
     });
+    // EXP is computed twice, as in softmax.cu, and not stored between its sum and the quotient.
     const float scale = 1.0f / sum;
     write_row(block, classes, probs + row * classes,
               [&](std::int64_t i) { return canonical_exp(x[i] - max) * scale; });
@@ -39,6 +40,7 @@ template <unsigned kThreads, class Block>
 ES_HD std::int64_t count_labelled(const Block& block, std::int32_t (&count)[kThreads],
                                   std::int64_t rows, const std::int32_t* labels) {
   std::int32_t mine = 0;
+  // The counts are integers, whose sum is the same in every order.
   for (std::int64_t r = block.thread(); r < rows; r += kThreads) mine += labels[r] >= 0 ? 1 : 0;
   count[block.thread()] = mine;
   block.sync();
@@ -73,6 +75,7 @@ void softmax_xent_fwd(Stream stream, std::int64_t rows, std::int64_t classes, co
                       const std::int32_t* labels, float* probs, float* row_loss, float* mean_loss) {
   launch(stream, {.x = blocks_of_rows(rows)},
          CrossEntropyRows{rows, classes, logits, labels, probs, row_loss});
+  // One block is enough: its runs of 32 threads share the chunks of 16,384 rows.
   launch(stream, {.x = 1}, CrossEntropyMean{rows, labels, row_loss, mean_loss});
 }
 
@@ -92,6 +95,8 @@ struct CrossEntropyBackward {
   ES_HD void operator()(const Block& block, Shared& shared) const {
     const float scale = recip(count_labelled(block, shared.count, rows, labels));
     for (std::int64_t i = thread_in_grid(*this, block); i < rows * classes; i += step) {
+      // The division uses 32 bits, which is much cheaper on a GPU than 64 bits. A tensor has fewer
+      // than 2^32 elements (pack.h).
       const auto at = static_cast<std::uint32_t>(i), width = static_cast<std::uint32_t>(classes);
       const std::int32_t label = labels[at / width];
       const float onehot = static_cast<std::int64_t>(at % width) == label ? 1.0f : 0.0f;

@@ -21,6 +21,7 @@ struct Map {
   ES_HD void operator()(const Block& block, Shared&) const {
     const std::int64_t i = thread_in_grid(*this, block);
     if (i >= packs) return;
+    // Both packs are loaded before the store, because y may be one of the operands.
     Pack<kWidth> p = load_pack<kWidth>(a + i * kWidth);
     const Pack<kWidth> q = load_pack<kWidth>(b + i * kWidth);
     ES_UNROLL

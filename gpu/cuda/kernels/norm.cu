@@ -48,6 +48,8 @@ struct BnStatistics {
     ES_UNROLL
     for (int r = 0; r < kColumnRun; ++r) v[r] = r < count ? from[r * c] : 0.0f;
     ES_UNROLL
+    // A row beyond the end is not added at all. With +0 in its place the squared deviation from the
+    // mean would be wrong.
     for (int r = 0; r < kColumnRun; ++r) sum = r < count ? sum + v[r] : sum;
     const float mean = sum * recip(count);
     ES_UNROLL
@@ -155,12 +157,14 @@ void bn_merge(Stream stream, const BnForward& bn) {
   const BnWorkspace ws = bn_workspace(bn.rows, bn.c, bn.ws);
   float* const levels = bn_levels(bn.rows, bn.c, bn.ws);
   const std::int64_t runs = run_count(bn.rows), groups = run_count(runs);
+  // At most 64 runs are at most 4,096 rows. For these one launch does the whole phase.
   if (groups == 1) {
     return launch(stream, {.x = blocks_for<BnMergeFew>(bn.c)}, BnMergeFew{bn, ws});
   }
   const FewRows sums = fold_to_few(stream, 1, runs, bn.c, ws.sum, levels);
   launch(stream, {.x = blocks_for<BnMean>(bn.c)}, BnMean{bn, sums});
   launch(stream, {.x = blocks_for<BnMovedSquares>(groups * bn.c)}, BnMovedSquares{bn, ws, levels});
+  // BnMovedSquares has overwritten the levels of the sums, which only BnMean needed.
   const FewRows squares = fold_to_few(stream, 1, groups, bn.c, levels, levels + groups * bn.c);
   launch(stream, {.x = blocks_for<BnFinish>(bn.c)}, BnFinish{bn, ws.a, squares});
 }
@@ -175,6 +179,8 @@ struct RowSteps {
 RowSteps row_steps(std::int64_t rows, std::int64_t packs) {
   // Threads wanted on a GPU; most rows of one thread.
   constexpr std::int64_t kThreadsWanted = 1 << 18, kRowsMost = 8;
+  // A thread with several rows loads the factors of its columns once, but a GPU needs enough
+  // threads. An element does not depend on this division.
   const std::int64_t rows_each = larger(1, smaller(kRowsMost, rows * packs / kThreadsWanted));
   return {rows, packs, ceil_div(rows, rows_each)};
 }

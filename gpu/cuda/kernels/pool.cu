@@ -92,6 +92,8 @@ struct MaxPoolBackward {
                           const auto v = load_pack<kWidth>(dy + from);
                           ES_UNROLL
                           for (int j = 0; j < kWidth; ++j) {
+                            // A window that another cell has won adds nothing. Adding +0 would give
+                            // the same bits, since the sum began with +0.
                             if (winner.v[j] == tap) sum.v[j] = sum.v[j] + v.v[j];
                           }
                         });
@@ -265,6 +267,7 @@ struct UpsampleBackward {
     Pack<kWidth> sum;
     ES_UNROLL
     for (int j = 0; j < kWidth; ++j) {
+      // The chain begins with +0, so four times -0 give +0.
       sum.v[j] = (((0.0f + first.v[j]) + second.v[j]) + third.v[j]) + fourth.v[j];
     }
     store_pack(dx + static_cast<std::int64_t>(cell) * c + channel, sum);

@@ -41,11 +41,15 @@ ProductCut cut_product(const ProductShape& shape, bool quads) {
   const int side = tile_side(shape, quads);
   const std::int64_t count = tiles(shape, side), chunks = product_chunks(shape);
   const std::int64_t enough = enough_blocks(side);
+  // With enough tiles, a block computes all chunks of its tile one after the other. Otherwise
+  // several chunks are computed at once into the workspace and added afterwards in ascending order.
   if (chunks == 1 || 2 * count >= enough) return {side, 0};
   return {side, smaller(chunks, ceil_div(enough, count))};
 }
 
 std::size_t product_workspace_floats(const ProductShape& shape) {
+  // Whether quads can be used depends on addresses, which are not known here. The workspace must be
+  // large enough for both cases.
   const std::int64_t at_once =
       larger(cut_product(shape, true).at_once, cut_product(shape, false).at_once);
   return static_cast<std::size_t>(at_once * shape.m * shape.n * shape.count);

@@ -46,6 +46,7 @@ struct RunProgram {
       std::uint32_t rest = element;
       std::int64_t offset = 0;
       for (std::int32_t d = 0; d < rank; ++d) {
+        // A stride of 0 repeats an input along the dimension.
         offset += rest % size[d] * stride[k][d];
         rest /= size[d];
       }
@@ -62,6 +63,8 @@ struct RunProgram {
 
 void program(Stream stream, const ElementCode& code, const ElementSpace& space,
              const float* const* in, float* const* out, std::int64_t n) {
+  // Dimensions that are contiguous in all inputs are joined first, since each one costs two
+  // divisions.
   const ElementSpace s = joined(space, code.inputs);
   RunProgram kernel{};
   kernel.n = static_cast<std::uint32_t>(n);

@@ -43,6 +43,7 @@ struct SoftmaxBackward {
     const std::int64_t row = my_row(block);
     if (row >= rows) return;
     const float *const p = y + row * c, *const dp = dy + row * c;
+    // dx may have the address of dy: the sum is complete before write_row() stores anything.
     const float total =
         run_sum64(block, c, [&](std::int64_t i, float sum) { return fma(dp[i], p[i], sum); });
     write_row(block, c, dx + row * c, [&](std::int64_t i) { return p[i] * (dp[i] - total); });

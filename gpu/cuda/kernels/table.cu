@@ -20,6 +20,7 @@ DeviceKernels all_topics() {
   add_embedding(kernels);
   add_loss(kernels);
   add_yolo(kernels);
+  add_recurrent(kernels);
   add_update(kernels);
   add_digest(kernels);
   return kernels;

@@ -19,6 +19,7 @@ void add_pool(DeviceKernels& kernels);
 void add_embedding(DeviceKernels& kernels);
 void add_loss(DeviceKernels& kernels);
 void add_yolo(DeviceKernels& kernels);
+void add_recurrent(DeviceKernels& kernels);
 void add_update(DeviceKernels& kernels);
 void add_digest(DeviceKernels& kernels);
 

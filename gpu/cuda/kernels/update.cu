@@ -20,11 +20,15 @@ struct FindNonFinite {
 
   template <class Block>
   ES_HD void operator()(const Block& block, Shared&) const {
+    // A block finds its check by counting. There are few checks, and all threads of a block take
+    // the same way.
     std::int32_t c = 0;
     std::uint32_t begin = 0;
     for (; block.x() >= end[c]; ++c) begin = end[c];
     const FiniteCheck mine = check[c];
     const std::int64_t first = (block.x() - begin) * kPiece + block.thread();
+    // All loads are issued before the first comparison. Values beyond the end stay +0, which is
+    // finite.
     float v[kValues] = {};
     ES_UNROLL
     for (int j = 0; j < kValues; ++j) {
@@ -41,6 +45,7 @@ void find_non_finite(Stream stream, const FiniteCheck* checks, std::int64_t coun
   ES_CHECK(count <= kFiniteChecksMax);
   FindNonFinite kernel{};
   std::int64_t blocks = 0;
+  // Checks of different sizes share a launch, so small results cost no launch of their own.
   for (std::int64_t i = 0; i < count; ++i) {
     blocks += ceil_div(checks[i].count, FindNonFinite::kPiece);
     kernel.check[i] = checks[i];

@@ -60,6 +60,7 @@ struct YoloBoxes {
     const std::int64_t i = thread_in_grid(*this, block);
     if (i >= y.s.batch * y.s.boxes) return;
     const float* const box = y.box(0, i);
+    // The comparison is that of the scalar class, so both count a NaN as a box.
     const bool exists = !(box[0] < 0.0f);
     y.claimed[i] = exists ? static_cast<std::int32_t>(yolo_target(y.s, box).position) : -1;
     y.corners[i] = yolo_corners(box);
@@ -110,6 +111,8 @@ struct YoloLearn {
     if (i >= s.batch * s.boxes) return;
     const bool leads = block.thread() % 32 == 0;
     if (!yolo_learns(s.boxes, y.claimed + image * s.boxes, m)) {
+      // A box that does not learn writes its loss too, because the sum of an image reads all of
+      // them.
       if (leads) y.box_loss[i] = 0.0f;
       return;
     }
@@ -163,6 +166,8 @@ void yolo_loss(Stream stream, const YoloShape& s, const float* const outputs[3],
            YoloBackground{s, scale, first, outputs[scale], gradients[scale], y});
     first += yolo_positions(s, scale);
   }
+  // This launch overwrites the objectness of the claimed positions, so it follows the background of
+  // all scales.
   launch(stream, {.x = blocks_for<YoloLearn>(32 * s.batch * s.boxes)}, YoloLearn{y});
   launch(stream, {.x = s.batch},
          YoloImages{yolo_positions(s), s.boxes, y.objectness, y.box_loss, image_loss});

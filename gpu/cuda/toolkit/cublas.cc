@@ -33,10 +33,13 @@ class CublasLibrary final : public Cublas {
 
   Status start() {
     ES_RETURN_IF_ERROR(check(create_(&handle_), "cublasCreate"));
+    // The pedantic mode prescribes fp32 for all phases of a product.
     const cublasMath_t mode =
         math_ == VendorMath::kTf32 ? CUBLAS_TF32_TENSOR_OP_MATH : CUBLAS_PEDANTIC_MATH;
     ES_RETURN_IF_ERROR(check(set_math_mode_(handle_, mode), "cublasSetMathMode"));
     ES_RETURN_IF_ERROR(check(version_(handle_, &number_), "cublasGetVersion"));
+    // Beside other active streams, cuBLAS does not guarantee equal bits from run to run with the
+    // workspace that it allocates itself. So it gets a workspace for its only stream.
     const auto memory = device_.allocate(kWorkspaceBytes, "cuBLAS");
     if (!memory) return memory.error();
     workspace_ = *memory;
@@ -49,9 +52,10 @@ class CublasLibrary final : public Cublas {
   }
   Result<std::unique_ptr<DeviceVendorKernel>> gemm(const MatmulShape& shape) override;
 
-  // CublasSetStream resets the workspace, so it is set again.
+  // cublasSetStream resets the workspace, so it is set again.
   Status use(Stream stream) {
     if (stream_ && stream_->handle == stream.handle) return {};
+    // If one of the two calls fails, the next use begins with both again.
     stream_.reset();
     ES_RETURN_IF_ERROR(
         check(set_stream_(handle_, static_cast<cudaStream_t>(stream.handle)), "cublasSetStream"));
@@ -95,13 +99,16 @@ struct Side {
 
 std::optional<Side> side(std::int64_t row, std::int64_t col, std::int64_t rows, std::int64_t cols) {
   constexpr std::int64_t kMax = std::numeric_limits<int>::max();
+  // The interface takes 32-bit integers.
   if (rows > kMax || cols > kMax || row > kMax || col > kMax) return std::nullopt;
+  // A matrix with contiguous rows is, for cuBLAS, the transposed matrix with contiguous columns. It
+  // needs no operation.
   if (col == 1 && row >= cols) return Side{CUBLAS_OP_N, static_cast<int>(row)};
   if (row == 1 && col >= rows) return Side{CUBLAS_OP_T, static_cast<int>(col)};
   return std::nullopt;
 }
 
-// CuBLAS stores matrices by columns. C = A B by rows is the same as C' = B' A' by columns, so the
+// cuBLAS stores matrices by columns. C = A B by rows is the same as C' = B' A' by columns, so the
 // operands are exchanged.
 class CublasGemm final : public DeviceVendorKernel {
  public:
@@ -135,6 +142,7 @@ Result<std::unique_ptr<DeviceVendorKernel>> CublasLibrary::gemm(const MatmulShap
   const GemmShape& g = shape.gemm;
   const auto a = side(g.a_row, g.a_col, g.m, g.k), b = side(g.b_row, g.b_col, g.k, g.n),
              c = side(g.c_row, g.c_col, g.m, g.n);
+  // cuBLAS can read a transposed operand, but it cannot write a transposed result.
   if (!a || !b || !c || c->operation != CUBLAS_OP_N)
     return failure("cublasSgemmStridedBatched: takes no matrices of these strides");
   return std::unique_ptr<DeviceVendorKernel>(

@@ -149,6 +149,7 @@ class CudnnConv final : public DeviceVendorKernel {
     Calls calls;
     calls << f.create_tensor(&x_) << f.create_tensor(&y_) << f.create_filter(&w_)
           << f.create_conv(&conv_);
+    // The calls below need all four descriptors.
     if (!calls.ok()) return library_.check(calls.status(), "the descriptors of a convolution");
     calls << f.set_tensor(x_, CUDNN_TENSOR_NHWC, CUDNN_DATA_FLOAT, number(s.n), number(s.c),
                           number(s.h), number(s.w))
@@ -159,6 +160,8 @@ class CudnnConv final : public DeviceVendorKernel {
           << f.set_conv(conv_, number(s.pad), number(s.pad), number(s.stride), number(s.stride), 1,
                         1, CUDNN_CROSS_CORRELATION, CUDNN_DATA_FLOAT)
           << f.set_groups(conv_, number(s.groups))
+          // This is the arithmetic with which cuDNN is asked for algorithms. take() sets the
+          // arithmetic of the chosen one.
           << f.set_math(conv_,
                         library_.math() == VendorMath::kTf32 ? CUDNN_DEFAULT_MATH : CUDNN_FMA_MATH);
     return library_.check(calls.status(), "the descriptors of a convolution");
@@ -221,6 +224,8 @@ class CudnnConv final : public DeviceVendorKernel {
     ES_RETURN_IF_ERROR(library_.check(propose(&count, found.data()), call()));
     for (int i = 0; i < count; ++i) {
       const Perf& p = found[static_cast<std::size_t>(i)];
+      // The heuristics propose by shape. No algorithm is timed, because a time could change the
+      // choice, and with it the bits.
       if (p.status == CUDNN_STATUS_SUCCESS && p.determinism == CUDNN_DETERMINISTIC &&
           take(static_cast<int>(p.algo), p.mathType))
         return {};
@@ -232,6 +237,7 @@ class CudnnConv final : public DeviceVendorKernel {
   // for again.
   bool take(int algorithm, cudnnMathType_t proposed) {
     const auto math = arithmetic(proposed, library_.math());
+    // The arithmetic is set on the descriptor of this convolution, which every later call uses.
     if (!math || f.set_math(conv_, *math) != CUDNN_STATUS_SUCCESS) return false;
     algorithm_ = algorithm;
     math_ = *math;

@@ -1,3 +1,6 @@
+// A GPU behind the interface Device. Apart from missing memory, the first error of a call makes the
+// device lost: lose() records it, and check() returns it from then on. Calls that queue work return
+// nothing, so their errors appear at the next check() or synchronise().
 #include <cuda_runtime_api.h>
 
 #include <optional>
@@ -46,10 +49,12 @@ class GpuDevice final : public Device {
 
   // Errors are ignored: a lost device has nothing to free.
   ~GpuDevice() override {
+    // The thread that destroys the device may have used another one before.
     cudaSetDevice(index_);
     for (const cudaGraphExec_t graph : graphs_) cudaGraphExecDestroy(graph);
     for (const cudaEvent_t event : events_) cudaEventDestroy(event);
     for (const cudaStream_t stream : streams_) cudaStreamDestroy(stream);
+    // The memory is unpinned before its owner, a member of `pinned`, can free it.
     for (const Pinned& pinned : pinned_) cudaHostUnregister(pinned.memory);
     for (void* const memory : host_memory_) cudaFreeHost(memory);
     for (void* const memory : memory_) cudaFree(memory);
@@ -74,6 +79,8 @@ class GpuDevice final : public Device {
     ES_RETURN_IF_ERROR(check());
     void* memory = nullptr;
     const cudaError_t code = cudaMalloc(&memory, bytes);
+    // Missing memory is an ordinary result, because optional memory can be done without. Every
+    // other error means that the device is lost.
     if (code == cudaErrorMemoryAllocation) return no_memory(bytes, what);
     if (code != cudaSuccess) return failed(code, ES_HERE("cudaMalloc"));
     memory_.push_back(memory);
@@ -81,6 +88,7 @@ class GpuDevice final : public Device {
   }
 
   std::size_t spare_bytes() override {
+    // Libraries and channels allocate memory of their own later (docs/reference/cuda-device.md).
     constexpr std::size_t kReserveBytes = std::size_t{512} << 20;
     std::size_t free = 0, all = 0;
     note(cudaMemGetInfo(&free, &all), ES_HERE("cudaMemGetInfo"));
@@ -115,6 +123,8 @@ class GpuDevice final : public Device {
   Result<Stream> make_stream() override {
     ES_RETURN_IF_ERROR(check());
     cudaStream_t stream = nullptr;
+    // A non-blocking stream does not synchronise with the default stream of CUDA, so work that is
+    // queued there by others does not delay it.
     const cudaError_t code = cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking);
     if (code != cudaSuccess) return failed(code, ES_HERE("cudaStreamCreateWithFlags"));
     streams_.push_back(stream);
@@ -124,6 +134,7 @@ class GpuDevice final : public Device {
   Result<Event> make_event() override {
     ES_RETURN_IF_ERROR(check());
     cudaEvent_t event = nullptr;
+    // Events without times are cheaper, and no time is read from them.
     const cudaError_t code = cudaEventCreateWithFlags(&event, cudaEventDisableTiming);
     if (code != cudaSuccess) return failed(code, ES_HERE("cudaEventCreateWithFlags"));
     events_.push_back(event);
@@ -148,7 +159,9 @@ class GpuDevice final : public Device {
 
   Result<Recording> record_work(Stream stream, const std::function<void()>& queue) override {
     ES_RETURN_IF_ERROR(check());
+    // From here on, errors belong to the recording and do not end the device.
     recording_ = true;
+    // ThreadLocal: other threads of the process may call CUDA meanwhile.
     note(cudaStreamBeginCapture(native(stream), cudaStreamCaptureModeThreadLocal),
          ES_HERE("cudaStreamBeginCapture"));
     if (!cannot_record_) queue();
@@ -196,6 +209,7 @@ class GpuDevice final : public Device {
 
   void queue_copy(Stream stream, void* to, const void* from, std::size_t bytes,
                   cudaMemcpyKind kind) {
+    // A model may have no statistics, for example, and then there is nothing to copy.
     if (bytes == 0) return;
     note(cudaMemcpyAsync(to, from, bytes, kind, native(stream)), ES_HERE("cudaMemcpyAsync"));
   }
@@ -209,6 +223,7 @@ class GpuDevice final : public Device {
     if (!cannot_record_)
       note(cudaGraphInstantiateWithFlags(&launched, graph, 0),
            ES_HERE("cudaGraphInstantiateWithFlags"));
+    // Only the executable form of the graph is launched.
     if (graph != nullptr) cudaGraphDestroy(graph);
     if (!cannot_record_) return launched;
     cudaGetLastError();  // clears the error: the device still works

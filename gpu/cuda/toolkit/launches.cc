@@ -14,6 +14,8 @@ struct KnownKernel {
   const std::type_info* type;
 };
 
+// A variable of a function, because kernels register themselves before main() and in an unknown
+// order of files.
 std::vector<KnownKernel>& known_kernels() {
   static std::vector<KnownKernel> kernels;
   return kernels;
@@ -23,6 +25,8 @@ struct FailedLaunch {
   cudaError_t code = cudaSuccess;
   const std::type_info* kernel = nullptr;
 };
+// A launch reports its error here and not as a result, because kernel functions return nothing. The
+// thread that queues work also asks for the error (GpuDevice::check()).
 thread_local FailedLaunch first_failed;
 
 LaunchError launch_error(cudaError_t code, const std::type_info& kernel) {
@@ -53,6 +57,7 @@ std::optional<LaunchError> take_failed_launch() {
 std::optional<LaunchError> load_kernels() {
   for (const KnownKernel& kernel : known_kernels()) {
     cudaFuncAttributes attributes{};
+    // The purpose of the call is to load the code of the kernel. The attributes are not used.
     const cudaError_t code = cudaFuncGetAttributes(&attributes, kernel.function);
     if (code != cudaSuccess) return launch_error(code, *kernel.type);
   }

@@ -61,6 +61,7 @@ class NcclChannel final : public Channel {
     const cudaError_t found = cudaGetDevice(&device_);
     if (found != cudaSuccess) return cuda_failure(found, "cudaGetDevice");
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+    // No call may wait for the peer (channel.h). poll() asks for the state instead.
     config.blocking = 0;
     config.minCTAs = 1;
     config.maxCTAs = kTransferBlocks;
@@ -74,6 +75,8 @@ class NcclChannel final : public Channel {
     note(f.async_error(communicator_, &state), "ncclCommGetAsyncError");
     note(state, "NCCL");
     if (error_) return *error_;
+    // Before the first transfer the communicator is still being connected. Later, a call that has
+    // not finished belongs to a transfer.
     if (state == ncclInProgress) return step_ == Step::kNone ? State::kOpening : State::kBusy;
     return look_at_transfer();
   }
@@ -93,6 +96,8 @@ class NcclChannel final : public Channel {
   void abort() override {
     const ncclComm_t communicator = std::exchange(communicator_, nullptr);
     if (communicator == nullptr) return;
+    // The flag is shared with the thread, because the channel may be destroyed before the thread
+    // ends.
     *released_ = false;
     std::thread([abort = f.abort, communicator, released = released_, device = device_] {
       cudaSetDevice(device);  // otherwise the thread would use the first GPU of the machine
@@ -214,6 +219,7 @@ Result<std::unique_ptr<ChannelLibrary>> open_nccl(Device& device, int gpu_index)
   if (!library.installed()) return std::unique_ptr<ChannelLibrary>();
   ES_RETURN_IF_ERROR(device.begin());
   auto nccl = std::make_unique<Nccl>(library);
+  // A library of another version may lack a function. That is an error, unlike a missing library.
   ES_RETURN_IF_ERROR(library.complete());
   ES_RETURN_IF_ERROR(nccl->start(gpu_index));
   return std::unique_ptr<ChannelLibrary>(std::move(nccl));

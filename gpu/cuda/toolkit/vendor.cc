@@ -1,3 +1,5 @@
+// Opens cuBLAS and cuDNN. Each may be missing or may not work without the other being affected, and
+// canonical kernels run in place of a missing one.
 #include "gpu/cuda/vendor.h"
 
 #include "gpu/cuda/toolkit/cublas.h"
@@ -12,6 +14,7 @@ class Libraries final : public DeviceVendorLibrary {
     take("cuBLAS", open_cublas(device, math), cublas_);
     take("cuDNN", open_cudnn(math), cudnn_);
   }
+  // A library that is installed but does not work is reported, so the object is then kept.
   bool nothing() const { return !cublas_ && !cudnn_ && not_working_.empty(); }
 
   std::string name() const override {

@@ -23,6 +23,8 @@ OutputTensors attention_outputs(const Graph& graph, Op& op) {
   a.head_dim = width / a.heads;
   a.qkv_stride = in.c;
   a.y_stride = width;
+  // 1 / sqrt(d), computed in 64 bits with operations that IEEE-754 rounds exactly, and rounded
+  // once.
   a.scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(a.head_dim)));
   return std::vector<Tensor>{{ImageShape{in.n, in.h, 1, width}},
                              {ImageShape{in.n, a.heads, in.h, in.h}}};
@@ -36,6 +38,8 @@ void attention_gradient(Gradients& g, const Op& op) {
   for (std::size_t i = 0; i < products; ++i) out.push_back(g.add_tensor(g.graph().shape(op.in[i])));
   const TensorId bias =
       op.attention_in.bias < 0 ? kNoTensor : op.in[static_cast<std::size_t>(op.attention_in.bias)];
+  // The gradients of q, k and v come from one kernel, so all three are outputs even if one is not
+  // needed. That of the bias is a sum of its own, which the kernel leaves out.
   const bool bias_grad = bias != kNoTensor && g.needed(bias);
   if (bias_grad) out.push_back(g.add_tensor(g.graph().shape(bias)));
   g.emit(op, OpKind::kAttentionGrad, std::move(in), out);
@@ -54,6 +58,8 @@ struct Products {
 template <class Address>
 Products products(const Op& op, Address&& address) {
   if (!op.attention_in.packed) return {address(0), address(1), address(2)};
+  // A row of the packed tensor has q, k and v of all heads side by side; qkv_stride leads to the
+  // next token.
   const std::int64_t width = op.attention.heads * op.attention.head_dim;
   return {address(0), address(0) + width, address(0) + 2 * width};
 }
@@ -88,6 +94,8 @@ AttentionShape heads(const AttentionShape& shape, std::int64_t begin, std::int64
   return part;
 }
 
+// A head is the unit of work for a thread, because the bias of a head gets the sum over all
+// sequences, which must not be divided.
 Cut by_heads(const AttentionShape& shape, int threads) {
   return {shape.heads, 1, threads};
 }
@@ -121,6 +129,7 @@ void attention(const On& on, const OpRun& run) {
   const auto [q, k, v] = inputs_of(run);
   const AttentionExtras extras = extras_of(run);
   AttentionShape shape = run.op.attention;
+  // A backward pass exists in training only, and draws the same decisions again from the key.
   if (run.mode == RunMode::kEvaluate) shape.dropout = {};
   over_heads(on, run, shape, [&, q = q, k = k, v = v](const AttentionShape& part, float* ws) {
     on(on.kernels.attention_fwd, part, q, k, v, extras, on.key, run.out(0), run.out(1), ws);
@@ -131,6 +140,7 @@ template <class On>
 void attention_backward(const On& on, const OpRun& run) {
   const auto [q, k, v] = inputs_of(run);
   const auto [dq, dk, dv] = outputs_of(run);
+  // attention_gradient() has put these two behind the inputs of the forward operator.
   const float* const probs = run.in(run.op.in.size() - 2);
   const float* const dy = run.in(run.op.in.size() - 1);
   float* const dbias = bias_gradient(run);

@@ -16,6 +16,7 @@ OutputTensors conv_outputs(const Graph& graph, Op& op) {
     return usage_error(
         std::to_string(in.c) + " input and " + std::to_string(s.oc) +
         " output channels must be multiples of groups = " + std::to_string(s.groups));
+  // The output would have no pixel.
   if (in.h + 2 * s.pad < s.kh || in.w + 2 * s.pad < s.kw)
     return usage_error("kernel " + std::to_string(s.kh) + " with pad " + std::to_string(s.pad) +
                        " is larger than its input " + shape_text(in));
@@ -28,6 +29,8 @@ OutputTensors conv_outputs(const Graph& graph, Op& op) {
 
 void conv_gradient(Gradients& g, const Op& op) {
   const TensorId x = op.in[0], dy = g.of(op.out[0]);
+  // The order (bias, weight, input) is that of differentiate.h. The gradients of the parameters,
+  // and so their buckets, are complete before the gradients of earlier layers.
   g.emit_bias_grad(op, OpKind::kBiasGrad, {dy});
   g.emit_weight_grad(op, OpKind::kConvWgrad, {x, dy});
   g.emit_data_grad(op, OpKind::kConvDgrad, {dy}, x, Reads::kWeight);
@@ -38,10 +41,12 @@ void conv_gradient(Gradients& g, const Op& op) {
 Cut by_images(const ConvShape& shape, int threads) {
   return {shape.n, 1, threads};
 }
+// The grain of 16 channels fills a vector register of AVX-512.
 Cut by_channels(const ConvShape& shape, int threads) {
   return {shape.oc, 16, threads};
 }
 
+// Images follow each other in memory, so a part is a smaller batch at another address.
 ConvShape images(const ConvShape& shape, std::int64_t begin, std::int64_t end) {
   ConvShape part = shape;
   part.n = end - begin;
@@ -59,6 +64,8 @@ Scratch scratch_by_images(WorkspaceOfShape floats, const ConvShape& shape, int t
   return scratch;
 }
 
+// The pass gets the whole shape and a range of channels, so each thread needs the scratch memory of
+// the whole.
 Scratch scratch_of_weights(const KernelTable& k, const ConvShape& shape, int threads) {
   Scratch scratch(threads);
   scratch.cover(k.conv_wgrad_workspace_floats(shape));

@@ -27,6 +27,8 @@ constexpr Stage kStages[] = {
     {ChainKind::kAdd, "add"},
     {ChainKind::kMul, "mul"},
     {ChainKind::kAddRow, "add_rows"},
+    // The gradients of ReLU and leaky ReLU take the sign of x from y, so x need not be kept. GELU
+    // is not monotonic, so its gradient needs x.
     {ChainKind::kRelu, "relu", ChainKind::kReluGrad, Keeps::kOutput},
     {ChainKind::kLeakyRelu, "leaky_relu", ChainKind::kLeakyReluGrad, Keeps::kOutput},
     {ChainKind::kGelu, "gelu", ChainKind::kGeluGrad, Keeps::kInput},
@@ -56,6 +58,7 @@ std::string chain_detail(const Op& op) {
 // The gradients of x and of the operand.
 void operand_gradients(Gradients& g, const Op& op, TensorId dy) {
   const TensorId x = op.in[0], operand = op.in[1];
+  // The gradient of one factor is dy times the other one.
   const auto product = [&](TensorId of, TensorId with) {
     if (g.needed(of))
       g.contribute(op.name, of, g.emit_chain(op.name, dy, {.kind = ChainKind::kMul}, with));
@@ -69,6 +72,7 @@ void operand_gradients(Gradients& g, const Op& op, TensorId dy) {
       return product(operand, x);
     case ChainKind::kAddRow:
       g.contribute(op.name, x, dy);
+      // The row is repeated over n, so its gradient is the sum over n.
       return g.emit_data_grad(op, OpKind::kColumnSum, {dy}, operand);
     default:
       ES_CHECK_MSG(false, op.name);
@@ -81,6 +85,9 @@ void chain_gradient(Gradients& g, const Op& op) {
   const TensorId x = op.in[0], y = op.out[0], dy = g.of(y);
   if (step.operand != 0) return operand_gradients(g, op, dy);
   const Stage& stage = stage_of(step.kind);
+  // The gradient of x * factor is dy * factor, the same stage. A dropout makes the same decisions
+  // again, because they depend only on the key, the operator's number and the number of the
+  // element.
   if (stage.keeps == Keeps::kNothing)  // a dropout makes the same decisions again
     return g.contribute(op.name, x, g.emit_chain(op.name, dy, step));
   g.contribute(op.name, x,
@@ -96,6 +103,8 @@ using ChainStages = std::array<ChainStage, kChainStepsMax>;
 std::int64_t chain_stages(const OpRun& run, ChainStages& stages) {
   std::int64_t count = 0;
   for (const ChainStep& step : run.op.chain) {
+    // An evaluation drops nothing, and training has scaled the kept values, so no factor is needed
+    // here.
     if (step.kind == ChainKind::kDropout && run.mode == RunMode::kEvaluate) continue;
     stages[static_cast<std::size_t>(count++)] = {
         .kind = step.kind,
@@ -113,6 +122,7 @@ void run_chain(const OnCpu& on, const OpRun& run) {
   const float* const x = run.in(0);
   float* const y = run.out(0);
   if (count == 0) {
+    // If the plan has given y the memory of x, there is nothing to copy.
     if (x != y) std::memcpy(y, x, static_cast<std::size_t>(elements) * sizeof(float));
     return;
   }

@@ -27,11 +27,14 @@ void embedding(const On& on, const OpRun& run) {
 std::int64_t ids(const OpShapes& op) {
   return op.in_shape().rows();
 }
+// The gradient covers the whole table: rows that no id names get +0.
 std::int64_t table_rows(const OpShapes& op) {
   return op.weight_count() / op.in_shape(1).row();
 }
 
 void run_gradient(const OnCpu& on, const OpRun& run) {
+  // Several ids may name one row. Its positions are listed first, and the sum of each element is
+  // one thread's work.
   embedding_bwd(on.kernels, ids(run), run.in_shape(1).row(), table_rows(run), run.ids(0), run.in(1),
                 run.weight_grad(), run.buffers.workspace, run);
 }

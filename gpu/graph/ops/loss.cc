@@ -10,6 +10,7 @@ namespace {
 
 // Appends to the outputs `kept` the losses of the rows and their mean.
 OutputTensors with_losses(const Graph& graph, std::vector<Tensor> kept, std::int64_t rows) {
+  // The loss of a sample is the mean of its rows, so each sample needs the same number of rows.
   if (rows % graph.batch != 0)
     return usage_error(std::to_string(rows) + " losses are not a multiple of the batch size " +
                        std::to_string(graph.batch));
@@ -32,6 +33,8 @@ OutputTensors cross_entropy_outputs(const Graph& graph, Op& op) {
 OutputTensors element_loss_outputs(const Graph& graph, Op& op) {
   const TensorShape& x = graph.shape(op.in[0]);
   const Tensor& targets = graph.tensors[static_cast<std::size_t>(op.in[1])];
+  // The gradient operator gives the gradient of x only. Targets that depend on parameters are
+  // refused here, and the import builds such a loss from general operators.
   if (targets.shape.count() != x.count() || targets.needs_grad)
     return usage_error("targets " + shape_text(targets.shape) + " must be " +
                        std::to_string(x.count()) + " given numbers, as many as its input " +
@@ -63,12 +66,15 @@ OutputTensors yolo_outputs(const Graph& graph, Op& op) {
 OutputTensors scalar_outputs(const Graph& graph, Op& op) {
   if (graph.shape(op.in[0]).count() != 1)
     return usage_error("its input " + shape_text(graph.shape(op.in[0])) + " must be one number");
+  // The losses of the samples are not known, so each sample gets the loss of the mini-batch.
   op.move = scalar_loss_move(graph.batch);
   return with_losses(graph, {}, graph.batch);
 }
 
 // --- Gradients.
 
+// The derivative of the loss with respect to itself is 1. The other loss operators include the
+// factor of their mean in their gradients.
 void scalar_gradient(Gradients& g, const Op& op) {
   if (g.needed(op.in[0]))
     g.contribute(op.name, op.in[0],
@@ -80,7 +86,8 @@ void gradient_of_inputs(Gradients& g, const Op& op) {
   g.emit_data_grad(op, kKind, op.in, op.in[0]);
 }
 
-// The YOLO loss computes its gradients together with the loss.
+// The YOLO loss computes its gradients together with the loss, because both need the assignment of
+// boxes to positions. They are outputs of the forward operator and need no backward one.
 void yolo_gradient(Gradients& g, const Op& op) {
   for (std::size_t s = 0; s < 3; ++s) g.contribute(op.name, op.in[s], op.out[s]);
 }

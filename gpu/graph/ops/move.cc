@@ -17,6 +17,8 @@ void move_gradient(Gradients& g, const Op& op) {
   std::vector<TensorId> dys, dxs, xs;
   std::vector<std::int32_t> source_of(op.out.size(), -1), target_of(op.in.size(), -1);
   for (std::size_t i = 0; i < op.out.size(); ++i) {
+    // An output that does not influence the loss has no gradient. Its words then contribute
+    // nothing, which equals +0.
     if (g.of(op.out[i]) == kNoTensor) continue;
     source_of[i] = static_cast<std::int32_t>(dys.size());
     dys.push_back(g.of(op.out[i]));
@@ -29,6 +31,8 @@ void move_gradient(Gradients& g, const Op& op) {
   }
   Op back{.kind = OpKind::kMove, .name = op.name, .in = dys, .out = dxs};
   for (BlockCopy copy : transposed(op.move)) {
+    // transposed() has exchanged source and target, so the source is now an output of the forward
+    // move. Its index becomes that among the gradients that exist.
     copy.source = source_of[static_cast<std::size_t>(copy.source)];
     copy.target = target_of[static_cast<std::size_t>(copy.target)];
     if (copy.source >= 0 && copy.target >= 0) back.move.push_back(copy);
@@ -54,6 +58,7 @@ void run_moves(const OnCpu&, const OpRun& run) {
     const std::int64_t count = run.out_shape(i).count();
     words += count;
     if (leaves_zeros(run, i))
+      // Before the copies, which then overwrite the words that the move writes.
       std::memset(targets[i], 0, static_cast<std::size_t>(count) * sizeof(float));
   }
   const Cut cut(words, kGrainFloats, run.threads());
@@ -81,6 +86,7 @@ OutputTensors upsampled(const Graph& graph, Op& op) {
 template <class On>
 void upsample2_gradient(const On& on, const OpRun& run) {
   const ImageShape x = image_of(run.out_shape()), y = image_of(run.in_shape());
+  // An image is not divided, so the four terms of a pixel are added by one thread.
   run.share(x.n, y.image(), [&](std::int64_t begin, std::int64_t end) {
     on(on.kernels.upsample2_bwd, end - begin, x.h, x.w, x.c, run.in(0) + begin * y.image(),
        run.out(0) + begin * x.image());

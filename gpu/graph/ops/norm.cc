@@ -19,6 +19,7 @@ std::int64_t row(const OpShapes& op) {
 
 OutputTensors batch_norm_outputs(const Graph& graph, Op& op) {
   const TensorShape& x = graph.shape(op.in[0]);
+  // PyTorch refuses the same shapes in training ("Expected more than 1 value per channel").
   if (x.rows() == 1)
     return usage_error("its input " + shape_text(x) +
                        " has one value per channel, whose variance is 0: allowed are at least 2, "
@@ -29,6 +30,7 @@ OutputTensors batch_norm_outputs(const Graph& graph, Op& op) {
 
 OutputTensors layer_norm_outputs(const Graph& graph, Op& op) {
   const TensorShape& x = graph.shape(op.in[0]);
+  // With eps = 0 a row of equal elements, whose variance is 0, would be divided by 0.
   if (!(op.eps > 0.0F)) return usage_error("eps must be above 0");
   const Tensor by_row{with_extent(x, x.rank() - 1, 1)};
   return std::vector<Tensor>{{x}, by_row, by_row};
@@ -45,7 +47,7 @@ void normalised_gradient(Gradients& g, const Op& op) {
   g.emit_norm_grad(op, kKind, {op.in[0], g.of(op.out[0]), op.out[1], op.out[2]});
 }
 
-// The gradient takes the memory of dy.
+// The gradient takes the memory of dy if nothing reads it later. The kernels allow dx to alias dy.
 std::vector<TensorId> in_place_of_dy(const Op& op) {
   return {op.in[1]};
 }
@@ -60,6 +62,9 @@ std::string activation_name(const Op& op) {
 BnForward batch_norm_call(const OpRun& run) {
   const Op& op = run.op;
   const RunBuffers& b = run.buffers;
+  // A batch norm that a step calls twice updates its statistics twice, as in PyTorch: the second
+  // call begins with what the first one has written for the next version. An evaluation writes
+  // nothing, so every call reads the same statistics.
   const bool updated = op.stats.updated && run.mode == RunMode::kTrain;
   const float* const running = updated ? b.next_stats : b.stats;
   return {.rows = rows(run),
@@ -124,6 +129,8 @@ void layer_norm(const On& on, const OpRun& run) {
 // Calls with(arguments...) with the arguments of the whole operator.
 template <class Call>
 void with_layer_norm_gradient(const OpRun& run, Call&& with) {
+  // The arguments are evaluated here for both kinds of machines; the phases of the CPU get `run` in
+  // addition, which divides the work.
   with(rows(run), row(run), run.in(0), run.in(1), run.in(2), run.in(3), run.weight(), run.out(0),
        run.weight_grad(), run.bias_grad(), run.buffers.workspace);
 }

@@ -135,10 +135,11 @@ struct Operator {
 
   bool is_view = false;    // the output is the memory of the input, and nothing is executed
   bool in_params = false;  // the output is the memory of op.weight, and nothing is executed
-  // Returns the inputs whose memory the first output may take over, the best one first. The kernel
-  // reads and writes these element for element. The memory plan checks that nothing reads them
-  // later. nullptr: none.
+  // Returns the inputs whose memory an output may take over, the best one first. The kernel reads
+  // and writes these element for element. The memory plan checks that nothing reads them later.
+  // nullptr: none.
   std::vector<TensorId> (*in_place)(const Op&) = nullptr;
+  std::size_t in_place_output = 0;  // the output
 
   Workspace workspace;
   Run run;
@@ -162,6 +163,7 @@ std::span<const Operator> parameter_operators();
 std::span<const Operator> pool_operators();
 std::span<const Operator> product_operators();
 std::span<const Operator> program_operators();
+std::span<const Operator> recurrent_operators();
 std::span<const Operator> reduce_operators();
 
 inline const char* op_name(OpKind kind) {

@@ -9,12 +9,14 @@ namespace es::gpu {
 namespace {
 
 void parameter_gradient(Gradients& g, const Op& op) {
+  // A frozen parameter needs no gradient.
   if (g.needed(op.out[0])) g.emit(op, OpKind::kParameterGrad, {g.of(op.out[0])}, {});
 }
 
 void run_parameter_gradient(const OnCpu&, const OpRun& run) {
   float* const to = run.weight_grad();
   const auto bytes = static_cast<std::size_t>(run.weight_count()) * sizeof(float);
+  // Without an input the loss does not depend on the parameter (Gradients::clear_untouched).
   if (run.op.in.empty()) {
     std::memset(to, 0, bytes);
   } else {
@@ -25,6 +27,7 @@ void run_parameter_gradient(const OnCpu&, const OpRun& run) {
 void queue_parameter_gradient(const OnDevice& on, const OpRun& run) {
   const std::int64_t count = run.weight_count();
   if (run.op.in.empty()) return on(on.kernels.fill_zero, count, run.weight_grad());
+  // A copy of one dimension: the words have the same order in both places.
   BlockCopy copy;
   copy.size.back() = count;
   copy.source_stride.back() = copy.target_stride.back() = 1;

@@ -31,6 +31,7 @@ Result<TensorShape> pooled(const Graph& graph, Op& op) {
 OutputTensors max_pool_outputs(const Graph& graph, Op& op) {
   const Result<TensorShape> y = pooled(graph, op);
   if (!y) return y.error();
+  // The winner of a window is stored as one byte, the number of its cell.
   if (op.pool.kh > kMaxPoolCells / op.pool.kw)
     return usage_error("a window of " + std::to_string(op.pool.kh) + " times " +
                        std::to_string(op.pool.kw) + " has more than " +
@@ -68,6 +69,7 @@ template <class Task>
 void over_images(const OpRun& run, Task&& task) {
   const std::int64_t images = run.in_shape().front();
   const std::int64_t x = run.in_shape().count() / images, y = run.out_shape().count() / images;
+  // Windows overlap within an image only, so images are independent in both directions.
   run.share(images, std::max(x, y), [&](std::int64_t begin, std::int64_t end) {
     task(begin, end, run.in(0) + begin * x, run.out(0) + begin * y);
   });
@@ -83,6 +85,7 @@ Shape images(const Shape& shape, std::int64_t begin, std::int64_t end) {
 template <class On>
 void max_pool(const On& on, const OpRun& run) {
   std::uint8_t* const argmax = run.bytes(run.op.out[1]);
+  // The bytes of argmax have the shape of the output, so `image` also counts them.
   const std::int64_t image = run.out_shape().count() / run.op.pool.n;
   over_images(run, [&](std::int64_t begin, std::int64_t end, const float* x, float* y) {
     on(on.kernels.max_pool_fwd, images(run.op.pool, begin, end), x, y, argmax + begin * image);

@@ -26,6 +26,8 @@ OutputTensors matmul_outputs(const Graph& graph, Op& op) {
     return usage_error("shapes " + shape_text(a) + " and " + shape_text(b) +
                        " must be [n,h,m,k] and " + (transposed ? "[n,h,p,k]" : "[n,h,k,p]"));
   const std::int64_t m = a[rows], k = a[columns], p = b[transposed ? rows : columns];
+  // The strides describe either layout of b, so a transposed b is read where it lies and no
+  // operator moves it.
   op.matmul.gemm = {.m = m,
                     .n = p,
                     .k = k,
@@ -42,7 +44,9 @@ OutputTensors matmul_outputs(const Graph& graph, Op& op) {
   return std::vector<Tensor>{{with_extent(a, columns, p)}};
 }
 
-// --- The three products of a linear layer y = x * W^T with x [n][in] and W [out][in].
+// --- The three products of a linear layer y = x * W^T with x [n][in] and W [out][in]. The
+// gradients are dx = dy * W and dW = dy^T * x. A transposed operand is the same memory with its row
+// and column strides exchanged.
 
 MatmulShape linear_forward(const OpShapes& op) {
   const std::int64_t n = op.in_shape().rows(), in = op.in_shape().row();
@@ -131,6 +135,9 @@ void matmul_gradient(Gradients& g, const Op& op) {
                .a_step = s.a_step,
                .b_step = s.y_step,
                .y_step = s.b_step};
+  // The shapes above describe the gradients by exchanging strides: b^T is b with its row and column
+  // strides exchanged, and so is a^T. Both gradients are ordinary products and write their results
+  // in the layout of the operand.
   g.emit_data_grad(da, OpKind::kMatmul, {dy, b}, a);
   g.emit_data_grad(db, OpKind::kMatmul, {a, dy}, b);
 }
@@ -154,6 +161,8 @@ DenseCall matmul_call(const OpRun& run) {
 
 // Divides the rows or the columns of a product, whichever are more. The sizes of the parts are
 // multiples of a register tile.
+// A part gets whole rows or columns, and so whole sums. The division depends on the number of
+// threads, but each element is the same chain over k in every division.
 struct GemmCut {
   GemmCut(const GemmShape& shape, int threads)
       : by_rows(shape.m >= shape.n),
@@ -198,6 +207,7 @@ void run_product(const OnCpu& on, const OpRun& run) {
       on.kernels.gemm(part, call.a + at * part.a_row, call.b, call.bias, call.out + at * part.c_row,
                       ws);
     } else {
+      // The bias belongs to the columns, so a part by columns begins in its middle.
       const float* bias = call.bias == nullptr ? nullptr : call.bias + at;
       on.kernels.gemm(part, call.a, call.b + at * part.b_col, bias, call.out + at * part.c_col, ws);
     }
@@ -207,6 +217,7 @@ void run_product(const OnCpu& on, const OpRun& run) {
 void run_matmul(const OnCpu& on, const OpRun& run) {
   const DenseCall call = matmul_call(run);
   const MatmulShape& s = run.op.matmul;
+  // Threads share whole products; a single product has one thread.
   const Cut cut(s.count, 1, run.threads());
   const Scratch scratch =
       scratch_for(run.threads(), [&] { return scratch_of_matmul(on.kernels, s, run.threads()); });

@@ -30,7 +30,9 @@ TensorId operand_gradient(Gradients& g, const Op& op, std::size_t operand, Tenso
   const Term y = writer.input(kFirstOperand + static_cast<std::int32_t>(op.in.size()));
   const std::optional<Term> gradient =
       write_gradient(op.function, op.parameters, operand, dy_term, terms, y);
+  // The gradient is +0, as that of the condition of a `where`.
   if (!gradient) return kNoTensor;
+  // A sum, for example, passes dy on, so no operator has to copy it.
   if (gradient->id() == dy_term.id()) return dy;
   return g.emit_new(program_op(op.name, writer, {*gradient}, shape, operands), shape);
 }
@@ -56,6 +58,8 @@ void program_gradient(Gradients& g, const Op& op) {
 // An input can be overwritten if every element is read only where the result goes.
 std::vector<TensorId> program_in_place(const Op& op) {
   std::vector<TensorId> dense;
+  // With several outputs, an input that one output overwrites could still be needed for another
+  // one.
   if (op.out.size() != 1) return dense;
   const auto read_elsewhere = [&](TensorId t) {
     for (std::size_t k = 0; k < op.in.size(); ++k)
@@ -74,6 +78,8 @@ struct Call {
   std::array<float*, kProgramOutputs> out = {};
 
   explicit Call(const OpRun& run) {
+    // The graph keeps the code with a register for each instruction, the form in which programs are
+    // joined. The kernels take few registers.
     const std::optional<ElementCode> few = with_few_registers(run.op.program->code);
     ES_CHECK_MSG(few.has_value(), run.op.name);
     code = *few;

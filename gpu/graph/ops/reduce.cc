@@ -44,7 +44,9 @@ struct Unreduced {
   }
 };
 
-// All elements that are equal to the maximum or minimum y share dy.
+// All elements that are equal to the maximum or minimum y share dy equally, as in PyTorch's amax.
+// The first program marks them with 1, a sum counts them, and the second program gives each of them
+// dy divided by their number.
 TensorId extreme_gradient(Gradients& g, const Op& op, TensorId dy) {
   Unreduced ties(g, op);
   const Term x = ties.writer.input(0);
@@ -58,8 +60,9 @@ TensorId extreme_gradient(Gradients& g, const Op& op, TensorId dy) {
   return shared.emit(g, op.name, emit(ElementOp::kSelect, wins, share, number(wins, 0.0F)));
 }
 
-// dy times the product of the other elements: (dy * y) / x unless x is 0. A 0 is left out of the
-// product of the others, and if there are two, all gradients are 0.
+// dy times the product of the other elements: (dy * y) / x unless x is 0. A single 0 gets dy times
+// the product of the others, in which a 1 stands for it. If there are two or more, the product of
+// the others contains a 0, so all gradients are 0.
 TensorId product_gradient(Gradients& g, const Op& op, TensorId dy) {
   const auto reduced = [&](Reduction kind, TensorId x) {
     Op reduction{.kind = OpKind::kReduce, .name = op.name, .in = {x}, .along = op.along};
@@ -94,6 +97,8 @@ void reduce_gradient(Gradients& g, const Op& op) {
 
 void running_sum_gradient(Gradients& g, const Op& op) {
   Op back{.kind = OpKind::kRunningSum, .name = op.name, .in = {g.of(op.out[0])}, .along = op.along};
+  // y[i] = x[0] + ... + x[i], so x[i] is a term of y[i] and of all later ones, and its gradient is
+  // the running sum of dy from the end.
   back.along.reverse = !op.along.reverse;
   g.contribute(op.name, op.in[0], g.emit_new(std::move(back), g.graph().shape(op.in[0])));
 }
@@ -102,6 +107,8 @@ void running_sum_gradient(Gradients& g, const Op& op) {
 // matrices, a thread sums whole ones.
 
 Scratch matrix_scratch(const KernelTable& k, const AlongAxis& a, int threads) {
+  // One matrix is summed in phases that all threads share, with one workspace. Several matrices are
+  // summed at once, each with a workspace of its own.
   Scratch scratch(a.outer == 1 ? 1 : threads);
   scratch.cover(k.colsum_workspace_floats(a.count, a.inner));
   return scratch;
@@ -182,6 +189,7 @@ void running_sum(const On& on, const OpRun& run) {
 }
 
 // --- Rows that integers select: the kernels of embeddings, with a tensor in place of the table.
+// Taking rows and adding rows at places are each other's gradient.
 
 template <class On>
 void take_rows(const On& on, const OpRun& run) {

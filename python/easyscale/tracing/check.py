@@ -1,6 +1,12 @@
-"""Runs the captured program beside the module and compares loss, outputs and gradients."""
+"""Runs the captured program beside the module and compares loss, outputs and gradients.
+
+Both are computed in fp32, in which they differ by rounding. A deep network may amplify rounding to
+any size, so a difference counts only if it is there in double precision too.
+"""
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
@@ -16,23 +22,36 @@ LOSS_ERROR = 1e-5      # relative
 OUTPUT_ERROR = 1e-4    # of the largest magnitude
 GRADIENT_ERROR = 1e-3  # of the gradient's norm
 SMALL = 1e-5           # of the largest gradient's norm: below it a gradient is rounding only
+# In double precision less is allowed, by this factor. Constants of the program stay rounded to fp32
+# there, and so does what a module computes in fp32 by name.
+DOUBLE = 0.1
+
+Tensors = dict[str, torch.Tensor]
 
 
-def check_training(program: Program, step: Step, state: State, tensors: dict,
+def check_training(program: Program, step: Step, state: State, tensors: Tensors,
                    mirrored: set[int]) -> None:
     """Compares the loss and all gradients in training, with the same random draws."""
-    parameters = {tied.names[0]: tied.tensor for tied in state.parameters.values()
-                  if tied.tensor.requires_grad}
-    with SameDraws(mirrored=mirrored):
-        loss = step(*tensors.values())[0]
-        wanted = _gradients(loss, list(parameters.values()))
-    values = _interpret(program, state, tensors, True)
-    found = _gradients(values[program.loss], list(parameters.values()))
-    compare("the loss", values[program.loss], loss, LOSS_ERROR)
+    def compared(given: Tensors, floats: torch.dtype, factor: float) -> None:
+        parameters = {tied.names[0]: tied.tensor for tied in state.parameters.values()
+                      if tied.tensor.requires_grad}
+        with SameDraws(mirrored=mirrored):
+            loss = step(*given.values())[0]
+            wanted = _gradients(loss, list(parameters.values()))
+        context = Context(training=True, draw=site_numbers, floats=floats)
+        own_loss = interpret(program, state.tensors(), given, context)[program.loss]
+        found = _gradients(own_loss, list(parameters.values()))
+        compare("the loss", own_loss, loss, factor * LOSS_ERROR)
+        _compare_gradients(list(parameters), found, wanted, factor)
+    _decide(compared, state, tensors)
+
+
+def _compare_gradients(names: list[str], found: list[torch.Tensor], wanted: list[torch.Tensor],
+                       factor: float) -> None:
     largest = max((float(g.norm()) for g in wanted), default=0.0)
-    for name, own, theirs in zip(parameters, found, wanted):
+    for name, own, theirs in zip(names, found, wanted):
         error = float((own - theirs).norm())
-        if not error <= GRADIENT_ERROR * float(theirs.norm()) + SMALL * largest:
+        if not error <= factor * (GRADIENT_ERROR * float(theirs.norm()) + SMALL * largest):
             raise SelfCheckFailed(
                 f"the gradient of {name} is {float(own.norm()):.6g} in norm, but the module has "
                 f"{float(theirs.norm()):.6g} (difference {error:.3g}); a custom autograd.Function, "
@@ -40,20 +59,61 @@ def check_training(program: Program, step: Step, state: State, tensors: dict,
 
 
 @torch.no_grad()
-def check_evaluation(program: Program, step: Step, state: State, tensors: dict,
+def check_evaluation(program: Program, step: Step, state: State, tensors: Tensors,
                      sites: dict[int, int]) -> None:
     """Compares the outputs in evaluation; `sites` are those of the module's draws that are used."""
-    with SameDraws(site_of=lambda draw: sites.get(draw, draw)):
-        outputs = step(*tensors.values())
-    wanted = dict(zip(step.outputs.names, outputs))
-    values = _interpret(program, state, tensors, False)
-    for output in program.outputs:
-        compare(f"the output {output.name}", values[output.value], wanted[output.name], OUTPUT_ERROR)
+    def compared(given: Tensors, floats: torch.dtype, factor: float) -> None:
+        with SameDraws(site_of=lambda draw: sites.get(draw, draw)):
+            outputs = step(*given.values())
+        wanted = dict(zip(step.outputs.names, outputs))
+        context = Context(training=False, draw=site_numbers, floats=floats)
+        values = interpret(program, state.tensors(), given, context)
+        for output in program.outputs:
+            compare(f"the output {output.name}", values[output.value], wanted[output.name],
+                    factor * OUTPUT_ERROR)
+    _decide(compared, state, tensors)
 
 
-def _interpret(program: Program, state: State, tensors: dict, training: bool) -> list:
-    context = Context(training=training, draw=site_numbers)
-    return interpret(program, state.tensors(), tensors, context)
+def _decide(compared: Callable[[Tensors, torch.dtype, float], None], state: State,
+            tensors: Tensors) -> None:
+    """Raises SelfCheckFailed if a comparison fails in fp32, and in double precision as well.
+
+    A module that cannot be run in double precision is judged in fp32.
+    """
+    try:
+        compared(tensors, torch.float32, 1.0)
+        return
+    except SelfCheckFailed as error:
+        failed = error.with_traceback(None)  # which would keep the graph with its fp32 tensors
+    with _in_double(state):
+        try:
+            compared({name: _doubled(tensor) for name, tensor in tensors.items()}, torch.float64,
+                     DOUBLE)
+        except SelfCheckFailed:
+            raise
+        except Exception:  # torch has no common class for what it raises about types
+            raise failed from None
+
+
+@contextlib.contextmanager
+def _in_double(state: State) -> Iterator[None]:
+    """Gives the parameters and buffers double precision; they stay the same objects."""
+    tensors = list({id(tensor): tensor for tensor in state.tensors().values()}.values())
+    before = [(tensor.data, tensor.grad) for tensor in tensors]
+    for tensor in tensors:
+        tensor.grad = None
+        tensor.data = _doubled(tensor.data)
+    try:
+        yield
+    finally:
+        for tensor, (data, gradient) in zip(tensors, before):
+            tensor.grad = None
+            tensor.data = data
+            tensor.grad = gradient
+
+
+def _doubled(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor.double() if tensor.is_floating_point() else tensor
 
 
 def _gradients(loss: torch.Tensor, parameters: list) -> list[torch.Tensor]:

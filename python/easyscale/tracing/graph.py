@@ -31,7 +31,8 @@ class Meta:
 class Node:
     """A call of an aten operator: `args` has all arguments of its schema by name.
 
-    `site` numbers the random draws in the order of execution; -1 for other operators. `path` is
+    `site` numbers the random draws in the order of execution; -1 for other operators. A recurrent
+    layer draws once between each two of its layers, and `site` is the first number. `path` is
     the module's path and `source` the user's line. Nodes with the same `region` other than 0 are
     computed again in the backward pass.
     """

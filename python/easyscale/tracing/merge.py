@@ -14,6 +14,7 @@ from .lower import LOWERINGS
 from .lower.builder import TYPES, Builder, Operand, Val, type_of
 from .lower.table import CannotLower
 from .patterns import name_stochastic_depth
+from .sites import draws
 from .state import State
 
 # Kinds whose result has no gradient.
@@ -131,7 +132,8 @@ def lower_both(train: Graph, evaluation: Graph | None, state: State,
     check_loss(builder, loss, [parameters[tied.names[0]] for tied in state.parameters.values()
                                 if tied.tensor.requires_grad])
     trained = len(builder.nodes)
-    builder.sites = 1 + max((node.site for node in train.nodes), default=-1)
+    builder.sites = max((node.site + max(1, draws(node.target, node.args)) for node in train.nodes
+                         if node.site >= 0), default=0)
     builder.mirrored = train.mirrored
     if evaluation is not None:
         builder.buffers, builder.evaluating = evaluation.buffers, True

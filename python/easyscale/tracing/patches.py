@@ -18,6 +18,7 @@ import torch.utils.checkpoint
 from torch import nn
 
 from .errors import CustomFunction, DataDependent, StateChanged
+from .recurrent_calls import stand_in
 from .regions import marked_checkpoints, run_region
 
 SIMPLE = (bool, int, float, str)
@@ -65,19 +66,6 @@ def _forward_of(cls: type, args: tuple, kwargs: dict) -> Any:
     separate_context = cls.setup_context is not torch.autograd.Function.setup_context
     return cls.forward(*args, **kwargs) if separate_context else cls.forward(
         _Context(), *args, **kwargs)
-
-
-def _lstm_with_shapes(real: Callable) -> Callable:
-    """torch.lstm, whose last states have the shapes of the first.
-
-    Under a tracer torch 2.6 claims an axis too many for them.
-    """
-    def lstm(input: torch.Tensor, hx: Any, *rest: Any) -> Any:
-        output, h, c = real(input, hx, *rest)
-        if isinstance(hx, torch.Tensor):  # a packed sequence, which is refused later
-            return output, h, c
-        return output, h.reshape(hx[0].shape), c.reshape(hx[1].shape)
-    return lstm
 
 
 def _rand_for(model: nn.Module) -> Callable:
@@ -128,7 +116,9 @@ def tracing(model: nn.Module, allowed: tuple[type, ...]) -> Iterator[None]:
         stack.enter_context(_quiet())
         stack.enter_context(exchanged(torch.autograd.Function, "apply", _apply_with(allowed)))
         stack.enter_context(marked_checkpoints())
-        stack.enter_context(exchanged(torch._VF, "lstm", _lstm_with_shapes(torch._VF.lstm)))
+        for name in ("lstm", "gru"):
+            real = getattr(torch._VF, name)
+            stack.enter_context(exchanged(torch._VF, name, stand_in(name, real)))
         stack.enter_context(exchanged(torch, "rand", _rand_for(model)))
         # The checks of a distribution branch on the content of tensors.
         stack.enter_context(exchanged(torch.distributions.Distribution, "_validate_args", False))

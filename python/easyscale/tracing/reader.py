@@ -11,6 +11,7 @@ from torch import nn
 
 from .errors import CaptureError, DataDependent, ExportFailed, StateChanged
 from .graph import Graph, Meta, Node, Ref
+from .recurrent_calls import REAL_NAMES
 from .regions import MARK
 from .schema import named_arguments
 from .sites import draws
@@ -172,14 +173,15 @@ class _Reader:
     def _read_operator(self, node: Any, target: str) -> None:
         if not isinstance(node.target, torch._ops.OpOverload):
             raise ExportFailed(f"{target} at {_source(node)} cannot be captured")
+        target = REAL_NAMES.get(target, target)
         args = named_arguments(node.target, self._argument(node.args),
                                self._argument(node.kwargs))
         results = node.meta.get("val")
         single = not isinstance(results, (list, tuple))
         outputs = [self.graph.new_value(_meta(x)) for x in ([results] if single else results)]
         site = -1
-        if draws(target, args):
-            site, self.sites = self.sites, self.sites + 1
+        if count := draws(target, args):
+            site, self.sites = self.sites, self.sites + count
         self.graph.nodes.append(Node(target, args, outputs, _path(node), _source(node), site,
                                      self.region))
         self.values[node] = Ref(outputs[0]) if single else [Ref(x) for x in outputs]

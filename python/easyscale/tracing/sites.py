@@ -20,9 +20,14 @@ ALWAYS = {"bernoulli", "bernoulli_", "rand", "rand_like", "randn", "randn_like",
           "exponential_", "rrelu", "poisson"}
 
 
-def draws(target: str, args: dict[str, Any]) -> bool:
-    """True if the call of the aten operator `target` draws random numbers."""
+RECURRENT = {"lstm", "gru", "rnn_tanh", "rnn_relu"}
+
+
+def draws(target: str, args: dict[str, Any]) -> int:
+    """How often the call of the aten operator `target` draws random numbers."""
     name = target.split(".")[1]
+    if name in RECURRENT:  # a dropout between two layers
+        return args["num_layers"] - 1 if args.get("dropout") and args.get("train") else 0
     if name in CONDITIONAL:
-        return all(args[condition] for condition in CONDITIONAL[name])
-    return name in ALWAYS
+        return int(all(args[condition] for condition in CONDITIONAL[name]))
+    return int(name in ALWAYS)

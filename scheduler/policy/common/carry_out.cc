@@ -18,9 +18,14 @@ class Transition {
         drop_(table.types(), 0) {}
 
   Decisions run(std::span<const std::size_t> leaving) {
+    // More important jobs come first, so free devices go to them first.
     for (const std::size_t slot : targets_.order()) move(slot);
     for (const std::size_t slot : leaving)
+      // After all grants. What leaving jobs give back is not free yet, so it cannot serve a grant
+      // of this decision.
       if (targets_.is_empty(slot)) leave(slot);
+    // The least important job first. What it gives back counts as called back, so that a more
+    // important one may keep its devices.
     for (auto at = deferred_.rbegin(); at != deferred_.rend(); ++at) make_room(*at);
     return std::move(result_);
   }
@@ -44,8 +49,12 @@ class Transition {
       shrink(slot);
       return;
     }
+    // `missing_` is copied before the needs of this job are added: the job makes room for more
+    // important ones only.
     if (total(drop_) > 0) deferred_.push_back({slot, missing_});
     for (std::size_t t = 0; t < add_.size(); ++t) {
+      // Free devices are reserved for this job, although it cannot start with them yet. Otherwise
+      // less important jobs would take them each time, and it would never start.
       const std::uint32_t kept = std::min(free_[t], add_[t]);
       free_[t] -= kept;
       missing_[t] += add_[t] - kept;
@@ -54,6 +63,8 @@ class Transition {
 
   // The job gives back all that it holds.
   void leave(std::size_t slot) {
+    // Neither is ever left without its devices by a policy (policy.h, rules `pinned` and
+    // `suspend`).
     if (table_.rows()[slot].pinned || !table_.rows()[slot].may_suspend) return;
     compare(slot);
     shrink(slot);
@@ -69,8 +80,12 @@ class Transition {
     if (after < row.min_devices) return false;
     if (total(add_) == 0) return true;
     if (after > row.max_devices || (!row.mix_types && used_types(row.slot) > 1)) return false;
+    // Rule `start`: below its minimum a job is granted exactly what it lacks, even if it has not
+    // settled.
     if (row.held_total > 0 && row.held_total < row.min_devices) return after == row.min_devices;
     if (row.held_total > 0 && !row.settled) return false;
+    // Rules `migrate` and `grow`: a job that keeps no device may get any, otherwise only what it
+    // has proposed.
     return kept == 0 || covers(table_.grantable(row.slot), add_);
   }
 
@@ -104,6 +119,7 @@ class Transition {
     if (row.held_total - total(drop_) < row.min_devices) {
       if (!row.may_suspend) return;
       const auto held = table_.held(slot);
+      // Less than its minimum is not allowed, so it gives back everything and waits.
       drop_.assign(held.begin(), held.end());
     }
     shrink(slot);

@@ -23,6 +23,7 @@ class Chooser {
         candidate_(left.size(), 0) {}
 
   Choice run() {
+    // What it holds is tried first, so that of equal sets it wins.
     try_held();
     for (std::size_t t = 0; t < left_.size(); ++t) try_type(t);
     if (row_.mix_types) try_mix();
@@ -43,6 +44,8 @@ class Chooser {
     if (speeds_[t] <= 0 || left_[t] == 0) return;
     std::uint32_t n = std::min(left_[t], row_.max_devices);
     if (!may_grow()) n = std::min(n, held_[t]);
+    // A job that keeps a device of the type may only grow by what it has proposed. With another
+    // type it moves, and no proposal is needed.
     if (held_[t] > 0) n = std::min(n, held_[t] + table_.grantable(row_.slot)[t]);
     if (n == 0) return;
     std::fill(candidate_.begin(), candidate_.end(), 0);
@@ -67,9 +70,13 @@ class Chooser {
       if (row_.held_total > 0) most = std::min(most, held_[t] + (may_grow() ? grantable[t] : 0));
       candidate_[t] = speeds_[t] > 0 ? most : 0;
     }
+    // If max_devices is max_p, the set that is trimmed below fits anyway: every device of it runs
+    // at least one EST.
     if (total(candidate_) > budget && row_.max_devices < row_.max_p) keep_fastest(budget);
     const double speed = mixed_speed(row_.max_p, candidate_, speeds_);
     if (speed <= 0) return;
+    // More devices than needed for the speed would be of no use to this job, but may be of use to
+    // others.
     trim_to_speed(row_.max_p, speed, candidate_, speeds_);
     if (total(candidate_) <= row_.max_devices) consider();
   }
@@ -91,6 +98,7 @@ class Chooser {
   // considered instead.
   void consider() {
     const auto is_held = [&] { return std::equal(held_.begin(), held_.end(), candidate_.begin()); };
+    // Each fall-back has fewer devices than the set that it replaces, so the loop ends.
     while (!is_held()) {
       const Counts* fall_back = table_.fall_back_of(row_.slot, candidate_);
       if (fall_back == nullptr) break;
@@ -99,11 +107,14 @@ class Chooser {
     const bool kept = is_held();
     const std::uint32_t devices = total(candidate_);
     if (devices < row_.min_devices || devices == 0) return;
+    // Both are computed with the same model. held_speed is stored because it does not change until
+    // the row does.
     const double speed = kept ? row_.held_speed : speed_on(table_, row_, candidate_);
     if (speed <= 0) return;
     double capability = 0;
     for (std::size_t t = 0; t < candidate_.size(); ++t) capability += candidate_[t] * speeds_[t];
     if (!kept && speed < limits_.efficiency_min * capability) return;
+    // A job that is in a pause would not step during it with other devices either.
     const double paused = std::max(0.0, row_.paused_until_s - table_.now_s());
     const double finish =
         remaining_ / speed + (kept ? paused : std::max(paused, kPausesToGain * row_.pause_s));
@@ -140,12 +151,15 @@ bool surely_keeps(const ClusterTable& table, const JobRow& row, CountSpan left) 
   // No set is faster than its devices together, and it has at most max_devices devices.
   double all = 0, fastest = 0, best = 0;
   for (std::size_t t = 0; t < left.size(); ++t) {
+    // It cannot keep what is not left for it.
     if (held[t] > left[t]) return false;
     const double speed = std::min(left[t], row.max_devices) * speeds[t];
     all += speed;
     fastest = std::max(fastest, speed);
     if (left[t] > 0) best = std::max(best, row.max_devices * speeds[t]);
   }
+  // Slightly raised, so that rounding never makes the bound smaller than a real speed. A bound that
+  // is too high costs only a closer look.
   const double bound = (row.mix_types ? std::min(all, best) : fastest) * (1 + 1e-9);
   const double remaining = table.remaining(row);
   const double paused = std::max(0.0, row.paused_until_s - table.now_s());
@@ -154,6 +168,7 @@ bool surely_keeps(const ClusterTable& table, const JobRow& row, CountSpan left) 
 }
 
 bool surely_gets_nothing(const ClusterTable& table, const JobRow& row, CountSpan left) {
+  // A job that holds something may at least keep it.
   if (row.held_total > 0) return false;
   const auto speeds = table.capabilities(row.slot);
   for (std::size_t t = 0; t < left.size(); ++t)
@@ -171,10 +186,12 @@ Counts gang_of(const ClusterTable& table, const JobRow& row) {
     if (speeds[t] <= 0 || n < row.min_devices) continue;
     const bool asked = row.gang_type == static_cast<std::int32_t>(t);
     const double speed =
+        // The type that its owner asked for wins against every speed.
         asked ? ClusterTable::kUnknownSteps : one_type_speed(row.max_p, n, speeds[t]);
     if (speed > best_speed) best = t, best_speed = speed;
   }
   if (best < counts.size()) counts[best] = std::min(table.total()[best], row.max_devices);
+  // Ends, because each fall-back has fewer devices.
   while (const Counts* fall_back = table.fall_back_of(row.slot, counts)) counts = *fall_back;
   return counts;
 }
@@ -185,6 +202,7 @@ double speed_on(const ClusterTable& table, const JobRow& row, CountSpan counts) 
   for (std::size_t t = 0; t < counts.size(); ++t)
     if (counts[t] > 0 && speeds[t] > 0) ++used, type = t;
   if (used == 0) return 0;
+  // The closed form gives the same as the search of mixed_speed(), at a constant cost.
   if (used == 1) return one_type_speed(row.max_p, counts[type], speeds[type]);
   return mixed_speed(row.max_p, counts, speeds);
 }

@@ -35,12 +35,15 @@ void ClusterTable::update(const ClusterView& view) {
   fill(view.free, free_.data());
   fill(view.returning, returning_.data());
   for (std::size_t t = 0; t < types(); ++t)
+    // The sum over the rows is not negative: each subtraction takes away what an addition of the
+    // same row has added.
     supply_[t] = free_[t] + returning_[t] + static_cast<std::uint32_t>(elastic_held_[t]);
 }
 
 bool ClusterTable::has_same_columns(const ClusterView& view) const {
   for (const std::size_t slot : *view.changed)
     if (!knows_types_of(view.jobs[slot].held)) return false;
+  // Fewer slots than before mean another view.
   return view.jobs.size() >= rows_.size() && view.total == total_set_ &&
          same_quotas(view.quotas, quotas_);
 }
@@ -53,6 +56,7 @@ void ClusterTable::build_columns(const ClusterView& view) {
   add_types(view.total);
   add_types(view.free);
   add_types(view.returning);
+  // A job may still hold devices of a type that no longer exists in the cluster.
   for (const JobView& job : view.jobs) add_types(job.held);
   for (const Quota& quota : view.quotas) add_types(quota.devices);
   std::sort(types_.begin(), types_.end());
@@ -86,6 +90,7 @@ void ClusterTable::add_slots(std::size_t slots) {
 void ClusterTable::write_row(const JobView& job, std::size_t slot) {
   written_.push_back(slot);
   JobRow& row = rows_[slot];
+  // With the old number, before the row is overwritten.
   under_served_.erase({row.number, slot});
   row = JobRow();
   row.slot = slot;
@@ -97,6 +102,7 @@ void ClusterTable::write_row(const JobView& job, std::size_t slot) {
   row.priority = job.priority;
   row.max_p = job.max_p;
   row.min_devices = job.min_devices;
+  // More devices than ESTs would be idle. The minimum wins if the bounds contradict each other.
   row.max_devices = std::max(job.min_devices, std::min(job.max_devices, job.max_p));
   row.gang_type = type_index(job.gang_type);
   row.pinned = job.pinned.has_value();
@@ -106,6 +112,8 @@ void ClusterTable::write_row(const JobView& job, std::size_t slot) {
   row.started = job.started;
   row.submit_s = job.submitted.count();
   row.deadline_s = job.deadline.count();
+  // Infinity would become NaN in differences and products, so an unknown length is a large finite
+  // number.
   row.total_steps = std::min(job.work.total_steps, kUnknownSteps);
   row.remaining_steps = std::min(job.work.remaining_steps, kUnknownSteps);
   row.steps_per_s = job.work.steps_per_s;
@@ -113,6 +121,8 @@ void ClusterTable::write_row(const JobView& job, std::size_t slot) {
   row.attained_device_s = job.work.attained_device_s;
   row.as_of_s = job.work.as_of.count();
   row.changed_s = job.changed.count();
+  // The first start has a pause of its own, which is usually much longer than that of a later
+  // change.
   row.pause_s = (job.started ? job.rescale_pause : job.start_pause).count();
   row.paused_until_s = job.work.paused_until.count();
   row.job_seconds_at_submit = job.job_seconds_at_submit;
@@ -125,6 +135,7 @@ void ClusterTable::write_row(const JobView& job, std::size_t slot) {
 
 bool ClusterTable::is_under_served(std::size_t slot) const {
   const JobRow& row = rows_[slot];
+  // The factor absorbs rounding: both speeds are computed in different ways and may be the same.
   if (!row.pinned) return row.held_speed < row.best_speed * (1 - 1e-9);
   const auto has = held(slot);
   const auto wants = pinned(slot);
@@ -143,6 +154,8 @@ void ClusterTable::write_devices(const JobView& job, std::size_t slot) {
   std::fill_n(grantable_.data() + first, types(), 0U);
   for (const Proposal& p : job.proposals) {
     const std::int32_t t = type_index(p.type);
+    // A smaller count than proposed may be granted too, so the largest proposal of the type is the
+    // limit.
     if (t >= 0) grantable_[first + t] = std::max(grantable_[first + t], p.count);
   }
 }
@@ -182,6 +195,7 @@ void ClusterTable::write_speeds(const JobView& job, std::size_t slot) {
     if (t < 0) continue;
     const auto known = job.capabilities.find(type);
     if (known != job.capabilities.end()) speeds[t] = known->second;
+    // Nothing is known about the job. Equal speeds make policies choose by the number of devices.
     if (job.capabilities.empty()) speeds[t] = 1;
   }
   JobRow& row = rows_[slot];
@@ -249,6 +263,7 @@ double ClusterTable::done(const JobRow& row) const {
 }
 
 double ClusterTable::seconds_alone(const JobRow& row) const {
+  // The job can run on no device of the cluster.
   if (row.best_speed <= 0) return kUnknownSteps;
   const double start = row.held_total > 0 ? row.paused_until_s - now_s_
                        : row.started      ? 0
@@ -258,6 +273,7 @@ double ClusterTable::seconds_alone(const JobRow& row) const {
 
 double ClusterTable::fair_speed(const JobRow& row) const {
   const double age = now_s_ - row.submit_s;
+  // At the moment of its submission no mean exists, so the job counts as alone.
   const double n = age > 0 ? (job_seconds_ - row.job_seconds_at_submit) / age : 1;
   return std::min(row.best_speed, row.cluster_speed / std::max(1.0, n));
 }
@@ -265,6 +281,7 @@ double ClusterTable::fair_speed(const JobRow& row) const {
 DeviceSet ClusterTable::to_set(std::span<const std::uint32_t> counts) const {
   DeviceSet set;
   for (std::size_t t = 0; t < counts.size(); ++t)
+    // Types ascend by name, as a DeviceSet requires.
     if (counts[t] > 0) set.counts.push_back({types_[t], counts[t]});
   return set;
 }

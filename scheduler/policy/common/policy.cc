@@ -27,6 +27,7 @@ Status check_pinned(const JobView& job, const JobChange& change) {
 
 bool is_proposed(const JobView& job, const DeviceCount& granted) {
   return std::any_of(job.proposals.begin(), job.proposals.end(), [&](const Proposal& p) {
+    // A part of a proposed count may be granted too.
     return p.type == granted.type && p.count >= granted.count;
   });
 }
@@ -38,6 +39,7 @@ Status check_bounds(const JobView& job, const DeviceSet& granted, const DeviceSe
       return broken(job, "granted type " + c.type.name + ", which it may not use");
   if (after.total() > job.max_devices) return broken(job, "granted more than its maximum");
   if (after.total() < job.min_devices) return broken(job, "granted less than its minimum");
+  // Only tested after a grant. A mix that the job held before is tolerated until then.
   if (!job.mix_types && after.counts.size() > 1) return broken(job, "granted a mix of types");
   return {};
 }
@@ -94,6 +96,7 @@ Status enter(const ClusterView& view, const std::vector<Change>& changes,
 
 double remaining_steps_at(const JobView& job, Seconds now) {
   const Work& work = job.work;
+  // Negative during a pause; the job makes no progress then.
   const Seconds ran = now - std::max(work.as_of, work.paused_until);
   return std::max(0.0, work.remaining_steps - std::max(0.0, ran.count()) * work.steps_per_s);
 }

@@ -7,6 +7,8 @@
 namespace es::scheduler {
 namespace {
 
+// Insertion shifts at most this number of entries, and a walk visits every block. A larger value
+// makes insertions slower and walks faster.
 constexpr std::size_t kBlockMax = 64;
 
 std::uint64_t improvable_types_of(const std::vector<QueueEntry>& entries) {
@@ -49,6 +51,8 @@ void ServiceQueue::insert(const QueueEntry& entry, std::span<const std::uint32_t
   if (blocks_.empty()) blocks_.push_back({{}, Counts(types_, 0)});
   Block& block = blocks_[index];
   block.entries.insert(std::lower_bound(block.entries.begin(), block.entries.end(), entry), entry);
+  // Bits can only be added here. Removing an entry needs a new union over the block, because
+  // another entry may have the same bit.
   block.improvable_types |= entry.improvable_types;
   add_to_summary(block, entry, 1);
   ++size_;
@@ -61,6 +65,8 @@ void ServiceQueue::split(std::size_t index) {
   const auto middle = front.begin() + static_cast<std::ptrdiff_t>(front.size() / 2);
   back.entries.assign(middle, front.end());
   front.erase(middle, front.end());
+  // The counts of the summary are sums, so the entries that move are subtracted here and added
+  // there.
   for (const QueueEntry& entry : back.entries) {
     add_to_summary(blocks_[index], entry, -1);
     add_to_summary(back, entry, 1);
@@ -74,6 +80,8 @@ void ServiceQueue::erase(const QueueEntry& entry) {
   const std::size_t index = block_of(entry);
   Block& block = blocks_[index];
   const auto at = std::lower_bound(block.entries.begin(), block.entries.end(), entry);
+  // The order compares rank, key and number; number is unique. The whole entry has to be equal, or
+  // the summary would be wrong from now on.
   ES_CHECK(at != block.entries.end() && *at == entry);
   block.entries.erase(at);
   add_to_summary(block, entry, -1);
@@ -82,6 +90,8 @@ void ServiceQueue::erase(const QueueEntry& entry) {
   if (block.entries.empty()) {
     blocks_.erase(blocks_.begin() + static_cast<std::ptrdiff_t>(index));
   } else if (block.entries.size() < kBlockMax / 4) {
+    // A quarter, and a sum of at most half in join_next(): a joined block is far from both limits,
+    // so a few insertions or removals do not split and join it again and again.
     join_next(index);
   }
 }

@@ -36,6 +36,8 @@ double next_f(double f, std::span<const std::uint32_t> counts,
 }  // namespace
 
 double one_type_speed(std::uint32_t max_p, std::uint32_t n, double c) {
+  // max_p / f with f = A / c, in this order of operations, so that the result equals that of
+  // mixed_speed() for one type.
   return max_p / (ceil_div(max_p, n) / c);
 }
 
@@ -65,6 +67,8 @@ void trim_to_speed(std::uint32_t max_p, double speed, std::span<std::uint32_t> c
     if (fastest == 0) break;
     for (std::size_t i = 0; i < counts.size(); ++i) {
       if (capabilities[i] != fastest) continue;
+      // f was computed from the speed and may be rounded down, below the exact quotient A / C.
+      // Without the factor a device could lose one EST.
       const std::uint32_t ests = ests_within(f * (1 + 1e-12), fastest);
       counts[i] = ests == 0 ? 0 : std::min(counts[i], ceil_div(need, ests));
       need -= std::min(need, counts[i] * ests);

@@ -12,6 +12,8 @@ void Targets::begin(const ClusterTable& table) {
     wanted_.clear();
     targeted_.clear();
   }
+  // Only targets that were set are cleared, so a decision about a few jobs does not cost a pass
+  // over all of them.
   for (const std::size_t slot : targeted_)
     std::fill_n(wanted_.begin() + static_cast<std::ptrdiff_t>(slot * types_), types_, 0U);
   targeted_.clear();
@@ -28,6 +30,7 @@ void Targets::set(std::size_t slot, std::span<const std::uint32_t> counts) {
   targeted_.push_back(slot);
   for (std::size_t t = 0; t < types_; ++t) {
     std::uint32_t& wanted = wanted_[slot * types_ + t];
+    // The old target is returned first, so a job may be given a part of it again.
     left_[t] += wanted;
     ES_CHECK(left_[t] >= counts[t]);
     left_[t] -= counts[t];
@@ -64,6 +67,8 @@ void Targets::add_pinned(const ClusterTable& table, std::size_t slot,
   for (std::size_t t = 0; t < types_; ++t) {
     ES_CHECK(left_[t] >= missing[t]);
     left_[t] -= missing[t];
+    // The devices that it holds are not in the supply, so only the missing ones are subtracted from
+    // `left_`.
     wanted_[slot * types_ + t] = held[t] + missing[t];
   }
   rank(slot);
@@ -73,12 +78,14 @@ namespace {
 
 // Grants what the pinned job lacks, if all of it is left.
 void set_pinned_target(const ClusterTable& table, std::size_t slot, Targets& targets) {
+  // A type of its demand does not exist, so the demand cannot be met now.
   if (!table.rows()[slot].pin_exists) return;
   const auto held = table.held(slot);
   const auto pinned = table.pinned(slot);
   Counts missing(table.types());
   for (std::size_t t = 0; t < missing.size(); ++t)
     missing[t] = pinned[t] > held[t] ? pinned[t] - held[t] : 0;
+  // All or nothing, as the rule `pinned` of policy.h demands.
   if (total(missing) > 0 && covers(targets.left(), missing))
     targets.add_pinned(table, slot, missing);
 }
@@ -89,6 +96,7 @@ void keep_minimum(const ClusterTable& table, std::size_t slot, Targets& targets)
   const auto speeds = table.capabilities(slot);
   Counts rest(held.begin(), held.end());
   Counts kept(table.types(), 0);
+  // The caller has checked that it holds its minimum, so a device is found each time.
   for (std::uint32_t n = 0; n < table.rows()[slot].min_devices; ++n) {
     std::size_t best = rest.size();
     for (std::size_t t = 0; t < rest.size(); ++t)

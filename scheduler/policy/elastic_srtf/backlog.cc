@@ -9,9 +9,13 @@ Backlog::Part Backlog::part_of(const JobForecast& forecast, double now_s) {
   if (!forecast.is_finite()) return {};
   constexpr double kWorkMax = 1 << 30;  // seconds; longer than any job
   Part part;
+  // Fixed-point integers: their sums do not depend on the order of additions, and a part that is
+  // subtracted leaves nothing behind. Rounding happens once for each part.
   part.width = std::llround(std::ldexp(forecast.width, 40));
+  // The job would have ended by now, so only its width remains.
   if (now_s >= forecast.done_at_s()) return part;
   part.work = std::llround(std::ldexp(std::min(forecast.alone_s * forecast.width, kWorkMax), 32));
+  // Before from_s the work does not fall.
   if (now_s <= forecast.from_s) return part;
   part.falls = std::llround(std::ldexp(forecast.alone_falls * forecast.width, 48));
   part.from = std::llround(std::ldexp(forecast.from_s, 16));
@@ -21,12 +25,16 @@ Backlog::Part Backlog::part_of(const JobForecast& forecast, double now_s) {
 void Backlog::add(const Part& part, int sign) {
   work_ += sign * Wide{part.work};
   falls_ += sign * Wide{part.falls};
+  // The work of a part at a time is work - falls * (time - from). The sums of falls and of falls *
+  // from give the sum for all parts without a pass over them.
   falls_from_ += sign * Wide{part.falls} * part.from;
   widths_ += sign * part.width;
 }
 
 double Backlog::seconds_at(double now_s) const {
   const auto now = static_cast<Wide>(std::llround(std::ldexp(now_s, 16)));
+  // work_ has 32 bits behind the point; falls_ has 48 and times have 16, so products have 64. The
+  // shift brings work_ to 64 too. 128 bits are needed for that.
   const Wide left = (work_ << 32) - (falls_ * now - falls_from_);
   return left <= 0 ? 0 : std::ldexp(static_cast<double>(left), -64);
 }

@@ -19,6 +19,7 @@ FullScanDecision::FullScanDecision(const ClusterTable& table, const ServiceOrder
       paused_devices_(table.types(), 0),
       again_s_(order.load().again_s) {
   targets_.begin(table);
+  // Only what the last decision marked is reset; the memory is shared by all decisions.
   for (const std::size_t slot : std::exchange(marked_, {})) states_[slot] = TargetState::kNone;
   states_.resize(table.rows().size(), TargetState::kNone);
 }
@@ -26,9 +27,11 @@ FullScanDecision::FullScanDecision(const ClusterTable& table, const ServiceOrder
 Decisions FullScanDecision::run() {
   serve_fixed_jobs();
   keep_paused_jobs();
+  // Before the common order, so that a tenant gets what it owns even if jobs of others come first.
   if (table_.has_quotas()) serve_owners();
   serve_in_order();
   Decisions decisions = carry_out(table_, targets_, leaving_);
+  // Pauses end and waiting jobs age without an event.
   decisions.again_at = Seconds(again_s_);
   return decisions;
 }
@@ -49,6 +52,8 @@ void FullScanDecision::keep_paused_jobs() {
 
 void FullScanDecision::keep_paused(const QueueEntry& entry) {
   const auto held = table_.held(entry.slot);
+  // A pinned job may have taken devices of a job in a pause. That job is then served in its turn
+  // like any other.
   if (entry.pinned || !covers(choices_of(entry.slot), held)) return;
   targets_.set(entry.slot, held);
   mark(entry.slot, TargetState::kKept);
@@ -58,6 +63,7 @@ void FullScanDecision::keep_paused(const QueueEntry& entry) {
 void FullScanDecision::add_paused_devices(std::span<const std::uint32_t> devices,
                                           double paused_until_s) {
   for (std::size_t t = 0; t < devices.size(); ++t) paused_devices_[t] += devices[t];
+  // At least one second from now, so that the policy does not ask again in a loop at one time.
   again_s_ = std::min(again_s_, std::max(table_.now_s() + 1, paused_until_s));
 }
 
@@ -69,10 +75,13 @@ void FullScanDecision::serve_owners() {
     Counts& rest = owned[row.tenant];
     if (!row.pinned && states_[entry.slot] != TargetState::kKept) {
       Counts left = choices_of(entry.slot);
+      // At most what its tenant owns and earlier jobs of the tenant have not taken.
       for (std::size_t t = 0; t < left.size(); ++t) left[t] = std::min(rest[t], left[t]);
       assign(entry.slot, best_choice(table_, row, left, kEfficient).counts);
     }
     const auto has = targets_.of(entry.slot);
+    // What was given before, to a job in a pause or to a pinned job that lacked it, uses up the
+    // quota too.
     for (std::size_t t = 0; t < rest.size(); ++t) rest[t] -= std::min(rest[t], has[t]);
   }
 }
@@ -84,6 +93,7 @@ void FullScanDecision::serve_in_order() {
     if (i == position) serve_guaranteed();
     serve_turn(entries[i]);
   }
+  // The loop above ends before this position.
   if (position == timely_.end) serve_guaranteed();
   for (const QueueEntry& entry : timely_.moved) serve_turn(entry);
 }
@@ -92,6 +102,8 @@ void FullScanDecision::serve_in_order() {
 // target may differ from what it holds is ranked.
 void FullScanDecision::serve_turn(const QueueEntry& entry) {
   if (entry.pinned || is_kept(entry)) return;
+  // The lines below apply also if nothing is left, because the job may have to give up what it
+  // holds.
   if (!nothing_left()) serve(entry);
   if (is_kept(entry)) return;
   if (states_[entry.slot] == TargetState::kTentative) targets_.rank(entry.slot);
@@ -102,6 +114,7 @@ void FullScanDecision::serve(const QueueEntry& entry) {
   const JobRow& row = table_.rows()[entry.slot];
   const Counts left = choices_of(entry.slot);
   const auto held = table_.held(entry.slot);
+  // best_choice() would return the same, at a higher cost.
   if (entry.at_optimum && covers(left, held)) return assign(entry.slot, held);
   const Choice choice = best_choice(table_, row, left, kEfficient);
   if (choice.counts.empty()) return reserve_until_pauses_end(row, left);
@@ -109,6 +122,7 @@ void FullScanDecision::serve(const QueueEntry& entry) {
 }
 
 void FullScanDecision::reserve_until_pauses_end(const JobRow& row, Counts left) {
+  // What would be left if the pauses were over.
   for (std::size_t t = 0; t < left.size(); ++t) left[t] += paused_devices_[t];
   const Choice later = best_choice(table_, row, left, kEfficient);
   if (!later.counts.empty()) targets_.reserve(later.counts);
@@ -128,6 +142,8 @@ void FullScanDecision::serve_guaranteed() {
   while (more < part.max_devices && useful_devices(part.max_p, more) < more) ++more;
   const std::uint32_t nearest = wanted < less + 0.6 * (more - less) ? less : more;
   part.max_devices = std::min(part.max_devices, std::max(part.min_devices, nearest));
+  // The row is a copy with a smaller max_devices. When the turn of the job comes, it is served
+  // again with the real one.
   assign(entry.slot, best_choice(table_, part, choices_of(entry.slot), kEfficient).counts);
 }
 

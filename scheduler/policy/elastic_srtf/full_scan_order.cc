@@ -8,6 +8,7 @@ namespace es::scheduler {
 
 void FullScanOrder::arrange(const ClusterTable& table) {
   add_up(table);
+  // Before any job is ranked, because the class of a job depends on the horizon of all jobs.
   rules_.critical_step = log_step(kCriticalPart * load_.horizon_s);
   entries_.clear();
   for (const JobRow& row : table.rows()) {
@@ -15,6 +16,8 @@ void FullScanOrder::arrange(const ClusterTable& table) {
     const Ranking ranking = rank_job(forecasts_[row.slot], table, rules_);
     entries_.push_back(ranking.entry);
     load_.again_s = std::min(load_.again_s, ranking.ages_s);
+    // A job that waits and does not age soon: asking again after kAgesSoon finds it before it can
+    // age.
     if (ranking.waits) load_.again_s = std::min(load_.again_s, table.now_s() + kAgesSoon);
   }
   std::sort(entries_.begin(), entries_.end());

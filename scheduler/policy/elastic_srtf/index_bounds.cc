@@ -35,10 +35,13 @@ class Validator {
 
   Validity run() {
     if (ranking_.entry.paused) until(forecast_.paused_until_s);
+    // The place of such a job depends on its attained service, which grows all the time.
     if (!forecast_.known) {
       look_always();
       return result_;
     }
+    // Until from_s the remaining time does not fall; the part in the backlog changes its form
+    // there.
     if (now_s_ <= forecast_.from_s) until(forecast_.from_s);
     if (const double done_s = forecast_.done_at_s(); now_s_ < done_s) until(done_s);
     bound_class();
@@ -52,6 +55,8 @@ class Validator {
 
   void bound_class() {
     const ServiceClass service_class = ranking_.entry.service_class();
+    // A job whose deadline is in danger may leave the class at any time, as its slack depends on
+    // its progress.
     if (service_class == ServiceClass::kUrgent) return look_always();
     if (now_s_ < forecast_.deadline_s && forecast_.deadline_s < kNeverS)
       until(shortly_before(now_s_, deadline_slack_s(forecast_, now_s_)));
@@ -63,12 +68,14 @@ class Validator {
 
   void bound_critical() {
     const double alone_s = forecast_.alone_at(now_s_);
+    // The job keeps its key until its remaining time falls below the begin of its step.
     const double drop_s = alone_s - log_step_begin(ranking_.alone_step);
     until(when_fallen(forecast_, now_s_, 0, alone_s, drop_s));
   }
 
   void bound_ordinary() {
     const double seconds = forecast_.ordinary_s(now_s_);
+    // The key is on the lowest step already, and it only falls.
     if (seconds <= 0) return;
     const double pause_left_s = std::max(0.0, forecast_.paused_until_s - now_s_);
     const double drop_s =
@@ -84,6 +91,8 @@ class Validator {
   // Finds a time until which late + ahead_s surely stays below rho * bound.
   void bound_rho(double rho, double ahead_s) {
     double dt = std::max(0.0, rho * ranking_.bound_s - ranking_.late_s - ahead_s);
+    // The bound itself depends on dt, so a dt is tried and halved until it holds. If ten attempts
+    // do not suffice, every decision looks at the job.
     for (int i = 0; i < 10; ++i, dt /= 2) {
       const double jobs = age_s_ + dt > 0 ? job_seconds_ / (age_s_ + dt) : 1;
       const double bound_s = std::max(1.0, forecast_.fair_s(jobs));
@@ -94,6 +103,7 @@ class Validator {
   }
 
   void bound_young() {
+    // It may age soon, and the time of that is part of every answer.
     if (ranking_.ages_s < kNeverS) return look_always();
     bound_rho(rules_.rho_max, ranking_.waits ? kAgesSoon : 0);
   }
@@ -102,6 +112,7 @@ class Validator {
     const double rho = ranking_.late_s / ranking_.bound_s;
     const double overdue = kOverdueFactor * rules_.rho_max;
     const std::int64_t step = log_step(rho);
+    // The key is valid between two steps, the class between two bounds. Both limits apply.
     const double low = std::max(log_step_begin(step), rho > overdue ? overdue : rules_.rho_max);
     double high = log_step_begin(step + 1);
     if (rho <= overdue) high = std::min(high, overdue);
@@ -109,6 +120,7 @@ class Validator {
     if (forecast_.fair_shared_s <= 0) return;
     const double sharing =
         (ranking_.late_s / low * (1 - kRounding) - forecast_.pause_s) / forecast_.fair_shared_s;
+    // fair_s() counts at least one job, so a smaller number cannot be expressed as job-seconds.
     if (sharing < 1) return look_always();
     result_.until_job_seconds = forecast_.job_seconds_at_submit + sharing * age_s_;
     if (table_.job_seconds() > result_.until_job_seconds) look_always();
@@ -136,8 +148,12 @@ std::uint64_t improvable_types_of(const JobForecast& forecast, const ClusterTabl
   const auto speeds = table.capabilities(row.slot);
   if (forecast.pinned) return 0;
   const bool lacks = row.held_total < row.min_devices || row.held_speed <= 0;
+  // What these jobs may get cannot be bounded by types, so they are looked at whenever anything is
+  // left.
   if (forecast.keeps_minimum || (forecast.holds && lacks)) return ~std::uint64_t{0};
   if (forecast.at_optimum) return 0;
+  // The remaining work only falls, so a job that keeps its devices by this test keeps them later
+  // too: the gain falls with the work and the cost of the pause stays.
   const double remaining = forecast.holds ? table.remaining(row) : 0;
   const double paused = std::max(0.0, row.paused_until_s - table.now_s());
   std::uint64_t types = 0;

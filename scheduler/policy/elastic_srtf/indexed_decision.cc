@@ -9,6 +9,8 @@ IndexedDecision::IndexedDecision(const ClusterTable& table, const IndexedOrder& 
 void IndexedDecision::keep_paused_jobs() {
   if (order_.paused().empty()) return;
   if (!looks_at_all_ && keep_all_paused()) return;
+  // Some paused job has to be served in its turn, so the jobs in a pause can no longer be treated
+  // as one sum.
   looks_at_all_ = true;
   FullScanDecision::keep_paused_jobs();
 }
@@ -18,6 +20,8 @@ void IndexedDecision::keep_paused_jobs() {
 bool IndexedDecision::keep_all_paused() {
   std::vector<QueueEntry> fixed;
   for (const QueueEntry& entry : order_.fixed())
+    // These jobs have a target already, namely their minimum, so only the rest of what they hold is
+    // needed for them.
     if (entry.paused && !entry.pinned) fixed.push_back(entry);
   const Counts& others = order_.paused_devices();
   Counts needed = others;
@@ -27,6 +31,7 @@ bool IndexedDecision::keep_all_paused() {
   if (!covers(targets_.left(), needed)) return false;
   for (const QueueEntry& entry : fixed) keep_paused(entry);
   targets_.take(others);
+  // The earliest end of a pause is the time to ask again.
   add_paused_devices(others, order_.paused().begin()->first);
   return true;
 }
@@ -55,6 +60,8 @@ void IndexedDecision::serve_block(const ServiceQueue::Block& block, std::size_t 
   const std::size_t after = first + block.entries.size();
   const bool is_whole = after <= timely_.end && (position <= first || position >= after);
   if (first == position) serve_guaranteed();
+  // A block may be passed only if all of its entries are served here, and the guaranteed job is not
+  // served between two of them.
   if (is_whole && pass(block)) return;
   for (std::size_t i = 0; i < block.entries.size() && first + i < timely_.end; ++i) {
     if (i > 0 && first + i == position) serve_guaranteed();
@@ -65,6 +72,8 @@ void IndexedDecision::serve_block(const ServiceQueue::Block& block, std::size_t 
 // Whether all jobs of the block surely keep what they hold, if anything. If so, their devices are
 // taken from what is left, and the block is passed as a whole.
 bool IndexedDecision::pass(const ServiceQueue::Block& block) {
+  // Without anything left no job gets more. Only a job that holds devices and may lose them needs a
+  // look.
   if (nothing_left()) return block.preemptible == 0;
   if ((block.improvable_types & types_left()) != 0) return false;
   if (!covers(targets_.left(), block.reassignable)) return false;
@@ -81,6 +90,8 @@ std::uint64_t IndexedDecision::types_left() const {
 
 void IndexedDecision::serve(const QueueEntry& entry) {
   const JobRow& row = table_.rows()[entry.slot];
+  // left() does not contain what a job with a target, such as a minimum, was given already. The
+  // tests below compare with left() alone, so they are for jobs without a target.
   if (has_no_target(entry.slot)) {
     if (entry.at_optimum && keep_held(entry)) return;
     if (!looks_at_all_ && (entry.improvable_types & types_left()) == 0)

@@ -20,6 +20,8 @@ void IndexedOrder::update(const ClusterTable& table) {
 
 void IndexedOrder::write(const ClusterTable& table, std::size_t slot) {
   Job& job = jobs_[slot];
+  // The job is removed from all sets with the values with which it was entered, before its forecast
+  // changes.
   if (std::exchange(job.is_ranked, false)) {
     reindex(slot, job.ranking, {});
     set_validity(slot, {});
@@ -30,6 +32,7 @@ void IndexedOrder::write(const ClusterTable& table, std::size_t slot) {
   }
   const JobRow& row = table.rows()[slot];
   job.is_present = row.present;
+  // A job that is due stays in due_; arrange() passes it over.
   if (!row.present) return;
   job.forecast = forecast_of(table, row);
   const auto held = table.held(slot);
@@ -60,6 +63,8 @@ void IndexedOrder::find_due(const ClusterTable& table) {
     const auto [time_s, slot] = alarms_.front();
     std::pop_heap(alarms_.begin(), alarms_.end(), std::greater<>());
     alarms_.pop_back();
+    // A job that was ranked again since has another alarm. The old entry is not searched in the
+    // heap but ignored here.
     if (slot < jobs_.size() && jobs_[slot].is_ranked && jobs_[slot].validity.until_s == time_s)
       add_due(slot);
   }
@@ -96,6 +101,7 @@ void IndexedOrder::rank(const ClusterTable& table, std::size_t slot) {
     backlog_.add(part, 1);
   } else {
     reindex(slot, job.ranking, is);
+    // Most jobs that are due keep their place. Then nothing in the queue changes.
     if (!(is.entry == job.ranking.entry)) {
       queue_.erase(job.ranking.entry);
       queue_.insert(is.entry, job.held);
@@ -136,6 +142,8 @@ void IndexedOrder::reindex_class(std::size_t slot, const Ranking& was, const Ran
   };
   const auto is_narrow = [&](const Ranking& r) { return r.may_be_critical && !is_critical(r); };
   std::int64_t& step = jobs_[slot].narrow_step;
+  // The key of a narrow job may be too large, because its remaining time only falls. While it is
+  // below the threshold, it need not be moved: mark_critical() looks from the largest key on.
   const bool stays = is_narrow(was) && is_narrow(is) && is.alone_step < rules_.critical_step &&
                      step < rules_.critical_step;
   if (stays) return;
@@ -178,6 +186,7 @@ void IndexedOrder::find_horizon() {
     longest_s = std::max(longest_s, job.longest_s);
     seen.push_back(slot);
   }
+  // Entered only now, with the new values. In the loop the same job would be found again.
   for (const std::size_t slot : seen) longest_.emplace(jobs_[slot].longest_s, slot);
   load_.horizon_s = std::max(longest_s, load_.backlog_s);
 }
@@ -186,6 +195,8 @@ void IndexedOrder::find_horizon() {
 void IndexedOrder::mark_critical(const ClusterTable& table) {
   const std::int64_t threshold = log_step(kCriticalPart * load_.horizon_s);
   rules_.critical_step = threshold;
+  // Each call of rank() writes the present step as key or moves the job to the other set, so both
+  // loops end.
   while (!narrow_.empty() && narrow_.rbegin()->first >= threshold)
     rank(table, narrow_.rbegin()->second);
   while (!critical_.empty() && critical_.begin()->first < threshold)

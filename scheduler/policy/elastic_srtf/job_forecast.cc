@@ -7,7 +7,9 @@ namespace es::scheduler {
 namespace {
 
 constexpr double kNarrow = 0.125;  // part of the cluster
-constexpr int kStepBits = 48;      // bits of a double below those that give its step
+// The other 16 bits are the sign, the exponent and the 4 highest bits of the mantissa: 16 steps for
+// each power of two.
+constexpr int kStepBits = 48;  // bits of a double below those that give its step
 
 // What the key of the ordinary class adds to the remaining time. A key that depends on what a job
 // holds must never give a job that has lost its devices an earlier place. Otherwise two decisions
@@ -20,6 +22,7 @@ double key_seconds(const JobRow& row) {
 }  // namespace
 
 std::int64_t log_step(double x) {
+  // The bits of numbers from 0 on ascend with the number.
   return std::bit_cast<std::int64_t>(std::max(x, 0.0)) >> kStepBits;
 }
 
@@ -67,6 +70,7 @@ JobForecast forecast_of(const ClusterTable& table, const JobRow& row) {
       row.held_total >= row.min_devices && row.held_speed >= row.best_speed * (1 - 1e-9);
   forecast.priority_rank = -std::int64_t{row.priority};
   forecast.submit_s = row.submit_s;
+  // A job without devices is not in a pause, whatever its last change was.
   forecast.paused_until_s = forecast.holds ? row.paused_until_s : -kNeverS;
   forecast.pause_s = row.pause_s;
   forecast.job_seconds_at_submit = row.job_seconds_at_submit;
@@ -74,6 +78,8 @@ JobForecast forecast_of(const ClusterTable& table, const JobRow& row) {
   forecast.key_s = key_seconds(row);
   if (!forecast.known) return forecast;
   forecast.alone_s = row.remaining_steps / row.best_speed;
+  // A measured speed may exceed the best one of the model. No more than one second is credited for
+  // a second.
   forecast.alone_falls = std::min(1.0, row.steps_per_s / row.best_speed);
   forecast.from_s = row.progress_from_s;
   forecast.width = std::min(1.0, row.best_speed / row.cluster_speed);

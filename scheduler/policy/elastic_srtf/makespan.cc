@@ -27,8 +27,10 @@ TimelyOrder order_in_time(const ServiceOrder& order, double now_s) {
     tasks.push_back(order.forecast(entry.slot).task_at(now_s));
     after_s += tasks.back().work_s;
   }
+  // Both are rounded differently, so the difference may be slightly negative.
   const double before_s = std::max(0.0, load.backlog_s - after_s);
   const double deadline_s = (1 + kMakespanSlack) * load.horizon_s;
+  // One pass, while the projection costs the square of the number of jobs.
   if (surely_in_time(tasks, before_s, deadline_s)) return result;
 
   const ProjectedOrder projected = meet_deadline(tasks, before_s, deadline_s, kMovesMax);
@@ -38,6 +40,7 @@ TimelyOrder order_in_time(const ServiceOrder& order, double now_s) {
   if (projected.done_s > latest_s) {
     result.guaranteed = projected.last;
     const JobForecast& forecast = order.forecast(result.moved[projected.last].slot);
+    // With this part of its devices from now on it needs alone / part = latest_s.
     result.guaranteed_part = std::min(1.0, forecast.alone_at(now_s) / latest_s);
   }
   return result;
@@ -46,6 +49,8 @@ TimelyOrder order_in_time(const ServiceOrder& order, double now_s) {
 std::size_t first_movable(const ServiceOrder& order) {
   const std::size_t count = order.size();
   if (count == 0) return 0;
+  // Jobs of higher priority than the last one must not be overtaken. Of its own priority the first
+  // two classes keep their places.
   const QueueEntry last = order.entries(count - 1, count).front();
   return order.count_before(QueueEntry::rank_of(last.priority_rank(), ServiceClass::kAged));
 }

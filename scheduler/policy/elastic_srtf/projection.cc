@@ -13,6 +13,7 @@ void project(std::span<const Task> tasks, double busy_s, ProjectedOrder& order) 
   order.done_s = 0;
   for (std::size_t i = 0; i < order.tasks.size(); ++i) {
     const double finish_s = profile.allocate(tasks[order.tasks[i]]);
+    // Of tasks that end at the same time the first one counts.
     if (finish_s > order.done_s) order.last = i, order.done_s = finish_s;
   }
 }
@@ -24,6 +25,7 @@ std::size_t last_position_in_time(std::span<const Task> tasks, double busy_s, do
   FreeProfile before(busy_s);
   for (std::size_t i = 0; i < order.last; ++i) {
     before.allocate(tasks[order.tasks[i]]);
+    // Behind this task it would be late, so its last position is before it.
     if (before.finish(task) > deadline_s) return i;
   }
   return order.last;
@@ -87,6 +89,7 @@ ProjectedOrder meet_deadline(std::span<const Task> tasks, double busy_s, double 
     project(tasks, busy_s, order);
     if (order.done_s <= deadline_s || move == moves_max) return order;
     const std::size_t position = last_position_in_time(tasks, busy_s, deadline_s, order);
+    // The task is the first one already and is late nevertheless, so no move helps.
     if (position == order.last) return order;
     const auto first = order.tasks.begin();
     std::rotate(first + static_cast<std::ptrdiff_t>(position),

@@ -44,6 +44,7 @@ class Ranker {
   void rank_known() {
     const double alone_s = forecast_.alone_at(now_s_);
     result_.alone_step = log_step(alone_s);
+    // A deadline that has passed cannot be met any more, so it gives no precedence.
     if (now_s_ < forecast_.deadline_s && deadline_slack_s(forecast_, now_s_) <= 0)
       return assign(ServiceClass::kUrgent, sortable_bits(forecast_.deadline_s));
     const double fair_s = forecast_.fair_s(mean_jobs(forecast_, table_));
@@ -68,18 +69,22 @@ class Ranker {
 
   // Assigns the job to its class if it has aged. Otherwise notes when it may.
   bool assign_aged(double late_s, double fair_s) {
+    // At least 1 s, so that very short jobs do not age at once.
     const double bound_s = std::max(fair_s, 1.0);
     result_.late_s = late_s;
     result_.bound_s = bound_s;
     if (late_s > rules_.rho_max * bound_s) {
       const double rho = late_s / bound_s;
       const bool overdue = rho > kOverdueFactor * rules_.rho_max;
+      // Negative, because the largest rho is served first and entries are sorted in ascending
+      // order.
       assign(overdue ? ServiceClass::kOverdue : ServiceClass::kAged, -log_step(rho));
       return true;
     }
     if (!forecast_.holds && !forecast_.pinned) {
       const double later_s = (rules_.rho_max * bound_s - late_s) * (fair_s / bound_s);
       result_.waits = later_s > kAgesSoon;
+      // At least one second from now, so that the policy does not ask again in a loop at one time.
       if (!result_.waits) result_.ages_s = now_s_ + std::max(1.0, later_s);
     }
     return false;

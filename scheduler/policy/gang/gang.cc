@@ -10,6 +10,7 @@
 namespace es::scheduler {
 namespace {
 
+// In device-seconds: 1 hour and 10 hours of one device.
 constexpr double kQueueDeviceSeconds[] = {3600, 36000};
 
 // The attained service at which the job leaves its queue; kNeverS in the last queue.
@@ -29,6 +30,7 @@ class GangDecision {
     const std::vector<std::size_t> order = ordered();
     set_fixed_targets(table_, order, targets_);
     for (const std::size_t slot : order)
+      // Later jobs get no target here, so none of those that wait is started.
       if (!serve(table_.rows()[slot])) break;
     Decisions decisions = carry_out(table_, targets_);
     if (rules_.order == GangRules::Order::kAttainedService)
@@ -55,6 +57,8 @@ class GangDecision {
     };
     std::vector<KeyedSlot> keyed;
     for (const JobRow& row : table_.rows())
+      // Without preemption the jobs that hold devices come first, because their devices cannot be
+      // given to another job.
       if (row.present) keyed.push_back({row.slot, {!keeps_held(row), key_of(row)}});
     std::sort(keyed.begin(), keyed.end(),
               [](const KeyedSlot& a, const KeyedSlot& b) { return a.key < b.key; });
@@ -109,6 +113,8 @@ class GangDecision {
       if (row.held_total > 0)
         next = std::min(next, table_.now_s() + (queue_end(attained) - attained) / row.held_total);
     }
+    // Rounding can make the next time equal to the present one. The policy may only name a later
+    // time.
     return next > table_.now_s() ? next : table_.now_s() + 1;
   }
 

@@ -22,6 +22,8 @@ GangKey gang_key(const ClusterTable& table, const JobRow& row, const Counts& gan
   GangKey key{.priority_rank = -std::int64_t{row.priority}, .number = row.number};
   const double speed = speed_on(table, row, gang);
   if (speed > 0 && holds_gang(table, row, gang) && table.now_s() >= row.progress_from_s) {
+    // The end of a running job does not change as time passes, so its place among running jobs
+    // stays.
     key.end_s = row.progress_from_s + row.remaining_steps / speed;
     return key;
   }
@@ -35,10 +37,13 @@ void GangQueue::update(const ClusterTable& table) {
   if (queues_.size() != table.types() || entries_.size() > table.rows().size()) {  // another view
     *this = {};
     queues_.resize(table.types());
+    // Each queue has jobs of one type, so its summaries need one count.
     for (Queue& queue : queues_) queue.running.clear(1);
   }
   entries_.resize(table.rows().size());
   for (const std::size_t slot : table.written()) write(table, slot);
+  // Their pause is over, so they change from idle to running without an event. write() erases the
+  // entry, so the loop ends.
   while (!pauses_.empty() && pauses_.begin()->first <= table.now_s())
     write(table, pauses_.begin()->second);
 }
@@ -51,6 +56,8 @@ void GangQueue::write(const ClusterTable& table, std::size_t slot) {
   const Counts gang = gang_of(table, row);
   const auto chosen = std::find_if(gang.begin(), gang.end(), [](std::uint32_t n) { return n > 0; });
   const bool runs = holds_gang(table, row, gang);
+  // The walk treats each job as able to keep its gang or lose all of it. Other jobs need the
+  // general decision.
   if (row.pinned || (row.held_total > 0 && !(runs && row.may_suspend))) {
     entry.state = State::kOther;
     ++others_;
@@ -61,6 +68,8 @@ void GangQueue::write(const ClusterTable& table, std::size_t slot) {
   entry.type = static_cast<std::size_t>(chosen - gang.begin());
   entry.devices = *chosen;
   entry.queue_entry.rank = key.priority_rank;
+  // Idle and running jobs are in different sets, so the two kinds of keys are never compared
+  // directly. end_of() converts one into the other.
   entry.queue_entry.key = sortable_bits(key.is_idle ? key.remaining_s : key.end_s);
   entry.queue_entry.number = row.number;
   entry.queue_entry.slot = static_cast<std::uint32_t>(slot);
@@ -118,6 +127,8 @@ class QueueWalk {
   void run() {
     while (const auto head = first_head()) {
       const std::int64_t before = devices_before(end_of(*heads_[*head].at));
+      // Already the running jobs before it do not fit, so preempt_running() has to decide from
+      // there on.
       if (before > left_) break;
       serve_head(*head, left_ - before);
     }

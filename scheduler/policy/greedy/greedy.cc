@@ -20,6 +20,8 @@ class GreedyDecision {
         index_(index),
         free_(view.free),
         returning_(view.returning) {}
+  // The index shows jobs with fewer devices while a decision calls them back. It describes the view
+  // again afterwards, because the devices are still held until the jobs give them back.
   ~GreedyDecision() {
     for (const auto& [job, change] : changes_)
       if (!change.shrunk.empty()) index_.hold(view_, job.second, view_.jobs[job.second].held);
@@ -96,6 +98,7 @@ class GreedyDecision {
   void reserve(const DeviceSet& devices) {
     const DeviceSet not_free = beyond(devices, free_);
     const DeviceSet not_returning = beyond(not_free, returning_);
+    // extras() is an upper bound, so calling back may fail. Then the job reserves nothing.
     if (!call_back(not_returning)) return;
     free_ = beyond(free_, devices);
     returning_ = beyond(returning_, not_free);
@@ -109,6 +112,7 @@ class GreedyDecision {
       for (std::uint32_t i = 0; i < c.count; ++i) {
         const std::optional<std::size_t> j = index_.most_extra(c.type);
         if (!j) {
+          // All or nothing: the devices that were called back so far would not suffice.
           for (const auto& [undone, type] : done) shrink(undone, type, false);
           return false;
         }
@@ -151,6 +155,7 @@ class GreedyDecision {
       const auto& [gain, count, job, type] = key;
       const auto devices = static_cast<std::uint32_t>(-count);
       if (devices > free_.count_of(*type)) continue;  // not enough for the rest of this set either
+      // One grant or shrink for each job; a proposal is relative to what the job held before.
       if (!is_changed(job)) {
         DeviceSet granted;
         granted.add(*type, devices);

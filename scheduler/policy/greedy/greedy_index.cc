@@ -45,12 +45,14 @@ bool lacks_something(const JobView& job) {
 std::vector<DeviceType> addable_types(const JobView& job, bool mix_types) {
   if (mix_types || job.held.empty()) return job.types;
   const DeviceType& only = job.held.counts.front().type;
+  // A mix that it holds, or a type that it may no longer use, cannot be extended.
   if (job.held.counts.size() > 1 || !may_use(job, only)) return {};
   return {only};
 }
 
 void GreedyIndex::update(const ClusterView& view) {
   if (!view.changed || entries_.empty() || view.jobs.size() < entries_.size()) {
+    // The sets are empty after this, since each entry removes exactly what it has entered.
     for (std::size_t slot = 0; slot < entries_.size(); ++slot) erase(slot);
     entries_.assign(view.jobs.size(), {});
     for (std::size_t slot = 0; slot < view.jobs.size(); ++slot) write(view, slot);
@@ -122,6 +124,7 @@ void GreedyIndex::enter_candidates(Entry& entry, const JobView& job) {
 std::optional<std::size_t> GreedyIndex::most_extra(const DeviceType& type) const {
   const auto at = holders_.find(type);
   if (at == holders_.end()) return std::nullopt;
+  // The last holder has the most extra devices and, of equals, the largest number.
   return at->second.rbegin()->second.second;
 }
 

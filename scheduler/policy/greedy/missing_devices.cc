@@ -17,6 +17,8 @@ std::vector<DeviceType> preferred_types(const JobView& job, bool mix_types) {
       if (p.type == type) best = std::max(best, gain_per_device(p));
     return best;
   };
+  // A type without a proposal has the gain minus infinity and so comes last. The sort is stable, so
+  // equal gains keep the order of names.
   std::vector<DeviceType> types = addable_types(job, mix_types);
   std::stable_sort(types.begin(), types.end(), [&](const DeviceType& a, const DeviceType& b) {
     return best_gain(a) > best_gain(b);
@@ -39,6 +41,7 @@ std::optional<DeviceSet> of_any_type(const JobView& job, std::uint32_t missing,
                                      const DeviceSet& free, const DeviceSet& rest) {
   DeviceSet chosen;
   const std::vector<DeviceType> types = preferred_types(job, true);
+  // Free devices of any type are taken before devices that other jobs would have to give back.
   for (const DeviceSet* supply : {&free, &rest}) {
     for (const DeviceType& type : types) {
       const std::uint32_t count = std::min(missing, supply->count_of(type));

@@ -43,6 +43,7 @@ class NpyLiteral {
     while (!take('}')) {
       std::string_view key;
       if (!read_text(key) || !take(':') || !read_value(key)) return false;
+      // A comma after the last item is allowed, as Python writes one.
       if (!take(',') && peek() != '}') return false;
     }
     skip_spaces();
@@ -55,6 +56,7 @@ class NpyLiteral {
 
  private:
   bool read_value(std::string_view key) {
+    // A key that occurs twice is refused.
     if (key == "descr") return !std::exchange(has_descr_, true) && read_text(descr);
     if (key == "fortran_order") return !std::exchange(has_order_, true) && read_flag();
     return key == "shape" && !std::exchange(has_shape_, true) && read_shape();
@@ -116,8 +118,10 @@ std::size_t literal_end(std::string_view bytes, std::size_t& begin) {
   begin = kNpyMark.size() + 2 + length_bytes;
   if (bytes.size() < begin) return 0;
   std::size_t length = 0;
+  // The length is little endian: 2 bytes in version 1, and 4 bytes later.
   for (std::size_t i = length_bytes; i-- > 0;)
     length = length << 8 | static_cast<unsigned char>(bytes[begin - length_bytes + i]);
+  // The length comes from the file and may be larger than it.
   return length <= std::min(bytes.size() - begin, kNpyLiteralMax) ? begin + length : 0;
 }
 

@@ -43,6 +43,7 @@ std::string npy_bytes_of(const NpzArray& array) {
   for (const std::uint64_t extent : array.shape) shape += std::to_string(extent) + ", ";
   std::string literal = "{'descr': '<f4', 'fortran_order': False, 'shape': (" + shape + "), }";
   constexpr std::size_t kPrefix = 10;  // the mark, the version and the length
+  // One byte more for the line feed that ends the literal.
   const std::size_t unpadded = kPrefix + literal.size() + 1;
   literal.append((kNpyHeaderMultiple - unpadded % kNpyHeaderMultiple) % kNpyHeaderMultiple, ' ');
   literal += '\n';

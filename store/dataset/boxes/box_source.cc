@@ -47,6 +47,7 @@ class BoxSource : public RecordSource {
       std::ranges::copy(values, out.subspan(at).begin());
       at += std::size(values);
     }
+    // A box has 5 words. The label -1 marks a place without a box.
     for (; at < out.size(); ++at) out[at] = at % 5 == 0 ? -1.0f : 0.0f;
   }
 
@@ -79,6 +80,7 @@ class VocSource final : public BoxSource {
         voc_place(root_, half == Half::kTrain ? "train" : "val", index, "its file in JPEGImages");
     ES_RETURN_IF_ERROR(read_image(file, scratch.decoded, where));
     const RawImage& decoded = scratch.decoded;
+    // Boxes are parts of the annotated size. With another image they would lie in wrong places.
     if (decoded.height != annotated.height || decoded.width != annotated.width)
       return bad_content(where, "height x width", "what its annotation says");
     scale_image(decoded, {0, 0, decoded.height, decoded.width}, shape(), scratch.pixels);

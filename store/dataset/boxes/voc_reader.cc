@@ -58,6 +58,7 @@ struct Extent {
   float centre, length;
 };
 Extent extent(double low, double high, double size) {
+  // Pixels are counted from 1, so pixel `low` begins at low - 1. A low of 0 is accepted too.
   const double begin = std::max(low - 1, 0.0);
   return {static_cast<float>((begin + high) / (2 * size)),
           static_cast<float>((high - begin) / size)};
@@ -161,6 +162,7 @@ Result<std::vector<std::string>> read_voc_names(const fs::path& directory, const
   std::vector<std::string> names;
   ES_RETURN_IF_ERROR(for_each_line(list, [&](const LineReader& reader, std::string_view line) {
     const std::string_view name = trimmed(line);
+    // A '/' could lead out of the directory of the annotations.
     if (name.empty() || name.find_first_of("/ \t") != std::string_view::npos)
       return Status(bad_content(reader.where(), "image", "the name of one image"));
     names.emplace_back(name);

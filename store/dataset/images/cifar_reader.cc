@@ -55,6 +55,8 @@ Status append_file(const fs::path& file, std::uint32_t classes, ImageSet& set) {
 Result<std::uint64_t> count_file(const fs::path& file) {
   const Result<ByteSource> source = ByteSource::open(file);
   if (!source) return source.error();
+  // The size of a plain file gives the number of records. A compressed file has to be read for
+  // that.
   if (const auto size = source->plain_bytes()) return records_in(file, *size);
   const Result<std::string> bytes = file_bytes(file, kFileBytesMax);
   if (!bytes) return bytes.error();

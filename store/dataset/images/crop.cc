@@ -41,11 +41,13 @@ PixelBox draw_crop(std::uint32_t height, std::uint32_t width, PhiloxKey key, std
     const double ratio = fixed_exp((2.0 * unit(words[1]) - 1.0) * kLogRatioMax);
     const double box_width = std::floor(std::sqrt(target * ratio) + 0.5);
     const double box_height = std::floor(std::sqrt(target / ratio) + 0.5);
+    // The drawn box does not fit into the image, so the next attempt draws new numbers.
     if (box_width < 1 || box_width > width || box_height < 1 || box_height > height) continue;
     const auto h = static_cast<std::uint32_t>(box_height);
     const auto w = static_cast<std::uint32_t>(box_width);
     return {below(height - h + 1, words[2]), below(width - w + 1, words[3]), h, w};
   }
+  // No attempt has fitted: the largest central box with an allowed ratio is used.
   const double ratio = static_cast<double>(width) / height;
   return central_of_ratio(height, width, std::clamp(ratio, kRatioMin, kRatioMax));
 }

@@ -60,6 +60,7 @@ Error wrong_payload(const std::string& file, const std::string& found, std::uint
 // Reads and checks the magic number and the sizes, which give the size of the payload.
 template <std::size_t D>
 Status read_header(ByteSource& source, IdxArray<D>& array) {
+  // 0x08 stands for unsigned bytes, and the last byte is the number of dimensions.
   constexpr std::uint32_t kMagic = 0x0800 + D;
   const Result<std::uint32_t> magic = read_u32(source, array.file, "magic number");
   if (!magic) return magic.error();
@@ -71,6 +72,7 @@ Status read_header(ByteSource& source, IdxArray<D>& array) {
     const Result<std::uint32_t> size = read_u32(source, array.file, kSizeNames[d]);
     if (!size) return size.error();
     const std::uint32_t largest = d == 0 ? kIdxCountMax : kIdxSideMax;
+    // The limits of the sides keep the product below from overflowing 64 bits.
     if (*size < 1 || *size > largest)
       return bad_content(array.file, kSizeNames[d], "1 to " + std::to_string(largest));
     array.sizes[d] = *size;

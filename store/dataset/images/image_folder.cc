@@ -57,6 +57,8 @@ Result<Folder> list_folder(const fs::path& directory, const std::vector<std::str
   if (!names) return names.error();
   Folder folder{directory, {}};
   for (const std::string& name : *names) {
+    // `classes` is sorted by bytes. Labels are positions in it, so both halves have the same
+    // labels, whatever the file system lists first.
     const auto at = std::ranges::lower_bound(classes, name);
     if (at == classes.end() || *at != name)
       return bad_content(directory.string(), "folder of a class", "one whose name train/ has too");

@@ -38,6 +38,8 @@ Result<PixelWriter> PixelWriter::create(const ImageShape& shape, const DataSpec&
 }
 
 View PixelWriter::draw_view(std::uint64_t epoch, std::uint64_t sample) const {
+  // The view depends on the seed, the epoch and the sample only. So a sample looks the same on
+  // whichever device and in whichever order it is read.
   const PhiloxKey key = stream_key(seed_, DataStream::kAugmentation, epoch);
   const auto words = philox4x32_10(index_counter(sample), key);
   return {.offset_y = std::int64_t{below(2 * crop_padding_ + 1, words[0])} - crop_padding_,
@@ -57,6 +59,7 @@ void PixelWriter::write_row(std::span<const std::uint8_t> source, const View& vi
 }
 
 void PixelWriter::write_padding(std::span<float> row) const {
+  // The padding is pixels of value 0 before they are normalised, so it is not 0 afterwards.
   for (std::size_t i = 0; i < row.size(); ++i) row[i] = values(i % shape_.channels)[0];
 }
 

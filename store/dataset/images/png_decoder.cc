@@ -46,6 +46,7 @@ bool read_header(PngState& decoder) {
   if (setjmp(decoder.start) != 0) return false;
   png_structp png = decoder.png;
   png_set_read_fn(png, &decoder, read_bytes);
+  // The header may claim any size. It is refused before libpng allocates rows of that size.
   png_set_user_limits(png, kImageSideMax, kImageSideMax);
   png_read_info(png, decoder.info);
   png_set_expand(png);

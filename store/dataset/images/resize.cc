@@ -35,6 +35,8 @@ void append_weights(const Taps::Range& range, double centre, double per_scale, T
     sum += exact[i];
   }
   for (const double weight : exact)
+    // Fixed-point weights: the sums over pixels are then integers, which do not depend on the order
+    // of additions or on the processor.
     taps.weights.push_back(static_cast<std::int32_t>(0.5 + weight / sum * (1 << kWeightBits)));
 }
 
@@ -56,6 +58,7 @@ Taps make_taps(std::uint32_t in, std::uint32_t out) {
 }
 
 std::uint8_t rounded(std::int32_t sum) {
+  // Rounded weights may add up to slightly more than 1, so a sum may exceed 255.
   return static_cast<std::uint8_t>(std::clamp(sum >> kWeightBits, 0, 255));
 }
 

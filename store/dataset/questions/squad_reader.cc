@@ -63,6 +63,7 @@ Status read_answer(const Node& node, const std::string& context, SquadQuestion& 
   const Result<Node> start = member(node, "answer_start", Json::value_t::number_unsigned);
   if (!start) return start.error();
   const auto number = start->json->get<std::uint64_t>();
+  // The file counts characters; texts in memory are bytes.
   const std::size_t begin = byte_offset(context, number);
   const bool there = begin != std::string::npos && !text->empty() &&
                      std::string_view(context).substr(begin).starts_with(*text);
@@ -96,6 +97,7 @@ Status read_paragraph(const Node& node, std::vector<SquadParagraph>& paragraphs)
   paragraph.context = *std::move(context);
   ES_RETURN_IF_ERROR(for_each(
       node, "qas", [&](const Node& question) { return read_question(question, paragraph); }));
+  // A paragraph without a question gives no sample.
   if (!paragraph.questions.empty()) paragraphs.push_back(std::move(paragraph));
   return {};
 }

@@ -89,6 +89,8 @@ class Builder {
     const Question& question = out_.questions.back();
     const auto size = static_cast<std::uint32_t>(out_.contexts.back().pieces.size());
     const auto room = tokens_ - kSpecialCount - static_cast<std::uint32_t>(question.ids.size());
+    // Windows normally overlap, so that an answer at the end of one window lies in the middle of
+    // the next. The step is never larger than a window, so no token is left out.
     for (std::uint32_t begin = 0;; begin += std::min(room, tokens_ / 3)) {
       const std::uint32_t count = std::min(room, size - begin);
       out_.windows.push_back({static_cast<std::uint32_t>(out_.questions.size() - 1), begin, count});

@@ -13,6 +13,8 @@ constexpr std::size_t kWordCharactersMax = 100;
 bool is_utf8(std::string_view text) {
   for (std::size_t at = 0; at < text.size();) {
     const std::size_t before = at;
+    // The replacement character itself has three bytes in UTF-8. One byte means that the text was
+    // invalid there.
     if (next_character(text, at) == kReplacement && at == before + 1) return false;
   }
   return true;
@@ -101,6 +103,8 @@ void WordPiece::divide(const Word& word, std::vector<Piece>& out) const {
   bool divisible = word.size() <= kWordCharactersMax;
   while (divisible && from < word.size()) divisible = add_longest(word, from, out);
   if (divisible) return;
+  // The pieces that were found before the part without a piece are dropped: the whole word becomes
+  // one unknown token.
   out.resize(before);
   out.push_back({unknown_, word.begins.front(), word.ends.back()});
 }

@@ -41,6 +41,7 @@ std::uint32_t Interactions::untrained(std::uint32_t user, std::uint32_t number) 
 std::uint32_t Interactions::unrated(const Pair& held_out, std::uint32_t number) const {
   ES_CHECK(number < unrated_count(held_out.user));
   const std::uint32_t item = untrained(held_out.user, number);
+  // The held-out item is not among the trained ones, so it is passed over here.
   return item < held_out.item ? item : untrained(held_out.user, number + 1);
 }
 
@@ -51,6 +52,7 @@ void Interactions::add_user(std::span<const Rating> by_time) {
   for (const Rating& rating : by_time) pairs.push_back({user, rating.item});
   std::ranges::sort(pairs, {}, &Pair::item);
   pairs.erase(std::unique(pairs.begin(), pairs.end()), pairs.end());
+  // The last rated item is held out for evaluation, unless it is the only one of the user.
   if (pairs.size() > 1) {
     std::erase(pairs, Pair{user, last});
     held_out_.push_back({user, last});
@@ -76,6 +78,7 @@ Status Interactions::check_negatives() const {
 
 Result<Interactions> Interactions::create(Ratings ratings) {
   std::vector<Rating>& rows = ratings.rows;
+  // Stable: of ratings with equal times the later row counts as the later one.
   std::ranges::stable_sort(rows, [](const Rating& a, const Rating& b) {
     return a.user != b.user ? a.user < b.user : a.time < b.time;
   });

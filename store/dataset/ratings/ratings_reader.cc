@@ -143,6 +143,7 @@ Result<Ratings> read_ratings(const fs::path& path) {
   Ratings ratings;
   ES_RETURN_IF_ERROR(read_rows(*reader, users, items, ratings.rows));
   if (ratings.rows.empty()) return bad_field(file->string(), "ratings", "0", "at least one line");
+  // Numbers follow the ascending ids, so they do not depend on the order of the rows.
   const auto user_places = users.ascending(), item_places = items.ascending();
   for (Rating& row : ratings.rows) {
     row.user = user_places[row.user];

@@ -40,6 +40,7 @@ class RatingsSource final : public RecordSource {
   void write_train(std::uint64_t epoch, std::uint64_t index, const SampleBlock& block,
                    std::uint64_t position) const {
     const Interactions::Pair& rated = interactions_.trained()[index / per_rating_];
+    // Each rating is followed by its negatives, which are drawn anew in each epoch.
     if (index % per_rating_ == 0) return write_pair(block, position, rated.user, rated.item, true);
     const auto words =
         philox4x32_10(index_counter(index), stream_key(seed_, DataStream::kNegatives, epoch));
@@ -51,6 +52,8 @@ class RatingsSource final : public RecordSource {
     const Interactions::Pair& rated = interactions_.held_out()[index / kEvalGroup];
     const std::uint64_t i = index % kEvalGroup;
     if (i == 0) return write_pair(block, position, rated.user, rated.item, true);
+    // A permutation, so that the negatives of a user are different items. The key has no epoch: an
+    // evaluation has the same items each time.
     const KeyedPermutation order(interactions_.unrated_count(rated.user),
                                  stream_key(seed_, DataStream::kEvalNegatives, rated.user));
     const auto number = static_cast<std::uint32_t>(order(i - 1));

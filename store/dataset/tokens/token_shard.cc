@@ -9,14 +9,6 @@
 namespace es::store {
 namespace {
 
-constexpr std::uint64_t kTokenHeaderBytes = 256 * sizeof(std::int32_t);
-
-// The headers of llm.c (dev/data/data_common.py there).
-struct TokenHeader {
-  std::int64_t mark;
-  std::int64_t version;
-  NpyType type;
-};
 constexpr TokenHeader kTokenHeaders[] = {{20240520, 1, NpyType::kU16},
                                          {20240801, 7, NpyType::kU32}};
 
@@ -35,6 +27,12 @@ Result<FirstNumbers> first_numbers(const DataFile& file) {
 }
 
 }  // namespace
+
+const TokenHeader& token_header(NpyType type) {
+  const auto* const header = std::ranges::find(kTokenHeaders, type, &TokenHeader::type);
+  ES_CHECK(header != std::end(kTokenHeaders));
+  return *header;
+}
 
 bool is_token_shard(const std::filesystem::path& path) {
   return path.extension() == ".bin" || path.extension() == ".npy";

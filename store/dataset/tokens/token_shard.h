@@ -15,6 +15,17 @@
 
 namespace es::store {
 
+// A header of llm.c (dev/data/data_common.py there) has this size and begins with three int32: the
+// mark, the version and the number of tokens.
+inline constexpr std::uint64_t kTokenHeaderBytes = 256 * sizeof(std::int32_t);
+struct TokenHeader {
+  std::int64_t mark;
+  std::int64_t version;
+  NpyType type;
+};
+// The header of files with tokens of this type. REQUIRES: kU16 or kU32.
+const TokenHeader& token_header(NpyType type);
+
 // Whether a file has one of these endings.
 bool is_token_shard(const std::filesystem::path& path);
 

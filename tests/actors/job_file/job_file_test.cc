@@ -78,6 +78,7 @@ JobSpec random_spec(std::mt19937_64& random) {
         {.parameters = {"*.bias", "a \\ \"b\""}, .weight_decay = fraction(random)},
         {.parameters = {"*"}, .learning_rate_factor = fraction(random)}};
   spec.schedule.gamma = 1.0;
+  if (random() % 2 == 0) spec.schedule = {.kind = "cosine", .floor = fraction(random)};
   spec.resources.threads = 1 + random() % 8;
   spec.resources.device_types = {{"cpu-avx2"}, {"cpu-scalar"}};
   spec.audit.every_steps = 50;
@@ -129,6 +130,7 @@ learning_rate = 0.05
 weight_decay = 5e-4
 [schedule]
 kind = "cosine"
+floor = 0.1
 warmup_steps = 10
 [resources]
 max_devices = 3
@@ -142,6 +144,7 @@ device_types = ["cpu-avx2"]
     CHECK(spec->model.width == 16);
     CHECK(spec->data.flip);
     CHECK(spec->optimizer.weight_decay == 5e-4);
+    CHECK(spec->schedule.floor == 0.1);
     CHECK(spec->schedule.warmup_steps == 10);
     CHECK(spec->resources.device_types.size() == 1);
     CHECK(spec->optimizer.groups.empty());
@@ -248,7 +251,8 @@ learning_rate_factor = 10
                         .optimizer = {.groups = {{.parameters = {"*"}}}},
                         .stages = *parse_stages("cpu-avx2:1@1")}) +
         to_toml(JobSpec{.model = {.file = "net", .file_digest = "digest"},
-                        .data = {.length = 8, .token_type = "uint32", .shifted = false}});
+                        .data = {.length = 8, .token_type = "uint32", .shifted = false},
+                        .schedule = {.kind = "cosine", .floor = 0.5}});
     for (const char* section :
          {"", "model", "data", "optimizer", "schedule", "resources", "checkpoint"}) {
       CAPTURE(section);

@@ -11,6 +11,7 @@ import elastic
 import ests
 import kernels
 import levels
+import lm
 import models
 import runner
 import sched
@@ -19,6 +20,7 @@ import train
 PARTS = {"train": train, "captured": captured, "kernels": kernels, "ests": ests,
          "levels": levels,
          "models": models,
+         "lm": lm,
          "elastic": elastic,
          "checkpoint": checkpoint,
          "sched": sched}

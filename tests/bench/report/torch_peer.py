@@ -57,5 +57,6 @@ def refuse_slow(result, peak_gflops, cores):
 
 def description(result):
     """What the peer is, for a report."""
-    return (f"PyTorch {result['torch']} ({result['blas']}, {result['capability']}), "
-            f"{result['threads']} threads, products at {result['product_gflops']:.0f} GFLOP/s")
+    threads = "1 thread" if result["threads"] == 1 else f"{result['threads']} threads"
+    return (f"PyTorch {result['torch']} ({result['blas']}, {result['capability']}), {threads}, "
+            f"products at {result['product_gflops']:.0f} GFLOP/s")

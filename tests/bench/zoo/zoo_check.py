@@ -28,6 +28,12 @@ LOSS_GOAL, UPDATE_GOAL = 1e-4, 1e-3
 # first step are compared too: they are not amplified by further steps. A correct program differs by
 # rounding, which is 16 times smaller than that noise.
 SUSPICIOUS = 10
+NOISE_SEED = 7
+# Where an activation function has a kink, rounding may move an element to its other side, which
+# changes gradients by more than rounding. Noise does the same to such an element in about every
+# second run, so this many runs show the change, and the gradients may differ by twice of it.
+KINK_RUNS = 6
+KINK_FACTOR = 2
 ULP = 2.0 ** -23
 ROUNDING = 1e-6  # of the largest update: an update that is smaller may be rounding of a zero
 UNSUPPORTED = re.compile(r"([a-z_0-9]+): ([^;]+?) \(\d+ x, first ")
@@ -133,7 +139,7 @@ class _Trained:
     def _compare_with_torch(self, run, peer):
         own = self._updates(run, peer)
         losses = [record.loss for record in run.history]
-        noisy = zoo_torch.train(self.case, peer.learning_rate, noise=True)
+        noisy = zoo_torch.train(self.case, peer.learning_rate, NOISE_SEED)
         self.clock.lap("sensitivity")
         self.row.update(
             losses=losses,
@@ -141,7 +147,8 @@ class _Trained:
             loss_sensitivity=_loss_difference(noisy.losses, peer.losses),
             update_difference=_update_difference(own, peer.updates),
             update_sensitivity=_update_difference(noisy.updates, peer.updates),
-            worst_tensor=_worst_tensor(own, peer.updates, noisy.updates, self._begin()))
+            worst_tensor=_worst_tensor(own, peer.updates, self._begin(),
+                                       _answers([(SUSPICIOUS, noisy.updates)], peer.updates)))
 
     def _begin(self):
         return {name: p.detach() for name, p in self.case.model.named_parameters()}
@@ -154,15 +161,19 @@ class _Trained:
     def _compare_gradients(self, stages):
         """Compares the gradients of the first step, which a step of the learning rate 1 shows.
 
-        The measure is PyTorch in double precision, and what PyTorch's fp32 differs from it is
-        explained: where an activation function has a kink, rounding alone changes a gradient.
+        The measure is PyTorch in double precision. What PyTorch's fp32 differs from it is explained,
+        and what noise changes in it.
         """
         rate = 1.0
         peer = zoo_torch.train(self.case, rate, steps=1)
-        exact = zoo_torch.train(self.case.in_double(), rate, steps=1)
+        double = self.case.in_double()
+        exact = zoo_torch.train(double, rate, steps=1).updates
+        noisy = [zoo_torch.train(double, rate, NOISE_SEED + i, steps=1).updates
+                 for i in range(KINK_RUNS)]
         run = self._job(rate, 1).run(stages=stages, progress=False)
-        self.row["worst_gradient"] = _worst_tensor(self._updates(run, peer), exact.updates,
-                                                   peer.updates, self._begin())
+        answers = _answers([(SUSPICIOUS, peer.updates), *((KINK_FACTOR, n) for n in noisy)], exact)
+        self.row["worst_gradient"] = _worst_tensor(self._updates(run, peer), exact, self._begin(),
+                                                   answers)
         self.clock.lap("gradients")
 
     def _compare_placements(self, job, first, placements):
@@ -204,11 +215,17 @@ def _update_difference(updates, peer):
     return _largest(updates[name] - peer[name] for name in peer) / scale
 
 
-def _worst_tensor(own, peer, noisy, begin):
+def _answers(others, peer):
+    """The largest difference of `others`, (factor, updates), from `peer`, by parameter."""
+    return {name: max(factor * _largest([updates[name] - update]) for factor, updates in others)
+            for name, update in peer.items()}
+
+
+def _worst_tensor(own, peer, begin, answers):
     """The parameter that differs most from what rounding explains; above 1 it is suspicious.
 
     A single parameter shows a wrong gradient that the measure of all parameters hides, because its
-    update is small.
+    update is small. `answers` is what noise or rounding explains of each.
     """
     worst = {"name": "", "excess": 0.0}
     rounding = ROUNDING * _largest(peer.values())
@@ -217,8 +234,7 @@ def _worst_tensor(own, peer, noisy, begin):
             continue
         difference = float((own[name] - update).abs().max())
         explained = (rounding + UPDATE_GOAL * float(update.abs().max())
-                     + SUSPICIOUS * float((noisy[name] - update).abs().max())
-                     + 4 * ULP * float(begin[name].abs().max()))
+                     + answers[name] + 4 * ULP * float(begin[name].abs().max()))
         if difference > worst["excess"] * explained:
             worst = {"name": name, "excess": difference / max(explained, 1e-30),
                      "difference": difference, "update": float(update.abs().max())}

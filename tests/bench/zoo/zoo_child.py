@@ -9,6 +9,7 @@ import torchvision
 import transformers
 import zoo_check
 import zoo_models
+import zoo_report
 import zoo_store
 
 PRELOADED = (timm, torchvision, transformers)  # once, before the processes are forked
@@ -23,4 +24,5 @@ def main(family, model, file, options):
         os.dup2(log, stream.fileno())
     torch.set_num_threads(1)
     (entry,) = [e for e in zoo_models.entries([family]) if e.name == model]
-    zoo_store.Store(file.parent.parent).write(zoo_check.check(entry, *options))
+    row = zoo_check.check(entry, *options) | {"machine": zoo_report.machine()}
+    zoo_store.Store(file.parent.parent).write(row)

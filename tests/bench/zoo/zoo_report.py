@@ -88,6 +88,11 @@ def _families():
     return list(zoo_models.LISTS)
 
 
+def machine():
+    """This machine, as a row names it."""
+    return f"{runner.processor()}, {os.cpu_count()} cores"
+
+
 def _seconds(row):
     return sum(row.get("seconds", {}).values())
 
@@ -96,12 +101,14 @@ def _head(rows):
     versions = ", ".join(f"{name} {importlib.metadata.version(name)}" for name in LIBRARIES)
     placements = next((row["placements"] for row in rows if "placements" in row), [])
     runs = "; ".join(f"`{stages}`" for stages in placements)
+    machines = collections.Counter(row["machine"] for row in rows if "machine" in row)
+    places = "; ".join(f"{name} ({count} models)" for name, count in machines.most_common())
     hours = sum(map(_seconds, rows)) / 3600
     here = "docs/measurements/zoo"
     command = f"scripts/zoo FOLDER --markdown {here}.md --svg {here}.svg"
     return "\n\n".join(["# Captured models", _filled(
         f"""Date: {time.strftime("%Y-%m-%d")}. Command: `{command}`, which has written this page.
-        Machine: {runner.processor()}, {os.cpu_count()} cores. Versions: {versions}. The times of
+        Machines: {places}. Versions: {versions}. The times of
         the models add up to {hours:.1f} h; other work was running on the machine."""), _filled(
         f"""Each model is captured by the Python package and trained for {STEPS} steps of SGD with
         {RANKS} ESTs of {BATCH} samples, from the weights that PyTorch has given it. Its dropout is
@@ -131,8 +138,8 @@ def _trained_text():
         explained: {UPDATE_GOAL:g} of the update of this parameter, {SUSPICIOUS} times PyTorch's own
         difference, four units in the last place, and {ROUNDING:g} of the largest update.
         Above 1 the gradients of the first step were compared with those of PyTorch in double
-        precision; what PyTorch's fp32 differs from these is explained. A model is only *sensitive*
-        if they agree."""]
+        precision; what PyTorch's fp32 differs from these is explained, and twice of what the noise
+        changes in them. A model is only *sensitive* if they agree."""]
     lines = [_filled(text, initial_indent="* ", subsequent_indent="  ") for text in entries]
     return "\n".join(["The columns of the tables:", "", *lines, ""])
 

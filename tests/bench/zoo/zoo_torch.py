@@ -22,15 +22,16 @@ class Training:
     updates: dict[str, torch.Tensor]  # of every trainable parameter: the end minus the beginning
 
 
-def train(case, learning_rate=None, noise=False, steps=STEPS):
+def train(case, learning_rate=None, noise=None, steps=STEPS):
     """Steps of SGD; the weights are then as they were.
 
     Without a learning rate it is the largest of 1, 0.5, 0.2, 0.1, ... that moves no parameter by
     more than FIRST_UPDATE in the first step: larger steps amplify rounding in deep networks, and
-    smaller ones are lost in the rounding of the parameters. `noise` multiplies all inputs and
-    parameters by 1 + NOISE * a normal number.
+    smaller ones are lost in the rounding of the parameters. With `noise`, the seed of normal numbers
+    n, all inputs and parameters are multiplied by 1 + NOISE * n.
     """
-    generator = torch.Generator().manual_seed(7)
+    is_noisy = noise is not None
+    generator = torch.Generator().manual_seed(noise if is_noisy else 0)
 
     def scaled(tensor):
         return tensor * (1 + NOISE * torch.randn(tensor.shape, generator=generator))
@@ -38,14 +39,14 @@ def train(case, learning_rate=None, noise=False, steps=STEPS):
     trainable = {name: p for name, p in case.model.named_parameters() if p.requires_grad}
     case.model.train()
     try:
-        if noise:
+        if is_noisy:
             with torch.no_grad():
                 for parameter in trainable.values():
                     parameter.copy_(scaled(parameter))
         begin = {name: p.detach().clone() for name, p in trainable.items()}
         losses = []
         for step in range(steps):
-            losses.append(_backward(case, step, scaled if noise else None))
+            losses.append(_backward(case, step, scaled if is_noisy else None))
             learning_rate = learning_rate or _learning_rate(trainable.values())
             _update(trainable.values(), learning_rate)
         updates = {name: p.detach() - begin[name] for name, p in trainable.items()}

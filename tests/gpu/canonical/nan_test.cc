@@ -37,6 +37,7 @@ class Operators {
     add_pools();
     add_rows();
     add_attention();
+    add_recurrent();
     add_losses();
     add_products();
     add_updates();
@@ -264,6 +265,49 @@ class Operators {
           return out;
         })
         .takes_part = [](std::size_t input, std::int64_t i) { return input == 1 || i / 19 != 2; };
+  }
+
+  // A NaN in the input of a step reaches the state, and one in a gradient that of the input.
+  void add_recurrent() {
+    for (const RecurrentCell cell : {RecurrentCell::kLstm, RecurrentCell::kGru}) {
+      const bool lstm = cell == RecurrentCell::kLstm;
+      const std::int64_t one = 2 * 19, all = (lstm ? 4 : 3) * one;
+      add(lstm ? "lstm" : "gru", {numbers(all), numbers(all), numbers(one)},
+          [=](const KernelTable& t, const std::vector<Values>& in) {
+            std::vector<Floats> out;
+            for (const std::int64_t n : {all, one, one}) out.emplace_back(n);
+            t.recurrent_fwd({.cell = cell,
+                             .rows = 2,
+                             .units = 19,
+                             .x = in[0].data(),
+                             .product = in[1].data(),
+                             .before = in[2].data(),
+                             .gates = out[0],
+                             .kept = out[1],
+                             .y = out[2]});
+            return out;
+          });
+      add(lstm ? "lstm, backward" : "gru, backward",
+          {numbers(all), numbers(one), numbers(one), numbers(one), numbers(one), numbers(one)},
+          [=](const KernelTable& t, const std::vector<Values>& in) {
+            std::vector<Floats> out;
+            for (const std::int64_t n : {all, one}) out.emplace_back(n);
+            if (!lstm) out.emplace_back(all);
+            std::copy(in[5].begin(), in[5].end(), out[1].data());
+            t.recurrent_bwd({.cell = cell,
+                             .rows = 2,
+                             .units = 19,
+                             .gates = in[0].data(),
+                             .before = in[1].data(),
+                             .kept = in[2].data(),
+                             .dy = in[3].data(),
+                             .product = in[4].data(),
+                             .carry = out[1],
+                             .dx = out[0],
+                             .dproduct = lstm ? nullptr : out[2].data()});
+            return out;
+          });
+    }
   }
 
   // Keys from the length on have no effect, except the values, which are multiplied by +0.

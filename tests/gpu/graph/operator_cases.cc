@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <functional>
+#include <numeric>
 #include <random>
 
 #include "gpu/graph/builder.h"
@@ -157,6 +158,49 @@ void add_products(std::vector<OperatorCase>& cases) {
   cases.push_back(measured("attention of three", [](GraphBuilder& b) {
     return b.attention("op", tokens(b, 9, "q"), tokens(b, 9, "k"), tokens(b, 9, "v"), {.heads = 3});
   }));
+}
+
+// X [5,3,...] by time. The weight is a parameter of the operator or a tensor.
+TensorId recurrent(GraphBuilder& b, RecurrentCell cell, bool reverse, bool own_weight,
+                   std::int64_t units) {
+  Op op{.kind = OpKind::kRecurrent, .name = "op"};
+  op.recurrence = {.cell = cell, .reverse = reverse};
+  const std::int64_t width = op.recurrence.gates() * units;
+  const TensorId x = b.reshape("x", tokens(b, width), {kBatch, 5, width});
+  const TensorId state =
+      b.reshape("h", b.linear("state", b.global_avg_pool("pool", b.input("image")), {.out = units}),
+                {kBatch, units});
+  op.in = {b.permute("by time", x, std::vector<int>{1, 0, 2}), state};
+  if (cell == RecurrentCell::kLstm) op.in.push_back(b.tanh("c", state));
+  if (own_weight) {
+    op.weight = b.parameter({.name = "op.weight",
+                             .torch_shape = {width, units},
+                             .order = {.outer = width * units},
+                             .init = {.bound = 0.5F}});
+    op.bias = b.parameter({.name = "op.bias",
+                           .torch_shape = {width},
+                           .order = {.outer = width},
+                           .init = {.bound = 0.5F}});
+  } else {
+    std::vector<std::int32_t> rows(static_cast<std::size_t>(width));
+    std::iota(rows.rbegin(), rows.rend(), 0);
+    const TensorId ids = b.constant_ids("ids", {width, 1, 1, 1}, rows);
+    const TensorId weight =
+        b.lookup("table", ids, width, units, {WeightInit::Kind::kDeviation, 0.5});
+    op.tensors.weight = static_cast<std::int32_t>(op.in.size());
+    op.in.push_back(b.reshape("weight", weight, {width, units}));
+  }
+  return b.apply(std::move(op));
+}
+
+void add_recurrent(std::vector<OperatorCase>& cases) {
+  for (const RecurrentCell cell : {RecurrentCell::kLstm, RecurrentCell::kGru})
+    for (const bool reverse : {false, true}) {
+      const std::string name = cell == RecurrentCell::kLstm ? "lstm" : "gru";
+      cases.push_back(measured(name + (reverse ? " in reverse" : ""), [&](GraphBuilder& b) {
+        return recurrent(b, cell, reverse, !reverse, reverse ? 19 : 6);
+      }));
+    }
 }
 
 void add_pools(std::vector<OperatorCase>& cases) {
@@ -361,6 +405,7 @@ std::vector<OperatorCase> operator_cases() {
   add_layers(cases);
   add_element_wise(cases);
   add_products(cases);
+  add_recurrent(cases);
   add_pools(cases);
   add_moves(cases);
   add_losses(cases);

@@ -302,6 +302,29 @@ TEST_SUITE("gpu/import/check") {
     std::mt19937_64 random_;
   };
 
+  // Returns the error of an LSTM of 3 units over 5 steps, one of whose inputs has these extents.
+  std::string error_of_lstm(std::size_t slot, const es::test::Dims& extents) {
+    ProgramWriter w;
+    const es::ValueId x = w.node("permute", {w.input("x", {5, 12})}, {{"order", Ints{1, 0, 2}}});
+    const es::ValueId state =
+        w.node("mean", {w.input("state", {2, 3})}, {{"axes", Ints{1}}, {"keepdim", false}});
+    const std::vector<es::ValueId> inputs = {x, w.parameter("w", {12, 3}), w.parameter("b", {12}),
+                                             state, state};
+    const es::ValueId y = w.node("lstm", inputs);
+    w.program.loss = w.node("mean", {y}, {{"axes", Ints{0, 1, 2}}, {"keepdim", false}});
+    w.output("state", state);
+    REQUIRE(check_program(w.program).ok());
+    w.program.values[static_cast<std::size_t>(inputs[slot])].dims = extents;
+    const es::Status status = check_program(w.program);
+    return status.ok() ? "" : status.error().message;
+  }
+
+  TEST_CASE("the weight, the bias and the first states of a recurrent layer fit its input") {
+    const std::string node = "nodes[2] (lstm): ";
+    CHECK(error_of_lstm(1, es::test::dims({12, 4})) == node + "weight [12,4] must be [12,3]");
+    CHECK(error_of_lstm(2, es::test::dims({9})) == node + "bias [9] must be [12]");
+  }
+
   TEST_CASE("the loss of a detector is the loss of its model, with as many numbers as it needs") {
     const auto error = [](const std::function<void(ModelProgram&)>& damage) {
       ModelProgram program = es::test::detector_program();

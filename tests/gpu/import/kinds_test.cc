@@ -295,4 +295,35 @@ TEST_SUITE("gpu/import/kinds") {
       }
     }
   }
+
+  ModelProgram with_random_regions(ModelProgram program, std::mt19937_64 & random) {
+    const std::uint64_t regions = 1 + random() % 4;
+    for (es::ModelNode& node : program.nodes)
+      node.region = static_cast<std::uint32_t>(random() % (regions + 1));
+    return program;
+  }
+
+  TEST_CASE("any regions of the nodes of an imported program give the same bits") {
+    constexpr int kDraws = 4;
+    const std::uint64_t seed = es::test::seed("import regions");
+    std::mt19937_64 random(seed);
+    std::size_t more_operators = 0;
+    for (const ProgramCase& c : es::test::program_cases()) {
+      INFO(c.name);
+      es::Result<Graph> graph = import_model(c.program, kBatch);
+      REQUIRE(graph.ok());
+      StepRig plain(compile(*std::move(graph)), seed);
+      fill_params(plain, random);
+      const std::vector<std::uint32_t> expected = plain.step_bits();
+      for (int draw = 0; draw < kDraws; ++draw) {
+        graph = import_model(with_random_regions(c.program, random), kBatch);
+        REQUIRE(graph.ok());
+        StepRig recomputing(compile(*std::move(graph)), seed);
+        more_operators += recomputing.graph().ops.size() > plain.graph().ops.size();
+        std::copy_n(plain.params.data(), plain.params.floats(), recomputing.params.data());
+        CHECK(recomputing.step_bits() == expected);
+      }
+    }
+    CHECK(more_operators > 20);
+  }
 }

@@ -576,6 +576,32 @@ void add_attention(std::vector<ProgramCase>& cases) {
   });
 }
 
+// A layer over the 5 times of x [n,5,6] with 3 units; first states that a model computes.
+void add_recurrent(std::vector<ProgramCase>& cases) {
+  const auto layer = [&](const std::string& name, const std::string& kind, bool reverse, bool bias,
+                         bool states) {
+    cases.push_back(program_case(name, {5, 6}, [&](ProgramWriter& w, ValueId x) {
+      const bool lstm = kind == "lstm";
+      const std::int64_t width = lstm ? 12 : 9;
+      const ValueId gates =
+          w.node("permute", {w.linear("in", x, width)}, {{"order", Ints{1, 0, 2}}});
+      const ValueId first =
+          w.node("mean", {w.linear("first", x, 3)}, {{"axes", Ints{1}}, {"keepdim", false}});
+      std::vector<ValueId> inputs = {gates, w.parameter("weight", {width, 3}),
+                                     bias ? w.parameter("bias", {width}) : kNoValue};
+      if (states) inputs.push_back(first);
+      if (states && lstm) inputs.push_back(w.node("mul_scalar", {first}, {{"value", 0.5}}));
+      const ValueId y = w.node(kind, inputs, {{"reverse", reverse}});
+      return w.node("permute", {y}, {{"order", Ints{1, 0, 2}}});
+    }));
+  };
+  for (const char* kind : {"lstm", "gru"}) {
+    layer(kind, kind, false, true, false);
+    layer(std::string(kind) + " in reverse, with first states", kind, true, true, true);
+    layer(std::string(kind) + " without a bias", kind, false, false, true);
+  }
+}
+
 void add_losses(std::vector<ProgramCase>& cases) {
   const auto loss = [&](const std::string& kind, Extents extents, const Body& body) {
     cases.push_back(program_case(kind, extents, body));
@@ -663,6 +689,7 @@ std::vector<ProgramCase> program_cases() {
   add_pools(cases);
   add_resizes(cases);
   add_attention(cases);
+  add_recurrent(cases);
   add_losses(cases);
   return cases;
 }

@@ -480,6 +480,7 @@ class Evaluation {
     if (k == "conv") return make(out_, [&](const Ints& i) { return conv(i); });
     if (k == "conv_transpose") return conv_transpose();
     if (k == "attention") return attention();
+    if (k == "lstm" || k == "gru") return recurrent(k == "lstm");
     if (k == "max_pool" || k == "avg_pool")
       return make(out_, [&](const Ints& i) { return pool(i); });
     if (k == "adaptive_avg_pool" || k == "adaptive_max_pool")
@@ -629,6 +630,47 @@ class Evaluation {
       for (std::int64_t s = 0; s < k.shape[2]; ++s)
         total += at(p, {i[0], i[1], i[2], s}) * at(v, {i[0], i[1] / shared, s, i[3]});
       return total;
+    });
+  }
+
+  // One step for all sequences: the gates' parts [n,gates*units] from the input and from the state.
+  Array recurrent(bool lstm) {
+    const Array &x = in(0), &w = in(1);
+    const std::int64_t times = x.shape[0], units = w.shape[1];
+    const Array zero{{x.shape[1], units},
+                     std::vector<double>(static_cast<std::size_t>(x.shape[1] * units), 0.0)};
+    Array h = has(3) ? in(3) : zero, c = has(4) ? in(4) : zero;
+    std::vector<Array> states(static_cast<std::size_t>(times) + 1);
+    for (std::int64_t step = 0; step < times; ++step) {
+      const std::int64_t t = get<bool>("reverse") ? times - 1 - step : step;
+      const Array before = h;
+      const auto from_state = [&](std::int64_t n, std::int64_t row) {
+        double total = has(2) ? at(in(2), {row}) : 0.0;
+        for (std::int64_t k = 0; k < units; ++k) total += at(before, {n, k}) * at(w, {row, k});
+        return total;
+      };
+      const auto gate = [&](const Ints& i, std::int64_t g) {
+        return at(x, {t, i[0], g * units + i[1]}) + from_state(i[0], g * units + i[1]);
+      };
+      if (lstm) {
+        c = make(zero.shape, [&](const Ints& i) {
+          return sigmoid(gate(i, 1)) * at(c, i) + sigmoid(gate(i, 0)) * std::tanh(gate(i, 2));
+        });
+        h = make(zero.shape,
+                 [&](const Ints& i) { return sigmoid(gate(i, 3)) * std::tanh(at(c, i)); });
+      } else {
+        h = make(zero.shape, [&](const Ints& i) {
+          const double z = sigmoid(gate(i, 1)), reset = sigmoid(gate(i, 0));
+          const double n = std::tanh(at(x, {t, i[0], 2 * units + i[1]}) +
+                                     reset * from_state(i[0], 2 * units + i[1]));
+          return (1 - z) * n + z * at(before, i);
+        });
+      }
+      states[static_cast<std::size_t>(t)] = h;
+    }
+    states.back() = c;
+    return make(out_, [&](const Ints& i) {
+      return at(states[static_cast<std::size_t>(i[0])], {i[1], i[2]});
     });
   }
 

@@ -44,6 +44,16 @@ TEST_SUITE("gpu/optim/schedule") {
     CHECK(learning_rate(schedule, 0.2, 1000, 100) == 0.0F);
   }
 
+  TEST_CASE("a schedule with a floor ends at this share of the rate") {
+    ScheduleSpec schedule{.kind = "cosine", .step_size = 0, .gamma = 0.1, .floor = 0.25};
+    CHECK(learning_rate(schedule, 0.2, 0, 100) == 0.2F);
+    CHECK(learning_rate(schedule, 0.2, 50, 100) == 0.125F);
+    CHECK(learning_rate(schedule, 0.2, 1000, 100) == 0.05F);
+    schedule.kind = "linear";
+    CHECK(learning_rate(schedule, 0.2, 50, 100) == 0.125F);
+    CHECK(learning_rate(schedule, 0.2, 1000, 100) == 0.05F);
+  }
+
   TEST_CASE("warm-up raises the rate linearly to its full value") {
     const ScheduleSpec schedule{
         .kind = "constant", .step_size = 0, .gamma = 0.1, .warmup_steps = 4};

@@ -86,6 +86,8 @@ class Reference {
         return;
       case OpKind::kAttention:
         return attention(op, y);
+      case OpKind::kRecurrent:
+        return recurrent(op, x, y);
       case OpKind::kEmbedding:
         for (std::size_t i = 0; i < y.size(); ++i) {
           const std::int64_t c = shape(op.out[0]).row(), at = static_cast<std::int64_t>(i);
@@ -325,6 +327,47 @@ class Reference {
               y[(b * s.tokens + i) * width + head * s.head_dim + c] += kept * row(2, b, j, head)[c];
           }
         }
+  }
+
+  void recurrent(const Op& op, const Values& x, Values& states) {
+    const bool lstm = op.recurrence.cell == gpu::RecurrentCell::kLstm;
+    const std::int64_t times = shape(op.in[0])[0], rows = shape(op.in[0])[1];
+    const std::int64_t units = shape(op.in[1])[1], width = op.recurrence.gates() * units;
+    const auto weight = [&](std::int64_t i) {
+      return op.tensors.weight < 0 ? param(op.weight, i) : value(op.in[op.tensors.weight])[i];
+    };
+    const auto bias = [&](std::int64_t i) {
+      if (op.bias == gpu::kNoParam && op.tensors.bias < 0) return 0.0;
+      return op.tensors.bias < 0 ? param(op.bias, i) : value(op.in[op.tensors.bias])[i];
+    };
+    const auto sigmoid = [](double v) { return 1.0 / (1.0 + std::exp(-v)); };
+    Values h = value(op.in[1]), c = lstm ? value(op.in[2]) : h;
+    for (std::int64_t step = 0; step < times; ++step) {
+      const std::int64_t time = op.recurrence.reverse ? times - 1 - step : step;
+      const Values before = h;
+      for (std::int64_t row = 0; row < rows; ++row)
+        for (std::int64_t unit = 0; unit < units; ++unit) {
+          double from_x[4], from_h[4];
+          for (std::int64_t g = 0; g < width / units; ++g) {
+            const std::int64_t o = g * units + unit;
+            from_x[g] = x[(time * rows + row) * width + o];
+            from_h[g] = bias(o);
+            for (std::int64_t k = 0; k < units; ++k)
+              from_h[g] += before[row * units + k] * weight(o * units + k);
+          }
+          const auto gate = [&](int g) { return from_x[g] + from_h[g]; };
+          double &state = h[row * units + unit], &cell = c[row * units + unit];
+          if (lstm) {
+            cell = sigmoid(gate(1)) * cell + sigmoid(gate(0)) * std::tanh(gate(2));
+            state = sigmoid(gate(3)) * std::tanh(cell);
+          } else {
+            const double n = std::tanh(from_x[2] + sigmoid(gate(0)) * from_h[2]);
+            state = n + sigmoid(gate(1)) * (state - n);
+          }
+        }
+      std::copy(h.begin(), h.end(), states.begin() + time * rows * units);
+    }
+    if (lstm) std::copy(c.begin(), c.end(), states.begin() + times * rows * units);
   }
 
   template <class Row>

@@ -118,15 +118,19 @@ class Builder:
         vals = [None if x is None else self.value(x) for x in inputs]
         return self._find(kind, vals, attributes, shape) or self._add(kind, vals, attributes, shape)
 
-    def draw(self, kind: str, shape: tuple[int, ...] | None = None) -> Val:
-        """Random numbers in the shape of the result or another; `kind` is one of DRAWN."""
+    def draw(self, kind: str, shape: tuple[int, ...] | None = None, number: int = 0) -> Val:
+        """Random numbers in the shape of the result or another; `kind` is one of DRAWN.
+
+        `number` counts the draws of the operator that is lowered.
+        """
         shape = self.result.shape if shape is None else shape
+        drawn = self.node.site + number
         if not self.evaluating:
-            val = self._add(kind, [], {"site": self.node.site}, shape)
-            self._draws.setdefault((kind, shape), []).append((val, self.node.site))
+            val = self._add(kind, [], {"site": drawn}, shape)
+            self._draws.setdefault((kind, shape), []).append((val, drawn))
             return val
         val, site = self._draw_in_evaluation(kind, shape)
-        self.evaluation_sites[self.node.site] = site
+        self.evaluation_sites[drawn] = site
         return val
 
     def _draw_in_evaluation(self, kind: str, shape: tuple[int, ...]) -> tuple[Val, int]:

@@ -10,32 +10,33 @@ from .builder import Builder, Operand, number
 from .table import CannotLower, lowers
 
 
-def _drop(b: Builder, x: Operand, kind: str, p: float) -> Operand:
+def drop(b: Builder, x: Operand, kind: str, p: float, draw: int = 0) -> Operand:
+    """A dropout with the draw of this number of the operator that is lowered."""
     if b.node.site < 0:
         return x
     if p >= 1:
         return b.scale(x, 0.0)
     if b.evaluating:
-        return _drop_in_evaluation(b, x, kind, p)
-    return b.emit(kind, x, p=float(p), site=b.node.site)
+        return _drop_in_evaluation(b, x, kind, p, draw)
+    return b.emit(kind, x, p=float(p), site=b.node.site + draw)
 
 
-def _drop_in_evaluation(b: Builder, x: Operand, kind: str, p: float) -> Operand:
+def _drop_in_evaluation(b: Builder, x: Operand, kind: str, p: float, draw: int) -> Operand:
     """The kinds of dropouts do nothing in evaluation, so the decisions are written out."""
     if kind != "dropout":
         raise CannotLower("samples that are dropped in evaluation")
-    kept = b.emit("lt", b.draw("uniform", tuple(x.shape)), torch.tensor(1.0 - p))
+    kept = b.emit("lt", b.draw("uniform", tuple(x.shape), draw), torch.tensor(1.0 - p))
     return b.emit("mul", x, b.scale(b.cast(kept, "f32"), 1 / (1 - p)))
 
 
 @lowers("dropout.default")
 def dropout(b: Builder, input: Operand, p: float, train: bool) -> Operand:
-    return _drop(b, input, "dropout", p)
+    return drop(b, input, "dropout", p)
 
 
 @lowers("native_dropout.default")
 def native_dropout(b: Builder, input: Operand, p: float, train: Any) -> list[Any]:
-    return [_drop(b, input, "dropout", p), None]
+    return [drop(b, input, "dropout", p), None]
 
 
 @lowers("feature_dropout.default")
@@ -44,12 +45,12 @@ def feature_dropout(b: Builder, input: Operand, p: float, train: bool) -> Operan
     if b.node.site < 0:
         return input
     ones = torch.ones(*input.shape[:2], *[1] * (input.dim() - 2))
-    return b.emit("mul", input, _drop(b, b.value(ones), "dropout", p))
+    return b.emit("mul", input, drop(b, b.value(ones), "dropout", p))
 
 
 @lowers("sample_dropout.easyscale")
 def sample_dropout(b: Builder, self: Operand, p: float) -> Operand:
-    return _drop(b, self, "sample_dropout", p)
+    return drop(b, self, "sample_dropout", p)
 
 
 EXACT = 1 << 24  # integers up to this one are exact in fp32

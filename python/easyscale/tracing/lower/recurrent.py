@@ -1,4 +1,8 @@
-"""LSTM, GRU and plain recurrent layers, unrolled over time into products and gates."""
+"""LSTM, GRU and plain recurrent layers.
+
+Each direction of a layer of an LSTM or GRU is one node behind the products of all inputs. The time
+steps of plain layers, and single steps, are written out as products and gates.
+"""
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -8,9 +12,10 @@ import torch
 
 from .builder import Builder, Operand
 from .moves import pick
+from .random import drop
 from .table import CannotLower, lowers
 
-MOST_STEPS = 512  # of all layers and directions; above it a program would be too long
+MOST_STEPS = 512  # of one direction; above it a program would be too long
 
 State = list[Operand | None]  # [h] or [h, c], each [n, hidden]; None is zero
 
@@ -70,55 +75,83 @@ def _initial(b: Builder, hx: list[Operand], layer: int) -> State:
             for h in hx]
 
 
-def _direction(b: Builder, cell: Callable, x: Operand, state: State, weights: list,
-               backwards: bool) -> tuple[Operand, State]:
-    """Runs one direction over x [n, time, features]: ([n, time, hidden], last state)."""
-    w_in, w_state, b_in, b_state = weights
-    gates = b.emit("linear", x, w_in, b_in)
-    steps = range(x.shape[1])
-    outputs = []
-    for t in reversed(steps) if backwards else steps:
-        state = cell(b, pick(b, gates, 1, t), state, w_state, b_state)
-        outputs.append(b.reshape(state[0], (state[0].shape[0], 1, state[0].shape[1])))
-    return b.concat(outputs[::-1] if backwards else outputs, 1), state
+# One direction over the gates [time, n, gates * hidden] of the inputs: the outputs and last states.
+Direction = Callable[[Builder, Operand, State, Operand, Operand | None, bool],
+                     tuple[Operand, State]]
 
 
-def _run(b: Builder, cell: Callable, input: Operand, hx: list[Operand], params: list,
+def whole(kind: str) -> Direction:
+    """A node for all time steps. An LSTM's has the last cell state behind the outputs."""
+    def run(b: Builder, gates: Operand, state: State, weight: Operand, bias: Operand | None,
+            backwards: bool) -> tuple[Operand, State]:
+        y, steps = b.emit(kind, gates, weight, bias, *state, reverse=backwards), gates.shape[0]
+        last = [pick(b, y, 0, 0 if backwards else steps - 1)]
+        if kind == "lstm":
+            last.append(pick(b, y, 0, steps))
+        return b.slice(y, 0, 0, steps), last
+    return run
+
+
+def stepwise(cell: Callable) -> Direction:
+    """Nodes for every time step."""
+    def run(b: Builder, gates: Operand, state: State, weight: Operand, bias: Operand | None,
+            backwards: bool) -> tuple[Operand, State]:
+        if gates.shape[0] > MOST_STEPS:
+            raise CannotLower(f"a plain recurrent layer of more than {MOST_STEPS} steps")
+        outputs = []
+        for t in reversed(range(gates.shape[0])) if backwards else range(gates.shape[0]):
+            state = cell(b, pick(b, gates, 0, t), state, weight, bias)
+            outputs.append(b.reshape(state[0], (1, *state[0].shape)))
+        return b.concat(outputs[::-1] if backwards else outputs, 0), state
+    return run
+
+
+def _layer(b: Builder, run: Direction, x: Operand, hx: list[Operand], params: list[list],
+           first: int) -> tuple[Operand, list[State]]:
+    """Every direction of a layer over x [time, n, features], side by side, and the last states.
+
+    `first` is the number of its first direction, by which `hx` is indexed.
+    """
+    outputs, last = [], []
+    for backwards, (w_in, w_state, b_in, b_state) in enumerate(params):
+        gates = b.emit("linear", x, w_in, b_in)
+        state = _initial(b, hx, first + backwards)
+        out, state = run(b, gates, state, w_state, b_state, backwards == 1)
+        outputs.append(out)
+        last.append(state)
+    return b.concat(outputs, 2), last
+
+
+def _run(b: Builder, run: Direction, input: Operand, hx: list[Operand], params: list,
          has_biases: bool, num_layers: int, dropout: float, train: bool, bidirectional: bool,
          batch_first: bool) -> list[Operand]:
-    if dropout and train and num_layers > 1:
-        raise CannotLower("a recurrent layer with dropout between its layers")
     directions, width = 1 + bidirectional, 4 if has_biases else 2
     if len(params) != directions * width * num_layers:
         raise CannotLower("a recurrent layer with a projection")
-    x = input if batch_first else b.swap(input, 0, 1)
-    if x.shape[1] * num_layers * directions > MOST_STEPS:
-        raise CannotLower(f"a recurrent layer of more than {MOST_STEPS} steps")
+    weights = [params[i:i + width] + [None] * (4 - width) for i in range(0, len(params), width)]
+    x = b.swap(input, 0, 1) if batch_first else input
     last: list[State] = []
     for layer in range(num_layers):
-        outputs = []
-        for direction in range(directions):
-            number = layer * directions + direction
-            weights = params[number * width:(number + 1) * width] + [None] * (4 - width)
-            out, state = _direction(b, cell, x, _initial(b, hx, number), weights, direction == 1)
-            outputs.append(out)
-            last.append(state)
-        x = b.concat(outputs, 2)
-    out = x if batch_first else b.swap(x, 0, 1)
-    states = [b.concat([b.reshape(h, (1, *h.shape)) for h in part], 0) for part in zip(*last)]
-    return [out] + [b.reshape(h, meta.shape) for h, meta in zip(states, b.results[1:])]
+        if layer > 0:
+            x = drop(b, x, "dropout", dropout, layer - 1)
+        first = layer * directions
+        x, states = _layer(b, run, x, hx, weights[first:first + directions], first)
+        last += states
+    out = b.swap(x, 0, 1) if batch_first else x
+    parts = [b.concat([b.reshape(h, (1, *h.shape)) for h in part], 0) for part in zip(*last)]
+    return [out] + [b.reshape(h, meta.shape) for h, meta in zip(parts, b.results[1:])]
 
 
-def _register(overload: str, cell: Callable) -> None:
+def _register(overload: str, run: Direction) -> None:
     @lowers(overload)
     def lower(b: Builder, input: Operand, hx: Any, params: list, **options: Any) -> list[Operand]:
-        return _run(b, cell, input, hx if isinstance(hx, list) else [hx], params, **options)
+        return _run(b, run, input, hx if isinstance(hx, list) else [hx], params, **options)
 
 
-_register("lstm.input", lstm_cell)
-_register("gru.input", gru_cell)
-_register("rnn_tanh.input", plain_cell("tanh"))
-_register("rnn_relu.input", plain_cell("relu"))
+_register("lstm.input", whole("lstm"))
+_register("gru.input", whole("gru"))
+_register("rnn_tanh.input", stepwise(plain_cell("tanh")))
+_register("rnn_relu.input", stepwise(plain_cell("relu")))
 
 
 def _cell_gates(b: Builder, cell: Callable, input: Operand, state: State, w_ih: Operand,

@@ -206,6 +206,11 @@ TEST_SUITE("actors/intra_job/intra_job_saved") {
     bench.report(100, std::nullopt);
     REQUIRE(bench.core.phase() == Phase::kPreparing);
     CHECK(bench.core.waiting_for().starts_with("node one to say whether"));
+    // The time limit for the reports of workers is over, and does not concern the node.
+    bench.now += std::chrono::hours(1);
+    bench.core.tick(bench.now);
+    CHECK(bench.core.phase() == Phase::kPreparing);
+    CHECK(bench.core.next_tick().value_or(Instant::max()) > bench.now);
     const Effects effects = bench.event(NodesPresent{{"two"}});
     CHECK(receivers<Release>(effects) == Ids{100});
     CHECK(bench.core.phase() == Phase::kIdle);
