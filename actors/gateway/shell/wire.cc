@@ -204,6 +204,7 @@ std::optional<WireMessage> WireSocket::receive() {
       } else {
         message.too_many_parts = true;
       }
+      part.rebuild();
       if (!more || !socket_.recv(part, zmq::recv_flags::dontwait)) return message;
     }
   } catch (const zmq::error_t&) {
