@@ -7,6 +7,7 @@
 #include <optional>
 #include <shared_mutex>
 
+#include "store/directory_sync.h"
 #include "store/kv/keys.h"
 #include "store/kv/rocksdb_directory.h"
 #include "store/kv/seal_file.h"
@@ -160,6 +161,9 @@ class RocksdbKeyValueStore final : public KeyValueStore {
     auto seal = SealFile::open(directory_);
     if (!seal) return seal.error();
     seal_.emplace(*std::move(seal));
+    // The names of the seal file and of a new database. RocksDB forces those of its own files.
+    ES_RETURN_IF_ERROR(sync_entries(directory_));
+    ES_RETURN_IF_ERROR(sync_entries(parent_directory(directory_)));
     writable_ = true;
     // What opening has written, and what an earlier process left buffered, is now on disk and
     // sealed. A loss of the log after this is noticed.

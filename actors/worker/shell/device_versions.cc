@@ -4,6 +4,7 @@
 #include "actors/version/initial_weights.h"
 #include "actors/worker/shell/device_actor.h"
 #include "proto/base/kill_point.h"
+#include "store/checkpoint/new_file.h"
 
 namespace es::actors {
 
@@ -94,8 +95,8 @@ void DeviceState::fail_keeping_state(const std::string& error, const char* when)
   if (version == 0 || parent.empty()) return fail(error);
   const std::filesystem::path directory =
       parent / (parts_->options.job + "-step-" + std::to_string(version));
-  std::error_code ignored;  // keep_snapshot reports what is wrong with the directory
-  std::filesystem::create_directories(parent, ignored);
+  // keep_snapshot reports what is wrong with the directory.
+  (void)store::make_directories(store::posix_file_system(), parent);
   fetch_replica();
   const auto kept = worker::keep_snapshot(held_->snapshot(), directory);
   if (kept)

@@ -4,10 +4,13 @@
 #include <fcntl.h>
 #include <rocksdb/db.h>
 #include <signal.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <array>
+#include <map>
+#include <mutex>
 
 #include "store/kv/guarded_key_value_store.h"
 #include "store/kv/seal_file.h"
@@ -16,6 +19,24 @@
 using namespace es;
 using namespace es::store;
 using namespace es::test;
+
+namespace {
+
+// What fsync() has forced to the disk, and whether a seal file was in it.
+std::mutex synced_mutex;
+std::map<std::filesystem::path, bool> synced;  // guarded by synced_mutex
+
+}  // namespace
+
+// Takes the place of the function of the C library in this program.
+extern "C" int fsync(int descriptor) {
+  std::error_code ignored;
+  const auto path =
+      std::filesystem::read_symlink("/proc/self/fd/" + std::to_string(descriptor), ignored);
+  const std::lock_guard lock(synced_mutex);  // RocksDB has threads of its own
+  synced[path] = std::filesystem::exists(path / SealFile::kName, ignored);
+  return static_cast<int>(::syscall(SYS_fsync, descriptor));
+}
 
 namespace {
 
@@ -127,6 +148,15 @@ TEST_SUITE("store/kv/rocksdb_key_value_store") {
     TempDirectory directory;
     put(*open(directory / "state"), "key", "value");
     CHECK(*open(directory / "state")->get("key") == "value");
+  }
+
+  TEST_CASE("the names of a new directory and of its seal file are on the disk when it is open") {
+    TempDirectory directory;
+    const auto parent = std::filesystem::canonical(directory.path());
+    open(directory / "state");
+    const std::lock_guard lock(synced_mutex);
+    CHECK(synced.contains(parent));
+    CHECK(synced[parent / "state"]);
   }
 
   TEST_CASE("a directory that another process has opened is refused, and free after its death") {
