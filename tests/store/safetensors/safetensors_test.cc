@@ -53,6 +53,20 @@ TEST_SUITE("store/safetensors") {
     CHECK(file->find("nothing") == nullptr);
   }
 
+  TEST_CASE("an open file stays the one that was opened when another one gets its name") {
+    TempDirectory directory;
+    REQUIRE(write_safetensors(posix_file_system(), directory / "w", tensors(), {}).ok());
+    const std::string whole = read_file(directory / "w");
+    const auto file = SafetensorsFile::open(directory / "w");
+    REQUIRE(file.ok());
+    write_file(directory / "other", std::string(whole.size(), '\xff'));
+    std::filesystem::rename(directory / "other", directory / "w");
+    const auto bytes = file->read(*file->find("fc.weight"));
+    REQUIRE(bytes.ok());
+    CHECK(std::memcmp(bytes->data(), kWeights, sizeof kWeights) == 0);
+    CHECK(file->digest().value() == digest_of(whole));
+  }
+
   TEST_CASE("the bytes of a file are those of the format") {
     TempDirectory directory;
     const std::vector<TensorData> one{{"a", "F32", {2}, std::as_bytes(std::span(kWeights, 2))}};
