@@ -563,6 +563,19 @@ TEST_SUITE("actors/intra_job/intra_job_core") {
     bench.event(DemandRefused{"a: there are 3 devices"});
     CHECK(bench.core.state() == JobState::kFailed);
     CHECK(bench.core.error().find("a: there are 3 devices") != std::string::npos);
+    Bench empty("a:9@2", 16);
+    empty.allocate({});  // This gives it no device, so its demand was not met.
+    empty.event(DemandRefused{"a: there are 3 devices"});
+    CHECK(empty.core.state() == JobState::kFailed);
+  }
+
+  TEST_CASE("a scale request is not met by a device that the job gives up") {
+    Bench bench;
+    bench.run_with(2);
+    bench.event(GiveBackCommand{{device(1)}});
+    CHECK(all<CommandDone>(bench.event(ScaleCommand{3, parse_device_set("a:2").value()})).empty());
+    const Effects effects = bench.allocate({device(0), device(1), device(2)});
+    CHECK(all<CommandDone>(effects).at(0).status.ok());
   }
 
   TEST_CASE("a job that has not trained yet waits for devices that existed when it was admitted") {
