@@ -77,10 +77,11 @@ void DeviceState::perform_effect(const worker::WriteVersion& effect) {
   held_->write(effect);
 }
 
-// Updates the host copy of the replica, if the device updates its own. If the device is lost, the
-// process ends.
+// Updates the host copy of the replica, if the device updates its own. A device whose memory cannot
+// be read is lost, and the process ends.
 void DeviceState::fetch_replica() {
-  if (!parts_->engine->fetch_replica().ok()) end_if_device_lost();
+  const Status fetched = parts_->engine->fetch_replica();
+  if (!fetched.ok()) parts_->on_device_lost(fetched.error().message);
 }
 
 void DeviceState::fail_for_data(const std::string& error) {
