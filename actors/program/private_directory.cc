@@ -59,7 +59,8 @@ Result<fs::path> make_temporary_directory() {
   const bool usable = wanted != nullptr && wanted[0] == '/' && std::strlen(wanted) <= kBaseBytesMax;
   std::string path = std::string(usable ? wanted : "/tmp") + "/esctl-XXXXXX";
   if (::mkdtemp(path.data()) == nullptr)
-    return failure("temporary directory " + path + ": cannot be created: " + std::strerror(errno));
+    return failure("temporary directory " + path + ": cannot be created: " + std::strerror(errno) +
+                   "; the environment variable TMPDIR may name another place");
   return fs::path(path);
 }
 
