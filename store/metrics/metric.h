@@ -41,7 +41,7 @@ struct ScoredAnswer {
 };
 
 // The totals of an evaluation of some samples. Parts are appended in the order of their samples.
-// The result does not depend on how the samples were divided into parts.
+// How the samples were divided changes only the rounding of sums of reals (losses and gains).
 struct MetricTotals {
   std::uint64_t samples = 0;
   // Samples with an output or a loss that is NaN or infinite. If there are any, the following

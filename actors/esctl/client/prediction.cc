@@ -152,12 +152,19 @@ class BatchWriter {
   std::vector<std::uint8_t> bytes_;
 };
 
+// The extents of an output, the first one for each sample. An output of a model file has a first
+// extent per batch (gpu/import/check.h), so it exists and counts the rows of the samples. Another
+// one per batch, as in a matrix of all pairs, stays that of a whole mini-batch, because such a
+// matrix is computed for each mini-batch of its own.
 std::vector<std::uint64_t> output_extents(const CheckpointModel& source, std::size_t output) {
   std::vector<std::uint64_t> extents;
   if (const ModelProgram* const program = source.model.program()) {
     const auto value = static_cast<std::size_t>(program->outputs[output].value);
-    for (const ModelDim& dim : program->values[value].dims)
-      extents.push_back(static_cast<std::uint64_t>(dim.size));
+    for (const ModelDim& dim : program->values[value].dims) {
+      const bool of_batch = dim.per_batch && !extents.empty();
+      extents.push_back(static_cast<std::uint64_t>(dim.size) *
+                        (of_batch ? source.spec.batch_size : 1));
+    }
     return extents;
   }
   // Matrices of a built-in model have axes of one element.
