@@ -309,6 +309,7 @@ class GraphBuilder {
   std::optional<std::vector<Tensor>> outputs_of(Op& op);
   bool check_inputs(const Op& op);
   TensorId append(Op op, std::vector<Tensor> outputs);
+  void push(Op op);  // the last step of every function that adds an operator
   ParamId add_param(const std::string& name, std::vector<std::int64_t> torch_shape,
                     ParamOrder order, ParamInit init);
 
