@@ -45,6 +45,14 @@ Outputs soft_outputs(const NodeView& node) {
 // --- Lowering. The mean over all elements has an operator of its own where it is the loss of the
 // model; its rows are the losses of the samples. Everything else is built from general operators.
 
+// Returns the sums over all axes but the first one.
+TensorId row_sums(GraphBuilder& b, const std::string& name, TensorId x) {
+  std::vector<int> axes = logical_order(b.shape(x).rank());
+  axes.erase(axes.begin());
+  if (axes.empty()) return x;
+  return b.reduce(name, Reduction::kSum, x, axes, false);
+}
+
 // Returns the sum or mean of the losses of the elements, as a number.
 TensorId total(Lowering& l, const NodeView& node, TensorId losses) {
   GraphBuilder& b = l.builder();
@@ -55,6 +63,9 @@ TensorId total(Lowering& l, const NodeView& node, TensorId losses) {
   const std::int64_t count = reduction == "mean"        ? node.shape().count()
                              : reduction == "batchmean" ? node.shape()[0]
                                                         : 1;
+  if (l.is_loss(node) && reduction != "sum")
+    l.set_loss_rows(
+        node, {.losses = reduction == "batchmean" ? row_sums(b, node.label(), losses) : losses});
   return count == 1 ? sum
                     : b.unary(node.label(), Function::kMulScalar, sum,
                               {.a = static_cast<float>(1.0 / static_cast<double>(count))});
@@ -155,6 +166,7 @@ void lower_class_loss(Lowering& l, const NodeView& node, TensorId logs, double s
     return b.reduce(name, Reduction::kSum, x, logical_order(b.shape(x).rank()), false);
   };
   if (node.text("reduction") == "sum") return l.set_logical(node, sum(losses));
+  l.set_loss_rows(node, {losses, weights});
   l.set_logical(node, b.binary(name, Function::kDiv, sum(losses), sum(weights)));
 }
 
@@ -184,6 +196,7 @@ void lower_cross_entropy_soft(Lowering& l, const NodeView& node) {
   // weights.
   const double rows = static_cast<double>(b.shape(losses).count());
   if (node.text("reduction") == "sum") return l.set_logical(node, sum);
+  l.set_loss_rows(node, {.losses = losses});
   l.set_logical(node, b.unary(node.label(), Function::kMulScalar, sum,
                               {.a = static_cast<float>(1.0 / rows)}));
 }
