@@ -68,8 +68,8 @@ class SharedBlocks {
       for (const TensorId t : graph_.ops[i].in) block_[t].last = now;
     }
     for (const TensorId t : graph_.outputs) keep(t);
-    keep(graph_.row_loss);
-    keep(graph_.mean_loss);
+    for (const TensorId t : {graph_.row_loss, graph_.row_weight, graph_.mean_loss})
+      if (t != kNoTensor) keep(t);
   }
 
   // An evaluation runs no backward operator, so a tensor that is live until the first of them still

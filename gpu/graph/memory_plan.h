@@ -41,8 +41,8 @@ struct MemoryPlan {
 //   - they are never live at the same time.
 //
 // A tensor is live from the operator that writes it to the last one that reads it. The tensors that
-// an evaluation or the caller of a step reads (outputs, row losses, mean loss) are live at least
-// until the first backward operator is done.
+// an evaluation or the caller of a step reads (outputs, row losses, their weights, mean loss) are
+// live at least until the first backward operator is done.
 MemoryPlan plan_memory(const Program& program);
 
 }  // namespace es::gpu
