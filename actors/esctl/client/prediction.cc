@@ -5,6 +5,7 @@
 #include <memory>
 #include <system_error>
 
+#include "proto/base/job_fields.h"
 #include "store/dataset/arrays/npz_file.h"
 #include "store/dataset/images/pixel_writer.h"
 
@@ -96,7 +97,7 @@ class BatchWriter {
     const std::size_t image = source.graph.layout.find(kImage);
     const bool has_pixels = image < input.arrays.size() && input.arrays[image] &&
                             input.arrays[image]->file().header().type == store::NpyType::kU8;
-    if (!has_pixels || source.spec.data.kind == "arrays") return writer;
+    if (!has_pixels || !job_fields::has_images(source.spec)) return writer;
     const SampleField& field = source.graph.layout.fields[image];
     auto pixels = store::PixelWriter::create(
         {static_cast<std::uint32_t>(field.height), static_cast<std::uint32_t>(field.width),
