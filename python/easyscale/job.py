@@ -263,9 +263,9 @@ def _optimizer_table(optimizer: Optimizer) -> dict[str, Any]:
 
 
 def _schedule_table(schedule: Any) -> dict[str, Any]:
-    others = ("floor",) if schedule.kind == "step" else ("step_size", "gamma")
+    others = {"floor"} if schedule.kind == "step" else {"step_size", "gamma"}
     if schedule.kind == "constant":
-        others += ("floor",)
+        others.add("floor")
     return {key: value for key, value in asdict(schedule).items() if key not in others}
 
 
