@@ -19,8 +19,8 @@ from typing import Any
 import numpy as np
 
 from . import dataset_file
-from .dataset_samples import (STORED, TRAIN, check_columns, columns_of, kept_random_state, sample_of,
-                              to_numpy)
+from .dataset_samples import (STORED, TRAIN, check_columns, columns_of, kept_random_state,
+                              sample_of, to_numpy)
 from .errors import UsageError
 from .token_files import Windows, training_shards
 
@@ -134,8 +134,8 @@ class Tokens(Arrays):
 
     def check_eval(self, eval_data: Arrays) -> None:
         """Raises UsageError: the folder has the evaluation data."""
-        raise UsageError("eval_data: allowed is none with token files; the evaluation uses eval/ or "
-                         "val.bin in the folder of data")
+        raise UsageError("eval_data: allowed is none with token files; the evaluation uses eval/ "
+                         "or val.bin in the folder of data")
 
     def write(self, folder: Path, eval_data: Arrays | None, names: Mapping[str, Any],
               ranges: Mapping[str, Range]) -> None:
@@ -251,10 +251,12 @@ def dataset(source: Any, *, timeout_s: int = 300, python: str | Path | None = No
     with kept_random_state():
         first = sample_of(source, TRAIN, 0, 0, 0)
     keys = list(first)
-    if not keys or not (all(isinstance(key, str) for key in keys) or keys == list(range(len(keys)))):
+    are_texts = all(isinstance(key, str) for key in keys)
+    if not keys or not (are_texts or keys == list(range(len(keys)))):
         raise UsageError(f"sample 0 of the dataset has the keys {keys}: allowed are texts")
     interpreter = Path(python or sys.executable).absolute()
-    return Dataset(columns_of(first), source, str(interpreter), dataset_file.module_path(), timeout_s)
+    return Dataset(columns_of(first), source, str(interpreter), dataset_file.module_path(),
+                   timeout_s)
 
 
 def check(data: Dataset, samples: int = 16, epochs: int = 2, seed: int = 1) -> None:

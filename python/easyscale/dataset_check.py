@@ -33,7 +33,8 @@ def compare(data: Dataset, samples: int, epochs: int, seed: int) -> None:
     """Does what `easyscale.data.check` says."""
     if samples < 1 or epochs < 1:
         raise UsageError(f"samples = {samples}, epochs = {epochs}: allowed is at least 1")
-    indices = np.unique(np.linspace(0, data.samples - 1, min(samples, data.samples)).astype(np.int64))
+    count = min(samples, data.samples)
+    indices = np.unique(np.linspace(0, data.samples - 1, count).astype(np.int64))
     with TemporaryFolder("check-") as folder:
         keys = {f"array{i}": key for i, key in enumerate(data.arrays)}
         data.write(folder / "data", None, keys, {})
@@ -49,12 +50,13 @@ def _compare(name: str, first: np.ndarray, second: np.ndarray) -> None:
     """Compares all bytes, so a NaN equals itself."""
     if first.tobytes() == second.tobytes():
         return
-    size = first.dtype.itemsize
-    different = np.frombuffer(first.tobytes(), f"V{size}") != np.frombuffer(second.tobytes(), f"V{size}")
+    left, right = (np.frombuffer(x.tobytes(), f"V{x.dtype.itemsize}") for x in (first, second))
+    different = left != right
     place = tuple(int(x) for x in np.unravel_index(int(np.argmax(different)), first.shape))
     raise UsageError(f"{name}: element {list(place)} is {first[place]} in one process and "
                      f"{second[place]} in another one: allowed is a sample that depends on nothing "
-                     "but its number and the seeded random numbers of random, numpy.random and torch")
+                     "but its number and the seeded random numbers of random, numpy.random and "
+                     "torch")
 
 
 def _computed(data: Dataset, folder: Path, order: str, seed: int, epochs: int,
@@ -68,7 +70,7 @@ def _computed(data: Dataset, folder: Path, order: str, seed: int, epochs: int,
         env=os.environ | FIXED | {"PYTHONPATH": path}, stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
     if ended.returncode != 0:
-        raise FailedError(f"the samples cannot be computed by {data.python}:\n{ended.stderr.strip()}")
+        raise FailedError(f"{data.python} cannot compute the samples:\n{ended.stderr.strip()}")
     return {file.stem: np.load(file) for file in out.iterdir()}
 
 

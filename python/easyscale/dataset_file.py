@@ -81,5 +81,6 @@ def module_path() -> str:
     own = [str(place) for place in places
            if place.is_dir() and not any(place.is_relative_to(path) for path in usual)]
     if any(os.pathsep in place for place in own):
-        raise UsageError(f"a directory of sys.path has a {os.pathsep!r} in its name: allowed is none")
+        raise UsageError(f"a directory of sys.path has a {os.pathsep!r} in its name: allowed is "
+                         "none")
     return os.pathsep.join(dict.fromkeys(own))

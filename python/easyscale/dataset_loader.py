@@ -56,8 +56,8 @@ def parse_setup(message: bytes) -> Setup:
     """Reads the first message of the worker. Raises UsageError for one of another release."""
     version, samples, seed, sample_bytes, count = struct.unpack_from("<IIQQI", message)
     if version != VERSION:
-        raise UsageError(f"this package easyscale speaks version {VERSION} of the protocol of loader "
-                         f"processes: allowed is {version}, as that of the worker")
+        raise UsageError(f"this package easyscale speaks version {VERSION} of the protocol of "
+                         f"loader processes: allowed is {version}, as that of the worker")
     at = struct.calcsize("<IIQQI")
     inputs = []
     for _ in range(count):
@@ -91,7 +91,8 @@ class Loader:
         for key, view in self._views:
             array = arrays[key]
             if array.dtype != view.dtype:
-                array = converted(array[np.newaxis], view.dtype.type, f"array {key!r}", index, None)[0]
+                one = array[np.newaxis]
+                array = converted(one, view.dtype.type, f"array {key!r}", index, None)[0]
             view[position] = array
 
     def _view(self, memory: Any, first: int, wanted: Input) -> tuple[Any, np.ndarray]:
@@ -118,7 +119,8 @@ def text_of(error: BaseException) -> str:
     frames = [x for x in traceback.extract_tb(error.__traceback__)
               if not x.filename.startswith(package)]
     places = ", ".join(f"{x.filename}:{x.lineno} in {x.name}" for x in frames[-FRAMES_MAX:])
-    text = f"the dataset raises {type(error).__name__}: {error}" + (f" ({places})" if places else "")
+    text = f"the dataset raises {type(error).__name__}: {error}"
+    text += f" ({places})" if places else ""
     return " ".join(text.split())[:TEXT_MAX]
 
 

@@ -79,7 +79,7 @@ def kept_random_state() -> Iterator[None]:
 
 
 def arrays_of(sample: Any) -> dict[Any, np.ndarray]:
-    """The arrays of a sample: a mapping with texts as keys, a sequence with 0, 1, ..., or one array.
+    """The arrays of a sample: a mapping with texts as keys, a sequence with 0, 1, ..., or an array.
 
     An array may be a tensor, a number, or what numpy.asarray takes.
     """
@@ -116,7 +116,8 @@ def check_columns(found: Mapping[Any, Column], wanted: Mapping[Any, Column], who
         raise UsageError(f"{whose} arrays are {_names(found)}: allowed are {_names(wanted)}, as in "
                          f"{where}")
     key = next(key for key, column in found.items() if column != wanted[key])
-    raise UsageError(f"{whose} {_name(key)} is {found[key]}: allowed is {wanted[key]}, as in {where}")
+    raise UsageError(f"{whose} {_name(key)} is {found[key]}: allowed is {wanted[key]}, as in "
+                     f"{where}")
 
 
 def _array(name: str, value: Any) -> np.ndarray:
@@ -125,7 +126,8 @@ def _array(name: str, value: Any) -> np.ndarray:
     try:
         array = to_numpy(value)
     except Exception as error:
-        raise UsageError(f"its {name} is {type(value).__name__}, which is no array: {error}") from None
+        raise UsageError(f"its {name} is {type(value).__name__}, which is no array: {error}"
+                         ) from None
     if array.dtype.name not in STORED:
         raise UsageError(f"its {name} is {type(value).__name__} with elements of the type "
                          f"{array.dtype}: allowed are {', '.join(STORED)}")

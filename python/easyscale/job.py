@@ -31,8 +31,8 @@ class Job:
     what `easyscale.from_onnx` or `easyscale.capture` has returned, which has a loss already.
     loss: a module or function (outputs, target) -> number; None if the model has or returns its
     loss.
-    data, eval_data: what `easyscale.data.arrays` or `easyscale.data.dataset` returns; or data alone,
-    from `easyscale.data.tokens`.
+    data, eval_data: what `easyscale.data.arrays` or `easyscale.data.dataset` returns; or data
+    alone, from `easyscale.data.tokens`.
     batch_size: the samples of one EST in a global step; a global step has max_p * batch_size.
     max_p: the number of ESTs (logical workers), and the largest number of devices.
     steps, epochs: the length of the training in global steps or passes over the data; one of them.

@@ -14,8 +14,8 @@ from unittest import mock
 
 import numpy as np
 import torch
-from loader_datasets import (CLASSES, Broken, Counting, Differing, Exiting, Growing, Hanging, Images,
-                             Killing, LateTorch, Points, Raising, Recording, Wrapped)
+from loader_datasets import (CLASSES, Broken, Counting, Differing, Exiting, Growing, Hanging,
+                             Images, Killing, LateTorch, Points, Raising, Recording, Wrapped)
 from support import FolderCase, offered_types, programs_train_model_files
 from torch import nn
 
@@ -56,8 +56,9 @@ class Samples(unittest.TestCase):
 
     def test_the_forms_of_a_sample(self):
         one = np.ones(2, np.float32)
-        for sample, keys in (((one, 1), [0, 1]), ([one, 1], [0, 1]), ({"a": one, "b": True}, ["a", "b"]),
-                             (one, [0]), ((torch.ones(2), torch.tensor(3)), [0, 1])):
+        for sample, keys in (((one, 1), [0, 1]), ([one, 1], [0, 1]), (one, [0]),
+                             ({"a": one, "b": True}, ["a", "b"]),
+                             ((torch.ones(2), torch.tensor(3)), [0, 1])):
             data = es.data.dataset([sample])
             self.assertEqual(list(data.arrays), keys)
             self.assertEqual(data.head(1)[keys[0]].tobytes(), one.tobytes())
@@ -96,7 +97,8 @@ class Samples(unittest.TestCase):
 
     def test_the_check_names_the_first_difference(self):
         es.data.check(es.data.dataset(Points()), samples=4)
-        with self.assertRaisesRegex(es.UsageError, "epoch 0, sample 0, array 0: element \\[2\\] is "):
+        with self.assertRaisesRegex(es.UsageError,
+                                    "epoch 0, sample 0, array 0: element \\[2\\] is "):
             es.data.check(es.data.dataset(Counting(Points())), samples=4)
         with self.assertRaisesRegex(es.FailedError, "no such picture"):
             es.data.check(es.data.dataset(Raising(Points(16))), samples=16)
@@ -229,7 +231,8 @@ class JobFile(FolderCase):
 
     def test_evaluation_data_must_be_alike(self):
         data = es.data.dataset(Points())
-        with self.assertRaisesRegex(es.UsageError, "eval_data is Arrays: allowed is Dataset, as data"):
+        with self.assertRaisesRegex(es.UsageError,
+                                    "eval_data is Arrays: allowed is Dataset, as data"):
             self.job(data, eval_data=es.data.arrays(np.ones((4, 6)), np.ones(4, int)))
         with self.assertRaisesRegex(es.UsageError, "eval_data has the arrays"):
             self.job(data, eval_data=es.data.dataset(Points(4, (3,))))
@@ -303,9 +306,11 @@ class Train(FolderCase):
                                       "before it"),
                 (Differing(points, "shape"), 60, "training sample 14 of .*: its array 0 is float32 "
                                                  "\\[3\\]: allowed is float32 \\[6\\]"),
-                (Differing(points, "class"), 60, "training sample 14 of .*: input .*label.*: element "
-                                                 "0 is not as it must be: allowed is -100 to 4"),
-                (Growing(points), 60, "data.samples = 16: allowed is 17, the length of the dataset")):
+                (Differing(points, "class"), 60, "training sample 14 of .*: input .*label.*: "
+                                                 "element 0 is not as it must be: allowed is -100 "
+                                                 "to 4"),
+                (Growing(points), 60, "data.samples = 16: allowed is 17, the length of the "
+                                      "dataset")):
             with self.subTest(text), self.assertRaisesRegex(es.EasyScaleError, text):
                 self.job(dataset, timeout_s=timeout_s).run(devices=device, progress=False)
         with self.assertRaisesRegex(es.EasyScaleError, "evaluation sample 11 of .*no such picture"):
@@ -319,8 +324,8 @@ class Train(FolderCase):
         (state / "repaired").touch()  # while the first samples are examples for the capture
         job = self.job(Broken(Points(), state), checkpoint_every=1, directory=self.folder / "job")
         (state / "repaired").unlink()
-        with self.assertRaisesRegex(es.FailedError, "training sample [0-9]+ of .*: the dataset raises "
-                                                    "OSError: the disk is away"):
+        with self.assertRaisesRegex(es.FailedError, "training sample [0-9]+ of .*: the dataset "
+                                                    "raises OSError: the disk is away"):
             job.run(devices=device, progress=False)
         (state / "repaired").touch()
         checkpoints = sorted((self.folder / "job/checkpoints").glob("*/step-*"),

@@ -66,7 +66,7 @@ class Wrapped:
 class Killing(Wrapped):
     """Kills its loader process, or the worker that has started it, once for each of its files.
 
-    `deaths` has (index, whose, file): at the sample `index` the process ends unless the file exists.
+    `deaths` has (index, whose, file): at sample `index` the process ends unless the file exists.
     """
 
     def __init__(self, dataset, deaths):
