@@ -6,6 +6,12 @@
 #include "store/dataset/field_error.h"
 
 namespace es::store {
+namespace {
+
+constexpr const char* kEndedEarly =
+    "; it needs the package easyscale, and what it has printed is in the log of its worker";
+
+}  // namespace
 
 // The thread that starts processes, one after the other.
 class LoaderPool::Starter {
@@ -110,7 +116,8 @@ Result<LoaderPool::Loader> LoaderPool::start_once(LoaderFault& fault) {
   fault = outcome.fault;
   if (fault != LoaderFault::kNone)
     return usage_error(options_.command.dataset + ": the dataset cannot be loaded: " +
-                       error_of(outcome, **process, limit_s).message);
+                       error_of(outcome, **process, limit_s).message +
+                       (fault == LoaderFault::kEnded ? kEndedEarly : ""));
   auto conversions = this->conversions(ready);
   if (!conversions) return conversions.error();
   return Loader{*std::move(process), *std::move(conversions)};

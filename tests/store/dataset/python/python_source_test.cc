@@ -140,7 +140,7 @@ TEST_SUITE("store/dataset/python/source") {
     dataset.behave("closes 5");
     check_error(dataset, {"training sample 5 of ", "has closed its socket"});
     dataset.behave("ends_first " + dataset.counter() + " 1000");
-    check_error(dataset, {"the dataset cannot be loaded", "exit code 5"});
+    check_error(dataset, {"the dataset cannot be loaded", "exit code 5; it needs the package"});
     dataset.spec.data.python = "/no/such/python";
     check_error(dataset, {"/no/such/python, could not be started"});
   }
