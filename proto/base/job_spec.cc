@@ -174,7 +174,7 @@ const TaskRules kTasks[] = {
     {Task::kCaptured,
      "captured model",
      {},
-     {"arrays", "tokens", "idx", "cifar10", "image_folder", "ratings", "squad", "voc",
+     {"arrays", "tokens", "python", "idx", "cifar10", "image_folder", "ratings", "squad", "voc",
       "synthetic"}},
 };
 
@@ -230,6 +230,15 @@ void check_no_images(Rules& rules, const DataSpec& data, Task task) {
   rules.expect(!data.random_resized_crop, "data.random_resized_crop", "true", "false" + images);
 }
 
+void check_python(Rules& rules, const DataSpec& data) {
+  const bool is_python = data.kind == "python";
+  rules.expect(is_python || data.path_digest.empty(), "data.path_digest", quoted(data.path_digest),
+               "\"\" for data.kind = " + quoted(data.kind));
+  check_digest(rules, "data.path", data.path_digest, data.path);
+  rules.expect(!is_python || !data.python.empty(), "data.python", "\"\"",
+               "the Python interpreter of the dataset");
+}
+
 void check_data(Rules& rules, const JobSpec& spec) {
   const DataSpec& data = spec.data;
   const Task task = task_of(spec.model);
@@ -242,6 +251,7 @@ void check_data(Rules& rules, const JobSpec& spec) {
     check_images(rules, data);
   else
     check_no_images(rules, data, task);
+  check_python(rules, data);
   rules.expect(data.kind != "squad" || !data.vocabulary_file.empty(), "data.vocabulary_file",
                "\"\"", "the file of the WordPiece vocabulary");
 }

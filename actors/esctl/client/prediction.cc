@@ -5,6 +5,7 @@
 #include <memory>
 #include <system_error>
 
+#include "proto/base/job_fields.h"
 #include "store/dataset/arrays/npz_file.h"
 #include "store/dataset/images/pixel_writer.h"
 
@@ -98,8 +99,8 @@ class BatchWriter {
     const std::size_t image = source.graph.layout.find(kImage);
     const bool has_pixels = image < input.arrays.size() && input.arrays[image] &&
                             input.arrays[image]->file().header().type == store::NpyType::kU8;
-    // A job on arrays was trained on their numbers as they are.
-    if (!has_pixels || source.spec.data.kind == "arrays") return writer;
+    // A job on arrays or on a Python dataset was trained on their numbers as they are.
+    if (!has_pixels || !job_fields::has_images(source.spec)) return writer;
     const SampleField& field = source.graph.layout.fields[image];
     auto pixels = store::PixelWriter::create(
         {static_cast<std::uint32_t>(field.height), static_cast<std::uint32_t>(field.width),
