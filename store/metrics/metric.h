@@ -6,9 +6,10 @@
 //   recommendation      hit_rate@10, ndcg@10 among one rated item and 99 others
 //   question answering  exact_match, f1 (SQuAD v1.1)
 //   detection           map50: mean average precision at an overlap of one half (VOC 2010 on)
-//   captured model      top1, if the model predicts labels (SampleSource::has_labels)
+//   language modelling  perplexity, which is exp of the mean loss
+//   captured model      perplexity, if its data are token files; top1, if the model predicts labels (SampleSource::has_labels)
 //
-// Each task also has the mean loss. All values but the loss are in [0, 1]. The arithmetic is fp64
+// Each task also has the mean loss. All values but the loss and the perplexity are in [0, 1]. The arithmetic is fp64
 // in a written order, without libm.
 #include <cstddef>
 #include <cstdint>
@@ -105,5 +106,8 @@ struct NamedMetric {
 // The metrics of the task, the main one first and "loss" last. Without samples all are 0; with a
 // sample that is not finite all are NaN.
 std::vector<NamedMetric> summarise(Task task, const MetricTotals& totals);
+
+// The same for a job; a captured model on token files has the metrics of a language model.
+std::vector<NamedMetric> summarise(const JobSpec& spec, const MetricTotals& totals);
 
 }  // namespace es::store
