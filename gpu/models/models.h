@@ -25,8 +25,9 @@
 //                 llama_1b: 1,235,814,400 and llama_3b: 3,212,749,824 (Llama 3.2)
 //
 // The numbers of parameters are for 1000 classes (yolov3: 80; the small models: 10) and a
-// vocabulary of 30522 words (gpt2: 50257; llama: 32000, llama_1b and llama_3b: 128256). The size "tiny" has the same architecture with every special path, but
-// fewer layers and channels. Variants that differ only in layers and channels share one tiny size.
+// vocabulary of 30522 words (gpt2: 50257; llama: 32000, llama_1b and llama_3b: 128256). The size
+// "tiny" has the same architecture with every special path, but fewer layers and channels. Variants
+// that differ only in layers and channels share one tiny size.
 //
 // The implementation differs from the published model as follows:
 //   * Batch norm has PyTorch's eps and momentum in yolov3 too (Ultralytics: 1e-3 and 0.03), and the

@@ -50,8 +50,8 @@ Opened open_cifar(const JobSpec& spec) {
   return open_memory(read_cifar_dataset(spec.data.path, spec.model.classes), spec);
 }
 
-// Token files ask for the inputs of a model. Those of the built-in language models are the fields of
-// the task.
+// Token files ask for the inputs of a model. Those of a built-in language model are the fields of
+// its task.
 Opened open_tokens(const JobSpec& spec) {
   CapturedInputs inputs;
   for (const SampleField& field : token_layout(spec.data.length, spec.data.vocabulary).fields)

@@ -26,8 +26,8 @@ struct CheckpointModel {
 };
 
 // Opens a checkpoint. `change` may change what the parameters do not depend on: the size of a
-// mini-batch, the data, the length of sequences. Errors: those of CheckpointReader::open, parse_job,
-// JobModel and data_facts.
+// mini-batch, the data, the length of sequences. Errors: those of CheckpointReader::open,
+// parse_job, JobModel and data_facts.
 Result<CheckpointModel> open_checkpoint_model(const std::string& checkpoint,
                                               const std::function<void(JobSpec&)>& change);
 // The same; `data` replaces the job's data.path; empty: no replacement.
