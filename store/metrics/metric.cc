@@ -13,6 +13,7 @@ namespace es::store {
 namespace {
 
 double ratio(double sum, double count) {
+  // Not NaN, which stands for outputs that are not finite (summarise).
   return count == 0 ? 0.0 : sum / count;
 }
 
@@ -22,6 +23,7 @@ bool all_finite(std::span<const std::span<const float>> output, double loss) {
          });
 }
 
+// Totals without samples, and those that a value that is not finite has cleared, have no sums.
 double sum_at(const MetricTotals& totals, std::size_t i) {
   return i < totals.sums.size() ? totals.sums[i] : 0.0;
 }

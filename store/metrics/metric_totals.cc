@@ -32,6 +32,7 @@ class Reader {
   T get() {
     std::array<std::byte, sizeof(T)> bytes{};
     if (rest_.size() < sizeof(T)) {
+      // The rest is dropped, or a smaller field would be read from the bytes of one that was cut.
       short_ = true;
       rest_ = {};
     } else {
@@ -57,6 +58,7 @@ class Reader {
 
 template <class T>
 void add_up(std::vector<T>& sums, const std::vector<T>& more) {
+  // Totals to which nothing was added have empty lists.
   if (sums.size() < more.size()) sums.resize(more.size());
   for (std::size_t i = 0; i < more.size(); ++i) sums[i] += more[i];
 }

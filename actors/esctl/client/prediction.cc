@@ -65,6 +65,8 @@ std::string names_text(const std::vector<CapturedInput>& inputs, const std::vect
 }
 
 // Values for a field that only the loss reads: the smallest integer, or no box.
+// They are allowed values, because the engine checks every field of a batch and computes the loss
+// too, although its result is not used here.
 float placeholder(const SampleField& field) {
   if (field.type == FieldType::kI32) return std::bit_cast<float>(field.low);
   return field.name == kBoxes ? -1.0F : 0.0F;
@@ -78,6 +80,7 @@ class BatchWriter {
     const std::size_t image = source.graph.layout.find(kImage);
     const bool has_pixels = image < input.arrays.size() && input.arrays[image] &&
                             input.arrays[image]->file().header().type == store::NpyType::kU8;
+    // A job on arrays was trained on their numbers as they are.
     if (!has_pixels || source.spec.data.kind == "arrays") return writer;
     const SampleField& field = source.graph.layout.fields[image];
     auto pixels = store::PixelWriter::create(
@@ -220,6 +223,8 @@ Result<std::vector<Prediction>> predict(gpu::Engine& engine, const CheckpointMod
   for (std::uint64_t begin = 0; begin < input.samples; begin += batch) {
     const std::uint64_t count = std::min(batch, input.samples - begin);
     ES_RETURN_IF_ERROR(writer->write(begin, count, words));
+    // The number of the mini-batch decides its random numbers, so the outputs are the same in each
+    // run.
     const auto found = engine.evaluate({words.data()}, count, begin / batch);
     if (!found) return found.error();
     for (std::size_t i = 0; i < predictions.size(); ++i)

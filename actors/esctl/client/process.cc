@@ -74,6 +74,8 @@ std::string describe_exit(int status) {
   return "exit status " + std::to_string(WEXITSTATUS(status));
 }
 
+// An easyscaled that ends early has said what kind of error it is by its exit code. That of esctl
+// is then the same.
 ErrorKind kind_of_exit(int status) {
   const int code = WIFEXITED(status) ? WEXITSTATUS(status) : 1;
   for (const ErrorKind kind : {ErrorKind::kUsage, ErrorKind::kNotFound, ErrorKind::kRefused})
@@ -180,6 +182,7 @@ Status PrivateDaemon::launch(const DaemonOptions& options) {
   } else {
     words.insert(words.end(), {"--rescue", options.rescue.string()});
   }
+  // All memory for the child is allocated before fork().
   std::vector<char*> argv;
   for (std::string& word : words) argv.push_back(word.data());
   argv.push_back(nullptr);
@@ -187,6 +190,7 @@ Status PrivateDaemon::launch(const DaemonOptions& options) {
   const int log_fd = ::open(log_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
   if (log_fd < 0) return system_failure("log file " + log_.string());
   std::array<int, 2> output{-1, -1};
+  // dup2() clears this flag for the copies in the child, and these alone survive exec.
   if (::pipe2(output.data(), O_CLOEXEC) != 0) {
     ::close(log_fd);
     return system_failure("pipe");
@@ -195,6 +199,8 @@ Status PrivateDaemon::launch(const DaemonOptions& options) {
   const pid_t parent = ::getpid();
   const pid_t child = ::fork();
   if (child == 0) become_daemon(argv.data(), output[1], log_fd, parent, signals_);
+  // Otherwise this process itself would keep the pipe open, and wait_ready() would never read its
+  // end.
   ::close(output[1]);
   ::close(log_fd);
   if (child < 0) return system_failure("fork");

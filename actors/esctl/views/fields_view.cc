@@ -43,6 +43,7 @@ std::string joined(const std::vector<std::string>& words, const char* quote) {
 
 // A bar would end the cell.
 std::string cell(std::string text) {
+  // Two bytes on: past the new backslash and the bar, which has moved by one.
   for (std::size_t at = 0; (at = text.find('|', at)) != std::string::npos; at += 2)
     text.insert(at, "\\");
   return text;
@@ -159,6 +160,7 @@ nlohmann::ordered_json job_fields_json(const JobSpec& spec) {
 
 std::string fields_markdown(const std::vector<FieldValue>& fields) {
   std::string text = kIntroduction;
+  // No table has this name, so the first field begins a section too, although its table is empty.
   std::string_view table = "-";
   for (const FieldValue& value : fields) {
     if (table_of(value.field) != table) {

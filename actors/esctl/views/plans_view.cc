@@ -70,6 +70,7 @@ PlansView read_plans(wire::PlanList::Reader reader) {
     for (const auto part : p.getParts())
       plan.parts.push_back(
           {{line_of(part.getDeviceType())}, part.getDevices(), part.getEstsPerDevice()});
+    // Both texts are sorted by type, so equal texts are equal sets.
     plan.runs = devices_of(plan).text() == view.placement;
     plan.measured = std::all_of(plan.parts.begin(), plan.parts.end(), is_measured);
     view.plans.push_back(std::move(plan));
@@ -88,6 +89,7 @@ std::string plans_text(const PlansView& view, std::size_t top) {
                     fixed(plan.waste, 2), plan.measured ? "measured" : "assumed",
                     plan.runs ? "runs now" : ""});
   }
+  // The heading is a row too.
   return speeds_text(view.speeds) + "\n" + table(rows) + left_out_text(view, rows.size() - 1) +
          now_text(view);
 }

@@ -33,6 +33,7 @@ Result<Endpoint> parse_ipc(const std::string& text) {
   const std::string path = text.substr(kIpcPrefix.size());
   if (path.empty() || path[0] != '/') return bad_endpoint(text, "the path is not absolute");
   if (path.back() == '/') return bad_endpoint(text, "the path names no file");
+  // The path ends with a zero byte in the address.
   const std::size_t bytes_max = sizeof(sockaddr_un::sun_path) - 1;
   if (path.size() > bytes_max)
     return bad_endpoint(text, "the path has " + std::to_string(path.size()) +
@@ -98,6 +99,7 @@ Status prepare_ipc(const Endpoint& endpoint) {
   if (::mkdir(directory.c_str(), 0700) != 0 && errno != EEXIST)
     return failure("directory " + directory + " of " + endpoint.text + ": " + std::strerror(errno));
   struct stat info {};
+  // The directory may have existed before, with another owner or mode than mkdir() would give it.
   if (::stat(directory.c_str(), &info) != 0 || !S_ISDIR(info.st_mode))
     return failure(directory + " (of " + endpoint.text + ") is not a directory");
   // A socket without keys relies on the permissions of its directory. No other user may be able to
