@@ -7,10 +7,11 @@
 //   question answering  exact_match, f1 (SQuAD v1.1)
 //   detection           map50: mean average precision at an overlap of one half (VOC 2010 on)
 //   language modelling  perplexity, which is exp of the mean loss
-//   captured model      perplexity, if its data are token files; top1, if the model predicts labels (SampleSource::has_labels)
+//   captured model      perplexity, if its data are token files; top1, if the model predicts labels
+//                       (SampleSource::has_labels)
 //
-// Each task also has the mean loss. All values but the loss and the perplexity are in [0, 1]. The arithmetic is fp64
-// in a written order, without libm.
+// Each task also has the mean loss. All values but the loss and the perplexity are in [0, 1]. The
+// arithmetic is fp64 in a written order, without libm.
 #include <cstddef>
 #include <cstdint>
 #include <memory>

@@ -120,10 +120,14 @@ class BuiltIn(GenerateTest):
         self.assertEqual(drawn[0], drawn[1])
         self.assertNotEqual(drawn[0], drawn[2])
         self.assertNotEqual(drawn[0], greedy)
-        # The text may have bytes that are no characters, and is the same in both forms.
-        text = self.generate(checkpoint, "the", "--temperature", 2)
-        self.assertEqual(text.out, self.tokens(checkpoint, "the", "--temperature", 2)["text"] +
-                         "\n")
+        # Bytes that are no characters, and what a terminal would execute, are replaced.
+        options = ("--temperature", 1000, "--tokens", 200)
+        text = self.tokens(checkpoint, "the", *options)["text"]
+        self.assertIn("\ufffd", text)
+        self.assertTrue(any(c < " " and c not in "\n\t" for c in text))
+        shown = "".join(c if c in "\n\t\ufffd" or c.isprintable() else
+                        "".join(f"\\x{byte:02x}" for byte in c.encode()) for c in text)
+        self.assertEqual(self.generate(checkpoint, "the", *options).out, shown + "\n")
 
     def test_rows_without_a_token_are_never_chosen(self):
         checkpoint = self.trained("gpt2", rows=384)
