@@ -51,6 +51,12 @@ inline bool recommends(const JobSpec& s) {
 inline bool answers_questions(const JobSpec& s) {
   return has_data_of(s, Task::kQuestionAnswering, "squad");
 }
+inline bool predicts_tokens(const JobSpec& s) {
+  return has_data_of(s, Task::kLanguage, "tokens");
+}
+inline bool has_vocabulary(const JobSpec& s) {
+  return answers_questions(s) || predicts_tokens(s);
+}
 inline bool detects(const JobSpec& s) {
   return has_data_of(s, Task::kDetection, "voc");
 }
@@ -321,11 +327,12 @@ void visit_data(Data& d, Visit& visit) {
         d.tokens);
   visit(JobField{.key = "data.vocabulary",
                  .unit = "tokens",
-                 .meaning = "Size of the vocabulary of generated questions.",
+                 .meaning = "Size of the vocabulary of generated questions and of built-in "
+                            "language models.",
                  .low = 16,
                  .high = kIdsMax,
-                 .applies = answers_questions,
-                 .applies_to = "question answering"},
+                 .applies = has_vocabulary,
+                 .applies_to = "question answering, language modelling"},
         d.vocabulary);
   visit(JobField{.key = "data.vocabulary_file",
                  .bits = Bits::kByContent,
@@ -341,11 +348,11 @@ void visit_data(Data& d, Visit& visit) {
         d.boxes);
   visit(JobField{.key = "data.length",
                  .unit = "tokens",
-                 .meaning = "Length of a window of token files, which is a sample.",
+                 .meaning = "Length of a sequence of tokens, which is a sample.",
                  .high = 1 << 20,
-                 .zero = "that of the model's inputs",
-                 .applies = has_token_files,
-                 .applies_to = "tokens",
+                 .zero = "that of the inputs of a model file",
+                 .applies = predicts_tokens,
+                 .applies_to = "tokens, language modelling",
                  .left_out_at_default = true},
         d.length);
   visit(JobField{.key = "data.token_type",
