@@ -46,10 +46,11 @@ struct DeviceKernels {
   std::size_t (*attention_workspace_floats)(const AttentionShape&);
   void (*attention_fwd)(Stream, const AttentionShape&, const float* q, const float* k,
                         const float* v, const AttentionExtras&, const DropoutKey*, float* y,
-                        float* probs, float* ws);
+                        float* stats, float* ws);
   void (*attention_bwd)(Stream, const AttentionShape&, const float* q, const float* k,
-                        const float* v, const float* probs, const float* dy, const DropoutKey*,
-                        float* dq, float* dk, float* dv, float* dbias, float* ws);
+                        const float* v, const AttentionExtras&, const float* stats,
+                        const float* dy, const DropoutKey*, float* dq, float* dk, float* dv,
+                        float* dbias, float* ws);
 
   // --- Sums over rows and normalisation (norm.cu, layer_norm.cu, softmax.cu).
   std::size_t (*colsum_workspace_floats)(std::int64_t rows, std::int64_t cols);

@@ -147,8 +147,13 @@ struct AttentionShape {
   std::int64_t qkv_stride = 1;  // of q, k, v and their gradients, in floats
   std::int64_t y_stride = 1;    // of y and dy, in floats
   float scale = 1.0F;
-  std::int64_t masks = 0;  // sequence b uses the mask b mod masks; 0: no mask
-  Dropout dropout;         // of the probabilities; the number of a decision is the index into probs
+  std::int64_t masks = 0;      // sequence b uses the mask b mod masks; 0: no mask
+  std::int64_t mask_rows = 1;  // of a mask: `tokens`, or 1 for all queries
+  bool causal = false;         // keys after the query take no part
+  bool bias_gradient = false;  // the backward pass computes dbias
+  // Of the probabilities. The number of a decision is the index into
+  // [batch][heads][tokens][tokens].
+  Dropout dropout;
   // Only the heads [head_begin, head_begin + head_count) are computed, so that threads can share
   // the work. All pointers still refer to head 0. head_count = 0: all heads.
   std::int64_t head_begin = 0, head_count = 0;
@@ -156,7 +161,7 @@ struct AttentionShape {
 // Optional operands of an attention; nullptr: absent.
 struct AttentionExtras {
   const float* bias = nullptr;           // [heads][tokens][tokens], added to the scaled scores
-  const float* mask = nullptr;           // [masks][tokens][tokens], added after the bias
+  const float* mask = nullptr;           // [masks][mask_rows][tokens], added after the bias
   const std::int32_t* length = nullptr;  // [batch]: the scores of keys >= length are -inf
 };
 
@@ -210,6 +215,8 @@ struct AdamStep {
 struct GemmShape {
   std::int64_t m = 1, n = 1, k = 1;
   std::int64_t a_row = 1, a_col = 1, b_row = 1, b_col = 1, c_row = 1, c_col = 1;
+  // C contains the sum of earlier chunks of K, to which the chunks of this product are added.
+  bool add = false;
 };
 
 struct KernelTable {
@@ -354,18 +361,20 @@ struct KernelTable {
   void (*recurrent_bwd)(const RecurrentBackward&);
 
   // --- Attention: has the same bits as the composition gemm (q k^T), *scale, +bias, +mask, -inf
-  // beyond the length, softmax, dropout, gemm (p v). probs [batch][heads][tokens][tokens] are the
-  // probabilities before dropout, kept for the backward pass, which draws dropout again. Backward:
-  // dbias[heads][tokens][tokens] = COLSUM over the sequences of the gradient of the scores; it may
-  // be nullptr. The products are dv = p'^T dy, dp = dy v^T, dq = ds k, dk = ds^T q; ds is
-  // multiplied by `scale` before the last two.
-  std::size_t (*attention_workspace_floats)(const AttentionShape&);
+  // beyond the length, softmax, dropout, gemm (p v). No matrix [tokens][tokens] is stored: the
+  // backward pass computes the probabilities again from `stats` [batch][heads][tokens][2], which
+  // has softmax_shift() and softmax_scale() of each row (attention_math.h), and draws dropout
+  // again. Backward: dbias[heads][tokens][tokens] = COLSUM over the sequences of the gradient of
+  // the scores; nullptr without bias_gradient. The products are dv = p'^T dy, dp = dy v^T, dq = ds
+  // k, dk = ds^T q; ds is multiplied by `scale` before the last two.
+  std::size_t (*attention_workspace_floats)(const AttentionShape&);  // for both directions
   void (*attention_fwd)(const AttentionShape&, const float* q, const float* k, const float* v,
-                        const AttentionExtras&, const DropoutKey&, float* y, float* probs,
+                        const AttentionExtras&, const DropoutKey&, float* y, float* stats,
                         float* ws);
   void (*attention_bwd)(const AttentionShape&, const float* q, const float* k, const float* v,
-                        const float* probs, const float* dy, const DropoutKey&, float* dq,
-                        float* dk, float* dv, float* dbias, float* ws);
+                        const AttentionExtras&, const float* stats, const float* dy,
+                        const DropoutKey&, float* dq, float* dk, float* dv, float* dbias,
+                        float* ws);
 
   // --- Embedding: y[i][c] = table[ids[i]][c] with ids in [0, rows). The backward pass writes
   // dtable[rows][c]: for each row a chain of additions in ascending position, in chunks of 512; +0

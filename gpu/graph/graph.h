@@ -48,7 +48,7 @@ enum class OpKind {
   kAddRowsAt,   // in x, ids (i32)   out y: sums of the rows of x; also gradients
   kSoftmax,     // in x            out y
   // in q, k, v or one packed tensor; then bias, mask, length if `attention_in` has them. out y,
-  // probs
+  // stats [n,heads,t,2]
   kAttention,
   // In x [t,n,gates * units], h [n,units] and, of an LSTM, c. out states, gates, kept; see
   // `recurrence`. p: the recurrent weight and its bias.
@@ -77,7 +77,7 @@ enum class OpKind {
   kLayerNormGrad,  // in x, dy, mean, istd   out dx             gradients of gamma and beta
   kColumnSum,      // in dy           out sum over n of dy: the gradient of a repeated row
   kSoftmaxGrad,    // in y, dy        out dx
-  // In as kAttention, then probs, dy. out dq, dk, dv or dpacked; and dbias if the bias needs it.
+  // In as kAttention, then stats, dy. out dq, dk, dv or dpacked; and dbias if the bias needs it.
   kAttentionGrad,
   // In gates, kept, states (LSTM: kept again), h (LSTM: c), dstates. Out dx, dh, the carry (LSTM:
   // dc), and of a GRU the gradient of the products.

@@ -19,10 +19,10 @@ void softmax_bwd(std::int64_t rows, std::int64_t c, const float* y, const float*
 
 std::size_t attention_workspace_floats(const AttentionShape&);
 void attention_fwd(const AttentionShape&, const float* q, const float* k, const float* v,
-                   const AttentionExtras&, const DropoutKey&, float* y, float* probs, float* ws);
+                   const AttentionExtras&, const DropoutKey&, float* y, float* stats, float* ws);
 void attention_bwd(const AttentionShape&, const float* q, const float* k, const float* v,
-                   const float* probs, const float* dy, const DropoutKey&, float* dq, float* dk,
-                   float* dv, float* dbias, float* ws);
+                   const AttentionExtras&, const float* stats, const float* dy, const DropoutKey&,
+                   float* dq, float* dk, float* dv, float* dbias, float* ws);
 
 std::size_t conv_fwd_workspace_floats(const ConvShape&);
 void conv_fwd(const ConvShape&, const float* x, const float* w, const float* bias, float* y,

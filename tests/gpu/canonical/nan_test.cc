@@ -330,7 +330,7 @@ class Operators {
           {numbers(size), numbers(size), numbers(size), numbers(2 * tokens * tokens)},
           [=](const KernelTable& t, const std::vector<Values>& in) {
             std::vector<Floats> out;
-            for (const std::int64_t n : {size, probs}) out.emplace_back(n);
+            for (const std::int64_t n : {size, 4 * tokens * kRowStats}) out.emplace_back(n);
             t.attention_fwd(s, in[0].data(), in[1].data(), in[2].data(),
                             {.bias = in[3].data(), .length = length.data()}, {.seed = 3}, out[0],
                             out[1], workspace(t.attention_workspace_floats(s)));
