@@ -201,6 +201,12 @@ struct YoloShape {
   float anchor_w[3][3] = {}, anchor_h[3][3] = {};
 };
 
+// The labels of all rows of a mini-batch.
+struct LabelledRows {
+  std::int64_t rows = 0;
+  const std::int32_t* labels = nullptr;
+};
+
 struct AdamStep {
   float lr_over_bc1 = 0.0F;  // lr / (1 - beta1^t), computed in fp64, rounded once
   float rsqrt_bc2 = 0.0F;    // 1 / sqrt(1 - beta2^t), computed in fp64, rounded once
@@ -391,12 +397,16 @@ struct KernelTable {
   // --- Softmax cross entropy over logits[rows][classes]. Labels are in [0, classes), or negative:
   // the row takes no part (row_loss +0, dx +0). With R rows that take part (at least 1):
   // row_loss[r] = LOG(s) - (x_t - max); *mean_loss = SUM64(row_loss) * recip(R) (G2).
-  // probs[rows][classes] are kept for the backward pass: dx = (p - onehot) * recip(R).
+  // probs[rows][classes] are kept for the backward pass: dx = (p - onehot) * recip(R). The passes
+  // may get some rows of a mini-batch; `counted` is R, of all its rows. probs may have the address
+  // of logits, and dlogits that of probs.
   void (*softmax_xent_fwd)(std::int64_t rows, std::int64_t classes, const float* logits,
-                           const std::int32_t* labels, float* probs, float* row_loss,
-                           float* mean_loss);
+                           const std::int32_t* labels, float* probs, float* row_loss);
+  void (*softmax_xent_mean)(std::int64_t rows, const std::int32_t* labels, const float* row_loss,
+                            float* mean_loss);
   void (*softmax_xent_bwd)(std::int64_t rows, std::int64_t classes, const float* probs,
-                           const std::int32_t* labels, float* dlogits);
+                           const std::int32_t* labels, const LabelledRows& counted,
+                           float* dlogits);
 
   // --- Losses over n elements: *mean_loss = SUM64(element losses) * recip(n); element_loss is [n].
   // bce (with logits): fma(-x, t, max(x, +0)) + LOG(1 + EXP(-|x|)); backward: (SIGMOID(x) - t) *

@@ -63,6 +63,9 @@ enum class OpKind {
   kView,             // in x            out y: the same memory under another shape
   kParameter,        //                 out y: the memory of a parameter      p: weight
   kCrossEntropy,     // in logits, labels (i32)   out probs, row_loss, mean_loss
+  // Made by chunk_losses.h. In x, labels and, if they are tensors, the weight and the bias. Out dx,
+  // dweight, dbias if there is a bias, logits if they are outputs, row_loss, mean_loss.
+  kLinearCrossEntropy,
   kBce,              // in x, targets   out element_loss, mean_loss
   kMse,              // in x, targets   out element_loss, mean_loss
   kYolo,             // in 3 outputs, boxes   out 3 gradients, image_loss, mean_loss

@@ -14,7 +14,7 @@ Table make_table() {
   Table table = {};
   for (const std::span<const Operator> topic :
        {attention_operators(), conv_operators(), elementwise_operators(), embedding_operators(),
-        loss_operators(), move_operators(), norm_operators(), parameter_operators(),
+        linear_loss_operators(), loss_operators(), move_operators(), norm_operators(), parameter_operators(),
         pool_operators(), product_operators(), program_operators(), recurrent_operators(),
         reduce_operators()})
     for (const Operator& entry : topic) {
