@@ -405,8 +405,7 @@ struct KernelTable {
   void (*softmax_xent_mean)(std::int64_t rows, const std::int32_t* labels, const float* row_loss,
                             float* mean_loss);
   void (*softmax_xent_bwd)(std::int64_t rows, std::int64_t classes, const float* probs,
-                           const std::int32_t* labels, const LabelledRows& counted,
-                           float* dlogits);
+                           const std::int32_t* labels, const LabelledRows& counted, float* dlogits);
 
   // --- Losses over n elements: *mean_loss = SUM64(element losses) * recip(n); element_loss is [n].
   // bce (with logits): fma(-x, t, max(x, +0)) + LOG(1 + EXP(-|x|)); backward: (SIGMOID(x) - t) *

@@ -91,10 +91,17 @@ class LossChunks {
     }
     for (const std::size_t i : Uses::at(readers_, gradient)) {
       switch (op(i).kind) {
-        case OpKind::kLinearDgrad: p.data_grad = i; break;
-        case OpKind::kLinearWgrad: p.weight_grad = i; break;
-        case OpKind::kBiasGrad: p.bias_grad = i; break;
-        default: return false;
+        case OpKind::kLinearDgrad:
+          p.data_grad = i;
+          break;
+        case OpKind::kLinearWgrad:
+          p.weight_grad = i;
+          break;
+        case OpKind::kBiasGrad:
+          p.bias_grad = i;
+          break;
+        default:
+          return false;
       }
     }
     const Op& linear = op(p.linear);
@@ -149,10 +156,8 @@ class LossChunks {
       dropped[grad] = true;
       return;
     }
-    program_.graph.ops[grad] = {.kind = OpKind::kParameterGrad,
-                                .name = ops()[grad].name,
-                                .in = {from},
-                                .weight = param};
+    program_.graph.ops[grad] = {
+        .kind = OpKind::kParameterGrad, .name = ops()[grad].name, .in = {from}, .weight = param};
   }
 
   void replace(const LossPattern& p) {
@@ -184,7 +189,7 @@ class LossChunks {
 
   Program program_;
   std::int64_t least_floats_;
-  std::vector<std::int64_t> writer_;                // [tensor]: operator, or -1
+  std::vector<std::int64_t> writer_;               // [tensor]: operator, or -1
   std::vector<std::vector<std::size_t>> readers_;  // [tensor]: operators
 };
 

@@ -66,10 +66,10 @@ enum class OpKind {
   // Made by chunk_losses.h. In x, labels and, if they are tensors, the weight and the bias. Out dx,
   // dweight, dbias if there is a bias, logits if they are outputs, row_loss, mean_loss.
   kLinearCrossEntropy,
-  kBce,              // in x, targets   out element_loss, mean_loss
-  kMse,              // in x, targets   out element_loss, mean_loss
-  kYolo,             // in 3 outputs, boxes   out 3 gradients, image_loss, mean_loss
-  kScalarLoss,       // in x [1]             out row_loss, mean_loss: all are x
+  kBce,         // in x, targets   out element_loss, mean_loss
+  kMse,         // in x, targets   out element_loss, mean_loss
+  kYolo,        // in 3 outputs, boxes   out 3 gradients, image_loss, mean_loss
+  kScalarLoss,  // in x [1]             out row_loss, mean_loss: all are x
   // Backward operators. The gradient of a parameter is written to the flat gradient array.
   kConvDgrad,      // in dy           out dx                    p: weight
   kConvWgrad,      // in x, dy                                  gradient of weight

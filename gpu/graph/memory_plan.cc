@@ -78,6 +78,15 @@ class SharedBlocks {
     for (const TensorId t : graph_.outputs) keep(t);
     keep(graph_.row_loss);
     keep(graph_.mean_loss);
+    for (std::size_t i = 0; i < graph_.ops.size(); ++i)
+      if (evaluation_output(graph_.ops[i]) != kNoTensor) drop_from_evaluation(i);
+  }
+
+  // Such an operator writes nothing in an evaluation that is not read there.
+  void drop_from_evaluation(std::size_t index) {
+    for (const TensorId t : graph_.ops[index].out)
+      if (block_[t].evaluation_last == static_cast<std::int64_t>(index))
+        block_[t].evaluation_last = -1;
   }
 
   void live_at(TensorId t, std::int64_t now) {

@@ -120,9 +120,8 @@ class AttentionLowering {
       // the operator reads them.
       return b_.reshape(name_, l_.in(node_, slot, order), {q_[0], q_[2], 1, q_[1] * q_[3]});
     };
-    AttentionOptions options{.heads = q_[1],
-                             .causal = node_.flag("causal"),
-                             .dropout = node_.number("dropout")};
+    AttentionOptions options{
+        .heads = q_[1], .causal = node_.flag("causal"), .dropout = node_.number("dropout")};
     if (node_.has(4))
       options.bias =
           b_.expand(name_, l_.operand(node_, 4, logical_order(4)), {1, q_[1], q_[2], k_[2]});

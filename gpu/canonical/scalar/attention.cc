@@ -69,8 +69,7 @@ void colsum_row(std::int64_t row, std::int64_t rows, std::int64_t n, std::int64_
 class KeySums {
  public:
   // `chains` has tokens * head_dim floats of scratch memory.
-  KeySums(const AttentionShape& s, float* chains, float* out)
-      : s_(s), chains_(chains), out_(out) {
+  KeySums(const AttentionShape& s, float* chains, float* out) : s_(s), chains_(chains), out_(out) {
     for (std::int64_t i = 0; i < s.tokens * s.head_dim; ++i) chains_[i] = 0.0f;
     for (std::int64_t j = 0; j < s.tokens; ++j)
       for (std::int64_t e = 0; e < s.head_dim; ++e) out_[j * s.qkv_stride + e] = 0.0f;
@@ -196,8 +195,8 @@ void attention_bwd(const AttentionShape& s, const float* q, const float* k, cons
     for (std::int64_t b = 0; b < s.batch; ++b) {
       const std::int64_t at = qkv_offset(s, b, h);
       head_bwd(s, extras, key,
-               {b, h, q + at, k + at, v + at, stats + stats_offset(s, b, h),
-                dy + y_offset(s, b, h), dq + at, dk + at, dv + at, head_dbias},
+               {b, h, q + at, k + at, v + at, stats + stats_offset(s, b, h), dy + y_offset(s, b, h),
+                dq + at, dk + at, dv + at, head_dbias},
                w);
     }
   }

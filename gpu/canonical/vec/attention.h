@@ -125,13 +125,12 @@ struct KeySums {
     const bool last = strip.end == s.tokens || strip.end % kDotChunk == 0;
     float* const chain = chains + keys.begin * dim;
     float* const result = out + keys.begin * s.qkv_stride;
-    PanelProduct{product, strip.rows(), s.head_dim}.run(
-        a + keys.begin * product.a_row, panels,
-        {.c = last ? result : chain,
-         .stride = last ? s.qkv_stride : dim,
-         .start = continued ? chain : nullptr,
-         .start_stride = dim,
-         .add = last && later});
+    PanelProduct{product, strip.rows(), s.head_dim}.run(a + keys.begin * product.a_row, panels,
+                                                        {.c = last ? result : chain,
+                                                         .stride = last ? s.qkv_stride : dim,
+                                                         .start = continued ? chain : nullptr,
+                                                         .start_stride = dim,
+                                                         .add = last && later});
   }
 };
 
@@ -172,8 +171,7 @@ inline void head_bwd(const AttentionShape& s, const AttentionExtras& extras, con
 }
 
 // Ends row `row` of `rows` of a COLSUM; the row is already in level 0.
-inline void finish_colsum_row(std::int64_t row, std::int64_t rows, std::int64_t size,
-                              float* sums) {
+inline void finish_colsum_row(std::int64_t row, std::int64_t rows, std::int64_t size, float* sums) {
   for (std::int64_t l = 0; l < colsum_finished(row, rows); ++l) {
     float *level = sums + l * size, *above = level + size;
     add_floats(size, above, level, above);
@@ -191,9 +189,15 @@ inline void attention_bwd(const AttentionShape& s, const float* q, const float* 
     if (s.bias_gradient) zero_floats(memory.sums, (levels + 1) * size);
     for (std::int64_t b = 0; b < s.batch; ++b) {
       const std::int64_t at = qkv_offset(s, b, h);
-      const HeadGradients head{b,      h,      q + at,
-                               k + at, v + at, stats + stats_offset(s, b, h),
-                               dy + y_offset(s, b, h), dq + at, dk + at,
+      const HeadGradients head{b,
+                               h,
+                               q + at,
+                               k + at,
+                               v + at,
+                               stats + stats_offset(s, b, h),
+                               dy + y_offset(s, b, h),
+                               dq + at,
+                               dk + at,
                                dv + at};
       head_bwd(s, extras, key, head, memory);
       if (s.bias_gradient) finish_colsum_row(b, s.batch, size, memory.sums);

@@ -111,7 +111,8 @@ class StripRows {
   void gradients(float* scores, float* slopes, const float* stats, float* sums) const {
     for (std::int64_t r = 0; r < strip_.rows(); ++r) {
       const float* const kept = stats + (strip_.begin + r) * kRowStats;
-      const Row row{r * s_.tokens, terms(r), {kept[0], kept[1]}, scores + r * stride_,
+      const Row row{r * s_.tokens,        terms(r),
+                    {kept[0], kept[1]},   scores + r * stride_,
                     slopes + r * stride_, sums == nullptr ? nullptr : sums + r * stride_};
       strip_.keys <= kSumLanes ? short_gradients(row) : long_gradients(row);
     }
@@ -146,8 +147,7 @@ class StripRows {
     const Vec lowest = set(-kInfinity);
     Vec best = lowest;
     for_vectors(strip_.keys, [&](std::int64_t i, auto at) {
-      const Vec x =
-          t.score(i, at.load(scores + i), [&](const float* p) { return at.load(p); });
+      const Vec x = t.score(i, at.load(scores + i), [&](const float* p) { return at.load(p); });
       at.store(scores + i, x);
       best = larger_of(best, at.keep_or(x, lowest));
     });
@@ -162,8 +162,8 @@ class StripRows {
 
   // Returns vector i of the probabilities, given their products.
   template <class Load>
-  inline __attribute__((always_inline)) Vec probability(const Row& row, std::int64_t i,
-                                                        Vec product, Load load_at) const {
+  inline __attribute__((always_inline)) Vec probability(const Row& row, std::int64_t i, Vec product,
+                                                        Load load_at) const {
     const Vec x = row.terms.score(i, product, load_at);
     return mul(canonical_exp(sub(x, set(row.stats.shift))), set(row.stats.scale));
   }
@@ -186,9 +186,7 @@ class StripRows {
           if (!drops(s_)) store(row.scores + i, p);
           return p;
         },
-        [&](std::int64_t i, Mask m) {
-          return dropped(row.decision + i, load(row.slopes + i, m));
-        },
+        [&](std::int64_t i, Mask m) { return dropped(row.decision + i, load(row.slopes + i, m)); },
         [&](std::int64_t i, Mask, Vec p, Vec gradient) {
           finish(row, i, p, gradient, [](float* at, Vec v) { store(at, v); });
         });

@@ -111,8 +111,8 @@ inline GemmPlan plan_gemm(const GemmShape& s) {
   p.side = s.a_col == 1 ? ASide::kRows : ASide::kColumns;
   p.b_stays = wants_b_to_stay(s, p.side);
   p.staged = s.c_col != 1;
-  p.stream =
-      !p.staged && !s.add && s.k <= kStreamedDepth && s.m * s.n >= kStreamedFloats && s.c_row % kWidth == 0;
+  p.stream = !p.staged && !s.add && s.k <= kStreamedDepth && s.m * s.n >= kStreamedFloats &&
+             s.c_row % kWidth == 0;
   p.copy_a = wants_copied_a(s, p.b_stays, ceil_div(s.n, kPanelWidth));
   p.copy_b = wants_copied_b(s, ceil_div(s.m, kTileRows));
   choose_steps(s, p);

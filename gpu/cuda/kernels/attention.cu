@@ -154,9 +154,8 @@ struct GradientRows {
       return drops ? keep_scaled(keeps(s.dropout, drawn, row.decision + i), x, s.dropout.factor)
                    : x;
     };
-    write_row(block, keys, p, [&](std::int64_t i) {
-      return canonical_exp(row.score(i, p[i]) - shift) * scale;
-    });
+    write_row(block, keys, p,
+              [&](std::int64_t i) { return canonical_exp(row.score(i, p[i]) - shift) * scale; });
     if (drops) write_row(block, keys, d, [&](std::int64_t i) { return dropped(i, d[i]); });
     const float total =
         run_sum64(block, keys, [&](std::int64_t i, float sum) { return fma(d[i], p[i], sum); });

@@ -42,9 +42,7 @@ struct LossMemory {
   LossMemory(const OpShapes& op, std::int64_t rows)
       : strip(aligned_floats(std::min(rows, kLossRows) * layer_of(op, 1).out)),
         runs(has_linear_bias(op.op) ? aligned_floats(run_total(rows) * layer_of(op, 1).out) : 0) {}
-  static std::int64_t run_total(std::int64_t rows) {
-    return (rows + kColumnRun - 1) / kColumnRun;
-  }
+  static std::int64_t run_total(std::int64_t rows) { return (rows + kColumnRun - 1) / kColumnRun; }
   std::int64_t strip, runs;  // floats
 };
 
@@ -96,8 +94,8 @@ class LinearLoss {
     const std::size_t losses = run_.op.out.size() - kLossOutputs;
     on_(on_.kernels.softmax_xent_mean, rows_, run_.ids(1), run_.out(losses), run_.out(losses + 1));
     if (run_.mode == RunMode::kTrain && has_linear_bias(run_.op))
-      sum_class_columns(on_, run_, LossMemory::run_total(rows_), classes(), runs_,
-                        run_.bias_grad(), rest_);
+      sum_class_columns(on_, run_, LossMemory::run_total(rows_), classes(), runs_, run_.bias_grad(),
+                        rest_);
   }
 
  private:
@@ -106,7 +104,8 @@ class LinearLoss {
 
   // Leaves the probabilities of the rows in the strip.
   void losses(std::int64_t r, std::int64_t n) const {
-    const bool keeps = run_.mode == RunMode::kEvaluate && logits_of_evaluation(run_.op) != kNoTensor;
+    const bool keeps =
+        run_.mode == RunMode::kEvaluate && logits_of_evaluation(run_.op) != kNoTensor;
     const std::size_t losses = run_.op.out.size() - kLossOutputs;
     float* const logits = keeps ? run_.out(losses - 1) + r * classes() : strip_;
     run_gemm(on_, run_, layer_of(run_, n).forward(),

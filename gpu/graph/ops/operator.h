@@ -130,7 +130,8 @@ struct Operator {
   // for a loss. nullptr: the operator is not differentiated (gradients).
   void (*gradient)(Gradients&, const Op&) = nullptr;
   bool is_loss = false;  // its last outputs are the losses of the rows and their mean
-  // Returns the output that only an evaluation writes; kNoTensor or nullptr: all are written.
+  // Returns the output that only an evaluation writes; kNoTensor or nullptr: all are written. In an
+  // evaluation, an operator with such an output writes only what is read there.
   TensorId (*evaluation_output)(const Op&) = nullptr;
   bool writes_weight_grad = false, writes_bias_grad = false;  // of op.weight, of op.bias
   bool writes_stats = false;  // it writes the next running statistics at op.stats

@@ -172,12 +172,12 @@ std::size_t device_workspace(const cuda::DeviceKernels& k, const OpShapes& op) {
   return k.gemm_workspace_floats(s.gemm, s.count);
 }
 
-constexpr Workspace kProductWorkspace = {
-    [](const KernelTable& k, const OpShapes& op, int threads) {
-      const MatmulShape shape = op_def(op.op.kind).dense.product(op);
-      return gemm_floats(k, shape.gemm, threads);
-    },
-    device_workspace};
+constexpr Workspace kProductWorkspace = {[](const KernelTable& k, const OpShapes& op, int threads) {
+                                           const MatmulShape shape =
+                                               op_def(op.op.kind).dense.product(op);
+                                           return gemm_floats(k, shape.gemm, threads);
+                                         },
+                                         device_workspace};
 
 constexpr Operator kProductOperators[] = {
     {.kind = OpKind::kLinear,

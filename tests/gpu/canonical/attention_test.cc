@@ -43,9 +43,9 @@ Case make_case(Random& random, const Options& o) {
                .y_stride = y_stride,
                .scale = 1.0f / std::sqrt(static_cast<float>(o.head_dim)),
                .masks = masks,
-           .mask_rows = o.key_mask ? 1 : o.tokens,
-           .causal = o.causal,
-           .bias_gradient = o.bias},
+               .mask_rows = o.key_mask ? 1 : o.tokens,
+               .causal = o.causal,
+               .bias_gradient = o.bias},
          .extras = {},
          .key = {.seed = static_cast<std::uint64_t>(random.integer(0, 1 << 30)) << 20,
                  .step = static_cast<std::uint32_t>(random.integer(0, 1000)),
@@ -53,7 +53,8 @@ Case make_case(Random& random, const Options& o) {
          .qkv = random.normals(o.batch * o.tokens * qkv_stride),
          .dy = random.normals(o.batch * o.tokens * y_stride),
          .bias = random.normals(o.heads * size),
-         .mask = Floats(masks * (o.key_mask ? o.tokens : size), [&] { return random.coin() ? 0.0f : -100.0f; }),
+         .mask = Floats(masks * (o.key_mask ? o.tokens : size),
+                        [&] { return random.coin() ? 0.0f : -100.0f; }),
          .length = {}};
   for (std::int64_t b = 0; b < o.batch; ++b) {
     c.length.push_back(static_cast<std::int32_t>(random.integer(0, o.tokens)));

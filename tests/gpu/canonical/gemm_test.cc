@@ -124,8 +124,8 @@ TEST_SUITE("gpu/canonical/gemm") {
   TEST_CASE("a product may add its chunks to those of an earlier one") {
     Random random(test::seed("gemm parts"));
     for (int i = 0; i < 30; ++i) {
-      check_parts(random, random.integer(1, 40), random.integer(1, 80),
-                  512 * random.integer(1, 2), random.integer(1, 600));
+      check_parts(random, random.integer(1, 40), random.integer(1, 80), 512 * random.integer(1, 2),
+                  random.integer(1, 600));
     }
     check_parts(random, 9, 300, 512, 512);  // A narrow product.
     check_parts(random, 2050, 2064, 512, 3);

@@ -49,9 +49,8 @@ struct Case {
   std::vector<Floats> out() const {
     const std::int64_t size = s.tokens * s.tokens;
     std::vector<Floats> result;
-    for (const std::int64_t n :
-         {std::ssize(dy), s.batch * s.heads * s.tokens * kRowStats, std::ssize(qkv),
-          s.heads * size}) {
+    for (const std::int64_t n : {std::ssize(dy), s.batch * s.heads * s.tokens * kRowStats,
+                                 std::ssize(qkv), s.heads * size}) {
       result.emplace_back(n, [] { return 7.0f; });
     }
     return result;

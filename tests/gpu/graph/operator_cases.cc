@@ -433,8 +433,9 @@ Graph vocabulary(const std::string& name, bool bias, bool own_weight, bool views
     logits = b.apply(std::move(op));
   }
   TensorId rows = logits;
-  if (views) rows = b.reshape("rows", b.reshape("sample", logits, {kBatch, kRows, kClasses}),
-                              {kBatch * kRows, kClasses});
+  if (views)
+    rows = b.reshape("rows", b.reshape("sample", logits, {kBatch, kRows, kClasses}),
+                     {kBatch * kRows, kClasses});
   const TensorId labels = b.reshape("labels", b.input("label"), {kBatch * kRows});
   b.cross_entropy("loss", rows, labels);
   return finished(b, name, views ? rows : logits).graph;

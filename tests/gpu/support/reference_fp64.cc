@@ -376,8 +376,7 @@ class Reference {
     const gpu::AttentionShape& s = op.attention;
     const gpu::AttentionInputs& in = op.attention_in;
     const bool beyond = in.length >= 0 && static_cast<double>(j) >= value(op.in[in.length])[b];
-    if (beyond || (s.causal && j > i))
-      return -std::numeric_limits<double>::infinity();
+    if (beyond || (s.causal && j > i)) return -std::numeric_limits<double>::infinity();
     double sum = 0.0;
     for (std::int64_t c = 0; c < s.head_dim; ++c)
       sum += row(0, b, i, head)[c] * row(1, b, j, head)[c];
