@@ -210,10 +210,15 @@ struct Graph {
   std::vector<TensorId> inputs;  // by field of the layout, [batch,...]; they lie outside the arena
   std::vector<Constant> constants;
   std::vector<TensorId> outputs;  // the results of an evaluation; n is a multiple of `batch`
-  // The losses of the rows, [batch * rows_per_sample]. The loss of a sample is the mean of its
-  // rows. Rows that take no part (negative labels) contain +0.
+  // The losses of the rows, batch * rows_per_sample numbers, each times its weight. The loss of a
+  // sample is the mean of its rows. Rows that take no part (negative labels) contain +0.
   TensorId row_loss = kNoTensor;
+  // As many weights; kNoTensor: all are 1. The mean of many samples is the sum of their row losses
+  // divided by the sum of these. Integers are labels, with the weight 1, or 0 if they are negative.
+  TensorId row_weight = kNoTensor;
   std::int64_t rows_per_sample = 1;
+  // A row depends on all samples of the mini-batch, so an incomplete one cannot be filled up.
+  bool loss_of_batch = false;
   TensorId mean_loss = kNoTensor;  // [1]
   const TensorShape& shape(TensorId id) const;
 };

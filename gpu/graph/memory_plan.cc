@@ -76,8 +76,8 @@ class SharedBlocks {
       for (const TensorId t : graph_.ops[i].in) live_at(t, now);
     }
     for (const TensorId t : graph_.outputs) keep(t);
-    keep(graph_.row_loss);
-    keep(graph_.mean_loss);
+    for (const TensorId t : {graph_.row_loss, graph_.row_weight, graph_.mean_loss})
+      if (t != kNoTensor) keep(t);
     for (std::size_t i = 0; i < graph_.ops.size(); ++i)
       if (evaluation_output(graph_.ops[i]) != kNoTensor) drop_from_evaluation(i);
   }

@@ -44,9 +44,9 @@ struct MemoryPlan {
 //   - they are never live at the same time.
 //
 // A tensor is live from the operator that writes it to the last one that reads it. The tensors that
-// an evaluation or the caller of a step reads (outputs, row losses, mean loss) are live at least
-// until the first backward operator is done. What only an evaluation writes may lie where a local
-// step keeps something for its backward pass.
+// an evaluation or the caller of a step reads (outputs, row losses, their weights, mean loss) are
+// live at least until the first backward operator is done. What only an evaluation writes may lie
+// where a local step keeps something for its backward pass.
 MemoryPlan plan_memory(const Program& program);
 
 }  // namespace es::gpu

@@ -52,7 +52,8 @@ class AttentionLowering {
   void run() { fused() ? run_fused() : run_products(); }
 
  private:
-  // The engine's operator takes as many keys as queries, its own scale, and one mask for all heads.
+  // The engine's operator takes as many keys as queries, its own scale, and one mask for all heads
+  // that is not trained.
   // Everything else is built from products and a softmax; both have the formula of the definition
   // (docs/reference/operators.md).
   bool fused() const {
@@ -60,6 +61,8 @@ class AttentionLowering {
     // The operator computes its scale from the width of a head, so another one is not its own.
     const bool same = q_ == k_ && q_ == v_ && static_cast<float>(node_.number("scale")) == scale;
     if (!same || !node_.has(3)) return same;
+    // The operator gives no gradient of a mask.
+    if (b_.needs_grad(l_.stored(node_.input(3)).tensor)) return false;
     const TensorShape& mask = node_.shape(3);
     return mask.rank() < 3 || mask[mask.rank() - 3] == 1;
   }

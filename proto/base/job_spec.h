@@ -62,16 +62,16 @@ Task task_of(const ModelSpec& model);
 const std::string& model_text(const ModelSpec& model);
 
 struct DataSpec {
-  // idx | cifar10 | image_folder | ratings | squad | voc | arrays | tokens | synthetic. The task
-  // decides which are allowed.
+  // idx | cifar10 | image_folder | ratings | squad | voc | arrays | tokens | python | synthetic.
+  // Which ones are allowed depends on the task.
   std::string kind = "synthetic";
   std::string path;  // file or directory; unused for synthetic data
   // Shape of one image: as generated (synthetic), or as resized (image_folder, voc).
   std::uint32_t height = 28;
   std::uint32_t width = 28;
   std::uint32_t channels = 1;
-  std::uint64_t samples = 4096;       // number of training samples (synthetic)
-  std::uint64_t eval_samples = 1024;  // number of evaluation samples (synthetic)
+  std::uint64_t samples = 4096;       // number of training samples (synthetic, python)
+  std::uint64_t eval_samples = 1024;  // number of evaluation samples (synthetic, python)
   std::string normalise = "half";    // half: (x-0.5)/0.5 | imagenet: mean and deviation of that set
   std::uint32_t crop_padding = 0;    // pixels of zero padding before a random crop; 0 for no crop
   bool flip = false;                 // random horizontal flip
@@ -86,6 +86,12 @@ struct DataSpec {
   std::uint32_t length = 0;         // tokens: length of a window; 0 for that of the model's inputs
   std::string token_type = "uint16";  // tokens: type of a .bin file without a header
   bool shifted = true;                // tokens: the labels are one token later than the ids
+  // python: the digest of the file `path` (32 hexadecimal digits), which decides the bits. If it is
+  // empty, the head fills it in when it admits the job.
+  std::string path_digest;
+  std::string python;             // python: the interpreter of the loader processes
+  std::string python_path;        // python: directories with modules, separated by ':'
+  std::uint32_t timeout_s = 300;  // python: the longest time for one sample
   bool operator==(const DataSpec&) const = default;
 };
 

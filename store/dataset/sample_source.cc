@@ -8,6 +8,7 @@
 #include "store/dataset/images/idx_reader.h"
 #include "store/dataset/images/image_folder.h"
 #include "store/dataset/images/image_source.h"
+#include "store/dataset/python/python_source.h"
 #include "store/dataset/questions/squad_source.h"
 #include "store/dataset/questions/synthetic_questions.h"
 #include "store/dataset/ratings/ratings_source.h"
@@ -64,7 +65,7 @@ Result<DataFacts> cifar_facts(const JobSpec& spec) {
 Result<DataFacts> facts_of(const Opened& source) {
   if (!source) return source.error();
   const SampleSource& s = **source;
-  return DataFacts{s.layout(), s.train_count(), s.eval_count(), s.eval_group()};
+  return DataFacts{s.layout(), s.train_count(), s.eval_count(), s.eval_group(), s.path_digest()};
 }
 
 // For kinds whose open function neither computes nor decodes a sample.
@@ -95,10 +96,12 @@ Result<const Kind*> kind_of(const JobSpec& spec) {
   return usage_error("data.kind = \"" + spec.data.kind + "\": allowed is " + allowed);
 }
 
-// The data of a model file: arrays, token files, or those of a built-in model with the same fields.
+// The data of a model file: arrays, token files, a Python dataset, or those of a built-in model
+// with the same fields.
 Opened open_captured(const JobSpec& spec, const CapturedInputs& inputs) {
   if (spec.data.kind == "arrays") return arrays_source(spec, inputs);
   if (spec.data.kind == "tokens") return tokens_source(spec, inputs);
+  if (spec.data.kind == "python") return python_source(spec, inputs);
   const auto model = model_of_task(inputs, spec.data.kind);
   if (!model) return model.error();
   JobSpec built_in = spec;

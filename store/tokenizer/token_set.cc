@@ -37,7 +37,7 @@ class Staging {
     ES_RETURN_IF_ERROR(files.sync_directory(directory_));
     ES_RETURN_IF_ERROR(files.rename_directory(directory_, to));
     directory_.clear();
-    return files.sync_directory(to.has_parent_path() ? to.parent_path() : ".");
+    return sync_name(files, to);
   }
 
  private:
@@ -169,6 +169,7 @@ Status write_text(FileSystem& files, const fs::path& file, const std::string& te
 }
 
 Status check_free_place(const fs::path& out) {
+  if (out.empty()) return refused("the directory for token files \"\": allowed is a new name");
   std::error_code code;
   if (!fs::exists(fs::symlink_status(out, code))) return {};
   return refused(out.string() + ": exists already: allowed is a new name");

@@ -60,6 +60,7 @@ Result<std::unique_ptr<gpu::Engine>> trained_engine(const CheckpointModel& sourc
   gpu::EngineOptions options{.total_steps =
                                  std::max<std::uint64_t>(source.reader.head().version, 1)};
   options.threads =
+      // hardware_concurrency() is 0 if the number is not known.
       device.threads != 0 ? device.threads : std::max(1U, std::thread::hardware_concurrency());
   const DeviceType type =
       device.type.empty() ? device_type(supported_cpu_classes().back()) : DeviceType{device.type};

@@ -107,6 +107,30 @@ TEST_SUITE("proto/base/job_spec") {
            s.model.file = "net";
            s.data = {.kind = "tokens", .path = "data", .flip = true};
          }},
+        {"data.python",
+         [](JobSpec& s) {
+           s.model.file = "net";
+           s.data = {.kind = "python", .path = "data"};
+         }},
+        {"data.timeout_s",
+         [](JobSpec& s) {
+           s.model.file = "net";
+           s.data = {.kind = "python", .path = "data", .python = "/python3", .timeout_s = 0};
+         }},
+        {"data.samples",
+         [](JobSpec& s) {
+           s.model.file = "net";
+           s.data = {.kind = "python", .path = "data", .samples = 0, .python = "/python3"};
+         }},
+        {"data.path_digest",
+         [](JobSpec& s) {
+           s.model.file = "net";
+           s.data = {.kind = "python", .path = "data", .path_digest = "1f", .python = "/python3"};
+         }},
+        {"data.path_digest",
+         [](JobSpec& s) {
+           s.data.path_digest = Digest{1, 2}.hex();
+         }},
         {"data.normalise", [](JobSpec& s) { s.data.normalise = "none"; }},
         {"data.tokens", [](JobSpec& s) { s.model.name = "bert", s.data.tokens = 513; }},
         {"data.negatives", [](JobSpec& s) { s.model.name = "neumf", s.data.negatives = 0; }},
@@ -175,9 +199,9 @@ TEST_SUITE("proto/base/job_spec") {
     spec.model = {.file = "net", .name = "no such model", .weights = "w"};
     CHECK(task_of(spec.model) == Task::kCaptured);
     CHECK(validate(spec, "job.toml").ok());
-    for (const char* kind :
-         {"arrays", "tokens", "idx", "cifar10", "image_folder", "ratings", "squad", "voc"}) {
-      spec.data = {.kind = kind, .path = "data", .vocabulary_file = "words"};
+    for (const char* kind : {"arrays", "tokens", "python", "idx", "cifar10", "image_folder",
+                             "ratings", "squad", "voc"}) {
+      spec.data = {.kind = kind, .path = "data", .vocabulary_file = "words", .python = "/python3"};
       CHECK(validate(spec, "job.toml").ok());
     }
   }
