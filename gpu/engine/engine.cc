@@ -101,7 +101,11 @@ Result<std::unique_ptr<Engine>> Engine::create(const JobSpec& spec, Graph model,
   return if_memory_suffices(spec, [&]() -> Result<std::unique_ptr<Engine>> {
     // The layout is copied first, because the model is moved into its program.
     const SampleLayout layout = model.layout;
-    Program program = compile(with_regions(std::move(model), spec.recompute));
+    // A vendor library computes whole products, for which the logits must be whole.
+    const bool by_vendor =
+        spec.level != DeterminismLevel::kD2 && options.device != DeviceKind::kCpu;
+    Program program = compile(with_regions(std::move(model), spec.recompute),
+                              by_vendor ? INT64_MAX : kChunkedLogits);
     auto runs = group_runs(program.graph.table, spec.optimizer.groups);
     if (!runs) return runs.error();
     std::unique_ptr<Engine> engine(

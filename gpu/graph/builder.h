@@ -70,8 +70,9 @@ struct ReluFused {
 // v).
 struct AttentionOptions {
   std::int64_t heads = 1;
+  bool causal = false;          // keys after the query take no part
   TensorId bias = kNoTensor;    // [1,heads,t,t]; may depend on parameters
-  TensorId mask = kNoTensor;    // constant [m,1,t,t]; sequence b uses the mask b mod m
+  TensorId mask = kNoTensor;    // constant [m,1,1 or t,t]; sequence b uses the mask b mod m
   TensorId length = kNoTensor;  // i32 [n,1,1,1]: number of keys in use
   double dropout = 0.0;         // dropout probability of the attention probabilities
 };
