@@ -93,6 +93,7 @@ bool is_known(std::uint16_t type) {
 
 kj::Array<capnp::word> copy_words(const void* bytes, std::size_t size) {
   kj::Array<capnp::word> words = kj::heapArray<capnp::word>(size / sizeof(capnp::word));
+  // A copy, because a buffer of ZeroMQ need not have the alignment of a word.
   std::memcpy(words.begin(), bytes, size);
   return words;
 }
@@ -100,6 +101,7 @@ kj::Array<capnp::word> copy_words(const void* bytes, std::size_t size) {
 Result<Envelope> read_envelope(const kj::Array<capnp::word>& words) {
   try {
     capnp::ReaderOptions options;
+    // In words, so even the largest envelope may be read eight times.
     options.traversalLimitInWords = kEnvelopeBytesMax;
     options.nestingLimit = kNestingLimit;
     const kj::ArrayPtr<const capnp::word> view = words.asPtr();
@@ -158,6 +160,7 @@ Result<std::shared_ptr<const Frame>> decode_frame(const void* envelope, std::siz
                                                   const void* body, std::size_t body_bytes) {
   ES_RETURN_IF_ERROR(check_size("envelope", envelope_bytes, kEnvelopeBytesMax));
   ES_RETURN_IF_ERROR(check_size("body", body_bytes, kBodyBytesMax));
+  // The envelope comes first. A message that it rules out costs no copy of the body.
   Result<Envelope> decoded = read_envelope(copy_words(envelope, envelope_bytes));
   if (!decoded) return decoded.error();
   return std::shared_ptr<const Frame>(

@@ -1,5 +1,5 @@
 #pragma once
-// The type number of every message, and Head, the fields of an envelope as a plain value. New
+// The type number of every message, and Envelope, the fields of an envelope as a plain value. New
 // numbers are only added, and a number is never given to another message. Types from kFirstLocal on
 // never leave a process.
 #include <cstdint>

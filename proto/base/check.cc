@@ -11,9 +11,11 @@ namespace {
 
 void print(const std::string& text) {
   std::fprintf(stderr, "%s\n", text.c_str());
+  // abort() flushes no stream, so the line would be lost if stderr had a buffer.
   std::fflush(stderr);
 }
 
+// Atomic, because a check can fail on one thread while another one still sets up the log.
 std::atomic<void (*)(const std::string&)> report = print;
 
 }  // namespace

@@ -10,6 +10,8 @@ constexpr const char* kPlacementForm =
     "TYPE:COUNT[+TYPE:COUNT...], e.g. cpu-avx512:4 or cpu-scalar:1+cpu-avx2:1";
 constexpr const char* kStagesForm =
     "PLACEMENT@STEPS[,PLACEMENT@STEPS...], e.g. cpu-avx512:4@20,cpu-avx2:2@20";
+// The longest text that is parsed is that of a job file, 256 KiB. With these bounds the counts of
+// such a text, all of one type, add up to less than 2^32, and its steps to less than 2^64.
 constexpr std::uint64_t kCountMax = 100'000;
 constexpr std::uint64_t kStepsMax = 1'000'000'000'000;
 
@@ -88,6 +90,9 @@ bool cpu_supports(CpuClass cpu_class) {
     case CpuClass::kAvx2:
       return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
     case CpuClass::kAvx512:
+      // All four, because the kernels are compiled for all of them, and the first processors with
+      // AVX-512 had only F of them. The builtin also asks whether the system saves the wide
+      // registers.
       return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
              __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512bw");
   }
@@ -133,6 +138,7 @@ void DeviceSet::remove(const DeviceType& type, std::uint32_t count) {
   ES_CHECK(count_of(type) >= count);
   for (DeviceCount& c : counts)
     if (c.type == type) c.count -= count;
+  // Equal sets must have equal lists, because == and text() look at nothing else.
   std::erase_if(counts, [](const DeviceCount& c) { return c.count == 0; });
 }
 
@@ -161,6 +167,7 @@ Result<DeviceSet> parse_device_set(std::string_view text) {
       return usage_error("placement " + quoted(text) + ": " + quoted(item) +
                          " is not TYPE:COUNT with COUNT from 1" + case_hint(name) +
                          "; allowed: " + kPlacementForm);
+    // A type that is named twice is no error; its counts are added.
     set.add({std::string(name)}, static_cast<std::uint32_t>(count));
   }
   return set;

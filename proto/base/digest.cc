@@ -13,6 +13,7 @@
 namespace es {
 
 struct DigestBuilder::State {
+  // On the heap and from the library, because the state needs an alignment of 64 bytes.
   XXH3_state_t* xxh = XXH3_createState();
   State() {
     if (xxh == nullptr) throw std::bad_alloc();
@@ -67,6 +68,8 @@ void DigestBuilder::add_u64(std::uint64_t value) {
   add(bytes, sizeof bytes);
 }
 
+// Does not change the state, so bytes may be added afterwards. The result is that of digest_of()
+// for all bytes at once, in whatever pieces they were added.
 Digest DigestBuilder::finish() const {
   const XXH128_hash_t hash = XXH3_128bits_digest(state_->xxh);
   return {hash.high64, hash.low64};

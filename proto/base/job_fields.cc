@@ -34,6 +34,7 @@ template <std::integral Integer>
 std::string_view type_name(Integer) {
   return "whole number";
 }
+// bool is an integral type too. The overload that is no template is preferred.
 std::string_view type_name(bool) {
   return "true or false";
 }
@@ -77,6 +78,7 @@ std::string toml_text(double value) {
   char text[64];
   const auto end = std::to_chars(text, text + sizeof text, value).ptr;
   std::string out(text, end);
+  // 'n' is for nan and inf, which TOML also writes without a point.
   if (out.find_first_of(".en") == std::string::npos) out += ".0";
   return out;
 }

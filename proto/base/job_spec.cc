@@ -23,6 +23,8 @@ class Rules {
  public:
   explicit Rules(std::string where) : where_(std::move(where)) {}
 
+  // All rules are evaluated, also after the first violation. A rule must therefore not rely on an
+  // earlier one, and lookups such as task_of() have an answer for wrong names too.
   void expect(bool holds, const std::string& field, const std::string& value,
               const std::string& allowed) {
     if (holds || error_) return;
@@ -43,6 +45,7 @@ class Rules {
   // Texts are printed on terminals and written into records of one line.
   void plain(const std::string& field, const std::string& value, std::size_t bytes_max) {
     expect(
+        // The cut may divide a character. escaped() then shows its bytes.
         is_plain(value) && value.size() <= bytes_max, field,
         '"' + escaped(value.substr(0, 60)) + (value.size() > 60 ? "...\"" : "\""),
         "UTF-8 text without control characters, at most " + std::to_string(bytes_max) + " bytes");
@@ -69,6 +72,8 @@ class FieldRules {
   template <class Number>
   requires std::is_arithmetic_v<Number>
   void check(const JobField& field, Number value) {
+    // A double is exact for whole numbers up to 2^53. All bounds are smaller, except that of the
+    // seed, which is the largest integer that TOML can write.
     rules_.expect(holds(field, static_cast<double>(value)), std::string(field.key), text_of(value),
                   allowed_text(field));
   }
@@ -97,6 +102,8 @@ class FieldRules {
       for (const FieldValue& member : group_field_values(group)) bytes += member.toml.size();
     check_size(field, bytes);
     for (std::size_t i = 0; i < groups.size(); ++i)
+      // The row of the table names a field of any group. Errors must say which group it is, so the
+      // row is copied and gets another key, which lives as long as the check.
       visit_group_fields(groups[i], [&](JobField member, const auto& value) {
         const std::string key = group_key(i, member.key);
         member.key = key;
@@ -164,10 +171,14 @@ const TaskRules kTasks[] = {
      {"bert", "bert_large", "electra", "electra_base", "electra_large"},
      {"squad", "synthetic"}},
     {Task::kDetection, "detection", {"yolov3"}, {"voc", "synthetic"}},
+    {Task::kLanguage,
+     "language modelling",
+     {"gpt2", "gpt2_medium", "gpt2_large", "gpt2_xl", "llama", "llama_1b", "llama_3b"},
+     {"tokens", "synthetic"}},
     {Task::kCaptured,
      "captured model",
      {},
-     {"arrays", "tokens", "idx", "cifar10", "image_folder", "ratings", "squad", "voc",
+     {"arrays", "tokens", "python", "idx", "cifar10", "image_folder", "ratings", "squad", "voc",
       "synthetic"}},
 };
 
@@ -223,6 +234,24 @@ void check_no_images(Rules& rules, const DataSpec& data, Task task) {
   rules.expect(!data.random_resized_crop, "data.random_resized_crop", "true", "false" + images);
 }
 
+void check_python(Rules& rules, const DataSpec& data) {
+  const bool is_python = data.kind == "python";
+  rules.expect(is_python || data.path_digest.empty(), "data.path_digest", quoted(data.path_digest),
+               "\"\" for data.kind = " + quoted(data.kind));
+  check_digest(rules, "data.path", data.path_digest, data.path);
+  rules.expect(!is_python || !data.python.empty(), "data.python", "\"\"",
+               "the Python interpreter of the dataset");
+}
+
+// A built-in language model takes the length of its inputs from the data, and compares its outputs
+// with the labels as they are.
+void check_language(Rules& rules, const DataSpec& data) {
+  rules.expect(data.length > 0, "data.length", "0",
+               "the length of a sequence, at least 1, for language modelling");
+  rules.expect(data.shifted, "data.shifted", "false",
+               "true for language modelling, whose labels are the next tokens");
+}
+
 void check_data(Rules& rules, const JobSpec& spec) {
   const DataSpec& data = spec.data;
   const Task task = task_of(spec.model);
@@ -235,8 +264,10 @@ void check_data(Rules& rules, const JobSpec& spec) {
     check_images(rules, data);
   else
     check_no_images(rules, data, task);
+  check_python(rules, data);
   rules.expect(data.kind != "squad" || !data.vocabulary_file.empty(), "data.vocabulary_file",
                "\"\"", "the file of the WordPiece vocabulary");
+  if (task == Task::kLanguage) check_language(rules, data);
 }
 
 void check_optimizer(Rules& rules, const OptimizerSpec& o) {
@@ -246,7 +277,8 @@ void check_optimizer(Rules& rules, const OptimizerSpec& o) {
 
 void check_schedule(Rules& rules, const JobSpec& spec) {
   const ScheduleSpec& s = spec.schedule;
-  // Epochs or stages may give the number of steps later. validate() is then called again.
+  // The linear schedule divides by steps - warmup_steps. Epochs or stages may give the number of
+  // steps later. validate() is then called again.
   if (s.kind == "linear" && spec.steps != 0)
     rules.expect(s.warmup_steps < spec.steps, "schedule.warmup_steps",
                  std::to_string(s.warmup_steps),
@@ -329,6 +361,7 @@ Task task_of(const ModelSpec& model) {
   if (!model.file.empty()) return Task::kCaptured;
   for (const TaskRules& t : kTasks)
     if (std::find(t.models.begin(), t.models.end(), model.name) != t.models.end()) return t.task;
+  // A name that is not valid, which validate() reports. Its other rules need some task until then.
   return Task::kClassification;
 }
 
@@ -341,12 +374,15 @@ Result<DeterminismLevel> parse_level(std::string_view text) {
 
 Status validate(const JobSpec& spec, const std::string& where) {
   Rules rules(where);
+  // Single fields come first, because only the first violation is reported, and a relation between
+  // fields is easier to understand when each of them is allowed.
   visit_job_fields(spec, FieldRules(rules, spec));
   rules.expect(is_job_name(spec.name), "name", '"' + spec.name + '"',
                "1 to 64 letters, digits, '-', '_' or '.'");
   check_length(rules, spec);
   const bool vendor_level =
       spec.level == DeterminismLevel::kD0 || spec.level == DeterminismLevel::kD1;
+  // Level auto is refused too, because it may become D2.
   rules.expect(!spec.tf32 || vendor_level, "tf32", "true",
                std::string("false at level ") + level_name(spec.level) +
                    "; TF32 is what vendor kernels may do at levels D0 and D1");

@@ -51,12 +51,16 @@ bool is_due(std::string_view name) {
   // decides.
   static std::atomic<std::uint64_t> times{0};
   const Armed& armed = armed_point();
+  // The comparison is "less" and not "unequal": after the N-th visit every further one is due too.
+  // A test that creates the token anew can thus end a process that has made its N-th visit.
   if (name != armed.name || ++times < armed.after) return false;
   // unlink() is atomic: of several processes exactly one removes the file.
   return armed.token.empty() || ::unlink(armed.token.c_str()) == 0;
 }
 
 [[noreturn]] void die() {
+  // SIGKILL and not abort() or exit(): no destructor runs and no buffer is flushed. kill() may
+  // return before the signal is delivered, and the caller must not continue even then.
   ::kill(::getpid(), SIGKILL);
   for (;;) ::pause();
 }
@@ -77,6 +81,7 @@ void reach(std::string_view name) {
 
 void reach_then_leave(std::string_view name) {
   if (!is_due(name)) return;
+  // Before the thread starts, so that no other message is sent once this function has returned.
   mode.store(Mode::kDying);
   std::thread([] {
     std::this_thread::sleep_for(kLeaveTime);

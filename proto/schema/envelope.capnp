@@ -4,7 +4,7 @@
 #
 # On ZeroMQ a message has two frames: an Envelope and the body. The body is the words of one struct
 # of another file of this folder, which `type` names. Inside a process the same fields travel as
-# es::Head beside the shared words of the body (proto/msg.h), so no message is encoded twice.
+# es::Envelope beside the shared words of the body (proto/msg.h), so no message is encoded twice.
 #
 # A receiver refuses and counts a message whose envelope it cannot read, whose protocol number
 # differs from its own, whose type it does not know, or whose body is larger than its limit. Such a

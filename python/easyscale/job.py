@@ -31,8 +31,8 @@ class Job:
     what `easyscale.from_onnx` or `easyscale.capture` has returned, which has a loss already.
     loss: a module or function (outputs, target) -> number; None if the model has or returns its
     loss.
-    data, eval_data: what `easyscale.data.arrays` returns; or data alone, from
-    `easyscale.data.tokens`.
+    data, eval_data: what `easyscale.data.arrays` or `easyscale.data.dataset` returns; or data
+    alone, from `easyscale.data.tokens`.
     batch_size: the samples of one EST in a global step; a global step has max_p * batch_size.
     max_p: the number of ESTs (logical workers), and the largest number of devices.
     steps, epochs: the length of the training in global steps or passes over the data; one of them.
@@ -87,12 +87,14 @@ class Job:
         _check_metrics(metrics, self.captured.program)
 
     def run(self, stages: str | None = None, devices: str | None = None,
-            progress: bool = True) -> Run:
+            progress: bool = True, loaders: int = 1) -> Run:
         """Trains on this machine, with a daemon of its own, and returns the run.
 
         stages: "cpu-avx512:4@20,cpu-avx2:2" is 20 steps on four devices and the rest on two.
         devices: one placement for all steps. Without both the scheduler decides.
         progress: shows a line of progress on a terminal or in a notebook.
+        loaders: threads of each device that load mini-batches, and processes that compute the
+        samples of a dataset.
 
         Ctrl-C stops the job after its current step; `interrupted` is then the run, with its
         weights. Raises FailedError if the job fails.
@@ -101,7 +103,7 @@ class Job:
         find_easyscaled()
         file = self._write_job(placements)
         self.interrupted = None
-        with PrivateHead() as head:
+        with PrivateHead(loaders) as head:
             client = Client(head.endpoint)
             client.watch = head.check
             job = self._submit(client, file)
@@ -139,7 +141,7 @@ class Job:
         top = self._top | ({"stages": stages} if stages else {})
         return toml_text(top, {
             "model": {"file": "model.esmodel", "weights": "weights.safetensors"},
-            "data": self._data.table,
+            "data": self._data.table(self._eval_data),
             "optimizer": _optimizer_table(self._optimizer),
             "schedule": _schedule_table(self._schedule),
             "resources": {"threads": self._threads},
@@ -173,7 +175,8 @@ class Job:
         self._ranges = {x.name: Range(x.low, x.high) for x in program.inputs
                         if program.values[x.value].type == "i32"}
         self._aliases = {alias: p.name for p in program.parameters for alias in p.aliases}
-        _check_same_arrays(self._data, self._eval_data)
+        if self._eval_data is not None:
+            self._data.check_eval(self._eval_data)
         if isinstance(self._data, Tokens):
             self._data.check_inputs([x.name for x in program.inputs], self._keys)
 
@@ -211,9 +214,7 @@ class Job:
         model = folder / "model.json"
         run_json(["models", "pack", str(model), "-o", str(folder / "model.esmodel")])
         model.unlink()
-        for half, data in (("train", self._data), ("eval", self._eval_data)):
-            if data is not None and not isinstance(data, Tokens):
-                data.write(folder / "data" / half, self._keys, self._ranges)
+        self._data.write(folder / "data", self._eval_data, self._keys, self._ranges)
         (folder / "checkpoints").mkdir()
 
     def _keep_interrupted(self, job: RemoteJob) -> None:
@@ -262,9 +263,9 @@ def _optimizer_table(optimizer: Optimizer) -> dict[str, Any]:
 
 
 def _schedule_table(schedule: Any) -> dict[str, Any]:
-    others = ("floor",) if schedule.kind == "step" else ("step_size", "gamma")
+    others = {"floor"} if schedule.kind == "step" else {"step_size", "gamma"}
     if schedule.kind == "constant":
-        others += ("floor",)
+        others.add("floor")
     return {key: value for key, value in asdict(schedule).items() if key not in others}
 
 
@@ -278,16 +279,3 @@ def _check_metrics(metrics: Sequence[str], program: Any) -> None:
     if "accuracy" in metrics and not predicts:
         raise UsageError("metric 'accuracy': allowed for a cross entropy of the model's output and "
                          "one class for each sample")
-
-
-def _check_same_arrays(data: Arrays, eval_data: Arrays | None) -> None:
-    if eval_data is None:
-        return
-    if isinstance(data, Tokens) or isinstance(eval_data, Tokens):
-        raise UsageError("eval_data: allowed is none with token files; the evaluation uses eval/ or "
-                         "val.bin in the folder of data")
-    wanted, found = ({key: array.shape[1:] for key, array in half.head(1).items()}
-                     for half in (data, eval_data))
-    if wanted != found:
-        raise UsageError(f"eval_data has the arrays {found}: allowed is {wanted}, as in data (the "
-                         "shape of a sample by array)")

@@ -44,6 +44,7 @@ void GrantTrial::fall_back() {
   Refusal refusal{trial_->held, {}, std::move(trial_->capabilities)};
   for (const DeviceCount& added : beyond(devices_, refusal.held).counts)
     refusal.types.push_back(added.type);
+  // The types ascend, as those of a DeviceSet do. refusal_of() searches them by bisection.
   refusals_.push_back(std::move(refusal));
   trial_.reset();
 }

@@ -62,6 +62,7 @@ std::optional<double> PlanSearch::least_seconds(double seconds) const {
     std::uint32_t low = 1;
     std::uint32_t high = places_within(least.value_or(seconds), t.capability, max_p_);
     if (high == 0 || !reaches(high / t.capability)) continue;
+    // A longer time never leaves fewer places, so reaches() is monotonic in A and can be bisected.
     while (low < high) {
       const std::uint32_t middle = (low + high) / 2;
       if (reaches(middle / t.capability))

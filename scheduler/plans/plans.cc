@@ -75,6 +75,7 @@ class CoverSearch {
     // A minimal cover has at most as many devices of this type as cover the rest.
     const std::uint32_t enough =
         places_[i] == 0 ? 0 : static_cast<std::uint32_t>((max_p_ - covered - 1) / places_[i] + 1);
+    // Earlier types were bounded in the same way, so the difference does not wrap around.
     const std::uint32_t most = std::min({enough, types_[i].available, max_devices_ - devices});
     bool continues = true;
     for (std::uint32_t n = 0; n <= most && continues; ++n) {

@@ -28,6 +28,8 @@ Result<ClaimRecord> decode_claim(std::string_view bytes) {
 
 Status ClaimJournal::save(const ClaimRecord& claim) {
   RecordWriter out(kClaimRecordVersion);
+  // The name is in the key too. A check of the directory can thus find a value under a wrong key
+  // (store/recovery/records.cc).
   out.text(claim.name);
   out.text(claim.type.name);
   out.u32(claim.count);

@@ -31,6 +31,8 @@ Status JobHistory::save_evaluation(const JobId& job, Version version, std::strin
 Result<std::vector<std::pair<Version, std::string>>> JobHistory::evaluations(
     const JobId& job) const {
   using Entry = std::pair<Version, std::string>;
+  // The id in the key ends with a zero byte, so the range of job "a-1" contains no key of job
+  // "a-10", and exactly the 8 bytes of the version follow.
   const std::string begin = evaluations_of(job).key();
   return scan_records<Entry>(store_, begin, prefix_end(begin),
                              [&](std::string_view key, std::string_view value) -> Result<Entry> {
@@ -49,6 +51,8 @@ Status JobHistory::rewind(const JobId& job, Version through) {
                                        return true;
                                      });
   ES_RETURN_IF_ERROR(scanned);
+  // Not synced here. The record keeps its mark `rewinding` until a later write removes it, and that
+  // write is synced, which makes this one durable too. Until then a new head rewinds again.
   return store_.write(batch, Durability::kBuffered);
 }
 
@@ -61,6 +65,7 @@ Status JobHistory::save_final_state(const JobId& job, const Digest& state) {
 Result<std::optional<Digest>> JobHistory::final_state(const JobId& job) const {
   const auto hex = store_.get(state_key(job));
   if (!hex) return hex.error();
+  // A head refuses to start with any other text (check_records), so parse() has a value here.
   return hex->has_value() ? Digest::parse(**hex) : std::nullopt;
 }
 

@@ -12,6 +12,8 @@
 namespace es::store {
 namespace {
 
+// Another number for every change of encode_job_record(), because a record has no names of fields:
+// a reader with another order would take one field for another.
 constexpr std::uint8_t kJobRecordVersion = 6;  // version of a job record
 constexpr std::uint8_t kCounterVersion = 1;
 constexpr std::uint8_t kTagVersion = 1;
@@ -172,6 +174,7 @@ Refusal read_refusal(RecordReader& in) {
 
 std::vector<Refusal> read_refusals(RecordReader& in) {
   std::vector<Refusal> refusals;
+  // A refusal has at least the lengths of its three lists.
   const std::uint32_t count = in.count(3 * sizeof(std::uint32_t));
   for (std::uint32_t i = 0; i < count && in.ok(); ++i) refusals.push_back(read_refusal(in));
   return refusals;
@@ -184,6 +187,7 @@ constexpr std::array kStoredStates = {JobState::kQueued, JobState::kStarting,  J
 
 std::uint8_t stored_state(JobState state) {
   if (state == JobState::kRunning || state == JobState::kRescaling) state = JobState::kStarting;
+  // The list contains every state but these two, so one is always found.
   const auto* at = std::ranges::find(kStoredStates, state);
   return static_cast<std::uint8_t>(at - kStoredStates.begin());
 }
@@ -199,6 +203,7 @@ JobState read_state(RecordReader& in) {
 }  // namespace
 
 std::string encode_job_record(const JobRecord& record) {
+  // The id is the key of the record and is not repeated in it.
   RecordWriter out(kJobRecordVersion);
   out.text(record.spec_toml);
   out.text(record.start_checkpoint);
@@ -207,6 +212,7 @@ std::string encode_job_record(const JobRecord& record) {
   write_known(out, record.known);
   out.u8(record.pinned ? 1 : 0);
   if (record.pinned) write_devices(out, *record.pinned);
+  // A device type has a name, so the empty text stands for no type.
   out.text(record.bound_type ? record.bound_type->name : "");
   write_checkpoints(out, record.checkpoints);
   write_checkpoints(out, record.spoiled);
@@ -337,12 +343,14 @@ Result<std::uint64_t> JobJournal::next_sequence() {
 Result<std::uint64_t> JobJournal::last_number(const char* counter) const {
   const Result<std::optional<std::string>> bytes = store_.get(counter_key(counter));
   if (!bytes) return bytes.error();
+  // A new state directory. If a damaged one has lost a counter, recovery writes it anew.
   if (!bytes->has_value()) return std::uint64_t{0};
   return decode_counter(**bytes, counter);
 }
 
 Status JobJournal::keep_number(const char* counter, std::uint64_t number) {
   WriteBatch batch;
+  // Synced below: a number that a power cut takes back would be given to two jobs or two processes.
   batch.put(counter_key(counter), encode_counter(number));
   return store_.write(batch, Durability::kSynced);
 }

@@ -33,6 +33,8 @@ std::string line_name(const JobId& job, Version version) {
 
 // Describes the first difference between two lines of one version. REQUIRES: !same_bits(a, b).
 std::string difference(const LedgerLine& old_line, const LedgerLine& new_line) {
+  // Losses before digests: a loss names the EST that computed something else, while the digest of
+  // the parameters only says that some result differs.
   if (old_line.losses.size() != new_line.losses.size())
     return "number of losses = " + std::to_string(new_line.losses.size()) + ": allowed is " +
            std::to_string(old_line.losses.size());

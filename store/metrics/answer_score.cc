@@ -32,7 +32,9 @@ double f1_of(const std::vector<std::string>& predicted, std::vector<std::string>
     ++common;
   }
   if (common == 0) return 0.0;
-  // `accepted` has lost the common words, so they are added again.
+  // F1 = 2 P R / (P + R), with the precision P = common / predicted and the recall R = common /
+  // accepted, is 2 common / (predicted + accepted). `accepted` has lost the common words, so they
+  // are added again.
   const double all = static_cast<double>(predicted.size() + accepted.size() + common);
   return 2.0 * static_cast<double>(common) / all;
 }
@@ -43,6 +45,8 @@ std::vector<std::string> normalised_words(std::string_view text) {
   std::vector<std::string> words;
   std::string word;
   for (const char c : text) {
+    // Punctuation is removed before words are separated, as in the official script: "U.S." is the
+    // word "us", and "well-known" is one word.
     if (is_punctuation(c)) continue;
     if (is_space(c))
       end_word(word, words);

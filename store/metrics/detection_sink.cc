@@ -31,6 +31,9 @@ class DetectionSink final : public MetricSink {
     const std::vector<FoundBox> found = suppress(std::move(candidates));
     const std::vector<TrueBox> truth = source_->true_boxes(index);
     for (const TrueBox& box : truth)
+      // VOC leaves difficult objects out on both sides. They are not counted here, and match()
+      // omits the boxes that find them; otherwise a model could lose recall by objects for which it
+      // gets no hit.
       if (!box.difficult) ++totals_.box_counts[box.label];
     const std::vector<ScoredBox> scored = match(found, truth);
     totals_.boxes.insert(totals_.boxes.end(), scored.begin(), scored.end());

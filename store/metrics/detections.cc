@@ -61,6 +61,7 @@ FoundBox as_found(const TrueBox& box) {
 double overlap(const FoundBox& a, const FoundBox& b) {
   const double common = common_length(a.x, a.w, b.x, b.w) * common_length(a.y, a.h, b.y, b.h);
   const double all = a.w * a.h + b.w * b.h - common;
+  // With common > 0 the denominator is not 0, since it is at least the larger of the two boxes.
   return common > 0 ? common / all : 0.0;
 }
 
@@ -81,6 +82,8 @@ void decode_scale(std::span<const float> output, int scale, GridSize grid, std::
 }
 
 std::vector<FoundBox> suppress(std::vector<FoundBox> candidates) {
+  // Stable, so that the standard library does not choose among equal scores. Sorted before the cut,
+  // so that the strongest boxes stay.
   std::ranges::stable_sort(candidates, stronger);
   if (candidates.size() > kCandidatesMax) candidates.resize(kCandidatesMax);
   std::vector<FoundBox> kept;
@@ -104,6 +107,8 @@ std::vector<ScoredBox> match(std::span<const FoundBox> found, std::span<const Tr
     // and not a hit of a neighbour.
     for (std::size_t t = 0; t < truth.size(); ++t) {
       if (truth[t].label != box.label) continue;
+      // Never NaN, with which the comparison below would not skip the box: a true box is finite and
+      // lies in the image, so the common part is at most 1.
       const double here = overlap(box, as_found(truth[t]));
       // Of true boxes with equal overlap, the first one is taken.
       if (here < most || (here == most && best != truth.size())) continue;
@@ -113,6 +118,8 @@ std::vector<ScoredBox> match(std::span<const FoundBox> found, std::span<const Tr
     const bool matched = best != truth.size();
     // VOC ignores detections of difficult objects; they are neither hits nor errors.
     if (matched && truth[best].difficult) continue;
+    // Rounding to fp32 can make scores equal. They keep this order then, because
+    // average_precision() sorts stably.
     scored.push_back({box.label, static_cast<float>(box.score), matched && !taken[best]});
     // `found` is ordered by score, so the strongest box gets the hit.
     if (matched) taken[best] = true;

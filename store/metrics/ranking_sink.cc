@@ -5,6 +5,7 @@ namespace es::store {
 namespace {
 
 // 1 / log2(rank + 2) for the ranks that count.
+// A list of literals, because log2 of a C library may differ in the last bit between machines.
 constexpr double kGain[] = {1.0,
                             0.63092975357145743,
                             0.5,
@@ -35,6 +36,7 @@ class RankingSink final : public MetricSink {
  private:
   void add_sample(std::uint64_t index, std::span<const std::span<const float>> output) override {
     ES_CHECK(output.size() == 1 && output[0].size() == 1);
+    // A part of an evaluation begins with a whole group, so no group is divided between two sinks.
     ES_CHECK(index % source_->eval_group() == scores_.size());
     scores_.push_back(output[0][0]);
     if (scores_.size() < source_->eval_group()) return;
@@ -42,6 +44,7 @@ class RankingSink final : public MetricSink {
     totals_.sums[0] += 1;
     if (rank < kFirst) {
       totals_.sums[1] += 1;
+      // With one rated item the ideal gain is 1, so this gain is the NDCG of the group.
       totals_.sums[2] += kGain[rank];
     }
     scores_.clear();

@@ -160,6 +160,7 @@ std::vector<std::string> starts_after(const std::map<std::string, std::string>& 
   // The caller takes the first start that works, so the starts must ascend for it to skip as little
   // as possible.
   std::ranges::sort(starts);
+  // Also removes a start whose version has wrapped around 2^64.
   std::erase_if(starts, [&](const std::string& start) { return start <= after; });
   return starts;
 }

@@ -285,6 +285,8 @@ Result<Recovery> recover_state_directory(const fs::path& directory) {
   if (!fs::is_directory(directory, code))
     return not_found("state directory " + directory.string() + ": there is no such directory");
   Recovery recovery{*std::move(interrupted), {}, {}};
+  // A directory that another process has open is not whole here either. The next test finds that
+  // out.
   if (is_whole(directory)) return recovery;
   if (const auto locked = open_state_directory(directory);
       // A directory that a running head has open is not damaged but in use. It would change while

@@ -169,6 +169,7 @@ Status write_text(FileSystem& files, const fs::path& file, const std::string& te
 }
 
 Status check_free_place(const fs::path& out) {
+  if (out.empty()) return refused("the directory for token files \"\": allowed is a new name");
   std::error_code code;
   if (!fs::exists(fs::symlink_status(out, code))) return {};
   return refused(out.string() + ": exists already: allowed is a new name");

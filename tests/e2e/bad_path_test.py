@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Every command with every kind of wrong path: one clear error, the right exit status, and no
 partial result."""
+import json
 import os
 import re
 import shutil
@@ -8,6 +9,7 @@ import subprocess
 
 import harness
 from jobs import job_text
+from tokenizer_files import byte_level_tokenizer
 
 NOBODY = 65534
 # The arguments of a command. None stands for the path. `made`: a missing path is created. Commands
@@ -24,10 +26,15 @@ READS = {
     "export": [["export", None, "new.safetensors"]],
     "eval": [["eval", None]],
     "predict": [["predict", None, "in.npz", "--out", "new.npz"]],
+    "generate": [["generate", None, "--prompt", "a", "--tokenizer", "TOKENIZER"],
+                 ["generate", "kept", "--prompt", "a", "--tokenizer", None]],
     "checkpoint": [["checkpoint", "ls", None], ["checkpoint", "verify", None],
                    ["checkpoint", "prune", None, "--keep", "1"]],
     "diff": [["diff", None, "LEDGER", "HEAD"], ["diff", "LEDGER", None, "HEAD"]],
     "ledger": [["ledger", None, "HEAD"]],
+    "data": [["data", "tokenize", None, "--tokenizer", "TOKENIZER", "--out", "new"],
+             ["data", "tokenize", "TEXT", "--tokenizer", None, "--out", "new"],
+             ["data", "inspect", None], ["data", "inspect", "TOKENS", "--tokenizer", None]],
     "sim": [["sim", "--trace", None, "--cluster", "v100=1"],
             ["sim", "--trace", "TRACE", "--cluster", "v100=1", "--claims", None],
             ["sim", "--trace", "TRACE", "--cluster", "v100=1", "--steptimes", None],
@@ -37,11 +44,12 @@ MAKES = {
     "run": [["run", "JOB", "--keep", None, "--quiet"]],
     "ledger": [["ledger", "LEDGER", "--out", None]],
     "keygen": [["keygen", None]],
+    "data": [["data", "tokenize", "TEXT", "--tokenizer", "TOKENIZER", "--out", None]],
     "sim": [["sim", "--trace", "TRACE", "--cluster", "v100=1", "--out", None]],
 }
 # Paths that are no error there: they are created, or the command says that there is none.
 MADE = {"run": ["missing", "a folder", "no path"], "sim": ["missing", "a folder", "no path"],
-        "ledger": ["no path"], "keygen": ["a folder"]}
+        "ledger": ["no path"], "keygen": ["a folder"], "data": []}
 # Every command accepts a path for the head and one for keys.
 ASKS = {
     "ps": ["ps"], "describe": ["describe", "j"], "plans": ["plans", "j"],
@@ -83,7 +91,12 @@ class BadPaths(harness.EndToEndTest):
         trace = self.directory / "trace.csv"
         trace.write_text("job_id,submit_s,model,max_p,batch_size,samples_total,d2,gpu_type\n"
                          "a,0,m,1,1,10,0,v100\n")
-        self.words = {"JOB": self.job, "TRACE": trace, "LEDGER": self.directory / "ledger"}
+        self.words = {"JOB": self.job, "TRACE": trace, "LEDGER": self.directory / "ledger",
+                      "TEXT": self.directory / "text", "TOKENS": self.directory / "tokens.bin",
+                      "TOKENIZER": self.directory / "tokenizer.json"}
+        self.words["TEXT"].write_text("a text\n")
+        self.words["TOKENS"].write_bytes(bytes(range(64)))
+        self.words["TOKENIZER"].write_text(json.dumps(byte_level_tokenizer()))
         self.words["LEDGER"].write_text("no ledger\n")
 
     def state(self):
@@ -129,6 +142,8 @@ class BadPaths(harness.EndToEndTest):
                 for what, path in self.bad.items():
                     if what == "no path" and template[-2:-1] == ["--from"]:
                         continue  # It says that there is none.
+                    if what == "a file" and template[1:3] == ["tokenize", None]:
+                        continue  # It is a text.
                     with self.subTest(command=template, path=what):
                         # A list of checkpoints, or a directory without any, is no error.
                         lists = template[0] == "checkpoint" and what == "a folder"
@@ -137,7 +152,8 @@ class BadPaths(harness.EndToEndTest):
                                               may_succeed=lists or optional)
 
     def test_paths_to_make(self):
-        self.make_ledger()
+        self.words["LEDGER"].unlink()
+        self.make_ledgers({self.job: self.words["LEDGER"]})  # A good path in place of the wrong one.
         for command, templates in MAKES.items():
             for template in templates:
                 for what, path in self.bad.items():
@@ -146,13 +162,13 @@ class BadPaths(harness.EndToEndTest):
                     with self.subTest(command=template, path=what):
                         self.assert_one_error(self.command(template, path))
 
-    def make_ledger(self):
-        """A good path in place of the wrong one."""
+    def make_ledgers(self, files):
+        """`files`: job file -> the new file for its ledger."""
         daemon = self.start_daemon(devices=self.fast_class() + ":1")
-        job = daemon.submit(self.job)
-        daemon.wait_for_state(job, "finished")
-        self.words["LEDGER"].unlink()
-        daemon.esctl("ledger", job, "--out", self.words["LEDGER"])
+        for file, ledger in files.items():
+            job = daemon.submit(file)
+            daemon.wait_for_state(job, "finished")
+            daemon.esctl("ledger", job, "--out", ledger)
         daemon.stop()
 
     def test_heads_and_keys(self):
@@ -179,6 +195,17 @@ class BadPaths(harness.EndToEndTest):
                     if variable in ("HOME", "TMPDIR", "EASYSCALED"):
                         run = ["run", self.job, "--quiet", "--json"]
                         self.assert_one_error(run, environment, may_succeed=True)
+
+    def test_a_comparison_without_a_temporary_directory(self):
+        """It writes nothing elsewhere, for example into the working directory."""
+        other = self.write_job(job_text(self.word, changes={"steps": 1, "seed": 77}), "other.toml")
+        ledgers = [self.directory / "a.ledger", self.directory / "b.ledger"]
+        self.make_ledgers(dict(zip((self.job, other), ledgers)))
+        words = ["diff", *ledgers, "--deep"]
+        for path in (self.here / "none", self.here / "file", "/proc"):
+            with self.subTest(path=path):
+                ended = self.assert_one_error(words, {**self.environment, "TMPDIR": str(path)})
+                self.assertIn(f"esctl: temporary directory {path}/", ended.stderr)
 
     def test_paths_of_a_daemon(self):
         good = ["--head", "--listen", f"ipc://{self.directory}/d/s", "--state",

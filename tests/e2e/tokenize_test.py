@@ -7,29 +7,10 @@ import signal
 import harness
 from harness import EXIT_REFUSED, EXIT_USAGE
 from model_files import ModelFileCase, tiny_decoder, write_safetensors
+from tokenizer_files import byte_level_tokenizer
 
 LENGTH, STEPS = 8, 20
 TEXT = "the cat and the other cat sat there.\nThe hat was on the mat.\n" * 60
-
-
-def byte_characters():
-    """The characters that stand for the bytes 0 to 255."""
-    whole = [*range(0x21, 0x7f), *range(0xa1, 0xad), *range(0xae, 0x100)]
-    rest = iter(range(0x100, 0x200))
-    return [chr(byte if byte in whole else next(rest)) for byte in range(256)]
-
-
-def byte_level_tokenizer():
-    vocabulary = {character: i for i, character in enumerate(byte_characters())}
-    merges = [["t", "h"], ["th", "e"], ["Ġ", "the"], ["a", "t"]]
-    for left, right in merges:
-        vocabulary[left + right] = len(vocabulary)
-    end = {"id": len(vocabulary), "content": "<|end|>", "single_word": False, "lstrip": False,
-           "rstrip": False, "normalized": False, "special": True}
-    return {"version": "1.0", "added_tokens": [end], "normalizer": None,
-            "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": False},
-            "post_processor": None, "decoder": {"type": "ByteLevel"},
-            "model": {"type": "BPE", "vocab": vocabulary, "merges": merges}}
 
 
 class TokenizeTest(ModelFileCase):

@@ -53,6 +53,8 @@ Result<std::unique_ptr<Client>> Client::connect(HeadAddress address, Interrupt i
   if (!endpoint) return endpoint.error();
   const bool has_keys = address.keys.has_value();
   std::unique_ptr<Client> client(new Client(address.endpoint, std::move(interrupt)));
+  // The callbacks run on the transport's thread and only post. The pointer stays valid: the client
+  // is on the heap, and its transport ends before its inbox.
   Inbox* inbox = &client->inbox_;
   auto transport = Transport::start({.self = random_peer_id(),
                                      .keys = std::move(address.keys),
@@ -90,12 +92,15 @@ Status Client::wait_until_up(const Endpoint& endpoint, bool has_keys) {
   ConnectAttempt attempt{endpoint_, has_keys, static_cast<int>(kConnectTimeout.count())};
   for (;;) {
     const Result<InboxItem> item = next_item(std::min(deadline, look_at));
+    // An error before the time is an interruption; later it is the time limit.
     if (!item && Clock::now() < std::min(deadline, look_at)) return item.error();
     if (!item && Clock::now() >= deadline) return error_after_wait(attempt);
     if (item && item->kind == InboxItem::Kind::kHeadUp) return {};
     if (item && item->kind != InboxItem::Kind::kLinkNews) continue;
     if (item) note(attempt, item->news);
     if (item && item->news.kind == LinkNews::Kind::kConnected) {
+      // A connection proves little, since a stopped process and one that is no easyscaled accept
+      // connections too. If no beat follows, the endpoint is probed.
       look_at = Clock::now() + kSilenceMax;
       continue;
     }
@@ -132,6 +137,8 @@ Status Client::follow(const JobId& job, const FollowOptions& options,
 Client::FrameResult Client::exchange(std::shared_ptr<const Frame> request,
                                      std::chrono::milliseconds timeout) {
   const std::uint64_t number = request->envelope.request;
+  // Set before the request is sent: from now on the head may carry it out, although its answer may
+  // never arrive.
   unanswered_ = true;
   send(std::move(request));
   return answer_to(number, Clock::now() + timeout);
@@ -154,6 +161,8 @@ Client::FrameResult Client::answer_to(std::uint64_t request, Deadline deadline) 
   for (;;) {
     Result<InboxItem> item = next_item(deadline);
     if (!item) return item.error();
+    // The transport connects again by itself, but the request or its answer may be lost with the
+    // old connection. Only the caller knows whether the request may be repeated.
     if (item->kind == InboxItem::Kind::kHeadDown)
       return failure("easyscaled at " + endpoint_ +
                      " has ended or closed the connection before it answered");
@@ -175,6 +184,8 @@ Result<InboxItem> Client::next_item(Deadline deadline) {
 }
 
 Status Client::wait_for_item(Deadline deadline) {
+  // Asked before each wait. It empties the descriptor, which would otherwise end every poll() at
+  // once.
   if (interrupt_.raised && interrupt_.raised()) return failure("interrupted");
   int wait_ms = -1;
   if (deadline) {
@@ -184,6 +195,8 @@ Status Client::wait_for_item(Deadline deadline) {
     wait_ms = static_cast<int>(std::min<std::int64_t>(left.count(), 60'000));
   }
   std::array<pollfd, 2> fds{{{inbox_.fd(), POLLIN, 0}, {interrupt_.fd, POLLIN, 0}}};
+  // A negative descriptor is ignored. So is the result, because the caller looks at the inbox, the
+  // interrupt and the clock again.
   ::poll(fds.data(), fds.size(), wait_ms);
   return {};
 }

@@ -34,6 +34,8 @@ std::optional<Error> of_news(const ConnectAttempt& a) {
 
 std::optional<Error> of_handshake(const ConnectAttempt& a) {
   if (a.handshakes_failed < kHandshakesMin) return std::nullopt;
+  // Both sides use CURVE. A refused client key is reported as kKeyRefused, so the server's key is
+  // left.
   if (a.probe->listener == Listener::kSecure && a.has_keys)
     return refused("easyscaled at " + a.endpoint +
                    " has another server key: the directory of --keys must contain the server.pub "

@@ -21,6 +21,7 @@ gpu::StepTime monotonic_time() {
 Result<std::vector<float>> first_batch(const store::SampleSource& source, std::uint32_t batch) {
   std::vector<std::uint64_t> samples(batch);
   std::iota(samples.begin(), samples.end(), std::uint64_t{0});
+  // Kernels and their times do not depend on which samples a batch has.
   for (std::uint64_t& sample : samples) sample %= source.train_count();
   std::vector<float> words(batch * static_cast<std::size_t>(source.layout().words()));
   const Status filled = source.fill_train(0, samples, words);

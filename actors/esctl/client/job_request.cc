@@ -38,7 +38,10 @@ Status apply_level_and_stages(JobSpec& spec, const SpecChanges& changes) {
 // The head computes it then.
 Status apply_steps(JobSpec& spec, const SpecChanges& changes, const StartPoint& start) {
   if (changes.steps) spec.steps = *changes.steps;
+  // The option replaces the length in the file, and validate() allows only one.
   if (changes.steps || changes.stages) spec.epochs = 0;
+  // The stages give the length if they are on the command line, or if nothing else gives it. Steps
+  // on the command line must agree with them. --devices replaces the stages.
   const bool from_stages = !spec.stages.empty() && !changes.devices &&
                            (changes.stages || changes.steps || (spec.steps + spec.epochs) == 0);
   if (!from_stages || !start.version) return {};
@@ -116,13 +119,15 @@ Result<JobSpec> make_spec(const fs::path& file, const SpecChanges& changes,
   // Paths in a job file are relative to that file. The head runs in another directory, so they are
   // made absolute here.
   const fs::path base = fs::absolute(file, code).parent_path();
-  for (std::string* path : {&spec->data.path, &spec->data.vocabulary_file, &spec->model.file,
-                            &spec->model.weights, &spec->checkpoint.directory})
+  for (std::string* path : {&spec->data.path, &spec->data.vocabulary_file, &spec->data.python,
+                            &spec->model.file, &spec->model.weights, &spec->checkpoint.directory})
     if (!path->empty()) *path = (base / *path).lexically_normal().string();
+  // In this order: the steps depend on the stages, and the one stage of --devices on the steps.
   ES_RETURN_IF_ERROR(apply_level_and_stages(*spec, changes));
   ES_RETURN_IF_ERROR(apply_steps(*spec, changes, start));
   ES_RETURN_IF_ERROR(apply_devices(*spec, changes, start));
   ES_RETURN_IF_ERROR(check_steps_left(*spec, start));
+  // Again, because options can break a relation between fields that holds in the file.
   ES_RETURN_IF_ERROR(validate(*spec, file.string() + " with the options given"));
   return spec;
 }

@@ -79,6 +79,7 @@ Result<store::LedgerFile> read_ledger(Client& client, const JobId& job) {
   const auto spec = parse_job(ledger.spec_toml, "job " + job);
   if (!spec) return spec.error();
   ledger.spec = bits_digest(*spec);
+  // After the lines, so that the stages of a running job cover all of them.
   const auto details = describe_job(client, job);
   if (!details) return details.error();
   ledger.job = details->job.id;

@@ -28,6 +28,7 @@ Result<std::unique_ptr<Client>> connect(const HeadOptions& options) {
     if (!keys) return keys.error();
     address.keys = *std::move(keys);
   }
+  // Without an Interrupt a signal ends the process as usual.
   return Client::connect(std::move(address), {});
 }
 

@@ -12,6 +12,7 @@ Status PrivateRun::start(const std::filesystem::path& easyscaled) {
   std::error_code code;
   const fs::path here = fs::current_path(code);
   if (code && options_.rescue) return failure("the current directory: " + code.message());
+  // The daemon comes first, because it is forked, and the client has threads.
   auto daemon = PrivateDaemon::start({.executable = easyscaled,
                                       .devices = default_devices(),
                                       .keep = options_.keep,
@@ -35,6 +36,8 @@ Result<JobView> PrivateRun::train(const JobSpec& spec, const StartPoint& start) 
   // to 1, so only a second signal interrupts that.
   if (!end && stop_signal() != 0 && !job_.empty()) end = stop_early();
   shut_down();
+  // The log explains a failure. It does not explain a request that the head refused, or an end that
+  // the user has asked for.
   if (end || end.error().kind != ErrorKind::kFailure || stop_signal() != 0) return end;
   const std::string log = daemon_->log_tail();
   return failure(end.error().message + (log.empty() ? "" : "; its log ends with\n" + log));
@@ -44,6 +47,7 @@ Result<JobView> PrivateRun::submit_and_follow(const JobSpec& spec, const StartPo
   Result<JobId> job = submit_job(*client_, spec, start);
   if (!job) return job.error();
   job_ = *std::move(job);
+  // At once and not at the end, when no worker holds the version any more.
   ask_for_checkpoint();
   Progress progress(console_, options_.quiet);
   Result<JobView> end = follow_job(*client_, job_, progress);
@@ -79,6 +83,8 @@ Result<JobView> PrivateRun::stop_early() {
   signals_max_ = 1;
   console_.err << "esctl: stopping job " << job_ << (asked_ ? " with a checkpoint" : "")
                << " (a second signal stops it at once)" << std::endl;
+  // The request to cancel comes before the wait for the checkpoint, which is written only at the
+  // boundary where the job ends.
   const std::uint64_t cancel =
       client_->post<wire::CancelJob>(job_, [](wire::CancelJob::Builder) {});
   collect_checkpoint();

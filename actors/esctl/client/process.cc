@@ -17,6 +17,7 @@
 
 #include "actors/gateway/core/endpoint.h"
 #include "actors/log/line.h"
+#include "actors/program/private_directory.h"
 
 namespace es::actors::esctl {
 namespace {
@@ -37,17 +38,6 @@ Error system_failure(const std::string& what) {
 int milliseconds_until(Clock::time_point deadline) {
   const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now());
   return left.count() > 0 ? static_cast<int>(left.count()) : 0;
-}
-
-// Creates a new directory that only this user may enter. Its path is short enough for sockets in
-// it, because the system allows 107 bytes for the path of a socket.
-Result<fs::path> make_private_directory() {
-  constexpr std::size_t kBaseBytesMax = 60;
-  const char* wanted = std::getenv("TMPDIR");
-  const bool usable = wanted != nullptr && wanted[0] == '/' && std::strlen(wanted) <= kBaseBytesMax;
-  std::string path = std::string(usable ? wanted : "/tmp") + "/esctl-XXXXXX";
-  if (::mkdtemp(path.data()) == nullptr) return system_failure("temporary directory " + path);
-  return fs::path(path);
 }
 
 // Runs between fork and exec, where only async-signal-safe functions are allowed. Never returns.
@@ -74,6 +64,8 @@ std::string describe_exit(int status) {
   return "exit status " + std::to_string(WEXITSTATUS(status));
 }
 
+// An easyscaled that ends early has said what kind of error it is by its exit code. That of esctl
+// is then the same.
 ErrorKind kind_of_exit(int status) {
   const int code = WIFEXITED(status) ? WEXITSTATUS(status) : 1;
   for (const ErrorKind kind : {ErrorKind::kUsage, ErrorKind::kNotFound, ErrorKind::kRefused})
@@ -138,7 +130,7 @@ void PrivateDaemon::stop(int signals_max) {
 }
 
 Status PrivateDaemon::prepare(const DaemonOptions& options) {
-  Result<fs::path> directory = make_private_directory();
+  Result<fs::path> directory = make_temporary_directory();
   if (!directory) return directory.error();
   directory_ = *std::move(directory);
   fs::path files = directory_;
@@ -180,6 +172,7 @@ Status PrivateDaemon::launch(const DaemonOptions& options) {
   } else {
     words.insert(words.end(), {"--rescue", options.rescue.string()});
   }
+  // All memory for the child is allocated before fork().
   std::vector<char*> argv;
   for (std::string& word : words) argv.push_back(word.data());
   argv.push_back(nullptr);
@@ -187,6 +180,7 @@ Status PrivateDaemon::launch(const DaemonOptions& options) {
   const int log_fd = ::open(log_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
   if (log_fd < 0) return system_failure("log file " + log_.string());
   std::array<int, 2> output{-1, -1};
+  // dup2() clears this flag for the copies in the child, and these alone survive exec.
   if (::pipe2(output.data(), O_CLOEXEC) != 0) {
     ::close(log_fd);
     return system_failure("pipe");
@@ -195,6 +189,8 @@ Status PrivateDaemon::launch(const DaemonOptions& options) {
   const pid_t parent = ::getpid();
   const pid_t child = ::fork();
   if (child == 0) become_daemon(argv.data(), output[1], log_fd, parent, signals_);
+  // Otherwise this process itself would keep the pipe open, and wait_ready() would never read its
+  // end.
   ::close(output[1]);
   ::close(log_fd);
   if (child < 0) return system_failure("fork");

@@ -12,6 +12,7 @@
 #include "actors/version/checkpoint_sections.h"
 #include "actors/version/initial_weights.h"
 #include "gpu/optim/replica.h"
+#include "proto/base/job_fields.h"
 #include "store/checkpoint/checkpoint.h"
 #include "store/dataset/images/image_folder.h"
 #include "store/dataset/images/pixel_writer.h"
@@ -58,9 +59,8 @@ Status add_image_metadata(const JobSpec& spec, store::Metadata& metadata) {
 }
 
 bool trains_on_images(const CheckpointModel& source) {
-  const std::string& kind = source.spec.data.kind;
   const SampleLayout& layout = source.graph.layout;
-  return kind != "arrays" && layout.find("image") < layout.fields.size();
+  return job_fields::has_images(source.spec) && layout.find("image") < layout.fields.size();
 }
 
 Result<store::Metadata> metadata_of(const CheckpointModel& source) {

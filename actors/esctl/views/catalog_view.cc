@@ -32,6 +32,7 @@ std::string date(std::uint64_t unix_ms) {
 }
 
 Json entry_json(const CatalogEntry& entry, bool verified) {
+  // Every entry has every key. What a damaged checkpoint does not say is null.
   Json json{{"path", entry.directory.string()},
             {"state", state_text(entry, verified)},
             {"bytes", entry.bytes},

@@ -15,6 +15,7 @@ int stderr_columns() {
   constexpr int kColumnsUnknown = 80;
   if (::isatty(STDERR_FILENO) == 0) return 0;
   winsize size{};
+  // Some terminals, such as serial ones, do not know their size and report 0.
   if (::ioctl(STDERR_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col == 0) return kColumnsUnknown;
   return size.ws_col;
 }

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "actors/esctl/views/json_text.h"
 #include "actors/esctl/views/render_text.h"
 
 namespace es::actors::esctl {
@@ -43,6 +44,7 @@ std::string joined(const std::vector<std::string>& words, const char* quote) {
 
 // A bar would end the cell.
 std::string cell(std::string text) {
+  // Two bytes on: past the new backslash and the bar, which has moved by one.
   for (std::size_t at = 0; (at = text.find('|', at)) != std::string::npos; at += 2)
     text.insert(at, "\\");
   return text;
@@ -138,7 +140,7 @@ std::string fields_json(const std::vector<FieldValue>& fields) {
                     {"for", value.field.applies_to},
                     {"decides_bits", value.field.bits != Bits::kNot},
                     {"meaning", value.field.meaning}});
-  return Json{{"fields", list}}.dump(2);
+  return json_text({{"fields", list}});
 }
 
 std::string job_fields_text(const JobSpec& spec) {
@@ -159,6 +161,7 @@ nlohmann::ordered_json job_fields_json(const JobSpec& spec) {
 
 std::string fields_markdown(const std::vector<FieldValue>& fields) {
   std::string text = kIntroduction;
+  // No table has this name, so the first field begins a section too, although its table is empty.
   std::string_view table = "-";
   for (const FieldValue& value : fields) {
     if (table_of(value.field) != table) {

@@ -34,6 +34,7 @@ LedgerComparison compare(const store::LedgerFile& a, const store::LedgerFile& b)
     } else {
       ++result.compared;
       if (!store::same_bits(*left, *right)) {
+        // Later steps start from other parameters, so their differences say nothing new.
         result.first = differ(*left, *right);
         return result;
       }

@@ -41,6 +41,7 @@ Json bits_of(const LedgerLine& line) {
 
 Json line_json(const LedgerLine& line) {
   Json json{{"step", line.version}, {"params_digest", digest_text(line)}};
+  // JSON has no NaN and no infinity; both become null. The bits are exact for every loss.
   json["losses"] = line.losses;
   json["loss_bits"] = bits_of(line);
   return json;

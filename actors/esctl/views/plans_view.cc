@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "actors/esctl/views/json_text.h"
 #include "actors/esctl/views/render_text.h"
 #include "proto/text_of.h"
 
@@ -70,6 +71,7 @@ PlansView read_plans(wire::PlanList::Reader reader) {
     for (const auto part : p.getParts())
       plan.parts.push_back(
           {{line_of(part.getDeviceType())}, part.getDevices(), part.getEstsPerDevice()});
+    // Both texts are sorted by type, so equal texts are equal sets.
     plan.runs = devices_of(plan).text() == view.placement;
     plan.measured = std::all_of(plan.parts.begin(), plan.parts.end(), is_measured);
     view.plans.push_back(std::move(plan));
@@ -88,6 +90,7 @@ std::string plans_text(const PlansView& view, std::size_t top) {
                     fixed(plan.waste, 2), plan.measured ? "measured" : "assumed",
                     plan.runs ? "runs now" : ""});
   }
+  // The heading is a row too.
   return speeds_text(view.speeds) + "\n" + table(rows) + left_out_text(view, rows.size() - 1) +
          now_text(view);
 }
@@ -118,7 +121,7 @@ std::string plans_json(const std::string& job, const PlansView& view) {
                              {"measured", plan.measured},
                              {"runs", plan.runs}});
   }
-  return json.dump(2, ' ', false, Json::error_handler_t::replace);
+  return json_text(json);
 }
 
 }  // namespace es::actors::esctl

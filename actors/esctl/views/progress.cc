@@ -33,6 +33,7 @@ void control(std::ostream& err, std::string_view sequence) {
     try {
       buffer->write_raw(sequence);
     } catch (const OutputFailed&) {
+      // As after any failed write to err, the command continues (console.cc).
       err.setstate(std::ios::badbit);
     }
   }
@@ -52,6 +53,7 @@ std::string bar_line(std::uint64_t done, std::uint64_t total, const std::string&
 void rewrite(Console& console, const std::string& line) {
   control(console.err, "\r");
   console.err << line << std::flush;
+  // The rest of a longer old line is erased afterwards. A line that is erased first would flicker.
   control(console.err, "\x1b[K");
 }
 

@@ -18,10 +18,11 @@ std::string step_text(const JobView& job) {
   return std::to_string(job.step) + "/" + std::to_string(job.last_step);
 }
 
-// All metrics except the loss are fractions of one.
+// All metrics except the loss and the perplexity are fractions of one.
 std::string value_text(const MetricView& metric) {
   if (!std::isfinite(metric.value)) return "not finite";
-  return metric.name == "loss" ? fixed(metric.value, 4) : fixed(100 * metric.value, 2) + " %";
+  const bool is_number = metric.name == "loss" || metric.name == "perplexity";
+  return is_number ? fixed(metric.value, 4) : fixed(100 * metric.value, 2) + " %";
 }
 
 bool is_evaluated(const JobView& job) {
@@ -110,6 +111,7 @@ std::string table(const std::vector<Row>& rows) {
   for (const Row& row : rows)
     for (std::size_t c = 0; c < row.size(); ++c) {
       if (c == widths.size()) widths.push_back(0);
+      // Bytes and not columns of a terminal: cells behind a text that is not ASCII are not aligned.
       widths[c] = std::max(widths[c], row[c].size());
     }
   std::string text;
@@ -119,6 +121,7 @@ std::string table(const std::vector<Row>& rows) {
       line += row[c];
       if (c + 1 < row.size()) line.append(widths[c] - row[c].size() + 2, ' ');
     }
+    // npos + 1 is 0, so a line of spaces becomes empty.
     line.erase(line.find_last_not_of(' ') + 1);
     text += line + "\n";
   }
@@ -141,6 +144,7 @@ std::string nodes_text(const std::vector<NodeView>& nodes) {
   };
   std::vector<Row> rows{{"NODE", "STATE", "DEVICES", "COUNT", "IN USE", "CHECKPOINTS"}};
   for (const NodeView& node : nodes) {
+    // A node that is draining is still alive.
     const std::string state = node.draining ? "draining" : node.alive ? "alive" : "lost";
     std::map<std::string, Count> by_type;
     for (const DeviceView& d : node.devices) {
@@ -221,6 +225,7 @@ std::string rate_text(double per_second) {
 
 std::string fixed(double value, int decimals) {
   if (!std::isfinite(value)) return "-";
+  // The largest double has 309 digits before the point, so the length is asked for first.
   const int size = std::snprintf(nullptr, 0, "%.*f", decimals, value);
   std::string text(static_cast<std::size_t>(size), '\0');
   std::snprintf(text.data(), text.size() + 1, "%.*f", decimals, value);

@@ -9,9 +9,12 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <system_error>
+#include <utility>
 #include <vector>
 
 #include "actors/job_file/job_file.h"
+#include "actors/program/private_directory.h"
 #include "store/checkpoint/checkpoint.h"
 
 namespace es::actors::esctl {
@@ -21,23 +24,20 @@ namespace fs = std::filesystem;
 using store::LedgerFile;
 using store::LedgerLine;
 
-// A private directory, which the destructor removes.
+// A temporary directory, which the destructor removes.
 class Scratch {
  public:
-  Scratch() {
-    std::string name = (fs::temp_directory_path() / "esctl-diff-XXXXXX").string();
-    if (::mkdtemp(name.data()) != nullptr) path_ = name;
-  }
+  explicit Scratch(fs::path path) : path_(std::move(path)) {}
   ~Scratch() {
     std::error_code ignored;
-    if (!path_.empty()) fs::remove_all(path_, ignored);
+    fs::remove_all(path_, ignored);
   }
   Scratch(const Scratch&) = delete;
   Scratch& operator=(const Scratch&) = delete;
   const fs::path& path() const { return path_; }
 
  private:
-  fs::path path_;
+  const fs::path path_;
 };
 
 std::string text_of(const fs::path& file) {
@@ -52,6 +52,8 @@ int run_program(const std::vector<std::string>& words, const fs::path& out, cons
   argv.push_back(nullptr);
   const pid_t pid = ::fork();
   if (pid == 0) {
+    // Files and not pipes, because nothing reads until the program has ended, and a full pipe would
+    // stop it.
     const int o = ::open(out.c_str(), O_CREAT | O_WRONLY | O_TRUNC, 0600);
     const int e = ::open(err.c_str(), O_CREAT | O_WRONLY | O_TRUNC, 0600);
     if (o >= 0) ::dup2(o, STDOUT_FILENO);
@@ -78,6 +80,7 @@ struct Side {
 // is used: at D2 all types give the same bits, and at D1 there is only one.
 Result<std::string> device_type_at(const LedgerFile& ledger, Version version, const char* name) {
   const auto stages = parse_stages(ledger.placements);
+  // The stages begin where the run began, which is not version 0 if it began from a checkpoint.
   Version end = ledger.lines.empty() ? 0 : ledger.lines.front().version - 1;
   if (stages && !ledger.placements.empty())
     for (const Stage& stage : *stages)
@@ -97,6 +100,8 @@ std::optional<Version> usable_version(const std::string& checkpoint, Version ste
 
 std::string nearest_checkpoint(const LedgerFile& ledger, Version step) {
   const auto newest = usable_version(ledger.checkpoint, step);
+  // The newest checkpoint would save most steps, but it may lie behind the step or be removed
+  // already.
   return newest ? ledger.checkpoint : ledger.from;
 }
 
@@ -158,9 +163,12 @@ DeepDiff compare(const worker::StepTrace& a, const worker::StepTrace& b) {
 
 Result<DeepDiff> diff_step(const LedgerFile& a, const LedgerFile& b, Version version,
                            const DeepOptions& options) {
+  // Step version - 1 made this version, so the repeated run has to begin at or before version - 1.
   Side sides[] = {{a, "A", options.class_a, nearest_checkpoint(a, version - 1)},
                   {b, "B", options.class_b, nearest_checkpoint(b, version - 1)}};
-  const Scratch scratch;
+  auto directory = make_temporary_directory();
+  if (!directory) return directory.error();
+  const Scratch scratch(*std::move(directory));
   std::vector<worker::StepTrace> traces;
   std::string remark;
   for (Side& side : sides) {

@@ -43,6 +43,7 @@ JobEventView read_event(wire::JobEvent::Reader event) {
     case wire::JobEvent::ENDED:
       break;
   }
+  // A kind that the schema does not have ends the stream too, instead of being taken for an event.
   return StreamEnd{};
 }
 

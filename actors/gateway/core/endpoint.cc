@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <charconv>
 #include <cstring>
 #include <filesystem>
@@ -33,6 +34,7 @@ Result<Endpoint> parse_ipc(const std::string& text) {
   const std::string path = text.substr(kIpcPrefix.size());
   if (path.empty() || path[0] != '/') return bad_endpoint(text, "the path is not absolute");
   if (path.back() == '/') return bad_endpoint(text, "the path names no file");
+  // The path ends with a zero byte in the address.
   const std::size_t bytes_max = sizeof(sockaddr_un::sun_path) - 1;
   if (path.size() > bytes_max)
     return bad_endpoint(text, "the path has " + std::to_string(path.size()) +
@@ -54,15 +56,18 @@ Result<Endpoint> parse_tcp(const std::string& text) {
 }
 
 bool a_process_listens(const std::string& path) {
-  const int fd = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  // Non-blocking, because connect() would wait as long as a stopped process accepts nothing and its
+  // queue of connections is full. Then it fails with EAGAIN, and the process listens all the same.
+  const int fd = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   if (fd < 0) return false;
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   std::memcpy(address.sun_path, path.c_str(), path.size() + 1);
-  const bool connected =
-      ::connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0;
+  const bool listens =
+      ::connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0 ||
+      errno == EAGAIN;
   ::close(fd);
-  return connected;
+  return listens;
 }
 
 bool is_ipv4_loopback(const std::string& host) {
@@ -98,6 +103,7 @@ Status prepare_ipc(const Endpoint& endpoint) {
   if (::mkdir(directory.c_str(), 0700) != 0 && errno != EEXIST)
     return failure("directory " + directory + " of " + endpoint.text + ": " + std::strerror(errno));
   struct stat info {};
+  // The directory may have existed before, with another owner or mode than mkdir() would give it.
   if (::stat(directory.c_str(), &info) != 0 || !S_ISDIR(info.st_mode))
     return failure(directory + " (of " + endpoint.text + ") is not a directory");
   // A socket without keys relies on the permissions of its directory. No other user may be able to

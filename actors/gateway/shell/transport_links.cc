@@ -19,10 +19,13 @@ void TransportLoop::open_link(const PeerId& id, OutLink& link) {
   link.established = false;
   if (!socket) {
     log_.line(now_, "cannot connect", id + ": " + socket.error().message);
+    // What makes dial() fail, such as an address that cannot be used, hardly changes within
+    // milliseconds.
     link.retry_at = now_ + kBackoffMax;
     return;
   }
   link.socket = *std::move(socket);
+  // ZeroMQ keeps the beat until the connection exists, so it is the first message on it.
   link.socket->send_control({}, beat_);
 }
 
@@ -213,6 +216,7 @@ void TransportLoop::say_goodbye() {
   for (const auto& [connection, link] : in_links_)
     if (!link.condemned) listener_->send_control(connection, bye_);
   if (listener_) listener_->flush_at_close(options_.shutdown_flush);
+  // Before the handler of keys: without a handler ZeroMQ could accept any key.
   listener_.reset();
   zap_.reset();
 }

@@ -158,6 +158,8 @@ void TransportLoop::wait(int outbox_fd) {
 }
 
 void TransportLoop::read_sockets() {
+  // What is called from here changes peers and links, but only tick() and commands remove entries
+  // of peers_. The loops over peers_ rely on this.
   if (zap_) read_zap();
   if (listener_) read_listener();
   for (auto& [id, peer] : peers_)
@@ -366,6 +368,7 @@ bool TransportLoop::admit(const WireMessage& message, const PeerId& id) {
 bool TransportLoop::is_taken(const PeerId& id) {
   const auto found = peers_.find(id);
   if (found == peers_.end() || found->second.in.empty()) return false;
+  // A copy, because lose_connection() clears the text.
   const std::string connection = found->second.in;
   if (listener_->send_control(connection, beat_)) return true;
   lose_connection(connection, in_links_.at(connection));

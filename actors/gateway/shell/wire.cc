@@ -177,6 +177,8 @@ bool WireSocket::send_frame(const std::string& connection, std::shared_ptr<const
     if (!send_route(connection)) return false;
     const std::string envelope = encode_envelope(frame->envelope);
     if (!socket_.send(zmq::buffer(envelope), zmq::send_flags::sndmore)) return false;
+    // If it cannot be sent, the end of `body` calls release_body(), so the counters are right in
+    // any case.
     zmq::message_t body = body_message(std::move(frame), counters, std::move(queued));
     return socket_.send(body, zmq::send_flags::none).has_value();
   } catch (const zmq::error_t&) {
@@ -204,6 +206,7 @@ std::optional<WireMessage> WireSocket::receive() {
       } else {
         message.too_many_parts = true;
       }
+      part.rebuild();
       if (!more || !socket_.recv(part, zmq::recv_flags::dontwait)) return message;
     }
   } catch (const zmq::error_t&) {

@@ -60,6 +60,8 @@ std::optional<ZapHandler::Decision> ZapHandler::answer() {
       return std::nullopt;
     Decision decision{.public_key = key_of(request)};
     decision.accepted = accepts(decision.public_key);
+    // A REP socket must answer one request before it receives the next, so a malformed one is
+    // answered too.
     const std::string id = request.size() > kRequestId ? request[kRequestId].to_string() : "";
     const std::string status = decision.accepted ? "200" : "400";
     const std::string text = decision.accepted ? "accepted" : "key is not authorized";

@@ -74,7 +74,7 @@ def measure(args, workload, folder):
     Returns a list with one result for each level."""
     both, warm, steps = ALL[workload]
     ours = BuiltIn(args, workload) if workload in WORKLOADS else Captured(args, workload, folder)
-    cache = os.path.join(folder, "inductor")
+    cache = args.cache or os.path.join(folder, "inductor")
     peer = torch_peer.Peer(args.python, workload, both, args.cores, cache)
     contestants = {level: lambda level=level: ours.run(level) for level in args.levels}
     contestants |= {mode: lambda mode=mode: peer.run(mode, warm, steps) for mode in args.modes}
@@ -184,4 +184,7 @@ def add_arguments(parser):
     parser.add_argument("--modes", default="eager,compile", help="of PyTorch: eager, compile")
     parser.add_argument("--threads", type=int, default=1,
                         help="of both sides, each on a core of its own (default 1)")
+    parser.add_argument("--cache", metavar="FOLDER", type=os.path.abspath,
+                        help="keeps what torch.compile has compiled, which takes minutes, for "
+                             "another run (default: none)")
     parser.add_argument("--python", help="the peer's Python (default: that of setup_pytorch)")

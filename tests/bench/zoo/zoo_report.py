@@ -101,22 +101,23 @@ def _head(rows):
     versions = ", ".join(f"{name} {importlib.metadata.version(name)}" for name in LIBRARIES)
     placements = next((row["placements"] for row in rows if "placements" in row), [])
     runs = "; ".join(f"`{stages}`" for stages in placements)
-    machines = collections.Counter(row["machine"] for row in rows if "machine" in row)
+    machines = collections.Counter(row.get("machine", "not recorded") for row in rows)
     places = "; ".join(f"{name} ({count} models)" for name, count in machines.most_common())
     hours = sum(map(_seconds, rows)) / 3600
     here = "docs/measurements/zoo"
-    command = f"scripts/zoo FOLDER --markdown {here}.md --svg {here}.svg"
+    command = (f"scripts/zoo FOLDER --results tests/bench/results/zoo.jsonl --markdown {here}.md "
+               f"--svg {here}.svg")
     return "\n\n".join(["# Captured models", _filled(
         f"""Date: {time.strftime("%Y-%m-%d")}. Command: `{command}`, which has written this page.
-        Machines: {places}. Versions: {versions}. The times of
-        the models add up to {hours:.1f} h; other work was running on the machine."""), _filled(
+        Machines: {places}. Versions: {versions}. The times that are recorded add up to
+        {hours:.1f} h; other work was running on the machine."""), _filled(
         f"""Each model is captured by the Python package and trained for {STEPS} steps of SGD with
         {RANKS} ESTs of {BATCH} samples, from the weights that PyTorch has given it. Its dropout is
-        set to 0, and PyTorch draws other random numbers as the engine does. It is trained on these devices in turn, at level D2: {runs}. The parameters, the
-        optimizer state and the contexts of all three runs are compared bit for bit. PyTorch trains
-        the same weights on the same samples, with the gradients of the mini-batches averaged. The
-        learning rate is chosen so that the first step changes no parameter by more than
-        {FIRST_UPDATE:g}."""),
+        set to 0, and PyTorch draws other random numbers as the engine does. It is trained on these
+        devices in turn, at level D2: {runs}. The parameters, the optimizer state and the contexts
+        of all three runs are compared bit for bit. PyTorch trains the same weights on the same
+        samples, with the gradients of the mini-batches averaged. The learning rate is chosen so
+        that the first step changes no parameter by more than {FIRST_UPDATE:g}."""),
         "![difference and sensitivity of all trained models](zoo.svg)\n"])
 
 

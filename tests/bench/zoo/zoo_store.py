@@ -1,4 +1,5 @@
-"""The results of scripts/zoo: a JSON file for each model, and the placements of a run."""
+"""The results of scripts/zoo: a JSON file for each model, one file with the results of earlier runs,
+and the placements of a run."""
 import json
 import os
 from pathlib import Path
@@ -7,10 +8,15 @@ CLASSES = ("cpu-avx512", "cpu-avx2", "cpu-scalar")  # widest first
 
 
 class Store:
-    """A folder with FAMILY/MODEL.json."""
+    """A folder with FAMILY/MODEL.json, and `earlier`, a file with one result in a line, or None. A
+    result in the folder replaces that of `earlier`."""
 
-    def __init__(self, folder):
+    def __init__(self, folder, earlier=None):
         self.folder = Path(folder)
+        self.earlier = {}
+        if earlier and earlier.exists():
+            rows = map(json.loads, earlier.read_text().splitlines())
+            self.earlier = {(row["family"], row["model"]): row for row in rows}
 
     def file(self, family, model):
         return self.folder / family / f"{model}.json"
@@ -18,11 +24,19 @@ class Store:
     def row(self, family, model):
         """The result of a model; None if it has none."""
         file = self.file(family, model)
-        return json.loads(file.read_text()) if file.exists() else None
+        return json.loads(file.read_text()) if file.exists() else self.earlier.get((family, model))
 
     def rows(self):
         """All results, by family and name."""
-        return [json.loads(file.read_text()) for file in sorted(self.folder.glob("*/*.json"))]
+        rows = [json.loads(file.read_text()) for file in self.folder.glob("*/*.json")]
+        found = self.earlier | {(row["family"], row["model"]): row for row in rows}
+        return [found[key] for key in sorted(found)]
+
+    def write_rows(self, file):
+        """Writes all results into a file that a later run reads as `earlier`."""
+        part = file.with_suffix(f".{os.getpid()}.part")
+        part.write_text("".join(json.dumps(row) + "\n" for row in self.rows()))
+        part.rename(file)
 
     def write(self, row):
         """Replaces the result of a model at once, so that no reader sees a part of it."""
@@ -35,6 +49,7 @@ class Store:
     def remove(self, family, model):
         """Removes the result of a model, if there is one."""
         self.file(family, model).unlink(missing_ok=True)
+        self.earlier.pop((family, model), None)
 
     def is_wanted(self, family, model, again):
         """Whether a model has no result, or one of the results `again`."""

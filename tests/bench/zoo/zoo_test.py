@@ -42,6 +42,19 @@ class Store(unittest.TestCase):
         self.store.remove("timm", "b")
         self.assertEqual(self.store.rows(), [])
 
+    def test_results_of_earlier_runs_stay(self):
+        kept = self.store.folder / "kept.jsonl"
+        self.store.write({"family": "timm", "model": "b", "status": "failed"})
+        self.store.write_rows(kept)
+        with tempfile.TemporaryDirectory() as folder:
+            later = zoo_store.Store(folder, kept)
+            self.assertFalse(later.is_wanted("timm", "a", ["failed"]))
+            self.assertTrue(later.is_wanted("timm", "b", ["failed"]))
+            later.write({"family": "timm", "model": "b", "status": "same"})
+            later.write({"family": "users", "model": "c", "status": "same"})
+            found = [(row["model"], row["status"]) for row in later.rows()]
+            self.assertEqual(found, [("a", "same"), ("b", "same"), ("c", "same")])
+
 
 if __name__ == "__main__":
     unittest.main()
