@@ -58,9 +58,7 @@ Status add_image_metadata(const JobSpec& spec, store::Metadata& metadata) {
 }
 
 bool trains_on_images(const CheckpointModel& source) {
-  const std::string& kind = source.spec.data.kind;
-  const SampleLayout& layout = source.graph.layout;
-  return kind != "arrays" && layout.find("image") < layout.fields.size();
+  return store::pixel_field(source.spec, source.graph.layout).has_value();
 }
 
 Result<store::Metadata> metadata_of(const CheckpointModel& source) {
