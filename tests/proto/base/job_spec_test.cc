@@ -175,8 +175,8 @@ TEST_SUITE("proto/base/job_spec") {
     spec.model = {.file = "net", .name = "no such model", .weights = "w"};
     CHECK(task_of(spec.model) == Task::kCaptured);
     CHECK(validate(spec, "job.toml").ok());
-    for (const char* kind :
-         {"arrays", "tokens", "idx", "cifar10", "image_folder", "ratings", "squad", "voc"}) {
+    for (const char* kind : {"arrays", "tokens", "idx", "cifar10", "image_folder", "webdataset",
+                             "ratings", "squad", "voc"}) {
       spec.data = {.kind = kind, .path = "data", .vocabulary_file = "words"};
       CHECK(validate(spec, "job.toml").ok());
     }
