@@ -1,8 +1,12 @@
-"""Samples from NumPy arrays, tensors or memory-mapped files, or from token files.
+"""Samples from NumPy arrays, tensors or memory-mapped files, or from other files.
 
     data = es.data.arrays(x_train, y_train)
     data = es.data.arrays(input_ids=ids, attention_mask=mask, labels=labels)
     data = es.data.tokens("folder", length=128)
+    data = es.data.texts("book.txt", "tokenizer.json", length=128)
+    data = es.data.images("folder", size=224)
+    data = es.data.webdataset("folder", size=224)
+    data = es.data.table("rows.csv", target="price")
 
 An array is [samples, ...]. Nothing is copied until a job is written, and then in pieces. Token
 files are never copied.
@@ -60,20 +64,38 @@ class Arrays:
         """The first samples of every array, as [samples, ...] in its own type."""
         return {key: _numpy(array[:samples]).copy() for key, array in self.arrays.items()}
 
-    @property
-    def table(self) -> dict[str, Any]:
+    def table(self, eval_data: Arrays | None) -> dict[str, Any]:
         """The table [data] of a job."""
         return {"kind": "arrays", "path": "data"}
 
-    def write(self, folder: Path, names: Mapping[str, Any], ranges: Mapping[str, Range]) -> None:
-        """Writes FOLDER/NAME.npy for every name; `names` says which array has the samples.
+    def check_eval(self, eval_data: Arrays) -> None:
+        """Raises UsageError unless the evaluation data have samples like these."""
+        if not type(eval_data) is type(self):
+            raise UsageError(f"eval_data is {type(eval_data).__name__}: allowed is "
+                             f"{type(self).__name__}, as data")
+        wanted, found = ({key: array.shape[1:] for key, array in half.head(1).items()}
+                         for half in (self, eval_data))
+        if wanted != found:
+            raise UsageError(f"eval_data has the arrays {found}: allowed is {wanted}, as in data "
+                             "(the shape of a sample by array)")
 
-        `ranges` has the allowed integers by name. Raises UsageError, which names the array and the
-        sample, for a value that is not allowed.
+    def write(self, folder: Path, eval_data: Arrays | None, names: Mapping[str, Any],
+              ranges: Mapping[str, Range]) -> None:
+        """Writes the samples of both halves; `names` says which array is which input of the model.
+
+        The files are FOLDER/train/NAME.npy and FOLDER/eval/NAME.npy. `ranges` has the allowed
+        integers by name. Raises UsageError, which names the array and the sample, for a value that
+        is not allowed.
         """
-        folder.mkdir(parents=True, exist_ok=True)
-        for name, key in names.items():
-            write_array(folder / f"{name}.npy", self.arrays[key], _name(key), ranges.get(name))
+        for half, data in (("train", self), ("eval", eval_data)):
+            if data is not None:
+                (folder / half).mkdir(parents=True)
+                for name, key in names.items():
+                    write_array(folder / half / f"{name}.npy", data.arrays[key], _name(key),
+                                ranges.get(name))
+
+    def check_inputs(self, inputs: Sequence[str], keys: Mapping[str, Any]) -> None:
+        """Raises UsageError if the engine fills the inputs of the model in another order."""
 
 
 def arrays(*positional: Any, **named: Any) -> Arrays:
@@ -111,13 +133,20 @@ class Tokens(Arrays):
     token_type: str
     shifted: bool
 
-    @property
-    def table(self) -> dict[str, Any]:
+    def table(self, eval_data: Arrays | None) -> dict[str, Any]:
         """The table [data] of a job."""
         length = next(iter(self.arrays.values())).shape[1]
         return {"kind": "tokens", "path": str(self.folder), "length": length,
                 "token_type": self.token_type, "shifted": self.shifted}
 
+    def check_eval(self, eval_data: Arrays) -> None:
+        """Raises UsageError: the folder has the evaluation data."""
+        raise UsageError("eval_data: allowed is none with token files; the evaluation uses eval/ or "
+                         "val.bin in the folder of data")
+
+    def write(self, folder: Path, eval_data: Arrays | None, names: Mapping[str, Any],
+              ranges: Mapping[str, Range]) -> None:
+        """Writes nothing: a job reads token files where they are."""
 
     def check_inputs(self, inputs: Sequence[str], keys: Mapping[str, Any]) -> None:
         """Raises UsageError if the inputs of a model are not the two arrays in the order in which
@@ -222,3 +251,9 @@ def _numpy(array: Any) -> np.ndarray:
 
 def _name(key: Any) -> str:
     return key if isinstance(key, str) else f"array {key}"
+
+
+# They derive from Arrays, so they are imported last.
+from .image_data import Images, images, webdataset  # noqa: E402
+from .table_data import Table, table  # noqa: E402
+from .text_data import Texts, texts  # noqa: E402

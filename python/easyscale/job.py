@@ -10,7 +10,7 @@ from typing import Any
 
 from .captured import Captured
 from .client import Client
-from .data import Arrays, Range, Tokens
+from .data import Arrays, Range
 from .errors import EasyScaleError, RefusedError, UsageError
 from .fields import bind_fields
 from .folders import TemporaryFolder
@@ -31,8 +31,8 @@ class Job:
     what `easyscale.from_onnx` or `easyscale.capture` has returned, which has a loss already.
     loss: a module or function (outputs, target) -> number; None if the model has or returns its
     loss.
-    data, eval_data: what `easyscale.data.arrays` returns; or data alone, from
-    `easyscale.data.tokens`.
+    data, eval_data: what `easyscale.data.arrays` or `easyscale.data.table` returns; or data alone,
+    from `easyscale.data.tokens`, `texts`, `images` or `webdataset`.
     batch_size: the samples of one EST in a global step; a global step has max_p * batch_size.
     max_p: the number of ESTs (logical workers), and the largest number of devices.
     steps, epochs: the length of the training in global steps or passes over the data; one of them.
@@ -139,7 +139,7 @@ class Job:
         top = self._top | ({"stages": stages} if stages else {})
         return toml_text(top, {
             "model": {"file": "model.esmodel", "weights": "weights.safetensors"},
-            "data": self._data.table,
+            "data": self._data.table(self._eval_data),
             "optimizer": _optimizer_table(self._optimizer),
             "schedule": _schedule_table(self._schedule),
             "resources": {"threads": self._threads},
@@ -173,9 +173,9 @@ class Job:
         self._ranges = {x.name: Range(x.low, x.high) for x in program.inputs
                         if program.values[x.value].type == "i32"}
         self._aliases = {alias: p.name for p in program.parameters for alias in p.aliases}
-        _check_same_arrays(self._data, self._eval_data)
-        if isinstance(self._data, Tokens):
-            self._data.check_inputs([x.name for x in program.inputs], self._keys)
+        if self._eval_data is not None:
+            self._data.check_eval(self._eval_data)
+        self._data.check_inputs([x.name for x in program.inputs], self._keys)
 
     def _write_job(self, placements: str) -> Path:
         file = self._write() / "job.toml"
@@ -211,9 +211,7 @@ class Job:
         model = folder / "model.json"
         run_json(["models", "pack", str(model), "-o", str(folder / "model.esmodel")])
         model.unlink()
-        for half, data in (("train", self._data), ("eval", self._eval_data)):
-            if data is not None and not isinstance(data, Tokens):
-                data.write(folder / "data" / half, self._keys, self._ranges)
+        self._data.write(folder / "data", self._eval_data, self._keys, self._ranges)
         (folder / "checkpoints").mkdir()
 
     def _keep_interrupted(self, job: RemoteJob) -> None:
@@ -278,16 +276,3 @@ def _check_metrics(metrics: Sequence[str], program: Any) -> None:
     if "accuracy" in metrics and not predicts:
         raise UsageError("metric 'accuracy': allowed for a cross entropy of the model's output and "
                          "one class for each sample")
-
-
-def _check_same_arrays(data: Arrays, eval_data: Arrays | None) -> None:
-    if eval_data is None:
-        return
-    if isinstance(data, Tokens) or isinstance(eval_data, Tokens):
-        raise UsageError("eval_data: allowed is none with token files; the evaluation uses eval/ or "
-                         "val.bin in the folder of data")
-    wanted, found = ({key: array.shape[1:] for key, array in half.head(1).items()}
-                     for half in (data, eval_data))
-    if wanted != found:
-        raise UsageError(f"eval_data has the arrays {found}: allowed is {wanted}, as in data (the "
-                         "shape of a sample by array)")
