@@ -49,7 +49,7 @@ bool begin_with_an_image(const CapturedInputs& inputs) {
 
 bool end_with_classes(const CapturedInputs& inputs) {
   const CapturedInput& label = inputs.inputs[image_field::kLabel];
-  return label.type == ValueType::kI32 && label.shape.empty() && label.field.low == 0 &&
+  return label.type == ValueType::kI32 && label.shape.empty() && label.field.low <= 0 &&
          label.field.high > 0;
 }
 
@@ -102,6 +102,8 @@ Result<std::shared_ptr<const SampleSource>> captured_samples(
     // model_of_task() has compared what names have to be, so both lists have the same length.
     SampleField named = found[i];
     named.name = wanted[i].name;
+    // A loss may also take a number below those of all classes, for labels that it ignores.
+    named.low = std::min(named.low, wanted[i].low);
     if (named != wanted[i])
       return bad_field("data.kind = \"" + kind + "\"", "field of the samples [h,w,c]",
                        field_text(found[i]), field_text(wanted[i]) + ", as the input of the model");

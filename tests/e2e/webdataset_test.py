@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """A job trains on images in tar files without unpacking them: the same bits everywhere, also with a
 model file, and one clear error for whatever is wrong."""
+import array
 import io
 import json
 import random as random_numbers
@@ -12,7 +13,8 @@ from harness import EXIT_FAILURE, EXIT_NOT_FOUND, EXIT_USAGE, digests
 from jobs import job_text
 from model_files import CLASSES as MODEL_CLASSES
 from model_files import SIDE as MODEL_SIDE
-from model_files import ModelFileCase, small_net, write_safetensors
+from model_files import (ModelFileCase, read_safetensors, small_net, write_npy,
+                         write_safetensors)
 
 CLASSES, STEPS = 4, 20
 FORMATS = (tarfile.USTAR_FORMAT, tarfile.PAX_FORMAT, tarfile.GNU_FORMAT)
@@ -39,11 +41,11 @@ class Shards(ModelFileCase):
         write_tar(self.data / "eval/0.tar", self.members(75, 90))
 
     def members(self, begin, end):
-        """Three kinds of labels; every key is too long for the header."""
+        """Three kinds of labels; some names are too long for the field of the name."""
         members = []
         for i in range(begin, end):
             label, image = self.samples[i]
-            key = f"{'deep/' * 3}{'long' * 30 if i % 5 == 0 else ''}{i:05}"
+            key = f"{('long' * 15 + '/') * 2 if i % 5 == 0 else ''}{i:05}"
             content = {"cls": f"{label}\n", "txt": f" {label}", "json": json.dumps({"label": label})}
             kind = ("cls", "txt", "json")[i % 3]
             members += [(f"{key}.png", image), (f"{key}.{kind}", content[kind].encode())]
@@ -98,6 +100,27 @@ class Training(Shards):
 
     def test_a_killed_worker_changes_no_bit(self):
         self.check_killed_worker(self.job(steps=300))
+
+    def test_pixels_of_a_prediction_become_numbers_as_in_the_training(self):
+        checkpoint, out = self.directory / "checkpoint", self.directory / "out.npz"
+        self.run_job(self.model_job(), "--checkpoint", checkpoint, "--devices",
+                     self.fast_class() + ":1")
+        pixels = harness.seeded_random("pixels").randbytes(5 * MODEL_SIDE**2)
+        numbers = array.array("f", list(pixels))
+        for operation in (lambda x: x / 255, lambda x: x - 0.5, lambda x: x / 0.5):
+            numbers = array.array("f", map(operation, numbers))  # each is rounded to fp32
+        found = []
+        for descr, content in (("|u1", pixels), ("<f4", numbers.tobytes())):
+            folder = self.directory / descr[1:]
+            folder.mkdir()
+            write_npy(folder / "pixel_values.npy", descr, [5, 1, MODEL_SIDE, MODEL_SIDE], content)
+            self.esctl("predict", checkpoint, folder, "--out", out)
+            found.append(out.read_bytes())
+            out.unlink()
+        self.assertEqual(found[0], found[1])
+        self.esctl("export", checkpoint, self.directory / "trained.safetensors")
+        metadata, _ = read_safetensors(self.directory / "trained.safetensors")
+        self.assertEqual(json.loads(metadata["mean"]), [0.5, 0.5, 0.5])
 
     def test_inspect_counts_the_samples(self):
         found = self.esctl("data", "inspect", self.data, "--json").json

@@ -72,7 +72,10 @@ CapturedInputs small_inputs(std::int32_t last_class) {
   return {
       .inputs = {
           {{.name = "x", .height = 16, .width = 16, .channels = 3}, ValueType::kF32, {3, 16, 16}},
-          {{.name = "target", .type = FieldType::kI32, .high = last_class}, ValueType::kI32, {}}}};
+          // The loss ignores labels of -100.
+          {{.name = "target", .type = FieldType::kI32, .low = -100, .high = last_class},
+           ValueType::kI32,
+           {}}}};
 }
 
 }  // namespace
