@@ -20,8 +20,12 @@ constexpr int kLinksMax = 40;
 
 thread_local const PathRoots* thread_roots = nullptr;
 
+const PathRoots& current_roots() {
+  return thread_roots != nullptr ? *thread_roots : process_roots();
+}
+
 const std::optional<std::vector<fs::path>>& roots_of(RootKind kind) {
-  const PathRoots& roots = thread_roots != nullptr ? *thread_roots : process_roots();
+  const PathRoots& roots = current_roots();
   return kind == RootKind::kData ? roots.data : roots.checkpoints;
 }
 
@@ -142,6 +146,14 @@ Status check_opened(RootKind kind, const fs::path& path, int descriptor) {
   const fs::path opened = fs::read_symlink("/proc/self/fd/" + std::to_string(descriptor), code);
   if (!code && lies_in_any(opened, *roots)) return {};
   return leads_out(kind, path);
+}
+
+Status check_program(const std::string& field, const std::string& path) {
+  if (current_roots().programs) return {};
+  return refused(
+      field + " = \"" + shown(path) +
+      "\": allowed are no programs: this daemon has no --python-data for jobs that reach "
+      "it over the network (easyscaled --help)");
 }
 
 void confine_process(PathRoots roots) {

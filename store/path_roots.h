@@ -1,9 +1,9 @@
 #pragma once
 // PathRoots are the directories to which paths from outside are confined, namely paths that a
-// client gives to a head over the network. The paths in a job are checked by name when the job is
-// admitted (check_named). Every file of a data set, of weights or of a checkpoint is checked again
-// when it is opened or created (check_opened, check_place), because a symbolic link may have been
-// made since.
+// client gives to a head over the network; and they say whether such a client may name a program.
+// The paths in a job are checked by name when the job is admitted (check_named). Every file of a
+// data set, of weights or of a checkpoint is checked again when it is opened or created
+// (check_opened, check_place), because a symbolic link may have been made since.
 //
 // The roots of the innermost ConfinedThread of the calling thread apply, otherwise those of
 // confine_process, otherwise none. An error is the same whether the file exists or not, so that a
@@ -27,6 +27,8 @@ enum class RootKind {
 struct PathRoots {
   std::optional<std::vector<std::filesystem::path>> data;
   std::optional<std::vector<std::filesystem::path>> checkpoints;
+  // Whether a job may name a program that is run, which can then do whatever this user may do.
+  bool programs = true;
 };
 
 // Resolves the directories given to the program's option `option`. Error (usage): one of them is
@@ -48,6 +50,10 @@ Status check_place(RootKind kind, const std::filesystem::path& path);
 // then the path is checked as by check_place, so that the error does not reveal a file outside of
 // the roots. Error (refused): the opened file is not in a root.
 Status check_opened(RootKind kind, const std::filesystem::path& path, int descriptor);
+
+// Checks that the job of a client may name the program `path` as `field`. Error (refused): names
+// the field, the program and the option that allows it.
+Status check_program(const std::string& field, const std::string& path);
 
 // Sets the roots of all threads. REQUIRES: no other thread has been started.
 void confine_process(PathRoots roots);

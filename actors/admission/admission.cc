@@ -182,6 +182,8 @@ Status check_named_paths(const JobSpec& spec, const std::string& from_checkpoint
   };
   ES_RETURN_IF_ERROR(check(RootKind::kData, "data.path", spec.data.path));
   ES_RETURN_IF_ERROR(check(RootKind::kData, "data.vocabulary_file", spec.data.vocabulary_file));
+  if (spec.data.kind == "python")
+    ES_RETURN_IF_ERROR(store::check_program("data.python", spec.data.python));
   ES_RETURN_IF_ERROR(check(RootKind::kData, "model.file", spec.model.file));
   ES_RETURN_IF_ERROR(check(RootKind::kData, "model.weights", spec.model.weights));
   ES_RETURN_IF_ERROR(
@@ -212,9 +214,10 @@ Result<AdmittedJob> admit(const std::string& spec_toml, const std::string& from_
   AdmittedJob job;
   job.config.spec = *std::move(spec);
   JobSpec& resolved = job.config.spec;
-  // From now on the digest of the model file belongs to the job, and workers compare the file with
-  // it.
+  // From now on the digests of the model file and of a Python dataset belong to the job, and
+  // workers compare the files with them.
   resolved.model.file_digest = model->file_digest();
+  if (!data->path_digest.empty()) resolved.data.path_digest = data->path_digest;
   ES_RETURN_IF_ERROR(model->check_initial_values(resolved.model));
   ModelGraph graph(*model, resolved, data->layout);
   ES_RETURN_IF_ERROR(resolve_weights(resolved, graph));

@@ -55,6 +55,11 @@ bool listens_to_the_network(const DaemonOptions& options) {
   return !options.listen.starts_with("ipc:");
 }
 
+// Whether the jobs of this daemon come from this machine only.
+bool has_local_jobs(const DaemonOptions& options) {
+  return options.head ? !listens_to_the_network(options) : options.join.starts_with("ipc:");
+}
+
 // Returns the roots for paths that clients of this head name. `own` is its directory for
 // checkpoints.
 Result<store::PathRoots> client_roots(const DaemonOptions& options,
@@ -71,6 +76,7 @@ Result<store::PathRoots> client_roots(const DaemonOptions& options,
   store::PathRoots roots;
   // Local clients run as the user of the head and can read the same files themselves. Paths of
   // clients from the network are always confined, even to no directory at all.
+  roots.programs = !from_afar || options.python_data;
   if (from_afar || !options.data_roots.empty()) roots.data = *std::move(data);
   if (from_afar || !options.checkpoint_roots.empty()) roots.checkpoints = *std::move(checkpoints);
   return roots;
@@ -106,6 +112,8 @@ NodeAgentOptions node_options(const DaemonOptions& options, const std::string& h
   for (const std::string& argument : to_arguments(options.log))
     node.worker_command.push_back(argument);
   add_roots(options, node.worker_command);
+  if (has_local_jobs(options) || options.python_data)
+    node.worker_command.push_back("--python-data");
   // Printed once: the head sends a welcome again after the link to it was lost and restored.
   node.on_welcome = [head_endpoint, name = node.name, said = false]() mutable {
     log::info("the head at " + head_endpoint + " has admitted this node", {.node = name});

@@ -34,6 +34,9 @@ struct DaemonOptions {
   // directory and no data; other clients may name any path. A head's own directory for checkpoints
   // is always allowed.
   std::vector<std::string> data_roots, checkpoint_roots;
+  // Whether jobs that come over the network may run the Python code of their datasets. Jobs of
+  // clients on this machine always may.
+  bool python_data = false;
   WireOptions wire;
   log::Options log;
   int parent_pid = 0;  // end when this process ends, and a head with its jobs; 0: none

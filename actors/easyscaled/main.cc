@@ -140,6 +140,9 @@ Result<DaemonOptions> parse(int argc, char** argv) {
                  "The same for checkpoints. Clients that reach a head by tcp may always name "
                  "STATE/checkpoints, and no other directory without this option")
       ->type_name("DIR");
+  app.add_flag("--python-data", options.python_data,
+               "Run the Python code of datasets that clients submit over the network; it can do "
+               "whatever the user of this daemon may do. A head and its nodes need this option");
   add_log_options(app, options.log);
   add_wire_options(app, options.wire);
   app.set_config("--config", "", "Read options from this TOML file, e.g. configs/easyscaled.toml")

@@ -53,8 +53,9 @@ StopSignal::Cause StopSignal::wait(std::optional<std::chrono::steady_clock::time
   pollfd fds[3] = {{signals_, POLLIN, 0}, {finished_, POLLIN, 0}, {parent_, POLLIN, 0}};
   for (int ready = 0; ready <= 0;) {
     const int wait_ms = left_ms();
-    if (wait_ms == 0) return Cause::kTimeout;
     ready = ::poll(fds, 3, wait_ms);
+    // A cause that is already there counts more than a deadline that has passed.
+    if (ready == 0 && wait_ms == 0) return Cause::kTimeout;
   }
   // The end of all work counts more than a signal that arrives at the same moment.
   if (fds[1].revents != 0) return Cause::kFinished;

@@ -60,9 +60,7 @@ std::uint32_t box_classes(const ModelProgram& program) {
 
 Status check_eval_count(const gpu::Graph& graph, std::uint64_t eval_count,
                         std::uint32_t batch_size) {
-  const bool is_loss_of_batch = std::ranges::any_of(
-      graph.ops, [](const gpu::Op& op) { return op.kind == gpu::OpKind::kScalarLoss; });
-  if (!is_loss_of_batch || eval_count % batch_size == 0) return {};
+  if (!graph.loss_of_batch || eval_count % batch_size == 0) return {};
   return usage_error(
       std::to_string(eval_count) +
       " evaluation samples: allowed is a multiple of batch_size = " + std::to_string(batch_size) +

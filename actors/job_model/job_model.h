@@ -50,7 +50,8 @@ class JobModel {
 };
 
 // Checks that a model whose loss is one number for a mini-batch, without losses of samples, is
-// evaluated on whole mini-batches: the last one would count repeated samples. Error (usage).
+// evaluated on whole mini-batches: the last one would count repeated samples
+// (gpu::Graph::loss_of_batch). Error (usage).
 Status check_eval_count(const gpu::Graph& graph, std::uint64_t eval_count,
                         std::uint32_t batch_size);
 

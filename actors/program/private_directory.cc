@@ -4,7 +4,9 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
+#include <string>
 
 namespace es::actors {
 namespace {
@@ -49,6 +51,17 @@ Status make_private_directory(const fs::path& directory) {
                    ": other users may access it or own it; allowed is a directory of this user "
                    "with mode 0700");
   return ::chmod(path.c_str(), kPrivate) == 0 ? Status() : Status(cannot_be_made(path));
+}
+
+Result<fs::path> make_temporary_directory() {
+  constexpr std::size_t kBaseBytesMax = 60;
+  const char* wanted = std::getenv("TMPDIR");
+  const bool usable = wanted != nullptr && wanted[0] == '/' && std::strlen(wanted) <= kBaseBytesMax;
+  std::string path = std::string(usable ? wanted : "/tmp") + "/esctl-XXXXXX";
+  if (::mkdtemp(path.data()) == nullptr)
+    return failure("temporary directory " + path + ": cannot be created: " + std::strerror(errno) +
+                   "; the environment variable TMPDIR may name another place");
+  return fs::path(path);
 }
 
 }  // namespace es::actors

@@ -5,7 +5,6 @@
 #include <cmath>
 #include <cstdio>
 #include <cstring>
-#include <fstream>
 #include <set>
 
 namespace es::actors {
@@ -24,19 +23,6 @@ std::string tracked_name(const std::string& stat) {
 
 std::vector<std::uint64_t> unsigned_shape(const std::vector<std::int64_t>& shape) {
   return {shape.begin(), shape.end()};
-}
-
-Result<Digest> file_digest(const fs::path& file) {
-  std::ifstream in(file, std::ios::binary);
-  DigestBuilder digest;
-  std::vector<char> block(std::size_t{1} << 20);
-  while (in) {
-    in.read(block.data(), static_cast<std::streamsize>(block.size()));
-    digest.add(block.data(), static_cast<std::size_t>(in.gcount()));
-  }
-  // A file that cannot be opened, and a read that fails, end the loop without the end of the file.
-  if (!in.eof()) return not_found(file.string() + ": no such file, or it cannot be read");
-  return digest.finish();
 }
 
 // The properties that a tensor of the file must have.
@@ -159,11 +145,13 @@ Status check_tensors(const store::SafetensorsFile& file, const std::string& wher
   for (const gpu::StatInfo& s : table.stats()) {
     ES_RETURN_IF_ERROR(
         check_numbers(file, where, s.name, {static_cast<std::uint64_t>(s.count)}, s.is_variance));
+    known.insert(s.name);
     const std::string tracked = tracked_name(s.name);
-    if (!tracked.empty() && file.find(tracked) != nullptr)
-      if (const auto tensor = check_tensor(file, where, {tracked, "I64", {}}); !tensor)
-        return tensor.error();
-    known.insert({s.name, tracked});
+    if (tracked.empty()) continue;
+    known.insert(tracked);
+    if (file.find(tracked) == nullptr) continue;
+    const auto tensor = check_tensor(file, where, {tracked, "I64", {}});
+    if (!tensor) return tensor.error();
   }
   for (const gpu::BufferInfo& buffer : table.buffers()) {
     ES_RETURN_IF_ERROR(check_buffer(file, where, buffer));
@@ -216,24 +204,30 @@ std::vector<std::byte> buffer_bytes(const gpu::BufferInfo& buffer) {
   return bytes;
 }
 
+Result<Digest> check_opened_weights(const store::SafetensorsFile& file, const std::string& where,
+                                    const gpu::ParamTable& table) {
+  ES_RETURN_IF_ERROR(check_tensors(file, where, table));
+  return file.digest();
+}
+
 }  // namespace
 
 Result<Digest> check_weights(const fs::path& file, const gpu::ParamTable& table) {
   const auto opened = store::SafetensorsFile::open(file);
   if (!opened) return opened.error();
-  ES_RETURN_IF_ERROR(check_tensors(*opened, file.string(), table));
-  return file_digest(file);
+  return check_opened_weights(*opened, file.string(), table);
 }
 
 Status load_initial_weights(gpu::Engine& engine, const ModelSpec& model) {
   if (model.weights.empty()) return {};
-  const auto digest = check_weights(model.weights, engine.table());
+  // The same open file is checked and read, so no other one can come in between.
+  const auto file = store::SafetensorsFile::open(model.weights);
+  if (!file) return file.error();
+  const auto digest = check_opened_weights(*file, model.weights, engine.table());
   if (!digest) return digest.error();
   if (digest->hex() != model.weights_digest)
     return usage_error(model.weights + ": digest = " + digest->hex() + ": allowed is " +
                        model.weights_digest + ", which it had when the job was admitted");
-  const auto file = store::SafetensorsFile::open(model.weights);
-  if (!file) return file.error();
   const auto tensors = read_tensors(*file, engine.table());
   if (!tensors) return tensors.error();
   gpu::Replica replica = engine.replica();

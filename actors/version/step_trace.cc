@@ -33,8 +33,9 @@ class OpTracer : public gpu::OpObserver {
   void end_op(const gpu::Op& op) override {
     const std::string from = op.name + " (" + gpu::op_name(op.kind) + ")";
     for (const gpu::TensorId t : op.out)
-      lines_.push_back({output_digest(t), prefix() + "output of " + from + " " +
-                                              gpu::shape_text(engine_.graph().shape(t))});
+      if (t != gpu::evaluation_output(op))
+        lines_.push_back({output_digest(t), prefix() + "output of " + from + " " +
+                                                gpu::shape_text(engine_.graph().shape(t))});
     if (gpu::op_def(op.kind).writes_weight_grad) gradient_of(op.weight, from);
     if (gpu::op_def(op.kind).writes_bias_grad) gradient_of(op.bias, from);
   }

@@ -34,16 +34,52 @@ ES_HD inline std::int64_t qkv_offset(const AttentionShape& s, std::int64_t b, st
 ES_HD inline std::int64_t y_offset(const AttentionShape& s, std::int64_t b, std::int64_t h) {
   return b * s.tokens * s.y_stride + h * s.head_dim;
 }
-// The offset is also the number of the first dropout decision of the head.
+// The number of the first dropout decision of the head: the offset of its probabilities, if all of
+// them were stored.
 ES_HD inline std::int64_t probs_offset(const AttentionShape& s, std::int64_t b, std::int64_t h) {
   return (b * s.heads + h) * s.tokens * s.tokens;
 }
+// What a row keeps for the backward pass: softmax_shift() and softmax_scale().
+constexpr std::int64_t kRowStats = 2;
+ES_HD inline std::int64_t stats_offset(const AttentionShape& s, std::int64_t b, std::int64_t h) {
+  return (b * s.heads + h) * s.tokens * kRowStats;
+}
 
-// --- The six products of one head, each C = A B. Scores, probabilities and their gradients are
-// matrices [tokens][tokens] whose rows are `stride` floats apart.
-ES_HD inline GemmShape scores_product(const AttentionShape& s, std::int64_t stride) {  // q k^T
-  return {.m = s.tokens,
-          .n = s.tokens,
+// --- Queries [begin, end) of a head, whose rows of scores are in memory together. They are called
+// a strip. The keys [0, keys) take part: all of them, or those up to the last query.
+struct Strip {
+  std::int64_t begin, end, keys;
+  ES_HD std::int64_t rows() const { return end - begin; }
+};
+ES_HD inline Strip strip_at(const AttentionShape& s, std::int64_t begin, std::int64_t rows) {
+  const std::int64_t end = smaller(s.tokens, begin + rows);
+  return {begin, end, s.causal ? end : s.tokens};
+}
+// Returns how many keys may have a score above -infinity: those below the length of the sequence,
+// and not after the query.
+ES_HD inline std::int64_t keys_seen(const AttentionShape& s, const AttentionExtras& extras,
+                                    std::int64_t b, std::int64_t query) {
+  const std::int64_t keys = extras.length != nullptr ? extras.length[b] : s.tokens;
+  return s.causal ? smaller(keys, query + 1) : keys;
+}
+// Return the rows of the bias and of the mask for a query; nullptr: there is none.
+ES_HD inline const float* bias_row(const AttentionShape& s, const AttentionExtras& extras,
+                                   std::int64_t h, std::int64_t query) {
+  return extras.bias == nullptr ? nullptr : extras.bias + (h * s.tokens + query) * s.tokens;
+}
+ES_HD inline const float* mask_row(const AttentionShape& s, const AttentionExtras& extras,
+                                   std::int64_t b, std::int64_t query) {
+  if (s.masks == 0) return nullptr;
+  return extras.mask + (b % s.masks * s.mask_rows + query % s.mask_rows) * s.tokens;
+}
+
+// --- The six products of a strip, each C = A B. Scores, probabilities and their gradients are
+// matrices [rows][keys] whose rows are `stride` floats apart. Those of dk and dv are the part that
+// the queries of the strip add to sums over all queries.
+ES_HD inline GemmShape scores_product(const AttentionShape& s, const Strip& strip,
+                                      std::int64_t stride) {  // q k^T
+  return {.m = strip.rows(),
+          .n = strip.keys,
           .k = s.head_dim,
           .a_row = s.qkv_stride,
           .a_col = 1,
@@ -52,15 +88,17 @@ ES_HD inline GemmShape scores_product(const AttentionShape& s, std::int64_t stri
           .c_row = stride,
           .c_col = 1};
 }
-ES_HD inline GemmShape dprobs_product(const AttentionShape& s, std::int64_t stride) {  // dy v^T
-  GemmShape g = scores_product(s, stride);
+ES_HD inline GemmShape dprobs_product(const AttentionShape& s, const Strip& strip,
+                                      std::int64_t stride) {  // dy v^T
+  GemmShape g = scores_product(s, strip, stride);
   g.a_row = s.y_stride;
   return g;
 }
-ES_HD inline GemmShape y_product(const AttentionShape& s, std::int64_t stride) {  // p' v
-  return {.m = s.tokens,
+ES_HD inline GemmShape y_product(const AttentionShape& s, const Strip& strip,
+                                 std::int64_t stride) {  // p' v
+  return {.m = strip.rows(),
           .n = s.head_dim,
-          .k = s.tokens,
+          .k = strip.keys,
           .a_row = stride,
           .a_col = 1,
           .b_row = s.qkv_stride,
@@ -68,19 +106,27 @@ ES_HD inline GemmShape y_product(const AttentionShape& s, std::int64_t stride) {
           .c_row = s.y_stride,
           .c_col = 1};
 }
-ES_HD inline GemmShape dq_product(const AttentionShape& s, std::int64_t stride) {  // ds k
-  GemmShape g = y_product(s, stride);
+ES_HD inline GemmShape dq_product(const AttentionShape& s, const Strip& strip,
+                                  std::int64_t stride) {  // ds k
+  GemmShape g = y_product(s, strip, stride);
   g.c_row = s.qkv_stride;
   return g;
 }
-ES_HD inline GemmShape dk_product(const AttentionShape& s, std::int64_t stride) {  // ds^T q
-  GemmShape g = dq_product(s, stride);
-  g.a_row = 1;
-  g.a_col = stride;
-  return g;
+ES_HD inline GemmShape dk_product(const AttentionShape& s, const Strip& strip,
+                                  std::int64_t stride) {  // ds^T q
+  return {.m = strip.keys,
+          .n = s.head_dim,
+          .k = strip.rows(),
+          .a_row = 1,
+          .a_col = stride,
+          .b_row = s.qkv_stride,
+          .b_col = 1,
+          .c_row = s.qkv_stride,
+          .c_col = 1};
 }
-ES_HD inline GemmShape dv_product(const AttentionShape& s, std::int64_t stride) {  // p'^T dy
-  GemmShape g = dk_product(s, stride);
+ES_HD inline GemmShape dv_product(const AttentionShape& s, const Strip& strip,
+                                  std::int64_t stride) {  // p'^T dy
+  GemmShape g = dk_product(s, strip, stride);
   g.b_row = s.y_stride;
   return g;
 }

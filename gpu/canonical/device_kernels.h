@@ -46,10 +46,11 @@ struct DeviceKernels {
   std::size_t (*attention_workspace_floats)(const AttentionShape&);
   void (*attention_fwd)(Stream, const AttentionShape&, const float* q, const float* k,
                         const float* v, const AttentionExtras&, const DropoutKey*, float* y,
-                        float* probs, float* ws);
+                        float* stats, float* ws);
   void (*attention_bwd)(Stream, const AttentionShape&, const float* q, const float* k,
-                        const float* v, const float* probs, const float* dy, const DropoutKey*,
-                        float* dq, float* dk, float* dv, float* dbias, float* ws);
+                        const float* v, const AttentionExtras&, const float* stats, const float* dy,
+                        const DropoutKey*, float* dq, float* dk, float* dv, float* dbias,
+                        float* ws);
 
   // --- Sums over rows and normalisation (norm.cu, layer_norm.cu, softmax.cu).
   std::size_t (*colsum_workspace_floats)(std::int64_t rows, std::int64_t cols);
@@ -127,10 +128,11 @@ struct DeviceKernels {
   void (*embedding_bwd)(Stream, std::int64_t count, std::int64_t c, std::int64_t rows,
                         const std::int32_t* ids, const float* dy, float* dtable, float* ws);
   void (*softmax_xent_fwd)(Stream, std::int64_t rows, std::int64_t classes, const float* logits,
-                           const std::int32_t* labels, float* probs, float* row_loss,
-                           float* mean_loss);
+                           const std::int32_t* labels, float* probs, float* row_loss);
+  void (*softmax_xent_mean)(Stream, std::int64_t rows, const std::int32_t* labels,
+                            const float* row_loss, float* mean_loss);
   void (*softmax_xent_bwd)(Stream, std::int64_t rows, std::int64_t classes, const float* probs,
-                           const std::int32_t* labels, float* dlogits);
+                           const std::int32_t* labels, const LabelledRows& counted, float* dlogits);
   std::size_t (*mean_loss_workspace_floats)(std::int64_t n);  // for bce_fwd and mse_fwd
   void (*bce_fwd)(Stream, std::int64_t n, const float* x, const float* target, float* element_loss,
                   float* mean_loss, float* ws);

@@ -147,8 +147,13 @@ struct AttentionShape {
   std::int64_t qkv_stride = 1;  // of q, k, v and their gradients, in floats
   std::int64_t y_stride = 1;    // of y and dy, in floats
   float scale = 1.0F;
-  std::int64_t masks = 0;  // sequence b uses the mask b mod masks; 0: no mask
-  Dropout dropout;         // of the probabilities; the number of a decision is the index into probs
+  std::int64_t masks = 0;      // sequence b uses the mask b mod masks; 0: no mask
+  std::int64_t mask_rows = 1;  // of a mask: `tokens`, or 1 for all queries
+  bool causal = false;         // keys after the query take no part
+  bool bias_gradient = false;  // the backward pass computes dbias
+  // Of the probabilities. The number of a decision is the index into
+  // [batch][heads][tokens][tokens].
+  Dropout dropout;
   // Only the heads [head_begin, head_begin + head_count) are computed, so that threads can share
   // the work. All pointers still refer to head 0. head_count = 0: all heads.
   std::int64_t head_begin = 0, head_count = 0;
@@ -156,7 +161,7 @@ struct AttentionShape {
 // Optional operands of an attention; nullptr: absent.
 struct AttentionExtras {
   const float* bias = nullptr;           // [heads][tokens][tokens], added to the scaled scores
-  const float* mask = nullptr;           // [masks][tokens][tokens], added after the bias
+  const float* mask = nullptr;           // [masks][mask_rows][tokens], added after the bias
   const std::int32_t* length = nullptr;  // [batch]: the scores of keys >= length are -inf
 };
 
@@ -196,6 +201,12 @@ struct YoloShape {
   float anchor_w[3][3] = {}, anchor_h[3][3] = {};
 };
 
+// The labels of all rows of a mini-batch.
+struct LabelledRows {
+  std::int64_t rows = 0;
+  const std::int32_t* labels = nullptr;
+};
+
 struct AdamStep {
   float lr_over_bc1 = 0.0F;  // lr / (1 - beta1^t), computed in fp64, rounded once
   float rsqrt_bc2 = 0.0F;    // 1 / sqrt(1 - beta2^t), computed in fp64, rounded once
@@ -210,6 +221,8 @@ struct AdamStep {
 struct GemmShape {
   std::int64_t m = 1, n = 1, k = 1;
   std::int64_t a_row = 1, a_col = 1, b_row = 1, b_col = 1, c_row = 1, c_col = 1;
+  // C contains the sum of earlier chunks of K, to which the chunks of this product are added.
+  bool add = false;
 };
 
 struct KernelTable {
@@ -354,18 +367,20 @@ struct KernelTable {
   void (*recurrent_bwd)(const RecurrentBackward&);
 
   // --- Attention: has the same bits as the composition gemm (q k^T), *scale, +bias, +mask, -inf
-  // beyond the length, softmax, dropout, gemm (p v). probs [batch][heads][tokens][tokens] are the
-  // probabilities before dropout, kept for the backward pass, which draws dropout again. Backward:
-  // dbias[heads][tokens][tokens] = COLSUM over the sequences of the gradient of the scores; it may
-  // be nullptr. The products are dv = p'^T dy, dp = dy v^T, dq = ds k, dk = ds^T q; ds is
-  // multiplied by `scale` before the last two.
-  std::size_t (*attention_workspace_floats)(const AttentionShape&);
+  // beyond the length, softmax, dropout, gemm (p v). No matrix [tokens][tokens] is stored: the
+  // backward pass computes the probabilities again from `stats` [batch][heads][tokens][2], which
+  // has softmax_shift() and softmax_scale() of each row (attention_math.h), and draws dropout
+  // again. Backward: dbias[heads][tokens][tokens] = COLSUM over the sequences of the gradient of
+  // the scores; nullptr without bias_gradient. The products are dv = p'^T dy, dp = dy v^T, dq = ds
+  // k, dk = ds^T q; ds is multiplied by `scale` before the last two.
+  std::size_t (*attention_workspace_floats)(const AttentionShape&);  // for both directions
   void (*attention_fwd)(const AttentionShape&, const float* q, const float* k, const float* v,
-                        const AttentionExtras&, const DropoutKey&, float* y, float* probs,
+                        const AttentionExtras&, const DropoutKey&, float* y, float* stats,
                         float* ws);
   void (*attention_bwd)(const AttentionShape&, const float* q, const float* k, const float* v,
-                        const float* probs, const float* dy, const DropoutKey&, float* dq,
-                        float* dk, float* dv, float* dbias, float* ws);
+                        const AttentionExtras&, const float* stats, const float* dy,
+                        const DropoutKey&, float* dq, float* dk, float* dv, float* dbias,
+                        float* ws);
 
   // --- Embedding: y[i][c] = table[ids[i]][c] with ids in [0, rows). The backward pass writes
   // dtable[rows][c]: for each row a chain of additions in ascending position, in chunks of 512; +0
@@ -382,12 +397,15 @@ struct KernelTable {
   // --- Softmax cross entropy over logits[rows][classes]. Labels are in [0, classes), or negative:
   // the row takes no part (row_loss +0, dx +0). With R rows that take part (at least 1):
   // row_loss[r] = LOG(s) - (x_t - max); *mean_loss = SUM64(row_loss) * recip(R) (G2).
-  // probs[rows][classes] are kept for the backward pass: dx = (p - onehot) * recip(R).
+  // probs[rows][classes] are kept for the backward pass: dx = (p - onehot) * recip(R). The passes
+  // may get some rows of a mini-batch; `counted` is R, of all its rows. probs may have the address
+  // of logits, and dlogits that of probs.
   void (*softmax_xent_fwd)(std::int64_t rows, std::int64_t classes, const float* logits,
-                           const std::int32_t* labels, float* probs, float* row_loss,
-                           float* mean_loss);
+                           const std::int32_t* labels, float* probs, float* row_loss);
+  void (*softmax_xent_mean)(std::int64_t rows, const std::int32_t* labels, const float* row_loss,
+                            float* mean_loss);
   void (*softmax_xent_bwd)(std::int64_t rows, std::int64_t classes, const float* probs,
-                           const std::int32_t* labels, float* dlogits);
+                           const std::int32_t* labels, const LabelledRows& counted, float* dlogits);
 
   // --- Losses over n elements: *mean_loss = SUM64(element losses) * recip(n); element_loss is [n].
   // bce (with logits): fma(-x, t, max(x, +0)) + LOG(1 + EXP(-|x|)); backward: (SIGMOID(x) - t) *

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "gpu/base/vendor_kernels.h"
+#include "proto/base/check.h"
 
 namespace es::gpu {
 namespace {
@@ -28,6 +29,7 @@ class StepTimer {
 
   // Returns the median of the durations of `rounds` steps.
   Result<StepTime> median(const Batch& batch, const std::function<StepTime()>& now, int rounds) {
+    ES_CHECK(rounds > 0);
     std::vector<StepTime> times;
     // Step 0 warms up caches and lazily created state, so its time is not counted.
     for (int i = 0; i <= rounds; ++i) {

@@ -33,7 +33,7 @@ struct D2Verdict {
 // Runs local steps at D1 and then at D2 on one mini-batch: one step to warm up and `rounds`
 // measured steps for each level. `now` is a monotonic clock, because the engine itself reads none.
 // Only one engine exists at a time, so the memory of one engine is enough. Errors: those of
-// Engine::create and Engine::local_step.
+// Engine::create and Engine::local_step. REQUIRES: rounds > 0.
 Result<D2Verdict> measure_d2(const JobSpec& spec, const Graph& model, const EngineOptions& options,
                              const Batch& batch, const std::function<StepTime()>& now,
                              int rounds = 3);

@@ -34,17 +34,25 @@ bool fits(const SampleField& field, float word) {
                                        : std::isfinite(word);
 }
 
-// Returns the mean of the losses of each sample's rows. The sums use double precision; they are
-// metrics and never reach a parameter.
-std::vector<double> sample_losses(std::span<const float> rows, std::uint64_t samples,
-                                  std::int64_t rows_per_sample) {
-  std::vector<double> losses(samples, 0.0);
+// Returns the mean of each sample's rows. The sums use double precision; they are metrics and never
+// reach a parameter.
+std::vector<double> sample_means(std::span<const float> rows, std::uint64_t samples,
+                                 std::int64_t rows_per_sample) {
+  std::vector<double> means(samples, 0.0);
   for (std::uint64_t i = 0; i < samples; ++i) {
     for (const float row : rows.subspan(i * rows_per_sample, rows_per_sample))
-      losses[i] += static_cast<double>(row);
-    losses[i] /= static_cast<double>(rows_per_sample);
+      means[i] += static_cast<double>(row);
+    means[i] /= static_cast<double>(rows_per_sample);
   }
-  return losses;
+  return means;
+}
+
+// Returns the weights of rows with these labels, which are integers: a negative one takes no part.
+std::vector<float> weights_of_labels(std::span<const float> labels) {
+  std::vector<float> weights;
+  for (const float label : labels)
+    weights.push_back(std::bit_cast<std::int32_t>(label) < 0 ? 0.0F : 1.0F);
+  return weights;
 }
 
 // Returns what make() returns, or an error if memory runs out. NoMemory comes from the large
@@ -93,7 +101,11 @@ Result<std::unique_ptr<Engine>> Engine::create(const JobSpec& spec, Graph model,
   return if_memory_suffices(spec, [&]() -> Result<std::unique_ptr<Engine>> {
     // The layout is copied first, because the model is moved into its program.
     const SampleLayout layout = model.layout;
-    Program program = compile(with_regions(std::move(model), spec.recompute));
+    // A vendor library computes whole products, for which the logits must be whole.
+    const bool by_vendor =
+        spec.level != DeterminismLevel::kD2 && options.device != DeviceKind::kCpu;
+    Program program = compile(with_regions(std::move(model), spec.recompute),
+                              by_vendor ? INT64_MAX : kChunkedLogits);
     auto runs = group_runs(program.graph.table, spec.optimizer.groups);
     if (!runs) return runs.error();
     std::unique_ptr<Engine> engine(
@@ -427,6 +439,15 @@ Result<float> Engine::local_step(VirtualRank rank, const Batch& batch, SamplerCu
   return run->loss;
 }
 
+std::vector<double> Engine::sample_weights(std::uint64_t count) const {
+  const TensorId rows = graph().row_weight;
+  if (rows == kNoTensor) return std::vector<double>(count, 1.0);
+  const std::span<const float> words = runner_->values(rows);
+  const bool labels = graph().tensors[static_cast<std::size_t>(rows)].type == ElementType::kI32;
+  return labels ? sample_means(weights_of_labels(words), count, graph().rows_per_sample)
+                : sample_means(words, count, graph().rows_per_sample);
+}
+
 Result<EvalBatch> Engine::evaluate(const Batch& full_batch, std::uint64_t count,
                                    std::uint64_t number) {
   ES_CHECK(!replica_.contexts.empty() && count >= 1 && count <= spec_.batch_size);
@@ -447,7 +468,8 @@ Result<EvalBatch> Engine::evaluate(const Batch& full_batch, std::uint64_t count,
     const std::span<const float> values = runner_->values(t);
     result.outputs.push_back(values.first(values.size() / spec_.batch_size * count));
   }
-  result.losses = sample_losses(runner_->values(graph().row_loss), count, graph().rows_per_sample);
+  result.losses = sample_means(runner_->values(graph().row_loss), count, graph().rows_per_sample);
+  result.weights = sample_weights(count);
   // values() returns no error of the device, so the device is asked once after all copies.
   ES_RETURN_IF_ERROR(runner_->check());
   return result;

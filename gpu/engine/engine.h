@@ -67,7 +67,8 @@ struct EngineOptions {
 // The results of an evaluation. The spans stay valid until the next call on the engine.
 struct EvalBatch {
   std::vector<std::span<const float>> outputs;  // the graph's outputs in order, each [count][...]
-  std::vector<double> losses;  // [count]: for each sample the mean of the losses of its rows
+  // [count]: for each sample the means of the losses and of the weights of its rows (Graph)
+  std::vector<double> losses, weights;
 };
 
 // The memory that the engine allocates, in bytes. Only `gradient_slot` (one for each live buffer)
@@ -267,6 +268,7 @@ class Engine {
   Status check_contexts(const std::vector<EstContext>& contexts, Version version) const;
   Status check_finite(const Replica& replica) const;
   StepInput input_of(VirtualRank rank, const Batch& batch) const;
+  std::vector<double> sample_weights(std::uint64_t count) const;
   void prepare(const Following& following);
   Status update_on_host(const ReducedGradient& gradient, UpdateStep step);
   Status update_on_device(const ReducedGradient& gradient, UpdateStep step);

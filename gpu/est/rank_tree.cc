@@ -38,9 +38,10 @@ std::uint32_t tree_levels(std::uint32_t max_p) {
 
 RankRange covered_ranks(TreeNode node, std::uint32_t max_p) {
   if (node.level > kTreeLevelMax) return {max_p, max_p};
-  // The shifts use 64 bits, because the last node of a level may end beyond the largest rank.
+  // 64 bits, because the last node of a level may end beyond the largest rank. So may a node of a
+  // message, which can have any index.
   const std::uint64_t begin = std::uint64_t{node.index} << node.level;
-  const std::uint64_t end = std::uint64_t{node.index + 1} << node.level;
+  const std::uint64_t end = (std::uint64_t{node.index} + 1) << node.level;
   return {static_cast<VirtualRank>(std::min<std::uint64_t>(begin, max_p)),
           static_cast<VirtualRank>(std::min<std::uint64_t>(end, max_p))};
 }

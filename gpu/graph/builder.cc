@@ -180,9 +180,13 @@ TensorId GraphBuilder::append(Op op, std::vector<Tensor> outputs) {
     const bool first = op.out.empty() && !op_def(op.kind).is_loss;
     op.out.push_back(add_tensor(y.shape, first && needs_grad, y.type));
   }
+  push(std::move(op));
+  return graph_.ops.back().out[0];
+}
+
+void GraphBuilder::push(Op op) {
   op.region = region_;
   graph_.ops.push_back(std::move(op));
-  return graph_.ops.back().out[0];
 }
 
 TensorId GraphBuilder::apply(Op op) {

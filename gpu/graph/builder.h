@@ -70,10 +70,17 @@ struct ReluFused {
 // v).
 struct AttentionOptions {
   std::int64_t heads = 1;
+  bool causal = false;          // keys after the query take no part
   TensorId bias = kNoTensor;    // [1,heads,t,t]; may depend on parameters
-  TensorId mask = kNoTensor;    // constant [m,1,t,t]; sequence b uses the mask b mod m
+  TensorId mask = kNoTensor;    // constant [m,1,1 or t,t]; sequence b uses the mask b mod m
   TensorId length = kNoTensor;  // i32 [n,1,1,1]: number of keys in use
   double dropout = 0.0;         // dropout probability of the attention probabilities
+};
+
+// The rows of which a loss is the weighted mean (Graph::row_loss, Graph::row_weight).
+struct LossRows {
+  TensorId losses = kNoTensor;   // kNoTensor: they are not known
+  TensorId weights = kNoTensor;  // kNoTensor: all are 1
 };
 
 class GraphBuilder {
@@ -259,8 +266,12 @@ class GraphBuilder {
   virtual void cross_entropy(const std::string& name, TensorId logits, TensorId labels);
   virtual void bce_with_logits(const std::string& name, TensorId logits, TensorId targets);
   void mse(const std::string& name, TensorId x, TensorId targets);
-  // Any number [1] is the loss. The loss of each sample is then that of its mini-batch.
-  void scalar_loss(const std::string& name, TensorId x);
+  // Any number [1] is the loss. If it is the sum of the losses of rows divided by the sum of their
+  // weights, `rows` has these (Graph::row_loss); otherwise the loss of each sample is that of its
+  // mini-batch. REQUIRES: a sample has as many rows as each other one, in the order of the samples.
+  void scalar_loss(const std::string& name, TensorId x, const LossRows& rows = {});
+  // Says that each row of the loss depends on all samples of the mini-batch (Graph::loss_of_batch).
+  void set_loss_of_batch() { graph_.loss_of_batch = true; }
   // Outputs: three tensors [n,h,w,3*(5+classes)], coarse to fine. boxes: [n,M,1,5] or [n,M,5,1], as
   // the field is laid out. YoloShape::anchor_* is given for each scale, in pixels.
   virtual void yolo(const std::string& name, const std::vector<TensorId>& outputs, TensorId boxes,
@@ -309,6 +320,7 @@ class GraphBuilder {
   std::optional<std::vector<Tensor>> outputs_of(Op& op);
   bool check_inputs(const Op& op);
   TensorId append(Op op, std::vector<Tensor> outputs);
+  void push(Op op);  // the last step of every function that adds an operator
   ParamId add_param(const std::string& name, std::vector<std::int64_t> torch_shape,
                     ParamOrder order, ParamInit init);
 

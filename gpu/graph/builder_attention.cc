@@ -43,6 +43,7 @@ TensorId GraphBuilder::attend(Op op, const AttentionOptions& o) {
   if (!(o.dropout >= 0.0 && o.dropout < 1.0))
     return fail("attention", op.name, "dropout must be at least 0 and below 1");
   if (o.dropout > 0.0) op.attention.dropout = next_dropout(o.dropout);
+  op.attention.causal = o.causal;
   if (!add_attention_extras(op, o)) return 0;
   return append(std::move(op), *std::move(outputs));
 }
@@ -63,17 +64,19 @@ bool GraphBuilder::add_attention_extras(Op& op, const AttentionOptions& o) {
   }
   if (o.mask != kNoTensor) {
     const TensorShape mask = graph_.shape(o.mask);
-    const std::int64_t masks = mask.front();
+    const std::int64_t masks = mask.front(), rows = mask.rank() == 4 ? mask[2] : 0;
     if (!dense_floats("attention", op.name, {o.mask})) return false;
     // Sequence b uses mask b mod m. The kernels compute no gradient of a mask, so a mask that
     // depends on parameters is refused here; a bias gets a gradient.
-    if (mask != TensorShape{masks, 1, a.tokens, a.tokens} || a.batch % masks != 0 ||
-        tensor(o.mask).needs_grad)
+    const bool fits = mask == TensorShape{masks, 1, rows, a.tokens} &&
+                      (rows == 1 || rows == a.tokens) && a.batch % masks == 0;
+    if (!fits || tensor(o.mask).needs_grad)
       fail("attention", op.name,
-           "mask " + shape_text(mask) + " must be a constant [m,1," + std::to_string(a.tokens) +
-               "," + std::to_string(a.tokens) + "] with a divisor m of " + std::to_string(a.batch) +
-               " sequences");
+           "mask " + shape_text(mask) + " must be a constant [m,1,1," + std::to_string(a.tokens) +
+               "] or [m,1," + std::to_string(a.tokens) + "," + std::to_string(a.tokens) +
+               "] with a divisor m of " + std::to_string(a.batch) + " sequences");
     a.masks = masks;
+    a.mask_rows = rows;
     op.attention_in.mask = append(o.mask);
   }
   if (o.length != kNoTensor) {

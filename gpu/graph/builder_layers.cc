@@ -74,7 +74,7 @@ TensorId GraphBuilder::parameter_tensor(ParamId param, const TensorShape& shape)
   Op op{.kind = OpKind::kParameter, .name = info.name, .weight = param};
   // There is no gradient for a frozen parameter: it has no place in the gradient array.
   op.out = {add_tensor(shape, info.trained)};
-  graph_.ops.push_back(std::move(op));
+  push(std::move(op));
   return graph_.ops.back().out[0];
 }
 

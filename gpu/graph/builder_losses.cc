@@ -36,6 +36,7 @@ void GraphBuilder::cross_entropy(const std::string& name, TensorId logits, Tenso
     return;
   }
   end_loss(std::move(op), *std::move(outputs));
+  if (!failed() && note(labels).low < 0) graph_.row_weight = labels;
 }
 
 void GraphBuilder::bce_with_logits(const std::string& name, TensorId logits, TensorId targets) {
@@ -48,9 +49,16 @@ void GraphBuilder::mse(const std::string& name, TensorId x, TensorId targets) {
   if (auto outputs = begin_loss(op)) end_loss(std::move(op), *std::move(outputs));
 }
 
-void GraphBuilder::scalar_loss(const std::string& name, TensorId x) {
+void GraphBuilder::scalar_loss(const std::string& name, TensorId x, const LossRows& rows) {
   Op op{.kind = OpKind::kScalarLoss, .name = name, .in = {x}};
-  if (auto outputs = begin_loss(op)) end_loss(std::move(op), *std::move(outputs));
+  auto outputs = begin_loss(op);
+  if (!outputs) return;
+  end_loss(std::move(op), *std::move(outputs));
+  graph_.loss_of_batch = rows.losses == kNoTensor;
+  if (failed() || graph_.loss_of_batch) return;
+  graph_.row_loss = rows.losses;
+  graph_.row_weight = rows.weights;
+  graph_.rows_per_sample = shape(rows.losses).count() / graph_.batch;
 }
 
 void GraphBuilder::yolo(const std::string& name, const std::vector<TensorId>& outputs,

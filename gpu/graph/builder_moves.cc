@@ -44,7 +44,7 @@ std::vector<TensorId> GraphBuilder::move(const char* label, const std::string& n
     // A word that no copy writes is +0, which is the integer 0, so the range has to include it.
     op.out.push_back(y);
   }
-  graph_.ops.push_back(std::move(op));
+  push(std::move(op));
   return graph_.ops.back().out;
 }
 
@@ -65,7 +65,7 @@ TensorId GraphBuilder::reshape(const std::string& name, TensorId x, TensorShape 
   const TensorId y = add_tensor(shape, tensor(x).needs_grad, tensor(x).type);
   note(y).low = note(x).low;
   note(y).high = note(x).high;
-  graph_.ops.push_back({.kind = OpKind::kView, .name = name, .in = {x}, .out = {y}});
+  push({.kind = OpKind::kView, .name = name, .in = {x}, .out = {y}});
   return y;
 }
 

@@ -135,8 +135,9 @@ Program fuse_chains(Program program) {
   return ChainFusion(std::move(program)).run();
 }
 
-Program compile(Graph graph) {
-  Program program = recompute(differentiate(fuse_activations(std::move(graph))));
+Program compile(Graph graph, std::int64_t chunked_logits) {
+  Program program = differentiate(fuse_activations(std::move(graph)));
+  program = recompute(chunk_losses(std::move(program), chunked_logits));
   // Chains with several stages and joined programs have no gradients, and recompute() requires that
   // nothing but activations is fused, so the other fusions come last. fuse_programs() joins no two
   // chains, so fuse_chains() comes before it.

@@ -1,6 +1,6 @@
 #pragma once
 // Fusion: fewer passes over memory with the same bits. Pure functions.
-#include "gpu/graph/differentiate.h"
+#include "gpu/graph/chunk_losses.h"
 
 namespace es::gpu {
 
@@ -22,8 +22,9 @@ Program fuse_programs(Program program);
 // A move that only another move reads, possibly through views, becomes part of that other move.
 Program fuse_moves(Program program);
 
-// Compiles a model: fuse_activations, differentiate, recompute (recompute.h), fuse_chains,
-// fuse_programs, fuse_moves.
-Program compile(Graph graph);
+// Compiles a model: fuse_activations, differentiate, chunk_losses (chunk_losses.h) of logits with
+// at least `chunked_logits` floats, recompute (recompute.h), fuse_chains, fuse_programs,
+// fuse_moves.
+Program compile(Graph graph, std::int64_t chunked_logits = kChunkedLogits);
 
 }  // namespace es::gpu

@@ -48,7 +48,7 @@ enum class OpKind {
   kAddRowsAt,   // in x, ids (i32)   out y: sums of the rows of x; also gradients
   kSoftmax,     // in x            out y
   // in q, k, v or one packed tensor; then bias, mask, length if `attention_in` has them. out y,
-  // probs
+  // stats [n,heads,t,2]
   kAttention,
   // In x [t,n,gates * units], h [n,units] and, of an LSTM, c. out states, gates, kept; see
   // `recurrence`. p: the recurrent weight and its bias.
@@ -63,10 +63,13 @@ enum class OpKind {
   kView,             // in x            out y: the same memory under another shape
   kParameter,        //                 out y: the memory of a parameter      p: weight
   kCrossEntropy,     // in logits, labels (i32)   out probs, row_loss, mean_loss
-  kBce,              // in x, targets   out element_loss, mean_loss
-  kMse,              // in x, targets   out element_loss, mean_loss
-  kYolo,             // in 3 outputs, boxes   out 3 gradients, image_loss, mean_loss
-  kScalarLoss,       // in x [1]             out row_loss, mean_loss: all are x
+  // Made by chunk_losses.h. In x, labels and, if they are tensors, the weight and the bias. Out dx,
+  // dweight, dbias if there is a bias, logits if they are outputs, row_loss, mean_loss.
+  kLinearCrossEntropy,
+  kBce,         // in x, targets   out element_loss, mean_loss
+  kMse,         // in x, targets   out element_loss, mean_loss
+  kYolo,        // in 3 outputs, boxes   out 3 gradients, image_loss, mean_loss
+  kScalarLoss,  // in x [1]             out row_loss, mean_loss: all are x
   // Backward operators. The gradient of a parameter is written to the flat gradient array.
   kConvDgrad,      // in dy           out dx                    p: weight
   kConvWgrad,      // in x, dy                                  gradient of weight
@@ -77,7 +80,7 @@ enum class OpKind {
   kLayerNormGrad,  // in x, dy, mean, istd   out dx             gradients of gamma and beta
   kColumnSum,      // in dy           out sum over n of dy: the gradient of a repeated row
   kSoftmaxGrad,    // in y, dy        out dx
-  // In as kAttention, then probs, dy. out dq, dk, dv or dpacked; and dbias if the bias needs it.
+  // In as kAttention, then stats, dy. out dq, dk, dv or dpacked; and dbias if the bias needs it.
   kAttentionGrad,
   // In gates, kept, states (LSTM: kept again), h (LSTM: c), dstates. Out dx, dh, the carry (LSTM:
   // dc), and of a GRU the gradient of the products.
@@ -207,10 +210,15 @@ struct Graph {
   std::vector<TensorId> inputs;  // by field of the layout, [batch,...]; they lie outside the arena
   std::vector<Constant> constants;
   std::vector<TensorId> outputs;  // the results of an evaluation; n is a multiple of `batch`
-  // The losses of the rows, [batch * rows_per_sample]. The loss of a sample is the mean of its
-  // rows. Rows that take no part (negative labels) contain +0.
+  // The losses of the rows, batch * rows_per_sample numbers, each times its weight. The loss of a
+  // sample is the mean of its rows. Rows that take no part (negative labels) contain +0.
   TensorId row_loss = kNoTensor;
+  // As many weights; kNoTensor: all are 1. The mean of many samples is the sum of their row losses
+  // divided by the sum of these. Integers are labels, with the weight 1, or 0 if they are negative.
+  TensorId row_weight = kNoTensor;
   std::int64_t rows_per_sample = 1;
+  // A row depends on all samples of the mini-batch, so an incomplete one cannot be filled up.
+  bool loss_of_batch = false;
   TensorId mean_loss = kNoTensor;  // [1]
   const TensorShape& shape(TensorId id) const;
 };

@@ -17,7 +17,9 @@ std::int64_t round_up(std::int64_t floats) {
 }
 
 bool live_together(const LiveBlock& a, const LiveBlock& b) {
-  return a.first <= b.last && b.first <= a.last;
+  const bool in_step = a.first <= b.last && b.first <= a.last;
+  const bool in_evaluation = a.first <= b.evaluation_last && b.first <= a.evaluation_last;
+  return in_step || in_evaluation;
 }
 
 // Bytes occupy whole floats, because the arena is counted in floats.
@@ -35,7 +37,7 @@ class SharedBlocks {
       : program_(program),
         graph_(program.graph),
         parent_(graph_.tensors.size()),
-        block_(graph_.tensors.size(), LiveBlock{0, -1, -1}),
+        block_(graph_.tensors.size(), LiveBlock{0, -1, -1, -1}),
         outside_(graph_.tensors.size(), false) {
     std::iota(parent_.begin(), parent_.end(), 0);
     for (const TensorId t : graph_.inputs) outside_[t] = true;
@@ -45,6 +47,9 @@ class SharedBlocks {
     measure_lifetimes();
     for (const Op& op : graph_.ops)
       if (op_def(op.kind).is_view) merge(op.in[0], op.out[0]);
+    for (const Op& op : graph_.ops)
+      // Nothing but views reads it, and the caller after an evaluation.
+      if (const TensorId t = evaluation_output(op); t != kNoTensor) block_[find(t)].last = -1;
     for (std::size_t i = 0; i < graph_.ops.size(); ++i)
       share_in_place(graph_.ops[i], static_cast<std::int64_t>(i));
   }
@@ -64,18 +69,37 @@ class SharedBlocks {
       const auto now = static_cast<std::int64_t>(i);
       // A result that nothing reads is live during its operator, because the kernel still writes
       // it.
-      for (const TensorId t : graph_.ops[i].out) block_[t].first = block_[t].last = now;
-      for (const TensorId t : graph_.ops[i].in) block_[t].last = now;
+      for (const TensorId t : graph_.ops[i].out) {
+        block_[t].first = now;
+        live_at(t, now);
+      }
+      for (const TensorId t : graph_.ops[i].in) live_at(t, now);
     }
     for (const TensorId t : graph_.outputs) keep(t);
-    keep(graph_.row_loss);
-    keep(graph_.mean_loss);
+    for (const TensorId t : {graph_.row_loss, graph_.row_weight, graph_.mean_loss})
+      if (t != kNoTensor) keep(t);
+    for (std::size_t i = 0; i < graph_.ops.size(); ++i)
+      if (evaluation_output(graph_.ops[i]) != kNoTensor) drop_from_evaluation(i);
+  }
+
+  // Such an operator writes nothing in an evaluation that is not read there.
+  void drop_from_evaluation(std::size_t index) {
+    for (const TensorId t : graph_.ops[index].out)
+      if (block_[t].evaluation_last == static_cast<std::int64_t>(index))
+        block_[t].evaluation_last = -1;
+  }
+
+  void live_at(TensorId t, std::int64_t now) {
+    block_[t].last = now;
+    if (now < static_cast<std::int64_t>(program_.first_backward)) block_[t].evaluation_last = now;
   }
 
   // An evaluation runs no backward operator, so a tensor that is live until the first of them still
   // has its values when the evaluation ends.
   void keep(TensorId t) {
-    block_[t].last = std::max(block_[t].last, static_cast<std::int64_t>(program_.first_backward));
+    const auto end = static_cast<std::int64_t>(program_.first_backward);
+    block_[t].last = std::max(block_[t].last, end);
+    block_[t].evaluation_last = end;
   }
 
   // Lets `from` use the memory of `into`. If one of the two lies outside the arena, it must be
@@ -89,6 +113,8 @@ class SharedBlocks {
     parent_[from] = into;
     block_[into].first = std::min(block_[into].first, block_[from].first);
     block_[into].last = std::max(block_[into].last, block_[from].last);
+    block_[into].evaluation_last =
+        std::max(block_[into].evaluation_last, block_[from].evaluation_last);
   }
 
   void share_in_place(const Op& op, std::int64_t now) {
@@ -140,6 +166,23 @@ std::int64_t place_in_order(std::span<const LiveBlock> blocks, std::span<const s
   return length;
 }
 
+// Returns live_peak() of a local step or of an evaluation: the blocks are live until `end`.
+std::int64_t peak_until(std::span<const LiveBlock> blocks, std::int64_t LiveBlock::*end) {
+  std::int64_t length = 0;
+  // A change at the end + 1 is recorded, so the list has at least two entries more.
+  for (const LiveBlock& b : blocks) length = std::max(length, b.*end + 2);
+  std::vector<std::int64_t> change(static_cast<std::size_t>(length), 0);
+  for (const LiveBlock& b : blocks) {
+    if (b.*end < b.first) continue;
+    // A block counts from its first operator up to and including its last one.
+    change[static_cast<std::size_t>(b.first)] += round_up(b.floats);
+    change[static_cast<std::size_t>(b.*end + 1)] -= round_up(b.floats);
+  }
+  std::int64_t peak = 0, live = 0;
+  for (const std::int64_t c : change) peak = std::max(peak, live += c);
+  return peak;
+}
+
 // Orders in which blocks are placed; the block with the largest key comes first. The best places of
 // all blocks are hard to find (dynamic storage allocation), and none of these orders is best for
 // every model, so all are tried.
@@ -178,18 +221,8 @@ std::vector<std::int64_t> place_blocks(std::span<const LiveBlock> blocks) {
 }
 
 std::int64_t live_peak(std::span<const LiveBlock> blocks) {
-  std::int64_t end = 0;
-  // A change at last + 1 is recorded, so the list has at least last + 2 entries.
-  for (const LiveBlock& b : blocks) end = std::max(end, b.last + 2);
-  std::vector<std::int64_t> change(static_cast<std::size_t>(end), 0);
-  for (const LiveBlock& b : blocks) {
-    // A block counts from its first operator up to and including its last one.
-    change[b.first] += round_up(b.floats);
-    change[b.last + 1] -= round_up(b.floats);
-  }
-  std::int64_t peak = 0, live = 0;
-  for (const std::int64_t c : change) peak = std::max(peak, live += c);
-  return peak;
+  return std::max(peak_until(blocks, &LiveBlock::last),
+                  peak_until(blocks, &LiveBlock::evaluation_last));
 }
 
 MemoryPlan plan_memory(const Program& program) {

@@ -8,11 +8,13 @@
 
 namespace es::gpu {
 
-// Memory that is live during the operators [first, last], both inclusive.
+// Memory that is live during the operators [first, last] of a local step, and [first,
+// evaluation_last] of an evaluation, all inclusive. An end before `first`: it is not used there.
 struct LiveBlock {
   std::int64_t floats = 0;
   std::int64_t first = 0;
   std::int64_t last = 0;
+  std::int64_t evaluation_last = -1;
 };
 
 // Returns offsets (multiples of 16 floats) at which blocks that are live at the same time do not
@@ -20,7 +22,8 @@ struct LiveBlock {
 // returns the shortest result. Deterministic.
 std::vector<std::int64_t> place_blocks(std::span<const LiveBlock> blocks);
 
-// Returns the largest number of floats (each block rounded up to 16) that are live at one operator.
+// Returns the largest number of floats (each block rounded up to 16) that are live at one operator
+// of a local step or of an evaluation.
 std::int64_t live_peak(std::span<const LiveBlock> blocks);
 
 struct MemoryPlan {
@@ -41,8 +44,9 @@ struct MemoryPlan {
 //   - they are never live at the same time.
 //
 // A tensor is live from the operator that writes it to the last one that reads it. The tensors that
-// an evaluation or the caller of a step reads (outputs, row losses, mean loss) are live at least
-// until the first backward operator is done.
+// an evaluation or the caller of a step reads (outputs, row losses, their weights, mean loss) are
+// live at least until the first backward operator is done. What only an evaluation writes may lie
+// where a local step keeps something for its backward pass.
 MemoryPlan plan_memory(const Program& program);
 
 }  // namespace es::gpu

@@ -60,7 +60,8 @@ std::vector<OpResult> results_of(const Graph& graph, const Op& op,
   // caller.
   if (entry.is_view || entry.in_params) return results;
   for (const TensorId t : op.out)
-    if (graph.tensors[t].type == ElementType::kF32 && !masked[static_cast<std::size_t>(t)])
+    if (graph.tensors[t].type == ElementType::kF32 && t != evaluation_output(op) &&
+        !masked[static_cast<std::size_t>(t)])
       results.push_back({.tensor = t, .count = graph.shape(t).count()});
   // The bias before the weight, the order in which differentiate() emits their gradients.
   for (const ParamId id : {entry.writes_bias_grad ? op.bias : kNoParam,

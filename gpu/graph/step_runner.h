@@ -126,8 +126,8 @@ class StepRunner {
   // Runs the forward pass in evaluation mode. The results stay valid until the next run. Error: as
   // above.
   virtual Status run_eval(const float* params, const StepInput& input) = 0;
-  // Returns a tensor that the last run has left: graph().outputs, row_loss and mean_loss after
-  // run_eval(). The values are undefined if the device was lost meanwhile; check() reports that.
+  // Returns a tensor that the last run_eval() has left: graph().outputs, row_loss, row_weight and
+  // mean_loss. The values are undefined if the device was lost meanwhile; check() reports that.
   virtual std::span<const float> values(TensorId t) const = 0;
   // Returns the gradient of a parameter as the step in progress wrote it. Valid only for an
   // observer, at the end of the operator that writes it.

@@ -19,7 +19,7 @@ Uses::Uses(const Graph& graph)
   // A result that the caller reads must stay in memory, so no pass may treat it as read by an
   // operator alone. last_read knows operators only.
   for (const TensorId t : graph.outputs) ++at(reads, t);
-  for (const TensorId t : {graph.row_loss, graph.mean_loss})
+  for (const TensorId t : {graph.row_loss, graph.row_weight, graph.mean_loss})
     if (t != kNoTensor) ++at(reads, t);
 }
 

@@ -52,7 +52,8 @@ class AttentionLowering {
   void run() { fused() ? run_fused() : run_products(); }
 
  private:
-  // The engine's operator takes as many keys as queries, its own scale, and one mask for all heads.
+  // The engine's operator takes as many keys as queries, its own scale, and one mask for all heads
+  // that is not trained.
   // Everything else is built from products and a softmax; both have the formula of the definition
   // (docs/reference/operators.md).
   bool fused() const {
@@ -60,17 +61,22 @@ class AttentionLowering {
     // The operator computes its scale from the width of a head, so another one is not its own.
     const bool same = q_ == k_ && q_ == v_ && static_cast<float>(node_.number("scale")) == scale;
     if (!same || !node_.has(3)) return same;
+    // The operator gives no gradient of a mask.
+    if (b_.needs_grad(l_.stored(node_.input(3)).tensor)) return false;
     const TensorShape& mask = node_.shape(3);
     return mask.rank() < 3 || mask[mask.rank() - 3] == 1;
   }
 
-  // Returns what is added to the scores, of rank 4; kNoTensor: nothing.
+  // Returns the mask that is added to the scores, of rank 4; kNoTensor: there is none.
+  TensorId mask() {
+    if (!node_.has(3)) return kNoTensor;
+    const TensorId mask = l_.operand(node_, 3, logical_order(4));
+    return node_.in(3).type == ValueType::kBool ? minus_infinity_unless(mask) : mask;
+  }
+
+  // The same with a mask for a causal attention.
   TensorId added() {
-    TensorId mask = kNoTensor;
-    if (node_.has(3)) {
-      mask = l_.operand(node_, 3, logical_order(4));
-      if (node_.in(3).type == ValueType::kBool) mask = minus_infinity_unless(mask);
-    }
+    const TensorId mask = this->mask();
     if (!node_.flag("causal")) return mask;
     const TensorId causal = minus_infinity_unless(b_.binary(
         name_, Function::kLessEqual, numbers({1, 1, 1, k_[2]}), numbers({1, 1, q_[2], 1})));
@@ -117,15 +123,16 @@ class AttentionLowering {
       // the operator reads them.
       return b_.reshape(name_, l_.in(node_, slot, order), {q_[0], q_[2], 1, q_[1] * q_[3]});
     };
-    AttentionOptions options{.heads = q_[1], .dropout = node_.number("dropout")};
+    AttentionOptions options{
+        .heads = q_[1], .causal = node_.flag("causal"), .dropout = node_.number("dropout")};
     if (node_.has(4))
       options.bias =
           b_.expand(name_, l_.operand(node_, 4, logical_order(4)), {1, q_[1], q_[2], k_[2]});
     if (node_.has(5)) options.length = l_.logical(node_, 5);
-    const TensorId mask = added();
+    const TensorId mask = this->mask();
     if (mask != kNoTensor) {
       const TensorShape own = b_.shape(mask);
-      options.mask = b_.expand(name_, mask, {own[0], 1, q_[2], k_[2]});
+      options.mask = b_.expand(name_, mask, {own[0], 1, own[2], k_[2]});
     }
     l_.builder().set_site(static_cast<std::uint32_t>(node_.integer("site")));
     l_.set(node_, b_.attention(name_, tokens(0), tokens(1), tokens(2), options), order);

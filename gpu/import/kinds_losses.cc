@@ -1,4 +1,6 @@
 // Losses. Output 0 is a number.
+#include <limits>
+
 #include "gpu/import/kind.h"
 #include "gpu/import/lowering.h"
 #include "gpu/import/shape_rules.h"
@@ -43,6 +45,14 @@ Outputs soft_outputs(const NodeView& node) {
 // --- Lowering. The mean over all elements has an operator of its own where it is the loss of the
 // model; its rows are the losses of the samples. Everything else is built from general operators.
 
+// Returns the sums over all axes but the first one.
+TensorId row_sums(GraphBuilder& b, const std::string& name, TensorId x) {
+  std::vector<int> axes = logical_order(b.shape(x).rank());
+  axes.erase(axes.begin());
+  if (axes.empty()) return x;
+  return b.reduce(name, Reduction::kSum, x, axes, false);
+}
+
 // Returns the sum or mean of the losses of the elements, as a number.
 TensorId total(Lowering& l, const NodeView& node, TensorId losses) {
   GraphBuilder& b = l.builder();
@@ -53,6 +63,9 @@ TensorId total(Lowering& l, const NodeView& node, TensorId losses) {
   const std::int64_t count = reduction == "mean"        ? node.shape().count()
                              : reduction == "batchmean" ? node.shape()[0]
                                                         : 1;
+  if (l.is_loss(node) && reduction != "sum")
+    l.set_loss_rows(
+        node, {.losses = reduction == "batchmean" ? row_sums(b, node.label(), losses) : losses});
   return count == 1 ? sum
                     : b.unary(node.label(), Function::kMulScalar, sum,
                               {.a = static_cast<float>(1.0 / static_cast<double>(count))});
@@ -82,6 +95,28 @@ TensorId against(GraphBuilder& b, const std::string& name, TensorId logs, Tensor
   return b.unary(name, Function::kNegate, b.reduce(name, Reduction::kSum, products, {last}, false));
 }
 
+// Returns -sum over classes of w * (log_probs where the condition holds, else 0) for each row. The
+// log-probability of a class that is not chosen may be -inf, which must not be multiplied by 0.
+TensorId against_chosen(GraphBuilder& b, const std::string& name, TensorId logs, TensorId chosen,
+                        TensorId weights) {
+  const TensorId zero = b.constant(name, {1}, {0.0F});
+  const TensorId some = b.where(name, chosen, logs, zero);
+  if (weights != kNoTensor) return against(b, name, some, weights);
+  const int last = b.shape(some).rank() - 1;
+  return b.unary(name, Function::kNegate, b.reduce(name, Reduction::kSum, some, {last}, false));
+}
+
+// Returns the truth value of labels that are neither a class nor ignored; kNoTensor: their range
+// shows that there are none.
+TensorId wrong_labels(GraphBuilder& b, const std::string& name, TensorId labels,
+                      std::int64_t classes, TensorId takes_part) {
+  const auto [low, high] = b.range(labels);
+  if (low >= 0 && high < classes) return kNoTensor;
+  const TensorId limited = b.limit(name, labels, 0, static_cast<std::int32_t>(classes - 1));
+  return b.binary(name, Function::kMul, takes_part,
+                  b.binary(name, Function::kNotEqual, labels, limited));
+}
+
 // 1 in the column of the label, else 0; rows whose label is no class have zeros only. The
 // comparison broadcasts the labels against 0, 1, 2, ....
 TensorId one_hot(GraphBuilder& b, const std::string& name, TensorId labels, std::int64_t classes) {
@@ -94,7 +129,8 @@ TensorId one_hot(GraphBuilder& b, const std::string& name, TensorId labels, std:
 // The general form, for log-probabilities with the classes last: with weights w of the classes,
 // label smoothing s and rows i that take part,
 //   loss_i = -(1 - s) w[y_i] logp[i, y_i] - s / C sum_c w[c] logp[i, c]
-// and the mean divides by the sum of w[y_i].
+// and the mean divides by the sum of w[y_i]. A row whose label is neither a class nor ignored has
+// the loss NaN, so that the step ends with an error, as in PyTorch.
 void lower_class_loss(Lowering& l, const NodeView& node, TensorId logs, double smoothing) {
   GraphBuilder& b = l.builder();
   const std::string name = node.label();
@@ -105,29 +141,33 @@ void lower_class_loss(Lowering& l, const NodeView& node, TensorId logs, double s
   const TensorId takes_part = b.binary(name, Function::kNotEqual, labels, ignored);
   TensorShape column = b.shape(labels);
   column.append(1);
-  TensorId hot = b.binary(name, Function::kMul, one_hot(b, name, labels, classes),
-                          b.reshape(name, takes_part, column));
-  if (node.has(2)) hot = b.binary(name, Function::kMul, hot, l.logical(node, 2));
+  const TensorId chosen = b.binary(name, Function::kMul, one_hot(b, name, labels, classes),
+                                   b.reshape(name, takes_part, column));
+  const TensorId class_weights = node.has(2) ? l.logical(node, 2) : kNoTensor;
+  const TensorId hot = node.has(2) ? b.binary(name, Function::kMul, chosen, class_weights) : chosen;
   const int last = b.shape(logs).rank() - 1;
   // w[y_i] for each row that takes part, and 0 for the others: a row of `hot` has one element that
   // is not 0.
   const TensorId weights = b.reduce(name, Reduction::kSum, hot, {last}, false);
-  TensorId losses = against(b, name, logs, hot);
+  TensorId losses = against_chosen(b, name, logs, chosen, class_weights);
   if (smoothing != 0.0) {
-    // The second term sums over all classes, so its targets are 1 for every class of a row that
-    // takes part.
-    TensorId smooth = b.expand(name, b.reshape(name, takes_part, column), b.shape(logs));
-    if (node.has(2)) smooth = b.binary(name, Function::kMul, smooth, l.logical(node, 2));
+    // The second term sums over all classes of a row that takes part.
+    const TensorId smooth =
+        against_chosen(b, name, logs, b.reshape(name, takes_part, column), class_weights);
     const float share = static_cast<float>(smoothing / static_cast<double>(classes));
     losses = b.add(name, b.scale(name, losses, static_cast<float>(1.0 - smoothing)),
-                   b.scale(name, against(b, name, logs, smooth), share));
+                   b.scale(name, smooth, share));
   }
+  const TensorId wrong = wrong_labels(b, name, labels, classes, takes_part);
+  if (wrong != kNoTensor)
+    losses = b.where(name, wrong, b.constant(name, {1}, {std::numeric_limits<float>::quiet_NaN()}),
+                     losses);
   const auto sum = [&](TensorId x) {
     return b.reduce(name, Reduction::kSum, x, logical_order(b.shape(x).rank()), false);
   };
-  l.set_logical(node, node.text("reduction") == "sum"
-                          ? sum(losses)
-                          : b.binary(name, Function::kDiv, sum(losses), sum(weights)));
+  if (node.text("reduction") == "sum") return l.set_logical(node, sum(losses));
+  l.set_loss_rows(node, {losses, weights});
+  l.set_logical(node, b.binary(name, Function::kDiv, sum(losses), sum(weights)));
 }
 
 void lower_cross_entropy(Lowering& l, const NodeView& node) {
@@ -155,10 +195,10 @@ void lower_cross_entropy_soft(Lowering& l, const NodeView& node) {
   // PyTorch's mean with probabilities as targets divides by the number of rows, and not by a sum of
   // weights.
   const double rows = static_cast<double>(b.shape(losses).count());
-  l.set_logical(node, node.text("reduction") == "sum"
-                          ? sum
-                          : b.unary(node.label(), Function::kMulScalar, sum,
-                                    {.a = static_cast<float>(1.0 / rows)}));
+  if (node.text("reduction") == "sum") return l.set_logical(node, sum);
+  l.set_loss_rows(node, {.losses = losses});
+  l.set_logical(node, b.unary(node.label(), Function::kMulScalar, sum,
+                              {.a = static_cast<float>(1.0 / rows)}));
 }
 
 // --- Losses over elements. Each returns the losses of the elements.

@@ -49,7 +49,9 @@ TensorId padded(Lowering& l, const NodeView& node, TensorId x, int axis, std::in
 
 TensorId fill_value(Lowering& l, const NodeView& node, const Side& s) {
   GraphBuilder& b = l.builder();
-  const double value = node.number("value");
+  // A padding of truth values has 1 for every value that is not 0, as in PyTorch.
+  const bool truth = node.in().type == ValueType::kBool;
+  const double value = truth ? node.number("value") != 0.0 : node.number("value");
   const TensorId one = b.type(s.x) == ElementType::kI32
                            ? b.constant_ids(node.label(), {1}, {static_cast<std::int32_t>(value)})
                            : b.constant(node.label(), {1}, {static_cast<float>(value)});
@@ -137,7 +139,7 @@ std::string pad_unsupported(const NodeView& node) {
   const double value = node.number("value");
   return node.in().type != ValueType::kI32 || std::abs(value) < 2147483648.0
              ? ""
-             : "a value that is no integer";
+             : "a value that does not fit 32 bits";
 }
 
 }  // namespace

@@ -89,6 +89,9 @@ void lower_reduction(Lowering& l, const NodeView& node) {
 // its own.
 void lower_mean(Lowering& l, const NodeView& node) {
   const bool pixels = sorted_axes(node) == std::vector<std::int64_t>{2, 3};
+  // A mean of all elements is that of the rows of a loss.
+  if (node.out().shape.rank() == 0 && node.shape().rank() > 0)
+    l.set_loss_rows(node, {.losses = l.logical(node, 0)});
   if (node.shape().rank() != 4 || !pixels) return lower_reduction<Reduction::kMean>(l, node);
   const TensorId y = l.builder().global_avg_pool(node.label(), l.in(node, 0, channels_last(4)));
   if (node.flag("keepdim")) return l.set(node, y, channels_last(4));

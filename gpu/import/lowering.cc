@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "gpu/import/kind.h"
+#include "gpu/import/sample_rows.h"
 
 namespace es::gpu {
 namespace {
@@ -368,10 +369,21 @@ TensorId Lowering::unless_refused(TensorId x) {
   return builder_.where(refused_by_, refused_, nan, x);
 }
 
+void Lowering::set_loss_rows(const NodeView& node, const LossRows& rows) {
+  if (is_loss(node) && rows_are_of_samples(program_, node.node())) loss_rows_ = rows;
+}
+
 Result<Graph> Lowering::finish() {
   if (builder_.failed()) return builder_.finish_any({});
-  if (stored(program_.loss).tensor != kNoTensor)  // else the last operator is the loss
-    builder_.scalar_loss("loss", unless_refused(in_order(program_.loss, {})));
+  if (stored(program_.loss).tensor != kNoTensor) {  // else the last operator is the loss
+    LossRows rows = loss_rows_;
+    if (rows.losses != kNoTensor) rows.losses = unless_refused(rows.losses);
+    builder_.scalar_loss("loss", unless_refused(in_order(program_.loss, {})), rows);
+  }
+  for (const ModelNode& node : program_.nodes)
+    if (std::ranges::find(node.outputs, program_.loss) != node.outputs.end() &&
+        has_pairs_of_samples(program_, node))
+      builder_.set_loss_of_batch();
   std::vector<TensorId> outputs;
   for (const ModelOutput& output : program_.outputs)
     outputs.push_back(

@@ -93,6 +93,9 @@ class Lowering {
   bool is_loss(const NodeView& node, std::size_t output = 0) const {
     return node.output(output) == program_.loss;
   }
+  // Says that the loss of the model, if it is the output of the node, is the weighted mean of these
+  // rows. It is ignored where a row may depend on several samples (sample_rows.h).
+  void set_loss_rows(const NodeView& node, const LossRows& rows);
   // Completes the graph: the outputs, and the loss.
   Result<Graph> finish();
 
@@ -123,6 +126,7 @@ class Lowering {
   std::map<std::pair<ValueId, AxisOrder>, TensorId> reordered_;
   std::map<std::int64_t, BatchNormStats> statistics_;  // [number of the mean], for the next one
   std::string refused_by_;                             // the first node that called refuse_if()
+  LossRows loss_rows_;                                 // of a loss that no operator computes
   TensorId refused_ = kNoTensor;                       // its truth values and those of others: [1]
 };
 

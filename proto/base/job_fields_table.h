@@ -19,8 +19,8 @@ inline bool has_model_file(const JobSpec& s) {
 inline bool has_images(const JobSpec& s) {
   const Task task = task_of(s.model);
   const bool of_images = task == Task::kCaptured && s.data.kind != "arrays" &&
-                         s.data.kind != "tokens" && s.data.kind != "ratings" &&
-                         s.data.kind != "squad";
+                         s.data.kind != "tokens" && s.data.kind != "python" &&
+                         s.data.kind != "ratings" && s.data.kind != "squad";
   return task == Task::kClassification || task == Task::kDetection || of_images;
 }
 // Whether the images are files of any size, each with a class.
@@ -34,8 +34,15 @@ inline bool has_image_shape(const JobSpec& s) {
 inline bool has_token_files(const JobSpec& s) {
   return s.data.kind == "tokens";
 }
+inline bool is_python(const JobSpec& s) {
+  return s.data.kind == "python";
+}
 inline bool is_synthetic(const JobSpec& s) {
   return s.data.kind == "synthetic";
+}
+// Whether the job file says how many samples there are.
+inline bool has_counts(const JobSpec& s) {
+  return is_synthetic(s) || is_python(s);
 }
 // Whether the job has the data of the task. Synthetic data of a model file may be of any task.
 inline bool has_data_of(const JobSpec& s, Task task, std::string_view kind) {
@@ -47,6 +54,12 @@ inline bool recommends(const JobSpec& s) {
 }
 inline bool answers_questions(const JobSpec& s) {
   return has_data_of(s, Task::kQuestionAnswering, "squad");
+}
+inline bool predicts_tokens(const JobSpec& s) {
+  return has_data_of(s, Task::kLanguage, "tokens");
+}
+inline bool has_vocabulary(const JobSpec& s) {
+  return answers_questions(s) || predicts_tokens(s);
 }
 inline bool detects(const JobSpec& s) {
   return has_data_of(s, Task::kDetection, "voc");
@@ -245,18 +258,20 @@ void visit_data(Data& d, Visit& visit) {
         d.channels);
   visit(JobField{.key = "data.samples",
                  .unit = "samples",
-                 .meaning = "Number of training samples that are generated.",
+                 .meaning = "Number of training samples that are generated, or that a Python "
+                            "dataset has.",
                  .low = 1,
                  .high = kSamplesMax,
-                 .applies = is_synthetic,
-                 .applies_to = "synthetic data"},
+                 .applies = has_counts,
+                 .applies_to = "synthetic data, python"},
         d.samples);
   visit(JobField{.key = "data.eval_samples",
                  .unit = "samples",
-                 .meaning = "Number of evaluation samples that are generated.",
+                 .meaning = "Number of evaluation samples that are generated, or that a Python "
+                            "dataset has.",
                  .high = kSamplesMax,
-                 .applies = is_synthetic,
-                 .applies_to = "synthetic data"},
+                 .applies = has_counts,
+                 .applies_to = "synthetic data, python"},
         d.eval_samples);
   visit(JobField{.key = "data.normalise",
                  .meaning = "How pixels x from 0 to 1 become inputs: half is (x - 0.5) / 0.5, "
@@ -316,11 +331,12 @@ void visit_data(Data& d, Visit& visit) {
         d.tokens);
   visit(JobField{.key = "data.vocabulary",
                  .unit = "tokens",
-                 .meaning = "Size of the vocabulary of generated questions.",
+                 .meaning = "Size of the vocabulary of generated questions and of built-in "
+                            "language models.",
                  .low = 16,
                  .high = kIdsMax,
-                 .applies = answers_questions,
-                 .applies_to = "question answering"},
+                 .applies = has_vocabulary,
+                 .applies_to = "question answering, language modelling"},
         d.vocabulary);
   visit(JobField{.key = "data.vocabulary_file",
                  .bits = Bits::kByContent,
@@ -336,11 +352,11 @@ void visit_data(Data& d, Visit& visit) {
         d.boxes);
   visit(JobField{.key = "data.length",
                  .unit = "tokens",
-                 .meaning = "Length of a window of token files, which is a sample.",
+                 .meaning = "Length of a sequence of tokens, which is a sample.",
                  .high = 1 << 20,
-                 .zero = "that of the model's inputs",
-                 .applies = has_token_files,
-                 .applies_to = "tokens",
+                 .zero = "that of the inputs of a model file",
+                 .applies = predicts_tokens,
+                 .applies_to = "tokens, language modelling",
                  .left_out_at_default = true},
         d.length);
   visit(JobField{.key = "data.token_type",
@@ -357,6 +373,41 @@ void visit_data(Data& d, Visit& visit) {
                  .applies_to = "tokens",
                  .left_out_at_default = true},
         d.shifted);
+  visit(JobField{.key = "data.path_digest",
+                 .meaning = "The digest of the file of a Python dataset; the head fills it in when "
+                            "it is empty.",
+                 .allowed = "32 lower-case hexadecimal digits",
+                 .applies = is_python,
+                 .applies_to = "python",
+                 .left_out_at_default = true},
+        d.path_digest);
+  visit(
+      JobField{.key = "data.python",
+               .bits = Bits::kByContent,
+               .meaning = "The Python interpreter that computes the samples; every node has it at "
+                          "this path, with the same packages.",
+               .applies = is_python,
+               .applies_to = "python",
+               .left_out_at_default = true},
+      d.python);
+  visit(JobField{.key = "data.python_path",
+                 .bits = Bits::kByContent,
+                 .meaning = "Directories with modules of the dataset, separated by ':'.",
+                 .bytes_max = 16384,
+                 .applies = is_python,
+                 .applies_to = "python",
+                 .left_out_at_default = true},
+        d.python_path);
+  visit(JobField{.key = "data.timeout_s",
+                 .bits = Bits::kNot,
+                 .unit = "seconds",
+                 .meaning = "The longest time that a Python dataset may take for one sample.",
+                 .low = 1,
+                 .high = 86'400,
+                 .applies = is_python,
+                 .applies_to = "python",
+                 .left_out_at_default = true},
+        d.timeout_s);
 }
 
 template <class Group, class Visit>

@@ -171,11 +171,15 @@ const TaskRules kTasks[] = {
      {"bert", "bert_large", "electra", "electra_base", "electra_large"},
      {"squad", "synthetic"}},
     {Task::kDetection, "detection", {"yolov3"}, {"voc", "synthetic"}},
+    {Task::kLanguage,
+     "language modelling",
+     {"gpt2", "gpt2_medium", "gpt2_large", "gpt2_xl", "llama", "llama_1b", "llama_3b"},
+     {"tokens", "synthetic"}},
     {Task::kCaptured,
      "captured model",
      {},
-     {"arrays", "tokens", "idx", "cifar10", "image_folder", "webdataset", "ratings", "squad", "voc",
-      "synthetic"}},
+     {"arrays", "tokens", "python", "idx", "cifar10", "image_folder", "webdataset", "ratings",
+      "squad", "voc", "synthetic"}},
 };
 
 const TaskRules& rules_of(Task task) {
@@ -230,6 +234,24 @@ void check_no_images(Rules& rules, const DataSpec& data, Task task) {
   rules.expect(!data.random_resized_crop, "data.random_resized_crop", "true", "false" + images);
 }
 
+void check_python(Rules& rules, const DataSpec& data) {
+  const bool is_python = data.kind == "python";
+  rules.expect(is_python || data.path_digest.empty(), "data.path_digest", quoted(data.path_digest),
+               "\"\" for data.kind = " + quoted(data.kind));
+  check_digest(rules, "data.path", data.path_digest, data.path);
+  rules.expect(!is_python || !data.python.empty(), "data.python", "\"\"",
+               "the Python interpreter of the dataset");
+}
+
+// A built-in language model takes the length of its inputs from the data, and compares its outputs
+// with the labels as they are.
+void check_language(Rules& rules, const DataSpec& data) {
+  rules.expect(data.length > 0, "data.length", "0",
+               "the length of a sequence, at least 1, for language modelling");
+  rules.expect(data.shifted, "data.shifted", "false",
+               "true for language modelling, whose labels are the next tokens");
+}
+
 void check_data(Rules& rules, const JobSpec& spec) {
   const DataSpec& data = spec.data;
   const Task task = task_of(spec.model);
@@ -242,8 +264,10 @@ void check_data(Rules& rules, const JobSpec& spec) {
     check_images(rules, data);
   else
     check_no_images(rules, data, task);
+  check_python(rules, data);
   rules.expect(data.kind != "squad" || !data.vocabulary_file.empty(), "data.vocabulary_file",
                "\"\"", "the file of the WordPiece vocabulary");
+  if (task == Task::kLanguage) check_language(rules, data);
 }
 
 void check_optimizer(Rules& rules, const OptimizerSpec& o) {

@@ -29,7 +29,14 @@ Result<DeterminismLevel> parse_level(std::string_view text);
 // kinds of data, and the metrics.
 // kCaptured: a model file (ModelSpec::file) says itself what it learns; the fields of its samples
 // are its inputs.
-enum class Task { kClassification, kRecommendation, kQuestionAnswering, kDetection, kCaptured };
+enum class Task {
+  kClassification,
+  kRecommendation,
+  kQuestionAnswering,
+  kDetection,
+  kLanguage,
+  kCaptured
+};
 const char* task_name(Task task);  // "classification", "question answering"
 
 struct ModelSpec {
@@ -40,7 +47,7 @@ struct ModelSpec {
   std::string file;
   std::string file_digest;
   // A name from gpu/models/models.h: small_cnn, mlp, neumf, yolov3, or a variant of the families
-  // ResNet, ShuffleNetV2, VGG, Swin, BERT and ELECTRA.
+  // ResNet, ShuffleNetV2, VGG, Swin, BERT, ELECTRA, GPT-2 and Llama.
   std::string name = "small_cnn";
   // published | tiny. tiny is the same architecture, small enough for tests.
   std::string size = "published";
@@ -62,16 +69,16 @@ Task task_of(const ModelSpec& model);
 const std::string& model_text(const ModelSpec& model);
 
 struct DataSpec {
-  // idx | cifar10 | image_folder | ratings | squad | voc | arrays | tokens | synthetic. The task
-  // decides which are allowed.
+  // idx | cifar10 | image_folder | ratings | squad | voc | arrays | tokens | python | synthetic.
+  // Which ones are allowed depends on the task.
   std::string kind = "synthetic";
   std::string path;  // file or directory; unused for synthetic data
   // Shape of one image: as generated (synthetic), or as resized (image_folder, voc).
   std::uint32_t height = 28;
   std::uint32_t width = 28;
   std::uint32_t channels = 1;
-  std::uint64_t samples = 4096;       // number of training samples (synthetic)
-  std::uint64_t eval_samples = 1024;  // number of evaluation samples (synthetic)
+  std::uint64_t samples = 4096;       // number of training samples (synthetic, python)
+  std::uint64_t eval_samples = 1024;  // number of evaluation samples (synthetic, python)
   std::string normalise = "half";    // half: (x-0.5)/0.5 | imagenet: mean and deviation of that set
   std::uint32_t crop_padding = 0;    // pixels of zero padding before a random crop; 0 for no crop
   bool flip = false;                 // random horizontal flip
@@ -80,12 +87,19 @@ struct DataSpec {
   std::uint32_t items = 1682;        // synthetic ratings
   std::uint32_t negatives = 4;      // ratings: items without a rating of the user, drawn per rating
   std::uint32_t tokens = 64;        // question answering: length of a sequence
-  std::uint32_t vocabulary = 1000;  // synthetic question answering
+  std::uint32_t vocabulary = 1000;  // synthetic question answering; language modelling
   std::string vocabulary_file;      // squad: WordPiece vocabulary, one token per line
   std::uint32_t boxes = 20;         // detection: maximum number of boxes of one image
-  std::uint32_t length = 0;         // tokens: length of a window; 0 for that of the model's inputs
+  // tokens, language modelling: length of a window; 0 for that of a model file's inputs
+  std::uint32_t length = 0;
   std::string token_type = "uint16";  // tokens: type of a .bin file without a header
   bool shifted = true;                // tokens: the labels are one token later than the ids
+  // python: the digest of the file `path` (32 hexadecimal digits), which decides the bits. If it is
+  // empty, the head fills it in when it admits the job.
+  std::string path_digest;
+  std::string python;             // python: the interpreter of the loader processes
+  std::string python_path;        // python: directories with modules, separated by ':'
+  std::uint32_t timeout_s = 300;  // python: the longest time for one sample
   bool operator==(const DataSpec&) const = default;
 };
 

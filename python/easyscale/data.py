@@ -1,4 +1,4 @@
-"""Samples from NumPy arrays, tensors or memory-mapped files, or from other files.
+"""Samples from NumPy arrays, tensors or memory-mapped files, from other files, or of a dataset.
 
     data = es.data.arrays(x_train, y_train)
     data = es.data.arrays(input_ids=ids, attention_mask=mask, labels=labels)
@@ -7,12 +7,14 @@
     data = es.data.images("folder", size=224)
     data = es.data.webdataset("folder", size=224)
     data = es.data.table("rows.csv", target="price")
+    data = es.data.dataset(MyDataset("folder"))
 
 An array is [samples, ...]. Nothing is copied until a job is written, and then in pieces. Token
-files are never copied.
+files are never copied. A dataset computes its samples while the job trains.
 """
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,17 +22,15 @@ from typing import Any
 
 import numpy as np
 
+from . import dataset_file
+from .dataset_samples import (STORED, TRAIN, check_columns, columns_of, kept_random_state,
+                              sample_of, to_numpy)
 from .errors import UsageError
 from .token_files import Windows, training_shards
 
+DATASET_FILE = "dataset.pickle"
 CHUNK_BYTES = 16 << 20
 INT32 = np.iinfo(np.int32)
-
-# What an array becomes in the files of a job.
-STORED = {"float64": np.float32, "float32": np.float32, "float16": np.float32,
-          "int64": np.int32, "int32": np.int32, "int16": np.int32, "int8": np.int32,
-          "uint64": np.int32, "uint32": np.int32, "uint16": np.int32,
-          "uint8": np.uint8, "bool": np.bool_}
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ class Arrays:
 
     def head(self, samples: int) -> dict[Any, np.ndarray]:
         """The first samples of every array, as [samples, ...] in its own type."""
-        return {key: _numpy(array[:samples]).copy() for key, array in self.arrays.items()}
+        return {key: to_numpy(array[:samples]).copy() for key, array in self.arrays.items()}
 
     def table(self, eval_data: Arrays | None) -> dict[str, Any]:
         """The table [data] of a job."""
@@ -141,8 +141,8 @@ class Tokens(Arrays):
 
     def check_eval(self, eval_data: Arrays) -> None:
         """Raises UsageError: the folder has the evaluation data."""
-        raise UsageError("eval_data: allowed is none with token files; the evaluation uses eval/ or "
-                         "val.bin in the folder of data")
+        raise UsageError("eval_data: allowed is none with token files; the evaluation uses eval/ "
+                         "or val.bin in the folder of data")
 
     def write(self, folder: Path, eval_data: Arrays | None, names: Mapping[str, Any],
               ranges: Mapping[str, Range]) -> None:
@@ -185,14 +185,105 @@ def tokens(folder: str | Path, length: int, *, token_type: str = "uint16", shift
     return Tokens(dict(zip(keys, (ids, labels))), place, token_type, shifted)
 
 
+@dataclass(frozen=True)
+class Dataset(Arrays):
+    """A map-style dataset, whose samples are computed while the job trains.
+
+    `arrays` says what the first sample has: a Column for every key.
+    """
+
+    dataset: Any
+    python: str
+    python_path: str
+    timeout_s: int
+
+    @property
+    def samples(self) -> int:
+        """The number of samples."""
+        return len(self.dataset)
+
+    def head(self, samples: int) -> dict[Any, np.ndarray]:
+        """The first samples, computed here, as [samples, ...]."""
+        with kept_random_state():
+            first = [sample_of(self.dataset, TRAIN, 0, 0, i)
+                     for i in range(min(samples, self.samples))]
+        return {key: np.stack([sample[key] for sample in first]) for key in self.arrays}
+
+    def table(self, eval_data: Arrays | None) -> dict[str, Any]:
+        """The table [data] of a job."""
+        return {"kind": "python", "path": f"data/{DATASET_FILE}", "samples": self.samples,
+                "eval_samples": 0 if eval_data is None else eval_data.samples,
+                "python": self.python, "python_path": self.python_path,
+                "timeout_s": self.timeout_s}
+
+    def check_eval(self, eval_data: Arrays) -> None:
+        """Raises UsageError unless the evaluation data are a dataset with samples like these."""
+        super().check_eval(eval_data)
+        check_columns(eval_data.arrays, self.arrays, "eval_data: its", "data")
+
+    def write(self, folder: Path, eval_data: Arrays | None, names: Mapping[str, Any],
+              ranges: Mapping[str, Range]) -> None:
+        """Writes both datasets into one file. The samples are checked when they are computed."""
+        folder.mkdir(parents=True)
+        evaluated = eval_data.dataset if isinstance(eval_data, Dataset) else None
+        dataset_file.write(folder / DATASET_FILE, self.arrays, names, [self.dataset, evaluated])
+
+
+def dataset(source: Any, *, timeout_s: int = 300, python: str | Path | None = None) -> Dataset:
+    """Samples of a map-style dataset: an object with len(source) and source[index].
+
+    A sample is a tuple or list of arrays, tensors and numbers, a dict of them with texts as keys,
+    or one array. Without names they are the arguments of the model in their order, and the last one
+    is the target of the loss; names are as those of `arrays`. All samples have the same shapes and
+    types.
+
+    The dataset is pickled into the folder of the job, and loader processes on the nodes compute its
+    samples while the job trains. Before each sample the random numbers of `random`, `numpy.random`
+    and `torch` are seeded from the seed of the job, the epoch and the number of the sample. A
+    dataset must not use others, and a sample must not depend on samples before it; `check` compares
+    samples that two processes compute.
+
+    timeout_s: the longest time for one sample.
+    python: the interpreter on all nodes, with the packages of the dataset and easyscale; None is
+    this one.
+    """
+    for method in ("__len__", "__getitem__"):
+        if not hasattr(source, method):
+            raise UsageError(f"the dataset {type(source).__name__} has no {method}: allowed is a "
+                             "map-style dataset, with len(dataset) and dataset[index]")
+    if len(source) == 0:
+        raise UsageError("the dataset has no samples: allowed is at least one")
+    if timeout_s < 1:
+        raise UsageError(f"timeout_s = {timeout_s}: allowed is at least 1")
+    with kept_random_state():
+        first = sample_of(source, TRAIN, 0, 0, 0)
+    keys = list(first)
+    are_texts = all(isinstance(key, str) for key in keys)
+    if not keys or not (are_texts or keys == list(range(len(keys)))):
+        raise UsageError(f"sample 0 of the dataset has the keys {keys}: allowed are texts")
+    interpreter = Path(python or sys.executable).absolute()
+    return Dataset(columns_of(first), source, str(interpreter), dataset_file.module_path(),
+                   timeout_s)
+
+
+def check(data: Dataset, samples: int = 16, epochs: int = 2, seed: int = 1) -> None:
+    """Computes samples of a dataset twice, in two new processes and in different orders.
+
+    Raises UsageError, which names the first sample, array and element that differ. `samples` are
+    spread over the dataset and computed for `epochs` epochs.
+    """
+    from .dataset_check import compare
+    compare(data, samples, epochs, seed)
+
+
 def write_array(file: Path, array: Any, name: str, allowed: Range | None) -> None:
     """Writes an array [samples, ...] as a .npy file of a stored type, in pieces of some MiB."""
-    first = _numpy(array[:1])
+    first = to_numpy(array[:1])
     stored = STORED[first.dtype.name]
     shape = (len(array), *first.shape[1:])
     out = np.lib.format.open_memmap(file, mode="w+", dtype=stored, shape=shape)
     for begin, piece in _pieces(array, shape):
-        out[begin:begin + len(piece)] = _converted(piece, stored, name, begin, allowed)
+        out[begin:begin + len(piece)] = converted(piece, stored, name, begin, allowed)
     out.flush()
 
 
@@ -200,10 +291,10 @@ def _pieces(array: Any, shape: tuple[int, ...]) -> Iterator[tuple[int, np.ndarra
     row_bytes = 8 * max(1, int(np.prod(shape[1:])))
     rows = max(1, CHUNK_BYTES // row_bytes)
     for begin in range(0, shape[0], rows):
-        yield begin, _numpy(array[begin:begin + rows])
+        yield begin, to_numpy(array[begin:begin + rows])
 
 
-def _converted(piece: np.ndarray, stored: type, name: str, begin: int,
+def converted(piece: np.ndarray, stored: type, name: str, begin: int,
                allowed: Range | None) -> np.ndarray:
     if piece.dtype.kind in "iu":
         limits = allowed or Range(int(INT32.min), int(INT32.max))
@@ -233,20 +324,10 @@ def _check_array(name: str, array: Any) -> None:
     if len(array.shape) == 0 or len(array) == 0:
         raise UsageError(f"{name} has the shape {tuple(array.shape)}: allowed is [samples, ...] "
                          "with at least one sample")
-    dtype = _numpy(array[:1]).dtype
+    dtype = to_numpy(array[:1]).dtype
     if dtype.name not in STORED:
         raise UsageError(f"{name} has elements of the type {dtype}: allowed are "
                          + ", ".join(STORED))
-
-
-def _numpy(array: Any) -> np.ndarray:
-    """A NumPy array with the content of an array or tensor; bfloat16 becomes fp32."""
-    if isinstance(array, np.ndarray):
-        return array
-    tensor = array.detach().cpu() if hasattr(array, "detach") else array
-    if str(getattr(tensor, "dtype", "")) == "torch.bfloat16":
-        tensor = tensor.float()
-    return np.asarray(tensor)
 
 
 def _name(key: Any) -> str:

@@ -31,8 +31,8 @@ class Job:
     what `easyscale.from_onnx` or `easyscale.capture` has returned, which has a loss already.
     loss: a module or function (outputs, target) -> number; None if the model has or returns its
     loss.
-    data, eval_data: what `easyscale.data.arrays` or `easyscale.data.table` returns; or data alone,
-    from `easyscale.data.tokens`, `texts`, `images` or `webdataset`.
+    data, eval_data: what `easyscale.data.arrays`, `table` or `dataset` returns; or data alone, from
+    `easyscale.data.tokens`, `texts`, `images` or `webdataset`.
     batch_size: the samples of one EST in a global step; a global step has max_p * batch_size.
     max_p: the number of ESTs (logical workers), and the largest number of devices.
     steps, epochs: the length of the training in global steps or passes over the data; one of them.
@@ -87,12 +87,14 @@ class Job:
         _check_metrics(metrics, self.captured.program)
 
     def run(self, stages: str | None = None, devices: str | None = None,
-            progress: bool = True) -> Run:
+            progress: bool = True, loaders: int = 1) -> Run:
         """Trains on this machine, with a daemon of its own, and returns the run.
 
         stages: "cpu-avx512:4@20,cpu-avx2:2" is 20 steps on four devices and the rest on two.
         devices: one placement for all steps. Without both the scheduler decides.
         progress: shows a line of progress on a terminal or in a notebook.
+        loaders: threads of each device that load mini-batches, and processes that compute the
+        samples of a dataset.
 
         Ctrl-C stops the job after its current step; `interrupted` is then the run, with its
         weights. Raises FailedError if the job fails.
@@ -101,7 +103,7 @@ class Job:
         find_easyscaled()
         file = self._write_job(placements)
         self.interrupted = None
-        with PrivateHead() as head:
+        with PrivateHead(loaders) as head:
             client = Client(head.endpoint)
             client.watch = head.check
             job = self._submit(client, file)

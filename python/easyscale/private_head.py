@@ -29,7 +29,8 @@ class PrivateHead:
     group of its own, so that Ctrl-C reaches only Python.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, loaders: int = 1) -> None:
+        self._loaders = loaders
         self.endpoint = ""  # ipc:///PATH, for `esctl --head`
         self._files: TemporaryFolder | None = None
         self._process: Process | None = None
@@ -66,7 +67,8 @@ class PrivateHead:
         with open(self._folder / "log", "wb") as log:
             return subprocess.Popen(
                 [program, "--head", "--listen", self.endpoint, "--state", state, "--node", "local",
-                 "--run-dir", run, "--no-rescue", "--parent-pid", str(os.getpid())],
+                 "--run-dir", run, "--no-rescue", "--parent-pid", str(os.getpid()),
+                 "--loaders", str(self._loaders)],
                 stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=log,
                 start_new_session=True)
 

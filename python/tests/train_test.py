@@ -70,6 +70,33 @@ class Selections(nn.Module):
         return self.last(torch.cat([best, self.places(place).sum(1), counted], 1))
 
 
+class Relative(nn.Module):
+    """Attention over the six inputs, whose mask is a table that is trained, seen causally."""
+
+    def __init__(self):
+        super().__init__()
+        self.qkv, self.last = nn.Linear(1, 24), nn.Linear(8, 3)
+        self.table = nn.Parameter(torch.randn(6, 6))
+
+    def forward(self, x):
+        q, k, v = (part.unflatten(2, (2, 4)).transpose(1, 2)
+                   for part in self.qkv(x[..., None]).chunk(3, 2))
+        later = torch.ones(6, 6, dtype=torch.bool).triu(1)
+        y = nn.functional.scaled_dot_product_attention(
+            q, k, v, attn_mask=self.table.masked_fill(later, -30.0))
+        return self.last(y.transpose(1, 2).flatten(2).mean(1))
+
+
+def masked_loss(smoothing):
+    """A loss with class weights, in which a class that is not the label has the logit -inf."""
+    def loss(outputs, labels):
+        never = nn.functional.one_hot((labels + 1) % 3, 3) == 1
+        logits = outputs.masked_fill(never, -torch.inf)
+        return nn.functional.cross_entropy(logits, labels, label_smoothing=smoothing,
+                                           weight=torch.tensor([1.0, 2.0, 0.5]))
+    return loss
+
+
 def samples(seed):
     """Points [SAMPLES, 6] and classes [SAMPLES] that depend on them."""
     x = np.random.default_rng(seed).normal(size=(SAMPLES, 6)).astype(np.float32)
@@ -139,6 +166,76 @@ class Train(FolderCase):
         self.assertEqual(mixed.params_digest, fixed.params_digest)
         losses = torch_losses(model, optimizer, nn.functional.cross_entropy, samples(1), STEPS)
         np.testing.assert_allclose([r.loss for r in mixed.history], losses, rtol=1e-4)
+
+    def check_beside_torch(self, model, loss):
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        x, y = samples(1)
+        job = es.Job(model, loss=loss, data=es.data.arrays(x, y), batch_size=SAMPLES, max_p=1,
+                     steps=STEPS, optimizer=optimizer)
+        run = job.run(devices="cpu-avx2:1", progress=False)
+        losses = torch_losses(model, optimizer, loss, samples(1), STEPS)
+        np.testing.assert_allclose([r.loss for r in run.history], losses, rtol=1e-5)
+        for name, tensor in model.state_dict().items():
+            np.testing.assert_allclose(run.state_dict()[name], tensor.numpy(), rtol=1e-3,
+                                       atol=1e-5, err_msg=name)
+
+    def test_a_logit_of_minus_infinity_beside_class_weights_trains_as_in_pytorch(self):
+        torch.manual_seed(4)
+        self.check_beside_torch(Net(), masked_loss(0.0))
+
+    def test_a_smoothed_loss_of_such_a_logit_is_infinite_as_in_pytorch(self):
+        torch.manual_seed(4)
+        loss, model = masked_loss(0.1), Net()
+        x, y = (torch.from_numpy(part) for part in samples(1))
+        self.assertEqual(loss(model(x), y).item(), torch.inf)
+        job = es.Job(model, loss=loss, data=es.data.arrays(*samples(1)), batch_size=8, max_p=4,
+                     steps=1, optimizer=torch.optim.SGD(model.parameters(), lr=0.1))
+        with self.assertRaisesRegex(es.EasyScaleError, "not finite"):
+            job.run(devices="cpu-avx2:1", progress=False)
+
+    def test_a_mask_of_attention_that_is_trained_trains_as_in_pytorch(self):
+        torch.manual_seed(5)
+        model = Relative()
+        before = model.table.detach().clone()
+        self.check_beside_torch(model, nn.functional.cross_entropy)
+        self.assertGreater(float((model.table.detach() - before).abs().max()), 1e-4)
+
+    def test_paddings_of_integers_and_truth_values_are_those_of_pytorch(self):
+        class Padded(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.last = nn.Linear(6 + 8 + 8, 3)
+
+            def forward(self, x):
+                pad = nn.functional.pad
+                truth = pad(x > 0, (1, 1), value=3.0).float()
+                whole = pad((4 * x).long(), (1, 1), value=2.5).float()
+                return self.last(torch.cat([x, truth, whole], 1))
+
+        torch.manual_seed(6)
+        self.check_beside_torch(Padded(), nn.functional.cross_entropy)
+
+    def test_a_computed_label_that_is_no_class_ends_the_step_as_pytorch_does(self):
+        def counted(outputs, labels):
+            ones = nn.functional.one_hot(labels + (outputs[:, 0] > -1e9).long(), 3)
+            return (outputs * ones).mean()
+
+        def weighted(outputs, labels):
+            return nn.functional.cross_entropy(outputs, labels + (outputs[:, 0] > -1e9).long(),
+                                               weight=torch.ones(3))
+
+        model, (x, y) = Net(), samples(1)
+        for loss in (counted, weighted):
+            with self.subTest(loss.__name__):
+                with self.assertRaises((RuntimeError, IndexError)):
+                    loss(model(torch.from_numpy(x)), torch.from_numpy(y))
+                # PyTorch must be able to compute the samples with which the loss is captured.
+                order = np.argsort(y, kind="stable")
+                job = es.Job(model, loss=loss, data=es.data.arrays(x[order], y[order]),
+                             batch_size=8, max_p=4, steps=1,
+                             optimizer=torch.optim.SGD(model.parameters(), lr=0.1))
+                with self.assertRaisesRegex(es.EasyScaleError, "not finite"):
+                    job.run(devices="cpu-avx2:1", progress=False)
 
     def test_checkpoints_do_not_change_a_bit(self):
         runs, programs = [], []

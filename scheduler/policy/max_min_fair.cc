@@ -134,11 +134,13 @@ class FairDecision {
   // Returns the time at which the next turn of a job ends.
   double next_turn_s() const {
     double next = kNeverS;
-    for (const JobRow& row : table_.rows())
-      if (has_turn(row)) next = std::min(next, row.changed_s + kTurnSeconds);
-    // A turn that has ended may be in `next`, if the job has not settled. Its next report causes a
-    // decision anyway.
-    return next > table_.now_s() ? next : kNeverS;
+    for (const JobRow& row : table_.rows()) {
+      const double end_s = row.changed_s + kTurnSeconds;
+      // A job that has not settled may keep its turn beyond this end. Its next report causes a
+      // decision anyway.
+      if (has_turn(row) && end_s > table_.now_s()) next = std::min(next, end_s);
+    }
+    return next;
   }
 
   const ClusterTable& table_;

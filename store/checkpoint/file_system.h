@@ -47,6 +47,9 @@ class FileSystem {
   virtual Status remove_directory(const std::filesystem::path& directory) = 0;
 };
 
+// Forces the name of `path`, which is an entry of its parent, to the disk.
+Status sync_name(FileSystem& files, const std::filesystem::path& path);
+
 // The host name in a form for file names: letters, digits, '_' and '.', at most 32 characters.
 std::string machine_name();
 

@@ -7,6 +7,8 @@
 #include <cstdio>
 #include <system_error>
 
+#include "store/system_error.h"
+
 namespace es::store {
 namespace {
 
@@ -41,9 +43,24 @@ Status write_new_file(FileSystem& files, const std::filesystem::path& file,
     return refused(partial.string() + ": is in the way: allowed is a directory without it");
   Status status = write_under(files, partial, write);
   if (status.ok()) status = rename_to_new(partial, file);
+  const bool is_named = status.ok();
+  if (is_named) status = sync_name(files, file);
   // An error of the removal is not reported, because the first error is the cause.
-  if (!status.ok()) (void)files.remove_file(partial);
+  if (!status.ok()) (void)files.remove_file(is_named ? file : partial);
   return status;
+}
+
+Status make_directories(FileSystem& files, const std::filesystem::path& directory) {
+  std::error_code code;
+  // The path "a/b/" has an empty last name, and the first name of a relative path has no parent.
+  if (!directory.has_filename())
+    return directory.has_relative_path() ? make_directories(files, directory.parent_path())
+                                         : Status();
+  if (std::filesystem::is_directory(directory, code)) return {};
+  ES_RETURN_IF_ERROR(make_directories(files, directory.parent_path()));
+  std::filesystem::create_directory(directory, code);
+  if (code) return system_failure(directory, "be created", code.value());
+  return sync_name(files, directory);
 }
 
 }  // namespace es::store

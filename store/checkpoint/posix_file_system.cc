@@ -13,6 +13,7 @@
 
 #include "store/checkpoint/direct_file.h"
 #include "store/checkpoint/file_system.h"
+#include "store/directory_sync.h"
 #include "store/path_roots.h"
 #include "store/system_error.h"
 
@@ -89,15 +90,7 @@ class PosixFileSystem final : public FileSystem {
     return create_direct_file(file);
   }
 
-  Status sync_directory(const fs::path& directory) override {
-    const int descriptor = ::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (descriptor < 0) return system_failure(directory, "be opened", errno);
-    // errno is saved before close() may change it.
-    const int code = ::fsync(descriptor) == 0 ? 0 : errno;
-    ::close(descriptor);
-    if (code != 0) return system_failure(directory, "be forced to the disk", code);
-    return {};
-  }
+  Status sync_directory(const fs::path& directory) override { return sync_entries(directory); }
 
   Status rename_directory(const fs::path& from, const fs::path& to) override {
     // Callers rename within one parent, so the check of the new name covers both.
@@ -127,6 +120,10 @@ class PosixFileSystem final : public FileSystem {
 };
 
 }  // namespace
+
+Status sync_name(FileSystem& files, const fs::path& path) {
+  return files.sync_directory(parent_directory(path));
+}
 
 std::string machine_name() {
   constexpr std::size_t kBytesMax = 32;

@@ -71,6 +71,7 @@ std::optional<ModelSpec> model_with(const CapturedInputs& inputs) {
   }
   if (are_named(inputs, {"user", "item", "label"})) return ModelSpec{.name = "neumf"};
   if (are_named(inputs, {"ids", "types", "length", "span"})) return ModelSpec{.name = "bert"};
+  if (are_named(inputs, {"ids", "labels"})) return ModelSpec{.name = "gpt2"};
   if (are_named(inputs, {"image", "boxes"}) && begin_with_an_image(inputs) &&
       inputs.box_classes > 0)
     return ModelSpec{.name = "yolov3", .classes = inputs.box_classes};

@@ -24,6 +24,8 @@ class DataFile {
   static Result<DataFile> adopt(std::string name, std::unique_ptr<const FileDescriptor> descriptor);
 
   const std::string& name() const { return name_; }
+  // Stays open as long as this object.
+  int descriptor() const { return descriptor_->get(); }
   // The size of the file when it was opened.
   std::uint64_t bytes() const { return bytes_; }
 

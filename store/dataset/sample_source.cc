@@ -8,10 +8,13 @@
 #include "store/dataset/images/idx_reader.h"
 #include "store/dataset/images/image_folder.h"
 #include "store/dataset/images/image_source.h"
+#include "store/dataset/layouts.h"
+#include "store/dataset/python/python_source.h"
 #include "store/dataset/questions/squad_source.h"
 #include "store/dataset/questions/synthetic_questions.h"
 #include "store/dataset/ratings/ratings_source.h"
 #include "store/dataset/shards/webdataset_source.h"
+#include "store/dataset/tokens/synthetic_tokens.h"
 #include "store/dataset/tokens/tokens_source.h"
 
 namespace es::store {
@@ -34,6 +37,8 @@ Opened open_synthetic(const JobSpec& spec) {
       return synthetic_question_source(spec.data);
     case Task::kDetection:
       return synthetic_box_source(spec);
+    case Task::kLanguage:
+      return synthetic_token_source(spec.data);
     case Task::kCaptured:
       break;  // open_captured() asks for the task of a built-in model
   }
@@ -45,6 +50,15 @@ Opened open_idx(const JobSpec& spec) {
 }
 Opened open_cifar(const JobSpec& spec) {
   return open_memory(read_cifar_dataset(spec.data.path, spec.model.classes), spec);
+}
+
+// Token files ask for the inputs of a model. Those of a built-in language model are the fields of
+// its task.
+Opened open_tokens(const JobSpec& spec) {
+  CapturedInputs inputs;
+  for (const SampleField& field : token_layout(spec.data.length, spec.data.vocabulary).fields)
+    inputs.inputs.push_back({.field = field, .type = ValueType::kI32, .shape = {field.height}});
+  return tokens_source(spec, inputs);
 }
 
 Result<DataFacts> memory_facts(const Result<ImageCounts>& counts, const JobSpec& spec) {
@@ -65,7 +79,7 @@ Result<DataFacts> cifar_facts(const JobSpec& spec) {
 Result<DataFacts> facts_of(const Opened& source) {
   if (!source) return source.error();
   const SampleSource& s = **source;
-  return DataFacts{s.layout(), s.train_count(), s.eval_count(), s.eval_group()};
+  return DataFacts{s.layout(), s.train_count(), s.eval_count(), s.eval_group(), s.path_digest()};
 }
 
 // For kinds whose open function neither computes nor decodes a sample.
@@ -86,6 +100,7 @@ constexpr Kind kKinds[] = {{"idx", open_idx, idx_facts},
                            {"ratings", ratings_source, opened_facts<ratings_source>},
                            {"squad", squad_source, opened_facts<squad_source>},
                            {"voc", voc_source, voc_facts},
+                           {"tokens", open_tokens, opened_facts<open_tokens>},
                            {"synthetic", open_synthetic, opened_facts<open_synthetic>}};
 
 Result<const Kind*> kind_of(const JobSpec& spec) {
@@ -97,10 +112,12 @@ Result<const Kind*> kind_of(const JobSpec& spec) {
   return usage_error("data.kind = \"" + spec.data.kind + "\": allowed is " + allowed);
 }
 
-// The data of a model file: arrays, token files, or those of a built-in model with the same fields.
+// The data of a model file: arrays, token files, a Python dataset, or those of a built-in model
+// with the same fields.
 Opened open_captured(const JobSpec& spec, const CapturedInputs& inputs) {
   if (spec.data.kind == "arrays") return arrays_source(spec, inputs);
   if (spec.data.kind == "tokens") return tokens_source(spec, inputs);
+  if (spec.data.kind == "python") return python_source(spec, inputs);
   const auto model = model_of_task(inputs, spec.data.kind);
   if (!model) return model.error();
   JobSpec built_in = spec;

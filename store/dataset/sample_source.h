@@ -30,6 +30,8 @@ struct DataFacts {
   // Evaluation samples are compared within groups of this size. Parts for several workers may begin
   // only at multiples of it. It is 1 except for ratings.
   std::uint64_t eval_group = 1;
+  // The digest of the file of a Python dataset, which belongs to the job; empty for other data.
+  std::string path_digest;
 };
 
 // A box of the annotation of an image.
@@ -56,6 +58,8 @@ class SampleSource {
   virtual std::uint64_t train_count() const = 0;
   virtual std::uint64_t eval_count() const = 0;
   virtual std::uint64_t eval_group() const = 0;
+  // DataFacts::path_digest.
+  virtual std::string path_digest() const { return {}; }
 
   // Writes the samples as one block of a batch (proto/base/sample_layout.h). REQUIRES: words.size()
   // == samples.size() * layout().words(); each sample < train_count(). Error: a file is damaged or
@@ -70,8 +74,9 @@ class SampleSource {
                            std::span<float> words) const = 0;
 
   // The true values with which metrics compare predictions. Each function may be called only for
-  // its task; index < eval_count(). For a captured model has_labels() tells whether the model
-  // predicts labels.
+  // its task; index < eval_count(), and for Python datasets the sample was filled before. For a
+  // captured model has_labels() tells whether the model predicts labels; a negative one is ignored
+  // by its loss.
   virtual bool has_labels() const { return false; }
   virtual std::int32_t true_label(std::uint64_t index) const;  // classification, captured model
   virtual std::vector<TrueBox> true_boxes(std::uint64_t index) const;  // detection
@@ -90,10 +95,10 @@ Result<std::shared_ptr<const SampleSource>> open_samples(const JobSpec& spec,
                                                          const CapturedInputs* inputs = nullptr);
 
 // The facts about the same data, with as little reading as possible. They come from the spec
-// (synthetic), from labels and headers (idx, webdataset), from headers (arrays, tokens), from file
-// sizes (cifar10), or from the lists of images (image_folder, voc). Files of ratings and squad are
-// read once, because only their whole text gives the number of samples. Errors: the same, except
-// for what is not read; open_samples may still fail because of that.
+// (synthetic, python), from labels and headers (idx, webdataset), from headers (arrays, tokens),
+// from file sizes (cifar10), or from the lists of images (image_folder, voc). Files of ratings and
+// squad are read once, because only their whole text gives the number of samples. Errors: the same,
+// except for what is not read; open_samples may still fail because of that.
 Result<DataFacts> data_facts(const JobSpec& spec, const CapturedInputs* inputs = nullptr);
 
 // Names of samples in errors: "training sample 17 of DIR", "evaluation sample 3 of synthetic data".

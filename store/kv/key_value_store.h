@@ -54,6 +54,8 @@ class KeyValueStore {
 
   // Returns nullopt if the key does not exist.
   virtual Result<std::optional<std::string>> get(std::string_view key) const = 0;
+  // If it fails, no read returns the changes until recover() is called, although the disk may have
+  // kept them.
   virtual Status write(const WriteBatch& batch, Durability durability) = 0;
   // Visits all keys in [begin, end), ordered as unsigned bytes, of one state of the store.
   virtual Status scan(std::string_view begin, std::string_view end, const Visitor& visit) const = 0;

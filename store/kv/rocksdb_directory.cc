@@ -46,6 +46,11 @@ Status check_place(const fs::path& directory) {
                      "that exists, but " + parent.string() + " does not");
   if (fs::exists(directory, code) && !fs::is_directory(directory, code))
     return failure("state directory " + directory.string() + " is a file: allowed is a directory");
+  const fs::path original = original_during_recovery(directory);
+  if (!fs::exists(directory, code) && fs::exists(original, code))
+    return failure("state directory " + directory.string() + " is missing, but " +
+                   original.string() + " exists: its recovery was interrupted; easyscaled --head " +
+                   "--recover completes it");
   return {};
 }
 
@@ -234,6 +239,10 @@ Status check_directory(const fs::path& directory) {
   if (const Status read = read_everything(*db); !read.ok())
     return damaged(directory, read.error().message);
   return check_seal(directory, db->GetLatestSequenceNumber());
+}
+
+fs::path original_during_recovery(const fs::path& directory) {
+  return directory.string() + ".original";
 }
 
 Status try_to_write(const fs::path& directory) {

@@ -32,11 +32,15 @@ class Complaints final : public rocksdb::Logger {
 
 // Checks that all of the database can be read and nothing is missing. Changes nothing. A directory
 // that does not exist or contains no database is valid. Errors: refused (a process has it open),
-// not found (no parent), failure (names the file).
+// not found (no parent), failure (names the file, or an interrupted recovery).
 Status check_directory(const std::filesystem::path& directory);
 
 // Why the database cannot be opened: a process has it open, or it is damaged.
 Error open_error(const std::filesystem::path& directory, const rocksdb::Status& status);
+
+// Where a recovery keeps a damaged directory until the new one is in its place. If only this one
+// exists, a recovery was interrupted.
+std::filesystem::path original_during_recovery(const std::filesystem::path& directory);
 
 // Tests whether the disk accepts a file of the size that opening a database needs.
 Status try_to_write(const std::filesystem::path& directory);

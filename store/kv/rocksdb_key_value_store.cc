@@ -7,6 +7,7 @@
 #include <optional>
 #include <shared_mutex>
 
+#include "store/directory_sync.h"
 #include "store/kv/keys.h"
 #include "store/kv/rocksdb_directory.h"
 #include "store/kv/seal_file.h"
@@ -58,6 +59,8 @@ class RocksdbKeyValueStore final : public KeyValueStore {
     const std::lock_guard writing(writing_);
     const std::shared_lock lock(access_);
     if (!writable_) return closed();
+    // Before anything is written, so that this error belongs to a write that has not happened.
+    if (seal_is_due_) ES_RETURN_IF_ERROR(seal_newest());
     rocksdb::WriteBatch changes;
     for (const WriteBatch::Change& change : batch.changes()) {
       const rocksdb::Status status =
@@ -71,7 +74,12 @@ class RocksdbKeyValueStore final : public KeyValueStore {
     unsealed_ = true;
     // A buffered change may not be sealed: a power cut may lose it, and a seal beyond the newest
     // change on disk would make the directory count as damaged.
-    return durability == Durability::kSynced ? seal_newest() : Status();
+    if (durability == Durability::kBuffered) return {};
+    // The change is on disk, and readers see it, so this write has succeeded even if it cannot be
+    // sealed. Only a later loss of the end of the log would not be noticed. The next write makes up
+    // for it, or fails.
+    seal_is_due_ = !seal_newest().ok();
+    return {};
   }
 
   Status scan(std::string_view begin, std::string_view end, const Visitor& visit) const override {
@@ -153,6 +161,9 @@ class RocksdbKeyValueStore final : public KeyValueStore {
     auto seal = SealFile::open(directory_);
     if (!seal) return seal.error();
     seal_.emplace(*std::move(seal));
+    // The names of the seal file and of a new database. RocksDB forces those of its own files.
+    ES_RETURN_IF_ERROR(sync_entries(directory_));
+    ES_RETURN_IF_ERROR(sync_entries(parent_directory(directory_)));
     writable_ = true;
     // What opening has written, and what an earlier process left buffered, is now on disk and
     // sealed. A loss of the log after this is noticed.
@@ -170,6 +181,7 @@ class RocksdbKeyValueStore final : public KeyValueStore {
   Status seal_newest() {
     ES_RETURN_IF_ERROR(seal_->write(db_->GetLatestSequenceNumber()));
     unsealed_ = false;
+    seal_is_due_ = false;
     return {};
   }
 
@@ -185,7 +197,8 @@ class RocksdbKeyValueStore final : public KeyValueStore {
   std::unique_ptr<rocksdb::DB> db_;  // changed while both are locked
   std::optional<SealFile> seal_;     // guarded by writing_
   bool writable_ = false;            // guarded by writing_
-  bool unsealed_ = false;  // guarded by writing_: something was written since the last seal
+  bool unsealed_ = false;     // guarded by writing_: something was written since the last seal
+  bool seal_is_due_ = false;  // guarded by writing_: the newest change is on disk and not sealed
 };
 
 // Writes the schema version into a new store, and checks it in an existing one.

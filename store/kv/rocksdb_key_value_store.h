@@ -19,7 +19,9 @@ inline constexpr const char* kSchemaVersion = "1";
 // (unreadable, damaged, or of another schema version; the message names the file).
 //
 // A write that fails may leave the database unwritable until recover() opens it again. Reads
-// continue, even while recover() does not succeed.
+// continue, even while recover() does not succeed. A synced write that is in the log has succeeded,
+// even if its seal (seal_file.h) cannot be written; the next write then fails instead, unless it
+// can write that seal first.
 Result<std::unique_ptr<KeyValueStore>> open_state_directory(const std::filesystem::path& directory);
 
 }  // namespace es::store

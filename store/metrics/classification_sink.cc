@@ -44,10 +44,12 @@ class CapturedSink final : public MetricSink {
 
  private:
   void add_sample(std::uint64_t index, std::span<const std::span<const float>> output) override {
-    if (!source_->has_labels()) return;
-    const auto label = static_cast<std::size_t>(source_->true_label(index));
-    ES_CHECK(!output.empty() && label < output[0].size());
-    totals_.sums[0] += rank_of(output[0], label) < 1;
+    if (totals_.sums.empty()) return;
+    const std::int32_t label = source_->true_label(index);
+    // An accuracy over all samples has no meaning if the loss ignores one.
+    if (label < 0) return totals_.sums.clear();
+    ES_CHECK(!output.empty() && static_cast<std::size_t>(label) < output[0].size());
+    totals_.sums[0] += rank_of(output[0], static_cast<std::size_t>(label)) < 1;
   }
 
   SourcePointer source_;

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "proto/base/check.h"
+#include "store/fixed_math.h"
 #include "store/metrics/average_precision.h"
 #include "store/metrics/sinks.h"
 
@@ -16,8 +17,9 @@ double ratio(double sum, double count) {
   return count == 0 ? 0.0 : sum / count;
 }
 
-bool all_finite(std::span<const std::span<const float>> output, double loss) {
-  return std::isfinite(loss) && std::ranges::all_of(output, [](std::span<const float> values) {
+bool all_finite(std::span<const std::span<const float>> output, double loss, double weight) {
+  return std::isfinite(loss) && std::isfinite(weight) &&
+         std::ranges::all_of(output, [](std::span<const float> values) {
            return std::ranges::all_of(values, [](float v) { return std::isfinite(v); });
          });
 }
@@ -50,6 +52,8 @@ std::vector<NamedMetric> figures(Task task, const MetricTotals& totals) {
       return answers_of(totals);
     case Task::kDetection:
       return {{"map50", mean_average_precision(totals.boxes, totals.box_counts)}};
+    case Task::kLanguage:
+      return {};  // the perplexity follows from the loss
     case Task::kCaptured:
       if (totals.sums.empty()) return {};
       return {{"top1", ratio(totals.sums[0], samples)}};
@@ -70,6 +74,7 @@ std::unique_ptr<MetricSink> MetricSink::create(const JobSpec& spec,
       return answer_sink(std::move(source));
     case Task::kDetection:
       return detection_sink(std::move(source), spec.model.classes);
+    case Task::kLanguage:
     case Task::kCaptured:
       return captured_sink(std::move(source));
   }
@@ -78,11 +83,11 @@ std::unique_ptr<MetricSink> MetricSink::create(const JobSpec& spec,
 
 void MetricSink::add(std::uint64_t begin, std::uint64_t count,
                      std::span<const std::span<const float>> outputs,
-                     std::span<const double> losses) {
+                     std::span<const double> losses, std::span<const double> weights) {
   // Samples come in order without a gap: windows of one question and items of one group follow each
   // other.
   ES_CHECK(totals_.samples == 0 || begin == next_);
-  ES_CHECK(losses.size() == count);
+  ES_CHECK(losses.size() == count && weights.size() == count);
   next_ = begin + count;
   std::vector<std::span<const float>> slices(outputs.size());
   for (std::uint64_t i = 0; i < count; ++i) {
@@ -94,23 +99,35 @@ void MetricSink::add(std::uint64_t begin, std::uint64_t count,
     ++totals_.samples;
     // One bad sample clears all totals, so that their bytes do not depend on how samples were
     // divided.
-    if (!all_finite(slices, losses[i])) {
+    if (!all_finite(slices, losses[i], weights[i])) {
       ++totals_.not_finite;
       totals_ = {.samples = totals_.samples, .not_finite = totals_.not_finite};
     }
     if (totals_.not_finite > 0) continue;
     add_sample(begin + i, slices);
     totals_.loss_sum += losses[i];
+    totals_.loss_weight += weights[i];
   }
 }
 
 std::vector<NamedMetric> summarise(Task task, const MetricTotals& totals) {
   std::vector<NamedMetric> result = figures(task, totals);
-  result.push_back({"loss", ratio(totals.loss_sum, static_cast<double>(totals.samples))});
+  constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+  const bool weightless = totals.samples > 0 && totals.loss_weight == 0.0;
+  result.push_back({"loss", weightless ? kNan : ratio(totals.loss_sum, totals.loss_weight)});
+  if (task == Task::kLanguage)
+    result.insert(result.begin(),
+                  {"perplexity", totals.samples == 0 ? 0.0 : fixed_exp(result.back().value)});
   if (totals.not_finite > 0)
     // NaN and not 0, so that a diverged model is not taken for one that is only bad.
-    for (NamedMetric& metric : result) metric.value = std::numeric_limits<double>::quiet_NaN();
+    for (NamedMetric& metric : result) metric.value = kNan;
   return result;
+}
+
+std::vector<NamedMetric> summarise(const JobSpec& spec, const MetricTotals& totals) {
+  const Task task = task_of(spec.model);
+  const bool of_tokens = task == Task::kCaptured && spec.data.kind == "tokens";
+  return summarise(of_tokens ? Task::kLanguage : task, totals);
 }
 
 }  // namespace es::store

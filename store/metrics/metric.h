@@ -6,10 +6,12 @@
 //   recommendation      hit_rate@10, ndcg@10 among one rated item and 99 others
 //   question answering  exact_match, f1 (SQuAD v1.1)
 //   detection           map50: mean average precision at an overlap of one half (VOC 2010 on)
-//   captured model      top1, if the model predicts labels (SampleSource::has_labels)
+//   language modelling  perplexity, which is exp of the mean loss
+//   captured model      perplexity, if its data are token files; top1, if the model predicts labels
+//                       (SampleSource::has_labels)
 //
-// Each task also has the mean loss. All values but the loss are in [0, 1]. The arithmetic is fp64
-// in a written order, without libm.
+// Each task also has the mean loss. All values but the loss and the perplexity are in [0, 1]. The
+// arithmetic is fp64 in a written order, without libm.
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -41,14 +43,17 @@ struct ScoredAnswer {
 };
 
 // The totals of an evaluation of some samples. Parts are appended in the order of their samples.
-// The result does not depend on how the samples were divided into parts.
+// How the samples were divided changes only the rounding of sums of reals (losses and gains).
 struct MetricTotals {
   std::uint64_t samples = 0;
   // Samples with an output or a loss that is NaN or infinite. If there are any, the following
   // members are empty, because no metric can be computed, and the bits of a NaN are not the same
   // everywhere.
   std::uint64_t not_finite = 0;
-  double loss_sum = 0;
+  // The mean loss is the sum of the losses, each times its weight, divided by the sum of the
+  // weights. A weight is 1, or less for a sample with labels that the loss ignores, or what the
+  // weights of classes give.
+  double loss_sum = 0, loss_weight = 0;
   // classification: number of samples with the true class among the first 1 and the first 5;
   // captured model that predicts labels: the first of these;
   // recommendation: number of groups, number of hits, sum of the gains.
@@ -77,10 +82,12 @@ class MetricSink {
   virtual ~MetricSink() = default;
 
   // Adds the samples [begin, begin + count). `outputs` are those of the model, each [count][...];
-  // `losses` is [count]. REQUIRES: samples arrive in ascending order without a gap; the first one
-  // is a multiple of eval_group(); the sizes are those of the spec's model.
+  // `losses` and `weights` are [count], and a loss contains its weight already. REQUIRES: samples
+  // arrive in ascending order without a gap; the first one is a multiple of eval_group(); the sizes
+  // are those of the spec's model.
   void add(std::uint64_t begin, std::uint64_t count,
-           std::span<const std::span<const float>> outputs, std::span<const double> losses);
+           std::span<const std::span<const float>> outputs, std::span<const double> losses,
+           std::span<const double> weights);
 
   // Totals of the samples that were added. A group that is not complete does not count.
   const MetricTotals& totals() const { return totals_; }
@@ -103,7 +110,11 @@ struct NamedMetric {
 };
 
 // The metrics of the task, the main one first and "loss" last. Without samples all are 0; with a
-// sample that is not finite all are NaN.
+// sample that is not finite all are NaN. The loss of samples without any weight is NaN too, as in
+// PyTorch.
 std::vector<NamedMetric> summarise(Task task, const MetricTotals& totals);
+
+// The same for a job; a captured model on token files has the metrics of a language model.
+std::vector<NamedMetric> summarise(const JobSpec& spec, const MetricTotals& totals);
 
 }  // namespace es::store

@@ -1,6 +1,7 @@
-// Byte form of MetricTotals, all little endian: version u32 = 2; samples u64; not_finite u64;
-// loss_sum f64; then four lists, each with a count u64 and its items: sums (f64), answers (question
-// u64, score f32, exact f64, f1 f64), boxes (label i32, score f32, hit u8), box_counts (u64).
+// Byte form of MetricTotals, all little endian: version u32 = 3; samples u64; not_finite u64;
+// loss_sum f64; loss_weight f64; then four lists, each with a count u64 and its items: sums (f64),
+// answers (question u64, score f32, exact f64, f1 f64), boxes (label i32, score f32, hit u8),
+// box_counts (u64).
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -11,7 +12,7 @@
 namespace es::store {
 namespace {
 
-constexpr std::uint32_t kVersion = 2;
+constexpr std::uint32_t kVersion = 3;
 
 class Writer {
  public:
@@ -103,6 +104,7 @@ void MetricTotals::append(const MetricTotals& next) {
     return;
   }
   loss_sum += next.loss_sum;
+  loss_weight += next.loss_weight;
   add_up(sums, next.sums);
   add_up(box_counts, next.box_counts);
   boxes.insert(boxes.end(), next.boxes.begin(), next.boxes.end());
@@ -121,6 +123,7 @@ std::vector<std::byte> MetricTotals::encode() const {
   writer.put(samples);
   writer.put(not_finite);
   writer.put(loss_sum);
+  writer.put(loss_weight);
   writer.put(std::uint64_t{sums.size()});
   for (const double sum : sums) writer.put(sum);
   writer.put(std::uint64_t{answers.size()});
@@ -151,6 +154,7 @@ Result<MetricTotals> MetricTotals::decode(std::span<const std::byte> bytes) {
   totals.samples = reader.get<std::uint64_t>();
   totals.not_finite = reader.get<std::uint64_t>();
   totals.loss_sum = reader.get<double>();
+  totals.loss_weight = reader.get<double>();
   for (auto n = reader.count(8); n > 0; --n) totals.sums.push_back(reader.get<double>());
   read_answers(reader, totals.answers);
   const bool valid = read_boxes(reader, totals.boxes);

@@ -2,9 +2,12 @@
 
 #include <algorithm>
 
+#include "proto/base/kill_point.h"
+#include "store/directory_sync.h"
 #include "store/journal/job_journal.h"
 #include "store/kv/keys.h"
 #include "store/kv/record_codec.h"
+#include "store/kv/rocksdb_directory.h"
 #include "store/kv/rocksdb_key_value_store.h"
 #include "store/kv/rocksdb_salvage.h"
 #include "store/recovery/records.h"
@@ -197,20 +200,54 @@ fs::path beside(const fs::path& directory, const std::string& suffix) {
   return path;
 }
 
-fs::path free_name(const fs::path& directory) {
+bool is_there(const fs::path& path) {
   std::error_code code;
-  for (int n = 1;; ++n) {
-    const fs::path path = beside(directory, ".damaged-" + std::to_string(n));
-    if (!fs::exists(fs::symlink_status(path, code))) return path;
-  }
+  return fs::exists(fs::symlink_status(path, code));
 }
 
+fs::path free_name(const fs::path& directory) {
+  for (int n = 1;; ++n)
+    if (fs::path path = beside(directory, ".damaged-" + std::to_string(n)); !is_there(path))
+      return path;
+}
+
+// The new name is on disk when the call returns, so a power cut cannot leave a later name without
+// an earlier one.
 Status move(const fs::path& from, const fs::path& to) {
+  kill_point("recover.move");
   std::error_code code;
   fs::rename(from, to, code);
   if (code)
     return failure(from.string() + " cannot be moved to " + to.string() + ": " + code.message());
-  return {};
+  return sync_entries(parent_directory(to));
+}
+
+// Gives the damaged directory its last name, which is returned.
+Result<fs::path> keep_original(const fs::path& directory) {
+  const fs::path kept = free_name(directory);
+  ES_RETURN_IF_ERROR(move(original_during_recovery(directory), kept));
+  return kept;
+}
+
+// Puts `fresh` in the place of the damaged directory, and returns where that is kept.
+Result<fs::path> replace(const fs::path& directory, const fs::path& fresh) {
+  ES_RETURN_IF_ERROR(sync_entries(parent_directory(fresh)));
+  // No rename can exchange two directories on every file system. After the first move there is no
+  // state directory, and the name of the original shows why.
+  ES_RETURN_IF_ERROR(move(directory, original_during_recovery(directory)));
+  ES_RETURN_IF_ERROR(move(fresh, directory));
+  return keep_original(directory);
+}
+
+// Continues after the end of a process during replace(). Returns where the damaged directory is
+// kept if the new one is in its place already, and otherwise an empty path.
+Result<fs::path> settle_interrupted(const fs::path& directory) {
+  const fs::path original = original_during_recovery(directory);
+  if (!is_there(original)) return fs::path();
+  if (is_there(directory)) return keep_original(directory);
+  // Back to the beginning, because only a whole recovery can name what it drops.
+  ES_RETURN_IF_ERROR(move(original, directory));
+  return fs::path();
 }
 
 // Another schema version is not damage; a program of that version can read the directory.
@@ -242,10 +279,12 @@ void make_consistent(Pairs& pairs, std::vector<std::string>& dropped) {
 }
 
 Result<Recovery> recover_state_directory(const fs::path& directory) {
+  auto interrupted = settle_interrupted(directory);
+  if (!interrupted) return interrupted.error();
   std::error_code code;
   if (!fs::is_directory(directory, code))
     return not_found("state directory " + directory.string() + ": there is no such directory");
-  Recovery recovery;
+  Recovery recovery{*std::move(interrupted), {}, {}};
   // A directory that another process has open is not whole here either. The next test finds that
   // out.
   if (is_whole(directory)) return recovery;
@@ -265,10 +304,10 @@ Result<Recovery> recover_state_directory(const fs::path& directory) {
   for (const auto& [key, value] : salvage->pairs) ++recovery.kept[parse_key(key)->table];
   const fs::path fresh = beside(directory, ".recovered");
   ES_RETURN_IF_ERROR(write_new(fresh, salvage->pairs));
-  recovery.original = free_name(directory);
   // The damaged directory is moved only after the new one is complete and on disk.
-  ES_RETURN_IF_ERROR(move(directory, recovery.original));
-  ES_RETURN_IF_ERROR(move(fresh, directory));
+  auto original = replace(directory, fresh);
+  if (!original) return original.error();
+  recovery.original = *std::move(original);
   return recovery;
 }
 

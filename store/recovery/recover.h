@@ -21,9 +21,11 @@ struct Recovery {
 // Recovers a directory that no process has open. An undamaged directory is not changed. Otherwise
 // the undamaged and consistent records go into a new directory in its place, and the old one is
 // moved to NAME.damaged-N. Numbers that must not be given out twice continue after a gap. Nothing
-// is moved before the new directory is complete and on disk; NAME.recovered and NAME.copy are used
-// meanwhile. Errors: not found (there is no such directory), refused (in use), failure (nothing can
-// be read, another schema version, or the disk cannot store the copy).
+// is moved before the new directory is complete and on disk; NAME.recovered, NAME.copy and
+// NAME.original are used meanwhile. If the process ends at any moment, the next call completes the
+// recovery, and until then open_state_directory() refuses a directory that is not there. Errors:
+// not found (there is no such directory), refused (in use), failure (nothing can be read, another
+// schema version, or the disk cannot store the copy).
 Result<Recovery> recover_state_directory(const std::filesystem::path& directory);
 
 // The decision of recover_state_directory: drops what cannot be read or depends on something lost,

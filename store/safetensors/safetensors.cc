@@ -1,13 +1,10 @@
 #include "store/safetensors/safetensors.h"
 
 #include <algorithm>
-#include <cerrno>
-#include <fstream>
 #include <set>
-#include <system_error>
+#include <utility>
 
 #include "store/checkpoint/new_file.h"
-#include "store/path_roots.h"
 #include "store/safetensors/header.h"
 
 namespace es::store {
@@ -16,18 +13,10 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::uint64_t kLengthBytes = 8;
+constexpr std::size_t kDigestBlockBytes = std::size_t{1} << 20;
 
-Error unreadable(const fs::path& file) {
-  return failure(file.string() + ": cannot be read: " + std::generic_category().message(errno));
-}
-
-Status read_at(std::ifstream& in, const fs::path& file, std::uint64_t at,
-               std::span<std::byte> out) {
-  in.seekg(static_cast<std::streamoff>(at));
-  in.read(reinterpret_cast<char*>(out.data()), static_cast<std::streamsize>(out.size()));
-  if (static_cast<std::size_t>(in.gcount()) == out.size()) return {};
-  if (in.eof()) return usage_error(file.string() + ": ends in the middle of its data");
-  return unreadable(file);
+Status read_at(const DataFile& file, std::uint64_t at, std::span<std::byte> out) {
+  return file.read(at, {reinterpret_cast<std::uint8_t*>(out.data()), out.size()});
 }
 
 std::uint64_t little_endian(std::span<const std::byte> bytes) {
@@ -78,16 +67,15 @@ Status write_safetensors(FileSystem& files, const fs::path& file,
 }
 
 Result<SafetensorsFile> SafetensorsFile::open(const fs::path& path) {
-  ES_RETURN_IF_ERROR(check_place(RootKind::kData, path));
-  std::error_code code;
-  const std::uint64_t size = fs::file_size(path, code);
-  std::ifstream in(path, std::ios::binary);
-  if (code || !in) return not_found(path.string() + ": no such file, or it cannot be read");
+  auto opened = DataFile::open(path);
+  if (!opened) return opened.error();
+  SafetensorsFile file(*std::move(opened));
+  const std::uint64_t size = file.file_.bytes();
   std::byte length[kLengthBytes];
   if (size < kLengthBytes)
     return usage_error(path.string() + ": " + std::to_string(size) +
                        " bytes: allowed is a safetensors file");
-  ES_RETURN_IF_ERROR(read_at(in, path, 0, length));
+  ES_RETURN_IF_ERROR(read_at(file.file_, 0, length));
   const std::uint64_t header_bytes = little_endian(length);
   // The length comes from the file. It is compared with the size of the file and with the limit
   // before memory is allocated.
@@ -96,12 +84,10 @@ Result<SafetensorsFile> SafetensorsFile::open(const fs::path& path) {
                        ": its first 8 bytes are no length of a header: allowed is a safetensors "
                        "file, whose header is in it and has at most 64 MiB");
   std::string json(header_bytes, '\0');
-  ES_RETURN_IF_ERROR(
-      read_at(in, path, kLengthBytes, std::as_writable_bytes(std::span(json.data(), json.size()))));
+  ES_RETURN_IF_ERROR(read_at(file.file_, kLengthBytes,
+                             std::as_writable_bytes(std::span(json.data(), json.size()))));
   auto header = decode_header(json, size - kLengthBytes - header_bytes, path.string());
   if (!header) return header.error();
-  SafetensorsFile file;
-  file.file_ = path;
   file.data_at_ = kLengthBytes + header_bytes;
   file.metadata_ = std::move(header->metadata);
   file.tensors_ = std::move(header->tensors);
@@ -115,13 +101,21 @@ const TensorInfo* SafetensorsFile::find(std::string_view name) const {
 }
 
 Result<std::vector<std::byte>> SafetensorsFile::read(const TensorInfo& tensor) const {
-  // The file is opened anew for each tensor, so its place is checked anew.
-  ES_RETURN_IF_ERROR(check_place(RootKind::kData, file_));
-  std::ifstream in(file_, std::ios::binary);
-  if (!in) return unreadable(file_);
   std::vector<std::byte> bytes(tensor.end - tensor.begin);
-  ES_RETURN_IF_ERROR(read_at(in, file_, data_at_ + tensor.begin, bytes));
+  ES_RETURN_IF_ERROR(read_at(file_, data_at_ + tensor.begin, bytes));
   return bytes;
+}
+
+Result<Digest> SafetensorsFile::digest() const {
+  DigestBuilder digest;
+  std::vector<std::byte> block(kDigestBlockBytes);
+  for (std::uint64_t at = 0; at < file_.bytes(); at += block.size()) {
+    const auto part =
+        std::span(block).first(std::min<std::uint64_t>(block.size(), file_.bytes() - at));
+    ES_RETURN_IF_ERROR(read_at(file_, at, part));
+    digest.add(part.data(), part.size());
+  }
+  return digest.finish();
 }
 
 }  // namespace es::store

@@ -15,10 +15,13 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
+#include "proto/base/digest.h"
 #include "proto/base/result.h"
 #include "store/checkpoint/file_system.h"
+#include "store/dataset/data_file.h"
 
 namespace es::store {
 
@@ -45,10 +48,11 @@ using Metadata = std::map<std::string, std::string>;
 Status write_safetensors(FileSystem& files, const std::filesystem::path& file,
                          std::span<const TensorData> tensors, const Metadata& metadata);
 
-// The header of a file. Keeps no file open between calls; const and thread-safe.
+// An open file and its header. Everything is read from the file that was opened, even if another
+// one gets its name meanwhile. Const and thread-safe.
 class SafetensorsFile {
  public:
-  // Errors: not found; usage (the file is not in the format).
+  // Errors: those of DataFile::open; usage (the file is not in the format).
   static Result<SafetensorsFile> open(const std::filesystem::path& file);
 
   const Metadata& metadata() const { return metadata_; }
@@ -56,9 +60,13 @@ class SafetensorsFile {
   const TensorInfo* find(std::string_view name) const;                 // nullptr if there is none
   // Reads the bytes of an array of this file.
   Result<std::vector<std::byte>> read(const TensorInfo& tensor) const;
+  // The digest of all bytes of the file.
+  Result<Digest> digest() const;
 
  private:
-  std::filesystem::path file_;
+  explicit SafetensorsFile(DataFile file) : file_(std::move(file)) {}
+
+  DataFile file_;
   std::uint64_t data_at_ = 0;
   Metadata metadata_;
   std::vector<TensorInfo> tensors_;

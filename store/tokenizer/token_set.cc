@@ -37,7 +37,7 @@ class Staging {
     ES_RETURN_IF_ERROR(files.sync_directory(directory_));
     ES_RETURN_IF_ERROR(files.rename_directory(directory_, to));
     directory_.clear();
-    return files.sync_directory(to.has_parent_path() ? to.parent_path() : ".");
+    return sync_name(files, to);
   }
 
  private:

@@ -292,17 +292,16 @@ void attention(Bench& bench, std::int64_t batch, std::int64_t tokens, std::int64
                          .qkv_stride = width,
                          .y_stride = width,
                          .scale = 0.125F};
-  const std::int64_t probs = batch * heads * tokens * tokens;
   const cuda::DeviceKernels& k = bench.kernels();
   const auto in = [&](int i) { return bench.a + i * each; };
   const auto out = [&](int i) { return bench.c + i * each; };
   const std::string size = sized("", batch, tokens) + "x" + std::to_string(width);
-  bench.measure("attention forward" + size, bytes_of(4 * each + probs), [&](cuda::Stream stream) {
+  bench.measure("attention forward" + size, bytes_of(4 * each), [&](cuda::Stream stream) {
     k.attention_fwd(stream, s, in(0), in(1), in(2), {}, nullptr, out(0), bench.b, bench.ws);
   });
-  bench.measure("attention backward" + size, bytes_of(7 * each + probs), [&](cuda::Stream stream) {
-    k.attention_bwd(stream, s, in(0), in(1), in(2), bench.b, in(3), nullptr, out(0), out(1), out(2),
-                    nullptr, bench.ws);
+  bench.measure("attention backward" + size, bytes_of(7 * each), [&](cuda::Stream stream) {
+    k.attention_bwd(stream, s, in(0), in(1), in(2), {}, bench.b, in(3), nullptr, out(0), out(1),
+                    out(2), nullptr, bench.ws);
   });
 }
 

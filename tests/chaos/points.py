@@ -101,10 +101,11 @@ POINTS = {
 }
 
 # Points that other tests reach: the head after a failed audit (tests/e2e/audit_test.py), a saved
-# state that is sent in parts from another host (tests/e2e/other_host_test.py), and gradients that
-# go from device to device and are summed there (tests/e2e/channel_test.py).
+# state that is sent in parts from another host (tests/e2e/other_host_test.py), gradients that go
+# from device to device and are summed there (tests/e2e/channel_test.py), and the recovery of a
+# damaged state directory (tests/store/recovery/damage_test.cc).
 ELSEWHERE = {"rewind.before", "rewind.after", "channel.piece", "channel.direct",
-             "reduce.on_device"}
+             "reduce.on_device", "recover.move"}
 
 
 def environment(point, token):

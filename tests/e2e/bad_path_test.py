@@ -26,6 +26,8 @@ READS = {
     "export": [["export", None, "new.safetensors"]],
     "eval": [["eval", None]],
     "predict": [["predict", None, "in.npz", "--out", "new.npz"]],
+    "generate": [["generate", None, "--prompt", "a", "--tokenizer", "TOKENIZER"],
+                 ["generate", "kept", "--prompt", "a", "--tokenizer", None]],
     "checkpoint": [["checkpoint", "ls", None], ["checkpoint", "verify", None],
                    ["checkpoint", "prune", None, "--keep", "1"]],
     "diff": [["diff", None, "LEDGER", "HEAD"], ["diff", "LEDGER", None, "HEAD"]],
@@ -150,7 +152,8 @@ class BadPaths(harness.EndToEndTest):
                                               may_succeed=lists or optional)
 
     def test_paths_to_make(self):
-        self.make_ledger()
+        self.words["LEDGER"].unlink()
+        self.make_ledgers({self.job: self.words["LEDGER"]})  # A good path in place of the wrong one.
         for command, templates in MAKES.items():
             for template in templates:
                 for what, path in self.bad.items():
@@ -159,13 +162,13 @@ class BadPaths(harness.EndToEndTest):
                     with self.subTest(command=template, path=what):
                         self.assert_one_error(self.command(template, path))
 
-    def make_ledger(self):
-        """A good path in place of the wrong one."""
+    def make_ledgers(self, files):
+        """`files`: job file -> the new file for its ledger."""
         daemon = self.start_daemon(devices=self.fast_class() + ":1")
-        job = daemon.submit(self.job)
-        daemon.wait_for_state(job, "finished")
-        self.words["LEDGER"].unlink()
-        daemon.esctl("ledger", job, "--out", self.words["LEDGER"])
+        for file, ledger in files.items():
+            job = daemon.submit(file)
+            daemon.wait_for_state(job, "finished")
+            daemon.esctl("ledger", job, "--out", ledger)
         daemon.stop()
 
     def test_heads_and_keys(self):
@@ -192,6 +195,17 @@ class BadPaths(harness.EndToEndTest):
                     if variable in ("HOME", "TMPDIR", "EASYSCALED"):
                         run = ["run", self.job, "--quiet", "--json"]
                         self.assert_one_error(run, environment, may_succeed=True)
+
+    def test_a_comparison_without_a_temporary_directory(self):
+        """It writes nothing elsewhere, for example into the working directory."""
+        other = self.write_job(job_text(self.word, changes={"steps": 1, "seed": 77}), "other.toml")
+        ledgers = [self.directory / "a.ledger", self.directory / "b.ledger"]
+        self.make_ledgers(dict(zip((self.job, other), ledgers)))
+        words = ["diff", *ledgers, "--deep"]
+        for path in (self.here / "none", self.here / "file", "/proc"):
+            with self.subTest(path=path):
+                ended = self.assert_one_error(words, {**self.environment, "TMPDIR": str(path)})
+                self.assertIn(f"esctl: temporary directory {path}/", ended.stderr)
 
     def test_paths_of_a_daemon(self):
         good = ["--head", "--listen", f"ipc://{self.directory}/d/s", "--state",

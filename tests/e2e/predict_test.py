@@ -12,7 +12,7 @@ import harness
 from export_test import CLASSES, EVAL, SIDE, Images
 from harness import EXIT_NOT_FOUND, EXIT_REFUSED, EXIT_USAGE
 from model_file_test import ModelFileTest
-from model_files import npy_bytes, read_safetensors, write_npy
+from model_files import CLASSES as LABELS, EVAL as SAMPLES, npy_bytes, read_safetensors, write_npy
 
 PIXELS = SIDE * SIDE * 3
 
@@ -169,6 +169,29 @@ class CapturedModel(ModelFileTest):
         again = self.directory / "again.npz"
         self.esctl("predict", checkpoint, alone, "--out", again)
         self.assertEqual(again.read_bytes(), out.read_bytes())
+
+    def test_an_output_with_an_extent_for_each_other_sample_of_the_mini_batch(self):
+        logits = self.net.json["outputs"][0]["value"]
+        turned = self.net.node("permute", [logits], [LABELS, "B"], order=[1, 0])
+        pairs = self.net.node("matmul", [logits, turned], ["B", "B"])
+        self.net.json["outputs"].append({"name": "pairs", "value": pairs})
+        self.file.unlink()
+        self.pack(self.net.json, self.file)
+        checkpoint, out = self.directory / "checkpoint", self.directory / "out.npz"
+        batch = 3  # The last mini-batch is not complete.
+        self.run_job(self.job(batch_size=batch), "--devices", self.fast_class() + ":1",
+                     "--checkpoint", checkpoint)
+        self.esctl("predict", checkpoint, self.data / "eval", "--out", out)
+        outputs = read_npz(out)
+        shape, pairs = outputs["pairs"]
+        self.assertEqual((shape, len(pairs)), ([SAMPLES, batch], SAMPLES * batch))
+        logits = [outputs["logits"][1][i * LABELS:(i + 1) * LABELS] for i in range(SAMPLES)]
+        for i, row in enumerate(logits):
+            for j in range(batch):
+                # The last sample fills the mini-batch.
+                other = logits[min(i - i % batch + j, SAMPLES - 1)]
+                self.assertAlmostEqual(pairs[i * batch + j],
+                                       sum(a * b for a, b in zip(row, other)), places=3)
 
     def test_other_data_are_evaluated(self):
         checkpoint = self.directory / "checkpoint"

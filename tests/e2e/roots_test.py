@@ -184,6 +184,27 @@ class Roots(harness.EndToEndTest):
         head.esctl("cancel", job)
         head.stop()
 
+    def test_programs_of_clients_over_the_network_need_an_option(self):
+        no_images = {**NO_SIZES, "data.crop_padding": None, "data.flip": None}
+        job = self.write_job(self.job(**{
+            **no_images, "model.name": None, "model.classes": None, "data.samples": 400,
+            "model.file": str(self.data / "absent"), "model.weights": str(self.data / "absent"),
+            "data.kind": "python", "data.path": str(self.data / "absent"),
+            "data.python": "/usr/bin/python3"}))
+        place = self.make("socket")
+        os.chmod(place, 0o700)
+        refusing = self.start_confined()
+        self.assert_refused(self.ask(refusing, "submit", job, code=EXIT_REFUSED), "data.python",
+                            "--python-data")
+        refusing.stop()
+        # What is refused next is the model, which is not there.
+        roots = ("--data-root", self.data, "--checkpoint-root", self.kept)
+        for head in (self.start_head("--python-data", *roots, name="allowing"),
+                     self.start_head(*roots, listen=f"ipc://{place}/head.sock", name="local")):
+            ended = self.ask(head, "submit", job, code=EXIT_NOT_FOUND)
+            self.assertIn(str(self.data / "absent"), ended.err)
+            head.stop()
+
     def test_shutdown_over_the_network_is_refused(self):
         head = self.start_head()
         ended = self.ask(head, "shutdown", code=EXIT_REFUSED)

@@ -119,8 +119,8 @@ Result<JobSpec> make_spec(const fs::path& file, const SpecChanges& changes,
   // Paths in a job file are relative to that file. The head runs in another directory, so they are
   // made absolute here.
   const fs::path base = fs::absolute(file, code).parent_path();
-  for (std::string* path : {&spec->data.path, &spec->data.vocabulary_file, &spec->model.file,
-                            &spec->model.weights, &spec->checkpoint.directory})
+  for (std::string* path : {&spec->data.path, &spec->data.vocabulary_file, &spec->data.python,
+                            &spec->model.file, &spec->model.weights, &spec->checkpoint.directory})
     if (!path->empty()) *path = (base / *path).lexically_normal().string();
   // In this order: the steps depend on the stages, and the one stage of --devices on the steps.
   ES_RETURN_IF_ERROR(apply_level_and_stages(*spec, changes));

@@ -18,24 +18,6 @@ using store::InputArray;
 constexpr const char* kImage = "image";
 constexpr const char* kBoxes = "boxes";
 
-// [field]: whether an output of the model depends on it.
-std::vector<bool> fields_of_outputs(const gpu::Graph& graph) {
-  std::vector<bool> needed(graph.tensors.size(), false);
-  for (const gpu::TensorId t : graph.outputs) needed[static_cast<std::size_t>(t)] = true;
-  // The operators are in the order of execution, so one pass from the last to the first finds
-  // everything that an output depends on.
-  for (std::size_t i = graph.ops.size(); i-- > 0;) {
-    const gpu::Op& op = graph.ops[i];
-    const auto is_needed = [&](gpu::TensorId t) { return needed[static_cast<std::size_t>(t)]; };
-    if (std::ranges::none_of(op.out, is_needed)) continue;
-    for (const gpu::TensorId t : op.in)
-      if (t != gpu::kNoTensor) needed[static_cast<std::size_t>(t)] = true;
-  }
-  std::vector<bool> fields;
-  for (const gpu::TensorId t : graph.inputs) fields.push_back(needed[static_cast<std::size_t>(t)]);
-  return fields;
-}
-
 // The extents of one sample in PyTorch's order, as in CapturedInput.
 std::vector<std::int64_t> sample_shape(const SampleField& field) {
   if (field.name == kImage) return {field.channels, field.height, field.width};
@@ -95,7 +77,7 @@ class BatchWriter {
  public:
   static Result<BatchWriter> create(const CheckpointModel& source, const PredictionInput& input) {
     BatchWriter writer(source, input);
-    // A job on arrays was trained on their numbers as they are.
+    // A job on arrays or on a Python dataset was trained on their numbers as they are.
     const auto image = store::pixel_field(source.spec, source.graph.layout);
     const bool has_pixels = image && input.arrays[*image] &&
                             input.arrays[*image]->file().header().type == store::NpyType::kU8;
@@ -154,12 +136,48 @@ class BatchWriter {
   std::vector<std::uint8_t> bytes_;
 };
 
+// The outputs without values; each has the shape for all samples.
+std::vector<Prediction> empty_predictions(const CheckpointModel& source, std::uint64_t samples) {
+  std::vector<Prediction> predictions;
+  for (std::size_t i = 0; i < source.graph.outputs.size(); ++i) {
+    predictions.push_back({output_name(source, i), output_extents(source, i), {}});
+    predictions.back().shape.front() *= samples;
+  }
+  return predictions;
+}
+
+}  // namespace
+
+std::vector<bool> fields_of_outputs(const gpu::Graph& graph) {
+  std::vector<bool> needed(graph.tensors.size(), false);
+  for (const gpu::TensorId t : graph.outputs) needed[static_cast<std::size_t>(t)] = true;
+  // The operators are in the order of execution, so one pass from the last to the first finds
+  // everything that an output depends on.
+  for (std::size_t i = graph.ops.size(); i-- > 0;) {
+    const gpu::Op& op = graph.ops[i];
+    const auto is_needed = [&](gpu::TensorId t) { return needed[static_cast<std::size_t>(t)]; };
+    if (std::ranges::none_of(op.out, is_needed)) continue;
+    for (const gpu::TensorId t : op.in)
+      if (t != gpu::kNoTensor) needed[static_cast<std::size_t>(t)] = true;
+  }
+  std::vector<bool> fields;
+  for (const gpu::TensorId t : graph.inputs) fields.push_back(needed[static_cast<std::size_t>(t)]);
+  return fields;
+}
+
+// The extents of an output, the first one for each sample. An output of a model file has a first
+// extent per batch (gpu/import/check.h), so it exists and counts the rows of the samples. Another
+// one per batch, as in a matrix of all pairs, stays that of a whole mini-batch, because such a
+// matrix is computed for each mini-batch of its own.
 std::vector<std::uint64_t> output_extents(const CheckpointModel& source, std::size_t output) {
   std::vector<std::uint64_t> extents;
   if (const ModelProgram* const program = source.model.program()) {
     const auto value = static_cast<std::size_t>(program->outputs[output].value);
-    for (const ModelDim& dim : program->values[value].dims)
-      extents.push_back(static_cast<std::uint64_t>(dim.size));
+    for (const ModelDim& dim : program->values[value].dims) {
+      const bool of_batch = dim.per_batch && !extents.empty();
+      extents.push_back(static_cast<std::uint64_t>(dim.size) *
+                        (of_batch ? source.spec.batch_size : 1));
+    }
     return extents;
   }
   // Matrices of a built-in model have axes of one element.
@@ -174,18 +192,6 @@ std::string output_name(const CheckpointModel& source, std::size_t output) {
   if (source.model.program() != nullptr) return source.model.program()->outputs[output].name;
   return source.graph.outputs.size() == 1 ? "output" : "output" + std::to_string(output);
 }
-
-// The outputs without values; each has the shape for all samples.
-std::vector<Prediction> empty_predictions(const CheckpointModel& source, std::uint64_t samples) {
-  std::vector<Prediction> predictions;
-  for (std::size_t i = 0; i < source.graph.outputs.size(); ++i) {
-    predictions.push_back({output_name(source, i), output_extents(source, i), {}});
-    predictions.back().shape.front() *= samples;
-  }
-  return predictions;
-}
-
-}  // namespace
 
 Result<PredictionInput> PredictionInput::open(const CheckpointModel& source,
                                               const fs::path& where) {

@@ -17,6 +17,7 @@
 
 #include "actors/gateway/core/endpoint.h"
 #include "actors/log/line.h"
+#include "actors/program/private_directory.h"
 
 namespace es::actors::esctl {
 namespace {
@@ -37,17 +38,6 @@ Error system_failure(const std::string& what) {
 int milliseconds_until(Clock::time_point deadline) {
   const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now());
   return left.count() > 0 ? static_cast<int>(left.count()) : 0;
-}
-
-// Creates a new directory that only this user may enter. Its path is short enough for sockets in
-// it, because the system allows 107 bytes for the path of a socket.
-Result<fs::path> make_private_directory() {
-  constexpr std::size_t kBaseBytesMax = 60;
-  const char* wanted = std::getenv("TMPDIR");
-  const bool usable = wanted != nullptr && wanted[0] == '/' && std::strlen(wanted) <= kBaseBytesMax;
-  std::string path = std::string(usable ? wanted : "/tmp") + "/esctl-XXXXXX";
-  if (::mkdtemp(path.data()) == nullptr) return system_failure("temporary directory " + path);
-  return fs::path(path);
 }
 
 // Runs between fork and exec, where only async-signal-safe functions are allowed. Never returns.
@@ -140,7 +130,7 @@ void PrivateDaemon::stop(int signals_max) {
 }
 
 Status PrivateDaemon::prepare(const DaemonOptions& options) {
-  Result<fs::path> directory = make_private_directory();
+  Result<fs::path> directory = make_temporary_directory();
   if (!directory) return directory.error();
   directory_ = *std::move(directory);
   fs::path files = directory_;

@@ -56,7 +56,7 @@ Result<std::string> resume_job(Client& client, const JobId& job, bool accept_los
   const auto done = client.ask<wire::Done, wire::ResumeJob>(
       job, [&](wire::ResumeJob::Builder b) { b.setAcceptLoss(accept_loss); });
   if (!done) return done.error();
-  return done->decode([](wire::Done::Reader r) { return std::string(r.getNote().cStr()); });
+  return done->decode([](wire::Done::Reader r) { return line_of(r.getNote()); });
 }
 
 Status cancel_job(Client& client, const JobId& job) {

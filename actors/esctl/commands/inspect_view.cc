@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "actors/esctl/views/fields_view.h"
+#include "actors/esctl/views/json_text.h"
 #include "actors/esctl/views/render_text.h"
 
 namespace es::actors::esctl {
@@ -186,7 +187,7 @@ std::string inspection_json(const Inspection& inspection) {
   else
     json["d2"] = d2_json(*inspection.d2);
   if (inspection.d2) json["fields"] = job_fields_json(spec);
-  return json.dump(2, ' ', false, Json::error_handler_t::replace);
+  return json_text(json);
 }
 
 }  // namespace es::actors::esctl

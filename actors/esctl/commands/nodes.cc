@@ -5,6 +5,7 @@
 #include "actors/esctl/views/render_json.h"
 #include "actors/esctl/views/render_text.h"
 #include "actors/protocol/core/messages.h"
+#include "proto/text_of.h"
 
 namespace es::actors::esctl {
 namespace {
@@ -50,7 +51,7 @@ Status nodes(const NodesOptions& options, Console& console) {
   if (!list) return list.error();
   std::string warning;
   const auto all = list->decode([&](wire::NodeList::Reader reader) {
-    warning = reader.getWarning().cStr();
+    warning = line_of(reader.getWarning());
     return read_nodes(reader);
   });
   if (!all) return all.error();

@@ -2,6 +2,7 @@
 #include "actors/esctl/commands/commands.h"
 #include "actors/esctl/views/render_json.h"
 #include "actors/esctl/views/render_text.h"
+#include "proto/text_of.h"
 
 namespace es::actors::esctl {
 namespace {
@@ -19,7 +20,7 @@ Status ps(const PsOptions& options, Console& console) {
   if (!list) return list.error();
   std::string warning;
   const auto jobs = list->decode([&](wire::JobList::Reader reader) {
-    warning = reader.getWarning().cStr();
+    warning = line_of(reader.getWarning());
     return read_jobs(reader);
   });
   if (!jobs) return jobs.error();

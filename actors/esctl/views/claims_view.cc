@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "actors/esctl/views/json_text.h"
 #include "actors/esctl/views/render_text.h"
 #include "proto/text_of.h"
 
@@ -60,7 +61,7 @@ std::string claims_json(const std::vector<ClaimView>& claims) {
                     {"count", claim.count},
                     {"devices", claim.devices},
                     {"waits_for", waits_of(claim)}});
-  return nlohmann::ordered_json{{"claims", list}}.dump(2);
+  return json_text({{"claims", list}});
 }
 
 }  // namespace es::actors::esctl

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "actors/esctl/views/json_text.h"
 #include "actors/esctl/views/render_text.h"
 
 namespace es::actors::esctl {
@@ -139,7 +140,7 @@ std::string fields_json(const std::vector<FieldValue>& fields) {
                     {"for", value.field.applies_to},
                     {"decides_bits", value.field.bits != Bits::kNot},
                     {"meaning", value.field.meaning}});
-  return Json{{"fields", list}}.dump(2);
+  return json_text({{"fields", list}});
 }
 
 std::string job_fields_text(const JobSpec& spec) {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "actors/esctl/views/json_text.h"
 #include "actors/esctl/views/render_text.h"
 #include "proto/text_of.h"
 
@@ -120,7 +121,7 @@ std::string plans_json(const std::string& job, const PlansView& view) {
                              {"measured", plan.measured},
                              {"runs", plan.runs}});
   }
-  return json.dump(2, ' ', false, Json::error_handler_t::replace);
+  return json_text(json);
 }
 
 }  // namespace es::actors::esctl

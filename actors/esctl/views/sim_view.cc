@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
+#include "actors/esctl/views/json_text.h"
 #include "actors/esctl/views/render_text.h"
 
 namespace es::actors::esctl {
@@ -43,13 +44,13 @@ nlohmann::ordered_json object(const Report& r) {
 }  // namespace
 
 std::string report_json(const Report& report) {
-  return object(report).dump(2);
+  return json_text(object(report));
 }
 
 std::string reports_json(const std::vector<Report>& reports) {
   nlohmann::ordered_json list = nlohmann::ordered_json::array();
   for (const Report& report : reports) list.push_back(object(report));
-  return nlohmann::ordered_json{{"policies", list}}.dump(2);
+  return json_text({{"policies", list}});
 }
 
 std::string reports_text(const std::vector<Report>& reports) {

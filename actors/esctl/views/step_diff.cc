@@ -9,9 +9,12 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <system_error>
+#include <utility>
 #include <vector>
 
 #include "actors/job_file/job_file.h"
+#include "actors/program/private_directory.h"
 #include "store/checkpoint/checkpoint.h"
 
 namespace es::actors::esctl {
@@ -21,23 +24,20 @@ namespace fs = std::filesystem;
 using store::LedgerFile;
 using store::LedgerLine;
 
-// A private directory, which the destructor removes.
+// A temporary directory, which the destructor removes.
 class Scratch {
  public:
-  Scratch() {
-    std::string name = (fs::temp_directory_path() / "esctl-diff-XXXXXX").string();
-    if (::mkdtemp(name.data()) != nullptr) path_ = name;
-  }
+  explicit Scratch(fs::path path) : path_(std::move(path)) {}
   ~Scratch() {
     std::error_code ignored;
-    if (!path_.empty()) fs::remove_all(path_, ignored);
+    fs::remove_all(path_, ignored);
   }
   Scratch(const Scratch&) = delete;
   Scratch& operator=(const Scratch&) = delete;
   const fs::path& path() const { return path_; }
 
  private:
-  fs::path path_;
+  const fs::path path_;
 };
 
 std::string text_of(const fs::path& file) {
@@ -166,7 +166,9 @@ Result<DeepDiff> diff_step(const LedgerFile& a, const LedgerFile& b, Version ver
   // Step version - 1 made this version, so the repeated run has to begin at or before version - 1.
   Side sides[] = {{a, "A", options.class_a, nearest_checkpoint(a, version - 1)},
                   {b, "B", options.class_b, nearest_checkpoint(b, version - 1)}};
-  const Scratch scratch;
+  auto directory = make_temporary_directory();
+  if (!directory) return directory.error();
+  const Scratch scratch(*std::move(directory));
   std::vector<worker::StepTrace> traces;
   std::string remark;
   for (Side& side : sides) {

@@ -10,6 +10,7 @@
 #include <cstring>
 #include <fstream>
 #include <string_view>
+#include <vector>
 
 namespace es::actors {
 namespace {
@@ -98,10 +99,40 @@ Status write_new_file(const fs::path& file, const std::string& content, int mode
   return failure("key file " + file.string() + ": cannot be written");
 }
 
-Status make_directory(const fs::path& directory) {
-  if (::mkdir(directory.c_str(), 0700) == 0 || errno == EEXIST) return {};
-  return failure("key directory " + directory.string() + ": " + std::strerror(errno));
-}
+// The files and directories that a call has created. The destructor removes them again, unless
+// keep() was called.
+class NewPaths {
+ public:
+  NewPaths() = default;
+  NewPaths(const NewPaths&) = delete;
+  NewPaths& operator=(const NewPaths&) = delete;
+  ~NewPaths() {
+    std::error_code ignored;
+    // The newest one comes first, because a directory has to be empty.
+    while (!paths_.empty()) {
+      fs::remove(paths_.back(), ignored);
+      paths_.pop_back();
+    }
+  }
+
+  // Creates the directory. It is no error if it exists, and then it is not removed.
+  Status make_directory(const fs::path& directory) {
+    if (::mkdir(directory.c_str(), 0700) == 0)
+      paths_.push_back(directory);
+    else if (errno != EEXIST)
+      return failure("key directory " + directory.string() + ": " + std::strerror(errno));
+    return {};
+  }
+  // Adds a file, if it was written.
+  Status add(const fs::path& file, Status written) {
+    if (written.ok()) paths_.push_back(file);
+    return written;
+  }
+  void keep() { paths_.clear(); }
+
+ private:
+  std::vector<fs::path> paths_;
+};
 
 }  // namespace
 
@@ -208,14 +239,21 @@ Status create_cluster_keys(const fs::path& directory) {
   for (const char* file : {"server.key", "server.pub", "client.key", "authorized/self.pub"})
     if (fs::exists(fs::symlink_status(directory / file, ignored)))
       return exists_already(directory / file);
-  ES_RETURN_IF_ERROR(make_directory(directory));
-  ES_RETURN_IF_ERROR(make_directory(directory / "authorized"));
+  const fs::path server_key = directory / "server.key", server_pub = directory / "server.pub",
+                 client_key = directory / "client.key", authorized = directory / "authorized",
+                 self_pub = authorized / "self.pub";
   const CurveKeys server = generate_keys();
   const CurveKeys client = generate_keys();
-  ES_RETURN_IF_ERROR(write_key_file(directory / "server.key", server));
-  ES_RETURN_IF_ERROR(write_public_key_file(directory / "server.pub", server.public_key));
-  ES_RETURN_IF_ERROR(write_key_file(directory / "client.key", client));
-  return write_public_key_file(directory / "authorized" / "self.pub", client.public_key);
+  // A part of a set, which a full disk could leave, would be refused by the next call.
+  NewPaths made;
+  ES_RETURN_IF_ERROR(made.make_directory(directory));
+  ES_RETURN_IF_ERROR(made.make_directory(authorized));
+  ES_RETURN_IF_ERROR(made.add(server_key, write_key_file(server_key, server)));
+  ES_RETURN_IF_ERROR(made.add(server_pub, write_public_key_file(server_pub, server.public_key)));
+  ES_RETURN_IF_ERROR(made.add(client_key, write_key_file(client_key, client)));
+  ES_RETURN_IF_ERROR(made.add(self_pub, write_public_key_file(self_pub, client.public_key)));
+  made.keep();
+  return {};
 }
 
 }  // namespace es::actors

@@ -59,7 +59,8 @@ Result<std::set<std::string>> read_authorized(const std::filesystem::path& direc
 Result<ClusterKeys> read_cluster_keys(const std::filesystem::path& directory);
 
 // Creates a key directory for a new cluster, in which this machine's client key is authorized.
-// Errors: those of write_key_file. If one of its files exists, no file is written.
+// Errors: those of write_key_file. If one of its files exists, no file is written. After an error
+// nothing that this call has created is left.
 Status create_cluster_keys(const std::filesystem::path& directory);
 
 }  // namespace es::actors

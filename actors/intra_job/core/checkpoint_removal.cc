@@ -55,10 +55,9 @@ void Checkpoints::remove_from_nodes(const std::vector<CheckpointRef>& states,
   }
 }
 
-// The writer removes the files on its own disk. A void checkpoint with the same path and other
-// digests lies on another disk.
-void Checkpoints::remove_replaced(const CheckpointRef& written,
-                                  const std::vector<std::string>& removed) {
+// A void checkpoint with the same path and other digests lies on another disk.
+std::vector<CheckpointRef> Checkpoints::replaced_by(const CheckpointRef& written,
+                                                    const std::vector<std::string>& removed) const {
   std::vector<CheckpointRef> states;
   const auto consider = [&](const CheckpointRef& state) {
     if (std::ranges::find(removed, state.path) != removed.end()) states.push_back(state);
@@ -71,7 +70,7 @@ void Checkpoints::remove_replaced(const CheckpointRef& written,
     consider(state);
     if (state.path == written.path && state.digests != written.digests) states.push_back(state);
   }
-  remove_from_nodes(states, *written.nodes.begin());
+  return states;
 }
 
 void Checkpoints::give_up_unfinished(Version good) {

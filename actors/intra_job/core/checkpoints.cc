@@ -238,8 +238,8 @@ void Checkpoints::take(const Written& taken) {
 void Checkpoints::record_checkpoint(const CheckpointRef& written, bool periodic) {
   const std::vector<std::string> removed =
       periodic ? periodic_.pending()->remove : std::vector<std::string>();
-  // This comes before add_checkpoint(), which drops from the record what is removed from the nodes.
-  remove_replaced(written, removed);
+  // This comes before add_checkpoint(), which drops these from the record.
+  const std::vector<CheckpointRef> replaced_ones = replaced_by(written, removed);
   JobRecord& record = context_.record;
   const std::string& prefix = context_.config.suspend_prefix;
   add_checkpoint(record, written, removed);
@@ -250,7 +250,9 @@ void Checkpoints::record_checkpoint(const CheckpointRef& written, bool periodic)
                         record.checkpoints.front().path == written.path &&
                         drop_suspensions(record, prefix, written.path);
   context_.save();
-  // Nodes remove old suspension checkpoints only after the record without them is durable.
+  // Nodes remove old checkpoints only after the record without them is durable. Until then a head
+  // that restarts may need them. The writer removes those on its own disk.
+  remove_from_nodes(replaced_ones, *written.nodes.begin());
   if (replaced || suspension) keep_suspensions();
 }
 

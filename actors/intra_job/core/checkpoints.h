@@ -105,7 +105,8 @@ class Checkpoints {
   void periodic_failed(const std::string& why);
   void take(const Written& written);
   void record_checkpoint(const CheckpointRef& written, bool periodic);
-  void remove_replaced(const CheckpointRef& written, const std::vector<std::string>& removed);
+  std::vector<CheckpointRef> replaced_by(const CheckpointRef& written,
+                                         const std::vector<std::string>& removed) const;
 
   JobContext& context_;
   const RestartPoint& restart_;

@@ -31,7 +31,8 @@ void Fleet::hold(const DeviceId& device) {
 
 DeviceSet Fleet::allocated_set() const {
   DeviceSet set;
-  for (const DeviceId& device : allocated_) set.add(device.type, 1);
+  for (const DeviceId& device : allocated_)
+    if (allocated(device)) set.add(device.type, 1);
   return set;
 }
 

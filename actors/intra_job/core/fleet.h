@@ -51,6 +51,7 @@ class Fleet {
   bool allocated(const DeviceId& device) const {
     return allocated_.contains(device) && !given_up_.contains(device);
   }
+  // Counts the allocated devices that were not given up.
   DeviceSet allocated_set() const;
   // Places nothing on this device any more, whatever an Allocation says. The device is given back
   // as soon as its process has ended.

@@ -12,7 +12,8 @@ void JobCore::handle(const Allocation& event) {
   suspension_.take(event);
   if (context_.phase == Phase::kIdle && !context_.is_paused())
     context_.show_state(event.devices.empty() ? JobState::kQueued : JobState::kStarting);
-  demand_.met();
+  // A list without a device only takes devices back.
+  if (!event.devices.empty()) demand_.met();
 }
 
 void JobCore::handle(const DemandRefused& event) {

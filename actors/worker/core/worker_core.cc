@@ -18,6 +18,13 @@ Effects WorkerCore::hello() const {
   return {SendHead{std::move(hello)}};
 }
 
+Effects WorkerCore::setup_failed(const std::string& error) {
+  if (phase_ == Phase::kExited) return {};
+  phase_ = Phase::kFailed;
+  failure_ = error;
+  return {SendHead{Failed{stamp(), failure_}}};
+}
+
 Effects WorkerCore::on(const HeadMessage& message, Instant now) {
   now_ = now;
   if (phase_ != Phase::kExited) {

@@ -78,6 +78,8 @@ class WorkerCore {
 
   // Returns Hello. Call it when the engine is warm, and when the link to the head comes up again.
   Effects hello() const;
+  // The same for a worker whose engine could not be set up. Returns Failed.
+  Effects setup_failed(const std::string& error);
 
   Effects on(const protocol::HeadMessage& message, Instant now);
   Effects on(const protocol::PeerMessage& message, Instant now);

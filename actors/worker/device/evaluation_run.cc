@@ -15,7 +15,7 @@ Status evaluate_batch(gpu::Engine& engine, const JobSpec& spec, std::uint64_t be
                       store::MetricSink& sink) {
   const auto batch = engine.evaluate({words.data()}, count, begin / spec.batch_size);
   if (batch) {
-    sink.add(begin, count, batch->outputs, batch->losses);
+    sink.add(begin, count, batch->outputs, batch->losses, batch->weights);
     return {};
   }
   // A lost device is not an error of the data, so it is excluded before a sample is blamed.

@@ -3,6 +3,7 @@
 #include "actors/log/log.h"
 #include "store/checkpoint/catalog.h"
 #include "store/checkpoint/layout.h"
+#include "store/checkpoint/new_file.h"
 #include "store/checkpoint/removal.h"
 #include "store/path_roots.h"
 
@@ -13,10 +14,7 @@ namespace fs = std::filesystem;
 
 Status make_parent(const fs::path& parent) {
   ES_RETURN_IF_ERROR(store::check_place(store::RootKind::kCheckpoints, parent));
-  std::error_code code;
-  fs::create_directories(parent, code);
-  if (code) return failure(parent.string() + ": cannot be created: " + code.message());
-  return {};
+  return store::make_directories(store::posix_file_system(), parent);
 }
 
 void warn(const std::string& what) {

@@ -4,6 +4,7 @@
 #include "actors/version/initial_weights.h"
 #include "actors/worker/shell/device_actor.h"
 #include "proto/base/kill_point.h"
+#include "store/checkpoint/new_file.h"
 
 namespace es::actors {
 
@@ -76,10 +77,11 @@ void DeviceState::perform_effect(const worker::WriteVersion& effect) {
   held_->write(effect);
 }
 
-// Updates the host copy of the replica, if the device updates its own. If the device is lost, the
-// process ends.
+// Updates the host copy of the replica, if the device updates its own. A device whose memory cannot
+// be read is lost, and the process ends.
 void DeviceState::fetch_replica() {
-  if (!parts_->engine->fetch_replica().ok()) end_if_device_lost();
+  const Status fetched = parts_->engine->fetch_replica();
+  if (!fetched.ok()) parts_->on_device_lost(fetched.error().message);
 }
 
 void DeviceState::fail_for_data(const std::string& error) {
@@ -94,8 +96,8 @@ void DeviceState::fail_keeping_state(const std::string& error, const char* when)
   if (version == 0 || parent.empty()) return fail(error);
   const std::filesystem::path directory =
       parent / (parts_->options.job + "-step-" + std::to_string(version));
-  std::error_code ignored;  // keep_snapshot reports what is wrong with the directory
-  std::filesystem::create_directories(parent, ignored);
+  // keep_snapshot reports what is wrong with the directory.
+  (void)store::make_directories(store::posix_file_system(), parent);
   fetch_replica();
   const auto kept = worker::keep_snapshot(held_->snapshot(), directory);
   if (kept)

@@ -52,11 +52,9 @@ Instant WorkerState::now() const {
 void WorkerState::on_peer_up(const PeerUp& up) {
   if (up.peer != kHeadPeer) return;
   // A worker that could not set up its device still connects, so that the reason reaches the user
-  // through the head.
-  if (!options_.setup_error.empty())
-    return perform(
-        core_->on(worker::EngineEvent(worker::EngineFailed{options_.setup_error}), now()));
-  perform(core_->hello());
+  // through the head. It says so after every connection, because a link that breaks may lose it.
+  perform(options_.setup_error.empty() ? core_->hello()
+                                       : core_->setup_failed(options_.setup_error));
 }
 
 void WorkerState::on_inbound(const Inbound& inbound) {

@@ -50,6 +50,7 @@ struct Arguments {
   std::string rescue_dir;
   std::uint32_t loaders = 1;
   std::vector<std::string> data_roots, checkpoint_roots;
+  bool python_data = false;
   WireOptions wire;
   log::Options log;
 };
@@ -69,6 +70,7 @@ Arguments parse(int argc, char** argv) {
   app.add_option("--loaders", a.loaders)->check(CLI::Range(1, kLoadersMax));
   app.add_option("--data-root", a.data_roots);
   app.add_option("--checkpoint-root", a.checkpoint_roots);
+  app.add_flag("--python-data", a.python_data);
   add_wire_options(app, a.wire);
   add_log_options(app, a.log);
   try {
@@ -79,10 +81,11 @@ Arguments parse(int argc, char** argv) {
   return a;
 }
 
-// Restricts the process to the allowed paths. Call it before any thread is started. The rescue
-// directory belongs to the node and is always allowed.
+// Restricts the process to the allowed paths and programs. Call it before any thread is started.
+// The rescue directory belongs to the node and is always allowed.
 Status confine(const Arguments& a) {
   store::PathRoots roots;
+  roots.programs = a.python_data;
   if (!a.data_roots.empty()) {
     auto data = store::resolve_roots(a.data_roots, "--data-root");
     if (!data) return data.error();

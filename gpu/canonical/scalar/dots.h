@@ -10,8 +10,9 @@ namespace {
 class Dots {
  public:
   // Result j is written to out[j * out_stride]. `acc` has `count` floats of scratch memory.
-  Dots(std::int64_t count, float* acc, float* out, std::int64_t out_stride = 1)
-      : count_(count), acc_(acc), out_(out), out_stride_(out_stride) {}
+  // If `add`, `out` contains the sum of earlier chunks.
+  Dots(std::int64_t count, float* acc, float* out, std::int64_t out_stride = 1, bool add = false)
+      : count_(count), acc_(acc), out_(out), out_stride_(out_stride), add_(add) {}
 
   // Processes the next k: adds a times b[j * b_stride] to result j.
   void step(float a, const float* b, std::int64_t b_stride = 1) {
@@ -34,7 +35,7 @@ class Dots {
     for (std::int64_t j = 0; j < count_; ++j) {
       float& out = out_[j * out_stride_];
       // The first chunk is added to +0, which turns a result of -0 into +0.
-      out = (k_ <= kDotChunk ? 0.0f : out) + acc_[j];
+      out = (k_ <= kDotChunk && !add_ ? 0.0f : out) + acc_[j];
     }
   }
 
@@ -42,6 +43,7 @@ class Dots {
   float* const acc_;
   float* const out_;
   const std::int64_t out_stride_;
+  const bool add_;
   std::int64_t k_ = 0;
 };
 

@@ -11,7 +11,7 @@ void gemm(const GemmShape& s, const float* a, const float* b, const float* bias,
           float* ws) {
   for (std::int64_t i = 0; i < s.m; ++i) {
     float* row = c + i * s.c_row;
-    Dots dots(s.n, ws, row, s.c_col);
+    Dots dots(s.n, ws, row, s.c_col, s.add);
     for (std::int64_t k = 0; k < s.k; ++k) {
       dots.step(a[i * s.a_row + k * s.a_col], b + k * s.b_row, s.b_col);
     }

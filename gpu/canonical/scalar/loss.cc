@@ -5,25 +5,31 @@
 namespace es::gpu::scalar {
 
 void softmax_xent_fwd(std::int64_t rows, std::int64_t classes, const float* logits,
-                      const std::int32_t* labels, float* probs, float* row_loss, float* mean_loss) {
+                      const std::int32_t* labels, float* probs, float* row_loss) {
   for (std::int64_t r = 0; r < rows; ++r, logits += classes, probs += classes) {
     // Subtracting the largest logit keeps every EXP at most 1. A comparison with NaN is false, so a
     // NaN never becomes the maximum, but it reaches the sum through EXP.
     float max = -kInfinity;
     for (std::int64_t i = 0; i < classes; ++i) max = max < logits[i] ? logits[i] : max;
+    // Read before the probabilities may take its place.
+    const float logit = labels[r] < 0 ? 0.0f : logits[labels[r]];
     for (std::int64_t i = 0; i < classes; ++i) probs[i] = canonical_exp(logits[i] - max);
     const float sum = sum64(classes, probs);
     const float scale = 1.0f / sum;
     for (std::int64_t i = 0; i < classes; ++i) probs[i] = probs[i] * scale;
     // A row without a label has the loss +0 and does not count in the mean.
-    row_loss[r] = labels[r] < 0 ? 0.0f : canonical_log(sum) - (logits[labels[r]] - max);
+    row_loss[r] = labels[r] < 0 ? 0.0f : canonical_log(sum) - (logit - max);
   }
+}
+
+void softmax_xent_mean(std::int64_t rows, const std::int32_t* labels, const float* row_loss,
+                       float* mean_loss) {
   *mean_loss = sum64(rows, row_loss) * recip(labelled_rows(rows, labels));
 }
 
 void softmax_xent_bwd(std::int64_t rows, std::int64_t classes, const float* probs,
-                      const std::int32_t* labels, float* dlogits) {
-  const float scale = recip(labelled_rows(rows, labels));
+                      const std::int32_t* labels, const LabelledRows& counted, float* dlogits) {
+  const float scale = recip(labelled_rows(counted.rows, counted.labels));
   for (std::int64_t r = 0; r < rows; ++r, probs += classes, dlogits += classes) {
     for (std::int64_t i = 0; i < classes; ++i) {
       const float onehot = i == labels[r] ? 1.0f : 0.0f;

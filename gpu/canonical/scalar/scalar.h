@@ -19,10 +19,10 @@ void softmax_bwd(std::int64_t rows, std::int64_t c, const float* y, const float*
 
 std::size_t attention_workspace_floats(const AttentionShape&);
 void attention_fwd(const AttentionShape&, const float* q, const float* k, const float* v,
-                   const AttentionExtras&, const DropoutKey&, float* y, float* probs, float* ws);
+                   const AttentionExtras&, const DropoutKey&, float* y, float* stats, float* ws);
 void attention_bwd(const AttentionShape&, const float* q, const float* k, const float* v,
-                   const float* probs, const float* dy, const DropoutKey&, float* dq, float* dk,
-                   float* dv, float* dbias, float* ws);
+                   const AttentionExtras&, const float* stats, const float* dy, const DropoutKey&,
+                   float* dq, float* dk, float* dv, float* dbias, float* ws);
 
 std::size_t conv_fwd_workspace_floats(const ConvShape&);
 void conv_fwd(const ConvShape&, const float* x, const float* w, const float* bias, float* y,
@@ -122,10 +122,11 @@ void adaptive_avg_pool_fwd(const AdaptivePoolShape&, const float* x, float* y);
 void adaptive_avg_pool_bwd(const AdaptivePoolShape&, const float* dy, float* dx);
 
 void softmax_xent_fwd(std::int64_t rows, std::int64_t classes, const float* logits,
-                      const std::int32_t* labels, float* probs, float* row_loss, float* mean_loss);
+                      const std::int32_t* labels, float* probs, float* row_loss);
+void softmax_xent_mean(std::int64_t rows, const std::int32_t* labels, const float* row_loss,
+                       float* mean_loss);
 void softmax_xent_bwd(std::int64_t rows, std::int64_t classes, const float* probs,
-                      const std::int32_t* labels, float* dlogits);
-
+                      const std::int32_t* labels, const LabelledRows& counted, float* dlogits);
 void bce_fwd(std::int64_t n, const float* x, const float* target, float* element_loss,
              float* mean_loss);
 void bce_bwd(std::int64_t n, const float* x, const float* target, float* dx);

@@ -63,6 +63,7 @@ const KernelTable kScalarKernels = {
     .embedding_sort = scalar::embedding_sort,
     .embedding_bwd = scalar::embedding_bwd,
     .softmax_xent_fwd = scalar::softmax_xent_fwd,
+    .softmax_xent_mean = scalar::softmax_xent_mean,
     .softmax_xent_bwd = scalar::softmax_xent_bwd,
     .bce_fwd = scalar::bce_fwd,
     .bce_bwd = scalar::bce_bwd,

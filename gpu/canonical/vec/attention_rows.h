@@ -1,9 +1,8 @@
 #pragma once
-// The operations on the rows of scores of one head between its products.
+// The operations on the rows of scores of a strip (attention_math.h) between its products.
 //
-// The matrices [tokens][tokens] in the workspace have rows that begin at vector boundaries. Dense
-// rows would be slow: each row would be loaded directly after a store that also covers its first
-// lanes.
+// Rows in the workspace begin at vector boundaries. Dense rows would be slow: each row would be
+// loaded directly after a store that also covers its first lanes.
 #include "gpu/canonical/vec/dropout.h"
 #include "gpu/canonical/vec/elementwise.h"
 #include "gpu/canonical/vec/softmax.h"
@@ -14,215 +13,214 @@ namespace {
 inline bool drops(const AttentionShape& s) {
   return s.dropout.threshold != 0;
 }
-inline std::int64_t padded_row(const AttentionShape& s) {
-  return round_up(s.tokens, kWidth);
+
+// Floats between rows. Rows at multiples of 1,024 floats would share their sets in the caches.
+inline std::int64_t row_stride(const AttentionShape& s) {
+  const std::int64_t stride = round_up(s.tokens, kWidth);
+  return stride % 128 == 0 ? stride + kWidth : stride;
 }
 
-// The workspace of one head: two matrices [tokens][stride], the levels of a COLSUM of such
-// matrices, and the dropout decisions.
-struct HeadScratch {
-  HeadScratch(const AttentionShape& s, float* ws)
-      : stride(padded_row(s)),
-        size(s.tokens * stride),
-        scores(ws),
-        kept(scores + size),
-        sums(kept + (drops(s) ? size : 0)),
-        bits(reinterpret_cast<std::uint8_t*>(sums + sums_floats(s))),
-        end(ws + floats(s)) {}
+// Returns the queries of a strip: a divisor of a chunk of DOT, or all queries. The rows of a strip
+// stay in the second-level cache.
+inline std::int64_t strip_rows(const AttentionShape& s) {
+  constexpr std::int64_t kFloats = 96 * 1024, kFewest = 16, kMost = 128;
+  std::int64_t rows = kMost;
+  while (rows > kFewest && rows * s.tokens > kFloats) rows /= 2;
+  return smaller(rows, s.tokens);
+}
 
-  static std::int64_t floats(const AttentionShape& s) {
-    const std::int64_t size = s.tokens * padded_row(s);
-    return size + sums_floats(s) + (drops(s) ? size + bits_floats(s) : 0);
-  }
-
-  std::int64_t stride, size;
-  float* scores;       // scores, or their gradient
-  float* kept;         // the probabilities after dropout
-  float* sums;         // levels of the COLSUM of dbias; the highest is the result
-  std::uint8_t* bits;  // dropout decisions
-  float* end;
-
- private:
-  static std::int64_t sums_floats(const AttentionShape& s) {
-    return (colsum_levels(s.batch) + 1) * s.tokens * padded_row(s);
-  }
-  // Returns the floats for the decisions of a head, beginning with the block that contains the
-  // first one.
-  static std::int64_t bits_floats(const AttentionShape& s) {
-    const std::int64_t bytes = (s.tokens * s.tokens / kDropoutBlock + 2) * kDropoutBlock / 8;
-    return round_up(bytes + kKeepSlack, 64) / 4;
-  }
-};
-
-// Dropout of one head.
-class HeadDropout {
+// The dropout decisions of a strip.
+class StripDropout {
  public:
-  // Computes the decisions from `first` on.
-  HeadDropout(const AttentionShape& s, const DropoutKey& key, std::int64_t first,
-              const HeadScratch& scratch)
-      : bits_(scratch.bits), skipped_(first % kDropoutBlock), factor_(set(s.dropout.factor)) {
-    if (!drops(s)) return;
-    const std::int64_t count = skipped_ + s.tokens * s.tokens;
-    keep_bits(s.dropout, key, first / kDropoutBlock, ceil_div(count, kDropoutBlock), scratch.bits);
+  // Returns the floats for the decisions, beginning with the block that contains the first one.
+  static std::int64_t floats(const AttentionShape& s) {
+    if (!drops(s)) return 0;
+    const std::int64_t blocks = strip_rows(s) * s.tokens / kDropoutBlock + 2;
+    return round_up(blocks * kDropoutBlock / 8 + kKeepSlack, 64) / 4;
   }
-  // Applies dropout to the vector v of the elements i, i + 1, ... of the head.
+
+  // Computes the decisions of the strip; `head` is the first one of the head.
+  StripDropout(const AttentionShape& s, const DropoutKey& key, std::int64_t head,
+               const Strip& strip, float* memory)
+      : bits_(reinterpret_cast<std::uint8_t*>(memory)), factor_(set(s.dropout.factor)) {
+    if (!drops(s)) return;
+    const std::int64_t first = head + strip.begin * s.tokens;
+    skipped_ = first % kDropoutBlock;
+    keep_bits(s.dropout, key, first / kDropoutBlock,
+              ceil_div(skipped_ + strip.rows() * s.tokens, kDropoutBlock), bits_);
+  }
+  // Applies dropout to the vector v of the elements i, i + 1, ... of the strip.
   Vec operator()(std::int64_t i, Vec v) const {
     return keep_if_or_nan(kept_lanes(bits_, skipped_ + i), mul(v, factor_));
   }
 
  private:
-  const std::uint8_t* bits_;
-  std::int64_t skipped_;
+  std::uint8_t* bits_;
+  std::int64_t skipped_ = 0;
   Vec factor_;
 };
 
-// The terms that are added to the scores of one sequence and head; nullptr: none.
+// What turns the products of a query with the keys into scores.
 struct ScoreTerms {
-  const float* bias;
-  const float* mask;
-  std::int64_t keys;  // the scores of later keys are -inf
+  const float *bias, *mask;  // nullptr: none
+  std::int64_t seen;         // the scores of later keys are -inf
+  Vec scale;
+
+  // Returns vector i of the scores. load_at(p) reads a vector.
+  template <class Load>
+  inline __attribute__((always_inline)) Vec score(std::int64_t i, Vec product, Load load_at) const {
+    Vec x = mul(product, scale);
+    if (bias != nullptr) x = add(x, load_at(bias + i));
+    if (mask != nullptr) x = add(x, load_at(mask + i));
+    if (i + kWidth <= seen) return x;
+    return first_or(x, set(-kInfinity), first_lanes(larger(0, seen - i)));
+  }
 };
 
-inline ScoreTerms score_terms(const AttentionShape& s, const AttentionExtras& extras,
-                              std::int64_t b, std::int64_t h) {
-  const std::int64_t size = s.tokens * s.tokens;
-  return {extras.bias != nullptr ? extras.bias + h * size : nullptr,
-          s.masks != 0 ? extras.mask + b % s.masks * size : nullptr,
-          extras.length != nullptr ? extras.length[b] : s.tokens};
-}
-
-// Returns vector i of the head's scores, given their product. load_at(p) reads a vector.
-template <class Load>
-inline __attribute__((always_inline)) Vec finished_score(const ScoreTerms& terms, Vec scale,
-                                                         Vec product, std::int64_t i,
-                                                         Load load_at) {
-  Vec x = mul(product, scale);
-  if (terms.bias != nullptr) x = add(x, load_at(terms.bias + i));
-  if (terms.mask != nullptr) x = add(x, load_at(terms.mask + i));
-  return x;
-}
-
-inline void short_rows_softmax(const AttentionShape& s, const ScoreTerms& terms,
-                               const HeadDropout& dropout, const HeadScratch& scratch,
-                               float* probs) {
-  const ShortRow row(s.tokens, terms.keys);
-  const Vec scale = set(s.scale);
-  const bool keeps_all = !drops(s);
-  for (std::int64_t r = 0; r < s.tokens; ++r) {
-    const std::int64_t at = r * s.tokens, padded = r * scratch.stride;
-    row.softmax(
-        [&](std::int64_t i, Mask m) {
-          return finished_score(terms, scale, load(scratch.scores + padded + i), at + i,
-                                [m](const float* p) { return load(p, m); });
-        },
-        [&](std::int64_t i, Mask m, Vec p) {
-          store(probs + at + i, p, m);
-          if (!keeps_all) store(scratch.kept + padded + i, dropout(at + i, p));
-        });
-  }
-}
-
-inline void long_row_softmax(const AttentionShape& s, const ScoreTerms& terms,
-                             const HeadDropout& dropout, const HeadScratch& scratch, std::int64_t r,
-                             float* probs) {
-  const std::int64_t at = r * s.tokens;
-  const Vec scale = set(s.scale);
-  float* scores = scratch.scores + r * scratch.stride;
-  for_vectors(s.tokens, [&](std::int64_t i, auto part) {
-    part.store(scores + i, finished_score(terms, scale, part.load(scores + i), at + i,
-                                          [&](const float* p) { return part.load(p); }));
-  });
-  for (std::int64_t i = terms.keys; i < s.tokens; ++i) scores[i] = -kInfinity;
-  softmax_long_row(s.tokens, scores, probs + at);
-  if (!drops(s)) return;
-  float* kept = scratch.kept + r * scratch.stride;
-  for_vectors(s.tokens, [&](std::int64_t i, auto part) {
-    part.store(kept + i, dropout(at + i, part.load(probs + at + i)));
-  });
-}
-
-// Turns the products in scratch.scores into probabilities, and with dropout also fills
-// scratch.kept.
-inline void head_softmax(const AttentionShape& s, const ScoreTerms& terms,
-                         const HeadDropout& dropout, const HeadScratch& scratch, float* probs) {
-  if (s.tokens <= kSumLanes) return short_rows_softmax(s, terms, dropout, scratch, probs);
-  for (std::int64_t r = 0; r < s.tokens; ++r) {
-    long_row_softmax(s, terms, dropout, scratch, r, probs);
-  }
-}
-
-// scratch.kept = the probabilities after dropout.
-inline void head_keep(const AttentionShape& s, const HeadDropout& dropout,
-                      const HeadScratch& scratch, const float* probs) {
-  for (std::int64_t r = 0; r < s.tokens; ++r) {
-    const std::int64_t at = r * s.tokens;
-    float* kept = scratch.kept + r * scratch.stride;
-    for_vectors(s.tokens, [&](std::int64_t i, auto part) {
-      part.store(kept + i, dropout(at + i, part.load(probs + at + i)));
-    });
-  }
-}
-
-// Computes one row of the gradient of the scores in place of the gradient of the probabilities
-// after dropout. The row is added to the sums of dbias, if these are wanted, before it is scaled.
-class GradientRow {
+// The rows of one strip of a sequence and head.
+class StripRows {
  public:
-  GradientRow(const AttentionShape& s, const HeadDropout& dropout, const float* probs, bool sums)
-      : short_(smaller(s.tokens, kSumLanes), s.tokens),
-        s_(s),
+  StripRows(const AttentionShape& s, const AttentionExtras& extras, std::int64_t b, std::int64_t h,
+            const Strip& strip, const StripDropout& dropout)
+      : s_(s),
+        extras_(extras),
+        b_(b),
+        h_(h),
+        strip_(strip),
         dropout_(dropout),
-        probs_(probs),
-        sums_(sums),
-        scale_(set(s.scale)) {}
+        short_(smaller(strip.keys, kSumLanes)),
+        stride_(row_stride(s)) {}
 
-  void run(std::int64_t r, const HeadScratch& scratch) const {
-    const std::int64_t at = r * s_.tokens;
-    float *ds = scratch.scores + r * scratch.stride, *sum = scratch.sums + r * scratch.stride;
-    const auto finish = [&](std::int64_t i, auto store_at, Vec v) {
-      // Lanes beyond the row get numbers that are never read.
-      if (sums_) store(sum + i, add(load(sum + i), v));
-      store_at(ds + i, mul(v, scale_));
-    };
-    if (s_.tokens <= kSumLanes) {
-      return short_.gradient(
-          probs_ + at, [&](std::int64_t i, Mask m) { return slope(at, i, load(ds + i, m)); },
-          [&](std::int64_t i, Mask, Vec v) {
-            finish(
-                i, [](float* p, Vec x) { store(p, x); }, v);
-          });
+  // Turns the products with the keys into probabilities after dropout. `stats` are those of the
+  // head.
+  void probabilities(float* scores, float* stats) const {
+    for (std::int64_t r = 0; r < strip_.rows(); ++r) {
+      float* const row = scores + r * stride_;
+      const RowStats kept =
+          strip_.keys <= kSumLanes ? short_probabilities(r, row) : long_probabilities(r, row);
+      float* const to = stats + (strip_.begin + r) * kRowStats;
+      // The addition of +0 removes the sign of a zero, which depends on the order of comparisons.
+      to[0] = kept.shift + 0.0f;
+      to[1] = kept.scale;
     }
-    for_vectors(s_.tokens, [&](std::int64_t i, auto part) {
-      part.store(ds + i, slope(at, i, part.load(ds + i)));
-    });
-    const Vec total = set(sum64_products(s_.tokens, ds, probs_ + at));
-    for_vectors(s_.tokens, [&](std::int64_t i, auto part) {
-      const Vec v = mul(part.load(probs_ + at + i), sub(part.load(ds + i), total));
-      finish(
-          i, [&](float* p, Vec x) { part.store(p, x); }, v);
-    });
+  }
+
+  // Turns the products with the keys into probabilities after dropout again, and the gradients of
+  // these, in `slopes`, into those of the products. Rows of `sums`, if it is not nullptr, receive
+  // the gradients of the scores in addition.
+  void gradients(float* scores, float* slopes, const float* stats, float* sums) const {
+    for (std::int64_t r = 0; r < strip_.rows(); ++r) {
+      const float* const kept = stats + (strip_.begin + r) * kRowStats;
+      const Row row{r * s_.tokens,        terms(r),
+                    {kept[0], kept[1]},   scores + r * stride_,
+                    slopes + r * stride_, sums == nullptr ? nullptr : sums + r * stride_};
+      strip_.keys <= kSumLanes ? short_gradients(row) : long_gradients(row);
+    }
   }
 
  private:
-  Vec slope(std::int64_t at, std::int64_t i, Vec v) const {
-    return drops(s_) ? dropout_(at + i, v) : v;
+  struct Row {
+    std::int64_t decision;  // the number of the first one in the strip
+    ScoreTerms terms;
+    RowStats stats;
+    float *scores, *slopes, *sums;
+  };
+
+  ScoreTerms terms(std::int64_t r) const {
+    const std::int64_t query = strip_.begin + r;
+    return {bias_row(s_, extras_, h_, query), mask_row(s_, extras_, b_, query),
+            keys_seen(s_, extras_, b_, query), set(s_.scale)};
+  }
+  Vec dropped(std::int64_t i, Vec v) const { return drops(s_) ? dropout_(i, v) : v; }
+
+  RowStats short_probabilities(std::int64_t r, float* scores) const {
+    const ScoreTerms t = terms(r);
+    return short_.softmax(
+        [&](std::int64_t i, Mask m) {
+          return t.score(i, load(scores + i), [m](const float* p) { return load(p, m); });
+        },
+        [&](std::int64_t i, Mask, Vec p) { store(scores + i, dropped(r * s_.tokens + i, p)); });
   }
 
-  ShortRow short_;
+  RowStats long_probabilities(std::int64_t r, float* scores) const {
+    const ScoreTerms t = terms(r);
+    const Vec lowest = set(-kInfinity);
+    Vec best = lowest;
+    for_vectors(strip_.keys, [&](std::int64_t i, auto at) {
+      const Vec x = t.score(i, at.load(scores + i), [&](const float* p) { return at.load(p); });
+      at.store(scores + i, x);
+      best = larger_of(best, at.keep_or(x, lowest));
+    });
+    const float shift = softmax_shift(largest_lane(best));
+    const float scale = softmax_scale(exponentials(strip_.keys, scores, shift, scores));
+    const Vec factor = set(scale);
+    for_vectors(strip_.keys, [&](std::int64_t i, auto at) {
+      at.store(scores + i, dropped(r * s_.tokens + i, mul(at.load(scores + i), factor)));
+    });
+    return {shift, scale};
+  }
+
+  // Returns vector i of the probabilities, given their products.
+  template <class Load>
+  inline __attribute__((always_inline)) Vec probability(const Row& row, std::int64_t i, Vec product,
+                                                        Load load_at) const {
+    const Vec x = row.terms.score(i, product, load_at);
+    return mul(canonical_exp(sub(x, set(row.stats.shift))), set(row.stats.scale));
+  }
+
+  // Writes vector i of a row: the probability p and the gradient of the score.
+  template <class Store>
+  inline __attribute__((always_inline)) void finish(const Row& row, std::int64_t i, Vec p,
+                                                    Vec gradient, Store store_at) const {
+    // Lanes beyond the row get numbers that are never read.
+    if (row.sums != nullptr) store(row.sums + i, add(load(row.sums + i), gradient));
+    store_at(row.slopes + i, mul(gradient, set(s_.scale)));
+    if (drops(s_)) store_at(row.scores + i, dropout_(row.decision + i, p));
+  }
+
+  void short_gradients(const Row& row) const {
+    short_.gradient(
+        [&](std::int64_t i, Mask m) {
+          const Vec p = probability(row, i, load(row.scores + i),
+                                    [m](const float* at) { return load(at, m); });
+          if (!drops(s_)) store(row.scores + i, p);
+          return p;
+        },
+        [&](std::int64_t i, Mask m) { return dropped(row.decision + i, load(row.slopes + i, m)); },
+        [&](std::int64_t i, Mask, Vec p, Vec gradient) {
+          finish(row, i, p, gradient, [](float* at, Vec v) { store(at, v); });
+        });
+  }
+
+  void long_gradients(const Row& row) const {
+    const float total = sum64_chunks(strip_.keys, [&](std::int64_t begin, std::int64_t count) {
+      SumLanes lanes;
+      for_sum_lanes(count, [&](std::int64_t j, auto at, int v) {
+        const std::int64_t i = begin + j;
+        const Vec p = at.keep(probability(row, i, at.load(row.scores + i),
+                                          [&](const float* from) { return at.load(from); }));
+        const Vec slope = dropped(row.decision + i, at.load(row.slopes + i));
+        at.store(row.scores + i, p);
+        at.store(row.slopes + i, slope);
+        lanes.sum[v] = fma(slope, p, lanes.sum[v]);
+      });
+      return lanes.fold();
+    });
+    for_vectors(strip_.keys, [&](std::int64_t i, auto at) {
+      const Vec p = at.load(row.scores + i);
+      finish(row, i, p, mul(p, sub(at.load(row.slopes + i), set(total))),
+             [&](float* to, Vec v) { at.store(to, v); });
+    });
+  }
+
   const AttentionShape& s_;
-  const HeadDropout& dropout_;
-  const float* probs_;
-  bool sums_;
-  Vec scale_;
+  const AttentionExtras& extras_;
+  std::int64_t b_, h_;
+  const Strip& strip_;
+  const StripDropout& dropout_;
+  ShortRow short_;
+  std::int64_t stride_;
 };
-
-// Ends row `row` of `rows` of a COLSUM; the row is already in level 0.
-inline void finish_colsum_row(std::int64_t row, std::int64_t rows, const HeadScratch& scratch) {
-  for (std::int64_t l = 0; l < colsum_finished(row, rows); ++l) {
-    float *level = scratch.sums + l * scratch.size, *above = level + scratch.size;
-    add_floats(scratch.size, above, level, above);
-    zero_floats(level, scratch.size);
-  }
-}
 
 }  // namespace
 }  // namespace es::gpu

@@ -130,7 +130,7 @@ inline void spread_stage(const GemmRun& r, const Span& k, const Span& rows, cons
       float& c = r.c[i * r.s.c_row + j * r.s.c_col];
       const float sum = r.stage[(i - rows.begin) * kPanelWidth + j - columns.begin];
       // The first chunk is added to +0, as DOT demands. What C contained before is not read.
-      c = (k.begin == 0 ? 0.0f : c) + sum;
+      c = (k.begin == 0 && !r.s.add ? 0.0f : c) + sum;
       if (last) c = c + r.bias[r.bias_by_row ? i : j];
     }
   }
@@ -154,7 +154,7 @@ inline void multiply(const GemmRun& r, const Step& at, const Slice& a, const Sli
              .c_stride = r.s.c_row,
              .start = nullptr,
              .start_stride = 0,
-             .add = at.k.begin != 0,
+             .add = at.k.begin != 0 || r.s.add,
              .bias = last ? r.bias + at.columns.begin : nullptr,
              .stream = r.plan.stream && at.columns.size() == kPanelWidth};
   if (r.plan.staged) {
@@ -291,7 +291,7 @@ struct PreparedGemm {
       a = b;
       b = left;
     }
-    if (narrow && !bias_by_row) return gemm_narrow(s, a, b, bias, c, ws);
+    if (narrow && !bias_by_row && !s.add) return gemm_narrow(s, a, b, bias, c, ws);
     GemmPlan p = plan;
     p.staged = p.staged || bias_by_row;
     // Stores that bypass the caches need aligned addresses.

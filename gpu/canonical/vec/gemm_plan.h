@@ -35,7 +35,8 @@ inline GemmShape transposed(const GemmShape& s) {
           .b_row = s.a_col,
           .b_col = s.a_row,
           .c_row = s.c_col,
-          .c_col = s.c_row};
+          .c_col = s.c_row,
+          .add = s.add};
 }
 
 constexpr std::int64_t kStageFloats = kTileRows * kPanelWidth;
@@ -110,8 +111,8 @@ inline GemmPlan plan_gemm(const GemmShape& s) {
   p.side = s.a_col == 1 ? ASide::kRows : ASide::kColumns;
   p.b_stays = wants_b_to_stay(s, p.side);
   p.staged = s.c_col != 1;
-  p.stream =
-      !p.staged && s.k <= kStreamedDepth && s.m * s.n >= kStreamedFloats && s.c_row % kWidth == 0;
+  p.stream = !p.staged && !s.add && s.k <= kStreamedDepth && s.m * s.n >= kStreamedFloats &&
+             s.c_row % kWidth == 0;
   p.copy_a = wants_copied_a(s, p.b_stays, ceil_div(s.n, kPanelWidth));
   p.copy_b = wants_copied_b(s, ceil_div(s.m, kTileRows));
   choose_steps(s, p);

@@ -9,23 +9,29 @@ namespace es::gpu {
 namespace {
 
 inline void softmax_xent_fwd(std::int64_t rows, std::int64_t classes, const float* logits,
-                             const std::int32_t* labels, float* probs, float* row_loss,
-                             float* mean_loss) {
+                             const std::int32_t* labels, float* probs, float* row_loss) {
   for (std::int64_t r = 0; r < rows; ++r, logits += classes, probs += classes) {
     const float max = row_max(classes, logits);
+    // Read before the probabilities may take its place.
+    const float logit = labels[r] < 0 ? 0.0f : logits[labels[r]];
     for_vectors(classes, [&](std::int64_t i, auto at) {
       at.store(probs + i, canonical_exp(sub(at.load(logits + i), set(max))));
     });
     const float sum = sum64(classes, probs);
     scale(classes, probs, 1.0f / sum, probs);
-    row_loss[r] = labels[r] < 0 ? 0.0f : canonical_log(sum) - (logits[labels[r]] - max);
+    row_loss[r] = labels[r] < 0 ? 0.0f : canonical_log(sum) - (logit - max);
   }
+}
+
+inline void softmax_xent_mean(std::int64_t rows, const std::int32_t* labels, const float* row_loss,
+                              float* mean_loss) {
   *mean_loss = sum64(rows, row_loss) * recip(labelled_rows(rows, labels));
 }
 
 inline void softmax_xent_bwd(std::int64_t rows, std::int64_t classes, const float* probs,
-                             const std::int32_t* labels, float* dlogits) {
-  const float mean_scale = recip(labelled_rows(rows, labels));
+                             const std::int32_t* labels, const LabelledRows& counted,
+                             float* dlogits) {
+  const float mean_scale = recip(labelled_rows(counted.rows, counted.labels));
   for (std::int64_t r = 0; r < rows; ++r, probs += classes, dlogits += classes) {
     if (labels[r] < 0) {
       zero_floats(dlogits, classes);

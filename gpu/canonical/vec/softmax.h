@@ -7,56 +7,60 @@
 namespace es::gpu {
 namespace {
 
-// The vectors of rows of c <= 64 elements, of which only the first `live` elements are not -inf.
+// What the probabilities of a row are computed from: EXP(x - shift) * scale.
+struct RowStats {
+  float shift, scale;
+};
+
+// The vectors of rows of c <= 64 elements.
 class ShortRow {
  public:
   static constexpr int kVecs = SumLanes::kVecs;
-  ShortRow(std::int64_t c, std::int64_t live) : used_(static_cast<int>(ceil_div(c, kWidth))) {
-    for (int v = 0; v < kVecs; ++v) {
-      in_row_[v] = first_lanes(larger(0, c - v * kWidth));
-      live_[v] = first_lanes(larger(0, live - v * kWidth));
-    }
+  explicit ShortRow(std::int64_t c) : used_(static_cast<int>(ceil_div(c, kWidth))) {
+    for (int v = 0; v < kVecs; ++v) in_row_[v] = first_lanes(larger(0, c - v * kWidth));
   }
 
   // Computes the softmax of the row whose vector at `offset` is score(offset, mask of the row).
   // Each vector of the result goes to finish(offset, mask of the row, vector).
   template <class Score, class Finish>
-  inline __attribute__((always_inline)) void softmax(Score score, Finish finish) const {
+  inline __attribute__((always_inline)) RowStats softmax(Score score, Finish finish) const {
     const Vec lowest = set(-kInfinity);
     Vec x[kVecs] = {}, best = lowest;
 #pragma GCC unroll 8
     for (int v = 0; v < kVecs; ++v) {
       if (v >= used_) break;
-      x[v] = first_or(score(v * kWidth, in_row_[v]), lowest, live_[v]);
+      x[v] = first_or(score(v * kWidth, in_row_[v]), lowest, in_row_[v]);
       best = larger_of(best, x[v]);
     }
-    const Vec shift = set(softmax_shift(largest_lane(best)));
+    const float shift = softmax_shift(largest_lane(best));
     SumLanes lanes;
 #pragma GCC unroll 8
     for (int v = 0; v < kVecs; ++v) {
       if (v >= used_) break;
-      x[v] = canonical_exp(sub(x[v], shift));
+      x[v] = canonical_exp(sub(x[v], set(shift)));
       // Lanes behind the last element contain -infinity, whose EXP is +0.
       lanes.sum[v] = add(lanes.sum[v], x[v]);
     }
-    const Vec factor = set(softmax_scale(lanes.fold()));
+    const float scale = softmax_scale(lanes.fold());
 #pragma GCC unroll 8
     for (int v = 0; v < kVecs; ++v) {
       if (v >= used_) break;
-      finish(v * kWidth, in_row_[v], mul(x[v], factor));
+      finish(v * kWidth, in_row_[v], mul(x[v], set(scale)));
     }
+    return {shift, scale};
   }
 
-  // The same for the gradient of a softmax with the result y; dy is slope(offset, mask of the row).
-  template <class Slope, class Finish>
-  inline __attribute__((always_inline)) void gradient(const float* y, Slope slope,
+  // The same for the gradient of a softmax whose result is value(offset, mask of the row), with dy
+  // = slope(offset, mask of the row). finish() also gets the vector of the result of the softmax.
+  template <class Value, class Slope, class Finish>
+  inline __attribute__((always_inline)) void gradient(Value value_at, Slope slope,
                                                       Finish finish) const {
     Vec value[kVecs] = {}, dy[kVecs] = {};
     SumLanes lanes;
 #pragma GCC unroll 8
     for (int v = 0; v < kVecs; ++v) {
       if (v >= used_) break;
-      value[v] = load(y + v * kWidth, in_row_[v]);
+      value[v] = keep_first(value_at(v * kWidth, in_row_[v]), in_row_[v]);
       dy[v] = slope(v * kWidth, in_row_[v]);
       lanes.sum[v] = fma(dy[v], value[v], lanes.sum[v]);
     }
@@ -64,16 +68,16 @@ class ShortRow {
 #pragma GCC unroll 8
     for (int v = 0; v < kVecs; ++v) {
       if (v >= used_) break;
-      finish(v * kWidth, in_row_[v], mul(value[v], sub(dy[v], sum)));
+      finish(v * kWidth, in_row_[v], value[v], mul(value[v], sub(dy[v], sum)));
     }
   }
 
  private:
   int used_;
-  Mask in_row_[kVecs], live_[kVecs];
+  Mask in_row_[kVecs];
 };
 
-// y = EXP(x - shift). Returns SUM64(y). The row is read once.
+// y = EXP(x - shift); y may be x. Returns SUM64(y). The row is read once.
 inline float exponentials(std::int64_t c, const float* x, float shift, float* y) {
   const Vec shifts = set(shift);
   return sum64_chunks(c, [=](std::int64_t begin, std::int64_t count) {
@@ -94,7 +98,7 @@ inline void softmax_long_row(std::int64_t c, const float* x, float* y) {
 }
 
 inline void softmax_fwd(std::int64_t rows, std::int64_t c, const float* x, float* y) {
-  const ShortRow row(smaller(c, kSumLanes), c);
+  const ShortRow row(smaller(c, kSumLanes));
   for (std::int64_t r = 0; r < rows; ++r, x += c, y += c) {
     if (c > kSumLanes) {
       softmax_long_row(c, x, y);
@@ -107,12 +111,12 @@ inline void softmax_fwd(std::int64_t rows, std::int64_t c, const float* x, float
 
 inline void softmax_bwd(std::int64_t rows, std::int64_t c, const float* y, const float* dy,
                         float* dx) {
-  const ShortRow row(smaller(c, kSumLanes), c);
+  const ShortRow row(smaller(c, kSumLanes));
   for (std::int64_t r = 0; r < rows; ++r, y += c, dy += c, dx += c) {
     if (c <= kSumLanes) {
-      row.gradient(
-          y, [&](std::int64_t i, Mask m) { return load(dy + i, m); },
-          [&](std::int64_t i, Mask m, Vec v) { store(dx + i, v, m); });
+      row.gradient([&](std::int64_t i, Mask m) { return load(y + i, m); },
+                   [&](std::int64_t i, Mask m) { return load(dy + i, m); },
+                   [&](std::int64_t i, Mask m, Vec, Vec v) { store(dx + i, v, m); });
       continue;
     }
     const Vec sum = set(sum64_products(c, dy, y));

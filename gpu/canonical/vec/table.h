@@ -84,6 +84,7 @@ constexpr KernelTable vector_kernels(CpuClass cpu_class) {
       .embedding_sort = embedding_sort,
       .embedding_bwd = embedding_bwd,
       .softmax_xent_fwd = softmax_xent_fwd,
+      .softmax_xent_mean = softmax_xent_mean,
       .softmax_xent_bwd = softmax_xent_bwd,
       .bce_fwd = bce_fwd,
       .bce_bwd = bce_bwd,

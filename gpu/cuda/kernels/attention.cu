@@ -11,11 +11,36 @@
 namespace es::gpu::cuda::ES_CUDA_SPACE {
 namespace {
 
-std::int64_t score_rows(const AttentionShape& s) {
-  return s.batch * s.heads * s.tokens;
+// The queries of a strip (attention_math.h): one chunk of the products over the queries, so that
+// every strip adds its result to dk and dv. With the gradient of a bias, which is as large as the
+// matrices of all queries, a strip has all of them.
+std::int64_t strip_rows(const AttentionShape& s) {
+  return s.bias_gradient ? s.tokens : smaller(s.tokens, kDotChunk);
 }
-std::int64_t score_floats(const AttentionShape& s) {
-  return score_rows(s) * s.tokens;
+// The floats of one sequence in a matrix of the workspace: its heads follow each other.
+std::int64_t sequence_floats(const AttentionShape& s) {
+  return s.heads * strip_rows(s) * s.tokens;
+}
+// The sequences that are computed at once. The gradient of a bias is a sum over all of them.
+std::int64_t group_sequences(const AttentionShape& s) {
+  constexpr std::int64_t kFloats = 64 * 1024 * 1024;
+  if (s.bias_gradient) return s.batch;
+  return smaller(s.batch, larger(1, kFloats / sequence_floats(s)));
+}
+
+// The sequences [begin, begin + count) and a strip of their queries.
+struct Part {
+  std::int64_t begin, count;
+  Strip strip;
+  std::int64_t rows;  // of a head in the workspace; at least those of the strip
+};
+template <class Body>
+void for_parts(const AttentionShape& s, Body body) {
+  const std::int64_t group = group_sequences(s), rows = strip_rows(s);
+  for (std::int64_t b = 0; b < s.batch; b += group) {
+    for (std::int64_t i = 0; i < s.tokens; i += rows)
+      body(Part{b, smaller(group, s.batch - b), strip_at(s, i, rows), rows});
+  }
 }
 
 // The steps between the matrices of heads: of q, k, v and their gradients; of y and dy; of scores.
@@ -26,82 +51,117 @@ BatchSteps y_steps(const AttentionShape& s) {
   return {.outer = s.tokens * s.y_stride, .inner = s.head_dim};
 }
 BatchSteps score_steps(const AttentionShape& s) {
-  return {.outer = s.heads * s.tokens * s.tokens, .inner = s.tokens * s.tokens};
+  return {.outer = sequence_floats(s), .inner = strip_rows(s) * s.tokens};
 }
-MatrixBatch heads(const AttentionShape& s, const BatchSteps& a, const BatchSteps& b,
-                  const BatchSteps& c) {
-  return {.count = s.batch * s.heads, .inner = s.heads, .a = a, .b = b, .c = c};
+MatrixBatch heads(const AttentionShape& s, std::int64_t sequences, const BatchSteps& a,
+                  const BatchSteps& b, const BatchSteps& c) {
+  return {.count = sequences * s.heads, .inner = s.heads, .a = a, .b = b, .c = c};
 }
 
-// Turns the scores, after their product, into probabilities in place: scale, bias, mask, length,
-// softmax. With dropout it also writes the probabilities after dropout.
+// A row of scores of a part, and its terms.
+struct ScoreRow {
+  std::int64_t place;     // in the workspace
+  std::int64_t decision;  // the number of the first dropout decision
+  std::int64_t stats;
+  const float *bias, *mask;
+  std::int64_t seen;
+  float scale;
+
+  // Returns the score of key i, given its product.
+  ES_HD float score(std::int64_t i, float product) const {
+    float score = product * scale;
+    if (bias != nullptr) score = score + bias[i];
+    if (mask != nullptr) score = score + mask[i];
+    return i >= seen ? -kInfinity : score;
+  }
+};
+ES_HD ScoreRow score_row(const AttentionShape& s, const AttentionExtras& extras, const Part& part,
+                         std::int64_t row) {
+  const std::int64_t head = row / part.strip.rows(), r = row % part.strip.rows();
+  const std::int64_t b = part.begin + head / s.heads, h = head % s.heads;
+  const std::int64_t query = part.strip.begin + r;
+  return {(head * part.rows + r) * s.tokens,
+          probs_offset(s, b, h) + query * s.tokens,
+          stats_offset(s, b, h) + query * kRowStats,
+          bias_row(s, extras, h, query),
+          mask_row(s, extras, b, query),
+          keys_seen(s, extras, b, query),
+          s.scale};
+}
+ES_HD std::int64_t part_rows(const AttentionShape& s, const Part& part) {
+  return part.count * s.heads * part.strip.rows();
+}
+
+// Turns the products of a part into probabilities after dropout, in place.
 struct ProbabilityRows {
   static constexpr unsigned kThreads = kRowThreads;
   using Shared = OnlyRuns;
   AttentionShape s;
   AttentionExtras extras;
+  Part part;
   const DropoutKey* key;
-  float *probs, *dropped;
+  float *scores, *stats;
 
   template <class Block>
   ES_HD void operator()(const Block& block, Shared&) const {
-    const std::int64_t row = my_row(block), t = s.tokens;
-    if (row >= s.batch * s.heads * t) return;
-    const std::int64_t query = row % t, b = row / t / s.heads, h = row / t % s.heads;
-    float* const p = probs + row * t;
-    const float* bias = extras.bias == nullptr ? nullptr : extras.bias + (h * t + query) * t;
-    const float* mask = s.masks == 0 ? nullptr : extras.mask + (b % s.masks * t + query) * t;
-    const std::int64_t keys = extras.length == nullptr ? t : extras.length[b];
-    write_row(block, t, p, [&](std::int64_t i) {
-      float score = p[i] * s.scale;
-      if (bias != nullptr) score = score + bias[i];
-      if (mask != nullptr) score = score + mask[i];
-      return i >= keys ? -kInfinity : score;
-    });
+    if (my_row(block) >= part_rows(s, part)) return;
+    const ScoreRow row = score_row(s, extras, part, my_row(block));
+    const std::int64_t keys = part.strip.keys;
+    float* const p = scores + row.place;
+    write_row(block, keys, p, [&](std::int64_t i) { return row.score(i, p[i]); });
     // Each thread reads again the elements that it wrote itself, so no barrier is needed. SUM64 and
     // the maximum use the same distribution: thread t has the elements t, t + 32, t + 64, ...
-    const float shift = softmax_shift(row_max(block, t, p));
+    // The addition of +0 removes the sign of a zero, which depends on the order of comparisons.
+    const float shift = softmax_shift(row_max(block, keys, p)) + 0.0f;
     const float scale = softmax_scale(run_sum64(
-        block, t, [&](std::int64_t i, float sum) { return sum + canonical_exp(p[i] - shift); }));
-    write_row(block, t, p, [&](std::int64_t i) { return canonical_exp(p[i] - shift) * scale; });
-    if (dropped == nullptr) return;
-    const DropoutKey drawn = *key;
-    write_row(block, t, dropped + row * t, [&](std::int64_t i) {
-      return keep_scaled(keeps(s.dropout, drawn, row * t + i), p[i], s.dropout.factor);
+        block, keys, [&](std::int64_t i, float sum) { return sum + canonical_exp(p[i] - shift); }));
+    if (block.thread() % 32 == 0) {
+      stats[row.stats] = shift;
+      stats[row.stats + 1] = scale;
+    }
+    const DropoutKey drawn = s.dropout.threshold == 0 ? DropoutKey() : *key;
+    write_row(block, keys, p, [&](std::int64_t i) {
+      const float kept = canonical_exp(p[i] - shift) * scale;
+      if (s.dropout.threshold == 0) return kept;
+      return keep_scaled(keeps(s.dropout, drawn, row.decision + i), kept, s.dropout.factor);
     });
   }
 };
 
-// Turns the gradients of the probabilities after dropout into those of the scores, before or after
-// the scale (`scaled`), in place. With dropout it also writes the probabilities after dropout
-// again.
+// Turns the products of a part into probabilities after dropout again, and the gradients of these
+// into those of the scores, before or after the scale (`scaled`); both in place.
 struct GradientRows {
   static constexpr unsigned kThreads = kRowThreads;
   using Shared = OnlyRuns;
   AttentionShape s;
+  AttentionExtras extras;
+  Part part;
   const DropoutKey* key;
-  const float* probs;
-  float *gradients, *dropped;
+  const float* stats;
+  float *scores, *gradients;
   bool scaled;
 
   template <class Block>
   ES_HD void operator()(const Block& block, Shared&) const {
-    const std::int64_t row = my_row(block), t = s.tokens;
-    if (row >= s.batch * s.heads * t) return;
-    const float* const p = probs + row * t;
-    float* const d = gradients + row * t;
-    if (dropped != nullptr) {
-      const DropoutKey drawn = *key;
-      write_row(block, t, d, [&](std::int64_t i) {
-        const bool keep = keeps(s.dropout, drawn, row * t + i);
-        dropped[row * t + i] = keep_scaled(keep, p[i], s.dropout.factor);
-        return keep_scaled(keep, d[i], s.dropout.factor);
-      });
-    }
+    if (my_row(block) >= part_rows(s, part)) return;
+    const ScoreRow row = score_row(s, extras, part, my_row(block));
+    const std::int64_t keys = part.strip.keys;
+    const bool drops = s.dropout.threshold != 0;
+    float *const p = scores + row.place, *const d = gradients + row.place;
+    const float shift = stats[row.stats], scale = stats[row.stats + 1];
+    const DropoutKey drawn = drops ? *key : DropoutKey();
+    const auto dropped = [&](std::int64_t i, float x) {
+      return drops ? keep_scaled(keeps(s.dropout, drawn, row.decision + i), x, s.dropout.factor)
+                   : x;
+    };
+    write_row(block, keys, p,
+              [&](std::int64_t i) { return canonical_exp(row.score(i, p[i]) - shift) * scale; });
+    if (drops) write_row(block, keys, d, [&](std::int64_t i) { return dropped(i, d[i]); });
     const float total =
-        run_sum64(block, t, [&](std::int64_t i, float sum) { return fma(d[i], p[i], sum); });
-    write_row(block, t, d, [&](std::int64_t i) {
+        run_sum64(block, keys, [&](std::int64_t i, float sum) { return fma(d[i], p[i], sum); });
+    write_row(block, keys, d, [&](std::int64_t i) {
       const float gradient = p[i] * (d[i] - total);
+      if (drops) p[i] = dropped(i, p[i]);
       return scaled ? gradient * s.scale : gradient;
     });
   }
@@ -112,69 +172,101 @@ struct TimesFactor {
   ES_HD float operator()(float a, float) const { return a * factor; }
 };
 
-// The workspace. Both passes need the probabilities after dropout, if there is dropout. The
-// backward pass also needs the gradients of the scores. Behind them is the workspace of the
-// products and of the column sums of dbias.
+// The workspace: the rows of scores of a part; in the backward pass also their gradients; behind
+// them the workspace of the products and of the column sums of dbias.
 struct Workspace {
-  float *dropped, *gradients, *rest;
+  float *scores, *gradients, *rest;
 };
 std::int64_t matrix_floats(const AttentionShape& s) {
   // The matrices are padded to cache lines, so that all of them allow packs.
-  return round_up(score_floats(s), 16);
+  return round_up(group_sequences(s) * sequence_floats(s), 16);
 }
 Workspace workspace(const AttentionShape& s, float* ws) {
-  const bool drops = s.dropout.threshold != 0;
-  float* const gradients = drops ? ws + matrix_floats(s) : ws;
-  return {drops ? ws : nullptr, gradients, gradients + matrix_floats(s)};
+  return {ws, ws + matrix_floats(s), ws + 2 * matrix_floats(s)};
 }
 
 std::size_t attention_workspace_floats(const AttentionShape& s) {
-  const std::int64_t matrices = s.dropout.threshold != 0 ? 2 : 1;
-  std::int64_t rest = level_rows(s.batch) * s.heads * s.tokens * s.tokens;
-  for (const GemmShape& product :
-       {scores_product(s, s.tokens), y_product(s, s.tokens), dk_product(s, s.tokens)}) {
-    const MatrixBatch batch{
-        .count = s.batch * s.heads, .inner = s.heads, .a = {}, .b = {}, .c = {}};
-    rest = larger(rest, static_cast<std::int64_t>(matrices_workspace_floats(product, batch)));
-  }
-  return static_cast<std::size_t>(matrices * matrix_floats(s) + rest);
+  std::int64_t rest = s.bias_gradient ? level_rows(s.batch) * sequence_floats(s) : 0;
+  // A product of fewer rows may need more, because more of its chunks are computed at once.
+  for_parts(s, [&](const Part& part) {
+    for (const GemmShape& product :
+         {scores_product(s, part.strip, s.tokens), y_product(s, part.strip, s.tokens),
+          dk_product(s, part.strip, s.tokens)}) {
+      const MatrixBatch batch = heads(s, part.count, {}, {}, {});
+      rest = larger(rest, static_cast<std::int64_t>(matrices_workspace_floats(product, batch)));
+    }
+  });
+  return static_cast<std::size_t>(2 * matrix_floats(s) + rest);
 }
 
 void attention_fwd(Stream stream, const AttentionShape& s, const float* q, const float* k,
                    const float* v, const AttentionExtras& extras, const DropoutKey* key, float* y,
-                   float* probs, float* ws) {
+                   float* stats, float* ws) {
   const Workspace w = workspace(s, ws);
-  multiply_matrices(stream, scores_product(s, s.tokens),
-                    heads(s, qkv_steps(s), qkv_steps(s), score_steps(s)), q, k, nullptr, probs,
-                    w.rest);
-  launch(stream, {.x = blocks_of_rows(score_rows(s))},
-         ProbabilityRows{s, extras, key, probs, w.dropped});
-  multiply_matrices(stream, y_product(s, s.tokens),
-                    heads(s, score_steps(s), qkv_steps(s), y_steps(s)),
-                    w.dropped != nullptr ? w.dropped : probs, v, nullptr, y, w.rest);
+  const BatchSteps scores = score_steps(s), qkv = qkv_steps(s);
+  for_parts(s, [&](const Part& part) {
+    const std::int64_t at = qkv_offset(s, part.begin, 0), y_at = y_offset(s, part.begin, 0);
+    const std::int64_t first = part.strip.begin;
+    multiply_matrices(stream, scores_product(s, part.strip, s.tokens),
+                      heads(s, part.count, qkv, qkv, scores), q + at + first * s.qkv_stride, k + at,
+                      nullptr, w.scores, w.rest);
+    launch(stream, {.x = blocks_of_rows(part_rows(s, part))},
+           ProbabilityRows{s, extras, part, key, w.scores, stats});
+    multiply_matrices(stream, y_product(s, part.strip, s.tokens),
+                      heads(s, part.count, scores, qkv, y_steps(s)), w.scores, v + at, nullptr,
+                      y + y_at + first * s.y_stride, w.rest);
+  });
+}
+
+// Adds the products of a strip to the sums over the queries, dk or dv. Keys that no earlier strip
+// has reached begin with +0.
+void add_to_keys(Stream stream, const AttentionShape& s, const Part& part, GemmShape product,
+                 const MatrixBatch& batch, const float* a, const float* b, float* c, float* ws) {
+  const std::int64_t known = part.strip.begin == 0 ? 0 : s.causal ? part.strip.begin : s.tokens;
+  const auto add = [&](std::int64_t begin, std::int64_t end, bool earlier) {
+    if (begin == end) return;
+    product.m = end - begin;
+    product.add = earlier;
+    multiply_matrices(stream, product, batch, a + begin, b, nullptr, c + begin * s.qkv_stride, ws);
+  };
+  add(0, known, true);
+  add(known, part.strip.keys, false);
 }
 
 void attention_bwd(Stream stream, const AttentionShape& s, const float* q, const float* k,
-                   const float* v, const float* probs, const float* dy, const DropoutKey* key,
-                   float* dq, float* dk, float* dv, float* dbias, float* ws) {
+                   const float* v, const AttentionExtras& extras, const float* stats,
+                   const float* dy, const DropoutKey* key, float* dq, float* dk, float* dv,
+                   float* dbias, float* ws) {
   const Workspace w = workspace(s, ws);
-  const BatchSteps scores = score_steps(s), qkv = qkv_steps(s);
-  multiply_matrices(stream, dprobs_product(s, s.tokens), heads(s, y_steps(s), qkv, scores), dy, v,
-                    nullptr, w.gradients, w.rest);
-  launch(stream, {.x = blocks_of_rows(score_rows(s))},
-         // Without dbias the kernel scales the gradients at once, which saves a pass over them.
-         GradientRows{s, key, probs, w.gradients, w.dropped, dbias == nullptr});
-  multiply_matrices(stream, dv_product(s, s.tokens), heads(s, scores, y_steps(s), qkv),
-                    w.dropped != nullptr ? w.dropped : probs, dy, nullptr, dv, w.rest);
-  if (dbias != nullptr) {
-    // dbias sums the gradients before they are scaled; the scale follows in a pass of its own.
-    sum_columns(stream, 1, s.batch, scores.outer, 1.0f, w.gradients, dbias, w.rest);
-    map(stream, score_floats(s), w.gradients, w.gradients, w.gradients, TimesFactor{s.scale});
-  }
-  multiply_matrices(stream, dq_product(s, s.tokens), heads(s, scores, qkv, qkv), w.gradients, k,
-                    nullptr, dq, w.rest);
-  multiply_matrices(stream, dk_product(s, s.tokens), heads(s, scores, qkv, qkv), w.gradients, q,
-                    nullptr, dk, w.rest);
+  const BatchSteps scores = score_steps(s), qkv = qkv_steps(s), y = y_steps(s);
+  for_parts(s, [&](const Part& part) {
+    const Strip& strip = part.strip;
+    const std::int64_t at = qkv_offset(s, part.begin, 0);
+    const std::int64_t queries = at + strip.begin * s.qkv_stride;
+    const float* const dy_at = dy + y_offset(s, part.begin, 0) + strip.begin * s.y_stride;
+    multiply_matrices(stream, scores_product(s, strip, s.tokens),
+                      heads(s, part.count, qkv, qkv, scores), q + queries, k + at, nullptr,
+                      w.scores, w.rest);
+    multiply_matrices(stream, dprobs_product(s, strip, s.tokens),
+                      heads(s, part.count, y, qkv, scores), dy_at, v + at, nullptr, w.gradients,
+                      w.rest);
+    launch(stream, {.x = blocks_of_rows(part_rows(s, part))},
+           // Without dbias the kernel scales the gradients at once, which saves a pass over them.
+           GradientRows{s, extras, part, key, stats, w.scores, w.gradients, dbias == nullptr});
+    add_to_keys(stream, s, part, dv_product(s, strip, s.tokens),
+                heads(s, part.count, scores, y, qkv), w.scores, dy_at, dv + at, w.rest);
+    if (dbias != nullptr) {
+      // dbias sums the gradients before they are scaled; the scale follows in a pass of its own.
+      const std::int64_t size = sequence_floats(s);
+      sum_columns(stream, 1, s.batch, size, 1.0f, w.gradients, dbias, w.rest);
+      map(stream, s.batch * size, w.gradients, w.gradients, w.gradients, TimesFactor{s.scale});
+    }
+    multiply_matrices(stream, dq_product(s, strip, s.tokens),
+                      heads(s, part.count, scores, qkv, qkv), w.gradients, k + at, nullptr,
+                      dq + queries, w.rest);
+    add_to_keys(stream, s, part, dk_product(s, strip, s.tokens),
+                heads(s, part.count, scores, qkv, qkv), w.gradients, q + queries, dk + at, w.rest);
+  });
 }
 
 }  // namespace

@@ -37,7 +37,8 @@ void multiply_matrices(Stream stream, const GemmShape& s, const MatrixBatch& bat
                       .col = s.c_col,
                       .batch = batch.c,
                       .quads = s.c_col == 1 && in_quads(c, s.c_row) && in_quads(c, batch.c),
-                      .pixels = {}};
+                      .pixels = {},
+                      .add = s.add};
   with_operand(a, s.m, s.k, s.a_row, s.a_col, batch.a, [&](const auto& left) {
     with_operand(b, s.n, s.k, s.b_col, s.b_row, batch.b, [&](const auto& right) {
       multiply(stream, product_shape(s, batch), left, right, target, Bias{bias, 0}, ws);

@@ -20,6 +20,9 @@ struct CrossEntropyRows {
     const std::int64_t row = my_row(block);
     if (row >= rows) return;
     const float* const x = logits + row * classes;
+    // Read before the first barrier, behind which the probabilities may take its place.
+    const std::int32_t label = labels[row];
+    const float logit = label < 0 ? 0.0f : x[label];
     const float max = row_max(block, classes, x);
     const float sum = run_sum64(block, classes, [&](std::int64_t i, float lane) {
       return lane + canonical_exp(x[i] - max);
@@ -29,8 +32,7 @@ struct CrossEntropyRows {
     write_row(block, classes, probs + row * classes,
               [&](std::int64_t i) { return canonical_exp(x[i] - max) * scale; });
     if (block.thread() % 32 != 0) return;
-    const std::int32_t label = labels[row];
-    row_loss[row] = label < 0 ? 0.0f : canonical_log(sum) - (x[label] - max);
+    row_loss[row] = label < 0 ? 0.0f : canonical_log(sum) - (logit - max);
   }
 };
 
@@ -72,9 +74,13 @@ struct CrossEntropyMean {
 };
 
 void softmax_xent_fwd(Stream stream, std::int64_t rows, std::int64_t classes, const float* logits,
-                      const std::int32_t* labels, float* probs, float* row_loss, float* mean_loss) {
+                      const std::int32_t* labels, float* probs, float* row_loss) {
   launch(stream, {.x = blocks_of_rows(rows)},
          CrossEntropyRows{rows, classes, logits, labels, probs, row_loss});
+}
+
+void softmax_xent_mean(Stream stream, std::int64_t rows, const std::int32_t* labels,
+                       const float* row_loss, float* mean_loss) {
   // One block is enough: its runs of 32 threads share the chunks of 16,384 rows.
   launch(stream, {.x = 1}, CrossEntropyMean{rows, labels, row_loss, mean_loss});
 }
@@ -89,11 +95,12 @@ struct CrossEntropyBackward {
   std::int64_t rows, classes, step;
   const float* probs;
   const std::int32_t* labels;
+  LabelledRows counted;
   float* dlogits;
 
   template <class Block>
   ES_HD void operator()(const Block& block, Shared& shared) const {
-    const float scale = recip(count_labelled(block, shared.count, rows, labels));
+    const float scale = recip(count_labelled(block, shared.count, counted.rows, counted.labels));
     for (std::int64_t i = thread_in_grid(*this, block); i < rows * classes; i += step) {
       // The division uses 32 bits, which is much cheaper on a GPU than 64 bits. A tensor has fewer
       // than 2^32 elements (pack.h).
@@ -106,13 +113,13 @@ struct CrossEntropyBackward {
 };
 
 void softmax_xent_bwd(Stream stream, std::int64_t rows, std::int64_t classes, const float* probs,
-                      const std::int32_t* labels, float* dlogits) {
+                      const std::int32_t* labels, const LabelledRows& counted, float* dlogits) {
   constexpr std::int64_t kBlocksMost = 1024;
   const std::int64_t blocks =
       smaller(kBlocksMost, blocks_for<CrossEntropyBackward>(rows * classes));
   launch(stream, {.x = blocks},
          CrossEntropyBackward{rows, classes, blocks * CrossEntropyBackward::kThreads, probs, labels,
-                              dlogits});
+                              counted, dlogits});
 }
 
 struct BceLoss {
@@ -162,6 +169,7 @@ void mse_bwd(Stream stream, std::int64_t n, const float* x, const float* target,
 
 void add_loss(DeviceKernels& kernels) {
   kernels.softmax_xent_fwd = softmax_xent_fwd;
+  kernels.softmax_xent_mean = softmax_xent_mean;
   kernels.softmax_xent_bwd = softmax_xent_bwd;
   kernels.mean_loss_workspace_floats = array_sum_workspace_floats;
   kernels.bce_fwd = bce_fwd;

@@ -35,6 +35,7 @@ struct Target {
   BatchSteps batch;
   bool quads = false;  // four neighbouring columns are one access
   PixelRows pixels;
+  bool add = false;  // the chunks are added to what C contains, as later ones are
   ES_HD float* row_at(std::uint32_t r, const BatchIndex& index) const {
     return c + index.offset(batch) + (pixels.height == 0 ? r : pixels.pixel(r)) * row;
   }
@@ -86,7 +87,7 @@ struct Product {
     const std::uint32_t last = parallel ? chunk_end(begin) : k;
     for (bool first = true; first || begin < last; first = false, begin += chunk_length()) {
       Tiles::chain(block, shared.tiles, thread_a, thread_b, begin, chunk_end(begin), sums);
-      write(block.thread(), shared.place, sums, first,
+      write(block.thread(), shared.place, sums, first && !target.add,
             chunk_end(begin) == k ? bias.values : nullptr);
     }
   }
@@ -215,7 +216,7 @@ void multiply_tiles(Stream stream, const ProductShape& shape, std::int64_t at_on
                 .inner = Divider(shape.inner)};
   for (std::int64_t chunk = 0; chunk < chunks; chunk += at_once) {
     add.chunks = static_cast<std::uint32_t>(smaller(at_once, chunks - chunk));
-    add.first = chunk == 0;
+    add.first = chunk == 0 && !target.add;
     add.last = chunk + add.chunks == chunks;
     product.first_chunk = static_cast<std::uint32_t>(chunk);
     launch(stream, {.x = tiles * add.chunks}, product);

@@ -2,6 +2,7 @@
 // memory.
 #include <cmath>
 
+#include "gpu/canonical/attention_math.h"
 #include "gpu/graph/gradients.h"
 #include "gpu/graph/ops/operator.h"
 #include "gpu/graph/ops/scratch.h"
@@ -27,7 +28,7 @@ OutputTensors attention_outputs(const Graph& graph, Op& op) {
   // once.
   a.scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(a.head_dim)));
   return std::vector<Tensor>{{ImageShape{in.n, in.h, 1, width}},
-                             {ImageShape{in.n, a.heads, in.h, in.h}}};
+                             {ImageShape{in.n, a.heads, in.h, kRowStats}}};
 }
 
 void attention_gradient(Gradients& g, const Op& op) {
@@ -42,7 +43,9 @@ void attention_gradient(Gradients& g, const Op& op) {
   // needed. That of the bias is a sum of its own, which the kernel leaves out.
   const bool bias_grad = bias != kNoTensor && g.needed(bias);
   if (bias_grad) out.push_back(g.add_tensor(g.graph().shape(bias)));
-  g.emit(op, OpKind::kAttentionGrad, std::move(in), out);
+  Op attention = op;
+  attention.attention.bias_gradient = bias_grad;
+  g.emit(attention, OpKind::kAttentionGrad, std::move(in), out);
   for (std::size_t i = 0; i < products; ++i) g.contribute(op.name, op.in[i], out[i]);
   if (bias_grad) g.contribute(op.name, bias, out.back());
 }
@@ -81,8 +84,8 @@ AttentionExtras extras_of(const OpRun& run) {
 
 // Returns where the gradient of the bias goes; nullptr: it is not needed.
 float* bias_gradient(const OpRun& run) {
-  const auto products = static_cast<std::size_t>(run.op.attention_in.first_extra());
-  return run.op.out.size() > products ? run.out(products) : nullptr;
+  if (!run.op.attention.bias_gradient) return nullptr;
+  return run.out(static_cast<std::size_t>(run.op.attention_in.first_extra()));
 }
 
 // --- Execution.
@@ -141,13 +144,15 @@ void attention_backward(const On& on, const OpRun& run) {
   const auto [q, k, v] = inputs_of(run);
   const auto [dq, dk, dv] = outputs_of(run);
   // attention_gradient() has put these two behind the inputs of the forward operator.
-  const float* const probs = run.in(run.op.in.size() - 2);
+  const float* const stats = run.in(run.op.in.size() - 2);
   const float* const dy = run.in(run.op.in.size() - 1);
   float* const dbias = bias_gradient(run);
+  const AttentionExtras extras = extras_of(run);
   over_heads(
       on, run, run.op.attention,
       [&, q = q, k = k, v = v, dq = dq, dk = dk, dv = dv](const AttentionShape& part, float* ws) {
-        on(on.kernels.attention_bwd, part, q, k, v, probs, dy, on.key, dq, dk, dv, dbias, ws);
+        on(on.kernels.attention_bwd, part, q, k, v, extras, stats, dy, on.key, dq, dk, dv, dbias,
+           ws);
       });
 }
 

@@ -97,13 +97,15 @@ void yolo_gradient(Gradients& g, const Op& op) {
 template <class On>
 void cross_entropy(const On& on, const OpRun& run) {
   on(on.kernels.softmax_xent_fwd, run.in_shape().rows(), run.in_shape().row(), run.in(0),
-     run.ids(1), run.out(0), run.out(1), run.out(2));
+     run.ids(1), run.out(0), run.out(1));
+  on(on.kernels.softmax_xent_mean, run.in_shape().rows(), run.ids(1), run.out(1), run.out(2));
 }
 
 template <class On>
 void cross_entropy_gradient(const On& on, const OpRun& run) {
-  on(on.kernels.softmax_xent_bwd, run.in_shape().rows(), run.in_shape().row(), run.in(0),
-     run.ids(1), run.out(0));
+  const std::int64_t rows = run.in_shape().rows();
+  on(on.kernels.softmax_xent_bwd, rows, run.in_shape().row(), run.in(0), run.ids(1),
+     LabelledRows{rows, run.ids(1)}, run.out(0));
 }
 
 // A device needs a workspace for the mean.
@@ -149,7 +151,7 @@ void queue_scalar_loss(const OnDevice& on, const OpRun& run) {
 constexpr Operator kLossOperators[] = {
     {.kind = OpKind::kCrossEntropy,
      .name = "cross_entropy",
-     .kernels = "softmax_xent_fwd, softmax_xent_bwd",
+     .kernels = "softmax_xent_fwd, softmax_xent_mean, softmax_xent_bwd",
      .inputs = Inputs::kDense,
      .inputs_checked = 1,
      .outputs = cross_entropy_outputs,

@@ -130,6 +130,9 @@ struct Operator {
   // for a loss. nullptr: the operator is not differentiated (gradients).
   void (*gradient)(Gradients&, const Op&) = nullptr;
   bool is_loss = false;  // its last outputs are the losses of the rows and their mean
+  // Returns the output that only an evaluation writes; kNoTensor or nullptr: all are written. In an
+  // evaluation, an operator with such an output writes only what is read there.
+  TensorId (*evaluation_output)(const Op&) = nullptr;
   bool writes_weight_grad = false, writes_bias_grad = false;  // of op.weight, of op.bias
   bool writes_stats = false;  // it writes the next running statistics at op.stats
 
@@ -156,6 +159,7 @@ std::span<const Operator> attention_operators();
 std::span<const Operator> conv_operators();
 std::span<const Operator> elementwise_operators();
 std::span<const Operator> embedding_operators();
+std::span<const Operator> linear_loss_operators();
 std::span<const Operator> loss_operators();
 std::span<const Operator> move_operators();
 std::span<const Operator> norm_operators();
@@ -172,6 +176,11 @@ inline const char* op_name(OpKind kind) {
 inline std::string op_detail(const Op& op) {
   const auto detail = op_def(op.kind).detail;
   return detail == nullptr ? "" : detail(op);
+}
+// Returns the output that only an evaluation writes; kNoTensor: there is none.
+inline TensorId evaluation_output(const Op& op) {
+  const auto output = op_def(op.kind).evaluation_output;
+  return output == nullptr ? kNoTensor : output(op);
 }
 inline std::vector<TensorId> in_place_inputs(const Op& op) {
   const auto in_place = op_def(op.kind).in_place;

@@ -2,7 +2,7 @@
 // or by products; no sum is divided. Every thread has its own scratch memory.
 #include "gpu/graph/gradients.h"
 #include "gpu/graph/ops/operator.h"
-#include "gpu/graph/ops/scratch.h"
+#include "gpu/graph/ops/product_run.h"
 
 namespace es::gpu {
 namespace {
@@ -44,50 +44,21 @@ OutputTensors matmul_outputs(const Graph& graph, Op& op) {
   return std::vector<Tensor>{{with_extent(a, columns, p)}};
 }
 
-// --- The three products of a linear layer y = x * W^T with x [n][in] and W [out][in]. The
-// gradients are dx = dy * W and dW = dy^T * x. A transposed operand is the same memory with its row
-// and column strides exchanged.
+// --- The three products of a linear layer.
 
 MatmulShape linear_forward(const OpShapes& op) {
-  const std::int64_t n = op.in_shape().rows(), in = op.in_shape().row();
-  const std::int64_t out = op.out_shape().row();
-  return {.gemm = {.m = n,
-                   .n = out,
-                   .k = in,
-                   .a_row = in,
-                   .a_col = 1,
-                   .b_row = 1,
-                   .b_col = in,
-                   .c_row = out,
-                   .c_col = 1}};
+  const LinearShape s{op.in_shape().rows(), op.in_shape().row(), op.out_shape().row()};
+  return {.gemm = s.forward()};
 }
 
 MatmulShape linear_data_gradient(const OpShapes& op) {
-  const std::int64_t n = op.in_shape().rows(), out = op.in_shape().row();
-  const std::int64_t in = op.out_shape().row();
-  return {.gemm = {.m = n,
-                   .n = in,
-                   .k = out,
-                   .a_row = out,
-                   .a_col = 1,
-                   .b_row = in,
-                   .b_col = 1,
-                   .c_row = in,
-                   .c_col = 1}};
+  const LinearShape s{op.in_shape().rows(), op.out_shape().row(), op.in_shape().row()};
+  return {.gemm = s.data_gradient()};
 }
 
 MatmulShape linear_weight_gradient(const OpShapes& op) {
-  const std::int64_t n = op.in_shape().rows(), in = op.in_shape().row();
-  const std::int64_t out = op.in_shape(1).row();
-  return {.gemm = {.m = out,
-                   .n = in,
-                   .k = n,
-                   .a_row = 1,
-                   .a_col = out,
-                   .b_row = in,
-                   .b_col = 1,
-                   .c_row = in,
-                   .c_col = 1}};
+  const LinearShape s{op.in_shape().rows(), op.in_shape().row(), op.in_shape(1).row()};
+  return {.gemm = s.weight_gradient()};
 }
 
 MatmulShape matmul_shape(const OpShapes& op) {
@@ -159,33 +130,6 @@ DenseCall matmul_call(const OpRun& run) {
 
 // --- Execution on a CPU.
 
-// Divides the rows or the columns of a product, whichever are more. The sizes of the parts are
-// multiples of a register tile.
-// A part gets whole rows or columns, and so whole sums. The division depends on the number of
-// threads, but each element is the same chain over k in every division.
-struct GemmCut {
-  GemmCut(const GemmShape& shape, int threads)
-      : by_rows(shape.m >= shape.n),
-        cut(by_rows ? shape.m : shape.n, by_rows ? 32 : 64, threads),
-        shape(shape) {}
-  GemmShape part(std::int64_t i) const {
-    GemmShape g = shape;
-    (by_rows ? g.m : g.n) = cut.end(i) - cut.begin(i);
-    return g;
-  }
-
-  bool by_rows;
-  Cut cut;
-  GemmShape shape;
-};
-
-Scratch scratch_of_cut(const KernelTable& k, const GemmCut& cut, int threads) {
-  Scratch scratch(threads);
-  for (std::int64_t i = 0; i < cut.cut.parts; ++i)
-    scratch.cover(k.gemm_workspace_floats(cut.part(i)));
-  return scratch;
-}
-
 Scratch scratch_of_matmul(const KernelTable& k, const MatmulShape& shape, int threads) {
   Scratch scratch(threads);
   scratch.cover(k.gemm_workspace_floats(shape.gemm));
@@ -195,23 +139,7 @@ Scratch scratch_of_matmul(const KernelTable& k, const MatmulShape& shape, int th
 // Executes one product.
 void run_product(const OnCpu& on, const OpRun& run) {
   const Dense& dense = op_def(run.op.kind).dense;
-  const DenseCall call = dense.call(run);
-  const GemmCut cut(dense.product(run).gemm, run.threads());
-  const Scratch scratch =
-      scratch_for(run.threads(), [&] { return scratch_of_cut(on.kernels, cut, run.threads()); });
-  run.parts(cut.cut.parts, [&](int i) {
-    const std::int64_t at = cut.cut.begin(i);
-    const GemmShape part = cut.part(i);
-    float* const ws = scratch.of_part(run.buffers.workspace, i);
-    if (cut.by_rows) {
-      on.kernels.gemm(part, call.a + at * part.a_row, call.b, call.bias, call.out + at * part.c_row,
-                      ws);
-    } else {
-      // The bias belongs to the columns, so a part by columns begins in its middle.
-      const float* bias = call.bias == nullptr ? nullptr : call.bias + at;
-      on.kernels.gemm(part, call.a, call.b + at * part.b_col, bias, call.out + at * part.c_col, ws);
-    }
-  });
+  run_gemm(on, run, dense.product(run).gemm, dense.call(run), run.buffers.workspace);
 }
 
 void run_matmul(const OnCpu& on, const OpRun& run) {
@@ -244,12 +172,12 @@ std::size_t device_workspace(const cuda::DeviceKernels& k, const OpShapes& op) {
   return k.gemm_workspace_floats(s.gemm, s.count);
 }
 
-constexpr Workspace kProductWorkspace = {
-    [](const KernelTable& k, const OpShapes& op, int threads) {
-      const MatmulShape shape = op_def(op.op.kind).dense.product(op);
-      return scratch_of_cut(k, GemmCut(shape.gemm, threads), threads).all();
-    },
-    device_workspace};
+constexpr Workspace kProductWorkspace = {[](const KernelTable& k, const OpShapes& op, int threads) {
+                                           const MatmulShape shape =
+                                               op_def(op.op.kind).dense.product(op);
+                                           return gemm_floats(k, shape.gemm, threads);
+                                         },
+                                         device_workspace};
 
 constexpr Operator kProductOperators[] = {
     {.kind = OpKind::kLinear,

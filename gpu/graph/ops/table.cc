@@ -14,9 +14,9 @@ Table make_table() {
   Table table = {};
   for (const std::span<const Operator> topic :
        {attention_operators(), conv_operators(), elementwise_operators(), embedding_operators(),
-        loss_operators(), move_operators(), norm_operators(), parameter_operators(),
-        pool_operators(), product_operators(), program_operators(), recurrent_operators(),
-        reduce_operators()})
+        linear_loss_operators(), loss_operators(), move_operators(), norm_operators(),
+        parameter_operators(), pool_operators(), product_operators(), program_operators(),
+        recurrent_operators(), reduce_operators()})
     for (const Operator& entry : topic) {
       const Operator*& place = table[static_cast<std::size_t>(entry.kind)];
       // Two entries of one kind, or a kind without an entry, end the program at its first use of

@@ -215,13 +215,14 @@ void ClusterTable::add_supply(std::size_t slot, int sign) {
   const JobRow& row = rows_[slot];
   if (!row.present) return;
   const auto has = held(slot);
-  const auto wants = pinned(slot);
-  bool complete = row.pin_exists;
-  for (std::size_t t = 0; t < types(); ++t) complete = complete && has[t] >= wants[t];
-  for (std::size_t t = 0; t < types(); ++t) {
-    if (!row.pinned) elastic_held_[t] += sign * std::int64_t{has[t]};
-    if (row.pinned && complete) elastic_held_[t] += sign * std::int64_t{has[t] - wants[t]};
-  }
+  const auto kept = kept_by_pin(slot);
+  for (std::size_t t = 0; t < types(); ++t)
+    elastic_held_[t] += sign * std::int64_t{row.pinned ? has[t] - kept[t] : has[t]};
+}
+
+std::span<const std::uint32_t> ClusterTable::kept_by_pin(std::size_t slot) const {
+  const bool complete = rows_[slot].pin_exists && covers(held(slot), pinned(slot));
+  return complete ? pinned(slot) : held(slot);
 }
 
 std::uint32_t ClusterTable::tenant_index(const std::string& name) {

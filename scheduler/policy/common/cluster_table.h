@@ -91,6 +91,9 @@ class ClusterTable {
   std::span<const std::uint32_t> grantable(std::size_t slot) const { return at(grantable_, slot); }
   // The devices to which a pinned job is pinned.
   std::span<const std::uint32_t> pinned(std::size_t slot) const { return at(pinned_, slot); }
+  // What a pinned job keeps of the devices that it holds. It gives the others back when it has all
+  // devices to which it is pinned.
+  std::span<const std::uint32_t> kept_by_pin(std::size_t slot) const;
   // If the job refuses `counts`, the smaller set to which it falls back; otherwise nullptr.
   const Counts* fall_back_of(std::size_t slot, std::span<const std::uint32_t> counts) const;
 

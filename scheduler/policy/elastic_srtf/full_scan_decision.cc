@@ -70,20 +70,34 @@ void FullScanDecision::add_paused_devices(std::span<const std::uint32_t> devices
 void FullScanDecision::serve_owners() {
   std::vector<Counts> owned;
   for (const ClusterTable::Tenant& tenant : table_.tenants()) owned.push_back(tenant.owned);
-  for (const QueueEntry& entry : all_entries()) {
+  const std::vector<QueueEntry> entries = all_entries();
+  const auto has_its_devices = [this](const QueueEntry& entry) {
+    return table_.rows()[entry.slot].pinned || is_kept(entry);
+  };
+  // Pinned jobs and jobs in a pause use the quota first, because they have their devices already,
+  // wherever they are in the order.
+  for (const QueueEntry& entry : entries)
+    if (has_its_devices(entry)) use_up(owned, entry.slot);
+  for (const QueueEntry& entry : entries) {
+    if (has_its_devices(entry)) continue;
     const JobRow& row = table_.rows()[entry.slot];
-    Counts& rest = owned[row.tenant];
-    if (!row.pinned && states_[entry.slot] != TargetState::kKept) {
-      Counts left = choices_of(entry.slot);
-      // At most what its tenant owns and earlier jobs of the tenant have not taken.
-      for (std::size_t t = 0; t < left.size(); ++t) left[t] = std::min(rest[t], left[t]);
-      assign(entry.slot, best_choice(table_, row, left, kEfficient).counts);
-    }
-    const auto has = targets_.of(entry.slot);
-    // What was given before, to a job in a pause or to a pinned job that lacked it, uses up the
-    // quota too.
-    for (std::size_t t = 0; t < rest.size(); ++t) rest[t] -= std::min(rest[t], has[t]);
+    const Counts& rest = owned[row.tenant];
+    Counts left = choices_of(entry.slot);
+    // At most what its tenant owns and earlier jobs of the tenant have not taken.
+    for (std::size_t t = 0; t < left.size(); ++t) left[t] = std::min(rest[t], left[t]);
+    assign(entry.slot, best_choice(table_, row, left, kEfficient).counts);
+    use_up(owned, entry.slot);
   }
+}
+
+// Subtracts the devices of the job from what its tenant owns.
+void FullScanDecision::use_up(std::vector<Counts>& owned, std::size_t slot) const {
+  const JobRow& row = table_.rows()[slot];
+  Counts& rest = owned[row.tenant];
+  // A pinned job has a target only if it lacks devices and gets them now.
+  const auto has =
+      row.pinned && targets_.is_empty(slot) ? table_.kept_by_pin(slot) : targets_.of(slot);
+  for (std::size_t t = 0; t < rest.size(); ++t) rest[t] -= std::min(rest[t], has[t]);
 }
 
 void FullScanDecision::serve_in_order() {

@@ -73,6 +73,7 @@ class FullScanDecision {
   void serve_fixed_jobs();
   // Gives the jobs of every tenant first what the tenant owns.
   void serve_owners();
+  void use_up(std::vector<Counts>& owned, std::size_t slot) const;
   std::vector<QueueEntry> all_entries() const;
   void mark(std::size_t slot, TargetState state);
   void assign(std::size_t slot, std::span<const std::uint32_t> counts);

@@ -73,8 +73,18 @@ class GangDecision {
     std::vector<Counts> owned;
     for (const ClusterTable::Tenant& tenant : table_.tenants()) owned.push_back(tenant.owned);
     std::vector<std::size_t> owners, borrowers;
+    // Pinned jobs have their devices already, wherever they are in the order.
     for (const std::size_t slot : slots) {
       const JobRow& row = table_.rows()[slot];
+      if (!row.pinned) continue;
+      Counts& rest = owned[row.tenant];
+      (covers(rest, table_.pinned(slot)) ? owners : borrowers).push_back(slot);
+      const auto kept = table_.kept_by_pin(slot);
+      for (std::size_t t = 0; t < rest.size(); ++t) rest[t] -= std::min(rest[t], kept[t]);
+    }
+    for (const std::size_t slot : slots) {
+      const JobRow& row = table_.rows()[slot];
+      if (row.pinned) continue;
       Counts& rest = owned[row.tenant];
       const Counts wanted = wants(row);
       const bool own = covers(rest, wanted);

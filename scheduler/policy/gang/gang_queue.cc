@@ -43,7 +43,7 @@ void GangQueue::update(const ClusterTable& table) {
   entries_.resize(table.rows().size());
   for (const std::size_t slot : table.written()) write(table, slot);
   // Their pause is over, so they change from idle to running without an event. write() erases the
-  // entry, so the loop ends.
+  // entry and makes none, because a gang has a speed (gang_of). So the loop ends.
   while (!pauses_.empty() && pauses_.begin()->first <= table.now_s())
     write(table, pauses_.begin()->second);
 }

@@ -33,13 +33,16 @@ void randomise_data(DataSpec& data, Task task, std::mt19937_64& random) {
   data.vocabulary = 16 + random() % 100;
   data.vocabulary_file = "vocab.txt";
   data.boxes = 1 + random() % 50;
-  data.length = random() % 100;
+  data.length = (task == Task::kLanguage ? 1 : 0) + random() % 100;
   data.token_type = random() % 2 == 0 ? "uint16" : "uint32";
-  data.shifted = random() % 2 == 0;
+  data.shifted = task == Task::kLanguage || random() % 2 == 0;
+  data.python = "/usr/bin/python3";
+  data.python_path = "/a:/b";
+  data.timeout_s = 1 + random() % 100;
 }
 
 void randomise_model(ModelSpec& model, std::mt19937_64& random) {
-  const char* models[] = {"mlp", "swin_t", "neumf", "bert", "electra", "yolov3"};
+  const char* models[] = {"mlp", "swin_t", "neumf", "bert", "electra", "yolov3", "gpt2"};
   const bool captured = random() % 4 == 0;
   if (captured) {
     model.file = "net.esmodel";
@@ -244,15 +247,20 @@ learning_rate_factor = 10
 
   // A field that is missing in the canonical text would be lost between the head and its workers.
   TEST_CASE("the canonical text holds every key that a job file may have") {
-    const std::string text =
-        to_toml(JobSpec{.steps = 1,
-                        .recompute = "blocks",
-                        .tf32 = true,
-                        .optimizer = {.groups = {{.parameters = {"*"}}}},
-                        .stages = *parse_stages("cpu-avx2:1@1")}) +
-        to_toml(JobSpec{.model = {.file = "net", .file_digest = "digest"},
-                        .data = {.length = 8, .token_type = "uint32", .shifted = false},
-                        .schedule = {.kind = "cosine", .floor = 0.5}});
+    const std::string text = to_toml(JobSpec{.steps = 1,
+                                             .recompute = "blocks",
+                                             .tf32 = true,
+                                             .optimizer = {.groups = {{.parameters = {"*"}}}},
+                                             .stages = *parse_stages("cpu-avx2:1@1")}) +
+                             to_toml(JobSpec{.model = {.file = "net", .file_digest = "digest"},
+                                             .data = {.length = 8,
+                                                      .token_type = "uint32",
+                                                      .shifted = false,
+                                                      .path_digest = "digest",
+                                                      .python = "/python3",
+                                                      .python_path = "/modules",
+                                                      .timeout_s = 5},
+                                             .schedule = {.kind = "cosine", .floor = 0.5}});
     for (const char* section :
          {"", "model", "data", "optimizer", "schedule", "resources", "checkpoint"}) {
       CAPTURE(section);

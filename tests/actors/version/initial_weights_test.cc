@@ -110,6 +110,8 @@ TEST_SUITE("actors/version/initial_weights") {
     tensors = files.state.tensors();
     tensors.push_back({"head.weight", "F32", {0}, {}});
     expect(files.write("extra", tensors), "of its data: allowed are the tensors of the model");
+    tensors.back().name = "";
+    expect(files.write("nameless", tensors), "of its data: allowed are the tensors of the model");
     tensors = files.state.tensors();
     const auto tracked = std::ranges::find(tensors, std::string("bn1.num_batches_tracked"),
                                            &store::TensorData::name);

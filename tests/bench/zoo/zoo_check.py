@@ -137,7 +137,8 @@ class _Trained:
                       allow_functions=case.allow_functions)
 
     def _compare_with_torch(self, run, peer):
-        own = self._updates(run, peer)
+        begin = _begin(self.case)
+        own = _updates(run.state_dict(), begin, peer)
         losses = [record.loss for record in run.history]
         noisy = zoo_torch.train(self.case, peer.learning_rate, NOISE_SEED)
         self.clock.lap("sensitivity")
@@ -147,33 +148,13 @@ class _Trained:
             loss_sensitivity=_loss_difference(noisy.losses, peer.losses),
             update_difference=_update_difference(own, peer.updates),
             update_sensitivity=_update_difference(noisy.updates, peer.updates),
-            worst_tensor=_worst_tensor(own, peer.updates, self._begin(),
+            worst_tensor=_worst_tensor(own, peer.updates, begin,
                                        _answers([(SUSPICIOUS, noisy.updates)], peer.updates)))
 
-    def _begin(self):
-        return {name: p.detach() for name, p in self.case.model.named_parameters()}
-
-    def _updates(self, run, peer):
-        """The end minus the beginning of every parameter that PyTorch has trained."""
-        begin, weights = self._begin(), run.state_dict()
-        return {name: torch.from_numpy(weights[name]) - begin[name] for name in peer.updates}
-
     def _compare_gradients(self, stages):
-        """Compares the gradients of the first step, which a step of the learning rate 1 shows.
-
-        The measure is PyTorch in double precision. What PyTorch's fp32 differs from it is explained,
-        and what noise changes in it.
-        """
-        rate = 1.0
-        peer = zoo_torch.train(self.case, rate, steps=1)
-        double = self.case.in_double()
-        exact = zoo_torch.train(double, rate, steps=1).updates
-        noisy = [zoo_torch.train(double, rate, NOISE_SEED + i, steps=1).updates
-                 for i in range(KINK_RUNS)]
-        run = self._job(rate, 1).run(stages=stages, progress=False)
-        answers = _answers([(SUSPICIOUS, peer.updates), *((KINK_FACTOR, n) for n in noisy)], exact)
-        self.row["worst_gradient"] = _worst_tensor(self._updates(run, peer), exact, self._begin(),
-                                                   answers)
+        """Compares the gradients of the first step, which a step of the learning rate 1 shows."""
+        run = self._job(1.0, 1).run(stages=stages, progress=False)
+        self.row["worst_gradient"] = worst_gradient(self.case, run.state_dict())
         self.clock.lap("gradients")
 
     def _compare_placements(self, job, first, placements):
@@ -198,6 +179,34 @@ class _Trained:
             return "differs"
         close = row["loss_difference"] <= LOSS_GOAL and row["update_difference"] <= UPDATE_GOAL
         return "same" if close else "sensitive"
+
+
+def _begin(case):
+    return {name: p.detach() for name, p in case.model.named_parameters()}
+
+
+def _updates(weights, begin, peer):
+    """The end minus the beginning of every parameter that PyTorch has trained."""
+    return {name: torch.as_tensor(weights[name]) - begin[name] for name in peer.updates}
+
+
+def worst_gradient(case, weights):
+    """The parameter with the most suspicious gradient; `weights` are those after a step of rate 1.
+
+    The measure is PyTorch in double precision. What PyTorch's fp32 differs from it is explained, and
+    what noise changes in it.
+    """
+    rate, begin = 1.0, _begin(case)
+    peer = zoo_torch.train(case, rate, steps=1)
+    double = case.in_double()
+    exact = zoo_torch.train(double, rate, steps=1).updates
+    noisy = [zoo_torch.train(double, rate, NOISE_SEED + i, steps=1).updates
+             for i in range(KINK_RUNS)]
+    rounding = _answers([(SUSPICIOUS, peer.updates)], exact)
+    # A kink changes some elements only, so what it explains is counted for each element.
+    answers = {name: torch.stack([KINK_FACTOR * (n[name] - exact[name]).abs() for n in noisy]
+                                 ).amax(0).clamp(min=rounding[name]) for name in exact}
+    return _worst_tensor(_updates(weights, begin, peer), exact, begin, answers)
 
 
 def _loss_difference(losses, peer):
@@ -225,17 +234,19 @@ def _worst_tensor(own, peer, begin, answers):
     """The parameter that differs most from what rounding explains; above 1 it is suspicious.
 
     A single parameter shows a wrong gradient that the measure of all parameters hides, because its
-    update is small. `answers` is what noise or rounding explains of each.
+    update is small. `answers` is what noise or rounding explains of each, or of its elements.
     """
     worst = {"name": "", "excess": 0.0}
     rounding = ROUNDING * _largest(peer.values())
     for name, update in peer.items():
         if not update.numel():
             continue
-        difference = float((own[name] - update).abs().max())
+        difference = (own[name] - update).abs().flatten()
         explained = (rounding + UPDATE_GOAL * float(update.abs().max())
-                     + answers[name] + 4 * ULP * float(begin[name].abs().max()))
-        if difference > worst["excess"] * explained:
-            worst = {"name": name, "excess": difference / max(explained, 1e-30),
-                     "difference": difference, "update": float(update.abs().max())}
+                     + torch.as_tensor(answers[name]).flatten()
+                     + 4 * ULP * float(begin[name].abs().max()))
+        excess, place = (difference / explained.clamp(min=1e-30)).max(0)
+        if float(excess) > worst["excess"]:
+            worst = {"name": name, "excess": float(excess), "difference": float(difference[place]),
+                     "update": float(update.abs().max())}
     return worst

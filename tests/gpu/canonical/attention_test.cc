@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cmath>
 
 #include "gpu/canonical/attention_math.h"
@@ -26,6 +27,7 @@ struct Case {
 struct Options {
   std::int64_t batch, tokens, heads, head_dim;
   bool bias = false, mask = false, length = false, dropout = false;
+  bool causal = false, key_mask = false;  // key_mask: a mask has one row for all queries
 };
 
 Case make_case(Random& random, const Options& o) {
@@ -40,7 +42,10 @@ Case make_case(Random& random, const Options& o) {
                .qkv_stride = qkv_stride,
                .y_stride = y_stride,
                .scale = 1.0f / std::sqrt(static_cast<float>(o.head_dim)),
-               .masks = masks},
+               .masks = masks,
+               .mask_rows = o.key_mask ? 1 : o.tokens,
+               .causal = o.causal,
+               .bias_gradient = o.bias},
          .extras = {},
          .key = {.seed = static_cast<std::uint64_t>(random.integer(0, 1 << 30)) << 20,
                  .step = static_cast<std::uint32_t>(random.integer(0, 1000)),
@@ -48,7 +53,8 @@ Case make_case(Random& random, const Options& o) {
          .qkv = random.normals(o.batch * o.tokens * qkv_stride),
          .dy = random.normals(o.batch * o.tokens * y_stride),
          .bias = random.normals(o.heads * size),
-         .mask = Floats(masks * size, [&] { return random.coin() ? 0.0f : -100.0f; }),
+         .mask = Floats(masks * (o.key_mask ? o.tokens : size),
+                        [&] { return random.coin() ? 0.0f : -100.0f; }),
          .length = {}};
   for (std::int64_t b = 0; b < o.batch; ++b) {
     c.length.push_back(static_cast<std::int32_t>(random.integer(0, o.tokens)));
@@ -63,11 +69,12 @@ Case make_case(Random& random, const Options& o) {
 std::string text(const Case& c) {
   return "attention batch=" + std::to_string(c.s.batch) + " tokens=" + std::to_string(c.s.tokens) +
          " heads=" + std::to_string(c.s.heads) + " head_dim=" + std::to_string(c.s.head_dim) +
-         " masks=" + std::to_string(c.s.masks) +
+         " masks=" + std::to_string(c.s.masks) + " of " + std::to_string(c.s.mask_rows) +
+         " causal=" + std::to_string(c.s.causal) +
          " dropout=" + std::to_string(c.s.dropout.threshold != 0);
 }
 
-enum Output { kY, kProbs, kDqkv, kDbias };
+enum Output { kY, kStats, kDqkv, kDbias };
 
 // Gaps between rows keep the value 7.
 std::vector<Floats> empty_outputs(const Case& c) {
@@ -75,7 +82,7 @@ std::vector<Floats> empty_outputs(const Case& c) {
   const std::int64_t size = c.s.tokens * c.s.tokens;
   std::vector<Floats> out;
   out.emplace_back(c.dy.size(), seven);
-  out.emplace_back(c.s.batch * c.s.heads * size, seven);
+  out.emplace_back(c.s.batch * c.s.heads * c.s.tokens * kRowStats, seven);
   out.emplace_back(c.qkv.size(), seven);
   out.emplace_back(c.s.heads * size, seven);
   return out;
@@ -86,10 +93,10 @@ void run_range(const KernelTable& t, const Case& c, const AttentionShape& s,
   const std::int64_t width = s.heads * s.head_dim;
   Floats ws = workspace(t.attention_workspace_floats(s));
   float* dq = out[kDqkv];
-  t.attention_fwd(s, c.q(), c.k(), c.v(), c.extras, c.key, out[kY], out[kProbs], ws);
+  t.attention_fwd(s, c.q(), c.k(), c.v(), c.extras, c.key, out[kY], out[kStats], ws);
   Floats ws_bwd = workspace(t.attention_workspace_floats(s));
-  t.attention_bwd(s, c.q(), c.k(), c.v(), out[kProbs], c.dy, c.key, dq, dq + width, dq + 2 * width,
-                  c.extras.bias != nullptr ? out[kDbias].data() : nullptr, ws_bwd);
+  t.attention_bwd(s, c.q(), c.k(), c.v(), c.extras, out[kStats], c.dy, c.key, dq, dq + width,
+                  dq + 2 * width, c.extras.bias != nullptr ? out[kDbias].data() : nullptr, ws_bwd);
 }
 
 std::vector<Floats> run(const KernelTable& t, const Case& c) {
@@ -98,7 +105,16 @@ std::vector<Floats> run(const KernelTable& t, const Case& c) {
   return out;
 }
 
-// --- the same with the public kernels, one step at a time
+// --- the same with the public kernels and whole matrices, one step at a time
+
+// Whether the scores of these keys are -inf: they are beyond the length, or after the query.
+bool hidden(const Case& c, std::int64_t b, std::int64_t query, std::int64_t key) {
+  return (c.extras.length != nullptr && key >= c.length[b]) || (c.s.causal && key > query);
+}
+float mask_at(const Case& c, std::int64_t b, std::int64_t query, std::int64_t key) {
+  const std::int64_t row = b % c.s.masks * c.s.mask_rows + query % c.s.mask_rows;
+  return c.mask[row * c.s.tokens + key];
+}
 
 float dropped(const Case& c, std::int64_t e, float x) {
   if (c.s.dropout.threshold == 0) return x;
@@ -113,50 +129,64 @@ void gemm(const KernelTable& t, const GemmShape& s, const float* a, const float*
   t.gemm(s, a, b, nullptr, c, ws);
 }
 
+Strip whole(const AttentionShape& s) {
+  return {0, s.tokens, s.tokens};
+}
+
 void compose_head_forward(const KernelTable& t, const Case& c, std::int64_t b, std::int64_t h,
-                          std::vector<Floats>& out) {
+                          const Floats& all_probs, std::vector<Floats>& out) {
   const AttentionShape& s = c.s;
   const std::int64_t n = s.tokens, qkv = qkv_offset(s, b, h), p = probs_offset(s, b, h);
-  float* probs = out[kProbs] + p;
-  gemm(t, scores_product(s, s.tokens), c.q() + qkv, c.k() + qkv, probs);
+  float* probs = all_probs + p;
+  gemm(t, scores_product(s, whole(s), n), c.q() + qkv, c.k() + qkv, probs);
   for (std::int64_t i = 0; i < n * n; ++i) {
     probs[i] *= s.scale;
     if (c.extras.bias != nullptr) probs[i] += c.bias[h * n * n + i];
-    if (c.extras.mask != nullptr) probs[i] += c.mask[b % s.masks * n * n + i];
-    if (c.extras.length != nullptr && i % n >= c.length[b]) probs[i] = -INFINITY;
+    if (c.extras.mask != nullptr) probs[i] += mask_at(c, b, i / n, i % n);
+    if (hidden(c, b, i / n, i % n)) probs[i] = -INFINITY;
+  }
+  float* stats = out[kStats] + stats_offset(s, b, h);
+  for (std::int64_t i = 0; i < n; ++i) {
+    const float largest = *std::max_element(probs + i * n, probs + (i + 1) * n);
+    stats[i * kRowStats] = largest == -INFINITY ? 0.0f : largest + 0.0f;
   }
   t.softmax_fwd(n, n, probs, probs);
+  // The exponential of the largest score is 1.
+  for (std::int64_t i = 0; i < n; ++i)
+    stats[i * kRowStats + 1] = *std::max_element(probs + i * n, probs + (i + 1) * n);
   Floats kept(n * n);
   for (std::int64_t i = 0; i < n * n; ++i) kept[i] = dropped(c, p + i, probs[i]);
-  gemm(t, y_product(s, s.tokens), kept, c.v() + qkv, out[kY] + y_offset(s, b, h));
+  gemm(t, y_product(s, whole(s), n), kept, c.v() + qkv, out[kY] + y_offset(s, b, h));
 }
 
 // Leaves the gradient of the scores in ds[batch][heads][tokens][tokens].
 void compose_head_backward(const KernelTable& t, const Case& c, std::int64_t b, std::int64_t h,
-                           const Floats& all_ds, std::vector<Floats>& out) {
+                           const Floats& all_probs, const Floats& all_ds,
+                           std::vector<Floats>& out) {
   const AttentionShape& s = c.s;
   const std::int64_t n = s.tokens, qkv = qkv_offset(s, b, h), p = probs_offset(s, b, h);
-  const float *probs = out[kProbs] + p, *dy = c.dy + y_offset(s, b, h);
+  const float *probs = all_probs + p, *dy = c.dy + y_offset(s, b, h);
   float *ds = all_ds + p, *dq = out[kDqkv] + qkv, *dk = dq + s.heads * s.head_dim;
   float* dv = dk + s.heads * s.head_dim;
   Floats kept(n * n), scaled(n * n);
   for (std::int64_t i = 0; i < n * n; ++i) kept[i] = dropped(c, p + i, probs[i]);
-  gemm(t, dv_product(s, s.tokens), kept, dy, dv);
-  gemm(t, dprobs_product(s, s.tokens), dy, c.v() + qkv, ds);
+  gemm(t, dv_product(s, whole(s), n), kept, dy, dv);
+  gemm(t, dprobs_product(s, whole(s), n), dy, c.v() + qkv, ds);
   for (std::int64_t i = 0; i < n * n; ++i) ds[i] = dropped(c, p + i, ds[i]);
   t.softmax_bwd(n, n, probs, ds, ds);
   for (std::int64_t i = 0; i < n * n; ++i) scaled[i] = ds[i] * s.scale;
-  gemm(t, dq_product(s, s.tokens), scaled, c.k() + qkv, dq);
-  gemm(t, dk_product(s, s.tokens), scaled, c.q() + qkv, dk);
+  gemm(t, dq_product(s, whole(s), n), scaled, c.k() + qkv, dq);
+  gemm(t, dk_product(s, whole(s), n), scaled, c.q() + qkv, dk);
 }
 
 std::vector<Floats> compose(const KernelTable& t, const Case& c) {
   std::vector<Floats> out = empty_outputs(c);
-  const Floats ds(out[kProbs].size());
+  const std::int64_t matrices = c.s.batch * c.s.heads * c.s.tokens * c.s.tokens;
+  const Floats probs(matrices), ds(matrices);
   for (std::int64_t b = 0; b < c.s.batch; ++b) {
     for (std::int64_t h = 0; h < c.s.heads; ++h) {
-      compose_head_forward(t, c, b, h, out);
-      compose_head_backward(t, c, b, h, ds, out);
+      compose_head_forward(t, c, b, h, probs, out);
+      compose_head_backward(t, c, b, h, probs, ds, out);
     }
   }
   if (c.extras.bias != nullptr) {
@@ -188,7 +218,9 @@ Options random_options(Random& random) {
           .bias = random.coin(),
           .mask = random.coin(),
           .length = random.coin(),
-          .dropout = random.coin()};
+          .dropout = random.coin(),
+          .causal = random.coin(),
+          .key_mask = random.coin()};
 }
 
 // sum(y * dy) in double precision, whose derivatives are the gradients.
@@ -208,9 +240,8 @@ double objective(const Case& c) {
       for (std::int64_t x = 0; x < d; ++x) score += double{q[x]} * k[j * s.qkv_stride + x];
       score *= s.scale;
       if (c.extras.bias != nullptr) score += c.bias[(h * n + i) * n + j];
-      if (c.extras.mask != nullptr) score += c.mask[(b % s.masks * n + i) * n + j];
-      const bool beyond = c.extras.length != nullptr && j >= c.length[b];
-      e[j] = beyond ? 0.0 : std::exp(score);
+      if (c.extras.mask != nullptr) score += mask_at(c, b, i, j);
+      e[j] = hidden(c, b, i, j) ? 0.0 : std::exp(score);
       sum += e[j];
     }
     for (std::int64_t j = 0; j < n && sum > 0; ++j) {
@@ -245,6 +276,46 @@ TEST_SUITE("gpu/canonical/attention") {
     check_case(make_case(random, {1, 600, 1, 9, false, false, true, true}));
   }
 
+  TEST_CASE("several strips of queries, and several chunks of 512") {
+    Random random(test::seed("attention strips"));
+    for (const bool causal : {false, true}) {
+      check_case(make_case(random, {.batch = 1,
+                                    .tokens = 1100,
+                                    .heads = 1,
+                                    .head_dim = 6,
+                                    .dropout = true,
+                                    .causal = causal}));
+      check_case(make_case(random, {.batch = 2,
+                                    .tokens = 300,
+                                    .heads = 1,
+                                    .head_dim = 33,
+                                    .bias = true,
+                                    .mask = true,
+                                    .length = true,
+                                    .causal = causal,
+                                    .key_mask = true}));
+    }
+  }
+
+  TEST_CASE("the workspace grows with the tokens, and not with their square") {
+    AttentionShape s{.batch = 2, .tokens = 64, .heads = 4, .head_dim = 64};
+    s.dropout = {.threshold = 3221225472u};
+    std::vector<const KernelTable*> tables = vector_classes();
+    tables.push_back(&reference());
+    for (const KernelTable* table : tables) {
+      std::int64_t least = INT64_MAX, most = 0;
+      for (const std::int64_t tokens : {256, 1024, 4096, 16384}) {
+        s.tokens = tokens;
+        const auto floats = static_cast<std::int64_t>(table->attention_workspace_floats(s));
+        least = std::min(least, floats / tokens);
+        most = std::max(most, floats / tokens);
+      }
+      // With one matrix [tokens][tokens] it would grow by 16,384 floats a token.
+      CHECK(most < 1200);
+      CHECK(least > 0);
+    }
+  }
+
   TEST_CASE("the gradient of the bias is a COLSUM over the sequences, with all its levels") {
     Random random(test::seed("attention bias"));
     for (const std::int64_t batch : {63, 64, 65, 128, 4096, 4097}) {
@@ -273,7 +344,7 @@ TEST_SUITE("gpu/canonical/attention") {
   TEST_CASE("the gradients are derivatives of the double-precision definition") {
     Random random(test::seed("attention gradient"));
     for (const bool extras : {false, true}) {
-      const Case c = make_case(random, {2, 5, 2, 3, extras, extras, extras, extras});
+      const Case c = make_case(random, {2, 5, 2, 3, extras, extras, extras, extras, extras});
       const auto out = run(reference(), c);
       for (std::int64_t row = 0; row < c.s.batch * c.s.tokens; ++row) {
         for (std::int64_t i = 0; i < 3 * c.s.heads * c.s.head_dim; ++i) {
@@ -294,7 +365,7 @@ TEST_SUITE("gpu/canonical/attention") {
     c.extras.length = c.length.data();
     const auto out =
         same_in_all_classes("length 0", [&](const KernelTable& t) { return run(t, c); });
-    for (std::int64_t i = 0; i < c.s.heads * 20 * 20; ++i) CHECK(out[kProbs][i] == 0.0f);
+    for (std::int64_t i = 0; i < c.s.heads * 20 * kRowStats; ++i) CHECK(out[kStats][i] == 0.0f);
     for (std::int64_t token = 0; token < 20; ++token) {
       for (std::int64_t x = 0; x < 12; ++x) CHECK(out[kY][token * c.s.y_stride + x] == 0.0f);
       for (std::int64_t x = 0; x < 36; ++x) CHECK(out[kDqkv][token * c.s.qkv_stride + x] == 0.0f);

@@ -54,6 +54,30 @@ void check_shape(Random& random, std::int64_t m, std::int64_t n, std::int64_t k)
   check_against_double(s, a, b, bias_or_null, out[0]);
 }
 
+// A product in two parts, of which the second adds its chunks to those of the first.
+void check_parts(Random& random, std::int64_t m, std::int64_t n, std::int64_t first,
+                 std::int64_t rest) {
+  GemmShape s{.m = m, .n = n, .k = first + rest};
+  const Floats a = random.normals(layout(random, m, s.k, s.a_row, s.a_col));
+  const Floats b = random.normals(layout(random, s.k, n, s.b_row, s.b_col));
+  const std::int64_t c_size = layout(random, m, n, s.c_row, s.c_col);
+  const Floats bias = random.normals(n);
+  const float* bias_or_null = random.coin() ? bias.data() : nullptr;
+  std::vector<const KernelTable*> tables = vector_classes();
+  tables.push_back(&reference());
+  for (const KernelTable* table : tables) {
+    const std::vector<Floats> whole = run(*table, s, a, b, bias_or_null, c_size);
+    GemmShape part = s;
+    part.k = first;
+    const std::vector<Floats> sum = run(*table, part, a, b, nullptr, c_size);
+    part.k = rest;
+    part.add = true;
+    table->gemm(part, a + first * s.a_col, b + first * s.b_row, bias_or_null, sum[0],
+                workspace(table->gemm_workspace_floats(part)));
+    CHECK_MESSAGE(sum[0].first_difference(whole[0]) == -1, text(s));
+  }
+}
+
 // Layouts of a linear layer: y = x W^T, dx = dy W, dW = dy^T x.
 GemmShape linear_forward(std::int64_t rows, std::int64_t in, std::int64_t out) {
   return {.m = rows, .n = out, .k = in, .a_row = in, .b_row = 1, .b_col = in, .c_row = out};
@@ -95,6 +119,16 @@ TEST_SUITE("gpu/canonical/gemm") {
     }
     check_shape(random, 250, 37, 520);
     check_shape(random, 5, 1100, 530);
+  }
+
+  TEST_CASE("a product may add its chunks to those of an earlier one") {
+    Random random(test::seed("gemm parts"));
+    for (int i = 0; i < 30; ++i) {
+      check_parts(random, random.integer(1, 40), random.integer(1, 80), 512 * random.integer(1, 2),
+                  random.integer(1, 600));
+    }
+    check_parts(random, 9, 300, 512, 512);  // A narrow product.
+    check_parts(random, 2050, 2064, 512, 3);
   }
 
   TEST_CASE("linear layers agree, also when a batch is small or an operand exceeds the caches") {

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <limits>
 
+#include "gpu/canonical/attention_math.h"
 #include "gpu/canonical/phases.h"
 #include "tests/gpu/canonical/kernel_testing.h"
 #include "tests/support/seed.h"
@@ -322,7 +323,7 @@ class Operators {
                              .scale = 0.5f,
                              .dropout = {.threshold = 1u << 31, .op = 3, .factor = 2.0f}};
       const std::vector<std::int32_t> length{4, 9};
-      const std::int64_t size = 2 * tokens * 10, probs = 2 * 2 * tokens * tokens;
+      const std::int64_t size = 2 * tokens * 10;
       const auto beyond = [=](std::int64_t i) {
         return i / 10 % tokens >= length[static_cast<std::size_t>(i / 10 / tokens)];
       };
@@ -330,7 +331,7 @@ class Operators {
           {numbers(size), numbers(size), numbers(size), numbers(2 * tokens * tokens)},
           [=](const KernelTable& t, const std::vector<Values>& in) {
             std::vector<Floats> out;
-            for (const std::int64_t n : {size, probs}) out.emplace_back(n);
+            for (const std::int64_t n : {size, 4 * tokens * kRowStats}) out.emplace_back(n);
             t.attention_fwd(s, in[0].data(), in[1].data(), in[2].data(),
                             {.bias = in[3].data(), .length = length.data()}, {.seed = 3}, out[0],
                             out[1], workspace(t.attention_workspace_floats(s)));
@@ -339,17 +340,20 @@ class Operators {
           .takes_part = [=](std::size_t input, std::int64_t i) {
         return input == 3 ? i % tokens < 4 : input != 1 || !beyond(i);
       };
-      Values softmaxed = numbers(probs);
-      for (float& p : softmaxed) p = p * p / static_cast<float>(tokens);
+      // Shift and scale of each row, for scores that are small.
+      Values stats = numbers(4 * tokens * kRowStats);
+      for (float& v : stats) v = v * v / static_cast<float>(tokens);
+      AttentionShape with_bias = s;
+      with_bias.bias_gradient = true;
       add("attention, backward, over " + std::to_string(tokens),
-          {numbers(size), numbers(size), numbers(size), softmaxed, numbers(size)},
+          {numbers(size), numbers(size), numbers(size), stats, numbers(size)},
           [=](const KernelTable& t, const std::vector<Values>& in) {
             std::vector<Floats> out;
             for (const std::int64_t n : {size, size, size, 2 * tokens * tokens})
               out.emplace_back(n);
-            t.attention_bwd(s, in[0].data(), in[1].data(), in[2].data(), in[3].data(), in[4].data(),
-                            {.seed = 3}, out[0], out[1], out[2], out[3],
-                            workspace(t.attention_workspace_floats(s)));
+            t.attention_bwd(with_bias, in[0].data(), in[1].data(), in[2].data(), {}, in[3].data(),
+                            in[4].data(), {.seed = 3}, out[0], out[1], out[2], out[3],
+                            workspace(t.attention_workspace_floats(with_bias)));
             return out;
           });
     }
@@ -361,13 +365,15 @@ class Operators {
         [labels](const KernelTable& t, const std::vector<Values>& in) {
           std::vector<Floats> out;
           for (const std::int64_t n : {3 * 19, 3, 1}) out.emplace_back(n);
-          t.softmax_xent_fwd(3, 19, in[0].data(), labels.data(), out[0], out[1], out[2]);
+          t.softmax_xent_fwd(3, 19, in[0].data(), labels.data(), out[0], out[1]);
+          t.softmax_xent_mean(3, labels.data(), out[1], out[2]);
           return out;
         });
     add("cross entropy, backward", {numbers(3 * 19)},
         [labels](const KernelTable& t, const std::vector<Values>& in) {
           std::vector<Floats> out;
-          t.softmax_xent_bwd(3, 19, in[0].data(), labels.data(), out.emplace_back(3 * 19));
+          t.softmax_xent_bwd(3, 19, in[0].data(), labels.data(), {3, labels.data()},
+                             out.emplace_back(3 * 19));
           return out;
         })
         .takes_part = [](std::size_t, std::int64_t i) { return i / 19 != 1; };

@@ -1,3 +1,4 @@
+#include "gpu/canonical/attention_math.h"
 #include "tests/gpu/cuda/device_testing.h"
 
 namespace es::gpu::testing {
@@ -13,6 +14,7 @@ struct Case {
     s.y_stride = width + (random.coin() ? 0 : random.integer(1, 3));
     s.scale = 1.0f / std::sqrt(static_cast<float>(head_dim));
     s.masks = random.coin() ? random.integer(1, batch) : 0;
+    s.mask_rows = random.coin() ? 1 : tokens;
     if (with_dropout) s.dropout = {.threshold = 3221225472u, .op = 3, .factor = 1.0f / 0.75f};
     key = {.seed = static_cast<std::uint64_t>(random.integer(0, 1 << 30)) << 20,
            .step = static_cast<std::uint32_t>(random.integer(0, 1000)),
@@ -20,14 +22,18 @@ struct Case {
     qkv = mixed_moderate(random, batch * tokens * s.qkv_stride);
     dy = mixed_moderate(random, batch * tokens * s.y_stride);
     bias = mixed_moderate(random, heads * size);
-    mask.resize(static_cast<std::size_t>(s.masks * size));
+    mask.resize(static_cast<std::size_t>(s.masks * s.mask_rows * tokens));
     for (float& m : mask) m = random.coin() ? 0.0f : random.coin() ? -100.0f : -INFINITY;
     for (std::int64_t b = 0; b < batch; ++b) {
       length.push_back(static_cast<std::int32_t>(random.integer(0, tokens)));
     }
-    if (random.coin()) extras.bias = bias.data();
+    if (random.coin()) add_bias();
     if (s.masks != 0) extras.mask = mask.data();
     if (random.coin()) extras.length = length.data();
+  }
+  void add_bias() {
+    extras.bias = bias.data();
+    s.bias_gradient = true;
   }
   // Without numbers whose products overflow.
   static Numbers<float> mixed_moderate(Random& random, std::int64_t n) {
@@ -39,12 +45,12 @@ struct Case {
   const float* q() const { return qkv.data(); }
   const float* k() const { return q() + width(); }
   const float* v() const { return k() + width(); }
-  // y, probs, gradients of q, k and v, dbias. Gaps between rows keep the value 7.
+  // y, stats, gradients of q, k and v, dbias. Gaps between rows keep the value 7.
   std::vector<Floats> out() const {
     const std::int64_t size = s.tokens * s.tokens;
     std::vector<Floats> result;
-    for (const std::int64_t n :
-         {std::ssize(dy), s.batch * s.heads * size, std::ssize(qkv), s.heads * size}) {
+    for (const std::int64_t n : {std::ssize(dy), s.batch * s.heads * s.tokens * kRowStats,
+                                 std::ssize(qkv), s.heads * size}) {
       result.emplace_back(n, [] { return 7.0f; });
     }
     return result;
@@ -65,15 +71,15 @@ void check(const Case& c) {
   };
   t.attention_fwd(c.s, c.q(), c.k(), c.v(), c.extras, c.key, expected[0], expected[1],
                   workspace(t.attention_workspace_floats(c.s)));
-  t.attention_bwd(c.s, c.q(), c.k(), c.v(), expected[1], c.dy.data(), c.key, expected[2],
+  t.attention_bwd(c.s, c.q(), c.k(), c.v(), c.extras, expected[1], c.dy.data(), c.key, expected[2],
                   expected[2] + c.width(), expected[2] + 2 * c.width(), dbias(expected),
                   workspace(t.attention_workspace_floats(c.s)));
   const Numbers<DropoutKey> key(1, c.key);  // In memory that the device can read.
   device().attention_fwd(kStream, c.s, c.q(), c.k(), c.v(), c.extras, key.data(), actual[0],
                          actual[1], workspace(device().attention_workspace_floats(c.s)));
-  device().attention_bwd(kStream, c.s, c.q(), c.k(), c.v(), actual[1], c.dy.data(), key.data(),
-                         actual[2], actual[2] + c.width(), actual[2] + 2 * c.width(), dbias(actual),
-                         workspace(device().attention_workspace_floats(c.s)));
+  device().attention_bwd(kStream, c.s, c.q(), c.k(), c.v(), c.extras, actual[1], c.dy.data(),
+                         key.data(), actual[2], actual[2] + c.width(), actual[2] + 2 * c.width(),
+                         dbias(actual), workspace(device().attention_workspace_floats(c.s)));
   check_same("attention of " + std::to_string(c.s.batch) + " sequences of " +
                  std::to_string(c.s.tokens) + " tokens, heads " + std::to_string(c.s.heads) +
                  " x " + std::to_string(c.s.head_dim),
@@ -87,6 +93,25 @@ TEST_SUITE("gpu/cuda/attention") {
       check(Case(random, random.integer(1, 4), random.integer(1, 80), random.integer(1, 3),
                  random.integer(1, 40), random.coin()));
     }
+  }
+
+  TEST_CASE("causal, over one strip of queries and several") {
+    Random random(test::seed("cuda attention causal"));
+    for (const std::int64_t tokens : {1, 7, 64, 90, 530, 1030}) {
+      Case c(random, 1, tokens, 2, 5, tokens < 600);
+      c.s.causal = true;
+      check(c);
+    }
+  }
+
+  TEST_CASE("the workspace grows with the tokens, and not with their square") {
+    AttentionShape s{.batch = 64, .heads = 12, .head_dim = 64, .qkv_stride = 768, .y_stride = 768};
+    s.tokens = 4096;
+    const std::size_t floats = device().attention_workspace_floats(s);
+    s.tokens = 8192;
+    CHECK(device().attention_workspace_floats(s) <= 2 * floats);
+    // Two matrices of 64 sequences would have 154 billion floats.
+    CHECK(floats < 150'000'000);
   }
 
   TEST_CASE("NaN values are in the same elements as with the scalar class") {
@@ -109,11 +134,11 @@ TEST_SUITE("gpu/cuda/attention") {
     Random random(test::seed("cuda attention bias"));
     for (const std::int64_t batch : {64, 65, 130}) {
       Case c(random, batch, 7, 2, 4, true);
-      c.extras.bias = c.bias.data();
+      c.add_bias();
       check(c);
     }
     Case c(random, 4100, 2, 1, 1, false);
-    c.extras.bias = c.bias.data();
+    c.add_bias();
     check(c);
   }
 }

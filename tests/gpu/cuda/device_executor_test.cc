@@ -25,15 +25,14 @@ TEST_SUITE("gpu/cuda/device_executor") {
   using es::test::OperatorCase;
   using es::test::StepRig;
 
-  std::unique_ptr<StepRunner> on_device(const Graph& graph, const StepRig& rig,
-                                        std::unique_ptr<cuda::Device> device) {
-    auto runner =
-        cuda::DeviceExecutor::create(compile(graph), std::move(device), rig.buckets, nullptr);
+  std::unique_ptr<StepRunner> on_device(const StepRig& rig, std::unique_ptr<cuda::Device> device) {
+    auto runner = cuda::DeviceExecutor::create(rig.executor->program(), std::move(device),
+                                               rig.buckets, nullptr);
     ES_CHECK_MSG(runner.ok(), runner.ok() ? "" : runner.error().message);
     return *std::move(runner);
   }
-  std::unique_ptr<StepRunner> on_device(const Graph& graph, const StepRig& rig) {
-    return on_device(graph, rig, es::test::open_test_device());
+  std::unique_ptr<StepRunner> on_device(const StepRig& rig) {
+    return on_device(rig, es::test::open_test_device());
   }
 
   std::vector<std::uint32_t> bits(const float* values, std::size_t count) {
@@ -81,13 +80,25 @@ TEST_SUITE("gpu/cuda/device_executor") {
     for (const OperatorCase& c : cases) {
       CAPTURE(c.name);
       StepRig rig(compile(c.graph), seed);
-      const auto device = on_device(c.graph, rig);
+      const auto device = on_device(rig);
       const auto step = rig.step_bits();
       CHECK(step_bits(*device, rig) == step);
       CHECK(evaluation_bits(*device, rig) == rig.evaluation_bits());
       // The run before leaves no trace. The step is recorded for one input, then for the other, and
       // then launched.
       for (int i = 0; i < 4; ++i) CHECK(step_bits(*device, rig) == step);
+    }
+  }
+
+  TEST_CASE("losses in chunks of rows give the CPU's bits of whole ones") {
+    const std::uint64_t seed = es::test::seed("device chunked losses");
+    for (const OperatorCase& c : es::test::chunked_loss_cases()) {
+      CAPTURE(c.name);
+      StepRig whole(compile(c.graph), seed), chunked(compile(c.graph, 1), seed);
+      const auto device = on_device(chunked);
+      CHECK(step_bits(*device, chunked) == whole.step_bits());
+      CHECK(evaluation_bits(*device, chunked) == whole.evaluation_bits());
+      CHECK(step_bits(*device, chunked) == whole.step_bits());
     }
   }
 
@@ -100,7 +111,7 @@ TEST_SUITE("gpu/cuda/device_executor") {
       const Graph graph = i % 2 == 0 ? es::test::random_image_network(random, side)
                                      : es::test::random_token_network(random, side);
       StepRig rig(compile(graph), seed);
-      const auto device = on_device(graph, rig);
+      const auto device = on_device(rig);
       CHECK(step_bits(*device, rig) == rig.step_bits());
       CHECK(evaluation_bits(*device, rig) == rig.evaluation_bits());
     }
@@ -109,7 +120,7 @@ TEST_SUITE("gpu/cuda/device_executor") {
   TEST_CASE("parameters are copied to the device when they have changed") {
     const Graph graph = es::test::network_cases()[0].graph;
     StepRig rig(compile(graph), es::test::seed("device parameters"));
-    const auto device = on_device(graph, rig);
+    const auto device = on_device(rig);
     const auto before = step_bits(*device, rig);
     for (std::int64_t i = 0; i < rig.graph().table[0].count; ++i) rig.params.data()[i] *= 2.0F;
     device->params_changed();
@@ -126,7 +137,7 @@ TEST_SUITE("gpu/cuda/device_executor") {
     const auto ignore = [](std::uint32_t) { FAIL("bucket reported"); };
     const LocalStepResult expected = *rig.executor->run_local_step(rig.step(), ignore);
     REQUIRE(expected.fault.op != nullptr);
-    const auto device = on_device(graph, rig);
+    const auto device = on_device(rig);
     const auto found = device->run_local_step(rig.step(), ignore);
     REQUIRE(found.ok());
     REQUIRE(found->fault.op != nullptr);
@@ -279,7 +290,7 @@ TEST_SUITE("gpu/cuda/device_executor") {
     StepRig rig(compile(graph), es::test::seed("device lost"));
     std::unique_ptr<cuda::Device> owned = es::test::open_test_device();
     cuda::Device* const device = owned.get();
-    const auto runner = on_device(graph, rig, std::move(owned));
+    const auto runner = on_device(rig, std::move(owned));
     CHECK_FALSE(step_bits(*runner, rig).empty());
     device->lose(es::failure("GPU 0: fell off the bus"));
     for (int i = 0; i < 2; ++i) {

@@ -48,6 +48,7 @@ void check(const GemmShape& s, const Operands& o) {
 void check_any_layout(Random& random, std::int64_t m, std::int64_t n, std::int64_t k,
                       std::int64_t count) {
   GemmShape s{.m = m, .n = n, .k = k};
+  s.add = random.coin();  // to what C contains at the start
   const std::int64_t gap = random.integer(0, 5);
   const std::int64_t a_step = layout(random, m, k, s.a_row, s.a_col) + gap;
   const std::int64_t b_step = layout(random, k, n, s.b_row, s.b_col) + gap;
@@ -59,7 +60,8 @@ void check_any_layout(Random& random, std::int64_t m, std::int64_t n, std::int64
 // Small products whose operands overlap, so that many products need few numbers.
 void check_overlapping(Random& random, std::int64_t count, std::int64_t chunks_at_once,
                        std::int64_t k) {
-  const GemmShape s{.m = 5, .n = 9, .k = k, .a_col = 5, .b_row = 9, .c_row = 9};
+  const GemmShape s{
+      .m = 5, .n = 9, .k = k, .a_col = 5, .b_row = 9, .c_row = 9, .add = random.coin()};
   CHECK(cut_product({.m = s.m, .n = s.n, .k = s.k, .count = count}, false).at_once ==
         chunks_at_once);
   check(s, {count, 3, 7, s.m * s.n, mixed(random, s.m * s.k + 3 * count),

@@ -102,8 +102,9 @@ TEST_SUITE("gpu/cuda/large") {
     CHECK(launches([&](const DeviceKernels& k, Stream stream) {
             k.attention_fwd(stream, s, kFloats, kFloats, kFloats, {}, &key, kFloats, kFloats,
                             kFloats);
-            k.attention_bwd(stream, s, kFloats, kFloats, kFloats, kFloats, kFloats, &key, kFloats,
-                            kFloats, kFloats, kFloats, kFloats);
+            s.bias_gradient = true;
+            k.attention_bwd(stream, s, kFloats, kFloats, kFloats, {}, kFloats, kFloats, &key,
+                            kFloats, kFloats, kFloats, kFloats, kFloats);
           }) >= 8);
   }
 
@@ -125,8 +126,9 @@ TEST_SUITE("gpu/cuda/large") {
                              kFloats, kFloats);
             k.layer_norm_bwd(stream, kTokens, 768, kFloats, kFloats, kFloats, kFloats, kFloats,
                              kFloats, kFloats, kFloats, kFloats);
-            k.softmax_xent_fwd(stream, kTokens, 2, kFloats, kNumbers, kFloats, kFloats, kFloats);
-            k.softmax_xent_bwd(stream, kTokens, 2, kFloats, kNumbers, kFloats);
+            k.softmax_xent_fwd(stream, kTokens, 2, kFloats, kNumbers, kFloats, kFloats);
+            k.softmax_xent_mean(stream, kTokens, kNumbers, kFloats, kFloats);
+            k.softmax_xent_bwd(stream, kTokens, 2, kFloats, kNumbers, {kTokens, kNumbers}, kFloats);
             k.embedding_fwd(stream, kTokens, 768, kFloats, kNumbers, kFloats);
             k.embedding_bwd(stream, kTokens, 768, 30522, kNumbers, kFloats, kFloats, kFloats);
           }) >= 20);

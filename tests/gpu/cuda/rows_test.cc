@@ -90,12 +90,25 @@ TEST_SUITE("gpu/cuda/rows") {
       const auto labels = labels_or_none(random, rows, classes);
       const std::vector<std::int64_t> sizes = {rows * classes, rows, 1, rows * classes};
       auto out = outputs(sizes), on_device = outputs(sizes);
-      reference().softmax_xent_fwd(rows, classes, logits, labels.data(), out[0], out[1], out[2]);
-      reference().softmax_xent_bwd(rows, classes, out[0], labels.data(), out[3]);
+      const LabelledRows counted{rows, labels.data()};
+      reference().softmax_xent_fwd(rows, classes, logits, labels.data(), out[0], out[1]);
+      reference().softmax_xent_mean(rows, labels.data(), out[1], out[2]);
+      reference().softmax_xent_bwd(rows, classes, out[0], labels.data(), counted, out[3]);
       device().softmax_xent_fwd(kStream, rows, classes, logits, labels.data(), on_device[0],
-                                on_device[1], on_device[2]);
-      device().softmax_xent_bwd(kStream, rows, classes, on_device[0], labels.data(), on_device[3]);
+                                on_device[1]);
+      device().softmax_xent_mean(kStream, rows, labels.data(), on_device[1], on_device[2]);
+      device().softmax_xent_bwd(kStream, rows, classes, on_device[0], labels.data(), counted,
+                                on_device[3]);
       check_same(what, out, on_device);
+      // In place, and some rows of a mini-batch: the last ones.
+      const std::int64_t skipped = rows / 3, at = skipped * classes, some = rows - skipped;
+      const std::size_t bytes = static_cast<std::size_t>(some * classes) * sizeof(float);
+      const std::int32_t* last = labels.data() + skipped;
+      device().softmax_xent_fwd(kStream, some, classes, logits + at, last, logits + at,
+                                on_device[1] + skipped);
+      CHECK(std::memcmp(logits + at, out[0] + at, bytes) == 0);
+      device().softmax_xent_bwd(kStream, some, classes, logits + at, last, counted, logits + at);
+      CHECK(std::memcmp(logits + at, out[3] + at, bytes) == 0);
     });
   }
 
@@ -106,9 +119,11 @@ TEST_SUITE("gpu/cuda/rows") {
       auto labels = labels_or_none(random, rows, 2);
       if (rows == 16385) labels.assign(labels.size(), -1);
       auto out = outputs({rows * 2, rows, 1}), on_device = outputs({rows * 2, rows, 1});
-      reference().softmax_xent_fwd(rows, 2, logits, labels.data(), out[0], out[1], out[2]);
-      device().softmax_xent_fwd(kStream, rows, 2, logits, labels.data(), on_device[0], on_device[1],
-                                on_device[2]);
+      reference().softmax_xent_fwd(rows, 2, logits, labels.data(), out[0], out[1]);
+      reference().softmax_xent_mean(rows, labels.data(), out[1], out[2]);
+      device().softmax_xent_fwd(kStream, rows, 2, logits, labels.data(), on_device[0],
+                                on_device[1]);
+      device().softmax_xent_mean(kStream, rows, labels.data(), on_device[1], on_device[2]);
       check_same(shaped("cross entropy", rows, 2), out, on_device);
     }
   }

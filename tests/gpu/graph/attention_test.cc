@@ -1,6 +1,7 @@
 // The fused attention and the same arithmetic composed of other operators.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <random>
@@ -100,6 +101,60 @@ TEST_SUITE("gpu/graph/builder") {
     es::Result<Graph> graph = b.finish({y});
     REQUIRE_MESSAGE(graph.ok(), (graph.ok() ? "" : graph.error().message));
     return std::move(*graph);
+  }
+
+  // The floats of a local step on one sequence with two heads of 16 columns.
+  std::int64_t step_floats(std::int64_t tokens) {
+    GraphBuilder b("net", 1, {{{"tokens", FieldType::kF32, tokens, 1, 6}}});
+    const TensorId qkv = b.linear("qkv", b.input("tokens"), {.out = 3 * 32});
+    const TensorId y = b.attention("attention", qkv, {.heads = 2, .causal = true, .dropout = 0.1});
+    b.mse("loss", y,
+          b.constant("target", b.shape(y), std::vector<float>(b.shape(y).count(), 0.3F)));
+    const StepRig rig(compile(*b.finish({y})), 1,
+                      {.cpu_class = es::supported_cpu_classes().back(), .threads = 2});
+    return rig.executor->plan().arena_floats + rig.executor->workspace_floats();
+  }
+
+  TEST_CASE("the memory of attention grows with the tokens, and not with their square") {
+    std::int64_t least = INT64_MAX, most = 0;
+    for (const std::int64_t tokens : {64, 256, 1024}) {
+      const std::int64_t each = step_floats(tokens) / tokens;
+      least = std::min(least, each);
+      most = std::max(most, each);
+    }
+    // Two matrices [1024][1024] would be 2,048 floats for each token. The rows of scores that two
+    // threads have at a time are 512 at most.
+    CHECK(most - least < 512);
+    CHECK(most < 1500);
+  }
+
+  TEST_CASE("causal attention has the bits of a mask of -inf, and a mask of keys those of rows") {
+    const std::uint64_t seed = es::test::seed("attention masks");
+    constexpr std::int64_t kTokens = 37;
+    const auto with_masks = [&](bool causal, bool rows) {
+      std::vector<float> values;
+      for (std::int64_t i = 0; i < (rows ? kTokens : 1); ++i)
+        for (std::int64_t j = 0; j < kTokens; ++j)
+          values.push_back(!causal && j > i && rows ? -std::numeric_limits<float>::infinity()
+                                                    : static_cast<float>(j % 5) * -0.75F);
+      GraphBuilder b("net", 2, {{{"tokens", FieldType::kF32, kTokens, 1, 6}}});
+      const TensorId qkv = b.linear("qkv", b.input("tokens"), {.out = 3 * 10});
+      const TensorId mask = b.constant("mask", {1, 1, rows ? kTokens : 1, kTokens}, values);
+      const TensorId y =
+          b.attention("attention", qkv, {.heads = 2, .causal = causal, .mask = mask});
+      b.mse("loss", y,
+            b.constant("target", b.shape(y), std::vector<float>(b.shape(y).count(), 0.3F)));
+      return compile(*b.finish({y}));
+    };
+    for (const CpuClass cpu_class : es::supported_cpu_classes()) {
+      StepRig masked(with_masks(false, true), seed, {.cpu_class = cpu_class});
+      const auto expected = masked.step_bits();
+      for (const bool rows : {false, true}) {
+        StepRig causal(with_masks(true, rows), seed, {.cpu_class = cpu_class});
+        CHECK(causal.step_bits() == expected);
+        CHECK(causal.evaluation_bits() == masked.evaluation_bits());
+      }
+    }
   }
 
   TEST_CASE("fused attention has the bits of the composed one, gradients included") {

@@ -155,6 +155,10 @@ void add_products(std::vector<OperatorCase>& cases) {
         "op", tokens(b, 3 * 14),
         {.heads = 2, .bias = bias, .mask = mask, .length = b.input("length"), .dropout = 0.25});
   }));
+  cases.push_back(measured("attention, causal, with a mask of keys", [](GraphBuilder& b) {
+    const TensorId mask = b.constant("mask", {1, 1, 1, 5}, random_values(5, 7));
+    return b.attention("op", tokens(b, 3 * 8), {.heads = 2, .causal = true, .mask = mask});
+  }));
   cases.push_back(measured("attention of three", [](GraphBuilder& b) {
     return b.attention("op", tokens(b, 9, "q"), tokens(b, 9, "k"), tokens(b, 9, "v"), {.heads = 3});
   }));
@@ -399,6 +403,58 @@ OperatorCase wide() {
 }
 
 }  // namespace
+
+namespace {
+
+// 3 x 400 rows with 70 classes; some rows have no label. The labels come after the logits.
+Graph vocabulary(const std::string& name, bool bias, bool own_weight, bool views) {
+  constexpr std::int64_t kRows = 400, kClasses = 70, kWidth = 9;
+  GraphBuilder b(name, kBatch,
+                 {{{"tokens", FieldType::kF32, kRows, 1, 6},
+                   {"label", FieldType::kI32, kRows, 1, 1, -1, kClasses - 1}}});
+  const TensorId x = b.linear("stem", b.input("tokens"), {.out = kWidth});
+  TensorId logits;
+  if (own_weight) {
+    logits = b.linear("head", x, {.out = kClasses, .bias = bias});
+  } else {
+    const auto table = [&](const std::string& of, std::int64_t width) {
+      std::vector<std::int32_t> rows(static_cast<std::size_t>(kClasses));
+      std::iota(rows.rbegin(), rows.rend(), 0);
+      const TensorId ids = b.constant_ids(of + " ids", {kClasses, 1, 1, 1}, rows);
+      return b.lookup(of, ids, kClasses, width, {WeightInit::Kind::kDeviation, 0.5});
+    };
+    Op op{.kind = OpKind::kLinear, .name = "head", .in = {x}, .features = kClasses};
+    op.tensors.weight = 1;
+    op.in.push_back(b.reshape("weight", table("weights", kWidth), {kClasses, kWidth}));
+    if (bias) {
+      op.tensors.bias = 2;
+      op.in.push_back(b.reshape("bias", table("biases", 1), {kClasses}));
+    }
+    logits = b.apply(std::move(op));
+  }
+  TensorId rows = logits;
+  if (views)
+    rows = b.reshape("rows", b.reshape("sample", logits, {kBatch, kRows, kClasses}),
+                     {kBatch * kRows, kClasses});
+  const TensorId labels = b.reshape("labels", b.input("label"), {kBatch * kRows});
+  b.cross_entropy("loss", rows, labels);
+  return finished(b, name, views ? rows : logits).graph;
+}
+
+}  // namespace
+
+std::vector<OperatorCase> chunked_loss_cases() {
+  std::vector<OperatorCase> cases;
+  for (const bool bias : {false, true})
+    for (const bool own_weight : {false, true})
+      for (const bool views : {false, true}) {
+        const std::string name = std::string("a vocabulary") + (bias ? ", bias" : "") +
+                                 (own_weight ? "" : ", weight is a tensor") +
+                                 (views ? ", views" : "");
+        cases.push_back({name, vocabulary(name, bias, own_weight, views)});
+      }
+  return cases;
+}
 
 std::vector<OperatorCase> operator_cases() {
   std::vector<OperatorCase> cases;

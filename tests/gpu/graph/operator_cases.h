@@ -22,4 +22,8 @@ std::vector<OperatorCase> program_cases();
 // Several operators in sequence, as in models: residual blocks, shared tensors, an encoder.
 std::vector<OperatorCase> network_cases();
 
+// A linear layer over more rows than chunk_losses.h computes at a time, and its cross entropy: with
+// and without a bias, with a weight that is a tensor, and with views of the logits.
+std::vector<OperatorCase> chunked_loss_cases();
+
 }  // namespace es::test

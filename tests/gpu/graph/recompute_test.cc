@@ -89,6 +89,41 @@ TEST_SUITE("gpu/graph/recompute") {
     CHECK(copies(program, "loss") == 1);
   }
 
+  // Blocks of moves, views and a parameter that is a tensor, each of which is a region.
+  Graph moving_blocks(int count, bool regions) {
+    GraphBuilder b("net", 2, token_fields());
+    TensorId x = b.linear("in", b.input("tokens"), {.out = 8});
+    for (int i = 0; i < count; ++i) {
+      const std::string name = "block" + std::to_string(i) + ".";
+      b.set_region(regions ? static_cast<std::uint32_t>(1 + i) : 0);
+      const ParamId factor = b.parameter({.name = name + "factor",
+                                          .torch_shape = {8},
+                                          .order = {.outer = 8},
+                                          .init = {.constant = 1.0F}});
+      TensorId y = b.binary(name + "mul", Function::kMul, x, b.parameter_tensor(factor, {8}));
+      y = b.reshape(name + "view", b.concat(name + "twice", {y, b.gelu(name + "gelu", y)}, 3),
+                    {2, 64, 2, 8});
+      y = b.binary(name + "square", Function::kMul, y, b.permute(name + "turn", y, {0, 1, 2, 3}));
+      y = b.slice(name + "half", b.roll(name + "roll", y, 1, 1), 2, 1, 1);
+      x = b.add(name + "add", x, b.reshape(name + "back", y, {2, 64, 1, 8}));
+    }
+    b.set_region(0);
+    b.cross_entropy("loss", x, b.input("label"));
+    return *b.finish({x});
+  }
+
+  TEST_CASE("moves, views and parameters of a region are computed again") {
+    const std::uint64_t seed = es::test::seed("moves");
+    const Graph graph = moving_blocks(8, true);
+    for (const Op& op : graph.ops)
+      if (op.name.starts_with("block")) CHECK_MESSAGE(op.region != 0, op.name);
+    const Program kept = compile(moving_blocks(8, false)), recomputed = compile(graph);
+    CHECK(plan_memory(recomputed).arena_floats * 2 < plan_memory(kept).arena_floats);
+    StepRig plain(kept, seed), other(recomputed, seed);
+    CHECK(other.step_bits() == plain.step_bits());
+    CHECK(other.evaluation_bits() == plain.evaluation_bits());
+  }
+
   TEST_CASE("blocks are chosen that need less memory, and no bit changes") {
     const std::uint64_t seed = es::test::seed("chosen blocks");
     for (const OperatorCase& c : es::test::network_cases()) {

@@ -375,14 +375,17 @@ class Reference {
                const Row& row) const {
     const gpu::AttentionShape& s = op.attention;
     const gpu::AttentionInputs& in = op.attention_in;
-    if (in.length >= 0 && static_cast<double>(j) >= value(op.in[in.length])[b])
-      return -std::numeric_limits<double>::infinity();
+    const bool beyond = in.length >= 0 && static_cast<double>(j) >= value(op.in[in.length])[b];
+    if (beyond || (s.causal && j > i)) return -std::numeric_limits<double>::infinity();
     double sum = 0.0;
     for (std::int64_t c = 0; c < s.head_dim; ++c)
       sum += row(0, b, i, head)[c] * row(1, b, j, head)[c];
     sum /= std::sqrt(static_cast<double>(s.head_dim));
     if (in.bias >= 0) sum += value(op.in[in.bias])[(head * s.tokens + i) * s.tokens + j];
-    if (in.mask >= 0) sum += value(op.in[in.mask])[(b % s.masks * s.tokens + i) * s.tokens + j];
+    if (in.mask >= 0) {
+      const std::int64_t mask_row = b % s.masks * s.mask_rows + i % s.mask_rows;
+      sum += value(op.in[in.mask])[mask_row * s.tokens + j];
+    }
     return sum;
   }
 

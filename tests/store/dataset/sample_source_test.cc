@@ -26,6 +26,7 @@ JobSpec synthetic_job(const std::string& model) {
   spec.data.channels = 3;
   spec.data.tokens = 24;
   spec.data.vocabulary = 100;
+  spec.data.length = 24;
   spec.data.boxes = 4;
   spec.data.users = 60;
   spec.data.items = 200;
@@ -33,7 +34,7 @@ JobSpec synthetic_job(const std::string& model) {
   return spec;
 }
 
-const std::vector<std::string> kModels = {"small_cnn", "neumf", "bert", "yolov3"};
+const std::vector<std::string> kModels = {"small_cnn", "neumf", "bert", "yolov3", "gpt2"};
 
 std::vector<float> train_block(const SampleSource& source, std::uint64_t epoch,
                                const std::vector<std::uint64_t>& samples) {
@@ -197,7 +198,7 @@ TEST_SUITE("store/dataset/sample_source") {
     spec.data.kind = "tape";
     const std::string expected =
         "data.kind = \"tape\": allowed is idx, cifar10, image_folder, webdataset, ratings, squad, "
-        "voc, synthetic";
+        "voc, tokens, synthetic";
     CHECK(open_samples(spec).error().message == expected);
     CHECK(data_facts(spec).error().message == expected);
   }

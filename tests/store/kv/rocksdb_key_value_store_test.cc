@@ -1,18 +1,42 @@
 #include "store/kv/rocksdb_key_value_store.h"
 
 #include <doctest/doctest.h>
+#include <fcntl.h>
 #include <rocksdb/db.h>
 #include <signal.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <array>
+#include <map>
+#include <mutex>
 
+#include "store/kv/guarded_key_value_store.h"
+#include "store/kv/seal_file.h"
 #include "tests/store/temp_directory.h"
 
 using namespace es;
 using namespace es::store;
 using namespace es::test;
+
+namespace {
+
+// What fsync() has forced to the disk, and whether a seal file was in it.
+std::mutex synced_mutex;
+std::map<std::filesystem::path, bool> synced;  // guarded by synced_mutex
+
+}  // namespace
+
+// Takes the place of the function of the C library in this program.
+extern "C" int fsync(int descriptor) {
+  std::error_code ignored;
+  const auto path =
+      std::filesystem::read_symlink("/proc/self/fd/" + std::to_string(descriptor), ignored);
+  const std::lock_guard lock(synced_mutex);  // RocksDB has threads of its own
+  synced[path] = std::filesystem::exists(path / SealFile::kName, ignored);
+  return static_cast<int>(::syscall(SYS_fsync, descriptor));
+}
 
 namespace {
 
@@ -58,6 +82,33 @@ class Holder {
   pid_t process_ = 0;
 };
 
+// Makes every write to the open seal file of `directory` fail during its lifetime: it puts a full
+// device in the place of the descriptor.
+class FullSeal {
+ public:
+  explicit FullSeal(const std::filesystem::path& directory) {
+    const auto seal = std::filesystem::canonical(directory) / SealFile::kName;
+    for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
+      std::error_code ignored;
+      if (std::filesystem::read_symlink(entry.path(), ignored) == seal)
+        descriptor_ = std::stoi(entry.path().filename().string());
+    }
+    REQUIRE(descriptor_ >= 0);
+    before_ = ::dup(descriptor_);
+    const int full = ::open("/dev/full", O_WRONLY | O_CLOEXEC);
+    REQUIRE(::dup2(full, descriptor_) == descriptor_);
+    ::close(full);
+  }
+  ~FullSeal() {
+    ::dup2(before_, descriptor_);
+    ::close(before_);
+  }
+
+ private:
+  int descriptor_ = -1;
+  int before_ = -1;
+};
+
 // A state directory with 100 pairs: in the write-ahead log ("log") or in a table file ("table").
 void fill(const std::filesystem::path& directory) {
   auto store = open(directory);
@@ -97,6 +148,15 @@ TEST_SUITE("store/kv/rocksdb_key_value_store") {
     TempDirectory directory;
     put(*open(directory / "state"), "key", "value");
     CHECK(*open(directory / "state")->get("key") == "value");
+  }
+
+  TEST_CASE("the names of a new directory and of its seal file are on the disk when it is open") {
+    TempDirectory directory;
+    const auto parent = std::filesystem::canonical(directory.path());
+    open(directory / "state");
+    const std::lock_guard lock(synced_mutex);
+    CHECK(synced.contains(parent));
+    CHECK(synced[parent / "state"]);
   }
 
   TEST_CASE("a directory that another process has opened is refused, and free after its death") {
@@ -169,6 +229,51 @@ TEST_SUITE("store/kv/rocksdb_key_value_store") {
         CHECK_FALSE(read_all(directory / "state").ok());
       }
     }
+  }
+
+  TEST_CASE("a write whose seal fails has happened, and the next one fails and changes nothing") {
+    TempDirectory directory;
+    GuardedKeyValueStore store(open(directory / "state"));
+    put(store, "key", "1");
+    WriteBatch second, third;
+    second.put("key", "2");
+    third.put("key", "3");
+    third.put("other", "3");
+    {
+      const FullSeal full(directory / "state");
+      CHECK(store.write(second, Durability::kSynced).ok());
+      for (const Durability durability : {Durability::kBuffered, Durability::kSynced}) {
+        const Status refused = store.write(third, durability);
+        REQUIRE_FALSE(refused.ok());
+        CHECK(refused.error().message.find("SEAL: cannot be written") != std::string::npos);
+        CHECK(*store.get("key") == "2");
+        CHECK_FALSE(store.get("other")->has_value());
+      }
+    }
+    REQUIRE(store.recover().ok());
+    CHECK(*store.get("key") == "2");
+    CHECK_FALSE(store.get("other")->has_value());
+    put(store, "key", "4");
+    CHECK(*store.get("key") == "4");
+  }
+
+  TEST_CASE("a seal that failed is written before the next change") {
+    TempDirectory directory;
+    {
+      const auto store = open(directory / "state");
+      const std::uint64_t before = SealFile::read(directory / "state").value();
+      {
+        const FullSeal full(directory / "state");
+        put(*store, "key", "1");
+      }
+      CHECK(SealFile::read(directory / "state").value() == before);
+      WriteBatch buffered;
+      buffered.put("other", "1");
+      REQUIRE(store->write(buffered, Durability::kBuffered).ok());
+      // It covers the synced change and not the buffered one, which a power cut may lose.
+      CHECK(SealFile::read(directory / "state").value() == before + 1);
+    }
+    CHECK(*open(directory / "state")->get("key") == "1");
   }
 
   TEST_CASE("a store of another schema version, or of another program, is refused") {

@@ -47,7 +47,8 @@ double named(const std::vector<NamedMetric>& metrics, const std::string& name) {
 void add(MetricSink& sink, std::uint64_t begin, std::uint64_t end,
          const std::vector<std::vector<float>>& outputs) {
   std::vector<std::span<const float>> spans(outputs.begin(), outputs.end());
-  sink.add(begin, end - begin, spans, std::vector<double>(end - begin, 2.0));
+  sink.add(begin, end - begin, spans, std::vector<double>(end - begin, 2.0),
+           std::vector<double>(end - begin, 1.0));
 }
 
 // A sink for samples with random outputs of `sizes` per sample, filled from begin to end in pieces.
@@ -76,6 +77,7 @@ struct TaskCase {
 const std::vector<TaskCase> kTasks = {{"small_cnn", {7}},
                                       {"neumf", {1}},
                                       {"bert", {40}},
+                                      {"gpt2", {40}},
                                       {"yolov3", {2 * 2 * 24, 4 * 4 * 24, 8 * 8 * 24}}};
 
 // A question of two windows and one of one window. Each window has six tokens, and the context is
@@ -154,7 +156,8 @@ TEST_SUITE("store/metrics") {
           for (const std::size_t size : task.sizes) values.emplace_back(size, 0.5F);
           if (i == 120) values.back().back() = output;
           const std::vector<std::span<const float>> outputs(values.begin(), values.end());
-          sink->add(i, 1, outputs, std::vector<double>{i == 120 ? loss : 1.0});
+          sink->add(i, 1, outputs, std::vector<double>{i == 120 ? loss : 1.0},
+                    std::vector<double>{1.0});
         }
         return sink->totals();
       };
@@ -442,7 +445,8 @@ TEST_SUITE("store/metrics") {
       CHECK(parts == whole);
       const auto metrics = summarise(task_of(spec.model), whole);
       for (const NamedMetric& metric : metrics)
-        if (metric.name != "loss") CHECK((metric.value >= 0 && metric.value <= 1));
+        if (metric.name != "loss" && metric.name != "perplexity")
+          CHECK((metric.value >= 0 && metric.value <= 1));
     }
   }
 
@@ -466,9 +470,65 @@ TEST_SUITE("store/metrics") {
     }
   }
 
+  TEST_CASE("the mean loss is the sum of the losses divided by the sum of their weights") {
+    const JobSpec spec = job("small_cnn");
+    const auto source = *open_samples(spec);
+    std::mt19937_64 random(seed("weights"));
+    std::vector<double> losses, weights;
+    double loss_sum = 0.0, weight_sum = 0.0;
+    for (int i = 0; i < 300; ++i) {
+      weights.push_back(i % 7 == 0 ? 0.0 : static_cast<double>(random() % 1000) / 300.0);
+      losses.push_back(weights.back() * static_cast<double>(random() % 1000) / 700.0);
+      loss_sum += losses.back();
+      weight_sum += weights.back();
+    }
+    const auto totals_of = [&](std::uint64_t piece) {
+      const auto sink = MetricSink::create(spec, source);
+      for (std::uint64_t at = 0; at < 300; at += piece) {
+        const std::uint64_t count = std::min<std::uint64_t>(piece, 300 - at);
+        const std::vector<float> logits(7 * count, 0.5F);
+        const std::span<const float> outputs[] = {logits};
+        sink->add(at, count, outputs, std::span(losses).subspan(at, count),
+                  std::span(weights).subspan(at, count));
+      }
+      return sink->totals();
+    };
+    const MetricTotals whole = totals_of(300);
+    CHECK(named(summarise(Task::kClassification, whole), "loss") == loss_sum / weight_sum);
+    for (const std::uint64_t piece : {1, 7, 64}) CHECK(totals_of(piece).encode() == whole.encode());
+    CHECK(*MetricTotals::decode(whole.encode()) == whole);
+  }
+
+  TEST_CASE("samples of which no label counts have no mean loss") {
+    const MetricTotals totals{.samples = 4, .sums = {1, 2}};
+    const auto metrics = summarise(Task::kClassification, totals);
+    CHECK(std::isnan(named(metrics, "loss")));
+    CHECK(named(metrics, "top1") == 0.25);
+  }
+
+  TEST_CASE("the perplexity of a language model is exp of its mean loss, and its first metric") {
+    const MetricTotals totals{.samples = 4, .loss_sum = 10.0, .loss_weight = 4.0};
+    JobSpec spec;
+    spec.model.name = "llama";
+    const auto metrics = summarise(spec, totals);
+    REQUIRE(metrics.size() == 2);
+    CHECK(metrics[0].name == "perplexity");
+    CHECK(std::abs(metrics[0].value - std::exp(2.5)) < 1e-13);
+    CHECK(metrics[1] == NamedMetric{"loss", 2.5});
+
+    spec.model = {.file = "net.esmodel"};
+    spec.data.kind = "tokens";
+    CHECK(summarise(spec, totals) == metrics);
+    spec.data.kind = "arrays";
+    CHECK(summarise(spec, totals) == std::vector<NamedMetric>{{"loss", 2.5}});
+
+    const auto bad = summarise(Task::kLanguage, {.samples = 4, .not_finite = 1});
+    CHECK(std::isnan(named(bad, "perplexity")));
+  }
+
   TEST_CASE("without evaluated samples every metric is 0") {
     for (const Task task : {Task::kClassification, Task::kRecommendation, Task::kQuestionAnswering,
-                            Task::kDetection, Task::kCaptured})
+                            Task::kDetection, Task::kLanguage, Task::kCaptured})
       for (const NamedMetric& metric : summarise(task, {})) CHECK(metric.value == 0.0);
   }
 
@@ -476,6 +536,7 @@ TEST_SUITE("store/metrics") {
     std::mt19937_64 random(seed("metric totals"));
     MetricTotals totals{.samples = 9,
                         .loss_sum = 1.5,
+                        .loss_weight = 4.5,
                         .sums = {1, 2},
                         .answers = {{3, 1, 1, 0.5}},
                         .boxes = {{1, 0.5f, true}, {0, 0.25f, false}},

@@ -3,10 +3,14 @@
 // original.
 #include <doctest/doctest.h>
 #include <rocksdb/db.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include <csignal>
+#include <cstdlib>
 #include <functional>
 #include <map>
+#include <set>
 
 #include "store/journal/claim_journal.h"
 #include "store/journal/job_history.h"
@@ -324,7 +328,72 @@ void check_recovery(const fs::path& directory, const Damage& damage, const Pairs
   CHECK(JobJournal(**store).last_incarnation().value() >= Incarnation{40});
 }
 
+// Recovers in another process, which ends before its `n`-th move. Returns whether it has ended so.
+bool ends_at_move(const fs::path& directory, int n) {
+  const std::string command = "ES_KILL_POINT=recover.move:" + std::to_string(n) +
+                              " exec " ES_RECOVER_STATE " " + directory.string();
+  const int status = std::system(command.c_str());
+  if (WIFSIGNALED(status)) {
+    CHECK(WTERMSIG(status) == SIGKILL);
+    return true;
+  }
+  CHECK(WEXITSTATUS(status) == 0);
+  return false;
+}
+
+std::set<std::string> names_in(const fs::path& directory) {
+  std::set<std::string> names;
+  for (const auto& entry : fs::directory_iterator(directory))
+    names.insert(entry.path().filename().string());
+  return names;
+}
+
+Pairs pairs_in(const fs::path& directory) {
+  const auto store = open_state_directory(directory);
+  REQUIRE_MESSAGE(store.ok(), (store.ok() ? "" : store.error().message));
+  return pairs_of(**store);
+}
+
+// Without --recover the head never begins with an empty state.
+void check_not_empty(const fs::path& directory, const Pairs& expected) {
+  const auto opened = open_state_directory(directory);
+  if (opened) {
+    CHECK(pairs_of(**opened) == expected);
+  } else {
+    CHECK(opened.error().message.find("easyscaled --head --recover") != std::string::npos);
+  }
+}
+
 TEST_SUITE("store/recovery/damage") {
+  TEST_CASE("a recovery that ended before any of its moves is completed by the next one") {
+    TempDirectory source;
+    fill(source / "db");
+    const fs::path table = largest(source / "db", ".sst");
+    flip_bit(table, fs::file_size(table) / 2, 3);
+    const auto damaged = contents(source / "db");
+    fs::copy(source / "db", source / "expected", fs::copy_options::recursive);
+    REQUIRE(recover_state_directory(source / "expected").ok());
+    const Pairs expected = pairs_in(source / "expected");
+
+    int moves = 0;
+    for (bool was_killed = true; was_killed; ++moves) {
+      CAPTURE(moves);
+      TempDirectory directory;
+      const fs::path state = directory / "db";
+      fs::copy(source / "db", state, fs::copy_options::recursive);
+      was_killed = ends_at_move(state, moves + 1);
+      check_not_empty(state, expected);
+      if (!was_killed) break;
+      const auto again = recover_state_directory(state);
+      REQUIRE_MESSAGE(again.ok(), (again.ok() ? "" : again.error().message));
+      CHECK(again->original == directory / "db.damaged-1");
+      CHECK(contents(directory / "db.damaged-1") == damaged);
+      CHECK(pairs_in(state) == expected);
+      CHECK(names_in(directory.path()) == std::set<std::string>{"db", "db.damaged-1"});
+    }
+    CHECK(moves == 3);
+  }
+
   TEST_CASE("every kind of damage is refused by name or harmless, and recovery is possible") {
     TempDirectory directory;
     const Pairs whole = fill(directory / "whole");

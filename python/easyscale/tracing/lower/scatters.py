@@ -45,7 +45,9 @@ def scatter(b: Builder, self: Operand, dim: int, index: Operand, value: Any = No
 @lowers("one_hot.default")
 def one_hot(b: Builder, self: Operand, num_classes: int) -> Operand:
     classes = b.result.shape[-1]
-    apart = b.reshape(self, (*self.shape, 1))
+    # The row of a table of all classes is the class itself; a number that is no class ends the step.
+    known = b.emit("take_rows", torch.arange(classes), self)
+    apart = b.reshape(known, (*self.shape, 1))
     return b.cast(b.emit("eq", apart, torch.arange(classes)), "i32")
 
 

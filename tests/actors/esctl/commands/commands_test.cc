@@ -467,8 +467,10 @@ TEST_SUITE("actors/esctl/commands") {
       job.getStages()[0].setPlacement(bad);
     };
     desk.head.on(MessageType::kListJobs, [&](const Request& request) {
-      return Frames{
-          reply<wire::JobList>(request, [&](wire::JobList::Builder b) { fill(b.initJobs(1)[0]); })};
+      return Frames{reply<wire::JobList>(request, [&](wire::JobList::Builder b) {
+        fill(b.initJobs(1)[0]);
+        b.setWarning(bad);
+      })};
     });
     desk.head.on(MessageType::kDescribeJob, [&](const Request& request) {
       return Frames{reply<wire::JobDetails>(request, [&](wire::JobDetails::Builder b) {
@@ -481,8 +483,11 @@ TEST_SUITE("actors/esctl/commands") {
     });
     desk.head.on(MessageType::kListNodes, [&](const Request& request) {
       return Frames{reply<wire::NodeList>(request, [&](wire::NodeList::Builder b) {
+        b.setWarning(bad);
         auto node = b.initNodes(1)[0];
         node.setName(bad);
+        node.setCheckpoints(bad);
+        node.setCheckpointProblem(bad);
         node.setAlive(true);
         auto device = node.initDevices(1)[0];
         device.setType(bad);
@@ -491,16 +496,21 @@ TEST_SUITE("actors/esctl/commands") {
         auto claim = b.initClaims(1)[0];
         claim.setName(bad);
         claim.setDeviceType(bad);
+        auto wait = claim.initWaits(1)[0];
+        wait.setJob(bad);
+        wait.setReason(bad);
       })};
     });
     desk.head.on(MessageType::kCancelJob, [&](const Request& request) {
       return Frames{refusal(request, ErrorKind::kRefused, bad)};
     });
-    for (const char* command : {"ps", "describe", "logs", "nodes", "claims", "cancel"}) {
+    desk.head.on(MessageType::kResumeJob, [&](const Request& request) {
+      return Frames{reply<wire::Done>(request, [&](wire::Done::Builder b) { b.setNote(bad); })};
+    });
+    for (const char* command : {"ps", "describe", "logs", "nodes", "claims", "cancel", "resume"}) {
       for (const bool json : {false, true}) {
         std::vector<std::string> words{command};
-        const bool of_job =
-            std::string(command) == "describe" || words[0] == "logs" || words[0] == "cancel";
+        const bool of_job = words[0] != "ps" && words[0] != "nodes" && words[0] != "claims";
         if (of_job) words.push_back("cnn-1");
         if (json && words[0] != "logs") words.push_back("--json");
         CAPTURE(command);

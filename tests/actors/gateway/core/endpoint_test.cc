@@ -1,10 +1,17 @@
 #include "actors/gateway/core/endpoint.h"
 
 #include <doctest/doctest.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
 
+#include <cerrno>
+#include <cstring>
 #include <fstream>
+#include <memory>
 #include <string>
+#include <vector>
 
 #include "tests/actors/gateway/shell/station.h"
 
@@ -16,6 +23,20 @@ Endpoint parsed(const std::string& text) {
   REQUIRE_MESSAGE(endpoint.ok(), text);
   return *endpoint;
 }
+
+struct LocalSocket {
+  explicit LocalSocket(const Endpoint& endpoint) {
+    name.sun_family = AF_UNIX;
+    std::memcpy(name.sun_path, endpoint.path.c_str(), endpoint.path.size() + 1);
+  }
+  LocalSocket(const LocalSocket&) = delete;
+  LocalSocket& operator=(const LocalSocket&) = delete;
+  ~LocalSocket() { ::close(fd); }
+  const sockaddr* address() const { return reinterpret_cast<const sockaddr*>(&name); }
+
+  const int fd = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  sockaddr_un name{};
+};
 
 TEST_SUITE("actors/gateway/endpoint") {
   TEST_CASE("endpoints of both transports are read") {
@@ -83,6 +104,27 @@ TEST_SUITE("actors/gateway/endpoint") {
     REQUIRE_FALSE(status.ok());
     CHECK(status.error().kind == ErrorKind::kRefused);
     CHECK(status.error().message.find("no socket") != std::string::npos);
+  }
+
+  TEST_CASE("a socket of a process is refused, also when its queue of connections is full") {
+    const test::TempDirectory dir;
+    const Endpoint endpoint = parsed(dir.ipc("head.sock"));
+    const LocalSocket listener(endpoint);
+    REQUIRE(::bind(listener.fd, listener.address(), sizeof listener.name) == 0);
+    REQUIRE(prepare_ipc(endpoint).ok());  // A process that has ended leaves its socket like this.
+    REQUIRE(::listen(listener.fd, 0) == 0);
+    std::vector<std::unique_ptr<LocalSocket>> waiting;  // Nothing accepts these connections.
+    int connected = 0;
+    while (connected == 0) {
+      const Status status = prepare_ipc(endpoint);
+      REQUIRE_FALSE(status.ok());
+      CHECK(status.error().kind == ErrorKind::kRefused);
+      CHECK(status.error().message.find("another process already listens") != std::string::npos);
+      waiting.push_back(std::make_unique<LocalSocket>(endpoint));
+      connected = ::connect(waiting.back()->fd, listener.address(), sizeof listener.name);
+    }
+    CHECK(errno == EAGAIN);
+    CHECK_FALSE(prepare_ipc(endpoint).ok());
   }
 
   TEST_CASE("a directory that cannot be created is an error") {

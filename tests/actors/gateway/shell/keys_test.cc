@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 
 #include <fstream>
+#include <set>
 #include <string>
 
 #include "tests/actors/gateway/shell/station.h"
@@ -104,6 +105,19 @@ TEST_SUITE("actors/gateway/keys") {
     CHECK(keys->server->public_key == keys->server_public);
     CHECK(keys->authorized == std::set<std::string>{keys->client.public_key});
     CHECK_FALSE(create_cluster_keys(keys_dir).ok());  // An existing cluster is never overwritten.
+  }
+
+  TEST_CASE("keys that cannot all be written leave none, so the next attempt succeeds") {
+    const test::TempDirectory dir;
+    const fs::path keys_dir = dir.path() / "keys";
+    fs::create_directory(keys_dir);
+    write(keys_dir / "authorized", "a file where the directory of the last key has to be");
+    CHECK_FALSE(create_cluster_keys(keys_dir).ok());
+    const std::set<fs::path> left{fs::directory_iterator(keys_dir), fs::directory_iterator()};
+    CHECK(left == std::set<fs::path>{keys_dir / "authorized"});
+    fs::remove(keys_dir / "authorized");
+    REQUIRE(create_cluster_keys(keys_dir).ok());
+    CHECK(read_cluster_keys(keys_dir).ok());
   }
 
   TEST_CASE("a machine that only connects requires only the public key of the server") {

@@ -92,6 +92,17 @@ TEST_SUITE("actors/intra_job/fleet") {
     CHECK(fleet.all_available().size() == 2);
   }
 
+  TEST_CASE("a device that was given up is not counted as allocated, until it is given anew") {
+    Fleet fleet = fleet_with(4, {device("a", 0), device("a", 1)});
+    fleet.give_up(device("a", 0));
+    CHECK(fleet.allocated_set() == set("a", 1));
+    fleet.release(device("a", 0));
+    CHECK(fleet.allocated_set() == set("a", 1));
+    fleet.allocate(
+        {.sequence = 2, .releases_seen = 1, .devices = {device("a", 0), device("a", 1)}});
+    CHECK(fleet.allocated_set() == set("a", 2));
+  }
+
   TEST_CASE("there are never more workers than ESTs") {
     Fleet fleet = fleet_with(1, {device("a", 0), device("a", 1)});
     const Fleet::Staffing staffing = fleet.staffing(std::nullopt);

@@ -282,6 +282,40 @@ TEST_SUITE("actors/intra_job/intra_job_core") {
     CHECK(bench.core.record().checkpoints.front() == CheckpointRef{"dir", 1, false, {"node"}});
   }
 
+  TEST_CASE("hole: a node removes a replaced checkpoint after the record without it is saved") {
+    Config config = Bench::config("", 4);
+    config.spec.checkpoint = {.every_steps = 2, .directory = "/d", .keep = 2};
+    config.checkpoint_directory = "/d";
+    JobRecord record;
+    record.checkpoints = {{"/d/step-4", 4, true, {"node"}}, {"/d/step-2", 2, true, {"node"}}};
+    LedgerHistory history;
+    for (Version v = 1; v <= 5; ++v)
+      history.lines.push_back({v, {0, 0, 0, 0}, {7, v}, std::nullopt});
+    Bench bench(record, history, config);
+    const DeviceId elsewhere{"other", {"a"}, 0};
+    bench.event(NodesPresent{{"node", "other"}});
+    bench.allocate({elsewhere});
+    bench.hello(100);
+    bench.report(100, std::nullopt);
+    const WriteCheckpoint asked = message<WriteCheckpoint>(bench.ready(100, 4));
+    CHECK(asked.remove == std::vector<std::string>{"/d/step-2"});
+    bench.committed(100, 5);
+    bench.committed(100, 6);
+    const Effects effects =
+        bench.say(CheckpointWritten{bench.stamp(100), asked.request, "/d/step-6", 6, {}, ""});
+    const auto position = [&](auto&& is) {
+      return std::find_if(effects.begin(), effects.end(), is) - effects.begin();
+    };
+    const auto saved = position([](const Effect& effect) {
+      const auto* save = std::get_if<SaveRecord>(&effect);
+      return save != nullptr && save->record.checkpoints.front().path == "/d/step-6";
+    });
+    const auto removed = position(
+        [](const Effect& effect) { return std::holds_alternative<RemoveCheckpoints>(effect); });
+    CHECK(saved < removed);
+    CHECK(all<RemoveCheckpoints>(effects).at(0).states.at(0).path == "/d/step-2");
+  }
+
   TEST_CASE("a failed checkpoint is reported, and the job continues") {
     Bench bench;
     bench.run_with(1);
@@ -529,6 +563,19 @@ TEST_SUITE("actors/intra_job/intra_job_core") {
     bench.event(DemandRefused{"a: there are 3 devices"});
     CHECK(bench.core.state() == JobState::kFailed);
     CHECK(bench.core.error().find("a: there are 3 devices") != std::string::npos);
+    Bench empty("a:9@2", 16);
+    empty.allocate({});  // This gives it no device, so its demand was not met.
+    empty.event(DemandRefused{"a: there are 3 devices"});
+    CHECK(empty.core.state() == JobState::kFailed);
+  }
+
+  TEST_CASE("a scale request is not met by a device that the job gives up") {
+    Bench bench;
+    bench.run_with(2);
+    bench.event(GiveBackCommand{{device(1)}});
+    CHECK(all<CommandDone>(bench.event(ScaleCommand{3, parse_device_set("a:2").value()})).empty());
+    const Effects effects = bench.allocate({device(0), device(1), device(2)});
+    CHECK(all<CommandDone>(effects).at(0).status.ok());
   }
 
   TEST_CASE("a job that has not trained yet waits for devices that existed when it was admitted") {

@@ -37,6 +37,16 @@ TEST_SUITE("actors/worker/worker_core") {
     CHECK(to_head<Hello>(effects)->stamp == Stamp{Generation{0}, kSelf});
   }
 
+  TEST_CASE("a worker without an engine says so each time the link to the head comes up") {
+    Bench bench;
+    for (int time = 0; time < 2; ++time) {
+      const Effects effects = bench.core.setup_failed("no memory");
+      REQUIRE(to_head<Failed>(effects) != nullptr);
+      CHECK(to_head<Failed>(effects)->error == "no memory");
+    }
+    CHECK(to_head<Failed>(bench.head(Prepare{from_head(3)}))->error == "no memory");
+  }
+
   TEST_CASE("Prepare of a newer generation seals and reports the version") {
     Bench bench;
     Effects effects = bench.head(Prepare{from_head(3)});

@@ -156,6 +156,37 @@ TEST_SUITE("scheduler/policy/elastic-srtf") {
     CHECK(jct(gang, "owner") == doctest::Approx(1010));
   }
 
+  TEST_CASE("the devices of a pinned job use up the quota of its tenant") {
+    scheduler::ClusterView view;
+    view.now = scheduler::Seconds(100);
+    view.total = *parse_device_set("gpu:8");
+    view.free = *parse_device_set("gpu:4");
+    view.quotas = {{"a", *parse_device_set("gpu:4")}, {"b", *parse_device_set("gpu:4")}};
+    for (const char* id : {"short", "pinned", "owner"}) {
+      scheduler::JobView job;
+      job.id = id;
+      job.number = view.jobs.size();
+      job.tenant = job.id == "owner" ? "b" : "a";
+      job.max_p = job.max_devices = 4;
+      job.types = {{"gpu"}};
+      job.capabilities = {{{"gpu"}, 1.0}};
+      job.work.total_steps = job.work.remaining_steps = job.id == "short" ? 1000 : 100000;
+      view.jobs.push_back(job);
+    }
+    scheduler::JobView& pinned = view.jobs[1];
+    pinned.pinned = pinned.held = *parse_device_set("gpu:4");
+    pinned.started = true;
+    // The shorter job comes first, but tenant a uses all that it owns.
+    for (const char* name : {"elastic-srtf", "srtf", "fifo-backfill"}) {
+      CAPTURE(name);
+      const auto policy = std::move(*scheduler::make_policy(name));
+      const scheduler::Decisions decisions = policy->decide(view);
+      REQUIRE(decisions.grants.size() == 1);
+      CHECK(decisions.grants[0].slot == 2);
+      CHECK(decisions.grants[0].devices == *parse_device_set("gpu:4"));
+    }
+  }
+
   TEST_CASE("with one type no job waits while devices of its tenant are lent to others") {
     std::vector<Job> jobs;
     for (int i = 0; i < 60; ++i) {
