@@ -26,8 +26,8 @@ std::string tar_text(TarHeader header, std::size_t at, std::size_t size) {
   return std::string(field.substr(0, field.find('\0')));
 }
 
-// A number in base 256, after the highest bit of the field. A negative number begins with so many
-// ones that it is too large.
+// A number in base 256, after the highest bit of the field. A negative number begins with ones, and
+// is therefore too large.
 std::optional<std::uint64_t> tar_binary(std::string_view field) {
   std::uint64_t value = static_cast<std::uint8_t>(field.front()) & 0x7fU;
   for (const char c : field.substr(1)) {
