@@ -4,6 +4,7 @@ Each case is a small function of (module, x), captured with the self-check, whic
 the outputs and all gradients.
 """
 import unittest
+import warnings
 
 import capture_support as support
 import torch
@@ -188,6 +189,13 @@ class Operators(unittest.TestCase):
                            for steps in (2, 700))
             self.assertEqual(support.kinds(short), support.kinds(long))
             self.assertEqual(support.kinds(long).count(kind), 4)
+
+    def test_a_capture_shows_no_warnings_of_torch(self):
+        from easyscale.tracing import capture
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            capture(nn.GRU(3, 4, batch_first=True), mean_of_squares, torch.randn(4, 5, 3),
+                    torch.zeros(4))
 
     def test_a_projection_is_refused(self):
         from easyscale.tracing import capture, errors

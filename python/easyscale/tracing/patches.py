@@ -103,6 +103,8 @@ def _quiet() -> Iterator[None]:
     try:
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", module=r"torch\.")
+            # Newer versions warn of the weights of LSTM and GRU from a module of Python.
+            warnings.filterwarnings("ignore", r"The tensor attributes? .* assigned during export")
             yield
     finally:
         logging.disable(level)
