@@ -127,6 +127,9 @@ def tracing(model: nn.Module, allowed: tuple[type, ...]) -> Iterator[None]:
         masks = sys.modules.get("transformers.masking_utils")
         if masks is not None and hasattr(masks, "_vmap_for_bhqkv"):
             stack.enter_context(exchanged(masks, "_vmap_for_bhqkv", _mask_by_broadcasting))
+        # Its purpose is indexing inside of vmap, and newer versions cannot export what it does.
+        if masks is not None and hasattr(masks, "TransformGetItemToIndex"):
+            stack.enter_context(exchanged(masks, "TransformGetItemToIndex", contextlib.nullcontext))
         stack.enter_context(torch.backends.mkldnn.flags(enabled=False))
         stack.enter_context(_without_caches(model))
         torch.backends.mha.set_fastpath_enabled(False)
