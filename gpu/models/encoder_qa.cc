@@ -94,11 +94,7 @@ TensorId layer(GraphBuilder& b, const std::string& name, TensorId x, TensorId le
 
 Result<Graph> build(const ModelRequest& in, const Config& c) {
   GraphBuilder& b = in.builder;
-  const std::int64_t tokens = b.image(b.input("ids")).h;
-  if (tokens > c.positions)
-    return usage_error("model " + in.spec.name + ": field \"ids\" has " + std::to_string(tokens) +
-                       " tokens: allowed is at most " + std::to_string(c.positions) +
-                       " (data.tokens)");
+  ES_RETURN_IF_ERROR(check_context(in.spec, b.image(b.input("ids")).h, c.positions, "data.tokens"));
   TensorId x = embeddings(b, c);
   const TensorId length = b.input("length");
   for (std::int64_t i = 0; i < c.layers; ++i)

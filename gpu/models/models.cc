@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <string_view>
 
+#include "gpu/import/import.h"
+#include "gpu/import/state_names.h"
 #include "gpu/models/families.h"
 #include "gpu/models/program_builder.h"
 #include "gpu/models/sample_check.h"
@@ -19,6 +21,8 @@ struct Model {
   // The least side of an image in pixels, and the number of which each side is a multiple.
   std::int64_t least_side;
   std::int64_t side_multiple;
+  // In place of `build`: a model that is described as a program.
+  Result<ModelProgram> (*program)(const ModelSpec&, const SampleLayout&) = nullptr;
 };
 
 constexpr Model kModels[] = {
@@ -47,6 +51,13 @@ constexpr Model kModels[] = {
     {"electra", build_encoder_qa, false, true, 1, 1},
     {"electra_base", build_encoder_qa, false, true, 1, 1},
     {"electra_large", build_encoder_qa, false, true, 1, 1},
+    {"gpt2", nullptr, false, true, 1, 1, gpt2_program},
+    {"gpt2_medium", nullptr, false, true, 1, 1, gpt2_program},
+    {"gpt2_large", nullptr, false, true, 1, 1, gpt2_program},
+    {"gpt2_xl", nullptr, false, true, 1, 1, gpt2_program},
+    {"llama", nullptr, false, false, 1, 1, llama_program},
+    {"llama_1b", nullptr, false, false, 1, 1, llama_program},
+    {"llama_3b", nullptr, false, false, 1, 1, llama_program},
 };
 
 Error unknown_model(const ModelSpec& spec) {
@@ -67,30 +78,51 @@ Status check_options(const ModelSpec& spec, const Model& model) {
   return {};
 }
 
-// Describes the model to the builder, which has the mini-batch and the layout of the samples.
-Result<Graph> describe(const ModelSpec& spec, const SampleLayout& layout, GraphBuilder& builder) {
+// Returns the entry of the model, whose options and samples have been checked.
+Result<const Model*> checked_model(const ModelSpec& spec, const SampleLayout& layout) {
   const auto* const model = std::find_if(std::begin(kModels), std::end(kModels),
                                          [&](const Model& m) { return m.name == spec.name; });
   if (model == std::end(kModels)) return unknown_model(spec);
   ES_RETURN_IF_ERROR(check_options(spec, *model));
   ES_RETURN_IF_ERROR(check_samples(spec, layout));
   ES_RETURN_IF_ERROR(check_image_sides(spec, layout, model->least_side, model->side_multiple));
-  return model->build({spec, builder});
+  return model;
+}
+
+Result<Graph> build_program(const Result<ModelProgram>& program, std::int64_t batch) {
+  if (!program) return program.error();
+  Result<Graph> graph = import_model(*program, batch);
+  if (graph) add_state_names(*program, graph->table);
+  return graph;
 }
 
 }  // namespace
 
 Result<Graph> build_model(const ModelSpec& spec, std::int64_t batch, const SampleLayout& layout) {
+  const Result<const Model*> model = checked_model(spec, layout);
+  if (!model) return model.error();
+  if ((*model)->program != nullptr) return build_program((*model)->program(spec, layout), batch);
   GraphBuilder builder(spec.name, batch, layout);
-  return describe(spec, layout, builder);
+  return (*model)->build({spec, builder});
 }
 
 Result<ModelProgram> write_model(const ModelSpec& spec, std::int64_t batch,
                                  const SampleLayout& layout) {
+  const Result<const Model*> model = checked_model(spec, layout);
+  if (!model) return model.error();
+  if ((*model)->program != nullptr) return (*model)->program(spec, layout);
   ProgramBuilder builder(spec.name, batch, layout);
-  const Result<Graph> graph = describe(spec, layout, builder);
+  const Result<Graph> graph = (*model)->build({spec, builder});
   if (!graph) return graph.error();
   return builder.program();
+}
+
+Status check_context(const ModelSpec& spec, std::int64_t tokens, std::int64_t positions,
+                     const char* field) {
+  if (tokens <= positions) return {};
+  return usage_error("model " + spec.name + ": field \"ids\" has " + std::to_string(tokens) +
+                     " tokens: allowed is at most " + std::to_string(positions) + " (" + field +
+                     ")");
 }
 
 Result<Graph> finish_classifier(GraphBuilder& b, TensorId logits) {

@@ -19,11 +19,15 @@
 //                                                                BertForQuestionAnswering
 //   electra       small, 13,483,522; electra_base: 108,893,186,  transformers
 //                 electra_large: 334,094,338                     ElectraForQuestionAnswering
-//
+//   gpt2          124,439,808; gpt2_medium: 354,823,168,         transformers GPT2LMHeadModel
+//                 gpt2_large: 774,030,080, gpt2_xl: 1,557,611,200
+//   llama         100,092,672 (no published one);                transformers LlamaForCausalLM
+//                 llama_1b: 1,235,814,400 and llama_3b: 3,212,749,824 (Llama 3.2)
 //
 // The numbers of parameters are for 1000 classes (yolov3: 80; the small models: 10) and a
-// vocabulary of 30522 words. The size "tiny" has the same architecture with every special path, but
-// fewer layers and channels. Variants that differ only in layers and channels share one tiny size.
+// vocabulary of 30522 words (gpt2: 50257; llama: 32000, llama_1b and llama_3b: 128256). The size
+// "tiny" has the same architecture with every special path, but fewer layers and channels. Variants
+// that differ only in layers and channels share one tiny size.
 //
 // The implementation differs from the published model as follows:
 //   * Batch norm has PyTorch's eps and momentum in yolov3 too (Ultralytics: 1e-3 and 0.03), and the
@@ -46,6 +50,7 @@ namespace es::gpu {
 //   classification      logits [batch,1,1,classes]
 //   recommendation      logit [batch,1,1,1]
 //   question answering  logits [batch,2,1,T]: of the first and of the last token
+//   language modelling  logits [batch,T,vocabulary] of the next tokens
 //   detection           three heads [batch,h,w,3*(5+classes)], coarse to fine; for each anchor
 //                       x, y, w, h, objectness, classes, all without activation
 //

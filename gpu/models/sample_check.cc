@@ -25,6 +25,8 @@ std::vector<Expected> expected_fields(Task task) {
       return {{"ids", kI32, 0}, {"types", kI32, 0}, {"length", kI32, 1}, {"span", kI32, 2}};
     case Task::kDetection:
       return {{"image", kF32, 0}, {"boxes", kF32, 0}};
+    case Task::kLanguage:
+      return {{"ids", kI32, 0}, {"labels", kI32, 0}};
     case Task::kCaptured:
       break;  // a model file says itself which fields it needs (gpu/import)
   }
@@ -85,6 +87,22 @@ Status check_tokens(const ModelSpec& spec, const SampleLayout& layout) {
   return {};
 }
 
+Status check_sequences(const ModelSpec& spec, const SampleLayout& layout) {
+  const SampleField& ids = field(layout, "ids");
+  if (ids.height != ids.words())
+    return usage_error(subject(spec, "ids") + "has width " + std::to_string(ids.width) + " and " +
+                       std::to_string(ids.channels) + " channels: allowed are tokens along height");
+  SampleField expected = ids;
+  expected.name = "labels";
+  if (field(layout, "labels") != expected)
+    return usage_error(subject(spec, "labels") +
+                       "has another shape or range than \"ids\": allowed "
+                       "are " +
+                       std::to_string(ids.height) + " tokens from " + std::to_string(ids.low) +
+                       " to " + std::to_string(ids.high));
+  return {};
+}
+
 Status check_boxes(const ModelSpec& spec, const SampleLayout& layout) {
   const SampleField& boxes = field(layout, "boxes");
   if (boxes.words() == 5 * boxes.height) return {};
@@ -108,6 +126,8 @@ Status check_samples(const ModelSpec& spec, const SampleLayout& layout) {
       return check_tokens(spec, layout);
     case Task::kDetection:
       return check_boxes(spec, layout);
+    case Task::kLanguage:
+      return check_sequences(spec, layout);
     case Task::kCaptured:
       return {};
   }

@@ -23,9 +23,13 @@ inline bool has_images(const JobSpec& s) {
                          s.data.kind != "ratings" && s.data.kind != "squad";
   return task == Task::kClassification || task == Task::kDetection || of_images;
 }
+// Whether the images are files of any size, each with a class.
+inline bool has_image_files(const DataSpec& d) {
+  return d.kind == "image_folder" || d.kind == "webdataset";
+}
 inline bool has_image_shape(const JobSpec& s) {
   return has_images(s) &&
-         (s.data.kind == "synthetic" || s.data.kind == "image_folder" || s.data.kind == "voc");
+         (s.data.kind == "synthetic" || has_image_files(s.data) || s.data.kind == "voc");
 }
 inline bool has_token_files(const JobSpec& s) {
   return s.data.kind == "tokens";
@@ -50,6 +54,12 @@ inline bool recommends(const JobSpec& s) {
 }
 inline bool answers_questions(const JobSpec& s) {
   return has_data_of(s, Task::kQuestionAnswering, "squad");
+}
+inline bool predicts_tokens(const JobSpec& s) {
+  return has_data_of(s, Task::kLanguage, "tokens");
+}
+inline bool has_vocabulary(const JobSpec& s) {
+  return answers_questions(s) || predicts_tokens(s);
 }
 inline bool detects(const JobSpec& s) {
   return has_data_of(s, Task::kDetection, "voc");
@@ -229,7 +239,7 @@ void visit_data(Data& d, Visit& visit) {
                  .low = 1,
                  .high = 4096,
                  .applies = has_image_shape,
-                 .applies_to = "synthetic images, image_folder, voc"},
+                 .applies_to = "synthetic images, image_folder, webdataset, voc"},
         d.height);
   visit(JobField{.key = "data.width",
                  .unit = "pixels",
@@ -237,14 +247,14 @@ void visit_data(Data& d, Visit& visit) {
                  .low = 1,
                  .high = 4096,
                  .applies = has_image_shape,
-                 .applies_to = "synthetic images, image_folder, voc"},
+                 .applies_to = "synthetic images, image_folder, webdataset, voc"},
         d.width);
   visit(JobField{.key = "data.channels",
                  .meaning = "Channels of an image.",
                  .low = 1,
                  .high = 64,
                  .applies = has_image_shape,
-                 .applies_to = "synthetic images, image_folder, voc"},
+                 .applies_to = "synthetic images, image_folder, webdataset, voc"},
         d.channels);
   visit(JobField{.key = "data.samples",
                  .unit = "samples",
@@ -287,7 +297,7 @@ void visit_data(Data& d, Visit& visit) {
                  .meaning = "A random part of 8 to 100 % of an image, of aspect 3/4 to 4/3, is "
                             "scaled to height and width.",
                  .applies = has_images,
-                 .applies_to = "image_folder"},
+                 .applies_to = "image_folder, webdataset"},
         d.random_resized_crop);
   visit(JobField{.key = "data.users",
                  .meaning = "Users of generated ratings.",
@@ -321,11 +331,12 @@ void visit_data(Data& d, Visit& visit) {
         d.tokens);
   visit(JobField{.key = "data.vocabulary",
                  .unit = "tokens",
-                 .meaning = "Size of the vocabulary of generated questions.",
+                 .meaning = "Size of the vocabulary of generated questions and of built-in "
+                            "language models.",
                  .low = 16,
                  .high = kIdsMax,
-                 .applies = answers_questions,
-                 .applies_to = "question answering"},
+                 .applies = has_vocabulary,
+                 .applies_to = "question answering, language modelling"},
         d.vocabulary);
   visit(JobField{.key = "data.vocabulary_file",
                  .bits = Bits::kByContent,
@@ -341,11 +352,11 @@ void visit_data(Data& d, Visit& visit) {
         d.boxes);
   visit(JobField{.key = "data.length",
                  .unit = "tokens",
-                 .meaning = "Length of a window of token files, which is a sample.",
+                 .meaning = "Length of a sequence of tokens, which is a sample.",
                  .high = 1 << 20,
-                 .zero = "that of the model's inputs",
-                 .applies = has_token_files,
-                 .applies_to = "tokens",
+                 .zero = "that of the inputs of a model file",
+                 .applies = predicts_tokens,
+                 .applies_to = "tokens, language modelling",
                  .left_out_at_default = true},
         d.length);
   visit(JobField{.key = "data.token_type",

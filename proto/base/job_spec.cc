@@ -164,18 +164,22 @@ const TaskRules kTasks[] = {
      {"small_cnn", "resnet18", "mlp", "resnet34", "resnet50", "resnet101", "resnet152",
       "shufflenetv2", "shufflenetv2_x0_5", "shufflenetv2_x1_5", "shufflenetv2_x2_0", "vgg11",
       "vgg13", "vgg16", "vgg19", "swin_t", "swin_s", "swin_b"},
-     {"idx", "cifar10", "image_folder", "synthetic"}},
+     {"idx", "cifar10", "image_folder", "webdataset", "synthetic"}},
     {Task::kRecommendation, "recommendation", {"neumf"}, {"ratings", "synthetic"}},
     {Task::kQuestionAnswering,
      "question answering",
      {"bert", "bert_large", "electra", "electra_base", "electra_large"},
      {"squad", "synthetic"}},
     {Task::kDetection, "detection", {"yolov3"}, {"voc", "synthetic"}},
+    {Task::kLanguage,
+     "language modelling",
+     {"gpt2", "gpt2_medium", "gpt2_large", "gpt2_xl", "llama", "llama_1b", "llama_3b"},
+     {"tokens", "synthetic"}},
     {Task::kCaptured,
      "captured model",
      {},
-     {"arrays", "tokens", "python", "idx", "cifar10", "image_folder", "ratings", "squad", "voc",
-      "synthetic"}},
+     {"arrays", "tokens", "python", "idx", "cifar10", "image_folder", "webdataset", "ratings",
+      "squad", "voc", "synthetic"}},
 };
 
 const TaskRules& rules_of(Task task) {
@@ -215,8 +219,8 @@ void check_model(Rules& rules, const ModelSpec& model) {
 }
 
 void check_images(Rules& rules, const DataSpec& data) {
-  rules.expect(!data.random_resized_crop || data.kind == "image_folder", "data.random_resized_crop",
-               "true", "false for data.kind = " + quoted(data.kind));
+  rules.expect(!data.random_resized_crop || job_fields::has_image_files(data),
+               "data.random_resized_crop", "true", "false for data.kind = " + quoted(data.kind));
 }
 
 // Options that change images have no meaning for other data. They are refused rather than ignored.
@@ -239,6 +243,15 @@ void check_python(Rules& rules, const DataSpec& data) {
                "the Python interpreter of the dataset");
 }
 
+// A built-in language model takes the length of its inputs from the data, and compares its outputs
+// with the labels as they are.
+void check_language(Rules& rules, const DataSpec& data) {
+  rules.expect(data.length > 0, "data.length", "0",
+               "the length of a sequence, at least 1, for language modelling");
+  rules.expect(data.shifted, "data.shifted", "false",
+               "true for language modelling, whose labels are the next tokens");
+}
+
 void check_data(Rules& rules, const JobSpec& spec) {
   const DataSpec& data = spec.data;
   const Task task = task_of(spec.model);
@@ -254,6 +267,7 @@ void check_data(Rules& rules, const JobSpec& spec) {
   check_python(rules, data);
   rules.expect(data.kind != "squad" || !data.vocabulary_file.empty(), "data.vocabulary_file",
                "\"\"", "the file of the WordPiece vocabulary");
+  if (task == Task::kLanguage) check_language(rules, data);
 }
 
 void check_optimizer(Rules& rules, const OptimizerSpec& o) {

@@ -29,7 +29,14 @@ Result<DeterminismLevel> parse_level(std::string_view text);
 // kinds of data, and the metrics.
 // kCaptured: a model file (ModelSpec::file) says itself what it learns; the fields of its samples
 // are its inputs.
-enum class Task { kClassification, kRecommendation, kQuestionAnswering, kDetection, kCaptured };
+enum class Task {
+  kClassification,
+  kRecommendation,
+  kQuestionAnswering,
+  kDetection,
+  kLanguage,
+  kCaptured
+};
 const char* task_name(Task task);  // "classification", "question answering"
 
 struct ModelSpec {
@@ -40,7 +47,7 @@ struct ModelSpec {
   std::string file;
   std::string file_digest;
   // A name from gpu/models/models.h: small_cnn, mlp, neumf, yolov3, or a variant of the families
-  // ResNet, ShuffleNetV2, VGG, Swin, BERT and ELECTRA.
+  // ResNet, ShuffleNetV2, VGG, Swin, BERT, ELECTRA, GPT-2 and Llama.
   std::string name = "small_cnn";
   // published | tiny. tiny is the same architecture, small enough for tests.
   std::string size = "published";
@@ -80,10 +87,11 @@ struct DataSpec {
   std::uint32_t items = 1682;        // synthetic ratings
   std::uint32_t negatives = 4;      // ratings: items without a rating of the user, drawn per rating
   std::uint32_t tokens = 64;        // question answering: length of a sequence
-  std::uint32_t vocabulary = 1000;  // synthetic question answering
+  std::uint32_t vocabulary = 1000;  // synthetic question answering; language modelling
   std::string vocabulary_file;      // squad: WordPiece vocabulary, one token per line
   std::uint32_t boxes = 20;         // detection: maximum number of boxes of one image
-  std::uint32_t length = 0;         // tokens: length of a window; 0 for that of the model's inputs
+  // tokens, language modelling: length of a window; 0 for that of a model file's inputs
+  std::uint32_t length = 0;
   std::string token_type = "uint16";  // tokens: type of a .bin file without a header
   bool shifted = true;                // tokens: the labels are one token later than the ids
   // python: the digest of the file `path` (32 hexadecimal digits), which decides the bits. If it is

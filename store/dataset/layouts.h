@@ -25,6 +25,9 @@ inline constexpr std::size_t kUser = 0, kItem = 1, kLabel = 2;
 namespace question_field {
 inline constexpr std::size_t kIds = 0, kTypes = 1, kLength = 2, kSpan = 3;
 }
+namespace token_field {
+inline constexpr std::size_t kIds = 0, kLabels = 1;
+}
 namespace box_field {
 inline constexpr std::size_t kImage = 0, kBoxes = 1;
 }
@@ -52,6 +55,16 @@ inline SampleLayout question_layout(std::uint32_t tokens, std::uint32_t vocabula
            {.name = "types", .type = kI32, .height = tokens, .high = 1},
            {.name = "length", .type = kI32, .low = 1, .high = std::int32_t(tokens)},
            {.name = "span", .type = kI32, .channels = 2, .high = last}}};
+}
+
+inline SampleLayout token_layout(std::uint32_t length, std::uint32_t vocabulary) {
+  const auto tokens = [&](const char* name) {
+    return SampleField{.name = name,
+                       .type = FieldType::kI32,
+                       .height = length,
+                       .high = std::int32_t(vocabulary) - 1};
+  };
+  return {{tokens("ids"), tokens("labels")}};
 }
 
 inline SampleLayout box_layout(const ImageShape& shape, std::uint32_t boxes) {

@@ -8,10 +8,13 @@
 #include "store/dataset/images/idx_reader.h"
 #include "store/dataset/images/image_folder.h"
 #include "store/dataset/images/image_source.h"
+#include "store/dataset/layouts.h"
 #include "store/dataset/python/python_source.h"
 #include "store/dataset/questions/squad_source.h"
 #include "store/dataset/questions/synthetic_questions.h"
 #include "store/dataset/ratings/ratings_source.h"
+#include "store/dataset/shards/webdataset_source.h"
+#include "store/dataset/tokens/synthetic_tokens.h"
 #include "store/dataset/tokens/tokens_source.h"
 
 namespace es::store {
@@ -34,6 +37,8 @@ Opened open_synthetic(const JobSpec& spec) {
       return synthetic_question_source(spec.data);
     case Task::kDetection:
       return synthetic_box_source(spec);
+    case Task::kLanguage:
+      return synthetic_token_source(spec.data);
     case Task::kCaptured:
       break;  // open_captured() asks for the task of a built-in model
   }
@@ -45,6 +50,15 @@ Opened open_idx(const JobSpec& spec) {
 }
 Opened open_cifar(const JobSpec& spec) {
   return open_memory(read_cifar_dataset(spec.data.path, spec.model.classes), spec);
+}
+
+// Token files ask for the inputs of a model. Those of a built-in language model are the fields of
+// its task.
+Opened open_tokens(const JobSpec& spec) {
+  CapturedInputs inputs;
+  for (const SampleField& field : token_layout(spec.data.length, spec.data.vocabulary).fields)
+    inputs.inputs.push_back({.field = field, .type = ValueType::kI32, .shape = {field.height}});
+  return tokens_source(spec, inputs);
 }
 
 Result<DataFacts> memory_facts(const Result<ImageCounts>& counts, const JobSpec& spec) {
@@ -82,9 +96,11 @@ struct Kind {
 constexpr Kind kKinds[] = {{"idx", open_idx, idx_facts},
                            {"cifar10", open_cifar, cifar_facts},
                            {"image_folder", image_folder_source, opened_facts<image_folder_source>},
+                           {"webdataset", webdataset_source, opened_facts<webdataset_source>},
                            {"ratings", ratings_source, opened_facts<ratings_source>},
                            {"squad", squad_source, opened_facts<squad_source>},
                            {"voc", voc_source, voc_facts},
+                           {"tokens", open_tokens, opened_facts<open_tokens>},
                            {"synthetic", open_synthetic, opened_facts<open_synthetic>}};
 
 Result<const Kind*> kind_of(const JobSpec& spec) {

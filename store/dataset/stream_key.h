@@ -22,6 +22,7 @@ enum class DataStream : std::uint32_t {
   kSyntheticQuestion = 10,  // index = 0 for training, 1 for evaluation
   kSyntheticBoxes = 11,     // index = 0 for training, 1 for evaluation; 2 more for objects
   kSyntheticTexture = 12,   // index = 0
+  kSyntheticTokens = 13,    // index = 0 for training, 1 for evaluation
 };
 
 constexpr PhiloxKey stream_key(std::uint64_t seed, DataStream stream, std::uint64_t index) {

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "proto/base/check.h"
+#include "store/fixed_math.h"
 #include "store/metrics/average_precision.h"
 #include "store/metrics/sinks.h"
 
@@ -51,6 +52,8 @@ std::vector<NamedMetric> figures(Task task, const MetricTotals& totals) {
       return answers_of(totals);
     case Task::kDetection:
       return {{"map50", mean_average_precision(totals.boxes, totals.box_counts)}};
+    case Task::kLanguage:
+      return {};  // the perplexity follows from the loss
     case Task::kCaptured:
       if (totals.sums.empty()) return {};
       return {{"top1", ratio(totals.sums[0], samples)}};
@@ -71,6 +74,7 @@ std::unique_ptr<MetricSink> MetricSink::create(const JobSpec& spec,
       return answer_sink(std::move(source));
     case Task::kDetection:
       return detection_sink(std::move(source), spec.model.classes);
+    case Task::kLanguage:
     case Task::kCaptured:
       return captured_sink(std::move(source));
   }
@@ -111,10 +115,19 @@ std::vector<NamedMetric> summarise(Task task, const MetricTotals& totals) {
   constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
   const bool weightless = totals.samples > 0 && totals.loss_weight == 0.0;
   result.push_back({"loss", weightless ? kNan : ratio(totals.loss_sum, totals.loss_weight)});
+  if (task == Task::kLanguage)
+    result.insert(result.begin(),
+                  {"perplexity", totals.samples == 0 ? 0.0 : fixed_exp(result.back().value)});
   if (totals.not_finite > 0)
     // NaN and not 0, so that a diverged model is not taken for one that is only bad.
     for (NamedMetric& metric : result) metric.value = kNan;
   return result;
+}
+
+std::vector<NamedMetric> summarise(const JobSpec& spec, const MetricTotals& totals) {
+  const Task task = task_of(spec.model);
+  const bool of_tokens = task == Task::kCaptured && spec.data.kind == "tokens";
+  return summarise(of_tokens ? Task::kLanguage : task, totals);
 }
 
 }  // namespace es::store

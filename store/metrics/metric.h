@@ -6,10 +6,12 @@
 //   recommendation      hit_rate@10, ndcg@10 among one rated item and 99 others
 //   question answering  exact_match, f1 (SQuAD v1.1)
 //   detection           map50: mean average precision at an overlap of one half (VOC 2010 on)
-//   captured model      top1, if the model predicts labels (SampleSource::has_labels)
+//   language modelling  perplexity, which is exp of the mean loss
+//   captured model      perplexity, if its data are token files; top1, if the model predicts labels
+//                       (SampleSource::has_labels)
 //
-// Each task also has the mean loss. All values but the loss are in [0, 1]. The arithmetic is fp64
-// in a written order, without libm.
+// Each task also has the mean loss. All values but the loss and the perplexity are in [0, 1]. The
+// arithmetic is fp64 in a written order, without libm.
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -111,5 +113,8 @@ struct NamedMetric {
 // sample that is not finite all are NaN. The loss of samples without any weight is NaN too, as in
 // PyTorch.
 std::vector<NamedMetric> summarise(Task task, const MetricTotals& totals);
+
+// The same for a job; a captured model on token files has the metrics of a language model.
+std::vector<NamedMetric> summarise(const JobSpec& spec, const MetricTotals& totals);
 
 }  // namespace es::store

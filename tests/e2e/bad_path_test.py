@@ -26,6 +26,8 @@ READS = {
     "export": [["export", None, "new.safetensors"]],
     "eval": [["eval", None]],
     "predict": [["predict", None, "in.npz", "--out", "new.npz"]],
+    "generate": [["generate", None, "--prompt", "a", "--tokenizer", "TOKENIZER"],
+                 ["generate", "kept", "--prompt", "a", "--tokenizer", None]],
     "checkpoint": [["checkpoint", "ls", None], ["checkpoint", "verify", None],
                    ["checkpoint", "prune", None, "--keep", "1"]],
     "diff": [["diff", None, "LEDGER", "HEAD"], ["diff", "LEDGER", None, "HEAD"]],

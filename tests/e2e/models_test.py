@@ -6,14 +6,14 @@ import harness
 from harness import digests
 
 MODELS = ["resnet18", "resnet50", "shufflenetv2", "vgg19", "swin_t", "yolov3", "neumf", "bert",
-          "electra"]
+          "electra", "gpt2", "llama"]
 
 # Relative to the loss of the first step. The model can learn the structure of the data within the
 # steps of the file.
 LOSS_LEFT_MAX = 0.75
 
 HEADLINES = {"yolov3": "map50", "neumf": "hit_rate@10", "bert": "exact_match",
-             "electra": "exact_match"}
+             "electra": "exact_match", "gpt2": "perplexity", "llama": "perplexity"}
 
 
 def key(text, name):

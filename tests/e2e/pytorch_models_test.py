@@ -50,6 +50,17 @@ def electra():
                               intermediate_size=128, embedding_size=32)
 
 
+def gpt2():
+    return transformers.GPT2LMHeadModel(transformers.GPT2Config(
+        vocab_size=VOCABULARY, n_positions=128, n_embd=64, n_layer=2, n_head=4))
+
+
+def llama():
+    return transformers.LlamaForCausalLM(transformers.LlamaConfig(
+        vocab_size=VOCABULARY, hidden_size=64, num_hidden_layers=2, num_attention_heads=4,
+        num_key_value_heads=2, intermediate_size=176, rms_norm_eps=1e-5))
+
+
 # Model: (size, its twin).
 CLASSIFIERS = {
     "mlp": ("tiny", lambda: reference.Mlp(CHANNELS * SIDE * SIDE, 16, CLASSES)),
@@ -66,6 +77,8 @@ OTHERS = {
     "neumf": ("tiny", lambda: reference.NeuMF(4, [16, 8, 4], USERS, ITEMS)),
     "bert": ("tiny", bert),
     "electra": ("tiny", electra),
+    "gpt2": ("tiny", gpt2),
+    "llama": ("tiny", llama),
 }
 TWINS = {**CLASSIFIERS, **OTHERS}
 # Entries that state dicts of transformers had until 4.31 besides those of today.
@@ -104,6 +117,7 @@ channels = 3
 users = {USERS}
 items = {ITEMS}
 tokens = {TOKENS}
+length = {TOKENS}
 vocabulary = {VOCABULARY}
 samples = 64
 eval_samples = 100

@@ -10,7 +10,7 @@ from model_files import read_safetensors
 
 STEPS = 6
 # One of each task, and what is special: padding and dropout, several scales, embeddings.
-MODELS = ["resnet18", "vgg19", "swin_t", "shufflenetv2", "yolov3", "neumf", "bert"]
+MODELS = ["resnet18", "vgg19", "swin_t", "shufflenetv2", "yolov3", "neumf", "bert", "gpt2"]
 
 
 class WrittenModels(harness.EndToEndTest):

@@ -22,12 +22,12 @@ Result<SampleLayout> layout_for(const JobModel& model, const JobSpec& spec) {
 }  // namespace
 
 Result<CheckpointModel> open_checkpoint_model(const std::string& checkpoint,
-                                              const std::string& data) {
+                                              const std::function<void(JobSpec&)>& change) {
   auto reader = store::CheckpointReader::open(checkpoint);
   if (!reader) return reader.error();
   auto spec = parse_job(reader->job_toml(), checkpoint);
   if (!spec) return spec.error();
-  if (!data.empty()) spec->data.path = data;
+  change(*spec);
   auto model = JobModel::open(spec->model);
   if (!model) return model.error();
   const auto layout = layout_for(*model, *spec);
@@ -36,6 +36,13 @@ Result<CheckpointModel> open_checkpoint_model(const std::string& checkpoint,
   if (!graph) return graph.error();
   return CheckpointModel{checkpoint, *std::move(reader), *std::move(spec), *std::move(model),
                          *std::move(graph)};
+}
+
+Result<CheckpointModel> open_checkpoint_model(const std::string& checkpoint,
+                                              const std::string& data) {
+  return open_checkpoint_model(checkpoint, [&](JobSpec& spec) {
+    if (!data.empty()) spec.data.path = data;
+  });
 }
 
 void add_device_options(CLI::App& command, RunDevice& device) {

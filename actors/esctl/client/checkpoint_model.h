@@ -4,6 +4,7 @@
 #include <CLI/CLI.hpp>
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -24,8 +25,12 @@ struct CheckpointModel {
   gpu::Graph graph;
 };
 
-// Opens a checkpoint. `data` replaces the job's data.path; empty: no replacement. Errors: those of
-// CheckpointReader::open, parse_job, JobModel and data_facts.
+// Opens a checkpoint. `change` may change what the parameters do not depend on: the size of a
+// mini-batch, the data, the length of sequences. Errors: those of CheckpointReader::open,
+// parse_job, JobModel and data_facts.
+Result<CheckpointModel> open_checkpoint_model(const std::string& checkpoint,
+                                              const std::function<void(JobSpec&)>& change);
+// The same; `data` replaces the job's data.path; empty: no replacement.
 Result<CheckpointModel> open_checkpoint_model(const std::string& checkpoint,
                                               const std::string& data);
 

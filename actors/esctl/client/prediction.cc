@@ -5,7 +5,6 @@
 #include <memory>
 #include <system_error>
 
-#include "proto/base/job_fields.h"
 #include "store/dataset/arrays/npz_file.h"
 #include "store/dataset/images/pixel_writer.h"
 
@@ -18,24 +17,6 @@ using store::InputArray;
 
 constexpr const char* kImage = "image";
 constexpr const char* kBoxes = "boxes";
-
-// [field]: whether an output of the model depends on it.
-std::vector<bool> fields_of_outputs(const gpu::Graph& graph) {
-  std::vector<bool> needed(graph.tensors.size(), false);
-  for (const gpu::TensorId t : graph.outputs) needed[static_cast<std::size_t>(t)] = true;
-  // The operators are in the order of execution, so one pass from the last to the first finds
-  // everything that an output depends on.
-  for (std::size_t i = graph.ops.size(); i-- > 0;) {
-    const gpu::Op& op = graph.ops[i];
-    const auto is_needed = [&](gpu::TensorId t) { return needed[static_cast<std::size_t>(t)]; };
-    if (std::ranges::none_of(op.out, is_needed)) continue;
-    for (const gpu::TensorId t : op.in)
-      if (t != gpu::kNoTensor) needed[static_cast<std::size_t>(t)] = true;
-  }
-  std::vector<bool> fields;
-  for (const gpu::TensorId t : graph.inputs) fields.push_back(needed[static_cast<std::size_t>(t)]);
-  return fields;
-}
 
 // The extents of one sample in PyTorch's order, as in CapturedInput.
 std::vector<std::int64_t> sample_shape(const SampleField& field) {
@@ -96,17 +77,18 @@ class BatchWriter {
  public:
   static Result<BatchWriter> create(const CheckpointModel& source, const PredictionInput& input) {
     BatchWriter writer(source, input);
-    const std::size_t image = source.graph.layout.find(kImage);
-    const bool has_pixels = image < input.arrays.size() && input.arrays[image] &&
-                            input.arrays[image]->file().header().type == store::NpyType::kU8;
     // A job on arrays or on a Python dataset was trained on their numbers as they are.
-    if (!has_pixels || !job_fields::has_images(source.spec)) return writer;
-    const SampleField& field = source.graph.layout.fields[image];
+    const auto image = store::pixel_field(source.spec, source.graph.layout);
+    const bool has_pixels = image && input.arrays[*image] &&
+                            input.arrays[*image]->file().header().type == store::NpyType::kU8;
+    if (!has_pixels) return writer;
+    const SampleField& field = source.graph.layout.fields[*image];
     auto pixels = store::PixelWriter::create(
         {static_cast<std::uint32_t>(field.height), static_cast<std::uint32_t>(field.width),
          static_cast<std::uint32_t>(field.channels)},
         source.spec.data, source.spec.seed);
     if (!pixels) return pixels.error();
+    writer.image_ = *image;
     writer.pixels_ = *std::move(pixels);
     return writer;
   }
@@ -139,7 +121,7 @@ class BatchWriter {
       return {};
     }
     ES_RETURN_IF_ERROR(input_.arrays[f]->read(sample, bytes_, words));
-    if (!pixels_ || field.name != kImage) return {};
+    if (!pixels_ || f != image_) return {};
     std::vector<std::uint8_t> image(words.size());
     std::ranges::transform(words, image.begin(),
                            [](float pixel) { return static_cast<std::uint8_t>(pixel); });
@@ -149,9 +131,39 @@ class BatchWriter {
 
   const CheckpointModel& source_;
   const PredictionInput& input_;
+  std::size_t image_ = 0;  // the field that pixels_ writes
   std::optional<store::PixelWriter> pixels_;
   std::vector<std::uint8_t> bytes_;
 };
+
+// The outputs without values; each has the shape for all samples.
+std::vector<Prediction> empty_predictions(const CheckpointModel& source, std::uint64_t samples) {
+  std::vector<Prediction> predictions;
+  for (std::size_t i = 0; i < source.graph.outputs.size(); ++i) {
+    predictions.push_back({output_name(source, i), output_extents(source, i), {}});
+    predictions.back().shape.front() *= samples;
+  }
+  return predictions;
+}
+
+}  // namespace
+
+std::vector<bool> fields_of_outputs(const gpu::Graph& graph) {
+  std::vector<bool> needed(graph.tensors.size(), false);
+  for (const gpu::TensorId t : graph.outputs) needed[static_cast<std::size_t>(t)] = true;
+  // The operators are in the order of execution, so one pass from the last to the first finds
+  // everything that an output depends on.
+  for (std::size_t i = graph.ops.size(); i-- > 0;) {
+    const gpu::Op& op = graph.ops[i];
+    const auto is_needed = [&](gpu::TensorId t) { return needed[static_cast<std::size_t>(t)]; };
+    if (std::ranges::none_of(op.out, is_needed)) continue;
+    for (const gpu::TensorId t : op.in)
+      if (t != gpu::kNoTensor) needed[static_cast<std::size_t>(t)] = true;
+  }
+  std::vector<bool> fields;
+  for (const gpu::TensorId t : graph.inputs) fields.push_back(needed[static_cast<std::size_t>(t)]);
+  return fields;
+}
 
 // The extents of an output, the first one for each sample. An output of a model file has a first
 // extent per batch (gpu/import/check.h), so it exists and counts the rows of the samples. Another
@@ -180,18 +192,6 @@ std::string output_name(const CheckpointModel& source, std::size_t output) {
   if (source.model.program() != nullptr) return source.model.program()->outputs[output].name;
   return source.graph.outputs.size() == 1 ? "output" : "output" + std::to_string(output);
 }
-
-// The outputs without values; each has the shape for all samples.
-std::vector<Prediction> empty_predictions(const CheckpointModel& source, std::uint64_t samples) {
-  std::vector<Prediction> predictions;
-  for (std::size_t i = 0; i < source.graph.outputs.size(); ++i) {
-    predictions.push_back({output_name(source, i), output_extents(source, i), {}});
-    predictions.back().shape.front() *= samples;
-  }
-  return predictions;
-}
-
-}  // namespace
 
 Result<PredictionInput> PredictionInput::open(const CheckpointModel& source,
                                               const fs::path& where) {

@@ -26,6 +26,13 @@ struct PredictionInput {
                                       const std::filesystem::path& place);
 };
 
+// [field of the layout]: whether an output of the model depends on it.
+std::vector<bool> fields_of_outputs(const gpu::Graph& graph);
+
+// The name of an output, and its extents for one sample. REQUIRES: the output exists.
+std::string output_name(const CheckpointModel& source, std::size_t output);
+std::vector<std::uint64_t> output_extents(const CheckpointModel& source, std::size_t output);
+
 // One output of the model for all samples.
 struct Prediction {
   std::string name;

@@ -25,6 +25,7 @@ void add_checkpoint_file_commands(CLI::App& checkpoint, Shell& shell);  // ls, v
 void add_export_command(CLI::App& app, Shell& shell);
 void add_eval_command(CLI::App& app, Shell& shell);
 void add_predict_command(CLI::App& app, Shell& shell);
+void add_generate_command(CLI::App& app, Shell& shell);
 void add_cancel_command(CLI::App& app, Shell& shell);
 void add_logs_command(CLI::App& app, Shell& shell);
 void add_nodes_command(CLI::App& app, Shell& shell);

@@ -35,7 +35,7 @@ Result<EvaluationView> evaluate_checkpoint(const EvalOptions& options) {
   const auto totals = store::MetricTotals::decode(**bytes);
   if (!totals) return totals.error();
   EvaluationView view{version, totals->samples, {}};
-  for (const store::NamedMetric& m : store::summarise(task_of(spec.model), *totals))
+  for (const store::NamedMetric& m : store::summarise(spec, *totals))
     view.metrics.push_back({m.name, m.value});
   return view;
 }

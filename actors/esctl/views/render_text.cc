@@ -18,10 +18,11 @@ std::string step_text(const JobView& job) {
   return std::to_string(job.step) + "/" + std::to_string(job.last_step);
 }
 
-// All metrics except the loss are fractions of one.
+// All metrics except the loss and the perplexity are fractions of one.
 std::string value_text(const MetricView& metric) {
   if (!std::isfinite(metric.value)) return "not finite";
-  return metric.name == "loss" ? fixed(metric.value, 4) : fixed(100 * metric.value, 2) + " %";
+  const bool is_number = metric.name == "loss" || metric.name == "perplexity";
+  return is_number ? fixed(metric.value, 4) : fixed(100 * metric.value, 2) + " %";
 }
 
 bool is_evaluated(const JobView& job) {

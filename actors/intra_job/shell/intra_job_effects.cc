@@ -129,7 +129,7 @@ std::string IntraJobState::show_evaluation(Version version, const std::vector<st
            std::to_string(totals->samples) +
            " samples have an output or a loss that is NaN or infinite";
   for (const store::NamedMetric& m :
-       store::summarise(task_of(options_.config.spec.model), *totals)) {
+       store::summarise(options_.config.spec, *totals)) {
     text += (text.empty() ? ": " : ", ") + m.name + " " + std::to_string(m.value);
     view.metrics.push_back({m.name, m.value});
   }

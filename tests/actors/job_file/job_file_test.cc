@@ -33,16 +33,16 @@ void randomise_data(DataSpec& data, Task task, std::mt19937_64& random) {
   data.vocabulary = 16 + random() % 100;
   data.vocabulary_file = "vocab.txt";
   data.boxes = 1 + random() % 50;
-  data.length = random() % 100;
+  data.length = (task == Task::kLanguage ? 1 : 0) + random() % 100;
   data.token_type = random() % 2 == 0 ? "uint16" : "uint32";
-  data.shifted = random() % 2 == 0;
+  data.shifted = task == Task::kLanguage || random() % 2 == 0;
   data.python = "/usr/bin/python3";
   data.python_path = "/a:/b";
   data.timeout_s = 1 + random() % 100;
 }
 
 void randomise_model(ModelSpec& model, std::mt19937_64& random) {
-  const char* models[] = {"mlp", "swin_t", "neumf", "bert", "electra", "yolov3"};
+  const char* models[] = {"mlp", "swin_t", "neumf", "bert", "electra", "yolov3", "gpt2"};
   const bool captured = random() % 4 == 0;
   if (captured) {
     model.file = "net.esmodel";

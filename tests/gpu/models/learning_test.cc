@@ -58,8 +58,9 @@ TEST_SUITE("gpu/models") {
   }
 
   TEST_CASE("every tiny model learns a mini-batch, with the same bits on every kernel class") {
-    for (const std::string model : {"mlp", "small_cnn", "resnet18", "resnet50", "shufflenetv2",
-                                    "vgg19", "swin_t", "yolov3", "neumf", "bert", "electra"}) {
+    for (const std::string model :
+         {"mlp", "small_cnn", "resnet18", "resnet50", "shufflenetv2", "vgg19", "swin_t", "yolov3",
+          "neumf", "bert", "electra", "gpt2", "llama"}) {
       CAPTURE(model);
       const test::SampleSizes sizes{.side = model == "yolov3" ? 64 : 36};
       const Outcome scalar = train(tiny_job(model), sizes, CpuClass::kScalar);
@@ -74,7 +75,7 @@ TEST_SUITE("gpu/models") {
   }
 
   TEST_CASE("dropout and stochastic depth change a step, and model.dropout = 0 turns them off") {
-    for (const std::string model : {"vgg19", "swin_t", "bert", "electra"}) {
+    for (const std::string model : {"vgg19", "swin_t", "bert", "electra", "gpt2"}) {
       CAPTURE(model);
       JobSpec spec = tiny_job(model);
       const Outcome published = train(spec, {}, CpuClass::kScalar);

@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
 """Writes reference/MODEL.txt: what PyTorch says about each model.
 
-  make_reference.py [MODEL...]      all, or these (needs torch and torchvision 0.14; the unit tests
-                                    read only its output, e2e_pytorch_models builds the models too)
+  make_reference.py [MODEL...]      all, or these (needs torch, torchvision 0.14 and transformers;
+                                    the unit tests read only its output, e2e_pytorch_models builds
+                                    the models too)
 
 Lines of a file:
-  param NAME DIMS...        every parameter of the published model (1000 classes, yolov3: 80)
+  param NAME DIMS...        every parameter of the published model (1000 classes, yolov3: 80; the
+                            language models have their own vocabularies)
   stat NAME DIMS...         every running statistic of the published model
   loss VALUE                of the tiny model on one mini-batch in training mode, without dropout
   grad NAME NORM PROBE      of that loss: Euclidean norm, dot product with fill("probe." + NAME)
@@ -18,6 +20,7 @@ from pathlib import Path
 import numpy as np
 import torch
 import torchvision
+import transformers
 from torch import nn
 from torch.nn import functional as F
 
@@ -265,6 +268,47 @@ class EncoderQa(nn.Module):
         return self.qa_outputs(x).transpose(1, 2)
 
 
+def decoder(kind, **sizes):
+    """A language model of transformers that returns its logits."""
+    name = {"GPT2": "GPT2LMHeadModel", "Llama": "LlamaForCausalLM"}[kind]
+    base = getattr(transformers, name)
+
+    class Decoder(base):
+        def forward(self, ids):
+            return super().forward(input_ids=ids, use_cache=False).logits
+
+    return Decoder(getattr(transformers, kind + "Config")(**sizes))
+
+
+def gpt2(layers, hidden, heads, vocabulary=50257, **others):
+    return decoder("GPT2", n_layer=layers, n_embd=hidden, n_head=heads, vocab_size=vocabulary,
+                   resid_pdrop=0.0, embd_pdrop=0.0, attn_pdrop=0.0, **others)
+
+
+def llama(layers, hidden, heads, groups, feed_forward, vocabulary, tied=True, theta=10000.0,
+          **others):
+    return decoder("Llama", num_hidden_layers=layers, hidden_size=hidden, vocab_size=vocabulary,
+                   num_attention_heads=heads, num_key_value_heads=groups, rms_norm_eps=1e-5,
+                   intermediate_size=feed_forward, tie_word_embeddings=tied, rope_theta=theta,
+                   **others)
+
+
+def llama_3(*sizes):
+    """Llama 3.2, whose context is longer than that of its first training."""
+    return llama(*sizes, 128256, theta=500000.0, max_position_embeddings=131072,
+                 rope_scaling={"rope_type": "llama3", "factor": 32.0, "low_freq_factor": 1.0,
+                               "high_freq_factor": 4.0,
+                               "original_max_position_embeddings": 8192})
+
+
+def tiny_gpt2():
+    return gpt2(2, 64, 4, VOCABULARY, n_positions=128)
+
+
+def tiny_llama():
+    return llama(2, 64, 4, 2, 176, VOCABULARY, tied=False)
+
+
 # --- Mini-batches by task: (inputs, loss of the outputs).
 def classification(side):
     image = 4 * fill("image", (BATCH, side, side, 3)).permute(0, 3, 1, 2)
@@ -284,6 +328,12 @@ def question_answering():
     length = TOKENS - integers("length", BATCH, TOKENS - 1)
     span = integers("span", 2 * BATCH, TOKENS)
     return [ids, types, length], lambda logits: F.cross_entropy(logits.reshape(-1, TOKENS), span)
+
+
+def language():
+    ids = integers("ids", BATCH * TOKENS, VOCABULARY).view(BATCH, TOKENS)
+    labels = integers("labels", BATCH * TOKENS, VOCABULARY)
+    return [ids], lambda logits: F.cross_entropy(logits.reshape(-1, VOCABULARY), labels)
 
 
 def shape_overlap(w, h, anchors):
@@ -397,15 +447,26 @@ MODELS = {
                      lambda: EncoderQa("electra", 2, 128, 4, 512, 128, 64, VOCABULARY), QA),
     "electra_large": (lambda: EncoderQa("electra", 24, 1024, 16, 4096, 1024, 512, 30522),
                       lambda: EncoderQa("electra", 2, 128, 4, 512, 128, 64, VOCABULARY), QA),
+    "gpt2": (lambda: gpt2(12, 768, 12), tiny_gpt2, language),
+    "gpt2_medium": (lambda: gpt2(24, 1024, 16), tiny_gpt2, language),
+    "gpt2_large": (lambda: gpt2(36, 1280, 20), tiny_gpt2, language),
+    "gpt2_xl": (lambda: gpt2(48, 1600, 25), tiny_gpt2, language),
+    "llama": (lambda: llama(12, 768, 12, 4, 2048, 32000), tiny_llama, language),
+    "llama_1b": (lambda: llama_3(16, 2048, 32, 8, 8192), tiny_llama, language),
+    "llama_3b": (lambda: llama_3(28, 3072, 24, 8, 8192), tiny_llama, language),
 }
+
+
+def statistics(model):
+    return [(name, t) for name, t in model.named_buffers()
+            if name.endswith(("running_mean", "running_var"))]
 
 
 def names_and_shapes(model):
     for name, p in model.named_parameters():
         yield f"param {name} " + " ".join(map(str, p.shape))
-    for name, s in model.named_buffers():
-        if name.endswith(("running_mean", "running_var")):
-            yield f"stat {name} " + " ".join(map(str, s.shape))
+    for name, s in statistics(model):
+        yield f"stat {name} " + " ".join(map(str, s.shape))
 
 
 def summary(values, probe):
@@ -415,9 +476,8 @@ def summary(values, probe):
 def behaviour(model, inputs, loss_of):
     model.double()
     with torch.no_grad():
-        for name, t in [*model.named_parameters(), *model.named_buffers()]:
-            if t.is_floating_point():
-                t.copy_(weight(name, t.shape))
+        for name, t in [*model.named_parameters(), *statistics(model)]:
+            t.copy_(weight(name, t.shape))
     model.eval()
     outputs = model(*inputs)
     for i, y in enumerate(outputs if isinstance(outputs, list) else [outputs]):
@@ -437,6 +497,8 @@ if __name__ == "__main__":
     for name, (published, tiny, batch) in MODELS.items():
         if sys.argv[1:] and name not in sys.argv[1:]:
             continue
-        lines = [*names_and_shapes(published()), *behaviour(tiny(), *batch())]
+        with torch.device("meta"):  # the published models need no memory for their values
+            shapes = [*names_and_shapes(published())]
+        lines = [*shapes, *behaviour(tiny(), *batch())]
         (folder / f"{name}.txt").write_text("\n".join(lines) + "\n")
         print(name, len(lines))

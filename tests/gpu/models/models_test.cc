@@ -39,14 +39,27 @@ TEST_SUITE("gpu/models") {
       "electra",
       "electra_base",
       "electra_large",
+      "gpt2",
+      "gpt2_medium",
+      "gpt2_large",
+      "gpt2_xl",
+      "llama",
+      "llama_1b",
+      "llama_3b",
   };
+
+  std::int32_t published_vocabulary(const std::string& model) {
+    if (model.starts_with("gpt2")) return 50257;
+    if (model == "llama") return 32000;
+    return model.starts_with("llama") ? 128256 : 30522;
+  }
 
   // The sizes for which the published numbers of parameters hold.
   SampleSizes published_sizes(const std::string& model) {
     const Task task = task_of({.name = model});
     return {.side = task == Task::kDetection ? 96 : 32,
             .classes = task == Task::kDetection ? 80 : 1000,
-            .vocabulary = 30522,
+            .vocabulary = published_vocabulary(model),
             .users = 943,
             .items = 1682};
   }
@@ -99,6 +112,13 @@ TEST_SUITE("gpu/models") {
     CHECK(count("electra") == 13'483'522);
     CHECK(count("electra_base") == 108'893'186);
     CHECK(count("electra_large") == 334'094'338);
+    CHECK(count("gpt2") == 124'439'808);
+    CHECK(count("gpt2_medium") == 354'823'168);
+    CHECK(count("gpt2_large") == 774'030'080);
+    CHECK(count("gpt2_xl") == 1'557'611'200);
+    CHECK(count("llama") == 100'092'672);
+    CHECK(count("llama_1b") == 1'235'814'400);
+    CHECK(count("llama_3b") == 3'212'749'824);
     CHECK(count("neumf") == 107'761);
     const auto small = [](const char* model, std::int64_t side) {
       return build({.name = model}, {.side = side})->table.parameter_count();
@@ -127,6 +147,10 @@ TEST_SUITE("gpu/models") {
     CHECK(bound("neumf", "gu.weight") == near(0.01 * std::sqrt(3.0)));
     CHECK(bound("bert", "bert.embeddings.word_embeddings.weight") == near(0.02 * std::sqrt(3.0)));
     CHECK(bound("electra", "qa_outputs.bias") == 0.0);
+    CHECK(bound("gpt2", "transformer.h.0.mlp.c_fc.weight") == near(0.02 * std::sqrt(3.0)));
+    // Layers that end a residual branch begin smaller, by the root of the number of branches.
+    CHECK(bound("gpt2", "transformer.h.0.mlp.c_proj.weight") == near(0.02 * std::sqrt(3.0 / 24.0)));
+    CHECK(bound("llama", "model.embed_tokens.weight") == near(0.02 * std::sqrt(3.0)));
   }
 
   TEST_CASE("tiny models are small and train on small samples") {
@@ -139,7 +163,9 @@ TEST_SUITE("gpu/models") {
     }
   }
 
-  TEST_CASE("evaluation gets a classifier's logits, two rows per question, three heads") {
+  TEST_CASE(
+      "evaluation gets a classifier's logits, two rows per question, three heads, a row "
+      "per token") {
     const auto shape = [](const char* model, std::size_t output) {
       const Result<Graph> g = build({.name = model, .size = "tiny"}, {.side = 64, .tokens = 16});
       return g->shape(g->outputs[output]);
@@ -147,6 +173,8 @@ TEST_SUITE("gpu/models") {
     CHECK(shape("resnet50", 0) == TensorShape{2, 1, 1, 10});
     CHECK(shape("neumf", 0) == TensorShape{2, 1, 1, 1});
     CHECK(shape("bert", 0) == TensorShape{2, 2, 1, 16});
+    CHECK(shape("gpt2", 0) == TensorShape{2, 16, 50});
+    CHECK(shape("llama", 0) == TensorShape{2, 16, 50});
     CHECK(shape("yolov3", 0) == TensorShape{2, 2, 2, 45});
     CHECK(shape("yolov3", 2) == TensorShape{2, 8, 8, 45});
   }
@@ -163,7 +191,8 @@ TEST_SUITE("gpu/models") {
         "model.name = \"vgg\": allowed is small_cnn, resnet18, mlp, resnet34, resnet50, resnet101, "
         "resnet152, shufflenetv2, shufflenetv2_x0_5, shufflenetv2_x1_5, shufflenetv2_x2_0, vgg11, "
         "vgg13, vgg16, vgg19, swin_t, swin_s, swin_b, yolov3, neumf, bert, bert_large, electra, "
-        "electra_base, electra_large");
+        "electra_base, electra_large, gpt2, gpt2_medium, gpt2_large, gpt2_xl, llama, llama_1b, "
+        "llama_3b");
     CHECK(error_of(build({.name = "bert", .size = "large"}, {})) ==
           "model.size = \"large\": allowed is published, tiny");
     CHECK(error_of(build({.name = "resnet50", .width = 32}, {})) ==
@@ -222,6 +251,10 @@ TEST_SUITE("gpu/models") {
           "10: allowed is 100");
     CHECK(error_of(build({.name = "bert"}, {.tokens = 513})) ==
           "model bert: field \"ids\" has 513 tokens: allowed is at most 512 (data.tokens)");
+    CHECK(error_of(build({.name = "gpt2"}, {.tokens = 1025})) ==
+          "model gpt2: field \"ids\" has 1025 tokens: allowed is at most 1024 (data.length)");
+    CHECK(error_of(build({.name = "llama", .size = "tiny"}, {.tokens = 129})) ==
+          "model llama: field \"ids\" has 129 tokens: allowed is at most 128 (data.length)");
   }
 
   TEST_CASE("samples of another task are refused by the missing field") {
@@ -237,5 +270,24 @@ TEST_SUITE("gpu/models") {
         error_of(build_model({.name = "electra"}, 2, layout)) ==
         "model electra: field \"span\" of the samples has values up to 20: allowed is at most 19, "
         "the last token");
+    layout = test::sample_layout(Task::kLanguage);
+    layout.fields[1].high = 20;
+    CHECK(error_of(build_model({.name = "gpt2"}, 2, layout)) ==
+          "model gpt2: field \"labels\" of the samples has another shape or range than \"ids\": "
+          "allowed are 20 tokens from 0 to 49");
+  }
+
+  TEST_CASE("tied weights have the names of both layers") {
+    const auto aliases = [](const char* model, const char* size) {
+      return build({.name = model, .size = size}, published_sizes(model))->table.aliases();
+    };
+    for (const char* model : {"gpt2", "llama"}) {
+      CAPTURE(model);
+      const auto tied = aliases(model, "published");
+      REQUIRE(tied.size() == 1);
+      CHECK(tied[0].name == "lm_head.weight");
+      CHECK(tied[0].param == 0);
+    }
+    CHECK(aliases("llama", "tiny").empty());
   }
 }

@@ -86,6 +86,9 @@ SampleLayout sample_layout(Task task, const SampleSizes& s) {
                id("length", 1, 1, last + 1, 1), id("span", 1, 2, last)}};
     case Task::kDetection:
       return {{image, SampleField{"boxes", FieldType::kF32, s.boxes, 1, 5}}};
+    case Task::kLanguage:
+      return {
+          {id("ids", s.tokens, 1, s.vocabulary - 1), id("labels", s.tokens, 1, s.vocabulary - 1)}};
     case Task::kCaptured:
       break;
   }
@@ -117,6 +120,10 @@ std::vector<float> reference_batch(Task task, const SampleSizes& s, std::int64_t
     case Task::kDetection:
       words.add(image(s, n));
       words.add(boxes(s, n));
+      break;
+    case Task::kLanguage:
+      words.add(integers("ids", n * u(s.tokens), u(s.vocabulary)));
+      words.add(integers("labels", n * u(s.tokens), u(s.vocabulary)));
       break;
     case Task::kCaptured:
       break;

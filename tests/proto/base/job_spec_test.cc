@@ -131,6 +131,16 @@ TEST_SUITE("proto/base/job_spec") {
          [](JobSpec& s) {
            s.data.path_digest = Digest{1, 2}.hex();
          }},
+        {"data.length", [](JobSpec& s) { s.model.name = "gpt2"; }},
+        {"data.length", [](JobSpec& s) { s.model.name = "llama", s.data.length = (1 << 20) + 1; }},
+        {"data.shifted",
+         [](JobSpec& s) { s.model.name = "gpt2", s.data.length = 8, s.data.shifted = false; }},
+        {"data.vocabulary",
+         [](JobSpec& s) { s.model.name = "gpt2", s.data.length = 8, s.data.vocabulary = 15; }},
+        {"data.kind",
+         [](JobSpec& s) { s.model.name = "gpt2", s.data.length = 8, s.data.kind = "squad"; }},
+        {"data.flip",
+         [](JobSpec& s) { s.model.name = "gpt2", s.data.length = 8, s.data.flip = true; }},
         {"data.normalise", [](JobSpec& s) { s.data.normalise = "none"; }},
         {"data.tokens", [](JobSpec& s) { s.model.name = "bert", s.data.tokens = 513; }},
         {"data.negatives", [](JobSpec& s) { s.model.name = "neumf", s.data.negatives = 0; }},
@@ -200,7 +210,7 @@ TEST_SUITE("proto/base/job_spec") {
     CHECK(task_of(spec.model) == Task::kCaptured);
     CHECK(validate(spec, "job.toml").ok());
     for (const char* kind : {"arrays", "tokens", "python", "idx", "cifar10", "image_folder",
-                             "ratings", "squad", "voc"}) {
+                             "webdataset", "ratings", "squad", "voc"}) {
       spec.data = {.kind = kind, .path = "data", .vocabulary_file = "words", .python = "/python3"};
       CHECK(validate(spec, "job.toml").ok());
     }
@@ -227,17 +237,24 @@ TEST_SUITE("proto/base/job_spec") {
   }
 
   TEST_CASE("each model has a task, and every task's models train on synthetic data") {
-    const std::pair<const char*, Task> tasks[] = {
-        {"small_cnn", Task::kClassification}, {"mlp", Task::kClassification},
-        {"resnet18", Task::kClassification},  {"resnet50", Task::kClassification},
-        {"vgg19", Task::kClassification},     {"shufflenetv2", Task::kClassification},
-        {"swin_t", Task::kClassification},    {"yolov3", Task::kDetection},
-        {"neumf", Task::kRecommendation},     {"bert", Task::kQuestionAnswering},
-        {"electra", Task::kQuestionAnswering}};
+    const std::pair<const char*, Task> tasks[] = {{"small_cnn", Task::kClassification},
+                                                  {"mlp", Task::kClassification},
+                                                  {"resnet18", Task::kClassification},
+                                                  {"resnet50", Task::kClassification},
+                                                  {"vgg19", Task::kClassification},
+                                                  {"shufflenetv2", Task::kClassification},
+                                                  {"swin_t", Task::kClassification},
+                                                  {"yolov3", Task::kDetection},
+                                                  {"neumf", Task::kRecommendation},
+                                                  {"bert", Task::kQuestionAnswering},
+                                                  {"electra", Task::kQuestionAnswering},
+                                                  {"gpt2", Task::kLanguage},
+                                                  {"llama", Task::kLanguage}};
     for (const auto& [name, task] : tasks) {
       CAPTURE(name);
       JobSpec spec = good();
       spec.model.name = name;
+      spec.data.length = 16;
       CHECK(task_of(spec.model) == task);
       CHECK(validate(spec, "job.toml").ok());
     }

@@ -26,6 +26,7 @@ JobSpec synthetic_job(const std::string& model) {
   spec.data.channels = 3;
   spec.data.tokens = 24;
   spec.data.vocabulary = 100;
+  spec.data.length = 24;
   spec.data.boxes = 4;
   spec.data.users = 60;
   spec.data.items = 200;
@@ -33,7 +34,7 @@ JobSpec synthetic_job(const std::string& model) {
   return spec;
 }
 
-const std::vector<std::string> kModels = {"small_cnn", "neumf", "bert", "yolov3"};
+const std::vector<std::string> kModels = {"small_cnn", "neumf", "bert", "yolov3", "gpt2"};
 
 std::vector<float> train_block(const SampleSource& source, std::uint64_t epoch,
                                const std::vector<std::uint64_t>& samples) {
@@ -196,8 +197,8 @@ TEST_SUITE("store/dataset/sample_source") {
     JobSpec spec;
     spec.data.kind = "tape";
     const std::string expected =
-        "data.kind = \"tape\": allowed is idx, cifar10, image_folder, ratings, squad, voc, "
-        "synthetic";
+        "data.kind = \"tape\": allowed is idx, cifar10, image_folder, webdataset, ratings, squad, "
+        "voc, tokens, synthetic";
     CHECK(open_samples(spec).error().message == expected);
     CHECK(data_facts(spec).error().message == expected);
   }
@@ -259,7 +260,8 @@ TEST_SUITE("store/dataset/sample_source") {
   TEST_CASE("the bits of synthetic samples never change") {
     const std::vector<std::string> expected = {
         "fe78ecd525fd15c691e85c1a47e18815", "a6ae4498c68efbf585577ffbca2cf0d7",
-        "1e6ecece69c7905bb7e756bae17b8cbf", "10465f7496d7bb6e1345a0124d69911d"};
+        "1e6ecece69c7905bb7e756bae17b8cbf", "10465f7496d7bb6e1345a0124d69911d",
+        "40c442f6d72f1400c392f8a6e515f018"};
     for (std::size_t m = 0; m < kModels.size(); ++m) {
       const auto source = *open_samples(synthetic_job(kModels[m]));
       CAPTURE(kModels[m]);

@@ -77,6 +77,7 @@ struct TaskCase {
 const std::vector<TaskCase> kTasks = {{"small_cnn", {7}},
                                       {"neumf", {1}},
                                       {"bert", {40}},
+                                      {"gpt2", {40}},
                                       {"yolov3", {2 * 2 * 24, 4 * 4 * 24, 8 * 8 * 24}}};
 
 // A question of two windows and one of one window. Each window has six tokens, and the context is
@@ -444,7 +445,8 @@ TEST_SUITE("store/metrics") {
       CHECK(parts == whole);
       const auto metrics = summarise(task_of(spec.model), whole);
       for (const NamedMetric& metric : metrics)
-        if (metric.name != "loss") CHECK((metric.value >= 0 && metric.value <= 1));
+        if (metric.name != "loss" && metric.name != "perplexity")
+          CHECK((metric.value >= 0 && metric.value <= 1));
     }
   }
 
@@ -504,9 +506,29 @@ TEST_SUITE("store/metrics") {
     CHECK(named(metrics, "top1") == 0.25);
   }
 
+  TEST_CASE("the perplexity of a language model is exp of its mean loss, and its first metric") {
+    const MetricTotals totals{.samples = 4, .loss_sum = 10.0, .loss_weight = 4.0};
+    JobSpec spec;
+    spec.model.name = "llama";
+    const auto metrics = summarise(spec, totals);
+    REQUIRE(metrics.size() == 2);
+    CHECK(metrics[0].name == "perplexity");
+    CHECK(std::abs(metrics[0].value - std::exp(2.5)) < 1e-13);
+    CHECK(metrics[1] == NamedMetric{"loss", 2.5});
+
+    spec.model = {.file = "net.esmodel"};
+    spec.data.kind = "tokens";
+    CHECK(summarise(spec, totals) == metrics);
+    spec.data.kind = "arrays";
+    CHECK(summarise(spec, totals) == std::vector<NamedMetric>{{"loss", 2.5}});
+
+    const auto bad = summarise(Task::kLanguage, {.samples = 4, .not_finite = 1});
+    CHECK(std::isnan(named(bad, "perplexity")));
+  }
+
   TEST_CASE("without evaluated samples every metric is 0") {
     for (const Task task : {Task::kClassification, Task::kRecommendation, Task::kQuestionAnswering,
-                            Task::kDetection, Task::kCaptured})
+                            Task::kDetection, Task::kLanguage, Task::kCaptured})
       for (const NamedMetric& metric : summarise(task, {})) CHECK(metric.value == 0.0);
   }
 

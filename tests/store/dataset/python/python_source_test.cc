@@ -200,9 +200,9 @@ TEST_SUITE("store/dataset/python/source") {
       // The labels are 0, 1, 2, 0, 1, and class 0 is predicted.
       Words logits;
       for (int i = 0; i < 5; ++i) logits.insert(logits.end(), {1.0F, 0.0F, 0.0F});
-      const std::vector<double> losses(5, 0.0);
+      const std::vector<double> losses(5, 0.0), weights(5, 1.0);
       const std::span<const float> output(logits);
-      sink->add(0, 5, std::span(&output, 1), losses);
+      sink->add(0, 5, std::span(&output, 1), losses, weights);
       const auto metrics = summarise(Task::kCaptured, sink->totals());
       CHECK(metrics.size() == (ignores ? 1 : 2));
       if (!ignores) CHECK(metrics.front().value == 0.4);

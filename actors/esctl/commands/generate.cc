@@ -1,0 +1,139 @@
+// esctl generate: text from a trained language model, without a head.
+#include <nlohmann/json.hpp>
+
+#include <optional>
+
+#include "actors/esctl/client/generation.h"
+#include "actors/esctl/client/options.h"
+#include "actors/esctl/commands/commands.h"
+#include "actors/esctl/views/json_text.h"
+
+namespace es::actors::esctl {
+namespace {
+
+constexpr std::uint64_t kUsualTokens = 100;
+constexpr std::uint64_t kTokensMax = 1'000'000;
+// Models often have more rows than the tokenizer has tokens, up to a multiple of this number.
+constexpr std::uint32_t kPaddedTo = 128;
+
+struct GenerateOptions {
+  std::string checkpoint;
+  std::string prompt;
+  std::string tokenizer;
+  std::uint64_t tokens = kUsualTokens;
+  std::uint64_t top_k = 0;
+  std::optional<double> temperature;
+  std::optional<std::uint64_t> seed;
+  RunDevice device;
+  bool json = false;
+};
+
+Result<std::vector<std::uint32_t>> encode_prompt(const GenerateOptions& options,
+                                                 const store::Tokenizer& tokenizer) {
+  store::WordCache cache;
+  std::vector<std::uint32_t> ids;
+  const Status encoded = tokenizer.encode(options.prompt, false, cache, ids);
+  if (!encoded.ok()) return Error{encoded.error().kind, "--prompt: " + encoded.error().message};
+  if (ids.empty()) return usage_error("--prompt = \"\": allowed is a text of at least one token");
+  return ids;
+}
+
+Status check_fit(const GenerateOptions& options, const LanguageModel& model,
+                 const store::Tokenizer& tokenizer, std::size_t prompt_tokens) {
+  const std::uint32_t rows = model.vocabulary(), size = tokenizer.size();
+  if (size > rows || rows - size >= kPaddedTo)
+    return usage_error(options.tokenizer + ": number of tokens = " + std::to_string(size) +
+                       ": allowed is the vocabulary of the model, " + std::to_string(rows) +
+                       ", or up to " + std::to_string(kPaddedTo - 1) + " less");
+  if (prompt_tokens > model.context())
+    return usage_error("--prompt has " + std::to_string(prompt_tokens) +
+                       " tokens: allowed are at most " + std::to_string(model.context()) +
+                       ", the context of the model");
+  return {};
+}
+
+TokenChoice choice_of(const GenerateOptions& options) {
+  TokenChoice choice{.temperature = options.temperature, .top_k = options.top_k};
+  const bool draws = options.temperature || options.seed || options.top_k != 0;
+  if (draws && !choice.temperature) choice.temperature = 1.0;
+  choice.seed = options.seed.value_or(choice.seed);
+  return choice;
+}
+
+Status generate_command(const GenerateOptions& options, Console& console) {
+  const auto tokenizer = store::Tokenizer::read(options.tokenizer);
+  if (!tokenizer) return tokenizer.error();
+  const auto prompt = encode_prompt(options, *tokenizer);
+  if (!prompt) return prompt.error();
+  auto model =
+      LanguageModel::open(options.checkpoint, prompt->size() + options.tokens, options.device);
+  if (!model) return model.error();
+  ES_RETURN_IF_ERROR(check_fit(options, *model, *tokenizer, prompt->size()));
+  ES_RETURN_IF_ERROR(model->check_causal(*prompt));
+  const auto emit = [&](std::string_view text) {
+    // Every token is shown as soon as it is known.
+    if (!options.json) console.out << text << std::flush;
+  };
+  const auto made = generate(*model, *tokenizer, *prompt, options.tokens, choice_of(options), emit);
+  if (!made) return made.error();
+  if (!options.json) {
+    console.out << "\n";
+    return {};
+  }
+  const nlohmann::ordered_json json{{"prompt_tokens", prompt->size()},
+                                    {"context", model->context()},
+                                    {"tokens", made->tokens},
+                                    {"text", made->text}};
+  console.out << json_text(json) << "\n";
+  return {};
+}
+
+}  // namespace
+
+void add_generate_command(CLI::App& app, Shell& shell) {
+  auto options = std::make_shared<GenerateOptions>();
+  CLI::App* command = app.add_subcommand(
+      "generate", "Continue a text with the language model of a checkpoint, on this machine");
+  command->add_option("checkpoint", options->checkpoint, "The checkpoint")
+      ->required()
+      ->type_name("CHECKPOINT");
+  command->add_option("--prompt", options->prompt, "The text to continue")
+      ->required()
+      ->type_name("TEXT");
+  command
+      ->add_option("--tokenizer", options->tokenizer,
+                   "The tokenizer of Hugging Face with which the training data were made")
+      ->required()
+      ->type_name("tokenizer.json");
+  command->add_option("--tokens", options->tokens, "Number of tokens")
+      ->check(CLI::Range(std::uint64_t{1}, kTokensMax))
+      ->capture_default_str()
+      ->type_name("N");
+  command
+      ->add_option("--top-k", options->top_k,
+                   "Draw each token from the K most probable ones; 0 for all")
+      ->type_name("K");
+  command
+      ->add_option("--temperature", options->temperature,
+                   "Draw tokens with probabilities exp(logit / T)")
+      ->check(CLI::Range(1e-3, 1e3))
+      ->type_name("T");
+  command->add_option("--seed", options->seed, "Seed of the drawn tokens; 1 by default")
+      ->type_name("S");
+  add_device_options(*command, options->device);
+  add_json_option(*command, options->json);
+  command->footer(
+      "Without --top-k, --temperature and --seed every token is the most probable one. With one of "
+      "them tokens are drawn; the temperature is then 1 by default. The text depends on the "
+      "checkpoint and the options only, and not on the device.\n"
+      "The whole model is computed for every token.\n"
+      "Example:\n"
+      "  esctl generate checkpoints/gpt2-1/step-2000 --prompt \"Once upon\" "
+      "--tokenizer tokenizer.json --top-k 40");
+  command->callback([options, &shell] {
+    shell.exit_code =
+        finish(generate_command(*options, shell.console), options->json, shell.console);
+  });
+}
+
+}  // namespace es::actors::esctl

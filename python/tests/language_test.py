@@ -1,0 +1,168 @@
+#!/usr/bin/env python3
+"""The built-in language models beside those of transformers, and beside the same models captured:
+two steps from the same weights have the same losses, gradients and evaluation."""
+import importlib.util
+import json
+import math
+import subprocess
+import unittest
+
+import numpy as np
+import torch
+from support import FolderCase, offered_types, programs_train_model_files
+from torch import nn
+
+import easyscale as es
+from easyscale.programs import find_esctl
+
+LENGTH, WINDOWS, VOCABULARY, STEPS, RATE = 24, 8, 40, 2, 0.5
+TOLERANCE = 1e-4
+JOB = """
+name = "{family}"
+max_p = 2
+batch_size = {batch}
+steps = {steps}
+level = "D2"
+{recompute}
+[model]
+name = "{family}"
+size = "tiny"
+dropout = 0.0
+weights = "weights.safetensors"
+[data]
+kind = "tokens"
+path = "."
+length = {length}
+vocabulary = {vocabulary}
+[optimizer]
+kind = "sgd"
+learning_rate = {rate}
+momentum = 0.0
+[checkpoint]
+directory = "kept"
+every_steps = 1
+"""
+
+
+def twin(family):
+    """The model of transformers with the shape of the tiny one, without dropout."""
+    import transformers
+    torch.manual_seed(6)
+    if family == "gpt2":
+        return transformers.GPT2LMHeadModel(transformers.GPT2Config(
+            vocab_size=VOCABULARY, n_positions=128, n_embd=64, n_layer=2, n_head=4,
+            resid_pdrop=0.0, embd_pdrop=0.0, attn_pdrop=0.0, use_cache=False))
+    return transformers.LlamaForCausalLM(transformers.LlamaConfig(
+        vocab_size=VOCABULARY, hidden_size=64, num_hidden_layers=2, num_attention_heads=4,
+        num_key_value_heads=2, intermediate_size=176, rms_norm_eps=1e-5, use_cache=False))
+
+
+def loss_of(outputs, labels):
+    """The mean over all tokens, of which the labels are the next ones."""
+    return nn.functional.cross_entropy(outputs.logits.flatten(0, 1), labels.flatten())
+
+
+def state_of(model):
+    return {name: tensor.detach().numpy().copy() for name, tensor in model.state_dict().items()}
+
+
+@unittest.skipUnless(importlib.util.find_spec("transformers"), "there is no transformers")
+@unittest.skipUnless(programs_train_model_files(), "there is no esctl")
+class Language(FolderCase):
+    def setUp(self):
+        super().setUp()
+        ids = np.random.default_rng(4).integers(0, VOCABULARY, LENGTH * WINDOWS + 1)
+        for half in ("train.bin", "val.bin"):
+            ids.astype("<u2").tofile(self.folder / half)
+        self.x = torch.from_numpy(ids[:-1]).view(WINDOWS, LENGTH)
+        self.y = torch.from_numpy(ids[1:]).view(WINDOWS, LENGTH)
+
+    def esctl(self, *words):
+        done = subprocess.run([find_esctl(), *map(str, words)], capture_output=True, text=True,
+                              cwd=self.folder, check=False)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return done.stdout
+
+    def in_torch(self, model):
+        """The states after each step, and the losses before each step and after the last one."""
+        states, losses = [state_of(model)], []
+        optimizer = torch.optim.SGD(model.parameters(), lr=RATE)
+        for _ in range(STEPS):
+            optimizer.zero_grad()
+            loss = loss_of(model(input_ids=self.x), self.y)
+            loss.backward()
+            optimizer.step()
+            losses.append(loss.item())
+            states.append(state_of(model))
+        with torch.no_grad():
+            losses.append(loss_of(model(input_ids=self.x), self.y).item())
+        return states, losses
+
+    def built_in(self, family, recompute=""):
+        """The same of the built-in model, from the file of weights, and the summary."""
+        from safetensors.numpy import load_file
+        (self.folder / "job.toml").write_text(JOB.format(
+            family=family, batch=WINDOWS // 2, steps=STEPS, length=LENGTH, vocabulary=VOCABULARY,
+            rate=RATE, recompute=recompute))
+        summary = json.loads(self.esctl("run", "job.toml", "--devices", offered_types()[0] + ":2",
+                                        "--quiet", "--json"))
+        states = [load_file(self.folder / "weights.safetensors")]
+        for step in range(1, STEPS + 1):
+            file = self.folder / f"{family}-{step}-{len(recompute)}.safetensors"
+            self.esctl("export", self.folder / "kept" / summary["job"] / f"step-{step}", file)
+            states.append(load_file(file))
+        losses = [summary["loss_first"], summary["loss_last"], summary["eval"]["mean_loss"]]
+        return states, losses, summary
+
+    def check_gradients(self, ours, expected):
+        """A step of gradient descent subtracts RATE times the gradient."""
+        self.assertEqual(len(ours), STEPS + 1)
+        for step in range(STEPS):
+            for name in expected[0]:
+                found, true = ((states[step][name] - states[step + 1][name]) / RATE
+                               for states in (ours, expected))
+                # A difference of parameters has the rounding of the parameters.
+                rounding = 2 * np.spacing(np.abs(ours[step][name]).max()) / RATE
+                allowed = TOLERANCE * np.abs(true).max() + rounding
+                self.assertLess(np.abs(found - true).max(), allowed, (step, name))
+
+    def check(self, family):
+        from safetensors.numpy import save_file
+        model = twin(family)
+        save_file(state_of(model), self.folder / "weights.safetensors")
+        captured = es.Job(model, loss=loss_of, data=es.data.tokens(self.folder, length=LENGTH),
+                          batch_size=WINDOWS // 2, max_p=2, steps=STEPS,
+                          optimizer=torch.optim.SGD(model.parameters(), lr=RATE))
+        run = captured.run(devices=offered_types()[0] + ":1", progress=False)
+        expected_states, expected_losses = self.in_torch(model)
+        states, losses, summary = self.built_in(family)
+        np.testing.assert_allclose(losses, expected_losses, rtol=TOLERANCE)
+        self.check_gradients(states, expected_states)
+        self.assertEqual(set(states[-1]), set(expected_states[-1]))
+        np.testing.assert_allclose([line.loss for line in run.history], losses[:STEPS],
+                                   rtol=TOLERANCE)
+        for name, value in run.state_dict().items():
+            np.testing.assert_allclose(value, states[-1][name], atol=1e-6, err_msg=name)
+        # What was exported loads in transformers, with every name.
+        other = twin(family)
+        other.load_state_dict({name: torch.from_numpy(value)
+                               for name, value in states[-1].items()}, strict=True)
+        with torch.no_grad():
+            np.testing.assert_allclose(loss_of(other(input_ids=self.x), self.y).item(), losses[-1],
+                                       rtol=TOLERANCE)
+        for evaluation in (summary["eval"], run.evaluations[-1]):
+            self.assertEqual(evaluation["metric"], "perplexity")
+            self.assertAlmostEqual(math.log(evaluation["perplexity"]), evaluation["mean_loss"], 9)
+        # What is computed again in the backward pass has the same bits.
+        again = self.built_in(family, 'recompute = "blocks"')[2]
+        self.assertEqual(again["params_digest"], summary["params_digest"])
+
+    def test_gpt2(self):
+        self.check("gpt2")
+
+    def test_llama(self):
+        self.check("llama")
+
+
+if __name__ == "__main__":
+    unittest.main()
