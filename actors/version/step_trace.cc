@@ -12,6 +12,7 @@
 #include "gpu/base/vendor_kernels.h"
 #include "gpu/engine/device_choice.h"
 #include "gpu/est/reduce_tree.h"
+#include "gpu/graph/op_results.h"
 #include "gpu/graph/ops/operator.h"
 #include "gpu/params/buckets.h"
 
@@ -27,13 +28,16 @@ Digest digest_of_floats(const float* data, std::int64_t count) {
 class OpTracer : public gpu::OpObserver {
  public:
   OpTracer(const gpu::Engine& engine, VirtualRank rank, std::vector<TraceLine>& lines)
-      : engine_(engine), rank_(rank), lines_(lines) {}
+      : engine_(engine),
+        only_evaluated_(gpu::evaluation_tensors(engine.graph())),
+        rank_(rank),
+        lines_(lines) {}
 
   void begin_op(const gpu::Op&) override {}
   void end_op(const gpu::Op& op) override {
     const std::string from = op.name + " (" + gpu::op_name(op.kind) + ")";
     for (const gpu::TensorId t : op.out)
-      if (t != gpu::evaluation_output(op))
+      if (!only_evaluated_[static_cast<std::size_t>(t)])
         lines_.push_back({output_digest(t), prefix() + "output of " + from + " " +
                                                 gpu::shape_text(engine_.graph().shape(t))});
     if (gpu::op_def(op.kind).writes_weight_grad) gradient_of(op.weight, from);
@@ -55,6 +59,7 @@ class OpTracer : public gpu::OpObserver {
   }
 
   const gpu::Engine& engine_;
+  std::vector<bool> only_evaluated_;  // [tensor]: a step does not write it
   VirtualRank rank_;
   std::vector<TraceLine>& lines_;
 };

@@ -102,8 +102,7 @@ Result<std::unique_ptr<Engine>> Engine::create(const JobSpec& spec, Graph model,
     // The layout is copied first, because the model is moved into its program.
     const SampleLayout layout = model.layout;
     // A vendor library computes whole products, for which the logits must be whole.
-    const bool by_vendor =
-        spec.level != DeterminismLevel::kD2 && options.device != DeviceKind::kCpu;
+    const bool by_vendor = options.vendor && options.device != DeviceKind::kCpu;
     Program program = compile(with_regions(std::move(model), spec.recompute),
                               by_vendor ? INT64_MAX : kChunkedLogits);
     auto runs = group_runs(program.graph.table, spec.optimizer.groups);

@@ -52,16 +52,16 @@ std::vector<bool> masked_tensors(const Graph& graph) {
   return masked;
 }
 
+// `left_out` says which tensors are not listed.
 std::vector<OpResult> results_of(const Graph& graph, const Op& op,
-                                 const std::vector<bool>& masked) {
+                                 const std::vector<bool>& left_out) {
   const Operator& entry = op_def(op.kind);
   std::vector<OpResult> results;
   // The memory of a view is looked at where it is written, and parameters are checked by the
   // caller.
   if (entry.is_view || entry.in_params) return results;
   for (const TensorId t : op.out)
-    if (graph.tensors[t].type == ElementType::kF32 && t != evaluation_output(op) &&
-        !masked[static_cast<std::size_t>(t)])
+    if (graph.tensors[t].type == ElementType::kF32 && !left_out[static_cast<std::size_t>(t)])
       results.push_back({.tensor = t, .count = graph.shape(t).count()});
   // The bias before the weight, the order in which differentiate() emits their gradients.
   for (const ParamId id : {entry.writes_bias_grad ? op.bias : kNoParam,
@@ -80,10 +80,23 @@ std::vector<OpResult> results_of(const Graph& graph, const Op& op,
 
 }  // namespace
 
+std::vector<bool> evaluation_tensors(const Graph& graph) {
+  std::vector<bool> found(graph.tensors.size(), false);
+  for (const Op& op : graph.ops) {
+    if (const TensorId t = evaluation_output(op); t != kNoTensor)
+      found[static_cast<std::size_t>(t)] = true;
+    if (op_def(op.kind).is_view && found[static_cast<std::size_t>(op.in[0])])
+      found[static_cast<std::size_t>(op.out[0])] = true;
+  }
+  return found;
+}
+
 std::vector<std::vector<OpResult>> op_results(const Graph& graph) {
-  const std::vector<bool> masked = masked_tensors(graph);
+  std::vector<bool> left_out = masked_tensors(graph);
+  const std::vector<bool> evaluated = evaluation_tensors(graph);
+  for (std::size_t t = 0; t < left_out.size(); ++t) left_out[t] = left_out[t] || evaluated[t];
   std::vector<std::vector<OpResult>> results;
-  for (const Op& op : graph.ops) results.push_back(results_of(graph, op, masked));
+  for (const Op& op : graph.ops) results.push_back(results_of(graph, op, left_out));
   return results;
 }
 

@@ -19,6 +19,9 @@ struct OpResult {
   const float* values(const RunBuffers& buffers) const;
 };
 
+// Returns which tensors only an evaluation writes: outputs of operators, and views of them.
+std::vector<bool> evaluation_tensors(const Graph& graph);
+
 // Returns, for each operator, its results in training: tensors, then gradients, then statistics. A
 // view writes nothing.
 //

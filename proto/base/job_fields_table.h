@@ -23,9 +23,13 @@ inline bool has_images(const JobSpec& s) {
                          s.data.kind != "ratings" && s.data.kind != "squad";
   return task == Task::kClassification || task == Task::kDetection || of_images;
 }
+// Whether the images are files of any size, each with a class.
+inline bool has_image_files(const DataSpec& d) {
+  return d.kind == "image_folder" || d.kind == "webdataset";
+}
 inline bool has_image_shape(const JobSpec& s) {
   return has_images(s) &&
-         (s.data.kind == "synthetic" || s.data.kind == "image_folder" || s.data.kind == "voc");
+         (s.data.kind == "synthetic" || has_image_files(s.data) || s.data.kind == "voc");
 }
 inline bool has_token_files(const JobSpec& s) {
   return s.data.kind == "tokens";
@@ -235,7 +239,7 @@ void visit_data(Data& d, Visit& visit) {
                  .low = 1,
                  .high = 4096,
                  .applies = has_image_shape,
-                 .applies_to = "synthetic images, image_folder, voc"},
+                 .applies_to = "synthetic images, image_folder, webdataset, voc"},
         d.height);
   visit(JobField{.key = "data.width",
                  .unit = "pixels",
@@ -243,14 +247,14 @@ void visit_data(Data& d, Visit& visit) {
                  .low = 1,
                  .high = 4096,
                  .applies = has_image_shape,
-                 .applies_to = "synthetic images, image_folder, voc"},
+                 .applies_to = "synthetic images, image_folder, webdataset, voc"},
         d.width);
   visit(JobField{.key = "data.channels",
                  .meaning = "Channels of an image.",
                  .low = 1,
                  .high = 64,
                  .applies = has_image_shape,
-                 .applies_to = "synthetic images, image_folder, voc"},
+                 .applies_to = "synthetic images, image_folder, webdataset, voc"},
         d.channels);
   visit(JobField{.key = "data.samples",
                  .unit = "samples",
@@ -293,7 +297,7 @@ void visit_data(Data& d, Visit& visit) {
                  .meaning = "A random part of 8 to 100 % of an image, of aspect 3/4 to 4/3, is "
                             "scaled to height and width.",
                  .applies = has_images,
-                 .applies_to = "image_folder"},
+                 .applies_to = "image_folder, webdataset"},
         d.random_resized_crop);
   visit(JobField{.key = "data.users",
                  .meaning = "Users of generated ratings.",

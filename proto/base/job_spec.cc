@@ -164,7 +164,7 @@ const TaskRules kTasks[] = {
      {"small_cnn", "resnet18", "mlp", "resnet34", "resnet50", "resnet101", "resnet152",
       "shufflenetv2", "shufflenetv2_x0_5", "shufflenetv2_x1_5", "shufflenetv2_x2_0", "vgg11",
       "vgg13", "vgg16", "vgg19", "swin_t", "swin_s", "swin_b"},
-     {"idx", "cifar10", "image_folder", "synthetic"}},
+     {"idx", "cifar10", "image_folder", "webdataset", "synthetic"}},
     {Task::kRecommendation, "recommendation", {"neumf"}, {"ratings", "synthetic"}},
     {Task::kQuestionAnswering,
      "question answering",
@@ -178,8 +178,8 @@ const TaskRules kTasks[] = {
     {Task::kCaptured,
      "captured model",
      {},
-     {"arrays", "tokens", "python", "idx", "cifar10", "image_folder", "ratings", "squad", "voc",
-      "synthetic"}},
+     {"arrays", "tokens", "python", "idx", "cifar10", "image_folder", "webdataset", "ratings",
+      "squad", "voc", "synthetic"}},
 };
 
 const TaskRules& rules_of(Task task) {
@@ -219,8 +219,8 @@ void check_model(Rules& rules, const ModelSpec& model) {
 }
 
 void check_images(Rules& rules, const DataSpec& data) {
-  rules.expect(!data.random_resized_crop || data.kind == "image_folder", "data.random_resized_crop",
-               "true", "false for data.kind = " + quoted(data.kind));
+  rules.expect(!data.random_resized_crop || job_fields::has_image_files(data),
+               "data.random_resized_crop", "true", "false for data.kind = " + quoted(data.kind));
 }
 
 // Options that change images have no meaning for other data. They are refused rather than ignored.

@@ -1,8 +1,12 @@
-"""Samples from NumPy arrays, tensors or memory-mapped files, from token files, or of a dataset.
+"""Samples from NumPy arrays, tensors or memory-mapped files, from other files, or of a dataset.
 
     data = es.data.arrays(x_train, y_train)
     data = es.data.arrays(input_ids=ids, attention_mask=mask, labels=labels)
     data = es.data.tokens("folder", length=128)
+    data = es.data.texts("book.txt", "tokenizer.json", length=128)
+    data = es.data.images("folder", size=224)
+    data = es.data.webdataset("folder", size=224)
+    data = es.data.table("rows.csv", target="price")
     data = es.data.dataset(MyDataset("folder"))
 
 An array is [samples, ...]. Nothing is copied until a job is written, and then in pieces. Token
@@ -89,6 +93,9 @@ class Arrays:
                 for name, key in names.items():
                     write_array(folder / half / f"{name}.npy", data.arrays[key], _name(key),
                                 ranges.get(name))
+
+    def check_inputs(self, inputs: Sequence[str], keys: Mapping[str, Any]) -> None:
+        """Raises UsageError if the engine fills the inputs of the model in another order."""
 
 
 def arrays(*positional: Any, **named: Any) -> Arrays:
@@ -325,3 +332,9 @@ def _check_array(name: str, array: Any) -> None:
 
 def _name(key: Any) -> str:
     return key if isinstance(key, str) else f"array {key}"
+
+
+# They derive from Arrays, so they are imported last.
+from .image_data import Images, images, webdataset  # noqa: E402
+from .table_data import Table, table  # noqa: E402
+from .text_data import Texts, texts  # noqa: E402

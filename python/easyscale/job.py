@@ -10,7 +10,7 @@ from typing import Any
 
 from .captured import Captured
 from .client import Client
-from .data import Arrays, Range, Tokens
+from .data import Arrays, Range
 from .errors import EasyScaleError, RefusedError, UsageError
 from .fields import bind_fields
 from .folders import TemporaryFolder
@@ -31,8 +31,8 @@ class Job:
     what `easyscale.from_onnx` or `easyscale.capture` has returned, which has a loss already.
     loss: a module or function (outputs, target) -> number; None if the model has or returns its
     loss.
-    data, eval_data: what `easyscale.data.arrays` or `easyscale.data.dataset` returns; or data
-    alone, from `easyscale.data.tokens`.
+    data, eval_data: what `easyscale.data.arrays`, `table` or `dataset` returns; or data alone, from
+    `easyscale.data.tokens`, `texts`, `images` or `webdataset`.
     batch_size: the samples of one EST in a global step; a global step has max_p * batch_size.
     max_p: the number of ESTs (logical workers), and the largest number of devices.
     steps, epochs: the length of the training in global steps or passes over the data; one of them.
@@ -177,8 +177,7 @@ class Job:
         self._aliases = {alias: p.name for p in program.parameters for alias in p.aliases}
         if self._eval_data is not None:
             self._data.check_eval(self._eval_data)
-        if isinstance(self._data, Tokens):
-            self._data.check_inputs([x.name for x in program.inputs], self._keys)
+        self._data.check_inputs([x.name for x in program.inputs], self._keys)
 
     def _write_job(self, placements: str) -> Path:
         file = self._write() / "job.toml"

@@ -12,10 +12,10 @@ namespace {
 
 class CapturedSamples final : public SampleSource {
  public:
-  CapturedSamples(std::shared_ptr<const SampleSource> source, bool has_labels)
-      : source_(std::move(source)), has_labels_(has_labels) {}
+  CapturedSamples(std::shared_ptr<const SampleSource> source, const CapturedInputs& inputs)
+      : source_(std::move(source)), layout_(inputs.layout()), has_labels_(inputs.predicts_label) {}
 
-  const SampleLayout& layout() const override { return source_->layout(); }
+  const SampleLayout& layout() const override { return layout_; }
   std::uint64_t train_count() const override { return source_->train_count(); }
   std::uint64_t eval_count() const override { return source_->eval_count(); }
   std::uint64_t eval_group() const override { return source_->eval_group(); }
@@ -32,6 +32,7 @@ class CapturedSamples final : public SampleSource {
 
  private:
   std::shared_ptr<const SampleSource> source_;
+  SampleLayout layout_;  // that of the source, with the names of the inputs
   bool has_labels_;
 };
 
@@ -48,7 +49,7 @@ bool begin_with_an_image(const CapturedInputs& inputs) {
 
 bool end_with_classes(const CapturedInputs& inputs) {
   const CapturedInput& label = inputs.inputs[image_field::kLabel];
-  return label.type == ValueType::kI32 && label.shape.empty() && label.field.low == 0 &&
+  return label.type == ValueType::kI32 && label.shape.empty() && label.field.low <= 0 &&
          label.field.high > 0;
 }
 
@@ -62,8 +63,9 @@ std::string field_text(const SampleField& field) {
 
 // Returns a built-in model with the same fields; nothing if there is none.
 std::optional<ModelSpec> model_with(const CapturedInputs& inputs) {
-  if (are_named(inputs, {"image", "label"}) && begin_with_an_image(inputs) &&
-      end_with_classes(inputs)) {
+  // An image with its class is known by its shapes, because the inputs of a captured model have the
+  // names of its arguments.
+  if (inputs.inputs.size() == 2 && begin_with_an_image(inputs) && end_with_classes(inputs)) {
     const std::int32_t last = inputs.inputs[image_field::kLabel].field.high;
     return ModelSpec{.classes = static_cast<std::uint32_t>(last) + 1};
   }
@@ -97,13 +99,18 @@ Result<std::shared_ptr<const SampleSource>> captured_samples(
     const std::string& kind) {
   const std::vector<SampleField> wanted = inputs.layout().fields;
   const std::vector<SampleField>& found = source->layout().fields;
-  for (std::size_t i = 0; i < wanted.size(); ++i)
-    // model_of_task() has compared the names of all fields, so both lists have the same length.
-    if (found[i] != wanted[i])
+  for (std::size_t i = 0; i < wanted.size(); ++i) {
+    // model_of_task() has compared what names have to be, so both lists have the same length.
+    SampleField named = found[i];
+    named.name = wanted[i].name;
+    // A loss may also take a number below those of all classes, for labels that it ignores.
+    named.low = std::min(named.low, wanted[i].low);
+    if (named != wanted[i])
       return bad_field("data.kind = \"" + kind + "\"", "field of the samples [h,w,c]",
                        field_text(found[i]), field_text(wanted[i]) + ", as the input of the model");
+  }
   return std::shared_ptr<const SampleSource>(
-      std::make_shared<CapturedSamples>(std::move(source), inputs.predicts_label));
+      std::make_shared<CapturedSamples>(std::move(source), inputs));
 }
 
 }  // namespace es::store

@@ -10,17 +10,18 @@
 
 namespace es::store {
 
-Result<DataFile> DataFile::open(const std::filesystem::path& path) {
+Result<DataFile> DataFile::open(const std::filesystem::path& path, const std::string& where) {
+  const std::string name = where.empty() ? path.string() : where;
   // O_NONBLOCK: a pipe would wait for its writer.
   auto descriptor = std::make_unique<const FileDescriptor>(
       ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   const int code = errno;
   ES_RETURN_IF_ERROR(check_opened(RootKind::kData, path, descriptor->get()));
   if (descriptor->get() < 0) {
-    const std::string text = path.string() + ": " + std::generic_category().message(code);
+    const std::string text = name + ": " + std::generic_category().message(code);
     return code == ENOENT || code == ENOTDIR ? not_found(text) : failure(text);
   }
-  return adopt(path.string(), std::move(descriptor));
+  return adopt(name, std::move(descriptor));
 }
 
 Result<DataFile> DataFile::adopt(std::string name,

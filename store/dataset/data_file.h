@@ -18,7 +18,8 @@ class DataFile {
  public:
   // Errors: not found; refused (outside of the roots); failure (cannot be read, or is no regular
   // file).
-  static Result<DataFile> open(const std::filesystem::path& path);
+  // `where` replaces the path in errors, except in one about the roots; if empty, the path is used.
+  static Result<DataFile> open(const std::filesystem::path& path, const std::string& where = {});
   // The same of an open file, which is called `name` in errors.
   static Result<DataFile> adopt(std::string name, std::unique_ptr<const FileDescriptor> descriptor);
 

@@ -13,6 +13,7 @@
 #include "store/dataset/questions/squad_source.h"
 #include "store/dataset/questions/synthetic_questions.h"
 #include "store/dataset/ratings/ratings_source.h"
+#include "store/dataset/shards/webdataset_source.h"
 #include "store/dataset/tokens/synthetic_tokens.h"
 #include "store/dataset/tokens/tokens_source.h"
 
@@ -95,6 +96,7 @@ struct Kind {
 constexpr Kind kKinds[] = {{"idx", open_idx, idx_facts},
                            {"cifar10", open_cifar, cifar_facts},
                            {"image_folder", image_folder_source, opened_facts<image_folder_source>},
+                           {"webdataset", webdataset_source, opened_facts<webdataset_source>},
                            {"ratings", ratings_source, opened_facts<ratings_source>},
                            {"squad", squad_source, opened_facts<squad_source>},
                            {"voc", voc_source, voc_facts},

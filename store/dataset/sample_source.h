@@ -95,10 +95,10 @@ Result<std::shared_ptr<const SampleSource>> open_samples(const JobSpec& spec,
                                                          const CapturedInputs* inputs = nullptr);
 
 // The facts about the same data, with as little reading as possible. They come from the spec
-// (synthetic, python), from labels and headers (idx), from headers (arrays, tokens), from file
-// sizes (cifar10), or from the lists of images (image_folder, voc). Files of ratings and squad are
-// read once, because only their whole text gives the number of samples. Errors: the same, except
-// for what is not read; open_samples may still fail because of that.
+// (synthetic, python), from labels and headers (idx, webdataset), from headers (arrays, tokens),
+// from file sizes (cifar10), or from the lists of images (image_folder, voc). Files of ratings and
+// squad are read once, because only their whole text gives the number of samples. Errors: the same,
+// except for what is not read; open_samples may still fail because of that.
 Result<DataFacts> data_facts(const JobSpec& spec, const CapturedInputs* inputs = nullptr);
 
 // Names of samples in errors: "training sample 17 of DIR", "evaluation sample 3 of synthetic data".

@@ -35,6 +35,8 @@ double flops_of(const gpu::Graph& graph, const Op& op) {
     case OpKind::kMatmul:
       return 2.0 * double(op.matmul.count) *
              double(op.matmul.gemm.m * op.matmul.gemm.n * op.matmul.gemm.k);
+    case OpKind::kLinearCrossEntropy:  // with its gradients
+      return 6.0 * double(graph.shape(op.in[0]).rows()) * double(graph.shape(op.out[1]).count());
     case OpKind::kAttention:
       return attention_flops(op.attention);
     case OpKind::kAttentionGrad:

@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
 """A hostile client: texts that esctl never sends, and files that do not belong to the client."""
+import io
 import json
 import os
 import struct
+import tarfile
 
 import harness
 from harness import EXIT_NOT_FOUND, EXIT_USAGE
@@ -91,6 +93,17 @@ class Texts(RawClient):
 WORD, NUMBER = "hunter2secret", "918273645"
 
 
+def tar_file(members):
+    """A tar file; it maps names to texts."""
+    file = io.BytesIO()
+    with tarfile.open(fileobj=file, mode="w") as tar:
+        for name, text in members.items():
+            info = tarfile.TarInfo(name)
+            info.size = len(text)
+            tar.addfile(info, io.BytesIO(text.encode()))
+    return file.getvalue()
+
+
 def secret_files():
     """Contents that a reader of some kind reads in part before it finds the error."""
     line = f"{WORD} {NUMBER}\n"
@@ -121,6 +134,8 @@ def secret_files():
         "gzip": b"\x1f\x8b" + line.encode() * 9,
         "manifest": f"easyscale-checkpoint {WORD}\n{line}".encode(),
         "records": (WORD.encode() * 4000)[:2 * 3073],
+        "tar": tar_file({f"{WORD}.jpg": line, f"{WORD}.cls": NUMBER}),
+        "half a sample": tar_file({f"{WORD}.jpg": line}),
     }
 
 
@@ -134,6 +149,7 @@ PLACES = {
     "squad": ["train-v1.1.json", "dev-v1.1.json", "vocabulary.txt"],
     "voc": ["ImageSets/Main/train.txt", "ImageSets/Main/val.txt", "classes.txt",
             f"Annotations/{WORD}.xml", f"JPEGImages/{WORD}.jpg"],
+    "webdataset": ["train/a.tar", "eval/a.tar"],
 }
 MODELS = {"ratings": "neumf", "squad": "bert", "voc": "yolov3"}
 
@@ -241,6 +257,10 @@ class Secrets(RawClient):
                 (directory / f"ImageSets/Main/{half}.txt").write_text(WORD + "\n")
             self.submit(f"voc with lists: {name}", "voc",
                         {"data.path": str(directory), "data.channels": 3})
+            (self.directory / "list").mkdir(exist_ok=True)
+            (self.directory / "list/train.txt").write_bytes(content)
+            self.submit(f"a list of tar files: {name}", "webdataset",
+                        {"data.path": str(self.directory / "list")})
         self.assertGreater(self.tried, 200)
         self.daemon.stop()
 

@@ -125,6 +125,9 @@ TEST_SUITE("fuzz/data") {
   TEST_CASE("mutated NumPy arrays") {
     mutate_kind("arrays", 1500);
   }
+  TEST_CASE("mutated tar files") {
+    mutate_kind("webdataset", 1500);
+  }
   TEST_CASE("mutated token files") {
     mutate_kind("tokens", 1500);
   }

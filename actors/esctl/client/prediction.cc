@@ -5,7 +5,6 @@
 #include <memory>
 #include <system_error>
 
-#include "proto/base/job_fields.h"
 #include "store/dataset/arrays/npz_file.h"
 #include "store/dataset/images/pixel_writer.h"
 
@@ -78,17 +77,18 @@ class BatchWriter {
  public:
   static Result<BatchWriter> create(const CheckpointModel& source, const PredictionInput& input) {
     BatchWriter writer(source, input);
-    const std::size_t image = source.graph.layout.find(kImage);
-    const bool has_pixels = image < input.arrays.size() && input.arrays[image] &&
-                            input.arrays[image]->file().header().type == store::NpyType::kU8;
     // A job on arrays or on a Python dataset was trained on their numbers as they are.
-    if (!has_pixels || !job_fields::has_images(source.spec)) return writer;
-    const SampleField& field = source.graph.layout.fields[image];
+    const auto image = store::pixel_field(source.spec, source.graph.layout);
+    const bool has_pixels = image && input.arrays[*image] &&
+                            input.arrays[*image]->file().header().type == store::NpyType::kU8;
+    if (!has_pixels) return writer;
+    const SampleField& field = source.graph.layout.fields[*image];
     auto pixels = store::PixelWriter::create(
         {static_cast<std::uint32_t>(field.height), static_cast<std::uint32_t>(field.width),
          static_cast<std::uint32_t>(field.channels)},
         source.spec.data, source.spec.seed);
     if (!pixels) return pixels.error();
+    writer.image_ = *image;
     writer.pixels_ = *std::move(pixels);
     return writer;
   }
@@ -121,7 +121,7 @@ class BatchWriter {
       return {};
     }
     ES_RETURN_IF_ERROR(input_.arrays[f]->read(sample, bytes_, words));
-    if (!pixels_ || field.name != kImage) return {};
+    if (!pixels_ || f != image_) return {};
     std::vector<std::uint8_t> image(words.size());
     std::ranges::transform(words, image.begin(),
                            [](float pixel) { return static_cast<std::uint8_t>(pixel); });
@@ -131,6 +131,7 @@ class BatchWriter {
 
   const CheckpointModel& source_;
   const PredictionInput& input_;
+  std::size_t image_ = 0;  // the field that pixels_ writes
   std::optional<store::PixelWriter> pixels_;
   std::vector<std::uint8_t> bytes_;
 };

@@ -1,11 +1,13 @@
-// esctl data tokenize | inspect: token files for language models.
+// esctl data tokenize | inspect: token files for language models, and tar files of images.
 #include <csignal>
 
 #include "actors/esctl/client/options.h"
 #include "actors/esctl/client/stop_signals.h"
 #include "actors/esctl/commands/commands.h"
+#include "actors/esctl/commands/data_shards.h"
 #include "actors/esctl/commands/data_view.h"
 #include "actors/esctl/views/progress.h"
+#include "store/dataset/shards/shard_files.h"
 #include "store/dataset/tokens/token_files.h"
 #include "store/tokenizer/token_set.h"
 
@@ -133,6 +135,12 @@ Result<std::optional<TokenHalfView>> inspect_half(const std::vector<fs::path>& f
 }
 
 Result<int> inspect(const InspectOptions& options, Console& console) {
+  if (store::has_shards(options.directory)) {
+    const auto text = inspect_shards(options.directory, options.json);
+    if (!text) return text.error();
+    console.out << *text;
+    return 0;
+  }
   const auto files = store::token_files(options.directory);
   if (!files) return files.error();
   const auto expected = expected_ids(options);
@@ -208,8 +216,10 @@ void add_inspect(CLI::App& data, Shell& shell) {
   CLI::App* command = data.add_subcommand(
       "inspect",
       "Read all tokens of a directory and show their number, the largest id, the "
-      "digest and the first ones");
-  command->add_option("directory", options->directory, "Token files, as data.path names them")
+      "digest and the first ones; or the number of samples in tar files");
+  command
+      ->add_option("directory", options->directory,
+                   "Token files or tar files, as data.path names them")
       ->required()
       ->type_name("DIR");
   command
@@ -229,7 +239,8 @@ void add_inspect(CLI::App& data, Shell& shell) {
 }  // namespace
 
 void add_data_command(CLI::App& app, Shell& shell) {
-  CLI::App* data = app.add_subcommand("data", "Write and show token files for language models");
+  CLI::App* data =
+      app.add_subcommand("data", "Write and show token files for language models; show tar files");
   data->require_subcommand(1);
   add_tokenize(*data, shell);
   add_inspect(*data, shell);

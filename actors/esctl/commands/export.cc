@@ -12,7 +12,6 @@
 #include "actors/version/checkpoint_sections.h"
 #include "actors/version/initial_weights.h"
 #include "gpu/optim/replica.h"
-#include "proto/base/job_fields.h"
 #include "store/checkpoint/checkpoint.h"
 #include "store/dataset/images/image_folder.h"
 #include "store/dataset/images/pixel_writer.h"
@@ -59,8 +58,7 @@ Status add_image_metadata(const JobSpec& spec, store::Metadata& metadata) {
 }
 
 bool trains_on_images(const CheckpointModel& source) {
-  const SampleLayout& layout = source.graph.layout;
-  return job_fields::has_images(source.spec) && layout.find("image") < layout.fields.size();
+  return store::pixel_field(source.spec, source.graph.layout).has_value();
 }
 
 Result<store::Metadata> metadata_of(const CheckpointModel& source) {

@@ -4,11 +4,9 @@
 #include <filesystem>
 
 #include "store/dataset/field_error.h"
-#include "store/dataset/images/crop.h"
+#include "store/dataset/images/augmented_image.h"
 #include "store/dataset/images/file_image.h"
-#include "store/dataset/images/pixel_writer.h"
 #include "store/dataset/sorted_names.h"
-#include "store/dataset/stream_key.h"
 
 namespace es::store {
 namespace {
@@ -69,26 +67,17 @@ Result<Folder> list_folder(const fs::path& directory, const std::vector<std::str
 
 class ImageFolderSource final : public RecordSource {
  public:
-  ImageFolderSource(DataFacts facts, const JobSpec& spec, std::vector<std::string> classes,
-                    Folder train, Folder eval, PixelWriter writer)
+  ImageFolderSource(DataFacts facts, std::vector<std::string> classes, Folder train, Folder eval,
+                    AugmentedImage images)
       : RecordSource(std::move(facts)),
-        seed_(spec.seed),
-        random_crop_(spec.data.random_resized_crop),
         classes_(std::move(classes)),
         train_(std::move(train)),
         eval_(std::move(eval)),
-        writer_(std::move(writer)) {}
+        images_(std::move(images)) {}
 
   std::int32_t true_label(std::uint64_t index) const override { return eval_.files[index].label; }
 
  private:
-  PixelBox box(Half half, std::uint64_t epoch, std::uint64_t index, const RawImage& image) const {
-    if (half == Half::kTrain && random_crop_)
-      return draw_crop(image.height, image.width,
-                       stream_key(seed_, DataStream::kResizedCrop, epoch), index);
-    return central_crop(image.height, image.width, writer_.shape(), random_crop_);
-  }
-
   Status write(Half half, std::uint64_t epoch, std::uint64_t index, const SampleBlock& block,
                std::uint64_t position, Scratch& scratch) const override {
     const Folder& folder = half == Half::kTrain ? train_ : eval_;
@@ -96,19 +85,14 @@ class ImageFolderSource final : public RecordSource {
     ES_RETURN_IF_ERROR(
         read_image(folder.directory / classes_[static_cast<std::size_t>(file.label)] / file.name,
                    scratch.decoded));
-    scale_image(scratch.decoded, box(half, epoch, index, scratch.decoded), writer_.shape(),
-                scratch.pixels);
-    const View view = half == Half::kTrain ? writer_.draw_view(epoch, index) : View{};
-    writer_.write(scratch.pixels, view, block.field(image_field::kImage, position));
+    images_.write(half, epoch, index, scratch, block.field(image_field::kImage, position));
     block.set_i32(image_field::kLabel, position, 0, file.label);
     return {};
   }
 
-  std::uint64_t seed_;
-  bool random_crop_;
   std::vector<std::string> classes_;
   Folder train_, eval_;
-  PixelWriter writer_;
+  AugmentedImage images_;
 };
 
 Result<Folder> open_half(const fs::path& directory, const std::vector<std::string>& classes) {
@@ -126,14 +110,9 @@ Result<std::vector<std::string>> image_folder_classes(const DataSpec& data) {
 }
 
 Result<std::shared_ptr<const SampleSource>> image_folder_source(const JobSpec& spec) {
-  const DataSpec& data = spec.data;
-  const ImageShape shape{data.height, data.width, data.channels};
-  if (shape.channels != 1 && shape.channels != 3)
-    return usage_error("data.channels = " + std::to_string(shape.channels) +
-                       ": allowed is 1 or 3 for data.kind = \"image_folder\"");
-  Result<PixelWriter> writer = PixelWriter::create(shape, data, spec.seed);
-  if (!writer) return writer.error();
-  const fs::path root = data.path;
+  Result<AugmentedImage> images = AugmentedImage::create(spec);
+  if (!images) return images.error();
+  const fs::path root = spec.data.path;
   Result<std::vector<std::string>> classes = image_folder_classes(spec.data);
   if (!classes) return classes.error();
   if (classes->size() != spec.model.classes)
@@ -144,12 +123,12 @@ Result<std::shared_ptr<const SampleSource>> image_folder_source(const JobSpec& s
   if (!train) return train.error();
   Result<Folder> eval = open_half(root / "val", *classes);
   if (!eval) return eval.error();
-  DataFacts facts{.layout = image_layout(shape, spec.model.classes),
+  DataFacts facts{.layout = image_layout(images->shape(), spec.model.classes),
                   .train_count = train->files.size(),
                   .eval_count = eval->files.size()};
   return std::shared_ptr<const SampleSource>(
-      std::make_shared<ImageFolderSource>(std::move(facts), spec, *std::move(classes),
-                                          *std::move(train), *std::move(eval), *std::move(writer)));
+      std::make_shared<ImageFolderSource>(std::move(facts), *std::move(classes), *std::move(train),
+                                          *std::move(eval), *std::move(images)));
 }
 
 }  // namespace es::store

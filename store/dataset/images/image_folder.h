@@ -5,11 +5,7 @@
 //
 // Classes are numbered in the order of the bytes of their names, and so are the files of a class.
 // The name of a file ends in .jpg, .jpeg or .png, in upper or lower case. Files are decoded when
-// they are used (raw_image.h).
-//
-// With data.random_resized_crop, training images are random crops, and evaluation images are the
-// central 7/8 (crop.h). Otherwise both are the largest central box with the aspect ratio of height
-// and width. A box is resized (resize.h), then shifted, mirrored and normalised (pixel_writer.h).
+// they are used (raw_image.h), and cropped and augmented (augmented_image.h).
 #include <memory>
 #include <string>
 #include <vector>

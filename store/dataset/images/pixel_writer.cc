@@ -1,6 +1,7 @@
 #include "store/dataset/images/pixel_writer.h"
 
 #include "proto/base/check.h"
+#include "proto/base/job_fields.h"
 #include "store/dataset/stream_key.h"
 
 namespace es::store {
@@ -18,6 +19,14 @@ constexpr Normalisation kImagenet{{0.485f, 0.456f, 0.406f}, {0.229f, 0.224f, 0.2
 
 const Normalisation& normalisation(const DataSpec& spec) {
   return spec.normalise == "imagenet" ? kImagenet : kHalf;
+}
+
+std::optional<std::size_t> pixel_field(const JobSpec& spec, const SampleLayout& layout) {
+  // Synthetic data of a captured model may be of any task. Only images begin with numbers.
+  const bool begins_with_an_image = job_fields::has_images(spec) && !layout.fields.empty() &&
+                                    layout.fields[image_field::kImage].type == FieldType::kF32;
+  static_assert(image_field::kImage == box_field::kImage);
+  return begins_with_an_image ? std::optional(image_field::kImage) : std::nullopt;
 }
 
 Result<PixelWriter> PixelWriter::create(const ImageShape& shape, const DataSpec& spec,

@@ -17,6 +17,7 @@
 // Immutable, thread-safe.
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <span>
 
 #include "proto/base/job_spec.h"
@@ -39,6 +40,10 @@ struct Normalisation {
   std::array<float, 3> mean, deviation;
 };
 const Normalisation& normalisation(const DataSpec& spec);
+
+// The field with the pixels of the images of a job; nullopt if the job reads no images, or images
+// as numbers (arrays).
+std::optional<std::size_t> pixel_field(const JobSpec& spec, const SampleLayout& layout);
 
 class PixelWriter {
  public:

@@ -7,6 +7,7 @@
 
 #include "gpu/graph/builder.h"
 #include "gpu/graph/fuse.h"
+#include "gpu/graph/op_results.h"
 #include "tests/gpu/graph/operator_cases.h"
 #include "tests/gpu/support/step_rig.h"
 #include "tests/support/seed.h"
@@ -86,6 +87,19 @@ TEST_SUITE("gpu/graph/chunk_losses") {
     const std::int64_t weight = 5000 * 16;
     CHECK(plan.live_peak_floats < logits + weight);
     CHECK(plan.arena_floats <= plan.live_peak_floats + plan.live_peak_floats / 20);
+  }
+
+  TEST_CASE("logits that only an evaluation writes are no result of a step, nor are their views") {
+    for (const OperatorCase& c : es::test::chunked_loss_cases()) {
+      const Program program = compile(c.graph, 1);
+      const std::vector<bool> evaluated = evaluation_tensors(program.graph);
+      for (const TensorId t : program.graph.outputs) CHECK(evaluated[static_cast<std::size_t>(t)]);
+      CHECK(std::ranges::count(evaluated, true) >= 1);
+      CHECK(std::ranges::count(evaluated, true) <= 3);
+      for (const auto& results : op_results(program.graph))
+        for (const OpResult& r : results)
+          if (r.tensor != kNoTensor) CHECK(!evaluated[static_cast<std::size_t>(r.tensor)]);
+    }
   }
 
   TEST_CASE("logits with another reader, few rows, or few floats are not divided") {

@@ -210,7 +210,7 @@ TEST_SUITE("proto/base/job_spec") {
     CHECK(task_of(spec.model) == Task::kCaptured);
     CHECK(validate(spec, "job.toml").ok());
     for (const char* kind : {"arrays", "tokens", "python", "idx", "cifar10", "image_folder",
-                             "ratings", "squad", "voc"}) {
+                             "webdataset", "ratings", "squad", "voc"}) {
       spec.data = {.kind = kind, .path = "data", .vocabulary_file = "words", .python = "/python3"};
       CHECK(validate(spec, "job.toml").ok());
     }

@@ -6,6 +6,7 @@
 #include "tests/store/dataset/arrays/array_files.h"
 #include "tests/store/dataset/images/idx_files.h"
 #include "tests/store/dataset/images/image_files.h"
+#include "tests/store/dataset/shards/tar_files.h"
 #include "tests/store/dataset/tokens/token_files.h"
 #include "tests/store/temp_directory.h"
 
@@ -195,6 +196,20 @@ JobSpec write_tokens(const fs::path& directory) {
   return spec;
 }
 
+// Two shards of the training and one of the evaluation, with every kind of name and label.
+JobSpec write_webdataset(const fs::path& directory) {
+  const std::string cat = make_jpeg(smooth_picture(12, 17)), dog = make_png(picture(11, 9));
+  write(directory / "train/0.tar", tar_member("a/0.jpg", cat) + tar_member("a/0.cls", "0") +
+                                       tar_member("a/1.PNG", dog) + tar_member("a/1.txt", "a dog") +
+                                       tar_member("a/1.json", R"({"label": 1})") + tar_end());
+  const std::string long_name = std::string(120, 'n') + ".jpg";
+  write(directory / "train/1.tar",
+        pax_header({{"path", long_name}}) + tar_member("short.jpg", cat) +
+            gnu_name(std::string(120, 'n') + ".cls") + tar_member("short.cls", "1\n") + tar_end());
+  write(directory / "eval/0.tar", tar_member("0.txt", "1") + tar_member("0.jpeg", dog) + tar_end());
+  return image_job("small_cnn", 2);
+}
+
 struct Kind {
   const char* name;
   JobSpec (*write)(const fs::path& directory);
@@ -202,7 +217,7 @@ struct Kind {
 constexpr Kind kKinds[] = {
     {"idx", write_idx},         {"cifar10", write_cifar}, {"image_folder", write_image_folder},
     {"ratings", write_ratings}, {"squad", write_squad},   {"voc", write_voc},
-    {"arrays", write_arrays},   {"tokens", write_tokens}};
+    {"arrays", write_arrays},   {"tokens", write_tokens}, {"webdataset", write_webdataset}};
 
 }  // namespace
 

@@ -197,8 +197,8 @@ TEST_SUITE("store/dataset/sample_source") {
     JobSpec spec;
     spec.data.kind = "tape";
     const std::string expected =
-        "data.kind = \"tape\": allowed is idx, cifar10, image_folder, ratings, squad, voc, "
-        "tokens, synthetic";
+        "data.kind = \"tape\": allowed is idx, cifar10, image_folder, webdataset, ratings, squad, "
+        "voc, tokens, synthetic";
     CHECK(open_samples(spec).error().message == expected);
     CHECK(data_facts(spec).error().message == expected);
   }

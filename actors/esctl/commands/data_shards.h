@@ -1,0 +1,13 @@
+#pragma once
+// What `esctl data inspect` shows of a directory of tar files for data.kind = "webdataset".
+#include <string>
+
+#include "proto/base/result.h"
+
+namespace es::actors::esctl {
+
+// Reads the headers and labels of all shards, and returns the text or the JSON object. Errors:
+// those of shard_files and index_shards, with the keys of samples.
+Result<std::string> inspect_shards(const std::string& directory, bool json);
+
+}  // namespace es::actors::esctl
