@@ -47,7 +47,7 @@ class Images:
         if torch.rand(()) < 0.5:
             image = image.flip(2)
         image = image * random.uniform(0.8, 1.2) + 0.05 * torch.randn(image.shape)
-        return {"x": image, "y": index % CLASSES}
+        return {"input": image, "label": index % CLASSES}
 
 
 class Wrapped:
@@ -134,7 +134,7 @@ class Growing(Wrapped):
 
 
 class Broken(Wrapped):
-    """Raises when 50 samples were computed, until the file `repaired` exists."""
+    """Raises when 20 samples were computed, until the file `repaired` exists."""
 
     def __init__(self, dataset, folder):
         super().__init__(dataset)
@@ -143,7 +143,7 @@ class Broken(Wrapped):
     def __getitem__(self, index):
         with open(self.folder / "computed", "ab") as computed:
             computed.write(b"x")
-            is_late = computed.tell() > 50
+            is_late = computed.tell() > 20
         if is_late and not (self.folder / "repaired").exists():
             raise OSError("the disk is away")
         return super().__getitem__(index)

@@ -38,7 +38,7 @@ class JobFiles(Refusals):
         ({"model.dropout": 1.0}, ["model.dropout = 1:", "below 1"]),
         ({"model.name": "bert"}, ["data.crop_padding = 2", "question answering"]),
         ({"model.classes": 1}, ["model.classes = 1", "2 to"]),
-        ({"data.kind": "jpeg"}, ['data.kind = "jpeg"', "idx, cifar10, image_folder, synthetic"]),
+        ({"data.kind": "jpeg"}, ['data.kind = "jpeg"', "idx, cifar10, image_folder, webdataset, synthetic"]),
         ({"data.kind": "squad"}, ['data.kind = "squad"', "classification"]),
         ({"data.height": 0}, ["data.height = 0", "1 to"]),
         ({"data.flip": "yes"}, ["data.flip = ", "true or false"]),

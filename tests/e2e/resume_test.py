@@ -7,7 +7,7 @@ import harness
 from harness import EXIT_REFUSED, digests
 from jobs import ANY_LENGTH, job_text
 
-STEPS = 1200
+STEPS = 2400
 MIDDLE = 200  # A checkpoint is requested once this step is done.
 
 
