@@ -89,9 +89,10 @@ using Lines = std::array<Line, 3>;
 Lines lines_of(const NodeView& node) {
   Lines lines;
   const int axes = node.shape().rank() - 2;
+  const std::size_t first = lines.size() - static_cast<std::size_t>(axes);
   for (int i = 0; i < axes; ++i) {
     const auto at = static_cast<std::size_t>(i);
-    Line& line = lines[static_cast<std::size_t>(3 - axes + i)];
+    Line& line = lines[first + at];
     line = {node.shape()[i + 2],         node.out().shape[i + 2],      node.integers("kernel")[at],
             node.integers("stride")[at], node.integers("padding")[at], 1};
     if (node.kind().name == std::string_view("max_pool"))

@@ -125,7 +125,8 @@ ValueId DecoderProgram::conv1d(const std::string& name, ValueId x, std::int64_t 
   const ValueId weight =
       parameter(name + ".weight", {width(x), out}, weight_init(init, width(x), out));
   const ValueId bias = parameter(name + ".bias", {out}, bias_init(init, width(x)));
-  return node("linear", name, {x, permuted(name, weight, {1, 0}), bias}, with_width(x, out));
+  // A product reads the weight where it lies, while a linear layer would need it transposed.
+  return element_wise("add", name, node("matmul", name, {x, weight}, with_width(x, out)), {bias});
 }
 
 ValueId DecoderProgram::layer_norm(const std::string& name, ValueId x, double eps) {

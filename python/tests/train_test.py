@@ -90,7 +90,7 @@ class Relative(nn.Module):
 def masked_loss(smoothing):
     """A loss with class weights, in which a class that is not the label has the logit -inf."""
     def loss(outputs, labels):
-        never = nn.functional.one_hot((labels + 1) % 3, 3) == 1
+        never = nn.functional.one_hot(torch.where(labels > 1, 0, labels + 1), 3) == 1
         logits = outputs.masked_fill(never, -torch.inf)
         return nn.functional.cross_entropy(logits, labels, label_smoothing=smoothing,
                                            weight=torch.tensor([1.0, 2.0, 0.5]))

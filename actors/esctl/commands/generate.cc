@@ -7,7 +7,6 @@
 #include "actors/esctl/client/options.h"
 #include "actors/esctl/commands/commands.h"
 #include "actors/esctl/views/json_text.h"
-#include "proto/base/text.h"
 
 namespace es::actors::esctl {
 namespace {
@@ -72,9 +71,8 @@ Status generate_command(const GenerateOptions& options, Console& console) {
   ES_RETURN_IF_ERROR(check_fit(options, *model, *tokenizer, prompt->size()));
   ES_RETURN_IF_ERROR(model->check_causal(*prompt));
   const auto emit = [&](std::string_view text) {
-    // Every token is shown as soon as it is known. A model may write characters that a terminal
-    // would execute.
-    if (!options.json) console.out << escaped(text, "\n\t") << std::flush;
+    // Every token is shown as soon as it is known.
+    if (!options.json) console.out << text << std::flush;
   };
   const auto made = generate(*model, *tokenizer, *prompt, options.tokens, choice_of(options), emit);
   if (!made) return made.error();

@@ -17,6 +17,7 @@ struct InspectOptions {
   HeadOptions head;
   std::string job;
   std::uint32_t batch_size = JobSpec().batch_size;  // of a model file
+  bool no_d2 = false;
   bool json = false;
 };
 
@@ -64,7 +65,7 @@ Result<Inspection> inspect_graph(const JobSpec& spec, const gpu::Graph& graph,
   return inspection;
 }
 
-Result<Inspection> inspect_job(const JobSpec& spec) {
+Result<Inspection> inspect_job(const JobSpec& spec, bool measure) {
   const auto model = JobModel::open(spec.model);
   if (!model) return model.error();
   const auto data = model->data_facts(spec);
@@ -75,6 +76,8 @@ Result<Inspection> inspect_job(const JobSpec& spec) {
   if (!graph) return graph.error();
   auto inspection = inspect_graph(spec, *graph, *steps);
   if (!inspection) return inspection;
+  inspection->of_job = true;
+  if (!measure) return inspection;
   auto d2 = measure_d2_cost(spec);
   if (!d2) return d2.error();
   inspection->d2 = *std::move(d2);
@@ -98,7 +101,7 @@ Result<Inspection> inspect(const InspectOptions& options) {
   if (options.job.ends_with(".esmodel")) return inspect_model(options);
   const Result<JobSpec> spec = find_spec(options);
   if (!spec) return spec.error();
-  return inspect_job(*spec);
+  return inspect_job(*spec, !options.no_d2);
 }
 
 Status inspect_command(const InspectOptions& options, Console& console) {
@@ -126,6 +129,9 @@ void add_inspect_command(CLI::App& app, Shell& shell) {
       ->add_option("--batch-size", options->batch_size, "Samples of a mini-batch, for a model file")
       ->check(CLI::Range(1, 65536))
       ->type_name("N");
+  command->add_flag("--no-d2", options->no_d2,
+                    "Do not train the steps that measure the cost of D2, as for a model that does "
+                    "not fit into the memory of this machine");
   add_head_options(*command, options->head);
   add_json_option(*command, options->json);
   command->footer("Example:\n  esctl inspect configs/jobs/small_cnn.toml");

@@ -151,12 +151,12 @@ std::vector<Row> model_rows(const Inspection& inspection) {
 
 std::string inspection_text(const Inspection& inspection) {
   std::vector<Row> rows = model_rows(inspection);
-  if (inspection.d2) {
+  if (inspection.of_job) {
     const std::vector<Row> job = job_rows(inspection.spec);
     rows.insert(rows.begin(), job.begin(), job.end());
   }
   std::string text = table(rows);
-  if (inspection.d2) text += "\n" + job_fields_text(inspection.spec);
+  if (inspection.of_job) text += "\n" + job_fields_text(inspection.spec);
   std::string shown;
   for (const gpu::EngineDescription& engine : inspection.engines) {
     std::string operators = operators_text(engine);
@@ -182,11 +182,12 @@ std::string inspection_json(const Inspection& inspection) {
             {"sample", layout_json(inspection.layout)},
             {"classes", classes},
             {"cuda", cuda_json(inspection.cuda)}};
-  if (!inspection.d2)
+  if (!inspection.of_job) {
     for (const char* key : {"name", "level", "tf32", "max_p"}) json.erase(key);
-  else
-    json["d2"] = d2_json(*inspection.d2);
-  if (inspection.d2) json["fields"] = job_fields_json(spec);
+    return json_text(json);
+  }
+  json["d2"] = inspection.d2 ? d2_json(*inspection.d2) : Json();
+  json["fields"] = job_fields_json(spec);
   return json_text(json);
 }
 

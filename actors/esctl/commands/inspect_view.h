@@ -17,11 +17,12 @@ struct Inspection {
   SampleLayout layout;
   std::vector<gpu::EngineDescription> engines;  // one for each kernel class, the slowest first
   gpu::CudaInventory cuda;                      // of this machine
-  std::optional<D2Cost> d2;                     // none: a model file without a job
+  bool of_job = false;                          // otherwise of a model file without a job
+  std::optional<D2Cost> d2;                     // of a job, if it was measured
 };
 
 // The operators, printed once for all classes with the same ones, the memory of each class, and the
-// cost of D2. Without it, nothing is said that only a job decides.
+// cost of D2. Of a model file, nothing is said that only a job decides.
 std::string inspection_text(const Inspection& inspection);
 std::string inspection_json(const Inspection& inspection);
 

@@ -15,9 +15,6 @@
 namespace es::actors {
 namespace {
 
-// The time for which ~Gateway waits for the actor; the actor may have to wait for a free CAF
-// thread.
-constexpr std::chrono::milliseconds kHandOverMax{500};
 // The interval at which the directory of authorized keys is read again.
 constexpr std::chrono::seconds kReadKeysEvery{1};
 
@@ -97,15 +94,20 @@ caf::behavior gateway_behavior(caf::stateful_actor<GatewayState>* self,
 
 }  // namespace
 
-Gateway::Gateway(caf::actor a, std::shared_ptr<Transport> transport)
-    : actor(std::move(a)), endpoint(transport->endpoint()), transport_(std::move(transport)) {}
+Gateway::Gateway(caf::actor a, std::shared_ptr<Transport> transport,
+                 std::chrono::milliseconds shutdown_flush)
+    : actor(std::move(a)),
+      endpoint(transport->endpoint()),
+      transport_(std::move(transport)),
+      shutdown_flush_(shutdown_flush) {}
 
 Gateway::~Gateway() {
   if (!transport_) return;  // it was moved from
   // Messages of one sender stay in order, so the answer proves that the actor has passed on all
-  // frames that were sent to it before. An actor that has ended answers with an error.
+  // frames that were sent to it before. An actor that has ended answers with an error. Another one
+  // may have to wait for a free thread of CAF.
   caf::scoped_actor here(actor.home_system());
-  here->request(actor, kHandOverMax, GetTransportStats{})
+  here->request(actor, shutdown_flush_, GetTransportStats{})
       .receive([](const TransportStats&) {}, [](const caf::error&) {});
   transport_->stop();
 }
@@ -116,12 +118,13 @@ Result<Gateway> start_gateway(caf::actor_system& system, TransportOptions option
   const std::string authorized_dir = checks_keys ? options.authorized_dir : std::string();
   const std::set<std::string> authorized =
       checks_keys ? options.keys->authorized : decltype(authorized)();
+  const std::chrono::milliseconds shutdown_flush = options.shutdown_flush;
   Result<std::unique_ptr<Transport>> started =
       Transport::start(std::move(options), events_to(sink, log));
   if (!started) return started.error();
   const std::shared_ptr<Transport> transport = *std::move(started);
   return Gateway(system.spawn(gateway_behavior, transport, sink, log, authorized, authorized_dir),
-                 transport);
+                 transport, shutdown_flush);
 }
 
 }  // namespace es::actors

@@ -21,6 +21,7 @@
 #include <caf/actor.hpp>
 #include <caf/actor_system.hpp>
 #include <caf/allowed_unsafe_message_type.hpp>
+#include <chrono>
 
 #include <functional>
 #include <memory>
@@ -42,7 +43,9 @@ class Gateway {
   caf::actor actor;
   std::string endpoint;  // where the process listens; empty if it does not
 
-  Gateway(caf::actor actor, std::shared_ptr<Transport> transport);
+  // `shutdown_flush` is that of the transport.
+  Gateway(caf::actor actor, std::shared_ptr<Transport> transport,
+          std::chrono::milliseconds shutdown_flush);
   Gateway(Gateway&&) = default;
   Gateway(const Gateway&) = delete;
   Gateway& operator=(const Gateway&) = delete;
@@ -52,6 +55,7 @@ class Gateway {
 
  private:
   std::shared_ptr<Transport> transport_;
+  std::chrono::milliseconds shutdown_flush_;
 };
 
 // Starts the transport and its actor. `log` is called on the transport's thread. Error: those of

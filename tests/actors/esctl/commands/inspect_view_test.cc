@@ -15,6 +15,7 @@ Inspection inspection(const gpu::D2Verdict& verdict) {
           .layout = {},
           .engines = {engine},
           .cuda = {},
+          .of_job = true,
           .d2 = D2Cost{.device_type = "cpu-avx512", .verdict = verdict}};
 }
 
@@ -65,8 +66,20 @@ TEST_SUITE("actors/esctl/inspect_view") {
     const auto fields = nlohmann::json::parse(inspection_json(job)).at("fields");
     CHECK(fields.size() == 2);
     CHECK(fields[0] == nlohmann::json{{"key", "max_p"}, {"value", 3}, {"decides_bits", true}});
-    job.d2.reset();  // a model file
+    job.of_job = false;  // a model file
+    job.d2.reset();
     CHECK(inspection_text(job).find("DECIDES") == std::string::npos);
+  }
+
+  TEST_CASE("a job whose cost of D2 was not measured has its fields, and no cost") {
+    Inspection job = inspection(kDear);
+    job.spec.max_p = 3;
+    job.d2.reset();
+    CHECK(inspection_text(job).find("D2 costs") == std::string::npos);
+    CHECK(inspection_text(job).find("DECIDES") != std::string::npos);
+    const auto json = nlohmann::json::parse(inspection_json(job));
+    CHECK(json.at("d2").is_null());
+    CHECK(json.at("fields").size() == 1);
   }
 
   TEST_CASE("the verdict is available to scripts as numbers") {

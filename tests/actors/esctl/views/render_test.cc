@@ -122,6 +122,17 @@ TEST_SUITE("actors/esctl/render_json") {
     CHECK(Json::parse(log_line_json("a\xff z")).at("line") == "a\xef\xbf\xbd z");
   }
 
+  TEST_CASE("characters that the console would escape are escaped as JSON") {
+    const std::string line = log_line_json(
+        "a\x7f"
+        "b\xe2\x80\xa8\xc3\xa4");
+    CHECK(contains(line, "a\\u007fb\\u2028\\u00e4"));
+    CHECK(Json::parse(line).at("line") ==
+          "a\x7f"
+          "b\xe2\x80\xa8\xc3\xa4");
+    CHECK(contains(log_line_json("\xc3\xa4"), "\xc3\xa4"));
+  }
+
   TEST_CASE("a log line is one line, whatever is in it") {
     CHECK_FALSE(contains(log_line_json("a\nb"), "\n"));
   }
