@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """Datasets that compute their samples in loader processes: samples, errors, and training."""
+import contextlib
 import importlib.util
 import os
 import pickle
@@ -326,6 +327,7 @@ class Train(FolderCase):
             self.job(points, Raising(points)).run(devices=device, progress=False)
 
     def test_a_failed_job_continues_from_its_checkpoint(self):
+        self.enterContext(contextlib.chdir(self.folder))
         device = f"{offered_types()[0]}:1"
         expected = self.digests(self.job(Wrapped(Points())), devices=device)
         repaired, checkpoint = self.folder / "repaired", self.folder / "checkpoint"
@@ -340,8 +342,10 @@ class Train(FolderCase):
                                                     "raises OSError: the disk is away"):
             run("--from", str(checkpoint))
         repaired.touch()
-        continued = run("--from", str(checkpoint))
-        self.assertEqual((continued["params_digest"], continued["state_digest"]), expected[:2])
+        kept, = self.folder.glob("*-step-*")  # the state of the failed run, in the working directory
+        for state in (checkpoint, kept):
+            continued = run("--from", str(state))
+            self.assertEqual((continued["params_digest"], continued["state_digest"]), expected[:2])
         dataset = self.folder / "job/data/dataset.pickle"
         dataset.write_bytes(dataset.read_bytes() + b"x")
         with self.assertRaisesRegex(es.UsageError, "another data.path_digest"):

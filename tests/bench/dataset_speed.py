@@ -7,7 +7,6 @@ Both sides load the same mini-batches of the same augmented images, in turns. EA
 `esctl`. Each worker has loaded a mini-batch before the time begins.
 """
 import argparse
-import itertools
 import os
 import platform
 import statistics
@@ -53,8 +52,8 @@ def ours(options, job):
 
 def theirs(options, data):
     loader = torch.utils.data.DataLoader(data, BATCH, shuffle=True, num_workers=options.workers,
-                                         drop_last=True, persistent_workers=True)
-    batches = itertools.chain.from_iterable(itertools.repeat(loader))
+                                         drop_last=True)
+    batches = iter(loader)
     for _ in range(options.workers):
         next(batches)
     begin = time.perf_counter()
@@ -65,7 +64,8 @@ def theirs(options, data):
 
 def main():
     options = arguments()
-    data = Augmented(8 * BATCH, options.size)
+    # The DataLoader waits at the end of an epoch, so no epoch ends.
+    data = Augmented(2 * BATCH * options.batches, options.size)
     print(f"torch {torch.__version__}, torchvision {torchvision.__version__}, Python "
           f"{platform.python_version()}, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}; "
           f"{options.workers} workers, batches of {BATCH} x 3 x {options.size} x {options.size}")
