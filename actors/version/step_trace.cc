@@ -15,6 +15,7 @@
 #include "gpu/graph/op_results.h"
 #include "gpu/graph/ops/operator.h"
 #include "gpu/params/buckets.h"
+#include "store/dataset/job_sampler.h"
 
 namespace es::actors::worker {
 namespace {
@@ -95,10 +96,7 @@ Result<std::unique_ptr<Replay>> Replay::create(const TraceRequest& request) {
   auto samples = model->open_samples(spec);
   if (!samples) return samples.error();
   replay->samples_ = *std::move(samples);
-  auto sampler = store::EpochSampler::create({.samples = replay->samples_->train_count(),
-                                              .max_p = spec.max_p,
-                                              .batch_size = spec.batch_size,
-                                              .seed = spec.seed});
+  auto sampler = store::job_sampler(spec, replay->samples_->train_count());
   if (!sampler) return sampler.error();
   replay->sampler_ = *sampler;
   gpu::EngineOptions options{.total_steps = spec.steps,

@@ -81,8 +81,9 @@ class LlamaWriter {
     ValueId x = p_.embedding("model.embed_tokens", words, c_.hidden);
     const RotaryTables tables = rotary_tables(c_, p_.length());
     const DecoderProgram::Extents shape{p_.length(), c_.hidden / c_.heads};
-    cosine_ = p_.constant("model.rotary_emb.cos", shape, tables.cosine);
-    sine_ = p_.constant("model.rotary_emb.sin", shape, tables.signed_sine);
+    const std::string cosine = "model.rotary_emb.cos", sine = "model.rotary_emb.sin";
+    cosine_ = p_.at_positions(cosine, p_.constant(cosine, shape, tables.cosine));
+    sine_ = p_.at_positions(sine, p_.constant(sine, shape, tables.signed_sine));
     for (std::int64_t i = 0; i < c_.layers; ++i) x = block("model.layers." + std::to_string(i), x);
     x = p_.rms_norm("model.norm", x, kLlamaEps);
     if (!c_.tied) return std::move(p_).finish(p_.linear("lm_head", x, rows, kLlamaInit));

@@ -2,6 +2,8 @@
 // The rows of the table of job fields. Only job_fields.h includes this file.
 #include <utility>
 
+#include "proto/base/metric_kind.h"
+
 namespace es {
 namespace job_fields {
 
@@ -20,7 +22,8 @@ inline bool has_images(const JobSpec& s) {
   const Task task = task_of(s.model);
   const bool of_images = task == Task::kCaptured && s.data.kind != "arrays" &&
                          s.data.kind != "tokens" && s.data.kind != "python" &&
-                         s.data.kind != "ratings" && s.data.kind != "squad";
+                         s.data.kind != "texts" && s.data.kind != "ratings" &&
+                         s.data.kind != "squad";
   return task == Task::kClassification || task == Task::kDetection || of_images;
 }
 // Whether the images are files of any size, each with a class.
@@ -33,6 +36,12 @@ inline bool has_image_shape(const JobSpec& s) {
 }
 inline bool has_token_files(const JobSpec& s) {
   return s.data.kind == "tokens";
+}
+inline bool has_texts(const JobSpec& s) {
+  return s.data.kind == "texts";
+}
+inline bool has_documents(const JobSpec& s) {
+  return has_token_files(s) || has_texts(s);
 }
 inline bool is_python(const JobSpec& s) {
   return s.data.kind == "python";
@@ -56,7 +65,7 @@ inline bool answers_questions(const JobSpec& s) {
   return has_data_of(s, Task::kQuestionAnswering, "squad");
 }
 inline bool predicts_tokens(const JobSpec& s) {
-  return has_data_of(s, Task::kLanguage, "tokens");
+  return has_data_of(s, Task::kLanguage, "tokens") || has_texts(s);
 }
 inline bool has_vocabulary(const JobSpec& s) {
   return answers_questions(s) || predicts_tokens(s);
@@ -149,6 +158,16 @@ void visit_top(Spec& s, Visit& visit) {
                  .high = kStepsMax,
                  .zero = "only at the end"},
         s.eval_every);
+  visit(JobField{.key = "metrics",
+                 .bits = Bits::kNot,
+                 .meaning = "What evaluations compute beside the mean loss, the main metric first; "
+                            "empty: the accuracy, if the model predicts labels.",
+                 .bytes_max = 16,
+                 .allowed = kMetricNames,
+                 .applies = has_model_file,
+                 .applies_to = "model files",
+                 .left_out_at_default = true},
+        s.metrics);
   visit(JobField{.key = "stages",
                  .bits = Bits::kNot,
                  .meaning = "Placements that the job goes through, instead of what the scheduler "
@@ -369,8 +388,8 @@ void visit_data(Data& d, Visit& visit) {
   visit(JobField{.key = "data.shifted",
                  .meaning = "Labels are one token later than ids; false: they are the ids, for a "
                             "model that shifts them itself.",
-                 .applies = has_token_files,
-                 .applies_to = "tokens",
+                 .applies = has_documents,
+                 .applies_to = "tokens, texts",
                  .left_out_at_default = true},
         d.shifted);
   visit(JobField{.key = "data.path_digest",
@@ -408,6 +427,53 @@ void visit_data(Data& d, Visit& visit) {
                  .applies_to = "python",
                  .left_out_at_default = true},
         d.timeout_s);
+  visit(JobField{.key = "data.weights",
+                 .bits = Bits::kByContent,
+                 .meaning = "A file .npy with a weight for every training sample: samples are "
+                            "drawn with replacement, in proportion to them.",
+                 .left_out_at_default = true},
+        d.weights);
+  visit(JobField{.key = "data.document_end",
+                 .meaning = "The token that ends a document: the tokens of a window then attend "
+                            "to those of their document only, and positions begin again.",
+                 .high = kIdsMax,
+                 .also = -1,
+                 .also_means = "no documents",
+                 .applies = has_documents,
+                 .applies_to = "tokens, texts",
+                 .left_out_at_default = true},
+        d.document_end);
+  visit(JobField{.key = "data.tokenizer",
+                 .bits = Bits::kByContent,
+                 .meaning = "The tokenizer.json that encodes the texts.",
+                 .applies = has_texts,
+                 .applies_to = "texts",
+                 .left_out_at_default = true},
+        d.tokenizer);
+  visit(JobField{.key = "data.text_field",
+                 .meaning = "The field of JSON lines with the text; empty: text.",
+                 .bytes_max = 256,
+                 .applies = has_texts,
+                 .applies_to = "texts",
+                 .left_out_at_default = true},
+        d.text_field);
+  visit(JobField{.key = "data.append_token",
+                 .meaning = "The token that is put behind every document, by its name; empty: "
+                            "none.",
+                 .bytes_max = 256,
+                 .applies = has_texts,
+                 .applies_to = "texts",
+                 .left_out_at_default = true},
+        d.append_token);
+  visit(JobField{.key = "data.eval_share",
+                 .unit = "part of the bytes",
+                 .meaning = "The share of the texts that becomes the evaluation.",
+                 .high = 1,
+                 .high_is_open = true,
+                 .applies = has_texts,
+                 .applies_to = "texts",
+                 .left_out_at_default = true},
+        d.eval_share);
 }
 
 template <class Group, class Visit>

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "proto/base/job_fields.h"
+#include "proto/base/metric_kind.h"
 #include "proto/base/number_text.h"
 #include "proto/base/text.h"
 
@@ -114,7 +115,9 @@ class FieldRules {
     if (value) check(field, *value);
   }
   void check(const JobField& field, const std::vector<std::string>& names) {
-    rules_.expect(!names.empty(), std::string(field.key), "[]", allowed_text(field));
+    // A list that may be left out may be empty.
+    rules_.expect(!names.empty() || field.left_out_at_default, std::string(field.key), "[]",
+                  allowed_text(field));
     for (const std::string& name : names) {
       rules_.expect(!name.empty(), std::string(field.key), "[\"\"]", "a list of names");
       rules_.plain(std::string(field.key), name, field.bytes_max);
@@ -174,12 +177,12 @@ const TaskRules kTasks[] = {
     {Task::kLanguage,
      "language modelling",
      {"gpt2", "gpt2_medium", "gpt2_large", "gpt2_xl", "llama", "llama_1b", "llama_3b"},
-     {"tokens", "synthetic"}},
+     {"tokens", "texts", "synthetic"}},
     {Task::kCaptured,
      "captured model",
      {},
-     {"arrays", "tokens", "python", "idx", "cifar10", "image_folder", "webdataset", "ratings",
-      "squad", "voc", "synthetic"}},
+     {"arrays", "tokens", "texts", "python", "idx", "cifar10", "image_folder", "webdataset",
+      "ratings", "squad", "voc", "synthetic"}},
 };
 
 const TaskRules& rules_of(Task task) {
@@ -252,6 +255,32 @@ void check_language(Rules& rules, const DataSpec& data) {
                "true for language modelling, whose labels are the next tokens");
 }
 
+void check_documents(Rules& rules, const DataSpec& data) {
+  const bool texts = data.kind == "texts";
+  const std::string kind = "for data.kind = " + quoted(data.kind);
+  rules.expect(!texts || !data.tokenizer.empty(), "data.tokenizer", "\"\"",
+               "the tokenizer.json " + kind);
+  rules.expect(data.document_end == -1 || texts || data.kind == "tokens", "data.document_end",
+               std::to_string(data.document_end), "-1 " + kind);
+  for (const auto& [key, value] : {std::pair{"data.tokenizer", &data.tokenizer},
+                                   std::pair{"data.text_field", &data.text_field},
+                                   std::pair{"data.append_token", &data.append_token}})
+    rules.expect(texts || value->empty(), key, quoted(*value), "\"\" " + kind);
+  rules.expect(texts || data.eval_share == 0.0, "data.eval_share", number_text(data.eval_share),
+               "0 " + kind);
+}
+
+void check_metrics(Rules& rules, const JobSpec& spec) {
+  rules.expect(spec.metrics.empty() || !spec.model.file.empty(), "metrics",
+               std::to_string(spec.metrics.size()) + " names",
+               "none for a built-in model, which has the metrics of its task");
+  for (const std::string& name : spec.metrics) {
+    rules.expect(parse_metric(name).has_value(), "metrics", quoted(escaped(name)), kMetricNames);
+    rules.expect(std::ranges::count(spec.metrics, name) == 1, "metrics", quoted(escaped(name)),
+                 "each name once");
+  }
+}
+
 void check_data(Rules& rules, const JobSpec& spec) {
   const DataSpec& data = spec.data;
   const Task task = task_of(spec.model);
@@ -265,6 +294,7 @@ void check_data(Rules& rules, const JobSpec& spec) {
   else
     check_no_images(rules, data, task);
   check_python(rules, data);
+  check_documents(rules, data);
   rules.expect(data.kind != "squad" || !data.vocabulary_file.empty(), "data.vocabulary_file",
                "\"\"", "the file of the WordPiece vocabulary");
   if (task == Task::kLanguage) check_language(rules, data);
@@ -388,6 +418,7 @@ Status validate(const JobSpec& spec, const std::string& where) {
                    "; TF32 is what vendor kernels may do at levels D0 and D1");
   check_model(rules, spec.model);
   check_data(rules, spec);
+  check_metrics(rules, spec);
   check_optimizer(rules, spec.optimizer);
   check_schedule(rules, spec);
   check_resources(rules, spec);

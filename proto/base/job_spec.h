@@ -69,8 +69,9 @@ Task task_of(const ModelSpec& model);
 const std::string& model_text(const ModelSpec& model);
 
 struct DataSpec {
-  // idx | cifar10 | image_folder | ratings | squad | voc | arrays | tokens | python | synthetic.
-  // Which ones are allowed depends on the task.
+  // idx | cifar10 | image_folder | webdataset | ratings | squad | voc | arrays | tokens | texts |
+  // python | synthetic. Which ones are allowed depends on the task. esctl encodes texts before it
+  // submits a job, whose kind is then tokens.
   std::string kind = "synthetic";
   std::string path;  // file or directory; unused for synthetic data
   // Shape of one image: as generated (synthetic), or as resized (image_folder, voc).
@@ -100,6 +101,16 @@ struct DataSpec {
   std::string python;             // python: the interpreter of the loader processes
   std::string python_path;        // python: directories with modules, separated by ':'
   std::uint32_t timeout_s = 300;  // python: the longest time for one sample
+  // A file .npy with a weight for every training sample. Samples are drawn with replacement, in
+  // proportion to their weights (store/dataset/sample_weights.h); empty: every sample once.
+  std::string weights;
+  // tokens: the token that ends a document; -1 for none. The tokens of a window then know their
+  // document (store/dataset/tokens/tokens_source.h).
+  int document_end = -1;
+  std::string tokenizer;     // texts: the tokenizer.json
+  std::string text_field;    // texts: the field of JSON lines with the text; empty for "text"
+  std::string append_token;  // texts: the token behind every document; empty for none
+  double eval_share = 0.0;   // texts: the share of the bytes that become the evaluation
   bool operator==(const DataSpec&) const = default;
 };
 
@@ -190,6 +201,9 @@ struct JobSpec {
   OptimizerSpec optimizer;
   ScheduleSpec schedule;
   std::uint64_t eval_every = 0;  // global steps between two evaluations; 0 for only at the end
+  // Model files: what an evaluation computes beside the mean loss (proto/base/metric_kind.h), the
+  // main metric first. If empty: the accuracy, if the model predicts labels.
+  std::vector<std::string> metrics;
   ResourceSpec resources;
   CheckpointSpec checkpoint;
   AuditSpec audit;

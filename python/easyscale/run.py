@@ -10,7 +10,8 @@ import numpy as np
 from .client import Client
 from .errors import FailedError, NotFoundError, UsageError
 from .folders import TemporaryFolder
-from .history import StepRecord, loss_curve, records
+from .history import StepRecord, loss_curve, records, with_values
+from .metrics import Measure
 from .programs import run_json
 from .progress import Progress
 
@@ -111,15 +112,17 @@ class RemoteJob:
         self._aliases = aliases
         self._files = files
         self._speeds: list[tuple[int, float]] = []  # (step, samples per second), as they were seen
+        self._values: dict[int, dict[str, float]] = {}  # of the metric function, by step
 
     def describe(self) -> dict[str, Any]:
         """What the head knows about the job now."""
         return self.client.describe(self.id)
 
-    def wait(self, progress: bool = True) -> Run:
+    def wait(self, progress: bool = True, measure: Measure | None = None) -> Run:
         """Follows the job to its end. Raises FailedError if the job fails.
 
-        The job continues if this call is interrupted.
+        The job continues if this call is interrupted. `measure` is called for the newest checkpoint
+        whenever there is another one.
         """
         line = Progress(progress)
         try:
@@ -127,6 +130,8 @@ class RemoteJob:
                 line.show(view)
                 if view["samples_per_s"]:
                     self._speeds.append((view["steps"], view["samples_per_s"]))
+                if measure is not None:
+                    self._measure(measure, view["checkpoint"])
         finally:
             line.end()
         if view["state"] == "failed":
@@ -138,8 +143,17 @@ class RemoteJob:
         view = self.describe()
         mean = view.get("samples_per_s_mean")
         speeds = [*self._speeds, *([(view["steps"], mean)] if mean else [])]
+        view["evaluations"] = with_values(view["evaluations"], self._values)
         history = records(self.client.ledger(self.id), view["evaluations"], speeds)
         return Run(view, history, view["checkpoint"], self._aliases, self._files)
+
+    def _measure(self, measure: Measure, checkpoint: str | None) -> None:
+        """Adds the values of a checkpoint PARENT/step-N that has none yet."""
+        if checkpoint is None:
+            return
+        step = int(checkpoint.rpartition("-")[2])
+        if step not in self._values and (values := measure.of(Path(checkpoint))):
+            self._values[step] = values
 
     def stop(self, checkpoint: Path) -> Run:
         """Writes a checkpoint to this new directory, cancels the job, and returns the run.

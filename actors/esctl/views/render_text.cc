@@ -21,7 +21,8 @@ std::string step_text(const JobView& job) {
 // All metrics except the loss and the perplexity are fractions of one.
 std::string value_text(const MetricView& metric) {
   if (!std::isfinite(metric.value)) return "not finite";
-  const bool is_number = metric.name == "loss" || metric.name == "perplexity";
+  const bool is_number = metric.name == "loss" || metric.name == "perplexity" ||
+                         metric.name == "mse" || metric.name == "mae";
   return is_number ? fixed(metric.value, 4) : fixed(100 * metric.value, 2) + " %";
 }
 

@@ -39,6 +39,7 @@ void randomise_data(DataSpec& data, Task task, std::mt19937_64& random) {
   data.python = "/usr/bin/python3";
   data.python_path = "/a:/b";
   data.timeout_s = 1 + random() % 100;
+  data.weights = random() % 2 == 0 ? "" : "weights.npy";
 }
 
 void randomise_model(ModelSpec& model, std::mt19937_64& random) {
@@ -251,6 +252,7 @@ learning_rate_factor = 10
                                              .recompute = "blocks",
                                              .tf32 = true,
                                              .optimizer = {.groups = {{.parameters = {"*"}}}},
+                                             .metrics = {"f1"},
                                              .stages = *parse_stages("cpu-avx2:1@1")}) +
                              to_toml(JobSpec{.model = {.file = "net", .file_digest = "digest"},
                                              .data = {.length = 8,
@@ -259,7 +261,13 @@ learning_rate_factor = 10
                                                       .path_digest = "digest",
                                                       .python = "/python3",
                                                       .python_path = "/modules",
-                                                      .timeout_s = 5},
+                                                      .timeout_s = 5,
+                                                      .weights = "weights.npy",
+                                                      .document_end = 1,
+                                                      .tokenizer = "tokenizer.json",
+                                                      .text_field = "body",
+                                                      .append_token = "<end>",
+                                                      .eval_share = 0.5},
                                              .schedule = {.kind = "cosine", .floor = 0.5}});
     for (const char* section :
          {"", "model", "data", "optimizer", "schedule", "resources", "checkpoint"}) {

@@ -118,6 +118,19 @@ TEST_SUITE("actors/esctl/render_json") {
     CHECK(contains(jobs_text({job}), "  accuracy not finite\n"));
   }
 
+  TEST_CASE("a metric that is not defined is null, and an error of numbers is no percentage") {
+    JobView job = job_view("finished");
+    job.evaluations = {
+        {.version = 6, .total = 30, .metrics = {{"auc", kNan}, {"mse", 2.5}, {"loss", 0.5}}}};
+    CHECK(Json::parse(job_json(job)).at("eval") == Json{{"version", 6},
+                                                        {"total", 30},
+                                                        {"metric", "auc"},
+                                                        {"auc", nullptr},
+                                                        {"mse", 2.5},
+                                                        {"mean_loss", 0.5}});
+    CHECK(contains(summary_text(job), ", mse 2.5000, mean loss 0.5000 on 30 samples"));
+  }
+
   TEST_CASE("bytes that are not UTF-8 are replaced") {
     CHECK(Json::parse(log_line_json("a\xff z")).at("line") == "a\xef\xbf\xbd z");
   }
