@@ -2,8 +2,8 @@
 // HttpServer: HTTP over TCP, with or without TLS, on one thread of its own (libmicrohttpd).
 //
 // Threads: the handler is called on the server's thread, must not block, and must not throw. A
-// Reply may be used on any thread. Stopping: the destructor ends the thread; replies that are still open
-// are dropped, and later calls on them do nothing.
+// Reply may be used on any thread. Stopping: the destructor ends the thread; replies that are
+// still open are dropped, and later calls on them do nothing.
 #include <cstdint>
 #include <functional>
 #include <memory>

@@ -42,22 +42,24 @@ Result<std::vector<Token>> read_tokens(const std::filesystem::path& file) {
 
 Status change_tokens(const std::filesystem::path& file,
                      const std::function<Status(std::vector<Token>&)>& change) {
-  const std::filesystem::path lock_file = file.string() + ".lock";
-  const FileDescriptor lock(
-      ::open(lock_file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
-  if (lock.get() < 0) return store::system_failure(lock_file, "be opened", errno);
+  const std::filesystem::path directory = store::parent_directory(file);
+  const FileDescriptor lock(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (lock.get() < 0) return store::open_failure(directory, errno);
   // The kernel releases the lock when the descriptor is closed, also if the process dies.
   while (::flock(lock.get(), LOCK_EX) != 0)
-    if (errno != EINTR) return store::system_failure(lock_file, "be locked", errno);
+    if (errno != EINTR) return store::system_failure(directory, "be locked", errno);
   auto tokens = read_tokens(file);
   if (!tokens && tokens.error().kind != ErrorKind::kNotFound) return tokens.error();
   std::vector<Token> changed = tokens ? *std::move(tokens) : std::vector<Token>();
   ES_RETURN_IF_ERROR(change(changed));
   const std::filesystem::path next = file.string() + ".new";
   ES_RETURN_IF_ERROR(write_all(next, tokens_text(changed)));
-  if (::rename(next.c_str(), file.c_str()) != 0)
-    return store::system_failure(file, "be replaced", errno);
-  return store::sync_entries(store::parent_directory(file));
+  if (::rename(next.c_str(), file.c_str()) != 0) {
+    const Error error = store::system_failure(file, "be replaced", errno);
+    ::unlink(next.c_str());
+    return error;
+  }
+  return store::sync_entries(directory);
 }
 
 std::string new_token() {
