@@ -168,8 +168,8 @@ struct Served {
   caf::actor head;         // none on a daemon that is only a node
   caf::actor switchboard;  // none on a daemon that is only a node
   caf::actor agent;
-  Gateway gateway;                         // the links end with it
-  std::unique_ptr<http::HttpServer> http;  // none without --http
+  Gateway gateway;         // the links end with it
+  http::HttpService http;  // empty without --http
 };
 
 Result<Served> start_head(caf::actor_system& system, const DaemonOptions& options,
@@ -257,14 +257,15 @@ void serve_private_head(StopSignal& stop, const caf::actor& head) {
   while (stop.wait() != StopSignal::Cause::kFinished) caf::anon_send(head, StopHead{});
 }
 
-// Waits until the last answers of the head have reached the gateway, which sends them before it
-// ends.
-void hand_on(caf::actor_system& system, const caf::actor& switchboard) {
+// Waits until the last answers of the head have reached the gateway and the HTTP server, which send
+// them before they end.
+void hand_on(caf::actor_system& system, const Served& served) {
   constexpr std::chrono::milliseconds kHandOnMax{500};
-  if (!switchboard) return;
   caf::scoped_actor here(system);
-  here->request(switchboard, kHandOnMax, HandOn{})
-      .receive([](const HandOn&) {}, [](const caf::error&) {});
+  for (const caf::actor& actor : {served.switchboard, served.http.actor})
+    if (actor)
+      here->request(actor, kHandOnMax, HandOn{})
+          .receive([](const HandOn&) {}, [](const caf::error&) {});
 }
 
 // After a signal the workers of this node are handed over or saved; then the node agent finishes
@@ -324,7 +325,7 @@ Status run_daemon(const DaemonOptions& options) {
       serve_private_head(*stop, served->head);
     else
       status = serve(*stop, *served, options.grace);
-    hand_on(system, served->switchboard);
+    hand_on(system, *served);
     return status;
   });
 }

@@ -222,7 +222,7 @@ class Jobs(Http):
         for line in ledger["lines"]:
             mean = sum(line["losses"]) / len(line["losses"])
             self.assertAlmostEqual(curve["points"][line["version"] - 1][2], mean, places=12)
-        self.assertIn("step", client.get(job_path(job, "/log")).text)
+        self.assertIn("evaluation of version 10", client.get(job_path(job, "/log")).text)
         listed = client.get(f"/api/v1/jobs?state=finished&search=bits&limit=5").json
         self.assertEqual([j["job"] for j in listed["jobs"]], [job])
 

@@ -9,6 +9,7 @@
 #include "actors/http/shell/token_file.h"
 #include "actors/http/shell/web_files.h"
 #include "actors/log/log.h"
+#include "actors/switchboard/shell/switchboard_actor.h"
 
 namespace es::actors::http {
 namespace {
@@ -203,6 +204,7 @@ caf::behavior http_actor(caf::stateful_actor<HttpState>* self, HttpActorOptions 
       [=](const Inbound& inbound) { self->state.on_inbound(inbound); },
       [=](const HttpExpired& expired) { self->state.on_expired(expired.request); },
       [=](const HttpBeat&) { self->state.on_beat(); },
+      [](const HandOn& all) { return all; },
       [](const PeerUp&) {},
       [](const PeerDown&) {},
   };

@@ -2,10 +2,10 @@
 // HttpActor answers the requests of the HTTP service. It is one more client of the head: a request
 // becomes the same message that esctl would send (client.capnp), and the answer becomes JSON.
 //
-// Accepts   HttpCall from the server; Inbound from the switchboard, where it is the peer kHttpPeer.
+// Accepts   HttpCall from the server; Inbound from the switchboard, where it is the peer kHttpPeer;
+//           HandOn, which it answers.
 // Sends     Outbound to the head, through the switchboard.
-// State     The requests that wait for an answer; streams of events; the last list of jobs, which
-//           is at most kListAge old; curves of some jobs; counts of requests. Nothing is saved but
+// State     The requests that wait for an answer; streams of events; the last list of jobs; curves of some jobs; counts of requests. Nothing is saved but
 //           the audit log, which has a line for every request that may change something.
 // Fails     A head that does not answer in time gives status 504. When this actor dies, open
 //           requests get status 503, and the head continues.
@@ -150,7 +150,9 @@ class HttpState {
   std::map<JobId, LossCurve> curves_;
 
   std::shared_ptr<const JobList> jobs_;
-  std::chrono::steady_clock::time_point jobs_time_;
+  std::chrono::steady_clock::time_point jobs_until_;  // from then on the list is too old
+  // Answers that were made of this list, by tenant and query.
+  std::map<std::pair<std::string, std::map<std::string, std::string>>, std::string> list_texts_;
   std::vector<std::pair<Caller, std::function<void(const JobList&)>>> jobs_readers_;
 
   std::vector<Token> tokens_;

@@ -1,6 +1,7 @@
 // HttpActor: jobs.
 #include <caf/all.hpp>
 
+#include <algorithm>
 #include <bit>
 #include <limits>
 
@@ -12,8 +13,11 @@
 namespace es::actors::http {
 namespace {
 
-// A list that is younger is shown again: many pages poll, and the jobs are asked once for all.
+// A list that is younger is shown again: many pages poll, and the jobs are asked once for all. A head
+// with very many jobs needs longer for a list, and spends at most a tenth of its time on it.
 constexpr std::chrono::milliseconds kListAge{300};
+constexpr int kListShare = 10;
+constexpr std::size_t kListTextsMax = 1000;
 constexpr std::chrono::minutes kJobTimeout{10};
 constexpr std::uint64_t kListMax = 1000;
 constexpr std::size_t kCurvesMax = 256;
@@ -42,19 +46,22 @@ double mean_of(const std::vector<float>& losses) {
 // --- lists
 
 void HttpState::with_jobs(const Caller& caller, std::function<void(const JobList&)> then) {
-  if (jobs_ && std::chrono::steady_clock::now() - jobs_time_ < kListAge) return then(*jobs_);
+  const auto asked = std::chrono::steady_clock::now();
+  if (jobs_ && asked < jobs_until_) return then(*jobs_);
   jobs_readers_.emplace_back(caller, std::move(then));
   if (jobs_readers_.size() > 1) return;
   post<wire::ListJobs>(
       {}, [](wire::ListJobs::Builder) {}, std::chrono::seconds(60),
-      [this](const FrameResult& frame) {
+      [this, asked](const FrameResult& frame) {
         const auto readers = std::exchange(jobs_readers_, {});
         Result<JobList> list = frame ? read_job_list(*frame) : frame.error();
         for (const auto& [reader, then] : readers)
           if (!list) finish(reader, error_response(list.error()));
         if (!list) return;
         jobs_ = std::make_shared<const JobList>(*std::move(list));
-        jobs_time_ = std::chrono::steady_clock::now();
+        list_texts_.clear();
+        const auto now = std::chrono::steady_clock::now();
+        jobs_until_ = std::max(asked + kListAge, now + kListShare * (now - asked));
         for (const auto& [reader, then] : readers) then(*jobs_);
       });
 }
@@ -78,7 +85,11 @@ void HttpState::list_jobs(const Caller& caller) {
   const JobFilter filter{query_text(request, "state"), query_text(request, "tenant"),
                          query_text(request, "search"), *offset, *limit};
   with_jobs(caller, [this, caller, filter](const JobList& list) {
-    finish(caller, {.body = job_list_json(list.jobs, caller.identity, filter, list.warning)});
+    // Pages that poll ask for the same again and again.
+    if (list_texts_.size() >= kListTextsMax) list_texts_.clear();
+    std::string& text = list_texts_[{caller.identity.tenant, caller.request.query}];
+    if (text.empty()) text = job_list_json(list.jobs, caller.identity, filter, list.warning);
+    finish(caller, {.body = text});
   });
 }
 

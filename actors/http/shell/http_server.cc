@@ -8,6 +8,8 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
+#include <condition_variable>
 #include <cstdarg>
 #include <cstring>
 #include <mutex>
@@ -205,6 +207,11 @@ class MicroServer : public HttpServer {
       call->answer(error_response(503, "the head is ending"), false);
       call->end();
     }
+    {
+      // The last answers leave the process before it ends, unless a client does not read.
+      std::unique_lock lock(mutex_);
+      closed_.wait_for(lock, kLastAnswers, [this] { return open_.empty(); });
+    }
     MHD_stop_daemon(daemon_);
   }
 
@@ -245,6 +252,7 @@ class MicroServer : public HttpServer {
 
  private:
   static constexpr int kIdleSeconds = 120;
+  static constexpr std::chrono::milliseconds kLastAnswers{500};
 
   static bool fill(const HttpServerOptions& options, sockaddr_storage& address) {
     auto* v4 = reinterpret_cast<sockaddr_in*>(&address);
@@ -307,6 +315,7 @@ class MicroServer : public HttpServer {
       auto* server = static_cast<MicroServer*>(self);
       const std::lock_guard lock(server->mutex_);
       server->open_.erase(*held);
+      server->closed_.notify_all();
     }
     delete held;
     *state = nullptr;
@@ -316,6 +325,7 @@ class MicroServer : public HttpServer {
   MHD_Daemon* daemon_ = nullptr;
   std::atomic<bool> stopping_ = false;
   std::mutex mutex_;
+  std::condition_variable closed_;        // a call has left open_
   std::set<std::shared_ptr<Call>> open_;  // guarded by mutex_
 };
 

@@ -103,16 +103,16 @@ Status check(const HttpOptions& options) {
   return {};
 }
 
-Result<std::unique_ptr<HttpServer>> start_http_service(caf::actor_system& system,
-                                                       const HttpOptions& options,
-                                                       const std::filesystem::path& state,
-                                                       const caf::actor& switchboard) {
+Result<HttpService> start_http_service(caf::actor_system& system, const HttpOptions& options,
+                                       const std::filesystem::path& state,
+                                       const caf::actor& switchboard) {
   auto server_options = parse_address(options.address);
   if (!server_options) return server_options.error();
   ES_RETURN_IF_ERROR(read_tls(options, *server_options));
   HttpActorOptions answers;
   if (!options.no_tokens) {
-    answers.tokens = options.tokens.empty() ? state / "tokens" : options.tokens;
+    answers.tokens =
+        options.tokens.empty() ? state / "tokens" : std::filesystem::path(options.tokens);
     const auto tokens = read_tokens(answers.tokens);
     if (!tokens && tokens.error().kind == ErrorKind::kNotFound)
       return not_found(tokens.error().message +
@@ -135,7 +135,7 @@ Result<std::unique_ptr<HttpServer>> start_http_service(caf::actor_system& system
   const std::string host = v6 ? "[" + server_options->address + "]" : server_options->address;
   log::info(std::string("serves ") + (options.certificate.empty() ? "http://" : "https://") + host +
             ":" + std::to_string((*server)->port()));
-  return server;
+  return HttpService{actor, *std::move(server)};
 }
 
 }  // namespace es::actors::http

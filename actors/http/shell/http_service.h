@@ -19,14 +19,18 @@ struct HttpOptions {
   bool no_tokens = false;   // every request counts as an administrator's; loopback address only
 };
 
+struct HttpService {
+  caf::actor actor;  // answers HandOn when it has handled what came before
+  std::unique_ptr<HttpServer> server;
+};
+
 // Checks what can be checked without a file. Error (usage).
 Status check(const HttpOptions& options);
 
 // Starts the service. `state` is the directory of the head, which gets the audit log;
 // `switchboard` leads to the head. Prints "http ADDRESS" to the log. Errors: usage, failure.
-Result<std::unique_ptr<HttpServer>> start_http_service(caf::actor_system& system,
-                                                       const HttpOptions& options,
-                                                       const std::filesystem::path& state,
-                                                       const caf::actor& switchboard);
+Result<HttpService> start_http_service(caf::actor_system& system, const HttpOptions& options,
+                                       const std::filesystem::path& state,
+                                       const caf::actor& switchboard);
 
 }  // namespace es::actors::http
