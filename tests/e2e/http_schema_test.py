@@ -35,8 +35,9 @@ class Schema(harness.EndToEndTest):
             [sys.executable, "-m", "schemathesis.cli", "run", f"{base}/api/v1/openapi.json",
              "--header", f"Authorization: Bearer {token}", "--max-examples", EXAMPLES,
              "--seed", str(SEED), "--checks", "all", "--exclude-checks",
-             # The service ignores unknown headers and has no state between requests to check.
-             "ignored_auth,unsupported_method,use_after_free,ensure_resource_availability",
+             # A job file and a list of devices have a grammar that a schema cannot describe, so a
+             # request that fits the schema may be refused.
+             "positive_data_acceptance",
              "--exclude-path-regex", "/events$", "--no-color", "--phases", "examples,coverage,fuzzing"],
             cwd=self.directory, env={**self.environment, "PYTHONPATH": ""}, text=True,
             capture_output=True, timeout=harness.DEADLINE_S * 4)

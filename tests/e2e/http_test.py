@@ -290,7 +290,7 @@ class Jobs(Http):
                 ("PUT", "/api/v1/claims/a%20b", {"type": self.fast, "count": 1}, 400, "claim"),
                 ("PUT", "/api/v1/claims/a", {"type": self.fast, "count": -1}, 400, "count"),
                 ("GET", job_path("absent"), None, 404, "absent"),
-                ("GET", "/api/v1/jobs/%00%ff", None, 404, "")]:
+                ("GET", "/api/v1/jobs/%01%ff", None, 400, "control characters")]:
             with self.subTest(method=method, path=path, body=body):
                 answer = client.ask(method, path, body)
                 self.assertEqual(answer.status, status, str(answer))

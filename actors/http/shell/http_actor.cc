@@ -101,6 +101,9 @@ void HttpState::on_call(HttpCall call) {
                                                     caller.identity.name + " has the role " +
                                                     role_name(caller.identity.role)));
   }
+  if (!is_plain(match.argument))
+    return finish(caller, error_response(400, "\"" + escaped(match.argument) +
+                                                  "\": a name has no control characters"));
   // A form of another site cannot send this type without asking first, so it cannot act in the name
   // of a browser's user.
   if (changes(*match.route) && !request.body.empty() && request.content_type != kJson)
@@ -147,9 +150,9 @@ void HttpState::finish(const Caller& caller, Response response) {
   response.headers.emplace_back("X-Content-Type-Options", "nosniff");
   response.headers.emplace_back("Cache-Control", "no-store");
   if (response.content_type.starts_with("text/html"))
-    response.headers.emplace_back(
-        "Content-Security-Policy",
-        "default-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'");
+    response.headers.emplace_back("Content-Security-Policy",
+                                  "default-src 'self'; img-src 'self' data:; frame-ancestors "
+                                  "'none'; base-uri 'none'; form-action 'none'");
   caller.reply->send(std::move(response));
 }
 
@@ -204,6 +207,7 @@ caf::behavior http_actor(caf::stateful_actor<HttpState>* self, HttpActorOptions 
       [=](const Inbound& inbound) { self->state.on_inbound(inbound); },
       [=](const HttpExpired& expired) { self->state.on_expired(expired.request); },
       [=](const HttpBeat&) { self->state.on_beat(); },
+      [=](const HttpShow& show) { self->state.on_show(show.job); },
       [](const HandOn& all) { return all; },
       [](const PeerUp&) {},
       [](const PeerDown&) {},

@@ -57,6 +57,10 @@ struct HttpExpired {
 };
 // Tells streams that their connection is alive, which shows those whose client has gone.
 struct HttpBeat {};
+// Shows the newest state of a job to those who follow it.
+struct HttpShow {
+  JobId job;
+};
 
 // A request that was admitted: who sent it, and what it asks for.
 struct Caller {
@@ -74,6 +78,7 @@ class HttpState {
   void on_inbound(const Inbound& inbound);
   void on_expired(std::uint64_t request);
   void on_beat();
+  void on_show(const JobId& job);
 
  private:
   using FrameResult = Result<std::shared_ptr<const Frame>>;
@@ -83,6 +88,8 @@ class HttpState {
     bool stream = false;  // stays until its stream has ended
   };
   struct Follow {
+    std::optional<Msg<wire::JobEvent>> message;  // the newest progress, which is not shown yet
+    std::string state;                           // of the newest message
     std::string last;  // the last event with the state of the job, for those who come later
     std::vector<std::shared_ptr<Reply>> readers;
   };
@@ -128,6 +135,8 @@ class HttpState {
   void checkpoint_job(const Caller& caller, const JobId& job);
   void follow(const Caller& caller, const JobId& job);
   void on_follow_event(const JobId& job, const FrameResult& frame);
+  static void push_all(Follow& follow, const std::string& text);
+  void end_follow(const JobId& job);
   void read_log(const Caller& caller, const JobId& job);
   void read_curve(const Caller& caller, const JobId& job);
   void continue_curve(const JobId& job);
@@ -170,3 +179,4 @@ caf::behavior http_actor(caf::stateful_actor<HttpState>* self, HttpActorOptions 
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(es::actors::http::HttpCall)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(es::actors::http::HttpExpired)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(es::actors::http::HttpBeat)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(es::actors::http::HttpShow)

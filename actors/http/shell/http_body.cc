@@ -2,11 +2,14 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 
 #include "actors/esctl/views/json_text.h"
 
 namespace es::actors::http {
 namespace {
+
+constexpr std::size_t kLineBytesMax = 4096;
 
 std::string names_of(std::initializer_list<const char*> names) {
   std::string text;
@@ -44,13 +47,23 @@ Result<std::string> text_field(const nlohmann::json& body, const char* field) {
   return at->get<std::string>();
 }
 
+Result<std::string> line_field(const nlohmann::json& body, const char* field) {
+  auto text = text_field(body, field);
+  if (text && (!is_plain(*text) || text->size() > kLineBytesMax))
+    return wrong(field, "a text without control characters, at most " +
+                            std::to_string(kLineBytesMax) + " bytes");
+  return text;
+}
+
 Result<std::uint64_t> number_field(const nlohmann::json& body, const char* field) {
   constexpr std::uint64_t kMost = 0xFFFFFFFFU;
   const auto at = body.find(field);
   if (at == body.end()) return std::uint64_t{0};
-  if (!at->is_number_unsigned() || at->get<std::uint64_t>() > kMost)
+  // For JSON, 2.0 is a whole number too.
+  const double value = at->is_number() ? at->get<double>() : -1.0;
+  if (!(value >= 0 && value <= double(kMost)) || value != std::floor(value))
     return wrong(field, "a whole number from 0 to " + std::to_string(kMost));
-  return at->get<std::uint64_t>();
+  return static_cast<std::uint64_t>(value);
 }
 
 Result<bool> flag_field(const nlohmann::json& body, const char* field) {

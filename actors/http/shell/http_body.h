@@ -16,6 +16,8 @@ Result<nlohmann::json> read_body(const Request& request, std::initializer_list<c
 
 // A text without zero bytes; empty if the field is missing.
 Result<std::string> text_field(const nlohmann::json& body, const char* field);
+// The same on one line, at most 4,096 bytes: a name or a path.
+Result<std::string> line_field(const nlohmann::json& body, const char* field);
 // A whole number from 0 to 2^32 - 1; 0 if the field is missing.
 Result<std::uint64_t> number_field(const nlohmann::json& body, const char* field);
 Result<bool> flag_field(const nlohmann::json& body, const char* field);

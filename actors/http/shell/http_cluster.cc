@@ -27,7 +27,7 @@ void HttpState::claims(const Caller& caller) {
 void HttpState::make_claim(const Caller& caller) {
   const auto body = read_body(caller.request, {"type", "count"});
   if (!body) return finish(caller, error_response(body.error()));
-  const auto type = text_field(*body, "type");
+  const auto type = line_field(*body, "type");
   const auto count = number_field(*body, "count");
   if (!type) return finish(caller, error_response(type.error()));
   if (!count) return finish(caller, error_response(count.error()));
@@ -41,8 +41,8 @@ void HttpState::make_claim(const Caller& caller) {
 void HttpState::clear_device(const Caller& caller) {
   const auto body = read_body(caller.request, {"node", "type", "index"});
   if (!body) return finish(caller, error_response(body.error()));
-  const auto node = text_field(*body, "node");
-  const auto type = text_field(*body, "type");
+  const auto node = line_field(*body, "node");
+  const auto type = line_field(*body, "type");
   const auto index = number_field(*body, "index");
   if (!node) return finish(caller, error_response(node.error()));
   if (!type) return finish(caller, error_response(type.error()));

@@ -17,6 +17,7 @@ namespace {
 // with very many jobs needs longer for a list, and spends at most a tenth of its time on it.
 constexpr std::chrono::milliseconds kListAge{300};
 constexpr int kListShare = 10;
+constexpr std::chrono::milliseconds kStateAge{500};
 constexpr std::size_t kListTextsMax = 1000;
 constexpr std::chrono::minutes kJobTimeout{10};
 constexpr std::uint64_t kListMax = 1000;
@@ -157,7 +158,7 @@ void HttpState::change_job(const Caller& caller, const JobId& job) {
     case Action::kScaleJob: {
       const auto body = read_body(caller.request, {"devices"});
       if (!body) return finish(caller, error_response(body.error()));
-      const auto devices = text_field(*body, "devices");
+      const auto devices = line_field(*body, "devices");
       if (!devices) return finish(caller, error_response(devices.error()));
       return command<wire::ScaleJob>(caller, job,
                                      [&](wire::ScaleJob::Builder b) { b.setDevices(*devices); });
@@ -170,7 +171,7 @@ void HttpState::change_job(const Caller& caller, const JobId& job) {
 void HttpState::checkpoint_job(const Caller& caller, const JobId& job) {
   const auto body = read_body(caller.request, {"directory"});
   if (!body) return finish(caller, error_response(body.error()));
-  const auto directory = text_field(*body, "directory");
+  const auto directory = line_field(*body, "directory");
   if (!directory) return finish(caller, error_response(directory.error()));
   ask<wire::CheckpointTaken, wire::CheckpointJob>(
       caller, job, [&](wire::CheckpointJob::Builder b) { b.setDirectory(*directory); },
@@ -199,8 +200,8 @@ void HttpState::submit(const Caller& caller) {
   const auto body = read_body(caller.request, {"spec_toml", "from_checkpoint", "request_id"});
   if (!body) return finish(caller, error_response(body.error()));
   const auto toml = text_field(*body, "spec_toml");
-  const auto checkpoint = text_field(*body, "from_checkpoint");
-  const auto id = text_field(*body, "request_id");
+  const auto checkpoint = line_field(*body, "from_checkpoint");
+  const auto id = line_field(*body, "request_id");
   for (const auto* field : {&toml, &checkpoint, &id})
     if (!*field) return finish(caller, error_response(field->error()));
   const auto spec = spec_for(caller, *toml);
@@ -241,29 +242,57 @@ void HttpState::follow(const Caller& caller, const JobId& job) {
       [this, job](const FrameResult& frame) { on_follow_event(job, frame); }, true);
 }
 
+// A job may make hundreds of steps in a second. Its readers get log lines and changes of its state
+// at once, and its progress twice a second.
 void HttpState::on_follow_event(const JobId& job, const FrameResult& frame) {
   const auto at = follows_.find(job);
   if (at == follows_.end()) return;
-  auto& [last, readers] = at->second;
-  const auto message =
-      frame ? Msg<wire::JobEvent>::from_frame(*frame) : Result<Msg<wire::JobEvent>>(frame.error());
-  const auto event =
-      message ? message->decode(esctl::read_event) : Result<esctl::JobEventView>(message.error());
-  if (event && !std::holds_alternative<esctl::StreamEnd>(*event)) {
-    std::string text;
-    if (const auto* info = std::get_if<JobView>(&*event))
-      last = text = event_text("job", job_line_json(*info));
-    else
-      text = event_text("log", esctl::log_line_json(std::get<esctl::LogLine>(*event).text));
-    std::erase_if(readers, [&](const auto& reader) { return !reader->push(text); });
+  Follow& follow = at->second;
+  if (!frame) return end_follow(job);
+  const auto message = Msg<wire::JobEvent>::from_frame(*frame);
+  const auto kind = message ? message->decode([](wire::JobEvent::Reader r) { return r.which(); })
+                            : Result<wire::JobEvent::Which>(message.error());
+  if (!kind || *kind == wire::JobEvent::ENDED) {
+    waiting_.erase((*frame)->envelope.request);
+    return end_follow(job);
+  }
+  if (*kind == wire::JobEvent::INFO) {
+    const auto state =
+        message->decode([](wire::JobEvent::Reader r) { return line_of(r.getInfo().getState()); });
+    const bool waits = std::exchange(follow.message, *message).has_value();
+    // A change of the state is shown at once.
+    if (state && std::exchange(follow.state, *state) != *state) return on_show(job);
+    if (!waits) self_->delayed_send(self_, kStateAge, HttpShow{job});
     return;
   }
-  for (const auto& reader : readers) {
+  const auto line =
+      message->decode([](wire::JobEvent::Reader r) { return line_of(r.getLogLine()); });
+  if (line) push_all(follow, event_text("log", esctl::log_line_json(*line)));
+}
+
+void HttpState::push_all(Follow& follow, const std::string& text) {
+  std::erase_if(follow.readers, [&](const auto& reader) { return !reader->push(text); });
+}
+
+// Shows the newest state of a job to its readers.
+void HttpState::on_show(const JobId& job) {
+  const auto at = follows_.find(job);
+  if (at == follows_.end()) return;
+  const auto message = std::exchange(at->second.message, std::nullopt);
+  if (!message) return;
+  const auto event = message->decode(esctl::read_event);
+  if (!event) return;
+  at->second.last = event_text("job", job_line_json(std::get<JobView>(*event)));
+  push_all(at->second, at->second.last);
+}
+
+void HttpState::end_follow(const JobId& job) {
+  on_show(job);
+  for (const auto& reader : follows_.at(job).readers) {
     reader->push(event_text("end", "{}"));
     reader->end();
   }
-  if (frame) waiting_.erase((*frame)->envelope.request);
-  follows_.erase(at);
+  follows_.erase(job);
 }
 
 void HttpState::read_log(const Caller& caller, const JobId& job) {

@@ -95,8 +95,9 @@ function table(caption, columns, rows) {
         element("tr", {}, ...row.map((text, i) => cell("td", text, columns[i][1])))))));
 }
 
-const cards = (entries) => element("dl", { class: "cards" }, ...entries.map(([name, value]) =>
-  element("div", { class: "card" }, element("dt", {}, name), element("dd", {}, value ?? "–"))));
+const cards = (entries) => element("ul", { class: "cards" }, ...entries.map(([name, value]) =>
+  element("li", { class: "card" }, element("span", { class: "name" }, name), " ",
+    element("span", { class: "value" }, value ?? "–"))));
 
 // --- pictures
 
