@@ -3,7 +3,7 @@
 //
 // A token file has one line for each token: its name, its role, its tenant ("-" for none) and the
 // SHA-256 digest of the token in hexadecimal. Empty lines and lines that begin with '#' do not
-// count. The tokens themselves are not stored, so a stolen file admits nobody.
+// count. The tokens themselves are not stored, so a stolen file gives no access.
 #include <cstdint>
 #include <optional>
 #include <string>

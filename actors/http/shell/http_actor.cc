@@ -66,7 +66,7 @@ Result<Identity> HttpState::identity_of(const Request& request) {
     return Identity{"local", Role::kAdmin, ""};
   }
   if (const Status read = reload_tokens(); !read.ok()) {
-    // Nobody is admitted by a file that may be half written.
+    // A file that may be half written gives no access.
     log::error("the tokens cannot be read: " + read.error().message);
     return failure("the tokens of this head cannot be read; its log says why");
   }

@@ -97,7 +97,7 @@ void HttpState::list_jobs(const Caller& caller) {
 // --- one job
 
 // Calls then(job, spec) if the caller may see the job. A job of another tenant is answered like one
-// that does not exist, so nobody learns the names of others' jobs.
+// that does not exist, so its name stays unknown.
 void HttpState::with_job(const Caller& caller, DetailsThen then) {
   post<wire::DescribeJob>(
       caller.argument, [](wire::DescribeJob::Builder) {}, std::chrono::seconds(60),
