@@ -5,9 +5,10 @@
 // Accepts   HttpCall from the server; Inbound from the switchboard, where it is the peer kHttpPeer;
 //           HandOn, which it answers.
 // Sends     Outbound to the head, through the switchboard.
-// State     The requests that wait for an answer; streams of events; the last list of jobs; curves of some jobs; counts of requests. Nothing is saved but
-//           the audit log, which has a line for every request that may change something.
-// Fails     A head that does not answer in time gives status 504. When this actor dies, open
+// State     The requests that wait for an answer; streams of events; the last list of jobs; curves
+//           of some jobs; counts of requests. Nothing is saved but the audit log, which has a line
+//           for every request that may change something.
+// Fails     A head that does not answer in time gives status 500. When this actor dies, open
 //           requests get status 503, and the head continues.
 // Order     Requests are independent of each other.
 // Limits    Streams: one for each connection of the server. Lists of jobs: one request to the head

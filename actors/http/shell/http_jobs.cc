@@ -13,8 +13,8 @@
 namespace es::actors::http {
 namespace {
 
-// A list that is younger is shown again: many pages poll, and the jobs are asked once for all. A head
-// with very many jobs needs longer for a list, and spends at most a tenth of its time on it.
+// A list that is younger is shown again: many pages poll, and the jobs are asked once for all. A
+// head with very many jobs needs longer for a list, and spends at most a tenth of its time on it.
 constexpr std::chrono::milliseconds kListAge{300};
 constexpr int kListShare = 10;
 constexpr std::chrono::milliseconds kStateAge{500};

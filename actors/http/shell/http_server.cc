@@ -225,7 +225,6 @@ class MicroServer : public HttpServer {
         {MHD_OPTION_SOCK_ADDR, 0, &address},
         {MHD_OPTION_CONNECTION_LIMIT, static_cast<std::intptr_t>(options.connections_max), nullptr},
         {MHD_OPTION_CONNECTION_TIMEOUT, kIdleSeconds, nullptr},
-        {MHD_OPTION_LISTENING_ADDRESS_REUSE, 1, nullptr},
         {MHD_OPTION_NOTIFY_COMPLETED, reinterpret_cast<std::intptr_t>(&MicroServer::completed),
          this},
         {MHD_OPTION_EXTERNAL_LOGGER, reinterpret_cast<std::intptr_t>(&log_line), nullptr},
