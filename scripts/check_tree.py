@@ -68,7 +68,7 @@ THIRD_PARTY = [
 ORDER = {
     "proto": ["proto/base", "proto"],
     "store": ["store", "store/kv", "store/checkpoint", "store/dataset", "store/tokenizer", "store/safetensors",
-              "store/model_file", "store/traces", "store/metrics", "store/plans", "store/ledger", "store/journal",
+              "store/model_file", "store/traces", "store/metrics", "store/plans", "store/ledger", "store/tensorboard", "store/journal",
               "store/recovery"],
     "gpu": ["gpu/base", "gpu/canonical", "gpu/onednn", "gpu/random", "gpu/params", "gpu/est",
             "gpu/optim", "gpu/graph", "gpu/import", "gpu/models", "gpu/cuda", "gpu/engine"],
