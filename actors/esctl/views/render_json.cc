@@ -79,6 +79,7 @@ Json job_object(const JobView& job) {
   json["name"] = job.name;
   json["state"] = job.state;
   json["level"] = job.level;
+  json["tenant"] = text_or_null(job.tenant);
   json["max_p"] = job.max_p;
   json["steps"] = job.step;
   json["steps_total"] = job.last_step;
