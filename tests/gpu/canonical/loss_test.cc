@@ -11,7 +11,7 @@ enum Output { kProbs, kRowLoss, kMeanLoss, kGradient };
 // Some rows at a time, and in place, cross entropy has the same bits.
 void check_parts(const KernelTable& t, std::int64_t rows, std::int64_t classes,
                  const Floats& logits, const std::vector<std::int32_t>& labels,
-                 const std::vector<Floats>& expected) {
+                 const LossTerms& terms, const std::vector<Floats>& expected) {
   const std::int64_t some = (rows + 1) / 2;
   std::int64_t next = 0;
   const Floats x(logits.size(), [&] { return logits[next++]; }), losses(rows);
@@ -24,28 +24,29 @@ void check_parts(const KernelTable& t, std::int64_t rows, std::int64_t classes,
   };
   parts([&](std::int64_t r, std::int64_t n) {
     float* const at = x + r * classes;
-    t.softmax_xent_fwd(n, classes, at, labels.data() + r, at, losses + r);
+    t.softmax_xent_fwd(n, classes, at, labels.data() + r, terms, at, losses + r);
   });
   same(kProbs, x);
   same(kRowLoss, losses);
   parts([&](std::int64_t r, std::int64_t n) {
     float* const at = x + r * classes;
-    t.softmax_xent_bwd(n, classes, at, labels.data() + r, {rows, labels.data()}, at);
+    t.softmax_xent_bwd(n, classes, at, labels.data() + r, {rows, labels.data()}, terms, at);
   });
   same(kGradient, x);
 }
 
 std::vector<Floats> run(const KernelTable& t, std::int64_t rows, std::int64_t classes,
-                        const Floats& logits, const std::vector<std::int32_t>& labels) {
+                        const Floats& logits, const std::vector<std::int32_t>& labels,
+                        const LossTerms& terms = {}) {
   std::vector<Floats> out;
   for (const std::int64_t size : {rows * classes, rows, std::int64_t{1}, rows * classes}) {
     out.emplace_back(size);
   }
-  t.softmax_xent_fwd(rows, classes, logits, labels.data(), out[kProbs], out[kRowLoss]);
+  t.softmax_xent_fwd(rows, classes, logits, labels.data(), terms, out[kProbs], out[kRowLoss]);
   t.softmax_xent_mean(rows, labels.data(), out[kRowLoss], out[kMeanLoss]);
-  t.softmax_xent_bwd(rows, classes, out[kProbs], labels.data(), {rows, labels.data()},
+  t.softmax_xent_bwd(rows, classes, out[kProbs], labels.data(), {rows, labels.data()}, terms,
                      out[kGradient]);
-  check_parts(t, rows, classes, logits, labels, out);
+  check_parts(t, rows, classes, logits, labels, terms, out);
   return out;
 }
 

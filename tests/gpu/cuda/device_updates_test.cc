@@ -97,7 +97,7 @@ TEST_SUITE("gpu/cuda/device_updates") {
 
     es::Digest params_digest() const {
       return runner_.updater() != nullptr && !on_host_ && !fetched_
-                 ? runner_.updater()->params_digest()
+                 ? runner_.updater()->params_digest({})
                  : es::gpu::params_digest(table(), replica_);
     }
     const Replica& fetch() {
