@@ -131,9 +131,8 @@ Status JobModel::check_initial_values(const ModelSpec& model) const {
 Result<gpu::Graph> JobModel::graph(const JobSpec& spec, const SampleLayout& layout) const {
   const bool adapted = spec.lora.rank != 0;
   if (!program_ && !adapted) return gpu::build_model(spec.model, spec.batch_size, layout);
-  Result<ModelProgram> program = program_
-                                     ? Result<ModelProgram>(*program_)
-                                     : gpu::write_model(spec.model, spec.batch_size, layout);
+  Result<ModelProgram> program = program_ ? Result<ModelProgram>(*program_)
+                                          : gpu::write_model(spec.model, spec.batch_size, layout);
   if (!program) return program.error();
   if (adapted) program = gpu::with_adapters(*std::move(program), spec.lora);
   if (!program) return in_file(model_text(spec.model), program.error());

@@ -149,7 +149,8 @@ Status import_version(gpu::Engine& engine, const JobSpec& spec, const protocol::
     return failure("state from a peer: " + std::to_string(state.moments.size()) +
                    " arrays of the optimizer, expected " + std::to_string(replica.moments.size()));
   for (std::size_t i = 0; i < replica.moments.size(); ++i)
-    ES_RETURN_IF_ERROR(copy_bulk(state.moments[i], segments, writable_bytes_of(replica.moments[i])));
+    ES_RETURN_IF_ERROR(
+        copy_bulk(state.moments[i], segments, writable_bytes_of(replica.moments[i])));
   for (const protocol::Bytes& context : state.contexts)
     ES_RETURN_IF_ERROR(add_context(engine, *context, replica));
   return install_verified(engine, std::move(replica), state.digests, "state from a peer");

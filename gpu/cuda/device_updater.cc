@@ -170,9 +170,9 @@ Digest DeviceUpdater::params_digest(const Digest& frozen) const {
   // The device writes the low word of a digest first; a Digest begins with the high word.
   for (std::int64_t i = 0; i < chunks(); ++i)
     digests.push_back({host_chunk_digests_[2 * i + 1], host_chunk_digests_[2 * i]});
-  return array_digest(
-      table_, digests,
-      std::as_bytes(std::span(host_rest_, static_cast<std::size_t>(rest_floats()))), frozen);
+  return array_digest(table_, digests,
+                      std::as_bytes(std::span(host_rest_, static_cast<std::size_t>(rest_floats()))),
+                      frozen);
 }
 
 Status DeviceUpdater::fetch(Replica& replica) {

@@ -259,9 +259,8 @@ Status Engine::install(Replica replica) {
                    " for optimizer " + spec_.optimizer.kind);
   const auto check_size = [&](const AlignedBuffer& array, std::int64_t floats) {
     if (array.floats() == floats) return Status();
-    return Status(failure(name + " has " + std::to_string(array.floats()) +
-                          " floats: allowed is " + std::to_string(floats) + " for model " +
-                          model_text(spec_.model)));
+    return Status(failure(name + " has " + std::to_string(array.floats()) + " floats: allowed is " +
+                          std::to_string(floats) + " for model " + model_text(spec_.model)));
   };
   ES_RETURN_IF_ERROR(check_size(replica.params, table_.total_floats()));
   for (const AlignedBuffer& moment : replica.moments)
@@ -486,8 +485,7 @@ Result<EvalBatch> Engine::evaluate(const Batch& full_batch, std::uint64_t count,
   if (!params) return params.error();
   // Evaluation always uses the statistics of rank 0, whichever ranks this worker runs. Its random
   // numbers are the same at every version, so that the losses of two versions can be compared.
-  ES_RETURN_IF_ERROR(
-      runner_->run_eval(*params, {.stats = replica_.contexts[0].stats.data(),
+  ES_RETURN_IF_ERROR(runner_->run_eval(*params, {.stats = replica_.contexts[0].stats.data(),
                                                  .batch = full_batch,
                                                  .key = {.seed = spec_.seed,
                                                          .step = static_cast<std::uint32_t>(number),

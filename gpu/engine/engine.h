@@ -303,7 +303,7 @@ class Engine {
   Digest frozen_digest_;
   AlignedBuffer averaged_;          // with frozen parameters: the average, and these behind it
   bool evaluates_average_ = false;  // the device has the average in place of the parameters
-  Status usable_;               // an error: the reason why the replica is lost
+  Status usable_;                   // an error: the reason why the replica is lost
   bool fetched_ = true;         // false: only the updater has the current parameters and moments
   std::vector<float> squares_;  // [parameter]; used for clipping only
   std::optional<Following> following_;  // the step announced by prefetch()

@@ -176,7 +176,8 @@ class AdapterWriter {
 
   Error names_no_layer(std::size_t target) const {
     return usage_error("lora.targets[" + std::to_string(target) + "] = \"" +
-                       escaped(lora_.targets[target]) + "\": allowed is the name of a linear layer" +
+                       escaped(lora_.targets[target]) +
+                       "\": allowed is the name of a linear layer" +
                        (some_layer_.empty() ? ", of which the model has none"
                                             : ", such as \"" + escaped(some_layer_) + "\""));
   }

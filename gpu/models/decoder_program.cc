@@ -195,10 +195,10 @@ ModelProgram DecoderProgram::finish(ValueId logits, const ModelSpec& spec) && {
   const ValueId classes = permuted("loss", logits, {0, 2, 1});
   const std::vector<ValueId> inputs{classes, program_.inputs.back().value};
   const bool plain = spec.label_smoothing == 0.0 && spec.z_loss == 0.0;
-  program_.loss =
-      plain ? node("cross_entropy", "loss", inputs, {}, {{"reduction", "mean"}})
-            : node("regularised_cross_entropy", "loss", inputs, {},
-                   {{"label_smoothing", spec.label_smoothing}, {"z_loss", spec.z_loss}});
+  program_.loss = plain
+                      ? node("cross_entropy", "loss", inputs, {}, {{"reduction", "mean"}})
+                      : node("regularised_cross_entropy", "loss", inputs, {},
+                             {{"label_smoothing", spec.label_smoothing}, {"z_loss", spec.z_loss}});
   program_.outputs.push_back({.name = "logits", .value = logits});
   return std::move(program_);
 }

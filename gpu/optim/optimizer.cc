@@ -112,8 +112,8 @@ void Optimizer::apply(const UpdateStep& step, std::size_t group, const KernelTab
   }
   if (!averages()) return;
   // The decay 1 and the scale -1 make the gradient average - parameter.
-  kernels.sgd(n, params, -1.0F, step.average_weight, 0.0F, 1.0F, false,
-              moments[moment_count() - 1], nullptr);
+  kernels.sgd(n, params, -1.0F, step.average_weight, 0.0F, 1.0F, false, moments[moment_count() - 1],
+              nullptr);
 }
 
 }  // namespace es::gpu

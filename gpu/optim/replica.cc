@@ -10,8 +10,7 @@ namespace {
 
 // The part of an array that is trained.
 std::span<const std::byte> bytes_of(const ParamTable& table, const AlignedBuffer& array) {
-  return std::as_bytes(
-      std::span(array.data(), static_cast<std::size_t>(table.trained_floats())));
+  return std::as_bytes(std::span(array.data(), static_cast<std::size_t>(table.trained_floats())));
 }
 
 constexpr std::uint64_t kChunkBytes = kDigestChunkBytes;

@@ -15,9 +15,9 @@
 #include "gpu/import/adapters.h"
 #include "gpu/optim/replica.h"
 #include "store/checkpoint/checkpoint.h"
+#include "store/checkpoint/new_file.h"
 #include "store/dataset/images/image_folder.h"
 #include "store/dataset/images/pixel_writer.h"
-#include "store/checkpoint/new_file.h"
 
 namespace es::actors::esctl {
 namespace {
@@ -86,8 +86,7 @@ Result<store::Metadata> metadata_of(const CheckpointModel& source) {
 Result<Digest> base_of(const CheckpointModel& source) {
   const auto bytes = source.reader.read(kBaseSection);
   if (!bytes) return bytes.error();
-  const auto digest =
-      Digest::parse({reinterpret_cast<const char*>(bytes->data()), bytes->size()});
+  const auto digest = Digest::parse({reinterpret_cast<const char*>(bytes->data()), bytes->size()});
   if (!digest) return usage_error(source.directory + ": section \"base\" is no digest");
   return *digest;
 }
@@ -100,8 +99,8 @@ Result<gpu::Replica> read_params(const CheckpointModel& source, const ExportOpti
   ES_RETURN_IF_ERROR(read_array(source, kParamsSection,
                                 adapters ? table.trained_floats() : table.total_floats(),
                                 replica.params));
-  const auto frozen = adapters ? base_of(source)
-                               : Result<Digest>(gpu::frozen_digest(table, replica.params.data()));
+  const auto frozen =
+      adapters ? base_of(source) : Result<Digest>(gpu::frozen_digest(table, replica.params.data()));
   if (!frozen) return frozen.error();
   const Digest found = gpu::params_digest(table, replica, *frozen);
   const store::CheckpointHead& head = source.reader.head();
@@ -169,26 +168,23 @@ Status export_adapters(const CheckpointModel& source, const ExportOptions& optio
   if (!metadata) return metadata.error();
   std::vector<gpu::NamedTensor> tensors;
   for (const gpu::ParamInfo& param : source.graph.table.trained())
-    tensors.push_back(
-        exported(param, replica->params.data(), "base_model.model." + param.name));
+    tensors.push_back(exported(param, replica->params.data(), "base_model.model." + param.name));
   std::vector<store::TensorData> data;
   for (const gpu::NamedTensor& tensor : tensors) data.push_back(tensor_data(tensor));
   store::FileSystem& files = store::posix_file_system();
   ES_RETURN_IF_ERROR(store::make_directories(files, directory));
-  ES_RETURN_IF_ERROR(store::write_safetensors(files, directory / "adapter_model.safetensors", data,
-                                              *metadata));
+  ES_RETURN_IF_ERROR(
+      store::write_safetensors(files, directory / "adapter_model.safetensors", data, *metadata));
   const std::string config = adapter_config(source).dump(2) + "\n";
   return store::write_new_file(
-      files, directory / "adapter_config.json", [&](store::WritableFile& file) {
-        return file.write(std::as_bytes(std::span(config)));
-      });
+      files, directory / "adapter_config.json",
+      [&](store::WritableFile& file) { return file.append(std::as_bytes(std::span(config))); });
 }
 
 // The names that torch.optim gives to its arrays.
 std::vector<std::string> moment_names(const OptimizerSpec& optimizer) {
   std::vector<std::string> names{"exp_avg", "exp_avg_sq"};
-  if (optimizer.kind == "sgd")
-    names.assign(optimizer.momentum == 0.0 ? 0 : 1, "momentum_buffer");
+  if (optimizer.kind == "sgd") names.assign(optimizer.momentum == 0.0 ? 0 : 1, "momentum_buffer");
   if (optimizer.ema > 0.0) names.emplace_back("ema");
   return names;
 }

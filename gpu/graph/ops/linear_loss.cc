@@ -44,7 +44,8 @@ std::int64_t aligned_floats(std::int64_t floats) {
 struct LossMemory {
   LossMemory(const OpShapes& op, std::int64_t rows)
       : strip(aligned_floats(std::min(rows, kLossRows) * layer_of(op, 1).out)),
-        runs(has_linear_bias_grad(op.op) ? aligned_floats(run_total(rows) * layer_of(op, 1).out) : 0) {}
+        runs(has_linear_bias_grad(op.op) ? aligned_floats(run_total(rows) * layer_of(op, 1).out)
+                                         : 0) {}
   static std::int64_t run_total(std::int64_t rows) { return (rows + kColumnRun - 1) / kColumnRun; }
   std::int64_t strip, runs;  // floats
 };

@@ -211,7 +211,8 @@ TEST_SUITE("actors/version/initial_weights") {
     Files files;
     JobSpec other = spec(2);
     other.model.weights = files.write("w", files.state.tensors());
-    other.model.weights_digest = check_weights(other.model.weights, files.source->table(), {})->hex();
+    other.model.weights_digest =
+        check_weights(other.model.weights, files.source->table(), {})->hex();
     es::test::flip_bit(other.model.weights, fs::file_size(other.model.weights) - 3, 2);
     const auto target = engine(other);
     const Digest before = target->params_digest();

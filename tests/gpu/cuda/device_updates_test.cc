@@ -333,6 +333,19 @@ TEST_SUITE("gpu/cuda/device_updates") {
       }
   }
 
+  TEST_CASE("an average of the parameters, on the device and on the host") {
+    const std::uint64_t seed = es::test::seed("device updates average");
+    for (const char* kind : {"sgd", "adamw"})
+      for (const double momentum : {0.0, 0.9})
+        for (const bool on_host : {false, true}) {
+          CAPTURE(kind);
+          Job job{.max_p = 2, .on_host = on_host};
+          job.optimizer = {
+              .kind = kind, .learning_rate = 1e-3, .momentum = momentum, .ema = 0.9};
+          check_job(job, seed, 4);
+        }
+  }
+
   TEST_CASE("groups of parameters, on the device and on the host") {
     const std::uint64_t seed = es::test::seed("device updates groups");
     for (const char* kind : {"sgd", "adam", "adamw"})
