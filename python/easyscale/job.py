@@ -71,7 +71,7 @@ class Job:
         self.name = _job_name(name or (model.program.name if is_captured else type(model).__name__))
         self.steps = _steps(data, max_p * batch_size, steps, epochs)
         rule = read_optimizer(optimizer, _parameters(model, loss), scheduled=schedule is not None)
-        self._optimizer = _changed(rule, clip_norm=clip_norm, ema=ema)
+        self._optimizer = _changed(rule, clip_norm, ema)
         self._lora = lora
         self._schedule = read_schedule(schedule, self.steps)
         self._top = {"name": self.name, "max_p": max_p, "batch_size": batch_size,
@@ -258,10 +258,10 @@ def _parameters(model: Any, loss: Any) -> list[tuple[str, Any]] | None:
             for name, parameter in part.named_parameters()]
 
 
-def _changed(optimizer: Optimizer, **settings: float) -> Optimizer:
-    """The optimizer with those settings that are not 0."""
-    given = {name: value for name, value in settings.items() if value}
-    return replace(optimizer, **given) if given else optimizer
+def _changed(optimizer: Optimizer, clip_norm: float, ema: float) -> Optimizer:
+    """The optimizer with those of these settings that are not 0."""
+    return replace(optimizer, clip_norm=clip_norm or optimizer.clip_norm,
+                   ema=ema or optimizer.ema)
 
 
 def _optimizer_table(optimizer: Optimizer) -> dict[str, Any]:
