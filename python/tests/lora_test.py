@@ -18,6 +18,12 @@ from easyscale.programs import find_esctl
 
 RANK, ALPHA, STEPS, RATE = 4, 8.0, 3, 0.05
 TARGETS = {"llama": ["*q_proj", "*v_proj"], "gpt2": ["*.c_attn", "*.mlp.c_proj"]}
+LORA = """
+[lora]
+rank = {rank}
+alpha = {alpha}
+targets = {targets}
+"""
 JOB = """
 name = "{family}"
 max_p = 2
@@ -29,10 +35,7 @@ name = "{family}"
 size = "tiny"
 dropout = 0.0
 weights = "weights.safetensors"
-[lora]
-rank = {rank}
-alpha = {alpha}
-targets = {targets}
+{more}
 [data]
 kind = "tokens"
 path = "."
@@ -178,13 +181,18 @@ class Adapters(FolderCase):
         self.assertEqual(done.returncode, code, done.stderr)
         return done.stdout if code == 0 else done.stderr
 
-    def built_in(self, family, rate):
-        """The summary of a job, and the folder with its adapters."""
+    def run_built_in(self, family, rate, more):
+        """The summary of a job; `more`: lines behind [model]."""
         (self.folder / "job.toml").write_text(JOB.format(
             family=family, batch=WINDOWS // 2, steps=STEPS, length=LENGTH, vocabulary=VOCABULARY,
-            rate=rate, rank=RANK, alpha=ALPHA, targets=json.dumps(TARGETS[family])))
-        summary = json.loads(self.esctl("run", "job.toml", "--devices", offered_types()[0] + ":2",
-                                        "--quiet", "--json"))
+            rate=rate, more=more))
+        return json.loads(self.esctl("run", "job.toml", "--devices", offered_types()[0] + ":2",
+                                     "--quiet", "--json"))
+
+    def built_in(self, family, rate):
+        """The summary of a job with adapters, and the folder with these."""
+        summary = self.run_built_in(family, rate, LORA.format(
+            rank=RANK, alpha=ALPHA, targets=json.dumps(TARGETS[family])))
         folder = self.folder / f"{family}-{rate}"
         self.esctl("export", self.folder / "kept" / summary["job"] / f"step-{STEPS}", folder)
         return summary, folder
@@ -216,6 +224,31 @@ class Adapters(FolderCase):
         error = self.esctl("eval", self.folder / "kept" / summary["job"] / f"step-{STEPS}", code=4)
         self.assertIn("weights.safetensors: digest = ", error)
         self.assertIn("which it had when the job was admitted", error)
+
+    def test_label_smoothing_and_z_loss_of_a_built_in_model(self):
+        from safetensors.numpy import save_file
+
+        def loss_with(logits):
+            lse = torch.logsumexp(logits, -1)
+            return nn.functional.cross_entropy(logits.flatten(0, 1), self.y.flatten(),
+                                               label_smoothing=0.1) + 0.01 * (lse ** 2).mean()
+
+        model = twin("gpt2")
+        save_file(state_of(model), self.folder / "weights.safetensors")
+        summary = self.run_built_in("gpt2", 0.01, "label_smoothing = 0.1\nz_loss = 0.01")
+        optimizer = torch.optim.AdamW(model.parameters(), lr=0.01, weight_decay=0.0)
+        losses = []
+        for _ in range(STEPS):
+            optimizer.zero_grad()
+            loss = loss_with(model(input_ids=self.x).logits)
+            loss.backward()
+            optimizer.step()
+            losses.append(loss.item())
+        np.testing.assert_allclose([summary["loss_first"], summary["loss_last"]],
+                                   [losses[0], losses[-1]], atol=1e-4)
+        with torch.no_grad():
+            losses.append(loss_with(model(input_ids=self.x).logits).item())
+        self.assertAlmostEqual(summary["eval"]["mean_loss"], losses[-1], 4)
 
     def test_a_module_that_peft_has_wrapped_trains_as_it_is(self):
         torch.manual_seed(8)

@@ -114,7 +114,7 @@ class Adapters(harness.EndToEndTest):
         for name, lora in (("with", LORA), ("without", "")):
             job = self.adapted_job(10, lora=lora, name=f"{name}.toml")
             shown = self.esctl("inspect", job, "--no-d2", "--json").json
-            memory[name] = shown["engines"][0]["memory"]
+            memory[name] = shown["classes"][0]["memory"]
         for key in ("moments_bytes", "gradient_slot_bytes"):
             self.assertLess(20 * memory["with"][key], memory["without"][key], memory)
         self.assertGreater(memory["with"]["params_bytes"], memory["without"]["params_bytes"])

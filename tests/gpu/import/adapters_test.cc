@@ -90,8 +90,8 @@ TEST_SUITE("gpu/import/adapters") {
   // A language model of 6 x 128 rows, with adapters and the terms of its loss.
   Program language_model(std::int64_t chunked_logits) {
     const ModelSpec spec{.name = "gpt2", .size = "tiny", .label_smoothing = 0.1, .z_loss = 1e-3};
-    const SampleLayout layout{
-        {{"ids", FieldType::kI32, 128, 1, 1, 0, 39}, {"label", FieldType::kI32, 128, 1, 1, 0, 39}}};
+    const SampleLayout layout{{{"ids", FieldType::kI32, 128, 1, 1, 0, 39},
+                               {"labels", FieldType::kI32, 128, 1, 1, 0, 39}}};
     const auto program = write_model(spec, 6, layout);
     REQUIRE_MESSAGE(program.ok(), (program.ok() ? "" : program.error().message));
     const auto adapted = with_adapters(*program, lora_of({"*.c_attn"}));
