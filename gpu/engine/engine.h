@@ -203,9 +203,9 @@ class Engine {
   // --- Training. All functions REQUIRE that init_replica() or install() was called before.
   // Runs the forward and the backward pass of one EST on spec.batch_size samples. It starts from
   // the EST's context of the current version. It writes the gradient of the mean over the
-  // mini-batch (trained_floats() floats, padding included), adds it to the sums of the target's path,
-  // and writes the context of the next version with `next_cursor`. It returns the loss. It changes
-  // nothing else: equal arguments give equal bits.
+  // mini-batch (trained_floats() floats, padding included), adds it to the sums of the target's
+  // path, and writes the context of the next version with `next_cursor`. It returns the loss. It
+  // changes nothing else: equal arguments give equal bits.
   //
   // Error (usage), before anything runs: the batch has a value of an integer field outside the
   // layout's range, or a value of a real field that is not finite (the text names field, sample and
@@ -239,10 +239,10 @@ class Engine {
   // learning rate that moves a parameter out of the range of fp32.
   Status apply_update(std::span<const float* const> reduced, std::vector<EstContext> next);
 
-  // Evaluates a batch with the statistics of rank 0 and, if the job has one and a step was made, with
-  // the average of the parameters. The memory contains spec.batch_size samples,
-  // of which the first `count` are counted. The other samples must be valid too; a caller can
-  // repeat some. The result of a sample does not depend on the other samples of the batch. Errors:
+  // Evaluates a batch with the statistics of rank 0 and, if the job has one and a step was made,
+  // with the average of the parameters. The memory contains spec.batch_size samples, of which the
+  // first `count` are counted. The other samples must be valid too; a caller can repeat some. The
+  // result of a sample does not depend on the other samples of the batch. Errors:
   // as local_step(), for any sample of the batch. `number` is that of the batch in the evaluation;
   // it selects the random numbers of a model that draws some.
   Result<EvalBatch> evaluate(const Batch& full_batch, std::uint64_t count,

@@ -16,8 +16,8 @@
 //
 // Average (ema > 0): the average is +0 at version 0. The update that makes version t moves it to
 //   average = fma(w, parameter - average, average)
-// where w = 1 for version 1, so that it begins with these parameters, and 1 - ema otherwise. This is
-// sgd without momentum on the average, with the gradient average - parameter and the rate w.
+// where w = 1 for version 1, so that it begins with these parameters, and 1 - ema otherwise. This
+// is sgd without momentum on the average, with the gradient average - parameter and the rate w.
 //
 // Threads: one thread at a time, except for apply().
 #include <cstdint>

@@ -14,8 +14,8 @@
 
 namespace es::gpu {
 
-// All flat arrays have the layout of ParamTable. The parameters have total_floats() floats, the other
-// arrays trained_floats(): frozen parameters have no moments.
+// All flat arrays have the layout of ParamTable. The parameters have total_floats() floats, the
+// other arrays trained_floats(): frozen parameters have no moments.
 struct Replica {
   Version version = 0;
   AlignedBuffer params;

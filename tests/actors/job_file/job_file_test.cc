@@ -225,14 +225,17 @@ learning_rate_factor = 10
          "optimizer.groups[0].parameters = []: allowed is a list of at least one name"},
         {"steps = 1\n[lora]\nalpha = 16",
          "job.toml: lora.rank = 0: allowed is at least 1 beside other keys of [lora]"},
-        {"steps = 1\n[lora]\nrank = 8", "lora.targets = []: allowed is a list of at least one name"},
+        {"steps = 1\n[lora]\nrank = 8",
+         "lora.targets = []: allowed is a list of at least one name"},
         {"steps = 1\n[lora]\nrank = 8\ntargets = [\"*\"]\ndropout = 1",
          "lora.dropout = 1: allowed is 0 to below 1"},
-        {"steps = 1\n[optimizer]\nema = 1", "optimizer.ema = 1: allowed is 0 (no average) to below 1"},
+        {"steps = 1\n[optimizer]\nema = 1",
+         "optimizer.ema = 1: allowed is 0 (no average) to below 1"},
         {"steps = 1\n[model]\nz_loss = 0.1",
          "model.z_loss = 0.1: allowed is 0 for a model that is no built-in language model"},
         {"steps = 1\n[model]\nlabel_smoothing = 0.1",
-         "model.label_smoothing = 0.1: allowed is 0 for a model that is no built-in language model"},
+         "model.label_smoothing = 0.1: allowed is 0 for a model that is no built-in language "
+         "model"},
         {"steps = 1\n[model]\nclasses = 10\nfile = \"net\"\nweights = \"w\"",
          "job.toml: model.classes = 10: allowed is no such key beside model.file"},
     };
@@ -265,28 +268,23 @@ learning_rate_factor = 10
 
   // A field that is missing in the canonical text would be lost between the head and its workers.
   TEST_CASE("the canonical text holds every key that a job file may have") {
-    const std::string text = to_toml(JobSpec{.steps = 1,
-                                             .recompute = "blocks",
-                                             .tf32 = true,
-                                             .model = {.name = "gpt2",
-                                                       .label_smoothing = 0.1,
-                                                       .z_loss = 1e-4},
-                                             .lora = {.rank = 4,
-                                                      .alpha = 16,
-                                                      .dropout = 0.1,
-                                                      .targets = {"*.c_attn"}},
-                                             .optimizer = {.ema = 0.99,
-                                                           .groups = {{.parameters = {"*"}}}},
-                                             .stages = *parse_stages("cpu-avx2:1@1")}) +
-                             to_toml(JobSpec{.model = {.file = "net", .file_digest = "digest"},
-                                             .data = {.length = 8,
-                                                      .token_type = "uint32",
-                                                      .shifted = false,
-                                                      .path_digest = "digest",
-                                                      .python = "/python3",
-                                                      .python_path = "/modules",
-                                                      .timeout_s = 5},
-                                             .schedule = {.kind = "cosine", .floor = 0.5}});
+    const std::string text =
+        to_toml(JobSpec{.steps = 1,
+                        .recompute = "blocks",
+                        .tf32 = true,
+                        .model = {.name = "gpt2", .label_smoothing = 0.1, .z_loss = 1e-4},
+                        .lora = {.rank = 4, .alpha = 16, .dropout = 0.1, .targets = {"*.c_attn"}},
+                        .optimizer = {.ema = 0.99, .groups = {{.parameters = {"*"}}}},
+                        .stages = *parse_stages("cpu-avx2:1@1")}) +
+        to_toml(JobSpec{.model = {.file = "net", .file_digest = "digest"},
+                        .data = {.length = 8,
+                                 .token_type = "uint32",
+                                 .shifted = false,
+                                 .path_digest = "digest",
+                                 .python = "/python3",
+                                 .python_path = "/modules",
+                                 .timeout_s = 5},
+                        .schedule = {.kind = "cosine", .floor = 0.5}});
     for (const char* section :
          {"", "model", "lora", "data", "optimizer", "schedule", "resources", "checkpoint"}) {
       CAPTURE(section);

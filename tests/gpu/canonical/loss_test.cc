@@ -172,7 +172,7 @@ TEST_SUITE("gpu/canonical/loss") {
       count += label >= 0 ? 1 : 0;
     }
     const auto out = same_in_all_classes(
-        "ignored", [&](const KernelTable& t) { return run(t, rows, classes, logits, labels, terms); });
+        "ignored", [&](const KernelTable& t) { return run(t, rows, classes, logits, labels); });
     double mean = 0;
     for (std::int64_t r = 0; r < rows; ++r) {
       const double loss = labels[r] < 0 ? 0 : row_loss(logits + r * classes, classes, labels[r]);

@@ -340,8 +340,7 @@ TEST_SUITE("gpu/cuda/device_updates") {
         for (const bool on_host : {false, true}) {
           CAPTURE(kind);
           Job job{.max_p = 2, .on_host = on_host};
-          job.optimizer = {
-              .kind = kind, .learning_rate = 1e-3, .momentum = momentum, .ema = 0.9};
+          job.optimizer = {.kind = kind, .learning_rate = 1e-3, .momentum = momentum, .ema = 0.9};
           check_job(job, seed, 4);
         }
   }

@@ -455,7 +455,8 @@ std::vector<OperatorCase> chunked_loss_cases() {
         cases.push_back({name, vocabulary(name, bias, own_weight, views)});
       }
   const LossTerms terms{.smoothing = 0.1F, .z = 1e-2F};
-  cases.push_back({"a vocabulary, terms", vocabulary("a vocabulary, terms", true, true, false, terms)});
+  const std::string name = "a vocabulary, terms";
+  cases.push_back({name, vocabulary(name, true, true, false, terms)});
   return cases;
 }
 
