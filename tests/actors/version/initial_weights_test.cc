@@ -162,8 +162,8 @@ TEST_SUITE("actors/version/initial_weights") {
     Files files;
     const gpu::Replica& replica = files.source->replica();
     const StateDict state(table, replica.params.data(), replica.contexts[0].stats.data(), 7);
-    CHECK(check_weights(files.write("whole", state.tensors()), table).ok());
-    CHECK(check_weights(files.write("without", files.state.tensors()), table).ok());
+    CHECK(check_weights(files.write("whole", state.tensors()), table, {}).ok());
+    CHECK(check_weights(files.write("without", files.state.tensors()), table, {}).ok());
     auto tensors = state.tensors();
     CHECK(std::ranges::find(tensors, std::string("old"), &store::TensorData::name) ==
           tensors.end());
@@ -186,8 +186,8 @@ TEST_SUITE("actors/version/initial_weights") {
     Files files;
     const gpu::Replica& replica = files.source->replica();
     const StateDict state(table, replica.params.data(), replica.contexts[0].stats.data(), 7);
-    CHECK(check_weights(files.write("whole", state.tensors()), table).ok());
-    CHECK(check_weights(files.write("without", files.state.tensors()), table).ok());
+    CHECK(check_weights(files.write("whole", state.tensors()), table, {}).ok());
+    CHECK(check_weights(files.write("without", files.state.tensors()), table, {}).ok());
     const auto changed = [&](const char* name) {
       auto tensors = state.tensors();
       const auto tensor = std::ranges::find(tensors, name, &store::TensorData::name);
