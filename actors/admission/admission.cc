@@ -142,7 +142,7 @@ Status resolve_weights(JobSpec& spec, ModelGraph& graph) {
   if (spec.model.weights.empty() || !spec.model.weights_digest.empty()) return {};
   const auto built = graph.get();
   if (!built) return built.error();
-  const auto digest = check_weights(spec.model.weights, (*built)->table);
+  const auto digest = check_weights(spec.model.weights, (*built)->table, spec.lora);
   if (!digest) return digest.error();
   spec.model.weights_digest = digest->hex();
   return {};

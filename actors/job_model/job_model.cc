@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "gpu/import/adapters.h"
 #include "gpu/import/check.h"
 #include "gpu/import/import.h"
 #include "gpu/import/state_names.h"
@@ -180,10 +181,16 @@ Status JobModel::check_initial_values(const ModelSpec& model) const {
 }
 
 Result<gpu::Graph> JobModel::graph(const JobSpec& spec, const SampleLayout& layout) const {
-  if (!program_) return gpu::build_model(spec.model, spec.batch_size, layout);
-  auto graph = gpu::import_model(*program_, spec.batch_size);
-  if (!graph) return in_file(where_, graph.error());
-  gpu::add_state_names(*program_, graph->table);
+  const bool adapted = spec.lora.rank != 0;
+  if (!program_ && !adapted) return gpu::build_model(spec.model, spec.batch_size, layout);
+  Result<ModelProgram> program = program_ ? Result<ModelProgram>(*program_)
+                                          : gpu::write_model(spec.model, spec.batch_size, layout);
+  if (!program) return program.error();
+  if (adapted) program = gpu::with_adapters(*std::move(program), spec.lora);
+  if (!program) return in_file(model_text(spec.model), program.error());
+  auto graph = gpu::import_model(*program, spec.batch_size);
+  if (!graph) return in_file(model_text(spec.model), graph.error());
+  gpu::add_state_names(*program, graph->table);
   return graph;
 }
 

@@ -186,6 +186,7 @@ struct Op {
   Recurrence recurrence;        // recurrent layers
   Move move;                    // kMove, kUpsample2
   YoloShape yolo;               // kYolo
+  LossTerms terms;              // kCrossEntropy
   std::uint32_t random_op = 0;  // kUniform: as Dropout::op
 };
 

@@ -228,11 +228,15 @@ ValueId DecoderProgram::attention(const std::string& name, ValueId q, ValueId k,
               batched_dims({length_, all}));
 }
 
-ModelProgram DecoderProgram::finish(ValueId logits) && {
+ModelProgram DecoderProgram::finish(ValueId logits, const ModelSpec& spec) && {
   // The classes of a cross entropy are axis 1.
   const ValueId classes = permuted("loss", logits, {0, 2, 1});
-  program_.loss =
-      node("cross_entropy", "loss", {classes, input("labels")}, {}, {{"reduction", "mean"}});
+  const std::vector<ValueId> inputs{classes, input("labels")};
+  const bool plain = spec.label_smoothing == 0.0 && spec.z_loss == 0.0;
+  program_.loss = plain
+                      ? node("cross_entropy", "loss", inputs, {}, {{"reduction", "mean"}})
+                      : node("regularised_cross_entropy", "loss", inputs, {},
+                             {{"label_smoothing", spec.label_smoothing}, {"z_loss", spec.z_loss}});
   program_.outputs.push_back({.name = "logits", .value = logits});
   return std::move(program_);
 }

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "gpu/graph/weight_init.h"
+#include "proto/base/job_spec.h"
 #include "proto/base/model_program.h"
 #include "proto/base/sample_layout.h"
 
@@ -73,9 +74,9 @@ class DecoderProgram {
   // k and v may have fewer heads. Returns [batch,length,heads*d].
   ValueId attention(const std::string& name, ValueId q, ValueId k, ValueId v);
 
-  // Completes the model: the mean cross-entropy of the next tokens is the loss, and the logits
-  // [batch,length,vocabulary] are the output.
-  ModelProgram finish(ValueId logits) &&;
+  // Completes the model: the mean cross-entropy of the next tokens, with the terms of the spec, is
+  // the loss, and the logits [batch,length,vocabulary] are the output.
+  ModelProgram finish(ValueId logits, const ModelSpec& spec) &&;
 
  private:
   const std::vector<ModelDim>& dims(ValueId id) const {

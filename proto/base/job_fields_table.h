@@ -43,6 +43,12 @@ inline bool has_texts(const JobSpec& s) {
 inline bool has_documents(const JobSpec& s) {
   return has_token_files(s) || has_texts(s);
 }
+inline bool is_language_model(const JobSpec& s) {
+  return task_of(s.model) == Task::kLanguage;
+}
+inline bool has_adapters(const JobSpec& s) {
+  return s.lora.rank != 0;
+}
 inline bool is_python(const JobSpec& s) {
   return s.data.kind == "python";
 }
@@ -231,6 +237,28 @@ void visit_model(Model& m, Visit& visit) {
                  .excluded = has_model_file,
                  .excluded_by = "model.file"},
         m.dropout);
+  visit(JobField{.key = "model.label_smoothing",
+                 .meaning = "The share of the cross entropy in training and evaluation that all "
+                            "classes have together, instead of the right one.",
+                 .high = 1,
+                 .high_is_open = true,
+                 .applies = is_language_model,
+                 .applies_to = "built-in language models",
+                 .left_out_at_default = true,
+                 .excluded = has_model_file,
+                 .excluded_by = "model.file"},
+        m.label_smoothing);
+  visit(JobField{.key = "model.z_loss",
+                 .meaning = "Factor z of the z-loss: z times the mean of logsumexp(logits)^2 is "
+                            "added to the loss.",
+                 .high = 1,
+                 .zero = "none",
+                 .applies = is_language_model,
+                 .applies_to = "built-in language models",
+                 .left_out_at_default = true,
+                 .excluded = has_model_file,
+                 .excluded_by = "model.file"},
+        m.z_loss);
   visit(JobField{.key = "model.weights",
                  .bits = Bits::kByContent,
                  .meaning = "A safetensors file with the parameters of version 0; empty: they come "
@@ -240,6 +268,43 @@ void visit_model(Model& m, Visit& visit) {
                  .meaning = "The digest of that file; the head fills it in when it is empty.",
                  .allowed = "32 lower-case hexadecimal digits"},
         m.weights_digest);
+}
+
+template <class Lora, class Visit>
+void visit_lora(Lora& l, Visit& visit) {
+  visit(JobField{.key = "lora.rank",
+                 .meaning = "Rank of the adapters (LoRA): y = W x + (alpha / rank) B A x. Only A "
+                            "and B are trained.",
+                 .high = 4096,
+                 .zero = "no adapters",
+                 .left_out_at_default = true},
+        l.rank);
+  visit(JobField{.key = "lora.alpha",
+                 .meaning = "What the adapters add has the factor alpha / rank.",
+                 .high = 1e6,
+                 .low_is_open = true,
+                 .applies = has_adapters,
+                 .applies_to = "rank above 0",
+                 .left_out_at_default = true},
+        l.alpha);
+  visit(JobField{.key = "lora.dropout",
+                 .meaning = "Probability with which an element of the input of A is zeroed.",
+                 .high = 1,
+                 .high_is_open = true,
+                 .applies = has_adapters,
+                 .applies_to = "rank above 0",
+                 .left_out_at_default = true},
+        l.dropout);
+  visit(JobField{.key = "lora.targets",
+                 .meaning = "Linear layers that get adapters, by the names of their modules or "
+                            "weights in the state dict; `*` stands for any characters. Each one "
+                            "must name a linear layer of the model.",
+                 .bytes_max = 1024,
+                 .allowed = "a list of at least one name",
+                 .applies = has_adapters,
+                 .applies_to = "rank above 0",
+                 .left_out_at_default = true},
+        l.targets);
 }
 
 template <class Data, class Visit>
@@ -535,6 +600,13 @@ void visit_optimizer(Optimizer& o, Visit& visit) {
                  .high = 1e9,
                  .zero = "no clipping"},
         o.clip_norm);
+  visit(JobField{.key = "optimizer.ema",
+                 .meaning = "Decay of a moving average of the parameters, which evaluations use.",
+                 .high = 1,
+                 .high_is_open = true,
+                 .zero = "no average",
+                 .left_out_at_default = true},
+        o.ema);
   visit(JobField{.key = "optimizer.groups",
                  .meaning = "Groups of parameters with settings of their own. A "
                             "parameter belongs to the first group that names it; one that no "
@@ -664,6 +736,7 @@ template <class Spec, class Visit>
 void visit_job_fields(Spec& spec, Visit&& visit) {
   job_fields::visit_top(spec, visit);
   job_fields::visit_model(spec.model, visit);
+  job_fields::visit_lora(spec.lora, visit);
   job_fields::visit_data(spec.data, visit);
   job_fields::visit_optimizer(spec.optimizer, visit);
   job_fields::visit_schedule(spec.schedule, visit);

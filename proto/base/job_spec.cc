@@ -14,10 +14,11 @@
 namespace es {
 namespace {
 
-// Longest lists of device types and of groups of parameters. The canonical text of a specification
-// must stay within the limits of a job file (actors/job_file/toml_bounds.h).
+// Longest lists of device types, of groups of parameters and of targets. The canonical text of a
+// specification must stay within the limits of a job file (actors/job_file/toml_bounds.h).
 constexpr std::size_t kTypesMax = 256;
 constexpr std::size_t kGroupsMax = 256;
+constexpr std::size_t kTargetsMax = 256;
 
 // Keeps the first violation and ignores later ones, so that validate() reads as a list of rules.
 class Rules {
@@ -221,6 +222,24 @@ void check_model(Rules& rules, const ModelSpec& model) {
   check_digest(rules, "model.weights", model.weights_digest, model.weights);
 }
 
+// A setting that nothing would read is refused.
+void check_lora(Rules& rules, const LoraSpec& lora) {
+  const bool given = !(lora == LoraSpec{});
+  rules.expect(lora.rank != 0 || !given, "lora.rank", "0",
+               "at least 1 beside other keys of [lora]");
+  rules.expect(lora.targets.size() <= kTargetsMax, "lora.targets",
+               std::to_string(lora.targets.size()) + " names",
+               "at most " + std::to_string(kTargetsMax));
+}
+
+void check_loss(Rules& rules, const JobSpec& spec) {
+  if (job_fields::is_language_model(spec)) return;
+  const std::string allowed = "0 for a model that is no built-in language model";
+  rules.expect(spec.model.label_smoothing == 0.0, "model.label_smoothing",
+               number_text(spec.model.label_smoothing), allowed);
+  rules.expect(spec.model.z_loss == 0.0, "model.z_loss", number_text(spec.model.z_loss), allowed);
+}
+
 void check_images(Rules& rules, const DataSpec& data) {
   rules.expect(!data.random_resized_crop || job_fields::has_image_files(data),
                "data.random_resized_crop", "true", "false for data.kind = " + quoted(data.kind));
@@ -417,6 +436,8 @@ Status validate(const JobSpec& spec, const std::string& where) {
                std::string("false at level ") + level_name(spec.level) +
                    "; TF32 is what vendor kernels may do at levels D0 and D1");
   check_model(rules, spec.model);
+  check_loss(rules, spec);
+  check_lora(rules, spec.lora);
   check_data(rules, spec);
   check_metrics(rules, spec);
   check_optimizer(rules, spec.optimizer);

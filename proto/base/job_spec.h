@@ -54,6 +54,10 @@ struct ModelSpec {
   std::uint32_t width = 0;     // base width (small_cnn, resnet18, mlp); 0 for the width of the size
   std::uint32_t classes = 10;  // number of classes, for classification and detection
   double dropout = -1.0;       // probability in [0, 1), or -1 for the published one
+  // Language models only: the share of the cross entropy that all classes have together, and the
+  // factor of the square of the logarithm of the softmax's divisor; 0 for none.
+  double label_smoothing = 0.0;
+  double z_loss = 0.0;
   // A safetensors file with the parameters and statistics of version 0; empty to compute them from
   // the seed, which only a built-in model allows. The digest of its content (32 hexadecimal digits)
   // decides the bits. If the digest is empty, the head fills it in when it admits the job.
@@ -67,6 +71,17 @@ Task task_of(const ModelSpec& model);
 
 // The name of the model, or of its file, for texts.
 const std::string& model_text(const ModelSpec& model);
+
+// Adapters (LoRA): beside each linear layer y = W x that `targets` names, two small matrices A and
+// B are trained, y = W x + (alpha / rank) B A x. Nothing else of the model is trained.
+struct LoraSpec {
+  std::uint32_t rank = 0;  // rows of A and columns of B; 0 for no adapters
+  double alpha = 8.0;
+  double dropout = 0.0;  // probability with which an element of the input of A is zeroed
+  // Names of modules or of their weights, as in the state dict; "*" stands for any characters.
+  std::vector<std::string> targets;
+  bool operator==(const LoraSpec&) const = default;
+};
 
 struct DataSpec {
   // idx | cifar10 | image_folder | webdataset | ratings | squad | voc | arrays | tokens | texts |
@@ -134,6 +149,7 @@ struct OptimizerSpec {
   double epsilon = 1e-8;  // adam, adamw
   double weight_decay = 0.0;
   double clip_norm = 0.0;  // largest norm of the whole gradient; 0 for no clipping
+  double ema = 0.0;        // decay of the moving average of the parameters; 0 for none
   std::vector<ParameterGroup> groups;
   bool operator==(const OptimizerSpec&) const = default;
 };
@@ -197,6 +213,7 @@ struct JobSpec {
   std::string recompute = "captured";
   bool tf32 = false;  // D0 and D1: cuBLAS and cuDNN may round factors to TF32; no effect on CPUs
   ModelSpec model;
+  LoraSpec lora;
   DataSpec data;
   OptimizerSpec optimizer;
   ScheduleSpec schedule;

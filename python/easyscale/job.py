@@ -17,6 +17,7 @@ from .errors import EasyScaleError, RefusedError, UsageError
 from .fields import bind_fields
 from .folders import TemporaryFolder
 from .job_text import stages_text, toml_text
+from .lora import Lora
 from .metrics import Function, Measure, named
 from .optimizers import Optimizer, read_optimizer, read_schedule
 from .private_head import PrivateHead
@@ -58,6 +59,8 @@ class Job:
     for the least memory) or "none". It does not change the bits.
     threads: compute threads of a CPU device.
     clip_norm: the largest norm of the whole gradient; 0 for no clipping.
+    ema: decay of a moving average of the parameters, which evaluations use; 0 for none.
+    lora: Lora(...), which adds adapters to linear layers and trains only these; None for none.
     directory: a new folder for the files of the job; None is a temporary one, which is removed
     when the Job and its Runs are gone.
     allow_functions: the autograd.Function classes that are captured by their forward.
@@ -72,13 +75,15 @@ class Job:
                  schedule: Any = None, metrics: Sequence[str] = (),
                  metric: Function | None = None, sample_weights: Any = None, seed: int = 1,
                  name: str | None = None, eval_every: int = 0, checkpoint_every: int = 0,
-                 threads: int = 1, clip_norm: float = 0.0, directory: str | Path | None = None,
+                 threads: int = 1, clip_norm: float = 0.0, ema: float = 0.0,
+                 lora: Lora | None = None, directory: str | Path | None = None,
                  allow_functions: tuple[type, ...] = ()):
         is_captured = isinstance(model, Captured)
         self.name = _job_name(name or (model.program.name if is_captured else type(model).__name__))
         self.steps = _steps(data, max_p * batch_size, steps, epochs)
         rule = read_optimizer(optimizer, _parameters(model, loss), scheduled=schedule is not None)
-        self._optimizer = _clipped(rule, clip_norm)
+        self._optimizer = _changed(rule, clip_norm, ema)
+        self._lora = lora
         self._schedule = read_schedule(schedule, self.steps)
         self._top = {"name": self.name, "max_p": max_p, "batch_size": batch_size,
                      "steps": self.steps, "seed": seed, "level": level, "eval_every": eval_every,
@@ -158,6 +163,7 @@ class Job:
             del top["metrics"]
         return toml_text(top, {
             "model": {"file": "model.esmodel", "weights": "weights.safetensors"},
+            "lora": self._lora.table() if self._lora else {},
             "data": self._data.table(self._eval_data)
                     | ({} if self._weights is None else {"weights": WEIGHTS_FILE}),
             "optimizer": _optimizer_table(self._optimizer),
@@ -203,7 +209,8 @@ class Job:
         return file
 
     def _submit(self, client: Client, file: Path) -> RemoteJob:
-        return RemoteJob(client, client.submit(file), self._aliases, self._files)
+        return RemoteJob(client, client.submit(file), self._aliases, self._files,
+                         has_adapters=self._lora is not None)
 
     def _write(self) -> Path:
         """Writes model, weights and samples once, and returns their folder."""
@@ -281,14 +288,16 @@ def _parameters(model: Any, loss: Any) -> list[tuple[str, Any]] | None:
             for name, parameter in part.named_parameters()]
 
 
-def _clipped(optimizer: Optimizer, clip_norm: float) -> Optimizer:
-    return replace(optimizer, clip_norm=clip_norm) if clip_norm else optimizer
+def _changed(optimizer: Optimizer, clip_norm: float, ema: float) -> Optimizer:
+    """The optimizer with those of these settings that are not 0."""
+    return replace(optimizer, clip_norm=clip_norm or optimizer.clip_norm,
+                   ema=ema or optimizer.ema)
 
 
 def _optimizer_table(optimizer: Optimizer) -> dict[str, Any]:
     others = ("beta1", "beta2", "epsilon") if optimizer.kind == "sgd" else ("momentum", "nesterov")
     return {key: value for key, value in asdict(optimizer).items()
-            if key not in others and value != ()}
+            if key not in others and value != () and (key != "ema" or value)}
 
 
 def _schedule_table(schedule: Any) -> dict[str, Any]:
