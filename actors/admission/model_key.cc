@@ -24,7 +24,8 @@ std::string architecture_text(const ModelSpec& model) {
 
 std::string model_key(const JobSpec& spec, const SampleLayout& layout) {
   return architecture_text(spec.model) + "/" + layout_text(layout) + "/t" +
-         std::to_string(spec.resources.threads) + "/" + level_name(spec.level);
+         std::to_string(spec.resources.threads) + "/" + level_name(spec.level) +
+         (spec.precision == "fp32" ? "" : "/" + spec.precision);
 }
 
 }  // namespace es::actors

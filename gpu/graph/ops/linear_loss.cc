@@ -73,6 +73,17 @@ void sum_class_columns(const OnDevice& on, const OpRun&, std::int64_t rows, std:
   on(on.kernels.colsum, rows, columns, x, out, ws);
 }
 
+constexpr ChainStage kRounding = {.kind = ChainKind::kRoundBf16};
+
+void round_floats(const OnCpu& on, const OpRun& run, std::int64_t count, float* x) {
+  run.ranges({count, kGrainFloats, run.threads()}, [&](std::int64_t begin, std::int64_t end) {
+    on.kernels.chain(begin, end, x, &kRounding, 1, on.key, x);
+  });
+}
+void round_floats(const OnDevice& on, const OpRun&, std::int64_t count, float* x) {
+  on(on.kernels.chain, count, x, &kRounding, std::int64_t{1}, Bf16Arrays(), on.key, x);
+}
+
 template <class On>
 class LinearLoss {
  public:
@@ -125,17 +136,26 @@ class LinearLoss {
       on_(on_.kernels.softmax_xent_bwd, end - begin, classes(), at, run_.ids(1) + r + begin,
           counted, at);
     });
+    if (has_linear_bias(run_.op)) sum_runs(r, n);
+    round_factors(n);
     const LinearShape shape = layer_of(run_, n);
     run_gemm(on_, run_, shape.data_gradient(),
              {strip_, run_.weight(), nullptr, run_.out(0) + r * run_.in_shape().row()}, rest_);
     GemmShape weight = shape.weight_gradient();
     weight.add = r > 0;
     run_gemm(on_, run_, weight, {strip_, rows_of_x(r), nullptr, run_.weight_grad()}, rest_);
-    if (!has_linear_bias(run_.op)) return;
-    // A run of 64 rows is a COLSUM of its own; the sums of all runs follow in run().
+  }
+
+  // A run of 64 rows is a COLSUM of its own; the sums of all runs follow in run().
+  void sum_runs(std::int64_t r, std::int64_t n) const {
     for (std::int64_t i = 0; i < n; i += kColumnRun)
       sum_class_columns(on_, run_, std::min(kColumnRun, n - i), classes(), strip_ + i * classes(),
                         runs_ + (r + i) / kColumnRun * classes(), rest_);
+  }
+
+  // The gradients of the logits are factors of two products (precision.h).
+  void round_factors(std::int64_t n) const {
+    if (run_.graph.bf16) round_floats(on_, run_, n * classes(), strip_);
   }
 
   const On& on_;
@@ -149,6 +169,9 @@ constexpr Operator kLinearLossOperators[] = {
     {.kind = OpKind::kLinearCrossEntropy,
      .name = "linear cross entropy",
      .kernels = "gemm, softmax_xent_fwd, softmax_xent_mean, softmax_xent_bwd, colsum",
+     .stored = Stored::kF32,
+     .factors = [](const Op&) { return std::vector<std::size_t>{0}; },
+     .multiplies_weight = true,
      .is_loss = true,
      .evaluation_output = logits_of_evaluation,
      .workspace = {[](const KernelTable& k, const OpShapes& op, int threads) {

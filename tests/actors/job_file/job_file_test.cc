@@ -249,6 +249,7 @@ learning_rate_factor = 10
   TEST_CASE("the canonical text holds every key that a job file may have") {
     const std::string text = to_toml(JobSpec{.steps = 1,
                                              .recompute = "blocks",
+                                             .precision = "bf16",
                                              .tf32 = true,
                                              .optimizer = {.groups = {{.parameters = {"*"}}}},
                                              .stages = *parse_stages("cpu-avx2:1@1")}) +
