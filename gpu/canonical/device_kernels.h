@@ -95,8 +95,8 @@ struct DeviceKernels {
   void (*block_copy)(Stream, const BlockCopy& copy, const float* source, float* target);
 
   // --- Programs (program.cu). The code, the space and the lists of addresses are in host memory.
-  void (*program)(Stream, const ElementCode& code, const ElementSpace& space,
-                  const Bf16Arrays&, const float* const* in, float* const* out, std::int64_t n);
+  void (*program)(Stream, const ElementCode& code, const ElementSpace& space, const Bf16Arrays&,
+                  const float* const* in, float* const* out, std::int64_t n);
 
   // --- Reductions (fold.cu). The columns of `matrices` matrices [rows][cols] are summed or folded.
   void (*sum_rows)(Stream, std::int64_t rows, std::int64_t n, const float* x, float* y);

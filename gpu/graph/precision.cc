@@ -18,18 +18,18 @@ bool is_number(const Tensor& t) {
 // Returns which tensors are outputs, inputs of losses, or what these are computed from.
 std::vector<bool> near_the_loss(const Graph& graph) {
   std::vector<bool> near(graph.tensors.size(), false);
-  for (const TensorId t : graph.outputs) Uses::at(near, t) = true;
+  const auto mark = [&](TensorId t) { near[static_cast<std::size_t>(t)] = true; };
+  const auto is_near = [&](TensorId t) { return near[static_cast<std::size_t>(t)]; };
+  std::ranges::for_each(graph.outputs, mark);
   for (const TensorId t : {graph.row_loss, graph.row_weight, graph.mean_loss})
-    if (t != kNoTensor) Uses::at(near, t) = true;
+    if (t != kNoTensor) mark(t);
   // In reverse, so all readers of a tensor come before the operator that writes it.
   for (std::size_t i = graph.ops.size(); i-- > 0;) {
     const Op& op = graph.ops[i];
     const Operator& entry = op_def(op.kind);
-    const bool reaches = entry.is_loss || std::ranges::any_of(op.out, [&](TensorId t) {
-                           return Uses::at(near, t);
-                         });
+    const bool reaches = entry.is_loss || std::ranges::any_of(op.out, is_near);
     if (!reaches || entry.stored == Stored::kFirstBf16) continue;
-    for (const TensorId t : op.in) Uses::at(near, t) = true;
+    std::ranges::for_each(op.in, mark);
   }
   return near;
 }
@@ -156,7 +156,7 @@ Graph choose_storage(Graph graph) {
     for (std::size_t i = 0; i < op.out.size(); ++i) {
       Tensor& y = Uses::at(graph.tensors, op.out[i]);
       const bool view = op_def(op.kind).is_view;
-      if (is_number(y) && (view || !Uses::at(near, op.out[i])))
+      if (is_number(y) && (view || !near[static_cast<std::size_t>(op.out[i])]))
         y.bf16 = is_stored_as_bf16(graph, op, i);
     }
   return graph;

@@ -20,8 +20,8 @@ namespace es::gpu {
 Graph choose_storage(Graph graph);
 
 // Makes the conversions operators of the program, except those that the kernels of an operator do
-// themselves (Operator::reads_bf16, writes_bf16). A conversion is a chain, and what it writes for an
-// operator that needs fp32 lives only as long as this operator runs. REQUIRES: this is the last
+// themselves (Operator::reads_bf16, writes_bf16). A conversion is a chain, and what it writes for
+// an operator that needs fp32 lives only as long as this operator runs. REQUIRES: this is the last
 // pass.
 Program convert_storage(Program program);
 

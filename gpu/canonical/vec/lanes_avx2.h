@@ -223,9 +223,9 @@ inline IntVec load_upper_halves(const std::uint16_t* p) {
 }
 inline void store_upper_halves(std::uint16_t* p, IntVec v) {
   const IntVec halves = shift_right_16(v);
-  _mm_storeu_si128(reinterpret_cast<__m128i*>(p),
-                   _mm_packus_epi32(_mm256_castsi256_si128(halves),
-                                    _mm256_extracti128_si256(halves, 1)));
+  _mm_storeu_si128(
+      reinterpret_cast<__m128i*>(p),
+      _mm_packus_epi32(_mm256_castsi256_si128(halves), _mm256_extracti128_si256(halves, 1)));
 }
 inline Vec to_floats(IntVec v) {
   return _mm256_cvtepi32_ps(v);

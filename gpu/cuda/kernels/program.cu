@@ -54,8 +54,7 @@ struct RunProgram {
         offset += rest % size[d] * stride[k][d];
         rest /= size[d];
       }
-      shared.value[kProgramRegisters + k][thread] =
-          number_at(in[k], bf16.reads(k), offset);
+      shared.value[kProgramRegisters + k][thread] = number_at(in[k], bf16.reads(k), offset);
     }
   }
 

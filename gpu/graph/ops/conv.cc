@@ -171,7 +171,10 @@ constexpr Operator kConvOperators[] = {
 
     {.kind = OpKind::kConvWgrad,
      .name = "conv2d weight gradient",
-     .factors = [](const Op&) { return std::vector<std::size_t>{0, 1}; },
+     .factors =
+         [](const Op&) {
+           return std::vector<std::size_t>{0, 1};
+         },
      .writes_weight_grad = true,
      .workspace = {[](const KernelTable& k, const OpShapes& op, int threads) {
                      return scratch_of_weights(k, op.op.conv, threads).all();

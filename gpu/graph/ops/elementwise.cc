@@ -109,7 +109,8 @@ bool chain_reads_bf16(const Op& op, std::size_t input) {
 
 using ChainStages = std::array<ChainStage, kChainStepsMax>;
 
-// An evaluation drops nothing, and training has scaled the kept values, so no factor is needed there.
+// An evaluation drops nothing, and training has scaled the kept values, so no factor is needed
+// there.
 bool is_left_out(const ChainStep& step, RunMode mode) {
   return step.kind == ChainKind::kDropout && mode == RunMode::kEvaluate;
 }

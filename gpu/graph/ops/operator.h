@@ -22,6 +22,7 @@
 namespace es::gpu {
 
 class Gradients;  // gradients.h
+using cuda::Bf16Arrays;
 
 // The kernels of a CPU class. A call runs the kernel.
 struct OnCpu {

@@ -201,7 +201,10 @@ constexpr Operator kProductOperators[] = {
      .dense = {.product = linear_data_gradient, .call = product_dgrad_call}},
     {.kind = OpKind::kLinearWgrad,
      .name = "linear weight gradient",
-     .factors = [](const Op&) { return std::vector<std::size_t>{0, 1}; },
+     .factors =
+         [](const Op&) {
+           return std::vector<std::size_t>{0, 1};
+         },
      .writes_weight_grad = true,
      .workspace = kProductWorkspace,
      .run = {run_product, queue_products},
@@ -212,7 +215,10 @@ constexpr Operator kProductOperators[] = {
      .inputs = Inputs::kDense,
      .outputs = matmul_outputs,
      .stored = Stored::kFirstBf16,
-     .factors = [](const Op&) { return std::vector<std::size_t>{0, 1}; },
+     .factors =
+         [](const Op&) {
+           return std::vector<std::size_t>{0, 1};
+         },
      .gradient = matmul_gradient,
      .workspace = {[](const KernelTable& k, const OpShapes& op, int threads) {
                      return scratch_of_matmul(k, op.op.matmul, threads).all();

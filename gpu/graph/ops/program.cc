@@ -137,8 +137,7 @@ constexpr Operator kProgramOperators[] = {
      .name = "program",
      .kernels = "program",
      .detail = program_detail,
-     .reads_bf16 =
-         [](const Op& op, std::size_t k) { return reads_in_order(op.program->space, k); },
+     .reads_bf16 = [](const Op& op, std::size_t k) { return reads_in_order(op.program->space, k); },
      .writes_bf16 = true,
      .gradient = program_gradient,
      .in_place = program_in_place,

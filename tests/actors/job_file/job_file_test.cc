@@ -65,6 +65,7 @@ JobSpec random_spec(std::mt19937_64& random) {
   spec.seed = random() >> 1;
   spec.level = static_cast<DeterminismLevel>(random() % 4);
   spec.auto_cost = fraction(random);
+  spec.precision = random() % 2 == 0 ? "fp32" : "bf16";
   spec.tf32 = spec.level < DeterminismLevel::kD2 && random() % 2 == 0;
   randomise_model(spec.model, random);
   randomise_data(spec.data, task_of(spec.model), random);

@@ -31,11 +31,10 @@ Floats copy(const Floats& x) {
 }
 
 constexpr ChainKind kKinds[] = {
-    ChainKind::kScale,    ChainKind::kAdd,       ChainKind::kMul,        ChainKind::kAddRow,
-    ChainKind::kRelu,     ChainKind::kLeakyRelu, ChainKind::kGelu,       ChainKind::kTanh,
-    ChainKind::kSigmoid,  ChainKind::kDropout,   ChainKind::kReluGrad,   ChainKind::kLeakyReluGrad,
-    ChainKind::kGeluGrad, ChainKind::kTanhGrad,  ChainKind::kSigmoidGrad,
-    ChainKind::kRoundBf16};
+    ChainKind::kScale,    ChainKind::kAdd,       ChainKind::kMul,         ChainKind::kAddRow,
+    ChainKind::kRelu,     ChainKind::kLeakyRelu, ChainKind::kGelu,        ChainKind::kTanh,
+    ChainKind::kSigmoid,  ChainKind::kDropout,   ChainKind::kReluGrad,    ChainKind::kLeakyReluGrad,
+    ChainKind::kGeluGrad, ChainKind::kTanhGrad,  ChainKind::kSigmoidGrad, ChainKind::kRoundBf16};
 
 ChainStage random_stage(Random& random, const Floats& operand) {
   ChainStage stage{.kind = kKinds[random.integer(0, std::size(kKinds) - 1)],

@@ -17,11 +17,10 @@ const DropoutKey* visible_key() {
 constexpr std::int64_t kStagesMost = 16;
 
 constexpr ChainKind kKinds[] = {
-    ChainKind::kScale,    ChainKind::kAdd,       ChainKind::kMul,        ChainKind::kAddRow,
-    ChainKind::kRelu,     ChainKind::kLeakyRelu, ChainKind::kGelu,       ChainKind::kTanh,
-    ChainKind::kSigmoid,  ChainKind::kDropout,   ChainKind::kReluGrad,   ChainKind::kLeakyReluGrad,
-    ChainKind::kGeluGrad, ChainKind::kTanhGrad,  ChainKind::kSigmoidGrad,
-    ChainKind::kRoundBf16};
+    ChainKind::kScale,    ChainKind::kAdd,       ChainKind::kMul,         ChainKind::kAddRow,
+    ChainKind::kRelu,     ChainKind::kLeakyRelu, ChainKind::kGelu,        ChainKind::kTanh,
+    ChainKind::kSigmoid,  ChainKind::kDropout,   ChainKind::kReluGrad,    ChainKind::kLeakyReluGrad,
+    ChainKind::kGeluGrad, ChainKind::kTanhGrad,  ChainKind::kSigmoidGrad, ChainKind::kRoundBf16};
 
 ChainStage stage_of(Random& random, ChainKind kind, const Floats& operand) {
   ChainStage stage{.kind = kind, .operand = operand, .factor = random.normal()};
@@ -148,12 +147,10 @@ TEST_SUITE("gpu/cuda/elementwise") {
       }
       const std::int64_t count = std::ssize(stages);
       auto out = outputs({n}), there = outputs({n});
-      reference().chain(0, n, x_is_bf16 ? rounded[0] : wide[0], stages.data(), count, kKey,
-                        out[0]);
+      reference().chain(0, n, x_is_bf16 ? rounded[0] : wide[0], stages.data(), count, kKey, out[0]);
       Numbers<Bf16> narrow(static_cast<std::size_t>(n));
       device().chain(kStream, n, x_is_bf16 ? address(half[0]) : wide[0].data(), on_device.data(),
-                     count, bf16, visible_key(),
-                     y_is_bf16 ? address(narrow) : there[0].data());
+                     count, bf16, visible_key(), y_is_bf16 ? address(narrow) : there[0].data());
       std::vector<Floats> expected, found;
       expected.push_back(y_is_bf16 ? as_floats(as_bf16(out[0])) : copy(out[0]));
       found.push_back(y_is_bf16 ? as_floats(narrow) : copy(there[0]));

@@ -98,8 +98,9 @@ TEST_SUITE("gpu/graph/precision") {
 
   // images -> conv -> batch norm and ReLU -> pooling -> linear -> GELU -> linear -> loss
   Graph network() {
-    GraphBuilder b("net", 2,
-                   {{{"image", FieldType::kF32, 6, 6, 3}, {"label", FieldType::kI32, 1, 1, 1, 0, 4}}});
+    GraphBuilder b(
+        "net", 2,
+        {{{"image", FieldType::kF32, 6, 6, 3}, {"label", FieldType::kI32, 1, 1, 1, 0, 4}}});
     TensorId x = b.conv("conv", b.input("image"), {.out = 8, .kernel = 3, .pad = 1});
     x = b.relu("relu", b.batch_norm("bn", x));
     x = b.global_avg_pool("pool", x);
@@ -148,8 +149,9 @@ TEST_SUITE("gpu/graph/precision") {
   }
 
   TEST_CASE("what depends on a reduction alone is fp32, and a residual stream is bf16") {
-    GraphBuilder b("net", 2,
-                   {{{"tokens", FieldType::kF32, 4, 1, 8}, {"label", FieldType::kI32, 4, 1, 1, 0, 7}}});
+    GraphBuilder b(
+        "net", 2,
+        {{{"tokens", FieldType::kF32, 4, 1, 8}, {"label", FieldType::kI32, 4, 1, 1, 0, 7}}});
     TensorId x = b.linear("in", b.input("tokens"), {.out = 8});
     const TensorId square = b.unary("square", Function::kSquare, x);
     const TensorId mean = b.reduce("mean", Reduction::kMean, square, {-1}, true);
@@ -163,8 +165,8 @@ TEST_SUITE("gpu/graph/precision") {
     graph = choose_storage(std::move(graph));
     for (const Op& op : graph.ops) {
       CAPTURE(op.name);
-      const bool fp32 = op.name == "mean" || op.name == "scale" || op.name == "head" ||
-                        op.name == "loss";
+      const bool fp32 =
+          op.name == "mean" || op.name == "scale" || op.name == "head" || op.name == "loss";
       CHECK(graph.tensors[static_cast<std::size_t>(op.out[0])].bf16 == !fp32);
     }
   }
@@ -178,8 +180,8 @@ TEST_SUITE("gpu/graph/precision") {
         const Tensor& tensor = executor->graph().tensors[static_cast<std::size_t>(t)];
         if (tensor.type != ElementType::kF32) continue;
         const auto values = executor->values(t);
-        const bool rounded = std::ranges::all_of(
-            values, [](float v) { return v == rounded_to_bf16(v); });
+        const bool rounded =
+            std::ranges::all_of(values, [](float v) { return v == rounded_to_bf16(v); });
         if (tensor.bf16) CHECK(rounded);
         stored += tensor.bf16;
         others += !tensor.bf16 && !rounded;
