@@ -71,7 +71,8 @@ class Operators {
         .takes_part = [kind = stage.kind, columns = stage.columns](std::size_t input,
                                                                    std::int64_t i) {
       const bool reads = kind == ChainKind::kAdd || kind == ChainKind::kMul ||
-                         kind == ChainKind::kAddRow || kind >= ChainKind::kReluGrad;
+                         kind == ChainKind::kAddRow ||
+                         (kind >= ChainKind::kReluGrad && kind <= ChainKind::kSigmoidGrad);
       return input == 0 || (reads && (kind != ChainKind::kAddRow || i < columns));
     };
   }

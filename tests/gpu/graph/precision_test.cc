@@ -101,7 +101,7 @@ TEST_SUITE("gpu/graph/precision") {
     GraphBuilder b(
         "net", 2,
         {{{"image", FieldType::kF32, 6, 6, 3}, {"label", FieldType::kI32, 1, 1, 1, 0, 4}}});
-    TensorId x = b.conv("conv", b.input("image"), {.out = 8, .kernel = 3, .pad = 1});
+    TensorId x = b.conv2d("conv", b.input("image"), {.out = 8, .kernel = 3, .pad = 1});
     x = b.relu("relu", b.batch_norm("bn", x));
     x = b.global_avg_pool("pool", x);
     x = b.gelu("gelu", b.linear("hidden", x, {.out = 16}));
@@ -154,7 +154,7 @@ TEST_SUITE("gpu/graph/precision") {
         {{{"tokens", FieldType::kF32, 4, 1, 8}, {"label", FieldType::kI32, 4, 1, 1, 0, 7}}});
     TensorId x = b.linear("in", b.input("tokens"), {.out = 8});
     const TensorId square = b.unary("square", Function::kSquare, x);
-    const TensorId mean = b.reduce("mean", Reduction::kMean, square, {-1}, true);
+    const TensorId mean = b.reduce("mean", Reduction::kMean, square, {3}, true);
     const TensorId scale = b.unary("scale", Function::kRsqrt, mean);
     const TensorId normal = b.binary("normal", Function::kMul, x, scale);
     x = b.add("add", x, b.linear("out", normal, {.out = 8}));
