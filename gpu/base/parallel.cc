@@ -10,9 +10,21 @@ namespace {
 constexpr std::uint64_t kRunUnit = std::uint64_t{1} << 32;
 constexpr std::uint64_t kPartsUnit = std::uint64_t{1} << 16;
 constexpr int kPartsMax = 65535;
-// Number of polls before a thread sleeps. Operators follow each other within microseconds, so a
-// short spin usually avoids a sleep.
-constexpr int kSpins = 2000;
+// Number of polls before a thread sleeps, 20 to 100 microseconds by processor. An operator that is
+// not divided takes some microseconds, and waking a thread takes longer than most operators of a
+// small model: a helper that slept after every operator would come too late for the next one.
+constexpr int kPolls = 2000;
+
+// Calls value() until it differs from `old`, for at most kPolls times. The pause leaves the memory
+// bus, and the other hyper-thread of the core, to the thread that will change the value.
+template <class Value, class T>
+bool changes_soon(Value&& value, const T& old) {
+  for (int polls = 0; polls < kPolls; ++polls) {
+    if (value() != old) return true;
+    __builtin_ia32_pause();
+  }
+  return false;
+}
 
 int taken(std::uint64_t ticket) {
   return static_cast<int>(ticket % kPartsUnit);
@@ -55,9 +67,8 @@ void Parallel::run_parts(int parts, Call call, void* context) {
     done_.fetch_add(1, std::memory_order_acq_rel);
     ticket = ticket_.load(std::memory_order_acquire);
   }
-  int spins = 0;
   for (int done = done_.load(); done < parts; done = done_.load())
-    if (++spins > kSpins) done_.wait(done);
+    if (!changes_soon([this] { return done_.load(); }, done)) done_.wait(done);
   raise_flags(flags_.exchange(0));
 }
 
@@ -100,9 +111,9 @@ void Parallel::help(std::stop_token stop, int thread) {
       ticket = ticket_.load(std::memory_order_acquire);
       continue;
     }
-    const std::uint64_t finished = ticket;
-    for (int spins = 0; ticket == finished; ticket = ticket_.load(std::memory_order_acquire))
-      if (++spins > kSpins) ticket_.wait(finished, std::memory_order_acquire);
+    const auto newest = [this] { return ticket_.load(std::memory_order_acquire); };
+    if (!changes_soon(newest, ticket)) ticket_.wait(ticket, std::memory_order_acquire);
+    ticket = newest();
   }
 }
 

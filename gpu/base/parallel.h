@@ -65,8 +65,9 @@ class Parallel {
   // The current run: (number of the run << 32) + (number of its parts << 16) + number of parts
   // taken. A thread takes a part with one compare-and-exchange, which fails if the run has changed.
   // So a late helper never mixes two runs. claim() decides which part it is.
-  std::atomic<std::uint64_t> ticket_{0};
-  std::atomic<Call> call_{nullptr};
+  // It has a cache line of its own, because idle helpers read it all the time.
+  alignas(64) std::atomic<std::uint64_t> ticket_{0};
+  alignas(64) std::atomic<Call> call_{nullptr};
   std::atomic<void*> context_{nullptr};
   std::atomic<int> done_{0};        // parts of the current run that have returned
   std::atomic<unsigned> flags_{0};  // flags that the helpers raised in the current run

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <utility>
 
+#include "gpu/engine/useful_threads.h"
 #include "gpu/graph/blocks.h"
 #include "gpu/graph/fuse.h"
 #include "gpu/graph/ops/operator.h"
@@ -109,8 +110,10 @@ Result<std::unique_ptr<Engine>> Engine::create(const JobSpec& spec, Graph model,
                               by_vendor ? INT64_MAX : kChunkedLogits);
     auto runs = group_runs(program.graph.table, spec.optimizer.groups);
     if (!runs) return runs.error();
+    EngineOptions fitting = options;
+    if (!options.all_threads) fitting.threads = useful_threads(program.graph, options.threads);
     std::unique_ptr<Engine> engine(
-        new Engine(spec, layout, options, program.graph.table, *std::move(runs)));
+        new Engine(spec, layout, fitting, program.graph.table, *std::move(runs)));
     ES_RETURN_IF_ERROR(engine->make_runner(std::move(program)));
     return engine;
   });

@@ -53,8 +53,10 @@ struct EngineOptions {
   int gpu_index = 0;                       // index among the GPUs that this process sees
   std::uint64_t total_steps = 0;        // of the whole job; required by cosine and linear schedules
   std::int64_t bucket_bytes = 4 << 20;  // target size of a gradient bucket, bytes
-  // Number of computing threads, the caller's included; it never changes bits.
+  // Largest number of computing threads, the caller's included; it never changes bits. A step that
+  // more threads would make slower (useful_threads.h) has one, unless `all_threads` is set.
   std::uint32_t threads = 1;
+  bool all_threads = false;
   // Set at levels D0 and D1. On a CPU the operators that a vendor library computes faster
   // (gpu/onednn/preference.h) then run in that library. On a GPU all operators that its libraries
   // have run there (gpu/cuda/vendor.h). With this option a process serves only one kernel class.

@@ -4,47 +4,13 @@
 #include <iomanip>
 #include <vector>
 
+#include "gpu/graph/op_flops.h"
 #include "gpu/graph/ops/operator.h"
 
 namespace es::bench {
 namespace {
 
 using gpu::Op;
-using gpu::OpKind;
-
-double conv_flops(const gpu::ConvShape& s) {
-  return 2.0 * double(s.n * s.oh() * s.ow() * s.oc) * double(s.kh * s.kw * (s.c / s.groups));
-}
-
-double attention_flops(const gpu::AttentionShape& s) {
-  return 4.0 * double(s.batch * s.heads) * double(s.tokens * s.tokens) * double(s.head_dim);
-}
-
-// The multiplications and additions of the dense products in an operator.
-double flops_of(const gpu::Graph& graph, const Op& op) {
-  switch (op.kind) {
-    case OpKind::kConv2d:
-    case OpKind::kConvDgrad:
-    case OpKind::kConvWgrad:
-      return conv_flops(op.conv);
-    case OpKind::kLinear:
-      return 2.0 * double(graph.shape(op.out[0]).rows()) * double(graph.table[op.weight].count);
-    case OpKind::kLinearDgrad:
-    case OpKind::kLinearWgrad:
-      return 2.0 * double(graph.shape(op.in[0]).rows()) * double(graph.table[op.weight].count);
-    case OpKind::kMatmul:
-      return 2.0 * double(op.matmul.count) *
-             double(op.matmul.gemm.m * op.matmul.gemm.n * op.matmul.gemm.k);
-    case OpKind::kLinearCrossEntropy:  // with its gradients
-      return 6.0 * double(graph.shape(op.in[0]).rows()) * double(graph.shape(op.out[1]).count());
-    case OpKind::kAttention:
-      return attention_flops(op.attention);
-    case OpKind::kAttentionGrad:
-      return 2.0 * attention_flops(op.attention);
-    default:
-      return 0.0;
-  }
-}
 
 double bytes_of(const gpu::Graph& graph, const Op& op) {
   std::int64_t floats = 0;
@@ -55,12 +21,6 @@ double bytes_of(const gpu::Graph& graph, const Op& op) {
 }
 
 }  // namespace
-
-double step_flops(const gpu::Graph& graph) {
-  double sum = 0.0;
-  for (const Op& op : graph.ops) sum += flops_of(graph, op);
-  return sum;
-}
 
 double seconds_of(clockid_t clock) {
   timespec t;
@@ -105,7 +65,7 @@ void OpProfile::print(std::ostream& out, int steps, double step_ms) const {
   double seconds = 0.0;
   for (const auto& [op, sum] : ops_) {
     Sum s = sum;
-    s.flops = flops_of(graph_, *op) * sum.runs;
+    s.flops = gpu::op_flops(graph_, *op) * sum.runs;
     s.bytes = bytes_of(graph_, *op) * sum.runs;
     by_kind[op_name(op->kind)].add(s);
     s.name = op->name + " " + op_name(op->kind);

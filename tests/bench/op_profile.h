@@ -11,9 +11,6 @@ namespace es::bench {
 
 double seconds_of(clockid_t clock);
 
-// Multiplications and additions of the dense products of one local step.
-double step_flops(const gpu::Graph& graph);
-
 class OpProfile : public gpu::OpObserver {
  public:
   // `clock`: CLOCK_THREAD_CPUTIME_ID excludes other processes, but also the helper threads of an

@@ -26,6 +26,7 @@
 #include "gpu/engine/device_choice.h"
 #include "gpu/engine/engine.h"
 #include "gpu/est/gradient_tree.h"
+#include "gpu/graph/op_flops.h"
 #include "gpu/graph/op_results.h"
 #include "tests/bench/duel.h"
 #include "tests/bench/op_profile.h"
@@ -250,9 +251,9 @@ void print_json(const Options& o, Worker& worker, const Times& times) {
       double(m.workspace) * kMib, double(m.device_gradients) * kMib,
       double(m.spilled_gradients) * kMib, result_bytes(worker.engine().graph()) * kMib,
       worker.engine().graph().ops.size(), double(times.loss),
-      1e-9 * step_flops(worker.engine().graph()), peak_gflops(worker.engine().kernels().cpu_class),
-      worker.live_gradient_buffers(), worker.engine().vendor_library().c_str(),
-      worker.engine().params_digest().hex().c_str());
+      1e-9 * gpu::step_flops(worker.engine().graph()),
+      peak_gflops(worker.engine().kernels().cpu_class), worker.live_gradient_buffers(),
+      worker.engine().vendor_library().c_str(), worker.engine().params_digest().hex().c_str());
 }
 
 // One step of `many` and equally many local steps of `one`, each with its update. The two alternate

@@ -140,7 +140,7 @@ Status write_npz(const std::filesystem::path& file, std::span<const NpzArray> ar
     if (!add_entry(archive.get(), arrays[i].name + std::string(kNpyEnding), contents[i]))
       return fail();
   if (zip_close(archive.get()) != 0) return fail();
-  archive.release();
+  static_cast<void>(archive.release());  // zip_close() has freed it.
   return {};
 }
 

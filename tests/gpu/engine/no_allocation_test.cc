@@ -61,8 +61,9 @@ TEST_SUITE("gpu/engine") {
       sizes.side = 32;
       const Task task = task_of(spec.model);
       words = test::reference_batch(task, sizes, 2);
-      engine = *Engine::create(spec, test::sample_layout(task, sizes),
-                               {.cpu_class = supported_cpu_classes().back(), .threads = threads});
+      engine = *Engine::create(
+          spec, test::sample_layout(task, sizes),
+          {.cpu_class = supported_cpu_classes().back(), .threads = threads, .all_threads = true});
       REQUIRE(engine->init_replica().ok());
       for (int i = 0; i < 3; ++i) slots.emplace_back(engine->table().total_floats());
       sums.resize(engine->buckets().size());

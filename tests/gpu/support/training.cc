@@ -73,6 +73,7 @@ void InProcessJob::start_workers(const std::vector<WorkerPlan>& plans) {
                                      .total_steps = 100,
                                      .bucket_bytes = bucket_bytes_,
                                      .threads = threads_,
+                                     .all_threads = true,
                                      .device_sums = plan.device_sums});
     const gpu::GradientOrder order = w.engine->gradient_order();
     for (std::uint32_t i = 0; i < gpu::max_live_buffers(plan.range, spec_.max_p, order); ++i)
