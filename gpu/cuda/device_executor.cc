@@ -76,7 +76,7 @@ void DeviceExecutor::bind_vendor() {
 
 Result<std::unique_ptr<DeviceVendorKernel>> DeviceExecutor::vendor_kernel(const Op& op) {
   if (is_conv(op.kind)) return vendor_->conv(op.conv, conv_pass(op.kind));
-  if (!is_gemm(op.kind)) return std::unique_ptr<DeviceVendorKernel>();
+  if (!is_library_product(graph(), op.kind)) return std::unique_ptr<DeviceVendorKernel>();
   return vendor_->gemm(product_of(graph(), op));
 }
 

@@ -167,11 +167,16 @@ Program convert_storage(Program program) {
 }
 
 bool is_conversion(const Graph& graph, const Op& op) {
-  if (!graph.bf16) return false;
-  if (op.kind == OpKind::kChain)
-    return std::ranges::all_of(
-        op.chain, [](const ChainStep& step) { return step.kind == ChainKind::kRoundBf16; });
-  return false;
+  return graph.bf16 && op.kind == OpKind::kChain &&
+         std::ranges::all_of(
+             op.chain, [](const ChainStep& step) { return step.kind == ChainKind::kRoundBf16; });
+}
+
+bool is_part_of_conversion(const Graph& graph, std::size_t op) {
+  const Op& one = graph.ops[op];
+  if (one.kind != OpKind::kParameter) return is_conversion(graph, one);
+  return op + 1 < graph.ops.size() && is_conversion(graph, graph.ops[op + 1]) &&
+         graph.ops[op + 1].in[0] == one.out[0];
 }
 
 }  // namespace es::gpu

@@ -27,5 +27,7 @@ Program convert_storage(Program program);
 
 // Returns whether the operator only converts numbers for the next one, or after the last one.
 bool is_conversion(const Graph& graph, const Op& op);
+// The same, or it names the parameter that the next operator converts.
+bool is_part_of_conversion(const Graph& graph, std::size_t op);
 
 }  // namespace es::gpu

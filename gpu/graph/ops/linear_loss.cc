@@ -55,8 +55,9 @@ std::size_t linear_loss_floats(const Kernels& k, const OpShapes& op, int threads
   for (const std::int64_t n : {std::min(rows, kLossRows), rows % kLossRows}) {
     if (n == 0) continue;
     const LinearShape s = layer_of(op, n);
-    for (const GemmShape& shape : {s.forward(), s.data_gradient(), s.weight_gradient()})
-      rest = std::max(rest, gemm_floats(k, shape, threads));
+    for (const LayerPass pass : {LayerPass::kForward, LayerPass::kDataGradient})
+      rest = std::max(rest, layer_floats(k, op.graph, s, pass, threads));
+    rest = std::max(rest, gemm_floats(k, s.weight_gradient(), threads));
   }
   if (memory.runs != 0)
     for (const std::int64_t n : {kColumnRun, LossMemory::run_total(rows)})
@@ -71,17 +72,6 @@ void sum_class_columns(const OnCpu& on, const OpRun& run, std::int64_t rows, std
 void sum_class_columns(const OnDevice& on, const OpRun&, std::int64_t rows, std::int64_t columns,
                        const float* x, float* out, float* ws) {
   on(on.kernels.colsum, rows, columns, x, out, ws);
-}
-
-constexpr ChainStage kRounding = {.kind = ChainKind::kRoundBf16};
-
-void round_floats(const OnCpu& on, const OpRun& run, std::int64_t count, float* x) {
-  run.ranges({count, kGrainFloats, run.threads()}, [&](std::int64_t begin, std::int64_t end) {
-    on.kernels.chain(begin, end, x, &kRounding, 1, on.key, x);
-  });
-}
-void round_floats(const OnDevice& on, const OpRun&, std::int64_t count, float* x) {
-  on(on.kernels.chain, count, x, &kRounding, std::int64_t{1}, Bf16Arrays(), on.key, x);
 }
 
 template <class On>
@@ -119,8 +109,8 @@ class LinearLoss {
         run_.mode == RunMode::kEvaluate && logits_of_evaluation(run_.op) != kNoTensor;
     const std::size_t losses = run_.op.out.size() - kLossOutputs;
     float* const logits = keeps ? run_.out(losses - 1) + r * classes() : strip_;
-    run_gemm(on_, run_, layer_of(run_, n).forward(),
-             {rows_of_x(r), run_.weight(), run_.bias(), logits}, rest_);
+    run_layer(on_, run_, layer_of(run_, n), LayerPass::kForward,
+              {rows_of_x(r), run_.weight(), run_.bias(), logits}, rest_);
     run_.share(n, classes(), [&](std::int64_t begin, std::int64_t end) {
       const std::int64_t at = begin * classes();
       on_(on_.kernels.softmax_xent_fwd, end - begin, classes(), logits + at,
@@ -139,8 +129,8 @@ class LinearLoss {
     if (has_linear_bias(run_.op)) sum_runs(r, n);
     round_factors(n);
     const LinearShape shape = layer_of(run_, n);
-    run_gemm(on_, run_, shape.data_gradient(),
-             {strip_, run_.weight(), nullptr, run_.out(0) + r * run_.in_shape().row()}, rest_);
+    run_layer(on_, run_, shape, LayerPass::kDataGradient,
+              {strip_, run_.weight(), nullptr, run_.out(0) + r * run_.in_shape().row()}, rest_);
     GemmShape weight = shape.weight_gradient();
     weight.add = r > 0;
     run_gemm(on_, run_, weight, {strip_, rows_of_x(r), nullptr, run_.weight_grad()}, rest_);
@@ -155,7 +145,7 @@ class LinearLoss {
 
   // The gradients of the logits are factors of two products (precision.h).
   void round_factors(std::int64_t n) const {
-    if (run_.graph.bf16) round_floats(on_, run_, n * classes(), strip_);
+    if (run_.graph.bf16) round_floats(on_, run_, n * classes(), strip_, strip_);
   }
 
   const On& on_;
@@ -171,7 +161,7 @@ constexpr Operator kLinearLossOperators[] = {
      .kernels = "gemm, softmax_xent_fwd, softmax_xent_mean, softmax_xent_bwd, colsum",
      .stored = Stored::kF32,
      .factors = [](const Op&) { return std::vector<std::size_t>{0}; },
-     .multiplies_weight = true,
+     .rounds_weight = true,
      .is_loss = true,
      .evaluation_output = logits_of_evaluation,
      .workspace = {[](const KernelTable& k, const OpShapes& op, int threads) {

@@ -140,7 +140,9 @@ struct Operator {
   bool writes_bf16 = false;  // the kernels write outputs that are stored as bf16
   // Returns the inputs that are factors of products, beside the weight; nullptr: none.
   std::vector<std::size_t> (*factors)(const Op&) = nullptr;
-  bool multiplies_weight = false;  // the weight is a factor
+  // The weight is a factor, too. It is rounded before the operator, or by the operator itself, which
+  // then no library may run with bf16.
+  bool multiplies_weight = false, rounds_weight = false;
 
   // Appends the operators that compute the gradients. It is called if an output has a gradient, and
   // for a loss. nullptr: the operator is not differentiated (gradients).

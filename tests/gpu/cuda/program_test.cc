@@ -85,8 +85,8 @@ TEST_SUITE("gpu/cuda/program") {
       finish();
       reference().narrow(p.count, out[0], expected.data());
       CHECK(first == expected);
-      out.erase(out.begin());
-      on_device.erase(on_device.begin());
+      // The first output has been compared.
+      std::copy_n(out[0].data(), p.count, on_device[0].data());
       check_same("program " + std::to_string(trial), out, on_device);
     }
   }

@@ -5,12 +5,15 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <cmath>
+#include <cstring>
 #include <random>
 
 #include "gpu/graph/blocks.h"
 #include "gpu/graph/builder.h"
 #include "gpu/graph/fuse.h"
 #include "gpu/graph/ops/operator.h"
+#include "gpu/graph/ops/product_run.h"
 #include "tests/gpu/graph/operator_cases.h"
 #include "tests/gpu/support/step_rig.h"
 #include "tests/support/seed.h"
@@ -223,5 +226,56 @@ TEST_SUITE("gpu/graph/precision") {
       CHECK(rig.grads.data()[table.params()[0].offset + static_cast<std::int64_t>(i)] ==
             rounded_to_bf16(dy) * rounded_to_bf16(rig.words[i]));
     CHECK(rig.grads.data()[table.params()[1].offset] == dy);
+  }
+
+  // Computes the products of the layer "large" with its whole rounded weight, and compares them.
+  class WholeWeight : public OpObserver {
+   public:
+    explicit WholeWeight(StepRig& rig) : rig_(rig) {}
+    void begin_op(const Op&) override {}
+    void end_op(const Op& op) override {
+      const bool forward = op.kind == OpKind::kLinear;
+      if (op.name != "large" || (!forward && op.kind != OpKind::kLinearDgrad)) return;
+      const Executor& executor = *rig_.executor;
+      const ParamInfo& info = rig_.graph().table[op.weight];
+      std::vector<float> weight(rig_.params.data() + info.offset,
+                                rig_.params.data() + info.offset + info.count);
+      for (float& w : weight) w = rounded_to_bf16(w);
+      const LinearShape s{rig_.graph().shape(op.in[0]).rows(), kIn, kOut};
+      const GemmShape shape = forward ? s.forward() : s.data_gradient();
+      const KernelTable& kernels = kernel_table(CpuClass::kScalar);
+      const auto a = executor.values(op.in[0]), y = executor.values(op.out[0]);
+      std::vector<float> expected(y.size()), ws(kernels.gemm_workspace_floats(shape));
+      const float* const bias =
+          forward ? rig_.params.data() + rig_.graph().table[op.bias].offset : nullptr;
+      kernels.gemm(shape, a.data(), weight.data(), bias, expected.data(), ws.data());
+      CHECK(std::memcmp(expected.data(), y.data(), y.size_bytes()) == 0);
+      ++compared;
+    }
+    static constexpr std::int64_t kIn = 2100, kOut = 1100;
+    int compared = 0;
+
+   private:
+    StepRig& rig_;
+  };
+
+  TEST_CASE("a weight that is rounded in blocks gives the products of the whole one") {
+    GraphBuilder b("net", 3,
+                   {{{"x", FieldType::kF32, 1, 1, 8}, {"label", FieldType::kI32, 1, 1, 1, 0, 9}}});
+    const TensorId x = b.linear("small", b.input("x"), {.out = WholeWeight::kIn});
+    const TensorId y = b.linear("large", x, {.out = WholeWeight::kOut});
+    b.cross_entropy("loss", y, b.input("label"));
+    Graph graph = *b.finish({y});
+    graph.bf16 = true;
+    const LinearShape layer{3, WholeWeight::kIn, WholeWeight::kOut};
+    REQUIRE(weight_block_rows(layer) * 2 < layer.out);
+    for (const CpuClass cpu_class : es::supported_cpu_classes())
+      for (const std::uint32_t threads : {1U, 3U}) {
+        StepRig rig(compile(graph), 1, {.cpu_class = cpu_class, .threads = threads});
+        WholeWeight whole(rig);
+        rig.executor->set_observer(&whole);
+        rig.run();
+        CHECK(whole.compared == 2);
+      }
   }
 }
