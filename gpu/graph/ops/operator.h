@@ -140,8 +140,8 @@ struct Operator {
   bool writes_bf16 = false;  // the kernels write outputs that are stored as bf16
   // Returns the inputs that are factors of products, beside the weight; nullptr: none.
   std::vector<std::size_t> (*factors)(const Op&) = nullptr;
-  // The weight is a factor, too. It is rounded before the operator, or by the operator itself, which
-  // then no library may run with bf16.
+  // The weight is a factor, too. It is rounded before the operator, or by the operator itself. With
+  // bf16 no library may run the latter.
   bool multiplies_weight = false, rounds_weight = false;
 
   // Appends the operators that compute the gradients. It is called if an output has a gradient, and

@@ -15,13 +15,14 @@ PRECISIONS = ("fp32", "bf16")
 POINTS = 4  # evaluations of a run
 
 
-def job_text(path, seed, precision):
-    """The job with another seed and precision, evaluated POINTS times."""
+def job_text(path, seed, precision, steps):
+    """The job with another seed, precision and length, evaluated POINTS times."""
     with open(os.path.join(runner.ROOT, path)) as file:
         text = file.read()
-    steps = int(re.search(r"^steps = (\d+)", text, re.MULTILINE).group(1))
-    text = re.sub(r"^(seed|precision|eval_every) = .*\n", "", text, flags=re.MULTILINE)
-    return (f'seed = {seed}\nprecision = "{precision}"\neval_every = {steps // POINTS}\n' + text)
+    steps = steps or int(re.search(r"^steps = (\d+)", text, re.MULTILINE).group(1))
+    text = re.sub(r"^(seed|precision|eval_every|steps) = .*\n", "", text, flags=re.MULTILINE)
+    return (f'seed = {seed}\nprecision = "{precision}"\nsteps = {steps}\n'
+            f"eval_every = {steps // POINTS}\n{text}")
 
 
 def esctl_json(esctl, *arguments):
@@ -31,7 +32,7 @@ def esctl_json(esctl, *arguments):
     return json.loads(done.stdout)
 
 
-def measure(esctl, path, seeds, devices):
+def measure(esctl, path, seeds, steps, devices):
     """Returns the runs of a job: {"precision", "seed", "losses" [[step, loss]], "samples_per_s",
     "arena_bytes"}."""
     runs = []
@@ -39,12 +40,12 @@ def measure(esctl, path, seeds, devices):
         for precision in PRECISIONS:
             runner.progress(f"{path}: seed {seed}, {precision}")
             with tempfile.NamedTemporaryFile("w", suffix=".toml") as job:
-                job.write(job_text(path, seed, precision))
+                job.write(job_text(path, seed, precision, steps))
                 job.flush()
                 memory = esctl_json(esctl, "inspect", job.name, "--no-d2")["classes"][0]["memory"]
                 ran = esctl_json(esctl, "run", job.name, "--devices", devices, "--quiet")
             runs.append({"precision": precision, "seed": seed,
-                         "losses": [[e["step"], e["mean_loss"]] for e in ran["evaluations"]],
+                         "losses": [[e["version"], e["mean_loss"]] for e in ran["evaluations"]],
                          "samples_per_s": ran["samples_per_s_mean"],
                          "arena_bytes": memory["arena_bytes"]})
     return {"job": path, "runs": runs}
@@ -94,7 +95,7 @@ def svg(results):
 def main(args):
     (esctl, _) = runner.build_programs()
     devices = args.devices or f"cpu-{runner.kernel_class()}:1"
-    results = [measure(esctl, job, args.seeds, devices) for job in args.jobs]
+    results = [measure(esctl, job, args.seeds, args.steps, devices) for job in args.jobs]
     print(table(results))
     runner.write_results(args, results, svg(results))
 
@@ -104,4 +105,5 @@ def add_arguments(parser):
                         default=[f"configs/jobs/tiny_{m}.toml"
                                  for m in ("gpt2", "llama", "resnet18", "swin_t")])
     parser.add_argument("--seeds", type=int, default=5, help="seeds 1 to N (default 5)")
+    parser.add_argument("--steps", type=int, help="global steps (default: those of the job)")
     parser.add_argument("--devices", help="placement (default: one device of the widest class)")
