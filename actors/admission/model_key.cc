@@ -33,7 +33,7 @@ std::string adapters_text(const LoraSpec& lora) {
 std::string model_key(const JobSpec& spec, const SampleLayout& layout) {
   return architecture_text(spec.model) + "/" + layout_text(layout) + "/t" +
          std::to_string(spec.resources.threads) + "/" + level_name(spec.level) +
-         adapters_text(spec.lora);
+         adapters_text(spec.lora) + (spec.precision == "fp32" ? "" : "/" + spec.precision);
 }
 
 }  // namespace es::actors

@@ -29,11 +29,12 @@ ES_HD inline void drop(const ChainStage& s, const DropoutKey& key, const Index (
   });
 }
 
-// Applies the stage to values[i], which is the running value of element at[i].
-template <int kCount, class Index>
+// Applies the stage to values[i], which is the running value of element at[i]. `operand` is what
+// operand[i] reads: the stage's pointer, or an object that converts the numbers.
+template <int kCount, class Index, class Operand>
 ES_HD inline void apply_stage(const ChainStage& s, const DropoutKey& key, const Index (&at)[kCount],
-                              float (&values)[kCount]) {
-  const float *operand = s.operand, factor = s.factor;
+                              float (&values)[kCount], const Operand operand) {
+  const float factor = s.factor;
   const auto columns = static_cast<Index>(s.columns);
   switch (s.kind) {
     case ChainKind::kScale:
@@ -74,6 +75,8 @@ ES_HD inline void apply_stage(const ChainStage& s, const DropoutKey& key, const 
     case ChainKind::kGeluGrad:
       return for_values(at, values,
                         [=](float v, Index i) { return v * canonical_gelu_gradient(operand[i]); });
+    case ChainKind::kRoundBf16:
+      return for_values(at, values, [](float v, Index) { return rounded_to_bf16(v); });
   }
 }
 

@@ -16,13 +16,24 @@
 
 namespace es::gpu::cuda {
 
-// A run of floats, and the word that is set to 1 if one of them is infinite or NaN.
+// A run of numbers, and the word that is set to 1 if one of them is infinite or NaN.
 struct FiniteCheck {
   const float* x = nullptr;
   std::int64_t count = 0;
   std::int32_t* found = nullptr;
+  bool bf16 = false;  // x points to bf16 numbers
 };
 constexpr std::int64_t kFiniteChecksMax = 16;
+
+// The arrays of an element-wise operator that consist of bf16 numbers, although their addresses are
+// those of floats. Programs: bit k stands for input or output k. Chains: the inputs are x and then
+// the operands of the stages, of which that of kAddRow is always fp32.
+struct Bf16Arrays {
+  std::uint32_t in = 0, out = 0;
+  bool any() const { return (in | out) != 0; }
+  ES_HD bool reads(std::int64_t k) const { return (in >> k & 1U) != 0; }
+  ES_HD bool writes(std::int64_t k) const { return (out >> k & 1U) != 0; }
+};
 
 struct DeviceKernels {
   // --- Dense operators (gemm.cu, conv.cu, depthwise.cu, attention.cu).
@@ -75,7 +86,7 @@ struct DeviceKernels {
 
   // --- Element-wise operators (elementwise.cu). The stages of a chain are in host memory.
   void (*chain)(Stream, std::int64_t n, const float* x, const ChainStage* stages,
-                std::int64_t count, const DropoutKey*, float* y);
+                std::int64_t count, const Bf16Arrays&, const DropoutKey*, float* y);
   void (*uniform)(Stream, std::int64_t n, std::uint32_t op, const DropoutKey*, float* y);
   void (*add)(Stream, std::int64_t n, const float* a, const float* b, float* y);
   void (*scale)(Stream, std::int64_t n, const float* x, float factor, float* y);
@@ -84,7 +95,7 @@ struct DeviceKernels {
   void (*block_copy)(Stream, const BlockCopy& copy, const float* source, float* target);
 
   // --- Programs (program.cu). The code, the space and the lists of addresses are in host memory.
-  void (*program)(Stream, const ElementCode& code, const ElementSpace& space,
+  void (*program)(Stream, const ElementCode& code, const ElementSpace& space, const Bf16Arrays&,
                   const float* const* in, float* const* out, std::int64_t n);
 
   // --- Reductions (fold.cu). The columns of `matrices` matrices [rows][cols] are summed or folded.

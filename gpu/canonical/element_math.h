@@ -1,6 +1,7 @@
 #pragma once
 // The instructions of element-wise programs (program.h), written once for one element and for
 // vectors. What functions_math.h says about V holds here too.
+#include "gpu/canonical/bf16.h"
 #include "gpu/canonical/functions_math.h"
 #include "gpu/canonical/program.h"
 
@@ -101,6 +102,8 @@ ES_HD inline V arithmetic(V a, V b, V c) {
     return canonical_gelu_gradient(a);
   else if constexpr (kOp == ElementOp::kPow)
     return canonical_pow(a, b);
+  else if constexpr (kOp == ElementOp::kRoundBf16)
+    return rounded_to_bf16(a);
   else
     return a;  // kCopy
 }

@@ -5,7 +5,7 @@
 // order; G0 to G5 are the names of its rules.
 //
 // Conventions for every function:
-//   dtype    fp32 in memory, int32 labels and indices
+//   dtype    fp32 in memory unless a type says bf16, int32 labels and indices
 //   layout   activations NHWC, convolution weights OHWI ([oc][kh][kw][c/groups]), linear weights
 //            [out][in]; all dense and row-major
 //   memory   the caller owns all memory; outputs never alias inputs unless a comment says so;
@@ -19,6 +19,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "gpu/canonical/bf16.h"
 #include "gpu/canonical/on_device.h"
 #include "gpu/canonical/program.h"
 #include "proto/base/device.h"
@@ -127,6 +128,7 @@ enum class ChainKind : std::uint8_t {
   kGeluGrad,       // v * gelu'(operand[i])             operand: x
   kTanhGrad,       // v * fma(-y, y, 1)                 operand: y
   kSigmoidGrad,    // v * (y * (1 - y))                 operand: y
+  kRoundBf16,      // v rounded to bf16 (bf16.h)
 };
 struct ChainStage {
   ChainKind kind = ChainKind::kScale;
@@ -326,6 +328,10 @@ struct KernelTable {
   // applied to x[i] in order. y may alias x and any operand, element for element.
   void (*chain)(std::int64_t begin, std::int64_t end, const float* x, const ChainStage* stages,
                 std::int64_t count, const DropoutKey& key, float* y);
+
+  // --- bf16 (bf16.h): y[i] = x[i] as fp32, and x[i] rounded to bf16.
+  void (*widen)(std::int64_t n, const Bf16* x, float* y);
+  void (*narrow)(std::int64_t n, const float* x, Bf16* y);
 
   // --- Uniform random numbers: y[i] = (word >> 8) * 2^-24 for the elements [begin, end), with the
   // word of decision i of the random operator `op` (DropoutKey).

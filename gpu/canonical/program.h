@@ -16,7 +16,7 @@ namespace es::gpu {
   OP(kNegate, 1) OP(kAbs, 1) OP(kSign, 1) OP(kSqrt, 1) OP(kFloor, 1) OP(kRound, 1) \
   OP(kExp, 1) OP(kExpm1, 1) OP(kLog, 1) OP(kLog1p, 1) \
   OP(kSin, 1) OP(kCos, 1) OP(kTanh, 1) OP(kSigmoid, 1) \
-  OP(kErf, 1) OP(kGelu, 1) OP(kGeluGrad, 1) OP(kPow, 2) \
+  OP(kErf, 1) OP(kGelu, 1) OP(kGeluGrad, 1) OP(kPow, 2) OP(kRoundBf16, 1) \
   OP(kEqual, 2) OP(kNotEqual, 2) OP(kLess, 2) OP(kLessEqual, 2) \
   OP(kAnd, 2) OP(kOr, 2) OP(kNot, 1) OP(kSelect, 3) \
   OP(kAddInt, 2) OP(kSubInt, 2) OP(kMulInt, 2) \

@@ -76,7 +76,7 @@ void DeviceExecutor::bind_vendor() {
 
 Result<std::unique_ptr<DeviceVendorKernel>> DeviceExecutor::vendor_kernel(const Op& op) {
   if (is_conv(op.kind)) return vendor_->conv(op.conv, conv_pass(op.kind));
-  if (!is_gemm(op.kind)) return std::unique_ptr<DeviceVendorKernel>();
+  if (!is_library_product(graph(), op.kind)) return std::unique_ptr<DeviceVendorKernel>();
   return vendor_->gemm(product_of(graph(), op));
 }
 
@@ -246,7 +246,7 @@ void DeviceExecutor::launch(std::size_t index, RunMode mode, const RunBuffers& b
   if (!adds_bias(op)) return;
   const TensorShape& y = graph().shape(op.out[0]);
   const ChainStage bias{.kind = ChainKind::kAddRow, .operand = call.bias, .columns = y.row()};
-  device_->kernels().chain(compute_, y.count(), call.out, &bias, 1, inputs_->key(variant_),
+  device_->kernels().chain(compute_, y.count(), call.out, &bias, 1, {}, inputs_->key(variant_),
                            call.out);
 }
 
@@ -411,8 +411,13 @@ std::span<const float> DeviceExecutor::values(TensorId t) const {
   const std::int64_t count = graph().shape(t).count();
   AlignedBuffer& copy = values_[t];
   if (copy.floats() != count) copy = AlignedBuffer(count, "a result");
-  device_->copy_out(compute_, copy.data(), (*tensors_)[t], bytes_of(count));
+  const bool bf16 = graph().tensors[static_cast<std::size_t>(t)].bf16;
+  device_->copy_out(compute_, copy.data(), (*tensors_)[t],
+                    bf16 ? static_cast<std::size_t>(count) * sizeof(Bf16) : bytes_of(count));
   (void)device_->synchronise(compute_);  // a device error is reported by check()
+  const auto* const numbers = reinterpret_cast<const Bf16*>(copy.data());
+  // From the last one on, since the first half of the memory is overwritten.
+  for (std::int64_t i = bf16 ? count : 0; i-- > 0;) copy.data()[i] = widened(numbers[i]);
   return {copy.data(), static_cast<std::size_t>(count)};
 }
 

@@ -61,7 +61,8 @@ bool FiniteChecks::wanted(const OpResult& result) const {
 void FiniteChecks::after(Stream stream, std::size_t op, const RunBuffers& buffers) {
   for (std::size_t i = begin_[op]; i < begin_[op + 1]; ++i) {
     if (!wanted(results_[i])) continue;
-    pending_.push_back({results_[i].values(buffers), results_[i].count, found_ + i});
+    pending_.push_back(
+        {results_[i].values(buffers), results_[i].count, found_ + i, results_[i].bf16});
     pending_floats_ += results_[i].count;
     // A launch passes its checks by value and has room for this number.
     if (std::ssize(pending_) == kFiniteChecksMax) finish(stream);

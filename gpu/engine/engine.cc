@@ -11,6 +11,7 @@
 #include "gpu/graph/blocks.h"
 #include "gpu/graph/fuse.h"
 #include "gpu/graph/ops/operator.h"
+#include "gpu/graph/precision.h"
 #include "gpu/models/models.h"
 #include "gpu/optim/update.h"
 #include "gpu/params/initialise.h"
@@ -102,6 +103,7 @@ Result<std::unique_ptr<Engine>> Engine::create(const JobSpec& spec, Graph model,
   return if_memory_suffices(spec, [&]() -> Result<std::unique_ptr<Engine>> {
     // The layout is copied first, because the model is moved into its program.
     const SampleLayout layout = model.layout;
+    model.bf16 = spec.precision == "bf16";
     // A vendor library computes whole products, for which the logits must be whole.
     const bool by_vendor = options.vendor && options.device != DeviceKind::kCpu;
     Program program = compile(with_regions(std::move(model), spec.recompute),
@@ -210,6 +212,7 @@ EngineDescription Engine::describe() const {
   // Backward operators follow from the forward operators and are not listed.
   for (std::size_t i = 0; i < runner_->forward_ops(); ++i) {
     const Op& op = graph().ops[i];
+    if (is_part_of_conversion(graph(), i)) continue;
     description.ops.push_back({.name = op.name,
                                .kind = op_name(op.kind),
                                .detail = op_detail(op),

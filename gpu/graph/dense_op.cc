@@ -12,6 +12,10 @@ bool is_gemm(OpKind kind) {
   return op_def(kind).dense.product != nullptr;
 }
 
+bool is_library_product(const Graph& graph, OpKind kind) {
+  return is_gemm(kind) && !(graph.bf16 && op_def(kind).rounds_weight);
+}
+
 ConvPass conv_pass(OpKind kind) {
   ES_CHECK(is_conv(kind));
   return *op_def(kind).dense.conv;

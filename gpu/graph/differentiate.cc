@@ -28,11 +28,14 @@ void emit_operand_grad(Gradients& g, const Op& forward, OpKind kind, std::vector
 }  // namespace
 
 Gradients::Gradients(Graph graph)
-    : graph_(std::move(graph)), gradient_(graph_.tensors.size(), kNoTensor) {}
+    : graph_(std::move(graph)),
+      gradient_(graph_.tensors.size(), kNoTensor),
+      storage_decided_(graph_.tensors.size(), true) {}
 
 TensorId Gradients::add_tensor(const TensorShape& shape) {
   graph_.tensors.push_back({shape, ElementType::kF32, false});
   gradient_.push_back(kNoTensor);
+  storage_decided_.push_back(false);
   return static_cast<TensorId>(graph_.tensors.size() - 1);
 }
 
@@ -42,6 +45,7 @@ TensorId Gradients::add_constant(const std::string& name, const TensorShape& sha
   std::vector<float> words(static_cast<std::size_t>(shape.count()), value);
   const TensorId t = add_tensor(shape);
   graph_.constants.push_back({name, t, std::move(words)});
+  storage_decided_[static_cast<std::size_t>(t)] = true;
   return t;
 }
 
@@ -131,10 +135,33 @@ TensorId Gradients::emit_chain(const std::string& name, TensorId dy, ChainStep s
 
 void Gradients::contribute(const std::string& name, TensorId x, TensorId dx) {
   if (!needed(x)) return;
+  store_like(dx, x);
   // The sum of earlier contributions is in[0] of the addition, and so its left operand. The order
   // of emission thus fixes the order of additions, which decides the bits.
   if (of(x) != kNoTensor) dx = emit_chain(name, of(x), {.kind = ChainKind::kAdd}, dx);
+  store_like(dx, x);
   gradient_[static_cast<std::size_t>(x)] = dx;
+}
+
+void Gradients::store_like(TensorId dx, TensorId x) {
+  const auto at = static_cast<std::size_t>(dx);
+  if (storage_decided_[at]) return;
+  graph_.tensors[at].bf16 = graph_.tensors[static_cast<std::size_t>(x)].bf16;
+  storage_decided_[at] = true;
+}
+
+void Gradients::store_views(std::size_t first) {
+  for (std::size_t i = first; i < graph_.ops.size(); ++i) {
+    const Op& op = graph_.ops[i];
+    if (op_def(op.kind).is_view)
+      graph_.tensors[static_cast<std::size_t>(op.out[0])].bf16 =
+          graph_.tensors[static_cast<std::size_t>(op.in[0])].bf16;
+  }
+}
+
+Graph Gradients::take_graph(std::size_t first) {
+  store_views(first);
+  return std::move(graph_);
 }
 
 // A step overwrites the gradient array and does not clear it. A trained parameter that no operator
@@ -177,7 +204,7 @@ Program differentiate(Graph graph) {
   gradients.set_region(0);
   // These operators belong to no region, since they read nothing.
   gradients.clear_untouched();
-  return {gradients.take_graph(), forward_ops};
+  return {gradients.take_graph(forward_ops), forward_ops};
 }
 
 }  // namespace es::gpu

@@ -91,8 +91,7 @@ RunBuffers Executor::buffers_of(const LocalStep& step) {
 
 Fault Executor::fault_of(std::size_t index, const RunBuffers& buffers) const {
   for (const OpResult& result : results_[index])
-    if (kernels_.any_non_finite(result.count, result.values(buffers)))
-      return {&graph().ops[index], result.param};
+    if (result.any_non_finite(buffers, kernels_)) return {&graph().ops[index], result.param};
   return {};
 }
 
@@ -163,7 +162,11 @@ Status Executor::run_eval(const float* params, const StepInput& input) {
 }
 
 std::span<const float> Executor::values(TensorId t) const {
-  return {tensors_[t], static_cast<std::size_t>(graph().shape(t).count())};
+  const auto count = static_cast<std::size_t>(graph().shape(t).count());
+  if (!graph().tensors[static_cast<std::size_t>(t)].bf16) return {tensors_[t], count};
+  widened_.resize(count);
+  kernels_.widen(std::ssize(widened_), reinterpret_cast<const Bf16*>(tensors_[t]), widened_.data());
+  return widened_;
 }
 
 std::span<const float> Executor::gradient(ParamId param) const {

@@ -77,6 +77,7 @@ class Executor final : public StepRunner {
   TensorAddresses tensors_;
   float* grads_ = nullptr;  // the gradient slot of the step in progress
   OpObserver* observer_ = nullptr;
+  mutable std::vector<float> widened_;  // the last answer of values() that is stored as bf16
 };
 
 }  // namespace es::gpu

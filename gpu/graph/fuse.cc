@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "gpu/graph/precision.h"
 #include "gpu/graph/recompute.h"
 #include "gpu/graph/uses.h"
 
@@ -77,7 +78,8 @@ class ChainFusion {
     const bool same_side = (static_cast<std::size_t>(writer) < program_.first_backward) ==
                            (reader < program_.first_backward);
     const Op& into = program_.graph.ops[reader];
-    return same_side && op.chain.size() + into.chain.size() <= kChainStepsMax &&
+    const std::size_t rounding = program_.graph.tensors[static_cast<std::size_t>(t)].bf16 ? 1 : 0;
+    return same_side && op.chain.size() + rounding + into.chain.size() <= kChainStepsMax &&
            keeps_no_more_alive(program_.graph, uses_, merged_, static_cast<std::size_t>(writer),
                                reader);
   }
@@ -87,6 +89,9 @@ class ChainFusion {
   void merge(const Op& first, Op& into) {
     std::vector<TensorId> in = first.in;
     std::vector<ChainStep> chain = first.chain;
+    // The value between the two is no longer stored, but it is rounded as if it were.
+    if (program_.graph.tensors[static_cast<std::size_t>(first.out[0])].bf16)
+      chain.push_back({.kind = ChainKind::kRoundBf16});
     // Operand k of `into` moves behind the inputs of `first`. The shift is one less than their
     // number because in[0] of `into` is now computed and no input any more.
     const auto shift = static_cast<std::int32_t>(in.size()) - 1;
@@ -136,12 +141,12 @@ Program fuse_chains(Program program) {
 }
 
 Program compile(Graph graph, std::int64_t chunked_logits) {
-  Program program = differentiate(fuse_activations(std::move(graph)));
+  Program program = differentiate(choose_storage(fuse_activations(std::move(graph))));
   program = recompute(chunk_losses(std::move(program), chunked_logits));
   // Chains with several stages and joined programs have no gradients, and recompute() requires that
   // nothing but activations is fused, so the other fusions come last. fuse_programs() joins no two
   // chains, so fuse_chains() comes before it.
-  return fuse_moves(fuse_programs(fuse_chains(std::move(program))));
+  return convert_storage(fuse_moves(fuse_programs(fuse_chains(std::move(program)))));
 }
 
 }  // namespace es::gpu

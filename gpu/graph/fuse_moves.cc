@@ -1,4 +1,5 @@
 // Fuses moves that follow each other, with views possibly between them, into one move.
+#include <algorithm>
 #include <utility>
 
 #include "gpu/graph/fuse.h"
@@ -77,6 +78,7 @@ class MoveFusion {
   bool merge(const Op& first, Op& into, std::size_t between) {
     // One input of `into` is replaced by all inputs of `first`.
     if (first.in.size() + into.in.size() - 1 > kMoveTensorsMax) return false;
+    if (would_round(first, into)) return false;
     const std::vector<std::int64_t> first_inputs = words(first.in);
     const std::vector<std::int64_t> inputs = words(into.in), outputs = words(into.out);
     ComposeSizes sizes{.images = program_.graph.batch,
@@ -97,6 +99,13 @@ class MoveFusion {
     into.in = std::move(in);
     into.move = std::move(*move);
     return true;
+  }
+
+  // Whether the tensor between the two moves rounds numbers that the result would not round.
+  bool would_round(const Op& first, const Op& into) const {
+    const auto bf16 = [&](TensorId t) { return Uses::at(program_.graph.tensors, t).bf16; };
+    return bf16(first.out[0]) && !std::ranges::all_of(first.in, bf16) &&
+           !std::ranges::all_of(into.out, bf16);
   }
 
   std::vector<std::int64_t> words(const std::vector<TensorId>& tensors) const {

@@ -89,6 +89,8 @@ std::optional<Term> stage_term(const ChainStep& step, Term v, Term operand) {
       return write_gradient(Function::kTanh, {}, 0, v, {}, operand);
     case ChainKind::kSigmoidGrad:
       return write_gradient(Function::kSigmoid, {}, 0, v, {}, operand);
+    case ChainKind::kRoundBf16:
+      return emit(ElementOp::kRoundBf16, v);
     default:
       return std::nullopt;
   }
@@ -203,7 +205,10 @@ class ProgramFusion {
     };
     const auto first_terms = terms_of(*first, nullptr);
     // The first program has one output, so value[0] is the value of the tensor between the two.
-    const std::vector<Term> value = code.append(first->program->code, *first_terms);
+    std::vector<Term> value = code.append(first->program->code, *first_terms);
+    // It is no longer stored, but it is rounded as if it were.
+    if (program_.graph.tensors[static_cast<std::size_t>(first->out[0])].bf16)
+      value[0] = emit(ElementOp::kRoundBf16, value[0]);
     const auto into_terms = terms_of(*into, value.data());
     if (!into_terms) return std::nullopt;
     const std::vector<Term> results = code.append(into->program->code, *into_terms);

@@ -19,8 +19,8 @@ class Gradients {
   const Graph& graph() const { return graph_; }
   // Appends operators that set to +0 the gradients of trained parameters that no operator writes.
   void clear_untouched();
-  // Ends the differentiation.
-  Graph take_graph() { return std::move(graph_); }
+  // Ends the differentiation, which has appended the operators from `first` on.
+  Graph take_graph(std::size_t first);
 
   // Returns the gradient of a tensor as far as it is known; kNoTensor: no operator has emitted one.
   TensorId of(TensorId t) const { return gradient_[static_cast<std::size_t>(t)]; }
@@ -58,11 +58,19 @@ class Gradients {
   void contribute(const std::string& name, TensorId x, TensorId dx);
 
  private:
+  // The gradient of x is stored as x is. A gradient that an operator passes on without a copy stays
+  // as it is.
+  void store_like(TensorId dx, TensorId x);
+  // A view of a gradient is the same memory.
+  void store_views(std::size_t first);
+
   TensorId weight_of(const Op& op) const;
   TensorId bias_of(const Op& op) const;
 
   Graph graph_;
   std::vector<TensorId> gradient_;  // [tensor]; kNoTensor: none yet
+  // [tensor]: it was there before, or is a constant, or store_like() has decided.
+  std::vector<bool> storage_decided_;
   std::uint32_t region_ = 0;
 };
 

@@ -27,6 +27,7 @@ struct Tensor {
   TensorShape shape;
   ElementType type = ElementType::kF32;
   bool needs_grad = false;  // the tensor depends on a parameter
+  bool bf16 = false;        // fp32 numbers that are stored as bf16 (precision.h)
 };
 
 // The operators. "in" and "out" list the tensors by position. "p" lists the parameters: weight,
@@ -221,6 +222,7 @@ struct Graph {
   // A row depends on all samples of the mini-batch, so an incomplete one cannot be filled up.
   bool loss_of_batch = false;
   TensorId mean_loss = kNoTensor;  // [1]
+  bool bf16 = false;               // products read bf16, activations are bf16 (precision.h)
   const TensorShape& shape(TensorId id) const;
 };
 

@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "gpu/graph/ops/operator.h"
+#include "gpu/graph/uses.h"
 #include "proto/base/check.h"
 
 namespace es::gpu {
@@ -22,9 +23,10 @@ bool live_together(const LiveBlock& a, const LiveBlock& b) {
   return in_step || in_evaluation;
 }
 
-// Bytes occupy whole floats, because the arena is counted in floats.
+// Bytes and bf16 numbers occupy whole floats, because the arena is counted in floats.
 std::int64_t tensor_floats(const Tensor& t) {
   const std::int64_t count = t.shape.count();
+  if (t.bf16) return (count + 1) / 2;
   return t.type == ElementType::kU8 ? (count + 3) / 4 : count;
 }
 
@@ -121,6 +123,8 @@ class SharedBlocks {
     if (op.out.empty()) return;
     const TensorId out = op.out[op_def(op.kind).in_place_output];
     for (const TensorId in : in_place_inputs(op)) {
+      // Elements of another size would overwrite elements that are still to be read.
+      if (Uses::at(graph_.tensors, in).bf16 != Uses::at(graph_.tensors, out).bf16) continue;
       const TensorId root = find(in);
       // The operator may overwrite an input only if it is the last reader. Samples, constants and
       // parameters, which lie outside the arena, keep their values.

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "gpu/graph/ops/operator.h"
+#include "gpu/graph/precision.h"
 
 namespace es::gpu {
 
@@ -14,6 +15,13 @@ const float* OpResult::values(const RunBuffers& buffers) const {
   if (place == Place::kGradient) return buffers.grads + offset;
   if (place == Place::kStatistic) return buffers.next_stats + offset;
   return buffers.tensors[static_cast<std::size_t>(tensor)];
+}
+
+bool OpResult::any_non_finite(const RunBuffers& buffers, const KernelTable& kernels) const {
+  const float* const x = values(buffers);
+  if (!bf16) return kernels.any_non_finite(count, x);
+  const auto* const numbers = reinterpret_cast<const Bf16*>(x);
+  return std::any_of(numbers, numbers + count, [](Bf16 v) { return !std::isfinite(widened(v)); });
 }
 
 namespace {
@@ -59,10 +67,11 @@ std::vector<OpResult> results_of(const Graph& graph, const Op& op,
   std::vector<OpResult> results;
   // The memory of a view is looked at where it is written, and parameters are checked by the
   // caller.
-  if (entry.is_view || entry.in_params) return results;
+  if (entry.is_view || entry.in_params || is_conversion(graph, op)) return results;
   for (const TensorId t : op.out)
     if (graph.tensors[t].type == ElementType::kF32 && !left_out[static_cast<std::size_t>(t)])
-      results.push_back({.tensor = t, .count = graph.shape(t).count()});
+      results.push_back(
+          {.tensor = t, .count = graph.shape(t).count(), .bf16 = graph.tensors[t].bf16});
   // The bias before the weight, the order in which differentiate() emits their gradients.
   for (const ParamId id : {entry.writes_bias_grad ? op.bias : kNoParam,
                            entry.writes_weight_grad ? op.weight : kNoParam})

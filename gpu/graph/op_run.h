@@ -72,6 +72,7 @@ class OpRun : public OpShapes {
   OpRun(const Graph& graph, const Op& op, const RunBuffers& buffers, RunMode mode = RunMode::kTrain)
       : OpShapes{graph, op}, buffers(buffers), mode(mode) {}
 
+  bool stored_bf16(TensorId t) const { return graph.tensors[static_cast<std::size_t>(t)].bf16; }
   float* in(std::size_t i) const { return address(op.in[i]); }
   float* out(std::size_t i) const { return address(op.out[i]); }
   const std::int32_t* ids(std::size_t i) const {

@@ -156,6 +156,12 @@ void visit_top(Spec& s, Visit& visit) {
                  .choices = "captured|blocks|none",
                  .left_out_at_default = true},
         s.recompute);
+  visit(JobField{.key = "precision",
+                 .meaning = "How activations, and the weights that products read, are stored; "
+                            "sums, parameters and moments are always fp32.",
+                 .choices = "fp32|bf16",
+                 .left_out_at_default = true},
+        s.precision);
   visit(JobField{.key = "eval_every",
                  .bits = Bits::kNot,
                  .unit = "global steps",

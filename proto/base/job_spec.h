@@ -211,6 +211,8 @@ struct JobSpec {
   double auto_cost = 0.1;  // level auto: accepted extra cost of D2; 0.1 is 10 % of a step
   // captured | blocks | none: what is computed again in the backward pass, to save memory
   std::string recompute = "captured";
+  // fp32 | bf16: how activations, and the weights that products read, are stored
+  std::string precision = "fp32";
   bool tf32 = false;  // D0 and D1: cuBLAS and cuDNN may round factors to TF32; no effect on CPUs
   ModelSpec model;
   LoraSpec lora;

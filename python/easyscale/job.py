@@ -57,6 +57,9 @@ class Job:
     recompute: what is not kept for the backward pass but computed again, which saves memory:
     "captured" (what the model passes to torch.utils.checkpoint), "blocks" (parts that are chosen
     for the least memory) or "none". It does not change the bits.
+    precision: "fp32", or "bf16", which stores activations and the weights that products read as
+    bf16 and needs about half the memory for them. Sums, parameters and moments are fp32. It changes
+    the bits; those of one precision are equal on all devices.
     threads: compute threads of a CPU device.
     clip_norm: the largest norm of the whole gradient; 0 for no clipping.
     ema: decay of a moving average of the parameters, which evaluations use; 0 for none.
@@ -71,7 +74,7 @@ class Job:
     def __init__(self, model: Any, *, data: Arrays, optimizer: Any, loss: Any = None,
                  eval_data: Arrays | None = None, batch_size: int = 32, max_p: int = 4,
                  epochs: int | None = None, steps: int | None = None, level: str = "D2",
-                 recompute: str = "captured",
+                 recompute: str = "captured", precision: str = "fp32",
                  schedule: Any = None, metrics: Sequence[str] = (),
                  metric: Function | None = None, sample_weights: Any = None, seed: int = 1,
                  name: str | None = None, eval_every: int = 0, checkpoint_every: int = 0,
@@ -87,7 +90,8 @@ class Job:
         self._schedule = read_schedule(schedule, self.steps)
         self._top = {"name": self.name, "max_p": max_p, "batch_size": batch_size,
                      "steps": self.steps, "seed": seed, "level": level, "eval_every": eval_every,
-                     "recompute": recompute, "metrics": named(metrics)}
+                     "recompute": recompute, "precision": precision,
+                     "metrics": named(metrics)}
         self._metric = metric
         self._weights = _sample_weights(sample_weights, data.samples)
         self._checkpoint_every = checkpoint_every or ONLY_LAST

@@ -151,6 +151,20 @@ class Train(FolderCase):
                 np.testing.assert_allclose(mixed.state_dict()[name], tensor.numpy(), rtol=1e-3,
                                            atol=1e-5, err_msg=name)
 
+    def test_bf16_has_the_same_bits_on_all_devices_and_losses_near_those_of_fp32(self):
+        for make in (Net, Selections, Relative, lambda: Blocks(False), lambda: Blocks(True)):
+            torch.manual_seed(3)
+            model = make()
+            optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
+            jobs = {p: self.job(model, optimizer, precision=p) for p in ("fp32", "bf16")}
+            mixed, fixed = jobs["bf16"].run(stages=MIX), jobs["bf16"].run(devices="cpu-avx2:1")
+            fp32 = jobs["fp32"].run(devices="cpu-avx2:1")
+            self.assertEqual(mixed.params_digest, fixed.params_digest)
+            self.assertEqual(mixed.state_digest, fixed.state_digest)
+            self.assertNotEqual(fp32.params_digest, fixed.params_digest)
+            np.testing.assert_allclose([r.loss for r in mixed.history],
+                                       [r.loss for r in fp32.history], rtol=0.02)
+
     def test_a_name_in_a_group_that_no_parameter_has_is_refused(self):
         rule = es.Optimizer(groups=[es.ParameterGroup(["*.bais"], weight_decay=0.0)])
         with self.assertRaisesRegex(es.UsageError, r"optimizer.groups\[0\].parameters = "

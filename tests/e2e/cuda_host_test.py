@@ -26,8 +26,8 @@ class CudaHost(harness.EndToEndTest):
     def on_cpus(self, job_file, *options):
         return digests(self.run_job(job_file, *options, "--devices", f"{self.fast}:1"))
 
-    def train_everywhere(self, model):
-        job_file = self.write_job(job_text(self.word, model, {"steps": STEPS}))
+    def train_everywhere(self, model, changes=None):
+        job_file = self.write_job(job_text(self.word, model, {"steps": STEPS} | (changes or {})))
         expected = self.on_cpus(job_file)
         head = self.head()
         half = STEPS // 2
@@ -45,6 +45,9 @@ class CudaHost(harness.EndToEndTest):
 
     def test_resnet18(self):
         self.train_everywhere("resnet18")
+
+    def test_resnet18_at_bf16(self):
+        self.train_everywhere("resnet18", {"precision": "bf16"})
 
     def test_a_worker_that_is_killed_changes_no_bit(self):
         job_file = self.write_job(

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Every model of configs/jobs/tiny_*.toml has the same bits on all devices, and learns."""
+"""Every model of configs/jobs/tiny_*.toml has the same bits on all devices, and learns, at fp32
+and at bf16."""
 import re
 
 import harness
@@ -21,13 +22,14 @@ def key(text, name):
 
 
 class Models(harness.EndToEndTest):
-    def job_file(self, model):
+    def job_file(self, model, precision):
         """The shipped job under a name for this test, and its number of steps."""
         text = (harness.source_root / f"configs/jobs/tiny_{model}.toml").read_text()
         self.assertEqual((key(text, "level"), key(text, "max_p")), ('"D2"', "4"))
         name = f'name = "{model}-{self.word}"'
         text, found = re.subn(r'^name = "tiny_\S+"', name, text, count=1, flags=re.MULTILINE)
         self.assertEqual(found, 1)
+        text = f'precision = "{precision}"\n' + text
         return self.write_job(text, f"{model}.toml"), int(key(text, "steps"))
 
     def placements(self, steps):
@@ -38,8 +40,8 @@ class Models(harness.EndToEndTest):
         return [f"{b}:1@{steps}", f"{mixed}@{steps}", f"{a}:4@{steps}",
                 f"{a}:4@{first},{mixed}@{second},{three}@{steps - first - second}"]
 
-    def check(self, model):
-        job, steps = self.job_file(model)
+    def check(self, model, precision="fp32"):
+        job, steps = self.job_file(model, precision)
         found = {}
         for stages in self.placements(steps):
             summary = self.run_job(job, "--stages", stages)
@@ -47,7 +49,7 @@ class Models(harness.EndToEndTest):
             found[stages] = digests(summary), summary["evaluations"]
         first = next(iter(found.values()))
         self.assertEqual({stages: first for stages in found}, found)
-        print(model, "loss", summary["loss_first"], "->", summary["loss_last"], summary["eval"],
+        print(model, precision, "loss", summary["loss_first"], "->", summary["loss_last"], summary["eval"],
               flush=True)
         self.assertLess(summary["loss_last"], LOSS_LEFT_MAX * summary["loss_first"])
         self.assertEqual(summary["eval"]["metric"], HEADLINES.get(model, "accuracy"))
@@ -60,6 +62,8 @@ class Models(harness.EndToEndTest):
 
 for _model in MODELS:
     setattr(Models, f"test_{_model}", lambda self, model=_model: self.check(model))
+    setattr(Models, f"test_{_model}_at_bf16",
+            lambda self, model=_model: self.check(model, "bf16"))
 
 
 if __name__ == "__main__":

@@ -58,6 +58,15 @@ class Recorded(harness.EndToEndTest):
             found[job.stem] = list(results.pop())
         self.compare("digests at D2", found)
 
+    def test_bits_of_the_tiny_jobs_at_bf16(self):
+        """models_test.py compares them on several devices."""
+        found = {}
+        for job in sorted((ROOT / "configs/jobs").glob("tiny_*.toml")):
+            file = self.write_job('precision = "bf16"\n' + job.read_text(), job.name)
+            run = self.run_tiny(file, "D2", STEPS, f"{self.fast_class()}:2@{STEPS}")
+            found[job.stem] = list(digests(run))
+        self.compare("digests at D2 and bf16", found)
+
     def test_bits_of_the_tiny_jobs_at_d1_do_not_depend_on_the_number_of_devices(self):
         """They depend on the processor and its library, so they cannot be recorded."""
         fast = self.fast_class()

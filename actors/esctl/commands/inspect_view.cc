@@ -132,7 +132,8 @@ Json d2_json(const D2Cost& d2) {
 std::vector<Row> job_rows(const JobSpec& spec) {
   return {{"job", spec.name},
           {"level", std::string(level_name(spec.level)) + ", " + counted(spec.max_p, "EST") +
-                        (spec.tf32 ? ", TF32 on GPUs" : "") + ", " +
+                        (spec.tf32 ? ", TF32 on GPUs" : "") +
+                        (spec.precision == "fp32" ? "" : ", " + spec.precision) + ", " +
                         std::to_string(std::uint64_t{spec.batch_size} * spec.max_p) +
                         " samples in a global step"}};
 }
@@ -177,13 +178,14 @@ std::string inspection_json(const Inspection& inspection) {
             {"model", inspection.engines.front().model},
             {"level", level_name(spec.level)},
             {"tf32", spec.tf32},
+            {"precision", spec.precision},
             {"max_p", spec.max_p},
             {"batch_size", spec.batch_size},
             {"sample", layout_json(inspection.layout)},
             {"classes", classes},
             {"cuda", cuda_json(inspection.cuda)}};
   if (!inspection.of_job) {
-    for (const char* key : {"name", "level", "tf32", "max_p"}) json.erase(key);
+    for (const char* key : {"name", "level", "tf32", "precision", "max_p"}) json.erase(key);
     return json_text(json);
   }
   json["d2"] = inspection.d2 ? d2_json(*inspection.d2) : Json();

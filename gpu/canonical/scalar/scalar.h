@@ -70,6 +70,8 @@ void upsample2_bwd(std::int64_t n, std::int64_t h, std::int64_t w, std::int64_t 
 
 void chain(std::int64_t begin, std::int64_t end, const float* x, const ChainStage* stages,
            std::int64_t count, const DropoutKey& key, float* y);
+void widen(std::int64_t n, const Bf16* x, float* y);
+void narrow(std::int64_t n, const float* x, Bf16* y);
 void uniform(std::int64_t begin, std::int64_t end, std::uint32_t op, const DropoutKey& key,
              float* y);
 

@@ -1,6 +1,7 @@
 #pragma once
 // Element-wise chains. Blocks of elements that fit the first-level cache pass through one stage
 // after the other.
+#include "gpu/canonical/vec/bf16.h"
 #include "gpu/canonical/vec/dropout.h"
 #include "gpu/canonical/vec/elementwise.h"
 #include "gpu/canonical/vec/math.h"
@@ -126,6 +127,8 @@ inline void chain_stage(const ChainStage& stage, const DropoutKey& key, std::int
                  [=](Vec v, Vec y) { return mul(v, fma(negate(y), y, one)); });
     case ChainKind::kSigmoidGrad:
       return map(n, from, operand, to, [=](Vec v, Vec y) { return mul(v, mul(y, sub(one, y))); });
+    case ChainKind::kRoundBf16:
+      return map(n, from, to, [](Vec v) { return rounded_to_bf16(v); });
   }
 }
 

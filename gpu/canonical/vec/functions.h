@@ -2,6 +2,7 @@
 // All elementary functions for vectors. The formulas of functions_math.h and element_math.h see
 // only the operations on vectors that are declared before they are included.
 #include "gpu/canonical/turn_math.h"
+#include "gpu/canonical/vec/bf16.h"
 #include "gpu/canonical/vec/math.h"
 
 namespace es::gpu {

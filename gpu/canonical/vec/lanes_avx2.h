@@ -213,6 +213,20 @@ inline IntVec bit_and(IntVec a, IntVec b) {
 inline IntVec shift_right_23(IntVec v) {
   return _mm256_srai_epi32(v, 23);
 }
+inline IntVec shift_right_16(IntVec v) {
+  return _mm256_srli_epi32(v, 16);
+}
+// Loads kWidth words of 16 bits as the upper halves of integers, and stores the upper halves.
+inline IntVec load_upper_halves(const std::uint16_t* p) {
+  const __m128i halves = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
+  return _mm256_slli_epi32(_mm256_cvtepu16_epi32(halves), 16);
+}
+inline void store_upper_halves(std::uint16_t* p, IntVec v) {
+  const IntVec halves = shift_right_16(v);
+  _mm_storeu_si128(
+      reinterpret_cast<__m128i*>(p),
+      _mm_packus_epi32(_mm256_castsi256_si128(halves), _mm256_extracti128_si256(halves, 1)));
+}
 inline Vec to_floats(IntVec v) {
   return _mm256_cvtepi32_ps(v);
 }

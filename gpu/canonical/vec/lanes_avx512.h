@@ -204,6 +204,17 @@ inline IntVec bit_and(IntVec a, IntVec b) {
 inline IntVec shift_right_23(IntVec v) {
   return _mm512_srai_epi32(v, 23);
 }
+inline IntVec shift_right_16(IntVec v) {
+  return _mm512_srli_epi32(v, 16);
+}
+// Loads kWidth words of 16 bits as the upper halves of integers, and stores the upper halves.
+inline IntVec load_upper_halves(const std::uint16_t* p) {
+  const __m256i halves = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
+  return _mm512_slli_epi32(_mm512_cvtepu16_epi32(halves), 16);
+}
+inline void store_upper_halves(std::uint16_t* p, IntVec v) {
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), _mm512_cvtepi32_epi16(shift_right_16(v)));
+}
 inline Vec to_floats(IntVec v) {
   return _mm512_cvtepi32_ps(v);
 }

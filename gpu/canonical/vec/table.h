@@ -62,6 +62,8 @@ constexpr KernelTable vector_kernels(CpuClass cpu_class) {
       .adaptive_avg_pool_bwd = adaptive_avg_pool_bwd,
       .upsample2_bwd = upsample2_bwd,
       .chain = chain,
+      .widen = widen,
+      .narrow = narrow,
       .uniform = uniform,
       .program = program,
       .sum_rows = sum_rows_64,

@@ -1,6 +1,7 @@
 // Element-wise kernels: chains of stages, random numbers, sums, scaling, moves.
 #include "gpu/canonical/chain_math.h"
 #include "gpu/cuda/kernels/map.h"
+#include "gpu/cuda/kernels/numbers.h"
 #include "gpu/cuda/kernels/topics.h"
 #include "proto/base/check.h"
 
@@ -21,6 +22,7 @@ struct Chain {
   std::int32_t count;
   const float* x;
   float* y;
+  Bf16Arrays bf16;
   const DropoutKey* key;
   ChainStage stages[kStagesMax];
 
@@ -34,7 +36,7 @@ struct Chain {
     ES_UNROLL
     for (int i = 0; i < kValues; ++i) {
       at[i] = n - first > 32u * i ? first + 32u * i : n - 1;
-      v[i] = x[at[i]];
+      v[i] = number_at(x, bf16.reads(0), at[i]);
     }
     for (std::int32_t s = 0; s < count; ++s) {
       const ChainStage stage = stages[s];
@@ -44,12 +46,12 @@ struct Chain {
       if (stage.kind == ChainKind::kDropout && stage.columns == 1) {
         drop(stage.dropout, group * 32 + block.thread() % 32, v);
       } else {
-        apply_stage(stage, *key, at, v);
+        apply_stage(stage, *key, at, v, Numbers{stage.operand, bf16.reads(s + 1)});
       }
     }
     ES_UNROLL
     for (int i = 0; i < kValues; ++i) {
-      if (n - first > 32u * i) y[at[i]] = v[i];
+      if (n - first > 32u * i) set_number(y, bf16.writes(0), at[i], v[i]);
     }
   }
 
@@ -64,13 +66,14 @@ struct Chain {
 };
 
 void chain(Stream stream, std::int64_t n, const float* x, const ChainStage* stages,
-           std::int64_t count, const DropoutKey* key, float* y) {
+           std::int64_t count, const Bf16Arrays& bf16, const DropoutKey* key, float* y) {
   // The stages are passed to the kernel by value, so their number has a limit.
   ES_CHECK_MSG(count <= kStagesMax, "a chain with more stages than a kernel takes");
   Chain kernel{.n = static_cast<std::uint32_t>(n),
                .count = static_cast<std::int32_t>(count),
                .x = x,
                .y = y,
+               .bf16 = bf16,
                .key = key,
                .stages = {}};
   for (std::int64_t s = 0; s < count; ++s) kernel.stages[s] = stages[s];

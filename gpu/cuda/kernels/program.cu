@@ -2,6 +2,7 @@
 // are the same for all threads, and keeps its registers and inputs in shared memory.
 #include "gpu/canonical/element_math.h"
 #include "gpu/canonical/space_math.h"
+#include "gpu/cuda/kernels/numbers.h"
 #include "gpu/cuda/kernels/pack.h"
 #include "gpu/cuda/kernels/topics.h"
 
@@ -20,6 +21,7 @@ struct RunProgram {
   std::int64_t stride[kProgramInputs][kProgramRank];
   const float* in[kProgramInputs];
   float* out[kProgramOutputs];
+  Bf16Arrays bf16;
   float constant[kProgramConstants];
   Instruction instruction[kProgramInstructions];
   std::uint8_t result[kProgramOutputs];
@@ -38,7 +40,9 @@ struct RunProgram {
       with_element_op(step.op, [&](auto op) { y = element<decltype(op)::value>(a, b, c); });
       shared.value[step.to][thread] = y;
     }
-    for (std::int32_t k = 0; k < outputs; ++k) out[k][i] = shared.value[result[k]][thread];
+    for (std::int32_t k = 0; k < outputs; ++k) {
+      set_number(out[k], bf16.writes(k), i, shared.value[result[k]][thread]);
+    }
   }
 
   ES_HD void read_inputs(std::uint32_t element, Shared& shared, unsigned thread) const {
@@ -50,7 +54,7 @@ struct RunProgram {
         offset += rest % size[d] * stride[k][d];
         rest /= size[d];
       }
-      shared.value[kProgramRegisters + k][thread] = in[k][offset];
+      shared.value[kProgramRegisters + k][thread] = number_at(in[k], bf16.reads(k), offset);
     }
   }
 
@@ -62,12 +66,13 @@ struct RunProgram {
 };
 
 void program(Stream stream, const ElementCode& code, const ElementSpace& space,
-             const float* const* in, float* const* out, std::int64_t n) {
+             const Bf16Arrays& bf16, const float* const* in, float* const* out, std::int64_t n) {
   // Dimensions that are contiguous in all inputs are joined first, since each one costs two
   // divisions.
   const ElementSpace s = joined(space, code.inputs);
   RunProgram kernel{};
   kernel.n = static_cast<std::uint32_t>(n);
+  kernel.bf16 = bf16;
   kernel.rank = s.rank;
   kernel.inputs = code.inputs;
   kernel.outputs = code.outputs;

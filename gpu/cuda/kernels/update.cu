@@ -1,6 +1,7 @@
 // Checks and norms of gradients, and updates of parameters.
 #include "gpu/canonical/update_math.h"
 #include "gpu/cuda/kernels/array_sum.h"
+#include "gpu/cuda/kernels/numbers.h"
 #include "gpu/cuda/kernels/pack.h"
 #include "gpu/cuda/kernels/topics.h"
 #include "proto/base/check.h"
@@ -32,7 +33,9 @@ struct FindNonFinite {
     float v[kValues] = {};
     ES_UNROLL
     for (int j = 0; j < kValues; ++j) {
-      if (first + j * kThreads < mine.count) v[j] = mine.x[first + j * kThreads];
+      if (first + j * kThreads < mine.count) {
+        v[j] = number_at(mine.x, mine.bf16, first + j * kThreads);
+      }
     }
     bool any = false;
     ES_UNROLL

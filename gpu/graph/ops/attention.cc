@@ -1,6 +1,7 @@
 // Scaled dot-product attention. The work is divided by heads. Every thread has its own scratch
 // memory.
 #include <cmath>
+#include <numeric>
 
 #include "gpu/canonical/attention_math.h"
 #include "gpu/graph/gradients.h"
@@ -48,6 +49,20 @@ void attention_gradient(Gradients& g, const Op& op) {
   g.emit(attention, OpKind::kAttentionGrad, std::move(in), out);
   for (std::size_t i = 0; i < products; ++i) g.contribute(op.name, op.in[i], out[i]);
   if (bias_grad) g.contribute(op.name, bias, out.back());
+}
+
+// Q, k and v, or the packed tensor.
+std::vector<std::size_t> attention_factors(const Op& op) {
+  std::vector<std::size_t> factors(static_cast<std::size_t>(op.attention_in.first_extra()));
+  std::iota(factors.begin(), factors.end(), std::size_t{0});
+  return factors;
+}
+
+// The same, and dy.
+std::vector<std::size_t> attention_gradient_factors(const Op& op) {
+  std::vector<std::size_t> factors = attention_factors(op);
+  factors.push_back(op.in.size() - 1);
+  return factors;
 }
 
 // --- The arguments of the kernels.
@@ -171,11 +186,14 @@ constexpr Operator kAttentionOperators[] = {
      .inputs = Inputs::kImages,
      .inputs_checked = 1,
      .outputs = attention_outputs,
+     .stored = Stored::kFirstBf16,
+     .factors = attention_factors,
      .gradient = attention_gradient,
      .workspace = kAttentionWorkspace,
      .run = [](const auto& on, const OpRun& run) { attention(on, run); }},
     {.kind = OpKind::kAttentionGrad,
      .name = "attention gradient",
+     .factors = attention_gradient_factors,
      .workspace = kAttentionWorkspace,
      .run = [](const auto& on, const OpRun& run) { attention_backward(on, run); }},
 };

@@ -131,6 +131,9 @@ constexpr Operator kConvOperators[] = {
      .kernels = "conv_fwd, conv_dgrad, conv_wgrad",
      .inputs = Inputs::kImages,
      .outputs = conv_outputs,
+     .stored = Stored::kFirstBf16,
+     .factors = [](const Op&) { return std::vector<std::size_t>{0}; },
+     .multiplies_weight = true,
      .gradient = conv_gradient,
      .workspace = {
          [](const KernelTable& k, const OpShapes& op, int threads) {
@@ -149,6 +152,8 @@ constexpr Operator kConvOperators[] = {
 
     {.kind = OpKind::kConvDgrad,
      .name = "conv2d data gradient",
+     .factors = [](const Op&) { return std::vector<std::size_t>{0}; },
+     .multiplies_weight = true,
      .workspace = {
          [](const KernelTable& k, const OpShapes& op, int threads) {
            return scratch_by_images(k.conv_dgrad_workspace_floats, op.op.conv, threads).all();
@@ -166,6 +171,10 @@ constexpr Operator kConvOperators[] = {
 
     {.kind = OpKind::kConvWgrad,
      .name = "conv2d weight gradient",
+     .factors =
+         [](const Op&) {
+           return std::vector<std::size_t>{0, 1};
+         },
      .writes_weight_grad = true,
      .workspace = {[](const KernelTable& k, const OpShapes& op, int threads) {
                      return scratch_of_weights(k, op.op.conv, threads).all();

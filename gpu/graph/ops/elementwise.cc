@@ -1,9 +1,11 @@
 // Element-wise operators: stages of a chain, and random numbers. A new stage is a ChainKind
 // (gpu/canonical/kernels.h) and an entry of kStages.
+#include <algorithm>
 #include <array>
 #include <cstring>
 
 #include "gpu/graph/gradients.h"
+#include "gpu/graph/ops/bf16_tile.h"
 #include "gpu/graph/ops/operator.h"
 #include "proto/base/check.h"
 
@@ -40,6 +42,7 @@ constexpr Stage kStages[] = {
     {ChainKind::kGeluGrad, "gelu gradient"},
     {ChainKind::kTanhGrad, "tanh gradient"},
     {ChainKind::kSigmoidGrad, "sigmoid gradient"},
+    {ChainKind::kRoundBf16, "round to bf16"},
 };
 
 const Stage& stage_of(ChainKind kind) {
@@ -95,17 +98,28 @@ void chain_gradient(Gradients& g, const Op& op) {
                             stage.keeps == Keeps::kInput ? x : y));
 }
 
+// A row that is added to all rows is short, so nothing is lost if it is converted before.
+bool chain_reads_bf16(const Op& op, std::size_t input) {
+  return std::none_of(op.chain.begin(), op.chain.end(), [&](const ChainStep& step) {
+    return step.kind == ChainKind::kAddRow && static_cast<std::size_t>(step.operand) == input;
+  });
+}
+
 // --- Execution.
 
 using ChainStages = std::array<ChainStage, kChainStepsMax>;
+
+// An evaluation drops nothing, and training has scaled the kept values, so no factor is needed
+// there.
+bool is_left_out(const ChainStep& step, RunMode mode) {
+  return step.kind == ChainKind::kDropout && mode == RunMode::kEvaluate;
+}
 
 // Sets the stages that run in this mode and returns their number. 0: the chain is a copy.
 std::int64_t chain_stages(const OpRun& run, ChainStages& stages) {
   std::int64_t count = 0;
   for (const ChainStep& step : run.op.chain) {
-    // An evaluation drops nothing, and training has scaled the kept values, so no factor is needed
-    // here.
-    if (step.kind == ChainKind::kDropout && run.mode == RunMode::kEvaluate) continue;
+    if (is_left_out(step, run.mode)) continue;
     stages[static_cast<std::size_t>(count++)] = {
         .kind = step.kind,
         .operand = step.operand == 0 ? nullptr : run.in(static_cast<std::size_t>(step.operand)),
@@ -116,17 +130,52 @@ std::int64_t chain_stages(const OpRun& run, ChainStages& stages) {
   return count;
 }
 
+// The stages that run in this mode.
+Bf16Arrays arrays_of_chain(const OpRun& run) {
+  Bf16Arrays arrays{.in = run.stored_bf16(run.op.in[0]) ? 1U : 0U,
+                    .out = run.stored_bf16(run.op.out[0]) ? 1U : 0U};
+  std::uint32_t bit = 1;
+  for (const ChainStep& step : run.op.chain) {
+    if (is_left_out(step, run.mode)) continue;
+    bit <<= 1;
+    if (step.operand != 0 && run.stored_bf16(run.op.in[static_cast<std::size_t>(step.operand)]))
+      arrays.in |= bit;
+  }
+  return arrays;
+}
+
+// The chain over the elements [begin, end), a tile at a time: what is stored as bf16 is converted
+// into memory of the tile and back, so nowhere else is it fp32.
+void run_converted_chain(const OnCpu& on, const OpRun& run, const ChainStages& stages,
+                         std::int64_t count, const Bf16Arrays& bf16, std::int64_t begin,
+                         std::int64_t end) {
+  Bf16Tile<kChainStepsMax + 2> tile(on.kernels);
+  while (tile.next(begin, end)) {
+    ChainStages of_tile = stages;
+    const float* const x = tile.read(run.in(0), bf16.reads(0));
+    for (std::int64_t s = 0; s < count; ++s) {
+      ChainStage& stage = of_tile[static_cast<std::size_t>(s)];
+      stage.operand = tile.read(stage.operand, bf16.reads(s + 1));
+    }
+    on.kernels.chain(tile.begin(), tile.end(), x, of_tile.data(), count, on.key,
+                     tile.write(run.out(0), bf16.writes(0)));
+    tile.finish();
+  }
+}
+
 void run_chain(const OnCpu& on, const OpRun& run) {
   ChainStages stages;
   const std::int64_t count = chain_stages(run, stages), elements = run.in_shape().count();
   const float* const x = run.in(0);
   float* const y = run.out(0);
-  if (count == 0) {
+  const Bf16Arrays bf16 = arrays_of_chain(run);
+  if (count == 0 && !bf16.any()) {
     // If the plan has given y the memory of x, there is nothing to copy.
     if (x != y) std::memcpy(y, x, static_cast<std::size_t>(elements) * sizeof(float));
     return;
   }
   run.ranges({elements, kGrainFloats, run.threads()}, [&](std::int64_t begin, std::int64_t end) {
+    if (bf16.any()) return run_converted_chain(on, run, stages, count, bf16, begin, end);
     on.kernels.chain(begin, end, x, stages.data(), count, on.key, y);
   });
 }
@@ -134,8 +183,10 @@ void run_chain(const OnCpu& on, const OpRun& run) {
 void queue_chain(const OnDevice& on, const OpRun& run) {
   ChainStages stages;
   const std::int64_t count = chain_stages(run, stages), elements = run.in_shape().count();
-  if (count != 0)
-    return on(on.kernels.chain, elements, run.in(0), stages.data(), count, on.key, run.out(0));
+  const Bf16Arrays bf16 = arrays_of_chain(run);
+  if (count != 0 || bf16.any())
+    return on(on.kernels.chain, elements, run.in(0), stages.data(), count, bf16, on.key,
+              run.out(0));
   if (run.in(0) == run.out(0)) return;
   BlockCopy copy;
   copy.size.back() = elements;
@@ -163,6 +214,8 @@ constexpr Operator kElementwiseOperators[] = {
      .outputs = [](const Graph& graph, Op& op) -> OutputTensors {
        return std::vector<Tensor>{{graph.shape(op.in[0])}};
      },
+     .reads_bf16 = chain_reads_bf16,
+     .writes_bf16 = true,
      .gradient = chain_gradient,
      .in_place = [](const Op& op) { return op.in; },
      .run = {run_chain, queue_chain}},

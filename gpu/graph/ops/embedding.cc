@@ -49,6 +49,7 @@ constexpr Operator kEmbeddingOperators[] = {
      .name = "embedding",
      .kernels = "embedding_fwd, embedding_bwd",
      .outputs = embedding_outputs,
+     .stored = Stored::kFirstBf16,
      .gradient =
          [](Gradients& g, const Op& op) {
            g.emit_weight_grad(op, OpKind::kEmbeddingGrad, {op.in[0], g.of(op.out[0])});

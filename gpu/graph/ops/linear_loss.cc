@@ -59,8 +59,9 @@ std::size_t linear_loss_floats(const Kernels& k, const OpShapes& op, int threads
   for (const std::int64_t n : {std::min(rows, kLossRows), rows % kLossRows}) {
     if (n == 0) continue;
     const LinearShape s = layer_of(op, n);
-    for (const GemmShape& shape : {s.forward(), s.data_gradient(), s.weight_gradient()})
-      rest = std::max(rest, gemm_floats(k, shape, threads));
+    for (const LayerPass pass : {LayerPass::kForward, LayerPass::kDataGradient})
+      rest = std::max(rest, layer_floats(k, op.graph, s, pass, threads));
+    rest = std::max(rest, gemm_floats(k, s.weight_gradient(), threads));
   }
   if (memory.runs != 0)
     for (const std::int64_t n : {kColumnRun, LossMemory::run_total(rows)})
@@ -112,8 +113,8 @@ class LinearLoss {
         run_.mode == RunMode::kEvaluate && logits_of_evaluation(run_.op) != kNoTensor;
     const std::size_t losses = run_.op.out.size() - kLossOutputs;
     float* const logits = keeps ? run_.out(losses - 1) + r * classes() : strip_;
-    run_gemm(on_, run_, layer_of(run_, n).forward(),
-             {rows_of_x(r), run_.weight(), run_.bias(), logits}, rest_);
+    run_layer(on_, run_, layer_of(run_, n), LayerPass::kForward,
+              {rows_of_x(r), run_.weight(), run_.bias(), logits}, rest_);
     run_.share(n, classes(), [&](std::int64_t begin, std::int64_t end) {
       const std::int64_t at = begin * classes();
       on_(on_.kernels.softmax_xent_fwd, end - begin, classes(), logits + at,
@@ -129,19 +130,27 @@ class LinearLoss {
       on_(on_.kernels.softmax_xent_bwd, end - begin, classes(), at, run_.ids(1) + r + begin,
           counted, run_.op.terms, at);
     });
+    if (has_linear_bias_grad(run_.op)) sum_runs(r, n);
+    round_factors(n);
     const LinearShape shape = layer_of(run_, n);
-    run_gemm(on_, run_, shape.data_gradient(),
-             {strip_, run_.weight(), nullptr, run_.out(0) + r * run_.in_shape().row()}, rest_);
-    if (has_weight_grad(run_.op)) {
-      GemmShape weight = shape.weight_gradient();
-      weight.add = r > 0;
-      run_gemm(on_, run_, weight, {strip_, rows_of_x(r), nullptr, run_.weight_grad()}, rest_);
-    }
-    if (!has_linear_bias_grad(run_.op)) return;
-    // A run of 64 rows is a COLSUM of its own; the sums of all runs follow in run().
+    run_layer(on_, run_, shape, LayerPass::kDataGradient,
+              {strip_, run_.weight(), nullptr, run_.out(0) + r * run_.in_shape().row()}, rest_);
+    if (!has_weight_grad(run_.op)) return;
+    GemmShape weight = shape.weight_gradient();
+    weight.add = r > 0;
+    run_gemm(on_, run_, weight, {strip_, rows_of_x(r), nullptr, run_.weight_grad()}, rest_);
+  }
+
+  // A run of 64 rows is a COLSUM of its own; the sums of all runs follow in run().
+  void sum_runs(std::int64_t r, std::int64_t n) const {
     for (std::int64_t i = 0; i < n; i += kColumnRun)
       sum_class_columns(on_, run_, std::min(kColumnRun, n - i), classes(), strip_ + i * classes(),
                         runs_ + (r + i) / kColumnRun * classes(), rest_);
+  }
+
+  // The gradients of the logits are factors of two products (precision.h).
+  void round_factors(std::int64_t n) const {
+    if (run_.graph.bf16) round_floats(on_, run_, n * classes(), strip_, strip_);
   }
 
   const On& on_;
@@ -155,6 +164,9 @@ constexpr Operator kLinearLossOperators[] = {
     {.kind = OpKind::kLinearCrossEntropy,
      .name = "linear cross entropy",
      .kernels = "gemm, softmax_xent_fwd, softmax_xent_mean, softmax_xent_bwd, colsum",
+     .stored = Stored::kF32,
+     .factors = [](const Op&) { return std::vector<std::size_t>{0}; },
+     .rounds_weight = true,
      .is_loss = true,
      .evaluation_output = logits_of_evaluation,
      .workspace = {[](const KernelTable& k, const OpShapes& op, int threads) {

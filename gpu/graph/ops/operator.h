@@ -22,6 +22,7 @@
 namespace es::gpu {
 
 class Gradients;  // gradients.h
+using cuda::Bf16Arrays;
 
 // The kernels of a CPU class. A call runs the kernel.
 struct OnCpu {
@@ -108,6 +109,13 @@ enum class Inputs {
   kImages,   // as kDense, and [n,h,w,c]
 };
 
+// How the results of a forward operator are stored in a graph with bf16 (precision.h).
+enum class Stored {
+  kLikeInputs,  // as bf16 if an input is
+  kFirstBf16,   // the first one as bf16
+  kF32,
+};
+
 using OutputTensors = Result<std::vector<Tensor>>;
 
 struct Operator {
@@ -125,6 +133,16 @@ struct Operator {
   // of the inputs. Error (usage): what does not fit. nullptr: the caller states the outputs (moves,
   // views and gradients).
   OutputTensors (*outputs)(const Graph&, Op&) = nullptr;
+
+  Stored stored = Stored::kLikeInputs;
+  // Returns whether the kernels read an input that is stored as bf16; nullptr: they read fp32 only.
+  bool (*reads_bf16)(const Op&, std::size_t input) = nullptr;
+  bool writes_bf16 = false;  // the kernels write outputs that are stored as bf16
+  // Returns the inputs that are factors of products, beside the weight; nullptr: none.
+  std::vector<std::size_t> (*factors)(const Op&) = nullptr;
+  // The weight is a factor, too. It is rounded before the operator, or by the operator itself. With
+  // bf16 no library may run the latter.
+  bool multiplies_weight = false, rounds_weight = false;
 
   // Appends the operators that compute the gradients. It is called if an output has a gradient, and
   // for a loss. nullptr: the operator is not differentiated (gradients).

@@ -46,14 +46,20 @@ OutputTensors matmul_outputs(const Graph& graph, Op& op) {
 
 // --- The three products of a linear layer.
 
+LinearShape forward_shape(const OpShapes& op) {
+  return {op.in_shape().rows(), op.in_shape().row(), op.out_shape().row()};
+}
+
+LinearShape data_gradient_shape(const OpShapes& op) {
+  return {op.in_shape().rows(), op.out_shape().row(), op.in_shape().row()};
+}
+
 MatmulShape linear_forward(const OpShapes& op) {
-  const LinearShape s{op.in_shape().rows(), op.in_shape().row(), op.out_shape().row()};
-  return {.gemm = s.forward()};
+  return {.gemm = forward_shape(op).forward()};
 }
 
 MatmulShape linear_data_gradient(const OpShapes& op) {
-  const LinearShape s{op.in_shape().rows(), op.out_shape().row(), op.in_shape().row()};
-  return {.gemm = s.data_gradient()};
+  return {.gemm = data_gradient_shape(op).data_gradient()};
 }
 
 MatmulShape linear_weight_gradient(const OpShapes& op) {
@@ -172,6 +178,28 @@ std::size_t device_workspace(const cuda::DeviceKernels& k, const OpShapes& op) {
   return k.gemm_workspace_floats(s.gemm, s.count);
 }
 
+// --- The products with the weight of a linear layer.
+
+template <LayerPass kPass>
+LinearShape layer_shape(const OpShapes& op) {
+  return kPass == LayerPass::kForward ? forward_shape(op) : data_gradient_shape(op);
+}
+
+template <LayerPass kPass>
+constexpr auto kRunLayer = [](const auto& on, const OpRun& run) {
+  run_layer(on, run, layer_shape<kPass>(run), kPass, op_def(run.op.kind).dense.call(run),
+            run.buffers.workspace);
+};
+
+template <LayerPass kPass>
+constexpr Workspace kLayerWorkspace = {
+    [](const KernelTable& k, const OpShapes& op, int threads) {
+      return layer_floats(k, op.graph, layer_shape<kPass>(op), kPass, threads);
+    },
+    [](const cuda::DeviceKernels& k, const OpShapes& op) {
+      return layer_floats(k, op.graph, layer_shape<kPass>(op), kPass, 1);
+    }};
+
 constexpr Workspace kProductWorkspace = {[](const KernelTable& k, const OpShapes& op, int threads) {
                                            const MatmulShape shape =
                                                op_def(op.op.kind).dense.product(op);
@@ -185,17 +213,26 @@ constexpr Operator kProductOperators[] = {
      .kernels = "gemm",
      .inputs = Inputs::kNumbers,
      .outputs = linear_outputs,
+     .stored = Stored::kFirstBf16,
+     .factors = [](const Op&) { return std::vector<std::size_t>{0}; },
+     .rounds_weight = true,
      .gradient = linear_gradient,
-     .workspace = kProductWorkspace,
-     .run = {run_product, queue_products},
+     .workspace = kLayerWorkspace<LayerPass::kForward>,
+     .run = kRunLayer<LayerPass::kForward>,
      .dense = {.product = linear_forward, .call = product_call, .takes_bias = true}},
     {.kind = OpKind::kLinearDgrad,
      .name = "linear data gradient",
-     .workspace = kProductWorkspace,
-     .run = {run_product, queue_products},
+     .factors = [](const Op&) { return std::vector<std::size_t>{0}; },
+     .rounds_weight = true,
+     .workspace = kLayerWorkspace<LayerPass::kDataGradient>,
+     .run = kRunLayer<LayerPass::kDataGradient>,
      .dense = {.product = linear_data_gradient, .call = product_dgrad_call}},
     {.kind = OpKind::kLinearWgrad,
      .name = "linear weight gradient",
+     .factors =
+         [](const Op&) {
+           return std::vector<std::size_t>{0, 1};
+         },
      .writes_weight_grad = true,
      .workspace = kProductWorkspace,
      .run = {run_product, queue_products},
@@ -205,6 +242,11 @@ constexpr Operator kProductOperators[] = {
      .kernels = "gemm_batched",
      .inputs = Inputs::kDense,
      .outputs = matmul_outputs,
+     .stored = Stored::kFirstBf16,
+     .factors =
+         [](const Op&) {
+           return std::vector<std::size_t>{0, 1};
+         },
      .gradient = matmul_gradient,
      .workspace = {[](const KernelTable& k, const OpShapes& op, int threads) {
                      return scratch_of_matmul(k, op.op.matmul, threads).all();

@@ -1,6 +1,7 @@
 #pragma once
 // Runs a product for operators that consist of products: the threads of a CPU share its rows or
 // columns, and a device computes all of it.
+#include "gpu/canonical/order.h"
 #include "gpu/graph/ops/operator.h"
 #include "gpu/graph/ops/scratch.h"
 
@@ -106,5 +107,82 @@ struct LinearShape {
             .c_col = 1};
   }
 };
+
+// --- The two products that read the weight. With bf16 (precision.h) the weight is rounded a block
+// of rows at a time, so its rounded copy is small whatever the weight is. The columns of the
+// forward product are divided, and the sums over rows in the data gradient between chunks of DOT,
+// so the blocks decide no bit.
+enum class LayerPass { kForward, kDataGradient };
+
+constexpr std::int64_t kWeightBlockFloats = 1 << 20;
+constexpr ChainStage kBf16Rounding = {.kind = ChainKind::kRoundBf16};
+
+inline std::int64_t weight_block_rows(const LinearShape& s) {
+  const std::int64_t chunks = std::max<std::int64_t>(1, kWeightBlockFloats / s.in / kDotChunk);
+  return std::min(s.out, chunks * kDotChunk);
+}
+
+// The memory of a block, aligned as a workspace.
+inline std::int64_t weight_block_floats(const LinearShape& s) {
+  return (weight_block_rows(s) * s.in + 15) / 16 * 16;
+}
+
+inline GemmShape product_of_rows(const LinearShape& s, LayerPass pass, std::int64_t begin,
+                                 std::int64_t rows) {
+  const LinearShape part{s.n, s.in, rows};
+  GemmShape shape = pass == LayerPass::kForward ? part.forward() : part.data_gradient();
+  (pass == LayerPass::kForward ? shape.c_row : shape.a_row) = s.out;
+  shape.add = pass == LayerPass::kDataGradient && begin > 0;
+  return shape;
+}
+
+// Writes x rounded to bf16; y may be x.
+inline void round_floats(const OnCpu& on, const OpRun& run, std::int64_t count, const float* x,
+                         float* y) {
+  run.ranges({count, kGrainFloats, run.threads()}, [&](std::int64_t begin, std::int64_t end) {
+    on.kernels.chain(begin, end, x, &kBf16Rounding, 1, on.key, y);
+  });
+}
+inline void round_floats(const OnDevice& on, const OpRun&, std::int64_t count, const float* x,
+                         float* y) {
+  on(on.kernels.chain, count, x, &kBf16Rounding, std::int64_t{1}, Bf16Arrays(), on.key, y);
+}
+
+// Computes the product; `workspace` has layer_floats() floats.
+template <class On>
+void run_layer(const On& on, const OpRun& run, const LinearShape& s, LayerPass pass,
+               const DenseCall& call, float* workspace) {
+  const std::int64_t step = run.graph.bf16 ? weight_block_rows(s) : s.out;
+  float* const rest = run.graph.bf16 ? workspace + weight_block_floats(s) : workspace;
+  for (std::int64_t begin = 0; begin < s.out; begin += step) {
+    const std::int64_t rows = std::min(step, s.out - begin);
+    DenseCall part = call;
+    if (run.graph.bf16) {
+      round_floats(on, run, rows * s.in, call.b + begin * s.in, workspace);
+      part.b = workspace;
+    }
+    if (pass == LayerPass::kForward) {
+      part.out += begin;
+      if (part.bias != nullptr) part.bias += begin;
+    } else {
+      part.a += begin;
+    }
+    run_gemm(on, run, product_of_rows(s, pass, begin, rows), part, rest);
+  }
+}
+
+template <class Kernels>
+std::size_t layer_floats(const Kernels& k, const Graph& graph, const LinearShape& s, LayerPass pass,
+                         int threads) {
+  if (!graph.bf16) return gemm_floats(k, product_of_rows(s, pass, 0, s.out), threads);
+  const std::int64_t step = weight_block_rows(s);
+  std::size_t floats = 0;
+  // The last rows may be fewer, and their product may need another workspace.
+  for (const std::int64_t rows : {step, s.out % step})
+    for (const std::int64_t begin : {std::int64_t{0}, step})
+      if (rows != 0)
+        floats = std::max(floats, gemm_floats(k, product_of_rows(s, pass, begin, rows), threads));
+  return static_cast<std::size_t>(weight_block_floats(s)) + floats;
+}
 
 }  // namespace es::gpu

@@ -2,6 +2,7 @@
 // table in functions.h, which has the gradients too.
 #include "gpu/graph/emit.h"
 #include "gpu/graph/gradients.h"
+#include "gpu/graph/ops/bf16_tile.h"
 #include "gpu/graph/ops/operator.h"
 #include "proto/base/check.h"
 
@@ -88,11 +89,38 @@ struct Call {
   }
 };
 
+Bf16Arrays arrays_of_program(const OpRun& run) {
+  Bf16Arrays arrays;
+  for (std::size_t k = 0; k < run.op.in.size(); ++k)
+    if (run.stored_bf16(run.op.in[k])) arrays.in |= 1U << k;
+  for (std::size_t k = 0; k < run.op.out.size(); ++k)
+    if (run.stored_bf16(run.op.out[k])) arrays.out |= 1U << k;
+  return arrays;
+}
+
+// The elements [begin, end), a tile at a time. An input that is stored as bf16 is read in order.
+void run_converted_program(const OnCpu& on, const OpRun& run, const Call& call,
+                           const Bf16Arrays& bf16, std::int64_t begin, std::int64_t end) {
+  Bf16Tile<kProgramInputs + kProgramOutputs> tile(on.kernels);
+  while (tile.next(begin, end)) {
+    Call of_tile = call;
+    for (std::size_t k = 0; k < run.op.in.size(); ++k)
+      of_tile.in[k] = tile.read(call.in[k], bf16.reads(static_cast<std::int64_t>(k)));
+    for (std::size_t k = 0; k < run.op.out.size(); ++k)
+      of_tile.out[k] = tile.write(call.out[k], bf16.writes(static_cast<std::int64_t>(k)));
+    on.kernels.program(call.code, run.op.program->space, of_tile.in.data(), of_tile.out.data(),
+                       tile.begin(), tile.end());
+    tile.finish();
+  }
+}
+
 // Work of a thread: elements times instructions count as much as floats.
 void run_program(const OnCpu& on, const OpRun& run) {
   const Call call(run);
+  const Bf16Arrays bf16 = arrays_of_program(run);
   run.ranges({run.out_shape().count(), kGrainFloats, run.threads()},
              [&](std::int64_t begin, std::int64_t end) {
+               if (bf16.any()) return run_converted_program(on, run, call, bf16, begin, end);
                on.kernels.program(call.code, run.op.program->space, call.in.data(), call.out.data(),
                                   begin, end);
              });
@@ -100,8 +128,8 @@ void run_program(const OnCpu& on, const OpRun& run) {
 
 void queue_program(const OnDevice& on, const OpRun& run) {
   const Call call(run);
-  on(on.kernels.program, call.code, run.op.program->space, call.in.data(), call.out.data(),
-     run.out_shape().count());
+  on(on.kernels.program, call.code, run.op.program->space, arrays_of_program(run), call.in.data(),
+     call.out.data(), run.out_shape().count());
 }
 
 constexpr Operator kProgramOperators[] = {
@@ -109,6 +137,8 @@ constexpr Operator kProgramOperators[] = {
      .name = "program",
      .kernels = "program",
      .detail = program_detail,
+     .reads_bf16 = [](const Op& op, std::size_t k) { return reads_in_order(op.program->space, k); },
+     .writes_bf16 = true,
      .gradient = program_gradient,
      .in_place = program_in_place,
      .run = {run_program, queue_program}},

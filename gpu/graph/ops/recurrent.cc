@@ -274,6 +274,7 @@ constexpr Operator kRecurrentOperators[] = {
      .detail = [](const Op& op) { return std::string(is_lstm(op) ? "lstm" : "gru"); },
      .inputs = Inputs::kDense,
      .outputs = recurrent_outputs,
+     .stored = Stored::kF32,
      .gradient = recurrent_gradient,
      .in_place = kOverFirstInput,
      .in_place_output = 1,

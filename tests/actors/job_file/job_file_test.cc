@@ -68,6 +68,7 @@ JobSpec random_spec(std::mt19937_64& random) {
   spec.seed = random() >> 1;
   spec.level = static_cast<DeterminismLevel>(random() % 4);
   spec.auto_cost = fraction(random);
+  spec.precision = random() % 2 == 0 ? "fp32" : "bf16";
   spec.tf32 = spec.level < DeterminismLevel::kD2 && random() % 2 == 0;
   randomise_model(spec.model, random);
   if (random() % 2 == 0)
@@ -272,6 +273,7 @@ learning_rate_factor = 10
     const std::string text =
         to_toml(JobSpec{.steps = 1,
                         .recompute = "blocks",
+                        .precision = "bf16",
                         .tf32 = true,
                         .model = {.name = "gpt2", .label_smoothing = 0.1, .z_loss = 1e-4},
                         .lora = {.rank = 4, .alpha = 16, .dropout = 0.1, .targets = {"*.c_attn"}},

@@ -13,6 +13,7 @@ import kernels
 import levels
 import lm
 import models
+import precision
 import runner
 import sched
 import train
@@ -21,6 +22,7 @@ PARTS = {"train": train, "captured": captured, "kernels": kernels, "ests": ests,
          "levels": levels,
          "models": models,
          "lm": lm,
+         "precision": precision,
          "elastic": elastic,
          "checkpoint": checkpoint,
          "sched": sched}

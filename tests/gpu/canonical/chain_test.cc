@@ -31,10 +31,10 @@ Floats copy(const Floats& x) {
 }
 
 constexpr ChainKind kKinds[] = {
-    ChainKind::kScale,    ChainKind::kAdd,       ChainKind::kMul,        ChainKind::kAddRow,
-    ChainKind::kRelu,     ChainKind::kLeakyRelu, ChainKind::kGelu,       ChainKind::kTanh,
-    ChainKind::kSigmoid,  ChainKind::kDropout,   ChainKind::kReluGrad,   ChainKind::kLeakyReluGrad,
-    ChainKind::kGeluGrad, ChainKind::kTanhGrad,  ChainKind::kSigmoidGrad};
+    ChainKind::kScale,    ChainKind::kAdd,       ChainKind::kMul,         ChainKind::kAddRow,
+    ChainKind::kRelu,     ChainKind::kLeakyRelu, ChainKind::kGelu,        ChainKind::kTanh,
+    ChainKind::kSigmoid,  ChainKind::kDropout,   ChainKind::kReluGrad,    ChainKind::kLeakyReluGrad,
+    ChainKind::kGeluGrad, ChainKind::kTanhGrad,  ChainKind::kSigmoidGrad, ChainKind::kRoundBf16};
 
 ChainStage random_stage(Random& random, const Floats& operand) {
   ChainStage stage{.kind = kKinds[random.integer(0, std::size(kKinds) - 1)],
@@ -87,6 +87,12 @@ double exact(const ChainStage& s, std::int64_t i, double v) {
                                         s.dropout.op, kKey.step, kKey.rank},
                                        philox_key(kKey.seed));
       return words[(e >> 5) & 3] < s.dropout.threshold ? v * s.dropout.factor : 0;
+    }
+    case ChainKind::kRoundBf16: {
+      // Eight bits of mantissa; normal numbers only.
+      int exponent = 0;
+      const double mantissa = std::frexp(v, &exponent);
+      return std::ldexp(std::nearbyint(std::ldexp(mantissa, 8)), exponent - 8);
     }
   }
   return NAN;

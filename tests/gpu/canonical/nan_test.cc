@@ -71,7 +71,8 @@ class Operators {
         .takes_part = [kind = stage.kind, columns = stage.columns](std::size_t input,
                                                                    std::int64_t i) {
       const bool reads = kind == ChainKind::kAdd || kind == ChainKind::kMul ||
-                         kind == ChainKind::kAddRow || kind >= ChainKind::kReluGrad;
+                         kind == ChainKind::kAddRow ||
+                         (kind >= ChainKind::kReluGrad && kind <= ChainKind::kSigmoidGrad);
       return input == 0 || (reads && (kind != ChainKind::kAddRow || i < columns));
     };
   }
@@ -95,7 +96,7 @@ class Operators {
       t.relu_fwd(kCount, in[0].data(), out.emplace_back(kCount));
       return out;
     });
-    for (int kind = 0; kind <= static_cast<int>(ChainKind::kSigmoidGrad); ++kind) {
+    for (int kind = 0; kind <= static_cast<int>(ChainKind::kRoundBf16); ++kind) {
       ChainStage stage{.kind = static_cast<ChainKind>(kind), .factor = 0.25f, .columns = 9};
       if (stage.kind == ChainKind::kDropout) {
         stage.dropout = {.threshold = 1u << 31, .op = 3, .factor = 2.0f};

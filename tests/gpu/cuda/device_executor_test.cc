@@ -76,6 +76,12 @@ TEST_SUITE("gpu/cuda/device_executor") {
   TEST_CASE("every operator gives the CPU's bits: loss, gradients, statistics, evaluation") {
     std::vector<OperatorCase> cases = es::test::operator_cases();
     for (OperatorCase& c : es::test::network_cases()) cases.push_back(std::move(c));
+    const std::size_t count = cases.size();
+    for (std::size_t i = 0; i < count; ++i) {
+      cases.push_back(cases[i]);
+      cases.back().name += ", bf16";
+      cases.back().graph.bf16 = true;
+    }
     const std::uint64_t seed = es::test::seed("device operators");
     for (const OperatorCase& c : cases) {
       CAPTURE(c.name);
@@ -92,7 +98,12 @@ TEST_SUITE("gpu/cuda/device_executor") {
 
   TEST_CASE("losses in chunks of rows give the CPU's bits of whole ones") {
     const std::uint64_t seed = es::test::seed("device chunked losses");
+    std::vector<OperatorCase> cases = es::test::chunked_loss_cases();
     for (const OperatorCase& c : es::test::chunked_loss_cases()) {
+      cases.push_back({c.name + ", bf16", c.graph});
+      cases.back().graph.bf16 = true;
+    }
+    for (const OperatorCase& c : cases) {
       CAPTURE(c.name);
       StepRig whole(compile(c.graph), seed), chunked(compile(c.graph, 1), seed);
       const auto device = on_device(chunked);

@@ -17,10 +17,10 @@ const DropoutKey* visible_key() {
 constexpr std::int64_t kStagesMost = 16;
 
 constexpr ChainKind kKinds[] = {
-    ChainKind::kScale,    ChainKind::kAdd,       ChainKind::kMul,        ChainKind::kAddRow,
-    ChainKind::kRelu,     ChainKind::kLeakyRelu, ChainKind::kGelu,       ChainKind::kTanh,
-    ChainKind::kSigmoid,  ChainKind::kDropout,   ChainKind::kReluGrad,   ChainKind::kLeakyReluGrad,
-    ChainKind::kGeluGrad, ChainKind::kTanhGrad,  ChainKind::kSigmoidGrad};
+    ChainKind::kScale,    ChainKind::kAdd,       ChainKind::kMul,         ChainKind::kAddRow,
+    ChainKind::kRelu,     ChainKind::kLeakyRelu, ChainKind::kGelu,        ChainKind::kTanh,
+    ChainKind::kSigmoid,  ChainKind::kDropout,   ChainKind::kReluGrad,    ChainKind::kLeakyReluGrad,
+    ChainKind::kGeluGrad, ChainKind::kTanhGrad,  ChainKind::kSigmoidGrad, ChainKind::kRoundBf16};
 
 ChainStage stage_of(Random& random, ChainKind kind, const Floats& operand) {
   ChainStage stage{.kind = kind, .operand = operand, .factor = random.normal()};
@@ -39,8 +39,24 @@ void check_chain(const std::string& what, const Floats& x, const std::vector<Cha
   const std::int64_t n = x.size(), count = std::ssize(stages);
   auto out = outputs({n}), on_device = outputs({n});
   reference().chain(0, n, x, stages.data(), count, kKey, out[0]);
-  device().chain(kStream, n, x, stages.data(), count, visible_key(), on_device[0]);
+  device().chain(kStream, n, x, stages.data(), count, {}, visible_key(), on_device[0]);
   check_same(what, out, on_device);
+}
+
+// The numbers as bf16, in memory that the device can read.
+Numbers<Bf16> as_bf16(const Floats& x) {
+  Numbers<Bf16> numbers(static_cast<std::size_t>(x.size()));
+  reference().narrow(x.size(), x, numbers.data());
+  return numbers;
+}
+Floats as_floats(const Numbers<Bf16>& numbers) {
+  finish();
+  Floats x(std::ssize(numbers));
+  reference().widen(std::ssize(numbers), numbers.data(), x);
+  return x;
+}
+float* address(Numbers<Bf16>& numbers) {
+  return reinterpret_cast<float*>(numbers.data());
 }
 
 void check_uniform(std::int64_t n, std::uint32_t op) {
@@ -107,6 +123,41 @@ TEST_SUITE("gpu/cuda/elementwise") {
     }
   }
 
+  TEST_CASE("a chain reads and writes bf16 numbers") {
+    Random random(test::seed("device bf16 chains"));
+    for (int trial = 0; trial < 100; ++trial) {
+      const std::int64_t n = random.integer(1, random.coin() ? 200 : 5000);
+      const Floats wide[] = {any_floats(random, n), mixed(random, n)};
+      Numbers<Bf16> half[] = {as_bf16(wide[0]), as_bf16(wide[1])};
+      const Floats rounded[] = {as_floats(half[0]), as_floats(half[1])};
+      std::vector<ChainStage> stages, on_device;
+      cuda::Bf16Arrays bf16;
+      const bool x_is_bf16 = random.coin(), y_is_bf16 = random.coin();
+      if (x_is_bf16) bf16.in |= 1;
+      if (y_is_bf16) bf16.out |= 1;
+      for (std::int64_t s = random.integer(0, kStagesMost); s > 0; --s) {
+        const ChainKind kind = kKinds[random.integer(0, std::ssize(kKinds) - 1)];
+        const std::size_t k = random.coin() ? 1 : 0;
+        const bool is_bf16 = kind != ChainKind::kAddRow && random.coin();
+        stages.push_back(stage_of(random, kind, is_bf16 ? rounded[k] : wide[k]));
+        on_device.push_back(stages.back());
+        if (!is_bf16) continue;
+        on_device.back().operand = address(half[k]);
+        bf16.in |= 1U << stages.size();
+      }
+      const std::int64_t count = std::ssize(stages);
+      auto out = outputs({n}), there = outputs({n});
+      reference().chain(0, n, x_is_bf16 ? rounded[0] : wide[0], stages.data(), count, kKey, out[0]);
+      Numbers<Bf16> narrow(static_cast<std::size_t>(n));
+      device().chain(kStream, n, x_is_bf16 ? address(half[0]) : wide[0].data(), on_device.data(),
+                     count, bf16, visible_key(), y_is_bf16 ? address(narrow) : there[0].data());
+      std::vector<Floats> expected, found;
+      expected.push_back(y_is_bf16 ? as_floats(as_bf16(out[0])) : copy(out[0]));
+      found.push_back(y_is_bf16 ? as_floats(narrow) : copy(there[0]));
+      check_same(shaped("bf16 chain", n, count), expected, found);
+    }
+  }
+
   TEST_CASE("uniform numbers have the bits of the scalar class") {
     Random random(test::seed("device uniform"));
     for (const std::int64_t n : {1, 31, 32, 33, 127, 128, 129, 1023, 1024, 1025, 100000})
@@ -127,11 +178,11 @@ TEST_SUITE("gpu/cuda/elementwise") {
       reference().chain(0, n, x, stages.data(), 4, kKey, out[0]);
       std::vector<Floats> in_place;
       in_place.push_back(copy(x));
-      device().chain(kStream, n, in_place[0], stages.data(), 4, visible_key(), in_place[0]);
+      device().chain(kStream, n, in_place[0], stages.data(), 4, {}, visible_key(), in_place[0]);
       check_same("y is x", out, in_place);
       const Floats operand = copy(a);
       stages[1].operand = stages[3].operand = operand;
-      device().chain(kStream, n, x, stages.data(), 4, visible_key(), operand);
+      device().chain(kStream, n, x, stages.data(), 4, {}, visible_key(), operand);
       in_place.clear();
       in_place.push_back(copy(operand));
       check_same("y is an operand", out, in_place);

@@ -152,7 +152,7 @@ TEST_SUITE("gpu/cuda/large") {
                          .pad_w = 1};
     auto* const argmax = reinterpret_cast<std::uint8_t*>(kFloats);
     CHECK(launches([&](const DeviceKernels& k, Stream stream) {
-            k.chain(stream, kElements, kFloats, &relu, 1, &key, kFloats);
+            k.chain(stream, kElements, kFloats, &relu, 1, {}, &key, kFloats);
             k.add(stream, kElements, kFloats, kFloats, kFloats);
             k.add(stream, kElements - 1, kFloats, kFloats, kFloats);  // Floats, not packs.
             k.fill_zero(stream, kElements, kFloats);

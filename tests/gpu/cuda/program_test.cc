@@ -24,7 +24,7 @@ TEST_SUITE("gpu/cuda/program") {
       for (const Floats& y : out) here.push_back(y);
       for (const Floats& y : on_device) there.push_back(y);
       reference().program(p.code, p.space, p.in().data(), here.data(), 0, p.count);
-      device().program(kStream, p.code, p.space, p.in().data(), there.data(), p.count);
+      device().program(kStream, p.code, p.space, {}, p.in().data(), there.data(), p.count);
       check_same("program " + std::to_string(trial), out, on_device);
     }
   }
@@ -44,8 +44,50 @@ TEST_SUITE("gpu/cuda/program") {
       auto out = outputs({kCount}), on_device = outputs({kCount});
       float *here[] = {out[0]}, *there[] = {on_device[0]};
       reference().program(code, space, in, here, 0, kCount);
-      device().program(kStream, code, space, in, there, kCount);
+      device().program(kStream, code, space, {}, in, there, kCount);
       check_same("instruction " + std::to_string(i), out, on_device);
+    }
+  }
+
+  TEST_CASE("a program reads and writes bf16 numbers") {
+    Random random(test::seed("device bf16 programs"));
+    for (int trial = 0; trial < 100; ++trial) {
+      const RandomProgram p = random_program(random, random.coin() ? 60 : 4000);
+      // Every other input and output is bf16. Inputs that are repeated are too.
+      const std::vector<const float*> in = p.in();
+      std::vector<Numbers<Bf16>> half;
+      std::vector<Floats> rounded;
+      std::vector<const float*> here_in, there_in;
+      cuda::Bf16Arrays bf16;
+      for (std::size_t k = 0; k < in.size(); ++k) {
+        here_in.push_back(in[k]);
+        there_in.push_back(in[k]);
+        if (k % 2 == 1) continue;
+        const Floats& x = p.inputs[k];
+        half.emplace_back(static_cast<std::size_t>(x.size()));
+        reference().narrow(x.size(), x, half.back().data());
+        rounded.emplace_back(x.size());
+        reference().widen(x.size(), half.back().data(), rounded.back());
+        here_in.back() = rounded.back();
+        there_in.back() = reinterpret_cast<const float*>(half.back().data());
+        bf16.in |= 1U << k;
+      }
+      bf16.out = 1;
+      const std::vector<std::int64_t> sizes(static_cast<std::size_t>(p.code.outputs), p.count);
+      auto out = outputs(sizes), on_device = outputs(sizes);
+      Numbers<Bf16> first(static_cast<std::size_t>(p.count)), expected(first.size());
+      std::vector<float*> here, there;
+      for (const Floats& y : out) here.push_back(y);
+      for (const Floats& y : on_device) there.push_back(y);
+      there[0] = reinterpret_cast<float*>(first.data());
+      reference().program(p.code, p.space, here_in.data(), here.data(), 0, p.count);
+      device().program(kStream, p.code, p.space, bf16, there_in.data(), there.data(), p.count);
+      finish();
+      reference().narrow(p.count, out[0], expected.data());
+      CHECK(first == expected);
+      // The first output has been compared.
+      std::copy_n(out[0].data(), p.count, on_device[0].data());
+      check_same("program " + std::to_string(trial), out, on_device);
     }
   }
 
