@@ -192,6 +192,18 @@ TEST_SUITE("actors/esctl/render_text") {
     CHECK_FALSE(contains(paused, "512.5"));
   }
 
+  TEST_CASE("a wide list has the time left at the rate of the present placement") {
+    JobView job = job_view("running");
+    job.tenant = "vision";
+    job.step = 40;
+    job.last_step = 100;
+    job.stages = {{"cpu-scalar:2", 20, 1.0, 0}, {"cpu-scalar:1", 20, 40.0, 0.1}};
+    CHECK(contains(jobs_text({job}, true), "  vision  2 min 0 s"));
+    CHECK_FALSE(contains(jobs_text({job}), "vision"));
+    job.samples_per_second_now = 0;
+    CHECK(contains(jobs_text({job}, true), "  vision  -"));
+  }
+
   TEST_CASE("the summary names each of its two rates") {
     CHECK(contains(summary_text(job_view("running")),
                    "640.2 samples/s now, 512.5 samples/s on average over all training\n"));
