@@ -30,7 +30,7 @@ class Curve(harness.EndToEndTest):
             job_text(self.word, changes={"steps": STEPS, "eval_every": 20})))
         self.head.wait_for_state(self.job, "finished")
         lines = self.head.json("ledger", self.job)["lines"]
-        self.losses = {line["version"]: line["losses"] for line in lines}
+        self.losses = {line["step"]: line["losses"] for line in lines}
 
     def as_fp32(self, value):
         return struct.unpack("f", struct.pack("f", value))[0]
