@@ -101,7 +101,7 @@ std::unique_ptr<DeviceExecutor> executor_on(std::unique_ptr<Device> device, cons
                                             VendorMath math = VendorMath::kFp32) {
   auto library = open_vendor_library(*device, math);
   REQUIRE(library.ok());
-  auto made = DeviceExecutor::create(compile(network()), std::move(device), rig.buckets,
+  auto made = DeviceExecutor::create(rig.executor->program(), std::move(device), rig.buckets,
                                      *std::move(library));
   REQUIRE_MESSAGE(made.ok(), (made.ok() ? "" : made.error().message));
   return *std::move(made);
