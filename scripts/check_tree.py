@@ -48,7 +48,10 @@ THIRD_PARTY = [
     (r"CLI/", ["actors/program/", "actors/easyscaled/", "actors/esctl/",
                "actors/worker/shell/worker_main"]),
     (r"spdlog/|fmt/", ["actors/log/log.cc"]),
-    (r"nlohmann/", ["actors/log/line.cc", "actors/esctl/", "store/dataset/questions/",
+    (r"microhttpd", ["actors/http/shell/http_server.cc"]),
+    (r"prometheus/", ["actors/http/answers/"]),
+    (r"sodium", ["actors/http/core/"]),
+    (r"nlohmann/", ["actors/log/line.cc", "actors/esctl/", "actors/http/", "store/dataset/questions/",
                    "store/dataset/shards/", "store/safetensors/", "store/tokenizer/"]),
     (r"utf8proc|pcre2", ["store/tokenizer/"]),
     (r"capnp/|kj/", ["proto/", "actors/", "store/model_file/"]),
@@ -65,7 +68,7 @@ THIRD_PARTY = [
 ORDER = {
     "proto": ["proto/base", "proto"],
     "store": ["store", "store/kv", "store/checkpoint", "store/dataset", "store/tokenizer", "store/safetensors",
-              "store/model_file", "store/traces", "store/metrics", "store/plans", "store/ledger", "store/journal",
+              "store/model_file", "store/traces", "store/metrics", "store/plans", "store/ledger", "store/tensorboard", "store/journal",
               "store/recovery"],
     "gpu": ["gpu/base", "gpu/canonical", "gpu/onednn", "gpu/random", "gpu/params", "gpu/est",
             "gpu/optim", "gpu/graph", "gpu/import", "gpu/models", "gpu/cuda", "gpu/engine"],
@@ -81,7 +84,8 @@ ORDER = {
                "actors/data_workers/shell", "actors/est/shell", "actors/companion/shell",
                "actors/switchboard/shell", "actors/intra_job/shell", "actors/node_agent/shell",
                "actors/worker/shell", "actors/cluster_scheduler/shell", "actors/simulator/shell",
-               "actors/simulator/report", "actors/easyscaled", "actors/esctl/views",
+               "actors/simulator/report", "actors/esctl/views", "actors/http/core",
+               "actors/http/answers", "actors/http/shell", "actors/easyscaled",
                "actors/esctl/client", "actors/esctl/commands", "actors/esctl"],
 }
 # The core of a role decides and does nothing else: no actors, no wires, no files, no clock.

@@ -13,7 +13,8 @@
 #include "gpu/params/buckets.h"
 #include "proto/base/job_fields.h"
 #include "store/checkpoint/checkpoint.h"
-#include "store/dataset/epoch_sampler.h"
+#include "store/dataset/job_sampler.h"
+#include "store/metrics/metric.h"
 #include "store/path_roots.h"
 
 namespace es::actors {
@@ -22,8 +23,7 @@ namespace {
 constexpr const char* kWhere = "job";
 
 Result<std::uint64_t> steps_per_epoch(const JobSpec& spec, std::uint64_t samples) {
-  const auto sampler = store::EpochSampler::create(
-      {.samples = samples, .max_p = spec.max_p, .batch_size = spec.batch_size, .seed = spec.seed});
+  const auto sampler = store::job_sampler(spec, samples);
   if (!sampler) return sampler.error();
   return sampler->steps_per_epoch();
 }
@@ -142,7 +142,7 @@ Status resolve_weights(JobSpec& spec, ModelGraph& graph) {
   if (spec.model.weights.empty() || !spec.model.weights_digest.empty()) return {};
   const auto built = graph.get();
   if (!built) return built.error();
-  const auto digest = check_weights(spec.model.weights, (*built)->table);
+  const auto digest = check_weights(spec.model.weights, (*built)->table, spec.lora);
   if (!digest) return digest.error();
   spec.model.weights_digest = digest->hex();
   return {};
@@ -182,6 +182,7 @@ Status check_named_paths(const JobSpec& spec, const std::string& from_checkpoint
   };
   ES_RETURN_IF_ERROR(check(RootKind::kData, "data.path", spec.data.path));
   ES_RETURN_IF_ERROR(check(RootKind::kData, "data.vocabulary_file", spec.data.vocabulary_file));
+  ES_RETURN_IF_ERROR(check(RootKind::kData, "data.weights", spec.data.weights));
   if (spec.data.kind == "python")
     ES_RETURN_IF_ERROR(store::check_program("data.python", spec.data.python));
   ES_RETURN_IF_ERROR(check(RootKind::kData, "model.file", spec.model.file));
@@ -219,6 +220,7 @@ Result<AdmittedJob> admit(const std::string& spec_toml, const std::string& from_
   resolved.model.file_digest = model->file_digest();
   if (!data->path_digest.empty()) resolved.data.path_digest = data->path_digest;
   ES_RETURN_IF_ERROR(model->check_initial_values(resolved.model));
+  ES_RETURN_IF_ERROR(store::check_metrics(resolved, model->inputs().get()));
   ModelGraph graph(*model, resolved, data->layout);
   ES_RETURN_IF_ERROR(resolve_weights(resolved, graph));
   ES_RETURN_IF_ERROR(check_groups(resolved, graph));

@@ -20,12 +20,20 @@ std::string architecture_text(const ModelSpec& model) {
          std::to_string(model.classes) + "/p" + std::to_string(model.dropout);
 }
 
+// Without adapters empty, so that speeds that were measured before still count.
+std::string adapters_text(const LoraSpec& lora) {
+  if (lora.rank == 0) return {};
+  std::string text = "/r" + std::to_string(lora.rank) + "/p" + std::to_string(lora.dropout);
+  for (const std::string& target : lora.targets) text += "/" + target;
+  return text;
+}
+
 }  // namespace
 
 std::string model_key(const JobSpec& spec, const SampleLayout& layout) {
   return architecture_text(spec.model) + "/" + layout_text(layout) + "/t" +
          std::to_string(spec.resources.threads) + "/" + level_name(spec.level) +
-         (spec.precision == "fp32" ? "" : "/" + spec.precision);
+         adapters_text(spec.lora) + (spec.precision == "fp32" ? "" : "/" + spec.precision);
 }
 
 }  // namespace es::actors

@@ -61,9 +61,9 @@ bool has_local_jobs(const DaemonOptions& options) {
 }
 
 // Returns the roots for paths that clients of this head name. `own` is its directory for
-// checkpoints.
+// checkpoints. `from_afar`: the clients may be on other machines.
 Result<store::PathRoots> client_roots(const DaemonOptions& options,
-                                      const std::filesystem::path& own) {
+                                      const std::filesystem::path& own, bool from_afar) {
   auto data = store::resolve_roots(options.data_roots, "--data-root");
   if (!data) return data.error();
   std::vector<std::string> places = options.checkpoint_roots;
@@ -72,7 +72,6 @@ Result<store::PathRoots> client_roots(const DaemonOptions& options,
   places.push_back(own.string());
   auto checkpoints = store::resolve_roots(places, "--checkpoint-root");
   if (!checkpoints) return checkpoints.error();
-  const bool from_afar = listens_to_the_network(options);
   store::PathRoots roots;
   // Local clients run as the user of the head and can read the same files themselves. Paths of
   // clients from the network are always confined, even to no directory at all.
@@ -169,7 +168,8 @@ struct Served {
   caf::actor head;         // none on a daemon that is only a node
   caf::actor switchboard;  // none on a daemon that is only a node
   caf::actor agent;
-  Gateway gateway;  // the links end with it
+  Gateway gateway;         // the links end with it
+  http::HttpService http;  // empty without --http
 };
 
 Result<Served> start_head(caf::actor_system& system, const DaemonOptions& options,
@@ -178,8 +178,11 @@ Result<Served> start_head(caf::actor_system& system, const DaemonOptions& option
   ES_RETURN_IF_ERROR(make_private_directory(state));
   ES_RETURN_IF_ERROR(make_private_directory(state / "logs"));
   ES_RETURN_IF_ERROR(make_private_directory(own_checkpoints(options)));
-  auto roots = client_roots(options, own_checkpoints(options));
+  const bool from_afar = listens_to_the_network(options);
+  auto roots = client_roots(options, own_checkpoints(options), from_afar);
   if (!roots) return roots.error();
+  auto http_roots = client_roots(options, own_checkpoints(options), true);
+  if (!http_roots) return http_roots.error();
   auto values = open_journal(state / "db", options.recover);
   if (!values) return values.error();
   auto store = std::make_shared<HeadStore>(*std::move(values));
@@ -188,7 +191,7 @@ Result<Served> start_head(caf::actor_system& system, const DaemonOptions& option
   wire.self = kHeadPeer;
   wire.endpoint = options.listen;
   // The node of this daemon has no connection, so a peer from outside must not use its name.
-  wire.also_self = {node_peer(options.node_name)};
+  wire.also_self = {node_peer(options.node_name), kHttpPeer};
   ES_RETURN_IF_ERROR(apply(options.wire, wire));
   const auto switchboard = system.spawn(switchboard_actor);
   auto gateway = start_gateway(system, std::move(wire), switchboard, log_gateway);
@@ -210,7 +213,7 @@ Result<Served> start_head(caf::actor_system& system, const DaemonOptions& option
     return scheduler::make_policy(policy, how).value();
   };
   cluster.limits = {options.quotas, options.claim_quota};
-  cluster.clients = {*std::move(roots), !listens_to_the_network(options)};
+  cluster.clients = {*std::move(roots), *std::move(http_roots), !from_afar};
   const auto head =
       system.spawn(cluster_scheduler_actor, std::move(cluster), switchboard, std::move(store));
   caf::anon_send(switchboard, RegisterPeer{kHeadPeer, head});
@@ -221,7 +224,13 @@ Result<Served> start_head(caf::actor_system& system, const DaemonOptions& option
     self->send(switchboard, RegisterPeer{node_peer(options.node_name), self});
     return node_agent_actor(self, node_options(options, endpoint, stop), switchboard);
   });
-  return Served{head, switchboard, caf::actor_cast<caf::actor>(agent), *std::move(gateway)};
+  Served served{head, switchboard, caf::actor_cast<caf::actor>(agent), *std::move(gateway), {}};
+  if (!options.http.address.empty()) {
+    auto service = http::start_http_service(system, options.http, state, switchboard);
+    if (!service) return service.error();
+    served.http = *std::move(service);
+  }
+  return served;
 }
 
 // The gateway needs its sink first, and the agent needs the gateway.
@@ -239,7 +248,7 @@ Result<Served> start_node(caf::actor_system& system, const DaemonOptions& option
   auto gateway = start_gateway(system, std::move(wire), agent, log_gateway);
   if (!gateway) return gateway.error();
   caf::anon_send(agent, AttachGateway{gateway->actor});
-  return Served{{}, {}, caf::actor_cast<caf::actor>(agent), *std::move(gateway)};
+  return Served{{}, {}, caf::actor_cast<caf::actor>(agent), *std::move(gateway), {}};
 }
 
 // Serves as the head of one `esctl run`: after a signal its job is cancelled, the processes end,
@@ -248,14 +257,15 @@ void serve_private_head(StopSignal& stop, const caf::actor& head) {
   while (stop.wait() != StopSignal::Cause::kFinished) caf::anon_send(head, StopHead{});
 }
 
-// Waits until the last answers of the head have reached the gateway, which sends them before it
-// ends.
-void hand_on(caf::actor_system& system, const caf::actor& switchboard) {
+// Waits until the last answers of the head have reached the gateway and the HTTP server, which send
+// them before they end.
+void hand_on(caf::actor_system& system, const Served& served) {
   constexpr std::chrono::milliseconds kHandOnMax{500};
-  if (!switchboard) return;
   caf::scoped_actor here(system);
-  here->request(switchboard, kHandOnMax, HandOn{})
-      .receive([](const HandOn&) {}, [](const caf::error&) {});
+  for (const caf::actor& actor : {served.switchboard, served.http.actor})
+    if (actor)
+      here->request(actor, kHandOnMax, HandOn{})
+          .receive([](const HandOn&) {}, [](const caf::error&) {});
 }
 
 // After a signal the workers of this node are handed over or saved; then the node agent finishes
@@ -315,7 +325,7 @@ Status run_daemon(const DaemonOptions& options) {
       serve_private_head(*stop, served->head);
     else
       status = serve(*stop, *served, options.grace);
-    hand_on(system, served->switchboard);
+    hand_on(system, *served);
     return status;
   });
 }

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "actors/http/shell/http_service.h"
 #include "actors/log/log.h"
 #include "actors/program/wire_options.h"
 #include "proto/base/device.h"
@@ -37,6 +38,7 @@ struct DaemonOptions {
   // Whether jobs that come over the network may run the Python code of their datasets. Jobs of
   // clients on this machine always may.
   bool python_data = false;
+  http::HttpOptions http;  // head: its HTTP service
   WireOptions wire;
   log::Options log;
   int parent_pid = 0;  // end when this process ends, and a head with its jobs; 0: none

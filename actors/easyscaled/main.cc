@@ -143,6 +143,21 @@ Result<DaemonOptions> parse(int argc, char** argv) {
   app.add_flag("--python-data", options.python_data,
                "Run the Python code of datasets that clients submit over the network; it can do "
                "whatever the user of this daemon may do. A head and its nodes need this option");
+  app.add_option("--http", options.http.address,
+                 "Head: serve the web page, the API and /metrics at ADDRESS:PORT, for example "
+                 "127.0.0.1:8080; port 0 for any free one")
+      ->type_name("ADDRESS:PORT");
+  app.add_option("--http-tokens", options.http.tokens,
+                 "Head: file with the tokens of the HTTP service, which `esctl token add` writes "
+                 "(default: STATE/tokens)")
+      ->type_name("FILE");
+  app.add_flag("--http-no-tokens", options.http.no_tokens,
+               "Head: every user of this machine may do everything by HTTP; loopback address only");
+  app.add_option("--http-cert", options.http.certificate,
+                 "Head: certificate (PEM) of the HTTP service, needed beyond the loopback address")
+      ->type_name("FILE");
+  app.add_option("--http-key", options.http.key, "Head: private key (PEM) of this certificate")
+      ->type_name("FILE");
   add_log_options(app, options.log);
   add_wire_options(app, options.wire);
   app.set_config("--config", "", "Read options from this TOML file, e.g. configs/easyscaled.toml")
@@ -161,6 +176,9 @@ Result<DaemonOptions> parse(int argc, char** argv) {
     return usage_error("easyscaled: give --head, or --join ENDPOINT, and not both");
   if (options.recover && !options.head)
     return usage_error("--recover: allowed only with --head, which has the state directory");
+  if (!options.head && !options.http.address.empty())
+    return usage_error("--http: allowed only with --head");
+  ES_RETURN_IF_ERROR(http::check(options.http));
   if (options.run_dir.empty()) options.run_dir = options.state_dir + "/run";
   if (options.rescue_dir.empty() && !no_rescue) options.rescue_dir = options.state_dir + "/rescue";
   options.grace = std::chrono::milliseconds(std::llround(grace_s * 1000));

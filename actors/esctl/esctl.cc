@@ -48,7 +48,7 @@ int run_esctl(std::vector<std::string> arguments, Console& console) {
         add_claim_command,      add_claims_command, add_release_command, add_sim_command,
         add_inspect_command,    add_models_command, add_data_command,    add_fields_command,
         add_ledger_command,     add_diff_command,   add_verify_command,  add_trace_step_command,
-        add_keygen_command})
+        add_keygen_command,     add_token_command,  add_curve_command})
     add(app, shell);
   const bool json = std::find(arguments.begin(), arguments.end(), "--json") != arguments.end();
   try {

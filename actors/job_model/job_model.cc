@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "gpu/import/adapters.h"
 #include "gpu/import/check.h"
 #include "gpu/import/import.h"
 #include "gpu/import/state_names.h"
@@ -56,6 +57,56 @@ std::uint32_t box_classes(const ModelProgram& program) {
   return 0;
 }
 
+// [value]: whether an output depends on it.
+std::vector<bool> values_of_outputs(const ModelProgram& program) {
+  std::vector<bool> needed(program.values.size(), false);
+  for (const ModelOutput& output : program.outputs)
+    needed[static_cast<std::size_t>(output.value)] = true;
+  for (std::size_t i = program.nodes.size(); i-- > 0;) {
+    const ModelNode& node = program.nodes[i];
+    const auto is_needed = [&](ValueId id) { return needed[static_cast<std::size_t>(id)]; };
+    if (std::ranges::none_of(node.outputs, is_needed)) continue;
+    for (const ValueId id : node.inputs)
+      if (id != kNoValue) needed[static_cast<std::size_t>(id)] = true;
+  }
+  return needed;
+}
+
+// The target is the only input on which no output depends. Of several ones it is the one with the
+// usual name.
+std::optional<std::size_t> target_input(const ModelProgram& program) {
+  const std::vector<bool> needed = values_of_outputs(program);
+  std::vector<std::size_t> found, named;
+  for (std::size_t i = 0; i < program.inputs.size(); ++i) {
+    if (needed[static_cast<std::size_t>(program.inputs[i].value)]) continue;
+    found.push_back(i);
+    const std::string& name = program.inputs[i].name;
+    if (name == "label" || name == "labels" || name == "target") named.push_back(i);
+  }
+  if (found.size() == 1) return found.front();
+  return named.size() == 1 ? std::optional(named.front()) : std::nullopt;
+}
+
+std::optional<store::CapturedTarget> target_of(const ModelProgram& program) {
+  const auto input = target_input(program);
+  if (!input || program.outputs.empty()) return std::nullopt;
+  const ModelValue& output = value_of(program, program.outputs.front().value);
+  if (output.type != ValueType::kF32) return std::nullopt;
+  store::CapturedTarget target{.input = *input, .output = {}};
+  // An output of a model file has a first extent per batch (gpu/import/check.h).
+  if (output.dims.front().size > 1) target.output.push_back(output.dims.front().size);
+  for (std::size_t axis = 1; axis < output.dims.size(); ++axis)
+    target.output.push_back(output.dims[axis].size);
+  const bool of_pairs = std::any_of(output.dims.begin() + 1, output.dims.end(),
+                                    [](const ModelDim& dim) { return dim.per_batch; });
+  if (of_pairs) return std::nullopt;
+  for (const ModelNode& node : program.nodes) {
+    target.probabilities = target.probabilities || node.kind == "bce";
+    target.decides = target.decides || node.kind == "bce" || node.kind == "bce_with_logits";
+  }
+  return target;
+}
+
 }  // namespace
 
 Status check_eval_count(const gpu::Graph& graph, std::uint64_t eval_count,
@@ -69,8 +120,10 @@ Status check_eval_count(const gpu::Graph& graph, std::uint64_t eval_count,
 
 store::CapturedInputs captured_inputs(const ModelProgram& program) {
   const SampleLayout layout = gpu::program_layout(program);
-  store::CapturedInputs captured{
-      .inputs = {}, .predicts_label = predicts_label(program), .box_classes = box_classes(program)};
+  store::CapturedInputs captured{.inputs = {},
+                                 .predicts_label = predicts_label(program),
+                                 .box_classes = box_classes(program),
+                                 .target = target_of(program)};
   for (std::size_t i = 0; i < program.inputs.size(); ++i) {
     const ModelValue& value = value_of(program, program.inputs[i].value);
     store::CapturedInput input{.field = layout.fields[i], .type = value.type, .shape = {}};
@@ -108,12 +161,12 @@ Result<JobModel> JobModel::open(const ModelSpec& spec) {
 }
 
 Result<store::DataFacts> JobModel::data_facts(const JobSpec& spec) const {
-  return store::data_facts(spec, inputs());
+  return store::data_facts(spec, inputs_.get());
 }
 
 Result<std::shared_ptr<const store::SampleSource>> JobModel::open_samples(
     const JobSpec& spec) const {
-  return store::open_samples(spec, inputs());
+  return store::open_samples(spec, inputs_.get());
 }
 
 Status JobModel::check_initial_values(const ModelSpec& model) const {
@@ -128,10 +181,16 @@ Status JobModel::check_initial_values(const ModelSpec& model) const {
 }
 
 Result<gpu::Graph> JobModel::graph(const JobSpec& spec, const SampleLayout& layout) const {
-  if (!program_) return gpu::build_model(spec.model, spec.batch_size, layout);
-  auto graph = gpu::import_model(*program_, spec.batch_size);
-  if (!graph) return in_file(where_, graph.error());
-  gpu::add_state_names(*program_, graph->table);
+  const bool adapted = spec.lora.rank != 0;
+  if (!program_ && !adapted) return gpu::build_model(spec.model, spec.batch_size, layout);
+  Result<ModelProgram> program = program_ ? Result<ModelProgram>(*program_)
+                                          : gpu::write_model(spec.model, spec.batch_size, layout);
+  if (!program) return program.error();
+  if (adapted) program = gpu::with_adapters(*std::move(program), spec.lora);
+  if (!program) return in_file(model_text(spec.model), program.error());
+  auto graph = gpu::import_model(*program, spec.batch_size);
+  if (!graph) return in_file(model_text(spec.model), graph.error());
+  gpu::add_state_names(*program, graph->table);
   return graph;
 }
 

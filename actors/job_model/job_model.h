@@ -28,6 +28,9 @@ class JobModel {
   // The digest of the model in the file; empty for a built-in model.
   const std::string& file_digest() const { return file_digest_; }
 
+  // The inputs of that model; nullptr for a built-in model.
+  const std::shared_ptr<const store::CapturedInputs>& inputs() const { return inputs_; }
+
   // As those of store/dataset/sample_source.h. `spec` is that of the job.
   Result<store::DataFacts> data_facts(const JobSpec& spec) const;
   Result<std::shared_ptr<const store::SampleSource>> open_samples(const JobSpec& spec) const;
@@ -41,8 +44,6 @@ class JobModel {
   Result<gpu::Graph> graph(const JobSpec& spec, const SampleLayout& layout) const;
 
  private:
-  const store::CapturedInputs* inputs() const { return inputs_.get(); }
-
   std::string where_;  // the file
   std::shared_ptr<const ModelProgram> program_;
   std::shared_ptr<const store::CapturedInputs> inputs_;

@@ -10,6 +10,10 @@ namespace es::actors {
 
 inline constexpr const char* kParamsSection = "params";
 
+// The digest of the parameters that are frozen, as text; only of a job with adapters, whose section
+// of parameters has only these.
+inline constexpr const char* kBaseSection = "base";
+
 inline std::string moment_section(std::size_t index) {
   return "moment/" + std::to_string(index);
 }

@@ -7,6 +7,8 @@
 #include <cstring>
 #include <set>
 
+#include "gpu/import/adapters.h"
+
 namespace es::actors {
 namespace {
 
@@ -135,10 +137,16 @@ Status check_alias(const store::SafetensorsFile& file, const std::string& where,
                      "\", with which the model ties it");
 }
 
+// Whether a parameter begins with a value of its own, which no file of weights has.
+bool is_own(const gpu::ParamInfo& param, const LoraSpec& lora) {
+  return lora.rank != 0 && gpu::is_adapter(param.name);
+}
+
 Status check_tensors(const store::SafetensorsFile& file, const std::string& where,
-                     const gpu::ParamTable& table) {
+                     const gpu::ParamTable& table, const LoraSpec& lora) {
   std::set<std::string> known;
   for (const gpu::ParamInfo& p : table.params()) {
+    if (is_own(p, lora)) continue;
     ES_RETURN_IF_ERROR(check_numbers(file, where, p.name, unsigned_shape(p.torch_shape), false));
     known.insert(p.name);
   }
@@ -205,38 +213,50 @@ std::vector<std::byte> buffer_bytes(const gpu::BufferInfo& buffer) {
 }
 
 Result<Digest> check_opened_weights(const store::SafetensorsFile& file, const std::string& where,
-                                    const gpu::ParamTable& table) {
-  ES_RETURN_IF_ERROR(check_tensors(file, where, table));
+                                    const gpu::ParamTable& table, const LoraSpec& lora) {
+  ES_RETURN_IF_ERROR(check_tensors(file, where, table, lora));
   return file.digest();
 }
 
 }  // namespace
 
-Result<Digest> check_weights(const fs::path& file, const gpu::ParamTable& table) {
+Result<Digest> check_weights(const fs::path& file, const gpu::ParamTable& table,
+                             const LoraSpec& lora) {
   const auto opened = store::SafetensorsFile::open(file);
   if (!opened) return opened.error();
-  return check_opened_weights(*opened, file.string(), table);
+  return check_opened_weights(*opened, file.string(), table, lora);
 }
 
-Status load_initial_weights(gpu::Engine& engine, const ModelSpec& model) {
+Status load_initial_weights(gpu::Engine& engine, const JobSpec& spec) {
+  const ModelSpec& model = spec.model;
   if (model.weights.empty()) return {};
   // The same open file is checked and read, so no other one can come in between.
   const auto file = store::SafetensorsFile::open(model.weights);
   if (!file) return file.error();
-  const auto digest = check_opened_weights(*file, model.weights, engine.table());
+  const auto digest = check_opened_weights(*file, model.weights, engine.table(), spec.lora);
   if (!digest) return digest.error();
   if (digest->hex() != model.weights_digest)
     return usage_error(model.weights + ": digest = " + digest->hex() + ": allowed is " +
                        model.weights_digest + ", which it had when the job was admitted");
-  const auto tensors = read_tensors(*file, engine.table());
+  auto tensors = read_tensors(*file, engine.table());
   if (!tensors) return tensors.error();
   gpu::Replica replica = engine.replica();
+  for (const gpu::ParamInfo& param : engine.table().params())
+    if (is_own(param, spec.lora))
+      tensors->push_back(exported(param, replica.params.data(), param.name));
   // Every EST begins with the statistics of the file. The parameters are written once for each EST,
   // with the same values.
   for (gpu::EstContext& context : replica.contexts)
     ES_RETURN_IF_ERROR(
         gpu::import_state(engine.table(), *tensors, replica.params.data(), context.stats.data()));
   return engine.install(std::move(replica));
+}
+
+gpu::NamedTensor exported(const gpu::ParamInfo& param, const float* flat, const std::string& name) {
+  gpu::NamedTensor tensor{name, param.torch_shape, {}};
+  tensor.values.resize(static_cast<std::size_t>(param.count));
+  gpu::to_pytorch(param, flat + param.offset, tensor.values.data());
+  return tensor;
 }
 
 store::TensorData tensor_data(const gpu::NamedTensor& tensor) {
@@ -270,12 +290,8 @@ StateDict::StateDict(const gpu::ParamTable& table, const float* flat, const floa
 std::vector<gpu::NamedTensor> optimizer_tensors(const gpu::ParamTable& table, const float* flat,
                                                 const std::string& prefix) {
   std::vector<gpu::NamedTensor> tensors;
-  for (const gpu::ParamInfo& p : table.params()) {
-    gpu::NamedTensor tensor{prefix + "." + p.name, p.torch_shape, {}};
-    tensor.values.resize(static_cast<std::size_t>(p.count));
-    gpu::to_pytorch(p, flat + p.offset, tensor.values.data());
-    tensors.push_back(std::move(tensor));
-  }
+  for (const gpu::ParamInfo& p : table.trained())
+    tensors.push_back(exported(p, flat, prefix + "." + p.name));
   return tensors;
 }
 

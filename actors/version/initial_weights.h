@@ -20,12 +20,17 @@ namespace es::actors {
 // PyTorch's state dict has: num_batches_tracked of a batch norm, and ParamTable::buffers(), which
 // must have the values that follow from the model. Errors: not found; usage, naming the file, the
 // tensor, the element and what is allowed.
-Result<Digest> check_weights(const std::filesystem::path& file, const gpu::ParamTable& table);
+//
+// The file of a job with adapters (LoraSpec) has none of theirs, because it is that of the model
+// without them.
+Result<Digest> check_weights(const std::filesystem::path& file, const gpu::ParamTable& table,
+                             const LoraSpec& lora);
 
-// Replaces parameters and statistics of version 0 by those of model.weights, for all ESTs. Does
-// nothing if model.weights is empty. Errors: those of check_weights; usage if the digest of the
-// file is not model.weights_digest, because the file was changed after the job was admitted.
-Status load_initial_weights(gpu::Engine& engine, const ModelSpec& model);
+// Replaces parameters and statistics of version 0 by those of model.weights, for all ESTs; adapters
+// keep their values. Does nothing if model.weights is empty. Errors: those of check_weights; usage
+// if the digest of the file is not model.weights_digest, because the file was changed after the job
+// was admitted.
+Status load_initial_weights(gpu::Engine& engine, const JobSpec& spec);
 
 // The whole state dict of a model: parameters, statistics, num_batches_tracked = `version` for
 // every batch norm, and the buffers that current state dicts have. `flat` and `stats` are those of
@@ -46,9 +51,13 @@ class StateDict {
   std::vector<store::TensorData> tensors_;
 };
 
-// The tensors of one array of the optimizer, for all parameters. Their names are PREFIX.NAME.
+// The tensors of one array of the optimizer, for all parameters that are trained. Their names are
+// PREFIX.NAME.
 std::vector<gpu::NamedTensor> optimizer_tensors(const gpu::ParamTable& table, const float* flat,
                                                 const std::string& prefix);
+
+// One parameter of a flat array, in PyTorch's layout.
+gpu::NamedTensor exported(const gpu::ParamInfo& param, const float* flat, const std::string& name);
 
 store::TensorData tensor_data(const gpu::NamedTensor& tensor);
 

@@ -15,6 +15,7 @@
 #include "gpu/graph/op_results.h"
 #include "gpu/graph/ops/operator.h"
 #include "gpu/params/buckets.h"
+#include "store/dataset/job_sampler.h"
 
 namespace es::actors::worker {
 namespace {
@@ -95,10 +96,7 @@ Result<std::unique_ptr<Replay>> Replay::create(const TraceRequest& request) {
   auto samples = model->open_samples(spec);
   if (!samples) return samples.error();
   replay->samples_ = *std::move(samples);
-  auto sampler = store::EpochSampler::create({.samples = replay->samples_->train_count(),
-                                              .max_p = spec.max_p,
-                                              .batch_size = spec.batch_size,
-                                              .seed = spec.seed});
+  auto sampler = store::job_sampler(spec, replay->samples_->train_count());
   if (!sampler) return sampler.error();
   replay->sampler_ = *sampler;
   gpu::EngineOptions options{.total_steps = spec.steps,
@@ -113,11 +111,11 @@ Result<std::unique_ptr<Replay>> Replay::create(const TraceRequest& request) {
   replay->engine_ = *std::move(engine);
   if (request.checkpoint.empty()) {
     ES_RETURN_IF_ERROR(replay->engine_->init_replica());
-    ES_RETURN_IF_ERROR(load_initial_weights(*replay->engine_, spec.model));
+    ES_RETURN_IF_ERROR(load_initial_weights(*replay->engine_, spec));
   } else {
     ES_RETURN_IF_ERROR(load_checkpoint(*replay->engine_, spec, request.checkpoint));
   }
-  const std::int64_t floats = replay->engine_->table().total_floats();
+  const std::int64_t floats = replay->engine_->table().trained_floats();
   replay->batch_.resize(spec.batch_size *
                         static_cast<std::size_t>(replay->samples_->layout().words()));
   for (VirtualRank rank = 0; rank < spec.max_p; ++rank) replay->gradients_.emplace_back(floats);
@@ -172,7 +170,7 @@ void Replay::sum_gradients() {
 }
 
 void Replay::trace_params(const char* what, const float* flat, StepTrace& trace) const {
-  for (const gpu::ParamInfo& param : engine_->table().params())
+  for (const gpu::ParamInfo& param : engine_->table().trained())
     trace.lines.push_back({digest_of_floats(flat + param.offset, param.count), what + param.name});
 }
 

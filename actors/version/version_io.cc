@@ -1,8 +1,10 @@
 #include "actors/version/version_io.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "actors/version/checkpoint_sections.h"
+#include "actors/version/initial_weights.h"
 #include "gpu/est/est_context.h"
 
 namespace es::actors::worker {
@@ -12,23 +14,44 @@ std::span<std::byte> writable_bytes_of(gpu::AlignedBuffer& buffer) {
   return {reinterpret_cast<std::byte*>(buffer.data()), buffer.bytes()};
 }
 
-gpu::Replica empty_replica(const gpu::Engine& engine, Version version) {
+bool has_base(const gpu::Engine& engine) {
+  return engine.kept_floats() < engine.table().total_floats();
+}
+
+// The part of the parameters that a version keeps.
+std::span<std::byte> kept_bytes(const gpu::Engine& engine, gpu::AlignedBuffer& params) {
+  return writable_bytes_of(params).first(static_cast<std::size_t>(engine.kept_floats()) *
+                                         sizeof(float));
+}
+
+// A replica without contexts whose arrays are to be filled. The parameters that a version does not
+// keep are there: those of the engine, or, before it has any, those of version 0.
+Result<gpu::Replica> unfilled_replica(gpu::Engine& engine, const JobSpec& spec, Version version) {
   gpu::Replica replica = gpu::empty_replica(engine.table(), engine.moment_count());
   replica.version = version;
+  if (!has_base(engine)) return replica;
+  if (engine.contexts().empty()) {
+    ES_RETURN_IF_ERROR(engine.init_replica());
+    ES_RETURN_IF_ERROR(load_initial_weights(engine, spec));
+  }
+  ES_RETURN_IF_ERROR(engine.fetch_replica());
+  const std::int64_t kept = engine.kept_floats();
+  std::copy_n(engine.replica().params.data() + kept, engine.table().total_floats() - kept,
+              replica.params.data() + kept);
   return replica;
 }
 
-Status copy_bulk(const protocol::Bulk& bulk, SegmentCache& segments, gpu::AlignedBuffer& out) {
-  if (bulk.bytes != out.bytes())
+Status copy_bulk(const protocol::Bulk& bulk, SegmentCache& segments, std::span<std::byte> out) {
+  if (bulk.bytes != out.size())
     return failure("state from a peer: " + std::to_string(bulk.bytes) + " bytes, expected " +
-                   std::to_string(out.bytes()));
+                   std::to_string(out.size()));
   if (bulk.inline_bytes) {
-    std::memcpy(out.data(), bulk.inline_bytes->data(), out.bytes());
+    std::memcpy(out.data(), bulk.inline_bytes->data(), out.size());
     return {};
   }
   auto bytes = segments.read(bulk.segment, bulk.offset, bulk.bytes);
   if (!bytes) return bytes.error();
-  std::memcpy(out.data(), bytes->data(), out.bytes());
+  std::memcpy(out.data(), bytes->data(), out.size());
   return {};
 }
 
@@ -55,9 +78,25 @@ Status install_verified(gpu::Engine& engine, gpu::Replica replica, const Version
   return engine.install(std::move(replica));
 }
 
+// Compares the frozen parameters of this job with those beside which the checkpoint was trained.
+Status check_base(const gpu::Engine& engine, const JobSpec& spec,
+                  const store::CheckpointReader& reader, const std::string& where,
+                  const gpu::Replica& replica) {
+  if (!has_base(engine)) return {};
+  const auto bytes = reader.read(kBaseSection);
+  if (!bytes) return bytes.error();
+  const std::string expected(reinterpret_cast<const char*>(bytes->data()), bytes->size());
+  const std::string found = gpu::frozen_digest(engine.table(), replica.params.data()).hex();
+  if (found == expected) return {};
+  return refused((spec.model.weights.empty() ? "model " + model_text(spec.model)
+                                             : "model.weights = \"" + spec.model.weights + '"') +
+                 ": the base has the digest " + found + ": allowed is " + expected +
+                 ", beside which the adapters of " + where + " were trained");
+}
+
 Status read_replica(const gpu::Engine& engine, std::uint32_t max_p,
                     const store::CheckpointReader& reader, gpu::Replica& replica) {
-  ES_RETURN_IF_ERROR(reader.read_into(kParamsSection, writable_bytes_of(replica.params)));
+  ES_RETURN_IF_ERROR(reader.read_into(kParamsSection, kept_bytes(engine, replica.params)));
   for (std::size_t i = 0; i < replica.moments.size(); ++i)
     ES_RETURN_IF_ERROR(reader.read_into(moment_section(i), writable_bytes_of(replica.moments[i])));
   for (VirtualRank rank = 0; rank < max_p; ++rank) {
@@ -75,36 +114,43 @@ VersionDigests digests_of(const gpu::Engine& engine) {
 }
 
 std::uint64_t export_bytes(const gpu::Engine& engine) {
-  return (1 + engine.moment_count()) * static_cast<std::uint64_t>(engine.table().total_floats()) *
-         sizeof(float);
+  const std::int64_t moments =
+      static_cast<std::int64_t>(engine.moment_count()) * engine.table().trained_floats();
+  return static_cast<std::uint64_t>(engine.kept_floats() + moments) * sizeof(float);
 }
 
 protocol::State export_version(const gpu::Engine& engine, Segment& segment) {
   const gpu::Replica& replica = engine.replica();
   std::uint64_t offset = 0;
-  const auto put = [&](const gpu::AlignedBuffer& array) {
-    std::memcpy(segment.data() + offset, array.data(), array.bytes());
-    offset += array.bytes();
-    return protocol::Bulk{segment.address(), offset - array.bytes(), array.bytes(), nullptr};
+  const auto put = [&](const gpu::AlignedBuffer& array, std::int64_t floats) {
+    const std::uint64_t bytes = static_cast<std::uint64_t>(floats) * sizeof(float);
+    std::memcpy(segment.data() + offset, array.data(), bytes);
+    offset += bytes;
+    return protocol::Bulk{segment.address(), offset - bytes, bytes, nullptr};
   };
   protocol::State state;
   state.version = replica.version;
   state.digests = digests_of(engine);
-  state.parameters = put(replica.params);
-  for (const gpu::AlignedBuffer& moment : replica.moments) state.moments.push_back(put(moment));
+  state.parameters = put(replica.params, engine.kept_floats());
+  for (const gpu::AlignedBuffer& moment : replica.moments)
+    state.moments.push_back(put(moment, moment.floats()));
   for (const gpu::EstContext& context : replica.contexts)
     state.contexts.push_back(std::make_shared<const std::vector<std::byte>>(gpu::encode(context)));
   return state;
 }
 
-Status import_version(gpu::Engine& engine, const protocol::State& state, SegmentCache& segments) {
-  gpu::Replica replica = empty_replica(engine, state.version);
-  ES_RETURN_IF_ERROR(copy_bulk(state.parameters, segments, replica.params));
+Status import_version(gpu::Engine& engine, const JobSpec& spec, const protocol::State& state,
+                      SegmentCache& segments) {
+  auto made = unfilled_replica(engine, spec, state.version);
+  if (!made) return refused(made.error().message);
+  gpu::Replica& replica = *made;
+  ES_RETURN_IF_ERROR(copy_bulk(state.parameters, segments, kept_bytes(engine, replica.params)));
   if (state.moments.size() != replica.moments.size())
     return failure("state from a peer: " + std::to_string(state.moments.size()) +
                    " arrays of the optimizer, expected " + std::to_string(replica.moments.size()));
   for (std::size_t i = 0; i < replica.moments.size(); ++i)
-    ES_RETURN_IF_ERROR(copy_bulk(state.moments[i], segments, replica.moments[i]));
+    ES_RETURN_IF_ERROR(
+        copy_bulk(state.moments[i], segments, writable_bytes_of(replica.moments[i])));
   for (const protocol::Bytes& context : state.contexts)
     ES_RETURN_IF_ERROR(add_context(engine, *context, replica));
   return install_verified(engine, std::move(replica), state.digests, "state from a peer");
@@ -120,7 +166,10 @@ Status load_checkpoint(gpu::Engine& engine, const JobSpec& spec,
   if (!kernels) return kernels.error();
   ES_RETURN_IF_ERROR(
       check_kernels(*kernels, kernel_record(engine, spec.level), spec.stages, directory.string()));
-  gpu::Replica replica = empty_replica(engine, reader->head().version);
+  auto made = unfilled_replica(engine, spec, reader->head().version);
+  if (!made) return refused(made.error().message);
+  gpu::Replica& replica = *made;
+  ES_RETURN_IF_ERROR(check_base(engine, spec, *reader, directory.string(), replica));
   ES_RETURN_IF_ERROR(read_replica(engine, spec.max_p, *reader, replica));
   const VersionDigests expected{reader->head().params_digest, reader->head().state_digest};
   return install_verified(engine, std::move(replica), expected, directory.string());

@@ -139,11 +139,13 @@ struct DeviceKernels {
   void (*embedding_bwd)(Stream, std::int64_t count, std::int64_t c, std::int64_t rows,
                         const std::int32_t* ids, const float* dy, float* dtable, float* ws);
   void (*softmax_xent_fwd)(Stream, std::int64_t rows, std::int64_t classes, const float* logits,
-                           const std::int32_t* labels, float* probs, float* row_loss);
+                           const std::int32_t* labels, const LossTerms&, float* probs,
+                           float* row_loss);
   void (*softmax_xent_mean)(Stream, std::int64_t rows, const std::int32_t* labels,
                             const float* row_loss, float* mean_loss);
   void (*softmax_xent_bwd)(Stream, std::int64_t rows, std::int64_t classes, const float* probs,
-                           const std::int32_t* labels, const LabelledRows& counted, float* dlogits);
+                           const std::int32_t* labels, const LabelledRows& counted,
+                           const LossTerms&, float* dlogits);
   std::size_t (*mean_loss_workspace_floats)(std::int64_t n);  // for bce_fwd and mse_fwd
   void (*bce_fwd)(Stream, std::int64_t n, const float* x, const float* target, float* element_loss,
                   float* mean_loss, float* ws);

@@ -209,6 +209,13 @@ struct LabelledRows {
   const std::int32_t* labels = nullptr;
 };
 
+// What a cross entropy has besides its first term; 0: none of it.
+struct LossTerms {
+  float smoothing = 0.0F;  // the share of all classes together in the target
+  float z = 0.0F;          // the factor of the square of lse = LOG(s) + max
+  bool operator==(const LossTerms&) const = default;
+};
+
 struct AdamStep {
   float lr_over_bc1 = 0.0F;  // lr / (1 - beta1^t), computed in fp64, rounded once
   float rsqrt_bc2 = 0.0F;    // 1 / sqrt(1 - beta2^t), computed in fp64, rounded once
@@ -405,13 +412,17 @@ struct KernelTable {
   // row_loss[r] = LOG(s) - (x_t - max); *mean_loss = SUM64(row_loss) * recip(R) (G2).
   // probs[rows][classes] are kept for the backward pass: dx = (p - onehot) * recip(R). The passes
   // may get some rows of a mini-batch; `counted` is R, of all its rows. probs may have the address
-  // of logits, and dlogits that of probs.
+  // of logits, and dlogits that of probs. Terms: row_loss = fma(smoothing, x_t - SUM64(x) *
+  // recip(classes), row_loss), then fma(z * lse, lse, row_loss), and p = e * ((1/s) * fma(2z, lse,
+  // 1)); dx = ((p - smoothing * recip(classes)) - onehot * (1 - smoothing)) * recip(R).
   void (*softmax_xent_fwd)(std::int64_t rows, std::int64_t classes, const float* logits,
-                           const std::int32_t* labels, float* probs, float* row_loss);
+                           const std::int32_t* labels, const LossTerms&, float* probs,
+                           float* row_loss);
   void (*softmax_xent_mean)(std::int64_t rows, const std::int32_t* labels, const float* row_loss,
                             float* mean_loss);
   void (*softmax_xent_bwd)(std::int64_t rows, std::int64_t classes, const float* probs,
-                           const std::int32_t* labels, const LabelledRows& counted, float* dlogits);
+                           const std::int32_t* labels, const LabelledRows& counted,
+                           const LossTerms&, float* dlogits);
 
   // --- Losses over n elements: *mean_loss = SUM64(element losses) * recip(n); element_loss is [n].
   // bce (with logits): fma(-x, t, max(x, +0)) + LOG(1 + EXP(-|x|)); backward: (SIGMOID(x) - t) *

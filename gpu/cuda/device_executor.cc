@@ -29,7 +29,7 @@ Result<std::unique_ptr<DeviceExecutor>> DeviceExecutor::create(
   ES_RETURN_IF_ERROR(executor->device_->begin());
   ES_RETURN_IF_ERROR(executor->make_streams());
   ES_RETURN_IF_ERROR(executor->allocate());
-  const std::int64_t floats = executor->graph().table.total_floats();
+  const std::int64_t floats = executor->graph().table.trained_floats();
   executor->reduction_ = std::make_unique<DeviceReduction>(*executor->device_, floats);
   ES_SET(executor->gradients_, DeviceGradients::create(*executor->device_, buckets, floats,
                                                        device_sums, *executor->reduction_->pool()));

@@ -29,7 +29,7 @@ Status DeviceUpdater::allocate(std::size_t moments) {
   ES_RETURN_IF_ERROR(allocate_digests());
   for (std::size_t m = 0; m < moments; ++m) {
     float* moment = nullptr;
-    ES_SET(moment, device_floats(table_.total_floats(), "the optimizer's moments"));
+    ES_SET(moment, device_floats(table_.trained_floats(), "the optimizer's moments"));
     moments_.push_back(moment);
   }
   return {};
@@ -60,18 +60,19 @@ bool DeviceUpdater::room_for(std::size_t moments) {
 }
 
 void DeviceUpdater::look_for(Flag flag, const float* values) {
-  // Nothing writes the gradients of frozen parameters.
-  const std::int64_t floats = flag == kSums ? table_.trained_floats() : table_.total_floats();
-  const FiniteCheck check{values, floats, flags_ + flag};
+  // No update changes frozen parameters, which have no gradients and no moments.
+  const FiniteCheck check{values, table_.trained_floats(), flags_ + flag};
   device_.kernels().find_non_finite(compute_, &check, 1);
 }
 
 Status DeviceUpdater::begin(std::span<const float* const> sums, const Replica& replica) {
   ES_RETURN_IF_ERROR(device_.begin());
-  const std::size_t bytes = bytes_of(table_.total_floats());
+  const std::size_t bytes = bytes_of(table_.trained_floats());
   // Parameters and moments are copied only after the replica was replaced. Otherwise the device has
   // the newest ones itself.
-  if (params_.stale) device_.copy_in(compute_, params_.memory, replica.params.data(), bytes);
+  if (params_.stale)
+    device_.copy_in(compute_, params_.memory, replica.params.data(),
+                    bytes_of(table_.total_floats()));
   params_.stale = false;
   for (std::size_t m = 0; m < moments_.size() && moments_stale_; ++m)
     device_.copy_in(compute_, moments_[m], replica.moments[m].data(), bytes);
@@ -130,7 +131,12 @@ void DeviceUpdater::update(const Optimizer& optimizer, const UpdateStep& step,
                   moments_[0] + run.begin, moments_[1] + run.begin);
   const SgdNumbers sgd = optimizer.sgd_numbers(run.group);
   k.sgd(compute_, n, gradient, step.grad_scale, numbers.rate, sgd.momentum, sgd.weight_decay,
-        sgd.nesterov, params, moments_.empty() ? nullptr : moments_[0] + run.begin);
+        sgd.nesterov, params, optimizer.has_velocity() ? moments_[0] + run.begin : nullptr);
+}
+
+void DeviceUpdater::average(const UpdateStep& step) {
+  device_.kernels().sgd(compute_, table_.trained_floats(), params_.memory, -1.0F,
+                        step.average_weight, 0.0F, 1.0F, false, moments_.back(), nullptr);
 }
 
 void DeviceUpdater::queue_digests() {
@@ -149,6 +155,7 @@ Result<UpdateFound> DeviceUpdater::apply(const Optimizer& optimizer, const Updat
              [&](std::int64_t begin, std::int64_t end, std::size_t group) {
                update(optimizer, step, {begin, end, group});
              });
+  if (optimizer.averages()) average(step);
   look_for(kResults, params_.memory);
   for (const float* const moment : moments_) look_for(kResults, moment);
   queue_digests();
@@ -158,19 +165,19 @@ Result<UpdateFound> DeviceUpdater::apply(const Optimizer& optimizer, const Updat
                      .finite_results = host_flags_[kResults] == 0};
 }
 
-Digest DeviceUpdater::params_digest() const {
+Digest DeviceUpdater::params_digest(const Digest& frozen) const {
   std::vector<Digest> digests;
   // The device writes the low word of a digest first; a Digest begins with the high word.
   for (std::int64_t i = 0; i < chunks(); ++i)
     digests.push_back({host_chunk_digests_[2 * i + 1], host_chunk_digests_[2 * i]});
-  return array_digest(
-      table_, digests,
-      std::as_bytes(std::span(host_rest_, static_cast<std::size_t>(rest_floats()))));
+  return array_digest(table_, digests,
+                      std::as_bytes(std::span(host_rest_, static_cast<std::size_t>(rest_floats()))),
+                      frozen);
 }
 
 Status DeviceUpdater::fetch(Replica& replica) {
   ES_RETURN_IF_ERROR(device_.begin());
-  const std::size_t bytes = bytes_of(table_.total_floats());
+  const std::size_t bytes = bytes_of(table_.trained_floats());
   device_.copy_out(compute_, replica.params.data(), params_.memory, bytes);
   for (std::size_t m = 0; m < moments_.size(); ++m)
     device_.copy_out(compute_, replica.moments[m].data(), moments_[m], bytes);

@@ -45,7 +45,7 @@ class DeviceUpdater final : public Updater {
   Result<std::string> bad_sum() override;
   Status fetch_sums(std::span<const float* const> sums) override;
   Result<UpdateFound> apply(const Optimizer& optimizer, const UpdateStep& step) override;
-  Digest params_digest() const override;
+  Digest params_digest(const Digest& frozen) const override;
   Status fetch(Replica& replica) override;
 
  private:
@@ -54,9 +54,10 @@ class DeviceUpdater final : public Updater {
   Status allocate_digests();
   Result<float*> device_floats(std::size_t count, const char* what);
   void update(const Optimizer& optimizer, const UpdateStep& step, const GroupRun& run);
+  void average(const UpdateStep& step);  // as Optimizer::apply()
   void look_for(Flag flag, const float* values);
-  std::int64_t chunks() const { return table_.total_floats() / kDigestChunkFloats; }
-  std::int64_t rest_floats() const { return table_.total_floats() % kDigestChunkFloats; }
+  std::int64_t chunks() const { return table_.trained_floats() / kDigestChunkFloats; }
+  std::int64_t rest_floats() const { return table_.trained_floats() % kDigestChunkFloats; }
   void queue_digests();
 
   Device& device_;

@@ -48,7 +48,7 @@ class StepTimer {
 
  private:
   explicit StepTimer(std::unique_ptr<Engine> engine)
-      : engine_(std::move(engine)), gradient_(engine_->table().total_floats()) {}
+      : engine_(std::move(engine)), gradient_(engine_->table().trained_floats()) {}
 
   std::unique_ptr<Engine> engine_;
   AlignedBuffer gradient_;

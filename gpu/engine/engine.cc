@@ -158,6 +158,9 @@ float Engine::learning_rate(std::uint64_t step) const {
 std::size_t Engine::moment_count() const {
   return optimizer_.moment_count();
 }
+std::int64_t Engine::kept_floats() const {
+  return spec_.lora.rank != 0 ? table_.trained_floats() : table_.total_floats();
+}
 GradientOrder Engine::gradient_order() const {
   return spec_.level == DeterminismLevel::kD0 ? GradientOrder::kPerWorker : GradientOrder::kTree;
 }
@@ -186,14 +189,14 @@ MemoryUse Engine::memory_use() const {
   std::int64_t constants = 0;
   for (const Constant& c : graph().constants)
     constants += static_cast<std::int64_t>(c.words.size());
-  const std::int64_t params = table_.total_floats() * kFloatBytes;
-  return {.params = params,
-          .moments = params * static_cast<std::int64_t>(moment_count()),
+  const std::int64_t trained = table_.trained_floats() * kFloatBytes;
+  return {.params = table_.total_floats() * kFloatBytes,
+          .moments = trained * static_cast<std::int64_t>(moment_count()),
           .constants = constants * kFloatBytes,
           .arena = runner_->plan().arena_floats * kFloatBytes,
           .arena_live_peak = runner_->plan().live_peak_floats * kFloatBytes,
           .workspace = runner_->workspace_floats() * kFloatBytes,
-          .gradient_slot = params,
+          .gradient_slot = trained,
           .device_gradients = runner_->gradient_memory().device_floats * kFloatBytes,
           .spilled_gradients = runner_->gradient_memory().pinned_floats * kFloatBytes,
           .context = table_.stat_floats() * kFloatBytes};
@@ -260,13 +263,14 @@ Status Engine::install(Replica replica) {
     return failure(name + " has " + std::to_string(replica.moments.size()) +
                    " optimizer moments: allowed is " + std::to_string(moment_count()) +
                    " for optimizer " + spec_.optimizer.kind);
-  std::vector<const AlignedBuffer*> arrays{&replica.params};
-  for (const AlignedBuffer& moment : replica.moments) arrays.push_back(&moment);
-  for (const AlignedBuffer* array : arrays)
-    if (array->floats() != table_.total_floats())
-      return failure(name + " has " + std::to_string(array->floats()) + " floats: allowed is " +
-                     std::to_string(table_.total_floats()) + " for model " +
-                     model_text(spec_.model));
+  const auto check_size = [&](const AlignedBuffer& array, std::int64_t floats) {
+    if (array.floats() == floats) return Status();
+    return Status(failure(name + " has " + std::to_string(array.floats()) + " floats: allowed is " +
+                          std::to_string(floats) + " for model " + model_text(spec_.model)));
+  };
+  ES_RETURN_IF_ERROR(check_size(replica.params, table_.total_floats()));
+  for (const AlignedBuffer& moment : replica.moments)
+    ES_RETURN_IF_ERROR(check_size(moment, table_.trained_floats()));
   ES_RETURN_IF_ERROR(check_contexts(replica.contexts, replica.version));
   ES_RETURN_IF_ERROR(check_finite(replica));
   replica_ = std::move(replica);
@@ -275,6 +279,8 @@ Status Engine::install(Replica replica) {
 }
 
 void Engine::replica_changed() {
+  frozen_digest_ = gpu::frozen_digest(table_, replica_.params.data());
+  evaluates_average_ = false;
   runner_->params_changed();
   if (Updater* const updater = runner_->updater()) updater->replica_changed();
   fetched_ = true;
@@ -303,10 +309,10 @@ Status check_statistics(const ParamTable& table, const EstContext& context,
 
 Status Engine::check_finite(const Replica& replica) const {
   const std::string where = "version " + std::to_string(replica.version) + ": ";
-  std::string bad = first_non_finite(table_, replica.params.data(), kernels_);
+  std::string bad = first_non_finite(table_.params(), replica.params.data(), kernels_);
   if (!bad.empty()) return failure(where + "parameter " + bad + " is not finite");
   for (const AlignedBuffer& moment : replica.moments) {
-    bad = first_non_finite(table_, moment.data(), kernels_);
+    bad = first_non_finite(table_.trained(), moment.data(), kernels_);
     if (!bad.empty()) return failure(where + "the optimizer's moment of " + bad + " is not finite");
   }
   for (const EstContext& c : replica.contexts)
@@ -417,6 +423,7 @@ Result<float> Engine::local_step(VirtualRank rank, const Batch& batch, SamplerCu
   const std::optional<Following> following = std::exchange(following_, std::nullopt);
   ES_RETURN_IF_ERROR(usable_);
   ES_RETURN_IF_ERROR(check_fields(batch));
+  use_parameters();
   const EstContext& current = replica_.contexts[rank];
   next.rank = rank;
   next.version = replica_.version + 1;
@@ -453,15 +460,38 @@ std::vector<double> Engine::sample_weights(std::uint64_t count) const {
                 : sample_means(words, count, graph().rows_per_sample);
 }
 
+// The parameters of an evaluation. A device gets the average once, and its own parameters back
+// before the next step (use_parameters()).
+Result<const float*> Engine::evaluated_params() {
+  if (!optimizer_.averages() || version() == 0) return replica_.params.data();
+  const AlignedBuffer& average = replica_.moments.back();
+  const std::int64_t trained = table_.trained_floats(), all = table_.total_floats();
+  if (!std::exchange(evaluates_average_, true)) {
+    ES_RETURN_IF_ERROR(fetch_replica());
+    runner_->params_changed();
+    if (trained < all) {
+      if (averaged_.floats() != all) averaged_ = AlignedBuffer(all, "averaged parameters");
+      std::copy_n(average.data(), trained, averaged_.data());
+      std::copy_n(replica_.params.data() + trained, all - trained, averaged_.data() + trained);
+    }
+  }
+  return trained < all ? averaged_.data() : average.data();
+}
+
+void Engine::use_parameters() {
+  if (std::exchange(evaluates_average_, false)) runner_->params_changed();
+}
+
 Result<EvalBatch> Engine::evaluate(const Batch& full_batch, std::uint64_t count,
                                    std::uint64_t number) {
   ES_CHECK(!replica_.contexts.empty() && count >= 1 && count <= spec_.batch_size);
   ES_RETURN_IF_ERROR(usable_);
   ES_RETURN_IF_ERROR(check_fields(full_batch));
+  const auto params = evaluated_params();
+  if (!params) return params.error();
   // Evaluation always uses the statistics of rank 0, whichever ranks this worker runs. Its random
   // numbers are the same at every version, so that the losses of two versions can be compared.
-  ES_RETURN_IF_ERROR(
-      runner_->run_eval(replica_.params.data(), {.stats = replica_.contexts[0].stats.data(),
+  ES_RETURN_IF_ERROR(runner_->run_eval(*params, {.stats = replica_.contexts[0].stats.data(),
                                                  .batch = full_batch,
                                                  .key = {.seed = spec_.seed,
                                                          .step = static_cast<std::uint32_t>(number),

@@ -148,6 +148,9 @@ class Engine {
   float learning_rate(std::uint64_t step) const;
   // Returns the number of arrays in Replica::moments.
   std::size_t moment_count() const;
+  // Returns how many floats of the parameters a version keeps, which is what checkpoints and peers
+  // get: all, or those that are trained if the job has adapters. The others follow from the job.
+  std::int64_t kept_floats() const;
   // Returns the order in which this job's level sums gradients.
   GradientOrder gradient_order() const;
   // Returns whether the device holds the slots. Then only the slots of parts must exist in host
@@ -197,13 +200,14 @@ class Engine {
   const Replica& replica() const;
   Digest state_digest() const;  // has the requirement of replica()
   Digest params_digest() const;
+  Digest frozen_digest() const { return frozen_digest_; }  // of the parameters that are frozen
 
   // --- Training. All functions REQUIRE that init_replica() or install() was called before.
   // Runs the forward and the backward pass of one EST on spec.batch_size samples. It starts from
   // the EST's context of the current version. It writes the gradient of the mean over the
-  // mini-batch (total_floats() floats, padding included), adds it to the sums of the target's path,
-  // and writes the context of the next version with `next_cursor`. It returns the loss. It changes
-  // nothing else: equal arguments give equal bits.
+  // mini-batch (trained_floats() floats, padding included), adds it to the sums of the target's
+  // path, and writes the context of the next version with `next_cursor`. It returns the loss. It
+  // changes nothing else: equal arguments give equal bits.
   //
   // Error (usage), before anything runs: the batch has a value of an integer field outside the
   // layout's range, or a value of a real field that is not finite (the text names field, sample and
@@ -237,9 +241,10 @@ class Engine {
   // learning rate that moves a parameter out of the range of fp32.
   Status apply_update(std::span<const float* const> reduced, std::vector<EstContext> next);
 
-  // Evaluates a batch with the statistics of rank 0. The memory contains spec.batch_size samples,
-  // of which the first `count` are counted. The other samples must be valid too; a caller can
-  // repeat some. The result of a sample does not depend on the other samples of the batch. Errors:
+  // Evaluates a batch with the statistics of rank 0 and, if the job has one and a step was made,
+  // with the average of the parameters. The memory contains spec.batch_size samples, of which the
+  // first `count` are counted. The other samples must be valid too; a caller can repeat some. The
+  // result of a sample does not depend on the other samples of the batch. Errors:
   // as local_step(), for any sample of the batch. `number` is that of the batch in the evaluation;
   // it selects the random numbers of a model that draws some.
   Result<EvalBatch> evaluate(const Batch& full_batch, std::uint64_t count,
@@ -278,6 +283,8 @@ class Engine {
   Updater* updater();
   Status keep_if_finite();
   void replica_changed();
+  Result<const float*> evaluated_params();
+  void use_parameters();
   Error fault_error(VirtualRank rank, const Fault& fault) const;
   Error lose_replica(const std::string& why);
   Error lose_replica_by_sum(const std::string& param);
@@ -295,7 +302,10 @@ class Engine {
   std::unique_ptr<StepRunner> runner_;
   DeviceType device_type_;
   Replica replica_;
-  Status usable_;               // an error: the reason why the replica is lost
+  Digest frozen_digest_;
+  AlignedBuffer averaged_;          // with frozen parameters: the average, and these behind it
+  bool evaluates_average_ = false;  // the device has the average in place of the parameters
+  Status usable_;                   // an error: the reason why the replica is lost
   bool fetched_ = true;         // false: only the updater has the current parameters and moments
   std::vector<float> squares_;  // [parameter]; used for clipping only
   std::optional<Following> following_;  // the step announced by prefetch()

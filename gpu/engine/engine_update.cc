@@ -21,7 +21,8 @@ Status Engine::fetch_replica() {
   return {};
 }
 Digest Engine::params_digest() const {
-  return fetched_ ? gpu::params_digest(table_, replica_) : runner_->updater()->params_digest();
+  return fetched_ ? gpu::params_digest(table_, replica_, frozen_digest_)
+                  : runner_->updater()->params_digest(frozen_digest_);
 }
 Digest Engine::state_digest() const {
   return gpu::state_digest(table_, replica());
@@ -36,6 +37,7 @@ Error Engine::lose_replica(const std::string& why) {
 Status Engine::apply_update(std::span<const float* const> reduced, std::vector<EstContext> next) {
   ES_CHECK(reduced.size() == buckets_.size());
   ES_RETURN_IF_ERROR(usable_);
+  use_parameters();
   // The contexts are checked before anything changes, because there is no way back after the update
   // has begun.
   ES_RETURN_IF_ERROR(check_contexts(next, replica_.version + 1));

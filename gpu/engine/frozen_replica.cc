@@ -30,16 +30,17 @@ void CopyMemory::give_back(AlignedBuffer array) {
   if (spare_.size() < kept_) spare_.push_back(std::move(array));
 }
 
-FrozenReplica::FrozenReplica(const Replica& live, std::shared_ptr<CopyMemory> memory)
+FrozenReplica::FrozenReplica(const Replica& live, std::int64_t kept_floats,
+                             std::shared_ptr<CopyMemory> memory)
     : version_(live.version),
       contexts_(live.contexts),
       memory_(memory ? std::move(memory) : std::make_shared<CopyMemory>(0)) {
-  const auto add = [this](const AlignedBuffer& array) {
-    sizes_.push_back(array.bytes());
+  const auto add = [this](const AlignedBuffer& array, std::int64_t floats) {
+    sizes_.push_back(static_cast<std::uint64_t>(floats) * sizeof(float));
     live_.push_back(array.data());
   };
-  add(live.params);
-  for (const AlignedBuffer& moment : live.moments) add(moment);
+  add(live.params, kept_floats);
+  for (const AlignedBuffer& moment : live.moments) add(moment, moment.floats());
 }
 
 FrozenReplica::~FrozenReplica() {

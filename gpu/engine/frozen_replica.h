@@ -44,7 +44,9 @@ class FrozenReplica {
  public:
   // `live` must neither move nor change until thaw() or give_up() has returned. `memory` supplies
   // the arrays for thaw(); if it is nullptr, thaw() allocates new memory.
-  explicit FrozenReplica(const Replica& live, std::shared_ptr<CopyMemory> memory = nullptr);
+  // The array of parameters is its first `kept_floats` floats (Engine::kept_floats()).
+  FrozenReplica(const Replica& live, std::int64_t kept_floats,
+                std::shared_ptr<CopyMemory> memory = nullptr);
   ~FrozenReplica();
   FrozenReplica(const FrozenReplica&) = delete;
   FrozenReplica& operator=(const FrozenReplica&) = delete;

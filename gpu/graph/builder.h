@@ -263,7 +263,8 @@ class GraphBuilder {
   // --- Losses. A model has exactly one. A loss is the mean over everything that takes part.
   // logits [n,h,w,classes], labels i32 with n*h*w values. A row with a negative label takes no
   // part.
-  virtual void cross_entropy(const std::string& name, TensorId logits, TensorId labels);
+  virtual void cross_entropy(const std::string& name, TensorId logits, TensorId labels,
+                             const LossTerms& terms = {});
   virtual void bce_with_logits(const std::string& name, TensorId logits, TensorId targets);
   void mse(const std::string& name, TensorId x, TensorId targets);
   // Any number [1] is the loss. If it is the sum of the losses of rows divided by the sum of their

@@ -22,8 +22,9 @@ void GraphBuilder::end_loss(Op op, std::vector<Tensor> outputs) {
   graph_.mean_loss = out.back();
 }
 
-void GraphBuilder::cross_entropy(const std::string& name, TensorId logits, TensorId labels) {
-  Op op{.kind = OpKind::kCrossEntropy, .name = name, .in = {logits, labels}};
+void GraphBuilder::cross_entropy(const std::string& name, TensorId logits, TensorId labels,
+                                 const LossTerms& terms) {
+  Op op{.kind = OpKind::kCrossEntropy, .name = name, .in = {logits, labels}, .terms = terms};
   std::optional<std::vector<Tensor>> outputs = begin_loss(op);
   if (!outputs) return;
   const TensorShape& in = shape(logits);

@@ -104,9 +104,8 @@ class LossChunks {
           return false;
       }
     }
-    const Op& linear = op(p.linear);
-    const bool has_bias = linear.bias != kNoParam || linear.tensors.bias >= 0;
-    return p.data_grad != kNone && p.weight_grad != kNone && has_bias == (p.bias_grad != kNone);
+    // The gradients of a weight and a bias that are frozen do not exist.
+    return p.data_grad != kNone;
   }
 
   TensorId add_tensor(const TensorShape& shape) {
@@ -118,6 +117,7 @@ class LossChunks {
     Op op = ops()[p.linear];
     op.kind = OpKind::kLinearCrossEntropy;
     op.region = 0;  // no operator of a region computes it again
+    op.terms = ops()[p.loss].terms;
     op.tensors = {};
     op.in = {ops()[p.linear].in[0], ops()[p.loss].in[1]};
     const auto read = [&](std::int32_t from, std::int32_t& to) {

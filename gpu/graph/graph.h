@@ -187,6 +187,7 @@ struct Op {
   Recurrence recurrence;        // recurrent layers
   Move move;                    // kMove, kUpsample2
   YoloShape yolo;               // kYolo
+  LossTerms terms;              // kCrossEntropy
   std::uint32_t random_op = 0;  // kUniform: as Dropout::op
 };
 

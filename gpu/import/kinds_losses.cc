@@ -1,5 +1,7 @@
 // Losses. Output 0 is a number.
+#include <algorithm>
 #include <limits>
+#include <string_view>
 
 #include "gpu/import/kind.h"
 #include "gpu/import/lowering.h"
@@ -21,7 +23,7 @@ Outputs class_loss_outputs(const NodeView& node) {
   for (int axis = 2; axis < x.rank(); ++axis) labels.append(x[axis]);
   if (node.shape(1) != labels)
     return usage_error("labels " + shape_text(node.shape(1)) + " must be " + shape_text(labels));
-  if (node.has(2) && node.shape(2) != TensorShape{x[1]})
+  if (node.inputs() > 2 && node.has(2) && node.shape(2) != TensorShape{x[1]})
     return usage_error("weight " + shape_text(node.shape(2)) + " must be " + shape_text({x[1]}));
   return number_output();
 }
@@ -179,6 +181,14 @@ void lower_cross_entropy(Lowering& l, const NodeView& node) {
   if (is_last(l, node) && plain)
     return l.builder().cross_entropy(node.label(), l.unless_refused(logits), labels);
   lower_class_loss(l, node, log_softmax(l.builder(), node.label(), logits), smoothing);
+}
+
+// Always the loss of the model, so that its terms can be part of the operator.
+void lower_regularised_cross_entropy(Lowering& l, const NodeView& node) {
+  const TensorId logits = l.in(node, 0, channels_last(node.shape().rank()));
+  l.builder().cross_entropy(node.label(), l.unless_refused(logits), l.logical(node, 1),
+                            {.smoothing = static_cast<float>(node.number("label_smoothing")),
+                             .z = static_cast<float>(node.number("z_loss"))});
 }
 
 void lower_nll(Lowering& l, const NodeView& node) {
@@ -357,6 +367,12 @@ std::vector<Kind> loss_kinds() {
                       reduction_rule()},
        .outputs = class_loss_outputs,
        .lower = lower_cross_entropy},
+      {.name = "regularised_cross_entropy",
+       .slots = {{"logits", "f"}, {"labels", "i"}},
+       .only_loss = true,
+       .attributes = {number("label_smoothing", 0.0, 0.999999), number("z_loss", 0.0, 1.0)},
+       .outputs = class_loss_outputs,
+       .lower = lower_regularised_cross_entropy},
       {.name = "nll",
        .slots = class_slots("log_probs"),
        .attributes = {ignore_index(), reduction_rule()},
@@ -380,9 +396,10 @@ std::vector<Kind> loss_kinds() {
        .outputs = element_loss_outputs,
        .lower = lower_elements<divergence>},
   };
-  // Entry 8 is bce_with_logits, the only loss over elements that takes weights.
-  kinds[8].slots.push_back({"weight", "f", true});
-  kinds[8].slots.push_back({"pos_weight", "f", true});
+  // bce_with_logits is the only loss over elements that takes weights.
+  const auto weighted = std::ranges::find(kinds, std::string_view("bce_with_logits"), &Kind::name);
+  weighted->slots.push_back({"weight", "f", true});
+  weighted->slots.push_back({"pos_weight", "f", true});
   return kinds;
 }
 

@@ -2,12 +2,17 @@
 
 #include <bit>
 #include <cmath>
+#include <limits>
 #include <numeric>
 
 #include "proto/base/check.h"
 
 namespace es::gpu {
 namespace {
+
+// The fields of documents (store/dataset/layouts.h).
+constexpr const char* kPositions = "position_ids";
+constexpr const char* kSegments = "segment_ids";
 
 using DecoderDims = std::vector<ModelDim>;
 
@@ -37,6 +42,12 @@ DecoderProgram::DecoderProgram(std::string name, const SampleLayout& layout, dou
                                .high = field.high});
 }
 
+ValueId DecoderProgram::input(const char* name) const {
+  for (const ModelInput& input : program_.inputs)
+    if (input.name == name) return input.value;
+  return kNoValue;
+}
+
 ValueId DecoderProgram::add_value(ValueType type, DecoderDims dims) {
   program_.values.push_back({.type = type, .dims = std::move(dims)});
   return static_cast<ValueId>(program_.values.size() - 1);
@@ -44,8 +55,8 @@ ValueId DecoderProgram::add_value(ValueType type, DecoderDims dims) {
 
 ValueId DecoderProgram::node(const char* kind, const std::string& name,
                              const std::vector<ValueId>& inputs, DecoderDims dims,
-                             std::vector<ModelAttribute> attributes) {
-  const ValueId y = add_value(ValueType::kF32, std::move(dims));
+                             std::vector<ModelAttribute> attributes, ValueType type) {
+  const ValueId y = add_value(type, std::move(dims));
   program_.nodes.push_back({.kind = kind,
                             .name = name,
                             .inputs = inputs,
@@ -94,6 +105,8 @@ ValueId DecoderProgram::positions(const std::string& name, std::int64_t rows, st
                                   WeightInit init) {
   const ValueId weight =
       parameter(name + ".weight", {rows, width}, embedding_init(init, rows, width));
+  if (const ValueId given = input(kPositions); given != kNoValue)
+    return node("embedding", name, {weight, given}, batched_dims({length_, width}));
   std::vector<std::uint32_t> numbers(static_cast<std::size_t>(length_));
   std::iota(numbers.begin(), numbers.end(), 0U);
   const ValueId places = add_value(ValueType::kI32, plain_dims({length_}));
@@ -177,6 +190,29 @@ ValueId DecoderProgram::rotate(const std::string& name, ValueId x, ValueId cosin
                       {element_wise("mul", name, turned, {signed_sine})});
 }
 
+ValueId DecoderProgram::at_positions(const std::string& name, ValueId table) {
+  const ValueId given = input(kPositions);
+  if (given == kNoValue) return table;
+  const std::int64_t d = width(table);
+  const ValueId rows = node("take_rows", name, {table, given}, batched_dims({length_, d}));
+  return node("reshape", name, {rows}, batched_dims({1, length_, d}));
+}
+
+ValueId DecoderProgram::document_mask() {
+  const ValueId segments = input(kSegments);
+  if (segments == kNoValue || document_mask_ != kNoValue) return document_mask_;
+  const std::string name = "document_mask";
+  const auto as = [&](const Extents& extents) {
+    return node("reshape", name, {segments}, batched_dims(extents), {}, ValueType::kI32);
+  };
+  const DecoderDims all = batched_dims({1, length_, length_});
+  const ValueId same =
+      node("eq", name, {as({1, length_, 1}), as({1, 1, length_})}, all, {}, ValueType::kBool);
+  const ValueId seen = constant(name + ".seen", {1}, {0.0F});
+  const ValueId unseen = constant(name + ".unseen", {1}, {-std::numeric_limits<float>::infinity()});
+  return document_mask_ = node("where", name, {same, seen, unseen}, all);
+}
+
 ValueId DecoderProgram::attention(const std::string& name, ValueId q, ValueId k, ValueId v) {
   std::vector<ModelAttribute> attributes{{"causal", true},
                                          {"scale", 1.0 / std::sqrt(static_cast<double>(width(q)))}};
@@ -184,17 +220,23 @@ ValueId DecoderProgram::attention(const std::string& name, ValueId q, ValueId k,
     attributes.push_back({"dropout", dropout_});
     attributes.push_back({"site", next_site()});
   }
-  const ValueId context = node("attention", name, {q, k, v}, dims(q), std::move(attributes));
+  std::vector<ValueId> inputs{q, k, v};
+  if (const ValueId mask = document_mask(); mask != kNoValue) inputs.push_back(mask);
+  const ValueId context = node("attention", name, inputs, dims(q), std::move(attributes));
   const std::int64_t all = dims(q)[1].size * width(q);
   return node("reshape", name, {permuted(name, context, {0, 2, 1, 3})},
               batched_dims({length_, all}));
 }
 
-ModelProgram DecoderProgram::finish(ValueId logits) && {
+ModelProgram DecoderProgram::finish(ValueId logits, const ModelSpec& spec) && {
   // The classes of a cross entropy are axis 1.
   const ValueId classes = permuted("loss", logits, {0, 2, 1});
-  program_.loss = node("cross_entropy", "loss", {classes, program_.inputs.back().value}, {},
-                       {{"reduction", "mean"}});
+  const std::vector<ValueId> inputs{classes, input("labels")};
+  const bool plain = spec.label_smoothing == 0.0 && spec.z_loss == 0.0;
+  program_.loss = plain
+                      ? node("cross_entropy", "loss", inputs, {}, {{"reduction", "mean"}})
+                      : node("regularised_cross_entropy", "loss", inputs, {},
+                             {{"label_smoothing", spec.label_smoothing}, {"z_loss", spec.z_loss}});
   program_.outputs.push_back({.name = "logits", .value = logits});
   return std::move(program_);
 }

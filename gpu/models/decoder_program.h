@@ -3,6 +3,9 @@
 // These models are described as model programs, and the import (gpu/import/import.h) makes their
 // graphs, so a built-in model and its model file are the same.
 //
+// With the fields position_ids and segment_ids a window has several documents: a token attends to
+// those of its own segment, and its position is the one in the field.
+//
 // The fields are those of language modelling (proto/base/sample_layout.h). A value without a batch
 // has the extents that are given; the others have the mini-batch in front of them.
 #include <cstdint>
@@ -11,6 +14,7 @@
 #include <vector>
 
 #include "gpu/graph/weight_init.h"
+#include "proto/base/job_spec.h"
 #include "proto/base/model_program.h"
 #include "proto/base/sample_layout.h"
 
@@ -34,7 +38,8 @@ class DecoderProgram {
   void tie(ValueId parameter, const std::string& alias);
   ValueId constant(const std::string& name, const Extents& extents,
                    const std::vector<float>& values);
-  // The rows 0 to length() - 1 of an embedding for positions, as [length,width].
+  // The rows of an embedding for the positions of the tokens: 0 to length() - 1 as [length,width],
+  // or those of the field position_ids as [batch,length,width].
   ValueId positions(const std::string& name, std::int64_t rows, std::int64_t width,
                     WeightInit init);
 
@@ -60,24 +65,33 @@ class DecoderProgram {
   // [batch,length,heads*d] becomes [batch,heads,length,d].
   ValueId heads(const std::string& name, ValueId x, std::int64_t heads);
   // Rotary position embedding of values [batch,heads,length,d]: x * cosine + rotated x * sine,
-  // where x is rotated by half of its width. Both tables are [length,d].
+  // where x is rotated by half of its width. Both tables are those of at_positions().
   ValueId rotate(const std::string& name, ValueId x, ValueId cosine, ValueId signed_sine);
-  // Causal attention. q is [batch,heads,length,d]; k and v may have fewer heads. Returns
-  // [batch,length,heads*d].
+  // The rows of a table [length,d] at the positions of the tokens, for values
+  // [batch,heads,length,d].
+  ValueId at_positions(const std::string& name, ValueId table);
+  // Causal attention, within documents if the layout has segment_ids. q is [batch,heads,length,d];
+  // k and v may have fewer heads. Returns [batch,length,heads*d].
   ValueId attention(const std::string& name, ValueId q, ValueId k, ValueId v);
 
-  // Completes the model: the mean cross-entropy of the next tokens is the loss, and the logits
-  // [batch,length,vocabulary] are the output.
-  ModelProgram finish(ValueId logits) &&;
+  // Completes the model: the mean cross-entropy of the next tokens, with the terms of the spec, is
+  // the loss, and the logits [batch,length,vocabulary] are the output.
+  ModelProgram finish(ValueId logits, const ModelSpec& spec) &&;
 
  private:
   const std::vector<ModelDim>& dims(ValueId id) const {
     return program_.values[static_cast<std::size_t>(id)].dims;
   }
   std::int64_t width(ValueId id) const { return dims(id).back().size; }
+  // The value of the field with this name; kNoValue: there is none.
+  ValueId input(const char* name) const;
   ValueId add_value(ValueType type, std::vector<ModelDim> dims);
   ValueId node(const char* kind, const std::string& name, const std::vector<ValueId>& inputs,
-               std::vector<ModelDim> dims, std::vector<ModelAttribute> attributes = {});
+               std::vector<ModelDim> dims, std::vector<ModelAttribute> attributes = {},
+               ValueType type = ValueType::kF32);
+  // What is added to the scores of all attention layers [batch,1,length,length]: minus infinity for
+  // a key of another document than that of the query. kNoValue: there are no documents.
+  ValueId document_mask();
   ValueId permuted(const std::string& name, ValueId x, const Extents& order);
   // The same with another last extent.
   std::vector<ModelDim> with_width(ValueId x, std::int64_t width) const;
@@ -86,7 +100,8 @@ class DecoderProgram {
   ModelProgram program_;
   std::int64_t length_, vocabulary_;
   double dropout_;
-  std::int64_t sites_ = 0;  // nodes that draw random numbers
+  std::int64_t sites_ = 0;            // nodes that draw random numbers
+  ValueId document_mask_ = kNoValue;  // after its first use
 };
 
 }  // namespace es::gpu

@@ -76,7 +76,7 @@ Result<ModelProgram> gpt2_program(const ModelSpec& spec, const SampleLayout& lay
   for (std::int64_t i = 0; i < c.layers; ++i)
     x = gpt2_block(p, "transformer.h." + std::to_string(i), x, c);
   x = p.layer_norm("transformer.ln_f", x, kEps);
-  return std::move(p).finish(p.linear_with("lm_head", x, p.vocabulary(), words));
+  return std::move(p).finish(p.linear_with("lm_head", x, p.vocabulary(), words), spec);
 }
 
 }  // namespace es::gpu

@@ -72,7 +72,7 @@ RotaryTables rotary_tables(const LlamaConfig& c, std::int64_t length) {
 class LlamaWriter {
  public:
   LlamaWriter(const ModelSpec& spec, const SampleLayout& layout, const LlamaConfig& config)
-      : c_(config), p_(spec.name, layout, 0.0) {}
+      : spec_(spec), c_(config), p_(spec.name, layout, 0.0) {}
 
   ModelProgram run() {
     const std::int64_t rows = p_.vocabulary();
@@ -81,13 +81,14 @@ class LlamaWriter {
     ValueId x = p_.embedding("model.embed_tokens", words, c_.hidden);
     const RotaryTables tables = rotary_tables(c_, p_.length());
     const DecoderProgram::Extents shape{p_.length(), c_.hidden / c_.heads};
-    cosine_ = p_.constant("model.rotary_emb.cos", shape, tables.cosine);
-    sine_ = p_.constant("model.rotary_emb.sin", shape, tables.signed_sine);
+    const std::string cosine = "model.rotary_emb.cos", sine = "model.rotary_emb.sin";
+    cosine_ = p_.at_positions(cosine, p_.constant(cosine, shape, tables.cosine));
+    sine_ = p_.at_positions(sine, p_.constant(sine, shape, tables.signed_sine));
     for (std::int64_t i = 0; i < c_.layers; ++i) x = block("model.layers." + std::to_string(i), x);
     x = p_.rms_norm("model.norm", x, kLlamaEps);
-    if (!c_.tied) return std::move(p_).finish(p_.linear("lm_head", x, rows, kLlamaInit));
+    if (!c_.tied) return std::move(p_).finish(p_.linear("lm_head", x, rows, kLlamaInit), spec_);
     p_.tie(words, "lm_head.weight");
-    return std::move(p_).finish(p_.linear_with("lm_head", x, rows, words));
+    return std::move(p_).finish(p_.linear_with("lm_head", x, rows, words), spec_);
   }
 
  private:
@@ -124,6 +125,7 @@ class LlamaWriter {
     return p_.element_wise("add", name + ".add_2", x, {f});
   }
 
+  const ModelSpec& spec_;
   const LlamaConfig& c_;
   DecoderProgram p_;
   ValueId cosine_ = kNoValue, sine_ = kNoValue;

@@ -76,7 +76,8 @@ class ProgramBuilder final : public GraphBuilder {
   std::pair<TensorId, TensorId> concat_shuffle_split(const std::string& name, TensorId a,
                                                      TensorId b) override;
 
-  void cross_entropy(const std::string& name, TensorId logits, TensorId labels) override;
+  void cross_entropy(const std::string& name, TensorId logits, TensorId labels,
+                     const LossTerms& terms = {}) override;
   void bce_with_logits(const std::string& name, TensorId logits, TensorId targets) override;
   void yolo(const std::string& name, const std::vector<TensorId>& outputs, TensorId boxes,
             const YoloShape& shape, std::int64_t image_h, std::int64_t image_w) override;

@@ -362,7 +362,9 @@ void ProgramBuilder::loss(const char* kind, const std::string& name,
 }
 
 // The classes of the node's logits are axis 1, and its labels have all other axes.
-void ProgramBuilder::cross_entropy(const std::string& name, TensorId logits, TensorId labels) {
+void ProgramBuilder::cross_entropy(const std::string& name, TensorId logits, TensorId labels,
+                                   const LossTerms& terms) {
+  ES_CHECK(terms == LossTerms{});  // only models that are written as programs have them
   GraphBuilder::cross_entropy(name, logits, labels);
   if (failed()) return;
   ValueId x = rows(logits, tokens(logits));

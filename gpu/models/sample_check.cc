@@ -94,6 +94,8 @@ Status check_sequences(const ModelSpec& spec, const SampleLayout& layout) {
                        std::to_string(ids.channels) + " channels: allowed are tokens along height");
   SampleField expected = ids;
   expected.name = "labels";
+  // Labels at the beginnings of documents are ignored.
+  if (layout.find("segment_ids") < layout.fields.size()) expected.low = field(layout, "labels").low;
   if (field(layout, "labels") != expected)
     return usage_error(subject(spec, "labels") +
                        "has another shape or range than \"ids\": allowed "

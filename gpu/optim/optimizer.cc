@@ -38,8 +38,8 @@ Optimizer::Optimizer(const OptimizerSpec& spec, const ScheduleSpec& schedule,
 }
 
 std::size_t Optimizer::moment_count() const {
-  if (kind_ != Kind::kSgd) return 2;
-  return spec_.momentum == 0.0 ? 0 : 1;
+  const std::size_t own = is_sgd() ? (has_velocity() ? 1 : 0) : 2;
+  return own + (averages() ? 1 : 0);
 }
 
 float Optimizer::rate(std::uint64_t step) const {
@@ -67,7 +67,9 @@ UpdateStep Optimizer::step(Version version) {
     if (kind_ != Kind::kSgd) steps_[g].adam = adam_step(steps_[g].rate, settings_[g].weight_decay);
   }
   // The update multiplies the sum over all ESTs by recip(max_p), which gives the mean.
-  return {.grad_scale = 1.0F / static_cast<float>(max_p_), .groups = steps_};
+  return {.grad_scale = 1.0F / static_cast<float>(max_p_),
+          .average_weight = version == 0 ? 1.0F : rounded(1.0 - spec_.ema),
+          .groups = steps_};
 }
 
 AdamStep Optimizer::adam_step(double rate, double weight_decay) const {
@@ -101,11 +103,17 @@ void Optimizer::apply(const UpdateStep& step, std::size_t group, const KernelTab
                       std::int64_t n, const float* grad_sum, float* params,
                       float* const* moments) const {
   const GroupStep& numbers = step.groups[group];
-  if (kind_ != Kind::kSgd)
-    return kernels.adam(n, grad_sum, step.grad_scale, numbers.adam, params, moments[0], moments[1]);
-  const SgdNumbers sgd = sgd_numbers(group);
-  kernels.sgd(n, grad_sum, step.grad_scale, numbers.rate, sgd.momentum, sgd.weight_decay,
-              sgd.nesterov, params, moment_count() == 0 ? nullptr : moments[0]);
+  if (is_sgd()) {
+    const SgdNumbers sgd = sgd_numbers(group);
+    kernels.sgd(n, grad_sum, step.grad_scale, numbers.rate, sgd.momentum, sgd.weight_decay,
+                sgd.nesterov, params, has_velocity() ? moments[0] : nullptr);
+  } else {
+    kernels.adam(n, grad_sum, step.grad_scale, numbers.adam, params, moments[0], moments[1]);
+  }
+  if (!averages()) return;
+  // The decay 1 and the scale -1 make the gradient average - parameter.
+  kernels.sgd(n, params, -1.0F, step.average_weight, 0.0F, 1.0F, false, moments[moment_count() - 1],
+              nullptr);
 }
 
 }  // namespace es::gpu

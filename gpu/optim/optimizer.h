@@ -14,6 +14,11 @@
 // sum_of_squares(summed gradient); norm = sqrt(sum) * grad_scale in fp32;
 // coefficient = min(1, clip_norm / (norm + 1e-6)).
 //
+// Average (ema > 0): the average is +0 at version 0. The update that makes version t moves it to
+//   average = fma(w, parameter - average, average)
+// where w = 1 for version 1, so that it begins with these parameters, and 1 - ema otherwise. This
+// is sgd without momentum on the average, with the gradient average - parameter and the rate w.
+//
 // Threads: one thread at a time, except for apply().
 #include <cstdint>
 #include <span>
@@ -35,6 +40,7 @@ struct GroupStep {
 // The numbers of one update.
 struct UpdateStep {
   float grad_scale = 1.0F;
+  float average_weight = 1.0F;
   // By GroupRun::group; the memory of the optimizer, valid until its next step().
   std::span<const GroupStep> groups;
 };
@@ -52,8 +58,10 @@ class Optimizer {
             std::uint32_t max_p, std::vector<GroupRun> runs = {GroupRun{}});
 
   // Returns the number of state arrays: 1 for sgd with momentum, 0 for sgd without it, 2 for adam
-  // and adamw (m, v).
+  // and adamw (m, v). One more, the last one, is the average, if the job has one.
   std::size_t moment_count() const;
+  bool averages() const { return spec_.ema > 0.0; }
+  bool has_velocity() const { return is_sgd() && spec_.momentum != 0.0; }
   // Returns the learning rate of global step `step` (0-based) for parameters without a group.
   float rate(std::uint64_t step) const;
   bool clips() const { return spec_.clip_norm > 0.0; }

@@ -8,14 +8,19 @@
 namespace es::gpu {
 namespace {
 
-std::span<const std::byte> bytes_of(const AlignedBuffer& array) {
-  return std::as_bytes(std::span(array.data(), static_cast<std::size_t>(array.floats())));
+// The part of an array that is trained.
+std::span<const std::byte> bytes_of(const ParamTable& table, const AlignedBuffer& array) {
+  return std::as_bytes(std::span(array.data(), static_cast<std::size_t>(table.trained_floats())));
 }
 
 constexpr std::uint64_t kChunkBytes = kDigestChunkBytes;
 
 std::uint64_t array_bytes(const ParamTable& table) {
-  return static_cast<std::uint64_t>(table.total_floats()) * sizeof(float);
+  return static_cast<std::uint64_t>(table.trained_floats()) * sizeof(float);
+}
+
+bool has_frozen(const ParamTable& table) {
+  return table.trained_floats() < table.total_floats();
 }
 
 void add_table(const ParamTable& table, DigestBuilder& digest) {
@@ -36,7 +41,7 @@ Replica empty_replica(const ParamTable& table, std::size_t moment_count) {
   Replica replica;
   replica.params = AlignedBuffer(table.total_floats(), "the parameters");
   for (std::size_t m = 0; m < moment_count; ++m)
-    replica.moments.emplace_back(table.total_floats(), "a moment of the optimizer");
+    replica.moments.emplace_back(table.trained_floats(), "a moment of the optimizer");
   return replica;
 }
 
@@ -88,25 +93,41 @@ void ArrayDigest::add(std::span<const EstContext> contexts) {
   }
 }
 
+void ArrayDigest::add_frozen(const Digest& frozen) {
+  ES_CHECK(came_ == 0 && chunk_.empty());
+  if (has_frozen(table_)) add_digest(frozen, digest_);
+}
+
 Digest array_digest(const ParamTable& table, std::span<const Digest> chunks,
-                    std::span<const std::byte> rest) {
+                    std::span<const std::byte> rest, const Digest& frozen) {
   ES_CHECK(chunks.size() * kChunkBytes + rest.size() == array_bytes(table));
   DigestBuilder digest;
   add_table(table, digest);
   for (const Digest& chunk : chunks) add_digest(chunk, digest);
   digest.add(rest);
+  if (has_frozen(table)) add_digest(frozen, digest);
+  return digest.finish();
+}
+
+Digest frozen_digest(const ParamTable& table, const float* params) {
+  const auto floats = static_cast<std::size_t>(table.total_floats() - table.trained_floats());
+  return digest_of(std::as_bytes(std::span(params + table.trained_floats(), floats)));
+}
+
+Digest params_digest(const ParamTable& table, const Replica& replica, const Digest& frozen) {
+  ArrayDigest digest(table);
+  digest.add(bytes_of(table, replica.params));
+  digest.add_frozen(frozen);
   return digest.finish();
 }
 
 Digest params_digest(const ParamTable& table, const Replica& replica) {
-  ArrayDigest digest(table);
-  digest.add(bytes_of(replica.params));
-  return digest.finish();
+  return params_digest(table, replica, frozen_digest(table, replica.params.data()));
 }
 
 Digest state_digest(const ParamTable& table, const Replica& replica) {
   ArrayDigest digest(table);
-  for (const AlignedBuffer& moment : replica.moments) digest.add(bytes_of(moment));
+  for (const AlignedBuffer& moment : replica.moments) digest.add(bytes_of(table, moment));
   digest.add(replica.contexts);
   return digest.finish();
 }

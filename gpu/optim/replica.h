@@ -14,13 +14,15 @@
 
 namespace es::gpu {
 
-// All flat arrays have the layout of ParamTable and total_floats() floats.
+// All flat arrays have the layout of ParamTable. The parameters have total_floats() floats, the
+// other arrays trained_floats(): frozen parameters have no moments.
 struct Replica {
   Version version = 0;
   AlignedBuffer params;
   // Arrays of the optimizer; their number is Engine::moment_count(). sgd with momentum: the
-  // velocity. adam and adamw: m, then v. The powers of Adam's betas follow from the version and are
-  // not stored.
+  // velocity. adam and adamw: m, then v. The last one is the average of the parameters, if the job
+  // has one (OptimizerSpec::ema). The powers of Adam's betas follow from the version and are not
+  // stored.
   std::vector<AlignedBuffer> moments;
   std::vector<EstContext> contexts;  // contexts of all max_p ranks at this version, in rank order
 };
@@ -29,17 +31,22 @@ struct Replica {
 // NoMemory (aligned_buffer.h).
 Replica empty_replica(const ParamTable& table, std::size_t moment_count);
 
+// Returns the digest of the frozen parameters, which no update changes.
+Digest frozen_digest(const ParamTable& table, const float* params);
+
 // Returns the digest of the parameters. The input of the digest of an array is its table (name and
 // count of each parameter), then the digests of its full chunks (digest_chunk.h; the high word,
 // then the low word), then the bytes of the rest, which is shorter than a chunk. So nearly all of
 // the work can be done chunk by chunk and in parallel where the array is. The padding of the array,
-// always +0, belongs to its bytes.
-Digest params_digest(const ParamTable& table, const Replica& replica);
+// always +0, belongs to its bytes. If the model has frozen parameters, their digest `frozen`
+// follows.
+Digest params_digest(const ParamTable& table, const Replica& replica, const Digest& frozen);
+Digest params_digest(const ParamTable& table, const Replica& replica);  // computes `frozen` too
 
 // Returns the same digest for an array that is elsewhere. REQUIRES: `chunks` and `rest` are those
-// of an array of table.total_floats() floats.
+// of an array of table.trained_floats() floats.
 Digest array_digest(const ParamTable& table, std::span<const Digest> chunks,
-                    std::span<const std::byte> rest);
+                    std::span<const std::byte> rest, const Digest& frozen);
 
 // Returns the digest of the rest of the state: every moment in the form above, then the encoded
 // contexts of all ranks in rank order.
@@ -52,11 +59,13 @@ class ArrayDigest {
   explicit ArrayDigest(const ParamTable& table) : table_(table) {}
 
   // Adds the next bytes. The arrays follow each other, and each must arrive completely, with its
-  // padding.
+  // padding. Only the part that is trained belongs to an array.
   void add(std::span<const std::byte> bytes);
   // Adds the contexts, which follow the moments in a state digest. REQUIRES: every array that was
   // begun is complete.
   void add(std::span<const EstContext> contexts);
+  // Adds the digest of frozen parameters, if the model has any. REQUIRES: as add() of contexts.
+  void add_frozen(const Digest& frozen);
   Digest finish() const { return digest_.finish(); }
 
  private:

@@ -9,10 +9,10 @@
 namespace es::gpu {
 namespace {
 
-// 16 KiB of each array: parameters, gradient and two moments then fit into the caches closest to
+// 16 KiB of each array: parameters, gradient and the moments then fit into the caches closest to
 // the core, together with what the processor prefetches.
 constexpr std::int64_t kUpdateFloats = 2048;
-constexpr std::size_t kMomentsMax = 2;
+constexpr std::size_t kMomentsMax = 3;
 
 }  // namespace
 
@@ -82,9 +82,9 @@ std::string first_non_finite(const ReducedGradient& gradient, const KernelTable&
   return {};
 }
 
-std::string first_non_finite(const ParamTable& table, const float* flat,
+std::string first_non_finite(std::span<const ParamInfo> params, const float* flat,
                              const KernelTable& kernels) {
-  for (const ParamInfo& p : table.params())
+  for (const ParamInfo& p : params)
     if (kernels.any_non_finite(p.count, flat + p.offset)) return p.name;
   return {};
 }

@@ -39,7 +39,7 @@ bool update_params(const ReducedGradient& gradient, const Optimizer& optimizer,
 
 // Returns the name of the first parameter whose values are not finite; empty if there is none.
 std::string first_non_finite(const ReducedGradient& gradient, const KernelTable& kernels);
-std::string first_non_finite(const ParamTable& table, const float* flat,
+std::string first_non_finite(std::span<const ParamInfo> params, const float* flat,
                              const KernelTable& kernels);
 
 }  // namespace es::gpu

@@ -49,8 +49,8 @@ class Updater {
   virtual Status fetch_sums(std::span<const float* const> sums) = 0;
 
   // --- REQUIRES: apply() was called, and replica_changed() was not called after it.
-  // Returns the digest of the parameters (replica.h).
-  virtual Digest params_digest() const = 0;
+  // Returns the digest of the parameters (replica.h); `frozen` is that of the frozen ones.
+  virtual Digest params_digest(const Digest& frozen) const = 0;
   // Copies parameters and moments into the replica.
   virtual Status fetch(Replica& replica) = 0;
 };

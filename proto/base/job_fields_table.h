@@ -2,6 +2,8 @@
 // The rows of the table of job fields. Only job_fields.h includes this file.
 #include <utility>
 
+#include "proto/base/metric_kind.h"
+
 namespace es {
 namespace job_fields {
 
@@ -20,7 +22,8 @@ inline bool has_images(const JobSpec& s) {
   const Task task = task_of(s.model);
   const bool of_images = task == Task::kCaptured && s.data.kind != "arrays" &&
                          s.data.kind != "tokens" && s.data.kind != "python" &&
-                         s.data.kind != "ratings" && s.data.kind != "squad";
+                         s.data.kind != "texts" && s.data.kind != "ratings" &&
+                         s.data.kind != "squad";
   return task == Task::kClassification || task == Task::kDetection || of_images;
 }
 // Whether the images are files of any size, each with a class.
@@ -33,6 +36,18 @@ inline bool has_image_shape(const JobSpec& s) {
 }
 inline bool has_token_files(const JobSpec& s) {
   return s.data.kind == "tokens";
+}
+inline bool has_texts(const JobSpec& s) {
+  return s.data.kind == "texts";
+}
+inline bool has_documents(const JobSpec& s) {
+  return has_token_files(s) || has_texts(s);
+}
+inline bool is_language_model(const JobSpec& s) {
+  return task_of(s.model) == Task::kLanguage;
+}
+inline bool has_adapters(const JobSpec& s) {
+  return s.lora.rank != 0;
 }
 inline bool is_python(const JobSpec& s) {
   return s.data.kind == "python";
@@ -56,7 +71,7 @@ inline bool answers_questions(const JobSpec& s) {
   return has_data_of(s, Task::kQuestionAnswering, "squad");
 }
 inline bool predicts_tokens(const JobSpec& s) {
-  return has_data_of(s, Task::kLanguage, "tokens");
+  return has_data_of(s, Task::kLanguage, "tokens") || has_texts(s);
 }
 inline bool has_vocabulary(const JobSpec& s) {
   return answers_questions(s) || predicts_tokens(s);
@@ -155,6 +170,16 @@ void visit_top(Spec& s, Visit& visit) {
                  .high = kStepsMax,
                  .zero = "only at the end"},
         s.eval_every);
+  visit(JobField{.key = "metrics",
+                 .bits = Bits::kNot,
+                 .meaning = "What evaluations compute beside the mean loss, the main metric first; "
+                            "empty: the accuracy, if the model predicts labels.",
+                 .bytes_max = 16,
+                 .allowed = kMetricNames,
+                 .applies = has_model_file,
+                 .applies_to = "model files",
+                 .left_out_at_default = true},
+        s.metrics);
   visit(JobField{.key = "stages",
                  .bits = Bits::kNot,
                  .meaning = "Placements that the job goes through, instead of what the scheduler "
@@ -218,6 +243,28 @@ void visit_model(Model& m, Visit& visit) {
                  .excluded = has_model_file,
                  .excluded_by = "model.file"},
         m.dropout);
+  visit(JobField{.key = "model.label_smoothing",
+                 .meaning = "The share of the cross entropy in training and evaluation that all "
+                            "classes have together, instead of the right one.",
+                 .high = 1,
+                 .high_is_open = true,
+                 .applies = is_language_model,
+                 .applies_to = "built-in language models",
+                 .left_out_at_default = true,
+                 .excluded = has_model_file,
+                 .excluded_by = "model.file"},
+        m.label_smoothing);
+  visit(JobField{.key = "model.z_loss",
+                 .meaning = "Factor z of the z-loss: z times the mean of logsumexp(logits)^2 is "
+                            "added to the loss.",
+                 .high = 1,
+                 .zero = "none",
+                 .applies = is_language_model,
+                 .applies_to = "built-in language models",
+                 .left_out_at_default = true,
+                 .excluded = has_model_file,
+                 .excluded_by = "model.file"},
+        m.z_loss);
   visit(JobField{.key = "model.weights",
                  .bits = Bits::kByContent,
                  .meaning = "A safetensors file with the parameters of version 0; empty: they come "
@@ -227,6 +274,43 @@ void visit_model(Model& m, Visit& visit) {
                  .meaning = "The digest of that file; the head fills it in when it is empty.",
                  .allowed = "32 lower-case hexadecimal digits"},
         m.weights_digest);
+}
+
+template <class Lora, class Visit>
+void visit_lora(Lora& l, Visit& visit) {
+  visit(JobField{.key = "lora.rank",
+                 .meaning = "Rank of the adapters (LoRA): y = W x + (alpha / rank) B A x. Only A "
+                            "and B are trained.",
+                 .high = 4096,
+                 .zero = "no adapters",
+                 .left_out_at_default = true},
+        l.rank);
+  visit(JobField{.key = "lora.alpha",
+                 .meaning = "What the adapters add has the factor alpha / rank.",
+                 .high = 1e6,
+                 .low_is_open = true,
+                 .applies = has_adapters,
+                 .applies_to = "rank above 0",
+                 .left_out_at_default = true},
+        l.alpha);
+  visit(JobField{.key = "lora.dropout",
+                 .meaning = "Probability with which an element of the input of A is zeroed.",
+                 .high = 1,
+                 .high_is_open = true,
+                 .applies = has_adapters,
+                 .applies_to = "rank above 0",
+                 .left_out_at_default = true},
+        l.dropout);
+  visit(JobField{.key = "lora.targets",
+                 .meaning = "Linear layers that get adapters, by the names of their modules or "
+                            "weights in the state dict; `*` stands for any characters. Each one "
+                            "must name a linear layer of the model.",
+                 .bytes_max = 1024,
+                 .allowed = "a list of at least one name",
+                 .applies = has_adapters,
+                 .applies_to = "rank above 0",
+                 .left_out_at_default = true},
+        l.targets);
 }
 
 template <class Data, class Visit>
@@ -375,8 +459,8 @@ void visit_data(Data& d, Visit& visit) {
   visit(JobField{.key = "data.shifted",
                  .meaning = "Labels are one token later than ids; false: they are the ids, for a "
                             "model that shifts them itself.",
-                 .applies = has_token_files,
-                 .applies_to = "tokens",
+                 .applies = has_documents,
+                 .applies_to = "tokens, texts",
                  .left_out_at_default = true},
         d.shifted);
   visit(JobField{.key = "data.path_digest",
@@ -414,6 +498,53 @@ void visit_data(Data& d, Visit& visit) {
                  .applies_to = "python",
                  .left_out_at_default = true},
         d.timeout_s);
+  visit(JobField{.key = "data.weights",
+                 .bits = Bits::kByContent,
+                 .meaning = "A file .npy with a weight for every training sample: samples are "
+                            "drawn with replacement, in proportion to them.",
+                 .left_out_at_default = true},
+        d.weights);
+  visit(JobField{.key = "data.document_end",
+                 .meaning = "The token that ends a document: the tokens of a window then attend "
+                            "to those of their document only, and positions begin again.",
+                 .high = kIdsMax,
+                 .also = -1,
+                 .also_means = "no documents",
+                 .applies = has_documents,
+                 .applies_to = "tokens, texts",
+                 .left_out_at_default = true},
+        d.document_end);
+  visit(JobField{.key = "data.tokenizer",
+                 .bits = Bits::kByContent,
+                 .meaning = "The tokenizer.json that encodes the texts.",
+                 .applies = has_texts,
+                 .applies_to = "texts",
+                 .left_out_at_default = true},
+        d.tokenizer);
+  visit(JobField{.key = "data.text_field",
+                 .meaning = "The field of JSON lines with the text; empty: text.",
+                 .bytes_max = 256,
+                 .applies = has_texts,
+                 .applies_to = "texts",
+                 .left_out_at_default = true},
+        d.text_field);
+  visit(JobField{.key = "data.append_token",
+                 .meaning = "The token that is put behind every document, by its name; empty: "
+                            "none.",
+                 .bytes_max = 256,
+                 .applies = has_texts,
+                 .applies_to = "texts",
+                 .left_out_at_default = true},
+        d.append_token);
+  visit(JobField{.key = "data.eval_share",
+                 .unit = "part of the bytes",
+                 .meaning = "The share of the texts that becomes the evaluation.",
+                 .high = 1,
+                 .high_is_open = true,
+                 .applies = has_texts,
+                 .applies_to = "texts",
+                 .left_out_at_default = true},
+        d.eval_share);
 }
 
 template <class Group, class Visit>
@@ -475,6 +606,13 @@ void visit_optimizer(Optimizer& o, Visit& visit) {
                  .high = 1e9,
                  .zero = "no clipping"},
         o.clip_norm);
+  visit(JobField{.key = "optimizer.ema",
+                 .meaning = "Decay of a moving average of the parameters, which evaluations use.",
+                 .high = 1,
+                 .high_is_open = true,
+                 .zero = "no average",
+                 .left_out_at_default = true},
+        o.ema);
   visit(JobField{.key = "optimizer.groups",
                  .meaning = "Groups of parameters with settings of their own. A "
                             "parameter belongs to the first group that names it; one that no "
@@ -604,6 +742,7 @@ template <class Spec, class Visit>
 void visit_job_fields(Spec& spec, Visit&& visit) {
   job_fields::visit_top(spec, visit);
   job_fields::visit_model(spec.model, visit);
+  job_fields::visit_lora(spec.lora, visit);
   job_fields::visit_data(spec.data, visit);
   job_fields::visit_optimizer(spec.optimizer, visit);
   job_fields::visit_schedule(spec.schedule, visit);

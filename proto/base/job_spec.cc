@@ -7,16 +7,18 @@
 #include <vector>
 
 #include "proto/base/job_fields.h"
+#include "proto/base/metric_kind.h"
 #include "proto/base/number_text.h"
 #include "proto/base/text.h"
 
 namespace es {
 namespace {
 
-// Longest lists of device types and of groups of parameters. The canonical text of a specification
-// must stay within the limits of a job file (actors/job_file/toml_bounds.h).
+// Longest lists of device types, of groups of parameters and of targets. The canonical text of a
+// specification must stay within the limits of a job file (actors/job_file/toml_bounds.h).
 constexpr std::size_t kTypesMax = 256;
 constexpr std::size_t kGroupsMax = 256;
+constexpr std::size_t kTargetsMax = 256;
 
 // Keeps the first violation and ignores later ones, so that validate() reads as a list of rules.
 class Rules {
@@ -114,7 +116,9 @@ class FieldRules {
     if (value) check(field, *value);
   }
   void check(const JobField& field, const std::vector<std::string>& names) {
-    rules_.expect(!names.empty(), std::string(field.key), "[]", allowed_text(field));
+    // A list that may be left out may be empty.
+    rules_.expect(!names.empty() || field.left_out_at_default, std::string(field.key), "[]",
+                  allowed_text(field));
     for (const std::string& name : names) {
       rules_.expect(!name.empty(), std::string(field.key), "[\"\"]", "a list of names");
       rules_.plain(std::string(field.key), name, field.bytes_max);
@@ -174,12 +178,12 @@ const TaskRules kTasks[] = {
     {Task::kLanguage,
      "language modelling",
      {"gpt2", "gpt2_medium", "gpt2_large", "gpt2_xl", "llama", "llama_1b", "llama_3b"},
-     {"tokens", "synthetic"}},
+     {"tokens", "texts", "synthetic"}},
     {Task::kCaptured,
      "captured model",
      {},
-     {"arrays", "tokens", "python", "idx", "cifar10", "image_folder", "webdataset", "ratings",
-      "squad", "voc", "synthetic"}},
+     {"arrays", "tokens", "texts", "python", "idx", "cifar10", "image_folder", "webdataset",
+      "ratings", "squad", "voc", "synthetic"}},
 };
 
 const TaskRules& rules_of(Task task) {
@@ -218,6 +222,24 @@ void check_model(Rules& rules, const ModelSpec& model) {
   check_digest(rules, "model.weights", model.weights_digest, model.weights);
 }
 
+// A setting that nothing would read is refused.
+void check_lora(Rules& rules, const LoraSpec& lora) {
+  const bool given = !(lora == LoraSpec{});
+  rules.expect(lora.rank != 0 || !given, "lora.rank", "0",
+               "at least 1 beside other keys of [lora]");
+  rules.expect(lora.targets.size() <= kTargetsMax, "lora.targets",
+               std::to_string(lora.targets.size()) + " names",
+               "at most " + std::to_string(kTargetsMax));
+}
+
+void check_loss(Rules& rules, const JobSpec& spec) {
+  if (job_fields::is_language_model(spec)) return;
+  const std::string allowed = "0 for a model that is no built-in language model";
+  rules.expect(spec.model.label_smoothing == 0.0, "model.label_smoothing",
+               number_text(spec.model.label_smoothing), allowed);
+  rules.expect(spec.model.z_loss == 0.0, "model.z_loss", number_text(spec.model.z_loss), allowed);
+}
+
 void check_images(Rules& rules, const DataSpec& data) {
   rules.expect(!data.random_resized_crop || job_fields::has_image_files(data),
                "data.random_resized_crop", "true", "false for data.kind = " + quoted(data.kind));
@@ -252,6 +274,32 @@ void check_language(Rules& rules, const DataSpec& data) {
                "true for language modelling, whose labels are the next tokens");
 }
 
+void check_documents(Rules& rules, const DataSpec& data) {
+  const bool texts = data.kind == "texts";
+  const std::string kind = "for data.kind = " + quoted(data.kind);
+  rules.expect(!texts || !data.tokenizer.empty(), "data.tokenizer", "\"\"",
+               "the tokenizer.json " + kind);
+  rules.expect(data.document_end == -1 || texts || data.kind == "tokens", "data.document_end",
+               std::to_string(data.document_end), "-1 " + kind);
+  for (const auto& [key, value] : {std::pair{"data.tokenizer", &data.tokenizer},
+                                   std::pair{"data.text_field", &data.text_field},
+                                   std::pair{"data.append_token", &data.append_token}})
+    rules.expect(texts || value->empty(), key, quoted(*value), "\"\" " + kind);
+  rules.expect(texts || data.eval_share == 0.0, "data.eval_share", number_text(data.eval_share),
+               "0 " + kind);
+}
+
+void check_metrics(Rules& rules, const JobSpec& spec) {
+  rules.expect(spec.metrics.empty() || !spec.model.file.empty(), "metrics",
+               std::to_string(spec.metrics.size()) + " names",
+               "none for a built-in model, which has the metrics of its task");
+  for (const std::string& name : spec.metrics) {
+    rules.expect(parse_metric(name).has_value(), "metrics", quoted(escaped(name)), kMetricNames);
+    rules.expect(std::ranges::count(spec.metrics, name) == 1, "metrics", quoted(escaped(name)),
+                 "each name once");
+  }
+}
+
 void check_data(Rules& rules, const JobSpec& spec) {
   const DataSpec& data = spec.data;
   const Task task = task_of(spec.model);
@@ -265,6 +313,7 @@ void check_data(Rules& rules, const JobSpec& spec) {
   else
     check_no_images(rules, data, task);
   check_python(rules, data);
+  check_documents(rules, data);
   rules.expect(data.kind != "squad" || !data.vocabulary_file.empty(), "data.vocabulary_file",
                "\"\"", "the file of the WordPiece vocabulary");
   if (task == Task::kLanguage) check_language(rules, data);
@@ -387,7 +436,10 @@ Status validate(const JobSpec& spec, const std::string& where) {
                std::string("false at level ") + level_name(spec.level) +
                    "; TF32 is what vendor kernels may do at levels D0 and D1");
   check_model(rules, spec.model);
+  check_loss(rules, spec);
+  check_lora(rules, spec.lora);
   check_data(rules, spec);
+  check_metrics(rules, spec);
   check_optimizer(rules, spec.optimizer);
   check_schedule(rules, spec);
   check_resources(rules, spec);

@@ -54,6 +54,10 @@ struct ModelSpec {
   std::uint32_t width = 0;     // base width (small_cnn, resnet18, mlp); 0 for the width of the size
   std::uint32_t classes = 10;  // number of classes, for classification and detection
   double dropout = -1.0;       // probability in [0, 1), or -1 for the published one
+  // Language models only: the share of the cross entropy that all classes have together, and the
+  // factor of the square of the logarithm of the softmax's divisor; 0 for none.
+  double label_smoothing = 0.0;
+  double z_loss = 0.0;
   // A safetensors file with the parameters and statistics of version 0; empty to compute them from
   // the seed, which only a built-in model allows. The digest of its content (32 hexadecimal digits)
   // decides the bits. If the digest is empty, the head fills it in when it admits the job.
@@ -68,9 +72,21 @@ Task task_of(const ModelSpec& model);
 // The name of the model, or of its file, for texts.
 const std::string& model_text(const ModelSpec& model);
 
+// Adapters (LoRA): beside each linear layer y = W x that `targets` names, two small matrices A and
+// B are trained, y = W x + (alpha / rank) B A x. Nothing else of the model is trained.
+struct LoraSpec {
+  std::uint32_t rank = 0;  // rows of A and columns of B; 0 for no adapters
+  double alpha = 8.0;
+  double dropout = 0.0;  // probability with which an element of the input of A is zeroed
+  // Names of modules or of their weights, as in the state dict; "*" stands for any characters.
+  std::vector<std::string> targets;
+  bool operator==(const LoraSpec&) const = default;
+};
+
 struct DataSpec {
-  // idx | cifar10 | image_folder | ratings | squad | voc | arrays | tokens | python | synthetic.
-  // Which ones are allowed depends on the task.
+  // idx | cifar10 | image_folder | webdataset | ratings | squad | voc | arrays | tokens | texts |
+  // python | synthetic. Which ones are allowed depends on the task. esctl encodes texts before it
+  // submits a job, whose kind is then tokens.
   std::string kind = "synthetic";
   std::string path;  // file or directory; unused for synthetic data
   // Shape of one image: as generated (synthetic), or as resized (image_folder, voc).
@@ -100,6 +116,16 @@ struct DataSpec {
   std::string python;             // python: the interpreter of the loader processes
   std::string python_path;        // python: directories with modules, separated by ':'
   std::uint32_t timeout_s = 300;  // python: the longest time for one sample
+  // A file .npy with a weight for every training sample. Samples are drawn with replacement, in
+  // proportion to their weights (store/dataset/sample_weights.h); empty: every sample once.
+  std::string weights;
+  // tokens: the token that ends a document; -1 for none. The tokens of a window then know their
+  // document (store/dataset/tokens/tokens_source.h).
+  int document_end = -1;
+  std::string tokenizer;     // texts: the tokenizer.json
+  std::string text_field;    // texts: the field of JSON lines with the text; empty for "text"
+  std::string append_token;  // texts: the token behind every document; empty for none
+  double eval_share = 0.0;   // texts: the share of the bytes that become the evaluation
   bool operator==(const DataSpec&) const = default;
 };
 
@@ -123,6 +149,7 @@ struct OptimizerSpec {
   double epsilon = 1e-8;  // adam, adamw
   double weight_decay = 0.0;
   double clip_norm = 0.0;  // largest norm of the whole gradient; 0 for no clipping
+  double ema = 0.0;        // decay of the moving average of the parameters; 0 for none
   std::vector<ParameterGroup> groups;
   bool operator==(const OptimizerSpec&) const = default;
 };
@@ -188,10 +215,14 @@ struct JobSpec {
   std::string precision = "fp32";
   bool tf32 = false;  // D0 and D1: cuBLAS and cuDNN may round factors to TF32; no effect on CPUs
   ModelSpec model;
+  LoraSpec lora;
   DataSpec data;
   OptimizerSpec optimizer;
   ScheduleSpec schedule;
   std::uint64_t eval_every = 0;  // global steps between two evaluations; 0 for only at the end
+  // Model files: what an evaluation computes beside the mean loss (proto/base/metric_kind.h), the
+  // main metric first. If empty: the accuracy, if the model predicts labels.
+  std::vector<std::string> metrics;
   ResourceSpec resources;
   CheckpointSpec checkpoint;
   AuditSpec audit;

@@ -311,6 +311,8 @@ struct JobInfo {
   samplesPerSecondNow @24 :Float64;
   # Mean over the last seconds of training (StageClock::kRateWindow); 0 while the job does not train
   # or has not completed a step.
+  tenant @25 :Text;
+  # Tenant whose quota the job uses; empty for none.
 }
 
 struct NodeList {

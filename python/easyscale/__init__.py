@@ -18,6 +18,7 @@ from .client import Client
 from .errors import EasyScaleError, FailedError, NotFoundError, RefusedError, UsageError
 from .history import StepRecord
 from .job import Job
+from .lora import Lora
 from .optimizers import Optimizer, ParameterGroup, Schedule
 from .program import Program
 from .run import RemoteJob, Run
@@ -27,8 +28,8 @@ if TYPE_CHECKING:
     from .tracing import capture
     from .tracing.errors import CaptureError
 
-__all__ = ["CaptureError", "Client", "EasyScaleError", "FailedError", "Job", "NotFoundError", "Optimizer",
-           "ParameterGroup", "Program", "RefusedError", "RemoteJob", "Run", "Schedule", "StepRecord",
+__all__ = ["CaptureError", "Client", "EasyScaleError", "FailedError", "Job", "Lora", "NotFoundError",
+           "Optimizer", "ParameterGroup", "Program", "RefusedError", "RemoteJob", "Run", "Schedule", "StepRecord",
            "UsageError", "capture", "data", "from_onnx", "to_onnx"]
 
 # These import torch or onnx at their first use: name -> module.

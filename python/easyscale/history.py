@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 from xml.sax.saxutils import escape
@@ -33,6 +33,15 @@ def records(ledger: Sequence[dict[str, Any]], evaluations: Sequence[dict[str, An
         found.append(StepRecord(line["step"], sum(losses) / max(1, len(losses)), losses,
                                 line["params_digest"], speed, by_version.get(line["step"])))
     return found
+
+
+def with_values(evaluations: Sequence[dict[str, Any]],
+                values: Mapping[int, Mapping[str, float]]) -> list[dict[str, Any]]:
+    """The evaluations with further values, by the step after which they were computed."""
+    found = {entry["version"]: entry for entry in evaluations}
+    for step, more in values.items():
+        found[step] = {**found.get(step, {"version": step}), **more}
+    return [found[step] for step in sorted(found)]
 
 
 WIDTH, HEIGHT = 640, 320

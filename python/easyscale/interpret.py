@@ -377,6 +377,13 @@ def _cross_entropy_soft(logits, targets, a, c):
     return F.cross_entropy(logits, targets, reduction=a["reduction"])
 
 
+@kind("regularised_cross_entropy")
+def _regularised_cross_entropy(logits, labels, a, c):
+    squares = torch.logsumexp(logits, 1).square()[labels >= 0].mean()
+    return a["z_loss"] * squares + F.cross_entropy(
+        logits, labels.clamp(min=-1), ignore_index=-1, label_smoothing=a["label_smoothing"])
+
+
 @kind("nll")
 def _nll(log_probs, labels, weight=None, *, a, c):
     return F.nll_loss(log_probs, labels, weight, ignore_index=a["ignore_index"],

@@ -8,6 +8,8 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from .captured import Captured
 from .client import Client
 from .data import Arrays, Range
@@ -15,12 +17,15 @@ from .errors import EasyScaleError, RefusedError, UsageError
 from .fields import bind_fields
 from .folders import TemporaryFolder
 from .job_text import stages_text, toml_text
+from .lora import Lora
+from .metrics import Function, Measure, named
 from .optimizers import Optimizer, read_optimizer, read_schedule
 from .private_head import PrivateHead
 from .programs import find_easyscaled, find_esctl, run_json
 from .run import RemoteJob, Run
+from .table_data import Table
 
-METRICS = ("loss", "accuracy")
+WEIGHTS_FILE = "sample_weights.npy"
 ONLY_LAST = 10**12  # [checkpoint] every_steps: a checkpoint of the last step alone
 
 
@@ -40,7 +45,13 @@ class Job:
     optimizer: torch.optim.SGD, Adam or AdamW over all trainable parameters, also those of a loss
     that is a module, with groups that may differ in lr and weight_decay; or an Optimizer.
     schedule: a torch scheduler whose unit is the global step, or a Schedule.
-    metrics: "loss" and "accuracy"; accuracy needs a cross entropy with one class for each sample.
+    metrics: names of metrics that compare the first output with the target: "accuracy", "top5" (any
+    number), "f1", "f1_binary", "auc", "map", "mse", "mae"; the mean loss is always there.
+    metric: a function (outputs, labels) -> number, or a dict of numbers, with NumPy arrays of all
+    evaluation samples. It is called here for the checkpoints of the job, with what `esctl predict`
+    computes of them. `run` alone calls it; it needs eval_data of es.data.arrays or table.
+    sample_weights: a weight for each training sample; an epoch then draws samples with
+    replacement, in proportion to their weights.
     eval_every: global steps between evaluations; 0 is only the one at the end.
     checkpoint_every: global steps between checkpoints; 0 is only the one of the last step.
     recompute: what is not kept for the backward pass but computed again, which saves memory:
@@ -51,6 +62,8 @@ class Job:
     the bits; those of one precision are equal on all devices.
     threads: compute threads of a CPU device.
     clip_norm: the largest norm of the whole gradient; 0 for no clipping.
+    ema: decay of a moving average of the parameters, which evaluations use; 0 for none.
+    lora: Lora(...), which adds adapters to linear layers and trains only these; None for none.
     directory: a new folder for the files of the job; None is a temporary one, which is removed
     when the Job and its Runs are gone.
     allow_functions: the autograd.Function classes that are captured by their forward.
@@ -62,19 +75,25 @@ class Job:
                  eval_data: Arrays | None = None, batch_size: int = 32, max_p: int = 4,
                  epochs: int | None = None, steps: int | None = None, level: str = "D2",
                  recompute: str = "captured", precision: str = "fp32",
-                 schedule: Any = None, metrics: Sequence[str] = (), seed: int = 1,
+                 schedule: Any = None, metrics: Sequence[str] = (),
+                 metric: Function | None = None, sample_weights: Any = None, seed: int = 1,
                  name: str | None = None, eval_every: int = 0, checkpoint_every: int = 0,
-                 threads: int = 1, clip_norm: float = 0.0, directory: str | Path | None = None,
+                 threads: int = 1, clip_norm: float = 0.0, ema: float = 0.0,
+                 lora: Lora | None = None, directory: str | Path | None = None,
                  allow_functions: tuple[type, ...] = ()):
         is_captured = isinstance(model, Captured)
         self.name = _job_name(name or (model.program.name if is_captured else type(model).__name__))
         self.steps = _steps(data, max_p * batch_size, steps, epochs)
         rule = read_optimizer(optimizer, _parameters(model, loss), scheduled=schedule is not None)
-        self._optimizer = _clipped(rule, clip_norm)
+        self._optimizer = _changed(rule, clip_norm, ema)
+        self._lora = lora
         self._schedule = read_schedule(schedule, self.steps)
         self._top = {"name": self.name, "max_p": max_p, "batch_size": batch_size,
                      "steps": self.steps, "seed": seed, "level": level, "eval_every": eval_every,
-                     "recompute": recompute, "precision": precision}
+                     "recompute": recompute, "precision": precision,
+                     "metrics": named(metrics)}
+        self._metric = metric
+        self._weights = _sample_weights(sample_weights, data.samples)
         self._checkpoint_every = checkpoint_every or ONLY_LAST
         self._threads = threads
         self._data, self._eval_data = data, eval_data
@@ -87,7 +106,7 @@ class Job:
         else:
             self._capture(model, loss, allow_functions)
         self._bind()
-        _check_metrics(metrics, self.captured.program)
+        self._check_metric()
 
     def run(self, stages: str | None = None, devices: str | None = None,
             progress: bool = True, loaders: int = 1) -> Run:
@@ -111,7 +130,7 @@ class Job:
             client.watch = head.check
             job = self._submit(client, file)
             try:
-                return job.wait(progress)
+                return job.wait(progress, self._measure())
             except KeyboardInterrupt:
                 self._keep_interrupted(job)
                 raise
@@ -123,6 +142,8 @@ class Job:
         The Job needs a `directory` that the head and all nodes find under the same path.
         head, keys: the endpoint, and the directory of CURVE keys for tcp; see Client.
         """
+        if self._metric is not None:
+            raise UsageError("metric: allowed with run, which calls the function; a head does not")
         if self._place is None:
             raise UsageError("submit needs Job(directory=...), a new folder that the head and all "
                              "nodes find under the same path")
@@ -142,9 +163,13 @@ class Job:
     def toml(self, stages: str = "") -> str:
         """The text of the job file, whose paths are relative to the folder of the job."""
         top = self._top | ({"stages": stages} if stages else {})
+        if not top["metrics"]:
+            del top["metrics"]
         return toml_text(top, {
             "model": {"file": "model.esmodel", "weights": "weights.safetensors"},
-            "data": self._data.table(self._eval_data),
+            "lora": self._lora.table() if self._lora else {},
+            "data": self._data.table(self._eval_data)
+                    | ({} if self._weights is None else {"weights": WEIGHTS_FILE}),
             "optimizer": _optimizer_table(self._optimizer),
             "schedule": _schedule_table(self._schedule),
             "resources": {"threads": self._threads},
@@ -188,7 +213,8 @@ class Job:
         return file
 
     def _submit(self, client: Client, file: Path) -> RemoteJob:
-        return RemoteJob(client, client.submit(file), self._aliases, self._files)
+        return RemoteJob(client, client.submit(file), self._aliases, self._files,
+                         has_adapters=self._lora is not None)
 
     def _write(self) -> Path:
         """Writes model, weights and samples once, and returns their folder."""
@@ -218,6 +244,18 @@ class Job:
         model.unlink()
         self._data.write(folder / "data", self._eval_data, self._keys, self._ranges)
         (folder / "checkpoints").mkdir()
+        if self._weights is not None:
+            np.save(folder / WEIGHTS_FILE, self._weights)
+
+    def _check_metric(self) -> None:
+        if self._metric is not None and type(self._eval_data) not in (Arrays, Table):
+            raise UsageError("metric: allowed for eval_data that es.data.arrays or es.data.table "
+                             "has returned")
+
+    def _measure(self) -> Measure | None:
+        if self._metric is None:
+            return None
+        return Measure(self._metric, self.captured.program, self._write() / "data" / "eval")
 
     def _keep_interrupted(self, job: RemoteJob) -> None:
         place = self._write() / "checkpoints" / f"{job.id}-interrupted"
@@ -254,14 +292,16 @@ def _parameters(model: Any, loss: Any) -> list[tuple[str, Any]] | None:
             for name, parameter in part.named_parameters()]
 
 
-def _clipped(optimizer: Optimizer, clip_norm: float) -> Optimizer:
-    return replace(optimizer, clip_norm=clip_norm) if clip_norm else optimizer
+def _changed(optimizer: Optimizer, clip_norm: float, ema: float) -> Optimizer:
+    """The optimizer with those of these settings that are not 0."""
+    return replace(optimizer, clip_norm=clip_norm or optimizer.clip_norm,
+                   ema=ema or optimizer.ema)
 
 
 def _optimizer_table(optimizer: Optimizer) -> dict[str, Any]:
     others = ("beta1", "beta2", "epsilon") if optimizer.kind == "sgd" else ("momentum", "nesterov")
     return {key: value for key, value in asdict(optimizer).items()
-            if key not in others and value != ()}
+            if key not in others and value != () and (key != "ema" or value)}
 
 
 def _schedule_table(schedule: Any) -> dict[str, Any]:
@@ -271,13 +311,15 @@ def _schedule_table(schedule: Any) -> dict[str, Any]:
     return {key: value for key, value in asdict(schedule).items() if key not in others}
 
 
-def _check_metrics(metrics: Sequence[str], program: Any) -> None:
-    for metric in metrics:
-        if metric not in METRICS:
-            raise UsageError(f"metric {metric!r}: allowed are {', '.join(METRICS)}")
-    labels = {x.value for x in program.inputs if x.name == "label"}
-    predicts = any(node.kind == "cross_entropy" and node.inputs[1] in labels
-                   for node in program.nodes)
-    if "accuracy" in metrics and not predicts:
-        raise UsageError("metric 'accuracy': allowed for a cross entropy of the model's output and "
-                         "one class for each sample")
+def _sample_weights(weights: Any, samples: int) -> np.ndarray | None:
+    """The weights as they are stored: numbers of 64 bits. Raises UsageError."""
+    if weights is None:
+        return None
+    array = np.asarray(weights)
+    if array.shape != (samples,) or array.dtype.kind not in "fiu":
+        raise UsageError(f"sample_weights has the shape {array.shape} and elements of the type "
+                         f"{array.dtype}: allowed are {samples} numbers, one for each sample of data")
+    wide = array.astype(np.float64 if array.dtype.kind == "f" else np.int64)
+    if not (np.isfinite(wide).all() and (wide >= 0).all() and (wide > 0).any()):
+        raise UsageError("sample_weights: allowed are finite numbers from 0 on, not all 0")
+    return wide

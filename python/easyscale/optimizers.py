@@ -43,6 +43,7 @@ class Optimizer:
     epsilon: float = 1e-8
     weight_decay: float = 0.0
     clip_norm: float = 0.0  # the largest norm of the whole gradient; 0 for no clipping
+    ema: float = 0.0  # decay of a moving average of the parameters; 0 for none
     groups: Sequence[ParameterGroup] = ()  # a parameter belongs to the first one that names it
 
     def __post_init__(self) -> None:

@@ -153,6 +153,14 @@ class Program:
         """The kinds of nodes that the program uses."""
         return {node.kind for node in self.nodes}
 
+    def inputs_of_outputs(self) -> set[str]:
+        """The names of the inputs on which an output depends; the others are targets."""
+        needed = {output.value for output in self.outputs}
+        for node in reversed(self.nodes):
+            if needed.intersection(node.outputs):
+                needed.update(node.inputs)
+        return {x.name for x in self.inputs if x.value in needed}
+
     def to_json(self) -> str:
         """The JSON form of proto/schema/model.capnp."""
         return json.dumps({

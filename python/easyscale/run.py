@@ -10,11 +10,13 @@ import numpy as np
 from .client import Client
 from .errors import FailedError, NotFoundError, UsageError
 from .folders import TemporaryFolder
-from .history import StepRecord, loss_curve, records
+from .history import StepRecord, loss_curve, records, with_values
+from .metrics import Measure
 from .programs import run_json
 from .progress import Progress
 
 LOSS_PREFIX = "loss."  # of the parameters of a loss that is a module
+PEFT_PREFIX = "base_model.model."  # of the names that peft gives to tensors
 
 
 class Run:
@@ -24,13 +26,14 @@ class Run:
     """
 
     def __init__(self, view: dict[str, Any], history: list[StepRecord], checkpoint: str | None,
-                 aliases: Mapping[str, str], files: Any):
+                 aliases: Mapping[str, str], files: Any, has_adapters: bool = False):
         self.view = view  # Client.describe() at the end of the job
         self.history = history  # one StepRecord for each global step
         self.checkpoint = Path(checkpoint) if checkpoint else None  # of the last step
         self._aliases = aliases  # other names of tied weights, with the names in the checkpoint
         self._files = files  # keeps a temporary folder with the checkpoint while this object lives
-        self._weights: dict[str, np.ndarray] | None = None
+        self._weights: dict[bool, dict[str, np.ndarray]] = {}  # by whether they are averages
+        self._has_adapters = has_adapters
 
     @property
     def id(self) -> str:
@@ -57,24 +60,41 @@ class Run:
         """Every evaluation: version (the step before it), total (samples), mean_loss, metrics."""
         return self.view["evaluations"]
 
-    def state_dict(self) -> dict[str, np.ndarray]:
+    def state_dict(self, ema: bool = False) -> dict[str, np.ndarray]:
         """The trained weights by their names in the state dict of the module, in its shapes.
 
         Tied weights are there under all of their names. Batch norms have the statistics of EST 0.
+        `ema`: the moving averages of the parameters in place of them. A run with adapters has only
+        these, as MODULE.lora_A.weight and MODULE.lora_B.weight.
         """
-        if self._weights is None:
-            self._weights = _exported(self.checkpoint)
-        others = {alias: self._weights[name] for alias, name in self._aliases.items()}
-        return self._weights | others
+        if ema not in self._weights:
+            self._weights[ema] = _exported(self.checkpoint, ema, self._has_adapters)
+        weights = self._weights[ema]
+        others = {alias: weights[name] for alias, name in self._aliases.items() if name in weights}
+        return weights | others
 
-    def load_into(self, module: Any, loss: Any = None) -> None:
+    def save_adapter(self, directory: str | Path, ema: bool = False) -> None:
+        """Writes the adapters of a job with `lora` into a new folder, for peft:
+
+        peft.PeftModel.from_pretrained(model, directory) adds them to the module that the job began
+        with. `ema`: their moving averages.
+        """
+        if not self._has_adapters:
+            raise UsageError("save_adapter: allowed is a run of a Job with lora")
+        _export(self.checkpoint, Path(directory), ema)
+
+    def load_into(self, module: Any, loss: Any = None, ema: bool = False) -> None:
         """Copies the trained weights into a torch module, bit for bit and in place.
 
-        `loss` is a module with the parameters of the loss that was trained; without it they are
+        `ema`: the moving averages of the parameters in place of them. `loss` is a module with the parameters of the loss that was trained; without it they are
         left out. Every parameter must be there with its shape; else UsageError, and nothing is
         changed.
         """
-        weights = self.state_dict()
+        if self._has_adapters:
+            raise UsageError("load_into: the run has adapters, which the module has no place for; "
+                             "write them with save_adapter(folder) and add them to the module with "
+                             "peft.PeftModel.from_pretrained(module, folder)")
+        weights = self.state_dict(ema)
         own = dict(module.state_dict())
         parameters = [name for name, _ in module.named_parameters()]
         if loss is None:
@@ -105,21 +125,25 @@ class Run:
 class RemoteJob:
     """A job at a head. The methods of `client` with its `id` do what the methods here do not."""
 
-    def __init__(self, client: Client, job: str, aliases: Mapping[str, str], files: Any = None):
+    def __init__(self, client: Client, job: str, aliases: Mapping[str, str], files: Any = None,
+                 has_adapters: bool = False):
         self.client = client
+        self._has_adapters = has_adapters
         self.id = job
         self._aliases = aliases
         self._files = files
         self._speeds: list[tuple[int, float]] = []  # (step, samples per second), as they were seen
+        self._values: dict[int, dict[str, float]] = {}  # of the metric function, by step
 
     def describe(self) -> dict[str, Any]:
         """What the head knows about the job now."""
         return self.client.describe(self.id)
 
-    def wait(self, progress: bool = True) -> Run:
+    def wait(self, progress: bool = True, measure: Measure | None = None) -> Run:
         """Follows the job to its end. Raises FailedError if the job fails.
 
-        The job continues if this call is interrupted.
+        The job continues if this call is interrupted. `measure` is called for the newest checkpoint
+        whenever there is another one.
         """
         line = Progress(progress)
         try:
@@ -127,6 +151,8 @@ class RemoteJob:
                 line.show(view)
                 if view["samples_per_s"]:
                     self._speeds.append((view["steps"], view["samples_per_s"]))
+                if measure is not None:
+                    self._measure(measure, view["checkpoint"])
         finally:
             line.end()
         if view["state"] == "failed":
@@ -138,8 +164,18 @@ class RemoteJob:
         view = self.describe()
         mean = view.get("samples_per_s_mean")
         speeds = [*self._speeds, *([(view["steps"], mean)] if mean else [])]
+        view["evaluations"] = with_values(view["evaluations"], self._values)
         history = records(self.client.ledger(self.id), view["evaluations"], speeds)
-        return Run(view, history, view["checkpoint"], self._aliases, self._files)
+        return Run(view, history, view["checkpoint"], self._aliases, self._files,
+                   self._has_adapters)
+
+    def _measure(self, measure: Measure, checkpoint: str | None) -> None:
+        """Adds the values of a checkpoint PARENT/step-N that has none yet."""
+        if checkpoint is None:
+            return
+        step = int(checkpoint.rpartition("-")[2])
+        if step not in self._values and (values := measure.of(Path(checkpoint))):
+            self._values[step] = values
 
     def stop(self, checkpoint: Path) -> Run:
         """Writes a checkpoint to this new directory, cancels the job, and returns the run.
@@ -152,20 +188,27 @@ class RemoteJob:
         at_checkpoint = {key: written[key] for key in ("params_digest", "state_digest")}
         view = run.view | at_checkpoint | {"steps": written["version"]}
         return Run(view, run.history[:written["version"]], written["path"], self._aliases,
-                   self._files)
+                   self._files, self._has_adapters)
 
     def __repr__(self) -> str:
         return f"<RemoteJob {self.id}>"
 
 
-def _exported(checkpoint: Path | None) -> dict[str, np.ndarray]:
-    from safetensors.numpy import load_file
+def _export(checkpoint: Path | None, place: Path, ema: bool) -> None:
     if checkpoint is None:
         raise NotFoundError("the run has no checkpoint, so its weights were not kept")
+    run_json(["export", str(checkpoint), str(place), *(["--ema"] if ema else [])])
+
+
+def _exported(checkpoint: Path | None, ema: bool, has_adapters: bool) -> dict[str, np.ndarray]:
+    from safetensors.numpy import load_file
     with TemporaryFolder("export-") as folder:
-        file = folder / "weights.safetensors"
-        run_json(["export", str(checkpoint), str(file)])
-        return load_file(file)
+        place = folder / ("adapters" if has_adapters else "weights.safetensors")
+        _export(checkpoint, place, ema)
+        if not has_adapters:
+            return load_file(place)
+        weights = load_file(place / "adapter_model.safetensors")
+        return {name.removeprefix(PEFT_PREFIX): array for name, array in weights.items()}
 
 
 def _check_fit(weights: Mapping[str, np.ndarray], own: Mapping[str, Any],

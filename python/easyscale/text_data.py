@@ -45,7 +45,7 @@ class Texts(Tokens):
 def texts(paths: str | Path | Sequence[str | Path], tokenizer: str | Path, length: int, *,
           eval_share: float = 0.0, folder: str | Path | None = None, field: str = "text",
           append_token: str | None = None, shifted: bool = True,
-          names: tuple[str, str] | None = None) -> Texts:
+          names: tuple[str, str] | None = None, document_end: int | None = None) -> Texts:
     """Samples from texts, for a language model: windows of `length` tokens and their labels.
 
     paths: text files in UTF-8, each one a document, and files *.jsonl and *.ndjson with a document
@@ -56,7 +56,7 @@ def texts(paths: str | Path | Sequence[str | Path], tokenizer: str | Path, lengt
     made of the same texts (by their content) with the same tokenizer and settings, and refused
     otherwise. Without it the texts are encoded now, and the folder of the job gets the files.
     append_token: a token behind every document, for example "<|endoftext|>".
-    shifted, names: as for `tokens`.
+    shifted, names, document_end: as for `tokens`.
     """
     files = [Path(x).resolve() for x in ([paths] if isinstance(paths, (str, Path)) else paths)]
     if not files:
@@ -69,8 +69,8 @@ def texts(paths: str | Path | Sequence[str | Path], tokenizer: str | Path, lengt
         _check_record(place, record)
     else:
         _tokenize(files, Path(tokenizer).resolve(), options, place, record)
-    made = tokens(place, length, shifted=shifted, names=names)
-    return Texts(made.arrays, made.folder, made.token_type, made.shifted, holder)
+    made = tokens(place, length, shifted=shifted, names=names, document_end=document_end)
+    return Texts(made.arrays, made.folder, made.token_type, made.shifted, document_end, holder)
 
 
 def _tokenize(files: Sequence[Path], tokenizer: Path, options: Mapping[str, Any], place: Path,

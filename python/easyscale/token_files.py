@@ -81,3 +81,35 @@ class Windows:
         in_shard = index - (self._ends[shard - 1] if shard else 0)
         first = in_shard * self._length + self._lag
         return np.asarray(self._shards[shard][first:first + self._length])
+
+
+IGNORED_LABEL = -100
+POSITIONS, SEGMENTS = "position_ids", "segment_ids"
+
+
+class Documents:
+    """What the documents in windows say about their tokens: positions, segments or labels.
+
+    `ids` and `labels` are Windows, and a token `end` ends a document. The engine computes the same
+    when a job trains (docs/reference/data-formats.md, "Documents in windows").
+    """
+
+    def __init__(self, part: str, ids: Windows, labels: Windows, end: int, shifted: bool):
+        self._part, self._ids, self._labels = part, ids, labels
+        self._end, self._shifted = end, shifted
+        self.shape, self.dtype = ids.shape, np.dtype(np.int64)
+
+    def __len__(self) -> int:
+        return len(self._ids)
+
+    def __getitem__(self, rows: slice) -> np.ndarray:
+        ends = self._ids[rows] == self._end
+        first = np.zeros_like(ends)  # whether a token is the first one after the end of a document
+        first[:, 1:] = ends[:, :-1]
+        if self._part == SEGMENTS:
+            return first.cumsum(1, dtype=np.int64)
+        if self._part == POSITIONS:
+            places = np.broadcast_to(np.arange(ends.shape[1]), ends.shape)
+            return places - np.maximum.accumulate(np.where(first, places, 0), 1)
+        return np.where(ends if self._shifted else first, IGNORED_LABEL,
+                        self._labels[rows].astype(np.int64))

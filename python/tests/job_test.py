@@ -169,10 +169,16 @@ class Refused(FakeProgramsCase):
         self.refuses("exactly one", epochs=1)
         self.refuses("at least 1", steps=0)
         self.refuses("max_p \\* batch_size = 20", batch_size=10)
-        self.refuses("metric 'f1'", metrics=["f1"])
-        self.refuses("metric 'accuracy': allowed for a cross entropy", metrics=["accuracy"],
-                     loss=lambda outputs, targets: (outputs - targets).square().mean(),
-                     data=es.data.arrays(X, np.zeros((16, 3))))
+        self.refuses("metric 'precision': allowed are loss, accuracy", metrics=["precision"])
+        self.refuses("metric 'top0'", metrics=["top0"])
+        self.refuses("metric: allowed for eval_data", metric=lambda outputs, labels: 1)
+        for weights in (np.ones(15), np.ones((16, 1)), np.full(16, True)):
+            self.refuses("sample_weights has the shape .* allowed are 16 numbers",
+                         sample_weights=weights)
+        for wrong in (-1.0, np.inf, np.nan):
+            self.refuses("sample_weights: allowed are finite numbers",
+                         sample_weights=np.r_[np.ones(15), wrong])
+        self.refuses("not all 0", sample_weights=np.zeros(16))
 
     def test_data(self):
         self.refuses("there is one array", data=es.data.arrays(X))

@@ -36,6 +36,19 @@ class Decoder(nn.Module):
         return self.head(self.last(x + self.out(seen.transpose(1, 2).flatten(2))))
 
 
+class Documents(Decoder):
+    """The same within documents."""
+
+    def forward(self, input_ids, position_ids, segment_ids):
+        x = self.token(input_ids) + self.place(position_ids)
+        q, k, v = (part.unflatten(2, (self.heads, -1)).transpose(1, 2)
+                   for part in self.qkv(self.norm(x)).chunk(3, 2))
+        causal = torch.ones(LENGTH, LENGTH, dtype=torch.bool).tril()
+        same = segment_ids[:, None, :, None] == segment_ids[:, None, None, :]
+        seen = nn.functional.scaled_dot_product_attention(q, k, v, attn_mask=same & causal)
+        return self.head(self.last(x + self.out(seen.transpose(1, 2).flatten(2))))
+
+
 def loss_of(logits, labels):
     """The mean over all tokens."""
     return nn.functional.cross_entropy(logits.flatten(0, 1), labels.flatten())
@@ -73,6 +86,20 @@ class Windows(FolderCase):
         data = es.data.tokens(self.folder, length=4)
         np.testing.assert_array_equal(data.head(9)[1], [[7] * 4, [7] * 4, [1, 2, 3, 4],
                                                         [1, 2, 3, 4], [31, 32, 33, 34]])
+
+    def test_documents_have_positions_and_segments_of_their_own(self):
+        write(self.folder / "train.bin", [5, 9, 6, 7, 9, 9, 8, 4, 3])
+        head = es.data.tokens(self.folder, length=8, document_end=9).head(1)
+        expected = {"input_ids": [5, 9, 6, 7, 9, 9, 8, 4],
+                    "labels": [9, -100, 7, 9, -100, -100, 4, 3],
+                    "position_ids": [0, 1, 0, 1, 2, 0, 0, 1],
+                    "segment_ids": [0, 0, 1, 1, 1, 2, 3, 3]}
+        self.assertEqual(list(head), list(expected))
+        for name, row in expected.items():
+            np.testing.assert_array_equal(head[name], [row], err_msg=name)
+        same = es.data.tokens(self.folder, length=8, document_end=9, shifted=False,
+                              names=("x", "y")).head(1)
+        np.testing.assert_array_equal(same["y"], [[5, 9, -100, 7, 9, -100, -100, 4]])
 
     def test_what_is_wrong_is_named(self):
         def refuses(text, **changes):
@@ -161,6 +188,44 @@ class Train(FolderCase):
         self.assertEqual(run.evaluations[-1]["total"], windows)
         np.testing.assert_allclose(run.evaluations[-1]["mean_loss"], loss_of(model(x), y).item(),
                                    rtol=1e-4)
+
+    def test_documents_that_do_not_attend_to_each_other(self):
+        ids = np.random.default_rng(6).integers(0, 40, LENGTH * WINDOWS + 1)
+        ids[::5] = 7
+        for part in ("train", "val"):
+            write(self.folder / f"{part}.bin", ids)
+        data = es.data.tokens(self.folder, LENGTH, document_end=7)
+        torch.manual_seed(4)
+        model = Documents(40)
+        batch = {name: torch.from_numpy(array.astype(np.int64))
+                 for name, array in data.head(WINDOWS).items()}
+        labels = batch.pop("labels")
+        self.assertTrue((labels == -100).any())
+        # The losses of one EST are the means over its own labels.
+        fast, other = offered_types()
+        job = es.Job(model, loss=loss_of, data=data, batch_size=WINDOWS, max_p=1, steps=STEPS,
+                     optimizer=torch.optim.AdamW(model.parameters(), lr=1e-2))
+        run = job.run(stages=f"{fast}:1@3,{other}:1", progress=False)
+        self.assertEqual(run.params_digest, job.run(f"{other}:1", progress=False).params_digest)
+        optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
+        expected = []
+        for _ in range(STEPS):
+            optimizer.zero_grad()
+            value = loss_of(model(**batch), labels)
+            value.backward()
+            optimizer.step()
+            expected.append(value.item())
+        np.testing.assert_allclose([line.loss for line in run.history], expected, rtol=1e-4)
+        np.testing.assert_allclose(run.evaluations[-1]["mean_loss"],
+                                   loss_of(model(**batch), labels).item(), rtol=1e-4)
+        with self.assertRaisesRegex(es.UsageError, 'without the input "segment_ids"'):
+            refused = self.folder / "refused"
+            plain = es.Job(Decoder(40), loss=loss_of, data=es.data.tokens(self.folder, LENGTH),
+                           batch_size=4, max_p=1, steps=1, optimizer=es.Optimizer("sgd"),
+                           directory=refused)
+            file = plain.write()
+            file.write_text(file.read_text().replace("[data]", "[data]\ndocument_end = 7"))
+            es.programs.run_json(["run", str(file), "--quiet"])
 
     @unittest.skipUnless(importlib.util.find_spec("transformers"), "there is no transformers")
     def test_a_causal_model_of_transformers_shifts_the_labels_itself(self):

@@ -12,7 +12,7 @@
 
 namespace es::store {
 
-inline constexpr std::uint32_t kCheckpointFormatVersion = 4;  // format that is written
+inline constexpr std::uint32_t kCheckpointFormatVersion = 5;  // format that is written
 inline constexpr std::uint32_t kOldestCheckpointFormat = 3;   // oldest format that is read
 inline constexpr std::string_view kManifestFirstWord = "easyscale-checkpoint ";
 inline constexpr std::uint64_t kCheckpointBlockBytes = 1 << 20;

@@ -1,6 +1,7 @@
 #pragma once
 // What a model file asks of the samples: its inputs. A plain value.
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "proto/base/model_program.h"
@@ -16,12 +17,23 @@ struct CapturedInput {
   std::vector<std::int64_t> shape;
 };
 
+// The input with which metrics compare the first output of the model.
+struct CapturedTarget {
+  std::size_t input = 0;             // its index
+  std::vector<std::int64_t> output;  // the extents of the output for one sample
+  // The model has a binary cross entropy, so its outputs say yes or no.
+  bool decides = false;
+  // The model has a loss of probabilities, so 0.5 and not 0 divides a yes from a no.
+  bool probabilities = false;
+};
+
 struct CapturedInputs {
   std::vector<CapturedInput> inputs;
   // Whether the input "label" is the class that the first output predicts.
   bool predicts_label = false;
   // The number of classes of the boxes that the loss compares; 0: it compares none.
   std::uint32_t box_classes = 0;
+  std::optional<CapturedTarget> target = {};  // nothing: there is no such input
 
   SampleLayout layout() const {
     SampleLayout all;

@@ -15,6 +15,7 @@ constexpr std::uint64_t kSamplesMax = std::uint64_t{1} << 62;
 Result<EpochSampler> EpochSampler::create(const SamplerOptions& options) {
   if (options.max_p == 0) return usage_error("max_p = 0: allowed is at least 1");
   if (options.batch_size == 0) return usage_error("batch_size = 0: allowed is at least 1");
+  ES_CHECK(!options.weights || options.weights->samples() == options.samples);
   const std::uint64_t global_batch = std::uint64_t{options.max_p} * options.batch_size;
   if (options.samples < global_batch || options.samples > kSamplesMax)
     return usage_error("training samples = " + std::to_string(options.samples) +
@@ -45,12 +46,16 @@ std::uint64_t EpochSampler::sample(DataCursor at, VirtualRank rank, std::uint32_
 void EpochSampler::batch(DataCursor at, VirtualRank rank, std::span<std::uint64_t> samples) const {
   ES_CHECK(at.step < steps_per_epoch_ && rank < options_.max_p);
   ES_CHECK(samples.size() == options_.batch_size);
-  permutation(at.epoch).fill((at.step * options_.max_p + rank) * options_.batch_size, samples);
+  const std::uint64_t first = (at.step * options_.max_p + rank) * options_.batch_size;
+  if (!options_.weights) return permutation(at.epoch).fill(first, samples);
+  for (std::size_t i = 0; i < samples.size(); ++i) samples[i] = permuted(at.epoch, first + i);
 }
 
 std::uint64_t EpochSampler::permuted(std::uint64_t epoch, std::uint64_t position) const {
   ES_CHECK(position < options_.samples);
-  return permutation(epoch)(position);
+  if (!options_.weights) return permutation(epoch)(position);
+  return options_.weights->draw(stream_key(options_.seed, DataStream::kWeightedDraw, epoch),
+                                position);
 }
 
 }  // namespace es::store

@@ -10,15 +10,18 @@
 // sample is used twice in an epoch, and it does not matter where an EST runs or when it moves: the
 // only position in the data is the number of the global step.
 //
-// The permutation is a KeyedPermutation with a key derived from (seed, epoch).
+// The permutation is a KeyedPermutation with a key derived from (seed, epoch). With weights an
+// epoch has N draws with replacement in its place (sample_weights.h), in the same positions.
 //
 // Immutable, thread-safe; allocates no memory.
 #include <cstdint>
+#include <memory>
 #include <span>
 
 #include "proto/base/ids.h"
 #include "proto/base/result.h"
 #include "store/dataset/keyed_permutation.h"
+#include "store/dataset/sample_weights.h"
 
 namespace es::store {
 
@@ -27,6 +30,7 @@ struct SamplerOptions {
   std::uint32_t max_p = 0;       // P
   std::uint32_t batch_size = 0;  // B, per EST
   std::uint64_t seed = 0;
+  std::shared_ptr<const SampleWeights> weights;  // none: a permutation
 };
 
 // Position of a global step in the data.
@@ -39,6 +43,7 @@ struct DataCursor {
 class EpochSampler {
  public:
   // Error (usage): a value is zero, or there are fewer samples than one global batch (P*B).
+  // REQUIRES: there are as many weights as samples.
   static Result<EpochSampler> create(const SamplerOptions& options);
 
   std::uint64_t samples() const { return options_.samples; }
@@ -60,7 +65,8 @@ class EpochSampler {
   // All samples of the batch of `rank`. REQUIRES: as sample(); samples.size() == batch_size().
   void batch(DataCursor at, VirtualRank rank, std::span<std::uint64_t> samples) const;
 
-  // Element `position` of the permutation of `epoch`. REQUIRES: position < samples().
+  // Element `position` of the permutation, or of the draws, of `epoch`. REQUIRES: position <
+  // samples().
   std::uint64_t permuted(std::uint64_t epoch, std::uint64_t position) const;
 
  private:

@@ -27,7 +27,12 @@ inline constexpr std::size_t kIds = 0, kTypes = 1, kLength = 2, kSpan = 3;
 }
 namespace token_field {
 inline constexpr std::size_t kIds = 0, kLabels = 1;
-}
+// The fields of the documents in a window (tokens_source.h).
+inline constexpr const char* kPositions = "position_ids";
+inline constexpr const char* kSegments = "segment_ids";
+// A label that the loss ignores.
+inline constexpr std::int32_t kIgnoredLabel = -100;
+}  // namespace token_field
 namespace box_field {
 inline constexpr std::size_t kImage = 0, kBoxes = 1;
 }
@@ -65,6 +70,18 @@ inline SampleLayout token_layout(std::uint32_t length, std::uint32_t vocabulary)
                        .high = std::int32_t(vocabulary) - 1};
   };
   return {{tokens("ids"), tokens("labels")}};
+}
+
+// The same for windows of documents.
+inline SampleLayout document_layout(std::uint32_t length, std::uint32_t vocabulary) {
+  SampleLayout layout = token_layout(length, vocabulary);
+  layout.fields[token_field::kLabels].low = token_field::kIgnoredLabel;
+  for (const char* name : {token_field::kPositions, token_field::kSegments})
+    layout.fields.push_back({.name = name,
+                             .type = FieldType::kI32,
+                             .height = length,
+                             .high = std::int32_t(length) - 1});
+  return layout;
 }
 
 inline SampleLayout box_layout(const ImageShape& shape, std::uint32_t boxes) {

@@ -4,6 +4,7 @@
 #include "store/dataset/arrays/arrays_source.h"
 #include "store/dataset/boxes/box_source.h"
 #include "store/dataset/captured_samples.h"
+#include "store/dataset/field_error.h"
 #include "store/dataset/images/cifar_reader.h"
 #include "store/dataset/images/idx_reader.h"
 #include "store/dataset/images/image_folder.h"
@@ -56,7 +57,10 @@ Opened open_cifar(const JobSpec& spec) {
 // its task.
 Opened open_tokens(const JobSpec& spec) {
   CapturedInputs inputs;
-  for (const SampleField& field : token_layout(spec.data.length, spec.data.vocabulary).fields)
+  const SampleLayout layout = spec.data.document_end < 0
+                                  ? token_layout(spec.data.length, spec.data.vocabulary)
+                                  : document_layout(spec.data.length, spec.data.vocabulary);
+  for (const SampleField& field : layout.fields)
     inputs.inputs.push_back({.field = field, .type = ValueType::kI32, .shape = {field.height}});
   return tokens_source(spec, inputs);
 }
@@ -112,11 +116,18 @@ Result<const Kind*> kind_of(const JobSpec& spec) {
   return usage_error("data.kind = \"" + spec.data.kind + "\": allowed is " + allowed);
 }
 
+// esctl encodes texts before it submits a job.
+Opened unencoded_texts() {
+  return bad_field("job", "data.kind", "\"texts\"",
+                   "\"tokens\" for a head; submit the job with esctl, which encodes texts");
+}
+
 // The data of a model file: arrays, token files, a Python dataset, or those of a built-in model
 // with the same fields.
 Opened open_captured(const JobSpec& spec, const CapturedInputs& inputs) {
   if (spec.data.kind == "arrays") return arrays_source(spec, inputs);
   if (spec.data.kind == "tokens") return tokens_source(spec, inputs);
+  if (spec.data.kind == "texts") return unencoded_texts();
   if (spec.data.kind == "python") return python_source(spec, inputs);
   const auto model = model_of_task(inputs, spec.data.kind);
   if (!model) return model.error();
@@ -148,6 +159,7 @@ std::string SampleSource::answer_text(std::uint64_t, std::uint32_t, std::uint32_
 
 Opened open_samples(const JobSpec& spec, const CapturedInputs* inputs) {
   if (inputs != nullptr) return open_captured(spec, *inputs);
+  if (spec.data.kind == "texts") return unencoded_texts();
   const Result<const Kind*> kind = kind_of(spec);
   if (!kind) return kind.error();
   return (*kind)->open(spec);
@@ -156,6 +168,7 @@ Opened open_samples(const JobSpec& spec, const CapturedInputs* inputs) {
 Result<DataFacts> data_facts(const JobSpec& spec, const CapturedInputs* inputs) {
   // Whether the fields fit the inputs of the model is known only when the data are open.
   if (inputs != nullptr) return facts_of(open_captured(spec, *inputs));
+  if (spec.data.kind == "texts") return unencoded_texts().error();
   const Result<const Kind*> kind = kind_of(spec);
   if (!kind) return kind.error();
   return (*kind)->facts(spec);

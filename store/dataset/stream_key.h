@@ -23,6 +23,7 @@ enum class DataStream : std::uint32_t {
   kSyntheticBoxes = 11,     // index = 0 for training, 1 for evaluation; 2 more for objects
   kSyntheticTexture = 12,   // index = 0
   kSyntheticTokens = 13,    // index = 0 for training, 1 for evaluation
+  kWeightedDraw = 14,       // index = epoch
 };
 
 constexpr PhiloxKey stream_key(std::uint64_t seed, DataStream stream, std::uint64_t index) {

@@ -1,22 +1,9 @@
-#include <algorithm>
-
 #include "proto/base/check.h"
+#include "store/metrics/class_rank.h"
 #include "store/metrics/sinks.h"
 
 namespace es::store {
 namespace {
-
-// Number of classes that are better than the true one. Of equal logits the lower class is better. A
-// NaN does not occur (MetricSink::add).
-std::size_t rank_of(std::span<const float> logits, std::size_t label) {
-  std::size_t rank = 0;
-  for (std::size_t j = 0; j < logits.size(); ++j) {
-    if (j == label) continue;
-    const bool worse = j < label ? logits[j] < logits[label] : logits[j] <= logits[label];
-    rank += !worse;
-  }
-  return rank;
-}
 
 class ClassificationSink final : public MetricSink {
  public:

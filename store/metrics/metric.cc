@@ -12,6 +12,9 @@
 namespace es::store {
 namespace {
 
+constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+const std::string kTop1 = "top1";
+
 double ratio(double sum, double count) {
   // Not NaN, which stands for outputs that are not finite (summarise).
   return count == 0 ? 0.0 : sum / count;
@@ -39,6 +42,19 @@ std::vector<NamedMetric> answers_of(const MetricTotals& totals) {
   return {{"exact_match", ratio(exact, questions)}, {"f1", ratio(f1, questions)}};
 }
 
+// The metrics that the job names, with the sums and divisors of its evaluation.
+std::vector<NamedMetric> named_figures(const JobSpec& spec, const MetricTotals& totals) {
+  std::vector<NamedMetric> result;
+  for (std::size_t i = 0; i < spec.metrics.size(); ++i) {
+    const double count = sum_at(totals, 2 * i + 1);
+    const bool undefined = totals.samples > 0 && count == 0.0;
+    // top1 has one name everywhere; texts and JSON call it the accuracy.
+    const std::string& name = spec.metrics[i] == "accuracy" ? kTop1 : spec.metrics[i];
+    result.push_back({name, undefined ? kNan : ratio(sum_at(totals, 2 * i), count)});
+  }
+  return result;
+}
+
 std::vector<NamedMetric> figures(Task task, const MetricTotals& totals) {
   const auto samples = static_cast<double>(totals.samples);
   switch (task) {
@@ -64,7 +80,12 @@ std::vector<NamedMetric> figures(Task task, const MetricTotals& totals) {
 }  // namespace
 
 std::unique_ptr<MetricSink> MetricSink::create(const JobSpec& spec,
-                                               std::shared_ptr<const SampleSource> source) {
+                                               std::shared_ptr<const SampleSource> source,
+                                               const CapturedInputs* inputs) {
+  if (!spec.metrics.empty()) {
+    ES_CHECK(inputs != nullptr);
+    return outputs_sink(spec, *inputs);
+  }
   switch (task_of(spec.model)) {
     case Task::kClassification:
       return classification_sink(std::move(source));
@@ -83,7 +104,8 @@ std::unique_ptr<MetricSink> MetricSink::create(const JobSpec& spec,
 
 void MetricSink::add(std::uint64_t begin, std::uint64_t count,
                      std::span<const std::span<const float>> outputs,
-                     std::span<const double> losses, std::span<const double> weights) {
+                     std::span<const double> losses, std::span<const double> weights,
+                     std::span<const float> target) {
   // Samples come in order without a gap: windows of one question and items of one group follow each
   // other.
   ES_CHECK(totals_.samples == 0 || begin == next_);
@@ -104,19 +126,23 @@ void MetricSink::add(std::uint64_t begin, std::uint64_t count,
       totals_ = {.samples = totals_.samples, .not_finite = totals_.not_finite};
     }
     if (totals_.not_finite > 0) continue;
+    target_ = target.subspan(i * (target.size() / count), target.size() / count);
     add_sample(begin + i, slices);
     totals_.loss_sum += losses[i];
     totals_.loss_weight += weights[i];
   }
 }
 
-std::vector<NamedMetric> summarise(Task task, const MetricTotals& totals) {
-  std::vector<NamedMetric> result = figures(task, totals);
-  constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+namespace {
+
+// Appends the loss and, for a language model, the perplexity: the main metric where there is no
+// other one.
+std::vector<NamedMetric> with_loss(std::vector<NamedMetric> result, Task task,
+                                   const MetricTotals& totals) {
   const bool weightless = totals.samples > 0 && totals.loss_weight == 0.0;
   result.push_back({"loss", weightless ? kNan : ratio(totals.loss_sum, totals.loss_weight)});
   if (task == Task::kLanguage)
-    result.insert(result.begin(),
+    result.insert(result.end() - 1,
                   {"perplexity", totals.samples == 0 ? 0.0 : fixed_exp(result.back().value)});
   if (totals.not_finite > 0)
     // NaN and not 0, so that a diverged model is not taken for one that is only bad.
@@ -124,10 +150,18 @@ std::vector<NamedMetric> summarise(Task task, const MetricTotals& totals) {
   return result;
 }
 
+}  // namespace
+
+std::vector<NamedMetric> summarise(Task task, const MetricTotals& totals) {
+  return with_loss(figures(task, totals), task, totals);
+}
+
 std::vector<NamedMetric> summarise(const JobSpec& spec, const MetricTotals& totals) {
   const Task task = task_of(spec.model);
   const bool of_tokens = task == Task::kCaptured && spec.data.kind == "tokens";
-  return summarise(of_tokens ? Task::kLanguage : task, totals);
+  const Task shown = of_tokens ? Task::kLanguage : task;
+  return spec.metrics.empty() ? summarise(shown, totals)
+                              : with_loss(named_figures(spec, totals), shown, totals);
 }
 
 }  // namespace es::store

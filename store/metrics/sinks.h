@@ -16,6 +16,9 @@ std::unique_ptr<MetricSink> classification_sink(SourcePointer source);
 // counts. Further outputs are not looked at.
 std::unique_ptr<MetricSink> captured_sink(SourcePointer source);
 
+// The metrics that the job names (outputs_sink.cc).
+std::unique_ptr<MetricSink> outputs_sink(const JobSpec& spec, const CapturedInputs& inputs);
+
 // Output: a score. Sample 0 of a group is the rated item. The rank is the number of other items
 // that are not below it. A rank < 10 is a hit with the gain 1 / log2(rank + 2).
 std::unique_ptr<MetricSink> ranking_sink(SourcePointer source);

@@ -5,7 +5,9 @@ the bits are identical, nothing is left behind, file descriptors and memory did 
 nothing hung. docs/reference/testing.md explains the kinds of faults."""
 import argparse
 import json
+import os
 import signal
+import subprocess
 import sys
 import time
 import traceback
@@ -14,6 +16,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests/e2e"))
 
+import data_jobs  # noqa: E402
 import job as chaos_job  # noqa: E402
 import network  # noqa: E402
 import points  # noqa: E402
@@ -29,6 +32,8 @@ def arguments():
     parser.add_argument("--faults", type=int, default=10, help="how many (default 10)")
     parser.add_argument("--kind", help=f"of {','.join(KINDS)} (default: all that can be done here)")
     parser.add_argument("--job", type=Path, help="job file (default: a small ResNet18)")
+    parser.add_argument("--data", choices=data_jobs.KINDS,
+                        help="a job on token files, or on a Python dataset, in place of --job")
     parser.add_argument("--steps", type=int, help="of the job (default: grows with --faults)")
     parser.add_argument("--own-disks", action="store_true",
                         help="nodes share no disk: what is saved on one is read through the head")
@@ -63,6 +68,21 @@ def failing_disk(build):
     """The library that lets a disk fail (tests/support/failing_disk.cc), if it was built."""
     path = build.resolve() / "tests/libes_failing_disk.so"
     return path if path.exists() else None
+
+
+def dataset_python():
+    """An interpreter with numpy for the loader processes; None: there is none."""
+    where = subprocess.run([ROOT / "scripts/setup_pytorch", "--where"], capture_output=True,
+                           text=True, check=True).stdout.strip()
+    for python in (os.environ.get("ES_PYTHON", where), sys.executable):
+        try:
+            ended = subprocess.run([python, "-c", "import numpy, safetensors"],
+                                   capture_output=True, check=False)
+        except OSError:
+            continue
+        if ended.returncode == 0:
+            return Path(python)
+    return None
 
 
 def nodes_for(classes):
@@ -158,6 +178,11 @@ def main():
         if name != "all" and name not in points.POINTS:
             parser.error(f"--at {name}: see --points for what is allowed")
     kinds = kinds_of(parser, args.kind, args.build)
+    args.source_root = ROOT
+    args.python = dataset_python() if args.data == "python" else None
+    if args.data == "python" and args.python is None:
+        say("skipped: --data python: there is no interpreter with numpy; run scripts/setup_pytorch")
+        return 77
     if args.own_disks and (why := why_no_own_disks()):
         say(f"skipped: --own-disks: {why}")
         return 77
@@ -174,7 +199,7 @@ def main():
         jobs = chaos_job.Jobs(directory, args)
         nodes = nodes_for(classes_of(programs))
         begin = time.monotonic()
-        reference = undisturbed(programs, jobs.file, nodes["head"])
+        reference = undisturbed(programs, jobs, nodes["head"])
         say(f"undisturbed: {jobs.steps} steps in {time.monotonic() - begin:.1f} s, params "
             f"{reference.params_digest}, state {reference.state_digest}")
         if args.at:

@@ -78,7 +78,7 @@ class Cluster:
     the head's journal fail while the file `switch` exists."""
 
     def __init__(self, programs, nodes, networked=False, environment=None, head_options=(),
-                 own_disks=(), failing_disk=None):
+                 own_disks=(), failing_disk=None, daemon_options=()):
         self.esctl_program, self.easyscaled_program = programs
         self.directory = make_directory()
         self.names = list(nodes)
@@ -101,6 +101,7 @@ class Cluster:
         self.endpoint = (f"tcp://{Network.HUB_ADDRESS}:7070" if networked
                          else f"ipc://{self.directory}/head.sock")
         self.head_options = list(head_options)
+        self.daemon_options = list(daemon_options)
         self.daemons = {name: self._daemon(name) for name in self.names}
 
     def _daemon(self, name):
@@ -115,7 +116,7 @@ class Cluster:
                 words += ["--data-root", "/", "--checkpoint-root", "/"]
         else:
             words += ["--join", self.endpoint, "--rescue", self.directory / "rescue"]
-        words = [str(word) for word in [*words, *self.wire]]
+        words = [str(word) for word in [*words, *self.daemon_options, *self.wire]]
         if self.own_disks and name != self.names[0]:
             words = [*self._own_disks_of(name), *words]
         if self.network:

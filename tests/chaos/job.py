@@ -2,6 +2,7 @@
 import re
 import shutil
 
+import data_jobs
 from disk import Disk
 from jobs import job_text
 
@@ -19,7 +20,10 @@ class Jobs:
         self.disk = Disk(directory / "disk")
         wanted = args.times if args.at else args.faults
         self.steps = args.steps or max(STEPS_MIN, STEPS_PER_FAULT * wanted)
-        if args.job:
+        self.daemon_options = ["--python-data"] if args.data == "python" else []
+        if args.data:
+            text = self._with_data(args)
+        elif args.job:
             text = self._with_steps(args.job.read_text(), self.steps)
         else:
             changes = {**MODEL, "steps": self.steps, **self._checkpoints()}
@@ -33,6 +37,14 @@ class Jobs:
         path = self.directory / name
         path.write_text(text)
         return path
+
+    def _with_data(self, args):
+        changes = {"steps": self.steps, "eval_every": MODEL["eval_every"], **self._checkpoints()}
+        if args.data == "tokens":
+            return data_jobs.tokens_job(self.directory, changes)
+        return data_jobs.python_job(self.directory, changes,
+                                    args.build.resolve() / "actors/esctl/esctl",
+                                    args.python, args.source_root)
 
     @staticmethod
     def _with_steps(text, steps):

@@ -20,6 +20,7 @@ class Run:
     def __init__(self, programs, nodes, jobs, reference, networked=False, environment=None,
                  say=print, own_disks=False, failing_disk=None):
         self.cluster = Cluster(programs, nodes, networked, environment, failing_disk=failing_disk,
+                               daemon_options=jobs.daemon_options,
                                own_disks=[jobs.disk.path] if own_disks else [])
         self.jobs, self.reference, self.say = jobs, reference, say
         self.device_sets = device_sets(nodes, jobs.max_p)
@@ -172,12 +173,12 @@ def classes_of(programs):
         cluster.close()
 
 
-def undisturbed(programs, job_file, devices):
+def undisturbed(programs, jobs, devices):
     """The Outcome of a job without faults, on one device."""
-    cluster = Cluster(programs, {"reference": devices})
+    cluster = Cluster(programs, {"reference": devices}, daemon_options=jobs.daemon_options)
     try:
         cluster.start()
-        job = cluster.ask("submit", job_file)["job"]
+        job = cluster.ask("submit", jobs.file)["job"]
         watch = Watch(cluster, job)
         wait_until(f"the undisturbed {job} ends", watch.over, END_S)
         watch.stop()

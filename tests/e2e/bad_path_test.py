@@ -35,6 +35,7 @@ READS = {
     "data": [["data", "tokenize", None, "--tokenizer", "TOKENIZER", "--out", "new"],
              ["data", "tokenize", "TEXT", "--tokenizer", None, "--out", "new"],
              ["data", "inspect", None], ["data", "inspect", "TOKENS", "--tokenizer", None]],
+    "token": [["token", "ls", "--file", None], ["token", "revoke", "n", "--file", None]],
     "sim": [["sim", "--trace", None, "--cluster", "v100=1"],
             ["sim", "--trace", "TRACE", "--cluster", "v100=1", "--claims", None],
             ["sim", "--trace", "TRACE", "--cluster", "v100=1", "--steptimes", None],
@@ -44,12 +45,13 @@ MAKES = {
     "run": [["run", "JOB", "--keep", None, "--quiet"]],
     "ledger": [["ledger", "LEDGER", "--out", None]],
     "keygen": [["keygen", None]],
+    "token": [["token", "add", "n", "--role", "view", "--file", None]],
     "data": [["data", "tokenize", "TEXT", "--tokenizer", "TOKENIZER", "--out", None]],
     "sim": [["sim", "--trace", "TRACE", "--cluster", "v100=1", "--out", None]],
 }
 # Paths that are no error there: they are created, or the command says that there is none.
 MADE = {"run": ["missing", "a folder", "no path"], "sim": ["missing", "a folder", "no path"],
-        "ledger": ["no path"], "keygen": ["a folder"], "data": []}
+        "ledger": ["no path"], "keygen": ["a folder"], "data": [], "token": ["empty"]}
 # Every command accepts a path for the head and one for keys.
 ASKS = {
     "ps": ["ps"], "describe": ["describe", "j"], "plans": ["plans", "j"],
@@ -148,8 +150,9 @@ class BadPaths(harness.EndToEndTest):
                         # A list of checkpoints, or a directory without any, is no error.
                         lists = template[0] == "checkpoint" and what == "a folder"
                         optional = what == "no path" and template[0] == "sim"
+                        no_tokens = what == "empty" and template[:2] == ["token", "ls"]
                         self.assert_one_error(self.command(template, path),
-                                              may_succeed=lists or optional)
+                                              may_succeed=lists or optional or no_tokens)
 
     def test_paths_to_make(self):
         self.words["LEDGER"].unlink()

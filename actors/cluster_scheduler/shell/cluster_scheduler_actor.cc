@@ -113,6 +113,10 @@ JobId ClusterSchedulerState::find_job(const JobId& named) const {
   return named + "-" + store_->job_tag();
 }
 
+const store::PathRoots& ClusterSchedulerState::roots_of(const PeerId& client) const {
+  return client == kHttpPeer ? options_.clients.http_roots : options_.clients.roots;
+}
+
 // Checks the directories that the client named, or chooses one if it named none.
 Status ClusterSchedulerState::fill_in_checkpoint_directory(Inbound& inbound, const JobId& job) {
   const auto request = Msg<wire::CheckpointJob>::from_frame(inbound.frame);
@@ -126,7 +130,7 @@ Status ClusterSchedulerState::fill_in_checkpoint_directory(Inbound& inbound, con
   });
   if (!asked) return asked.error();
   // The client has chosen these paths, so only the directories that clients may use are allowed.
-  const store::ConfinedThread confined(options_.clients.roots);
+  const store::ConfinedThread confined(roots_of(inbound.from));
   for (const std::string& named : {asked->directory, asked->otherwise})
     if (!named.empty())
       ES_RETURN_IF_ERROR(store::check_named(store::RootKind::kCheckpoints, "--to", named));
@@ -155,7 +159,8 @@ void ClusterSchedulerState::refuse(const Inbound& inbound, const Error& error) {
 // --- the end
 
 void ClusterSchedulerState::shut_down(const Inbound& inbound) {
-  if (!options_.clients.may_shut_down)
+  // The HTTP service has asked for the role that this needs.
+  if (!options_.clients.may_shut_down && inbound.from != kHttpPeer)
     return refuse(inbound,
                   refused("Shutdown is allowed only over the local socket (ipc); on its own "
                           "machine SIGTERM ends this head"));

@@ -61,6 +61,8 @@ namespace es::actors {
 // The rights of clients, as far as they depend on the way in which clients reach the head.
 struct ClientRights {
   store::PathRoots roots;     // directories in which paths of clients must lie; default: anywhere
+  // The same for clients of the HTTP service, which may be anywhere.
+  store::PathRoots http_roots;
   bool may_shut_down = true;  // whether Shutdown is allowed
 };
 
@@ -170,6 +172,7 @@ class ClusterSchedulerState {
   void forward_to_job(const Inbound& inbound);
   Status fill_in_checkpoint_directory(Inbound& inbound, const JobId& job);
   JobId find_job(const JobId& named) const;
+  const store::PathRoots& roots_of(const PeerId& client) const;
   void watch_children();
   Status restore();
   void stop_if_idle();

@@ -56,7 +56,7 @@ void ClusterSchedulerState::submit(const Inbound& inbound) {
   if (stopping_ || closed_) return refuse(inbound, refused("the head is shutting down"));
   if (const Status ok = check_accepting(); !ok.ok()) return refuse(inbound, ok.error());
   auto admitted = [&] {
-    const store::ConfinedThread confined(options_.clients.roots);
+    const store::ConfinedThread confined(roots_of(inbound.from));
     return options_.admit(request->spec_toml, request->checkpoint);
   }();
   if (!admitted) return refuse(inbound, admitted.error());

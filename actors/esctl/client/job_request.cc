@@ -3,12 +3,13 @@
 #include <numeric>
 #include <system_error>
 
+#include "actors/esctl/client/encoded_texts.h"
 #include "actors/job_file/job_file.h"
 #include "actors/job_model/job_model.h"
 #include "actors/version/kernel_record.h"
 #include "gpu/engine/device_choice.h"
 #include "store/checkpoint/checkpoint.h"
-#include "store/dataset/epoch_sampler.h"
+#include "store/dataset/job_sampler.h"
 
 namespace es::actors::esctl {
 namespace {
@@ -120,8 +121,11 @@ Result<JobSpec> make_spec(const fs::path& file, const SpecChanges& changes,
   // made absolute here.
   const fs::path base = fs::absolute(file, code).parent_path();
   for (std::string* path : {&spec->data.path, &spec->data.vocabulary_file, &spec->data.python,
-                            &spec->model.file, &spec->model.weights, &spec->checkpoint.directory})
+                            &spec->data.weights, &spec->data.tokenizer, &spec->model.file,
+                            &spec->model.weights, &spec->checkpoint.directory})
     if (!path->empty()) *path = (base / *path).lexically_normal().string();
+  // The head and the nodes have neither texts nor tokenizers.
+  ES_RETURN_IF_ERROR(encode_texts(*spec, file));
   // In this order: the steps depend on the stages, and the one stage of --devices on the steps.
   ES_RETURN_IF_ERROR(apply_level_and_stages(*spec, changes));
   ES_RETURN_IF_ERROR(apply_steps(*spec, changes, start));
@@ -139,10 +143,7 @@ Result<std::uint64_t> total_steps(const JobSpec& spec) {
   if (!model) return model.error();
   const auto data = model->data_facts(spec);
   if (!data) return data.error();
-  const auto sampler = store::EpochSampler::create({.samples = data->train_count,
-                                                    .max_p = spec.max_p,
-                                                    .batch_size = spec.batch_size,
-                                                    .seed = spec.seed});
+  const auto sampler = store::job_sampler(spec, data->train_count);
   if (!sampler) return sampler.error();
   return spec.epochs * sampler->steps_per_epoch();
 }

@@ -42,5 +42,7 @@ void add_diff_command(CLI::App& app, Shell& shell);
 void add_verify_command(CLI::App& app, Shell& shell);
 void add_trace_step_command(CLI::App& app, Shell& shell);
 void add_keygen_command(CLI::App& app, Shell& shell);
+void add_token_command(CLI::App& app, Shell& shell);
+void add_curve_command(CLI::App& app, Shell& shell);
 
 }  // namespace es::actors::esctl

@@ -30,7 +30,8 @@ Result<EvaluationView> evaluate_checkpoint(const EvalOptions& options) {
   const auto engine = trained_engine(*source, options.device);
   if (!engine) return engine.error();
   const Version version = source->reader.head().version;
-  const auto bytes = worker::evaluate(**engine, spec, *samples, version, [] { return false; });
+  const auto bytes = worker::evaluate(**engine, spec, *samples, source->model.inputs().get(),
+                                      version, [] { return false; });
   if (!bytes) return bytes.error();
   const auto totals = store::MetricTotals::decode(**bytes);
   if (!totals) return totals.error();

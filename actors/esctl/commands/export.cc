@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <filesystem>
@@ -11,8 +12,10 @@
 #include "actors/esctl/views/render_text.h"
 #include "actors/version/checkpoint_sections.h"
 #include "actors/version/initial_weights.h"
+#include "gpu/import/adapters.h"
 #include "gpu/optim/replica.h"
 #include "store/checkpoint/checkpoint.h"
+#include "store/checkpoint/new_file.h"
 #include "store/dataset/images/image_folder.h"
 #include "store/dataset/images/pixel_writer.h"
 
@@ -24,12 +27,17 @@ struct ExportOptions {
   std::string file;
   std::string optimizer;  // file for the optimizer arrays; empty if they are not exported
   std::string data;       // replaces the job's data.path
+  bool ema = false;       // the average of the parameters in place of them
   bool json = false;
 };
 
-Status read_array(const CheckpointModel& source, const std::string& section,
+bool has_adapters(const CheckpointModel& source) {
+  return source.spec.lora.rank != 0;
+}
+
+Status read_array(const CheckpointModel& source, const std::string& section, std::int64_t floats,
                   gpu::AlignedBuffer& out) {
-  out = gpu::AlignedBuffer(source.graph.table.total_floats());
+  out = gpu::AlignedBuffer(floats);
   return source.reader.read_into(section,
                                  std::as_writable_bytes(std::span(out.data(), out.floats())));
 }
@@ -74,29 +82,111 @@ Result<store::Metadata> metadata_of(const CheckpointModel& source) {
   return metadata;
 }
 
-Status export_weights(const CheckpointModel& source, const std::string& file) {
+// The digest of the parameters that a checkpoint with adapters leaves out.
+Result<Digest> base_of(const CheckpointModel& source) {
+  const auto bytes = source.reader.read(kBaseSection);
+  if (!bytes) return bytes.error();
+  const auto digest = Digest::parse({reinterpret_cast<const char*>(bytes->data()), bytes->size()});
+  if (!digest) return usage_error(source.directory + ": section \"base\" is no digest");
+  return *digest;
+}
+
+// The parameters that the checkpoint has, as they were trained or averaged.
+Result<gpu::Replica> read_params(const CheckpointModel& source, const ExportOptions& options) {
+  const gpu::ParamTable& table = source.graph.table;
+  const bool adapters = has_adapters(source);
   gpu::Replica replica;
-  ES_RETURN_IF_ERROR(read_array(source, kParamsSection, replica.params));
-  const Digest found = gpu::params_digest(source.graph.table, replica);
+  ES_RETURN_IF_ERROR(read_array(source, kParamsSection,
+                                adapters ? table.trained_floats() : table.total_floats(),
+                                replica.params));
+  const auto frozen =
+      adapters ? base_of(source) : Result<Digest>(gpu::frozen_digest(table, replica.params.data()));
+  if (!frozen) return frozen.error();
+  const Digest found = gpu::params_digest(table, replica, *frozen);
   const store::CheckpointHead& head = source.reader.head();
   if (found != head.params_digest)
-    return usage_error(file + ": parameters with digest " + found.hex() + ": allowed is " +
+    return usage_error(options.file + ": parameters with digest " + found.hex() + ": allowed is " +
                        head.params_digest.hex() + "; these are not the data of the job");
+  if (!options.ema) return replica;
+  if (source.spec.optimizer.ema == 0.0 || head.version == 0)
+    return usage_error("--ema: " + source.directory + " has no average; allowed is a checkpoint " +
+                       "after step 1 of a job with optimizer.ema above 0");
+  // The average is the last array of the optimizer.
+  std::size_t last = 0;
+  while (source.reader.find(moment_section(last + 1)) != nullptr) ++last;
+  gpu::AlignedBuffer average;
+  ES_RETURN_IF_ERROR(read_array(source, moment_section(last), table.trained_floats(), average));
+  std::copy_n(average.data(), average.floats(), replica.params.data());
+  return replica;
+}
+
+Status export_weights(const CheckpointModel& source, const ExportOptions& options) {
+  const auto replica = read_params(source, options);
+  if (!replica) return replica.error();
+  const store::CheckpointHead& head = source.reader.head();
   const auto bytes = source.reader.read(context_section(0));
   if (!bytes) return bytes.error();
   const auto context = gpu::decode_context(*bytes, source.graph.table.stat_floats());
   if (!context) return context.error();
   const auto metadata = metadata_of(source);
   if (!metadata) return metadata.error();
-  const StateDict state(source.graph.table, replica.params.data(), context->stats.data(),
+  const StateDict state(source.graph.table, replica->params.data(), context->stats.data(),
                         head.version);
-  return store::write_safetensors(store::posix_file_system(), file, state.tensors(), *metadata);
+  return store::write_safetensors(store::posix_file_system(), options.file, state.tensors(),
+                                  *metadata);
+}
+
+// What peft.PeftModel.from_pretrained() reads beside the matrices.
+nlohmann::ordered_json adapter_config(const CheckpointModel& source) {
+  std::vector<std::string> modules;
+  for (const gpu::ParamInfo& param : source.graph.table.trained())
+    if (const std::string module = gpu::module_of_a(param.name); !module.empty())
+      modules.push_back(module);
+  const JobSpec& spec = source.spec;
+  return {{"peft_type", "LORA"},
+          {"base_model_name_or_path",
+           spec.model.weights.empty() ? model_text(spec.model) : spec.model.weights},
+          {"r", spec.lora.rank},
+          {"lora_alpha", spec.lora.alpha},
+          {"lora_dropout", spec.lora.dropout},
+          {"target_modules", modules},
+          {"bias", "none"},
+          {"fan_in_fan_out", false},
+          {"inference_mode", true},
+          {"task_type", nullptr}};
+}
+
+// Writes the matrices and their configuration into a new directory, under the names of peft.
+Status export_adapters(const CheckpointModel& source, const ExportOptions& options) {
+  namespace fs = std::filesystem;
+  const fs::path directory = options.file;
+  if (directory.extension() == ".safetensors")
+    return usage_error(options.file + ": allowed is a new directory, because the job has adapters");
+  const auto replica = read_params(source, options);
+  if (!replica) return replica.error();
+  const auto metadata = metadata_of(source);
+  if (!metadata) return metadata.error();
+  std::vector<gpu::NamedTensor> tensors;
+  for (const gpu::ParamInfo& param : source.graph.table.trained())
+    tensors.push_back(exported(param, replica->params.data(), "base_model.model." + param.name));
+  std::vector<store::TensorData> data;
+  for (const gpu::NamedTensor& tensor : tensors) data.push_back(tensor_data(tensor));
+  store::FileSystem& files = store::posix_file_system();
+  ES_RETURN_IF_ERROR(store::make_directories(files, directory));
+  ES_RETURN_IF_ERROR(
+      store::write_safetensors(files, directory / "adapter_model.safetensors", data, *metadata));
+  const std::string config = adapter_config(source).dump(2) + "\n";
+  return store::write_new_file(
+      files, directory / "adapter_config.json",
+      [&](store::WritableFile& file) { return file.append(std::as_bytes(std::span(config))); });
 }
 
 // The names that torch.optim gives to its arrays.
 std::vector<std::string> moment_names(const OptimizerSpec& optimizer) {
-  if (optimizer.kind == "sgd") return {"momentum_buffer"};
-  return {"exp_avg", "exp_avg_sq"};
+  std::vector<std::string> names{"exp_avg", "exp_avg_sq"};
+  if (optimizer.kind == "sgd") names.assign(optimizer.momentum == 0.0 ? 0 : 1, "momentum_buffer");
+  if (optimizer.ema > 0.0) names.emplace_back("ema");
+  return names;
 }
 
 Status export_optimizer(const CheckpointModel& source, const std::string& file) {
@@ -107,7 +197,8 @@ Status export_optimizer(const CheckpointModel& source, const std::string& file) 
       return usage_error(source.spec.name + ": more arrays than optimizer " +
                          source.spec.optimizer.kind + " has");
     gpu::AlignedBuffer array;
-    ES_RETURN_IF_ERROR(read_array(source, moment_section(i), array));
+    ES_RETURN_IF_ERROR(
+        read_array(source, moment_section(i), source.graph.table.trained_floats(), array));
     for (gpu::NamedTensor& t : optimizer_tensors(source.graph.table, array.data(), names[i]))
       tensors.push_back(std::move(t));
   }
@@ -121,7 +212,8 @@ Status export_optimizer(const CheckpointModel& source, const std::string& file) 
 Status export_command(const ExportOptions& options, Console& console) {
   const auto source = open_checkpoint_model(options.checkpoint, options.data);
   if (!source) return source.error();
-  ES_RETURN_IF_ERROR(export_weights(*source, options.file));
+  ES_RETURN_IF_ERROR(has_adapters(*source) ? export_adapters(*source, options)
+                                           : export_weights(*source, options));
   if (!options.optimizer.empty()) ES_RETURN_IF_ERROR(export_optimizer(*source, options.optimizer));
   const store::CheckpointHead& head = source->reader.head();
   const std::string digest = head.params_digest.hex();
@@ -149,9 +241,13 @@ void add_export_command(CLI::App& app, Shell& shell) {
   command->add_option("checkpoint", options->checkpoint, "The checkpoint")
       ->required()
       ->type_name("CHECKPOINT");
-  command->add_option("file", options->file, "The new file")
+  command
+      ->add_option("file", options->file,
+                   "The new file; for a job with adapters the new directory that peft reads")
       ->required()
-      ->type_name("FILE.safetensors");
+      ->type_name("FILE.safetensors|DIR");
+  command->add_flag("--ema", options->ema,
+                    "Write the average of the parameters (optimizer.ema) in place of them");
   command
       ->add_option("--optimizer", options->optimizer,
                    "Also write the optimizer's arrays to this new file")

@@ -30,13 +30,15 @@ std::string metric_key(const MetricView& metric) {
   return key;
 }
 
-// One key for each metric; "metric" names the main one. If the evaluation is not finite, its
-// metrics are null, and a field reports it.
+// One key for each metric; "metric" names the main one. A metric that is not defined is null. If
+// the evaluation is not finite, all are, and a field reports it.
 Json evaluation(const EvaluationView& e) {
   Json json{{"version", e.version}, {"total", e.total}};
   if (!e.metrics.empty()) json["metric"] = metric_key(e.metrics.front());
   for (const MetricView& m : e.metrics) json[metric_key(m)] = m.value;
-  if (!e.metrics.empty() && !std::isfinite(e.metrics.front().value)) json["not_finite"] = true;
+  const bool finite =
+      std::ranges::any_of(e.metrics, [](const MetricView& m) { return std::isfinite(m.value); });
+  if (!e.metrics.empty() && !finite) json["not_finite"] = true;
   return json;
 }
 
@@ -77,6 +79,7 @@ Json job_object(const JobView& job) {
   json["name"] = job.name;
   json["state"] = job.state;
   json["level"] = job.level;
+  json["tenant"] = text_or_null(job.tenant);
   json["max_p"] = job.max_p;
   json["steps"] = job.step;
   json["steps_total"] = job.last_step;

@@ -21,7 +21,8 @@ std::string step_text(const JobView& job) {
 // All metrics except the loss and the perplexity are fractions of one.
 std::string value_text(const MetricView& metric) {
   if (!std::isfinite(metric.value)) return "not finite";
-  const bool is_number = metric.name == "loss" || metric.name == "perplexity";
+  const bool is_number = metric.name == "loss" || metric.name == "perplexity" ||
+                         metric.name == "mse" || metric.name == "mae";
   return is_number ? fixed(metric.value, 4) : fixed(100 * metric.value, 2) + " %";
 }
 
@@ -97,6 +98,22 @@ std::string waits_text(const std::vector<JobView>& jobs) {
   return text;
 }
 
+// At the mean rate of the present placement; "-" while the job does not train.
+std::string time_left_text(const JobView& job) {
+  constexpr int kMinute = 60, kHour = 60 * kMinute;
+  if (job.stages.empty() || job.samples_per_second_now <= 0) return "-";
+  const StageView& stage = job.stages.back();
+  if (stage.steps == 0 || job.step >= job.last_step) return "-";
+  const double left = double(job.last_step - job.step) * stage.seconds / double(stage.steps);
+  const auto seconds = static_cast<std::uint64_t>(left);
+  if (seconds >= kHour)
+    return std::to_string(seconds / kHour) + " h " + std::to_string(seconds % kHour / kMinute) +
+           " min";
+  if (seconds >= kMinute)
+    return std::to_string(seconds / kMinute) + " min " + std::to_string(seconds % kMinute) + " s";
+  return std::to_string(seconds) + " s";
+}
+
 }  // namespace
 
 std::string evaluation_text(const EvaluationView& e) {
@@ -128,13 +145,22 @@ std::string table(const std::vector<Row>& rows) {
   return text;
 }
 
-std::string jobs_text(const std::vector<JobView>& jobs) {
+std::string jobs_text(const std::vector<JobView>& jobs, bool wide) {
   std::vector<Row> rows{
       {"JOB", "STATE", "STEP", "LOSS", "SAMPLES/S", "DEVICES", "METRIC", "ERROR"}};
-  for (const JobView& job : jobs)
-    rows.push_back({job.id, job.state, step_text(job), fixed(job.loss_last, 4),
-                    rate_text(job.samples_per_second_now), or_dash(job.placement), headline(job),
-                    job.error});
+  if (wide) rows[0].insert(rows[0].end() - 1, {"LEVEL", "TENANT", "TIME LEFT"});
+  for (const JobView& job : jobs) {
+    Row row{job.id,
+            job.state,
+            step_text(job),
+            fixed(job.loss_last, 4),
+            rate_text(job.samples_per_second_now),
+            or_dash(job.placement),
+            headline(job)};
+    if (wide) row.insert(row.end(), {job.level, or_dash(job.tenant), time_left_text(job)});
+    row.push_back(job.error);
+    rows.push_back(std::move(row));
+  }
   return table(rows) + waits_text(jobs);
 }
 

@@ -14,8 +14,8 @@ namespace es::actors::esctl {
 // The first row is the heading.
 std::string table(const std::vector<std::vector<std::string>>& rows);
 
-// `ps`: one line for each job.
-std::string jobs_text(const std::vector<JobView>& jobs);
+// `ps`: one line for each job; `wide`: with its level, tenant and time left.
+std::string jobs_text(const std::vector<JobView>& jobs, bool wide = false);
 // `nodes`: one line for each device type of a node.
 std::string nodes_text(const std::vector<NodeView>& nodes);
 // A line about a fault of the head that is still running; empty if there is none.

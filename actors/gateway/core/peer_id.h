@@ -1,5 +1,5 @@
 #pragma once
-// PeerId: the routing id of a process: "head", "node/NAME", "worker/INCARNATION" or
+// PeerId: the routing id of a process: "head", "http", "node/NAME", "worker/INCARNATION" or
 // "client/RANDOM".
 #include <algorithm>
 #include <cstddef>
@@ -15,6 +15,8 @@ using PeerId = std::string;
 inline constexpr std::size_t kPeerIdBytesMax = 128;
 
 inline const PeerId kHeadPeer = "head";
+// The HTTP service of the head, which is in the same process.
+inline const PeerId kHttpPeer = "http";
 
 inline PeerId node_peer(const std::string& name) {
   return "node/" + name;

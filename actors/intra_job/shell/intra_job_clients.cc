@@ -79,6 +79,7 @@ JobView IntraJobState::view(JobState state) const {
   v.name = spec.name;
   v.state = state_name(state);
   v.level = level_name(spec.level);
+  v.tenant = spec.resources.tenant;
   v.max_p = spec.max_p;
   v.step = core_->ledger().through();
   v.last_step = options_.config.last_version;

@@ -120,6 +120,7 @@ void put(wire::JobInfo::Builder b, const JobView& view) {
   b.setCheckpoint(view.checkpoint);
   b.setWaitingFor(view.waiting_for);
   b.setWarning(view.warning);
+  b.setTenant(view.tenant);
 }
 
 JobView read_job(wire::JobInfo::Reader j) {
@@ -147,7 +148,8 @@ JobView read_job(wire::JobInfo::Reader j) {
           .submitted_unix_ms = j.getSubmittedUnixMs(),
           .checkpoint = line_of(j.getCheckpoint()),
           .waiting_for = line_of(j.getWaitingFor()),
-          .warning = line_of(j.getWarning())};
+          .warning = line_of(j.getWarning()),
+          .tenant = line_of(j.getTenant())};
 }
 
 }  // namespace es::actors

@@ -74,6 +74,7 @@ struct JobView {
   std::string checkpoint;   // path of the newest one, or empty
   std::string waiting_for;  // devices or processes; empty: nothing
   std::string warning;      // a problem that does not stop the job
+  std::string tenant;       // tenant whose quota it uses; empty: none
 };
 
 void put(wire::JobInfo::Builder b, const JobView& view);

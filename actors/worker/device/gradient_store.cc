@@ -26,7 +26,7 @@ Result<float*> GradientStore::create(std::map<std::uint32_t, std::unique_ptr<Seg
 }
 
 Result<float*> GradientStore::slot(std::uint32_t slot) {
-  return create(slots_, slot, "grad.", total_floats_);
+  return create(slots_, slot, "grad.", trained_floats_);
 }
 
 Status GradientStore::take_slots(std::span<const std::uint32_t> slots) {
@@ -38,7 +38,7 @@ Status GradientStore::take_slots(std::span<const std::uint32_t> slots) {
 void GradientStore::take_device_slots(std::span<const std::uint32_t> slots,
                                       gpu::cuda::DevicePool& pool, bool host_copies) {
   host_copies_ = host_copies;
-  const std::uint64_t bytes = bytes_of(total_floats_);
+  const std::uint64_t bytes = bytes_of(trained_floats_);
   for (const std::uint32_t slot : slots) {
     if (device_slots_.contains(slot)) continue;
     // The remaining slots stay in host memory. A slot may be in either place, because the bits do

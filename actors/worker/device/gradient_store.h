@@ -29,11 +29,11 @@ namespace es::actors::worker {
 class GradientStore {
  public:
   GradientStore(JobId job, Incarnation incarnation, Generation generation,
-                std::int64_t total_floats)
+                std::int64_t trained_floats)
       : job_(std::move(job)),
         incarnation_(incarnation),
         generation_(generation),
-        total_floats_(total_floats) {}
+        trained_floats_(trained_floats) {}
 
   // Returns a whole flat gradient, aligned to 64 bytes. Its address does not change. Error
   // (failure): shared memory is full.
@@ -64,7 +64,7 @@ class GradientStore {
   JobId job_;
   Incarnation incarnation_;
   Generation generation_;
-  std::int64_t total_floats_;
+  std::int64_t trained_floats_;
   std::map<std::uint32_t, std::unique_ptr<Segment>> slots_, sums_;
   std::map<std::uint32_t, gpu::cuda::DevicePool::Block> device_slots_;
   bool host_copies_ = true;

@@ -26,7 +26,9 @@ Snapshot HeldVersion::snapshot() const {
           .kernels = kernel_record(engine_, job_.spec.level),
           .params = params_,
           .table = &engine_.table(),
-          .replica = std::make_shared<gpu::FrozenReplica>(engine_.replica(), copies_)};
+          .frozen = engine_.frozen_digest(),
+          .replica = std::make_shared<gpu::FrozenReplica>(engine_.replica(), engine_.kept_floats(),
+                                                          copies_)};
 }
 
 void HeldVersion::write(const WriteVersion& asked) {

@@ -1,5 +1,6 @@
 #include "actors/worker/device/snapshot.h"
 
+#include <algorithm>
 #include <chrono>
 #include <vector>
 
@@ -24,7 +25,8 @@ class Source {
       : snapshot_(snapshot),
         params_(*snapshot.table),
         state_(*snapshot.table),
-        kernels_(encode(snapshot.kernels)) {
+        kernels_(encode(snapshot.kernels)),
+        base_(snapshot.frozen.hex()) {
     for (const gpu::EstContext& context : snapshot.replica->contexts())
       contexts_.push_back(gpu::encode(context));
     add_sections();
@@ -54,18 +56,37 @@ class Source {
     for (VirtualRank rank = 0; rank < contexts_.size(); ++rank)
       sections_.push_back(store::section_of(context_section(rank), contexts_[rank]));
     sections_.push_back(store::section_of(kKernelsSection, std::as_bytes(std::span(kernels_))));
+    if (leaves_base_out())
+      sections_.push_back(store::section_of(kBaseSection, std::as_bytes(std::span(base_))));
+  }
+
+  std::uint64_t trained_bytes() const {
+    return static_cast<std::uint64_t>(snapshot_.table->trained_floats()) * sizeof(float);
+  }
+  bool leaves_base_out() const {
+    return snapshot_.replica->bytes(0) <
+           static_cast<std::uint64_t>(snapshot_.table->total_floats()) * sizeof(float);
   }
 
   // The digests are computed from the very bytes that the writer puts into the file, so no second
   // pass over the arrays is necessary.
   Status read_array(std::size_t array, std::uint64_t offset, std::span<std::byte> out) {
     ES_RETURN_IF_ERROR(snapshot_.replica->read(array, offset, out));
-    (array == 0 ? params_ : state_).add(out);
+    if (array != 0) {
+      state_.add(out);
+      return {};
+    }
+    // The digest of the parameters has one of the frozen ones in their place.
+    const std::uint64_t before = std::min(offset, trained_bytes());
+    const std::uint64_t trained = std::min(offset + out.size(), trained_bytes()) - before;
+    params_.add(out.first(trained));
+    frozen_.add(out.subspan(trained));
     return {};
   }
 
   Status complete(store::CheckpointHead& head) {
     state_.add(snapshot_.replica->contexts());
+    params_.add_frozen(leaves_base_out() ? snapshot_.frozen : frozen_.finish());
     head.params_digest = params_.finish();
     head.state_digest = state_.finish();
     head.written_unix_ms = unix_ms_now();
@@ -78,8 +99,9 @@ class Source {
 
   const Snapshot& snapshot_;
   gpu::ArrayDigest params_, state_;
+  DigestBuilder frozen_;
   std::vector<std::vector<std::byte>> contexts_;
-  std::string kernels_;
+  std::string kernels_, base_;
   std::vector<store::Section> sections_;
 };
 

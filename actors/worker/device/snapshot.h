@@ -23,6 +23,7 @@ struct Snapshot {
   KernelRecord kernels;
   std::optional<Digest> params;            // the digest in the ledger, if it is known
   const gpu::ParamTable* table = nullptr;  // of the engine, which must outlive the writing
+  Digest frozen;                           // Engine::frozen_digest()
   std::shared_ptr<gpu::FrozenReplica> replica;
 };
 

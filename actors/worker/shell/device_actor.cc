@@ -73,7 +73,7 @@ void DeviceState::begin_generation(Generation generation) {
   // Segments are labelled with the generation, so every generation has new ones.
   gradients_ =
       std::make_unique<worker::GradientStore>(parts_->options.job, parts_->options.incarnation,
-                                              generation, parts_->engine->table().total_floats());
+                                              generation, parts_->engine->table().trained_floats());
   tree_.reset();
   run_ready_slices(slices_.abandon());
 }

@@ -76,6 +76,7 @@ struct DeviceParts {
   DeviceOptions options;
   std::unique_ptr<gpu::Engine> engine;
   std::shared_ptr<DataSource> data;
+  std::shared_ptr<const store::CapturedInputs> inputs;  // of the model file; none: it is built in
   std::shared_ptr<AbandonedBelow> abandoned_below;
   std::function<void(const std::string& error)> on_device_lost;  // ends the process
 };

@@ -110,7 +110,8 @@ void DeviceState::perform_effect(const worker::ApplyUpdate& effect) {
 
 void DeviceState::perform_effect(const worker::RunEvaluation& effect) {
   auto totals = worker::evaluate(*parts_->engine, parts_->options.spec, parts_->data->samples,
-                                 effect.version, [&] { return abandoned(effect.generation); });
+                                 parts_->inputs.get(), effect.version,
+                                 [&] { return abandoned(effect.generation); });
   if (!totals) end_if_device_lost();
   if (!totals) return fail(totals.error());
   // The generation was abandoned during the evaluation. After the round the core asks again.

@@ -233,7 +233,7 @@ void DeviceState::perform_effect(const worker::RunAudit& effect) {
   const std::string where = "audit of EST " + std::to_string(effect.rank) + ", step " +
                             std::to_string(effect.step) + ": ";
   if (!filled.ok()) return fail_for_data(where + filled.error().message);
-  gpu::AlignedBuffer gradient(parts_->engine->table().total_floats());
+  gpu::AlignedBuffer gradient(parts_->engine->table().trained_floats());
   gpu::EstContext next;
   worker::LocalStepDigest digest;
   const Result<float> loss =

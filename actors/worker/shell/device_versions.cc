@@ -17,7 +17,7 @@ void DeviceState::perform_effect(const worker::LoadVersion& effect) {
   gpu::Engine& engine = *parts_->engine;
   if (std::holds_alternative<protocol::FromSeed>(effect.from)) {
     Status made = engine.init_replica();
-    if (made.ok()) made = load_initial_weights(engine, parts_->options.spec.model);
+    if (made.ok()) made = load_initial_weights(engine, parts_->options.spec);
     if (!made.ok()) return fail(made.error().message);
   } else if (const auto* disk = std::get_if<protocol::FromCheckpoint>(&effect.from)) {
     const Status status = load_checkpoint(*disk, effect.copy);
@@ -33,8 +33,11 @@ void DeviceState::perform_effect(const worker::LoadVersion& effect) {
     }
   } else {
     const auto& state = std::get<protocol::State>(effect.from);
-    if (!worker::import_version(engine, state, peers_).ok())
-      return report(worker::DataUnreadable{effect.generation, state.stamp.sender});
+    const Status loaded = worker::import_version(engine, parts_->options.spec, state, peers_);
+    // What the peer sent is not at fault: the base of the adapters is missing here.
+    if (!loaded.ok() && loaded.error().kind == ErrorKind::kRefused)
+      return fail(loaded.error().message);
+    if (!loaded.ok()) return report(worker::DataUnreadable{effect.generation, state.stamp.sender});
   }
   if (engine.version() != effect.version)
     return fail("loaded version " + std::to_string(engine.version()) + ", wanted " +

@@ -26,6 +26,7 @@
 #include "gpu/engine/channel_device.h"
 #include "gpu/engine/device_choice.h"
 #include "gpu/params/buckets.h"
+#include "store/dataset/job_sampler.h"
 #include "store/path_roots.h"
 
 namespace es::actors {
@@ -108,10 +109,7 @@ Result<std::shared_ptr<DataSource>> make_data(const JobModel& model, const JobSp
                                               std::uint32_t loaders) {
   auto samples = model.open_samples(spec);
   if (!samples) return samples.error();
-  auto sampler = store::EpochSampler::create({.samples = (*samples)->train_count(),
-                                              .max_p = spec.max_p,
-                                              .batch_size = spec.batch_size,
-                                              .seed = spec.seed});
+  auto sampler = store::job_sampler(spec, (*samples)->train_count());
   if (!sampler) return sampler.error();
   const auto batch_words = spec.batch_size * static_cast<std::size_t>((*samples)->layout().words());
   const std::uint32_t slots = batch_slots(loaders, spec.max_p, batch_words * sizeof(float));
@@ -160,6 +158,7 @@ Result<std::shared_ptr<DeviceParts>> make_parts(const Arguments& a) {
   parts->engine = *std::move(engine);
   parts->on_device_lost = end_with_device;
   parts->data = *std::move(data);
+  parts->inputs = model->inputs();
   parts->engine->pin_batches(parts->data->pool.all_words(), parts->data);
   parts->abandoned_below = std::make_shared<AbandonedBelow>(0);
   return parts;

@@ -1,3 +1,4 @@
+#include "gpu/canonical/loss_math.h"
 #include "gpu/canonical/scalar/scalar.h"
 #include "gpu/canonical/scalar/sum64.h"
 #include "gpu/canonical/scalar_math.h"
@@ -5,20 +6,23 @@
 namespace es::gpu::scalar {
 
 void softmax_xent_fwd(std::int64_t rows, std::int64_t classes, const float* logits,
-                      const std::int32_t* labels, float* probs, float* row_loss) {
+                      const std::int32_t* labels, const LossTerms& terms, float* probs,
+                      float* row_loss) {
   for (std::int64_t r = 0; r < rows; ++r, logits += classes, probs += classes) {
     // Subtracting the largest logit keeps every EXP at most 1. A comparison with NaN is false, so a
     // NaN never becomes the maximum, but it reaches the sum through EXP.
     float max = -kInfinity;
     for (std::int64_t i = 0; i < classes; ++i) max = max < logits[i] ? logits[i] : max;
     // Read before the probabilities may take its place.
-    const float logit = labels[r] < 0 ? 0.0f : logits[labels[r]];
+    LossRow row{.logit = labels[r] < 0 ? 0.0f : logits[labels[r]], .sum = 0.0f, .max = max};
+    if (terms.smoothing != 0.0f) row.sum = sum64(classes, logits);
     for (std::int64_t i = 0; i < classes; ++i) probs[i] = canonical_exp(logits[i] - max);
     const float sum = sum64(classes, probs);
-    const float scale = 1.0f / sum;
+    row.log = canonical_log(sum);
+    const float scale = 1.0f / sum * probability_factor(terms, row);
     for (std::int64_t i = 0; i < classes; ++i) probs[i] = probs[i] * scale;
     // A row without a label has the loss +0 and does not count in the mean.
-    row_loss[r] = labels[r] < 0 ? 0.0f : canonical_log(sum) - (logit - max);
+    row_loss[r] = labels[r] < 0 ? 0.0f : row_loss_of(terms, row, classes);
   }
 }
 
@@ -28,12 +32,14 @@ void softmax_xent_mean(std::int64_t rows, const std::int32_t* labels, const floa
 }
 
 void softmax_xent_bwd(std::int64_t rows, std::int64_t classes, const float* probs,
-                      const std::int32_t* labels, const LabelledRows& counted, float* dlogits) {
+                      const std::int32_t* labels, const LabelledRows& counted,
+                      const LossTerms& terms, float* dlogits) {
   const float scale = recip(labelled_rows(counted.rows, counted.labels));
+  const float share = share_of_class(terms, classes), hot = share_of_label(terms);
   for (std::int64_t r = 0; r < rows; ++r, probs += classes, dlogits += classes) {
     for (std::int64_t i = 0; i < classes; ++i) {
-      const float onehot = i == labels[r] ? 1.0f : 0.0f;
-      dlogits[i] = labels[r] < 0 ? 0.0f : (probs[i] - onehot) * scale;
+      const float onehot = i == labels[r] ? hot : 0.0f;
+      dlogits[i] = labels[r] < 0 ? 0.0f : ((probs[i] - share) - onehot) * scale;
     }
   }
 }

@@ -124,11 +124,13 @@ void adaptive_avg_pool_fwd(const AdaptivePoolShape&, const float* x, float* y);
 void adaptive_avg_pool_bwd(const AdaptivePoolShape&, const float* dy, float* dx);
 
 void softmax_xent_fwd(std::int64_t rows, std::int64_t classes, const float* logits,
-                      const std::int32_t* labels, float* probs, float* row_loss);
+                      const std::int32_t* labels, const LossTerms& terms, float* probs,
+                      float* row_loss);
 void softmax_xent_mean(std::int64_t rows, const std::int32_t* labels, const float* row_loss,
                        float* mean_loss);
 void softmax_xent_bwd(std::int64_t rows, std::int64_t classes, const float* probs,
-                      const std::int32_t* labels, const LabelledRows& counted, float* dlogits);
+                      const std::int32_t* labels, const LabelledRows& counted,
+                      const LossTerms& terms, float* dlogits);
 void bce_fwd(std::int64_t n, const float* x, const float* target, float* element_loss,
              float* mean_loss);
 void bce_bwd(std::int64_t n, const float* x, const float* target, float* dx);

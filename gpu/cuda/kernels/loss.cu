@@ -1,4 +1,5 @@
 // Cross entropy, binary cross entropy and squared error.
+#include "gpu/canonical/loss_math.h"
 #include "gpu/cuda/kernels/array_sum.h"
 #include "gpu/cuda/kernels/map.h"
 #include "gpu/cuda/kernels/rows.h"
@@ -13,6 +14,7 @@ struct CrossEntropyRows {
   std::int64_t rows, classes;
   const float* logits;
   const std::int32_t* labels;
+  LossTerms terms;
   float *probs, *row_loss;
 
   template <class Block>
@@ -22,17 +24,21 @@ struct CrossEntropyRows {
     const float* const x = logits + row * classes;
     // Read before the first barrier, behind which the probabilities may take its place.
     const std::int32_t label = labels[row];
-    const float logit = label < 0 ? 0.0f : x[label];
-    const float max = row_max(block, classes, x);
+    LossRow found{label < 0 ? 0.0f : x[label], 0.0f, row_max(block, classes, x), 0.0f};
+    const float max = found.max;
+    if (terms.smoothing != 0.0f)
+      found.sum =
+          run_sum64(block, classes, [&](std::int64_t i, float lane) { return lane + x[i]; });
     const float sum = run_sum64(block, classes, [&](std::int64_t i, float lane) {
       return lane + canonical_exp(x[i] - max);
     });
     // EXP is computed twice, as in softmax.cu, and not stored between its sum and the quotient.
-    const float scale = 1.0f / sum;
+    found.log = canonical_log(sum);
+    const float scale = 1.0f / sum * probability_factor(terms, found);
     write_row(block, classes, probs + row * classes,
               [&](std::int64_t i) { return canonical_exp(x[i] - max) * scale; });
     if (block.thread() % 32 != 0) return;
-    row_loss[row] = label < 0 ? 0.0f : canonical_log(sum) - (logit - max);
+    row_loss[row] = label < 0 ? 0.0f : row_loss_of(terms, found, classes);
   }
 };
 
@@ -74,9 +80,10 @@ struct CrossEntropyMean {
 };
 
 void softmax_xent_fwd(Stream stream, std::int64_t rows, std::int64_t classes, const float* logits,
-                      const std::int32_t* labels, float* probs, float* row_loss) {
+                      const std::int32_t* labels, const LossTerms& terms, float* probs,
+                      float* row_loss) {
   launch(stream, {.x = blocks_of_rows(rows)},
-         CrossEntropyRows{rows, classes, logits, labels, probs, row_loss});
+         CrossEntropyRows{rows, classes, logits, labels, terms, probs, row_loss});
 }
 
 void softmax_xent_mean(Stream stream, std::int64_t rows, const std::int32_t* labels,
@@ -96,30 +103,33 @@ struct CrossEntropyBackward {
   const float* probs;
   const std::int32_t* labels;
   LabelledRows counted;
+  LossTerms terms;
   float* dlogits;
 
   template <class Block>
   ES_HD void operator()(const Block& block, Shared& shared) const {
     const float scale = recip(count_labelled(block, shared.count, counted.rows, counted.labels));
+    const float share = share_of_class(terms, classes), hot = share_of_label(terms);
     for (std::int64_t i = thread_in_grid(*this, block); i < rows * classes; i += step) {
       // The division uses 32 bits, which is much cheaper on a GPU than 64 bits. A tensor has fewer
       // than 2^32 elements (pack.h).
       const auto at = static_cast<std::uint32_t>(i), width = static_cast<std::uint32_t>(classes);
       const std::int32_t label = labels[at / width];
-      const float onehot = static_cast<std::int64_t>(at % width) == label ? 1.0f : 0.0f;
-      dlogits[i] = label < 0 ? 0.0f : (probs[i] - onehot) * scale;
+      const float onehot = static_cast<std::int64_t>(at % width) == label ? hot : 0.0f;
+      dlogits[i] = label < 0 ? 0.0f : ((probs[i] - share) - onehot) * scale;
     }
   }
 };
 
 void softmax_xent_bwd(Stream stream, std::int64_t rows, std::int64_t classes, const float* probs,
-                      const std::int32_t* labels, const LabelledRows& counted, float* dlogits) {
+                      const std::int32_t* labels, const LabelledRows& counted,
+                      const LossTerms& terms, float* dlogits) {
   constexpr std::int64_t kBlocksMost = 1024;
   const std::int64_t blocks =
       smaller(kBlocksMost, blocks_for<CrossEntropyBackward>(rows * classes));
   launch(stream, {.x = blocks},
          CrossEntropyBackward{rows, classes, blocks * CrossEntropyBackward::kThreads, probs, labels,
-                              counted, dlogits});
+                              counted, terms, dlogits});
 }
 
 struct BceLoss {

@@ -13,23 +13,26 @@ namespace {
 // The products over the rows, in the gradient of the weight, are divided at chunks of DOT.
 static_assert(kLossRows % kDotChunk == 0 && kLossRows % kColumnRun == 0);
 
-bool has_linear_bias(const Op& op) {
-  return op.bias != kNoParam || op.tensors.bias >= 0;
-}
-
-// Inputs: x, labels, and the weight and the bias if they are tensors. Outputs: dx, dW, db if there
-// is a bias, the logits if an evaluation reads them, and the losses.
+// Inputs: x, labels, and the weight and the bias if they are tensors. Outputs: dx, dW and db as far
+// as they are needed, the logits if an evaluation reads them, and the losses.
 constexpr std::size_t kLossOutputs = 2;
 
+bool has_weight_grad(const Op& op) {
+  return op.tensors.weight_grad >= 0;
+}
+bool has_linear_bias_grad(const Op& op) {
+  return op.tensors.bias_grad >= 0;
+}
+
 TensorId logits_of_evaluation(const Op& op) {
-  const std::size_t gradients = has_linear_bias(op) ? 3 : 2;
+  const std::size_t gradients =
+      1 + (has_weight_grad(op) ? 1U : 0U) + (has_linear_bias_grad(op) ? 1U : 0U);
   return op.out.size() > gradients + kLossOutputs ? op.out[gradients] : kNoTensor;
 }
 
 // The shape of the layer for `n` rows.
 LinearShape layer_of(const OpShapes& op, std::int64_t n) {
-  const std::int64_t in = op.in_shape().row();
-  return {n, in, op.out_shape(1).count() / in};
+  return {n, op.in_shape().row(), op.op.features};
 }
 
 std::int64_t aligned_floats(std::int64_t floats) {
@@ -41,7 +44,8 @@ std::int64_t aligned_floats(std::int64_t floats) {
 struct LossMemory {
   LossMemory(const OpShapes& op, std::int64_t rows)
       : strip(aligned_floats(std::min(rows, kLossRows) * layer_of(op, 1).out)),
-        runs(has_linear_bias(op.op) ? aligned_floats(run_total(rows) * layer_of(op, 1).out) : 0) {}
+        runs(has_linear_bias_grad(op.op) ? aligned_floats(run_total(rows) * layer_of(op, 1).out)
+                                         : 0) {}
   static std::int64_t run_total(std::int64_t rows) { return (rows + kColumnRun - 1) / kColumnRun; }
   std::int64_t strip, runs;  // floats
 };
@@ -94,7 +98,7 @@ class LinearLoss {
     }
     const std::size_t losses = run_.op.out.size() - kLossOutputs;
     on_(on_.kernels.softmax_xent_mean, rows_, run_.ids(1), run_.out(losses), run_.out(losses + 1));
-    if (run_.mode == RunMode::kTrain && has_linear_bias(run_.op))
+    if (run_.mode == RunMode::kTrain && has_linear_bias_grad(run_.op))
       sum_class_columns(on_, run_, LossMemory::run_total(rows_), classes(), runs_, run_.bias_grad(),
                         rest_);
   }
@@ -114,7 +118,7 @@ class LinearLoss {
     run_.share(n, classes(), [&](std::int64_t begin, std::int64_t end) {
       const std::int64_t at = begin * classes();
       on_(on_.kernels.softmax_xent_fwd, end - begin, classes(), logits + at,
-          run_.ids(1) + r + begin, strip_ + at, run_.out(losses) + r + begin);
+          run_.ids(1) + r + begin, run_.op.terms, strip_ + at, run_.out(losses) + r + begin);
     });
   }
 
@@ -124,13 +128,14 @@ class LinearLoss {
     run_.share(n, classes(), [&](std::int64_t begin, std::int64_t end) {
       float* const at = strip_ + begin * classes();
       on_(on_.kernels.softmax_xent_bwd, end - begin, classes(), at, run_.ids(1) + r + begin,
-          counted, at);
+          counted, run_.op.terms, at);
     });
-    if (has_linear_bias(run_.op)) sum_runs(r, n);
+    if (has_linear_bias_grad(run_.op)) sum_runs(r, n);
     round_factors(n);
     const LinearShape shape = layer_of(run_, n);
     run_layer(on_, run_, shape, LayerPass::kDataGradient,
               {strip_, run_.weight(), nullptr, run_.out(0) + r * run_.in_shape().row()}, rest_);
+    if (!has_weight_grad(run_.op)) return;
     GemmShape weight = shape.weight_gradient();
     weight.add = r > 0;
     run_gemm(on_, run_, weight, {strip_, rows_of_x(r), nullptr, run_.weight_grad()}, rest_);

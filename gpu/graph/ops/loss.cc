@@ -97,7 +97,7 @@ void yolo_gradient(Gradients& g, const Op& op) {
 template <class On>
 void cross_entropy(const On& on, const OpRun& run) {
   on(on.kernels.softmax_xent_fwd, run.in_shape().rows(), run.in_shape().row(), run.in(0),
-     run.ids(1), run.out(0), run.out(1));
+     run.ids(1), run.op.terms, run.out(0), run.out(1));
   on(on.kernels.softmax_xent_mean, run.in_shape().rows(), run.ids(1), run.out(1), run.out(2));
 }
 
@@ -105,7 +105,7 @@ template <class On>
 void cross_entropy_gradient(const On& on, const OpRun& run) {
   const std::int64_t rows = run.in_shape().rows();
   on(on.kernels.softmax_xent_bwd, rows, run.in_shape().row(), run.in(0), run.ids(1),
-     LabelledRows{rows, run.ids(1)}, run.out(0));
+     LabelledRows{rows, run.ids(1)}, run.op.terms, run.out(0));
 }
 
 // A device needs a workspace for the mean.

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <bit>
+#include <optional>
 
 #include "store/dataset/field_error.h"
+#include "store/dataset/layouts.h"
 #include "store/dataset/record_source.h"
 #include "store/dataset/tokens/token_files.h"
 #include "store/dataset/tokens/token_shard.h"
@@ -13,12 +15,16 @@ namespace {
 
 namespace fs = std::filesystem;
 
+// What an input of the model gets.
+enum class TokenRole { kIds, kLabels, kPositions, kSegments };
+
 // How tokens become samples.
 struct TokenWindows {
   CapturedInputs inputs;
-  std::size_t labels = 1;       // the input with the labels
-  std::uint64_t length = 0;     // of a window
-  std::uint64_t label_lag = 0;  // labels begin this number of tokens after the ids
+  std::vector<TokenRole> roles;    // of each input
+  std::uint64_t length = 0;        // of a window
+  std::uint64_t label_lag = 0;     // labels begin this number of tokens after the ids
+  std::int64_t document_end = -1;  // the token that ends a document; -1: there is none
 
   std::uint64_t tokens() const { return length + label_lag; }
   // The number of whole windows of a shard.
@@ -36,16 +42,58 @@ struct TokenHalf {
   std::uint64_t begin_of(std::size_t shard) const { return shard == 0 ? 0 : ends[shard - 1]; }
 };
 
-bool takes_tokens(const CapturedInputs& inputs) {
-  return inputs.inputs.size() == 2 &&
-         std::ranges::all_of(inputs.inputs, [&](const CapturedInput& input) {
-           return input.type == ValueType::kI32 && input.shape.size() == 1 &&
-                  input.shape == inputs.inputs.front().shape;
-         });
+// Nothing: the inputs are not those of a language model.
+std::optional<std::vector<TokenRole>> roles_of(const CapturedInputs& inputs) {
+  std::vector<TokenRole> roles;
+  std::vector<std::size_t> tokens;
+  for (std::size_t i = 0; i < inputs.inputs.size(); ++i) {
+    const CapturedInput& input = inputs.inputs[i];
+    const bool fits = input.type == ValueType::kI32 && input.shape.size() == 1 &&
+                      input.shape == inputs.inputs.front().shape;
+    if (!fits) return std::nullopt;
+    const std::string& name = input.field.name;
+    const bool positions = name == token_field::kPositions;
+    if (!positions && name != token_field::kSegments) tokens.push_back(i);
+    roles.push_back(positions ? TokenRole::kPositions : TokenRole::kSegments);
+  }
+  if (tokens.size() != 2) return std::nullopt;
+  const std::string& first = inputs.inputs[tokens[0]].field.name;
+  const bool labels_first = first == "labels" || first == "label";
+  roles[tokens[0]] = labels_first ? TokenRole::kLabels : TokenRole::kIds;
+  roles[tokens[1]] = labels_first ? TokenRole::kIds : TokenRole::kLabels;
+  return roles;
+}
+
+// The ranges that the inputs of a job with documents must have.
+Status check_documents(const TokenWindows& windows) {
+  const bool has_segments =
+      std::ranges::find(windows.roles, TokenRole::kSegments) != windows.roles.end();
+  if (windows.document_end >= 0 && !has_segments)
+    return bad_field(
+        "job", "data.document_end", std::to_string(windows.document_end),
+        "-1 for a model without the input \"segment_ids\", whose tokens would attend to "
+        "those of other documents");
+  const auto last = static_cast<std::int64_t>(windows.length) - 1;
+  for (std::size_t i = 0; i < windows.roles.size(); ++i) {
+    const SampleField& field = windows.inputs.inputs[i].field;
+    const bool numbers =
+        windows.roles[i] == TokenRole::kPositions || windows.roles[i] == TokenRole::kSegments;
+    if (numbers && (field.low > 0 || field.high < last))
+      return usage_error("model.file: the input \"" + field.name + "\" takes " +
+                         std::to_string(field.low) + " to " + std::to_string(field.high) +
+                         ": allowed is a model that takes 0 to " + std::to_string(last));
+    const bool ignores = field.low <= token_field::kIgnoredLabel;
+    if (windows.document_end >= 0 && windows.roles[i] == TokenRole::kLabels && !ignores)
+      return usage_error("model.file: the input \"" + field.name +
+                         "\" takes no label -100: allowed "
+                         "is a loss that ignores it, for data.document_end");
+  }
+  return {};
 }
 
 Result<TokenWindows> windows_of(const JobSpec& spec, const CapturedInputs& inputs) {
-  if (!takes_tokens(inputs))
+  auto roles = roles_of(inputs);
+  if (!roles)
     return bad_field("job", "data.kind", "\"tokens\"",
                      "another kind, because the model has not two inputs i32 [T], the ids and the "
                      "labels");
@@ -53,11 +101,13 @@ Result<TokenWindows> windows_of(const JobSpec& spec, const CapturedInputs& input
   if (spec.data.length != 0 && spec.data.length != length)
     return bad_field("job", "data.length", std::to_string(spec.data.length),
                      std::to_string(length) + ", as the inputs of the model, or 0");
-  const std::string& first = inputs.inputs.front().field.name;
-  return TokenWindows{.inputs = inputs,
-                      .labels = first == "labels" || first == "label" ? 0U : 1U,
-                      .length = length,
-                      .label_lag = spec.data.shifted ? 1U : 0U};
+  TokenWindows windows{.inputs = inputs,
+                       .roles = *std::move(roles),
+                       .length = length,
+                       .label_lag = spec.data.shifted ? 1U : 0U,
+                       .document_end = spec.data.document_end};
+  ES_RETURN_IF_ERROR(check_documents(windows));
+  return windows;
 }
 
 Result<TokenHalf> open_shards(const std::vector<fs::path>& files, const JobSpec& spec,
@@ -112,25 +162,73 @@ class TokensSource final : public RecordSource {
     const std::uint64_t first = (index - shards.begin_of(s)) * windows_.length;
     const TokenShard& shard = shards.shards[s];
     ES_RETURN_IF_ERROR(shard.read(first, windows_.tokens(), scratch.pixels));
-    for (std::size_t f = 0; f < windows_.inputs.inputs.size(); ++f)
-      ES_RETURN_IF_ERROR(write_field(f, shard, first, scratch.pixels, block.field(f, position)));
+    const Window window{shard, first, scratch.pixels};
+    for (std::size_t f = 0; f < windows_.roles.size(); ++f)
+      ES_RETURN_IF_ERROR(write_field(f, window, block.field(f, position)));
     return {};
   }
 
-  // `bytes` are the tokens of the window, which begins at token `first` of the shard.
-  Status write_field(std::size_t field, const TokenShard& shard, std::uint64_t first,
-                     std::span<const std::uint8_t> bytes, std::span<float> words) const {
-    const SampleField& input = windows_.inputs.inputs[field].field;
-    const std::uint64_t lag = field == windows_.labels ? windows_.label_lag : 0;
+  // The tokens of a window, which begins at token `first` of the shard.
+  struct Window {
+    const TokenShard& shard;
+    std::uint64_t first;
+    std::span<const std::uint8_t> bytes;
+
+    std::int64_t token(std::uint64_t index) const {
+      return npy_integer(shard.type(), bytes, index);
+    }
+  };
+
+  Status write_field(std::size_t field, const Window& window, std::span<float> words) const {
+    switch (windows_.roles[field]) {
+      case TokenRole::kIds:
+        return write_tokens(windows_.inputs.inputs[field].field, 0, window, words);
+      case TokenRole::kLabels:
+        ES_RETURN_IF_ERROR(
+            write_tokens(windows_.inputs.inputs[field].field, windows_.label_lag, window, words));
+        ignore_beginnings(window, words);
+        return {};
+      case TokenRole::kPositions:
+      case TokenRole::kSegments:
+        write_places(windows_.roles[field], window, words);
+        return {};
+    }
+    return {};
+  }
+
+  Status write_tokens(const SampleField& input, std::uint64_t lag, const Window& window,
+                      std::span<float> words) const {
     for (std::size_t i = 0; i < words.size(); ++i) {
-      const std::int64_t token = npy_integer(shard.type(), bytes, lag + i);
-      if (token < input.low || token > input.high)
-        return bad_content(shard.path().string(), "token " + std::to_string(first + lag + i),
-                           std::to_string(input.low) + " to " + std::to_string(input.high) +
-                               ", the range of input \"" + input.name + "\" of the model");
+      const std::int64_t token = window.token(lag + i);
+      // A label that the loss ignores is no token, so it is not in a file.
+      if (token < std::max(input.low, 0) || token > input.high)
+        return bad_content(
+            window.shard.path().string(), "token " + std::to_string(window.first + lag + i),
+            std::to_string(std::max(input.low, 0)) + " to " + std::to_string(input.high) +
+                ", the range of input \"" + input.name + "\" of the model");
       words[i] = std::bit_cast<float>(static_cast<std::int32_t>(token));
     }
     return {};
+  }
+
+  // The label of token j is ignored if token j - 1 ends a document.
+  void ignore_beginnings(const Window& window, std::span<float> labels) const {
+    if (windows_.document_end < 0) return;
+    for (std::size_t i = 0; i < labels.size(); ++i) {
+      const std::uint64_t token = windows_.label_lag + i;
+      if (token > 0 && window.token(token - 1) == windows_.document_end)
+        labels[i] = std::bit_cast<float>(token_field::kIgnoredLabel);
+    }
+  }
+
+  void write_places(TokenRole role, const Window& window, std::span<float> words) const {
+    std::int32_t segment = 0, place = 0;
+    for (std::size_t i = 0; i < words.size(); ++i) {
+      words[i] = std::bit_cast<float>(role == TokenRole::kSegments ? segment : place);
+      const bool ends = windows_.document_end >= 0 && window.token(i) == windows_.document_end;
+      segment += ends;
+      place = ends ? 0 : place + 1;
+    }
   }
 
   TokenWindows windows_;

@@ -26,6 +26,7 @@ TEST_SUITE("actors/model_key") {
     CHECK(changed([](JobSpec& s) { s.model.width = 32; }));
     CHECK(changed([](JobSpec& s) { s.model.classes = 1000; }));
     CHECK(changed([](JobSpec& s) { s.model.dropout = 0.5; }));
+    CHECK(changed([](JobSpec& s) { s.lora = {.rank = 2, .targets = {"*"}}; }));
     CHECK(changed([](JobSpec& s) { s.resources.threads = 2; }));
     CHECK(changed([](JobSpec& s) { s.model.file = "net"; }));
     CHECK(changed([](JobSpec& s) { s.level = DeterminismLevel::kD2; }));

@@ -39,6 +39,7 @@ void randomise_data(DataSpec& data, Task task, std::mt19937_64& random) {
   data.python = "/usr/bin/python3";
   data.python_path = "/a:/b";
   data.timeout_s = 1 + random() % 100;
+  data.weights = random() % 2 == 0 ? "" : "weights.npy";
 }
 
 void randomise_model(ModelSpec& model, std::mt19937_64& random) {
@@ -51,6 +52,8 @@ void randomise_model(ModelSpec& model, std::mt19937_64& random) {
     model.name = models[random() % std::size(models)];
     model.size = random() % 2 == 0 ? "tiny" : "published";
     model.dropout = random() % 2 == 0 ? -1.0 : fraction(random);
+    model.label_smoothing = model.name == "gpt2" ? fraction(random) : 0.0;
+    model.z_loss = model.name == "gpt2" ? fraction(random) : 0.0;
   }
   model.weights = random() % 2 == 0 ? "" : "w.safetensors";
   if (!model.weights.empty()) model.weights_digest = Digest{random(), random()}.hex();
@@ -68,6 +71,11 @@ JobSpec random_spec(std::mt19937_64& random) {
   spec.precision = random() % 2 == 0 ? "fp32" : "bf16";
   spec.tf32 = spec.level < DeterminismLevel::kD2 && random() % 2 == 0;
   randomise_model(spec.model, random);
+  if (random() % 2 == 0)
+    spec.lora = {.rank = 1 + static_cast<std::uint32_t>(random() % 9),
+                 .alpha = 0.5 + fraction(random),
+                 .dropout = fraction(random),
+                 .targets = {"*.q_proj", "head"}};
   randomise_data(spec.data, task_of(spec.model), random);
   spec.optimizer.kind = optimizers[random() % 3];
   spec.optimizer.nesterov = spec.optimizer.kind == "sgd";
@@ -77,6 +85,7 @@ JobSpec random_spec(std::mt19937_64& random) {
   spec.optimizer.epsilon = 1e-9 + fraction(random) * 1e-3;
   spec.optimizer.weight_decay = static_cast<double>(random()) * 1e-22;
   spec.optimizer.clip_norm = fraction(random);
+  spec.optimizer.ema = fraction(random);
   if (random() % 2 == 0)
     spec.optimizer.groups = {
         {.parameters = {"*.bias", "a \\ \"b\""}, .weight_decay = fraction(random)},
@@ -216,6 +225,19 @@ learning_rate_factor = 10
          "parameters, weight_decay"},
         {"steps = 1\n[[optimizer.groups]]\nweight_decay = 0.0",
          "optimizer.groups[0].parameters = []: allowed is a list of at least one name"},
+        {"steps = 1\n[lora]\nalpha = 16",
+         "job.toml: lora.rank = 0: allowed is at least 1 beside other keys of [lora]"},
+        {"steps = 1\n[lora]\nrank = 8",
+         "lora.targets = []: allowed is a list of at least one name"},
+        {"steps = 1\n[lora]\nrank = 8\ntargets = [\"*\"]\ndropout = 1",
+         "lora.dropout = 1: allowed is 0 to below 1"},
+        {"steps = 1\n[optimizer]\nema = 1",
+         "optimizer.ema = 1: allowed is 0 (no average) to below 1"},
+        {"steps = 1\n[model]\nz_loss = 0.1",
+         "model.z_loss = 0.1: allowed is 0 for a model that is no built-in language model"},
+        {"steps = 1\n[model]\nlabel_smoothing = 0.1",
+         "model.label_smoothing = 0.1: allowed is 0 for a model that is no built-in language "
+         "model"},
         {"steps = 1\n[model]\nclasses = 10\nfile = \"net\"\nweights = \"w\"",
          "job.toml: model.classes = 10: allowed is no such key beside model.file"},
     };
@@ -248,23 +270,33 @@ learning_rate_factor = 10
 
   // A field that is missing in the canonical text would be lost between the head and its workers.
   TEST_CASE("the canonical text holds every key that a job file may have") {
-    const std::string text = to_toml(JobSpec{.steps = 1,
-                                             .recompute = "blocks",
-                                             .precision = "bf16",
-                                             .tf32 = true,
-                                             .optimizer = {.groups = {{.parameters = {"*"}}}},
-                                             .stages = *parse_stages("cpu-avx2:1@1")}) +
-                             to_toml(JobSpec{.model = {.file = "net", .file_digest = "digest"},
-                                             .data = {.length = 8,
-                                                      .token_type = "uint32",
-                                                      .shifted = false,
-                                                      .path_digest = "digest",
-                                                      .python = "/python3",
-                                                      .python_path = "/modules",
-                                                      .timeout_s = 5},
-                                             .schedule = {.kind = "cosine", .floor = 0.5}});
+    const std::string text =
+        to_toml(JobSpec{.steps = 1,
+                        .recompute = "blocks",
+                        .precision = "bf16",
+                        .tf32 = true,
+                        .model = {.name = "gpt2", .label_smoothing = 0.1, .z_loss = 1e-4},
+                        .lora = {.rank = 4, .alpha = 16, .dropout = 0.1, .targets = {"*.c_attn"}},
+                        .optimizer = {.ema = 0.99, .groups = {{.parameters = {"*"}}}},
+                        .metrics = {"f1"},
+                        .stages = *parse_stages("cpu-avx2:1@1")}) +
+        to_toml(JobSpec{.model = {.file = "net", .file_digest = "digest"},
+                        .data = {.length = 8,
+                                 .token_type = "uint32",
+                                 .shifted = false,
+                                 .path_digest = "digest",
+                                 .python = "/python3",
+                                 .python_path = "/modules",
+                                 .timeout_s = 5,
+                                 .weights = "weights.npy",
+                                 .document_end = 1,
+                                 .tokenizer = "tokenizer.json",
+                                 .text_field = "body",
+                                 .append_token = "<end>",
+                                 .eval_share = 0.5},
+                        .schedule = {.kind = "cosine", .floor = 0.5}});
     for (const char* section :
-         {"", "model", "data", "optimizer", "schedule", "resources", "checkpoint"}) {
+         {"", "model", "lora", "data", "optimizer", "schedule", "resources", "checkpoint"}) {
       CAPTURE(section);
       const std::string header = *section == 0 ? "" : "[" + std::string(section) + "]\n";
       const auto refused = parse_job("steps = 1\n" + header + "nonsense = 1\n", "job.toml");

@@ -67,10 +67,10 @@ TEST_SUITE("actors/version/initial_weights") {
     other.model.weights = files.write("w", files.state.tensors());
     const auto target = engine(other);
     CHECK(target->params_digest() != files.source->params_digest());
-    const auto digest = check_weights(other.model.weights, target->table());
+    const auto digest = check_weights(other.model.weights, target->table(), {});
     REQUIRE_MESSAGE(digest.ok(), (digest.ok() ? "" : digest.error().message));
     other.model.weights_digest = digest->hex();
-    REQUIRE(load_initial_weights(*target, other.model).ok());
+    REQUIRE(load_initial_weights(*target, other).ok());
     CHECK(target->params_digest() == files.source->params_digest());
     CHECK(target->state_digest() == files.source->state_digest());
   }
@@ -92,7 +92,7 @@ TEST_SUITE("actors/version/initial_weights") {
     Files files;
     const gpu::ParamTable& table = files.source->table();
     const auto expect = [&](const fs::path& file, const std::string& text) {
-      const auto checked = check_weights(file, table);
+      const auto checked = check_weights(file, table, {});
       REQUIRE_FALSE(checked.ok());
       CHECK_MESSAGE(checked.error().message.find(text) != std::string::npos,
                     checked.error().message);
@@ -121,7 +121,7 @@ TEST_SUITE("actors/version/initial_weights") {
     tracked->bytes = two;
     expect(files.write("tracked", tensors),
            "\"bn1.num_batches_tracked\": shape = [2]: allowed is []");
-    CHECK(check_weights(files.directory / "none", table).error().kind == ErrorKind::kNotFound);
+    CHECK(check_weights(files.directory / "none", table, {}).error().kind == ErrorKind::kNotFound);
   }
 
   TEST_CASE("numbers that no training produces are refused by tensor, element and value") {
@@ -136,7 +136,7 @@ TEST_SUITE("actors/version/initial_weights") {
       tensor->bytes = std::as_bytes(std::span(values));
       const fs::path file = files.directory / ("bad" + std::to_string(++files.written));
       REQUIRE(store::write_safetensors(store::posix_file_system(), file, tensors, {}).ok());
-      const auto checked = check_weights(file, files.source->table());
+      const auto checked = check_weights(file, files.source->table(), {});
       return checked.ok() ? "accepted" : checked.error().message.substr(file.string().size());
     };
     CHECK(refused("bn1.running_var", 3, -1000.0F) ==
@@ -162,16 +162,16 @@ TEST_SUITE("actors/version/initial_weights") {
     Files files;
     const gpu::Replica& replica = files.source->replica();
     const StateDict state(table, replica.params.data(), replica.contexts[0].stats.data(), 7);
-    CHECK(check_weights(files.write("whole", state.tensors()), table).ok());
-    CHECK(check_weights(files.write("without", files.state.tensors()), table).ok());
+    CHECK(check_weights(files.write("whole", state.tensors()), table, {}).ok());
+    CHECK(check_weights(files.write("without", files.state.tensors()), table, {}).ok());
     auto tensors = state.tensors();
     CHECK(std::ranges::find(tensors, std::string("old"), &store::TensorData::name) ==
           tensors.end());
     const std::int64_t zero = 0, two = 2;
     tensors.push_back({"old", "I64", {1}, std::as_bytes(std::span(&zero, 1))});
-    CHECK(check_weights(files.write("old", tensors), table).ok());
+    CHECK(check_weights(files.write("old", tensors), table, {}).ok());
     tensors.back().bytes = std::as_bytes(std::span(&two, 1));
-    const auto checked = check_weights(files.write("other", tensors), table);
+    const auto checked = check_weights(files.write("other", tensors), table, {});
     REQUIRE_FALSE(checked.ok());
     CHECK(checked.error().message.find(
               "\"old\": element 0 = 2: allowed is 0, which follows from the model") !=
@@ -186,8 +186,8 @@ TEST_SUITE("actors/version/initial_weights") {
     Files files;
     const gpu::Replica& replica = files.source->replica();
     const StateDict state(table, replica.params.data(), replica.contexts[0].stats.data(), 7);
-    CHECK(check_weights(files.write("whole", state.tensors()), table).ok());
-    CHECK(check_weights(files.write("without", files.state.tensors()), table).ok());
+    CHECK(check_weights(files.write("whole", state.tensors()), table, {}).ok());
+    CHECK(check_weights(files.write("without", files.state.tensors()), table, {}).ok());
     const auto changed = [&](const char* name) {
       auto tensors = state.tensors();
       const auto tensor = std::ranges::find(tensors, name, &store::TensorData::name);
@@ -195,7 +195,7 @@ TEST_SUITE("actors/version/initial_weights") {
       std::vector<std::byte> bytes(tensor->bytes.begin(), tensor->bytes.end());
       bytes[0] ^= std::byte{1};
       tensor->bytes = bytes;
-      const auto checked = check_weights(files.write(name, tensors), table);
+      const auto checked = check_weights(files.write(name, tensors), table, {});
       REQUIRE_FALSE(checked.ok());
       return checked.error().message;
     };
@@ -211,11 +211,12 @@ TEST_SUITE("actors/version/initial_weights") {
     Files files;
     JobSpec other = spec(2);
     other.model.weights = files.write("w", files.state.tensors());
-    other.model.weights_digest = check_weights(other.model.weights, files.source->table())->hex();
+    other.model.weights_digest =
+        check_weights(other.model.weights, files.source->table(), {})->hex();
     es::test::flip_bit(other.model.weights, fs::file_size(other.model.weights) - 3, 2);
     const auto target = engine(other);
     const Digest before = target->params_digest();
-    const Status status = load_initial_weights(*target, other.model);
+    const Status status = load_initial_weights(*target, other);
     REQUIRE_FALSE(status.ok());
     CHECK(status.error().message.find("allowed is " + other.model.weights_digest) !=
           std::string::npos);

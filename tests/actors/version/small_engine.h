@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "actors/job_file/job_file.h"
+#include "actors/job_model/job_model.h"
 #include "actors/worker/device/snapshot.h"
 #include "gpu/engine/engine.h"
 
@@ -25,14 +26,22 @@ inline JobSpec small_job(const std::string& name, const std::string& model, std:
   return s;
 }
 
-inline std::unique_ptr<gpu::Engine> small_engine(const JobSpec& spec) {
+// Without a replica.
+inline std::unique_ptr<gpu::Engine> empty_engine(const JobSpec& spec) {
   const std::uint32_t channels = spec.model.name == "resnet18" ? 3 : 1;
   const SampleLayout layout{{{.name = "image", .height = 8, .width = 8, .channels = channels},
                              {.name = "label", .type = FieldType::kI32, .high = 9}}};
-  auto made = gpu::Engine::create(spec, layout, {.cpu_class = CpuClass::kScalar});
+  auto graph = JobModel::open(spec.model)->graph(spec, layout);
+  REQUIRE_MESSAGE(graph.ok(), (graph.ok() ? "" : graph.error().message));
+  auto made = gpu::Engine::create(spec, *std::move(graph), {.cpu_class = CpuClass::kScalar});
   REQUIRE(made.ok());
-  REQUIRE((*made)->init_replica().ok());
   return *std::move(made);
+}
+
+inline std::unique_ptr<gpu::Engine> small_engine(const JobSpec& spec) {
+  auto engine = empty_engine(spec);
+  REQUIRE(engine->init_replica().ok());
+  return engine;
 }
 
 // One update with a gradient that differs by element, so that momentum and statistics are not zero.
@@ -56,7 +65,8 @@ inline Snapshot snapshot_of(const gpu::Engine& e, const JobSpec& spec) {
           .kernels = kernel_record(e, spec.level),
           .params = e.params_digest(),
           .table = &e.table(),
-          .replica = std::make_shared<gpu::FrozenReplica>(e.replica())};
+          .frozen = e.frozen_digest(),
+          .replica = std::make_shared<gpu::FrozenReplica>(e.replica(), e.kept_floats())};
 }
 
 }  // namespace es::actors::worker::test

@@ -184,7 +184,7 @@ TEST_SUITE("actors/version/version_io") {
       protocol::State state = export_version(*source, **segment);
       auto target = engine(job);
       SegmentCache cache;
-      REQUIRE(import_version(*target, state, cache).ok());
+      REQUIRE(import_version(*target, spec(), state, cache).ok());
       CHECK(digests_of(*target) == digests_of(*source));
 
       // In the last array: the parameters, or the last array of the optimizer.
@@ -192,9 +192,65 @@ TEST_SUITE("actors/version/version_io") {
       const auto before = digests_of(*other);
       const std::uint64_t array = (*segment)->bytes() / (1 + state.moments.size());
       (*segment)->data()[(*segment)->bytes() - array] ^= std::byte{1};
-      CHECK_FALSE(import_version(*other, state, cache).ok());
+      CHECK_FALSE(import_version(*other, spec(), state, cache).ok());
       CHECK(digests_of(*other) == before);
     }
+  }
+
+  JobSpec adapted_job(std::uint64_t seed) {
+    JobSpec job = worker::test::small_job("io", "mlp", 2);
+    job.seed = seed;
+    job.lora = {.rank = 2, .targets = {"net.*"}};
+    job.optimizer.ema = 0.5;
+    return job;
+  }
+
+  TEST_CASE("a version of a job with adapters has only these, and needs the base of the job") {
+    const es::test::TempDirectory directory;
+    const JobSpec job = adapted_job(1);
+    auto source = engine(job);
+    advance_twice(*source);
+    const std::int64_t kept = source->kept_floats();
+    CHECK(kept < source->table().total_floats() / 2);
+    const auto written =
+        write_snapshot(worker::test::snapshot_of(*source, job), directory / "adapters");
+    REQUIRE(written.ok());
+    CHECK(written->digests == digests_of(*source));
+    const auto reader = store::CheckpointReader::open(directory / "adapters");
+    REQUIRE(reader.ok());
+    for (const char* section : {"params", "moment/0", "moment/1"})
+      CHECK(reader->find(section)->bytes == static_cast<std::uint64_t>(kept) * sizeof(float));
+
+    // An engine that has no replica yet gets its base from the job.
+    auto target = worker::test::empty_engine(job);
+    const Status loaded = load_checkpoint(*target, job, directory / "adapters");
+    REQUIRE_MESSAGE(loaded.ok(), (loaded.ok() ? "" : loaded.error().message));
+    CHECK(digests_of(*target) == digests_of(*source));
+
+    const JobSpec other = adapted_job(2);
+    auto stranger = worker::test::empty_engine(other);
+    const Status refused = load_checkpoint(*stranger, other, directory / "adapters");
+    REQUIRE_FALSE(refused.ok());
+    CHECK(refused.error().kind == ErrorKind::kRefused);
+    const std::string message = refused.error().message;
+    CHECK_MESSAGE(message.starts_with("model mlp: the base has the digest "), message);
+    CHECK(message.find(source->frozen_digest().hex() + ", beside which the adapters of ") !=
+          std::string::npos);
+  }
+
+  TEST_CASE("a peer gets only the adapters") {
+    const JobSpec job = adapted_job(1);
+    auto source = engine(job);
+    advance_twice(*source);
+    auto segment = Segment::create("es.io-test-" + std::to_string(::getpid()) + ".1.1.version",
+                                   export_bytes(*source));
+    REQUIRE(segment.ok());
+    CHECK((*segment)->bytes() == 3 * static_cast<std::uint64_t>(source->kept_floats()) * 4);
+    const protocol::State state = export_version(*source, **segment);
+    auto target = worker::test::empty_engine(job);
+    SegmentCache cache;
+    REQUIRE(import_version(*target, job, state, cache).ok());
+    CHECK(digests_of(*target) == digests_of(*source));
   }
 
   TEST_CASE("a version with another number of optimizer arrays is refused") {
@@ -205,7 +261,7 @@ TEST_SUITE("actors/version/version_io") {
     protocol::State state = export_version(*source, **segment);
     state.moments.clear();
     SegmentCache cache;
-    CHECK_FALSE(import_version(*source, state, cache).ok());
+    CHECK_FALSE(import_version(*source, spec(), state, cache).ok());
   }
 
   TEST_CASE("gradient memory is one address per slot, and peers find it by name") {

@@ -11,7 +11,7 @@ enum Output { kProbs, kRowLoss, kMeanLoss, kGradient };
 // Some rows at a time, and in place, cross entropy has the same bits.
 void check_parts(const KernelTable& t, std::int64_t rows, std::int64_t classes,
                  const Floats& logits, const std::vector<std::int32_t>& labels,
-                 const std::vector<Floats>& expected) {
+                 const LossTerms& terms, const std::vector<Floats>& expected) {
   const std::int64_t some = (rows + 1) / 2;
   std::int64_t next = 0;
   const Floats x(logits.size(), [&] { return logits[next++]; }), losses(rows);
@@ -24,58 +24,88 @@ void check_parts(const KernelTable& t, std::int64_t rows, std::int64_t classes,
   };
   parts([&](std::int64_t r, std::int64_t n) {
     float* const at = x + r * classes;
-    t.softmax_xent_fwd(n, classes, at, labels.data() + r, at, losses + r);
+    t.softmax_xent_fwd(n, classes, at, labels.data() + r, terms, at, losses + r);
   });
   same(kProbs, x);
   same(kRowLoss, losses);
   parts([&](std::int64_t r, std::int64_t n) {
     float* const at = x + r * classes;
-    t.softmax_xent_bwd(n, classes, at, labels.data() + r, {rows, labels.data()}, at);
+    t.softmax_xent_bwd(n, classes, at, labels.data() + r, {rows, labels.data()}, terms, at);
   });
   same(kGradient, x);
 }
 
 std::vector<Floats> run(const KernelTable& t, std::int64_t rows, std::int64_t classes,
-                        const Floats& logits, const std::vector<std::int32_t>& labels) {
+                        const Floats& logits, const std::vector<std::int32_t>& labels,
+                        const LossTerms& terms = {}) {
   std::vector<Floats> out;
   for (const std::int64_t size : {rows * classes, rows, std::int64_t{1}, rows * classes}) {
     out.emplace_back(size);
   }
-  t.softmax_xent_fwd(rows, classes, logits, labels.data(), out[kProbs], out[kRowLoss]);
+  t.softmax_xent_fwd(rows, classes, logits, labels.data(), terms, out[kProbs], out[kRowLoss]);
   t.softmax_xent_mean(rows, labels.data(), out[kRowLoss], out[kMeanLoss]);
-  t.softmax_xent_bwd(rows, classes, out[kProbs], labels.data(), {rows, labels.data()},
+  t.softmax_xent_bwd(rows, classes, out[kProbs], labels.data(), {rows, labels.data()}, terms,
                      out[kGradient]);
-  check_parts(t, rows, classes, logits, labels, out);
+  check_parts(t, rows, classes, logits, labels, terms, out);
   return out;
 }
 
-double row_loss(const float* logits, std::int64_t classes, std::int32_t label) {
+double row_loss(const float* logits, std::int64_t classes, std::int32_t label,
+                const LossTerms& terms = {}) {
+  double max = -INFINITY, sum = 0, mean = 0;
+  for (std::int64_t i = 0; i < classes; ++i) max = std::max<double>(max, logits[i]);
+  for (std::int64_t i = 0; i < classes; ++i) sum += std::exp(logits[i] - max);
+  for (std::int64_t i = 0; i < classes; ++i) mean += logits[i] / static_cast<double>(classes);
+  const double lse = std::log(sum) + max;
+  const double first = std::log(sum) - (logits[label] - max);
+  return (1.0 - terms.smoothing) * first + terms.smoothing * (lse - mean) + terms.z * lse * lse;
+}
+
+// The logarithm of the sum of all exponentials.
+double log_of_sum(const float* logits, std::int64_t classes) {
   double max = -INFINITY, sum = 0;
   for (std::int64_t i = 0; i < classes; ++i) max = std::max<double>(max, logits[i]);
   for (std::int64_t i = 0; i < classes; ++i) sum += std::exp(logits[i] - max);
-  return std::log(sum) - (logits[label] - max);
+  return std::log(sum) + max;
 }
 
-void check_size(Random& random, std::int64_t rows, std::int64_t classes, float spread) {
+void check_size(Random& random, std::int64_t rows, std::int64_t classes, float spread,
+                const LossTerms& terms = {}) {
   const Floats logits(rows * classes, [&] { return random.normal() * spread; });
   const auto labels = random.labels(rows, classes);
   const std::string what =
       "softmax rows=" + std::to_string(rows) + " classes=" + std::to_string(classes);
   const auto out = same_in_all_classes(
-      what, [&](const KernelTable& t) { return run(t, rows, classes, logits, labels); });
+      what, [&](const KernelTable& t) { return run(t, rows, classes, logits, labels, terms); });
   double mean = 0;
   for (std::int64_t r = 0; r < rows; ++r) {
-    const double loss = row_loss(logits + r * classes, classes, labels[r]);
+    const double loss = row_loss(logits + r * classes, classes, labels[r], terms);
     mean += loss / rows;
     check_near(out[kRowLoss][r], loss, 2e-6 * (1 + std::abs(loss)), what);
     double sum = 0;
     for (std::int64_t i = 0; i < classes; ++i) sum += out[kProbs][r * classes + i];
-    check_near(1.0f, sum, 2e-6 + classes * 1e-9, what);
+    // With the z-loss the probabilities have the factor 1 + 2 z lse.
+    const double lse = log_of_sum(logits + r * classes, classes);
+    check_near(static_cast<float>(1.0 + 2.0 * terms.z * lse), sum,
+               (2e-6 + classes * 1e-9) * (1.0 + 2.0 * terms.z * std::abs(lse)), what);
   }
   check_near(out[kMeanLoss][0], mean, 2e-6 * (1 + std::abs(mean)), what);
 }
 
+constexpr LossTerms kTerms[] = {{.smoothing = 0.1F}, {.z = 1e-3F}, {.smoothing = 0.3F, .z = 0.02F}};
+
 TEST_SUITE("gpu/canonical/loss") {
+  TEST_CASE("label smoothing and z-loss have the same bits in every class, too") {
+    Random random(test::seed("cross entropy terms"));
+    for (const LossTerms& terms : kTerms) {
+      for (int i = 0; i < 20; ++i) {
+        check_size(random, random.integer(1, 40), random.integer(1, 150),
+                   random.coin() ? 1.0f : 10.0f, terms);
+      }
+      check_size(random, 2, 16385, 3.0f, terms);
+    }
+  }
+
   TEST_CASE("cross entropy has the same bits in every class and is close to double precision") {
     Random random(test::seed("cross entropy"));
     for (int i = 0; i < 60; ++i) {
@@ -115,17 +145,19 @@ TEST_SUITE("gpu/canonical/loss") {
     const std::int64_t rows = 6, classes = 11;
     const Floats logits = random.normals(rows * classes);
     const auto labels = random.labels(rows, classes);
-    const auto out = run(reference(), rows, classes, logits, labels);
-    for (std::int64_t i = 0; i < rows * classes; ++i) {
-      const std::int64_t r = i / classes;
-      const float at = logits[i], step = 0x1p-7f;
-      const auto loss = [&] { return row_loss(logits + r * classes, classes, labels[r]); };
-      logits[i] = at + step;
-      const double high = loss();
-      logits[i] = at - step;
-      const double low = loss();
-      logits[i] = at;
-      check_near(out[kGradient][i], (high - low) / (2.0 * step) / rows, 1e-5, "gradient");
+    for (const LossTerms& terms : {LossTerms{}, kTerms[0], kTerms[1], kTerms[2]}) {
+      const auto out = run(reference(), rows, classes, logits, labels, terms);
+      for (std::int64_t i = 0; i < rows * classes; ++i) {
+        const std::int64_t r = i / classes;
+        const float at = logits[i], step = 0x1p-7f;
+        const auto loss = [&] { return row_loss(logits + r * classes, classes, labels[r], terms); };
+        logits[i] = at + step;
+        const double high = loss();
+        logits[i] = at - step;
+        const double low = loss();
+        logits[i] = at;
+        check_near(out[kGradient][i], (high - low) / (2.0 * step) / rows, 1e-5, "gradient");
+      }
     }
   }
 

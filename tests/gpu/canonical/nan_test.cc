@@ -366,14 +366,14 @@ class Operators {
         [labels](const KernelTable& t, const std::vector<Values>& in) {
           std::vector<Floats> out;
           for (const std::int64_t n : {3 * 19, 3, 1}) out.emplace_back(n);
-          t.softmax_xent_fwd(3, 19, in[0].data(), labels.data(), out[0], out[1]);
+          t.softmax_xent_fwd(3, 19, in[0].data(), labels.data(), {}, out[0], out[1]);
           t.softmax_xent_mean(3, labels.data(), out[1], out[2]);
           return out;
         });
     add("cross entropy, backward", {numbers(3 * 19)},
         [labels](const KernelTable& t, const std::vector<Values>& in) {
           std::vector<Floats> out;
-          t.softmax_xent_bwd(3, 19, in[0].data(), labels.data(), {3, labels.data()},
+          t.softmax_xent_bwd(3, 19, in[0].data(), labels.data(), {3, labels.data()}, {},
                              out.emplace_back(3 * 19));
           return out;
         })

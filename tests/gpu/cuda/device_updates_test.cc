@@ -97,7 +97,7 @@ TEST_SUITE("gpu/cuda/device_updates") {
 
     es::Digest params_digest() const {
       return runner_.updater() != nullptr && !on_host_ && !fetched_
-                 ? runner_.updater()->params_digest()
+                 ? runner_.updater()->params_digest({})
                  : es::gpu::params_digest(table(), replica_);
     }
     const Replica& fetch() {
@@ -331,6 +331,18 @@ TEST_SUITE("gpu/cuda/device_updates") {
         job.optimizer.clip_norm = clip;
         check_job(job, seed, 4);
       }
+  }
+
+  TEST_CASE("an average of the parameters, on the device and on the host") {
+    const std::uint64_t seed = es::test::seed("device updates average");
+    for (const char* kind : {"sgd", "adamw"})
+      for (const double momentum : {0.0, 0.9})
+        for (const bool on_host : {false, true}) {
+          CAPTURE(kind);
+          Job job{.max_p = 2, .on_host = on_host};
+          job.optimizer = {.kind = kind, .learning_rate = 1e-3, .momentum = momentum, .ema = 0.9};
+          check_job(job, seed, 4);
+        }
   }
 
   TEST_CASE("groups of parameters, on the device and on the host") {

@@ -126,9 +126,10 @@ TEST_SUITE("gpu/cuda/large") {
                              kFloats, kFloats);
             k.layer_norm_bwd(stream, kTokens, 768, kFloats, kFloats, kFloats, kFloats, kFloats,
                              kFloats, kFloats, kFloats, kFloats);
-            k.softmax_xent_fwd(stream, kTokens, 2, kFloats, kNumbers, kFloats, kFloats);
+            k.softmax_xent_fwd(stream, kTokens, 2, kFloats, kNumbers, {}, kFloats, kFloats);
             k.softmax_xent_mean(stream, kTokens, kNumbers, kFloats, kFloats);
-            k.softmax_xent_bwd(stream, kTokens, 2, kFloats, kNumbers, {kTokens, kNumbers}, kFloats);
+            k.softmax_xent_bwd(stream, kTokens, 2, kFloats, kNumbers, {kTokens, kNumbers}, {},
+                               kFloats);
             k.embedding_fwd(stream, kTokens, 768, kFloats, kNumbers, kFloats);
             k.embedding_bwd(stream, kTokens, 768, 30522, kNumbers, kFloats, kFloats, kFloats);
           }) >= 20);

@@ -91,23 +91,26 @@ TEST_SUITE("gpu/cuda/rows") {
       const std::vector<std::int64_t> sizes = {rows * classes, rows, 1, rows * classes};
       auto out = outputs(sizes), on_device = outputs(sizes);
       const LabelledRows counted{rows, labels.data()};
-      reference().softmax_xent_fwd(rows, classes, logits, labels.data(), out[0], out[1]);
+      // Half of the sizes have the terms besides the first one.
+      const LossTerms terms = rows % 2 == 0 ? LossTerms{} : LossTerms{0.1F, 1e-3F};
+      reference().softmax_xent_fwd(rows, classes, logits, labels.data(), terms, out[0], out[1]);
       reference().softmax_xent_mean(rows, labels.data(), out[1], out[2]);
-      reference().softmax_xent_bwd(rows, classes, out[0], labels.data(), counted, out[3]);
-      device().softmax_xent_fwd(kStream, rows, classes, logits, labels.data(), on_device[0],
+      reference().softmax_xent_bwd(rows, classes, out[0], labels.data(), counted, terms, out[3]);
+      device().softmax_xent_fwd(kStream, rows, classes, logits, labels.data(), terms, on_device[0],
                                 on_device[1]);
       device().softmax_xent_mean(kStream, rows, labels.data(), on_device[1], on_device[2]);
-      device().softmax_xent_bwd(kStream, rows, classes, on_device[0], labels.data(), counted,
+      device().softmax_xent_bwd(kStream, rows, classes, on_device[0], labels.data(), counted, terms,
                                 on_device[3]);
       check_same(what, out, on_device);
       // In place, and some rows of a mini-batch: the last ones.
       const std::int64_t skipped = rows / 3, at = skipped * classes, some = rows - skipped;
       const std::size_t bytes = static_cast<std::size_t>(some * classes) * sizeof(float);
       const std::int32_t* last = labels.data() + skipped;
-      device().softmax_xent_fwd(kStream, some, classes, logits + at, last, logits + at,
+      device().softmax_xent_fwd(kStream, some, classes, logits + at, last, terms, logits + at,
                                 on_device[1] + skipped);
       CHECK(std::memcmp(logits + at, out[0] + at, bytes) == 0);
-      device().softmax_xent_bwd(kStream, some, classes, logits + at, last, counted, logits + at);
+      device().softmax_xent_bwd(kStream, some, classes, logits + at, last, counted, terms,
+                                logits + at);
       CHECK(std::memcmp(logits + at, out[3] + at, bytes) == 0);
     });
   }
@@ -118,10 +121,11 @@ TEST_SUITE("gpu/cuda/rows") {
       const Floats logits = random.normals(rows * 2);
       auto labels = labels_or_none(random, rows, 2);
       if (rows == 16385) labels.assign(labels.size(), -1);
+      const LossTerms terms;
       auto out = outputs({rows * 2, rows, 1}), on_device = outputs({rows * 2, rows, 1});
-      reference().softmax_xent_fwd(rows, 2, logits, labels.data(), out[0], out[1]);
+      reference().softmax_xent_fwd(rows, 2, logits, labels.data(), terms, out[0], out[1]);
       reference().softmax_xent_mean(rows, labels.data(), out[1], out[2]);
-      device().softmax_xent_fwd(kStream, rows, 2, logits, labels.data(), on_device[0],
+      device().softmax_xent_fwd(kStream, rows, 2, logits, labels.data(), terms, on_device[0],
                                 on_device[1]);
       device().softmax_xent_mean(kStream, rows, labels.data(), on_device[1], on_device[2]);
       check_same(shaped("cross entropy", rows, 2), out, on_device);

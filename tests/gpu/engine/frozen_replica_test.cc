@@ -77,7 +77,7 @@ TEST_SUITE("gpu/frozen_replica") {
       CAPTURE(at);
       Replica live = replica_of(1);
       const std::vector<std::byte> expected = bytes_of(live);
-      FrozenReplica frozen(live);
+      FrozenReplica frozen(live, live.params.floats());
       std::vector<std::byte> read;
       REQUIRE(read_from(frozen, 0, at, read, [] { return 4099; }).ok());
       frozen.thaw();
@@ -93,7 +93,7 @@ TEST_SUITE("gpu/frozen_replica") {
   TEST_CASE("the live replica may end after the thaw, and may be thawed again") {
     auto live = std::make_unique<Replica>(replica_of(1));
     const std::vector<std::byte> expected = bytes_of(*live);
-    FrozenReplica frozen(*live);
+    FrozenReplica frozen(*live, live->params.floats());
     frozen.thaw();
     live.reset();
     frozen.thaw();
@@ -109,7 +109,7 @@ TEST_SUITE("gpu/frozen_replica") {
     for (Version version = 1; version <= 300; ++version) {
       fill(live, version);
       const std::vector<std::byte> expected = bytes_of(live);
-      FrozenReplica frozen(live, memory);
+      FrozenReplica frozen(live, live.params.floats(), memory);
       std::vector<std::byte> read;
       std::atomic<std::size_t> pieces{0};
       std::atomic<bool> over{false};
@@ -135,7 +135,7 @@ TEST_SUITE("gpu/frozen_replica") {
 
   TEST_CASE("after it was given up nothing is read any more, and the error has the reason") {
     Replica live = replica_of(1);
-    FrozenReplica frozen(live);
+    FrozenReplica frozen(live, live.params.floats());
     std::vector<std::byte> out(16);
     REQUIRE(frozen.read(0, 0, out).ok());
     frozen.give_up("the disk is gone");

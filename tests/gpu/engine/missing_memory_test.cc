@@ -95,7 +95,7 @@ TEST_SUITE("gpu/missing_memory") {
     const auto message = in_child([] {
       Replica live;
       live.params = AlignedBuffer(16 << 20);
-      FrozenReplica frozen(live);
+      FrozenReplica frozen(live, live.params.floats());
       limit_memory(8 << 20);
       frozen.thaw();
       std::byte first;

@@ -407,7 +407,8 @@ OperatorCase wide() {
 namespace {
 
 // 3 x 400 rows with 70 classes; some rows have no label. The labels come after the logits.
-Graph vocabulary(const std::string& name, bool bias, bool own_weight, bool views) {
+Graph vocabulary(const std::string& name, bool bias, bool own_weight, bool views,
+                 const LossTerms& terms = {}) {
   constexpr std::int64_t kRows = 400, kClasses = 70, kWidth = 9;
   GraphBuilder b(name, kBatch,
                  {{{"tokens", FieldType::kF32, kRows, 1, 6},
@@ -437,7 +438,7 @@ Graph vocabulary(const std::string& name, bool bias, bool own_weight, bool views
     rows = b.reshape("rows", b.reshape("sample", logits, {kBatch, kRows, kClasses}),
                      {kBatch * kRows, kClasses});
   const TensorId labels = b.reshape("labels", b.input("label"), {kBatch * kRows});
-  b.cross_entropy("loss", rows, labels);
+  b.cross_entropy("loss", rows, labels, terms);
   return finished(b, name, views ? rows : logits).graph;
 }
 
@@ -453,6 +454,9 @@ std::vector<OperatorCase> chunked_loss_cases() {
                                  (views ? ", views" : "");
         cases.push_back({name, vocabulary(name, bias, own_weight, views)});
       }
+  const LossTerms terms{.smoothing = 0.1F, .z = 1e-2F};
+  const std::string name = "a vocabulary, terms";
+  cases.push_back({name, vocabulary(name, true, true, false, terms)});
   return cases;
 }
 

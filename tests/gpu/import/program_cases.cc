@@ -616,6 +616,11 @@ void add_losses(std::vector<ProgramCase>& cases) {
       return w.node("cross_entropy", {x, w.ids("label", {}, 4), weight},
                     {{"ignore_index", 2}, {"label_smoothing", 0.1}, r});
     });
+    if (r.value == ModelAttribute{"", "mean"}.value)
+      loss("regularised_cross_entropy", {5, 2, 3}, [&](ProgramWriter& w, ValueId x) {
+        return w.node("regularised_cross_entropy", {x, w.ids("label", {2, 3}, 4)},
+                      {{"label_smoothing", 0.1}, {"z_loss", 0.01}});
+      });
     loss("nll", {5}, [&](ProgramWriter& w, ValueId x) {
       return w.node("nll", {x, w.ids("label", {}, 4)}, {r});
     });

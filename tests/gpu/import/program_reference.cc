@@ -678,6 +678,7 @@ class Evaluation {
 
   Array loss(const std::string& k) {
     if (k == "cross_entropy") return class_loss(log_of(softmax(in(0), 1)));
+    if (k == "regularised_cross_entropy") return regularised_loss();
     if (k == "nll") return class_loss(in(0));
     if (k == "cross_entropy_soft") {
       const Array logs = log_of(softmax(in(0), 1));
@@ -721,6 +722,23 @@ class Evaluation {
         total -= smoothing / classes * (has(2) ? at(in(2), {index[1]}) : 1.0) * at(logs, index);
     });
     return reduced(total, weights);
+  }
+
+  Array regularised_loss() {
+    const Array logs = log_of(softmax(in(0), 1));
+    const double smoothing = number("label_smoothing"),
+                 classes = static_cast<double>(logs.shape[1]);
+    double total = 0, rows = 0;
+    for_each(in(1).shape, [&](const Ints& i) {
+      Ints index = i;
+      index.insert(index.begin() + 1, static_cast<std::int64_t>(at(in(1), i)));
+      const double lse = at(in(0), index) - at(logs, index);
+      total += number("z_loss") * lse * lse - (1 - smoothing) * at(logs, index);
+      for (index[1] = 0; index[1] < logs.shape[1]; ++index[1])
+        total -= smoothing / classes * at(logs, index);
+      ++rows;
+    });
+    return {{}, {total / rows}};
   }
 
   double element_loss(const std::string& k, double x, double t, const Ints& i, bool& known) {

@@ -474,8 +474,12 @@ class Reference {
       for (std::int64_t r = 0; r < s.rows(); ++r) {
         if (target[r] < 0.0) continue;
         Values p(x.begin() + r * s.row(), x.begin() + (r + 1) * s.row());
+        double mean = 0.0;
+        for (const double logit : p) mean += logit / static_cast<double>(p.size());
+        const double logit = p[static_cast<std::size_t>(target[r])];
         softmax(p.data(), s.row());
-        total -= std::log(p[static_cast<std::size_t>(target[r])]);
+        const double first = -std::log(p[static_cast<std::size_t>(target[r])]), lse = first + logit;
+        total += first + op.terms.smoothing * (logit - mean) + op.terms.z * lse * lse;
         ++rows;
       }
       return total / rows;

@@ -60,6 +60,8 @@ JobSpec changed(const JobSpec& spec, std::size_t place) {
       value = DeterminismLevel::kD0;
     else if constexpr (std::is_same_v<Value, std::vector<DeviceType>>)
       value.push_back({"cpu-avx2"});
+    else if constexpr (std::is_same_v<Value, std::vector<std::string>>)
+      value.push_back("f1");
     else if constexpr (std::is_same_v<Value, std::vector<ParameterGroup>>)
       value.push_back({.parameters = {"*.bias"}});
     else

@@ -131,6 +131,31 @@ TEST_SUITE("proto/base/job_spec") {
          [](JobSpec& s) {
            s.data.path_digest = Digest{1, 2}.hex();
          }},
+        {"metrics", [](JobSpec& s) { s.metrics = {"f1"}; }},
+        {"metrics", [](JobSpec& s) { s.model.file = "net", s.metrics = {"precision"}; }},
+        {"metrics", [](JobSpec& s) { s.model.file = "net", s.metrics = {"top1001"}; }},
+        {"metrics",
+         [](JobSpec& s) {
+           s.model.file = "net", s.metrics = {"f1", "auc", "f1"};
+         }},
+        {"data.document_end", [](JobSpec& s) { s.data.document_end = 3; }},
+        {"data.document_end",
+         [](JobSpec& s) {
+           s.model.file = "net";
+           s.data = {.kind = "tokens", .path = "data", .document_end = -2};
+         }},
+        {"data.tokenizer",
+         [](JobSpec& s) {
+           s.model.file = "net";
+           s.data = {.kind = "texts", .path = "data"};
+         }},
+        {"data.tokenizer", [](JobSpec& s) { s.data.tokenizer = "tokenizer.json"; }},
+        {"data.eval_share",
+         [](JobSpec& s) {
+           s.model.file = "net";
+           s.data = {
+               .kind = "texts", .path = "data", .tokenizer = "tokenizer.json", .eval_share = 1.0};
+         }},
         {"data.length", [](JobSpec& s) { s.model.name = "gpt2"; }},
         {"data.length", [](JobSpec& s) { s.model.name = "llama", s.data.length = (1 << 20) + 1; }},
         {"data.shifted",
@@ -214,6 +239,21 @@ TEST_SUITE("proto/base/job_spec") {
       spec.data = {.kind = kind, .path = "data", .vocabulary_file = "words", .python = "/python3"};
       CHECK(validate(spec, "job.toml").ok());
     }
+  }
+
+  TEST_CASE("a model file has metrics, and texts have a tokenizer") {
+    JobSpec spec = good();
+    spec.model.file = "net";
+    spec.metrics = {"accuracy", "top1", "top5", "top1000", "f1_binary", "auc", "map", "mse", "mae"};
+    spec.data = {.kind = "texts",
+                 .path = "data",
+                 .shifted = false,
+                 .document_end = 3,
+                 .tokenizer = "tokenizer.json",
+                 .text_field = "body",
+                 .append_token = "<end>",
+                 .eval_share = 0.5};
+    CHECK(validate(spec, "job.toml").ok());
   }
 
   TEST_CASE("a mix of device types needs level D2, which auto may become") {

@@ -45,7 +45,7 @@ std::string replaced(std::string text, const std::string& from, const std::strin
 TEST_SUITE("store/checkpoint/manifest") {
   TEST_CASE("the text is the one that FORMAT.md shows") {
     const std::string expected =
-        "easyscale-checkpoint 4\n"
+        "easyscale-checkpoint 5\n"
         "job_name job\n"
         "run job-1-k3x9w2fa\n"
         "written_unix_ms 1700000000123\n"

@@ -118,6 +118,19 @@ TEST_SUITE("actors/esctl/render_json") {
     CHECK(contains(jobs_text({job}), "  accuracy not finite\n"));
   }
 
+  TEST_CASE("a metric that is not defined is null, and an error of numbers is no percentage") {
+    JobView job = job_view("finished");
+    job.evaluations = {
+        {.version = 6, .total = 30, .metrics = {{"auc", kNan}, {"mse", 2.5}, {"loss", 0.5}}}};
+    CHECK(Json::parse(job_json(job)).at("eval") == Json{{"version", 6},
+                                                        {"total", 30},
+                                                        {"metric", "auc"},
+                                                        {"auc", nullptr},
+                                                        {"mse", 2.5},
+                                                        {"mean_loss", 0.5}});
+    CHECK(contains(summary_text(job), ", mse 2.5000, mean loss 0.5000 on 30 samples"));
+  }
+
   TEST_CASE("bytes that are not UTF-8 are replaced") {
     CHECK(Json::parse(log_line_json("a\xff z")).at("line") == "a\xef\xbf\xbd z");
   }
@@ -177,6 +190,18 @@ TEST_SUITE("actors/esctl/render_text") {
     const std::string paused = jobs_text({job_view("paused")});
     CHECK(contains(paused, "0.5000  -  "));
     CHECK_FALSE(contains(paused, "512.5"));
+  }
+
+  TEST_CASE("a wide list has the time left at the rate of the present placement") {
+    JobView job = job_view("running");
+    job.tenant = "vision";
+    job.step = 40;
+    job.last_step = 100;
+    job.stages = {{"cpu-scalar:2", 20, 1.0, 0}, {"cpu-scalar:1", 20, 40.0, 0.1}};
+    CHECK(contains(jobs_text({job}, true), "  vision  2 min 0 s"));
+    CHECK_FALSE(contains(jobs_text({job}), "vision"));
+    job.samples_per_second_now = 0;
+    CHECK(contains(jobs_text({job}, true), "  vision  -"));
   }
 
   TEST_CASE("the summary names each of its two rates") {

@@ -3,10 +3,12 @@
 #include <doctest/doctest.h>
 
 #include <bit>
+#include <filesystem>
 
 #include "tests/store/dataset/arrays/array_files.h"
 #include "tests/store/dataset/every_kind.h"
 #include "tests/store/temp_directory.h"
+#include "tests/support/resident_bytes.h"
 
 namespace es::store {
 namespace {
@@ -173,6 +175,31 @@ TEST_SUITE("store/dataset/arrays") {
     CHECK(error_of(npy_file(good, data, 4)).find("NumPy file") != std::string::npos);
     CHECK(error_of("PK").find("NumPy file") != std::string::npos);
     CHECK(error_of("").find("NumPy file") != std::string::npos);
+  }
+
+  TEST_CASE("memory does not grow with the files") {
+    constexpr std::uint64_t kSamples = std::uint64_t{5} << 20;  // 20 GiB of images
+    Arrays arrays;
+    CapturedInputs inputs;
+    inputs.inputs = {{{.name = "image", .height = 32, .width = 32}, ValueType::kF32, {1, 32, 32}},
+                     {{.name = "label", .type = FieldType::kI32, .high = 9}, ValueType::kI32, {}}};
+    const auto grow = [&](const std::string& file, const std::string& header, std::uint64_t bytes) {
+      arrays.write(file, header);
+      std::filesystem::resize_file(arrays.place(file), header.size() + kSamples * bytes);
+    };
+    std::filesystem::remove_all(arrays.place("eval"));
+    grow("train/image.npy", npy_file(npy_literal("<f4", {kSamples, 1, 32, 32}), ""), 4096);
+    grow("train/label.npy", npy_file(npy_literal("|u1", {kSamples}), ""), 1);
+    const std::uint64_t before = test::resident_bytes();
+    const auto source = arrays_source(arrays.spec, inputs);
+    REQUIRE_MESSAGE(source.ok(), (source.ok() ? "" : source.error().message));
+    CHECK((*source)->train_count() == kSamples);
+    std::vector<float> words(1025);
+    for (std::uint64_t i = 0; i < 20'000; ++i) {
+      const std::uint64_t sample = i * (kSamples / 20'000);
+      REQUIRE((*source)->fill_train(0, std::span(&sample, 1), words).ok());
+    }
+    CHECK(test::resident_bytes() < before + (std::uint64_t{16} << 20));
   }
 }
 

@@ -2,10 +2,13 @@
 
 #include <doctest/doctest.h>
 
+#include <fstream>
+
 #include "store/dataset/captured_inputs.h"
 #include "tests/store/dataset/images/image_files.h"
 #include "tests/store/dataset/shards/tar_files.h"
 #include "tests/store/temp_directory.h"
+#include "tests/support/resident_bytes.h"
 
 using namespace es;
 using namespace es::store;
@@ -152,5 +155,30 @@ TEST_SUITE("store/dataset/shards/webdataset_source") {
     fs::remove(shard);
     CHECK(error_of_last().find("train/1.tar: No such file") != std::string::npos);
     CHECK(source->fill_train(0, std::span(&first, 1), words).ok());
+  }
+
+  TEST_CASE("memory does not grow with the archives") {
+    constexpr std::uint64_t kSamples = 5, kRest = std::uint64_t{4} << 30;  // 20 GiB
+    TempDirectory directory;
+    const fs::path shard = directory / "train/0.tar";
+    fs::create_directories(shard.parent_path());
+    std::ofstream file(shard, std::ios::binary);
+    for (std::uint64_t i = 0; i < kSamples; ++i) {
+      const std::string key = std::to_string(i);
+      // A member that belongs to the sample and is not read; its content is a hole in the file.
+      file << tar_member(key + ".png", make_png(picture(16, 16))) << tar_member(key + ".cls", "1")
+           << tar_header(key + ".raw", kRest);
+      file.seekp(static_cast<std::streamoff>(kRest), std::ios::cur);
+    }
+    file << tar_end();
+    file.close();
+    REQUIRE(fs::file_size(shard) > kSamples * kRest);
+    const std::uint64_t before = resident_bytes();
+    const auto source = open_samples(job(directory.path(), "webdataset"));
+    REQUIRE_MESSAGE(source.ok(), (source.ok() ? "" : source.error().message));
+    CHECK((*source)->train_count() == kSamples);
+    CHECK(all_samples(**source).size() ==
+          kSamples * static_cast<std::size_t>((*source)->layout().words()));
+    CHECK(resident_bytes() < before + (std::uint64_t{16} << 20));
   }
 }

@@ -5,12 +5,12 @@
 #include <algorithm>
 #include <bit>
 #include <filesystem>
-#include <fstream>
 #include <map>
 
 #include "store/path_roots.h"
 #include "tests/store/dataset/tokens/token_files.h"
 #include "tests/store/temp_directory.h"
+#include "tests/support/resident_bytes.h"
 
 namespace es::store {
 namespace {
@@ -19,6 +19,7 @@ namespace fs = std::filesystem;
 using test::npy_data;
 using test::npy_file;
 using test::npy_literal;
+using test::resident_bytes;
 using test::token_header;
 
 constexpr std::int32_t kLargest = 4999;
@@ -85,13 +86,6 @@ std::string train_error(const SampleSource& source, std::uint64_t index) {
   const Status filled = source.fill_train(0, std::span(&index, 1), words);
   REQUIRE_FALSE(filled.ok());
   return filled.error().message;
-}
-
-std::uint64_t resident_bytes() {
-  std::uint64_t pages = 0;
-  std::ifstream statm("/proc/self/statm");
-  statm >> pages >> pages;
-  return pages * 4096;
 }
 
 }  // namespace
@@ -201,6 +195,48 @@ TEST_SUITE("store/dataset/tokens") {
     }
     tokens.inputs.inputs = {token_input("x", 4), token_input("y", 4)};
     CHECK(train_sample(*tokens.source(), 1) == Numbers{4, 5, 6, 7, 5, 6, 7, 8});
+  }
+
+  TEST_CASE("documents end behind a token, and their positions and segments begin again") {
+    Tokens tokens;
+    tokens.write("train.bin", npy_data(std::vector<std::uint16_t>{5, 9, 6, 7, 9, 9, 8, 4, 3}));
+    tokens.inputs.inputs = {token_input("labels", 8), token_input("position_ids", 8),
+                            token_input("ids", 8), token_input("segment_ids", 8)};
+    tokens.inputs.inputs[0].field.low = -100;
+    const Numbers ids{5, 9, 6, 7, 9, 9, 8, 4};
+    const auto sample = [&](std::size_t input) {
+      const Numbers all = train_sample(*tokens.source(), 0);
+      return Numbers(all.begin() + 8 * input, all.begin() + 8 * (input + 1));
+    };
+    CHECK(sample(1) == Numbers{0, 1, 2, 3, 4, 5, 6, 7});
+    CHECK(sample(3) == Numbers(8, 0));
+    tokens.spec.data.document_end = 9;
+    CHECK(sample(0) == Numbers{9, -100, 7, 9, -100, -100, 4, 3});
+    CHECK(sample(1) == Numbers{0, 1, 0, 1, 2, 0, 0, 1});
+    CHECK(sample(2) == ids);
+    CHECK(sample(3) == Numbers{0, 0, 1, 1, 1, 2, 3, 3});
+    tokens.spec.data.shifted = false;
+    CHECK(sample(0) == Numbers{5, 9, -100, 7, 9, -100, -100, 4});
+  }
+
+  TEST_CASE("documents need segments, their numbers, and a loss that ignores labels") {
+    Tokens tokens;
+    tokens.write("train.bin", npy_data(counted<std::uint16_t>(9)));
+    tokens.spec.data.document_end = 3;
+    CHECK(tokens.error() ==
+          "job: data.document_end = 3: allowed is -1 for a model without the input "
+          "\"segment_ids\", whose tokens would attend to those of other documents");
+    tokens.inputs.inputs.push_back(token_input("segment_ids", 4));
+    CHECK(
+        tokens.error() ==
+        "model.file: the input \"labels\" takes no label -100: allowed is a loss that ignores it, "
+        "for data.document_end");
+    tokens.inputs.inputs[1].field.low = -100;
+    CHECK(tokens.source()->train_count() == 2);
+    tokens.inputs.inputs[2].field.high = 2;
+    CHECK(
+        tokens.error() ==
+        "model.file: the input \"segment_ids\" takes 0 to 2: allowed is a model that takes 0 to 3");
   }
 
   TEST_CASE("a model or a job that does not fit is refused") {

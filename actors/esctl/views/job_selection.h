@@ -1,0 +1,24 @@
+#pragma once
+// Which jobs a list shows, and in which order. Pure functions.
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "actors/esctl/views/views.h"
+
+namespace es::actors::esctl {
+
+struct JobSelection {
+  std::vector<std::string> states;  // empty: all
+  std::string tenant;               // empty: all
+  std::string sort = "submitted";   // submitted | state | name | rate | progress
+  std::size_t newest = 0;           // only this number of those that were submitted last; 0: all
+};
+
+// Error (usage): a state or an order that does not exist. It names all.
+Status check(const JobSelection& selection);
+
+// `jobs` are in the order of submission. REQUIRES: check(selection).
+std::vector<JobView> selected(std::vector<JobView> jobs, const JobSelection& selection);
+
+}  // namespace es::actors::esctl

@@ -1,0 +1,49 @@
+#pragma once
+// The JSON of the HTTP service that esctl does not have. Pure functions.
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "actors/esctl/views/views.h"
+#include "actors/http/core/curve.h"
+#include "actors/http/core/tokens.h"
+
+namespace es::actors::http {
+
+// Which jobs a list contains.
+struct JobFilter {
+  std::string state;   // empty: any
+  std::string tenant;  // empty: any
+  std::string search;  // part of the id or the name; empty: any
+  std::size_t offset = 0, limit = 100;
+};
+
+// {"jobs": [...], "total": COUNT, "warning": TEXT or null}: the newest jobs first; `total` is the
+// number of all that match. A job has its state and progress here, and no lists.
+std::string job_list_json(const std::vector<JobView>& jobs, const Identity& reader,
+                          const JobFilter& filter, const std::string& warning);
+
+// One event of a stream: the JSON of a job on one line, as esctl::job_json has it.
+std::string job_line_json(const JobView& job);
+
+// {"steps_per_point": COUNT, "points": [[VERSION, LEAST, MEAN, LARGEST], ...]}; null: not finite.
+std::string curve_json(const Curve& curve);
+
+// One version of a ledger.
+struct LedgerEntry {
+  std::uint64_t version = 0;
+  std::vector<float> losses;  // by virtual rank
+  std::string params, state;  // digests; `state` is empty before the last version
+};
+// {"job", "spec_toml", "from", "lines": [{"version", "losses", "params", "state"}], "next"}.
+std::string ledger_part_json(const std::string& job, const std::string& spec_toml,
+                             const std::string& from, const std::vector<LedgerEntry>& lines,
+                             std::uint64_t next);
+
+std::string identity_json(const Identity& identity);
+// One line of the audit log.
+std::string audit_line(std::uint64_t unix_ms, const std::string& who, const std::string& role,
+                       const std::string& from, const std::string& method, const std::string& path,
+                       int status);
+
+}  // namespace es::actors::http

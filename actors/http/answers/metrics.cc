@@ -1,0 +1,179 @@
+#include "actors/http/answers/metrics.h"
+
+#include <prometheus/metric_family.h>
+#include <prometheus/text_serializer.h>
+
+#include <algorithm>
+#include <iterator>
+#include <numeric>
+#include <sstream>
+
+#include "proto/base/device.h"
+
+namespace es::actors::http {
+namespace {
+
+using prometheus::ClientMetric;
+using prometheus::MetricFamily;
+using prometheus::MetricType;
+using Labels = std::vector<ClientMetric::Label>;
+
+class Families {
+ public:
+  void begin(const char* name, MetricType type, const char* help) {
+    families_.push_back({name, help, type, {}});
+  }
+  void add(double value, Labels labels = {}) {
+    MetricFamily& family = families_.back();
+    ClientMetric metric;
+    metric.label = std::move(labels);
+    if (family.type == MetricType::Counter)
+      metric.counter.value = value;
+    else
+      metric.gauge.value = value;
+    family.metric.push_back(std::move(metric));
+  }
+  // Families without a series are left out.
+  std::string text() {
+    std::erase_if(families_, [](const MetricFamily& f) { return f.metric.empty(); });
+    std::ostringstream out;
+    prometheus::TextSerializer().Serialize(out, families_);
+    return out.str();
+  }
+
+ private:
+  std::vector<MetricFamily> families_;
+};
+
+constexpr const char* kOver[] = {"finished", "failed", "cancelled"};
+constexpr const char* kLive[] = {"queued", "starting", "running", "rescaling", "paused"};
+
+bool is_live(const JobView& job) {
+  return std::find(std::begin(kLive), std::end(kLive), job.state) != std::end(kLive);
+}
+
+Labels labels_of(const JobView& job) {
+  return {{"job_id", job.id}, {"tenant", job.tenant}};
+}
+
+void add_jobs_by_state(const std::vector<JobView>& jobs, Families& out) {
+  out.begin("easyscale_jobs", MetricType::Gauge, "Jobs by state, those that are over included.");
+  std::map<std::string, int> count;
+  for (const char* state : kLive) count[state] = 0;
+  for (const char* state : kOver) count[state] = 0;
+  for (const JobView& job : jobs) ++count[job.state];
+  for (const auto& [state, n] : count) out.add(n, {{"state", state}});
+}
+
+// One family with a value of each live job.
+template <class Value>
+void add_for_each(const std::vector<JobView>& jobs, Families& out, const char* name,
+                  MetricType type, const char* help, Value&& value) {
+  out.begin(name, type, help);
+  for (const JobView& job : jobs)
+    if (is_live(job)) out.add(value(job), labels_of(job));
+}
+
+double sum_of_stages(const JobView& job, double StageView::*value) {
+  return std::accumulate(job.stages.begin(), job.stages.end(), 0.0,
+                         [&](double sum, const StageView& s) { return sum + s.*value; });
+}
+
+double changes_of(const JobView& job) {
+  return job.stages.empty() ? 0.0 : double(job.stages.size() - 1);
+}
+
+void add_live_jobs(const std::vector<JobView>& jobs, Families& out) {
+  constexpr MetricType kGauge = MetricType::Gauge, kCounter = MetricType::Counter;
+  add_for_each(jobs, out, "easyscale_job_steps_total", kCounter, "Committed global steps.",
+               [](const JobView& j) { return double(j.step); });
+  add_for_each(jobs, out, "easyscale_job_planned_steps", kGauge, "Global steps of the whole job.",
+               [](const JobView& j) { return double(j.last_step); });
+  add_for_each(jobs, out, "easyscale_job_loss", kGauge,
+               "Mean loss over the ESTs at the last committed step.",
+               [](const JobView& j) { return double(j.loss_last); });
+  add_for_each(jobs, out, "easyscale_job_samples_per_second", kGauge,
+               "Current training rate; 0 while the job does not train.",
+               [](const JobView& j) { return j.samples_per_second_now; });
+  add_for_each(jobs, out, "easyscale_job_training_seconds_total", kCounter,
+               "Time in which the job trained.",
+               [](const JobView& j) { return sum_of_stages(j, &StageView::seconds); });
+  add_for_each(jobs, out, "easyscale_job_rescale_seconds_total", kCounter,
+               "Time in which the job paused for changes of its devices.",
+               [](const JobView& j) { return sum_of_stages(j, &StageView::rescale_seconds); });
+  add_for_each(jobs, out, "easyscale_job_rescales_total", kCounter, "Changes of the devices.",
+               changes_of);
+  add_for_each(jobs, out, "easyscale_job_workers", kGauge, "Worker processes.",
+               [](const JobView& j) { return double(j.workers.size()); });
+  add_for_each(jobs, out, "easyscale_job_peak_resident_memory_bytes", kGauge,
+               "Largest resident set of any worker of the job.",
+               [](const JobView& j) { return j.peak_rss_mib * 1024 * 1024; });
+  add_for_each(jobs, out, "easyscale_job_data_wait_ratio", kGauge,
+               "Share of the time for local steps in which no mini-batch was ready.",
+               [](const JobView& j) { return j.data_wait_share; });
+  out.begin("easyscale_job_evaluation", kGauge, "Metrics of the last evaluation.");
+  for (const JobView& job : jobs) {
+    if (!is_live(job) || job.evaluations.empty()) continue;
+    for (const MetricView& m : job.evaluations.back().metrics) {
+      Labels labels = labels_of(job);
+      labels.push_back({"metric", m.name});
+      out.add(m.value, labels);
+    }
+  }
+}
+
+const char* state_of(const esctl::NodeView& node, const esctl::DeviceView& device) {
+  if (!node.alive) return "lost";
+  if (!device.suspect.empty()) return "suspect";
+  return device.job.empty() ? "free" : "busy";
+}
+
+void add_cluster(const Snapshot& s, Families& out) {
+  out.begin("easyscale_nodes", MetricType::Gauge, "Nodes by state.");
+  std::map<std::string, int> nodes{{"alive", 0}, {"draining", 0}, {"lost", 0}};
+  for (const esctl::NodeView& n : s.nodes)
+    ++nodes[!n.alive ? "lost" : n.draining ? "draining" : "alive"];
+  for (const auto& [state, n] : nodes) out.add(n, {{"state", state}});
+  out.begin("easyscale_devices", MetricType::Gauge, "Devices by type and state.");
+  std::map<std::pair<std::string, std::string>, int> devices;
+  for (const esctl::NodeView& n : s.nodes)
+    for (const esctl::DeviceView& d : n.devices) {
+      for (const char* state : {"free", "busy", "suspect", "lost"}) devices[{d.type, state}] += 0;
+      ++devices[{d.type, state_of(n, d)}];
+    }
+  for (const auto& [key, n] : devices) out.add(n, {{"type", key.first}, {"state", key.second}});
+  out.begin("easyscale_claimed_devices", MetricType::Gauge, "Devices that a claim holds.");
+  for (const esctl::ClaimView& c : s.claims)
+    out.add(c.devices, {{"claim", c.name}, {"type", c.type}});
+}
+
+void add_head(const Snapshot& s, Families& out) {
+  out.begin("easyscale_head_faults", MetricType::Gauge,
+            "1 while the head has a fault that `esctl ps` describes.");
+  out.add(s.warning.empty() ? 0 : 1);
+  out.begin("easyscale_http_requests_total", MetricType::Counter,
+            "Requests to the HTTP service by method and status.");
+  for (const auto& [key, n] : s.requests)
+    out.add(double(n), {{"method", key.first}, {"code", std::to_string(key.second)}});
+  out.begin("process_resident_memory_bytes", MetricType::Gauge, "Resident memory size in bytes.");
+  out.add(s.process.resident_bytes);
+  out.begin("process_cpu_seconds_total", MetricType::Counter, "Processor time in seconds.");
+  out.add(s.process.cpu_seconds);
+  out.begin("process_start_time_seconds", MetricType::Gauge, "Start of the process, unix time.");
+  out.add(s.process.start_unix_seconds);
+  out.begin("process_open_fds", MetricType::Gauge, "Number of open file descriptors.");
+  out.add(s.process.open_files);
+}
+
+}  // namespace
+
+std::string metrics_text(const Snapshot& snapshot) {
+  Families families;
+  add_jobs_by_state(snapshot.jobs, families);
+  add_live_jobs(snapshot.jobs, families);
+  add_cluster(snapshot, families);
+  add_head(snapshot, families);
+  return families.text();
+}
+
+}  // namespace es::actors::http

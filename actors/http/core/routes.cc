@@ -1,0 +1,80 @@
+#include "actors/http/core/routes.h"
+
+namespace es::actors::http {
+namespace {
+
+constexpr Route kRoutes[] = {
+    {"GET", "/", Action::kPage, {}},
+    {"GET", "/app.js", Action::kPage, {}},
+    {"GET", "/style.css", Action::kPage, {}},
+    {"GET", "/metrics", Action::kMetrics, Role::kView},
+    {"GET", "/api/v1/openapi.json", Action::kOpenApi, {}},
+    {"GET", "/api/v1/identity", Action::kIdentity, Role::kView},
+    {"GET", "/api/v1/jobs", Action::kListJobs, Role::kView},
+    {"POST", "/api/v1/jobs", Action::kSubmitJob, Role::kSubmit},
+    {"GET", "/api/v1/jobs/{job}", Action::kDescribeJob, Role::kView},
+    {"GET", "/api/v1/jobs/{job}/events", Action::kFollowJob, Role::kView},
+    {"GET", "/api/v1/jobs/{job}/log", Action::kReadLog, Role::kView},
+    {"GET", "/api/v1/jobs/{job}/curve", Action::kReadCurve, Role::kView},
+    {"GET", "/api/v1/jobs/{job}/ledger", Action::kReadLedger, Role::kView},
+    {"GET", "/api/v1/jobs/{job}/plans", Action::kListPlans, Role::kView},
+    {"POST", "/api/v1/jobs/{job}/pause", Action::kPauseJob, Role::kSubmit},
+    {"POST", "/api/v1/jobs/{job}/resume", Action::kResumeJob, Role::kSubmit},
+    {"POST", "/api/v1/jobs/{job}/cancel", Action::kCancelJob, Role::kSubmit},
+    {"POST", "/api/v1/jobs/{job}/scale", Action::kScaleJob, Role::kSubmit},
+    {"POST", "/api/v1/jobs/{job}/checkpoint", Action::kCheckpointJob, Role::kSubmit},
+    {"GET", "/api/v1/nodes", Action::kListNodes, Role::kView},
+    {"GET", "/api/v1/claims", Action::kListClaims, Role::kView},
+    {"PUT", "/api/v1/claims/{claim}", Action::kMakeClaim, Role::kOperate},
+    {"DELETE", "/api/v1/claims/{claim}", Action::kReleaseClaim, Role::kOperate},
+    {"POST", "/api/v1/devices/clear", Action::kClearDevice, Role::kOperate},
+    {"POST", "/api/v1/shutdown", Action::kShutdown, Role::kAdmin},
+};
+
+// The first segment of the path, which is then removed; the path begins with '/'.
+std::string_view take_segment(std::string_view& path) {
+  path.remove_prefix(1);
+  const std::string_view segment = path.substr(0, path.find('/'));
+  path.remove_prefix(segment.size());
+  return segment;
+}
+
+// What stands for the segment in braces; nullopt: the path does not match.
+std::optional<std::string> match_path(std::string_view pattern, std::string_view path) {
+  std::string argument;
+  while (pattern.starts_with('/') && path.starts_with('/')) {
+    const std::string_view expected = take_segment(pattern), given = take_segment(path);
+    if (expected.starts_with('{') && !given.empty())
+      argument = given;
+    else if (expected != given)
+      return {};
+  }
+  if (!pattern.empty() || !path.empty()) return {};
+  return argument;
+}
+
+}  // namespace
+
+std::span<const Route> routes() {
+  return kRoutes;
+}
+
+Match match_route(std::string_view method, std::string_view path) {
+  Match match;
+  for (const Route& route : kRoutes) {
+    auto argument = match_path(route.path, path);
+    if (!argument) continue;
+    if (method == route.method) {
+      match.route = &route;
+      match.argument = *std::move(argument);
+    }
+    match.allowed += (match.allowed.empty() ? "" : ", ") + std::string(route.method);
+  }
+  return match;
+}
+
+bool changes(const Route& route) {
+  return std::string_view(route.method) != "GET";
+}
+
+}  // namespace es::actors::http

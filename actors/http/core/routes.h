@@ -1,0 +1,58 @@
+#pragma once
+// The paths of the HTTP service. The file ../web/openapi.json describes the same ones.
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "actors/http/core/tokens.h"
+
+namespace es::actors::http {
+
+enum class Action {
+  kPage,  // a file of the web page
+  kMetrics,
+  kOpenApi,
+  kIdentity,
+  kListJobs,
+  kSubmitJob,
+  kDescribeJob,
+  kFollowJob,
+  kReadLog,
+  kReadCurve,
+  kReadLedger,
+  kListPlans,
+  kPauseJob,
+  kResumeJob,
+  kCancelJob,
+  kScaleJob,
+  kCheckpointJob,
+  kListNodes,
+  kListClaims,
+  kMakeClaim,
+  kReleaseClaim,
+  kClearDevice,
+  kShutdown,
+};
+
+struct Route {
+  const char* method;
+  // Segments in braces match any one segment: "/api/v1/jobs/{job}/log".
+  const char* path;
+  Action action;
+  std::optional<Role> role;  // the role that is needed; none: no token
+};
+
+std::span<const Route> routes();
+
+struct Match {
+  const Route* route = nullptr;  // none: no route has this path and method
+  std::string argument;          // what stands for the segment in braces
+  std::string allowed;           // the methods of this path, e.g. "GET, POST"; empty: no such path
+};
+Match match_route(std::string_view method, std::string_view path);
+
+// Whether the request changes something, and so belongs into the audit log.
+bool changes(const Route& route);
+
+}  // namespace es::actors::http

@@ -1,0 +1,183 @@
+#pragma once
+// HttpActor answers the requests of the HTTP service. It is one more client of the head: a request
+// becomes the same message that esctl would send (client.capnp), and the answer becomes JSON.
+//
+// Accepts   HttpCall from the server; Inbound from the switchboard, where it is the peer kHttpPeer;
+//           HandOn, which it answers.
+// Sends     Outbound to the head, through the switchboard.
+// State     The requests that wait for an answer; streams of events; the last list of jobs; curves
+//           of some jobs; counts of requests. Nothing is saved but the audit log, which has a line
+//           for every request that may change something.
+// Fails     A head that does not answer in time gives status 500. When this actor dies, open
+//           requests get status 503, and the head continues.
+// Order     Requests are independent of each other.
+// Limits    Streams: one for each connection of the server. Lists of jobs: one request to the head
+//           at a time, which all clients share.
+// Threads   Cooperative. Files: the tokens, at most once a second, and the audit log.
+#include <caf/actor.hpp>
+#include <caf/stateful_actor.hpp>
+
+#include <chrono>
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "actors/esctl/views/claims_view.h"
+#include "actors/gateway/shell/gateway_messages.h"
+#include "actors/http/answers/job_answers.h"
+#include "actors/http/answers/metrics.h"
+#include "actors/http/core/routes.h"
+#include "actors/http/shell/http_server.h"
+#include "proto/messages.h"
+
+namespace es::actors::http {
+
+struct HttpActorOptions {
+  // Empty: every request counts as one of an administrator. Only for a server on the loopback
+  // address.
+  std::filesystem::path tokens;
+  std::filesystem::path audit_log;
+  std::function<ProcessFacts()> process;
+  std::function<std::uint64_t()> unix_ms;
+};
+
+struct HttpCall {
+  Request request;
+  std::shared_ptr<Reply> reply;
+};
+
+// The head has not answered a request in time.
+struct HttpExpired {
+  std::uint64_t request = 0;
+};
+// Tells streams that their connection is alive, which shows those whose client has gone.
+struct HttpBeat {};
+// Shows the newest state of a job to those who follow it.
+struct HttpShow {
+  JobId job;
+};
+
+// A request that was admitted: who sent it, and what it asks for.
+struct Caller {
+  Request request;
+  Identity identity;
+  const Route* route = nullptr;
+  std::string argument;  // the part of the path in braces
+  std::shared_ptr<Reply> reply;
+};
+
+class HttpState {
+ public:
+  void init(caf::stateful_actor<HttpState>* self, HttpActorOptions options, caf::actor gateway);
+  void on_call(HttpCall call);
+  void on_inbound(const Inbound& inbound);
+  void on_expired(std::uint64_t request);
+  void on_beat();
+  void on_show(const JobId& job);
+
+ private:
+  using FrameResult = Result<std::shared_ptr<const Frame>>;
+  using Then = std::function<void(const FrameResult&)>;
+  struct Waiting {
+    Then then;
+    bool stream = false;  // stays until its stream has ended
+  };
+  struct Follow {
+    std::optional<Msg<wire::JobEvent>> message;  // the newest progress, which is not shown yet
+    std::string state;                           // of the newest message
+    std::string last;  // the last event with the state of the job, for those who come later
+    std::vector<std::shared_ptr<Reply>> readers;
+  };
+  struct JobList {
+    std::vector<JobView> jobs;
+    std::string warning;
+  };
+  struct LossCurve {
+    Curve curve{1024};
+    std::vector<Caller> readers;  // wait for the part of the ledger that is being read
+    std::uint64_t used = 0;       // the number of the last request that needed it
+  };
+
+  // --- admission of requests (http_actor.cc)
+  Result<Identity> identity_of(const Request& request);
+  Status reload_tokens();
+  void finish(const Caller& caller, Response response);
+  void count(const std::string& method, int status);
+  void audit(const Request& request, const Identity& identity, int status);
+  void dispatch(const Caller& caller);
+
+  // --- requests to the head
+  template <class Schema, class Fill>
+  void post(const JobId& job, Fill&& fill, std::chrono::milliseconds limit, Then then,
+            bool stream = false);
+  template <class Answer, class Schema, class Fill, class Done>
+  void ask(const Caller& caller, const JobId& job, Fill&& fill, Done&& done,
+           std::chrono::milliseconds limit = std::chrono::seconds(60));
+  template <class Schema, class Fill>
+  void command(const Caller& caller, const JobId& job, Fill&& fill,
+               std::chrono::milliseconds limit = std::chrono::minutes(10));
+
+  // --- jobs (http_jobs.cc)
+  using DetailsThen = std::function<void(const JobView&, const std::string&)>;
+  static Result<JobList> read_job_list(const std::shared_ptr<const Frame>& frame);
+  void with_job(const Caller& caller, DetailsThen then);
+  void with_jobs(const Caller& caller, std::function<void(const JobList&)> then);
+  void list_jobs(const Caller& caller);
+  static Result<std::string> spec_for(const Caller& caller, const std::string& toml);
+  void submit(const Caller& caller);
+  void job_action(const Caller& caller);
+  void change_job(const Caller& caller, const JobId& job);
+  void checkpoint_job(const Caller& caller, const JobId& job);
+  void follow(const Caller& caller, const JobId& job);
+  void on_follow_event(const JobId& job, const FrameResult& frame);
+  static void push_all(Follow& follow, const std::string& text);
+  void end_follow(const JobId& job);
+  void read_log(const Caller& caller, const JobId& job);
+  void read_curve(const Caller& caller, const JobId& job);
+  void continue_curve(const JobId& job);
+  void on_curve_part(const JobId& job, const FrameResult& frame);
+  void read_ledger(const Caller& caller, const JobId& job);
+
+  // --- the cluster (http_cluster.cc)
+  void nodes(const Caller& caller);
+  void claims(const Caller& caller);
+  void make_claim(const Caller& caller);
+  void clear_device(const Caller& caller);
+  void metrics(const Caller& caller);
+
+  caf::stateful_actor<HttpState>* self_ = nullptr;
+  HttpActorOptions options_;
+  caf::actor gateway_;
+  std::uint64_t last_request_ = 0;
+  std::map<std::uint64_t, Waiting> waiting_;
+  std::map<JobId, Follow> follows_;
+  std::map<JobId, LossCurve> curves_;
+
+  std::shared_ptr<const JobList> jobs_;
+  std::chrono::steady_clock::time_point jobs_until_;  // from then on the list is too old
+  // Answers that were made of this list, by tenant and query.
+  std::map<std::pair<std::string, std::map<std::string, std::string>>, std::string> list_texts_;
+  std::vector<std::pair<Caller, std::function<void(const JobList&)>>> jobs_readers_;
+
+  std::vector<Token> tokens_;
+  std::optional<std::filesystem::file_time_type> tokens_time_;
+  std::chrono::steady_clock::time_point tokens_checked_;
+  std::ofstream audit_;
+  std::map<std::pair<std::string, int>, std::uint64_t> requests_;
+};
+
+caf::behavior http_actor(caf::stateful_actor<HttpState>* self, HttpActorOptions options,
+                         caf::actor gateway);
+
+}  // namespace es::actors::http
+
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(es::actors::http::HttpCall)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(es::actors::http::HttpExpired)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(es::actors::http::HttpBeat)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(es::actors::http::HttpShow)

@@ -1,0 +1,75 @@
+// HttpActor: nodes, claims, suspect devices and metrics.
+#include <caf/all.hpp>
+#include <nlohmann/json.hpp>
+
+#include "actors/esctl/views/render_json.h"
+#include "actors/http/shell/http_ask.h"
+
+namespace es::actors::http {
+
+void HttpState::nodes(const Caller& caller) {
+  ask<wire::NodeList, wire::ListNodes>(
+      caller, {}, [](wire::ListNodes::Builder) {},
+      [](wire::NodeList::Reader r) {
+        return Response{.body = esctl::nodes_json(esctl::read_nodes(r), line_of(r.getWarning())) +
+                                "\n"};
+      });
+}
+
+void HttpState::claims(const Caller& caller) {
+  ask<wire::NodeList, wire::ListNodes>(
+      caller, {}, [](wire::ListNodes::Builder) {},
+      [](wire::NodeList::Reader r) {
+        return Response{.body = esctl::claims_json(esctl::read_claims(r)) + "\n"};
+      });
+}
+
+void HttpState::make_claim(const Caller& caller) {
+  const auto body = read_body(caller.request, {"type", "count"});
+  if (!body) return finish(caller, error_response(body.error()));
+  const auto type = line_field(*body, "type");
+  const auto count = number_field(*body, "count");
+  if (!type) return finish(caller, error_response(type.error()));
+  if (!count) return finish(caller, error_response(count.error()));
+  command<wire::ClaimDevices>(caller, {}, [&](wire::ClaimDevices::Builder b) {
+    b.setName(caller.argument);
+    b.setDeviceType(*type);
+    b.setCount(static_cast<std::uint32_t>(*count));
+  });
+}
+
+void HttpState::clear_device(const Caller& caller) {
+  const auto body = read_body(caller.request, {"node", "type", "index"});
+  if (!body) return finish(caller, error_response(body.error()));
+  const auto node = line_field(*body, "node");
+  const auto type = line_field(*body, "type");
+  const auto index = number_field(*body, "index");
+  if (!node) return finish(caller, error_response(node.error()));
+  if (!type) return finish(caller, error_response(type.error()));
+  if (!index) return finish(caller, error_response(index.error()));
+  command<wire::ClearDevice>(caller, {}, [&](wire::ClearDevice::Builder b) {
+    auto device = b.initDevice();
+    device.setNode(*node);
+    device.setType(*type);
+    device.setIndex(static_cast<std::uint32_t>(*index));
+  });
+}
+
+void HttpState::metrics(const Caller& caller) {
+  with_jobs(caller, [this, caller](const JobList& list) {
+    Snapshot snapshot{
+        .warning = list.warning, .process = options_.process(), .requests = requests_};
+    for (const JobView& job : list.jobs)
+      if (caller.identity.may_see(job.tenant)) snapshot.jobs.push_back(job);
+    ask<wire::NodeList, wire::ListNodes>(
+        caller, {}, [](wire::ListNodes::Builder) {},
+        [snapshot = std::move(snapshot)](wire::NodeList::Reader r) {
+          Snapshot whole = snapshot;
+          whole.nodes = esctl::read_nodes(r);
+          whole.claims = esctl::read_claims(r);
+          return Response{.content_type = kMetricsType, .body = metrics_text(whole)};
+        });
+  });
+}
+
+}  // namespace es::actors::http

@@ -1,0 +1,391 @@
+// HttpActor: jobs.
+#include <caf/all.hpp>
+
+#include <algorithm>
+#include <bit>
+#include <limits>
+
+#include "actors/esctl/views/plans_view.h"
+#include "actors/esctl/views/render_json.h"
+#include "actors/http/shell/http_ask.h"
+#include "actors/job_file/job_file.h"
+
+namespace es::actors::http {
+namespace {
+
+// A list that is younger is shown again: many pages poll, and the jobs are asked once for all. A
+// head with very many jobs needs longer for a list, and spends at most a tenth of its time on it.
+constexpr std::chrono::milliseconds kListAge{300};
+constexpr int kListShare = 10;
+constexpr std::chrono::milliseconds kStateAge{500};
+constexpr std::size_t kListTextsMax = 1000;
+constexpr std::chrono::minutes kJobTimeout{10};
+constexpr std::uint64_t kListMax = 1000;
+constexpr std::size_t kCurvesMax = 256;
+
+std::string event_text(const char* name, const std::string& data) {
+  return std::string("event: ") + name + "\ndata: " + data + "\n\n";
+}
+
+LedgerEntry entry_of(wire::LedgerLine::Reader r) {
+  LedgerEntry entry{.version = r.getVersion()};
+  for (const std::uint32_t bits : r.getLossBits())
+    entry.losses.push_back(std::bit_cast<float>(bits));
+  entry.params = Digest{r.getParams().getHigh(), r.getParams().getLow()}.hex();
+  if (r.getHasState()) entry.state = Digest{r.getState().getHigh(), r.getState().getLow()}.hex();
+  return entry;
+}
+
+double mean_of(const std::vector<float>& losses) {
+  double sum = 0;
+  for (const float loss : losses) sum += double(loss);
+  return sum / double(losses.size());
+}
+
+}  // namespace
+
+// --- lists
+
+void HttpState::with_jobs(const Caller& caller, std::function<void(const JobList&)> then) {
+  const auto asked = std::chrono::steady_clock::now();
+  if (jobs_ && asked < jobs_until_) return then(*jobs_);
+  jobs_readers_.emplace_back(caller, std::move(then));
+  if (jobs_readers_.size() > 1) return;
+  post<wire::ListJobs>(
+      {}, [](wire::ListJobs::Builder) {}, std::chrono::seconds(60),
+      [this, asked](const FrameResult& frame) {
+        const auto readers = std::exchange(jobs_readers_, {});
+        Result<JobList> list = frame ? read_job_list(*frame) : frame.error();
+        for (const auto& [reader, then] : readers)
+          if (!list) finish(reader, error_response(list.error()));
+        if (!list) return;
+        jobs_ = std::make_shared<const JobList>(*std::move(list));
+        list_texts_.clear();
+        const auto now = std::chrono::steady_clock::now();
+        jobs_until_ = std::max(asked + kListAge, now + kListShare * (now - asked));
+        for (const auto& [reader, then] : readers) then(*jobs_);
+      });
+}
+
+Result<HttpState::JobList> HttpState::read_job_list(const std::shared_ptr<const Frame>& frame) {
+  const auto message = Msg<wire::JobList>::from_frame(frame);
+  if (!message) return message.error();
+  return message->decode([](wire::JobList::Reader r) {
+    return JobList{esctl::read_jobs(r), line_of(r.getWarning())};
+  });
+}
+
+void HttpState::list_jobs(const Caller& caller) {
+  const Request& request = caller.request;
+  const Status known = check_query(request, {"state", "tenant", "search", "offset", "limit"});
+  if (!known.ok()) return finish(caller, error_response(known.error()));
+  const auto offset = query_number(request, "offset", 0, std::numeric_limits<std::uint32_t>::max());
+  if (!offset) return finish(caller, error_response(offset.error()));
+  const auto limit = query_number(request, "limit", 100, kListMax);
+  if (!limit) return finish(caller, error_response(limit.error()));
+  const JobFilter filter{query_text(request, "state"), query_text(request, "tenant"),
+                         query_text(request, "search"), *offset, *limit};
+  with_jobs(caller, [this, caller, filter](const JobList& list) {
+    // Pages that poll ask for the same again and again.
+    if (list_texts_.size() >= kListTextsMax) list_texts_.clear();
+    std::string& text = list_texts_[{caller.identity.tenant, caller.request.query}];
+    if (text.empty()) text = job_list_json(list.jobs, caller.identity, filter, list.warning);
+    finish(caller, {.body = text});
+  });
+}
+
+// --- one job
+
+// Calls then(job, spec) if the caller may see the job. A job of another tenant is answered like one
+// that does not exist, so its name stays unknown.
+void HttpState::with_job(const Caller& caller, DetailsThen then) {
+  post<wire::DescribeJob>(
+      caller.argument, [](wire::DescribeJob::Builder) {}, std::chrono::seconds(60),
+      [this, caller, then = std::move(then)](const FrameResult& frame) {
+        if (!frame) return finish(caller, error_response(frame.error()));
+        const auto message = Msg<wire::JobDetails>::from_frame(*frame);
+        if (!message) return finish(caller, error_response(message.error()));
+        const auto details = message->decode([](wire::JobDetails::Reader r) {
+          return std::pair(read_job(r.getInfo()), text_of(r.getSpecToml(), "job spec"));
+        });
+        if (!details) return finish(caller, error_response(details.error()));
+        if (!caller.identity.may_see(details->first.tenant))
+          return finish(caller, error_response(not_found("job \"" + escaped(caller.argument) +
+                                                         "\": there is no such job")));
+        then(details->first, details->second);
+      });
+}
+
+void HttpState::job_action(const Caller& caller) {
+  with_job(caller, [this, caller](const JobView& job, const std::string& spec) {
+    switch (caller.route->action) {
+      case Action::kDescribeJob:
+        return finish(caller, {.body = esctl::details_json(job, spec) + "\n"});
+      case Action::kFollowJob:
+        return follow(caller, job.id);
+      case Action::kReadLog:
+        return read_log(caller, job.id);
+      case Action::kReadCurve:
+        return read_curve(caller, job.id);
+      case Action::kReadLedger:
+        return read_ledger(caller, job.id);
+      case Action::kListPlans:
+        return ask<wire::PlanList, wire::ListPlans>(
+            caller, job.id, [](wire::ListPlans::Builder) {},
+            [id = job.id](wire::PlanList::Reader r) {
+              return Response{.body = esctl::plans_json(id, esctl::read_plans(r)) + "\n"};
+            });
+      default:
+        return change_job(caller, job.id);
+    }
+  });
+}
+
+void HttpState::change_job(const Caller& caller, const JobId& job) {
+  switch (caller.route->action) {
+    case Action::kPauseJob:
+      return command<wire::PauseJob>(caller, job, [](wire::PauseJob::Builder) {});
+    case Action::kCancelJob:
+      return command<wire::CancelJob>(caller, job, [](wire::CancelJob::Builder) {});
+    case Action::kResumeJob: {
+      const auto body = read_body(caller.request, {"accept_loss"});
+      if (!body) return finish(caller, error_response(body.error()));
+      const auto accept = flag_field(*body, "accept_loss");
+      if (!accept) return finish(caller, error_response(accept.error()));
+      return command<wire::ResumeJob>(
+          caller, job, [&](wire::ResumeJob::Builder b) { b.setAcceptLoss(*accept); });
+    }
+    case Action::kScaleJob: {
+      const auto body = read_body(caller.request, {"devices"});
+      if (!body) return finish(caller, error_response(body.error()));
+      const auto devices = line_field(*body, "devices");
+      if (!devices) return finish(caller, error_response(devices.error()));
+      return command<wire::ScaleJob>(caller, job,
+                                     [&](wire::ScaleJob::Builder b) { b.setDevices(*devices); });
+    }
+    default:
+      return checkpoint_job(caller, job);
+  }
+}
+
+void HttpState::checkpoint_job(const Caller& caller, const JobId& job) {
+  const auto body = read_body(caller.request, {"directory"});
+  if (!body) return finish(caller, error_response(body.error()));
+  const auto directory = line_field(*body, "directory");
+  if (!directory) return finish(caller, error_response(directory.error()));
+  ask<wire::CheckpointTaken, wire::CheckpointJob>(
+      caller, job, [&](wire::CheckpointJob::Builder b) { b.setDirectory(*directory); },
+      [job](wire::CheckpointTaken::Reader r) {
+        return Response{.body = esctl::checkpoint_json(job, esctl::read_checkpoint(r)) + "\n"};
+      },
+      kJobTimeout);
+}
+
+// --- submission
+
+// A caller with a tenant submits for this tenant only.
+Result<std::string> HttpState::spec_for(const Caller& caller, const std::string& toml) {
+  auto spec = parse_job(toml, "spec_toml");
+  if (!spec) return spec.error();
+  const std::string& own = caller.identity.tenant;
+  if (own.empty()) return toml;
+  if (!spec->resources.tenant.empty() && spec->resources.tenant != own)
+    return refused("resources.tenant = \"" + spec->resources.tenant +
+                   "\": " + caller.identity.name + " submits for the tenant " + own + " only");
+  spec->resources.tenant = own;
+  return to_toml(*spec);
+}
+
+void HttpState::submit(const Caller& caller) {
+  const auto body = read_body(caller.request, {"spec_toml", "from_checkpoint", "request_id"});
+  if (!body) return finish(caller, error_response(body.error()));
+  const auto toml = text_field(*body, "spec_toml");
+  const auto checkpoint = line_field(*body, "from_checkpoint");
+  const auto id = line_field(*body, "request_id");
+  for (const auto* field : {&toml, &checkpoint, &id})
+    if (!*field) return finish(caller, error_response(field->error()));
+  const auto spec = spec_for(caller, *toml);
+  if (!spec) return finish(caller, error_response(spec.error()));
+  ask<wire::JobAccepted, wire::SubmitJob>(
+      caller, {},
+      [&](wire::SubmitJob::Builder b) {
+        b.setSpecToml(*spec);
+        b.setFromCheckpoint(*checkpoint);
+        b.setRequestId(*id);
+      },
+      [](wire::JobAccepted::Reader r) {
+        const std::string job = name_of(r.getJob(), "job");
+        return Response{.status = 201,
+                        .body = esctl::fields_json({{"job", job}}) + "\n",
+                        .headers = {{"Location", "/api/v1/jobs/" + job}}};
+      },
+      kJobTimeout);
+}
+
+// --- events and logs
+
+// All readers of a job share one stream of the head, which ends with the job.
+void HttpState::follow(const Caller& caller, const JobId& job) {
+  count(caller.request.method, 200);
+  caller.reply->begin_stream({.content_type = "text/event-stream",
+                              .body = "retry: 2000\n\n",
+                              .headers = {{"Cache-Control", "no-store"}}});
+  const auto [at, is_new] = follows_.try_emplace(job);
+  Follow& follow = at->second;
+  follow.readers.push_back(caller.reply);
+  if (!is_new) {
+    if (!follow.last.empty()) caller.reply->push(follow.last);
+    return;
+  }
+  post<wire::FollowJob>(
+      job, [](wire::FollowJob::Builder b) { b.setInfo(true); }, {},
+      [this, job](const FrameResult& frame) { on_follow_event(job, frame); }, true);
+}
+
+// A job may make hundreds of steps in a second. Its readers get log lines and changes of its state
+// at once, and its progress twice a second.
+void HttpState::on_follow_event(const JobId& job, const FrameResult& frame) {
+  const auto at = follows_.find(job);
+  if (at == follows_.end()) return;
+  Follow& follow = at->second;
+  if (!frame) return end_follow(job);
+  const auto message = Msg<wire::JobEvent>::from_frame(*frame);
+  const auto kind = message ? message->decode([](wire::JobEvent::Reader r) { return r.which(); })
+                            : Result<wire::JobEvent::Which>(message.error());
+  if (!kind || *kind == wire::JobEvent::ENDED) {
+    waiting_.erase((*frame)->envelope.request);
+    return end_follow(job);
+  }
+  if (*kind == wire::JobEvent::INFO) {
+    const auto state =
+        message->decode([](wire::JobEvent::Reader r) { return line_of(r.getInfo().getState()); });
+    const bool waits = std::exchange(follow.message, *message).has_value();
+    // A change of the state is shown at once.
+    if (state && std::exchange(follow.state, *state) != *state) return on_show(job);
+    if (!waits) self_->delayed_send(self_, kStateAge, HttpShow{job});
+    return;
+  }
+  const auto line =
+      message->decode([](wire::JobEvent::Reader r) { return line_of(r.getLogLine()); });
+  if (line) push_all(follow, event_text("log", esctl::log_line_json(*line)));
+}
+
+void HttpState::push_all(Follow& follow, const std::string& text) {
+  std::erase_if(follow.readers, [&](const auto& reader) { return !reader->push(text); });
+}
+
+// Shows the newest state of a job to its readers.
+void HttpState::on_show(const JobId& job) {
+  const auto at = follows_.find(job);
+  if (at == follows_.end()) return;
+  const auto message = std::exchange(at->second.message, std::nullopt);
+  if (!message) return;
+  const auto event = message->decode(esctl::read_event);
+  if (!event) return;
+  at->second.last = event_text("job", job_line_json(std::get<JobView>(*event)));
+  push_all(at->second, at->second.last);
+}
+
+void HttpState::end_follow(const JobId& job) {
+  on_show(job);
+  for (const auto& reader : follows_.at(job).readers) {
+    reader->push(event_text("end", "{}"));
+    reader->end();
+  }
+  follows_.erase(job);
+}
+
+void HttpState::read_log(const Caller& caller, const JobId& job) {
+  auto text = std::make_shared<std::string>();
+  post<wire::FollowJob>(
+      job,
+      [](wire::FollowJob::Builder b) {
+        b.setLogFromStart(true);
+        b.setUntilNow(true);
+      },
+      {},
+      [this, caller, text](const FrameResult& frame) {
+        if (!frame) return finish(caller, error_response(frame.error()));
+        const auto message = Msg<wire::JobEvent>::from_frame(*frame);
+        const auto event = message ? message->decode(esctl::read_event)
+                                   : Result<esctl::JobEventView>(message.error());
+        if (event)
+          if (const auto* line = std::get_if<esctl::LogLine>(&*event)) {
+            *text += line->text + "\n";
+            return;
+          }
+        if (event && std::holds_alternative<JobView>(*event)) return;
+        waiting_.erase((*frame)->envelope.request);
+        finish(caller, event ? Response{.content_type = kText, .body = std::move(*text)}
+                             : error_response(event.error()));
+      },
+      true);
+}
+
+// --- ledgers
+
+void HttpState::read_ledger(const Caller& caller, const JobId& job) {
+  const Status known = check_query(caller.request, {"begin", "end"});
+  if (!known.ok()) return finish(caller, error_response(known.error()));
+  constexpr std::uint64_t kMost = std::numeric_limits<std::uint64_t>::max();
+  const auto begin = query_number(caller.request, "begin", 0, kMost);
+  if (!begin) return finish(caller, error_response(begin.error()));
+  const auto end = query_number(caller.request, "end", kMost, kMost);
+  if (!end) return finish(caller, error_response(end.error()));
+  ask<wire::LedgerPart, wire::ReadLedger>(
+      caller, job,
+      [&](wire::ReadLedger::Builder b) {
+        b.setBegin(*begin);
+        b.setEnd(*end);
+      },
+      [job](wire::LedgerPart::Reader r) {
+        std::vector<LedgerEntry> lines;
+        for (const auto line : r.getLines()) lines.push_back(entry_of(line));
+        return Response{.body =
+                            ledger_part_json(job, text_of(r.getSpecToml(), "job spec"),
+                                             line_of(r.getStartCheckpoint()), lines, r.getNext())};
+      });
+}
+
+// A curve is kept, and only the new part of the ledger is read for the next request.
+void HttpState::read_curve(const Caller& caller, const JobId& job) {
+  if (curves_.size() >= kCurvesMax && !curves_.contains(job)) {
+    const auto oldest = std::min_element(
+        curves_.begin(), curves_.end(),
+        [](const auto& a, const auto& b) { return a.second.used < b.second.used; });
+    if (oldest->second.readers.empty()) curves_.erase(oldest);
+  }
+  LossCurve& entry = curves_[job];
+  entry.used = last_request_;
+  entry.readers.push_back(caller);
+  if (entry.readers.size() == 1) continue_curve(job);
+}
+
+void HttpState::continue_curve(const JobId& job) {
+  post<wire::ReadLedger>(
+      job,
+      [&](wire::ReadLedger::Builder b) {
+        b.setBegin(curves_.at(job).curve.last_version() + 1);
+        b.setEnd(std::numeric_limits<std::uint64_t>::max());
+      },
+      std::chrono::seconds(60),
+      [this, job](const FrameResult& frame) { on_curve_part(job, frame); });
+}
+
+void HttpState::on_curve_part(const JobId& job, const FrameResult& frame) {
+  const auto message = frame ? Msg<wire::LedgerPart>::from_frame(*frame)
+                             : Result<Msg<wire::LedgerPart>>(frame.error());
+  LossCurve& entry = curves_.at(job);
+  const auto next = message ? message->decode([&](wire::LedgerPart::Reader r) {
+    for (const auto line : r.getLines())
+      if (line.getVersion() > entry.curve.last_version())
+        entry.curve.add(line.getVersion(), mean_of(entry_of(line).losses));
+    return r.getNext();
+  })
+                            : Result<std::uint64_t>(message.error());
+  if (next && *next > entry.curve.last_version()) return continue_curve(job);
+  for (const Caller& reader : std::exchange(entry.readers, {}))
+    finish(reader, next ? Response{.body = curve_json(entry.curve)} : error_response(next.error()));
+}
+
+}  // namespace es::actors::http

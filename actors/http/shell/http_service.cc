@@ -1,0 +1,141 @@
+#include "actors/http/shell/http_service.h"
+
+#include <unistd.h>
+
+#include <caf/all.hpp>
+
+#include <charconv>
+#include <fstream>
+
+#include "actors/http/shell/http_actor.h"
+#include "actors/http/shell/token_file.h"
+#include "actors/log/log.h"
+#include "actors/switchboard/shell/switchboard_actor.h"
+#include "proto/base/text_file.h"
+
+namespace es::actors::http {
+namespace {
+
+constexpr std::size_t kPemBytesMax = 1 << 20;
+
+// "127.0.0.1:8080" or "[::1]:8080".
+Result<HttpServerOptions> parse_address(const std::string& text) {
+  const auto wrong = [&] {
+    return usage_error("--http " + text +
+                       ": allowed is ADDRESS:PORT, for example 127.0.0.1:8080 or [::1]:8080");
+  };
+  const std::size_t colon = text.rfind(':');
+  if (colon == std::string::npos) return wrong();
+  HttpServerOptions options;
+  options.address = text.substr(0, colon);
+  if (options.address.starts_with('[') && options.address.ends_with(']'))
+    options.address = options.address.substr(1, options.address.size() - 2);
+  const char* const end = text.data() + text.size();
+  const auto [rest, error] = std::from_chars(text.data() + colon + 1, end, options.port);
+  if (error != std::errc() || rest != end || options.address.empty()) return wrong();
+  return options;
+}
+
+bool is_loopback(const std::string& address) {
+  return address.starts_with("127.") || address == "::1";
+}
+
+std::uint64_t now_unix_ms() {
+  return static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::milliseconds>(
+                                        std::chrono::system_clock::now().time_since_epoch())
+                                        .count());
+}
+
+double count_entries(const char* directory) {
+  std::error_code error;
+  double n = 0;
+  for (std::filesystem::directory_iterator at(directory, error), end; !error && at != end;
+       at.increment(error))
+    ++n;
+  return n;
+}
+
+// What /proc says about this process (proc(5)).
+ProcessFacts process_facts(double start_unix_seconds) {
+  ProcessFacts facts{.start_unix_seconds = start_unix_seconds};
+  std::ifstream pages("/proc/self/statm");
+  double total = 0;
+  pages >> total >> facts.resident_bytes;
+  facts.resident_bytes *= static_cast<double>(::sysconf(_SC_PAGESIZE));
+  facts.cpu_seconds = static_cast<double>(std::clock()) / CLOCKS_PER_SEC;
+  facts.open_files = count_entries("/proc/self/fd");
+  return facts;
+}
+
+Status read_tls(const HttpOptions& options, HttpServerOptions& server) {
+  if (options.certificate.empty()) return {};
+  auto certificate = read_text_file(options.certificate, kPemBytesMax);
+  if (!certificate) return certificate.error();
+  auto key = read_text_file(options.key, kPemBytesMax);
+  if (!key) return key.error();
+  server.certificate = *std::move(certificate);
+  server.key = *std::move(key);
+  return {};
+}
+
+}  // namespace
+
+Status check(const HttpOptions& options) {
+  if (options.address.empty()) {
+    for (const auto* option : {&options.tokens, &options.certificate, &options.key})
+      if (!option->empty()) return usage_error("--http-...: allowed only together with --http");
+    return {};
+  }
+  const auto server = parse_address(options.address);
+  if (!server) return server.error();
+  if (options.certificate.empty() != options.key.empty())
+    return usage_error("--http-cert and --http-key: give both, or neither of them");
+  if (!options.tokens.empty() && options.no_tokens)
+    return usage_error("--http-tokens and --http-no-tokens: give only one of them");
+  if (is_loopback(server->address)) return {};
+  if (options.no_tokens)
+    return usage_error("--http-no-tokens: allowed only on the loopback address, not on " +
+                       server->address);
+  if (options.certificate.empty())
+    return usage_error("--http " + options.address +
+                       ": beyond the loopback address the service needs --http-cert and "
+                       "--http-key, because tokens must not travel in the clear");
+  return {};
+}
+
+Result<HttpService> start_http_service(caf::actor_system& system, const HttpOptions& options,
+                                       const std::filesystem::path& state,
+                                       const caf::actor& switchboard) {
+  auto server_options = parse_address(options.address);
+  if (!server_options) return server_options.error();
+  ES_RETURN_IF_ERROR(read_tls(options, *server_options));
+  HttpActorOptions answers;
+  if (!options.no_tokens) {
+    answers.tokens =
+        options.tokens.empty() ? state / "tokens" : std::filesystem::path(options.tokens);
+    const auto tokens = read_tokens(answers.tokens);
+    if (!tokens && tokens.error().kind == ErrorKind::kNotFound)
+      return not_found(tokens.error().message +
+                       "; make a token: esctl token add NAME --role admin");
+    if (!tokens) return tokens.error();
+  }
+  answers.audit_log = state / "audit.log";
+  answers.unix_ms = now_unix_ms;
+  answers.process = [start = static_cast<double>(now_unix_ms()) / 1e3] {
+    return process_facts(start);
+  };
+  const auto actor = system.spawn(http_actor, std::move(answers), switchboard);
+  caf::anon_send(switchboard, RegisterPeer{kHttpPeer, actor});
+  auto server =
+      HttpServer::start(*server_options, [actor](Request request, std::shared_ptr<Reply> reply) {
+        caf::anon_send(actor, HttpCall{std::move(request), std::move(reply)});
+      });
+  if (!server) return server.error();
+  const bool v6 = server_options->address.find(':') != std::string::npos;
+  const std::string host = v6 ? "[" + server_options->address + "]" : server_options->address;
+  log::info(std::string("serves ") + (options.certificate.empty() ? "http://" : "https://") + host +
+            ":" + std::to_string((*server)->port()));
+  return HttpService{actor, *std::move(server)};
+}
+
+}  // namespace es::actors::http

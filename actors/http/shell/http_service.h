@@ -1,0 +1,36 @@
+#pragma once
+// Starts the HTTP service of a head: the server, the actor that answers, and their files.
+#include <caf/actor.hpp>
+#include <caf/actor_system.hpp>
+
+#include <filesystem>
+#include <memory>
+#include <string>
+
+#include "actors/http/shell/http_server.h"
+
+namespace es::actors::http {
+
+struct HttpOptions {
+  std::string address;      // ADDRESS:PORT; empty: no HTTP service
+  std::string tokens;       // file with the tokens (core/tokens.h); empty: tokens in `state`
+  std::string certificate;  // PEM file; empty: no TLS
+  std::string key;          // PEM file
+  bool no_tokens = false;   // every request counts as an administrator's; loopback address only
+};
+
+struct HttpService {
+  caf::actor actor;  // answers HandOn when it has handled what came before
+  std::unique_ptr<HttpServer> server;
+};
+
+// Checks what can be checked without a file. Error (usage).
+Status check(const HttpOptions& options);
+
+// Starts the service. `state` is the directory of the head, which gets the audit log;
+// `switchboard` leads to the head. Prints "http ADDRESS" to the log. Errors: usage, failure.
+Result<HttpService> start_http_service(caf::actor_system& system, const HttpOptions& options,
+                                       const std::filesystem::path& state,
+                                       const caf::actor& switchboard);
+
+}  // namespace es::actors::http

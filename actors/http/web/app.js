@@ -1,0 +1,400 @@
+// The web page of a head. It shows what the API says (openapi.json) and needs nothing else.
+
+const REFRESH_MS = 2000;
+const LOG_LINES = 500;
+const OVER = new Set(["finished", "failed", "cancelled"]);
+
+let token = sessionStorage.getItem("token") ?? "";
+let identity = null;
+// Ends the requests of the page that is being left.
+let leaving = new AbortController();
+
+// --- the API
+
+class ApiError extends Error {
+  constructor(status, message) {
+    super(message);
+    this.status = status;
+  }
+}
+
+async function request(method, path, body, signal = leaving.signal) {
+  const headers = {};
+  if (token) headers.Authorization = `Bearer ${token}`;
+  if (body !== undefined) headers["Content-Type"] = "application/json";
+  const answer = await fetch(path, {
+    method, headers, signal, body: body === undefined ? undefined : JSON.stringify(body),
+  });
+  if (answer.ok) return answer;
+  let message = `status ${answer.status}`;
+  try {
+    message = (await answer.json()).error;
+  } catch { /* not JSON: the status has to suffice */ }
+  throw new ApiError(answer.status, message);
+}
+
+const get = async (path) => (await request("GET", path)).json();
+
+const jobPath = (job, rest = "") => `/api/v1/jobs/${encodeURIComponent(job)}${rest}`;
+
+// Calls onEvent(name, data) for every event of a stream until it ends.
+async function readEvents(path, onEvent) {
+  const reader = (await request("GET", path)).body
+    .pipeThrough(new TextDecoderStream()).getReader();
+  let rest = "";
+  for (;;) {
+    const { value, done } = await reader.read();
+    if (done) return;
+    const blocks = (rest + value).split("\n\n");
+    rest = blocks.pop();
+    for (const block of blocks) {
+      const name = /^event: (.*)$/m.exec(block)?.[1];
+      const data = /^data: (.*)$/m.exec(block)?.[1];
+      if (name && data) onEvent(name, JSON.parse(data));
+    }
+  }
+}
+
+// --- elements
+
+function element(tag, attributes = {}, ...children) {
+  const node = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) {
+    if (name.startsWith("on")) node.addEventListener(name.slice(2), value);
+    else if (value !== undefined && value !== false) node.setAttribute(name, value === true ? "" : value);
+  }
+  node.append(...children.filter((child) => child !== null && child !== undefined));
+  return node;
+}
+
+function shape(tag, attributes = {}, ...children) {
+  const node = document.createElementNS("http://www.w3.org/2000/svg", tag);
+  for (const [name, value] of Object.entries(attributes)) node.setAttribute(name, value);
+  node.append(...children);
+  return node;
+}
+
+const number = (value, digits = 4) =>
+  value === null || value === undefined ? "–" : Number(value.toPrecision(digits)).toLocaleString("en");
+
+const duration = (seconds) =>
+  seconds < 60 ? `${number(seconds, 3)} s`
+    : seconds < 3600 ? `${Math.floor(seconds / 60)} min ${Math.round(seconds % 60)} s`
+      : `${Math.floor(seconds / 3600)} h ${Math.round((seconds % 3600) / 60)} min`;
+
+const stateText = (state) => element("span", { class: `state state-${state}` }, state);
+
+function table(caption, columns, rows) {
+  const cell = (tag, text, kind) => element(tag, {
+    class: kind || undefined, scope: tag === "th" ? "col" : undefined,
+  }, text ?? "–");
+  return element("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": caption },
+    element("table", {},
+      element("thead", {}, element("tr", {}, ...columns.map(([name, kind]) => cell("th", name, kind)))),
+      element("tbody", {}, ...rows.map((row) =>
+        element("tr", {}, ...row.map((text, i) => cell("td", text, columns[i][1])))))));
+}
+
+const cards = (entries) => element("ul", { class: "cards" }, ...entries.map(([name, value]) =>
+  element("li", { class: "card" }, element("span", { class: "name" }, name), " ",
+    element("span", { class: "value" }, value ?? "–"))));
+
+// --- pictures
+
+function curvePicture(points) {
+  const width = 720, height = 240, left = 56, bottom = 24, top = 10;
+  const known = points.filter((p) => p[2] !== null);
+  if (known.length < 2) return element("p", { class: "note" }, "There are no losses yet.");
+  const first = known[0][0], last = known[known.length - 1][0];
+  const low = Math.min(...known.map((p) => p[1])), high = Math.max(...known.map((p) => p[3]));
+  const x = (step) => left + (width - left - 8) * (step - first) / Math.max(1, last - first);
+  const y = (loss) => top + (height - top - bottom) * (high - loss) / Math.max(1e-30, high - low);
+  const line = known.map((p) => `${x(p[0])},${y(p[2])}`).join(" ");
+  const band = [...known.map((p) => `${x(p[0])},${y(p[3])}`),
+    ...known.toReversed().map((p) => `${x(p[0])},${y(p[1])}`)].join(" ");
+  const labels = [];
+  for (const [value, at] of [[high, top + 10], [low, height - bottom]])
+    labels.push(shape("text", { x: left - 4, y: at, "text-anchor": "end" }, number(value)));
+  labels.push(shape("text", { x: left, y: height - 6 }, `step ${first}`),
+    shape("text", { x: width - 8, y: height - 6, "text-anchor": "end" }, `step ${last}`));
+  const title = `Loss from ${number(known[0][2])} at step ${first} to ` +
+    `${number(known[known.length - 1][2])} at step ${last}`;
+  return element("figure", {},
+    shape("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": title },
+      shape("line", { class: "axis", x1: left, x2: left, y1: top, y2: height - bottom }),
+      shape("line", { class: "axis", x1: left, x2: width - 8, y1: height - bottom, y2: height - bottom }),
+      shape("polygon", { class: "band", points: band }),
+      shape("polyline", { class: "curve", points: line }), ...labels),
+    element("figcaption", {}, `${title}. The band shows the smallest and the largest loss of a point.`));
+}
+
+function stagesPicture(stages) {
+  const width = 720, row = 26, left = 8;
+  const whole = stages.reduce((sum, s) => sum + s.seconds + s.rescale_seconds, 0);
+  if (whole <= 0) return null;
+  let at = 0;
+  const parts = [];
+  const x = (seconds) => left + (width - 2 * left) * seconds / whole;
+  stages.forEach((stage, i) => {
+    const y = 4 + i * row;
+    parts.push(shape("rect", {
+      class: "pause", x: x(at), y, height: row - 6,
+      width: Math.max(0, x(at + stage.rescale_seconds) - x(at)),
+    }));
+    at += stage.rescale_seconds;
+    const end = x(at + stage.seconds);
+    parts.push(shape("rect", {
+      class: "stage", x: x(at), y, width: Math.max(1, end - x(at)), height: row - 6,
+    }));
+    const atEnd = end > width - 260;
+    parts.push(shape("text", {
+      x: atEnd ? Math.min(end, width - left) - 4 : end + 4, y: y + 14,
+      "text-anchor": atEnd ? "end" : "start",
+    }, `${stage.placement}, ${stage.steps} steps, ${duration(stage.seconds)}`));
+    at += stage.seconds;
+  });
+  return element("figure", {},
+    shape("svg", {
+      viewBox: `0 0 ${width} ${8 + stages.length * row}`, role: "img",
+      "aria-label": `Devices over time: ${stages.map((s) => `${s.placement} for ${s.steps} steps`).join(", then ")}`,
+    }, ...parts),
+    element("figcaption", {}, `Devices over time; pauses before a change are red. ` +
+      `Training ${duration(stages.reduce((sum, s) => sum + s.seconds, 0))}, ` +
+      `pauses ${duration(stages.reduce((sum, s) => sum + s.rescale_seconds, 0))}.`));
+}
+
+// --- pages
+
+const main = document.getElementById("main");
+const fault = document.getElementById("fault");
+
+function showFault(text) {
+  fault.textContent = text ?? "";
+  fault.hidden = !text;
+}
+
+// Calls `update` now and again, until the page is left or `update` returns true. A head that restarts
+// is waited for.
+function repeat(update, ms = REFRESH_MS) {
+  const { signal } = leaving;
+  const turn = async () => {
+    if (signal.aborted) return;
+    try {
+      if (await update()) return;
+      showFault("");
+    } catch (error) {
+      if (signal.aborted) return;
+      if (error.status === 401) return showLogin();
+      showFault(error.status ? error.message : "The head does not answer. This page tries again.");
+      if (error.status === 404) return;
+    }
+    setTimeout(turn, ms);
+  };
+  turn();
+}
+
+function showLogin() {
+  const field = element("input", { type: "password", autocomplete: "current-password", required: true });
+  main.replaceChildren(element("h2", {}, "Token"),
+    element("form", {
+      class: "row",
+      onsubmit: async (event) => {
+        event.preventDefault();
+        token = field.value.trim();
+        sessionStorage.setItem("token", token);
+        await start();
+      },
+    }, element("label", {}, "Token of this head", field), element("button", {}, "Enter")),
+    element("p", { class: "note" }, "An administrator makes one with ",
+      element("code", {}, "esctl token add NAME --role view"), "."));
+  field.focus();
+}
+
+function jobsPage() {
+  const search = element("input", { type: "search" });
+  const state = element("select", {}, ...["", "queued", "starting", "running", "rescaling", "paused",
+    "finished", "failed", "cancelled"].map((name) => element("option", { value: name }, name || "all")));
+  const list = element("div"), count = element("p", { class: "note", role: "status" });
+  let limit = 50;
+  const more = element("button", { hidden: true, onclick: () => { limit += 200; update(); } }, "Show more");
+  const update = async () => {
+    const query = new URLSearchParams({ limit });
+    if (search.value) query.set("search", search.value);
+    if (state.value) query.set("state", state.value);
+    const { jobs, total, warning } = await get(`/api/v1/jobs?${query}`);
+    count.textContent = `${jobs.length} of ${total} jobs, the newest first` + (warning ? `. ${warning}` : "");
+    more.hidden = jobs.length >= total;
+    list.replaceChildren(table("Jobs", [["job"], ["state"], ["steps", "number"], ["loss", "number"],
+      ["samples/s", "number"], ["devices"], ["level"], ["tenant"], ["note", "wide"]],
+    jobs.map((job) => [
+      element("a", { href: `#/jobs/${encodeURIComponent(job.job)}` }, job.job), stateText(job.state),
+      `${job.steps} / ${job.steps_total}`, number(job.loss_last), number(job.samples_per_s), job.placement,
+      job.level, job.tenant, job.error ?? job.warning ?? job.waiting_for ?? "",
+    ])));
+  };
+  main.replaceChildren(element("h2", {}, "Jobs"),
+    element("form", { class: "row", onsubmit: (event) => event.preventDefault(), oninput: () => update() },
+      element("label", {}, "Search", search), element("label", {}, "State", state)),
+    count, list, more);
+  repeat(update);
+}
+
+async function act(job, action, body = {}) {
+  try {
+    await request("POST", jobPath(job, `/${action}`), body);
+    showFault("");
+  } catch (error) {
+    showFault(error.message);
+  }
+}
+
+function jobActions(job) {
+  const devices = element("input", { placeholder: "cpu-avx2:2, or empty for the scheduler's choice" });
+  const button = (name, action, danger) => element("button", {
+    type: "button", class: danger ? "danger" : undefined,
+    onclick: () => { if (!danger || confirm(`${name} the job ${job}?`)) act(job, action); },
+  }, name);
+  return element("form", {
+    class: "row", onsubmit: (event) => { event.preventDefault(); act(job, "scale", { devices: devices.value }); },
+  }, element("label", {}, "Devices", devices), element("button", {}, "Scale"),
+  button("Pause", "pause"), button("Resume", "resume"), button("Checkpoint", "checkpoint"),
+  button("Cancel", "cancel", true));
+}
+
+function showJob(job, place) {
+  const eta = job.samples_per_s && job.steps > 0 && job.steps < job.steps_total
+    ? job.stages.at(-1)?.steps > 0 && job.stages.at(-1).seconds > 0
+      ? duration((job.steps_total - job.steps) * job.stages.at(-1).seconds / job.stages.at(-1).steps) : null
+    : null;
+  const training = job.stages.reduce((sum, s) => sum + s.seconds, 0);
+  const pauses = job.stages.reduce((sum, s) => sum + s.rescale_seconds, 0);
+  place.replaceChildren(...[
+    cards([["State", stateText(job.state)], ["Steps", `${job.steps} of ${job.steps_total}`],
+      ["Time left", eta], ["Loss", number(job.loss_last)], ["Samples/s now", number(job.samples_per_s)],
+      ["Samples/s, mean", number(job.samples_per_s_mean)], ["Devices", job.placement],
+      ["Level", job.level], ["ESTs", String(job.max_p)],
+      ["Time that trained", training > 0 ? `${number(100 * training / (training + pauses), 3)} %` : null]]),
+    job.error ? element("p", { class: "fault" }, job.error) : null,
+    job.warning ? element("p", { class: "fault" }, job.warning) : null,
+    job.waiting_for ? element("p", { class: "note" }, `Waits for ${job.waiting_for}.`) : null,
+    job.stages.length ? element("h3", {}, "Devices over time") : null, stagesPicture(job.stages),
+    element("h3", {}, "Workers"),
+    table("Workers", [["node"], ["device"], ["ESTs"], ["step ms", "number"], ["samples/s", "number"],
+      ["slowness", "number"]],
+    job.workers.map((w) => [w.node, w.device, `${w.rank_begin} to ${w.rank_end - 1}`,
+      number(w.local_step_seconds === null ? null : 1000 * w.local_step_seconds),
+      number(w.samples_per_second), number(w.slowness, 3)])),
+    job.evaluations.length ? element("h3", {}, "Evaluations") : null,
+    job.evaluations.length ? table("Evaluations", [["step", "number"], ["metrics", "wide"]],
+      job.evaluations.slice(-20).map((e) => [String(e.version), Object.entries(e)
+        .filter(([name]) => !["version", "total", "metric"].includes(name))
+        .map(([name, value]) => `${name} ${number(value)}`).join(", ")])) : null,
+    element("h3", {}, "Proof"),
+    cards([["Digest of the parameters", job.params_digest], ["Digest of the state", job.state_digest],
+      ["Newest checkpoint", job.checkpoint]]),
+  ].filter((part) => part));
+}
+
+function jobPage(id) {
+  const facts = element("div"), curve = element("div"), log = element("pre", { tabindex: "0", "aria-label": "Log" });
+  const follows = element("div");
+  main.replaceChildren(...[element("h2", {}, id), identity.role === "view" ? null : jobActions(id), facts,
+    element("h3", {}, "Loss"), curve, element("h3", {}, "Log"), log, follows].filter((part) => part));
+  const lines = [];
+  const addLines = (more) => {
+    const atEnd = log.scrollTop + log.clientHeight >= log.scrollHeight - 8;
+    lines.push(...more);
+    lines.splice(0, Math.max(0, lines.length - LOG_LINES));
+    log.textContent = lines.join("\n");
+    if (atEnd) log.scrollTop = log.scrollHeight;
+  };
+  // The stream ends with the job or with the head. After a restart of the head it begins again.
+  repeat(async () => {
+    showJob(await get(jobPath(id)), facts);
+    lines.length = 0;
+    addLines((await (await request("GET", jobPath(id, "/log"))).text()).trimEnd().split("\n"));
+    let over = false;
+    await readEvents(jobPath(id, "/events"), (name, data) => {
+      if (name === "job") showJob(data, facts);
+      if (name === "log") addLines([data.line]);
+      if (name === "end") over = true;
+    });
+    const job = await get(jobPath(id));
+    showJob(job, facts);
+    return over && OVER.has(job.state);
+  });
+  repeat(async () => curve.replaceChildren(curvePicture((await get(jobPath(id, "/curve"))).points)));
+}
+
+function clusterPage() {
+  const place = element("div");
+  main.replaceChildren(element("h2", {}, "Cluster"), place);
+  repeat(async () => {
+    const { nodes } = await get("/api/v1/nodes");
+    const { claims } = await get("/api/v1/claims");
+    const devices = nodes.flatMap((node) => node.devices.map((d) => ({ ...d, node })));
+    const stateOf = (d) => !d.node.alive ? "lost" : d.suspect ? "suspect" : d.job ? "busy" : "free";
+    const types = new Map();
+    for (const d of devices) {
+      const row = types.get(d.type) ?? { busy: 0, free: 0, suspect: 0, lost: 0 };
+      row[stateOf(d)] += 1;
+      types.set(d.type, row);
+    }
+    place.replaceChildren(
+      cards([["Nodes", String(nodes.length)], ["Devices", String(devices.length)],
+        ["Busy", String(devices.filter((d) => stateOf(d) === "busy").length)],
+        ["Suspect", String(devices.filter((d) => stateOf(d) === "suspect").length)]]),
+      element("h3", {}, "Devices by type"),
+      table("Devices by type", [["type"], ["busy", "number"], ["free", "number"], ["suspect", "number"],
+        ["lost", "number"]], [...types].map(([type, row]) =>
+        [type, ...["busy", "free", "suspect", "lost"].map((state) => String(row[state]))])),
+      element("h3", {}, "Nodes"),
+      table("Nodes", [["node"], ["state"], ["device"], ["held by"], ["note", "wide"]],
+        devices.map((d) => [d.node.name,
+          stateText(d.node.alive ? (d.node.draining ? "draining" : "alive") : "lost"),
+          `${d.type}#${d.index}`,
+          d.job ? element("a", { href: `#/jobs/${encodeURIComponent(d.job)}` }, d.job) : "",
+          d.suspect ?? ""])),
+      element("h3", {}, "Claims"),
+      claims.length ? table("Claims", [["claim"], ["type"], ["devices", "number"], ["of", "number"]],
+        claims.map((c) => [c.claim, c.type, String(c.devices), String(c.count)]))
+        : element("p", { class: "note" }, "No other load claims devices."));
+  });
+}
+
+function show() {
+  leaving.abort();
+  leaving = new AbortController();
+  showFault("");
+  const [, page, id] = location.hash.split("/");
+  for (const link of document.querySelectorAll("nav a")) {
+    if (link.hash === `#/${page || "jobs"}`) link.setAttribute("aria-current", "page");
+    else link.removeAttribute("aria-current");
+  }
+  if (page === "cluster") clusterPage();
+  else if (id) jobPage(decodeURIComponent(id));
+  else jobsPage();
+}
+
+async function start() {
+  leaving.abort();
+  leaving = new AbortController();
+  try {
+    identity = await get("/api/v1/identity");
+  } catch (error) {
+    if (error.status !== 401) {
+      showFault("The head does not answer. This page tries again.");
+      setTimeout(start, REFRESH_MS);
+      return;
+    }
+    if (token) showFault("This token is not valid.");
+    showLogin();
+    return;
+  }
+  document.getElementById("who").textContent =
+    `${identity.name} (${identity.role}${identity.tenant ? `, ${identity.tenant}` : ""})`;
+  show();
+}
+
+window.addEventListener("hashchange", () => { if (identity) { show(); main.focus(); } });
+start();

@@ -1,0 +1,55 @@
+// The metrics of Prometheus.
+#include "actors/http/answers/metrics.h"
+
+#include <doctest/doctest.h>
+
+TEST_SUITE("http/metrics") {
+  using namespace es::actors;
+  using namespace es::actors::http;
+
+  bool has_line(const std::string& text, const std::string& line) {
+    return ("\n" + text).find("\n" + line + "\n") != std::string::npos;
+  }
+
+  TEST_CASE("live jobs have series, and jobs that are over are only counted") {
+    Snapshot snapshot;
+    JobView live{.id = "a-1", .state = "running", .step = 7, .last_step = 20};
+    live.tenant = "vision";
+    live.loss_last = 0.5F;
+    live.stages = {{"x:1", 4, 2.0, 0.5}, {"x:2", 3, 1.0, 0.25}};
+    live.evaluations = {{.version = 5, .total = 10, .metrics = {{"top1", 0.25}}}};
+    snapshot.jobs = {live, {.id = "b-2", .state = "finished"}};
+    const std::string text = metrics_text(snapshot);
+    const std::string labels = "{job_id=\"a-1\",tenant=\"vision\"";
+    CHECK(has_line(text, "easyscale_jobs{state=\"running\"} 1"));
+    CHECK(has_line(text, "easyscale_jobs{state=\"finished\"} 1"));
+    CHECK(has_line(text, "easyscale_jobs{state=\"failed\"} 0"));
+    CHECK(has_line(text, "easyscale_job_steps_total" + labels + "} 7"));
+    CHECK(has_line(text, "easyscale_job_loss" + labels + "} 0.5"));
+    CHECK(has_line(text, "easyscale_job_rescales_total" + labels + "} 1"));
+    CHECK(has_line(text, "easyscale_job_rescale_seconds_total" + labels + "} 0.75"));
+    CHECK(has_line(text, "easyscale_job_evaluation" + labels + ",metric=\"top1\"} 0.25"));
+    CHECK(text.find("b-2") == std::string::npos);
+  }
+
+  TEST_CASE("devices are counted by type and state") {
+    Snapshot snapshot;
+    snapshot.nodes = {{.name = "one",
+                       .alive = true,
+                       .devices = {{"x", 0, "a-1", ""}, {"x", 1, "", ""}, {"y", 0, "", "audit"}}},
+                      {.name = "two", .alive = false, .devices = {{"x", 0, "", ""}}}};
+    const std::string text = metrics_text(snapshot);
+    CHECK(has_line(text, "easyscale_devices{type=\"x\",state=\"busy\"} 1"));
+    CHECK(has_line(text, "easyscale_devices{type=\"x\",state=\"free\"} 1"));
+    CHECK(has_line(text, "easyscale_devices{type=\"x\",state=\"lost\"} 1"));
+    CHECK(has_line(text, "easyscale_devices{type=\"y\",state=\"suspect\"} 1"));
+    CHECK(has_line(text, "easyscale_nodes{state=\"lost\"} 1"));
+  }
+
+  TEST_CASE("names of users cannot break the format") {
+    Snapshot snapshot;
+    snapshot.jobs = {{.id = "a\"b\\c\nd", .state = "queued"}};
+    const std::string text = metrics_text(snapshot);
+    CHECK(text.find("job_id=\"a\\\"b\\\\c\\nd\"") != std::string::npos);
+  }
+}

@@ -1,0 +1,168 @@
+#!/usr/bin/env python3
+"""Measures the HTTP service of a head under load, beside the same head without load:
+
+    tests/bench/http_load.py ESCTL EASYSCALED [--past JOBS] [--clients N] [--streams N] [--seconds S]
+
+One job trains all the time, `--past` jobs are over. `--clients` connections ask for the list of jobs
+once a second each, and `--streams` follow the job. It prints the latencies of the answers, the steps
+per second of the job before and during the load, and the resident memory of the head before, during
+and after it. There is no peer: the steps without load are what the load is compared with."""
+import argparse
+import asyncio
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+JOB = """name = "{name}"
+max_p = 1
+batch_size = {batch}
+steps = {steps}
+level = "D2"
+[model]
+name = "mlp"
+size = "tiny"
+[data]
+kind = "synthetic"
+height = 8
+width = 8
+samples = 64
+eval_samples = 8
+"""
+
+
+class Head:
+    def __init__(self, esctl, easyscaled, directory):
+        self.esctl_program, self.directory = esctl, directory
+        self.endpoint = f"ipc://{directory}/s/head.sock"
+        (directory / "s").mkdir(mode=0o700)
+        environment = {**os.environ, "HOME": str(directory)}
+        self.process = subprocess.Popen(
+            [easyscaled, "--head", "--state", directory / "state", "--listen", self.endpoint,
+             "--devices", "cpu-avx2:2", "--http", "127.0.0.1:0", "--http-no-tokens"],
+            env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        for line in self.process.stderr:
+            found = re.search(r"serves http://127\.0\.0\.1:(\d+)", line)
+            if found:
+                self.port = int(found.group(1))
+                break
+        for line in self.process.stdout:
+            if line.startswith("ready"):
+                break
+
+    def esctl(self, *words):
+        done = subprocess.run([self.esctl_program, *words, "--head", self.endpoint, "--json"],
+                              capture_output=True, text=True, check=True)
+        return json.loads(done.stdout)
+
+    def submit(self, name, steps, batch=4):
+        path = self.directory / "job.toml"
+        path.write_text(JOB.format(name=name, steps=steps, batch=batch))
+        return self.esctl("submit", path)["job"]
+
+    def memory_mib(self):
+        text = Path(f"/proc/{self.process.pid}/status").read_text()
+        return int(re.search(r"VmRSS:\s+(\d+)", text).group(1)) / 1024
+
+    def steps_per_second(self, job, seconds):
+        begin, start = self.esctl("describe", job)["steps"], time.monotonic()
+        time.sleep(seconds)
+        return (self.esctl("describe", job)["steps"] - begin) / (time.monotonic() - start)
+
+
+async def poll(port, begin, end, latencies):
+    """One client, which asks once a second and keeps its connection."""
+    await asyncio.sleep(begin)
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    while time.monotonic() < end:
+        start = time.monotonic()
+        writer.write(b"GET /api/v1/jobs?limit=50 HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
+        head = await reader.readuntil(b"\r\n\r\n")
+        assert b" 200 " in head.splitlines()[0], head
+        length = int(re.search(rb"(?i)content-length: (\d+)", head).group(1))
+        await reader.readexactly(length)
+        latencies.append(time.monotonic() - start)
+        await asyncio.sleep(max(0.0, 1.0 - (time.monotonic() - start)))
+    writer.close()
+
+
+async def follow(port, job, end, counts):
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(f"GET /api/v1/jobs/{job}/events HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n".encode())
+    while time.monotonic() < end:
+        try:
+            part = await asyncio.wait_for(reader.read(65536), 1)
+            counts[0] += part.count(b"event: job")
+        except asyncio.TimeoutError:
+            pass
+    writer.close()
+
+
+async def load(options, port, job):
+    latencies, events = [], [0]
+    end = time.monotonic() + options.seconds
+    await asyncio.gather(
+        *(poll(port, i / options.clients, end, latencies) for i in range(options.clients)),
+        *(follow(port, job, end, events) for _ in range(options.streams)))
+    return sorted(latencies), events[0]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("esctl")
+    parser.add_argument("easyscaled")
+    parser.add_argument("--past", type=int, default=1000)
+    parser.add_argument("--clients", type=int, default=1000)
+    parser.add_argument("--streams", type=int, default=200)
+    parser.add_argument("--seconds", type=float, default=20)
+    parser.add_argument("--port", type=int, help=argparse.SUPPRESS)
+    parser.add_argument("--job", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.port:  # The clients, in a process of their own.
+        latencies, events = asyncio.run(load(options, options.port, options.job))
+        print(json.dumps({"latencies": latencies, "events": events}))
+        return
+    with tempfile.TemporaryDirectory(prefix="es-") as name:
+        head = Head(options.esctl, options.easyscaled, Path(name))
+        try:
+            measure(options, head)
+        finally:
+            head.process.terminate()
+            head.process.wait()
+
+
+def measure(options, head):
+    for number in range(options.past):
+        head.submit(f"past{number}", 1)
+        if number % 100 == 99:
+            print(f"{number + 1} jobs submitted", file=sys.stderr, flush=True)
+    while any(job["state"] not in ("finished", "failed") for job in head.esctl("ps")["jobs"]):
+        time.sleep(1)
+    job = head.submit("running", 100_000_000, batch=64)
+    while head.esctl("describe", job)["steps"] < 10:
+        time.sleep(0.1)
+    before_mib, before = head.memory_mib(), head.steps_per_second(job, options.seconds / 2)
+    clients = subprocess.Popen(
+        [sys.executable, __file__, "-", "-", "--port", str(head.port), "--job", job, "--clients",
+         str(options.clients), "--streams", str(options.streams), "--seconds",
+         str(options.seconds)], stdout=subprocess.PIPE, text=True)
+    during = head.steps_per_second(job, options.seconds * 0.8)
+    during_mib = head.memory_mib()
+    result = json.loads(clients.communicate()[0])
+    after = head.steps_per_second(job, options.seconds / 2)
+    latencies = result["latencies"]
+    at = lambda share: 1000 * latencies[min(len(latencies) - 1, int(share * len(latencies)))]
+    print(f"{options.past} past jobs, {options.clients} clients, {options.streams} streams")
+    print(f"{len(latencies)} answers, {result['events']} events in {options.seconds:.0f} s")
+    print(f"latency: median {at(0.5):.1f} ms, p99 {at(0.99):.1f} ms, largest {at(1.0):.1f} ms")
+    print(f"steps per second: before {before:.1f}, during {during:.1f}, after {after:.1f}")
+    print(f"memory of the head: before {before_mib:.1f} MiB, during {during_mib:.1f}, "
+          f"after {head.memory_mib():.1f}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,381 @@
+#!/usr/bin/env python3
+"""The HTTP service of a head: who may do what, jobs, events, curves, metrics, and bad requests."""
+import json
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import threading
+import unittest
+
+import harness
+from harness import EXIT_NOT_FOUND, EXIT_REFUSED, EXIT_USAGE, wait_until
+from http_client import HttpClient, job_path
+from jobs import job_text
+
+ROLES = ["view", "submit", "operate", "admin"]
+ENDLESS = 1_000_000
+OVER = ("finished", "failed", "cancelled")
+
+
+class Http(harness.EndToEndTest):
+    def setUp(self):
+        super().setUp()
+        self.fast = self.fast_class()
+        self.tokens_file = self.directory / "tokens"
+
+    def add_token(self, name, role, tenant=None):
+        options = ["--tenant", tenant] if tenant else []
+        return self.esctl("token", "add", name, "--role", role, *options, "--file",
+                          self.tokens_file, "--json").json["token"]
+
+    def start_head(self, *options, name="head", tokens=True, devices=2, certificate=None):
+        access = ["--http-tokens", self.tokens_file] if tokens else ["--http-no-tokens"]
+        head = self.start_daemon(name, f"{self.fast}:{devices}",
+                                 ["--http", "127.0.0.1:0", *access, *options])
+        found = head.running.wait_for_line(r"serves (https?)://127\.0\.0\.1:(\d+)")
+        host = "localhost" if certificate else "127.0.0.1"
+        self.base = f"{found.group(1)}://{host}:{found.group(2)}"
+        return head
+
+    def client(self, token="", **options):
+        return HttpClient(self.base, token, **options)
+
+    def job(self, word, **changes):
+        return job_text(f"{word}-{self.word}", changes={"steps": 20, **changes})
+
+    def submit(self, client, text, status=201):
+        answer = client.post("/api/v1/jobs", {"spec_toml": text})
+        self.assertEqual(answer.status, status, str(answer))
+        return answer.json["job"] if status == 201 else answer.json["error"]
+
+    def wait_for_end(self, client, job):
+        return wait_until("the end of the job", lambda: (
+            lambda d: d if d["state"] in OVER else None)(client.get(job_path(job)).json))
+
+
+class Access(Http):
+    def test_every_request_with_every_role(self):
+        tokens = {role: self.add_token(f"the-{role}", role) for role in ROLES}
+        self.start_head()
+        description = self.client().get("/api/v1/openapi.json").json
+        bodies = {"/api/v1/claims/{claim}": {"type": self.fast, "count": 1},
+                  "/api/v1/devices/clear": {"node": "head", "type": self.fast, "index": 0}}
+        tried = 0
+        for path, methods in description["paths"].items():
+            for method, operation in methods.items():
+                if method == "parameters":
+                    continue
+                where = path.replace("{job}", "absent").replace("{claim}", "none")
+                match = re.fullmatch(r"Needs the role (\w+)\.", operation["description"])
+                if path == "/api/v1/shutdown":
+                    continue  # The last test of this file ends its head.
+                body = bodies.get(path, {}) if method in ("post", "put") else None
+                if match is None:
+                    self.assertEqual(self.client().ask(method.upper(), where, body).status, 200)
+                    continue
+                for token in ("", "wrong", tokens["view"][:-1]):
+                    answer = self.client(token).ask(method.upper(), where, body)
+                    self.assertEqual(answer.status, 401, f"{method} {path}: {answer}")
+                    self.assertEqual(answer.headers["WWW-Authenticate"], "Bearer")
+                needed = ROLES.index(match.group(1))
+                for number, role in enumerate(ROLES):
+                    answer = self.client(tokens[role]).ask(method.upper(), where, body)
+                    with self.subTest(method=method, path=path, role=role):
+                        if number < needed:
+                            self.assertEqual(answer.status, 403, str(answer))
+                            self.assertIn(match.group(1), answer.json["error"])
+                        else:
+                            self.assertNotIn(answer.status, (401, 403, 405, 500, 503), str(answer))
+                    tried += 1
+        self.assertGreater(tried, 60)
+
+    def test_a_tenant_sees_and_changes_only_its_own_jobs(self):
+        ours = self.add_token("ours", "submit", "vision")
+        theirs = self.add_token("theirs", "submit", "speech")
+        boss = self.add_token("boss", "view")
+        self.start_head()
+        us, them, all_of_them = self.client(ours), self.client(theirs), self.client(boss)
+        job = self.submit(us, self.job("own", steps=ENDLESS))
+        self.assertEqual(us.get(job_path(job)).json["tenant"], "vision")
+        for rest in ("", "/log", "/curve", "/ledger", "/plans", "/events"):
+            self.assertEqual(them.get(job_path(job, rest)).status, 404, rest)
+        for action in ("pause", "resume", "cancel", "scale", "checkpoint"):
+            self.assertEqual(them.post(job_path(job, f"/{action}")).status, 404, action)
+        self.assertEqual(them.get("/api/v1/jobs").json["total"], 0)
+        self.assertNotIn(job, them.get("/metrics").text)
+        self.assertEqual(all_of_them.get("/api/v1/jobs").json["jobs"][0]["job"], job)
+        text = self.job("foreign", **{"resources.tenant": "speech"})
+        self.assertIn("vision", self.submit(us, text, status=409))
+        self.assertEqual(us.post(job_path(job, "/cancel")).status, 200)
+        self.assertEqual(self.wait_for_end(us, job)["state"], "cancelled")
+
+    def test_tokens_come_and_go_while_the_head_runs(self):
+        self.add_token("first", "view")
+        self.start_head()
+        later = self.add_token("later", "view")
+        wait_until("the new token", lambda: self.client(later).get("/api/v1/identity").status == 200)
+        self.esctl("token", "revoke", "later", "--file", self.tokens_file)
+        wait_until("the end of the token",
+                   lambda: self.client(later).get("/api/v1/identity").status == 401)
+        names = [t["name"] for t in self.esctl("token", "ls", "--file", self.tokens_file,
+                                               "--json").json["tokens"]]
+        self.assertEqual(names, ["first"])
+        self.esctl("token", "revoke", "later", "--file", self.tokens_file, code=EXIT_NOT_FOUND)
+        self.esctl("token", "add", "first", "--role", "view", "--file", self.tokens_file,
+                   code=EXIT_REFUSED)
+        self.esctl("token", "add", "x", "--role", "root", "--file", self.tokens_file,
+                   code=EXIT_USAGE)
+        self.assertEqual(self.tokens_file.stat().st_mode & 0o777, 0o600)
+
+    def test_the_audit_log_has_who_what_from_where_and_the_result(self):
+        token = self.add_token("alice", "submit")
+        self.start_head()
+        client = self.client(token)
+        client.get("/api/v1/jobs")
+        client.post(job_path("absent", "/cancel"))
+        client.post("/api/v1/shutdown")
+        lines = [json.loads(line) for line in
+                 (self.directory / "head/state/audit.log").read_text().splitlines()]
+        self.assertEqual([(l["who"], l["role"], l["from"], l["method"], l["path"], l["status"])
+                          for l in lines],
+                         [("alice", "submit", "127.0.0.1", "POST", "/api/v1/jobs/absent/cancel", 404),
+                          ("alice", "submit", "127.0.0.1", "POST", "/api/v1/shutdown", 403)])
+
+    def test_paths_are_confined_although_the_head_has_a_local_socket(self):
+        token = self.add_token("alice", "submit")
+        self.start_head()
+        secret = self.directory / "secret"
+        secret.write_text("a b c\n")
+        text = self.job("paths", **{"data.kind": "idx", "data.path": str(secret)})
+        error = self.submit(self.client(token), text, status=409)
+        self.assertIn("--data-root", error)
+
+    def test_without_tokens_only_this_machine_is_served(self):
+        self.start_head(tokens=False)
+        self.assertEqual(self.client().get("/api/v1/identity").json["role"], "admin")
+        # A page of another site reaches this address under its own name.
+        port = int(self.base.rpartition(":")[2])
+        with socket.create_connection(("127.0.0.1", port)) as raw:
+            raw.sendall(b"GET /api/v1/jobs HTTP/1.1\r\nHost: evil.example\r\n"
+                        b"Connection: close\r\n\r\n")
+            self.assertIn(b" 401 ", raw.makefile("rb").readline())
+        answer = self.client().ask("POST", "/api/v1/jobs", b"spec_toml=x",
+                                   content_type="application/x-www-form-urlencoded")
+        self.assertEqual(answer.status, 415)
+
+    def test_options_that_would_open_the_head(self):
+        state = ["--head", "--state", self.directory / "s", "--listen",
+                 f"ipc://{self.directory}/s.sock"]
+        for words, text in [
+                (["--http", "0.0.0.0:0", "--http-no-tokens"], "loopback"),
+                (["--http", "0.0.0.0:0"], "--http-cert"),
+                (["--http", "localhost"], "ADDRESS:PORT"),
+                (["--http", "127.0.0.1:99999"], "ADDRESS:PORT"),
+                (["--http-tokens", "x"], "--http"),
+                (["--http", "127.0.0.1:0", "--http-cert", "x"], "--http-key")]:
+            ended = self.start(harness.easyscaled_program, *state, *words).wait()
+            self.assertEqual(ended.code, EXIT_USAGE, str(ended))
+            self.assertIn(text, ended.err)
+        ended = self.start(harness.easyscaled_program, *state, "--http", "127.0.0.1:0").wait()
+        self.assertEqual(ended.code, EXIT_NOT_FOUND, str(ended))
+        self.assertIn("esctl token add", ended.err)
+
+    @unittest.skipUnless(shutil.which("openssl"), "needs openssl to make a certificate")
+    def test_tls(self):
+        certificate, key = self.directory / "cert.pem", self.directory / "key.pem"
+        subprocess.run(["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "1",
+                        "-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost",
+                        "-keyout", key, "-out", certificate], check=True, capture_output=True)
+        token = self.add_token("alice", "view")
+        self.start_head("--http-cert", certificate, "--http-key", key, certificate=certificate)
+        self.assertTrue(self.base.startswith("https"))
+        client = self.client(token, certificate=str(certificate))
+        self.assertEqual(client.get("/api/v1/jobs").json["total"], 0)
+
+
+class Jobs(Http):
+    def setUp(self):
+        super().setUp()
+        self.token = self.add_token("root", "admin")
+
+    def test_a_job_by_http_has_the_bits_of_the_command_line(self):
+        self.start_head()
+        client = self.client(self.token)
+        text = self.job("bits", eval_every=10)
+        answer = client.post("/api/v1/jobs", {"spec_toml": text, "request_id": "once"})
+        self.assertEqual(answer.status, 201, str(answer))
+        job = answer.json["job"]
+        self.assertEqual(answer.headers["Location"], f"/api/v1/jobs/{job}")
+        again = client.post("/api/v1/jobs", {"spec_toml": text, "request_id": "once"})
+        self.assertEqual(again.json["job"], job)
+        done = self.wait_for_end(client, job)
+        self.assertEqual((done["state"], done["steps"]), ("finished", 20))
+        alone = self.run_job(self.write_job(text))
+        self.assertEqual((done["params_digest"], done["state_digest"]),
+                         (alone["params_digest"], alone["state_digest"]))
+        curve = client.get(job_path(job, "/curve")).json
+        self.assertEqual([p[0] for p in curve["points"]], list(range(1, 21)))
+        ledger = client.get(job_path(job, "/ledger?begin=5&end=8")).json
+        self.assertEqual([line["version"] for line in ledger["lines"]], [5, 6, 7])
+        for line in ledger["lines"]:
+            mean = sum(line["losses"]) / len(line["losses"])
+            self.assertAlmostEqual(curve["points"][line["version"] - 1][2], mean, places=12)
+        self.assertIn("evaluation of version 10", client.get(job_path(job, "/log")).text)
+        listed = client.get(f"/api/v1/jobs?state=finished&search=bits&limit=5").json
+        self.assertEqual([j["job"] for j in listed["jobs"]], [job])
+
+    def test_actions_and_events(self):
+        self.start_head()
+        client = self.client(self.token)
+        job = self.submit(client, self.job("acts", steps=ENDLESS))
+        seen, states, ended = [], set(), threading.Event()
+
+        def follow():
+            for name, data in client.events(job_path(job, "/events")):
+                seen.append(name)
+                if name == "job":
+                    states.add(data["state"])
+            ended.set()
+
+        reader = threading.Thread(target=follow, daemon=True)
+        reader.start()
+        wait_until("steps", lambda: client.get(job_path(job)).json["steps"] > 3)
+        self.assertEqual(client.post(job_path(job, "/scale"), {"devices": f"{self.fast}:2"}).status,
+                         200)
+        wait_until("two devices",
+                   lambda: client.get(job_path(job)).json["placement"] == f"{self.fast}:2")
+        taken = client.post(job_path(job, "/checkpoint"))
+        self.assertEqual(taken.status, 200, str(taken))
+        self.assertEqual(client.post(job_path(job, "/pause")).status, 200)
+        self.assertEqual(client.get(job_path(job)).json["state"], "paused")
+        self.assertEqual(client.post(job_path(job, "/resume")).status, 200)
+        wait_until("running again", lambda: client.get(job_path(job)).json["state"] == "running")
+        self.assertEqual(client.get(job_path(job, "/plans")).status, 200)
+        self.assertEqual(client.post(job_path(job, "/cancel")).status, 200)
+        self.assertTrue(ended.wait(harness.DEADLINE_S))
+        self.assertEqual(seen[-1], "end")
+        self.assertIn("log", seen)
+        self.assertLessEqual({"running", "paused", "cancelled"}, states)
+        again = client.post(job_path(job, "/cancel"))
+        self.assertEqual(again.status, 409, str(again))
+
+    def test_claims_and_nodes(self):
+        self.start_head()
+        client = self.client(self.token)
+        self.assertEqual(client.ask("PUT", "/api/v1/claims/serving",
+                                    {"type": self.fast, "count": 1}).status, 200)
+        claim = client.get("/api/v1/claims").json["claims"][0]
+        self.assertEqual((claim["claim"], claim["type"], claim["count"]), ("serving", self.fast, 1))
+        self.assertEqual(client.ask("DELETE", "/api/v1/claims/serving").status, 200)
+        self.assertEqual(client.get("/api/v1/claims").json["claims"], [])
+        node = client.get("/api/v1/nodes").json["nodes"][0]
+        self.assertEqual(len(node["devices"]), 2)
+
+    def test_bad_requests_name_what_is_allowed(self):
+        self.start_head()
+        client = self.client(self.token)
+        for method, path, body, status, text in [
+                ("GET", "/api/v1/nothing", None, 404, "no such path"),
+                ("DELETE", "/api/v1/jobs", None, 405, "GET, POST"),
+                ("GET", "/api/v1/jobs?limit=-1", None, 400, "limit"),
+                ("GET", "/api/v1/jobs?limit=1001", None, 400, "1000"),
+                ("GET", "/api/v1/jobs?sort=up", None, 400, "sort"),
+                ("POST", "/api/v1/jobs", b"{", 400, "JSON"),
+                ("POST", "/api/v1/jobs", b"[1]", 400, "object"),
+                ("POST", "/api/v1/jobs", {"spec": "x"}, 400, "spec_toml"),
+                ("POST", "/api/v1/jobs", {"spec_toml": 3}, 400, "spec_toml"),
+                ("POST", "/api/v1/jobs", {"spec_toml": "max_p = 0"}, 400, "max_p"),
+                ("PUT", "/api/v1/claims/a%20b", {"type": self.fast, "count": 1}, 400, "claim"),
+                ("PUT", "/api/v1/claims/a", {"type": self.fast, "count": -1}, 400, "count"),
+                ("GET", job_path("absent"), None, 404, "absent"),
+                ("GET", "/api/v1/jobs/%01%ff", None, 400, "control characters")]:
+            with self.subTest(method=method, path=path, body=body):
+                answer = client.ask(method, path, body)
+                self.assertEqual(answer.status, status, str(answer))
+                self.assertIn(text, answer.json["error"])
+        big = client.post("/api/v1/jobs", {"spec_toml": "x" * (5 << 20)})
+        self.assertEqual(big.status, 413)
+        self.assertEqual(client.get("/api/v1/jobs").status, 200)
+
+    def test_many_clients_that_go_away(self):
+        head = self.start_head()
+        client = self.client(self.token)
+        job = self.submit(client, self.job("crowd", steps=ENDLESS))
+        port = int(self.base.rpartition(":")[2])
+        words = f"GET {job_path(job, '/events')} HTTP/1.1\r\nHost: x\r\n" \
+                f"Authorization: Bearer {self.token}\r\n\r\n".encode()
+        streams = [socket.create_connection(("127.0.0.1", port)) for _ in range(100)]
+        for stream in streams:
+            stream.sendall(words)
+        for stream in streams:
+            self.assertIn(b" 200 ", stream.makefile("rb").readline())
+            stream.close()
+        self.assertEqual(client.get(job_path(job)).status, 200)
+        # A head with open streams ends.
+        rest = socket.create_connection(("127.0.0.1", port))
+        rest.sendall(words)
+        self.assertIn(b" 200 ", rest.makefile("rb").readline())
+        self.assertEqual(client.post("/api/v1/shutdown").status, 200)
+        self.assertEqual(head.running.wait().code, 0)
+        rest.close()
+
+
+class Metrics(Http):
+    def test_metrics_follow_a_job(self):
+        token = self.add_token("prometheus", "view")
+        head = self.start_head()
+        client = self.client(token)
+        path = self.write_job(self.job("metrics", steps=ENDLESS))
+        job = head.submit(path)
+        head.wait_for(job, "five steps", lambda d: d["steps"] >= 5)
+        answer = client.get("/metrics")
+        self.assertIn("version=0.0.4", answer.headers["Content-Type"])
+        values = dict(re.findall(r"^([a-z_]+(?:\{[^}]*\})?) (\S+)$", answer.text, re.MULTILINE))
+        self.assertGreaterEqual(
+            float(values[f'easyscale_job_steps_total{{job_id="{job}",tenant=""}}']), 5)
+        self.assertEqual(float(values['easyscale_jobs{state="running"}']), 1)
+        self.assertGreaterEqual(float(
+            values[f'easyscale_devices{{type="{self.fast}",state="busy"}}']), 1)
+        self.assertGreater(float(values["process_resident_memory_bytes"]), 1e6)
+        head.esctl("cancel", job)
+        wait_until("no series of a job that is over", lambda: job not in client.get("/metrics").text)
+
+    @unittest.skipUnless(shutil.which("promtool"), "needs promtool (Debian package prometheus)")
+    def test_promtool_and_a_scrape_by_prometheus(self):
+        token = self.add_token("prometheus", "view")
+        head = self.start_head()
+        head.submit(self.write_job(self.job("scraped", steps=ENDLESS)))
+        text = self.client(token).get("/metrics").body
+        checked = subprocess.run(["promtool", "check", "metrics"], input=text, capture_output=True)
+        self.assertEqual((checked.returncode, checked.stderr), (0, b""))
+        rules = harness.source_root / "configs/monitoring/easyscale.rules.yml"
+        checked = subprocess.run(["promtool", "check", "rules", rules], capture_output=True, text=True)
+        self.assertEqual(checked.returncode, 0, checked.stderr)
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = free.getsockname()[1]
+        config = self.directory / "prometheus.yml"
+        config.write_text(
+            "scrape_configs:\n- job_name: easyscale\n  scrape_interval: 1s\n"
+            f"  authorization: {{credentials: {token}}}\n  static_configs:\n"
+            f"  - targets: ['{self.base.removeprefix('http://')}']\nrule_files: ['{rules}']\n")
+        self.start("prometheus", f"--config.file={config}",
+                   f"--storage.tsdb.path={self.directory}/tsdb",
+                   f"--web.listen-address=127.0.0.1:{port}", "--log.level=error")
+        prometheus = HttpClient(f"http://127.0.0.1:{port}")
+
+        def scraped():
+            try:
+                answer = prometheus.get("/api/v1/query?query=easyscale_jobs%7Bstate%3D%22running%22%7D")
+            except OSError:
+                return None  # It does not listen yet.
+            found = answer.json.get("data", {}).get("result", []) if answer.status == 200 else []
+            return found and float(found[0]["value"][1]) == 1
+
+        wait_until("a scrape", scraped)
+
+
+if __name__ == "__main__":
+    harness.main()

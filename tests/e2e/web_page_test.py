@@ -1,0 +1,219 @@
+#!/usr/bin/env python3
+"""The web page in a real browser (Chromium): a job is followed while its worker is killed, buttons
+act, a head that restarts is found again, nothing comes from other machines, and axe finds no fault of
+accessibility. ES_SCREENSHOTS=DIRECTORY keeps pictures."""
+import json
+import os
+import signal
+import unittest
+
+import web_environment
+
+web_environment.enter()
+
+import harness  # noqa: E402
+from harness import wait_until  # noqa: E402
+from jobs import job_text  # noqa: E402
+
+try:
+    from axe_selenium_python import Axe
+    from selenium import webdriver
+    from selenium.webdriver.common.by import By
+    from selenium.webdriver.common.keys import Keys
+except ImportError:
+    webdriver = None
+
+DRIVER = "/usr/bin/chromedriver"
+ENDLESS = 1_000_000
+
+
+@unittest.skipUnless(webdriver and os.access(DRIVER, os.X_OK), web_environment.MISSING)
+class WebPage(harness.EndToEndTest):
+    def setUp(self):
+        super().setUp()
+        self.fast = self.fast_class()
+        self.tokens_file = self.directory / "tokens"
+        self.token = self.esctl("token", "add", "root", "--role", "admin", "--file",
+                                self.tokens_file, "--json").json["token"]
+        self.start_head()
+        self.browser = self.start_browser()
+        self.addCleanup(self.browser.quit)
+
+    def start_head(self, address="127.0.0.1:0"):
+        directory = self.directory / "head"
+        directory.mkdir(mode=0o700, exist_ok=True)
+        running = self.start(
+            harness.easyscaled_program, "--head", "--state", directory / "state", "--listen",
+            f"ipc://{directory}/head.sock", "--node", "head", "--devices", f"{self.fast}:3",
+            "--http", address, "--http-tokens", self.tokens_file)
+        self.head = harness.Daemon(self, running)
+        found = running.wait_for_line(r"serves http://(127\.0\.0\.1:\d+)")
+        self.address = found.group(1)
+
+    def start_browser(self, width=1000, dark=False):
+        options = webdriver.ChromeOptions()
+        for word in ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
+                     f"--user-data-dir={self.directory}/browser-{width}-{dark}",
+                     f"--window-size={width},900"):
+            options.add_argument(word)
+        if dark:
+            options.add_argument("--force-dark-mode")
+        options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
+        service = webdriver.ChromeService(DRIVER, env=self.environment)
+        return webdriver.Chrome(options=options, service=service)
+
+    def find(self, selector):
+        return self.browser.find_elements(By.CSS_SELECTOR, selector)
+
+    def text(self):
+        return self.browser.execute_script("return document.body.innerText")
+
+    def wait_for_text(self, *texts):
+        wait_until(f"{texts} on the page", lambda: all(t in self.text() for t in texts),
+                   state=self.text)
+
+    def picture(self, name):
+        if "ES_SCREENSHOTS" in os.environ:
+            self.browser.save_screenshot(os.path.join(os.environ["ES_SCREENSHOTS"], f"{name}.png"))
+
+    def enter_token(self, token=None):
+        self.browser.get(f"http://{self.address}/")
+        wait_until("the field", lambda: self.find("input[type=password]"))
+        self.find("input[type=password]")[0].send_keys(token or self.token, Keys.ENTER)
+
+    def assert_accessible(self):
+        axe = Axe(self.browser)
+        axe.inject()
+        violations = axe.run()["violations"]
+        self.assertEqual([(v["id"], [n["html"] for n in v["nodes"]]) for v in violations], [])
+
+    def assert_quiet(self):
+        """No error in the browser's log, and no request to another place."""
+        # The first request has no token yet, and a cancelled job refuses a pause that was asked for.
+        severe = [e for e in self.browser.get_log("browser")
+                  if e["level"] == "SEVERE" and " 401 " not in e["message"]
+                  and " 409 " not in e["message"]]
+        self.assertEqual(severe, [])
+        for entry in self.browser.get_log("performance"):
+            message = json.loads(entry["message"])["message"]
+            if message["method"] == "Network.requestWillBeSent":
+                url = message["params"]["request"]["url"]
+                # The first page of the browser is its own.
+                self.assertTrue(
+                    url.startswith((f"http://{self.address}/", "data:", "chrome://")), url)
+
+    def submit(self, word, **changes):
+        return self.head.submit(self.write_job(
+            job_text(f"{word}-{self.word}", changes={"steps": ENDLESS, "eval_every": 50, **changes})))
+
+    def test_a_job_is_followed_while_a_worker_is_killed(self):
+        job = self.submit("page")
+        self.enter_token()
+        self.wait_for_text(job, "running", "root (admin)")
+        self.assert_accessible()
+        self.picture("jobs")
+        self.browser.find_element(By.LINK_TEXT, job).click()
+        self.wait_for_text("Devices over time", "Digest of the parameters", "Evaluations")
+        wait_until("the curve", lambda: self.find("svg .curve"))
+        self.assert_accessible()
+        self.browser.execute_script("window.scrollTo(0, 0)")
+        self.picture("job")
+
+        def shown_steps():
+            # In one call, because the page replaces its elements all the time.
+            return int(self.browser.execute_script(
+                "return [...document.querySelectorAll('.card')].find("
+                "c => c.querySelector('.name').textContent === 'Steps')"
+                ".querySelector('.value').textContent").split()[0])
+
+        before = shown_steps()
+        victim = self.head.describe(job)["workers"][0]["pid"]
+        os.kill(victim, signal.SIGKILL)
+        self.head.wait_for(job, "another worker",
+                           lambda d: d["workers"] and d["workers"][0]["pid"] != victim
+                           and d["steps"] > before + 20)
+        wait_until("steps after the kill", lambda: shown_steps() > before + 20)
+        wait_until("the kill in the log", lambda: "Killed" in self.text(), state=self.text)
+        # Buttons act: the job moves to two devices, pauses and ends.
+        self.find("form input")[0].send_keys(f"{self.fast}:2", Keys.ENTER)
+        self.head.wait_for(job, "two devices", lambda d: d["placement"] == f"{self.fast}:2")
+        wait_until("two workers", lambda: f"{self.fast}:2" in self.text())
+        self.browser.find_element(By.XPATH, "//button[.='Pause']").click()
+        wait_until("paused", lambda: self.find(".state-paused"))
+        self.picture("paused")
+        self.browser.find_element(By.XPATH, "//button[.='Cancel']").click()
+        self.browser.switch_to.alert.accept()
+        wait_until("cancelled", lambda: self.find(".state-cancelled"))
+        self.assert_quiet()
+
+    def test_a_wrong_token_is_refused_and_a_viewer_has_no_buttons(self):
+        job = self.submit("viewer")
+        self.enter_token("wrong")
+        self.wait_for_text("This token is not valid")
+        viewer = self.esctl("token", "add", "eve", "--role", "view", "--file", self.tokens_file,
+                            "--json").json["token"]
+
+        def signed_in():
+            # The head may not know the new token yet.
+            for field in self.find("input[type=password]"):
+                field.clear()
+                field.send_keys(viewer, Keys.ENTER)
+            return "eve (view)" in self.text()
+
+        wait_until("the new token", signed_in)
+        self.browser.get(f"http://{self.address}/#/jobs/{job}")
+        self.wait_for_text("Devices over time")
+        self.assertEqual(self.find("form button"), [])
+
+    def test_the_page_survives_a_restart_of_the_head(self):
+        job = self.submit("restart")
+        self.enter_token()
+        self.wait_for_text(job)
+        self.browser.get(f"http://{self.address}/#/jobs/{job}")
+        self.wait_for_text("Devices over time")
+        address = self.address
+        self.head.running.process.kill()
+        self.head.running.wait()
+        self.wait_for_text("The head does not answer")
+        self.start_head(address)
+        steps = self.head.wait_for(job, "steps", lambda d: d["state"] == "running")["steps"]
+        self.head.wait_for(job, "more steps", lambda d: d["steps"] > steps + 10)
+        wait_until("the page to recover", lambda: "does not answer" not in self.text())
+        wait_until("the state", lambda: self.find(".state-running"))
+
+    def test_it_is_narrow_and_dark_and_works_by_keyboard(self):
+        self.submit("narrow")
+        self.browser.quit()
+        self.browser = self.start_browser(width=500, dark=True)
+        self.addCleanup(self.browser.quit)
+        # Headless windows have a smallest width, so the page itself is made narrow.
+        self.browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", {
+            "width": 360, "height": 800, "deviceScaleFactor": 1, "mobile": False})
+        self.browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {
+            "features": [{"name": "prefers-color-scheme", "value": "dark"}]})
+        self.enter_token()
+        self.wait_for_text("Jobs", "running")
+        for page in ("#/jobs", "#/cluster"):
+            self.browser.get(f"http://{self.address}/{page}")
+            wait_until("a table", lambda: self.find("table"))
+            wide = self.browser.execute_script(
+                "return document.documentElement.scrollWidth > document.documentElement.clientWidth")
+            self.assertFalse(wide, f"{page} is wider than 360 pixels")
+            self.assert_accessible()
+            self.picture(f"narrow{page.replace('#/', '-')}")
+        # The first key leads to the skip link, the next ones to the pages.
+        self.browser.get(f"http://{self.address}/#/jobs")
+        self.browser.refresh()
+        self.wait_for_text("the newest first")
+        body = self.browser.find_element(By.TAG_NAME, "body")
+        body.send_keys(Keys.TAB)
+        self.assertEqual(self.browser.switch_to.active_element.text, "Skip to the content")
+        self.browser.switch_to.active_element.send_keys(Keys.TAB)
+        self.browser.switch_to.active_element.send_keys(Keys.TAB)
+        self.assertEqual(self.browser.switch_to.active_element.text, "Cluster")
+        self.browser.switch_to.active_element.send_keys(Keys.ENTER)
+        self.wait_for_text("Devices by type")
+
+
+if __name__ == "__main__":
+    harness.main()
