@@ -101,14 +101,16 @@ std::unique_ptr<DeviceExecutor> executor_on(std::unique_ptr<Device> device, cons
                                             VendorMath math = VendorMath::kFp32) {
   auto library = open_vendor_library(*device, math);
   REQUIRE(library.ok());
-  auto made = DeviceExecutor::create(compile(network()), std::move(device), rig.buckets,
+  auto made = DeviceExecutor::create(rig.executor->program(), std::move(device), rig.buckets,
                                      *std::move(library));
   REQUIRE_MESSAGE(made.ok(), (made.ok() ? "" : made.error().message));
   return *std::move(made);
 }
 
-StepRig rig() {
-  return StepRig(compile(network()), test::seed("vendor libraries"));
+StepRig rig(bool bf16 = false) {
+  Graph graph = network();
+  graph.bf16 = bf16;
+  return StepRig(compile(std::move(graph)), test::seed("vendor libraries"));
 }
 
 // A step has the bits of the canonical kernels, which replace those of the library. Statistics and
@@ -152,6 +154,21 @@ TEST_SUITE("gpu/cuda/vendor_libraries") {
     CHECK(all_end(algorithms(*runner, is_conv), " 1"));
     CHECK(all_end(algorithms(*runner, is_gemm), "cublasSgemmStridedBatched"));
     CHECK(fakes.cublas.math == CUBLAS_PEDANTIC_MATH);
+    for (int i = 0; i < 3; ++i) check_step(*runner, r);
+    CHECK(fakes.cublas.ran > 0);
+  }
+
+  TEST_CASE("with bf16 the libraries run all but the products with the weight of a linear layer") {
+    Fakes fakes;
+    StepRig r = rig(true);
+    const auto runner = executor_on(open_host_device(), r);
+    CHECK(all_end(algorithms(*runner, is_conv), " 1"));
+    for (std::size_t i = 0; i < r.graph().ops.size(); ++i) {
+      const OpKind kind = r.graph().ops[i].kind;
+      if (!is_gemm(kind)) continue;
+      const bool of_weight = kind == OpKind::kLinear || kind == OpKind::kLinearDgrad;
+      CHECK(runner->vendor_algorithm(i).empty() == of_weight);
+    }
     for (int i = 0; i < 3; ++i) check_step(*runner, r);
     CHECK(fakes.cublas.ran > 0);
   }
