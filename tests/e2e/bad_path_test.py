@@ -32,6 +32,7 @@ READS = {
                    ["checkpoint", "prune", None, "--keep", "1"]],
     "diff": [["diff", None, "LEDGER", "HEAD"], ["diff", "LEDGER", None, "HEAD"]],
     "ledger": [["ledger", None, "HEAD"]],
+    "curve": [["curve", None, "HEAD"]],
     "data": [["data", "tokenize", None, "--tokenizer", "TOKENIZER", "--out", "new"],
              ["data", "tokenize", "TEXT", "--tokenizer", None, "--out", "new"],
              ["data", "inspect", None], ["data", "inspect", "TOKENS", "--tokenizer", None]],
@@ -44,6 +45,7 @@ READS = {
 MAKES = {
     "run": [["run", "JOB", "--keep", None, "--quiet"]],
     "ledger": [["ledger", "LEDGER", "--out", None]],
+    "curve": [["curve", "LEDGER", "--csv", None], ["curve", "LEDGER", "--svg", None]],
     "keygen": [["keygen", None]],
     "token": [["token", "add", "n", "--role", "view", "--file", None]],
     "data": [["data", "tokenize", "TEXT", "--tokenizer", "TOKENIZER", "--out", None]],
@@ -51,7 +53,7 @@ MAKES = {
 }
 # Paths that are no error there: they are created, or the command says that there is none.
 MADE = {"run": ["missing", "a folder", "no path"], "sim": ["missing", "a folder", "no path"],
-        "ledger": ["no path"], "keygen": ["a folder"], "data": [], "token": ["empty"]}
+        "ledger": ["no path"], "curve": ["no path"], "keygen": ["a folder"], "data": [], "token": ["empty"]}
 # Every command accepts a path for the head and one for keys.
 ASKS = {
     "ps": ["ps"], "describe": ["describe", "j"], "plans": ["plans", "j"],
@@ -59,7 +61,8 @@ ASKS = {
     "checkpoint": ["checkpoint", "j"], "cancel": ["cancel", "j"], "logs": ["logs", "j"],
     "nodes": ["nodes"], "claim": ["claim", "--type", "cpu-avx2", "--count", "1", "--name", "c"],
     "claims": ["claims"], "release": ["release", "c"], "submit": ["submit", "JOB"],
-    "inspect": ["inspect", "j"], "ledger": ["ledger", "j"], "diff": ["diff", "j", "j"],
+    "inspect": ["inspect", "j"], "ledger": ["ledger", "j"], "curve": ["curve", "j"],
+    "diff": ["diff", "j", "j"],
 }
 TAKES_NO_PATH = {"fields"}
 PATHLIKE_VARIABLES = ["HOME", "XDG_RUNTIME_DIR", "XDG_STATE_HOME", "TMPDIR", "ES_KEYS", "ES_HEAD",
