@@ -227,6 +227,8 @@ void check_lora(Rules& rules, const LoraSpec& lora) {
   const bool given = !(lora == LoraSpec{});
   rules.expect(lora.rank != 0 || !given, "lora.rank", "0",
                "at least 1 beside other keys of [lora]");
+  rules.expect(lora.rank == 0 || !lora.targets.empty(), "lora.targets", "[]",
+               "a list of at least one name");
   rules.expect(lora.targets.size() <= kTargetsMax, "lora.targets",
                std::to_string(lora.targets.size()) + " names",
                "at most " + std::to_string(kTargetsMax));

@@ -242,7 +242,7 @@ learning_rate_factor = 10
          "job.toml: model.classes = 10: allowed is no such key beside model.file"},
     };
     for (const Case& c : cases) {
-      CAPTURE(c.text);
+      CAPTURE(std::string(c.text));
       const auto spec = parse_job(c.text, "job.toml");
       REQUIRE(!spec.ok());
       CHECK(spec.error().kind == ErrorKind::kUsage);

@@ -38,10 +38,10 @@ constexpr std::size_t members_of_all() {
 }
 
 // Each table of a specification is one member.
-constexpr std::size_t kTables = 7;
+constexpr std::size_t kTables = 8;
 constexpr std::size_t kFields =
-    members_of_all<JobSpec, ModelSpec, DataSpec, OptimizerSpec, ScheduleSpec, ResourceSpec,
-                   CheckpointSpec, AuditSpec>() -
+    members_of_all<JobSpec, ModelSpec, LoraSpec, DataSpec, OptimizerSpec, ScheduleSpec,
+                   ResourceSpec, CheckpointSpec, AuditSpec>() -
     kTables;
 
 JobSpec changed(const JobSpec& spec, std::size_t place) {

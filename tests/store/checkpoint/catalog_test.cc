@@ -125,7 +125,7 @@ TEST_SUITE("store/checkpoint/catalog") {
       const std::size_t run = text.find("run ");
       text.erase(run, text.find("params_digest") - run)
           .insert(run, "version " + std::to_string(v) + "\n");
-      text.replace(text.find("checkpoint 4"), 12, "checkpoint 3").resize(text.rfind("end "));
+      text.replace(text.find("checkpoint 5"), 12, "checkpoint 3").resize(text.rfind("end "));
       write_file(manifest, text + "end " + digest_of(text).hex() + "\n");
       const auto age = std::chrono::hours(v);  // The checkpoint step-9 is older.
       fs::last_write_time(manifest, fs::file_time_type::clock::now() - age);
