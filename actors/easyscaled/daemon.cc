@@ -178,6 +178,7 @@ Result<Served> start_head(caf::actor_system& system, const DaemonOptions& option
   ES_RETURN_IF_ERROR(make_private_directory(state));
   ES_RETURN_IF_ERROR(make_private_directory(state / "logs"));
   ES_RETURN_IF_ERROR(make_private_directory(own_checkpoints(options)));
+  ES_RETURN_IF_ERROR(http::check_files(options.http, state));
   const bool from_afar = listens_to_the_network(options);
   auto roots = client_roots(options, own_checkpoints(options), from_afar);
   if (!roots) return roots.error();

@@ -181,6 +181,18 @@ class Access(Http):
         ended = self.start(harness.easyscaled_program, *state, "--http", "127.0.0.1:0").wait()
         self.assertEqual(ended.code, EXIT_NOT_FOUND, str(ended))
         self.assertIn("esctl token add", ended.err)
+        self.assertNotIn("ready", ended.out)
+
+    def test_the_first_commands_of_a_user(self):
+        # There is no state directory yet, neither for the token nor for the head.
+        token = self.esctl("token", "add", "me", "--role", "admin").out.strip()
+        sockets = self.directory / "sockets"
+        sockets.mkdir(mode=0o700)
+        running = self.start(harness.easyscaled_program, "--head", "--http", "127.0.0.1:0",
+                             "--listen", f"ipc://{sockets}/head.sock", "--devices",
+                             f"{self.fast}:1")
+        self.base = running.wait_for_line(r"serves (http://127\.0\.0\.1:\d+)").group(1)
+        self.assertEqual(self.client(token).get("/api/v1/identity").json["name"], "me")
 
     @unittest.skipUnless(shutil.which("openssl"), "needs openssl to make a certificate")
     def test_tls(self):

@@ -7,6 +7,7 @@
 #include "actors/esctl/views/render_text.h"
 #include "actors/http/shell/token_file.h"
 #include "actors/program/default_paths.h"
+#include "actors/program/private_directory.h"
 
 namespace es::actors::esctl {
 namespace {
@@ -14,8 +15,12 @@ namespace {
 using Json = nlohmann::ordered_json;
 using http::Token;
 
+std::string default_file() {
+  return default_state_dir() + "/tokens";
+}
+
 struct TokenOptions {
-  std::string file = default_state_dir() + "/tokens";
+  std::string file = default_file();
   std::string name, role, tenant;
   bool json = false;
 };
@@ -34,6 +39,9 @@ Status add_token(const TokenOptions& options, Console& console) {
     if (!(name == &options.tenant && name->empty()) && !http::is_token_name(*name))
       return usage_error("\"" + escaped(*name) +
                          "\": a name has 1 to 64 letters, digits, '-', '_' and '.'");
+  // The first token may come before the first head, which would make this directory.
+  if (options.file == default_file())
+    ES_RETURN_IF_ERROR(make_private_directory(default_state_dir()));
   const std::string secret = http::new_token();
   const Token token{{options.name, *role, options.tenant}, http::sha256_hex(secret)};
   ES_RETURN_IF_ERROR(http::change_tokens(options.file, [&](std::vector<Token>& tokens) -> Status {

@@ -67,6 +67,12 @@ ProcessFacts process_facts(double start_unix_seconds) {
   return facts;
 }
 
+// Empty: no tokens.
+std::filesystem::path tokens_file(const HttpOptions& options, const std::filesystem::path& state) {
+  if (options.no_tokens) return {};
+  return options.tokens.empty() ? state / "tokens" : std::filesystem::path(options.tokens);
+}
+
 Status read_tls(const HttpOptions& options, HttpServerOptions& server) {
   if (options.certificate.empty()) return {};
   auto certificate = read_text_file(options.certificate, kPemBytesMax);
@@ -103,6 +109,17 @@ Status check(const HttpOptions& options) {
   return {};
 }
 
+Status check_files(const HttpOptions& options, const std::filesystem::path& state) {
+  if (options.address.empty()) return {};
+  HttpServerOptions unused;
+  ES_RETURN_IF_ERROR(read_tls(options, unused));
+  if (options.no_tokens) return {};
+  const auto tokens = read_tokens(tokens_file(options, state));
+  if (!tokens && tokens.error().kind == ErrorKind::kNotFound)
+    return not_found(tokens.error().message + "; make a token: esctl token add NAME --role admin");
+  return tokens ? Status() : tokens.error();
+}
+
 Result<HttpService> start_http_service(caf::actor_system& system, const HttpOptions& options,
                                        const std::filesystem::path& state,
                                        const caf::actor& switchboard) {
@@ -110,15 +127,7 @@ Result<HttpService> start_http_service(caf::actor_system& system, const HttpOpti
   if (!server_options) return server_options.error();
   ES_RETURN_IF_ERROR(read_tls(options, *server_options));
   HttpActorOptions answers;
-  if (!options.no_tokens) {
-    answers.tokens =
-        options.tokens.empty() ? state / "tokens" : std::filesystem::path(options.tokens);
-    const auto tokens = read_tokens(answers.tokens);
-    if (!tokens && tokens.error().kind == ErrorKind::kNotFound)
-      return not_found(tokens.error().message +
-                       "; make a token: esctl token add NAME --role admin");
-    if (!tokens) return tokens.error();
-  }
+  answers.tokens = tokens_file(options, state);
   answers.audit_log = state / "audit.log";
   answers.unix_ms = now_unix_ms;
   answers.process = [start = static_cast<double>(now_unix_ms()) / 1e3] {

@@ -27,6 +27,10 @@ struct HttpService {
 // Checks what can be checked without a file. Error (usage).
 Status check(const HttpOptions& options);
 
+// Reads the files that the service needs, so that a head with a wrong one does not begin to serve.
+// Errors: not found, usage, failure.
+Status check_files(const HttpOptions& options, const std::filesystem::path& state);
+
 // Starts the service. `state` is the directory of the head, which gets the audit log;
 // `switchboard` leads to the head. Prints "http ADDRESS" to the log. Errors: usage, failure.
 Result<HttpService> start_http_service(caf::actor_system& system, const HttpOptions& options,
