@@ -41,18 +41,20 @@ class Head:
         self.endpoint = f"ipc://{directory}/s/head.sock"
         (directory / "s").mkdir(mode=0o700)
         environment = {**os.environ, "HOME": str(directory)}
-        self.process = subprocess.Popen(
-            [easyscaled, "--head", "--state", directory / "state", "--listen", self.endpoint,
-             "--devices", "cpu-avx2:2", "--http", "127.0.0.1:0", "--http-no-tokens"],
-            env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        for line in self.process.stderr:
-            found = re.search(r"serves http://127\.0\.0\.1:(\d+)", line)
-            if found:
-                self.port = int(found.group(1))
-                break
+        # The log goes into a file, because a head waits for the reader of a full pipe.
+        log = directory / "log"
+        with log.open("w") as out:
+            self.process = subprocess.Popen(
+                [easyscaled, "--head", "--state", directory / "state", "--listen", self.endpoint,
+                 "--devices", "cpu-avx2:2", "--http", "127.0.0.1:0", "--http-no-tokens"],
+                env=environment, stdout=subprocess.PIPE, stderr=out, text=True)
         for line in self.process.stdout:
             if line.startswith("ready"):
                 break
+        found = None
+        while found is None:
+            found = re.search(r"serves http://127\.0\.0\.1:(\d+)", log.read_text())
+        self.port = int(found.group(1))
 
     def esctl(self, *words):
         done = subprocess.run([self.esctl_program, *words, "--head", self.endpoint, "--json"],
