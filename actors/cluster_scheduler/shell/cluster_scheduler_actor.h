@@ -60,7 +60,7 @@ namespace es::actors {
 
 // The rights of clients, as far as they depend on the way in which clients reach the head.
 struct ClientRights {
-  store::PathRoots roots;     // directories in which paths of clients must lie; default: anywhere
+  store::PathRoots roots;  // directories in which paths of clients must lie; default: anywhere
   // The same for clients of the HTTP service, which may be anywhere.
   store::PathRoots http_roots;
   bool may_shut_down = true;  // whether Shutdown is allowed

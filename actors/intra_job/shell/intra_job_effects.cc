@@ -128,8 +128,7 @@ std::string IntraJobState::show_evaluation(Version version, const std::vector<st
     text = ": not finite: " + std::to_string(totals->not_finite) + " of " +
            std::to_string(totals->samples) +
            " samples have an output or a loss that is NaN or infinite";
-  for (const store::NamedMetric& m :
-       store::summarise(options_.config.spec, *totals)) {
+  for (const store::NamedMetric& m : store::summarise(options_.config.spec, *totals)) {
     text += (text.empty() ? ": " : ", ") + m.name + " " + std::to_string(m.value);
     view.metrics.push_back({m.name, m.value});
   }
