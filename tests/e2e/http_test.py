@@ -104,8 +104,16 @@ class Access(Http):
         for action in ("pause", "resume", "cancel", "scale", "checkpoint"):
             self.assertEqual(them.post(job_path(job, f"/{action}")).status, 404, action)
         self.assertEqual(them.get("/api/v1/jobs").json["total"], 0)
-        self.assertNotIn(job, them.get("/metrics").text)
+        for path in ("/metrics", "/api/v1/nodes", "/api/v1/claims"):
+            self.assertNotIn(job, them.get(path).text, path)
+        wait_until("a device of the job", lambda: job in us.get("/api/v1/nodes").text)
+        self.assertNotIn(job, them.get("/api/v1/nodes").text)
         self.assertEqual(all_of_them.get("/api/v1/jobs").json["jobs"][0]["job"], job)
+        # The same request id of two tenants makes two jobs.
+        request = {"spec_toml": self.job("same"), "request_id": "1"}
+        first, again, other = (c.post("/api/v1/jobs", request).json["job"] for c in (us, us, them))
+        self.assertEqual(first, again)
+        self.assertNotEqual(first, other)
         text = self.job("foreign", **{"resources.tenant": "speech"})
         self.assertIn("vision", self.submit(us, text, status=409))
         self.assertEqual(us.post(job_path(job, "/cancel")).status, 200)

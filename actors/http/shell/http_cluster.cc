@@ -2,26 +2,60 @@
 #include <caf/all.hpp>
 #include <nlohmann/json.hpp>
 
+#include <set>
+
 #include "actors/esctl/views/render_json.h"
 #include "actors/http/shell/http_ask.h"
 
 namespace es::actors::http {
+namespace {
 
+constexpr const char* kOtherTenant = "(another tenant)";
+
+// Whether a reader may see the job of this id. A job that the list does not have yet is unknown to
+// a reader with a tenant.
+auto visible_jobs(const std::vector<JobView>& jobs, const Identity& reader) {
+  std::set<std::string> seen;
+  if (!reader.tenant.empty())
+    for (const JobView& job : jobs)
+      if (reader.may_see(job.tenant)) seen.insert(job.id);
+  return [all = reader.tenant.empty(), seen = std::move(seen)](const std::string& job) {
+    return all || seen.contains(job);
+  };
+}
+
+}  // namespace
+
+// Jobs of other tenants hold devices too, but their names stay unknown.
 void HttpState::nodes(const Caller& caller) {
-  ask<wire::NodeList, wire::ListNodes>(
-      caller, {}, [](wire::ListNodes::Builder) {},
-      [](wire::NodeList::Reader r) {
-        return Response{.body = esctl::nodes_json(esctl::read_nodes(r), line_of(r.getWarning())) +
-                                "\n"};
-      });
+  with_jobs(caller, [this, caller](const JobList& list) {
+    ask<wire::NodeList, wire::ListNodes>(
+        caller, {}, [](wire::ListNodes::Builder) {},
+        [shows = visible_jobs(list.jobs, caller.identity)](wire::NodeList::Reader r) {
+          auto nodes = esctl::read_nodes(r);
+          for (esctl::NodeView& node : nodes)
+            for (esctl::DeviceView& device : node.devices)
+              if (!device.job.empty() && !shows(device.job)) device.job = kOtherTenant;
+          return Response{.body = esctl::nodes_json(nodes, line_of(r.getWarning())) + "\n"};
+        });
+  });
 }
 
 void HttpState::claims(const Caller& caller) {
-  ask<wire::NodeList, wire::ListNodes>(
-      caller, {}, [](wire::ListNodes::Builder) {},
-      [](wire::NodeList::Reader r) {
-        return Response{.body = esctl::claims_json(esctl::read_claims(r)) + "\n"};
-      });
+  with_jobs(caller, [this, caller](const JobList& list) {
+    ask<wire::NodeList, wire::ListNodes>(
+        caller, {}, [](wire::ListNodes::Builder) {},
+        [shows = visible_jobs(list.jobs, caller.identity)](wire::NodeList::Reader r) {
+          auto claims = esctl::read_claims(r);
+          for (esctl::ClaimView& claim : claims)
+            for (esctl::ClaimWaitView& wait : claim.waits)
+              if (!shows(wait.job)) {
+                wait.job = kOtherTenant;
+                wait.reason.clear();
+              }
+          return Response{.body = esctl::claims_json(claims) + "\n"};
+        });
+  });
 }
 
 void HttpState::make_claim(const Caller& caller) {

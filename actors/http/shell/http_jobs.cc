@@ -211,7 +211,8 @@ void HttpState::submit(const Caller& caller) {
       [&](wire::SubmitJob::Builder b) {
         b.setSpecToml(*spec);
         b.setFromCheckpoint(*checkpoint);
-        b.setRequestId(*id);
+        // Two tenants may choose the same id. The second one must not get the job of the first.
+        b.setRequestId(id->empty() ? "" : "http/" + caller.identity.tenant + "/" + *id);
       },
       [](wire::JobAccepted::Reader r) {
         const std::string job = name_of(r.getJob(), "job");
