@@ -9,13 +9,13 @@ import unittest
 
 import numpy as np
 import torch
-from support import FolderCase, offered_types, programs_train_model_files
-from torch import nn
+from language_support import LENGTH, VOCABULARY, WINDOWS, TokenCase, loss_of, state_of, twin
+from support import offered_types, programs_train_model_files
 
 import easyscale as es
 from easyscale.programs import find_esctl
 
-LENGTH, WINDOWS, VOCABULARY, STEPS, RATE = 24, 8, 40, 2, 0.5
+STEPS, RATE = 2, 0.5
 TOLERANCE = 1e-4
 JOB = """
 name = "{family}"
@@ -44,39 +44,9 @@ every_steps = 1
 """
 
 
-def twin(family):
-    """The model of transformers with the shape of the tiny one, without dropout."""
-    import transformers
-    torch.manual_seed(6)
-    if family == "gpt2":
-        return transformers.GPT2LMHeadModel(transformers.GPT2Config(
-            vocab_size=VOCABULARY, n_positions=128, n_embd=64, n_layer=2, n_head=4,
-            resid_pdrop=0.0, embd_pdrop=0.0, attn_pdrop=0.0, use_cache=False))
-    return transformers.LlamaForCausalLM(transformers.LlamaConfig(
-        vocab_size=VOCABULARY, hidden_size=64, num_hidden_layers=2, num_attention_heads=4,
-        num_key_value_heads=2, intermediate_size=176, rms_norm_eps=1e-5, use_cache=False))
-
-
-def loss_of(outputs, labels):
-    """The mean over all tokens, of which the labels are the next ones."""
-    return nn.functional.cross_entropy(outputs.logits.flatten(0, 1), labels.flatten())
-
-
-def state_of(model):
-    return {name: tensor.detach().numpy().copy() for name, tensor in model.state_dict().items()}
-
-
 @unittest.skipUnless(importlib.util.find_spec("transformers"), "there is no transformers")
 @unittest.skipUnless(programs_train_model_files(), "there is no esctl")
-class Language(FolderCase):
-    def setUp(self):
-        super().setUp()
-        ids = np.random.default_rng(4).integers(0, VOCABULARY, LENGTH * WINDOWS + 1)
-        for half in ("train.bin", "val.bin"):
-            ids.astype("<u2").tofile(self.folder / half)
-        self.x = torch.from_numpy(ids[:-1]).view(WINDOWS, LENGTH)
-        self.y = torch.from_numpy(ids[1:]).view(WINDOWS, LENGTH)
-
+class Language(TokenCase):
     def esctl(self, *words):
         done = subprocess.run([find_esctl(), *map(str, words)], capture_output=True, text=True,
                               cwd=self.folder, check=False)

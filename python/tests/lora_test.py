@@ -8,7 +8,8 @@ import unittest
 
 import numpy as np
 import torch
-from language_test import LENGTH, VOCABULARY, WINDOWS, loss_of, state_of, twin
+from language_support import (LENGTH, VOCABULARY, WINDOWS, TokenCase, loss_of, state_of, train,
+                              twin)
 from support import FolderCase, offered_types, programs_train_model_files
 from torch import nn
 from torch_training import torch_losses
@@ -71,15 +72,7 @@ def modules_of(weights):
 @unittest.skipUnless(importlib.util.find_spec("peft"), "there is no peft")
 @unittest.skipUnless(importlib.util.find_spec("transformers"), "there is no transformers")
 @unittest.skipUnless(programs_train_model_files(), "there is no esctl that trains model files")
-class Adapters(FolderCase):
-    def setUp(self):
-        super().setUp()
-        ids = np.random.default_rng(4).integers(0, VOCABULARY, LENGTH * WINDOWS + 1)
-        for half in ("train.bin", "val.bin"):
-            ids.astype("<u2").tofile(self.folder / half)
-        self.x = torch.from_numpy(ids[:-1]).view(WINDOWS, LENGTH)
-        self.y = torch.from_numpy(ids[1:]).view(WINDOWS, LENGTH)
-
+class Adapters(TokenCase):
     def job(self, model, steps=STEPS, **options):
         options = {"lora": es.Lora(["*q_proj", "*v_proj"], rank=RANK, alpha=ALPHA),
                    "optimizer": es.Optimizer("adamw", learning_rate=RATE)} | options
@@ -100,14 +93,7 @@ class Adapters(FolderCase):
             own[f"base_model.model.{inner}"].copy_(torch.from_numpy(array))
         optimizer = torch.optim.AdamW([p for p in model.parameters() if p.requires_grad], lr=RATE,
                                       weight_decay=0.0)
-        losses = []
-        for _ in range(STEPS):
-            optimizer.zero_grad()
-            loss = loss_of(model(input_ids=self.x), self.y)
-            loss.backward()
-            optimizer.step()
-            losses.append(loss.item())
-        return losses, model
+        return train(model, optimizer, self.x, self.y, STEPS), model
 
     def check_beside_peft(self, model, theirs, trained, folder):
         """`theirs`: the model that peft has trained; `trained`: our adapters after the training,
@@ -258,13 +244,7 @@ class Adapters(FolderCase):
                      batch_size=WINDOWS // 2, max_p=2, steps=STEPS, optimizer=optimizer)
         run = job.run(devices=offered_types()[0] + ":2", progress=False)
         before = {name: array.copy() for name, array in state_of(model).items()}
-        losses = []
-        for _ in range(STEPS):
-            optimizer.zero_grad()
-            loss = loss_of(model(input_ids=self.x), self.y)
-            loss.backward()
-            optimizer.step()
-            losses.append(loss.item())
+        losses = train(model, optimizer, self.x, self.y, STEPS)
         np.testing.assert_allclose([line.loss for line in run.history], losses, atol=1e-4)
         run.load_into(model)
         for name, array in state_of(model).items():
