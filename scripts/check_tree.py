@@ -51,7 +51,8 @@ THIRD_PARTY = [
     (r"microhttpd", ["actors/http/shell/http_server.cc"]),
     (r"prometheus/", ["actors/http/answers/"]),
     (r"sodium", ["actors/http/core/"]),
-    (r"nlohmann/", ["actors/log/line.cc", "actors/esctl/", "actors/http/", "store/dataset/questions/",
+    (r"curl/", ["actors/esctl/trackers/http_client.cc"]),
+    (r"nlohmann/", ["actors/log/line.cc", "actors/access/core/audit.cc", "actors/esctl/", "actors/http/", "store/dataset/questions/",
                    "store/dataset/shards/", "store/safetensors/", "store/tokenizer/"]),
     (r"utf8proc|pcre2", ["store/tokenizer/"]),
     (r"capnp/|kj/", ["proto/", "actors/", "store/model_file/"]),
@@ -75,7 +76,7 @@ ORDER = {
     "scheduler": ["scheduler/model", "scheduler/plans", "scheduler/grants",
                   "scheduler/policy/common", "scheduler/policy/gang", "scheduler/policy/greedy",
                   "scheduler/policy/elastic_srtf", "scheduler/policy"],
-    "actors": ["actors/log", "actors/protocol/core", "actors/protocol/wire", "actors/protocol/shell",
+    "actors": ["actors/log", "actors/access/core", "actors/access/shell", "actors/protocol/core", "actors/protocol/wire", "actors/protocol/shell",
                "actors/gateway/core", "actors/gateway/shell", "actors/program", "actors/job_file",
                "actors/head", "actors/data_plane", "actors/job_model", "actors/version",
                "actors/intra_job/core", "actors/cluster_scheduler/core", "actors/worker/core",
@@ -86,7 +87,8 @@ ORDER = {
                "actors/worker/shell", "actors/cluster_scheduler/shell", "actors/simulator/shell",
                "actors/simulator/report", "actors/esctl/views", "actors/http/core",
                "actors/http/answers", "actors/http/shell", "actors/easyscaled",
-               "actors/esctl/client", "actors/esctl/commands", "actors/esctl"],
+               "actors/esctl/client", "actors/esctl/slurm", "actors/esctl/trackers",
+               "actors/esctl/commands", "actors/esctl"],
 }
 # The core of a role decides and does nothing else: no actors, no wires, no files, no clock.
 CORE = re.compile(r"actors/[a-z_]+/core/")

@@ -7,7 +7,6 @@
 #include <chrono>
 #include <filesystem>
 #include <iostream>
-#include <random>
 
 #include "actors/cluster_scheduler/shell/cluster_scheduler_actor.h"
 #include "actors/easyscaled/stop_signal.h"
@@ -17,6 +16,7 @@
 #include "actors/program/actor_process.h"
 #include "actors/program/log_options.h"
 #include "actors/program/private_directory.h"
+#include "actors/program/random_tag.h"
 #include "actors/switchboard/shell/switchboard_actor.h"
 #include "store/kv/rocksdb_key_value_store.h"
 #include "store/path_roots.h"
@@ -32,20 +32,12 @@ std::uint64_t unix_ms() {
                                         .count());
 }
 
-// Returns 40 random bits as letters and digits that cannot be confused with each other.
-std::string random_tag() {
-  static constexpr char kDigits[] = "abcdefghijkmnpqrstuvwxyz23456789";
-  constexpr int kLength = 8;
-  std::random_device random;
-  std::string tag;
-  for (int i = 0; i < kLength; ++i) tag += kDigits[random() % 32];
-  return tag;
-}
-
 // The gateway reports what it refuses or cannot do.
 void log_gateway(const std::string& line) {
   log::warning(line);
 }
+
+constexpr const char* kAuditLog = "audit.log";
 
 std::filesystem::path own_checkpoints(const DaemonOptions& options) {
   return std::filesystem::absolute(options.state_dir) / "checkpoints";
@@ -58,6 +50,16 @@ bool listens_to_the_network(const DaemonOptions& options) {
 // Whether the jobs of this daemon come from this machine only.
 bool has_local_jobs(const DaemonOptions& options) {
   return options.head ? !listens_to_the_network(options) : options.join.starts_with("ipc:");
+}
+
+// The clients of connections without keys: the user of this daemon over its local socket, or all
+// users of this machine, if the daemon was told to trust them. With keys every client has its own
+// role.
+std::optional<access::Identity> unkeyed_client(const DaemonOptions& options) {
+  if (!listens_to_the_network(options)) return access::Identity{"local", access::Role::kAdmin, ""};
+  if (options.wire.insecure_loopback && options.wire.keys_dir.empty())
+    return access::Identity{"loopback", access::Role::kOperate, ""};
+  return {};
 }
 
 // Returns the roots for paths that clients of this head name. `own` is its directory for
@@ -100,6 +102,7 @@ NodeAgentOptions node_options(const DaemonOptions& options, const std::string& h
       node.devices.push_back({options.node_name, c.type, i});
   node.head_endpoint = head_endpoint;
   node.run_dir = std::filesystem::absolute(options.run_dir);
+  node.worker_logs = options.worker_logs;
   node.worker_command = {std::filesystem::read_symlink("/proc/self/exe").string(), "worker",
                          "--loaders", std::to_string(options.loaders)};
   if (!options.rescue_dir.empty())
@@ -194,8 +197,16 @@ Result<Served> start_head(caf::actor_system& system, const DaemonOptions& option
   // The node of this daemon has no connection, so a peer from outside must not use its name.
   wire.also_self = {node_peer(options.node_name), kHttpPeer};
   ES_RETURN_IF_ERROR(apply(options.wire, wire));
-  const auto switchboard = system.spawn(switchboard_actor);
-  auto gateway = start_gateway(system, std::move(wire), switchboard, log_gateway);
+  const auto door = std::make_shared<Door>(DoorOptions{
+      .unkeyed = unkeyed_client(options), .audit_log = state / kAuditLog, .unix_ms = unix_ms});
+  const auto switchboard = system.spawn(switchboard_actor, door);
+  auto gateway =
+      start_gateway(system, std::move(wire), switchboard, log_gateway,
+                    [log = std::make_shared<access::AuditLog>(state / kAuditLog)](
+                        const auto& before, const auto& now) {
+                      for (const auto& entry : access::key_changes(before, now, unix_ms()))
+                        log->write(entry);
+                    });
   if (!gateway) return gateway.error();
   // The gateway needs its sink when it starts, so the switchboard exists first and gets the gateway
   // afterwards.
@@ -214,7 +225,7 @@ Result<Served> start_head(caf::actor_system& system, const DaemonOptions& option
     return scheduler::make_policy(policy, how).value();
   };
   cluster.limits = {options.quotas, options.claim_quota};
-  cluster.clients = {*std::move(roots), *std::move(http_roots), !from_afar};
+  cluster.roots = {*std::move(roots), *std::move(http_roots)};
   const auto head =
       system.spawn(cluster_scheduler_actor, std::move(cluster), switchboard, std::move(store));
   caf::anon_send(switchboard, RegisterPeer{kHeadPeer, head});
@@ -227,7 +238,8 @@ Result<Served> start_head(caf::actor_system& system, const DaemonOptions& option
   });
   Served served{head, switchboard, caf::actor_cast<caf::actor>(agent), *std::move(gateway), {}};
   if (!options.http.address.empty()) {
-    auto service = http::start_http_service(system, options.http, state, switchboard);
+    auto service = http::start_http_service(system, options.http, state, switchboard,
+                                            served.gateway.counters());
     if (!service) return service.error();
     served.http = *std::move(service);
   }
@@ -237,6 +249,8 @@ Result<Served> start_head(caf::actor_system& system, const DaemonOptions& option
 // The gateway needs its sink first, and the agent needs the gateway.
 Result<Served> start_node(caf::actor_system& system, const DaemonOptions& options,
                           StopSignal& stop) {
+  const std::filesystem::path state = std::filesystem::absolute(options.state_dir);
+  ES_RETURN_IF_ERROR(http::check_files(options.http, state));
   TransportOptions wire;
   wire.self = node_peer(options.node_name);
   ES_RETURN_IF_ERROR(apply(options.wire, wire));
@@ -249,7 +263,14 @@ Result<Served> start_node(caf::actor_system& system, const DaemonOptions& option
   auto gateway = start_gateway(system, std::move(wire), agent, log_gateway);
   if (!gateway) return gateway.error();
   caf::anon_send(agent, AttachGateway{gateway->actor});
-  return Served{{}, {}, caf::actor_cast<caf::actor>(agent), *std::move(gateway), {}};
+  Served served{{}, {}, caf::actor_cast<caf::actor>(agent), *std::move(gateway), {}};
+  if (!options.http.address.empty()) {
+    auto service =
+        http::start_http_service(system, options.http, state, {}, served.gateway.counters());
+    if (!service) return service.error();
+    served.http = *std::move(service);
+  }
+  return served;
 }
 
 // Serves as the head of one `esctl run`: after a signal its job is cancelled, the processes end,

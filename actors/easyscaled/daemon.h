@@ -41,6 +41,7 @@ struct DaemonOptions {
   http::HttpOptions http;  // head: its HTTP service
   WireOptions wire;
   log::Options log;
+  std::uint32_t worker_logs = 1000;  // of workers that have ended; older ones are removed
   int parent_pid = 0;  // end when this process ends, and a head with its jobs; 0: none
 };
 

@@ -61,6 +61,18 @@ std::string host_name() {
   return name;
 }
 
+// The devices that --devices names; an empty text means the default.
+Result<DeviceSet> offered_devices(const std::string& text) {
+  if (text.empty()) return default_devices();
+  if (text == "best") return best_devices();
+  if (text == "none") return DeviceSet();
+  auto devices = parse_device_set(text);
+  if (!devices)
+    return usage_error("--devices: " + devices.error().message +
+                       "; allowed are also best and none");
+  return devices;
+}
+
 Result<DaemonOptions> parse(int argc, char** argv) {
   DaemonOptions options;
   options.listen = default_head_endpoint();
@@ -93,7 +105,9 @@ Result<DaemonOptions> parse(int argc, char** argv) {
   app.add_option("--node", options.node_name, "Name of this node")->capture_default_str();
   app.add_option(
       "--devices", devices,
-      "Devices to offer, e.g. cpu-avx2:2+cpu-scalar:1 (default: " + default_devices().text() + ")");
+      "Devices to offer, e.g. cpu-avx2:2+cpu-scalar:1; best for every GPU, or without a GPU one "
+      "device of the fastest kernel class; none for a head that only serves (default: " +
+          default_devices().text() + ")");
   std::uint32_t workers_per_gpu = 1;
   app.add_option("--workers-per-gpu", workers_per_gpu,
                  "Workers that may share one GPU; --devices then offers a GPU up to this number of "
@@ -144,21 +158,26 @@ Result<DaemonOptions> parse(int argc, char** argv) {
                "Run the Python code of datasets that clients submit over the network; it can do "
                "whatever the user of this daemon may do. A head and its nodes need this option");
   app.add_option("--http", options.http.address,
-                 "Head: serve the web page, the API and /metrics at ADDRESS:PORT, for example "
-                 "127.0.0.1:8080; port 0 for any free one")
+                 "Serve /metrics, and on a head the web page and the API, at ADDRESS:PORT, for "
+                 "example 127.0.0.1:8080; port 0 for any free one")
       ->type_name("ADDRESS:PORT");
   app.add_option("--http-tokens", options.http.tokens,
-                 "Head: file with the tokens of the HTTP service, which `esctl token add` writes "
+                 "File with the tokens of the HTTP service, which `esctl token add` writes "
                  "(default: STATE/tokens)")
       ->type_name("FILE");
   app.add_flag("--http-no-tokens", options.http.no_tokens,
-               "Head: every user of this machine may do everything by HTTP; loopback address only");
+               "Every user of this machine may do everything by HTTP; loopback address only");
   app.add_option("--http-cert", options.http.certificate,
-                 "Head: certificate (PEM) of the HTTP service, needed beyond the loopback address")
+                 "Certificate (PEM) of the HTTP service, needed beyond the loopback address")
       ->type_name("FILE");
-  app.add_option("--http-key", options.http.key, "Head: private key (PEM) of this certificate")
+  app.add_option("--http-key", options.http.key, "Private key (PEM) of this certificate")
       ->type_name("FILE");
   add_log_options(app, options.log);
+  add_log_file_options(app, options.log);
+  app.add_option("--worker-logs", options.worker_logs,
+                 "Number of logs of workers that have ended which are kept in the run directory")
+      ->check(CLI::Range(0, 1'000'000))
+      ->capture_default_str();
   add_wire_options(app, options.wire);
   app.set_config("--config", "", "Read options from this TOML file, e.g. configs/easyscaled.toml")
       ->type_name("FILE");
@@ -176,18 +195,15 @@ Result<DaemonOptions> parse(int argc, char** argv) {
     return usage_error("easyscaled: give --head, or --join ENDPOINT, and not both");
   if (options.recover && !options.head)
     return usage_error("--recover: allowed only with --head, which has the state directory");
-  if (!options.head && !options.http.address.empty())
-    return usage_error("--http: allowed only with --head");
   ES_RETURN_IF_ERROR(http::check(options.http));
   if (options.run_dir.empty()) options.run_dir = options.state_dir + "/run";
   if (options.rescue_dir.empty() && !no_rescue) options.rescue_dir = options.state_dir + "/rescue";
   options.grace = std::chrono::milliseconds(std::llround(grace_s * 1000));
-  options.devices = default_devices();
-  if (!devices.empty()) {
-    auto parsed = parse_device_set(devices);
-    if (!parsed) return usage_error("--devices: " + parsed.error().message);
-    options.devices = *std::move(parsed);
-  }
+  auto offered = offered_devices(devices);
+  if (!offered) return offered.error();
+  options.devices = *std::move(offered);
+  if (options.devices.empty() && !options.head)
+    return usage_error("--devices none: allowed only with --head; a node offers devices");
   ES_RETURN_IF_ERROR(check_devices(options.devices, workers_per_gpu));
   ES_RETURN_IF_ERROR(parse_policy(quotas, claim_quota, options));
   return options;
@@ -198,7 +214,7 @@ int daemon_main(int argc, char** argv) {
   // The reader of the log may go away; the jobs must continue.
   std::signal(SIGPIPE, SIG_IGN);
   if (!options) return refuse(options.error());
-  log::start(options->log);
+  if (const Status logs = log::start(options->log); !logs.ok()) return refuse(logs.error());
   const Status status = run_daemon(*options);
   if (status.ok()) return 0;
   log::error(status.error().message);

@@ -181,16 +181,28 @@ Status JobModel::check_initial_values(const ModelSpec& model) const {
 }
 
 Result<gpu::Graph> JobModel::graph(const JobSpec& spec, const SampleLayout& layout) const {
-  const bool adapted = spec.lora.rank != 0;
-  if (!program_ && !adapted) return gpu::build_model(spec.model, spec.batch_size, layout);
+  if (!program_ && spec.lora.rank == 0)
+    return gpu::build_model(spec.model, spec.batch_size, layout);
+  const Result<ModelProgram> program = whole_program(spec, layout);
+  if (!program) return program.error();
+  auto graph = graph_of(*program, spec.batch_size);
+  if (!graph) return in_file(model_text(spec.model), graph.error());
+  return graph;
+}
+
+Result<ModelProgram> JobModel::whole_program(const JobSpec& spec,
+                                             const SampleLayout& layout) const {
   Result<ModelProgram> program = program_ ? Result<ModelProgram>(*program_)
                                           : gpu::write_model(spec.model, spec.batch_size, layout);
-  if (!program) return program.error();
-  if (adapted) program = gpu::with_adapters(*std::move(program), spec.lora);
+  if (!program || spec.lora.rank == 0) return program;
+  program = gpu::with_adapters(*std::move(program), spec.lora);
   if (!program) return in_file(model_text(spec.model), program.error());
-  auto graph = gpu::import_model(*program, spec.batch_size);
-  if (!graph) return in_file(model_text(spec.model), graph.error());
-  gpu::add_state_names(*program, graph->table);
+  return program;
+}
+
+Result<gpu::Graph> JobModel::graph_of(const ModelProgram& program, std::int64_t batch) {
+  auto graph = gpu::import_model(program, batch);
+  if (graph) gpu::add_state_names(program, graph->table);
   return graph;
 }
 

@@ -43,6 +43,11 @@ class JobModel {
   // does not fit the samples or the batch size; the engine cannot execute it.
   Result<gpu::Graph> graph(const JobSpec& spec, const SampleLayout& layout) const;
 
+  // The same model as a program, with the adapters of the job. Error (usage): as graph().
+  Result<ModelProgram> whole_program(const JobSpec& spec, const SampleLayout& layout) const;
+  // The graph of a program that was made of it. Error (usage): as graph().
+  static Result<gpu::Graph> graph_of(const ModelProgram& program, std::int64_t batch);
+
  private:
   std::string where_;  // the file
   std::shared_ptr<const ModelProgram> program_;

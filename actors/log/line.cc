@@ -2,7 +2,9 @@
 
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
 #include <array>
+#include <charconv>
 #include <cstdio>
 #include <ctime>
 #include <optional>
@@ -22,19 +24,6 @@ constexpr std::size_t kTimeLength = 24;
 constexpr std::string_view kProgram = "easyscaled";
 constexpr std::string_view kMessageMark = ": ";
 
-std::string time_text(std::chrono::system_clock::time_point time) {
-  const auto since = std::chrono::floor<std::chrono::milliseconds>(time).time_since_epoch();
-  const auto seconds = std::chrono::floor<std::chrono::seconds>(since);
-  const std::time_t whole = seconds.count();
-  std::tm utc{};
-  ::gmtime_r(&whole, &utc);
-  char text[64];
-  const std::size_t length = std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%S", &utc);
-  std::snprintf(text + length, sizeof text - length, ".%03dZ",
-                static_cast<int>((since - seconds).count()));
-  return text;
-}
-
 // The value cannot contain kMessageMark, because it has no space.
 void add_part(std::string& text, std::string_view key, std::string_view value) {
   if (value.empty()) return;
@@ -52,11 +41,16 @@ std::string text_of(const About& about) {
   return text.empty() ? std::string(kProgram) : text;
 }
 
+// The time and the level in its column, with a space behind it.
+std::string prefix_of(std::chrono::system_clock::time_point time, Level level) {
+  std::string column(level_name(level));
+  column.resize(kLevelColumn, ' ');
+  return time_text(time) + " " + column + " ";
+}
+
 std::string text_line(const Line& line) {
-  std::string level(level_name(line.level));
-  level.resize(kLevelColumn, ' ');
-  return time_text(line.time) + " " + level + " " + text_of(line.about) +
-         std::string(kMessageMark) + escaped(line.message);
+  return prefix_of(line.time, line.level) + text_of(line.about) + std::string(kMessageMark) +
+         escaped(line.message);
 }
 
 std::string json_line(const Line& line) {
@@ -115,6 +109,35 @@ std::optional<std::string> complaint_of(std::string_view line) {
   return std::nullopt;
 }
 
+// Takes `count` digits and the character `end` behind them, which may be missing at the end of the
+// text. No value: there is something else.
+std::optional<int> take_number(std::string_view& text, std::size_t count, char end) {
+  int value = 0;
+  const char* const last = text.data() + std::min(count, text.size());
+  const auto [at, error] = std::from_chars(text.data(), last, value);
+  if (text.size() < count || error != std::errc() || at != last || text[0] == '-') return {};
+  text.remove_prefix(count);
+  if (text.empty()) return value;
+  if (text[0] != end) return {};
+  text.remove_prefix(1);
+  return value;
+}
+
+// Takes "17:31:02.123", of which the end may be missing.
+std::optional<std::chrono::milliseconds> take_time_of_day(std::string_view text) {
+  const auto hours = take_number(text, 2, ':'), minutes = take_number(text, 2, ':');
+  if (!hours || !minutes || *hours > 23 || *minutes > 59) return {};
+  std::chrono::milliseconds time = std::chrono::hours(*hours) + std::chrono::minutes(*minutes);
+  if (text.empty()) return time;
+  const auto seconds = take_number(text, 2, '.');
+  if (!seconds || *seconds > 59) return {};
+  time += std::chrono::seconds(*seconds);
+  if (text.empty()) return time;
+  const auto fraction = take_number(text, 3, '\0');
+  if (!fraction || !text.empty()) return {};
+  return time + std::chrono::milliseconds(*fraction);
+}
+
 }  // namespace
 
 std::string_view level_name(Level level) {
@@ -123,6 +146,57 @@ std::string_view level_name(Level level) {
 
 std::string format_line(const Line& line, Format format) {
   return format == Format::kJson ? json_line(line) : text_line(line);
+}
+
+std::optional<Level> parse_level(std::string_view name) {
+  const auto at = std::find(kLevelNames.begin(), kLevelNames.end(), name);
+  if (at == kLevelNames.end()) return {};
+  return static_cast<Level>(at - kLevelNames.begin());
+}
+
+std::string time_text(std::chrono::system_clock::time_point time) {
+  const auto since = std::chrono::floor<std::chrono::milliseconds>(time).time_since_epoch();
+  const auto seconds = std::chrono::floor<std::chrono::seconds>(since);
+  const std::time_t whole = seconds.count();
+  std::tm utc{};
+  ::gmtime_r(&whole, &utc);
+  char text[64];
+  const std::size_t length = std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%S", &utc);
+  std::snprintf(text + length, sizeof text - length, ".%03dZ",
+                static_cast<int>((since - seconds).count()));
+  return text;
+}
+
+std::optional<std::chrono::system_clock::time_point> parse_time(std::string_view text) {
+  if (text.ends_with('Z')) text.remove_suffix(1);
+  const auto year = take_number(text, 4, '-'), month = take_number(text, 2, '-');
+  const auto day = take_number(text, 2, 'T');
+  if (!year || !month || !day) return {};
+  const std::chrono::year_month_day date{std::chrono::year(*year),
+                                         std::chrono::month(static_cast<unsigned>(*month)),
+                                         std::chrono::day(static_cast<unsigned>(*day))};
+  if (!date.ok()) return {};
+  const std::chrono::system_clock::time_point midnight = std::chrono::sys_days(date);
+  if (text.empty()) return midnight;
+  const auto time = take_time_of_day(text);
+  if (!time) return {};
+  return midnight + *time;
+}
+
+std::string format_job_line(std::chrono::system_clock::time_point time, Level level,
+                            std::string_view message) {
+  return prefix_of(time, level) + escaped(message);
+}
+
+JobLine parse_job_line(std::string_view line) {
+  constexpr std::size_t kMessage = kTimeLength + 1 + kLevelColumn + 1;
+  JobLine whole{.message = std::string(line)};
+  if (line.size() < kMessage || line[kTimeLength] != ' ' || line[kMessage - 1] != ' ') return whole;
+  const auto time = parse_time(line.substr(0, kTimeLength));
+  std::string_view name = line.substr(kTimeLength + 1, kLevelColumn);
+  const auto level = parse_level(name.substr(0, name.find(' ')));
+  if (!time || !level) return whole;
+  return {*time, *level, std::string(line.substr(kMessage))};
 }
 
 std::string complaints_of(std::string_view log) {

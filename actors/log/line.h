@@ -14,10 +14,15 @@
 //   {"ts":"2026-11-22T17:31:02.123Z","level":"info","msg":"started on first/cpu-avx2:0",
 //    "job":"tiny-3","worker":17,"node":"first","peer":"worker/18"}    (in one line)
 //
-// Both forms are a part of the interface for operators (docs/OPERATIONS.md). The time is UTC with
+// The log of a job has a third form, without what the line is about, which is always the job:
+//
+//   2026-11-22T17:31:02.123Z info    worker 17 on first/cpu-avx2:0 was killed
+//
+// All forms are a part of the interface for operators (docs/OPERATIONS.md). The time is UTC with
 // milliseconds.
 #include <chrono>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -53,6 +58,26 @@ struct Line {
 // parts of `about`. The JSON form is ASCII with the escapes of JSON, and it has U+FFFD instead of
 // bytes that are not UTF-8.
 std::string format_line(const Line& line, Format format);
+
+// A line of the log of a job. Logs of earlier releases have lines without time and level; of these
+// the whole text is the message.
+struct JobLine {
+  std::optional<std::chrono::system_clock::time_point> time;
+  Level level = Level::kInfo;
+  std::string message;
+};
+// Returns the line without its end; bytes that a terminal would execute become \xNN.
+std::string format_job_line(std::chrono::system_clock::time_point time, Level level,
+                            std::string_view message);
+JobLine parse_job_line(std::string_view line);
+
+// The time in UTC with milliseconds, as in every line.
+std::string time_text(std::chrono::system_clock::time_point time);
+// Reads such a time. The fraction of a second, or the seconds with it, or the whole time of day may
+// be missing, and so may the 'Z'. No value: not such a time, or not a date of the calendar.
+std::optional<std::chrono::system_clock::time_point> parse_time(std::string_view text);
+// No value: not the name of a level.
+std::optional<Level> parse_level(std::string_view name);
 
 // Returns what a person should read of a log that may have lines of other programs: the messages of
 // its errors, its warnings with "warning: " before the message, and lines of no known form as they

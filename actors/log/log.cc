@@ -2,6 +2,7 @@
 #include "actors/log/log.h"
 
 #include <spdlog/logger.h>
+#include <spdlog/sinks/rotating_file_sink.h>
 #include <spdlog/sinks/stdout_sinks.h>
 
 #include <atomic>
@@ -42,6 +43,16 @@ About merged(const About& line, const About& process) {
           .peer = line.peer.empty() ? process.peer : line.peer};
 }
 
+// Replaces the sink by the file. Throws spdlog::spdlog_ex if it cannot be opened.
+void write_to_file(spdlog::logger& logger, const Options& options) {
+  auto file = std::make_shared<spdlog::sinks::rotating_file_sink_mt>(
+      options.file, options.file_bytes_max, options.older_files);
+  logger.sinks().front()->set_level(spdlog::level::err);
+  logger.sinks().push_back(std::move(file));
+}
+
+}  // namespace
+
 void write(Level level, std::string_view message, const About& about) {
   if (!enabled(level)) return;
   // Not null, because enabled() has returned true and the log is never deleted.
@@ -51,19 +62,25 @@ void write(Level level, std::string_view message, const About& about) {
   log.logger.log(to_spdlog(level), spdlog::string_view_t(line.data(), line.size()));
 }
 
-}  // namespace
-
-void start(const Options& options, const About& process) {
+Status start(const Options& options, const About& process) {
   auto* const log = new Log;
+  try {
+    if (!options.file.empty()) write_to_file(log->logger, options);
+  } catch (const spdlog::spdlog_ex& error) {
+    delete log;
+    return failure("the log file " + options.file + " cannot be opened: " + error.what());
+  }
   log->format = options.format;
   log->process = process;
   // format_line() makes the whole line, so spdlog adds nothing.
   log->logger.set_pattern("%v");
   log->logger.set_level(to_spdlog(options.level));
-  log->logger.flush_on(spdlog::level::warn);
+  // A file is buffered, and nothing may be lost when the process is aborted.
+  log->logger.flush_on(spdlog::level::trace);
   // Published only when it is complete: other threads may log from this moment on.
   the_log = log;
   report_checks_to([](const std::string& text) { error(text); });
+  return {};
 }
 
 bool enabled(Level level) {

@@ -12,4 +12,11 @@ DeviceSet default_devices() {
   return devices;
 }
 
+DeviceSet best_devices() {
+  DeviceSet devices;
+  for (const gpu::CudaDevice& gpu : gpu::cuda_inventory().devices) devices.add(gpu.type(), 1);
+  if (devices.empty()) devices.add(device_type(supported_cpu_classes().back()), 1);
+  return devices;
+}
+
 }  // namespace es::actors

@@ -8,4 +8,8 @@ namespace es::actors {
 // device is a slot, not a core; more slots than cores share the cores.
 DeviceSet default_devices();
 
+// Returns every GPU of this machine; on a machine without a GPU, one device of the fastest kernel
+// class.
+DeviceSet best_devices();
+
 }  // namespace es::actors

@@ -62,6 +62,24 @@ void add_log_options(CLI::App& app, log::Options& options) {
       ->type_name("FORMAT");
 }
 
+void add_log_file_options(CLI::App& app, log::Options& options) {
+  app.add_option(
+         "--log-file", options.file,
+         "Append the log of this daemon to this file, and only its errors to standard error")
+      ->type_name("FILE");
+  constexpr std::uint64_t kMebi = 1 << 20;
+  app.add_option_function<std::uint64_t>(
+         "--log-file-mib",
+         [&options](const std::uint64_t& mebibytes) { options.file_bytes_max = mebibytes * kMebi; },
+         "Size in MiB at which the log file is replaced by a new one")
+      ->check(CLI::Range(std::uint64_t{1}, std::uint64_t{1} << 20))
+      ->default_str(std::to_string(options.file_bytes_max / kMebi));
+  app.add_option("--log-files", options.older_files,
+                 "Number of older log files that are kept beside it")
+      ->check(CLI::Range(0, 1000))
+      ->capture_default_str();
+}
+
 std::vector<std::string> to_arguments(const log::Options& options) {
   return {"--log-level", name_of(level_names(), options.level), "--log-format",
           name_of(format_names(), options.format)};

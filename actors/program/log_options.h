@@ -13,7 +13,10 @@ namespace es::actors {
 // that names the option, the value and what is allowed.
 void add_log_options(CLI::App& app, log::Options& options);
 
-// Returns the same options for a child process.
+// Adds the options for the log file of a daemon: --log-file, --log-file-mib and --log-files.
+void add_log_file_options(CLI::App& app, log::Options& options);
+
+// Returns the level and the format for a child process, which has a file of its own.
 std::vector<std::string> to_arguments(const log::Options& options);
 
 }  // namespace es::actors

@@ -1,5 +1,6 @@
 #include "actors/program/program_version.h"
 
+#include "actors/program/commit.h"
 #include "proto/message_type.h"
 #include "store/checkpoint/manifest.h"
 
@@ -11,7 +12,8 @@ std::string release() {
 
 std::string version_line(const std::string& program) {
   return program + " " + release() + " (protocol " + std::to_string(kProtocolVersion) +
-         ", checkpoint format " + std::to_string(store::kCheckpointFormatVersion) + ")";
+         ", checkpoint format " + std::to_string(store::kCheckpointFormatVersion) +
+         ")\nbuilt from " ES_COMMIT " by " ES_BUILD;
 }
 
 }  // namespace es::actors

@@ -28,7 +28,7 @@ Status apply(const WireOptions& wire, TransportOptions& options) {
   options.heartbeat_interval = std::chrono::milliseconds(wire.heartbeat_ms);
   options.dead_after = std::chrono::milliseconds(wire.dead_after_ms);
   if (wire.keys_dir.empty()) return {};
-  auto keys = read_cluster_keys(wire.keys_dir);
+  auto keys = read_cluster_keys(wire.keys_dir, KeyUse::kNode);
   if (!keys) return keys.error();
   options.keys = *std::move(keys);
   options.authorized_dir = (std::filesystem::path(wire.keys_dir) / "authorized").string();

@@ -66,6 +66,30 @@ class AlignedBuffer {
     return AlignedBuffer(floats, purpose, Uninitialised());
   }
 
+  // The whole pages behind the first `floats` floats, in bytes from the start of the array. Equal
+  // for all large buffers of one size; none for a small buffer, which may begin inside a page.
+  struct Pages {
+    std::size_t begin = 0, bytes = 0;
+  };
+  Pages pages_behind(std::int64_t floats) const {
+    if (bytes() < kHugePageBytes) return {};
+    const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+    const std::size_t begin = (bytes_of(floats) + page - 1) / page * page;
+    const std::size_t end = bytes() / page * page;
+    return begin < end ? Pages{begin, end - begin} : Pages{};
+  }
+  // Replaces pages of the array by a mapping of the file `fd` from its start on. They may only be
+  // read from then on. Returns false if the system refuses, and nothing has changed then. REQUIRES:
+  // the pages are those of pages_behind(), and the file has the same bytes and never changes.
+  bool map_pages(const Pages& pages, int fd) {
+    char* const at = reinterpret_cast<char*>(data_.get()) + pages.begin;
+    if (::mmap(at, pages.bytes, PROT_READ, MAP_SHARED | MAP_FIXED, fd, 0) == MAP_FAILED)
+      return false;
+    data_.get_deleter().mapped = at;
+    data_.get_deleter().mapped_bytes = pages.bytes;
+    return true;
+  }
+
   float* data() { return data_.get(); }
   const float* data() const { return data_.get(); }
   std::int64_t floats() const { return floats_; }
@@ -78,8 +102,17 @@ class AlignedBuffer {
   struct Free {
     Free() : Free(std::align_val_t{kBufferAlignment}) {}
     explicit Free(std::align_val_t alignment) : alignment(alignment) {}
-    void operator()(float* p) const { ::operator delete(p, alignment); }
+    void operator()(float* p) const {
+      // The memory goes back to the allocator, which may use it again, so it must be ordinary.
+      if (mapped != nullptr &&
+          ::mmap(mapped, mapped_bytes, PROT_READ | PROT_WRITE,
+                 MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0) == MAP_FAILED)
+        return;
+      ::operator delete(p, alignment);
+    }
     std::align_val_t alignment;
+    char* mapped = nullptr;  // pages of a file; nullptr: there are none
+    std::size_t mapped_bytes = 0;
   };
   static std::align_val_t alignment_of(std::int64_t floats) {
     return std::align_val_t{bytes_of(floats) < kHugePageBytes ? kBufferAlignment : kHugePageBytes};

@@ -55,12 +55,18 @@ ES_HD inline Strip strip_at(const AttentionShape& s, std::int64_t begin, std::in
   const std::int64_t end = smaller(s.tokens, begin + rows);
   return {begin, end, s.causal ? end : s.tokens};
 }
-// Returns how many keys may have a score above -infinity: those below the length of the sequence,
-// and not after the query.
-ES_HD inline std::int64_t keys_seen(const AttentionShape& s, const AttentionExtras& extras,
-                                    std::int64_t b, std::int64_t query) {
+// Keys [begin, end).
+struct KeyRange {
+  std::int64_t begin, end;
+  ES_HD bool contains(std::int64_t key) const { return key >= begin && key < end; }
+};
+// Returns the keys that may have a score above -infinity: those below the length of the sequence,
+// not after the query, and not before its first one.
+ES_HD inline KeyRange keys_seen(const AttentionShape& s, const AttentionExtras& extras,
+                                std::int64_t b, std::int64_t query) {
   const std::int64_t keys = extras.length != nullptr ? extras.length[b] : s.tokens;
-  return s.causal ? smaller(keys, query + 1) : keys;
+  const std::int64_t begin = extras.first != nullptr ? extras.first[b * s.tokens + query] : 0;
+  return {begin, s.causal ? smaller(keys, query + 1) : keys};
 }
 // Return the rows of the bias and of the mask for a query; nullptr: there is none.
 ES_HD inline const float* bias_row(const AttentionShape& s, const AttentionExtras& extras,

@@ -165,6 +165,7 @@ struct AttentionExtras {
   const float* bias = nullptr;           // [heads][tokens][tokens], added to the scaled scores
   const float* mask = nullptr;           // [masks][mask_rows][tokens], added after the bias
   const std::int32_t* length = nullptr;  // [batch]: the scores of keys >= length are -inf
+  const std::int32_t* first = nullptr;   // [batch][tokens] of queries: so are those of keys < first
 };
 
 // One time step of a recurrent layer with `units` hidden units, for `rows` sequences. A row has its

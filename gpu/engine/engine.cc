@@ -114,7 +114,9 @@ Result<std::unique_ptr<Engine>> Engine::create(const JobSpec& spec, Graph model,
     if (!options.all_threads) fitting.threads = useful_threads(program.graph, options.threads);
     std::unique_ptr<Engine> engine(
         new Engine(spec, layout, fitting, program.graph.table, *std::move(runs)));
-    ES_RETURN_IF_ERROR(engine->make_runner(std::move(program)));
+    auto runner = engine->make_runner(std::move(program));
+    if (!runner) return runner.error();
+    engine->runner_ = *std::move(runner);
     return engine;
   });
 }
@@ -282,6 +284,7 @@ void Engine::replica_changed() {
   frozen_digest_ = gpu::frozen_digest(table_, replica_.params.data());
   evaluates_average_ = false;
   runner_->params_changed();
+  if (forward_) forward_->params_changed();
   if (Updater* const updater = runner_->updater()) updater->replica_changed();
   fetched_ = true;
   usable_ = {};
@@ -338,6 +341,20 @@ Status Engine::check_contexts(const std::vector<EstContext>& contexts, Version v
   return {};
 }
 
+std::span<const std::byte> Engine::frozen_pages() const {
+  const AlignedBuffer& params = replica_.params;
+  const AlignedBuffer::Pages pages = params.pages_behind(table_.trained_floats());
+  return std::as_bytes(std::span(params.data(), static_cast<std::size_t>(params.floats())))
+      .subspan(pages.begin, pages.bytes);
+}
+
+bool Engine::share_frozen(int fd) {
+  // The average has its own copy of the frozen parameters, which is made again when it is needed.
+  averaged_ = AlignedBuffer();
+  use_parameters();
+  return replica_.params.map_pages(replica_.params.pages_behind(table_.trained_floats()), fd);
+}
+
 Error Engine::WrongValue::error() const {
   const std::string where =
       "field " + field->name + " of sample " + std::to_string(sample()) + " in the batch: ";
@@ -348,14 +365,17 @@ Error Engine::WrongValue::error() const {
                      std::to_string(field->high));
 }
 
-std::optional<Engine::WrongValue> Engine::find_wrong(const Batch& batch) const {
+std::optional<Engine::WrongValue> Engine::find_wrong(const SampleLayout& layout,
+                                                     std::int64_t samples, const Batch& batch,
+                                                     Values values) const {
   const float* words = batch.words;
-  for (const SampleField& field : layout_.fields) {
-    const std::int64_t count = field.words() * spec_.batch_size;
+  for (const SampleField& field : layout.fields) {
+    const std::int64_t count = field.words() * samples;
     // Integers are always compared with their range, because an index outside of it would read
     // memory that does not belong to its table. For floats the fast kernel answers first, and the
     // slow search runs only if it has found something.
-    const bool suspicious = field.type == FieldType::kI32 || kernels_.any_non_finite(count, words);
+    const bool suspicious = field.type == FieldType::kI32 ||
+                            (values == Values::kAll && kernels_.any_non_finite(count, words));
     if (suspicious) {
       const float* bad =
           std::find_if(words, words + count, [&](float word) { return !fits(field, word); });
@@ -508,6 +528,48 @@ Result<EvalBatch> Engine::evaluate(const Batch& full_batch, std::uint64_t count,
   // values() returns no error of the device, so the device is asked once after all copies.
   ES_RETURN_IF_ERROR(runner_->check());
   return result;
+}
+
+namespace {
+
+bool same_places(const ParamTable& a, const ParamTable& b) {
+  return std::ranges::equal(a.params(), b.params(), [](const ParamInfo& x, const ParamInfo& y) {
+    return x.name == y.name && x.offset == y.offset && x.torch_shape == y.torch_shape;
+  });
+}
+
+}  // namespace
+
+Status Engine::add_forward(Graph model) {
+  if (!same_places(model.table, table_))
+    return usage_error("model " + model.name +
+                       " has other parameters than the model of the engine");
+  return if_memory_suffices(spec_, [&]() -> Status {
+    model.bf16 = spec_.precision == "bf16";
+    auto runner = make_runner(compile_forward(std::move(model)));
+    if (!runner) return runner.error();
+    forward_ = *std::move(runner);
+    return {};
+  });
+}
+
+Result<std::vector<std::span<const float>>> Engine::evaluate_forward(const Batch& batch) {
+  ES_CHECK(forward_ != nullptr && !replica_.contexts.empty());
+  ES_RETURN_IF_ERROR(usable_);
+  const Graph& graph = forward_->graph();
+  // The other numbers are results of earlier evaluations, which may be many.
+  const auto wrong = find_wrong(graph.layout, graph.batch, batch, Values::kIntegers);
+  if (wrong) return wrong->error();
+  const auto params = evaluated_params();
+  if (!params) return params.error();
+  ES_RETURN_IF_ERROR(
+      forward_->run_eval(*params, {.stats = replica_.contexts[0].stats.data(),
+                                   .batch = batch,
+                                   .key = {.seed = spec_.seed, .rank = kEvaluationRank}}));
+  std::vector<std::span<const float>> outputs;
+  for (const TensorId t : graph.outputs) outputs.push_back(forward_->values(t));
+  ES_RETURN_IF_ERROR(forward_->check());
+  return outputs;
 }
 
 }  // namespace es::gpu

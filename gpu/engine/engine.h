@@ -201,6 +201,13 @@ class Engine {
   Digest state_digest() const;  // has the requirement of replica()
   Digest params_digest() const;
   Digest frozen_digest() const { return frozen_digest_; }  // of the parameters that are frozen
+  // The frozen parameters as far as they fill whole pages of host memory; empty if there are none.
+  // Valid until init_replica() or install().
+  std::span<const std::byte> frozen_pages() const;
+  // Replaces this memory by a mapping of the file `fd`, so that processes of one host can share it.
+  // Returns false if the system refuses; then nothing has changed. REQUIRES: the file has these
+  // bytes and never changes.
+  bool share_frozen(int fd);
 
   // --- Training. All functions REQUIRE that init_replica() or install() was called before.
   // Runs the forward and the backward pass of one EST on spec.batch_size samples. It starts from
@@ -250,6 +257,16 @@ class Engine {
   Result<EvalBatch> evaluate(const Batch& full_batch, std::uint64_t count,
                              std::uint64_t number = 0);
 
+  // Prepares a second model that is only evaluated, with the parameters and the device of this
+  // engine, for example one of another batch size. Replaces the one of an earlier call. Error
+  // (usage): it has other parameters, or they are in another order. Error (failure): as create().
+  Status add_forward(Graph model);
+  // Evaluates the second model on a whole mini-batch of its own. Returns its outputs in order; they
+  // stay valid until the next call on the engine. REQUIRES: add_forward() was called; no update was
+  // applied since the replica came; real numbers of the batch are finite. Error (usage): an integer
+  // of the batch outside its range. Error (failure): the device is lost.
+  Result<std::vector<std::span<const float>>> evaluate_forward(const Batch& batch);
+
   // Returns the first sample of the batch for which local_step() and evaluate() would refuse the
   // batch, if there is one.
   std::optional<std::uint64_t> wrong_sample(const Batch& batch) const;
@@ -257,7 +274,7 @@ class Engine {
  private:
   Engine(const JobSpec& spec, const SampleLayout& layout, const EngineOptions& options,
          const ParamTable& table, std::vector<GroupRun> runs);
-  Status make_runner(Program program);
+  Result<std::unique_ptr<StepRunner>> make_runner(Program program);
   struct WrongValue {
     const SampleField* field = nullptr;
     std::int64_t index = 0;  // index of the word among the field's words in the batch
@@ -270,7 +287,12 @@ class Engine {
     VirtualRank rank = 0;
     Batch batch;
   };
-  std::optional<WrongValue> find_wrong(const Batch& batch) const;
+  enum class Values { kAll, kIntegers };
+  std::optional<WrongValue> find_wrong(const SampleLayout& layout, std::int64_t samples,
+                                       const Batch& batch, Values values) const;
+  std::optional<WrongValue> find_wrong(const Batch& batch) const {
+    return find_wrong(layout_, spec_.batch_size, batch, Values::kAll);
+  }
   Status check_fields(const Batch& batch);
   Status check_contexts(const std::vector<EstContext>& contexts, Version version) const;
   Status check_finite(const Replica& replica) const;
@@ -300,6 +322,7 @@ class Engine {
   Parallel parallel_;
   Optimizer optimizer_;
   std::unique_ptr<StepRunner> runner_;
+  std::unique_ptr<StepRunner> forward_;  // the second model; nullptr: there is none
   DeviceType device_type_;
   Replica replica_;
   Digest frozen_digest_;

@@ -17,14 +17,13 @@ Result<OnednnOps> bind_onednn(const Program& program, const EngineOptions& optio
 
 }  // namespace
 
-Status Engine::make_runner(Program program) {
+Result<std::unique_ptr<StepRunner>> Engine::make_runner(Program program) {
   if (options_.device == DeviceKind::kCpu) {
     Result<OnednnOps> onednn = bind_onednn(program, options_);
     if (!onednn) return onednn.error();
-    runner_ = std::make_unique<Executor>(std::move(program), kernels_, buckets_, parallel_,
-                                         *std::move(onednn));
     device_type_ = es::device_type(options_.cpu_class);
-    return {};
+    return std::unique_ptr<StepRunner>(std::make_unique<Executor>(
+        std::move(program), kernels_, buckets_, parallel_, *std::move(onednn)));
   }
   Result<std::unique_ptr<cuda::Device>> device = options_.device == DeviceKind::kGpu
                                                      ? cuda::open_gpu(options_.gpu_index)
@@ -44,8 +43,7 @@ Status Engine::make_runner(Program program) {
   if (!runner)
     return failure("model " + model_text(spec_.model) + ", batch_size " +
                    std::to_string(spec_.batch_size) + ": " + runner.error().message);
-  runner_ = *std::move(runner);
-  return {};
+  return std::unique_ptr<StepRunner>(*std::move(runner));
 }
 
 }  // namespace es::gpu

@@ -74,6 +74,7 @@ struct AttentionOptions {
   TensorId bias = kNoTensor;    // [1,heads,t,t]; may depend on parameters
   TensorId mask = kNoTensor;    // constant [m,1,1 or t,t]; sequence b uses the mask b mod m
   TensorId length = kNoTensor;  // i32 [n,1,1,1]: number of keys in use
+  TensorId first = kNoTensor;   // i32 [n,t]: the first key that a query sees
   double dropout = 0.0;         // dropout probability of the attention probabilities
 };
 

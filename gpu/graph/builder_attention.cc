@@ -88,6 +88,14 @@ bool GraphBuilder::add_attention_extras(Op& op, const AttentionOptions& o) {
                " integers of at least 1");
     op.attention_in.length = append(o.length);
   }
+  if (o.first != kNoTensor) {
+    if (tensor(o.first).type != ElementType::kI32 ||
+        graph_.shape(o.first).count() != a.batch * a.tokens)
+      fail("attention", op.name,
+           "first " + shape_text(graph_.shape(o.first)) + " must be " +
+               std::to_string(a.batch * a.tokens) + " integers");
+    op.attention_in.first = append(o.first);
+  }
   return !failed();
 }
 

@@ -149,4 +149,10 @@ Program compile(Graph graph, std::int64_t chunked_logits) {
   return convert_storage(fuse_moves(fuse_programs(fuse_chains(std::move(program)))));
 }
 
+Program compile_forward(Graph graph) {
+  Program program{choose_storage(fuse_activations(std::move(graph)))};
+  program.first_backward = program.graph.ops.size();
+  return convert_storage(fuse_moves(fuse_programs(fuse_chains(std::move(program)))));
+}
+
 }  // namespace es::gpu

@@ -27,4 +27,8 @@ Program fuse_moves(Program program);
 // fuse_chains, fuse_programs, fuse_moves, convert_storage (precision.h).
 Program compile(Graph graph, std::int64_t chunked_logits = kChunkedLogits);
 
+// The same for a model that is only evaluated: the program has no backward operators, and its
+// memory plan no room for them. An evaluation has the bits of that of compile().
+Program compile_forward(Graph graph);
+
 }  // namespace es::gpu

@@ -48,8 +48,8 @@ enum class OpKind {
   kTakeRows,    // in x, ids (i32)   out y: rows of x; also gradients
   kAddRowsAt,   // in x, ids (i32)   out y: sums of the rows of x; also gradients
   kSoftmax,     // in x            out y
-  // in q, k, v or one packed tensor; then bias, mask, length if `attention_in` has them. out y,
-  // stats [n,heads,t,2]
+  // in q, k, v or one packed tensor; then bias, mask, length, first if `attention_in` has them. out
+  // y, stats [n,heads,t,2]
   kAttention,
   // In x [t,n,gates * units], h [n,units] and, of an LSTM, c. out states, gates, kept; see
   // `recurrence`. p: the recurrent weight and its bias.
@@ -136,7 +136,7 @@ struct MatmulShape {
 // The positions of a kAttention's operands in Op::in; -1: the operator has no such operand.
 struct AttentionInputs {
   bool packed = false;  // in[0] contains rows of q, k, v; otherwise they are in[0..2]
-  std::int32_t bias = -1, mask = -1, length = -1;
+  std::int32_t bias = -1, mask = -1, length = -1, first = -1;
   std::int32_t first_extra() const { return packed ? 1 : 3; }
 };
 

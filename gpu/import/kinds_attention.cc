@@ -34,6 +34,9 @@ Outputs attention_outputs(const NodeView& node) {
                        shape_text(with_extent(scores, 0, 1)));
   if (node.has(5) && node.shape(5) != TensorShape{q[0]})
     return usage_error("length " + shape_text(node.shape(5)) + " must be " + shape_text({q[0]}));
+  if (node.has(6) && node.shape(6) != TensorShape{q[0], q[2]})
+    return usage_error("first " + shape_text(node.shape(6)) + " must be " +
+                       shape_text({q[0], q[2]}));
   return one_output(ValueType::kF32, with_extent(q, 3, v[3]));
 }
 
@@ -109,6 +112,14 @@ class AttentionLowering {
     return b_.where(name_, b_.binary(name_, Function::kLess, keys, length), scores, low);
   }
 
+  // Minus infinity for keys before the first one of their query.
+  TensorId from_first(TensorId scores) {
+    const TensorId keys = b_.reshape(name_, b_.numbers(name_, k_[2]), {1, 1, 1, k_[2]});
+    const TensorId first = b_.reshape(name_, l_.logical(node_, 6), {q_[0], 1, q_[2], 1});
+    const TensorId low = b_.constant(name_, {1}, {-std::numeric_limits<float>::infinity()});
+    return b_.where(name_, b_.binary(name_, Function::kLess, keys, first), low, scores);
+  }
+
   // 1, 2, 3, ... along the only long axis. The running sum is computed in the step, so the file and
   // the model store no list of this length. Floats are exact up to 2^24.
   TensorId numbers(const TensorShape& shape) {
@@ -129,6 +140,7 @@ class AttentionLowering {
       options.bias =
           b_.expand(name_, l_.operand(node_, 4, logical_order(4)), {1, q_[1], q_[2], k_[2]});
     if (node_.has(5)) options.length = l_.logical(node_, 5);
+    if (node_.has(6)) options.first = l_.logical(node_, 6);
     const TensorId mask = this->mask();
     if (mask != kNoTensor) {
       const TensorShape own = b_.shape(mask);
@@ -150,6 +162,7 @@ class AttentionLowering {
     const TensorId mask = added();
     if (mask != kNoTensor) scores = b_.binary(name_, Function::kAdd, scores, in_turn(mask));
     if (node_.has(5)) scores = within_length(scores);
+    if (node_.has(6)) scores = from_first(scores);
     TensorId probabilities = b_.softmax(name_, scores);
     b_.set_site(static_cast<std::uint32_t>(node_.integer("site")));
     probabilities = b_.dropout(name_, probabilities, node_.number("dropout"));
@@ -178,7 +191,8 @@ std::vector<Kind> attention_kinds() {
                  {"v", "f"},
                  {"mask", "fb", true},
                  {"bias", "f", true},
-                 {"length", "i", true}},
+                 {"length", "i", true},
+                 {"first", "i", true}},
        .attributes = {flag("causal").or_else(0.0), number("scale"),
                       number("dropout", 0.0, 0.999999).or_else(0.0),
                       integer("site", 0, 0x7fffffff).or_else(0.0)},

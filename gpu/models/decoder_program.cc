@@ -2,7 +2,6 @@
 
 #include <bit>
 #include <cmath>
-#include <limits>
 #include <numeric>
 
 #include "proto/base/check.h"
@@ -10,9 +9,8 @@
 namespace es::gpu {
 namespace {
 
-// The fields of documents (store/dataset/layouts.h).
+// A field of documents (store/dataset/layouts.h).
 constexpr const char* kPositions = "position_ids";
-constexpr const char* kSegments = "segment_ids";
 
 using DecoderDims = std::vector<ModelDim>;
 
@@ -107,12 +105,15 @@ ValueId DecoderProgram::positions(const std::string& name, std::int64_t rows, st
       parameter(name + ".weight", {rows, width}, embedding_init(init, rows, width));
   if (const ValueId given = input(kPositions); given != kNoValue)
     return node("embedding", name, {weight, given}, batched_dims({length_, width}));
+  return node("embedding", name, {weight, places(name + ".ids")}, plain_dims({length_, width}));
+}
+
+ValueId DecoderProgram::places(const std::string& name) {
   std::vector<std::uint32_t> numbers(static_cast<std::size_t>(length_));
   std::iota(numbers.begin(), numbers.end(), 0U);
   const ValueId places = add_value(ValueType::kI32, plain_dims({length_}));
-  program_.constants.push_back(
-      {.name = name + ".ids", .value = places, .words = std::move(numbers)});
-  return node("embedding", name, {weight, places}, plain_dims({length_, width}));
+  program_.constants.push_back({.name = name, .value = places, .words = std::move(numbers)});
+  return places;
 }
 
 // --- Layers.
@@ -198,19 +199,13 @@ ValueId DecoderProgram::at_positions(const std::string& name, ValueId table) {
   return node("reshape", name, {rows}, batched_dims({1, length_, d}));
 }
 
-ValueId DecoderProgram::document_mask() {
-  const ValueId segments = input(kSegments);
-  if (segments == kNoValue || document_mask_ != kNoValue) return document_mask_;
-  const std::string name = "document_mask";
-  const auto as = [&](const Extents& extents) {
-    return node("reshape", name, {segments}, batched_dims(extents), {}, ValueType::kI32);
-  };
-  const DecoderDims all = batched_dims({1, length_, length_});
-  const ValueId same =
-      node("eq", name, {as({1, length_, 1}), as({1, 1, length_})}, all, {}, ValueType::kBool);
-  const ValueId seen = constant(name + ".seen", {1}, {0.0F});
-  const ValueId unseen = constant(name + ".unseen", {1}, {-std::numeric_limits<float>::infinity()});
-  return document_mask_ = node("where", name, {same, seen, unseen}, all);
+// A document is contiguous, and the position of a token is the number of tokens before it.
+ValueId DecoderProgram::document_starts() {
+  const ValueId positions = input(kPositions);
+  if (positions == kNoValue || document_starts_ != kNoValue) return document_starts_;
+  const std::string name = "document_starts";
+  return document_starts_ = node("sub", name, {places(name + ".places"), positions},
+                                 batched_dims({length_}), {}, ValueType::kI32);
 }
 
 ValueId DecoderProgram::attention(const std::string& name, ValueId q, ValueId k, ValueId v) {
@@ -221,7 +216,8 @@ ValueId DecoderProgram::attention(const std::string& name, ValueId q, ValueId k,
     attributes.push_back({"site", next_site()});
   }
   std::vector<ValueId> inputs{q, k, v};
-  if (const ValueId mask = document_mask(); mask != kNoValue) inputs.push_back(mask);
+  if (const ValueId starts = document_starts(); starts != kNoValue)
+    inputs.insert(inputs.end(), {kNoValue, kNoValue, kNoValue, starts});
   const ValueId context = node("attention", name, inputs, dims(q), std::move(attributes));
   const std::int64_t all = dims(q)[1].size * width(q);
   return node("reshape", name, {permuted(name, context, {0, 2, 1, 3})},

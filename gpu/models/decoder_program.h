@@ -3,8 +3,8 @@
 // These models are described as model programs, and the import (gpu/import/import.h) makes their
 // graphs, so a built-in model and its model file are the same.
 //
-// With the fields position_ids and segment_ids a window has several documents: a token attends to
-// those of its own segment, and its position is the one in the field.
+// With the field position_ids a window has several documents, which are contiguous: the position of
+// a token is the one in the field, and a token attends to those of its own document.
 //
 // The fields are those of language modelling (proto/base/sample_layout.h). A value without a batch
 // has the extents that are given; the others have the mini-batch in front of them.
@@ -70,7 +70,7 @@ class DecoderProgram {
   // The rows of a table [length,d] at the positions of the tokens, for values
   // [batch,heads,length,d].
   ValueId at_positions(const std::string& name, ValueId table);
-  // Causal attention, within documents if the layout has segment_ids. q is [batch,heads,length,d];
+  // Causal attention, within documents if the layout has position_ids. q is [batch,heads,length,d];
   // k and v may have fewer heads. Returns [batch,length,heads*d].
   ValueId attention(const std::string& name, ValueId q, ValueId k, ValueId v);
 
@@ -83,15 +83,17 @@ class DecoderProgram {
     return program_.values[static_cast<std::size_t>(id)].dims;
   }
   std::int64_t width(ValueId id) const { return dims(id).back().size; }
+  // 0 to length() - 1.
+  ValueId places(const std::string& name);
   // The value of the field with this name; kNoValue: there is none.
   ValueId input(const char* name) const;
   ValueId add_value(ValueType type, std::vector<ModelDim> dims);
   ValueId node(const char* kind, const std::string& name, const std::vector<ValueId>& inputs,
                std::vector<ModelDim> dims, std::vector<ModelAttribute> attributes = {},
                ValueType type = ValueType::kF32);
-  // What is added to the scores of all attention layers [batch,1,length,length]: minus infinity for
-  // a key of another document than that of the query. kNoValue: there are no documents.
-  ValueId document_mask();
+  // The place of the first token of each token's document [batch,length]. kNoValue: there are no
+  // documents.
+  ValueId document_starts();
   ValueId permuted(const std::string& name, ValueId x, const Extents& order);
   // The same with another last extent.
   std::vector<ModelDim> with_width(ValueId x, std::int64_t width) const;
@@ -100,8 +102,8 @@ class DecoderProgram {
   ModelProgram program_;
   std::int64_t length_, vocabulary_;
   double dropout_;
-  std::int64_t sites_ = 0;            // nodes that draw random numbers
-  ValueId document_mask_ = kNoValue;  // after its first use
+  std::int64_t sites_ = 0;              // nodes that draw random numbers
+  ValueId document_starts_ = kNoValue;  // after its first use
 };
 
 }  // namespace es::gpu

@@ -37,7 +37,19 @@ struct JobAccepted {
 }
 
 struct ListJobs {
-  # Client -> head. Answer: JobList.
+  # Client -> head. Answer: JobList with the jobs that meet all conditions.
+  state @0 :Text;
+  # Only jobs in this state; "live" for all that are not over; empty for any.
+  tenant @1 :Text;
+  # Only jobs of this tenant; empty for any.
+  search @2 :Text;
+  # A part of the id or of the name; empty for any.
+  offset @3 :UInt64;
+  # Number of jobs to skip.
+  limit @4 :UInt32;
+  # Largest number of jobs in the answer; 0 for all.
+  newestFirst @5 :Bool;
+  # Jobs in the opposite of the order of their submission.
 }
 
 struct DescribeJob {
@@ -208,10 +220,20 @@ struct TypeSpeed {
 
 struct JobList {
   jobs @0 :List(JobInfo);
-  # Jobs in the order of their submission.
+  # Jobs in the order of their submission, unless the request asked for the newest first.
   warning @1 :Text;
   # A problem of the running head, such as a state directory that cannot be written; empty if there
   # is none.
+  total @2 :UInt64;
+  # Number of all jobs that meet the conditions.
+  states @3 :List(StateCount);
+  # Number of jobs in each state that occurs, among those that meet the conditions but that on the
+  # state.
+}
+
+struct StateCount {
+  state @0 :Text;
+  jobs @1 :UInt64;
 }
 
 struct JobDetails {
@@ -313,6 +335,14 @@ struct JobInfo {
   # or has not completed a step.
   tenant @25 :Text;
   # Tenant whose quota the job uses; empty for none.
+  devicesWanted @26 :UInt32;
+  # The largest number of devices that the job could use now: those of its stage or of `esctl scale`,
+  # otherwise resources.max_devices; 0 while it is paused and when it is over.
+  stepCounts @27 :List(UInt64);
+  # Number of global steps by their duration, in the ranges of kStepTimeBounds
+  # (actors/protocol/core/step_times.h); empty before the first step that this head has seen.
+  stepSeconds @28 :Float64;
+  # Sum of the durations of these steps.
 }
 
 struct NodeList {
@@ -321,6 +351,15 @@ struct NodeList {
   # Claims in the order of their names.
   warning @2 :Text;
   # As in JobList.
+  unixMs @3 :UInt64;
+  # The clock of the head when it answers, in milliseconds.
+  quotas @4 :List(QuotaInfo);
+  # Devices that tenants own (easyscaled --quota); a client with a tenant gets its own only.
+}
+
+struct QuotaInfo {
+  tenant @0 :Text;
+  devices @1 :Text;
 }
 
 struct ClaimInfo {
@@ -353,6 +392,9 @@ struct NodeInfo {
   # of the head, "own" if it belongs to the node, empty if it is not known.
   checkpointProblem @5 :Text;
   # Why a job cannot be saved on this node; empty if it can.
+  clockAheadMs @6 :Int64;
+  # By how much the clock of the node was ahead of the head's when it joined, in milliseconds; less
+  # by the time of one message; 0 if it is not known.
 }
 
 struct DeviceInfo {

@@ -26,6 +26,8 @@ struct NodeHello {
   devices @2 :List(Device);
   workers @3 :List(UInt64);
   # Incarnations of the worker processes that run on the node now. The head has unknown ones killed.
+  unixMs @4 :UInt64;
+  # The clock of the node, in milliseconds; 0 if it is not told.
 }
 
 struct NodeWelcome {

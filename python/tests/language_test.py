@@ -127,6 +127,33 @@ class Language(TokenCase):
         again = self.built_in(family, 'recompute = "blocks"')[2]
         self.assertEqual(again["params_digest"], summary["params_digest"])
 
+    def test_generation_keeps_the_keys_and_values_of_captured_models(self):
+        characters = [chr(code) for code in range(0x41, 0x41 + VOCABULARY)]
+        tokenizer = {"version": "1.0", "added_tokens": [], "normalizer": None,
+                     "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": False},
+                     "post_processor": None, "decoder": {"type": "ByteLevel"},
+                     "model": {"type": "BPE", "merges": [],
+                               "vocab": {c: i for i, c in enumerate(characters)}}}
+        (self.folder / "tokenizer.json").write_text(json.dumps(tokenizer))
+        for family in ("gpt2", "llama"):
+            model = twin(family)
+            job = es.Job(model, loss=loss_of, data=es.data.tokens(self.folder, length=LENGTH),
+                         batch_size=WINDOWS // 2, max_p=2, steps=STEPS,
+                         optimizer=torch.optim.SGD(model.parameters(), lr=RATE))
+            run = job.run(devices=offered_types()[0] + ":1", progress=False)
+            made = json.loads(self.esctl("generate", run.checkpoint, "--prompt", "BAD",
+                                         "--tokenizer", "tokenizer.json", "--tokens", 12,
+                                         "--json"))
+            self.assertTrue(made["keeps_keys"], family)
+            # The most probable tokens by PyTorch, with the trained weights.
+            run.load_into(model)
+            ids = [1, 0, 3]
+            with torch.no_grad():
+                for _ in range(12):
+                    logits = model.eval()(input_ids=torch.tensor([ids])).logits[0, -1]
+                    ids.append(int(logits.argmax()))
+            self.assertEqual(made["tokens"], ids[3:], family)
+
     def test_gpt2(self):
         self.check("gpt2")
 

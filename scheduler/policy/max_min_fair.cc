@@ -59,8 +59,14 @@ class FairDecision {
     return slots;
   }
 
+  // The turn begins when the job makes steps. Otherwise jobs with long pauses would only take turns
+  // in pausing.
+  static double turn_end_s(const JobRow& row) {
+    return std::max(row.changed_s, row.paused_until_s) + kTurnSeconds;
+  }
+
   bool has_turn(const JobRow& row) const {
-    return row.held_total > 0 && (!row.settled || table_.now_s() < row.changed_s + kTurnSeconds);
+    return row.held_total > 0 && (!row.settled || table_.now_s() < turn_end_s(row));
   }
 
   void keep_held_in_turn(const JobRow& row) {
@@ -135,7 +141,7 @@ class FairDecision {
   double next_turn_s() const {
     double next = kNeverS;
     for (const JobRow& row : table_.rows()) {
-      const double end_s = row.changed_s + kTurnSeconds;
+      const double end_s = turn_end_s(row);
       // A job that has not settled may keep its turn beyond this end. Its next report causes a
       // decision anyway.
       if (has_turn(row) && end_s > table_.now_s()) next = std::min(next, end_s);

@@ -13,7 +13,7 @@
 // than devices.
 //
 // The policy does not support quotas. A job uses one type at a time, and keeps what it was given
-// for at least 120 s, so that not every event moves every job.
+// for at least 120 s of steps, so that not every event moves every job.
 #include "scheduler/policy/common/cluster_table.h"
 
 namespace es::scheduler {

@@ -90,13 +90,18 @@ std::uint32_t crc32c(std::string_view bytes) {
   return ~crc;
 }
 
-std::string encode_event_file(double unix_seconds, const std::vector<Scalar>& scalars) {
-  std::string file;
+std::string event_file_header(double unix_seconds) {
   std::string version = event_at(unix_seconds);
   put_bytes(version, kFileVersion, "brain.Event:2");
+  std::string file;
   put_record(file, version);
-  for (const Scalar& scalar : scalars) put_record(file, scalar_event(unix_seconds, scalar));
   return file;
+}
+
+std::string encode_events(double unix_seconds, std::span<const Scalar> scalars) {
+  std::string events;
+  for (const Scalar& scalar : scalars) put_record(events, scalar_event(unix_seconds, scalar));
+  return events;
 }
 
 }  // namespace es::store

@@ -5,9 +5,9 @@
 // CRC-32C of these eight bytes, the data, and the masked CRC-32C of the data (the format of
 // TFRecord). The data is a message `Event` in the encoding of Protocol Buffers.
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
-#include <vector>
 
 namespace es::store {
 
@@ -17,8 +17,11 @@ struct Scalar {
   float value = 0;
 };
 
-// A whole file. `unix_seconds` is the time of all of its events.
-std::string encode_event_file(double unix_seconds, const std::vector<Scalar>& scalars);
+// The beginning of every file. `unix_seconds` is its time since 1970.
+std::string event_file_header(double unix_seconds);
+
+// The events that follow; a file grows by appending more of them. All have the time `unix_seconds`.
+std::string encode_events(double unix_seconds, std::span<const Scalar> scalars);
 
 // The CRC-32C (Castagnoli polynomial, reflected) of the bytes, as iSCSI defines it (RFC 3720).
 std::uint32_t crc32c(std::string_view bytes);

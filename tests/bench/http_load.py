@@ -2,13 +2,17 @@
 """Measures the HTTP service of a head under load, beside the same head without load:
 
     tests/bench/http_load.py ESCTL EASYSCALED [--past JOBS] [--clients N] [--streams N] [--seconds S]
+                             [--ps N]
 
-One job trains all the time, `--past` jobs are over. `--clients` connections ask for the list of jobs
-once a second each, and `--streams` follow the job. It prints the latencies of the answers, the steps
-per second of the job before and during the load, and the resident memory of the head before, during
-and after it. There is no peer: the steps without load are what the load is compared with."""
+One job trains all the time, `--past` jobs are over: cancelled while a claim held all devices, so that
+no process was started for them. `--clients` connections ask for the list of jobs once a second each,
+and `--streams` follow the job. It prints the latencies of the answers, the steps per second of the job
+before and during the load, and the resident memory of the head before, during and after it. `--ps`
+processes of `esctl ps` are then started at once. There is no peer: the steps without load are what the
+load is compared with."""
 import argparse
 import asyncio
+import http.client
 import json
 import os
 import re
@@ -66,6 +70,25 @@ class Head:
         path.write_text(JOB.format(name=name, steps=steps, batch=batch))
         return self.esctl("submit", path)["job"]
 
+    def request(self, connection, method, path, body):
+        connection.request(method, path, json.dumps(body), {"Content-Type": "application/json"})
+        with connection.getresponse() as answer:
+            text = answer.read()
+            assert answer.status in (200, 201), (method, path, answer.status, text)
+            return json.loads(text)
+
+    def make_past_jobs(self, count):
+        connection = http.client.HTTPConnection("127.0.0.1", self.port)
+        self.request(connection, "PUT", "/api/v1/claims/all", {"type": "cpu-avx2", "count": 2})
+        for number in range(count):
+            spec = JOB.format(name=f"past{number}", steps=1, batch=4)
+            job = self.request(connection, "POST", "/api/v1/jobs", {"spec_toml": spec})["job"]
+            self.request(connection, "POST", f"/api/v1/jobs/{job}/cancel", {})
+            if number % 1000 == 999:
+                print(f"{number + 1} jobs are over", file=sys.stderr, flush=True)
+        self.request(connection, "DELETE", "/api/v1/claims/all", {})
+        connection.close()
+
     def memory_mib(self):
         text = Path(f"/proc/{self.process.pid}/status").read_text()
         return int(re.search(r"VmRSS:\s+(\d+)", text).group(1)) / 1024
@@ -121,6 +144,7 @@ def main():
     parser.add_argument("--clients", type=int, default=1000)
     parser.add_argument("--streams", type=int, default=200)
     parser.add_argument("--seconds", type=float, default=20)
+    parser.add_argument("--ps", type=int, default=0)
     parser.add_argument("--port", type=int, help=argparse.SUPPRESS)
     parser.add_argument("--job", help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -138,12 +162,7 @@ def main():
 
 
 def measure(options, head):
-    for number in range(options.past):
-        head.submit(f"past{number}", 1)
-        if number % 100 == 99:
-            print(f"{number + 1} jobs submitted", file=sys.stderr, flush=True)
-    while any(job["state"] not in ("finished", "failed") for job in head.esctl("ps")["jobs"]):
-        time.sleep(1)
+    head.make_past_jobs(options.past)
     job = head.submit("running", 100_000_000, batch=64)
     while head.esctl("describe", job)["steps"] < 10:
         time.sleep(0.1)
@@ -164,6 +183,18 @@ def measure(options, head):
     print(f"steps per second: before {before:.1f}, during {during:.1f}, after {after:.1f}")
     print(f"memory of the head: before {before_mib:.1f} MiB, during {during_mib:.1f}, "
           f"after {head.memory_mib():.1f}")
+    if options.ps:
+        crowd(head, options.ps)
+
+
+def crowd(head, count):
+    """`count` processes of `esctl ps` at once."""
+    before, start = head.memory_mib(), time.monotonic()
+    words = [head.esctl_program, "ps", "--json", "--head", head.endpoint]
+    asking = [subprocess.Popen(words, stdout=subprocess.DEVNULL) for _ in range(count)]
+    assert all(process.wait() == 0 for process in asking)
+    print(f"{count} `esctl ps` at once: {time.monotonic() - start:.2f} s; memory of the head: before "
+          f"{before:.1f} MiB, after {head.memory_mib():.1f}")
 
 
 if __name__ == "__main__":

@@ -62,7 +62,7 @@ class Run:
 
         def is_idle():
             return not self.cluster.workers() and all(
-                "\njob ended: " in log.read_text() for log in logs.glob("*.log"))
+                " job ended: " in log.read_text() for log in logs.glob("*.log"))
 
         wait_until("all workers end with their jobs", is_idle, IDLE_S)
 

@@ -4,6 +4,7 @@ after changes and a killed worker, and checkpoints that have only the adapters."
 import json
 import os
 import signal
+from pathlib import Path
 
 import harness
 from harness import EXIT_USAGE, digests
@@ -60,6 +61,38 @@ class Adapters(harness.EndToEndTest):
         end = daemon.wait_for_state(mixed, "finished")
         self.assertEqual(digests(end), digests(fixed))
         self.assertEqual(end["evaluations"][-1]["mean_loss"], fixed["eval"]["mean_loss"])
+
+    @staticmethod
+    def bases(details):
+        """The shared memory of every worker: the inodes of its bases."""
+        found = []
+        for worker in details["workers"]:
+            lines = Path(f"/proc/{worker['pid']}/maps").read_text().splitlines()
+            found.append({line.split()[4] for line in lines if "/memfd:base." in line})
+        return found
+
+    def test_the_workers_of_a_node_share_the_base(self):
+        fast = self.fast_class()
+        daemon = self.start_daemon(devices=f"{fast}:3")
+        # The parameters of a tiny model fill no page with a usual vocabulary.
+        text = self.adapted_job(ENDLESS).read_text().replace("vocabulary = 40", "vocabulary = 9000")
+        job = daemon.submit(self.write_job(text, "large.toml"), "--stages", f"{fast}:2@{ENDLESS}")
+
+        def two_workers(details):
+            return len(details["workers"]) == 2 and all(w["pid"] > 0 for w in details["workers"])
+
+        details = daemon.wait_for(job, "two workers", lambda d: d["steps"] > 2 and two_workers(d))
+        shared = self.bases(details)
+        self.assertEqual(len(shared[0]), 1, shared)
+        self.assertEqual(shared[0], shared[1])
+        # The memory outlives the process that has made it.
+        for victim in [worker["pid"] for worker in details["workers"]]:
+            os.kill(victim, signal.SIGKILL)
+            details = daemon.wait_for(
+                job, "another worker", lambda d: d["steps"] > details["steps"] + 5
+                and two_workers(d) and victim not in [w["pid"] for w in d["workers"]])
+            self.assertEqual(self.bases(details), shared)
+        daemon.esctl("cancel", job)
 
     def test_a_live_change_and_a_killed_worker_keep_the_bits(self):
         fast, other = self.fast_class(), self.other_class()

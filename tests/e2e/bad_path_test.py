@@ -35,8 +35,11 @@ READS = {
     "curve": [["curve", None, "HEAD"]],
     "data": [["data", "tokenize", None, "--tokenizer", "TOKENIZER", "--out", "new"],
              ["data", "tokenize", "TEXT", "--tokenizer", None, "--out", "new"],
-             ["data", "inspect", None], ["data", "inspect", "TOKENS", "--tokenizer", None]],
+             ["data", "inspect", None], ["data", "inspect", "TOKENS", "--tokenizer", None],
+             ["data", "remove", None]],
+    "keys": [["keys", "ls", "--keys", None], ["keys", "revoke", "n", "--keys", None]],
     "token": [["token", "ls", "--file", None], ["token", "revoke", "n", "--file", None]],
+    "slurm": [["slurm", "down", "--dir", None]],
     "sim": [["sim", "--trace", None, "--cluster", "v100=1"],
             ["sim", "--trace", "TRACE", "--cluster", "v100=1", "--claims", None],
             ["sim", "--trace", "TRACE", "--cluster", "v100=1", "--steptimes", None],
@@ -50,10 +53,12 @@ MAKES = {
     "token": [["token", "add", "n", "--role", "view", "--file", None]],
     "data": [["data", "tokenize", "TEXT", "--tokenizer", "TOKENIZER", "--out", None]],
     "sim": [["sim", "--trace", "TRACE", "--cluster", "v100=1", "--out", None]],
+    "man": [["man", "--directory", None]],
 }
 # Paths that are no error there: they are created, or the command says that there is none.
 MADE = {"run": ["missing", "a folder", "no path"], "sim": ["missing", "a folder", "no path"],
-        "ledger": ["no path"], "curve": ["no path"], "keygen": ["a folder"], "data": [], "token": ["empty"]}
+        "ledger": ["no path"], "curve": ["no path"], "keygen": ["a folder"], "data": [],
+        "token": ["empty"], "man": ["missing", "a folder", "no path"]}
 # Every command accepts a path for the head and one for keys.
 ASKS = {
     "ps": ["ps"], "describe": ["describe", "j"], "plans": ["plans", "j"],
@@ -62,9 +67,13 @@ ASKS = {
     "nodes": ["nodes"], "claim": ["claim", "--type", "cpu-avx2", "--count", "1", "--name", "c"],
     "claims": ["claims"], "release": ["release", "c"], "submit": ["submit", "JOB"],
     "inspect": ["inspect", "j"], "ledger": ["ledger", "j"], "curve": ["curve", "j"],
+    "explain": ["explain", "j"], "top": ["top"],
     "diff": ["diff", "j", "j"],
 }
-TAKES_NO_PATH = {"fields"}
+TAKES_NO_PATH = {"fields", "completion"}
+# It finds what is wrong with a path, and says so in its result.
+EXAMINES = {"doctor": [["doctor", "--directory", None], ["doctor", "--state", None],
+                       ["doctor", "--keys", None], ["doctor", "--listen", None]]}
 PATHLIKE_VARIABLES = ["HOME", "XDG_RUNTIME_DIR", "XDG_STATE_HOME", "TMPDIR", "ES_KEYS", "ES_HEAD",
                       "EASYSCALED"]
 
@@ -139,7 +148,7 @@ class BadPaths(harness.EndToEndTest):
     def test_every_command_is_tried(self):
         listed = re.findall(r"^  ([a-z][a-z-]*)  ", self.esctl("--help").out, re.MULTILINE)
         self.assertGreater(len(listed), 20)
-        self.assertEqual(sorted({*READS, *MAKES, *ASKS, *TAKES_NO_PATH}), sorted(set(listed)))
+        self.assertEqual(sorted({*READS, *MAKES, *ASKS, *TAKES_NO_PATH, *EXAMINES}), sorted(set(listed)))
 
     def test_paths_to_read(self):
         for templates in READS.values():
@@ -167,6 +176,17 @@ class BadPaths(harness.EndToEndTest):
                         continue
                     with self.subTest(command=template, path=what):
                         self.assert_one_error(self.command(template, path))
+
+    def test_paths_to_examine(self):
+        for template in EXAMINES["doctor"]:
+            for what, path in self.bad.items():
+                with self.subTest(command=template, path=what):
+                    before = self.state()
+                    ended = self.start_esctl(*self.command(template, path)).wait()
+                    self.assertIn(ended.code, (0, 1), str(ended))
+                    self.assertEqual(ended.err, "")
+                    self.assertRegex(ended.out, r"findings: \d+ wrong")
+                    self.assertEqual(self.state(), before)
 
     def make_ledgers(self, files):
         """`files`: job file -> the new file for its ledger."""

@@ -134,7 +134,7 @@ class Restart(Series):
         end = daemon.wait_for_state(job, "finished")
         self.assertIn(damaged[0] + "/data: damaged: section", end["warning"])
         self.assertRegex(end["warning"], r"the job continues from version [1-9]\d*, checkpoint")
-        self.assertIn("warning: ", daemon.esctl("logs", job).out)
+        self.assertIn(" warning ", daemon.esctl("logs", job).out)
         daemon.stop()
         self.assertEqual(digests(end), self.reference(self.STEPS))
 

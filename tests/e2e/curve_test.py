@@ -1,17 +1,24 @@
 #!/usr/bin/env python3
-"""`esctl curve`: the losses of a ledger as CSV and SVG, and as event files that TensorBoard reads."""
+"""`esctl curve`: the losses of a ledger as CSV and SVG, and in TensorBoard and a real MLflow server."""
 import csv
 import io
+import json
+import os
+import signal
 import struct
+import subprocess
 import unittest
+import urllib.error
+import urllib.request
 import xml.dom.minidom
 
+import environment
 import web_environment
 
 web_environment.enter()
 
 import harness  # noqa: E402
-from harness import EXIT_NOT_FOUND, EXIT_REFUSED  # noqa: E402
+from harness import EXIT_NOT_FOUND, EXIT_REFUSED, EXIT_USAGE  # noqa: E402
 from jobs import job_text  # noqa: E402
 
 try:
@@ -72,6 +79,115 @@ class Curve(harness.EndToEndTest):
         self.assertEqual(set(shown), set(evaluations))
         for step, value in shown.items():
             self.assertEqual(value, self.as_fp32(evaluations[step]["mean_loss"]))
+
+
+class Mlflow:
+    """A real server, which keeps its runs in a directory."""
+
+    def __init__(self, program, directory, port):
+        self.url = f"http://127.0.0.1:{port}"
+        self.log = open(directory / "mlflow.log", "ab")
+        self.process = subprocess.Popen(
+            [program, "server", "--host", "127.0.0.1", "--port", str(port), "--workers", "1",
+             "--backend-store-uri", f"sqlite:///{directory}/mlflow.db",
+             "--default-artifact-root", str(directory / "artifacts")],
+            stdout=self.log, stderr=self.log, start_new_session=True)
+
+    def answers(self):
+        try:
+            return urllib.request.urlopen(self.url + "/health", timeout=5).status == 200
+        except (urllib.error.URLError, OSError):
+            return False
+
+    def post(self, method, **fields):
+        request = urllib.request.Request(
+            f"{self.url}/api/2.0/mlflow/{method}", json.dumps(fields).encode(),
+            {"Content-Type": "application/json"})
+        return json.load(urllib.request.urlopen(request, timeout=30))
+
+    def get(self, method, query):
+        return json.load(urllib.request.urlopen(
+            f"{self.url}/api/2.0/mlflow/{method}?{query}", timeout=30))
+
+    def runs(self, experiment):
+        found = self.get("experiments/get-by-name", f"experiment_name={experiment}")
+        number = found["experiment"]["experiment_id"]
+        return self.post("runs/search", experiment_ids=[number]).get("runs", [])
+
+    def history(self, run, key):
+        """The points of a curve: (step, value) in the order of the steps."""
+        query = f"run_id={run['info']['run_id']}&metric_key={key}&max_results=25000"
+        points = self.get("metrics/get-history", query).get("metrics", [])
+        return sorted((int(p.get("step", 0)), p["value"]) for p in points)
+
+    def stop(self):
+        if self.process.poll() is None:
+            os.killpg(self.process.pid, signal.SIGKILL)  # the server has processes of its own
+        self.process.wait()
+        self.log.close()
+
+
+@unittest.skipUnless(environment.program("mlflow", "mlflow"),
+                     "MLflow is not set up: scripts/setup_web")
+class CurvesInMlflow(harness.EndToEndTest):
+    def start_mlflow(self, port):
+        server = Mlflow(environment.program("mlflow", "mlflow"), self.directory, port)
+        self.addCleanup(server.stop)
+        harness.wait_until("MLflow answers", server.answers, 180)
+        return server
+
+    def curve_of(self, lines):
+        """The points that a tracker has of these lines of a ledger."""
+        losses = [(line["step"], sum(line["losses"]) / len(line["losses"])) for line in lines]
+        return [(step, struct.unpack("f", struct.pack("f", loss))[0]) for step, loss in losses]
+
+    def test_a_run_of_mlflow_follows_a_job_and_survives_a_restart_of_the_server(self):
+        port = harness.free_port()
+        server = self.start_mlflow(port)
+        head = self.start_daemon(devices=self.fast_class() + ":2")
+        job = head.submit(self.write_job(
+            job_text(self.word, changes={"steps": 400, "eval_every": 100})))
+        options = ("curve", job, "--mlflow", server.url, "--experiment", "own")
+        # What there is now, while the job trains on.
+        head.esctl(*options)
+        (run,) = server.runs("own")
+        self.assertEqual(run["info"]["run_name"], job)
+        fields = {p["key"]: p["value"] for p in run["data"]["params"]}
+        self.assertEqual(fields["steps"], "400")
+        # A server that is away: the command says so, and later nothing is missing or there twice.
+        server.stop()
+        away = head.esctl(*options, code=1)
+        self.assertIn(f"MLflow at {server.url}", away.err)
+        server = self.start_mlflow(port)
+        head.esctl(*options, "--follow")
+        self.assertEqual(head.describe(job)["state"], "finished")
+        (run,) = server.runs("own")
+        self.assertEqual(run["info"]["status"], "FINISHED")
+        self.assertEqual(server.history(run, "train/loss"),
+                         self.curve_of(head.json("ledger", job)["lines"]))
+        shown = [step for step, _ in server.history(run, "eval/loss")]
+        self.assertEqual(shown, [100, 200, 300, 400])
+
+    def test_a_run_with_its_own_daemon_writes_its_curves(self):
+        server = self.start_mlflow(harness.free_port())
+        kept = self.directory / "kept"
+        file = self.write_job(job_text(self.word, changes={"steps": 30}))
+        self.esctl("run", file, "--mlflow", server.url, "--keep", kept, deadline_s=180)
+        (run,) = server.runs("easyscale")
+        self.assertEqual(run["info"]["status"], "FINISHED")
+        self.assertEqual([step for step, _ in server.history(run, "train/loss")],
+                         list(range(1, 31)))
+
+    def test_a_run_does_not_need_its_server(self):
+        file = self.write_job(job_text(self.word, changes={"steps": 30}))
+        url = f"http://127.0.0.1:{harness.free_port()}"
+        plain = self.esctl("run", file, "--json")
+        run = self.esctl("run", file, "--mlflow", url, "--json")
+        self.assertIn("the curves of this run are not complete: MLflow at " + url, run.err)
+        digest = json.loads(run.out)["params_digest"]
+        self.assertEqual(digest, json.loads(plain.out)["params_digest"])
+        bad = self.esctl("run", file, "--mlflow", "ftp://x", code=EXIT_USAGE)
+        self.assertIn("--mlflow", bad.err)
 
 
 if __name__ == "__main__":

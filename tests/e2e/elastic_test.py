@@ -134,7 +134,7 @@ class Elastic(harness.EndToEndTest):
         self.assertRegex(daemon.esctl("ps").out, rf"{job} +running +\d+/{ENDLESS} ")
         self.assertRegex(daemon.esctl("nodes").out, rf"n1 +alive +{fast} +3 +2 +shared\n")
         self.assertRegex(daemon.esctl("describe", job).out, rf"devices +{fast}:2\n")
-        self.assertIn("job is running", daemon.esctl("logs", job).out.splitlines())
+        self.assertRegex(daemon.esctl("logs", job).out, r"(?m)Z info    job is running$")
 
         following = self.start_esctl("logs", "-f", job, "--head", daemon.endpoint)
         following.wait_for_line("job is running", stream="out")

@@ -43,10 +43,10 @@ class GenerateTest(ModelFileCase):
         self.esctl("data", "tokenize", text, "--tokenizer", self.tokenizer, "--out",
                    self.directory / "data", "--eval-share", "0.1")
 
-    def trained(self, model, rows=VOCABULARY):
+    def trained(self, model, rows=VOCABULARY, changes=""):
         """The checkpoint of a short training."""
-        job = self.write_job(JOB.format(model=model, word=self.word, steps=STEPS, rows=rows,
-                                        context=CONTEXT), f"{model}.toml")
+        job = self.write_job(changes + JOB.format(model=model, word=self.word, steps=STEPS, rows=rows,
+                                                  context=CONTEXT), f"{model}.toml")
         kept = self.directory / f"{model}-{rows}"
         summary = self.run_job(job, "--devices", self.fast_class() + ":1", "--checkpoint", kept)
         self.assertEqual(summary["eval"]["metric"], "perplexity")
@@ -83,6 +83,7 @@ class GenerateTest(ModelFileCase):
         prompt, count = "the cat", 20
         made = self.tokens(checkpoint, prompt, "--tokens", count)
         self.assertEqual((made["context"], len(made["tokens"])), (CONTEXT, count))
+        self.assertTrue(made["keeps_keys"])
         ids = made["prompt_tokens"]
         self.assertLess(ids, CONTEXT)
         text = self.generate(checkpoint, prompt, "--tokens", count)
@@ -110,6 +111,28 @@ class BuiltIn(GenerateTest):
 
     def test_llama(self):
         self.check_text(self.trained("llama"))
+
+    def test_texts_that_are_continued_together_get_what_each_gets_alone(self):
+        checkpoint = self.trained("llama")
+        # One of them grows beyond the context, so its keys and values are of no use then.
+        prompts, options = ("the cat and the other", "a", "the hat"), ("--tokens", 9, "--top-k", 5)
+        together = self.tokens(checkpoint, prompts[0], *options, "--prompt", prompts[1], "--prompt",
+                               prompts[2])
+        self.assertGreater(together["texts"][0]["prompt_tokens"] + 9, CONTEXT)
+        for prompt, text in zip(prompts, together["texts"], strict=True):
+            alone = self.tokens(checkpoint, prompt, *options)
+            self.assertEqual({key: alone[key] for key in text}, text)
+        shown = self.generate(checkpoint, prompts[0], *options, "--prompt", prompts[1])
+        self.assertEqual(shown.out, "\n".join(prompts[i] + together["texts"][i]["text"] + "\n"
+                                              for i in range(2)))
+
+    def test_a_model_whose_keys_are_not_kept_says_so(self):
+        checkpoint = self.trained("gpt2", changes='precision = "bf16"')
+        made = self.generate(checkpoint, "the", "--json")
+        self.assertFalse(made.json["keeps_keys"])
+        self.assertIn('the whole model is computed for every token: precision = "bf16"', made.err)
+        self.assertEqual(made.json["tokens"], self.tokens(checkpoint, "the", "--device",
+                                                          self.other_class())["tokens"])
 
     def test_tokens_are_drawn_by_a_seed(self):
         checkpoint = self.trained("gpt2")

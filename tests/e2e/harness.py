@@ -14,6 +14,7 @@ import random
 import re
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -56,6 +57,13 @@ def seeded_random(name):
     seed = int(os.environ.get("ES_SEED", "20231112"))
     print(f"seed {name}: replay with ES_SEED={seed}", flush=True)
     return random.Random(f"{name} {seed}")
+
+
+def free_port():
+    """The number of a TCP port of the loopback address that is free now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
 
 
 def wait_until(what, probe, deadline_s=DEADLINE_S, state=lambda: ""):

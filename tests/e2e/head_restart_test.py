@@ -3,7 +3,6 @@
 kept."""
 import os
 import signal
-import socket
 from pathlib import Path
 
 import harness
@@ -12,18 +11,12 @@ from jobs import ANY_LENGTH, job_text
 ENDLESS = 1_000_000
 
 
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
-
-
 class HeadRestart(harness.EndToEndTest):
     def setUp(self):
         super().setUp()
         self.fast = self.fast_class()
         self.other = self.other_class()
-        self.listen = f"tcp://127.0.0.1:{free_port()}"
+        self.listen = f"tcp://127.0.0.1:{harness.free_port()}"
 
     def start_head(self):
         directory = self.directory / "head"

@@ -8,6 +8,7 @@ import socket
 import subprocess
 import threading
 import unittest
+import urllib.parse
 
 import harness
 from harness import EXIT_NOT_FOUND, EXIT_REFUSED, EXIT_USAGE, wait_until
@@ -362,14 +363,50 @@ class Metrics(Http):
         head.esctl("cancel", job)
         wait_until("no series of a job that is over", lambda: job not in client.get("/metrics").text)
 
+    def start_node(self, head, tokens=()):
+        """A node with an endpoint for metrics; its address."""
+        node = self.start(harness.easyscaled_program, "--join", head.endpoint, "--node", "second",
+                          "--devices", f"{self.fast}:1", "--run-dir", self.directory / "n2",
+                          "--http", "127.0.0.1:0", *tokens)
+        found = node.wait_for_line(r"serves http://127\.0\.0\.1:(\d+)")
+        node.wait_for_line("^ready ", stream="out")
+        return f"127.0.0.1:{found.group(1)}"
+
+    def test_a_node_has_metrics_and_nothing_else(self):
+        token = self.add_token("prometheus", "view")
+        head = self.start_head()
+        address = self.start_node(head, ["--http-tokens", self.tokens_file])
+        node = HttpClient(f"http://{address}", token)
+        job = head.submit(self.write_job(self.job("spread", steps=ENDLESS)), "--stages",
+                          f"{self.fast}:3@{ENDLESS}")
+        head.wait_for_step(job, 3)
+        values = dict(re.findall(r"^([a-z_]+(?:\{[^}]*\})?) (\S+)$", node.get("/metrics").text,
+                                 re.MULTILINE))
+        self.assertEqual(float(values["easyscale_node_workers"]), 1)
+        self.assertGreater(float(values["easyscale_node_workers_resident_memory_bytes"]), 1e6)
+        self.assertGreater(float(values['easyscale_messages_total{direction="received"}']), 0)
+        self.assertGreater(float(values['easyscale_message_bytes_total{direction="sent"}']), 0)
+        self.assertGreater(float(values["process_resident_memory_bytes"]), 1e6)
+        self.assertNotIn(job, str(values))
+        self.assertEqual(HttpClient(f"http://{address}").get("/metrics").status, 401)
+        for path in ("/", "/api/v1/jobs", "/api/v1/openapi.json"):
+            self.assertEqual(node.get(path).status, 404, path)
+        self.assertEqual(node.post("/api/v1/shutdown").status, 404)
+        text = self.client(token).get("/metrics").text
+        name = f'easyscale_job_step_duration_seconds_count{{job_id="{job}",tenant=""}}'
+        self.assertGreaterEqual(int(re.search(re.escape(name) + r" (\d+)", text).group(1)), 3)
+        head.esctl("cancel", job)
+
     @unittest.skipUnless(shutil.which("promtool"), "needs promtool (Debian package prometheus)")
     def test_promtool_and_a_scrape_by_prometheus(self):
         token = self.add_token("prometheus", "view")
         head = self.start_head()
-        head.submit(self.write_job(self.job("scraped", steps=ENDLESS)))
-        text = self.client(token).get("/metrics").body
-        checked = subprocess.run(["promtool", "check", "metrics"], input=text, capture_output=True)
-        self.assertEqual((checked.returncode, checked.stderr), (0, b""))
+        node = self.start_node(head, ["--http-tokens", self.tokens_file])
+        head.wait_for_step(head.submit(self.write_job(self.job("scraped", steps=ENDLESS))), 3)
+        for client in (self.client(token), HttpClient(f"http://{node}", token)):
+            checked = subprocess.run(["promtool", "check", "metrics"], capture_output=True,
+                                     input=client.get("/metrics").body)
+            self.assertEqual((checked.returncode, checked.stderr), (0, b""))
         rules = harness.source_root / "configs/monitoring/easyscale.rules.yml"
         checked = subprocess.run(["promtool", "check", "rules", rules], capture_output=True, text=True)
         self.assertEqual(checked.returncode, 0, checked.stderr)
@@ -380,21 +417,23 @@ class Metrics(Http):
         config.write_text(
             "scrape_configs:\n- job_name: easyscale\n  scrape_interval: 1s\n"
             f"  authorization: {{credentials: {token}}}\n  static_configs:\n"
-            f"  - targets: ['{self.base.removeprefix('http://')}']\nrule_files: ['{rules}']\n")
+            f"  - targets: ['{self.base.removeprefix('http://')}', '{node}']\n"
+            f"rule_files: ['{rules}']\n")
         self.start("prometheus", f"--config.file={config}",
                    f"--storage.tsdb.path={self.directory}/tsdb",
                    f"--web.listen-address=127.0.0.1:{port}", "--log.level=error")
         prometheus = HttpClient(f"http://127.0.0.1:{port}")
 
-        def scraped():
+        def scraped(query):
             try:
-                answer = prometheus.get("/api/v1/query?query=easyscale_jobs%7Bstate%3D%22running%22%7D")
+                answer = prometheus.get(f"/api/v1/query?query={urllib.parse.quote(query)}")
             except OSError:
                 return None  # It does not listen yet.
             found = answer.json.get("data", {}).get("result", []) if answer.status == 200 else []
             return found and float(found[0]["value"][1]) == 1
 
-        wait_until("a scrape", scraped)
+        wait_until("a scrape", lambda: scraped('easyscale_jobs{state="running"}'))
+        wait_until("a scrape of the node", lambda: scraped(f'up{{instance="{node}"}}'))
 
 
 if __name__ == "__main__":

@@ -54,7 +54,22 @@ class Installed(harness.EndToEndTest):
             ended = self.installed(program, "--version").wait()
             self.assertEqual(ended.code, 0, str(ended))
             self.assertRegex(ended.out, rf"^{program} \d+\.\d+\.\d+ "
-                                        r"\(protocol \d+, checkpoint format \d+\)\n$")
+                                        r"\(protocol \d+, checkpoint format \d+\)\n"
+                                        r"built from (unknown|[0-9a-f]{12}) by gcc [\d.]+: \w+, "
+                                        r"(no cuda|cuda [\w ]+), (no )?onednn")
+
+    def test_the_manual_and_the_completion_are_there(self):
+        share = self.prefix / "share"
+        listed = re.findall(r"^  ([a-z][a-z-]*)  ", self.esctl("--help").out, re.MULTILINE)
+        self.assertEqual({path.name for path in (share / "man/man1").iterdir()},
+                         {"esctl.1"} | {f"esctl-{name}.1" for name in listed})
+        for shell, place in (("bash", "bash-completion/completions/esctl"),
+                             ("zsh", "zsh/site-functions/_esctl"),
+                             ("fish", "fish/vendor_completions.d/esctl.fish")):
+            self.assertEqual((share / place).read_text(), self.esctl("completion", shell).out)
+        for path in (share / "man/man1").iterdir():  # no path of the machine that built it
+            self.assertNotIn(str(self.directory), path.read_text())
+            self.assertNotIn("ipc:///root", path.read_text())
 
     def test_a_shipped_job_runs_from_there(self):
         _, _ = shipped_job(harness.source_root)  # It skips the test if its data are missing.

@@ -11,6 +11,8 @@ from jobs import ANY_LENGTH, job_text
 
 LINE = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z) (debug  |info   |warning|error  ) "
                   r"((?:(?:worker|job|node|peer) \S+ ?)+|easyscaled): (.*)")
+LINE_OF_JOB = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z) "
+                         r"(info   |warning|error  ) (.*)")
 KEYS = ["ts", "level", "msg", "job", "worker", "node", "peer"]
 
 
@@ -44,7 +46,7 @@ class Logs(harness.EndToEndTest):
         self.assertEqual(of_job[0], "the job is admitted")
         self.assertEqual(of_job[-1], "the job has ended: finished")
         for said in log_of_job.splitlines():  # the log of the job is a part of it
-            self.assertIn(said, of_job)
+            self.assertIn(LINE_OF_JOB.fullmatch(said)[3], of_job)
         started = [entry for entry in entries if "process is started" in entry["msg"]]
         workers = {entry["worker"] for entry in started}
         self.assertEqual(len(workers), 2)
@@ -114,6 +116,74 @@ class Logs(harness.EndToEndTest):
             head.esctl("cancel", job)
             head.stop()
         self.assertEqual(seen, ["was ended by signal 6 (Aborted)"] * 2)  # and no lines of its log
+
+
+    def test_the_log_of_a_job_is_shown_from_a_time_on_by_text_and_by_level(self):
+        head = self.head()
+        job = self.train(head, eval_every=5)["job"]
+        lines = [LINE_OF_JOB.fullmatch(line) for line in head.esctl("logs", job).out.splitlines()]
+        times = [line[1] for line in lines]
+        self.assertEqual(times, sorted(times))
+        later = [line[0] for line in lines if line[1] >= times[-1]]
+        self.assertEqual(head.esctl("logs", job, "--since", times[-1]).out.splitlines(), later)
+        self.assertEqual(head.esctl("logs", job, "--since", "1d").out.splitlines(),
+                         [line[0] for line in lines])
+        evaluated = head.esctl("logs", job, "--grep", "evaluation of").out.splitlines()
+        self.assertEqual(evaluated, [line[0] for line in lines if "evaluation of" in line[3]])
+        self.assertEqual(len(evaluated), 2)
+        self.assertEqual(head.esctl("logs", job, "--level", "warning").out, "")
+        objects = [json.loads(line) for line in head.esctl("logs", job, "--json").out.splitlines()]
+        self.assertEqual([(o["ts"], o["level"], o["line"]) for o in objects],
+                         [(line[1], line[2].strip(), line[3]) for line in lines])
+
+    def test_a_loss_is_a_warning_and_the_log_outlives_the_head(self):
+        head = self.head()
+        job = head.submit(self.write_job(job_text(
+            self.word, changes={"steps": 1_000_000, "max_p": 2, **ANY_LENGTH})))
+        running = head.wait_for(job, "workers", lambda d: d["state"] == "running" and all(
+            worker["pid"] > 0 for worker in d["workers"]))
+        subprocess.run(["kill", "-KILL", str(running["workers"][0]["pid"])], check=True)
+        lost = harness.wait_until("the loss", lambda: head.esctl(
+            "logs", job, "--level", "warning", "--grep", "was ended by signal 9").out)
+        head.stop()
+        again = self.start_again(head)
+        self.assertTrue(again.esctl("logs", job, "--level", "warning").out.startswith(lost))
+        again.esctl("cancel", job)
+        again.stop()
+
+    def start_again(self, head):
+        return harness.Daemon(self, self.start(*head.running.words))
+
+    def test_a_log_file_is_replaced_when_it_is_full_and_some_older_ones_are_kept(self):
+        file = self.directory / "easyscaled.log"
+        head = self.head("--log-file", file, "--log-level", "debug", "--log-file-mib", "1",
+                         "--log-files", "2")
+        job = self.train(head)["job"]
+        ended = head.stop()
+        self.assertEqual(ended.err, "")  # errors only
+        for line in file.read_text().splitlines():
+            self.assertRegex(line, LINE)
+        self.assertIn(f"job {job}: the job is admitted", file.read_text())
+        file.write_text(file.read_text() + "x" * (1 << 20))  # full
+        self.start_again(head).stop()
+        self.assertIn("the job is admitted", (self.directory / "easyscaled.1.log").read_text())
+        self.assertLess(file.stat().st_size, 1 << 20)
+        self.assertIn("has admitted this node", file.read_text())
+
+    def test_a_log_file_that_cannot_be_opened_is_refused(self):
+        ended = self.start(harness.easyscaled_program, "--head", "--state", self.directory / "state",
+                           "--log-file", self.directory).wait()
+        self.assertEqual(ended.code, harness.EXIT_FAILURE, str(ended))
+        self.assertIn(f"the log file {self.directory} cannot be opened", ended.err)
+
+    def test_only_some_logs_of_workers_that_ended_are_kept(self):
+        head = self.head("--worker-logs", "2")
+        for _ in range(2):
+            self.train(head)
+        harness.wait_until("two logs", lambda: len(self.worker_logs()) == 2)
+        kept = sorted(int(path.stem.split("-")[1]) for path in self.directory.glob("**/worker-*.log"))
+        self.assertEqual(kept, [4, 5])
+        head.stop()
 
 
 class PrivateRun(harness.EndToEndTest):

@@ -1,15 +1,17 @@
 #!/usr/bin/env python3
 """Which paths a client may name that reaches the head by TCP: files in the roots, and no others in
-any spelling. It may not shut the head down either. A client of the local socket acts as the user of
-the head."""
+any spelling. A client of the local socket acts as the user of the head."""
+import json
 import os
 import shutil
 import signal
+import sys
 import unittest
 
 import harness
 from harness import EXIT_NOT_FOUND, EXIT_REFUSED, EXIT_USAGE
 from jobs import job_text, shipped_job
+from model_files import small_net, write_safetensors
 
 LISTEN = "tcp://127.0.0.1:*"
 ENDLESS = 1_000_000
@@ -205,13 +207,6 @@ class Roots(harness.EndToEndTest):
             self.assertIn(str(self.data / "absent"), ended.err)
             head.stop()
 
-    def test_shutdown_over_the_network_is_refused(self):
-        head = self.start_head()
-        ended = self.ask(head, "shutdown", code=EXIT_REFUSED)
-        self.assertIn("only over the local socket", ended.err)
-        self.assertEqual(head.json("ps")["jobs"], [])
-        head.stop()
-
     def test_the_local_socket_is_as_free_as_its_user(self):
         place = self.make("socket")
         os.chmod(place, 0o700)
@@ -244,6 +239,36 @@ class Roots(harness.EndToEndTest):
         self.assertFalse((self.directory / "outside/x").exists())
         self.assertTrue(head.json("checkpoint", job, "--to", self.kept / "x")["path"])
         head.esctl("cancel", job)
+        self.assertEqual(node.stop(signal.SIGTERM).code, 0)
+        head.stop()
+
+    def python_job(self):
+        """A job of a model file whose samples a program on every node computes."""
+        net = small_net(harness.seeded_random("roots"))
+        described = self.directory / "net.json"
+        described.write_text(json.dumps(net.json))
+        self.esctl("models", "pack", described, "-o", self.data / "net.esmodel")
+        write_safetensors(self.data / "weights.safetensors", net.weights)
+        (self.data / "dataset.pickle").write_bytes(b"not opened before the refusal")
+        changes = {"model.name": None, "model.classes": None, "data.crop_padding": None,
+                   "data.flip": None, "data.samples": 64, "data.eval_samples": None,
+                   "data.height": None, "data.width": None, "data.channels": None,
+                   "model.file": str(self.data / "net.esmodel"),
+                   "model.weights": str(self.data / "weights.safetensors"),
+                   "data.kind": "python", "data.path": str(self.data / "dataset.pickle"),
+                   "data.python": sys.executable}
+        return self.write_job(self.job(**changes), "python.toml")
+
+    def test_a_node_without_python_data_refuses_the_programs_that_its_head_accepts(self):
+        head = self.start_head("--python-data", "--data-root", self.data)
+        node = self.start(harness.easyscaled_program, "--join", head.endpoint, "--node", "second",
+                          "--devices", f"{self.other_class()}:1", "--run-dir",
+                          self.directory / "n2", "--data-root", self.data, "--keys", self.keys)
+        node.wait_for_line("^ready ", stream="out")
+        job = head.submit(self.python_job(), "--stages", f"{self.other_class()}:1@{ENDLESS}")
+        ended = head.wait_for_state(job, "failed")
+        for part in ('data.python = "', "--python-data", "second"):
+            self.assertIn(part, ended["error"])
         self.assertEqual(node.stop(signal.SIGTERM).code, 0)
         head.stop()
 

@@ -84,6 +84,30 @@ learning_rate = 0.01
         self.run_job(self.job("document_end = 260"), *device)
         self.assertEqual(len(self.caches()), 2)
 
+    def test_encoding_shows_progress_and_what_is_not_needed_can_be_removed(self):
+        device = ("--devices", self.fast_class() + ":1")
+        job = self.job()
+        shown = self.esctl("run", job, "--json", *device)
+        self.assertIn("encoding the texts of the job", shown.err)
+        again = self.esctl("run", job, "--json", *device)
+        self.assertNotIn("encoding", again.err)
+        (first,) = self.caches()
+        self.assertEqual(self.esctl("data", "remove", job, "--json").json["removed"], [])
+        (self.texts / "b.txt").write_text(TEXT.replace("hat", "bat"))
+        self.run_job(job, *device)
+        (self.directory / "job.tokens/notes").mkdir()
+        done = self.esctl("data", "remove", job, "--json").json
+        self.assertEqual([each["directory"] for each in done["removed"]], [str(first)])
+        self.assertEqual(len(done["kept"]), 1)
+        self.assertGreater(done["removed"][0]["bytes"], 1000)
+        self.assertFalse(first.exists())
+        self.assertIn("removed", self.esctl("data", "remove", job, "--all").out)
+        self.assertEqual([place.name for place in self.caches()], ["notes"])
+        other = self.directory / "other.toml"
+        other.write_text(job.read_text().replace('kind = "texts"', 'kind = "synthetic"'))
+        self.assertIn('data.kind = "synthetic"',
+                      self.esctl("data", "remove", other, code=EXIT_USAGE).err)
+
     def test_documents_of_texts_do_not_attend_to_each_other(self):
         device = ("--devices", self.fast_class() + ":1")
         whole = self.run_job(self.job(), *device)

@@ -146,6 +146,38 @@ class WebPage(harness.EndToEndTest):
         wait_until("cancelled", lambda: self.find(".state-cancelled"))
         self.assert_quiet()
 
+    def test_two_jobs_are_compared_and_the_queue_is_shown(self):
+        same = {"level": "D2", "steps": 40, "eval_every": None, "schedule.kind": "constant",
+                "schedule.warmup_steps": None}
+        first = self.submit("one", **same)
+        second = self.head.submit(self.write_job(job_text(
+            f"two-{self.word}", changes=same), "two.toml"), "--stages", f"{self.fast}:3@40")
+        other = self.submit("other", **{**same, "seed": 12})
+        for job in (first, second, other):
+            self.head.wait_for_state(job, "finished")
+        self.enter_token()
+        self.wait_for_text(first)
+        self.browser.get(f"http://{self.address}/#/jobs/{first}")
+        self.wait_for_text("Where the time went", "progress")
+        field = self.find("form.compare input")[0]
+        field.send_keys(second, Keys.ENTER)
+        self.wait_for_text("All 40 steps that both jobs have are equal, bit for bit.")
+        wait_until("both curves", lambda: len(self.find("svg .curve")) == 2)
+        self.assert_accessible()
+        self.picture("compare")
+        self.browser.get(f"http://{self.address}/#/compare/{first}/{other}")
+        self.wait_for_text("The first step that differs is 1.")
+        running = self.submit("holds", **{"resources.min_devices": 3, "resources.tenant": "vision"})
+        self.head.wait_for_step(running, 1)
+        waiting = self.submit("waits", **{"resources.min_devices": 3})
+        self.head.wait_for(waiting, "its place in the queue", lambda d: d["waiting_for"])
+        self.browser.get(f"http://{self.address}/#/scheduler")
+        self.wait_for_text("Waiting jobs", waiting, running, self.head.describe(waiting)["waiting_for"],
+                           "vision", "100 %")
+        self.assert_accessible()
+        self.picture("scheduler")
+        self.assert_quiet()
+
     def test_a_wrong_token_is_refused_and_a_viewer_has_no_buttons(self):
         job = self.submit("viewer")
         self.enter_token("wrong")
@@ -193,7 +225,7 @@ class WebPage(harness.EndToEndTest):
             "features": [{"name": "prefers-color-scheme", "value": "dark"}]})
         self.enter_token()
         self.wait_for_text("Jobs", "running")
-        for page in ("#/jobs", "#/cluster"):
+        for page in ("#/jobs", "#/cluster", "#/scheduler"):
             self.browser.get(f"http://{self.address}/{page}")
             wait_until("a table", lambda: self.find("table"))
             wide = self.browser.execute_script(

@@ -157,9 +157,10 @@ void ClusterCore::handle(Job& job, const protocol::BoundToType& message) {
 // Returns why the demand can never be met here; empty: it can.
 std::string ClusterCore::refuse(const Job& job, const protocol::Demand& demand) const {
   const bool judged_before = job.admitted.restored && !job.demand;
-  // Before the first node has joined, nothing is known about the devices. A restored job was judged
-  // by an earlier head, and its nodes may not have returned yet.
-  if (!pool_.has_nodes() || judged_before) return {};
+  // Before the first device has joined, nothing is known about the devices: the node of a head may
+  // have none. A restored job was judged by an earlier head, and its nodes may not have returned
+  // yet.
+  if (!pool_.knows_devices() || judged_before) return {};
   if (demand.exact) return refuse_exact(*demand.exact, pool_.existing_devices());
   // The minimum is judged once. A job whose devices were lost later waits for their return.
   const bool was_elastic = job.demand && !job.demand->exact;

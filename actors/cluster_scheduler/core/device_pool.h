@@ -47,8 +47,8 @@ class DevicePool {
   // and changes nothing if the device is not free or does not exist.
   bool adopt(const JobId& job, const DeviceId& device);
   bool is_live(const std::string& node) const;
-  // Whether any node has ever joined.
-  bool has_nodes() const { return !live_nodes_.empty(); }
+  // Whether a node with a device has ever joined.
+  bool knows_devices() const { return !devices_.empty(); }
   // Marks all devices of the node as lost. Does nothing if the node is not live. Returns the jobs
   // that held some of them, ascending.
   std::vector<JobId> lose(const std::string& node);

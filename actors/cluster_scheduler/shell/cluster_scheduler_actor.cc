@@ -2,6 +2,7 @@
 
 #include <caf/all.hpp>
 
+#include "actors/access/core/requests.h"
 #include "actors/protocol/core/durations.h"
 #include "actors/protocol/wire/job_cluster_codec.h"
 #include "actors/protocol/wire/wire_error.h"
@@ -58,7 +59,17 @@ double ClusterSchedulerState::now_s() const {
 
 // --- routing
 
+const access::Identity* ClusterSchedulerState::client_of(const Inbound& inbound) {
+  if (!inbound.sender || !inbound.sender->owner || !inbound.sender->owner->client) return nullptr;
+  return &*inbound.sender->owner->client;
+}
+
 void ClusterSchedulerState::on_inbound(const Inbound& inbound) {
+  if (const Status known = check_tenant(inbound); !known.ok()) {
+    // Without a number no client waits for an answer.
+    if (inbound.frame->envelope.request != 0) refuse(inbound, known.error());
+    return;
+  }
   switch (inbound.frame->envelope.type) {
     case MessageType::kNodeHello:
       return on_node_hello(inbound);
@@ -95,9 +106,7 @@ void ClusterSchedulerState::forward_to_job(const Inbound& inbound) {
   if (at == jobs_.end()) {
     // A message with a request number comes from a client that waits for an answer. All others are
     // late messages about a job that is no longer known, and are dropped.
-    if (envelope.request != 0)
-      refuse(inbound,
-             not_found("job \"" + envelope.job + "\": there is no such job (see esctl ps)"));
+    if (envelope.request != 0) refuse(inbound, access::no_such_job(envelope.job));
     return;
   }
   Inbound forwarded = inbound;
@@ -113,8 +122,23 @@ JobId ClusterSchedulerState::find_job(const JobId& named) const {
   return named + "-" + store_->job_tag();
 }
 
+// A job of another tenant is answered like one that does not exist.
+Status ClusterSchedulerState::check_tenant(const Inbound& inbound) const {
+  const Envelope& envelope = inbound.frame->envelope;
+  const access::RequestKind* kind = access::request_kind(envelope.type);
+  if (kind == nullptr || !kind->about_job || shows(inbound, find_job(envelope.job))) return {};
+  return access::no_such_job(envelope.job);
+}
+
+// Whether this client may know the job. A job that does not exist hides nothing.
+bool ClusterSchedulerState::shows(const Inbound& inbound, const JobId& job) const {
+  const access::Identity* client = client_of(inbound);
+  const auto at = jobs_.find(job);
+  return client == nullptr || at == jobs_.end() || client->may_see(at->second.tenant);
+}
+
 const store::PathRoots& ClusterSchedulerState::roots_of(const PeerId& client) const {
-  return client == kHttpPeer ? options_.clients.http_roots : options_.clients.roots;
+  return client == kHttpPeer ? options_.roots.http : options_.roots.direct;
 }
 
 // Checks the directories that the client named, or chooses one if it named none.
@@ -159,11 +183,6 @@ void ClusterSchedulerState::refuse(const Inbound& inbound, const Error& error) {
 // --- the end
 
 void ClusterSchedulerState::shut_down(const Inbound& inbound) {
-  // The HTTP service has asked for the role that this needs.
-  if (!options_.clients.may_shut_down && inbound.from != kHttpPeer)
-    return refuse(inbound,
-                  refused("Shutdown is allowed only over the local socket (ipc); on its own "
-                          "machine SIGTERM ends this head"));
   // Live jobs are cancelled, and their end must be written to the journal. Without live jobs
   // nothing has to be written.
   if (const Status ok = check_accepting(); !ok.ok() && !live_jobs_.empty())

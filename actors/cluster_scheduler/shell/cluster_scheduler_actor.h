@@ -48,6 +48,7 @@
 
 #include "actors/admission/admission.h"
 #include "actors/cluster_scheduler/core/cluster_core.h"
+#include "actors/cluster_scheduler/core/job_filter.h"
 #include "actors/gateway/shell/gateway_messages.h"
 #include "actors/head/head_store.h"
 #include "actors/head/store_atoms.h"
@@ -58,12 +59,13 @@
 
 namespace es::actors {
 
-// The rights of clients, as far as they depend on the way in which clients reach the head.
-struct ClientRights {
-  store::PathRoots roots;  // directories in which paths of clients must lie; default: anywhere
+// Directories in which paths of clients must lie, by the way in which clients reach the head. The
+// door (switchboard/shell/door.h) has decided before what the role of a client allows; only tenants
+// are checked here.
+struct ClientRoots {
+  store::PathRoots direct;  // default: anywhere
   // The same for clients of the HTTP service, which may be anywhere.
-  store::PathRoots http_roots;
-  bool may_shut_down = true;  // whether Shutdown is allowed
+  store::PathRoots http;
 };
 
 struct ClusterSchedulerOptions {
@@ -81,7 +83,7 @@ struct ClusterSchedulerOptions {
   // Returns a new policy; if empty, the default policy is used.
   std::function<std::unique_ptr<scheduler::Policy>()> make_policy;
   cluster::Limits limits;
-  ClientRights clients;
+  ClientRoots roots;
   // Events within this time make one decision; 0: the events of one moment.
   std::chrono::nanoseconds decision_delay{0};
   // Assumed time without progress at a job's first start, for the policy.
@@ -128,18 +130,32 @@ class ClusterSchedulerState {
   void close();
 
  private:
+  // What a list shows of a job.
+  struct Listed {
+    std::string id, name, state, tenant;
+    bool over = false;
+    bool may_change = false;  // it is not over, or its end is not written yet
+    Msg<wire::JobDetails> details;
+  };
   struct Job {
     caf::actor actor;
     bool over = false;
     caf::actor companion{};    // none if the job was over before this head started
     std::uint64_t number = 0;  // key in submit_order_
+    std::string tenant{};      // empty: none
+    // Of a job that is over, once it was asked; null before.
+    std::shared_ptr<const Listed> end{};
   };
   using ClientRequest = std::pair<PeerId, std::uint64_t>;
 
   // An unfinished answer to ListJobs, with the details of the jobs in submit order.
   struct Listing {
-    std::vector<Inbound> clients;
-    std::vector<Msg<wire::JobDetails>> jobs;
+    struct Client {
+      Inbound request;
+      cluster::JobFilter filter;
+    };
+    std::vector<Client> clients;
+    std::vector<std::shared_ptr<const Listed>> jobs;
     std::size_t missing = 0;
     bool failed = false;
   };
@@ -162,8 +178,9 @@ class ClusterSchedulerState {
   void join_node(const Arrival& node);
   void write_probe_file();
   void on_directory_tried(const Inbound& inbound);
-  void fill_claims(wire::NodeList::Builder b) const;
-  void fill_nodes(wire::NodeList::Builder b) const;
+  void fill_claims(const Inbound& inbound, wire::NodeList::Builder b) const;
+  void fill_nodes(const Inbound& inbound, wire::NodeList::Builder b) const;
+  void fill_quotas(const Inbound& inbound, wire::NodeList::Builder b) const;
   void list_nodes(const Inbound& inbound);
   Msg<wire::Inventory> inventory() const;
   void send_inventory();
@@ -172,6 +189,10 @@ class ClusterSchedulerState {
   void forward_to_job(const Inbound& inbound);
   Status fill_in_checkpoint_directory(Inbound& inbound, const JobId& job);
   JobId find_job(const JobId& named) const;
+  // The client that sends, if its rights are known; nullptr: it may see all jobs.
+  static const access::Identity* client_of(const Inbound& inbound);
+  Status check_tenant(const Inbound& inbound) const;
+  bool shows(const Inbound& inbound, const JobId& job) const;
   const store::PathRoots& roots_of(const PeerId& client) const;
   void watch_children();
   Status restore();
@@ -190,7 +211,12 @@ class ClusterSchedulerState {
   // The list of jobs (cluster_scheduler_list.cc).
   void list_jobs(const Inbound& inbound);
   void gather_jobs();
+  void ask_for_end(const JobId& job);
+  static std::shared_ptr<const Listed> listed(const Msg<wire::JobDetails>& details);
+  void keep_end(const JobId& job, const std::shared_ptr<const Listed>& end);
   void answer_list(const Listing& listing);
+  Msg<wire::JobList> list_for(const Listing& listing, const cluster::JobFilter& filter,
+                              const access::Identity* who) const;
   void end_listing();
 
   // Suspect devices and ledgers (cluster_scheduler_audit.cc).
@@ -243,7 +269,7 @@ class ClusterSchedulerState {
   std::map<std::uint64_t, JobId> submit_order_;
   std::map<std::string, JobId> requests_;  // SubmitJob.requestId of each job that was made by one
   bool listing_ = false;                   // a Listing is being made
-  std::vector<Inbound> list_waiting_;      // clients that the next Listing answers
+  std::vector<Listing::Client> list_waiting_;  // clients that the next Listing answers
   std::vector<Inbound> shutdown_requests_;
   std::set<JobId> live_jobs_;  // jobs that are not over
   bool stopping_ = false;      // all jobs are cancelled
@@ -262,6 +288,7 @@ class ClusterSchedulerState {
   std::map<PeerId, Arrival> arriving_nodes_;  // nodes that wait until their strays have ended
   std::set<PeerId> draining_nodes_;           // nodes whose daemons are about to end
   std::map<PeerId, DirectoryTrial> directory_trials_;  // checks of checkpoint_dir, by node
+  std::map<PeerId, std::int64_t> clocks_ahead_ms_;     // of nodes, when they said hello
   std::map<JobId, std::string> kept_devices_;  // why jobs keep devices that were called back
   // After a restart: the nodes with workers of jobs that have not said hello, until a time limit.
   // Other nodes wait in nodes_held_back_ until then; otherwise jobs would shrink to the nodes that

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "actors/access/core/requests.h"
 #include "actors/cluster_scheduler/shell/cluster_scheduler_actor.h"
 #include "actors/log/log.h"
 #include "actors/protocol/wire/wire_devices.h"
@@ -95,7 +96,7 @@ void ClusterSchedulerState::read_ledger(const Inbound& inbound) {
   const auto record = store_->load(job);
   if (!record) return refuse(inbound, record.error());
   if (!record->has_value())
-    return refuse(inbound, not_found("job \"" + job + "\": there is no such job"));
+    return refuse(inbound, access::no_such_job(inbound.frame->envelope.job));
   auto lines =
       store_->ledger().read(job, range->begin, range->end, kPartNumbersMax / kDigestNumbers);
   if (!lines) return refuse(inbound, lines.error());

@@ -6,6 +6,8 @@
 #include "actors/gateway/core/peer_id.h"
 #include "actors/intra_job/shell/intra_job_actor.h"
 #include "actors/intra_job/shell/past_job_actor.h"
+#include "actors/job_file/client_spec.h"
+#include "actors/job_file/job_file.h"
 #include "actors/log/log.h"
 #include "proto/base/kill_point.h"
 #include "proto/text_of.h"
@@ -40,12 +42,19 @@ void ClusterSchedulerState::submit(const Inbound& inbound) {
   struct Request {
     std::string spec_toml, checkpoint, id;
   };
-  const auto request = message->decode([](wire::SubmitJob::Reader r) {
+  auto request = message->decode([](wire::SubmitJob::Reader r) {
     return Request{text_of(r.getSpecToml(), "job spec"),
                    name_of(r.getFromCheckpoint(), "from_checkpoint"),
                    name_of(r.getRequestId(), "request id")};
   });
   if (!request) return refuse(inbound, request.error());
+  if (const access::Identity* who = client_of(inbound); who != nullptr && !who->tenant.empty()) {
+    auto spec = client_spec(*who, request->spec_toml, "job");
+    if (!spec) return refuse(inbound, spec.error());
+    request->spec_toml = *std::move(spec);
+    // Two tenants may choose the same id. The second one must not get the job of the first.
+    if (!request->id.empty()) request->id = "tenant/" + who->tenant + "/" + request->id;
+  }
   const auto accept = [&](const JobId& job) {
     answer<wire::JobAccepted>(inbound, [&](wire::JobAccepted::Builder b) { b.setJob(job); });
   };
@@ -105,6 +114,7 @@ void ClusterSchedulerState::start_job(AdmittedJob admitted, JobRecord record, bo
   const auto companion =
       self_->spawn<caf::monitored>(companion_actor, companion_options(admitted), store_);
   live_jobs_.insert(id);
+  jobs_[id].tenant = admitted.config.spec.resources.tenant;
   // The core knows the job before its actor can send a demand.
   take(admitted_event(id, admitted.config.spec, record, restored));
   IntraJobOptions options;
@@ -113,6 +123,7 @@ void ClusterSchedulerState::start_job(AdmittedJob admitted, JobRecord record, bo
   options.record = std::move(record);
   options.restored = restored;
   options.pause_assumed = options_.rescale_pause;
+  options.unix_ms = options_.unix_ms;
   options.config.suspend_prefix = (options_.checkpoint_dir / (id + "-suspended-")).string();
   if (!options_.log_dir.empty()) options.log_file = options_.log_dir / (id + ".log");
   jobs_[id].companion = companion;
@@ -169,8 +180,23 @@ void ClusterSchedulerState::restore_past(JobRecord record) {
   if (!record.request_id.empty()) requests_[record.request_id] = id;
   std::filesystem::path log_file;
   if (!options_.log_dir.empty()) log_file = options_.log_dir / (id + ".log");
-  jobs_[id] = {self_->spawn(past_job_actor, std::move(record), log_file, gateway_, store_), true};
+  // A text of an older release may not be readable; then the job has no tenant.
+  const auto spec = parse_job(record.spec_toml, "job");
+  jobs_[id] = {.actor = self_->spawn(past_job_actor, std::move(record), log_file, gateway_, store_),
+               .over = true,
+               .tenant = spec ? spec->resources.tenant : std::string()};
   enter_in_order(id);
+  ask_for_end(id);
+}
+
+// Asks a job that is over once, so that lists need not ask it. If it does not answer, or its end is
+// not on the disk yet, the next list asks.
+void ClusterSchedulerState::ask_for_end(const JobId& job) {
+  self_
+      ->request(jobs_.at(job).actor, caf::infinite,
+                Msg<wire::DescribeJob>::build({}, [](wire::DescribeJob::Builder) {}))
+      .then([this, job](const Msg<wire::JobDetails>& details) { keep_end(job, listed(details)); },
+            [](const caf::error&) {});
 }
 
 void ClusterSchedulerState::on_ended(const JobId& job) {
@@ -182,7 +208,10 @@ void ClusterSchedulerState::on_ended(const JobId& job) {
   if (log::enabled(log::Level::kInfo))
     if (const auto record = store_->load(job); record && record->has_value()) log_end(**record);
   take(cluster::FromJob{job, protocol::JobEnded{}});
-  if (!options_.keep_past_jobs) forget_job(job);
+  if (!options_.keep_past_jobs)
+    forget_job(job);
+  else
+    ask_for_end(job);
   stop_if_idle();
 }
 

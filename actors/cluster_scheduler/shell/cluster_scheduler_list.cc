@@ -1,13 +1,35 @@
-// ClusterScheduler: the answer to ListJobs, which asks every job.
+// ClusterScheduler: the answer to ListJobs. Jobs that are not over are asked; what is known of a
+// job that is over does not change, so it is kept.
 #include <caf/all.hpp>
+
+#include <algorithm>
 
 #include "actors/cluster_scheduler/shell/cluster_scheduler_actor.h"
 #include "actors/protocol/wire/shared_body.h"
+#include "proto/text_of.h"
 
 namespace es::actors {
 namespace {
 
 constexpr auto kAnswerTimeout = std::chrono::seconds(10);
+
+bool is_over_name(const std::string& state) {
+  return state == state_name(JobState::kFinished) || state == state_name(JobState::kFailed) ||
+         state == state_name(JobState::kCancelled);
+}
+
+Result<cluster::JobFilter> filter_of(const Inbound& inbound) {
+  const auto request = Msg<wire::ListJobs>::from_frame(inbound.frame);
+  if (!request) return request.error();
+  return request->decode([](wire::ListJobs::Reader r) {
+    return cluster::JobFilter{.state = name_of(r.getState(), "state"),
+                              .tenant = name_of(r.getTenant(), "tenant"),
+                              .search = name_of(r.getSearch(), "search"),
+                              .offset = r.getOffset(),
+                              .limit = r.getLimit(),
+                              .newest_first = r.getNewestFirst()};
+  });
+}
 
 }  // namespace
 
@@ -15,7 +37,9 @@ constexpr auto kAnswerTimeout = std::chrono::seconds(10);
 // They do not get the running answer, because it may be older than something that such a client
 // knows already, for example that its job was accepted.
 void ClusterSchedulerState::list_jobs(const Inbound& inbound) {
-  list_waiting_.push_back(inbound);
+  auto filter = filter_of(inbound);
+  if (!filter) return refuse(inbound, filter.error());
+  list_waiting_.push_back({inbound, *std::move(filter)});
   if (!listing_) gather_jobs();
 }
 
@@ -25,40 +49,105 @@ void ClusterSchedulerState::gather_jobs() {
   listing->clients = std::exchange(list_waiting_, {});
   // The jobs answer in any order. Each writes its answer to its place in the submit order.
   listing->jobs.resize(submit_order_.size());
-  listing->missing = submit_order_.size();
-  if (submit_order_.empty()) return answer_list(*listing);
   const auto describe = Msg<wire::DescribeJob>::build({}, [](wire::DescribeJob::Builder) {});
   std::size_t next = 0;
-  for (const auto& [number, id] : submit_order_)
-    self_->request(jobs_.at(id).actor, kAnswerTimeout, describe)
+  // An answer comes later than the end of this function.
+  for (const auto& [number, id] : submit_order_) {
+    const std::size_t i = next++;
+    const Job& job = jobs_.at(id);
+    if (job.end) {
+      listing->jobs[i] = job.end;
+      continue;
+    }
+    ++listing->missing;
+    self_->request(job.actor, kAnswerTimeout, describe)
         .then(
-            [this, listing, i = next++](const Msg<wire::JobDetails>& details) {
-              listing->jobs[i] = details;
+            [this, listing, i, id = id](const Msg<wire::JobDetails>& details) {
+              listing->jobs[i] = listed(details);
+              keep_end(id, listing->jobs[i]);
               if (--listing->missing == 0 && !listing->failed) answer_list(*listing);
             },
             [this, listing](const caf::error&) {
               // The first job without an answer refuses the whole list. The others of this list
               // change nothing any more.
               if (std::exchange(listing->failed, true)) return;
-              for (const Inbound& client : listing->clients)
-                refuse(client, failure("a job does not answer"));
+              for (const Listing::Client& client : listing->clients)
+                refuse(client.request, failure("a job does not answer"));
               end_listing();
             });
+  }
+  if (listing->missing == 0) answer_list(*listing);
 }
 
-// All clients share one encoded body.
+std::shared_ptr<const ClusterSchedulerState::Listed> ClusterSchedulerState::listed(
+    const Msg<wire::JobDetails>& details) {
+  auto view = details.view();
+  const wire::JobInfo::Reader info = view->getInfo();
+  auto job = std::make_shared<Listed>();
+  job->id = info.getId().cStr();
+  job->name = info.getName().cStr();
+  job->state = info.getState().cStr();
+  job->tenant = info.getTenant().cStr();
+  job->over = is_over_name(job->state);
+  // A warning of a job that is over says that its end is not written yet.
+  job->may_change = !job->over || info.getWarning().size() != 0;
+  // A list shows no specs, which are most of the text.
+  job->details =
+      Msg<wire::JobDetails>::build({}, [&](wire::JobDetails::Builder b) { b.setInfo(info); });
+  return job;
+}
+
+void ClusterSchedulerState::keep_end(const JobId& job, const std::shared_ptr<const Listed>& end) {
+  const auto at = jobs_.find(job);
+  if (at != jobs_.end() && at->second.over && !end->may_change) at->second.end = end;
+}
+
+// Clients with the same question share one encoded body.
 void ClusterSchedulerState::answer_list(const Listing& listing) {
-  const auto list = Msg<wire::JobList>::build({}, [&](wire::JobList::Builder b) {
-    b.setWarning(store_warning());
-    auto jobs = b.initJobs(listing.jobs.size());
-    for (std::size_t i = 0; i < listing.jobs.size(); ++i)
-      jobs.setWithCaveats(i, listing.jobs[i].view()->getInfo());
-  });
-  for (const Inbound& client : listing.clients)
+  std::map<std::pair<std::string, cluster::JobFilter>, Msg<wire::JobList>> lists;
+  for (const Listing::Client& client : listing.clients) {
+    const access::Identity* who = client_of(client.request);
+    const std::pair key(who == nullptr ? std::string() : who->tenant, client.filter);
+    auto list = lists.find(key);
+    if (list == lists.end()) list = lists.emplace(key, list_for(listing, client.filter, who)).first;
     self_->send(gateway_,
-                Outbound{client.from,
-                         with_envelope(list.frame(), {.request = client.frame->envelope.request})});
+                Outbound{client.request.from,
+                         with_envelope(list->second.frame(),
+                                       {.request = client.request.frame->envelope.request})});
+  }
   end_listing();
+}
+
+Msg<wire::JobList> ClusterSchedulerState::list_for(const Listing& listing,
+                                                   const cluster::JobFilter& filter,
+                                                   const access::Identity* who) const {
+  std::vector<const Listed*> found;
+  std::map<std::string, std::uint64_t> states;
+  cluster::JobFilter of_any_state = filter;
+  of_any_state.state.clear();
+  for (const auto& job : listing.jobs) {
+    const cluster::JobFacts facts{job->id, job->name, job->state, job->tenant, job->over};
+    if (!matches(facts, of_any_state, who)) continue;
+    ++states[job->state];
+    if (matches(facts, filter, who)) found.push_back(job.get());
+  }
+  if (filter.newest_first) std::reverse(found.begin(), found.end());
+  const std::size_t begin = std::min<std::size_t>(found.size(), filter.offset);
+  const std::size_t rest = found.size() - begin;
+  const std::size_t count = filter.limit == 0 ? rest : std::min<std::size_t>(rest, filter.limit);
+  return Msg<wire::JobList>::build({}, [&](wire::JobList::Builder b) {
+    b.setWarning(store_warning());
+    b.setTotal(found.size());
+    auto jobs = b.initJobs(static_cast<unsigned>(count));
+    for (unsigned i = 0; i < count; ++i)
+      jobs.setWithCaveats(i, found[begin + i]->details.view()->getInfo());
+    auto counts = b.initStates(static_cast<unsigned>(states.size()));
+    unsigned next = 0;
+    for (const auto& [state, jobs_in_state] : states) {
+      counts[next].setState(state);
+      counts[next++].setJobs(jobs_in_state);
+    }
+  });
 }
 
 void ClusterSchedulerState::end_listing() {

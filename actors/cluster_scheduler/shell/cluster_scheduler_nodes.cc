@@ -1,6 +1,7 @@
 // ClusterScheduler: nodes that come, drain and go.
 #include <caf/all.hpp>
 
+#include "actors/access/core/requests.h"
 #include "actors/cluster_scheduler/shell/cluster_scheduler_actor.h"
 #include "actors/gateway/core/peer_id.h"
 #include "actors/log/log.h"
@@ -11,7 +12,9 @@ namespace es::actors {
 
 void ClusterSchedulerState::on_node_hello(const Inbound& inbound) {
   const auto hello = Msg<wire::NodeHello>::from_frame(inbound.frame);
-  auto node = hello->decode([](wire::NodeHello::Reader r) {
+  std::uint64_t clock_ms = 0;
+  auto node = hello->decode([&](wire::NodeHello::Reader r) {
+    clock_ms = r.getUnixMs();
     Arrival n{name_of(r.getName(), "name"), {}, {}, {}};
     for (const auto device : r.getDevices())
       n.devices.add({name_of(device.getType(), "device type")}, 1);
@@ -30,6 +33,8 @@ void ClusterSchedulerState::on_node_hello(const Inbound& inbound) {
   });
   // Only for a search for errors: a peer could repeat it without end, and the node logs it too.
   if (!reason.empty()) return log::debug("the node is refused: " + reason, {.peer = inbound.from});
+  if (clock_ms != 0)
+    clocks_ahead_ms_[inbound.from] = static_cast<std::int64_t>(clock_ms - options_.unix_ms());
   // The hello goes to the jobs first: they must know which of their processes are gone before they
   // are given devices.
   for (const JobId& id : live_jobs_) self_->send(jobs_.at(id).actor, inbound);
@@ -187,7 +192,7 @@ void ClusterSchedulerState::on_devices_kept(const JobId& job, const protocol::De
     kept_devices_[job] = kept.reason;
 }
 
-void ClusterSchedulerState::fill_claims(wire::NodeList::Builder b) const {
+void ClusterSchedulerState::fill_claims(const Inbound& inbound, wire::NodeList::Builder b) const {
   const auto claims = core_->claims();
   auto list = b.initClaims(static_cast<unsigned>(claims.size()));
   for (unsigned i = 0; i < list.size(); ++i) {
@@ -198,15 +203,17 @@ void ClusterSchedulerState::fill_claims(wire::NodeList::Builder b) const {
     auto waits = list[i].initWaits(static_cast<unsigned>(claims[i].waits.size()));
     for (unsigned w = 0; w < waits.size(); ++w) {
       const auto& [job, devices] = claims[i].waits[w];
-      waits[w].setJob(job);
+      const bool known = shows(inbound, job);
+      waits[w].setJob(known ? job : access::kOtherTenant);
       waits[w].setDevices(devices);
+      if (!known) continue;
       if (const auto kept = kept_devices_.find(job); kept != kept_devices_.end())
         waits[w].setReason(kept->second);
     }
   }
 }
 
-void ClusterSchedulerState::fill_nodes(wire::NodeList::Builder b) const {
+void ClusterSchedulerState::fill_nodes(const Inbound& inbound, wire::NodeList::Builder b) const {
   const auto nodes = core_->nodes();
   auto list = b.initNodes(nodes.size());
   for (std::size_t i = 0; i < nodes.size(); ++i) {
@@ -219,21 +226,39 @@ void ClusterSchedulerState::fill_nodes(wire::NodeList::Builder b) const {
       list[i].setCheckpoints(tried->second.shared ? "shared" : "own");
       list[i].setCheckpointProblem(tried->second.problem);
     }
+    if (const auto clock = clocks_ahead_ms_.find(peer); clock != clocks_ahead_ms_.end())
+      list[i].setClockAheadMs(clock->second);
     auto devices = list[i].initDevices(nodes[i].devices.size());
     for (std::size_t d = 0; d < nodes[i].devices.size(); ++d) {
       devices[d].setType(nodes[i].devices[d].id.type.name);
       devices[d].setIndex(nodes[i].devices[d].id.index);
-      devices[d].setJob(nodes[i].devices[d].owner);
+      const JobId& owner = nodes[i].devices[d].owner;
+      devices[d].setJob(shows(inbound, owner) ? owner : access::kOtherTenant);
       devices[d].setSuspect(nodes[i].devices[d].suspect);
     }
   }
 }
 
+void ClusterSchedulerState::fill_quotas(const Inbound& inbound, wire::NodeList::Builder b) const {
+  const access::Identity* client = client_of(inbound);
+  std::vector<scheduler::Quota> shown = options_.limits.quotas;
+  std::erase_if(shown, [&](const scheduler::Quota& quota) {
+    return client != nullptr && !client->may_see(quota.tenant);
+  });
+  auto quotas = b.initQuotas(shown.size());
+  for (std::size_t i = 0; i < shown.size(); ++i) {
+    quotas[i].setTenant(shown[i].tenant);
+    quotas[i].setDevices(shown[i].devices.text());
+  }
+}
+
 void ClusterSchedulerState::list_nodes(const Inbound& inbound) {
-  answer<wire::NodeList>(inbound, [this](wire::NodeList::Builder b) {
+  answer<wire::NodeList>(inbound, [&](wire::NodeList::Builder b) {
     b.setWarning(store_warning());
-    fill_claims(b);
-    fill_nodes(b);
+    b.setUnixMs(options_.unix_ms());
+    fill_quotas(inbound, b);
+    fill_claims(inbound, b);
+    fill_nodes(inbound, b);
   });
 }
 

@@ -56,26 +56,27 @@ Result<std::unique_ptr<Client>> Client::connect(HeadAddress address, Interrupt i
   // The callbacks run on the transport's thread and only post. The pointer stays valid: the client
   // is on the heap, and its transport ends before its inbox.
   Inbox* inbox = &client->inbox_;
-  auto transport = Transport::start({.self = random_peer_id(),
-                                     .keys = std::move(address.keys),
-                                     .insecure_loopback = address.insecure_loopback},
-                                    {.on_frame =
-                                         [inbox](const PeerId&, std::shared_ptr<const Frame> f) {
-                                           inbox->post({InboxItem::Kind::kFrame, std::move(f)});
-                                         },
-                                     .on_peer_up =
-                                         [inbox](const PeerId&) {
-                                           inbox->post({InboxItem::Kind::kHeadUp, nullptr});
-                                         },
-                                     .on_peer_down =
-                                         [inbox](const PeerId&) {
-                                           inbox->post({InboxItem::Kind::kHeadDown, nullptr});
-                                         },
-                                     .on_link_news =
-                                         [inbox](const PeerId&, LinkNews news) {
-                                           inbox->post({InboxItem::Kind::kLinkNews, nullptr, news});
-                                         },
-                                     .log = [](const std::string&) {}});
+  auto transport =
+      Transport::start({.self = random_peer_id(),
+                        .keys = std::move(address.keys),
+                        .insecure_loopback = address.insecure_loopback},
+                       {.on_frame =
+                            [inbox](const PeerId&, std::shared_ptr<const Frame> f, const auto&) {
+                              inbox->post({InboxItem::Kind::kFrame, std::move(f)});
+                            },
+                        .on_peer_up =
+                            [inbox](const PeerId&) {
+                              inbox->post({InboxItem::Kind::kHeadUp, nullptr});
+                            },
+                        .on_peer_down =
+                            [inbox](const PeerId&) {
+                              inbox->post({InboxItem::Kind::kHeadDown, nullptr});
+                            },
+                        .on_link_news =
+                            [inbox](const PeerId&, LinkNews news) {
+                              inbox->post({InboxItem::Kind::kLinkNews, nullptr, news});
+                            },
+                        .log = [](const std::string&) {}});
   if (!transport) return transport.error();
   client->transport_ = *std::move(transport);
   ES_RETURN_IF_ERROR(client->transport_->connect(kHeadPeer, address.endpoint));

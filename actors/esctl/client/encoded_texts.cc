@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "proto/base/digest.h"
-#include "store/tokenizer/token_set.h"
 
 namespace es::actors::esctl {
 namespace {
@@ -14,7 +13,18 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::uint64_t kEncodedShardTokens = std::uint64_t{1} << 24;
-constexpr std::uint64_t kEncodedFormat = 1;  // of the digest
+constexpr std::uint64_t kEncodedFormat = 1;          // of the digest
+constexpr const char* kDescription = "tokens.json";  // in every directory of tokens
+
+fs::path place_of_all(const fs::path& job_file) {
+  std::error_code code;
+  return fs::absolute(job_file, code).replace_extension(".tokens");
+}
+
+bool is_digest(const std::string& name) {
+  return name.size() == Digest().hex().size() &&
+         name.find_first_not_of("0123456789abcdef") == std::string::npos;
+}
 
 bool is_text(const fs::path& file) {
   const fs::path name = file.extension() == ".gz" ? file.stem() : file;
@@ -67,7 +77,15 @@ Result<Digest> encoding_digest(const DataSpec& data, const std::vector<fs::path>
   return digest.finish();
 }
 
-Status write_tokens(const DataSpec& data, std::vector<fs::path> files, const fs::path& out) {
+// The name of the directory for the texts of a job.
+Result<std::string> name_of(const DataSpec& data, const std::vector<fs::path>& files) {
+  const auto digest = encoding_digest(data, files);
+  if (!digest) return digest.error();
+  return digest->hex();
+}
+
+Status write_tokens(const DataSpec& data, std::vector<fs::path> files, const fs::path& out,
+                    const store::TokenSetProgress& progress) {
   const auto tokenizer = store::Tokenizer::read(data.tokenizer);
   if (!tokenizer) return tokenizer.error();
   store::TokenSetRequest request{.texts = std::move(files),
@@ -81,26 +99,36 @@ Status write_tokens(const DataSpec& data, std::vector<fs::path> files, const fs:
       return usage_error("data.append_token = \"" + data.append_token +
                          "\": allowed is a token of " + data.tokenizer);
   }
-  const auto counts = store::write_token_set(store::posix_file_system(), *tokenizer, request,
-                                             [](std::uint64_t, std::uint64_t) { return true; });
-  return counts ? Status() : Status(counts.error());
+  const auto counts =
+      store::write_token_set(store::posix_file_system(), *tokenizer, request, progress);
+  if (!counts) return counts.error();
+  return *counts ? Status() : Status(failure("the encoding of the texts was stopped"));
+}
+
+std::uint64_t bytes_in(const fs::path& directory) {
+  std::error_code code;
+  std::uint64_t bytes = 0;
+  for (const fs::directory_entry& entry : fs::recursive_directory_iterator(directory, code))
+    if (entry.is_regular_file(code)) bytes += entry.file_size(code);
+  return bytes;
 }
 
 }  // namespace
 
-Status encode_texts(JobSpec& spec, const fs::path& job_file) {
+Status encode_texts(JobSpec& spec, const fs::path& job_file,
+                    const store::TokenSetProgress& progress) {
   if (spec.data.kind != "texts") return {};
   auto files = text_files(spec.data);
   if (!files) return files.error();
-  const auto digest = encoding_digest(spec.data, *files);
-  if (!digest) return digest.error();
+  const auto name = name_of(spec.data, *files);
+  if (!name) return name.error();
   std::error_code code;
-  const fs::path parent = fs::absolute(job_file, code).replace_extension(".tokens");
-  const fs::path place = parent / digest->hex();
+  const fs::path parent = place_of_all(job_file);
+  const fs::path place = parent / *name;
   if (!fs::exists(place, code)) {
     fs::create_directories(parent, code);
     if (code) return failure(parent.string() + ": cannot be made: " + code.message());
-    ES_RETURN_IF_ERROR(write_tokens(spec.data, *std::move(files), place));
+    ES_RETURN_IF_ERROR(write_tokens(spec.data, *std::move(files), place, progress));
   }
   const DataSpec none;
   spec.data.kind = "tokens";
@@ -109,6 +137,40 @@ Status encode_texts(JobSpec& spec, const fs::path& job_file) {
   spec.data.text_field = none.text_field;
   spec.data.append_token = none.append_token;
   spec.data.eval_share = none.eval_share;
+  return {};
+}
+
+Result<std::vector<EncodedTexts>> encoded_texts(const fs::path& job_file, const JobSpec* spec) {
+  std::string current;
+  if (spec != nullptr && spec->data.kind == "texts") {
+    const auto files = text_files(spec->data);
+    if (!files) return files.error();
+    const auto name = name_of(spec->data, *files);
+    if (!name) return name.error();
+    current = *name;
+  }
+  std::vector<EncodedTexts> found;
+  std::error_code code;
+  for (const fs::directory_entry& entry : fs::directory_iterator(place_of_all(job_file), code)) {
+    const std::string name = entry.path().filename().string();
+    // Other files in this directory may belong to the user.
+    if (entry.is_symlink(code) || !is_digest(name) ||
+        !fs::exists(entry.path() / kDescription, code))
+      continue;
+    found.push_back({entry.path(), bytes_in(entry.path()), name == current});
+  }
+  std::ranges::sort(found, {}, [](const EncodedTexts& texts) { return texts.directory.string(); });
+  return found;
+}
+
+Status remove_encoded_texts(const fs::path& job_file, const std::vector<EncodedTexts>& texts) {
+  std::error_code code;
+  for (const EncodedTexts& each : texts) {
+    fs::remove_all(each.directory, code);
+    if (code) return failure(each.directory.string() + ": cannot be removed: " + code.message());
+  }
+  // It stays if something is left in it.
+  fs::remove(place_of_all(job_file), code);
   return {};
 }
 

@@ -112,8 +112,7 @@ Result<StartPoint> open_start_point(const std::string& from, bool may_be_remote)
   return start;
 }
 
-Result<JobSpec> make_spec(const fs::path& file, const SpecChanges& changes,
-                          const StartPoint& start) {
+Result<JobSpec> read_with_absolute_paths(const fs::path& file) {
   Result<JobSpec> spec = read_job_file(file);
   if (!spec) return spec;
   std::error_code code;
@@ -124,8 +123,15 @@ Result<JobSpec> make_spec(const fs::path& file, const SpecChanges& changes,
                             &spec->data.weights, &spec->data.tokenizer, &spec->model.file,
                             &spec->model.weights, &spec->checkpoint.directory})
     if (!path->empty()) *path = (base / *path).lexically_normal().string();
+  return spec;
+}
+
+Result<JobSpec> make_spec(const fs::path& file, const SpecChanges& changes, const StartPoint& start,
+                          const store::TokenSetProgress& progress) {
+  Result<JobSpec> spec = read_with_absolute_paths(file);
+  if (!spec) return spec;
   // The head and the nodes have neither texts nor tokenizers.
-  ES_RETURN_IF_ERROR(encode_texts(*spec, file));
+  ES_RETURN_IF_ERROR(encode_texts(*spec, file, progress));
   // In this order: the steps depend on the stages, and the one stage of --devices on the steps.
   ES_RETURN_IF_ERROR(apply_level_and_stages(*spec, changes));
   ES_RETURN_IF_ERROR(apply_steps(*spec, changes, start));

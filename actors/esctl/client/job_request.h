@@ -10,6 +10,7 @@
 #include "proto/base/ids.h"
 #include "proto/base/job_spec.h"
 #include "proto/base/result.h"
+#include "store/tokenizer/token_set.h"
 
 namespace es::actors::esctl {
 
@@ -37,9 +38,13 @@ Result<StartPoint> open_start_point(const std::string& from, bool may_be_remote)
 // Reads the job file and applies the changes. Paths become absolute; a relative path begins at the
 // directory of the job file. If stages or steps are on the command line, the job ends after the
 // steps of `start` and the sum of its stages. Errors: those of read_job_file; usage, naming the
-// option.
-Result<JobSpec> make_spec(const std::filesystem::path& file, const SpecChanges& changes,
-                          const StartPoint& start);
+// option. `progress` is called while the texts of the job are encoded (encoded_texts.h).
+Result<JobSpec> make_spec(
+    const std::filesystem::path& file, const SpecChanges& changes, const StartPoint& start,
+    const store::TokenSetProgress& progress = [](std::uint64_t, std::uint64_t) { return true; });
+
+// Reads the job file. Its paths become absolute. Errors: those of read_job_file.
+Result<JobSpec> read_with_absolute_paths(const std::filesystem::path& file);
 
 // Returns the global steps of the job. Opens the data set if the spec gives them in epochs.
 Result<std::uint64_t> total_steps(const JobSpec& spec);

@@ -35,6 +35,27 @@ Part part_from(wire::LedgerPart::Reader r) {
   return part;
 }
 
+// Joins the parts of a ledger, from the version `begin` on.
+Result<Part> read_parts(Client& client, const JobId& job, Version begin) {
+  Part whole;
+  for (;;) {
+    const auto answer =
+        client.ask<wire::LedgerPart, wire::ReadLedger>(job, [&](wire::ReadLedger::Builder b) {
+          b.setBegin(begin);
+          b.setEnd(std::numeric_limits<Version>::max());
+        });
+    if (!answer) return answer.error();
+    auto part = answer->decode(part_from);
+    if (!part) return part.error();
+    whole.spec_toml = std::move(part->spec_toml);
+    whole.from = std::move(part->from);
+    for (store::LedgerLine& line : part->lines) whole.lines.push_back(std::move(line));
+    // 0 ends the series. The comparison also ends it if a faulty head would never advance.
+    if (part->next <= begin) return whole;
+    begin = part->next;
+  }
+}
+
 // For example "cpu-avx2:4@20,cpu-scalar:1@10". Stages without a step are left out.
 std::string placements_of(const JobView& job) {
   std::string text;
@@ -58,24 +79,20 @@ Digest bits_digest(const JobSpec& spec) {
   return digest_of(bits_toml(spec));
 }
 
+Result<std::vector<store::LedgerLine>> read_ledger_lines(Client& client, const JobId& job,
+                                                         Version begin) {
+  Result<Part> whole = read_parts(client, job, begin);
+  if (!whole) return whole.error();
+  return std::move(whole->lines);
+}
+
 Result<store::LedgerFile> read_ledger(Client& client, const JobId& job) {
+  Result<Part> whole = read_parts(client, job, 0);
+  if (!whole) return whole.error();
   store::LedgerFile ledger;
-  for (Version begin = 0;;) {
-    const auto answer =
-        client.ask<wire::LedgerPart, wire::ReadLedger>(job, [&](wire::ReadLedger::Builder b) {
-          b.setBegin(begin);
-          b.setEnd(std::numeric_limits<Version>::max());
-        });
-    if (!answer) return answer.error();
-    auto part = answer->decode(part_from);
-    if (!part) return part.error();
-    ledger.spec_toml = std::move(part->spec_toml);
-    ledger.from = std::move(part->from);
-    for (store::LedgerLine& line : part->lines) ledger.lines.push_back(std::move(line));
-    // 0 ends the series. The comparison also ends it if a faulty head would never advance.
-    if (part->next <= begin) break;
-    begin = part->next;
-  }
+  ledger.spec_toml = std::move(whole->spec_toml);
+  ledger.from = std::move(whole->from);
+  ledger.lines = std::move(whole->lines);
   const auto spec = parse_job(ledger.spec_toml, "job " + job);
   if (!spec) return spec.error();
   ledger.spec = bits_digest(*spec);
@@ -88,9 +105,13 @@ Result<store::LedgerFile> read_ledger(Client& client, const JobId& job) {
   return ledger;
 }
 
+bool is_ledger_file(const std::string& name) {
+  std::error_code ignored;
+  return std::filesystem::is_regular_file(name, ignored);
+}
+
 Result<store::LedgerFile> open_ledger(const std::string& name, const HeadOptions& head) {
-  std::error_code code;
-  if (std::filesystem::is_regular_file(name, code)) return read_file(name);
+  if (is_ledger_file(name)) return read_file(name);
   const auto client = connect(head);
   if (!client) return client.error();
   return read_ledger(**client, name);

@@ -19,7 +19,7 @@ void add_head_options(CLI::App& command, HeadOptions& options) {
                    "Allow tcp without keys on the loopback address");
 }
 
-Result<std::unique_ptr<Client>> connect(const HeadOptions& options) {
+Result<std::unique_ptr<Client>> connect(const HeadOptions& options, Interrupt interrupt) {
   HeadAddress address{.endpoint = options.endpoint,
                       .keys = std::nullopt,
                       .insecure_loopback = options.insecure_loopback};
@@ -28,8 +28,7 @@ Result<std::unique_ptr<Client>> connect(const HeadOptions& options) {
     if (!keys) return keys.error();
     address.keys = *std::move(keys);
   }
-  // Without an Interrupt a signal ends the process as usual.
-  return Client::connect(std::move(address), {});
+  return Client::connect(std::move(address), std::move(interrupt));
 }
 
 void add_json_option(CLI::App& command, bool& json) {

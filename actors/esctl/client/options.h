@@ -17,7 +17,8 @@ struct HeadOptions {
   bool insecure_loopback = false;
 };
 void add_head_options(CLI::App& command, HeadOptions& options);
-Result<std::unique_ptr<Client>> connect(const HeadOptions& options);
+// Without an Interrupt a signal ends the process as usual.
+Result<std::unique_ptr<Client>> connect(const HeadOptions& options, Interrupt interrupt = {});
 
 void add_json_option(CLI::App& command, bool& json);
 

@@ -24,10 +24,14 @@ Status PrivateRun::start(const std::filesystem::path& easyscaled) {
                               signals_.take();
                               return signals_.count() > signals_max_;
                             }};
-  auto client = Client::connect({.endpoint = daemon_->endpoint(), .keys = std::nullopt}, interrupt);
+  auto client = Client::connect(address(), interrupt);
   if (!client) return client.error();
   client_ = *std::move(client);
   return {};
+}
+
+HeadAddress PrivateRun::address() const {
+  return {.endpoint = daemon_->endpoint(), .keys = std::nullopt};
 }
 
 Result<JobView> PrivateRun::train(const JobSpec& spec, const StartPoint& start) {
@@ -35,6 +39,7 @@ Result<JobView> PrivateRun::train(const JobSpec& spec, const StartPoint& start) 
   // After the first signal the job is stopped with its checkpoint. stop_early() sets signals_max_
   // to 1, so only a second signal interrupts that.
   if (!end && stop_signal() != 0 && !job_.empty()) end = stop_early();
+  if (end && options_.observer.ended) options_.observer.ended(*end);
   shut_down();
   // The log explains a failure. It does not explain a request that the head refused, or an end that
   // the user has asked for.
@@ -49,8 +54,9 @@ Result<JobView> PrivateRun::submit_and_follow(const JobSpec& spec, const StartPo
   job_ = *std::move(job);
   // At once and not at the end, when no worker holds the version any more.
   ask_for_checkpoint();
+  if (options_.observer.accepted) options_.observer.accepted(address());
   Progress progress(console_, options_.quiet);
-  Result<JobView> end = follow_job(*client_, job_, progress);
+  Result<JobView> end = follow_job(*client_, job_, progress, options_.observer.seen);
   if (end) collect_checkpoint();
   if (end && options_.at_end) ES_RETURN_IF_ERROR(options_.at_end(*client_, job_));
   return end;

@@ -17,6 +17,14 @@
 
 namespace es::actors::esctl {
 
+// What a command does while its job trains. Each function may be empty.
+struct RunObserver {
+  // The daemon has accepted the job, and answers at this address as long as the job lives.
+  std::function<void(const HeadAddress& address)> accepted;
+  std::function<void(const JobView& view)> seen;   // every state on the way
+  std::function<void(const JobView& view)> ended;  // the last state; the daemon still answers
+};
+
 struct PrivateRunOptions {
   // A new directory for the checkpoint at the end of the job, or at the step where it is stopped.
   // If it is empty, no checkpoint is written.
@@ -24,6 +32,7 @@ struct PrivateRunOptions {
   std::string keep;    // see DaemonOptions::keep
   bool rescue = true;  // a job that fails for its data leaves its state in this directory
   bool quiet = false;
+  RunObserver observer = {};
   // Called after the job has ended by itself, while the daemon still answers. It may be empty.
   std::function<Status(Client& client, const JobId& job)> at_end = {};
 };
@@ -45,6 +54,7 @@ class PrivateRun {
 
  private:
   Result<JobView> submit_and_follow(const JobSpec& spec, const StartPoint& start);
+  HeadAddress address() const;
   std::filesystem::path elsewhere() const;
   void ask_for_checkpoint();
   void collect_checkpoint();

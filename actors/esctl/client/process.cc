@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <poll.h>
-#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -15,6 +14,7 @@
 #include <system_error>
 #include <vector>
 
+#include "actors/esctl/client/child_daemon.h"
 #include "actors/gateway/core/endpoint.h"
 #include "actors/log/line.h"
 #include "actors/program/private_directory.h"
@@ -38,39 +38,6 @@ Error system_failure(const std::string& what) {
 int milliseconds_until(Clock::time_point deadline) {
   const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now());
   return left.count() > 0 ? static_cast<int>(left.count()) : 0;
-}
-
-// Runs between fork and exec, where only async-signal-safe functions are allowed. Never returns.
-[[noreturn]] void become_daemon(char* const* argv, int output_fd, int log_fd, pid_t parent,
-                                const StopSignals& signals) {
-  // A group of its own has two effects: Ctrl-C reaches only esctl, which then decides, and
-  // kill_group() reaches all processes of the daemon.
-  ::setpgid(0, 0);
-  ::prctl(PR_SET_PDEATHSIG, SIGTERM);
-  if (::getppid() != parent) ::_exit(1);  // the parent ended before prctl took effect
-  signals.restore();
-  const int null_fd = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
-  ::dup2(null_fd, STDIN_FILENO);
-  ::dup2(output_fd, STDOUT_FILENO);
-  ::dup2(log_fd, STDERR_FILENO);
-  ::execv(argv[0], argv);
-  constexpr char kMessage[] = "cannot be executed\n";
-  [[maybe_unused]] const ssize_t ignored = ::write(STDERR_FILENO, kMessage, sizeof kMessage - 1);
-  ::_exit(127);
-}
-
-std::string describe_exit(int status) {
-  if (WIFSIGNALED(status)) return std::string("signal ") + ::strsignal(WTERMSIG(status));
-  return "exit status " + std::to_string(WEXITSTATUS(status));
-}
-
-// An easyscaled that ends early has said what kind of error it is by its exit code. That of esctl
-// is then the same.
-ErrorKind kind_of_exit(int status) {
-  const int code = WIFEXITED(status) ? WEXITSTATUS(status) : 1;
-  for (const ErrorKind kind : {ErrorKind::kUsage, ErrorKind::kNotFound, ErrorKind::kRefused})
-    if (exit_code(kind) == code) return kind;
-  return ErrorKind::kFailure;
 }
 
 }  // namespace

@@ -29,6 +29,31 @@ Result<JobId> submit_job(Client& client, const JobSpec& spec, const StartPoint& 
       [](wire::JobAccepted::Reader r) { return JobId(name_of(r.getJob(), "job")); });
 }
 
+Result<JobListView> list_jobs(Client& client) {
+  const auto list = client.ask<wire::JobList, wire::ListJobs>({}, [](wire::ListJobs::Builder) {});
+  if (!list) return list.error();
+  return list->decode([](wire::JobList::Reader r) {
+    return JobListView{read_jobs(r), line_of(r.getWarning())};
+  });
+}
+
+Result<NodeListView> list_nodes(Client& client) {
+  const auto list =
+      client.ask<wire::NodeList, wire::ListNodes>({}, [](wire::ListNodes::Builder) {});
+  if (!list) return list.error();
+  return list->decode([](wire::NodeList::Reader r) {
+    return NodeListView{read_nodes(r), read_claims(r), read_quotas(r), line_of(r.getWarning()),
+                        r.getUnixMs()};
+  });
+}
+
+Result<PlansView> list_plans(Client& client, const JobId& job) {
+  const auto list =
+      client.ask<wire::PlanList, wire::ListPlans>(job, [](wire::ListPlans::Builder) {});
+  if (!list) return list.error();
+  return list->decode(read_plans);
+}
+
 Result<JobDetailsView> describe_job(Client& client, const JobId& job) {
   const auto details =
       client.ask<wire::JobDetails, wire::DescribeJob>(job, [](wire::DescribeJob::Builder) {});
@@ -65,9 +90,13 @@ Status cancel_job(Client& client, const JobId& job) {
   return done ? Status() : done.error();
 }
 
-Result<JobView> follow_job(Client& client, const JobId& job, Progress& progress) {
+Result<JobView> follow_job(Client& client, const JobId& job, Progress& progress,
+                           const std::function<void(const JobView&)>& on_view) {
   ES_RETURN_IF_ERROR(client.follow(job, {.info = true}, [&](const JobEventView& event) {
-    if (const auto* info = std::get_if<JobView>(&event)) progress.show(*info);
+    const auto* info = std::get_if<JobView>(&event);
+    if (info == nullptr) return;
+    progress.show(*info);
+    if (on_view) on_view(*info);
   }));
   // The stream has ended, so the job is over. Its final state is requested, because the last event
   // may be older.

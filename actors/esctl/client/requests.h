@@ -1,12 +1,16 @@
 #pragma once
 // The requests about one job that several commands use, as functions. Errors: those of Client, and
 // the refusals of the head.
+#include <functional>
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "actors/esctl/client/client.h"
 #include "actors/esctl/client/job_request.h"
+#include "actors/esctl/views/claims_view.h"
+#include "actors/esctl/views/plans_view.h"
 #include "actors/esctl/views/progress.h"
 #include "actors/esctl/views/render_text.h"
 
@@ -21,6 +25,21 @@ struct JobDetailsView {
 // returns the job that the head has already created. With an empty id, every call creates a job.
 Result<JobId> submit_job(Client& client, const JobSpec& spec, const StartPoint& start,
                          const std::string& request_id = {});
+// `warning` is a fault of the head that is still running; empty if there is none.
+struct JobListView {
+  std::vector<JobView> jobs;  // in the order of submission
+  std::string warning;
+};
+struct NodeListView {
+  std::vector<NodeView> nodes;
+  std::vector<ClaimView> claims;
+  std::vector<QuotaView> quotas;
+  std::string warning;
+  std::uint64_t unix_ms = 0;  // the clock of the head when it answered
+};
+Result<JobListView> list_jobs(Client& client);
+Result<NodeListView> list_nodes(Client& client);
+Result<PlansView> list_plans(Client& client, const JobId& job);
 Result<JobDetailsView> describe_job(Client& client, const JobId& job);
 Result<CheckpointView> checkpoint_job(Client& client, const JobId& job,
                                       const std::string& directory);
@@ -29,8 +48,10 @@ Status pause_job(Client& client, const JobId& job);
 Result<std::string> resume_job(Client& client, const JobId& job, bool accept_loss);
 Status cancel_job(Client& client, const JobId& job);
 
-// Shows the job's progress until it has ended, and returns its final state.
-Result<JobView> follow_job(Client& client, const JobId& job, Progress& progress);
+// Shows the job's progress until it has ended, and returns its final state. `on_view`, if there is
+// one, gets every state on the way.
+Result<JobView> follow_job(Client& client, const JobId& job, Progress& progress,
+                           const std::function<void(const JobView&)>& on_view = {});
 
 // Prints the end of a job: the summary to out, and the reason to err if the job did not finish.
 // Returns the exit code.

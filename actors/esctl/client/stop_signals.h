@@ -4,8 +4,9 @@
 // which means that the reader of the output has gone.
 //
 // While an object exists, these signals do not end the process. SIGCHLD is received too, so that a
-// wait for a child ends when the child does. At most one object may exist. Create it before any
-// thread starts, because threads inherit the blocked signals.
+// wait for a child ends when the child does, and SIGWINCH, so that a wait ends when the size of the
+// terminal changes. At most one object may exist. Create it before any thread starts, because
+// threads inherit the blocked signals.
 #include <signal.h>
 
 #include <chrono>

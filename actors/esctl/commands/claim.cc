@@ -1,5 +1,6 @@
 // esctl claim, claims, release: devices for a serving job outside of EasyScale.
 #include "actors/esctl/client/options.h"
+#include "actors/esctl/client/requests.h"
 #include "actors/esctl/commands/commands.h"
 #include "actors/esctl/views/claims_view.h"
 #include "actors/esctl/views/render_json.h"
@@ -15,10 +16,9 @@ struct ClaimOptions {
 };
 
 Result<std::vector<ClaimView>> list_claims(Client& client) {
-  const auto list =
-      client.ask<wire::NodeList, wire::ListNodes>({}, [](wire::ListNodes::Builder) {});
+  auto list = list_nodes(client);
   if (!list) return list.error();
-  return list->decode(read_claims);
+  return std::move(list->claims);
 }
 
 // Prints the jobs that have to leave. If a job is known to be unable to leave, it prints the
@@ -132,7 +132,7 @@ void add_release_command(CLI::App& app, Shell& shell) {
   auto options = std::make_shared<ClaimOptions>();
   CLI::App* command =
       app.add_subcommand("release", "Give the devices of a claim back to training jobs");
-  command->add_option("name", options->name, "Name of the claim")->required()->type_name("NAME");
+  command->add_option("name", options->name, "Name of the claim")->required()->type_name("CLAIM");
   add_head_options(*command, options->head);
   add_json_option(*command, options->json);
   command->callback([options, &shell] {

@@ -42,7 +42,14 @@ void add_diff_command(CLI::App& app, Shell& shell);
 void add_verify_command(CLI::App& app, Shell& shell);
 void add_trace_step_command(CLI::App& app, Shell& shell);
 void add_keygen_command(CLI::App& app, Shell& shell);
+void add_keys_command(CLI::App& app, Shell& shell);
 void add_token_command(CLI::App& app, Shell& shell);
 void add_curve_command(CLI::App& app, Shell& shell);
+void add_explain_command(CLI::App& app, Shell& shell);
+void add_doctor_command(CLI::App& app, Shell& shell);
+void add_top_command(CLI::App& app, Shell& shell);
+void add_completion_command(CLI::App& app, Shell& shell);
+void add_man_command(CLI::App& app, Shell& shell);
+void add_slurm_command(CLI::App& app, Shell& shell);
 
 }  // namespace es::actors::esctl

@@ -1,7 +1,6 @@
 // `esctl curve`: the losses and evaluations of a job as a table, a chart, or files for TensorBoard.
 #include <cmath>
 #include <filesystem>
-#include <numeric>
 #include <span>
 
 #include "actors/esctl/client/client.h"
@@ -9,12 +8,13 @@
 #include "actors/esctl/client/options.h"
 #include "actors/esctl/client/requests.h"
 #include "actors/esctl/commands/commands.h"
-#include "actors/esctl/views/json_text.h"
+#include "actors/esctl/trackers/job_curves.h"
+#include "actors/esctl/trackers/live_tracking.h"
+#include "actors/esctl/trackers/options.h"
 #include "actors/http/answers/job_answers.h"
 #include "actors/simulator/report/charts.h"
 #include "store/checkpoint/file_system.h"
 #include "store/checkpoint/new_file.h"
-#include "store/tensorboard/event_file.h"
 
 namespace es::actors::esctl {
 namespace {
@@ -23,7 +23,9 @@ struct CurveOptions {
   HeadOptions head;
   std::string job;
   std::size_t points = 1000;
-  std::string csv, svg, tensorboard;
+  std::string csv, svg;
+  TrackingOptions tracking;
+  bool follow = false;
   bool json = false;
 };
 
@@ -31,25 +33,18 @@ struct CurveOptions {
 struct JobCurve {
   store::LedgerFile ledger;
   std::vector<EvaluationView> evaluations;  // none for a ledger file
-  double submitted_unix_s = 0;              // 0 for a ledger file
 };
-
-double mean_loss(const store::LedgerLine& line) {
-  return std::accumulate(line.losses.begin(), line.losses.end(), 0.0) / double(line.losses.size());
-}
 
 Result<JobCurve> read_curve(const CurveOptions& options) {
   auto ledger = open_ledger(options.job, options.head);
   if (!ledger) return ledger.error();
-  JobCurve curve{*std::move(ledger), {}, 0};
-  std::error_code ignored;
-  if (std::filesystem::exists(options.job, ignored)) return curve;
+  JobCurve curve{*std::move(ledger), {}};
+  if (is_ledger_file(options.job)) return curve;
   auto client = connect(options.head);
   if (!client) return client.error();
   auto details = describe_job(**client, options.job);
   if (!details) return details.error();
   curve.evaluations = std::move(details->job.evaluations);
-  curve.submitted_unix_s = static_cast<double>(details->job.submitted_unix_ms) / 1e3;
   return curve;
 }
 
@@ -89,17 +84,6 @@ std::string svg_of(const JobCurve& curve, std::size_t most) {
   return simulator::line_chart({"Loss of " + curve.ledger.job, "step", "loss"}, series);
 }
 
-std::string events_of(const JobCurve& curve) {
-  std::vector<store::Scalar> scalars;
-  for (const store::LedgerLine& line : curve.ledger.lines)
-    if (!line.losses.empty())
-      scalars.push_back({"train/loss", line.version, static_cast<float>(mean_loss(line))});
-  for (const EvaluationView& e : curve.evaluations)
-    for (const MetricView& m : e.metrics)
-      scalars.push_back({"eval/" + m.name, e.version, static_cast<float>(m.value)});
-  return store::encode_event_file(curve.submitted_unix_s, scalars);
-}
-
 Status write_file(const std::filesystem::path& path, const std::string& text) {
   store::FileSystem& files = store::posix_file_system();
   return store::write_new_file(files, path, [&](store::WritableFile& file) {
@@ -107,30 +91,52 @@ Status write_file(const std::filesystem::path& path, const std::string& text) {
   });
 }
 
-// TensorBoard shows each directory as a run. The name of the file has the form that it looks for.
-Status write_events(const JobCurve& curve, const std::filesystem::path& directory) {
-  const std::filesystem::path run = directory / curve.ledger.job;
-  ES_RETURN_IF_ERROR(store::make_directories(store::posix_file_system(), run));
-  const auto versions = curve.ledger.lines.empty() ? 0 : curve.ledger.lines.back().version;
-  const auto seconds = static_cast<std::uint64_t>(curve.submitted_unix_s);
-  return write_file(
-      run / ("events.out.tfevents." + std::to_string(seconds) + "." + std::to_string(versions)),
-      events_of(curve));
+// A ledger file has no evaluations, and its job may train on elsewhere, so nothing is ended.
+Status track_ledger_file(const CurveOptions& options, const store::LedgerFile& ledger) {
+  auto tracking = JobTracking::begin(options.tracking, {ledger.job, 0, {}});
+  if (!tracking) return tracking.error();
+  return tracking->add(ledger.lines, {});
+}
+
+Status track_job(const CurveOptions& options, Console& console) {
+  auto client = connect(options.head);
+  if (!client) return client.error();
+  auto reader = connect(options.head);
+  if (!reader) return reader.error();
+  auto details = describe_job(**client, options.job);
+  if (!details) return details.error();
+  LiveTracking tracking(options.tracking, *std::move(reader), console);
+  if (!options.follow || is_over(details->job.state)) return tracking.finish(details->job);
+  Progress progress(console, true);
+  const auto end =
+      follow_job(**client, options.job, progress, [&](const JobView& view) { tracking.see(view); });
+  return end ? tracking.finish(*end) : end.error();
+}
+
+Status write_curve(const CurveOptions& options, const JobCurve& whole, Console& console) {
+  if (!options.csv.empty())
+    ES_RETURN_IF_ERROR(write_file(options.csv, csv_of(whole, options.points)));
+  if (!options.svg.empty())
+    ES_RETURN_IF_ERROR(write_file(options.svg, svg_of(whole, options.points)));
+  if (options.json)
+    console.out << http::curve_json(points_of(whole, options.points));
+  else if (options.csv.empty() && options.svg.empty() && !options.tracking.any())
+    console.out << csv_of(whole, options.points);
+  return {};
 }
 
 Status curve(const CurveOptions& options, Console& console) {
+  ES_RETURN_IF_ERROR(check_tracking(options.tracking));
+  const bool from_file = is_ledger_file(options.job);
+  if (options.follow && (from_file || !options.tracking.any()))
+    return usage_error("--follow: allowed is a job of a head with --tensorboard or --mlflow");
+  if (options.tracking.any() && !from_file)
+    ES_RETURN_IF_ERROR(track_job(options, console));  // before the table, which then has its end
   const auto whole = read_curve(options);
   if (!whole) return whole.error();
-  if (!options.csv.empty())
-    ES_RETURN_IF_ERROR(write_file(options.csv, csv_of(*whole, options.points)));
-  if (!options.svg.empty())
-    ES_RETURN_IF_ERROR(write_file(options.svg, svg_of(*whole, options.points)));
-  if (!options.tensorboard.empty()) ES_RETURN_IF_ERROR(write_events(*whole, options.tensorboard));
-  if (options.json)
-    console.out << http::curve_json(points_of(*whole, options.points));
-  else if (options.csv.empty() && options.svg.empty() && options.tensorboard.empty())
-    console.out << csv_of(*whole, options.points);
-  return {};
+  if (options.tracking.any() && from_file)
+    ES_RETURN_IF_ERROR(track_ledger_file(options, whole->ledger));
+  return write_curve(options, *whole, console);
 }
 
 }  // namespace
@@ -138,7 +144,8 @@ Status curve(const CurveOptions& options, Console& console) {
 void add_curve_command(CLI::App& app, Shell& shell) {
   auto options = std::make_shared<CurveOptions>();
   CLI::App* command = app.add_subcommand(
-      "curve", "Show the loss of a job by step: as a table (CSV), a chart, or for TensorBoard");
+      "curve",
+      "Show the loss of a job by step: as a table (CSV) or a chart, in TensorBoard or in MLflow");
   command->add_option("job", options->job, "Id of a running or ended job, or a ledger file")
       ->required()
       ->type_name("JOB|FILE");
@@ -150,15 +157,15 @@ void add_curve_command(CLI::App& app, Shell& shell) {
   command->add_option("--csv", options->csv, "Write the table into this new file")
       ->type_name("FILE");
   command->add_option("--svg", options->svg, "Write a chart into this new file")->type_name("FILE");
-  command
-      ->add_option("--tensorboard", options->tensorboard,
-                   "Write all losses and evaluations into an event file in DIR/JOB")
-      ->type_name("DIR");
+  add_tracking_options(*command, options->tracking);
+  command->add_flag("--follow", options->follow,
+                    "Keep the event file or the MLflow run up to date until the job is over");
   add_head_options(*command, options->head);
   add_json_option(*command, options->json);
   command->footer(
       "Example:\n  esctl curve resnet18-3 --svg loss.svg\n"
-      "  esctl curve resnet18-3 --tensorboard runs && tensorboard --logdir runs");
+      "  esctl curve resnet18-3 --tensorboard runs && tensorboard --logdir runs\n"
+      "  esctl curve resnet18-3 --follow --mlflow http://127.0.0.1:5000");
   command->callback([options, &shell] {
     shell.exit_code = finish(curve(*options, shell.console), options->json, shell.console);
   });

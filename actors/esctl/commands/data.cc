@@ -1,10 +1,11 @@
-// esctl data tokenize | inspect: token files for language models, and tar files of images.
+// esctl data tokenize | inspect | remove: token files for language models, and tar files of images.
 #include <csignal>
 
 #include "actors/esctl/client/options.h"
 #include "actors/esctl/client/stop_signals.h"
 #include "actors/esctl/commands/commands.h"
 #include "actors/esctl/commands/data_shards.h"
+#include "actors/esctl/commands/data_texts.h"
 #include "actors/esctl/commands/data_view.h"
 #include "actors/esctl/views/progress.h"
 #include "store/dataset/shards/shard_files.h"
@@ -244,6 +245,7 @@ void add_data_command(CLI::App& app, Shell& shell) {
   data->require_subcommand(1);
   add_tokenize(*data, shell);
   add_inspect(*data, shell);
+  add_data_remove(*data, shell);
 }
 
 }  // namespace es::actors::esctl

@@ -18,8 +18,10 @@ Status describe(const DescribeOptions& options, Console& console) {
   if (!client) return client.error();
   const auto details = describe_job(**client, options.job);
   if (!details) return details.error();
-  console.out << (options.json ? details_json(details->job, details->spec_toml) + "\n"
-                               : details_text(details->job, details->spec_toml));
+  if (options.json)
+    console.out << details_json(details->job, details->spec_toml) << "\n";
+  else
+    print(coloured(details_text(details->job, details->spec_toml)), console);
   return {};
 }
 

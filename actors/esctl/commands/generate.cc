@@ -1,6 +1,7 @@
 // esctl generate: text from a trained language model, without a head.
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
 #include <optional>
 
 #include "actors/esctl/client/generation.h"
@@ -18,7 +19,7 @@ constexpr std::uint32_t kPaddedTo = 128;
 
 struct GenerateOptions {
   std::string checkpoint;
-  std::string prompt;
+  std::vector<std::string> prompts;
   std::string tokenizer;
   std::uint64_t tokens = kUsualTokens;
   std::uint64_t top_k = 0;
@@ -28,14 +29,24 @@ struct GenerateOptions {
   bool json = false;
 };
 
-Result<std::vector<std::uint32_t>> encode_prompt(const GenerateOptions& options,
-                                                 const store::Tokenizer& tokenizer) {
+Result<std::vector<TokenText>> encode_prompts(const GenerateOptions& options,
+                                              const store::Tokenizer& tokenizer) {
   store::WordCache cache;
-  std::vector<std::uint32_t> ids;
-  const Status encoded = tokenizer.encode(options.prompt, false, cache, ids);
-  if (!encoded.ok()) return Error{encoded.error().kind, "--prompt: " + encoded.error().message};
-  if (ids.empty()) return usage_error("--prompt = \"\": allowed is a text of at least one token");
-  return ids;
+  std::vector<TokenText> all;
+  for (const std::string& prompt : options.prompts) {
+    TokenText ids;
+    const Status encoded = tokenizer.encode(prompt, false, cache, ids);
+    if (!encoded.ok()) return Error{encoded.error().kind, "--prompt: " + encoded.error().message};
+    if (ids.empty()) return usage_error("--prompt = \"\": allowed is a text of at least one token");
+    all.push_back(std::move(ids));
+  }
+  return all;
+}
+
+std::size_t longest(const std::vector<TokenText>& texts) {
+  std::size_t tokens = 0;
+  for (const TokenText& text : texts) tokens = std::max(tokens, text.size());
+  return tokens;
 }
 
 Status check_fit(const GenerateOptions& options, const LanguageModel& model,
@@ -60,31 +71,52 @@ TokenChoice choice_of(const GenerateOptions& options) {
   return choice;
 }
 
+nlohmann::ordered_json json_of(const TokenText& prompt, const GeneratedText& text) {
+  return {{"prompt_tokens", prompt.size()}, {"tokens", text.tokens}, {"text", text.text}};
+}
+
+nlohmann::ordered_json json_of(const LanguageModel& model, const std::vector<TokenText>& prompts,
+                               const std::vector<GeneratedText>& made) {
+  nlohmann::ordered_json json{{"context", model.context()},
+                              {"keeps_keys", model.whole_because().empty()}};
+  if (made.size() == 1) {
+    json.update(json_of(prompts[0], made[0]));
+    return json;
+  }
+  json["texts"] = nlohmann::ordered_json::array();
+  for (std::size_t t = 0; t < made.size(); ++t)
+    json["texts"].push_back(json_of(prompts[t], made[t]));
+  return json;
+}
+
 Status generate_command(const GenerateOptions& options, Console& console) {
   const auto tokenizer = store::Tokenizer::read(options.tokenizer);
   if (!tokenizer) return tokenizer.error();
-  const auto prompt = encode_prompt(options, *tokenizer);
-  if (!prompt) return prompt.error();
-  auto model =
-      LanguageModel::open(options.checkpoint, prompt->size() + options.tokens, options.device);
+  const auto prompts = encode_prompts(options, *tokenizer);
+  if (!prompts) return prompts.error();
+  auto model = LanguageModel::open(options.checkpoint, longest(*prompts) + options.tokens,
+                                   prompts->size(), options.device);
   if (!model) return model.error();
-  ES_RETURN_IF_ERROR(check_fit(options, *model, *tokenizer, prompt->size()));
-  ES_RETURN_IF_ERROR(model->check_causal(*prompt));
-  const auto emit = [&](std::string_view text) {
-    // Every token is shown as soon as it is known.
-    if (!options.json) console.out << text << std::flush;
+  ES_RETURN_IF_ERROR(check_fit(options, *model, *tokenizer, longest(*prompts)));
+  ES_RETURN_IF_ERROR(model->check_causal(*prompts));
+  if (!model->whole_because().empty())
+    console.err << "esctl: the whole model is computed for every token: " << model->whole_because()
+                << std::endl;
+  const auto emit = [&](std::size_t, std::string_view text) {
+    // Every token is shown as soon as it is known. Several texts would be mixed up.
+    if (!options.json && prompts->size() == 1) console.out << text << std::flush;
   };
-  const auto made = generate(*model, *tokenizer, *prompt, options.tokens, choice_of(options), emit);
+  const auto made =
+      generate(*model, *tokenizer, *prompts, options.tokens, choice_of(options), emit);
   if (!made) return made.error();
-  if (!options.json) {
+  if (options.json) {
+    console.out << json_text(json_of(*model, *prompts, *made)) << "\n";
+  } else if (made->size() == 1) {
     console.out << "\n";
-    return {};
+  } else {
+    for (std::size_t t = 0; t < made->size(); ++t)
+      console.out << (t == 0 ? "" : "\n") << options.prompts[t] << (*made)[t].text << "\n";
   }
-  const nlohmann::ordered_json json{{"prompt_tokens", prompt->size()},
-                                    {"context", model->context()},
-                                    {"tokens", made->tokens},
-                                    {"text", made->text}};
-  console.out << json_text(json) << "\n";
   return {};
 }
 
@@ -97,8 +129,11 @@ void add_generate_command(CLI::App& app, Shell& shell) {
   command->add_option("checkpoint", options->checkpoint, "The checkpoint")
       ->required()
       ->type_name("CHECKPOINT");
-  command->add_option("--prompt", options->prompt, "The text to continue")
+  command
+      ->add_option("--prompt", options->prompts,
+                   "The text to continue; several ones are continued together")
       ->required()
+      ->allow_extra_args(false)
       ->type_name("TEXT");
   command
       ->add_option("--tokenizer", options->tokenizer,
@@ -126,7 +161,9 @@ void add_generate_command(CLI::App& app, Shell& shell) {
       "Without --top-k, --temperature and --seed every token is the most probable one. With one of "
       "them tokens are drawn; the temperature is then 1 by default. The text depends on the "
       "checkpoint and the options only, and not on the device.\n"
-      "The whole model is computed for every token.\n"
+      "The keys and values of all layers are kept, so each token computes its own position. Where "
+      "that is not possible, or behind the context of the model, the whole model is computed for "
+      "every token.\n"
       "Example:\n"
       "  esctl generate checkpoints/gpt2-1/step-2000 --prompt \"Once upon\" "
       "--tokenizer tokenizer.json --top-k 40");

@@ -1,11 +1,11 @@
 #include <charconv>
 
 #include "actors/esctl/client/options.h"
+#include "actors/esctl/client/requests.h"
 #include "actors/esctl/commands/commands.h"
 #include "actors/esctl/views/render_json.h"
 #include "actors/esctl/views/render_text.h"
 #include "actors/protocol/core/messages.h"
-#include "proto/text_of.h"
 
 namespace es::actors::esctl {
 namespace {
@@ -46,17 +46,12 @@ Status nodes(const NodesOptions& options, Console& console) {
   const auto client = connect(options.head);
   if (!client) return client.error();
   if (!options.clear.empty()) ES_RETURN_IF_ERROR(clear(**client, options.clear));
-  const auto list =
-      (*client)->ask<wire::NodeList, wire::ListNodes>({}, [](wire::ListNodes::Builder) {});
+  const auto list = list_nodes(**client);
   if (!list) return list.error();
-  std::string warning;
-  const auto all = list->decode([&](wire::NodeList::Reader reader) {
-    warning = line_of(reader.getWarning());
-    return read_nodes(reader);
-  });
-  if (!all) return all.error();
-  console.out << (options.json ? nodes_json(*all, warning) + "\n"
-                               : nodes_text(*all) + warning_text(warning));
+  if (options.json)
+    console.out << nodes_json(list->nodes, list->warning) << "\n";
+  else
+    print(coloured(nodes_text(list->nodes) + warning_text(list->warning)), console);
   return {};
 }
 

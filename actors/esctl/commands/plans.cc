@@ -1,4 +1,5 @@
 #include "actors/esctl/client/options.h"
+#include "actors/esctl/client/requests.h"
 #include "actors/esctl/commands/commands.h"
 #include "actors/esctl/views/plans_view.h"
 
@@ -15,10 +16,7 @@ struct PlansOptions {
 Status plans(const PlansOptions& options, Console& console) {
   const auto client = connect(options.head);
   if (!client) return client.error();
-  const auto list =
-      (*client)->ask<wire::PlanList, wire::ListPlans>(options.job, [](wire::ListPlans::Builder) {});
-  if (!list) return list.error();
-  const auto view = list->decode(read_plans);
+  const auto view = list_plans(**client, options.job);
   if (!view) return view.error();
   console.out << (options.json ? plans_json(options.job, *view) + "\n"
                                : plans_text(*view, options.top));

@@ -1,9 +1,11 @@
-#include "actors/esctl/client/options.h"
+#include "actors/esctl/client/live_client.h"
+#include "actors/esctl/client/live_screen.h"
+#include "actors/esctl/client/requests.h"
 #include "actors/esctl/commands/commands.h"
 #include "actors/esctl/views/job_selection.h"
 #include "actors/esctl/views/render_json.h"
 #include "actors/esctl/views/render_text.h"
-#include "proto/text_of.h"
+#include "actors/log/line.h"
 
 namespace es::actors::esctl {
 namespace {
@@ -11,26 +13,56 @@ namespace {
 struct PsOptions {
   HeadOptions head;
   JobSelection selection;
-  bool wide = false, json = false;
+  bool wide = false, json = false, watch = false;
 };
 
-Status ps(const PsOptions& options, Console& console) {
+std::string list_text(const JobListView& list, const PsOptions& options) {
+  return jobs_text(selected(list.jobs, options.selection), options.wide) +
+         warning_text(list.warning);
+}
+
+// Shows the list until the user ends it.
+Result<int> watch(const PsOptions& options, Console& console) {
+  constexpr std::chrono::seconds kInterval{1};
+  LiveScreen screen(console);
+  LiveClient client(options.head, screen.interrupt());
+  std::string text;
+  const auto refresh = [&] {
+    return client.with([&](Client& c) -> Status {
+      const auto list = list_jobs(c);
+      if (!list) return list.error();
+      text = list_text(*list, options);
+      return {};
+    });
+  };
+  // An error of the first request ends the command; a head that ends later may come back.
+  Status asked = refresh();
+  if (!asked.ok()) return asked.error();
+  bool is_first = true;
+  return screen.run(
+      [&](ScreenSize) {
+        if (!std::exchange(is_first, false)) asked = refresh();
+        Screen shown{{{log::time_text(std::chrono::system_clock::now()), Style::kDim}}};
+        if (!asked.ok()) shown.push_back({{asked.error().message, Style::kBad}});
+        const Screen lines = coloured(text);
+        shown.insert(shown.end(), lines.begin(), lines.end());
+        return shown;
+      },
+      kInterval);
+}
+
+Result<int> ps(const PsOptions& options, Console& console) {
   ES_RETURN_IF_ERROR(check(options.selection));
+  if (options.watch && has_screen(console)) return watch(options, console);
   const auto client = connect(options.head);
   if (!client) return client.error();
-  const auto list =
-      (*client)->ask<wire::JobList, wire::ListJobs>({}, [](wire::ListJobs::Builder) {});
+  const auto list = list_jobs(**client);
   if (!list) return list.error();
-  std::string warning;
-  const auto jobs = list->decode([&](wire::JobList::Reader reader) {
-    warning = line_of(reader.getWarning());
-    return read_jobs(reader);
-  });
-  if (!jobs) return jobs.error();
-  const std::vector<JobView> shown = selected(*jobs, options.selection);
-  console.out << (options.json ? jobs_json(shown, warning) + "\n"
-                               : jobs_text(shown, options.wide) + warning_text(warning));
-  return {};
+  if (options.json)
+    console.out << jobs_json(selected(list->jobs, options.selection), list->warning) << "\n";
+  else
+    print(coloured(list_text(*list, options)), console);
+  return 0;
 }
 
 }  // namespace
@@ -41,8 +73,9 @@ void add_ps_command(CLI::App& app, Shell& shell) {
       app.add_subcommand("ps", "List jobs in the order in which they were submitted");
   add_head_options(*command, options->head);
   add_json_option(*command, options->json);
-  command->add_option("--state", options->selection.states,
-                      "Only jobs in this state; may be repeated");
+  command
+      ->add_option("--state", options->selection.states, "Only jobs in this state; may be repeated")
+      ->type_name("STATE");
   command->add_option("--tenant", options->selection.tenant, "Only jobs of this tenant");
   command
       ->add_option("--newest", options->selection.newest,
@@ -51,8 +84,13 @@ void add_ps_command(CLI::App& app, Shell& shell) {
   command
       ->add_option("--sort", options->selection.sort,
                    "submitted, state, name, rate (samples per second) or progress")
+      ->type_name("ORDER")
       ->capture_default_str();
   command->add_flag("--wide", options->wide, "Show the level, the tenant and the time left, too");
+  command
+      ->add_flag("--watch", options->watch,
+                 "On a terminal: show the list every second until q is pressed")
+      ->excludes("--json");
   command->footer("Examples:\n  esctl ps\n  esctl ps --state running --sort rate --wide");
   command->callback([options, &shell] {
     shell.exit_code = finish(ps(*options, shell.console), options->json, shell.console);

@@ -9,6 +9,8 @@
 #include "actors/esctl/client/private_run.h"
 #include "actors/esctl/client/requests.h"
 #include "actors/esctl/commands/commands.h"
+#include "actors/esctl/trackers/live_tracking.h"
+#include "actors/esctl/trackers/options.h"
 #include "actors/esctl/views/render_json.h"
 #include "actors/program/default_devices.h"
 #include "store/checkpoint/checkpoint.h"
@@ -22,6 +24,7 @@ struct RunOptions {
   JobOptions job;
   std::string checkpoint;
   std::string keep;
+  TrackingOptions tracking;
   bool quiet = false;
   bool json = false;
 };
@@ -74,19 +77,62 @@ std::string checkpoint_error(const PrivateRun& run, const JobView& end) {
          taken->first_error;
 }
 
+// Writes the curves of a run to the trackers. What they could not take is lost with the daemon, so
+// that is said. It never changes the result of the run.
+class RunTracking {
+ public:
+  RunTracking(const TrackingOptions& options, Console& console)
+      : options_(options), console_(console) {}
+
+  RunObserver observer() {
+    if (!options_.any()) return {};
+    return {[this](const HeadAddress& address) { begin(address); },
+            [this](const JobView& view) {
+              if (live_) live_->see(view);
+            },
+            [this](const JobView& view) { end(view); }};
+  }
+
+ private:
+  void begin(const HeadAddress& address) {
+    auto reader = Client::connect(address, {});
+    if (reader)
+      live_.emplace(options_, *std::move(reader), console_);
+    else
+      warn(reader.error());
+  }
+  void end(const JobView& view) {
+    const Status done = live_ ? live_->finish(view) : Status();
+    if (!done.ok()) warn(done.error());
+  }
+  void warn(const Error& error) {
+    console_.err << "esctl: warning: the curves of this run are not complete: " << error.message
+                 << std::endl;
+  }
+
+  const TrackingOptions& options_;
+  Console& console_;
+  std::optional<LiveTracking> live_;
+};
+
 Result<int> run(RunOptions& options, Console& console) {
   ES_RETURN_IF_ERROR(check_checkpoint_place(options));
+  ES_RETURN_IF_ERROR(check_tracking(options.tracking));
   const Result<StartPoint> start = open_start_point(options.job.from, false);
   if (!start) return start.error();
-  Result<JobSpec> spec = make_spec(options.job.file, options.job.changes, *start);
+  Result<JobSpec> spec = make_spec(options.job.file, options.job.changes, *start,
+                                   ByteProgress::of_texts(console, options.quiet));
   if (!spec) return spec.error();
   ES_RETURN_IF_ERROR(resolve_auto_level(*spec, *start, console));
   ES_RETURN_IF_ERROR(check_devices(*spec, default_devices()));
   const Result<fs::path> easyscaled = find_easyscaled();
   if (!easyscaled) return easyscaled.error();
 
-  const PrivateRunOptions run_options{
-      .checkpoint = options.checkpoint, .keep = options.keep, .quiet = options.quiet};
+  RunTracking tracking(options.tracking, console);
+  const PrivateRunOptions run_options{.checkpoint = options.checkpoint,
+                                      .keep = options.keep,
+                                      .quiet = options.quiet,
+                                      .observer = tracking.observer()};
   PrivateRun run(run_options, console);
   say_what_is_kept(options, *spec, console);
   Status started = run.start(*easyscaled);
@@ -127,6 +173,7 @@ void add_run_command(CLI::App& app, Shell& shell) {
       ->add_option("--keep", options->keep,
                    "Keep the run's journal, ledger and logs in this new directory")
       ->type_name("DIR");
+  add_tracking_options(*command, options->tracking);
   command->add_flag("--quiet", options->quiet, "Show no progress, only the summary");
   add_json_option(*command, options->json);
   command->footer(

@@ -22,14 +22,15 @@ struct SubmitOptions {
   bool json = false;
 };
 
-Result<JobSpec> read_spec(const SubmitOptions& options, StartPoint& start) {
+Result<JobSpec> read_spec(const SubmitOptions& options, StartPoint& start, Console& console) {
   const Result<Endpoint> endpoint = parse_endpoint(options.head.endpoint);
   if (!endpoint) return endpoint.error();
   Result<StartPoint> opened =
       open_start_point(options.job.from, endpoint->kind == Endpoint::Kind::kTcp);
   if (!opened) return opened.error();
   start = *std::move(opened);
-  return make_spec(options.job.file, options.job.changes, start);
+  return make_spec(options.job.file, options.job.changes, start,
+                   ByteProgress::of_texts(console, options.json));
 }
 
 Result<int> follow_to_end(Client& client, const JobId& job, const SubmitOptions& options,
@@ -81,7 +82,7 @@ Result<Accepted> submit_for_certain(const SubmitOptions& options, const JobSpec&
 
 Result<int> submit(const SubmitOptions& options, Console& console) {
   StartPoint start;
-  Result<JobSpec> spec = read_spec(options, start);
+  Result<JobSpec> spec = read_spec(options, start, console);
   if (!spec) return spec.error();
   ES_RETURN_IF_ERROR(resolve_auto_level(*spec, start, console));
   const auto accepted = submit_for_certain(options, *spec, start, console);

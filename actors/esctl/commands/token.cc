@@ -33,10 +33,10 @@ Json token_object(const Token& token) {
 }
 
 Status add_token(const TokenOptions& options, Console& console) {
-  const auto role = http::parse_role(options.role);
+  const auto role = access::parse_role(options.role);
   if (!role) return usage_error("--role: " + role.error().message);
   for (const std::string* name : {&options.name, &options.tenant})
-    if (!(name == &options.tenant && name->empty()) && !http::is_token_name(*name))
+    if (!(name == &options.tenant && name->empty()) && !access::is_identity_name(*name))
       return usage_error("\"" + escaped(*name) +
                          "\": a name has 1 to 64 letters, digits, '-', '_' and '.'");
   // The first token may come before the first head, which would make this directory.
@@ -112,7 +112,9 @@ void add_token_command(CLI::App& app, Shell& shell) {
   };
   CLI::App* make = add("add", "Make a token and print it once", add_token);
   make->add_option("name", options->name, "Whose token it is")->required()->type_name("NAME");
-  make->add_option("--role", options->role, "view, submit, operate or admin")->required();
+  make->add_option("--role", options->role, "view, submit, operate or admin")
+      ->required()
+      ->type_name("ROLE");
   make->add_option("--tenant", options->tenant,
                    "Sees, changes and submits jobs of this tenant only");
   make->footer("Example:\n  esctl token add alice --role submit --tenant vision");

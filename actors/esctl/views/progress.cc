@@ -1,9 +1,9 @@
 #include "actors/esctl/views/progress.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "actors/esctl/views/render_text.h"
-#include "actors/program/program.h"
 
 namespace es::actors::esctl {
 namespace {
@@ -23,22 +23,6 @@ std::string bar(std::uint64_t done, std::uint64_t total, int columns) {
          std::string(static_cast<std::size_t>(columns - filled), '.') + "] ";
 }
 
-// The console escapes control characters in texts. These two sequences come from this file and
-// are written unescaped.
-void control(std::ostream& err, std::string_view sequence) {
-  auto* const buffer = dynamic_cast<OutputBuffer*>(err.rdbuf());
-  if (buffer == nullptr) {
-    err << sequence << std::flush;
-  } else if (err.good()) {
-    try {
-      buffer->write_raw(sequence);
-    } catch (const OutputFailed&) {
-      // As after any failed write to err, the command continues (console.cc).
-      err.setstate(std::ios::badbit);
-    }
-  }
-}
-
 // The text behind a bar, cut to `columns`.
 std::string bar_line(std::uint64_t done, std::uint64_t total, const std::string& text,
                      int columns) {
@@ -51,10 +35,10 @@ std::string bar_line(std::uint64_t done, std::uint64_t total, const std::string&
 
 // Rewrites the line of the terminal.
 void rewrite(Console& console, const std::string& line) {
-  control(console.err, "\r");
+  write_control(console.err, "\r");
   console.err << line << std::flush;
   // The rest of a longer old line is erased afterwards. A line that is erased first would flicker.
-  control(console.err, "\x1b[K");
+  write_control(console.err, "\x1b[K");
 }
 
 // One column stays free, because a full line makes some terminals scroll.
@@ -115,6 +99,20 @@ void ByteProgress::show(std::uint64_t done, std::uint64_t total) {
     shown_ = twentieth(done, total);
     console_.err << text << std::endl;
   }
+}
+
+std::function<bool(std::uint64_t, std::uint64_t)> ByteProgress::of_texts(Console& console,
+                                                                         bool quiet) {
+  auto progress = std::make_shared<ByteProgress>(console, quiet);
+  return [progress, begun = false](std::uint64_t done, std::uint64_t total) mutable {
+    if (!std::exchange(begun, true)) progress->say("encoding the texts of the job");
+    progress->show(done, total);
+    return true;
+  };
+}
+
+void ByteProgress::say(const std::string& text) {
+  if (!quiet_) console_.err << text << std::endl;
 }
 
 void ByteProgress::end() {

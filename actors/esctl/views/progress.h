@@ -2,6 +2,8 @@
 // Progress: shows a job while it trains. On a terminal it rewrites one line with a bar. Otherwise
 // it prints plain lines: about one for every 5 % of the steps, and one for each change of state or
 // devices.
+#include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 
@@ -53,8 +55,14 @@ class ByteProgress {
   ByteProgress(const ByteProgress&) = delete;
   ByteProgress& operator=(const ByteProgress&) = delete;
 
+  // Returns a function that shows the progress of texts that are encoded, and never ends it.
+  static std::function<bool(std::uint64_t done, std::uint64_t total)> of_texts(Console& console,
+                                                                               bool quiet);
+
   // `total` is 0 if it is not known.
   void show(std::uint64_t done, std::uint64_t total);
+  // Writes a line.
+  void say(const std::string& text);
   // Ends the line that is being rewritten.
   void end();
 

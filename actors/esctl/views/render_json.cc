@@ -7,6 +7,7 @@
 
 #include "actors/esctl/views/json_text.h"
 #include "actors/esctl/views/render_text.h"
+#include "actors/log/line.h"
 
 namespace es::actors::esctl {
 namespace {
@@ -102,6 +103,7 @@ Json job_object(const JobView& job) {
   json["submitted_unix_ms"] = job.submitted_unix_ms;
   json["error"] = text_or_null(job.error);
   json["waiting_for"] = text_or_null(job.waiting_for);
+  json["devices_wanted"] = job.devices_wanted;
   return json;
 }
 
@@ -175,7 +177,11 @@ std::string checkpoint_json(const std::string& job, const CheckpointView& checkp
 }
 
 std::string log_line_json(const std::string& line) {
-  return json_text({{"line", line}}, -1);
+  const log::JobLine parts = log::parse_job_line(line);
+  return json_text({{"ts", parts.time ? Json(log::time_text(*parts.time)) : Json()},
+                    {"level", std::string(log::level_name(parts.level))},
+                    {"line", parts.message}},
+                   -1);
 }
 
 std::string error_json(const Error& error) {

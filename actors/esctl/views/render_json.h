@@ -38,7 +38,8 @@ std::string nodes_json(const std::vector<NodeView>& nodes, const std::string& wa
 std::string checkpoint_json(const std::string& job, const CheckpointView& checkpoint);
 // An evaluation, as in the list `evaluations` of a job.
 std::string evaluation_json(const EvaluationView& evaluation);
-// One object on one line; a log is a sequence of such lines.
+// One object on one line: the time in `ts`, which is null for a line of an earlier release, the
+// level, and the message in `line`. A log is a sequence of such lines.
 std::string log_line_json(const std::string& line);
 std::string error_json(const Error& error);
 

@@ -98,22 +98,6 @@ std::string waits_text(const std::vector<JobView>& jobs) {
   return text;
 }
 
-// At the mean rate of the present placement; "-" while the job does not train.
-std::string time_left_text(const JobView& job) {
-  constexpr int kMinute = 60, kHour = 60 * kMinute;
-  if (job.stages.empty() || job.samples_per_second_now <= 0) return "-";
-  const StageView& stage = job.stages.back();
-  if (stage.steps == 0 || job.step >= job.last_step) return "-";
-  const double left = double(job.last_step - job.step) * stage.seconds / double(stage.steps);
-  const auto seconds = static_cast<std::uint64_t>(left);
-  if (seconds >= kHour)
-    return std::to_string(seconds / kHour) + " h " + std::to_string(seconds % kHour / kMinute) +
-           " min";
-  if (seconds >= kMinute)
-    return std::to_string(seconds / kMinute) + " min " + std::to_string(seconds % kMinute) + " s";
-  return std::to_string(seconds) + " s";
-}
-
 }  // namespace
 
 std::string evaluation_text(const EvaluationView& e) {
@@ -243,6 +227,21 @@ std::string metric_name(const MetricView& metric) {
 
 std::string counted(std::uint64_t count, const std::string& what) {
   return std::to_string(count) + " " + what + (count == 1 ? "" : "s");
+}
+
+std::string time_left_text(const JobView& job) {
+  constexpr int kMinute = 60, kHour = 60 * kMinute;
+  if (job.stages.empty() || job.samples_per_second_now <= 0) return "-";
+  const StageView& stage = job.stages.back();
+  if (stage.steps == 0 || job.step >= job.last_step) return "-";
+  const double left = double(job.last_step - job.step) * stage.seconds / double(stage.steps);
+  const auto seconds = static_cast<std::uint64_t>(left);
+  if (seconds >= kHour)
+    return std::to_string(seconds / kHour) + " h " + std::to_string(seconds % kHour / kMinute) +
+           " min";
+  if (seconds >= kMinute)
+    return std::to_string(seconds / kMinute) + " min " + std::to_string(seconds % kMinute) + " s";
+  return std::to_string(seconds) + " s";
 }
 
 std::string rate_text(double per_second) {

@@ -34,6 +34,10 @@ std::string evaluation_text(const EvaluationView& evaluation);
 // The displayed name of a metric: "accuracy" for top1, "mean loss" for loss.
 std::string metric_name(const MetricView& metric);
 
+// The time until the last step at the mean rate of the present placement, such as "3 min 20 s"; "-"
+// while the job does not train.
+std::string time_left_text(const JobView& job);
+
 // A measured rate with one digit after the point, or "-" if it is not known yet.
 std::string rate_text(double per_second);
 

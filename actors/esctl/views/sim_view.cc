@@ -20,6 +20,8 @@ nlohmann::ordered_json object(const Report& r) {
           {"p99_jct_s", r.p99_jct_s},
           {"avg_queue_s", r.avg_queue_s},
           {"makespan_s", r.makespan_s},
+          {"avg_jct_bound_s", r.avg_jct_bound_s},
+          {"makespan_bound_s", r.makespan_bound_s},
           {"devices_held_mean", r.devices_held_mean},
           {"devices_computing_mean", r.devices_computing_mean},
           {"rescales", r.rescales},

@@ -15,6 +15,7 @@ std::vector<NodeView> read_nodes(wire::NodeList::Reader reader) {
   for (const wire::NodeInfo::Reader n : reader.getNodes()) {
     NodeView node{.name = line_of(n.getName()), .alive = n.getAlive(), .draining = n.getDraining()};
     node.checkpoints = line_of(n.getCheckpoints());
+    node.clock_ahead_ms = n.getClockAheadMs();
     node.checkpoint_problem = line_of(n.getCheckpointProblem());
     for (const wire::DeviceInfo::Reader d : n.getDevices())
       node.devices.push_back({.type = line_of(d.getType()),
@@ -24,6 +25,13 @@ std::vector<NodeView> read_nodes(wire::NodeList::Reader reader) {
     nodes.push_back(std::move(node));
   }
   return nodes;
+}
+
+std::vector<QuotaView> read_quotas(wire::NodeList::Reader reader) {
+  std::vector<QuotaView> quotas;
+  for (const wire::QuotaInfo::Reader q : reader.getQuotas())
+    quotas.push_back({line_of(q.getTenant()), line_of(q.getDevices())});
+  return quotas;
 }
 
 CheckpointView read_checkpoint(wire::CheckpointTaken::Reader c) {

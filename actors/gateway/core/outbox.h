@@ -3,10 +3,10 @@
 #include <deque>
 #include <memory>
 #include <mutex>
-#include <set>
 #include <string>
 #include <variant>
 
+#include "actors/access/core/identity.h"
 #include "actors/gateway/core/endpoint.h"
 #include "actors/gateway/core/peer_id.h"
 #include "proto/frame.h"
@@ -25,7 +25,7 @@ struct DisconnectCommand {
   PeerId peer;
 };
 struct AuthorizeCommand {
-  std::set<std::string> public_keys;
+  access::AuthorizedKeys keys;
 };
 struct StopCommand {};
 using TransportCommand =

@@ -8,6 +8,8 @@ namespace es::actors {
 struct TransportStats {
   std::uint64_t received = 0;           // frames passed to on_frame
   std::uint64_t sent = 0;               // frames passed to ZeroMQ
+  std::uint64_t received_bytes = 0;     // bodies of these frames
+  std::uint64_t sent_bytes = 0;         // bodies of these frames
   std::uint64_t queued_bytes = 0;       // bodies that ZeroMQ holds and has not sent yet
   std::uint64_t refused_malformed = 0;  // wrong number of parts, bad envelope or control frame
   std::uint64_t refused_oversize = 0;   // body or envelope over its limit, in or out
@@ -22,13 +24,16 @@ struct TransportStats {
 // The same counters while they change. The transport's threads write them; any thread may read
 // them.
 struct TransportCounters {
-  std::atomic<std::uint64_t> received{0}, sent{0}, queued_bytes{0}, refused_malformed{0},
-      refused_oversize{0}, refused_stranger{0}, refused_identity{0}, refused_key{0},
-      refused_handshake{0}, refused_unread{0}, dropped_unreachable{0};
+  std::atomic<std::uint64_t> received{0}, sent{0}, received_bytes{0}, sent_bytes{0},
+      queued_bytes{0}, refused_malformed{0}, refused_oversize{0}, refused_stranger{0},
+      refused_identity{0}, refused_key{0}, refused_handshake{0}, refused_unread{0},
+      dropped_unreachable{0};
 
   TransportStats snapshot() const {
     return {.received = received,
             .sent = sent,
+            .received_bytes = received_bytes,
+            .sent_bytes = sent_bytes,
             .queued_bytes = queued_bytes,
             .refused_malformed = refused_malformed,
             .refused_oversize = refused_oversize,

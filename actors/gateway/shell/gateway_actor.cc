@@ -7,7 +7,6 @@
 
 #include <filesystem>
 #include <memory>
-#include <set>
 #include <utility>
 
 #include "actors/gateway/core/message_kill_point.h"
@@ -21,8 +20,9 @@ constexpr std::chrono::seconds kReadKeysEvery{1};
 struct GatewayState {
   static constexpr const char* name = "gateway";
   std::shared_ptr<Transport> transport;
-  std::set<std::string> authorized;
+  access::AuthorizedKeys authorized;
   std::string keys_error;  // the last error that was logged
+  KeysChanged keys_changed;
   ~GatewayState() {
     if (transport) transport->stop();
   }
@@ -34,24 +34,27 @@ using Log = std::function<void(const std::string&)>;
 // written must not lock out all peers.
 void follow_keys(GatewayState& state, const std::string& directory, const Log& log) {
   std::error_code unknown;
-  Result<std::set<std::string>> keys =
+  Result<access::AuthorizedKeys> keys =
       std::filesystem::is_directory(directory, unknown)
           ? read_authorized(directory)
-          : Result<std::set<std::string>>(failure(directory + ": there is no such directory"));
+          : Result<access::AuthorizedKeys>(failure(directory + ": there is no such directory"));
   const std::string error = keys ? std::string() : keys.error().message;
   // The same error is logged once, not every second.
   if (std::exchange(state.keys_error, error) != error && !error.empty())
     log("the set of authorized keys is not changed: " + error);
   if (!keys || *keys == state.authorized) return;
-  state.authorized = *keys;
+  const access::AuthorizedKeys before = std::exchange(state.authorized, *keys);
+  if (state.keys_changed) state.keys_changed(before, *keys);
   state.transport->authorize(*std::move(keys));
 }
 
 TransportEvents events_to(const caf::actor& sink, const Log& log) {
   return {.on_frame =
-              [sink](const PeerId& from, std::shared_ptr<const Frame> frame) {
+              [sink](const PeerId& from, std::shared_ptr<const Frame> frame,
+                     const std::shared_ptr<const access::Sender>& sender) {
                 message_kill_point("got", frame->envelope.type);
-                caf::anon_send(sink, Inbound{.from = from, .frame = std::move(frame)});
+                caf::anon_send(sink,
+                               Inbound{.from = from, .frame = std::move(frame), .sender = sender});
               },
           .on_peer_up = [sink](const PeerId& peer) { caf::anon_send(sink, PeerUp{peer}); },
           .on_peer_down = [sink](const PeerId& peer) { caf::anon_send(sink, PeerDown{peer}); },
@@ -60,8 +63,9 @@ TransportEvents events_to(const caf::actor& sink, const Log& log) {
 
 caf::behavior gateway_behavior(caf::stateful_actor<GatewayState>* self,
                                const std::shared_ptr<Transport>& transport, const caf::actor& sink,
-                               const Log& log, const std::set<std::string>& authorized,
-                               const std::string& authorized_dir) {
+                               const Log& log, const access::AuthorizedKeys& authorized,
+                               const std::string& authorized_dir, const KeysChanged& keys_changed) {
+  self->state.keys_changed = keys_changed;
   self->state.transport = transport;
   self->state.authorized = authorized;
   if (!authorized_dir.empty()) self->delayed_send(self, kReadKeysEvery, caf::tick_atom_v);
@@ -101,6 +105,10 @@ Gateway::Gateway(caf::actor a, std::shared_ptr<Transport> transport,
       transport_(std::move(transport)),
       shutdown_flush_(shutdown_flush) {}
 
+std::function<TransportStats()> Gateway::counters() const {
+  return [transport = transport_] { return transport->stats(); };
+}
+
 Gateway::~Gateway() {
   if (!transport_) return;  // it was moved from
   // Messages of one sender stay in order, so the answer proves that the actor has passed on all
@@ -113,17 +121,19 @@ Gateway::~Gateway() {
 }
 
 Result<Gateway> start_gateway(caf::actor_system& system, TransportOptions options, caf::actor sink,
-                              std::function<void(const std::string&)> log) {
+                              std::function<void(const std::string&)> log,
+                              KeysChanged keys_changed) {
   const bool checks_keys = options.keys && options.endpoint.starts_with("tcp:");
   const std::string authorized_dir = checks_keys ? options.authorized_dir : std::string();
-  const std::set<std::string> authorized =
+  const access::AuthorizedKeys authorized =
       checks_keys ? options.keys->authorized : decltype(authorized)();
   const std::chrono::milliseconds shutdown_flush = options.shutdown_flush;
   Result<std::unique_ptr<Transport>> started =
       Transport::start(std::move(options), events_to(sink, log));
   if (!started) return started.error();
   const std::shared_ptr<Transport> transport = *std::move(started);
-  return Gateway(system.spawn(gateway_behavior, transport, sink, log, authorized, authorized_dir),
+  return Gateway(system.spawn(gateway_behavior, transport, sink, log, authorized, authorized_dir,
+                              std::move(keys_changed)),
                  transport, shutdown_flush);
 }
 

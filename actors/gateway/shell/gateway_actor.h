@@ -43,6 +43,9 @@ class Gateway {
   caf::actor actor;
   std::string endpoint;  // where the process listens; empty if it does not
 
+  // Returns a function that reads the transport's counters, on any thread and at any time.
+  std::function<TransportStats()> counters() const;
+
   // `shutdown_flush` is that of the transport.
   Gateway(caf::actor actor, std::shared_ptr<Transport> transport,
           std::chrono::milliseconds shutdown_flush);
@@ -58,10 +61,15 @@ class Gateway {
   std::chrono::milliseconds shutdown_flush_;
 };
 
-// Starts the transport and its actor. `log` is called on the transport's thread. Error: those of
-// Transport::start.
+// Called when the authorized keys have changed, on a thread of CAF.
+using KeysChanged =
+    std::function<void(const access::AuthorizedKeys& before, const access::AuthorizedKeys& now)>;
+
+// Starts the transport and its actor. `log` is called on the transport's thread; `keys_changed` may
+// be empty. Error: those of Transport::start.
 Result<Gateway> start_gateway(caf::actor_system& system, TransportOptions options, caf::actor sink,
-                              std::function<void(const std::string& line)> log);
+                              std::function<void(const std::string& line)> log,
+                              KeysChanged keys_changed = {});
 
 }  // namespace es::actors
 

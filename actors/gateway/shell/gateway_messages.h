@@ -18,6 +18,7 @@
 #include <memory>
 #include <string>
 
+#include "actors/access/core/identity.h"
 #include "actors/gateway/core/peer_id.h"
 #include "proto/frame.h"
 
@@ -48,9 +49,12 @@ struct DisconnectPeer {
 };
 
 // To the sink: a frame of a peer. decode_frame has checked it, but its body is not decoded yet.
+// `sender` says whose connection it is. It is null for peers in the same process, for peers that
+// this process has called, and in simulations.
 struct Inbound {
   PeerId from;
   std::shared_ptr<const Frame> frame;
+  std::shared_ptr<const access::Sender> sender = nullptr;
 };
 
 // To the sink: the peer cannot be reached any more, has been silent for too long, or said goodbye.

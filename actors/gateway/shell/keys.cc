@@ -10,7 +10,10 @@
 #include <cstring>
 #include <fstream>
 #include <string_view>
+#include <utility>
 #include <vector>
+
+#include "proto/base/text.h"
 
 namespace es::actors {
 namespace {
@@ -19,8 +22,16 @@ namespace fs = std::filesystem;
 
 constexpr std::size_t kZ85Chars = 40;
 constexpr std::size_t kKeyBytes = 32;
+constexpr const char* kServerKey = "server.key";
+constexpr const char* kServerPub = "server.pub";
+constexpr const char* kClientKey = "client.key";
+constexpr const char* kNodeKey = "node.key";
+constexpr const char* kAuthorized = "authorized";
 constexpr std::string_view kPublicField = "public = ";
 constexpr std::string_view kSecretField = "secret = ";
+constexpr std::string_view kRoleField = "role = ";
+constexpr std::string_view kTenantField = "tenant = ";
+constexpr std::string_view kNodeRole = "node";
 
 // The public keys of server and client in the example of zmq_curve(7).
 constexpr std::array<std::string_view, 2> kPublished = {"rq:rM>}U?@Lns47E1%kR.o@n%FcmmsL/@{H8]yf7",
@@ -28,8 +39,16 @@ constexpr std::array<std::string_view, 2> kPublished = {"rq:rM>}U?@Lns47E1%kR.o@
 
 struct KeyText {
   std::string public_key;
-  std::string secret_key;  // empty in a .pub file
+  std::string secret_key;    // empty in a .pub file
+  std::string role, tenant;  // only of authorized keys; empty: none
 };
+
+// Takes the line if it begins with the name of the field and the field has no value yet.
+bool take_field(const std::string& line, std::string_view field, std::string& value) {
+  if (!line.starts_with(field) || !value.empty()) return false;
+  value = line.substr(field.size());
+  return true;
+}
 
 Result<KeyText> read_fields(const fs::path& file) {
   std::ifstream in(file);
@@ -37,16 +56,36 @@ Result<KeyText> read_fields(const fs::path& file) {
   KeyText text;
   for (std::string line; std::getline(in, line);) {
     if (line.empty() || line[0] == '#') continue;
-    if (line.starts_with(kPublicField) && text.public_key.empty()) {
-      text.public_key = line.substr(kPublicField.size());
-    } else if (line.starts_with(kSecretField) && text.secret_key.empty()) {
-      text.secret_key = line.substr(kSecretField.size());
-    } else {
-      return usage_error("key file " + file.string() +
-                         ": a line is not \"public = KEY\" or \"secret = KEY\", once each");
-    }
+    if (take_field(line, kPublicField, text.public_key) ||
+        take_field(line, kSecretField, text.secret_key) ||
+        take_field(line, kRoleField, text.role) || take_field(line, kTenantField, text.tenant))
+      continue;
+    return usage_error(
+        "key file " + file.string() +
+        ": allowed are lines \"public = KEY\", \"secret = KEY\", \"role = ROLE\" and "
+        "\"tenant = NAME\", once each");
   }
   return text;
+}
+
+Result<access::KeyOwner> owner_of(const fs::path& file, const KeyText& text) {
+  const auto wrong = [&](const std::string& what) {
+    return usage_error("key file " + file.string() + ": " + what);
+  };
+  access::KeyOwner owner{.name = escaped(file.stem().string()), .client = {}, .node = true};
+  if (!text.tenant.empty() && (text.role.empty() || text.role == kNodeRole))
+    return wrong("a tenant is allowed only with one of the roles view, submit, operate, admin");
+  if (text.role == kNodeRole) return owner;
+  // Before there were roles, a machine had one key, for its node and for its clients.
+  owner.client = {.name = owner.name, .role = access::Role::kOperate, .tenant = text.tenant};
+  if (text.role.empty()) return owner;
+  const auto role = access::parse_role(text.role);
+  if (!role) return wrong(role.error().message + ", node");
+  if (!text.tenant.empty() && !access::is_identity_name(text.tenant))
+    return wrong("tenant: allowed are 1 to 64 letters, digits, '-', '_' and '.'");
+  owner.client->role = *role;
+  owner.node = false;
+  return owner;
 }
 
 Status check_key(const fs::path& file, const char* field, const std::string& key) {
@@ -64,6 +103,18 @@ Status check_not_published(const fs::path& file, const std::string& public_key) 
   return refused("key file " + file.string() +
                  ": this key pair is printed in ZeroMQ's manual, so its secret is public; create "
                  "another one with `esctl keygen`");
+}
+
+// Reads a .pub file.
+Result<KeyText> read_public_fields(const fs::path& file) {
+  Result<KeyText> text = read_fields(file);
+  if (!text) return text.error();
+  if (!text->secret_key.empty())
+    return refused("key file " + file.string() +
+                   ": holds a secret key; a .pub file holds only a public one");
+  ES_RETURN_IF_ERROR(check_key(file, "public", text->public_key));
+  ES_RETURN_IF_ERROR(check_not_published(file, text->public_key));
+  return text;
 }
 
 Status check_private(const fs::path& file) {
@@ -123,16 +174,55 @@ class NewPaths {
       return failure("key directory " + directory.string() + ": " + std::strerror(errno));
     return {};
   }
-  // Adds a file, if it was written.
-  Status add(const fs::path& file, Status written) {
-    if (written.ok()) paths_.push_back(file);
-    return written;
+  // Writes a public file, or one with a secret key.
+  Status add(const fs::path& file, const std::string& content) {
+    return note(file, write_new_file(file, content, 0644));
+  }
+  Status add_key(const fs::path& file, const CurveKeys& keys) {
+    return note(file, write_key_file(file, keys));
   }
   void keep() { paths_.clear(); }
 
  private:
+  Status note(const fs::path& file, Status written) {
+    if (written.ok()) paths_.push_back(file);
+    return written;
+  }
+
   std::vector<fs::path> paths_;
 };
+
+std::string public_text(const std::string& public_key) {
+  return "# EasyScale public key.\n" + std::string(kPublicField) + public_key + "\n";
+}
+
+// The text of an authorized key.
+std::string owned_text(const std::string& public_key, const access::KeyOwner& owner) {
+  std::string text = public_text(public_key) + std::string(kRoleField);
+  if (!owner.client) return text + std::string(kNodeRole) + "\n";
+  text += std::string(role_name(owner.client->role)) + "\n";
+  if (!owner.client->tenant.empty())
+    text += std::string(kTenantField) + owner.client->tenant + "\n";
+  return text;
+}
+
+// One key may be in several files, if they say the same of it.
+Status add_key(const fs::path& file, const std::string& key, access::KeyOwner owner,
+               access::AuthorizedKeys& keys) {
+  const auto [at, is_new] = keys.try_emplace(key, owner);
+  if (is_new) return {};
+  access::KeyOwner& known = at->second;
+  const bool same =
+      known.node == owner.node && known.client.has_value() == owner.client.has_value() &&
+      (!owner.client ||
+       (known.client->role == owner.client->role && known.client->tenant == owner.client->tenant));
+  if (!same)
+    return refused("key file " + file.string() + ": the file " + known.name +
+                   ".pub gives the same key another role or tenant");
+  // The order of a directory is random.
+  if (owner.name < known.name) known = std::move(owner);
+  return {};
+}
 
 }  // namespace
 
@@ -166,13 +256,8 @@ Result<CurveKeys> read_key_file(const fs::path& file) {
 }
 
 Result<std::string> read_public_key_file(const fs::path& file) {
-  Result<KeyText> text = read_fields(file);
+  const Result<KeyText> text = read_public_fields(file);
   if (!text) return text.error();
-  if (!text->secret_key.empty())
-    return refused("key file " + file.string() +
-                   ": holds a secret key; a .pub file holds only a public one");
-  ES_RETURN_IF_ERROR(check_key(file, "public", text->public_key));
-  ES_RETURN_IF_ERROR(check_not_published(file, text->public_key));
   return text->public_key;
 }
 
@@ -185,48 +270,48 @@ Status write_key_file(const fs::path& file, const CurveKeys& keys) {
 }
 
 Status write_public_key_file(const fs::path& file, const std::string& public_key) {
-  return write_new_file(
-      file,
-      std::string("# EasyScale public key.\n") + std::string(kPublicField) + public_key + "\n",
-      0644);
+  return write_new_file(file, public_text(public_key), 0644);
 }
 
-Result<std::set<std::string>> read_authorized(const fs::path& directory) {
-  std::set<std::string> keys;
+Result<access::AuthorizedKeys> read_authorized(const fs::path& directory) {
+  access::AuthorizedKeys keys;
   std::error_code error;
   for (fs::directory_iterator it(directory, error), end; !error && it != end; it.increment(error)) {
     if (it->path().extension() != ".pub") continue;
-    Result<std::string> key = read_public_key_file(it->path());
-    if (!key) return key.error();
-    keys.insert(*std::move(key));
+    const Result<KeyText> text = read_public_fields(it->path());
+    if (!text) return text.error();
+    Result<access::KeyOwner> owner = owner_of(it->path(), *text);
+    if (!owner) return owner.error();
+    ES_RETURN_IF_ERROR(add_key(it->path(), text->public_key, *std::move(owner), keys));
   }
   if (error && error != std::errc::no_such_file_or_directory)
     return failure("key directory " + directory.string() + ": " + error.message());
   return keys;
 }
 
-Result<ClusterKeys> read_cluster_keys(const fs::path& directory) {
+Result<ClusterKeys> read_cluster_keys(const fs::path& directory, KeyUse use) {
   ClusterKeys keys;
   std::error_code unknown;
-  const bool has_secret = fs::exists(directory / "server.key", unknown);
+  const bool has_secret = fs::exists(directory / kServerKey, unknown);
   if (unknown)
     return failure("key directory " + directory.string() +
                    ": cannot be read: " + unknown.message());
   // A machine that only connects needs server.pub and has no server.key.
   if (has_secret) {
-    Result<CurveKeys> server = read_key_file(directory / "server.key");
+    Result<CurveKeys> server = read_key_file(directory / kServerKey);
     if (!server) return server.error();
     keys.server = *server;
     keys.server_public = server->public_key;
   } else {
-    Result<std::string> server_public = read_public_key_file(directory / "server.pub");
+    Result<std::string> server_public = read_public_key_file(directory / kServerPub);
     if (!server_public) return server_public.error();
     keys.server_public = *server_public;
   }
-  Result<CurveKeys> client = read_key_file(directory / "client.key");
+  const bool as_node = use == KeyUse::kNode && fs::exists(directory / kNodeKey, unknown);
+  Result<CurveKeys> client = read_key_file(directory / (as_node ? kNodeKey : kClientKey));
   if (!client) return client.error();
   keys.client = *client;
-  Result<std::set<std::string>> authorized = read_authorized(directory / "authorized");
+  Result<access::AuthorizedKeys> authorized = read_authorized(directory / kAuthorized);
   if (!authorized) return authorized.error();
   keys.authorized = *std::move(authorized);
   return keys;
@@ -234,26 +319,73 @@ Result<ClusterKeys> read_cluster_keys(const fs::path& directory) {
 
 Status create_cluster_keys(const fs::path& directory) {
   std::error_code ignored;  // an unreadable path cannot be written either, which is reported then
+  const fs::path authorized = directory / kAuthorized;
+  const fs::path node_pub = authorized / "self.pub", admin_pub = authorized / "admin.pub";
   // All files are checked before the first one is written, so an existing set of keys is never
   // mixed with new ones.
-  for (const char* file : {"server.key", "server.pub", "client.key", "authorized/self.pub"})
-    if (fs::exists(fs::symlink_status(directory / file, ignored)))
-      return exists_already(directory / file);
-  const fs::path server_key = directory / "server.key", server_pub = directory / "server.pub",
-                 client_key = directory / "client.key", authorized = directory / "authorized",
-                 self_pub = authorized / "self.pub";
+  for (const fs::path& file : {directory / kServerKey, directory / kServerPub,
+                               directory / kClientKey, directory / kNodeKey, node_pub, admin_pub})
+    if (fs::exists(fs::symlink_status(file, ignored))) return exists_already(file);
   const CurveKeys server = generate_keys();
   const CurveKeys client = generate_keys();
+  const CurveKeys node = generate_keys();
   // A part of a set, which a full disk could leave, would be refused by the next call.
   NewPaths made;
   ES_RETURN_IF_ERROR(made.make_directory(directory));
   ES_RETURN_IF_ERROR(made.make_directory(authorized));
-  ES_RETURN_IF_ERROR(made.add(server_key, write_key_file(server_key, server)));
-  ES_RETURN_IF_ERROR(made.add(server_pub, write_public_key_file(server_pub, server.public_key)));
-  ES_RETURN_IF_ERROR(made.add(client_key, write_key_file(client_key, client)));
-  ES_RETURN_IF_ERROR(made.add(self_pub, write_public_key_file(self_pub, client.public_key)));
+  ES_RETURN_IF_ERROR(made.add_key(directory / kServerKey, server));
+  ES_RETURN_IF_ERROR(made.add(directory / kServerPub, public_text(server.public_key)));
+  ES_RETURN_IF_ERROR(made.add_key(directory / kClientKey, client));
+  ES_RETURN_IF_ERROR(made.add_key(directory / kNodeKey, node));
+  ES_RETURN_IF_ERROR(made.add(node_pub, owned_text(node.public_key, {"self", {}, true})));
+  ES_RETURN_IF_ERROR(
+      made.add(admin_pub,
+               owned_text(client.public_key,
+                          {"admin", access::Identity{"admin", access::Role::kAdmin, ""}, false})));
   made.keep();
   return {};
+}
+
+Status create_owned_keys(const fs::path& directory, const access::KeyOwner& owner,
+                         const fs::path& handed_over) {
+  const auto server = read_key_file(directory / kServerKey);
+  if (!server) return server.error();
+  const auto authorized = read_authorized(directory / kAuthorized);
+  if (!authorized) return authorized.error();
+  const fs::path own_pub = directory / kAuthorized / (owner.name + ".pub");
+  std::error_code ignored;
+  if (fs::exists(fs::symlink_status(own_pub, ignored)))
+    return refused("key file " + own_pub.string() +
+                   " exists: allowed is a new name, or `esctl keys revoke` first");
+  if (fs::exists(fs::symlink_status(handed_over, ignored))) return exists_already(handed_over);
+  const CurveKeys own = generate_keys();
+  NewPaths made;
+  ES_RETURN_IF_ERROR(made.make_directory(handed_over.parent_path()));
+  ES_RETURN_IF_ERROR(made.make_directory(handed_over));
+  ES_RETURN_IF_ERROR(made.add(handed_over / kServerPub, public_text(server->public_key)));
+  ES_RETURN_IF_ERROR(made.add_key(handed_over / (owner.node ? kNodeKey : kClientKey), own));
+  if (owner.node) {
+    // The workers of a node listen too, and accept the other nodes.
+    ES_RETURN_IF_ERROR(made.add_key(handed_over / kServerKey, *server));
+    ES_RETURN_IF_ERROR(made.make_directory(handed_over / kAuthorized));
+    ES_RETURN_IF_ERROR(made.add(handed_over / kAuthorized / (owner.name + ".pub"),
+                                owned_text(own.public_key, owner)));
+    for (const auto& [key, other] : *authorized)
+      if (other.node)
+        ES_RETURN_IF_ERROR(made.add(handed_over / kAuthorized / (other.name + ".pub"),
+                                    owned_text(key, {other.name, {}, true})));
+  }
+  // The key is admitted last, when its owner can have it.
+  ES_RETURN_IF_ERROR(made.add(own_pub, owned_text(own.public_key, owner)));
+  made.keep();
+  return {};
+}
+
+Status revoke_key(const fs::path& directory, const std::string& name) {
+  const fs::path file = directory / kAuthorized / (name + ".pub");
+  if (::unlink(file.c_str()) == 0) return {};
+  const std::string what = "key file " + file.string() + ": " + std::strerror(errno);
+  return errno == ENOENT ? not_found(what) : failure(what);
 }
 
 }  // namespace es::actors

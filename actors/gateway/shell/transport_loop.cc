@@ -126,11 +126,16 @@ void TransportLoop::handle(DisconnectCommand command) {
 
 void TransportLoop::handle(AuthorizeCommand command) {
   if (!zap_) return;
-  zap_->authorize(std::move(command.public_keys));
+  zap_->authorize(std::move(command.keys));
   for (auto& [connection, link] : in_links_) {
     // ZeroMQ checks keys only when a connection begins. Connections whose key was removed have to
     // be ended here.
-    if (link.condemned || zap_->accepts(link.user)) continue;
+    if (link.condemned) continue;
+    if (zap_->accepts(link.user)) {
+      // The file of the key may give it another role now.
+      link.sender = sender_of(link.user, link.sender->address);
+      if (may_be(link.peer, *link.sender)) continue;
+    }
     log_.line(now_, "key revoked", link.peer + " is disconnected");
     condemn(connection, link);
     lose_connection(connection, link);
@@ -255,7 +260,7 @@ void TransportLoop::on_link_message(const PeerId& id, Peer& peer, WireMessage& m
     if (!link.established)
       return refuse(counters_.refused_stranger, "refused a message before a beat", "from " + id);
     link.heard = now_;
-    return deliver(id, message);
+    return deliver(id, message, nullptr);
   }
   const std::optional<ControlFrame> control =
       decode_control(message.parts[0].data(), message.parts[0].size());
@@ -306,7 +311,7 @@ void TransportLoop::on_listener_message(WireMessage& message) {
     return refuse(counters_.refused_stranger, "refused a message before a beat",
                   "from an incoming connection");
   link->second.heard = now_;
-  deliver(link->second.peer, message);
+  deliver(link->second.peer, message, link->second.sender);
 }
 
 void TransportLoop::on_incoming_control(const WireMessage& message) {
@@ -347,6 +352,12 @@ bool TransportLoop::admit(const WireMessage& message, const PeerId& id) {
     refuse(counters_.refused_key, "refused a connection, key not authorized", message.user);
     return false;
   }
+  const std::shared_ptr<const access::Sender> sender = sender_of(message.user, message.address);
+  if (!may_be(id, *sender)) {
+    refuse(counters_.refused_identity, "refused a peer under a name that its key may not use",
+           id + (sender->owner ? " with the key " + sender->owner->name : std::string()));
+    return false;
+  }
   const bool is_own = id == options_.self || options_.also_self.contains(id);
   // An id belongs to one connection and to one key. Otherwise a peer could take over the messages
   // of another one by using its name.
@@ -354,13 +365,29 @@ bool TransportLoop::admit(const WireMessage& message, const PeerId& id) {
     refuse(counters_.refused_identity, "refused a peer under a name that is taken", id);
     return false;
   }
-  in_links_[message.connection] = {.peer = id, .user = message.user, .heard = now_, .sent = now_};
+  in_links_[message.connection] = {
+      .peer = id, .user = message.user, .sender = sender, .heard = now_, .sent = now_};
   Peer& peer = peers_[id];
   peer.in = message.connection;
   // The answer establishes the link at the other side.
   listener_->send_control(message.connection, beat_);
   peer_up(id, peer, Peer::Route::kIn);
   return true;
+}
+
+std::shared_ptr<const access::Sender> TransportLoop::sender_of(const std::string& user,
+                                                               const std::string& address) const {
+  access::Sender sender{.owner = {}, .address = address};
+  if (zap_) sender.owner = zap_->owner(user);
+  return std::make_shared<const access::Sender>(std::move(sender));
+}
+
+// The owner of a client's key must not send in the name of a node or a worker, nor the other way
+// round.
+bool TransportLoop::may_be(const PeerId& id, const access::Sender& sender) const {
+  if (is_client(id))
+    return options_.serves_clients && (!sender.owner || sender.owner->client.has_value());
+  return !sender.owner || sender.owner->node;
 }
 
 // Returns whether another connection uses this id. A connection that is already broken is removed
@@ -376,7 +403,8 @@ bool TransportLoop::is_taken(const PeerId& id) {
   return false;
 }
 
-void TransportLoop::deliver(const PeerId& from, const WireMessage& message) {
+void TransportLoop::deliver(const PeerId& from, const WireMessage& message,
+                            const std::shared_ptr<const access::Sender>& sender) {
   if (message.parts.size() != 2 || message.too_many_parts)
     return refuse(counters_.refused_malformed, "refused a malformed message",
                   "from " + from + ": a message has 2 parts");
@@ -393,7 +421,8 @@ void TransportLoop::deliver(const PeerId& from, const WireMessage& message) {
     return refuse(counters_.refused_malformed, "refused a malformed message",
                   "from " + from + ": " + frame.error().message);
   ++counters_.received;
-  events_.on_frame(from, *std::move(frame));
+  counters_.received_bytes += (*frame)->body_bytes();
+  events_.on_frame(from, *std::move(frame), sender);
 }
 
 }  // namespace es::actors

@@ -62,6 +62,7 @@ class TransportLoop {
   struct InLink {
     PeerId peer;
     std::string user;  // CURVE key; empty without CURVE
+    std::shared_ptr<const access::Sender> sender;
     Time heard, sent;
     std::shared_ptr<QueuedBytes> queued = std::make_shared<QueuedBytes>(0);
     bool condemned = false;    // its peer received a goodbye, and nothing from it counts any more
@@ -102,8 +103,12 @@ class TransportLoop {
   void on_incoming_control(const WireMessage& message);
   bool is_of_other_version(const std::string& who, const WireMessage& message);
   bool admit(const WireMessage& message, const PeerId& id);
+  std::shared_ptr<const access::Sender> sender_of(const std::string& user,
+                                                  const std::string& address) const;
+  bool may_be(const PeerId& id, const access::Sender& sender) const;
   bool is_taken(const PeerId& id);
-  void deliver(const PeerId& from, const WireMessage& message);
+  void deliver(const PeerId& from, const WireMessage& message,
+               const std::shared_ptr<const access::Sender>& sender);
 
   // Links.
   void open_link(const PeerId& id, OutLink& link);

@@ -73,14 +73,15 @@ zmq::message_t body_message(std::shared_ptr<const Frame> frame, TransportCounter
                             std::shared_ptr<QueuedBytes> queued) {
   const auto bytes = frame->body.asBytes();
   counters.queued_bytes += bytes.size();
+  counters.sent_bytes += bytes.size();
   *queued += bytes.size();
   auto* keep = new QueuedBody{std::move(frame), counters, std::move(queued)};
   return {const_cast<kj::byte*>(bytes.begin()), bytes.size(), release_body, keep};
 }
 
-std::string user_of(zmq::message_t& part) {
-  const char* user = zmq_msg_gets(part.handle(), "User-Id");
-  return user == nullptr ? std::string() : std::string(user);
+std::string property_of(zmq::message_t& part, const char* name) {
+  const char* value = zmq_msg_gets(part.handle(), name);
+  return value == nullptr ? std::string() : std::string(value);
 }
 
 }  // namespace
@@ -196,7 +197,8 @@ std::optional<WireMessage> WireSocket::receive() {
       if (!part.more() || !socket_.recv(part, zmq::recv_flags::dontwait)) return message;
     }
     // The user id is the key that the ZAP handler has accepted (zap_handler.cc).
-    message.user = user_of(part);
+    message.user = property_of(part, "User-Id");
+    if (listens_) message.address = property_of(part, "Peer-Address");
     for (;;) {
       const bool more = part.more();
       // All parts are read, since the next message begins after the last one, but only a few are

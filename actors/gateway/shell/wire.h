@@ -33,6 +33,7 @@ inline constexpr std::size_t kPartsMax = 2;
 struct WireMessage {
   std::string connection;             // the sender, on a socket that listens; otherwise empty
   std::string user;                   // CURVE public key of the sender in Z85; empty without CURVE
+  std::string address;                // of the sender's machine; empty for a local socket
   std::vector<zmq::message_t> parts;  // 1 to kPartsMax
   bool too_many_parts = false;
 };

@@ -32,14 +32,14 @@ std::string key_of(const std::vector<zmq::message_t>& request) {
 
 }  // namespace
 
-ZapHandler::ZapHandler(zmq::context_t& context, std::set<std::string> authorized)
+ZapHandler::ZapHandler(zmq::context_t& context, access::AuthorizedKeys authorized)
     : socket_(context, zmq::socket_type::rep), authorized_(std::move(authorized)) {
   socket_.set(zmq::sockopt::linger, 0);
   socket_.bind(kAddress);
 }
 
 Result<std::unique_ptr<ZapHandler>> ZapHandler::bind(zmq::context_t& context,
-                                                     std::set<std::string> authorized) {
+                                                     access::AuthorizedKeys authorized) {
   try {
     return std::unique_ptr<ZapHandler>(new ZapHandler(context, std::move(authorized)));
   } catch (const zmq::error_t& error) {

@@ -4,11 +4,11 @@
 // key. Not thread-safe.
 #include <memory>
 #include <optional>
-#include <set>
 #include <string>
 #include <utility>
 #include <zmq.hpp>
 
+#include "actors/access/core/identity.h"
 #include "proto/base/result.h"
 
 namespace es::actors {
@@ -18,7 +18,7 @@ class ZapHandler {
   // REQUIRES: no socket of this context listens with CURVE yet. Error: no socket is left, or the
   // context already has a handler.
   static Result<std::unique_ptr<ZapHandler>> bind(zmq::context_t& context,
-                                                  std::set<std::string> authorized);
+                                                  access::AuthorizedKeys authorized);
 
   struct Decision {
     std::string public_key;  // Z85; empty if the request contained none
@@ -29,15 +29,19 @@ class ZapHandler {
 
   // Returns true for an authorized key that is not a published one (keys.h).
   bool accepts(const std::string& public_key) const;
-  void authorize(std::set<std::string> public_keys) { authorized_ = std::move(public_keys); }
+  // Whose key this is. REQUIRES: it is accepted.
+  const access::KeyOwner& owner(const std::string& public_key) const {
+    return authorized_.at(public_key);
+  }
+  void authorize(access::AuthorizedKeys keys) { authorized_ = std::move(keys); }
 
   void* handle() { return socket_.handle(); }
 
  private:
-  ZapHandler(zmq::context_t& context, std::set<std::string> authorized);
+  ZapHandler(zmq::context_t& context, access::AuthorizedKeys authorized);
 
   zmq::socket_t socket_;
-  std::set<std::string> authorized_;
+  access::AuthorizedKeys authorized_;
 };
 
 }  // namespace es::actors

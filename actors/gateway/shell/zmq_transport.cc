@@ -155,8 +155,8 @@ void Transport::disconnect(const PeerId& peer) {
   impl_->outbox_.post(DisconnectCommand{.peer = peer});
 }
 
-void Transport::authorize(std::set<std::string> public_keys) {
-  impl_->outbox_.post(AuthorizeCommand{.public_keys = std::move(public_keys)});
+void Transport::authorize(access::AuthorizedKeys keys) {
+  impl_->outbox_.post(AuthorizeCommand{.keys = std::move(keys)});
 }
 
 void Transport::stop() {

@@ -21,8 +21,10 @@
 //   until kPastOwnersMax other ids have left after it; another key is refused. A second connection
 //   under a present id is refused too, and tries again. A restarted process therefore gets its id
 //   as soon as the connection of its predecessor has broken or is found silent.
-// * Security. ipc uses file permissions (endpoint.h). tcp uses CURVE, and a key must be in the
-//   authorized set. Without CURVE, any process that can connect may claim any free id.
+// * Security. ipc uses file permissions (endpoint.h). tcp uses CURVE, and a key must be authorized.
+//   The key of a client can claim only ids of clients, and the key of a node only other ids. A
+//   frame comes with the owner of its key. Without CURVE, any process that can connect may claim
+//   any free id.
 //
 // Threads: send, connect, disconnect, authorize and stats may be called on any thread. Callbacks
 // run on the transport's thread and must not block. stop() and the destructor say goodbye on all
@@ -52,6 +54,8 @@ struct TransportOptions {
   // The directory of authorized keys, which gateway_actor.h watches; empty if it is not watched.
   std::string authorized_dir{};
   bool insecure_loopback = false;  // allow tcp without keys on the loopback address
+  // Whether peers with the id of a client may connect here. Only a head has clients.
+  bool serves_clients = true;
   std::chrono::milliseconds heartbeat_interval{500};
   std::chrono::milliseconds dead_after{2500};         // from 2 heartbeat_interval to 1 hour
   std::chrono::milliseconds handshake_timeout{2000};  // a silent new connection is closed
@@ -74,7 +78,10 @@ struct LinkNews {
 };
 
 struct TransportEvents {
-  std::function<void(const PeerId& from, std::shared_ptr<const Frame>)> on_frame;
+  // `sender` is null if this process has opened the link.
+  std::function<void(const PeerId& from, std::shared_ptr<const Frame>,
+                     const std::shared_ptr<const access::Sender>& sender)>
+      on_frame;
   std::function<void(const PeerId&)> on_peer_up;
   std::function<void(const PeerId&)> on_peer_down;
   std::function<void(const PeerId&, LinkNews)> on_link_news = {};  // may be empty
@@ -100,8 +107,9 @@ class Transport {
   Status connect(const PeerId& peer, const std::string& endpoint);
   void disconnect(const PeerId& peer);
 
-  // Replaces the set of keys that may connect, and closes connections with other keys.
-  void authorize(std::set<std::string> public_keys);
+  // Replaces the keys that may connect. Connections with other keys are closed, and those whose
+  // key has another owner now continue under the new one.
+  void authorize(access::AuthorizedKeys keys);
 
   TransportStats stats() const;
 

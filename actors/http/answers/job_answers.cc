@@ -36,29 +36,16 @@ Json summary(const JobView& job) {
       {"error", text_or_nothing(job.error)}};
 }
 
-bool matches(const JobView& job, const Identity& reader, const JobFilter& filter) {
-  const auto has = [&](const std::string& text) {
-    return text.find(filter.search) != std::string::npos;
-  };
-  return reader.may_see(job.tenant) && (filter.state.empty() || job.state == filter.state) &&
-         (filter.tenant.empty() || job.tenant == filter.tenant) && (has(job.id) || has(job.name));
-}
-
 Json number(double value) {
   return std::isfinite(value) ? Json(value) : Json();
 }
 
 }  // namespace
 
-std::string job_list_json(const std::vector<JobView>& jobs, const Identity& reader,
-                          const JobFilter& filter, const std::string& warning) {
+std::string job_list_json(const std::vector<JobView>& jobs, std::uint64_t total,
+                          const std::string& warning) {
   Json list = Json::array();
-  std::size_t total = 0;
-  for (auto job = jobs.rbegin(); job != jobs.rend(); ++job) {
-    if (!matches(*job, reader, filter)) continue;
-    if (total >= filter.offset && list.size() < filter.limit) list.push_back(summary(*job));
-    ++total;
-  }
+  for (const JobView& job : jobs) list.push_back(summary(job));
   return json_text({{"jobs", list}, {"total", total}, {"warning", text_or_nothing(warning)}}, -1) +
          "\n";
 }
@@ -99,20 +86,6 @@ std::string identity_json(const Identity& identity) {
   return json_text({{"name", identity.name},
                     {"role", role_name(identity.role)},
                     {"tenant", text_or_nothing(identity.tenant)}},
-                   -1) +
-         "\n";
-}
-
-std::string audit_line(std::uint64_t unix_ms, const std::string& who, const std::string& role,
-                       const std::string& from, const std::string& method, const std::string& path,
-                       int status) {
-  return json_text({{"unix_ms", unix_ms},
-                    {"who", text_or_nothing(who)},
-                    {"role", text_or_nothing(role)},
-                    {"from", from},
-                    {"method", method},
-                    {"path", path},
-                    {"status", status}},
                    -1) +
          "\n";
 }

@@ -10,18 +10,10 @@
 
 namespace es::actors::http {
 
-// Which jobs a list contains.
-struct JobFilter {
-  std::string state;   // empty: any
-  std::string tenant;  // empty: any
-  std::string search;  // part of the id or the name; empty: any
-  std::size_t offset = 0, limit = 100;
-};
-
-// {"jobs": [...], "total": COUNT, "warning": TEXT or null}: the newest jobs first; `total` is the
+// {"jobs": [...], "total": COUNT, "warning": TEXT or null}: the jobs of one page; `total` is the
 // number of all that match. A job has its state and progress here, and no lists.
-std::string job_list_json(const std::vector<JobView>& jobs, const Identity& reader,
-                          const JobFilter& filter, const std::string& warning);
+std::string job_list_json(const std::vector<JobView>& jobs, std::uint64_t total,
+                          const std::string& warning);
 
 // One event of a stream: the JSON of a job on one line, as esctl::job_json has it.
 std::string job_line_json(const JobView& job);
@@ -41,9 +33,5 @@ std::string ledger_part_json(const std::string& job, const std::string& spec_tom
                              std::uint64_t next);
 
 std::string identity_json(const Identity& identity);
-// One line of the audit log.
-std::string audit_line(std::uint64_t unix_ms, const std::string& who, const std::string& role,
-                       const std::string& from, const std::string& method, const std::string& path,
-                       int status);
 
 }  // namespace es::actors::http

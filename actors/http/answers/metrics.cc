@@ -3,9 +3,9 @@
 #include <prometheus/metric_family.h>
 #include <prometheus/text_serializer.h>
 
-#include <algorithm>
-#include <iterator>
+#include <limits>
 #include <numeric>
+#include <span>
 #include <sstream>
 
 #include "proto/base/device.h"
@@ -33,6 +33,21 @@ class Families {
       metric.gauge.value = value;
     family.metric.push_back(std::move(metric));
   }
+  // `counts` are those of the ranges between the bounds, and one more.
+  void add_histogram(std::span<const double> bounds, const std::vector<std::uint64_t>& counts,
+                     double sum, Labels labels) {
+    ClientMetric metric;
+    metric.label = std::move(labels);
+    std::uint64_t all = 0;
+    for (std::size_t i = 0; i < counts.size(); ++i) {
+      all += counts[i];
+      const double bound = i < bounds.size() ? bounds[i] : std::numeric_limits<double>::infinity();
+      metric.histogram.bucket.push_back({all, bound});
+    }
+    metric.histogram.sample_count = all;
+    metric.histogram.sample_sum = sum;
+    families_.back().metric.push_back(std::move(metric));
+  }
   // Families without a series are left out.
   std::string text() {
     std::erase_if(families_, [](const MetricFamily& f) { return f.metric.empty(); });
@@ -45,24 +60,17 @@ class Families {
   std::vector<MetricFamily> families_;
 };
 
-constexpr const char* kOver[] = {"finished", "failed", "cancelled"};
-constexpr const char* kLive[] = {"queued", "starting", "running", "rescaling", "paused"};
-
-bool is_live(const JobView& job) {
-  return std::find(std::begin(kLive), std::end(kLive), job.state) != std::end(kLive);
-}
+constexpr const char* kStates[] = {"queued", "starting", "running", "rescaling",
+                                   "paused", "finished", "failed",  "cancelled"};
 
 Labels labels_of(const JobView& job) {
   return {{"job_id", job.id}, {"tenant", job.tenant}};
 }
 
-void add_jobs_by_state(const std::vector<JobView>& jobs, Families& out) {
+void add_jobs_by_state(std::map<std::string, std::uint64_t> count, Families& out) {
   out.begin("easyscale_jobs", MetricType::Gauge, "Jobs by state, those that are over included.");
-  std::map<std::string, int> count;
-  for (const char* state : kLive) count[state] = 0;
-  for (const char* state : kOver) count[state] = 0;
-  for (const JobView& job : jobs) ++count[job.state];
-  for (const auto& [state, n] : count) out.add(n, {{"state", state}});
+  for (const char* state : kStates) count.try_emplace(state, 0);
+  for (const auto& [state, n] : count) out.add(double(n), {{"state", state}});
 }
 
 // One family with a value of each live job.
@@ -70,8 +78,7 @@ template <class Value>
 void add_for_each(const std::vector<JobView>& jobs, Families& out, const char* name,
                   MetricType type, const char* help, Value&& value) {
   out.begin(name, type, help);
-  for (const JobView& job : jobs)
-    if (is_live(job)) out.add(value(job), labels_of(job));
+  for (const JobView& job : jobs) out.add(value(job), labels_of(job));
 }
 
 double sum_of_stages(const JobView& job, double StageView::*value) {
@@ -111,9 +118,15 @@ void add_live_jobs(const std::vector<JobView>& jobs, Families& out) {
   add_for_each(jobs, out, "easyscale_job_data_wait_ratio", kGauge,
                "Share of the time for local steps in which no mini-batch was ready.",
                [](const JobView& j) { return j.data_wait_share; });
+  out.begin("easyscale_job_step_duration_seconds", MetricType::Histogram,
+            "Time of a global step, from the one before or the begin of training.");
+  for (const JobView& job : jobs)
+    if (!job.step_times.counts.empty())
+      out.add_histogram(kStepTimeBounds, job.step_times.counts, job.step_times.seconds,
+                        labels_of(job));
   out.begin("easyscale_job_evaluation", kGauge, "Metrics of the last evaluation.");
   for (const JobView& job : jobs) {
-    if (!is_live(job) || job.evaluations.empty()) continue;
+    if (job.evaluations.empty()) continue;
     for (const MetricView& m : job.evaluations.back().metrics) {
       Labels labels = labels_of(job);
       labels.push_back({"metric", m.name});
@@ -151,28 +164,70 @@ void add_head(const Snapshot& s, Families& out) {
   out.begin("easyscale_head_faults", MetricType::Gauge,
             "1 while the head has a fault that `esctl ps` describes.");
   out.add(s.warning.empty() ? 0 : 1);
+}
+
+// What the gateway of the process has moved. Workers have gateways of their own.
+void add_messages(const TransportStats& stats, Families& out) {
+  constexpr MetricType kCounter = MetricType::Counter;
+  out.begin("easyscale_messages_total", kCounter, "Messages of this process by direction.");
+  out.add(double(stats.received), {{"direction", "received"}});
+  out.add(double(stats.sent), {{"direction", "sent"}});
+  out.begin("easyscale_message_bytes_total", kCounter, "Bodies of these messages in bytes.");
+  out.add(double(stats.received_bytes), {{"direction", "received"}});
+  out.add(double(stats.sent_bytes), {{"direction", "sent"}});
+  out.begin("easyscale_message_queue_bytes", MetricType::Gauge,
+            "Bodies that wait in this process to be sent.");
+  out.add(double(stats.queued_bytes));
+  out.begin("easyscale_messages_dropped_total", kCounter,
+            "Messages to peers that were not connected.");
+  out.add(double(stats.dropped_unreachable));
+  out.begin("easyscale_connections_refused_total", kCounter,
+            "Connections and messages of others that were refused, by cause.");
+  out.add(double(stats.refused_malformed), {{"cause", "malformed"}});
+  out.add(double(stats.refused_oversize), {{"cause", "oversize"}});
+  out.add(double(stats.refused_stranger), {{"cause", "stranger"}});
+  out.add(double(stats.refused_identity), {{"cause", "identity"}});
+  out.add(double(stats.refused_key), {{"cause", "key"}});
+  out.add(double(stats.refused_handshake), {{"cause", "handshake"}});
+  out.add(double(stats.refused_unread), {{"cause", "unread"}});
+}
+
+void add_process(const ProcessFacts& process, const RequestCounts& requests, Families& out) {
   out.begin("easyscale_http_requests_total", MetricType::Counter,
             "Requests to the HTTP service by method and status.");
-  for (const auto& [key, n] : s.requests)
+  for (const auto& [key, n] : requests)
     out.add(double(n), {{"method", key.first}, {"code", std::to_string(key.second)}});
+  out.begin("easyscale_node_workers", MetricType::Gauge, "Worker processes on this node.");
+  out.add(process.workers);
+  out.begin("easyscale_node_workers_resident_memory_bytes", MetricType::Gauge,
+            "Resident memory of these processes together in bytes.");
+  out.add(process.workers_resident_bytes);
+  add_messages(process.transport, out);
   out.begin("process_resident_memory_bytes", MetricType::Gauge, "Resident memory size in bytes.");
-  out.add(s.process.resident_bytes);
+  out.add(process.resident_bytes);
   out.begin("process_cpu_seconds_total", MetricType::Counter, "Processor time in seconds.");
-  out.add(s.process.cpu_seconds);
+  out.add(process.cpu_seconds);
   out.begin("process_start_time_seconds", MetricType::Gauge, "Start of the process, unix time.");
-  out.add(s.process.start_unix_seconds);
+  out.add(process.start_unix_seconds);
   out.begin("process_open_fds", MetricType::Gauge, "Number of open file descriptors.");
-  out.add(s.process.open_files);
+  out.add(process.open_files);
 }
 
 }  // namespace
 
 std::string metrics_text(const Snapshot& snapshot) {
   Families families;
-  add_jobs_by_state(snapshot.jobs, families);
+  add_jobs_by_state(snapshot.states, families);
   add_live_jobs(snapshot.jobs, families);
   add_cluster(snapshot, families);
   add_head(snapshot, families);
+  add_process(snapshot.process, snapshot.requests, families);
+  return families.text();
+}
+
+std::string node_metrics_text(const ProcessFacts& process, const RequestCounts& requests) {
+  Families families;
+  add_process(process, requests, families);
   return families.text();
 }
 

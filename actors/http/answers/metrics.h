@@ -8,30 +8,40 @@
 
 #include "actors/esctl/views/claims_view.h"
 #include "actors/esctl/views/views.h"
+#include "actors/gateway/core/transport_stats.h"
 
 namespace es::actors::http {
 
-// Facts about the process of the head.
+// Facts about the process of a daemon.
 struct ProcessFacts {
   double resident_bytes = 0;
   double cpu_seconds = 0;
   double start_unix_seconds = 0;
   double open_files = 0;
+  // Worker processes on the node of the daemon, and their resident memory together.
+  double workers = 0;
+  double workers_resident_bytes = 0;
+  TransportStats transport;  // messages to and from other processes
 };
 
+// Requests to the HTTP service by (method, status).
+using RequestCounts = std::map<std::pair<std::string, int>, std::uint64_t>;
+
 struct Snapshot {
-  std::vector<JobView> jobs;
+  std::map<std::string, std::uint64_t> states;  // number of jobs by state
+  std::vector<JobView> jobs;                    // those that are not over
   std::vector<esctl::NodeView> nodes;
   std::vector<esctl::ClaimView> claims;
   std::string warning;  // a fault of the head that is still running; empty: none
   ProcessFacts process;
-  // Requests by (method, status).
-  std::map<std::pair<std::string, int>, std::uint64_t> requests;
+  RequestCounts requests;
 };
 
 // Series of single jobs exist for jobs that are not over, so their number is bounded by what runs.
 // Names and units follow the conventions of Prometheus (docs/MONITORING.md lists them all).
 std::string metrics_text(const Snapshot& snapshot);
+// The metrics of a daemon that is only a node: its process, its workers and its messages.
+std::string node_metrics_text(const ProcessFacts& process, const RequestCounts& requests);
 inline constexpr const char* kMetricsType = "text/plain; version=0.0.4; charset=utf-8";
 
 }  // namespace es::actors::http

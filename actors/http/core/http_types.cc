@@ -2,21 +2,22 @@
 
 #include <nlohmann/json.hpp>
 
+#include "actors/access/core/audit.h"
+
 namespace es::actors::http {
 namespace {
 
 struct KindText {
   ErrorKind kind;
-  int status;
   const char* name;
 };
 
 // The names are those of esctl's JSON.
 constexpr KindText kKinds[] = {
-    {ErrorKind::kUsage, 400, "usage"},
-    {ErrorKind::kNotFound, 404, "not_found"},
-    {ErrorKind::kRefused, 409, "refused"},
-    {ErrorKind::kFailure, 500, "failure"},
+    {ErrorKind::kUsage, "usage"},
+    {ErrorKind::kNotFound, "not_found"},
+    {ErrorKind::kRefused, "refused"},
+    {ErrorKind::kFailure, "failure"},
 };
 
 std::string error_body(const std::string& message, const std::string& kind) {
@@ -29,7 +30,7 @@ std::string error_body(const std::string& message, const std::string& kind) {
 Response error_response(const Error& error) {
   for (const KindText& k : kKinds)
     if (k.kind == error.kind)
-      return {.status = k.status, .body = error_body(error.message, k.name)};
+      return {.status = access::status_of(error.kind), .body = error_body(error.message, k.name)};
   return error_response(500, error.message);
 }
 

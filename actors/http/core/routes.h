@@ -5,7 +5,8 @@
 #include <string>
 #include <string_view>
 
-#include "actors/http/core/tokens.h"
+#include "actors/access/core/identity.h"
+#include "proto/message_type.h"
 
 namespace es::actors::http {
 
@@ -40,7 +41,9 @@ struct Route {
   // Segments in braces match any one segment: "/api/v1/jobs/{job}/log".
   const char* path;
   Action action;
-  std::optional<Role> role;  // the role that is needed; none: no token
+  // The request of esctl for which it stands, which decides who may send it
+  // (access::check_request); none: it needs no token.
+  std::optional<MessageType> request;
 };
 
 std::span<const Route> routes();

@@ -4,15 +4,12 @@
 
 #include <algorithm>
 #include <array>
-#include <cctype>
 #include <set>
 #include <sstream>
 
 namespace es::actors::http {
 namespace {
 
-constexpr std::array kRoles{"view", "submit", "operate", "admin"};
-constexpr std::size_t kNameBytesMax = 64;
 constexpr std::size_t kHexBytes = std::size_t{2} * crypto_hash_sha256_BYTES;
 
 bool is_digest(std::string_view text) {
@@ -28,10 +25,10 @@ Result<Token> parse_token(const std::string& line) {
   if (words >> rest || digest.empty())
     return usage_error("expected NAME ROLE TENANT SHA256, got " +
                        std::to_string(std::count(line.begin(), line.end(), ' ') + 1) + " words");
-  if (!is_token_name(name) || (tenant != "-" && !is_token_name(tenant)))
+  if (!access::is_identity_name(name) || (tenant != "-" && !access::is_identity_name(tenant)))
     return usage_error(
         "a name or tenant has 1 to 64 letters, digits, '-', '_' and '.'; a tenant may be \"-\"");
-  const auto parsed = parse_role(role);
+  const auto parsed = access::parse_role(role);
   if (!parsed) return parsed.error();
   if (!is_digest(digest))
     return usage_error("the digest has " + std::to_string(digest.size()) +
@@ -40,25 +37,6 @@ Result<Token> parse_token(const std::string& line) {
 }
 
 }  // namespace
-
-const char* role_name(Role role) {
-  return kRoles.at(static_cast<std::size_t>(role));
-}
-
-Result<Role> parse_role(std::string_view text) {
-  for (std::size_t i = 0; i < kRoles.size(); ++i)
-    if (text == kRoles.at(i)) return static_cast<Role>(i);
-  return usage_error("role \"" + std::string(text) +
-                     "\": allowed are view, submit, operate, admin");
-}
-
-bool is_token_name(std::string_view name) {
-  return !name.empty() && name.size() <= kNameBytesMax && name != "-" &&
-         std::all_of(name.begin(), name.end(), [](char c) {
-           return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '-' || c == '_' ||
-                  c == '.';
-         });
-}
 
 Result<std::vector<Token>> parse_tokens(const std::string& text, const std::string& where) {
   std::vector<Token> tokens;

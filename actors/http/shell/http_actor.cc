@@ -5,6 +5,7 @@
 
 #include <utility>
 
+#include "actors/access/core/requests.h"
 #include "actors/http/shell/http_ask.h"
 #include "actors/http/shell/token_file.h"
 #include "actors/http/shell/web_files.h"
@@ -38,8 +39,7 @@ void HttpState::init(caf::stateful_actor<HttpState>* self, HttpActorOptions opti
   self_ = self;
   options_ = std::move(options);
   gateway_ = std::move(gateway);
-  audit_.open(options_.audit_log, std::ios::app);
-  if (!audit_) log::warning("the audit log " + options_.audit_log.string() + " cannot be written");
+  if (!options_.audit_log.empty()) audit_.emplace(options_.audit_log);
   self_->delayed_send(self_, kBeatTime, HttpBeat{});
 }
 
@@ -86,7 +86,9 @@ void HttpState::on_call(HttpCall call) {
     if (!match.allowed.empty()) response.headers.emplace_back("Allow", match.allowed);
     return finish(caller, std::move(response));
   }
-  if (match.route->role) {
+  if (options_.metrics_only && match.route->action != Action::kMetrics)
+    return finish(caller, error_response(404, request.path + ": a node serves only /metrics"));
+  if (match.route->request) {
     auto identity = identity_of(request);
     if (!identity) {
       const bool unknown = identity.error().kind == ErrorKind::kRefused;
@@ -95,11 +97,8 @@ void HttpState::on_call(HttpCall call) {
       return finish(caller, std::move(response));
     }
     caller.identity = *std::move(identity);
-    if (!caller.identity.may(*match.route->role))
-      return finish(caller, error_response(403, std::string("needs the role ") +
-                                                    role_name(*match.route->role) + "; " +
-                                                    caller.identity.name + " has the role " +
-                                                    role_name(caller.identity.role)));
+    const Status allowed = access::check_request(caller.identity, *match.route->request);
+    if (!allowed.ok()) return finish(caller, error_response(403, allowed.error().message));
   }
   if (!is_plain(match.argument))
     return finish(caller, error_response(400, "\"" + escaped(match.argument) +
@@ -145,7 +144,7 @@ void HttpState::dispatch(const Caller& caller) {
 // The answer to every request, once.
 void HttpState::finish(const Caller& caller, Response response) {
   count(caller.request.method, response.status);
-  if (caller.route != nullptr && changes(*caller.route))
+  if (audit_ && caller.route != nullptr && changes(*caller.route))
     audit(caller.request, caller.identity, response.status);
   response.headers.emplace_back("X-Content-Type-Options", "nosniff");
   response.headers.emplace_back("Cache-Control", "no-store");
@@ -163,14 +162,13 @@ void HttpState::count(const std::string& method, int status) {
 }
 
 void HttpState::audit(const Request& request, const Identity& identity, int status) {
-  audit_ << audit_line(options_.unix_ms(), identity.name,
-                       identity.name.empty() ? "" : role_name(identity.role), request.peer,
-                       request.method, request.path, status)
-         << std::flush;
-  if (!audit_) {
-    log::error("the audit log " + options_.audit_log.string() + " cannot be written");
-    audit_.clear();
-  }
+  audit_->write({.unix_ms = options_.unix_ms(),
+                 .who = identity.name,
+                 .role = identity.name.empty() ? "" : role_name(identity.role),
+                 .from = request.peer,
+                 .method = request.method,
+                 .path = request.path,
+                 .status = status});
 }
 
 void HttpState::on_inbound(const Inbound& inbound) {

@@ -5,14 +5,14 @@
 // Accepts   HttpCall from the server; Inbound from the switchboard, where it is the peer kHttpPeer;
 //           HandOn, which it answers.
 // Sends     Outbound to the head, through the switchboard.
-// State     The requests that wait for an answer; streams of events; the last list of jobs; curves
+// State     The requests that wait for an answer; streams of events; the last lists of jobs; curves
 //           of some jobs; counts of requests. Nothing is saved but the audit log, which has a line
 //           for every request that may change something.
 // Fails     A head that does not answer in time gives status 500. When this actor dies, open
 //           requests get status 503, and the head continues.
 // Order     Requests are independent of each other.
 // Limits    Streams: one for each connection of the server. Lists of jobs: one request to the head
-//           at a time, which all clients share.
+//           at a time for each question, which all clients share.
 // Threads   Cooperative. Files: the tokens, at most once a second, and the audit log.
 #include <caf/actor.hpp>
 #include <caf/stateful_actor.hpp>
@@ -20,7 +20,6 @@
 #include <chrono>
 #include <cstdint>
 #include <filesystem>
-#include <fstream>
 #include <functional>
 #include <map>
 #include <memory>
@@ -28,6 +27,8 @@
 #include <string>
 #include <vector>
 
+#include "actors/access/shell/audit_log.h"
+#include "actors/cluster_scheduler/core/job_filter.h"
 #include "actors/esctl/views/claims_view.h"
 #include "actors/gateway/shell/gateway_messages.h"
 #include "actors/http/answers/job_answers.h"
@@ -42,7 +43,9 @@ struct HttpActorOptions {
   // Empty: every request counts as one of an administrator. Only for a server on the loopback
   // address.
   std::filesystem::path tokens;
-  std::filesystem::path audit_log;
+  std::filesystem::path audit_log;  // empty: none, because nothing can be changed
+  // On a daemon that is only a node: /metrics of this process is all that is served.
+  bool metrics_only = false;
   std::function<ProcessFacts()> process;
   std::function<std::uint64_t()> unix_ms;
 };
@@ -97,6 +100,16 @@ class HttpState {
   struct JobList {
     std::vector<JobView> jobs;
     std::string warning;
+    std::uint64_t total = 0;                      // jobs that meet the filter's conditions
+    std::map<std::string, std::uint64_t> states;  // the same by state, whatever state it asks for
+  };
+  using ListThen = std::function<void(const JobList&)>;
+  // The answer of the head to one question, which all clients with this question share.
+  struct SharedList {
+    std::shared_ptr<const JobList> list;          // null before the first answer
+    std::chrono::steady_clock::time_point until;  // from then on the list is too old
+    std::string text;                             // the JSON of the list, once it was asked for
+    std::vector<std::pair<Caller, ListThen>> readers;  // wait for the answer
   };
   struct LossCurve {
     Curve curve{1024};
@@ -127,9 +140,13 @@ class HttpState {
   using DetailsThen = std::function<void(const JobView&, const std::string&)>;
   static Result<JobList> read_job_list(const std::shared_ptr<const Frame>& frame);
   void with_job(const Caller& caller, DetailsThen then);
-  void with_jobs(const Caller& caller, std::function<void(const JobList&)> then);
+  void with_jobs(const Caller& caller, const cluster::JobFilter& filter, ListThen then);
+  void ask_for_jobs(const cluster::JobFilter& filter);
+  void on_job_list(const cluster::JobFilter& filter, std::chrono::steady_clock::time_point asked,
+                   Result<JobList> list);
+  void drop_old_lists();
+  static cluster::JobFilter live_jobs(const Identity& reader);
   void list_jobs(const Caller& caller);
-  static Result<std::string> spec_for(const Caller& caller, const std::string& toml);
   void submit(const Caller& caller);
   void job_action(const Caller& caller);
   void change_job(const Caller& caller, const JobId& job);
@@ -159,17 +176,13 @@ class HttpState {
   std::map<JobId, Follow> follows_;
   std::map<JobId, LossCurve> curves_;
 
-  std::shared_ptr<const JobList> jobs_;
-  std::chrono::steady_clock::time_point jobs_until_;  // from then on the list is too old
-  // Answers that were made of this list, by tenant and query.
-  std::map<std::pair<std::string, std::map<std::string, std::string>>, std::string> list_texts_;
-  std::vector<std::pair<Caller, std::function<void(const JobList&)>>> jobs_readers_;
+  std::map<cluster::JobFilter, SharedList> lists_;
 
   std::vector<Token> tokens_;
   std::optional<std::filesystem::file_time_type> tokens_time_;
   std::chrono::steady_clock::time_point tokens_checked_;
-  std::ofstream audit_;
-  std::map<std::pair<std::string, int>, std::uint64_t> requests_;
+  std::optional<access::AuditLog> audit_;
+  RequestCounts requests_;
 };
 
 caf::behavior http_actor(caf::stateful_actor<HttpState>* self, HttpActorOptions options,

@@ -4,53 +4,56 @@
 
 #include <set>
 
+#include "actors/access/core/requests.h"
 #include "actors/esctl/views/render_json.h"
 #include "actors/http/shell/http_ask.h"
 
 namespace es::actors::http {
 namespace {
 
-constexpr const char* kOtherTenant = "(another tenant)";
+// Hides the jobs that a reader with a tenant does not see. `own` are the live jobs of this tenant.
+// Only live jobs hold devices.
+class Hidden {
+ public:
+  Hidden(const Identity& reader, const std::vector<JobView>& own) : all_(reader.tenant.empty()) {
+    if (all_) return;
+    for (const JobView& job : own) own_.insert(job.id);
+  }
+  bool shows(const std::string& job) const { return all_ || own_.contains(job); }
 
-// Whether a reader may see the job of this id. A job that the list does not have yet is unknown to
-// a reader with a tenant.
-auto visible_jobs(const std::vector<JobView>& jobs, const Identity& reader) {
-  std::set<std::string> seen;
-  if (!reader.tenant.empty())
-    for (const JobView& job : jobs)
-      if (reader.may_see(job.tenant)) seen.insert(job.id);
-  return [all = reader.tenant.empty(), seen = std::move(seen)](const std::string& job) {
-    return all || seen.contains(job);
-  };
-}
+ private:
+  bool all_;
+  std::set<std::string> own_;
+};
 
 }  // namespace
 
 // Jobs of other tenants hold devices too, but their names stay unknown.
 void HttpState::nodes(const Caller& caller) {
-  with_jobs(caller, [this, caller](const JobList& list) {
+  with_jobs(caller, live_jobs(caller.identity), [this, caller](const JobList& list) {
     ask<wire::NodeList, wire::ListNodes>(
         caller, {}, [](wire::ListNodes::Builder) {},
-        [shows = visible_jobs(list.jobs, caller.identity)](wire::NodeList::Reader r) {
+        [hidden = Hidden(caller.identity, list.jobs)](wire::NodeList::Reader r) {
           auto nodes = esctl::read_nodes(r);
           for (esctl::NodeView& node : nodes)
             for (esctl::DeviceView& device : node.devices)
-              if (!device.job.empty() && !shows(device.job)) device.job = kOtherTenant;
+              if (!device.job.empty() && !hidden.shows(device.job))
+                device.job = access::kOtherTenant;
           return Response{.body = esctl::nodes_json(nodes, line_of(r.getWarning())) + "\n"};
         });
   });
 }
 
 void HttpState::claims(const Caller& caller) {
-  with_jobs(caller, [this, caller](const JobList& list) {
+  with_jobs(caller, live_jobs(caller.identity), [this, caller](const JobList& list) {
     ask<wire::NodeList, wire::ListNodes>(
         caller, {}, [](wire::ListNodes::Builder) {},
-        [shows = visible_jobs(list.jobs, caller.identity)](wire::NodeList::Reader r) {
+        [hidden = Hidden(caller.identity, list.jobs)](wire::NodeList::Reader r) {
           auto claims = esctl::read_claims(r);
           for (esctl::ClaimView& claim : claims)
             for (esctl::ClaimWaitView& wait : claim.waits)
-              if (!shows(wait.job)) {
-                wait.job = kOtherTenant;
+              if (!hidden.shows(wait.job)) {
+                wait.job = access::kOtherTenant;
                 wait.reason.clear();
               }
           return Response{.body = esctl::claims_json(claims) + "\n"};
@@ -90,11 +93,15 @@ void HttpState::clear_device(const Caller& caller) {
 }
 
 void HttpState::metrics(const Caller& caller) {
-  with_jobs(caller, [this, caller](const JobList& list) {
-    Snapshot snapshot{
-        .warning = list.warning, .process = options_.process(), .requests = requests_};
-    for (const JobView& job : list.jobs)
-      if (caller.identity.may_see(job.tenant)) snapshot.jobs.push_back(job);
+  if (options_.metrics_only)
+    return finish(caller, {.content_type = kMetricsType,
+                           .body = node_metrics_text(options_.process(), requests_)});
+  with_jobs(caller, live_jobs(caller.identity), [this, caller](const JobList& list) {
+    Snapshot snapshot{.states = list.states,
+                      .jobs = list.jobs,
+                      .warning = list.warning,
+                      .process = options_.process(),
+                      .requests = requests_};
     ask<wire::NodeList, wire::ListNodes>(
         caller, {}, [](wire::ListNodes::Builder) {},
         [snapshot = std::move(snapshot)](wire::NodeList::Reader r) {

@@ -5,20 +5,23 @@
 #include <bit>
 #include <limits>
 
+#include "actors/access/core/requests.h"
 #include "actors/esctl/views/plans_view.h"
 #include "actors/esctl/views/render_json.h"
 #include "actors/http/shell/http_ask.h"
-#include "actors/job_file/job_file.h"
+#include "actors/job_file/client_spec.h"
+#include "proto/base/digest.h"
 
 namespace es::actors::http {
 namespace {
 
 // A list that is younger is shown again: many pages poll, and the jobs are asked once for all. A
-// head with very many jobs needs longer for a list, and spends at most a tenth of its time on it.
+// head with very many live jobs needs longer for a list, and spends at most a tenth of its time on
+// the same one.
 constexpr std::chrono::milliseconds kListAge{300};
 constexpr int kListShare = 10;
 constexpr std::chrono::milliseconds kStateAge{500};
-constexpr std::size_t kListTextsMax = 1000;
+constexpr std::size_t kListsMax = 64;
 constexpr std::chrono::minutes kJobTimeout{10};
 constexpr std::uint64_t kListMax = 1000;
 constexpr std::size_t kCurvesMax = 256;
@@ -46,32 +49,70 @@ double mean_of(const std::vector<float>& losses) {
 
 // --- lists
 
-void HttpState::with_jobs(const Caller& caller, std::function<void(const JobList&)> then) {
-  const auto asked = std::chrono::steady_clock::now();
-  if (jobs_ && asked < jobs_until_) return then(*jobs_);
-  jobs_readers_.emplace_back(caller, std::move(then));
-  if (jobs_readers_.size() > 1) return;
+// Pages that poll ask the same again and again, so they share an answer while it is young.
+void HttpState::with_jobs(const Caller& caller, const cluster::JobFilter& filter, ListThen then) {
+  if (!lists_.contains(filter)) drop_old_lists();
+  SharedList& shared = lists_[filter];
+  if (shared.list && std::chrono::steady_clock::now() < shared.until) return then(*shared.list);
+  shared.readers.emplace_back(caller, std::move(then));
+  if (shared.readers.size() == 1) ask_for_jobs(filter);
+}
+
+void HttpState::ask_for_jobs(const cluster::JobFilter& filter) {
   post<wire::ListJobs>(
-      {}, [](wire::ListJobs::Builder) {}, std::chrono::seconds(60),
-      [this, asked](const FrameResult& frame) {
-        const auto readers = std::exchange(jobs_readers_, {});
-        Result<JobList> list = frame ? read_job_list(*frame) : frame.error();
-        for (const auto& [reader, then] : readers)
-          if (!list) finish(reader, error_response(list.error()));
-        if (!list) return;
-        jobs_ = std::make_shared<const JobList>(*std::move(list));
-        list_texts_.clear();
-        const auto now = std::chrono::steady_clock::now();
-        jobs_until_ = std::max(asked + kListAge, now + kListShare * (now - asked));
-        for (const auto& [reader, then] : readers) then(*jobs_);
+      {},
+      [&](wire::ListJobs::Builder b) {
+        b.setState(filter.state);
+        b.setTenant(filter.tenant);
+        b.setSearch(filter.search);
+        b.setOffset(filter.offset);
+        b.setLimit(filter.limit);
+        b.setNewestFirst(filter.newest_first);
+      },
+      std::chrono::seconds(60),
+      [this, filter, asked = std::chrono::steady_clock::now()](const FrameResult& frame) {
+        on_job_list(filter, asked, frame ? read_job_list(*frame) : frame.error());
       });
+}
+
+void HttpState::on_job_list(const cluster::JobFilter& filter,
+                            std::chrono::steady_clock::time_point asked, Result<JobList> list) {
+  SharedList& shared = lists_.at(filter);
+  const auto readers = std::exchange(shared.readers, {});
+  if (!list) {
+    for (const auto& [reader, then] : readers) finish(reader, error_response(list.error()));
+    return;
+  }
+  const auto whole = std::make_shared<const JobList>(*std::move(list));
+  shared.list = whole;
+  shared.text.clear();
+  const auto now = std::chrono::steady_clock::now();
+  shared.until = std::max(asked + kListAge, now + kListShare * (now - asked));
+  // A reader may ask for another list, so the entry is not used any more.
+  for (const auto& [reader, then] : readers) then(*whole);
+}
+
+// The number of questions is not bounded, so only few answers are kept.
+void HttpState::drop_old_lists() {
+  const auto now = std::chrono::steady_clock::now();
+  const bool all = lists_.size() >= kListsMax;
+  std::erase_if(lists_, [&](const auto& entry) {
+    return entry.second.readers.empty() && (all || entry.second.until < now);
+  });
+}
+
+// The jobs that are not over, as far as this reader may see them.
+cluster::JobFilter HttpState::live_jobs(const Identity& reader) {
+  return {.state = "live", .tenant = reader.tenant};
 }
 
 Result<HttpState::JobList> HttpState::read_job_list(const std::shared_ptr<const Frame>& frame) {
   const auto message = Msg<wire::JobList>::from_frame(frame);
   if (!message) return message.error();
   return message->decode([](wire::JobList::Reader r) {
-    return JobList{esctl::read_jobs(r), line_of(r.getWarning())};
+    JobList list{esctl::read_jobs(r), line_of(r.getWarning()), r.getTotal(), {}};
+    for (const auto count : r.getStates()) list.states[line_of(count.getState())] = count.getJobs();
+    return list;
   });
 }
 
@@ -83,13 +124,27 @@ void HttpState::list_jobs(const Caller& caller) {
   if (!offset) return finish(caller, error_response(offset.error()));
   const auto limit = query_number(request, "limit", 100, kListMax);
   if (!limit) return finish(caller, error_response(limit.error()));
-  const JobFilter filter{query_text(request, "state"), query_text(request, "tenant"),
-                         query_text(request, "search"), *offset, *limit};
-  with_jobs(caller, [this, caller, filter](const JobList& list) {
-    // Pages that poll ask for the same again and again.
-    if (list_texts_.size() >= kListTextsMax) list_texts_.clear();
-    std::string& text = list_texts_[{caller.identity.tenant, caller.request.query}];
-    if (text.empty()) text = job_list_json(list.jobs, caller.identity, filter, list.warning);
+  cluster::JobFilter filter{.state = query_text(request, "state"),
+                            .tenant = query_text(request, "tenant"),
+                            .search = query_text(request, "search"),
+                            .offset = *offset,
+                            .limit = static_cast<std::uint32_t>(*limit),
+                            .newest_first = true};
+  const std::string& own = caller.identity.tenant;
+  // Other tenants have no jobs, as far as this client may know.
+  if (!own.empty() && !filter.tenant.empty() && filter.tenant != own)
+    return finish(caller, {.body = job_list_json({}, 0, "")});
+  if (!own.empty()) filter.tenant = own;
+  // Zero would ask the head for all jobs.
+  if (filter.limit == 0) {
+    filter.limit = 1;
+    return with_jobs(caller, filter, [this, caller](const JobList& list) {
+      finish(caller, {.body = job_list_json({}, list.total, list.warning)});
+    });
+  }
+  with_jobs(caller, filter, [this, caller, filter](const JobList& list) {
+    std::string& text = lists_.at(filter).text;
+    if (text.empty()) text = job_list_json(list.jobs, list.total, list.warning);
     finish(caller, {.body = text});
   });
 }
@@ -109,9 +164,9 @@ void HttpState::with_job(const Caller& caller, DetailsThen then) {
           return std::pair(read_job(r.getInfo()), text_of(r.getSpecToml(), "job spec"));
         });
         if (!details) return finish(caller, error_response(details.error()));
-        if (!caller.identity.may_see(details->first.tenant))
-          return finish(caller, error_response(not_found("job \"" + escaped(caller.argument) +
-                                                         "\": there is no such job")));
+        const Status known =
+            access::check_job(caller.identity, caller.argument, details->first.tenant);
+        if (!known.ok()) return finish(caller, error_response(known.error()));
         then(details->first, details->second);
       });
 }
@@ -183,19 +238,6 @@ void HttpState::checkpoint_job(const Caller& caller, const JobId& job) {
 
 // --- submission
 
-// A caller with a tenant submits for this tenant only.
-Result<std::string> HttpState::spec_for(const Caller& caller, const std::string& toml) {
-  auto spec = parse_job(toml, "spec_toml");
-  if (!spec) return spec.error();
-  const std::string& own = caller.identity.tenant;
-  if (own.empty()) return toml;
-  if (!spec->resources.tenant.empty() && spec->resources.tenant != own)
-    return refused("resources.tenant = \"" + spec->resources.tenant +
-                   "\": " + caller.identity.name + " submits for the tenant " + own + " only");
-  spec->resources.tenant = own;
-  return to_toml(*spec);
-}
-
 void HttpState::submit(const Caller& caller) {
   const auto body = read_body(caller.request, {"spec_toml", "from_checkpoint", "request_id"});
   if (!body) return finish(caller, error_response(body.error()));
@@ -204,7 +246,7 @@ void HttpState::submit(const Caller& caller) {
   const auto id = line_field(*body, "request_id");
   for (const auto* field : {&toml, &checkpoint, &id})
     if (!*field) return finish(caller, error_response(field->error()));
-  const auto spec = spec_for(caller, *toml);
+  const auto spec = client_spec(caller.identity, *toml, "spec_toml");
   if (!spec) return finish(caller, error_response(spec.error()));
   ask<wire::JobAccepted, wire::SubmitJob>(
       caller, {},

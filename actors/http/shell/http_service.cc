@@ -55,15 +55,32 @@ double count_entries(const char* directory) {
   return n;
 }
 
+// The resident memory of a process in bytes; 0 if it is not there.
+double resident_bytes(const std::string& process) {
+  std::ifstream pages("/proc/" + process + "/statm");
+  double total = 0, resident = 0;
+  pages >> total >> resident;
+  return resident * static_cast<double>(::sysconf(_SC_PAGESIZE));
+}
+
+// The processes that the threads of this one have started: the workers of its node.
+void add_workers(ProcessFacts& facts) {
+  std::error_code error;
+  for (std::filesystem::directory_iterator task("/proc/self/task", error), end;
+       !error && task != end; task.increment(error)) {
+    std::ifstream children(task->path() / "children");
+    for (std::string child; children >> child; ++facts.workers)
+      facts.workers_resident_bytes += resident_bytes(child);
+  }
+}
+
 // What /proc says about this process (proc(5)).
 ProcessFacts process_facts(double start_unix_seconds) {
   ProcessFacts facts{.start_unix_seconds = start_unix_seconds};
-  std::ifstream pages("/proc/self/statm");
-  double total = 0;
-  pages >> total >> facts.resident_bytes;
-  facts.resident_bytes *= static_cast<double>(::sysconf(_SC_PAGESIZE));
+  facts.resident_bytes = resident_bytes("self");
   facts.cpu_seconds = static_cast<double>(std::clock()) / CLOCKS_PER_SEC;
   facts.open_files = count_entries("/proc/self/fd");
+  add_workers(facts);
   return facts;
 }
 
@@ -122,19 +139,24 @@ Status check_files(const HttpOptions& options, const std::filesystem::path& stat
 
 Result<HttpService> start_http_service(caf::actor_system& system, const HttpOptions& options,
                                        const std::filesystem::path& state,
-                                       const caf::actor& switchboard) {
+                                       const caf::actor& switchboard,
+                                       std::function<TransportStats()> transport) {
   auto server_options = parse_address(options.address);
   if (!server_options) return server_options.error();
   ES_RETURN_IF_ERROR(read_tls(options, *server_options));
   HttpActorOptions answers;
   answers.tokens = tokens_file(options, state);
-  answers.audit_log = state / "audit.log";
+  answers.metrics_only = !switchboard;
+  if (switchboard) answers.audit_log = state / "audit.log";
   answers.unix_ms = now_unix_ms;
-  answers.process = [start = static_cast<double>(now_unix_ms()) / 1e3] {
-    return process_facts(start);
+  answers.process = [start = static_cast<double>(now_unix_ms()) / 1e3,
+                     transport = std::move(transport)] {
+    ProcessFacts facts = process_facts(start);
+    facts.transport = transport();
+    return facts;
   };
   const auto actor = system.spawn(http_actor, std::move(answers), switchboard);
-  caf::anon_send(switchboard, RegisterPeer{kHttpPeer, actor});
+  if (switchboard) caf::anon_send(switchboard, RegisterPeer{kHttpPeer, actor});
   auto server =
       HttpServer::start(*server_options, [actor](Request request, std::shared_ptr<Reply> reply) {
         caf::anon_send(actor, HttpCall{std::move(request), std::move(reply)});

@@ -4,9 +4,11 @@
 #include <caf/actor_system.hpp>
 
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <string>
 
+#include "actors/gateway/core/transport_stats.h"
 #include "actors/http/shell/http_server.h"
 
 namespace es::actors::http {
@@ -31,10 +33,12 @@ Status check(const HttpOptions& options);
 // Errors: not found, usage, failure.
 Status check_files(const HttpOptions& options, const std::filesystem::path& state);
 
-// Starts the service. `state` is the directory of the head, which gets the audit log;
-// `switchboard` leads to the head. Prints "http ADDRESS" to the log. Errors: usage, failure.
+// Starts the service. `state` is the directory with the tokens, and on a head the audit log;
+// `switchboard` leads to the head. Without a switchboard the daemon is only a node, and the service
+// has nothing but /metrics. Prints "serves ADDRESS" to the log. Errors: usage, failure.
 Result<HttpService> start_http_service(caf::actor_system& system, const HttpOptions& options,
                                        const std::filesystem::path& state,
-                                       const caf::actor& switchboard);
+                                       const caf::actor& switchboard,
+                                       std::function<TransportStats()> transport);
 
 }  // namespace es::actors::http

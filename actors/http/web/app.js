@@ -101,6 +101,31 @@ const cards = (entries) => element("ul", { class: "cards" }, ...entries.map(([na
 
 // --- pictures
 
+// Two curves in one picture: the means of both jobs over the steps.
+function twoCurvesPicture(names, curves) {
+  const width = 720, height = 240, left = 56, bottom = 24, top = 10;
+  const known = curves.map((points) => points.filter((p) => p[2] !== null));
+  const all = known.flat();
+  if (all.length < 2) return element("p", { class: "note" }, "There are no losses yet.");
+  const first = Math.min(...all.map((p) => p[0])), last = Math.max(...all.map((p) => p[0]));
+  const low = Math.min(...all.map((p) => p[2])), high = Math.max(...all.map((p) => p[2]));
+  const x = (step) => left + (width - left - 8) * (step - first) / Math.max(1, last - first);
+  const y = (loss) => top + (height - top - bottom) * (high - loss) / Math.max(1e-30, high - low);
+  const title = `Loss of ${names.join(" and ")}, steps ${first} to ${last}`;
+  return element("figure", {},
+    shape("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": title },
+      shape("line", { class: "axis", x1: left, x2: left, y1: top, y2: height - bottom }),
+      shape("line", { class: "axis", x1: left, x2: width - 8, y1: height - bottom, y2: height - bottom }),
+      ...known.map((points, i) => shape("polyline", {
+        class: i === 0 ? "curve" : "curve other", points: points.map((p) => `${x(p[0])},${y(p[2])}`).join(" "),
+      })),
+      shape("text", { x: left - 4, y: top + 10, "text-anchor": "end" }, number(high)),
+      shape("text", { x: left - 4, y: height - bottom, "text-anchor": "end" }, number(low)),
+      shape("text", { x: left, y: height - 6 }, `step ${first}`),
+      shape("text", { x: width - 8, y: height - 6, "text-anchor": "end" }, `step ${last}`)),
+    element("figcaption", {}, `${title}. The line of ${names[0]} is solid, that of ${names[1]} dashed.`));
+}
+
 function curvePicture(points) {
   const width = 720, height = 240, left = 56, bottom = 24, top = 10;
   const known = points.filter((p) => p[2] !== null);
@@ -161,6 +186,29 @@ function stagesPicture(stages) {
     element("figcaption", {}, `Devices over time; pauses before a change are red. ` +
       `Training ${duration(stages.reduce((sum, s) => sum + s.seconds, 0))}, ` +
       `pauses ${duration(stages.reduce((sum, s) => sum + s.rescale_seconds, 0))}.`));
+}
+
+// The shares of the time that this head has seen of the job, as a bar: progress, and what it lost.
+function sharesPicture(job) {
+  const training = job.stages.reduce((sum, s) => sum + s.seconds, 0);
+  const pauses = job.stages.reduce((sum, s) => sum + s.rescale_seconds, 0);
+  const whole = training + pauses;
+  if (whole <= 0) return null;
+  const data = training * job.data_wait_share, switching = training * job.context_switch_share;
+  const parts = [["progress", "stage", training - data - switching], ["waiting for data", "data", data],
+    ["switching between ESTs", "switching", switching], ["changes of devices", "pause", pauses]];
+  const width = 720, left = 8;
+  let at = left;
+  const boxes = parts.map(([, kind, seconds]) => {
+    const size = (width - 2 * left) * Math.max(0, seconds) / whole;
+    const box = shape("rect", { class: kind, x: at, y: 4, width: size, height: 22 });
+    at += size;
+    return box;
+  });
+  const text = parts.map(([name, , seconds]) => `${name} ${number(100 * seconds / whole, 3)} %`).join(", ");
+  return element("figure", {},
+    shape("svg", { viewBox: `0 0 ${width} 30`, role: "img", "aria-label": text }, ...boxes),
+    element("figcaption", {}, `Of ${duration(whole)}: ${text}.`));
 }
 
 // --- pages
@@ -273,10 +321,12 @@ function showJob(job, place) {
       ["Time left", eta], ["Loss", number(job.loss_last)], ["Samples/s now", number(job.samples_per_s)],
       ["Samples/s, mean", number(job.samples_per_s_mean)], ["Devices", job.placement],
       ["Level", job.level], ["ESTs", String(job.max_p)],
-      ["Time that trained", training > 0 ? `${number(100 * training / (training + pauses), 3)} %` : null]]),
+      ["Time with progress", training > 0 ? `${number(100 * training * (1 - job.data_wait_share -
+        job.context_switch_share) / (training + pauses), 3)} %` : null]]),
     job.error ? element("p", { class: "fault" }, job.error) : null,
     job.warning ? element("p", { class: "fault" }, job.warning) : null,
     job.waiting_for ? element("p", { class: "note" }, `Waits for ${job.waiting_for}.`) : null,
+    training > 0 ? element("h3", {}, "Where the time went") : null, sharesPicture(job),
     job.stages.length ? element("h3", {}, "Devices over time") : null, stagesPicture(job.stages),
     element("h3", {}, "Workers"),
     table("Workers", [["node"], ["device"], ["ESTs"], ["step ms", "number"], ["samples/s", "number"],
@@ -299,7 +349,8 @@ function jobPage(id) {
   const facts = element("div"), curve = element("div"), log = element("pre", { tabindex: "0", "aria-label": "Log" });
   const follows = element("div");
   main.replaceChildren(...[element("h2", {}, id), identity.role === "view" ? null : jobActions(id), facts,
-    element("h3", {}, "Loss"), curve, element("h3", {}, "Log"), log, follows].filter((part) => part));
+    element("h3", {}, "Loss"), curve, compareForm(id), element("h3", {}, "Log"), log,
+    follows].filter((part) => part));
   const lines = [];
   const addLines = (more) => {
     const atEnd = log.scrollTop + log.clientHeight >= log.scrollHeight - 8;
@@ -316,7 +367,7 @@ function jobPage(id) {
     let over = false;
     await readEvents(jobPath(id, "/events"), (name, data) => {
       if (name === "job") showJob(data, facts);
-      if (name === "log") addLines([data.line]);
+      if (name === "log") addLines([data.ts ? `${data.ts} ${data.level.padEnd(7)} ${data.line}` : data.line]);
       if (name === "end") over = true;
     });
     const job = await get(jobPath(id));
@@ -324,6 +375,127 @@ function jobPage(id) {
     return over && OVER.has(job.state);
   });
   repeat(async () => curve.replaceChildren(curvePicture((await get(jobPath(id, "/curve"))).points)));
+}
+
+// A link to the comparison with another job; the field offers the newest jobs.
+function compareForm(job) {
+  const names = element("datalist", { id: "jobs" });
+  const other = element("input", { list: "jobs", required: true });
+  get("/api/v1/jobs?limit=100").then(({ jobs }) => names.replaceChildren(
+    ...jobs.filter((j) => j.job !== job).map((j) => element("option", { value: j.job }))), () => {});
+  return element("form", {
+    class: "row compare", onsubmit: (event) => {
+      event.preventDefault();
+      location.hash = `#/compare/${encodeURIComponent(job)}/${encodeURIComponent(other.value.trim())}`;
+    },
+  }, names, element("label", {}, "Another job", other), element("a", {
+    href: "#", role: "button", class: "button", onclick: (event) => {
+      event.preventDefault();
+      event.target.closest("form").requestSubmit();
+    },
+  }, "Compare"));
+}
+
+// All lines of a ledger from `begin` on, as far as one answer goes.
+const ledgerPart = (job, begin) => get(jobPath(job, `/ledger?begin=${begin}`));
+
+// Reads both ledgers until they differ or one of them ends. Returns the first step whose parameters or
+// losses differ (null: none), and the number of steps that were compared.
+async function firstDifference(jobs, onProgress) {
+  const lines = [new Map(), new Map()], next = [1, 1];
+  let compared = 0;
+  for (;;) {
+    await Promise.all(jobs.map(async (job, i) => {
+      if (lines[i].size > 0 || next[i] === 0) return;
+      const part = await ledgerPart(job, next[i]);
+      for (const line of part.lines) lines[i].set(line.version, line);
+      next[i] = part.next;
+    }));
+    if (lines.some((known) => known.size === 0)) return { step: null, compared };
+    for (const [version, a] of lines[0]) {
+      const b = lines[1].get(version);
+      if (b) {
+        compared += 1;
+        if (a.params !== b.params || JSON.stringify(a.losses) !== JSON.stringify(b.losses))
+          return { step: version, compared };
+      }
+    }
+    // What lies before the shorter part has been compared. The rest of the longer one waits.
+    const last = Math.min(...lines.map((known) => Math.max(...known.keys())));
+    for (const known of lines)
+      for (const version of [...known.keys()]) if (version <= last) known.delete(version);
+    onProgress(compared);
+  }
+}
+
+function comparePage(names) {
+  const facts = element("div"), curves = element("div");
+  const verdict = element("p", { role: "status" }, "The ledgers are being read.");
+  main.replaceChildren(element("h2", {}, `${names[0]} and ${names[1]}`), verdict,
+    element("h3", {}, "Loss"), curves, element("h3", {}, "Both jobs"), facts);
+  const link = (job) => element("a", { href: `#/jobs/${encodeURIComponent(job)}` }, job);
+  repeat(async () => {
+    const jobs = await Promise.all(names.map((name) => get(jobPath(name))));
+    const rows = [["State", (j) => stateText(j.state)], ["Steps", (j) => `${j.steps} of ${j.steps_total}`],
+      ["Level", (j) => j.level], ["ESTs", (j) => String(j.max_p)], ["Devices", (j) => j.placement],
+      ["Samples/s, mean", (j) => number(j.samples_per_s_mean)], ["Last loss", (j) => number(j.loss_last)],
+      ["Digest of the parameters", (j) => j.params_digest], ["Digest of the state", (j) => j.state_digest]];
+    facts.replaceChildren(table("Both jobs", [["", "wide"], [link(names[0])], [link(names[1])]],
+      rows.map(([name, value]) => [name, ...jobs.map(value)])));
+    curves.replaceChildren(twoCurvesPicture(names,
+      (await Promise.all(names.map((name) => get(jobPath(name, "/curve"))))).map((c) => c.points)));
+    return jobs.every((job) => OVER.has(job.state));
+  });
+  repeat(async () => {
+    const { step, compared } = await firstDifference(names, (count) => {
+      verdict.textContent = `${count} steps are equal so far.`;
+    });
+    verdict.textContent = step !== null ? `The first step that differs is ${step}.`
+      : compared > 0 ? `All ${compared} steps that both jobs have are equal, bit for bit.`
+        : "The jobs have no step in common yet.";
+    return compared > 0;
+  });
+}
+
+function schedulerPage() {
+  const place = element("div");
+  main.replaceChildren(element("h2", {}, "Scheduler"), place);
+  const link = (job) => element("a", { href: `#/jobs/${encodeURIComponent(job)}` }, job);
+  const since = (job) => duration(Math.max(0, Date.now() - job.submitted_unix_ms) / 1000);
+  repeat(async () => {
+    const { jobs, total } = await get("/api/v1/jobs?state=live&limit=1000");
+    const { nodes } = await get("/api/v1/nodes");
+    const inOrder = jobs.toReversed();
+    const waiting = inOrder.filter((job) => !job.placement);
+    const running = inOrder.filter((job) => job.placement);
+    const devices = nodes.flatMap((node) => node.alive ? node.devices : []);
+    const tenantOf = new Map(jobs.map((job) => [job.job, job.tenant ?? "–"]));
+    const held = new Map();
+    for (const d of devices.filter((device) => device.job)) {
+      const tenant = tenantOf.get(d.job) ?? "(another tenant)";
+      held.set(tenant, (held.get(tenant) ?? 0) + 1);
+    }
+    place.replaceChildren(...[
+      cards([["Waiting", String(waiting.length)], ["With devices", String(running.length)],
+        ["Free devices", String(devices.filter((d) => !d.job && !d.suspect).length)],
+        ["Devices", String(devices.length)]]),
+      total > jobs.length ? element("p", { class: "note" }, `The newest ${jobs.length} of ${total} jobs are shown.`) : null,
+      element("h3", {}, "Waiting jobs, in the order of their submission"),
+      waiting.length ? table("Waiting jobs", [["", "number"], ["job"], ["state"], ["tenant"], ["submitted"], ["waits for", "wide"]],
+        waiting.map((job, i) => [String(i + 1), link(job.job), stateText(job.state), job.tenant,
+          `${since(job)} ago`, job.waiting_for ?? (job.state === "paused" ? "resume" : "")]))
+        : element("p", { class: "note" }, "No job waits."),
+      element("h3", {}, "Jobs with devices"),
+      running.length ? table("Jobs with devices", [["job"], ["state"], ["tenant"], ["devices"], ["steps", "number"], ["wants", "wide"]],
+        running.map((job) => [link(job.job), stateText(job.state), job.tenant, job.placement,
+          `${job.steps} / ${job.steps_total}`, job.waiting_for ?? ""]))
+        : element("p", { class: "note" }, "No job has devices."),
+      element("h3", {}, "Devices by tenant"),
+      held.size ? table("Devices by tenant", [["tenant"], ["devices", "number"], ["share", "number"]],
+        [...held].map(([tenant, count]) => [tenant, String(count), `${number(100 * count / devices.length, 3)} %`]))
+        : element("p", { class: "note" }, "All devices are free."),
+    ].filter((part) => part));
+  });
 }
 
 function clusterPage() {
@@ -366,12 +538,14 @@ function show() {
   leaving.abort();
   leaving = new AbortController();
   showFault("");
-  const [, page, id] = location.hash.split("/");
+  const [, page, id, other] = location.hash.split("/");
   for (const link of document.querySelectorAll("nav a")) {
     if (link.hash === `#/${page || "jobs"}`) link.setAttribute("aria-current", "page");
     else link.removeAttribute("aria-current");
   }
   if (page === "cluster") clusterPage();
+  else if (page === "scheduler") schedulerPage();
+  else if (page === "compare" && other) comparePage([decodeURIComponent(id), decodeURIComponent(other)]);
   else if (id) jobPage(decodeURIComponent(id));
   else jobsPage();
 }

@@ -31,9 +31,9 @@ std::optional<Verdict> Audits::take(const Worker& worker, const Audited& message
       pass(message);
       break;
     case AuditBook::Next::kAsk:
-      context_.log("audit of step " + std::to_string(message.step) + ", EST " +
-                   std::to_string(message.rank) +
-                   ": two devices got different gradients; all members compute it again");
+      context_.warn("audit of step " + std::to_string(message.step) + ", EST " +
+                    std::to_string(message.rank) +
+                    ": two devices got different gradients; all members compute it again");
       context_.send_to_members(Audit{context_.stamp(), message.step, message.rank});
       break;
     case AuditBook::Next::kJudged:
@@ -58,7 +58,7 @@ Version Audits::condemn(const Verdict& verdict, Version step) {
     std::string why = "job " + context_.config.spec.name + ", step " + std::to_string(step) +
                       ": a gradient that was computed again was different";
     if (!verdict.decided) why += ", and it cannot be decided which of the two devices is wrong";
-    context_.log("audit: " + device.text() + " computes wrongly and is not used any more: " + why);
+    context_.warn("audit: " + device.text() + " computes wrongly and is not used any more: " + why);
     // The error of the device may be older than the step in which it was found.
     good = std::min(good, trusted_through_.at(device));
     context_.fleet.give_up(device);

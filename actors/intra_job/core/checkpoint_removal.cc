@@ -50,8 +50,8 @@ void Checkpoints::remove_from_nodes(const std::vector<CheckpointRef>& states,
       continue;
     }
     for (const CheckpointRef& state : on_it)
-      context_.log("warning: a checkpoint that is no longer needed cannot be removed: " +
-                   state.path + " on node " + node + ", which is away");
+      context_.warn("a checkpoint that is no longer needed cannot be removed: " + state.path +
+                    " on node " + node + ", which is away");
   }
 }
 
@@ -100,8 +100,8 @@ std::vector<CheckpointRef> Checkpoints::give_up_newer(Version good) {
       void_ones.push_back(ref);
       context_.record.spoiled.push_back(ref);
     } else if (!is_suspension(ref, context_.config.suspend_prefix)) {
-      context_.log("warning: checkpoint " + ref.path + " of version " +
-                   std::to_string(ref.version) + " may be spoiled; it is not removed");
+      context_.warn("checkpoint " + ref.path + " of version " + std::to_string(ref.version) +
+                    " may be spoiled; it is not removed");
     }
   }
   return void_ones;

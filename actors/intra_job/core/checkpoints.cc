@@ -168,7 +168,7 @@ bool Checkpoints::try_elsewhere(Requested& requested) {
   if (requested.otherwise.empty()) return false;
   requested.first_error = requested.why_not->message;
   requested.why_not.reset();
-  context_.log("warning: " + requested.first_error + "; trying " + requested.otherwise);
+  context_.warn(requested.first_error + "; trying " + requested.otherwise);
   requested.directory = std::exchange(requested.otherwise, {});
   ask_again_ = true;
   return true;
@@ -181,7 +181,7 @@ void Checkpoints::periodic_failed(const std::string& why) {
   // version after both.
   const Version version = std::max(periodic_.pending()->at, progress_.through());
   warning_ = "no checkpoint of version " + std::to_string(version) + ": " + why;
-  context_.log("warning: " + warning_);
+  context_.warn(warning_);
   periodic_.settle(version);
   ask_for_periodic();
 }

@@ -100,7 +100,7 @@ std::string DeviceDemand::refused_because(const std::string& reason) {
   const std::string text = "the devices that the job needs are not available: " + reason;
   if (!was_met_) return text;
   // The devices existed before: a node is away, or has not found a restarted head yet.
-  if (!again_at_) context_.log(text + "; the job waits for them");
+  if (!again_at_) context_.warn(text + "; the job waits for them");
   again_at_ = context_.now + kDemandAgainAfter;
   return {};
 }

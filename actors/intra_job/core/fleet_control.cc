@@ -64,7 +64,7 @@ bool FleetControl::has_others_on_node_of(const Worker& worker) const {
 LossVerdict FleetControl::lost(const Worker& worker, const std::string& why, bool counts) {
   const std::string text = "worker " + std::to_string(worker.incarnation.value) + " on " +
                            worker.device.text() + " " + why;
-  context_.log(text);
+  context_.warn(text);
   // Such a process was not a member, so no round follows. Its device gets a new process in
   // reconcile().
   if (worker.phase == Worker::Phase::kStarting) {

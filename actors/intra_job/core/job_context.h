@@ -37,6 +37,7 @@ struct JobContext {
 
   void emit(Effect effect) { effects.push_back(std::move(effect)); }
   void log(std::string text) { emit(LogLine{std::move(text)}); }
+  void warn(std::string text) { emit(LogLine{std::move(text), true}); }
   void send(const Worker& worker, protocol::HeadMessage message);
   // Sends to all members that take part in the placement.
   void send_to_members(const protocol::HeadMessage& message);

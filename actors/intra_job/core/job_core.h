@@ -87,11 +87,15 @@ class JobCore {
   // Text for users that says what the job waits for, if it does not train or trains on fewer
   // devices than it wants; otherwise empty.
   std::string waiting_for() const;
+  // The largest number of devices that the job could use now: those of its stage or of its user's
+  // choice, otherwise the limit of its spec; 0 while it is paused and when it is over.
+  std::uint32_t devices_wanted() const;
   std::vector<StageReport> stage_reports(Instant now) const {
     return progress_.clock().reports(now);
   }
   // Global steps per second, measured over the last seconds (stage_clock.h); 0 if the job stands.
   double steps_per_second(Instant now) const { return progress_.clock().steps_per_second(now); }
+  const StepTimes& step_times() const { return progress_.clock().step_times(); }
   // Returns whether this worker has to load the saved state at this path from another node.
   bool may_read(Incarnation worker, const std::string& path) const {
     return rounds_.may_read(worker, path);

@@ -117,6 +117,14 @@ std::string JobCore::waiting_for() const {
          " free devices" + (bound ? " of type " + bound->name : "");
 }
 
+std::uint32_t JobCore::devices_wanted() const {
+  if (context_.is_ending() || context_.is_paused()) return 0;
+  if (const Wanted wanted = demand_.at(restart_.next_version())) return wanted->total();
+  const JobSpec& spec = context_.config.spec;
+  const std::uint32_t limit = spec.resources.max_devices;
+  return limit == 0 ? spec.max_p : std::min(limit, spec.max_p);
+}
+
 std::string JobCore::warning() const {
   const std::string& unwritten = checkpoints_.warning();
   const std::string& damage = restart_.warning();

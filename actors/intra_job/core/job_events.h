@@ -256,6 +256,7 @@ struct CheckpointDone {
 // One line for the job's log.
 struct LogLine {
   std::string text;
+  bool is_warning = false;  // something is wrong, and the job continues or waits
 };
 
 // The job is over: every process was reaped and every device released. The cluster scheduler

@@ -71,6 +71,7 @@ PlannerEffects JobPlanner::on(const protocol::PlanAnswer& answer, const PlannerV
   if (--queries_ > 0) return {};  // a later answer takes the newest allocation into account
   if (demand_is_exact_ || is_over(job.state)) return {};
   const DeviceSet held = held_devices(job);
+  reported_ = job.progress;
   protocol::Demand demand{.sequence = allocation_sequence_, .progress = progress_of(job)};
   for (const scheduler::Proposal& proposal : answer.proposals) {
     DeviceSet after = held;
@@ -78,6 +79,12 @@ PlannerEffects JobPlanner::on(const protocol::PlanAnswer& answer, const PlannerV
     if (scheduler::refusal_of(refusals(), after) == nullptr) demand.proposals.push_back(proposal);
   }
   return {std::move(demand)};
+}
+
+PlannerEffects JobPlanner::report_lost_progress(const PlannerView& job) {
+  if (job.progress >= reported_ || demand_is_exact_ || is_over(job.state)) return {};
+  reported_ = job.progress;
+  return {protocol::Demand{.sequence = allocation_sequence_, .progress = progress_of(job)}};
 }
 
 // Local steps per second on the devices in use: measured, or predicted by the model.
@@ -163,9 +170,10 @@ PlannerEffects JobPlanner::measured(const StragglerWatch::Measurement& measureme
     effects = capability_changed(device.type, *changed, job);
   if (report->change == StragglerWatch::Change::kNamed)
     effects.push_back(LogLine{"device " + device.text() +
-                              " is slow: " + decimal(report->seconds * 1e3, 1) +
-                              " ms for a local step, " + decimal(speeds_.slowness(device), 1) +
-                              " times what others of its type take or what is usual for it"});
+                                  " is slow: " + decimal(report->seconds * 1e3, 1) +
+                                  " ms for a local step, " + decimal(speeds_.slowness(device), 1) +
+                                  " times what others of its type take or what is usual for it",
+                              true});
   if (report->change == StragglerWatch::Change::kCleared)
     effects.push_back(LogLine{"device " + device.text() + " is as fast as usual again"});
   effects.push_back(ConsiderChanges{});

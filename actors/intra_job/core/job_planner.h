@@ -79,6 +79,10 @@ class JobPlanner {
   void exact_demand() { demand_is_exact_ = true; }
   PlannerEffects exact_demand_lifted(const PlannerView& job);
   PlannerEffects state_changed(JobState state, const PlannerView& job);
+  // Call before the job's messages leave. If it is at an older version than the cluster scheduler
+  // believes, because its state was lost, it says so: the policy must not count steps that have to
+  // be repeated. It proposes again when it steps.
+  PlannerEffects report_lost_progress(const PlannerView& job);
   // A ledger line was added. In a sparse ledger it stands for all steps since the line before.
   PlannerEffects step_added(const PlannerView& job);
   // A worker has measured its local steps.
@@ -121,6 +125,7 @@ class JobPlanner {
   // it keeps it until a speed changes.
   std::set<std::string> released_from_;
   bool demand_is_exact_ = false;
+  Version reported_ = 0;                   // the version in the last progress report
   std::uint64_t allocation_sequence_ = 0;  // of the newest Allocation, 0 before the first
   std::uint32_t queries_ = 0;              // queries that the companion has not answered yet
   double seconds_left_at_query_ = 0;       // at the last plan query; 0: not known

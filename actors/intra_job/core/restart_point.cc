@@ -97,7 +97,7 @@ void RestartPoint::report_wait() {
   if (!reason.empty()) context_.show_state(JobState::kQueued);
   if (reported_wait_ == reason) return;
   reported_wait_ = reason;
-  if (!reason.empty()) context_.log("the job waits for " + reason);
+  if (!reason.empty()) context_.warn("the job waits for " + reason);
 }
 
 bool RestartPoint::is_known_to(const std::set<Incarnation>& workers) const {
@@ -117,7 +117,7 @@ void RestartPoint::give_up_newer_than(const CheckpointRef& next) {
     const CheckpointRef gone = known.front();
     warning_ = saved_.error_of(gone) + "; the job continues from version " +
                std::to_string(next.version) + ", checkpoint " + next.path;
-    context_.log("warning: " + warning_);
+    context_.warn(warning_);
     drop_checkpoint(context_.record, gone.path);
   }
 }

@@ -38,8 +38,8 @@ void Rounds::install() {
   if (next.kind == RestartChoice::Kind::kReadable) parts_.restart.give_up_newer_than(next.state);
   const auto [source, target] = parts_.restart.source();
   if (target < parts_.progress.through())
-    context_.log("no worker holds the state of the job: it continues from version " +
-                 std::to_string(target));
+    context_.warn("no worker holds the state of the job: it continues from version " +
+                  std::to_string(target));
   if (next.kind == RestartChoice::Kind::kReadable) loads_ = std::move(next);
   install(source, target);
 }
@@ -151,7 +151,7 @@ void Rounds::take(const Worker& worker, const CheckpointUnreadable& message) {
   const bool relevant =
       context_.phase == Phase::kInstalling && loads_ && message.path == loads_->state.path;
   if (!relevant) return;
-  context_.log("warning: " + worker.device.text() + ": " + message.error);
+  context_.warn(worker.device.text() + ": " + message.error);
   parts_.restart.could_not_read(source_node(worker), loads_->state, message.gone, message.error);
   begin();
 }

@@ -68,8 +68,8 @@ void Rounds::came_back(const Worker& worker) {
   // The worker may have missed a message, or the head one of its messages. A new round determines
   // the state of all workers.
   if (context_.phase != Phase::kPreparing) {
-    context_.log("worker " + std::to_string(worker.incarnation.value) +
-                 " has connected again after its link broke");
+    context_.warn("worker " + std::to_string(worker.incarnation.value) +
+                  " has connected again after its link broke");
     begin();
   } else if (!reports_.contains(worker.incarnation)) {
     context_.send(worker, Prepare{context_.stamp()});  // the normal case after a restart
@@ -159,7 +159,7 @@ void Rounds::end_late_drain() {
   if (!late) return;
   // Safety does not depend on the drain. Without it, the members discard the step that they have
   // begun.
-  context_.log("the members did not drain in time: the placement is changed without a drain");
+  context_.warn("the members did not drain in time: the placement is changed without a drain");
   begin();
 }
 
@@ -237,8 +237,9 @@ Worker* Rounds::take(Worker& worker, const Suspect& message) {
   // Either side of a broken link may notice it first, so both directions count as one pair.
   const Pair pair = std::minmax(worker.incarnation, awaited->incarnation);
   if (!suspected_.insert(pair).second) return &choose_eviction(worker, *awaited);
-  context_.log("worker " + std::to_string(worker.incarnation.value) + " waits in vain for worker " +
-               std::to_string(awaited->incarnation.value) + ": new round with new connections");
+  context_.warn("worker " + std::to_string(worker.incarnation.value) +
+                " waits in vain for worker " + std::to_string(awaited->incarnation.value) +
+                ": new round with new connections");
   begin();
   return nullptr;
 }

@@ -36,9 +36,9 @@ bool RunProgress::take(Worker& worker, const LedgerLine& line, std::string& conf
     case LedgerBook::Answer::kRepeated:
       break;
     case LedgerBook::Answer::kGap:
-      context_.log("worker " + std::to_string(worker.incarnation.value) + " reported version " +
-                   std::to_string(line.version) + ", but the ledger ends at version " +
-                   std::to_string(ledger_.through()));
+      context_.warn("worker " + std::to_string(worker.incarnation.value) + " reported version " +
+                    std::to_string(line.version) + ", but the ledger ends at version " +
+                    std::to_string(ledger_.through()));
       break;
     case LedgerBook::Answer::kConflict:
       conflict = ledger_.conflict();

@@ -37,6 +37,7 @@ void StageClock::pause(Instant now) {
 void StageClock::step(Instant now) {
   if (!reports_.empty()) ++reports_.back().steps;
   if (marks_.empty()) return;
+  step_times_.add(in_seconds(now - marks_.back().at));
   const Mark mark{now, marks_.back().steps + 1};
   const bool joins = marks_.size() > 1 && now - marks_[marks_.size() - 2].at < kMarksApart;
   // A step soon after the one before takes the place of its mark.

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "actors/intra_job/core/job_events.h"
+#include "actors/protocol/core/step_times.h"
 
 namespace es::actors::intra_job {
 
@@ -31,6 +32,8 @@ class StageClock {
   // Returns global steps per second; 0 if training has stopped, or has made no step since it last
   // began.
   double steps_per_second(Instant now) const;
+  // The times of the steps that this head has seen, from the step before or the begin of training.
+  const StepTimes& step_times() const { return step_times_; }
 
  private:
   // The number of steps since training last began, at the time `at`.
@@ -45,6 +48,7 @@ class StageClock {
   std::optional<Instant> paused_since_;
   // Since training last began, ascending; all but the last are kMarksApart apart.
   std::deque<Mark> marks_;
+  StepTimes step_times_;
 };
 
 }  // namespace es::actors::intra_job

@@ -52,7 +52,7 @@ void Suspension::take(const Allocation& allocation) {
 void Suspension::refuse_resume(const std::string& why) {
   resumed_ = false;
   resume_refusal_ = why;
-  context_.log("the job stays paused: " + why);
+  context_.warn("the job stays paused: " + why);
   context_.show_state(JobState::kPaused);
   context_.save();
 }
@@ -91,7 +91,7 @@ void Suspension::consider() {
 void Suspension::written(const Status& status) {
   if (!becomes_) return;
   if (status.ok()) return suspend();
-  context_.log("the job keeps its devices: " + status.error().message);
+  context_.warn("the job keeps its devices: " + status.error().message);
   failed_ = becomes_ == JobState::kQueued;
   // A failed pause is reported to its user, who may repeat it. A failed suspension repeats itself,
   // because the devices are about to end.

@@ -27,7 +27,7 @@ void IntraJobState::init(caf::stateful_actor<IntraJobState>* self, IntraJobOptio
   self_ = self;
   options_ = std::move(options);
   peers_ = std::move(peers);
-  if (!options_.log_file.empty()) log_file_.open(options_.log_file, std::ios::app);
+  open_log_file();
   const JobSpec& spec = options_.config.spec;
   const std::string& directory = spec.checkpoint.directory;
   if (!directory.empty())
@@ -295,8 +295,21 @@ void IntraJobState::arm_tick() {
 
 // --- the log
 
-void IntraJobState::log(const std::string& line) {
-  log::info(line, {.job = options_.job});
+// The lines of an earlier head are shown together with new ones.
+void IntraJobState::open_log_file() {
+  if (options_.log_file.empty()) return;
+  std::ifstream earlier(options_.log_file);
+  for (std::string line; std::getline(earlier, line);) {
+    log_lines_.push_back(std::move(line));
+    if (log_lines_.size() > kLogLinesMax) log_lines_.pop_front();
+  }
+  log_file_.open(options_.log_file, std::ios::app);
+}
+
+void IntraJobState::log(const std::string& text, log::Level level) {
+  log::write(level, text, {.job = options_.job});
+  const std::chrono::system_clock::time_point time{std::chrono::milliseconds(options_.unix_ms())};
+  const std::string line = log::format_job_line(time, level, text);
   log_lines_.push_back(line);
   if (log_lines_.size() > kLogLinesMax) log_lines_.pop_front();
   if (log_file_.is_open()) write_log_file();

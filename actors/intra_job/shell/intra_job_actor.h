@@ -37,6 +37,7 @@
 #include <deque>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -51,6 +52,7 @@
 #include "actors/intra_job/core/job_core.h"
 #include "actors/intra_job/core/job_planner.h"
 #include "actors/intra_job/core/lost_steps.h"
+#include "actors/log/line.h"
 #include "actors/protocol/shell/caf_messages.h"
 #include "actors/protocol/wire/job_cluster_codec.h"
 #include "actors/protocol/wire/job_view.h"
@@ -66,7 +68,8 @@ struct IntraJobOptions {
   bool restored = false;     // the head was restarted: continue from the record
   // assumed pause of a change, until one was measured
   Instant pause_assumed = std::chrono::milliseconds(500);
-  std::filesystem::path log_file;  // empty: lines are kept in memory only
+  std::filesystem::path log_file;          // empty: lines are kept in memory only
+  std::function<std::uint64_t()> unix_ms;  // the date, for the lines of the log
 };
 
 struct IntraJobPeers {
@@ -194,7 +197,8 @@ class IntraJobState {
   void tell_cluster(const Value& value) {
     self_->send(peers_.cluster, protocol::message_of(options_.job, value));
   }
-  void log(const std::string& line);
+  void open_log_file();
+  void log(const std::string& text, log::Level level = log::Level::kInfo);
   void write_log_file();
   void send_to(const PeerId& peer, std::shared_ptr<const Frame> frame);
   Instant now() const;
@@ -233,7 +237,7 @@ class IntraJobState {
   std::optional<intra_job::LostSteps> lost_steps_;
   Generation told_generation_;  // generation for which tell_loss() has logged
   std::map<Version, EvaluationView> evaluations_;
-  std::deque<std::string> log_lines_;
+  std::deque<std::string> log_lines_;  // in the form of log::format_job_line
   std::ofstream log_file_;
   std::size_t log_file_lacks_ = 0;  // newest lines that the file lacks, because its disk is full
   std::vector<Follower> followers_;

@@ -93,6 +93,7 @@ JobView IntraJobState::view(JobState state) const {
   }
   v.error = core_->error();
   v.waiting_for = core_->waiting_for();
+  v.devices_wanted = core_->devices_wanted();
   v.submitted_unix_ms = options_.record.submitted_unix_ms;
   if (const CheckpointRef* newest = core_->record().newest_checkpoint())
     v.checkpoint = newest->path;
@@ -115,6 +116,7 @@ JobView IntraJobState::view(JobState state) const {
   if (training > 0)
     v.samples_per_second_mean = static_cast<double>(steps) * step_samples / training;
   v.samples_per_second_now = core_->steps_per_second(now()) * step_samples;
+  v.step_times = core_->step_times();
   for (const auto& [version, evaluation] : evaluations_) v.evaluations.push_back(evaluation);
   for (const protocol::Member& member : core_->members()) {
     const auto at = core_->fleet().workers().find(member.incarnation);

@@ -142,13 +142,14 @@ void IntraJobState::perform_effect(const intra_job::StateChanged& effect) {
 }
 
 void IntraJobState::perform_effect(const intra_job::LogLine& effect) {
-  log(effect.text);
+  log(effect.text, effect.is_warning ? log::Level::kWarning : log::Level::kInfo);
 }
 
 Status IntraJobState::perform_effect(const intra_job::JobEnded& effect) {
   ES_RETURN_IF_ERROR(save_end());
   log(std::string("job ended: ") + state_name(effect.state) +
-      (effect.error.empty() ? "" : ": " + effect.error));
+          (effect.error.empty() ? "" : ": " + effect.error),
+      effect.state == JobState::kFailed ? log::Level::kError : log::Level::kInfo);
   log_file_.close();  // this actor stays, to answer questions
   for (const Follower& follower : followers_) {
     answer_info(follower, effect.state);

@@ -31,7 +31,7 @@ void IntraJobState::act(const intra_job::PlannerEffects& effects) {
 }
 
 void IntraJobState::act_on(const intra_job::LogLine& effect) {
-  log(effect.text);
+  log(effect.text, effect.is_warning ? log::Level::kWarning : log::Level::kInfo);
 }
 
 void IntraJobState::act_on(const protocol::PlanQuery& effect) {

@@ -8,6 +8,7 @@
 namespace es::actors {
 
 void IntraJobState::perform(intra_job::Effects effects) {
+  if (!stalled_) act(planner_->report_lost_progress(planner_view()));
   for (intra_job::Effect& effect : effects) {
     // After one effect has failed, all later ones wait, also those that need no disk: a message
     // must not leave before the record that it depends on is durable.
@@ -49,7 +50,7 @@ void IntraJobState::hold(intra_job::Effect effect) {
 
 void IntraJobState::stall(const Error& reason) {
   stalled_ = reason;
-  log("warning: " + store_warning());
+  log(store_warning(), log::Level::kWarning);
   tell_waiting_clients(reason);
   // The cluster scheduler tries to write and sends StoreRecoveredAtom when it succeeds.
   self_->send(peers_.cluster, StoreFailedAtom::value, reason.message);

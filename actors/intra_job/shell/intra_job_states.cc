@@ -88,8 +88,9 @@ void IntraJobState::on_states_removed(const Inbound& inbound) {
     for (const auto path : r.getRemoved())
       log("checkpoint " + std::string(path.cStr()) + " is removed from node " + *node);
     for (const auto problem : r.getProblems())
-      log("warning: a checkpoint that is no longer needed cannot be removed from node " + *node +
-          ": " + problem.cStr());
+      log("a checkpoint that is no longer needed cannot be removed from node " + *node + ": " +
+              problem.cStr(),
+          log::Level::kWarning);
     return 0;
   });
 }

@@ -3,6 +3,7 @@
 #include <caf/all.hpp>
 
 #include <cerrno>
+#include <chrono>
 #include <csignal>
 #include <cstring>
 #include <fstream>
@@ -10,6 +11,7 @@
 
 #include "actors/gateway/core/host_id.h"
 #include "actors/log/log.h"
+#include "actors/node_agent/shell/worker_logs.h"
 #include "actors/protocol/wire/wire_devices.h"
 #include "actors/version/state_pull.h"
 #include "proto/base/kill_point.h"
@@ -66,6 +68,9 @@ void NodeAgentState::on_peer_up(const PeerUp& up) {
   const auto hello = Msg<wire::NodeHello>::build({}, [&](wire::NodeHello::Builder b) {
     b.setName(options_.name);
     b.setHostId(host_id());
+    b.setUnixMs(static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::milliseconds>(
+                                               std::chrono::system_clock::now().time_since_epoch())
+                                               .count()));
     auto devices = b.initDevices(options_.devices.size());
     for (std::size_t i = 0; i < options_.devices.size(); ++i) put(devices[i], options_.devices[i]);
     // The list includes processes that have not been started yet and those that have ended but were
@@ -203,6 +208,7 @@ void NodeAgentState::on_ended(const ProcessEnded& ended) {
     std::filesystem::remove(options_.run_dir / (stem + suffix), ignored);
   // A worker that was killed cannot remove the copy of a saved state that it was fetching.
   std::filesystem::remove_all(options_.run_dir / (stem + worker::kPulledSuffix), ignored);
+  remove_old_worker_logs(options_.run_dir, processes_.incarnations(), options_.worker_logs);
   // Sent only after the process was reaped: from now on no process uses the device.
   send_exited(job, ended.incarnation, ended.exit);
   end_when_drained();

@@ -48,6 +48,7 @@ struct NodeAgentOptions {
   std::vector<DeviceId> devices;
   std::string head_endpoint;                // for this agent and its workers
   std::filesystem::path run_dir;            // sockets, specs and logs of workers; exists
+  std::uint32_t worker_logs = 1000;         // of workers that have ended; older ones are removed
   std::vector<std::string> worker_command;  // program and leading arguments
   // Called when the head has admitted this node, so that its devices can be used.
   std::function<void()> on_welcome;

@@ -92,6 +92,15 @@ std::vector<WorkerView> read_workers(capnp::List<wire::WorkerInfo>::Reader list)
   return workers;
 }
 
+// Counts of other ranges than those of this release are left out.
+StepTimes read_step_times(wire::JobInfo::Reader j) {
+  StepTimes times;
+  if (j.getStepCounts().size() != kStepTimeBounds.size() + 1) return times;
+  for (const std::uint64_t count : j.getStepCounts()) times.counts.push_back(count);
+  times.seconds = j.getStepSeconds();
+  return times;
+}
+
 }  // namespace
 
 void put(wire::JobInfo::Builder b, const JobView& view) {
@@ -121,6 +130,10 @@ void put(wire::JobInfo::Builder b, const JobView& view) {
   b.setWaitingFor(view.waiting_for);
   b.setWarning(view.warning);
   b.setTenant(view.tenant);
+  b.setDevicesWanted(view.devices_wanted);
+  b.setStepSeconds(view.step_times.seconds);
+  auto counts = b.initStepCounts(static_cast<unsigned>(view.step_times.counts.size()));
+  for (unsigned i = 0; i < counts.size(); ++i) counts.set(i, view.step_times.counts[i]);
 }
 
 JobView read_job(wire::JobInfo::Reader j) {
@@ -149,7 +162,9 @@ JobView read_job(wire::JobInfo::Reader j) {
           .checkpoint = line_of(j.getCheckpoint()),
           .waiting_for = line_of(j.getWaitingFor()),
           .warning = line_of(j.getWarning()),
-          .tenant = line_of(j.getTenant())};
+          .tenant = line_of(j.getTenant()),
+          .devices_wanted = j.getDevicesWanted(),
+          .step_times = read_step_times(j)};
 }
 
 }  // namespace es::actors

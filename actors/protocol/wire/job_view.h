@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "actors/protocol/core/step_times.h"
 #include "proto/messages.h"
 
 namespace es::actors {
@@ -71,10 +72,12 @@ struct JobView {
   std::vector<WorkerView> workers;
   std::string error;  // why the job failed
   std::uint64_t submitted_unix_ms = 0;
-  std::string checkpoint;   // path of the newest one, or empty
-  std::string waiting_for;  // devices or processes; empty: nothing
-  std::string warning;      // a problem that does not stop the job
-  std::string tenant;       // tenant whose quota it uses; empty: none
+  std::string checkpoint;            // path of the newest one, or empty
+  std::string waiting_for;           // devices or processes; empty: nothing
+  std::string warning;               // a problem that does not stop the job
+  std::string tenant;                // tenant whose quota it uses; empty: none
+  std::uint32_t devices_wanted = 0;  // the most devices that it could use now
+  StepTimes step_times;
 };
 
 void put(wire::JobInfo::Builder b, const JobView& view);

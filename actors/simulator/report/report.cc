@@ -6,6 +6,7 @@
 #include <numeric>
 #include <sstream>
 
+#include "actors/simulator/report/bounds.h"
 #include "proto/base/number_text.h"
 #include "scheduler/policy/common/speed.h"
 
@@ -90,6 +91,9 @@ Report make_report(const Workload& workload, const SimulationResult& result, dou
     report.devices_held_mean = sum(result.held_device_s) / report.makespan_s;
     report.devices_computing_mean = sum(result.computing_device_s) / report.makespan_s;
   }
+  const Bounds bounds = bounds_of(workload, start_s);
+  report.avg_jct_bound_s = bounds.avg_jct_s;
+  report.makespan_bound_s = bounds.makespan_s;
   report.failures = result.failures;
   report.stragglers = result.stragglers;
   report.refused_requests = result.refused;

@@ -31,6 +31,8 @@ struct Report {
   double avg_jct_s = 0, p50_jct_s = 0, p99_jct_s = 0;
   double avg_queue_s = 0;
   double makespan_s = 0;
+  // No schedule can have less (bounds.h).
+  double avg_jct_bound_s = 0, makespan_bound_s = 0;
   double devices_held_mean = 0, devices_computing_mean = 0;
   std::uint64_t rescales = 0;
   double rescale_seconds = 0;

@@ -2,6 +2,8 @@
 
 #include <caf/all.hpp>
 
+#include <utility>
+
 namespace es::actors {
 namespace {
 
@@ -21,11 +23,25 @@ void on_connect(Self self, const ConnectPeer& connect) {
   self->send(target->second, PeerUp{s.id_of(self->current_sender())});
 }
 
-void on_outbound(Self self, const Outbound& outbound) {
+void on_outbound(Self self, Door& door, const Outbound& outbound) {
   const SwitchboardState& s = self->state;
   const auto target = s.sinks.find(outbound.to);
-  if (target == s.sinks.end()) return self->send(s.gateway, outbound);
+  if (target == s.sinks.end()) {
+    door.on_outbound(outbound);
+    return self->send(s.gateway, outbound);
+  }
   self->send(target->second, Inbound{s.id_of(self->current_sender()), outbound.frame});
+}
+
+void on_inbound(Self self, Door& door, const Inbound& inbound) {
+  const Passage passage = door.on_inbound(inbound);
+  if (passage.passes) return to_head(self, inbound);
+  if (passage.refusal) self->send(self->state.gateway, Outbound{inbound.from, passage.refusal});
+}
+
+void on_peer_down(Self self, Door& door, const PeerDown& down) {
+  door.on_peer_down(down.peer);
+  to_head(self, down);
 }
 
 }  // namespace
@@ -37,15 +53,15 @@ PeerId SwitchboardState::id_of(const caf::strong_actor_ptr& sender) const {
   return kHeadPeer;
 }
 
-caf::behavior switchboard_actor(Self self) {
+caf::behavior switchboard_actor(Self self, std::shared_ptr<Door> door) {
   return {
       [=](AttachGateway& attach) { self->state.gateway = std::move(attach.gateway); },
       [=](RegisterPeer& peer) { self->state.sinks[peer.id] = std::move(peer.sink); },
       [=](const ConnectPeer& connect) { on_connect(self, connect); },
-      [=](const Outbound& outbound) { on_outbound(self, outbound); },
-      [=](const Inbound& inbound) { to_head(self, inbound); },
+      [=](const Outbound& outbound) { on_outbound(self, *door, outbound); },
+      [=](const Inbound& inbound) { on_inbound(self, *door, inbound); },
       [=](const PeerUp& up) { to_head(self, up); },
-      [=](const PeerDown& down) { to_head(self, down); },
+      [=](const PeerDown& down) { on_peer_down(self, *door, down); },
       [](const HandOn& all) { return all; },
   };
 }

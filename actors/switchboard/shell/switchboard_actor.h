@@ -7,8 +7,9 @@
 //           gateway; HandOn at any time; AttachGateway once, before anything is sent to a remote
 //           peer; RegisterPeer.
 // Sends     To local sinks what their gateway would send (gateway_messages.h). Frames and events of
-//           remote peers go to the head, which is the only local peer that talks to remote ones.
-// State     The local peers. Nothing is saved.
+//           remote peers go to the head, which is the only local peer that talks to remote ones. A
+//           frame that its sender may not send goes no further (door.h); a request is refused.
+// State     The local peers, and the door. Nothing is saved but the audit log.
 // Fails     When it ends, the process has lost its links, and the daemon ends.
 // Order     First in, first out for each pair of peers.
 // Limits    None of its own.
@@ -20,6 +21,7 @@
 #include <memory>
 
 #include "actors/gateway/shell/gateway_messages.h"
+#include "actors/switchboard/shell/door.h"
 
 namespace es::actors {
 
@@ -42,7 +44,9 @@ struct SwitchboardState {
   PeerId id_of(const caf::strong_actor_ptr& sender) const;
 };
 
-caf::behavior switchboard_actor(caf::stateful_actor<SwitchboardState>* self);
+// `door` decides about the messages of the gateway, and is used by this actor only.
+caf::behavior switchboard_actor(caf::stateful_actor<SwitchboardState>* self,
+                                std::shared_ptr<Door> door);
 
 }  // namespace es::actors
 

@@ -12,6 +12,7 @@ void DeviceState::init(caf::stateful_actor<DeviceState>* self, std::shared_ptr<D
   data_workers_ = std::move(data_workers);
   const DeviceOptions& options = parts_->options;
   reduction_.emplace(*parts_->engine, options.spec.max_p);
+  base_.emplace(options.node_dir);
   held_.emplace(
       *parts_->engine, worker::HeldVersion::Job{options.job, options.spec, options.spec_toml},
       [control = control_](auto done) { caf::anon_send(control, DeviceEvent{std::move(done)}); });

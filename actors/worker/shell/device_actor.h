@@ -44,6 +44,7 @@
 
 #include "actors/data_workers/shell/loader_actor.h"
 #include "actors/protocol/shell/caf_messages.h"
+#include "actors/version/shared_base.h"
 #include "actors/version/version_io.h"
 #include "actors/worker/core/slice_queue.h"
 #include "actors/worker/device/audit_run.h"
@@ -66,6 +67,7 @@ struct DeviceOptions {
   std::string spec_toml;             // the canonical text, for checkpoints
   Version last_version = 0;          // the number of steps of the job
   std::filesystem::path rescue_dir;  // for the last state of a job that fails for its data
+  std::filesystem::path node_dir;    // of all workers of this node
   std::optional<worker::GradientFault> fault{};  // for tests: this device computes wrongly
   std::optional<Version> lost_at{};              // for tests: this device is lost in that step
 };
@@ -140,6 +142,7 @@ class DeviceState {
 
   // Versions (device_versions.cc).
   Status load_checkpoint(const protocol::FromCheckpoint& from, const std::string& copy);
+  void share_base();
   void fetch_replica();
   void fail_for_data(const std::string& error);
   void fail_keeping_state(const std::string& error, const char* when);
@@ -152,6 +155,7 @@ class DeviceState {
   bool host_copies_ = true;  // of the running command
   std::optional<worker::BucketReduction> reduction_;
   std::optional<worker::HeldVersion> held_;
+  std::optional<worker::SharedBase> base_;
 
   // State of the current generation.
   Generation generation_;

@@ -1,6 +1,7 @@
 // The versions that the device holds: loads one, exports it to a peer, writes it to the disk.
 #include <caf/all.hpp>
 
+#include "actors/log/log.h"
 #include "actors/version/initial_weights.h"
 #include "actors/worker/shell/device_actor.h"
 #include "proto/base/kill_point.h"
@@ -42,8 +43,16 @@ void DeviceState::perform_effect(const worker::LoadVersion& effect) {
   if (engine.version() != effect.version)
     return fail("loaded version " + std::to_string(engine.version()) + ", wanted " +
                 std::to_string(effect.version));
+  share_base();
   kill_point("load.end");
   report(worker::VersionLoaded{effect.version});
+}
+
+// Shares the frozen parameters with the other workers of this node. Without it the job needs more
+// memory and nothing else.
+void DeviceState::share_base() {
+  const auto shared = base_->share(*parts_->engine);
+  if (!shared) log::warning("the base is not shared with other workers: " + shared.error().message);
 }
 
 // Loads a checkpoint from the disk, or from the local copy of one on another node, which is then

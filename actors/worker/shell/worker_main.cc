@@ -144,8 +144,13 @@ Result<std::shared_ptr<DeviceParts>> make_parts(const Arguments& a) {
   if (!engine) return engine.error();
   for (const std::string& refused : (*engine)->vendor_refusals()) log::info(refused);
   auto parts = std::make_shared<DeviceParts>();
-  parts->options = {a.job,          {a.incarnation}, *spec,
-                    to_toml(*spec), spec->steps,     std::filesystem::path(a.rescue_dir)};
+  parts->options = {.job = a.job,
+                    .incarnation = {a.incarnation},
+                    .spec = *spec,
+                    .spec_toml = to_toml(*spec),
+                    .last_version = spec->steps,
+                    .rescue_dir = a.rescue_dir,
+                    .node_dir = a.run_dir};
   // For tests; docs/reference/testing.md describes the variables.
   const char* fault = std::getenv("ES_FAULT");
   auto parsed = worker::parse_fault(fault == nullptr ? "" : fault, a.device.text());
@@ -212,6 +217,7 @@ Result<TransportOptions> transport_options(const Arguments& a) {
   TransportOptions options;
   options.self = worker_peer({a.incarnation});
   options.endpoint = worker_endpoint(a.wire, a.head_endpoint, a.run_dir, a.incarnation);
+  options.serves_clients = false;
   ES_RETURN_IF_ERROR(apply(a.wire, options));
   return options;
 }
@@ -219,12 +225,15 @@ Result<TransportOptions> transport_options(const Arguments& a) {
 }  // namespace
 
 int worker_main(int argc, char** argv) {
-  // Ctrl-C goes to the whole process group. The daemon decides what happens to its workers.
+  // Ctrl-C goes to the whole process group, and a batch system sends SIGTERM to all processes of a
+  // job. The daemon decides what happens to its workers, and ends them with SIGKILL.
   std::signal(SIGINT, SIG_IGN);
+  std::signal(SIGTERM, SIG_IGN);
   const Arguments arguments = parse(argc, argv);
-  log::start(
-      arguments.log,
-      {.job = arguments.job, .worker = arguments.incarnation, .node = arguments.device.node});
+  const log::About worker{
+      .job = arguments.job, .worker = arguments.incarnation, .node = arguments.device.node};
+  if (const Status logs = log::start(arguments.log, worker); !logs.ok())
+    return refuse(logs.error());
   log::info("begins on device " + arguments.device.text());
   if (const Status confined = confine(arguments); !confined.ok()) {
     log::error(confined.error().message);

@@ -12,14 +12,14 @@ void row_scores(const AttentionShape& s, const AttentionExtras& extras, std::int
                 float* scratch) {
   gemm(scores_product(s, row, s.tokens), q, k, nullptr, scores, scratch);
   const float *bias = bias_row(s, extras, h, row.begin), *mask = mask_row(s, extras, b, row.begin);
-  // Keys beyond the length of the sequence get the score -infinity, whose EXP is +0, so they take
-  // part in the sum of the softmax without changing it.
-  const std::int64_t seen = keys_seen(s, extras, b, row.begin);
+  // Keys that are not seen get the score -infinity, whose EXP is +0, so they take part in the sum
+  // of the softmax without changing it.
+  const KeyRange seen = keys_seen(s, extras, b, row.begin);
   for (std::int64_t j = 0; j < row.keys; ++j) {
     scores[j] = scores[j] * s.scale;
     if (bias != nullptr) scores[j] = scores[j] + bias[j];
     if (mask != nullptr) scores[j] = scores[j] + mask[j];
-    if (j >= seen) scores[j] = -kInfinity;
+    if (!seen.contains(j)) scores[j] = -kInfinity;
   }
 }
 

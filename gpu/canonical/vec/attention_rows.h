@@ -63,7 +63,7 @@ class StripDropout {
 // What turns the products of a query with the keys into scores.
 struct ScoreTerms {
   const float *bias, *mask;  // nullptr: none
-  std::int64_t seen;         // the scores of later keys are -inf
+  KeyRange seen;             // the scores of other keys are -inf
   Vec scale;
 
   // Returns vector i of the scores. load_at(p) reads a vector.
@@ -72,8 +72,10 @@ struct ScoreTerms {
     Vec x = mul(product, scale);
     if (bias != nullptr) x = add(x, load_at(bias + i));
     if (mask != nullptr) x = add(x, load_at(mask + i));
-    if (i + kWidth <= seen) return x;
-    return first_or(x, set(-kInfinity), first_lanes(larger(0, seen - i)));
+    const Vec lowest = set(-kInfinity);
+    if (i < seen.begin) x = first_or(lowest, x, first_lanes(smaller(kWidth, seen.begin - i)));
+    if (i + kWidth <= seen.end) return x;
+    return first_or(x, lowest, first_lanes(larger(0, seen.end - i)));
   }
 };
 

@@ -64,7 +64,7 @@ struct ScoreRow {
   std::int64_t decision;  // the number of the first dropout decision
   std::int64_t stats;
   const float *bias, *mask;
-  std::int64_t seen;
+  KeyRange seen;
   float scale;
 
   // Returns the score of key i, given its product.
@@ -72,7 +72,7 @@ struct ScoreRow {
     float score = product * scale;
     if (bias != nullptr) score = score + bias[i];
     if (mask != nullptr) score = score + mask[i];
-    return i >= seen ? -kInfinity : score;
+    return seen.contains(i) ? score : -kInfinity;
   }
 };
 ES_HD ScoreRow score_row(const AttentionShape& s, const AttentionExtras& extras, const Part& part,

@@ -93,8 +93,11 @@ AttentionExtras extras_of(const OpRun& run) {
   const auto extra = [&](std::int32_t index) -> const float* {
     return index < 0 ? nullptr : run.in(static_cast<std::size_t>(index));
   };
+  const auto integers = [&](std::int32_t index) {
+    return reinterpret_cast<const std::int32_t*>(extra(index));
+  };
   const AttentionInputs& in = run.op.attention_in;
-  return {extra(in.bias), extra(in.mask), reinterpret_cast<const std::int32_t*>(extra(in.length))};
+  return {extra(in.bias), extra(in.mask), integers(in.length), integers(in.first)};
 }
 
 // Returns where the gradient of the bias goes; nullptr: it is not needed.

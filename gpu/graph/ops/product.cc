@@ -137,6 +137,7 @@ DenseCall matmul_call(const OpRun& run) {
 // --- Execution on a CPU.
 
 Scratch scratch_of_matmul(const KernelTable& k, const MatmulShape& shape, int threads) {
+  if (shape.count == 1) return scratch_of_cut(k, GemmCut(shape.gemm, threads), threads);
   Scratch scratch(threads);
   scratch.cover(k.gemm_workspace_floats(shape.gemm));
   return scratch;
@@ -151,7 +152,8 @@ void run_product(const OnCpu& on, const OpRun& run) {
 void run_matmul(const OnCpu& on, const OpRun& run) {
   const DenseCall call = matmul_call(run);
   const MatmulShape& s = run.op.matmul;
-  // Threads share whole products; a single product has one thread.
+  // Threads share whole products, or the rows or columns of a single one.
+  if (s.count == 1) return run_gemm(on, run, s.gemm, call, run.buffers.workspace);
   const Cut cut(s.count, 1, run.threads());
   const Scratch scratch =
       scratch_for(run.threads(), [&] { return scratch_of_matmul(on.kernels, s, run.threads()); });

@@ -27,6 +27,13 @@ class Meta:
     dtype: torch.dtype
 
 
+def meta_of(value: Any) -> Meta | None:
+    """Shape and type of a tensor; None for another value."""
+    if not isinstance(value, torch.Tensor):
+        return None
+    return Meta(tuple(int(size) for size in value.shape), value.dtype)
+
+
 @dataclass
 class Node:
     """A call of an aten operator: `args` has all arguments of its schema by name.

@@ -7,6 +7,7 @@ from typing import Any
 import torch
 
 from .errors import LossNotScalar, Missing, NoTrainableParameter, UnsupportedOperators
+from .decompose import decompose
 from .fold import fold_constants
 from .functional import make_functional
 from .graph import Graph, Node, refs, remove_unused, replace_refs
@@ -63,8 +64,7 @@ class Lowering:
         return [replace_refs(output, self.values.__getitem__) for output in self.graph.outputs]
 
     def _lower(self, node: Node) -> None:
-        args = {name: replace_refs(arg, self.values.__getitem__)
-                for name, arg in node.args.items()}
+        args = {name: replace_refs(arg, self._known) for name, arg in node.args.items()}
         results: list = [_Unknown()] * len(node.outputs)
         rule = LOWERINGS.get(node.target)
         if rule is None:
@@ -75,6 +75,10 @@ class Lowering:
             except CannotLower as reason:
                 self._miss(node, str(reason))
         self.values.update(zip(node.outputs, results))
+
+    def _known(self, value: int) -> Any:
+        """A value; one of complex numbers that was replaced by its parts is not known."""
+        return self.values.get(value, _Unknown())
 
     def _miss(self, node: Node, reason: str) -> None:
         self.missing.append(Missing(node.target, reason, node.path, node.source))
@@ -108,6 +112,7 @@ def _has_unknown(tree: Any) -> bool:
 
 def simplify(graph: Graph, state: State) -> Graph:
     """Brings a graph that was read into the form that is lowered."""
+    decompose(graph)
     make_functional(graph)
     remove_unused(graph)
     tensors = state.tensors()

@@ -17,6 +17,7 @@ import torch
 import torch.utils.checkpoint
 from torch import nn
 
+from .assertions import assumed_assertions
 from .errors import CustomFunction, DataDependent, StateChanged
 from .recurrent_calls import stand_in
 from .regions import marked_checkpoints, run_region
@@ -118,6 +119,7 @@ def tracing(model: nn.Module, allowed: tuple[type, ...]) -> Iterator[None]:
         stack.enter_context(_quiet())
         stack.enter_context(exchanged(torch.autograd.Function, "apply", _apply_with(allowed)))
         stack.enter_context(marked_checkpoints())
+        stack.enter_context(assumed_assertions())
         for name in ("lstm", "gru"):
             real = getattr(torch._VF, name)
             stack.enter_context(exchanged(torch._VF, name, stand_in(name, real)))

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from .errors import CaptureError, DataDependent, ExportFailed, StateChanged
-from .graph import Graph, Meta, Node, Ref
+from .graph import Graph, Node, Ref, meta_of
 from .recurrent_calls import REAL_NAMES
 from .regions import MARK
 from .schema import named_arguments
@@ -87,7 +87,7 @@ class _Reader:
         placeholders = [n for n in self.program.graph.nodes if n.op == "placeholder"]
         remaining = iter(names)
         for node, spec in zip(placeholders, self.program.graph_signature.input_specs):
-            value = self.graph.new_value(_meta(node.meta["val"]))
+            value = self.graph.new_value(meta_of(node.meta["val"]))
             self.values[node] = Ref(value)
             if spec.kind == kinds.USER_INPUT:
                 self.graph.inputs[next(remaining)] = value
@@ -115,7 +115,7 @@ class _Reader:
         for part in node.target.split("."):
             found = getattr(found, part)
         if isinstance(found, torch.Tensor):
-            value = self.graph.new_value(_meta(found))
+            value = self.graph.new_value(meta_of(found))
             self.graph.constants[value] = found.detach()
             found = Ref(value)
         self.values[node] = found
@@ -178,7 +178,7 @@ class _Reader:
                                self._argument(node.kwargs))
         results = node.meta.get("val")
         single = not isinstance(results, (list, tuple))
-        outputs = [self.graph.new_value(_meta(x)) for x in ([results] if single else results)]
+        outputs = [self.graph.new_value(meta_of(x)) for x in ([results] if single else results)]
         site = -1
         if count := draws(target, args):
             site, self.sites = self.sites, self.sites + count
@@ -199,12 +199,6 @@ class _Reader:
 def _autocast_refused(node: Any) -> ExportFailed:
     return ExportFailed(f"autocast at {_source(node)}: capture the model in fp32, and choose the "
                         "precision of the job instead")
-
-
-def _meta(value: Any) -> Meta | None:
-    if not isinstance(value, torch.Tensor):
-        return None
-    return Meta(tuple(int(size) for size in value.shape), value.dtype)
 
 
 def _path(node: Any) -> str:

@@ -1,6 +1,7 @@
 #include "scheduler/policy/common/choice.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "scheduler/policy/common/speed.h"
 
@@ -176,24 +177,28 @@ bool surely_gets_nothing(const ClusterTable& table, const JobRow& row, CountSpan
   return true;
 }
 
-Counts gang_of(const ClusterTable& table, const JobRow& row) {
+std::vector<Counts> gangs_of(const ClusterTable& table, const JobRow& row) {
   const auto speeds = table.capabilities(row.slot);
-  Counts counts(table.types(), 0);
-  std::size_t best = counts.size();
-  double best_speed = 0;
-  for (std::size_t t = 0; t < counts.size(); ++t) {
+  std::vector<std::pair<double, std::size_t>> types;  // negative speed, so that they sort ascending
+  for (std::size_t t = 0; t < speeds.size(); ++t) {
     const std::uint32_t n = std::min(table.total()[t], row.max_devices);
     if (speeds[t] <= 0 || n < row.min_devices) continue;
     const bool asked = row.gang_type == static_cast<std::int32_t>(t);
     const double speed =
         // The type that its owner asked for wins against every speed.
         asked ? ClusterTable::kUnknownSteps : one_type_speed(row.max_p, n, speeds[t]);
-    if (speed > best_speed) best = t, best_speed = speed;
+    types.emplace_back(-speed, t);
   }
-  if (best < counts.size()) counts[best] = std::min(table.total()[best], row.max_devices);
-  // Ends, because each fall-back has fewer devices.
-  while (const Counts* fall_back = table.fall_back_of(row.slot, counts)) counts = *fall_back;
-  return counts;
+  std::sort(types.begin(), types.end());
+  std::vector<Counts> gangs;
+  for (const auto& [speed, t] : types) {
+    Counts counts(table.types(), 0);
+    counts[t] = std::min(table.total()[t], row.max_devices);
+    // Ends, because each fall-back has fewer devices.
+    while (const Counts* fall_back = table.fall_back_of(row.slot, counts)) counts = *fall_back;
+    gangs.push_back(std::move(counts));
+  }
+  return gangs;
 }
 
 double speed_on(const ClusterTable& table, const JobRow& row, CountSpan counts) {

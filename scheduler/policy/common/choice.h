@@ -1,6 +1,7 @@
 #pragma once
 // Choice: the best devices for one job out of those that are left.
 #include <span>
+#include <vector>
 
 #include "scheduler/policy/common/cluster_table.h"
 
@@ -40,10 +41,10 @@ bool surely_keeps(const ClusterTable& table, const JobRow& row,
 bool surely_gets_nothing(const ClusterTable& table, const JobRow& row,
                          std::span<const std::uint32_t> left);
 
-// All or nothing, for policies without elastic scaling: max_devices (or as many as exist) of the
-// type that the owner asked for, otherwise of the fastest type. If the job refuses them, the
-// devices to which it falls back.
-Counts gang_of(const ClusterTable& table, const JobRow& row);
+// All or nothing, for policies without elastic scaling: max_devices (or as many as exist) of one
+// type, one set for each type that the job can use. The type that the owner asked for is first,
+// then the others by speed. In place of a set that the job refuses, that to which it falls back.
+std::vector<Counts> gangs_of(const ClusterTable& table, const JobRow& row);
 
 // The speed of the job on these devices.
 double speed_on(const ClusterTable& table, const JobRow& row,

@@ -72,6 +72,7 @@ void ClusterTable::build_columns(const ClusterView& view) {
   rows_.clear();
   refused_.clear();
   under_served_.clear();
+  ends_.clear();
   add_slots(view.jobs.size());
   tenants_.clear();
   for (const Quota& quota : quotas_) {
@@ -92,6 +93,7 @@ void ClusterTable::write_row(const JobView& job, std::size_t slot) {
   JobRow& row = rows_[slot];
   // With the old number, before the row is overwritten.
   under_served_.erase({row.number, slot});
+  ends_.erase({row.end_s, slot});
   row = JobRow();
   row.slot = slot;
   refused_[slot].clear();
@@ -124,6 +126,7 @@ void ClusterTable::write_row(const JobView& job, std::size_t slot) {
   // The first start has a pause of its own, which is usually much longer than that of a later
   // change.
   row.pause_s = (job.started ? job.rescale_pause : job.start_pause).count();
+  row.rescale_s = job.rescale_pause.count();
   row.paused_until_s = job.work.paused_until.count();
   row.job_seconds_at_submit = job.job_seconds_at_submit;
   write_devices(job, slot);
@@ -131,6 +134,9 @@ void ClusterTable::write_row(const JobView& job, std::size_t slot) {
   write_speeds(job, slot);
   add_supply(slot, 1);
   if (is_under_served(slot)) under_served_.insert({row.number, slot});
+  if (row.pinned || row.held_total == 0 || row.steps_per_s <= 0 || is_unknown(row)) return;
+  row.end_s = row.progress_from_s + row.remaining_steps / row.steps_per_s;
+  ends_.insert({row.end_s, slot});
 }
 
 bool ClusterTable::is_under_served(std::size_t slot) const {

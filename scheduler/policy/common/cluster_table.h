@@ -46,7 +46,9 @@ struct JobRow {
   double attained_device_s = 0;
   double as_of_s = 0;
   double changed_s = 0;
-  double pause_s = 0;  // present cost of other devices: start_s or rescale_s
+  double pause_s = 0;      // present cost of other devices: start_s or rescale_s
+  double rescale_s = 0;    // cost of a later change
+  double end_s = kNeverS;  // when it ends if nothing changes; never while it makes no steps
   double paused_until_s = 0;
   double job_seconds_at_submit = 0;
   double cluster_speed = 0;  // sum of all capabilities in the cluster; no schedule is faster
@@ -73,6 +75,8 @@ class ClusterTable {
 
   const Counts& total() const { return total_; }
   const Counts& free() const { return free_; }
+  // Devices on their way back, which will be free without a decision.
+  const Counts& returning() const { return returning_; }
   // Devices that can be distributed anew: free ones, returning ones, those held by jobs that are
   // not pinned, and those that pinned jobs will give back.
   const Counts& supply() const { return supply_; }
@@ -82,6 +86,10 @@ class ClusterTable {
   const std::set<std::pair<std::uint64_t, std::size_t>>& under_served() const {
     return under_served_;
   }
+
+  // Jobs that are not pinned and make steps: the time when they end if nothing changes, and slot,
+  // ascending. Their devices become free then.
+  const std::set<std::pair<double, std::size_t>>& ends() const { return ends_; }
 
   std::span<const std::uint32_t> held(std::size_t slot) const { return at(held_, slot); }
   // C_i; 0 for a type that the job may not use, or whose speed is not known. While no speed is
@@ -141,6 +149,7 @@ class ClusterTable {
   std::vector<JobRow> rows_;
   std::vector<std::size_t> written_;
   std::set<std::pair<std::uint64_t, std::size_t>> under_served_;
+  std::set<std::pair<double, std::size_t>> ends_;
   Counts total_, free_, returning_, supply_;
   std::vector<std::int64_t> elastic_held_;  // by type: what update() adds to free and returning
   std::vector<std::uint32_t> held_, grantable_, pinned_;  // by slot and type

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "scheduler/policy/common/queue_entry.h"
+
 namespace es::scheduler {
 
 Backlog::Part Backlog::part_of(const JobForecast& forecast, double now_s) {
@@ -41,6 +43,48 @@ double Backlog::seconds_at(double now_s) const {
 
 double Backlog::widths() const {
   return std::ldexp(static_cast<double>(widths_), -40);
+}
+
+namespace {
+
+constexpr std::size_t kGroupsMax = 16;
+
+double devices_of(std::uint64_t types, const Counts& total) {
+  double devices = 0;
+  for (std::size_t t = 0; t < total.size(); ++t)
+    if ((types & type_bit(t)) != 0) devices += total[t];
+  return devices;
+}
+
+}  // namespace
+
+void Backlogs::add(std::uint64_t types, const Backlog::Part& part, int sign) {
+  Group& group = groups_[types];
+  group.backlog.add(part, sign);
+  group.jobs += sign;
+  if (group.jobs == 0) groups_.erase(types);
+}
+
+// A job that can use a part of the types only is narrower beside all of them.
+GroupLoad Backlogs::load_of(std::uint64_t types, double now_s, const Counts& total) const {
+  GroupLoad load{.types = types, .devices = devices_of(types, total)};
+  for (const auto& [inner, group] : groups_) {
+    if ((inner & ~types) != 0 || load.devices <= 0) continue;
+    const double part = devices_of(inner, total) / load.devices;
+    load.backlog_s += group.backlog.seconds_at(now_s) * part;
+    load.widths += group.backlog.widths() * part;
+  }
+  return load;
+}
+
+std::vector<GroupLoad> Backlogs::loads_at(double now_s, const Counts& total) const {
+  std::vector<GroupLoad> loads;
+  std::uint64_t all = 0;
+  for (const auto& [types, group] : groups_) all |= types;
+  if (groups_.size() > kGroupsMax) return {load_of(all, now_s, total)};
+  for (const auto& [types, group] : groups_)
+    if (types != 0) loads.push_back(load_of(types, now_s, total));
+  return loads;
 }
 
 }  // namespace es::scheduler

@@ -3,6 +3,8 @@
 // depend on the order in which jobs came and went, and no job has to be looked at as time passes.
 // Not thread-safe.
 #include <cstdint>
+#include <map>
+#include <vector>
 
 #include "scheduler/policy/elastic_srtf/job_forecast.h"
 
@@ -31,6 +33,32 @@ class Backlog {
   using Wide = __int128;
   Wide work_ = 0, falls_ = 0, falls_from_ = 0;
   std::int64_t widths_ = 0;
+};
+
+// The jobs that can use no other types than these, so that they compete for the same devices.
+struct GroupLoad {
+  std::uint64_t types = 0;  // type_bit() of each
+  double devices = 0;       // of these types in the cluster
+  double backlog_s = 0;     // work of the jobs, in seconds of these devices
+  double widths = 0;        // sum over the jobs of the part of these devices that each can use
+  bool operator==(const GroupLoad&) const = default;
+};
+
+// The backlogs of jobs by the device types that they can use.
+class Backlogs {
+ public:
+  void add(std::uint64_t types, const Backlog::Part& part, int sign);
+  // One load for each set of types that some job has, ascending. More than 16 sets count as one.
+  std::vector<GroupLoad> loads_at(double now_s, const Counts& total) const;
+
+ private:
+  struct Group {
+    Backlog backlog;
+    std::int64_t jobs = 0;
+  };
+  GroupLoad load_of(std::uint64_t types, double now_s, const Counts& total) const;
+
+  std::map<std::uint64_t, Group> groups_;
 };
 
 }  // namespace es::scheduler

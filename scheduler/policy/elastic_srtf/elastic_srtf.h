@@ -5,10 +5,13 @@
 // For a job j, with C_ij local steps per second on type i and N_i devices of it in the cluster:
 //
 //   alone_j = remaining steps / speed with its best devices          seconds, if it had them now
-//   width_j = that speed / sum_i N_i * C_ij                          part of the cluster, at most 1
-//   work_j  = alone_j * width_j                                      seconds of the whole cluster
+//   width_j = that speed / sum_i N_i * C_ij                          part of the devices that it
+//                                                                    may use, at most 1
+//   work_j  = alone_j * width_j                                      seconds of all these devices
 //   rho_j   = (age_j + alone_j) / (start + steps_j / fair_speed_j)   how late it would be (below)
-//   H       = max(longest alone_j, sum of work_j)                    no schedule ends sooner
+//   H       = max(longest alone_j, largest W_T)                      how long all jobs will need
+//   W_T     = sum of work_j * N_j / N_T over the jobs that can use no types outside of T, for each
+//             set T of types that some job can use; N_j and N_T count the devices of these types
 //
 // The objective is to minimise the mean completion time, subject to:
 //
@@ -22,8 +25,11 @@
 // 1. Higher priority.
 // 2. Deadlines in danger (slack below a quarter of alone_j), the earliest first.
 // 3. rho_j > rho_max, the greatest rho_j first. A job that waits ages into this class.
-// 4. The critical path: narrow jobs (width_j <= 1/8) with alone_j >= 0.9 * H. Other jobs lose
-//    little by it, and a narrow job cannot catch up later.
+// 4. The critical path: narrow jobs, whose best devices are at most a quarter of the cluster, with
+//    alone_j + pause_j >= 0.999 * H. Such a job cannot catch up later. It becomes critical at the
+//    last moment, because until then other jobs end earlier by going first, and n equal jobs on m
+//    devices then change places at most m times (McNaughton's wrap-around). A job that holds
+//    devices counts for 6 percent more, so that critical jobs do not take turns.
 // 5. The smallest (alone_j + start_j - pause_j) * width_j first. start_j is the cost of its first
 //    start; pause_j, for jobs that run, is the cost of taking their devices away. The key is work
 //    and not time: with near-linear speedups n short jobs with one device are worth more than one
@@ -36,7 +42,13 @@
 // Jobs of unknown length follow those of class 5, the least attained service first, with rho_j =
 // age_j / (start + steps done / fair_speed_j).
 //
-// To keep (1), a projection without arrivals (projection.h) finds the job that would end last. That
+// Changes are charged (choice.h, full_scan_decision.h): a job gets other devices only if it then
+// ends earlier by three of its pauses, and in the last two classes it takes devices that other jobs
+// hold only if that gains six pauses over what is idle. If nothing is idle, a waiting job counts on
+// the devices of a job that ends within six pauses, one for each.
+//
+// To keep (1), a projection without arrivals (projection.h) finds the job that is not narrow and
+// would end last, for each set of types T. That
 // job moves forward, only as far as needed, and never before the first two classes or a job with
 // rho_j > 2 * rho_max, so that (1) cannot violate (2) by more than that factor. If this cannot
 // reach 1.25 * H, because two wide jobs are both last, one of them is guaranteed the part of its

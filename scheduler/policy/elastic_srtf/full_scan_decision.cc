@@ -19,6 +19,8 @@ FullScanDecision::FullScanDecision(const ClusterTable& table, const ServiceOrder
       paused_devices_(table.types(), 0),
       again_s_(order.load().again_s) {
   targets_.begin(table);
+  for (std::size_t t = 0; t < table.types(); ++t)
+    idle_.push_back(std::int64_t{table.free()[t]} + table.returning()[t]);
   // Only what the last decision marked is reset; the memory is shared by all decisions.
   for (const std::size_t slot : std::exchange(marked_, {})) states_[slot] = TargetState::kNone;
   states_.resize(table.rows().size(), TargetState::kNone);
@@ -40,9 +42,14 @@ void FullScanDecision::serve_fixed_jobs() {
   std::vector<std::size_t> slots;
   for (const QueueEntry& entry : order_.fixed()) {
     slots.push_back(entry.slot);
-    mark(entry.slot, TargetState::kTentative);
+    mark(entry.slot, TargetState::kMinimum);
   }
   set_fixed_targets(table_, slots, targets_);
+  for (const std::size_t slot : slots) {
+    if (!table_.rows()[slot].pinned || targets_.is_empty(slot)) continue;
+    for (std::size_t t = 0; t < idle_.size(); ++t)
+      idle_[t] -= std::int64_t{targets_.of(slot)[t]} - table_.held(slot)[t];
+  }
 }
 
 void FullScanDecision::keep_paused_jobs() {
@@ -120,7 +127,7 @@ void FullScanDecision::serve_turn(const QueueEntry& entry) {
   // holds.
   if (!nothing_left()) serve(entry);
   if (is_kept(entry)) return;
-  if (states_[entry.slot] == TargetState::kTentative) targets_.rank(entry.slot);
+  if (!has_no_target(entry.slot)) targets_.rank(entry.slot);
   if (entry.holds) leaving_.push_back(entry.slot);
 }
 
@@ -132,7 +139,54 @@ void FullScanDecision::serve(const QueueEntry& entry) {
   if (entry.at_optimum && covers(left, held)) return assign(entry.slot, held);
   const Choice choice = best_choice(table_, row, left, kEfficient);
   if (choice.counts.empty()) return reserve_until_pauses_end(row, left);
+  // What is late, or has a deadline in danger, comes first at any cost.
+  const bool pays = row.rescale_s > 0 && entry.service_class() >= ServiceClass::kCritical;
+  if (pays) return serve_at_a_charge(entry, left, choice);
   assign(entry.slot, choice.counts);
+}
+
+void FullScanDecision::serve_at_a_charge(const QueueEntry& entry, const Counts& left,
+                                         const Choice& choice) {
+  const JobRow& row = table_.rows()[entry.slot];
+  const Counts idle = idle_choices_of(entry.slot, left);
+  if (covers(idle, choice.counts)) return assign(entry.slot, choice.counts);
+  const double charge_s = kPausesToTake * row.rescale_s;
+  const Choice without = best_choice(table_, row, idle, kEfficient);
+  if (!without.counts.empty())
+    return assign(entry.slot,
+                  without.finish_s <= choice.finish_s + charge_s ? without.counts : choice.counts);
+  if (!counts_on_an_end(row, charge_s)) return assign(entry.slot, choice.counts);
+  // What is idle now is not enough for it, and is reserved until there is more.
+  Counts reserved = choice.counts;
+  for (std::size_t t = 0; t < reserved.size(); ++t) {
+    reserved[t] = std::min(reserved[t], idle[t]);
+    idle_[t] -= reserved[t];
+  }
+  targets_.reserve(reserved);
+}
+
+bool FullScanDecision::counts_on_an_end(const JobRow& row, double seconds) {
+  const auto speeds = table_.capabilities(row.slot);
+  for (const auto& [end_s, slot] : table_.ends()) {
+    if (end_s > table_.now_s() + seconds) return false;
+    const auto held = table_.held(slot);
+    bool is_usable = false;
+    for (std::size_t t = 0; t < held.size(); ++t)
+      is_usable = is_usable || (held[t] > 0 && speeds[t] > 0);
+    if (is_usable && counted_on_.insert(slot).second) return true;
+  }
+  return false;
+}
+
+Counts FullScanDecision::idle_choices_of(std::size_t slot, const Counts& left) const {
+  const bool has_target = states_[slot] == TargetState::kTentative;
+  const auto own = has_target ? targets_.of(slot) : table_.held(slot);
+  Counts idle = left;
+  for (std::size_t t = 0; t < idle.size(); ++t) {
+    const std::int64_t most = std::max(std::int64_t{0}, idle_[t]) + own[t];
+    idle[t] = static_cast<std::uint32_t>(std::min(std::int64_t{left[t]}, most));
+  }
+  return idle;
 }
 
 void FullScanDecision::reserve_until_pauses_end(const JobRow& row, Counts left) {
@@ -195,6 +249,10 @@ void FullScanDecision::mark(std::size_t slot, TargetState state) {
 // An empty choice leaves the job as it is.
 void FullScanDecision::assign(std::size_t slot, std::span<const std::uint32_t> counts) {
   if (counts.empty()) return;
+  const bool had_target = states_[slot] == TargetState::kTentative;
+  const auto had = had_target ? targets_.of(slot) : table_.held(slot);
+  for (std::size_t t = 0; t < counts.size(); ++t)
+    idle_[t] += std::int64_t{had[t]} - std::int64_t{counts[t]};
   targets_.set(slot, counts);
   mark(slot, TargetState::kTentative);
 }

@@ -2,6 +2,7 @@
 // FullScanDecision: one decision of elastic-srtf by looking at every job. It is the definition of
 // the policy. IndexedDecision overrides single steps, and decides the same.
 #include <cstdint>
+#include <set>
 #include <span>
 #include <vector>
 
@@ -14,8 +15,13 @@ namespace es::scheduler {
 // Smaller sets of devices are chosen if larger ones would mostly wait for each other.
 inline constexpr ChoiceLimits kEfficient{.efficiency_min = 0.8};
 
+// A job that takes devices which other jobs hold must gain this many times the cost of a change by
+// it. The job that loses them changes twice: when it gives them back, and when it gets others.
+inline constexpr double kPausesToTake = 2 * kPausesToGain;
+
 enum class TargetState : std::uint8_t {
   kNone,       // no target yet
+  kMinimum,    // what a job that may not be suspended keeps in any case; its turn is to come
   kTentative,  // a target, which may still change
   kKept,       // the devices that the job holds, finally
 };
@@ -61,6 +67,14 @@ class FullScanDecision {
   bool has_no_target(std::size_t slot) const { return states_[slot] == TargetState::kNone; }
   // What the job may choose from: the devices that are left, and those that it was already given.
   Counts choices_of(std::size_t slot) const;
+  // What the job may choose from if no other job gives anything up for it.
+  Counts idle_choices_of(std::size_t slot, const Counts& left) const;
+  // Serves a job that would take devices which other jobs hold, unless what it gains by that is not
+  // worth their pauses. Then it has what is idle, or waits for devices that become free soon.
+  void serve_at_a_charge(const QueueEntry& entry, const Counts& left, const Choice& choice);
+  // Whether a job ends within this time whose devices no other waiting job counts on. From now on
+  // this job counts on them.
+  bool counts_on_an_end(const JobRow& row, double seconds);
   // A job that needs many devices at once reserves those that are left until pauses are over.
   // Otherwise some job would always be in a pause, and the wide job would never start.
   void reserve_until_pauses_end(const JobRow& row, Counts left);
@@ -81,7 +95,11 @@ class FullScanDecision {
   const ServiceOrder& order_;
   std::vector<TargetState>& states_;
   std::vector<std::size_t>& marked_;
-  Counts paused_devices_;             // held by jobs in a pause
+  Counts paused_devices_;  // held by jobs in a pause
+  // By type: free and returning devices that no job has been given. Negative if jobs in their turn
+  // were given more; later jobs lose these.
+  std::vector<std::int64_t> idle_;
+  std::set<std::size_t> counted_on_;  // slots of jobs whose end another job waits for
   std::vector<std::size_t> leaving_;  // slots of jobs that may have to give up all devices
   double again_s_;
 };

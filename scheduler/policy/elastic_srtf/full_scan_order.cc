@@ -1,43 +1,56 @@
 #include "scheduler/policy/elastic_srtf/full_scan_order.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "scheduler/policy/elastic_srtf/backlog.h"
 
 namespace es::scheduler {
 
+ClusterLoad cluster_load(std::vector<GroupLoad> groups, double longest_s) {
+  ClusterLoad load;
+  for (const GroupLoad& group : groups) load.backlog_s = std::max(load.backlog_s, group.backlog_s);
+  load.horizon_s = std::max(longest_s, load.backlog_s);
+  load.groups = std::move(groups);
+  return load;
+}
+
 void FullScanOrder::arrange(const ClusterTable& table) {
   add_up(table);
   // Before any job is ranked, because the class of a job depends on the horizon of all jobs.
-  rules_.critical_step = log_step(kCriticalPart * load_.horizon_s);
+  rules_.critical_step = fine_step(kCriticalPart * load_.horizon_s);
+  std::int64_t next_step = -1;  // largest of the waiting narrow jobs that are not critical
   entries_.clear();
   for (const JobRow& row : table.rows()) {
     if (!row.present) continue;
     const Ranking ranking = rank_job(forecasts_[row.slot], table, rules_);
     entries_.push_back(ranking.entry);
     load_.again_s = std::min(load_.again_s, ranking.ages_s);
+    const bool is_critical = ranking.entry.service_class() == ServiceClass::kCritical;
+    if (ranking.may_be_critical && !ranking.entry.holds && !is_critical)
+      next_step = std::max(next_step, ranking.alone_step);
     // A job that waits and does not age soon: asking again after kAgesSoon finds it before it can
     // age.
     if (ranking.waits) load_.again_s = std::min(load_.again_s, table.now_s() + kAgesSoon);
   }
+  if (next_step >= 0)
+    load_.again_s =
+        std::min(load_.again_s, critical_at_s(next_step, load_.horizon_s, table.now_s()));
   std::sort(entries_.begin(), entries_.end());
 }
 
 // Writes the forecasts and the sums over them.
 void FullScanOrder::add_up(const ClusterTable& table) {
   forecasts_.assign(table.rows().size(), {});
-  Backlog backlog;
+  Backlogs backlogs;
   double longest_s = 0;
   for (const JobRow& row : table.rows()) {
     if (!row.present) continue;
     const JobForecast& forecast = forecasts_[row.slot] = forecast_of(table, row);
-    backlog.add(Backlog::part_of(forecast, table.now_s()), 1);
+    backlogs.add(forecast.types, Backlog::part_of(forecast, table.now_s()), 1);
     if (forecast.is_finite()) longest_s = std::max(longest_s, forecast.alone_at(table.now_s()));
   }
-  load_ = {};
-  load_.backlog_s = backlog.seconds_at(table.now_s());
-  load_.horizon_s = std::max(longest_s, load_.backlog_s);
-  load_.widths = backlog.widths();
+  load_ = cluster_load(backlogs.loads_at(table.now_s(), table.total()), longest_s);
 }
 
 std::vector<QueueEntry> FullScanOrder::entries(std::size_t from, std::size_t to) const {

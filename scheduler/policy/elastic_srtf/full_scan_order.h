@@ -18,7 +18,7 @@ class FullScanOrder final : public ServiceOrder {
   std::size_t count_before(std::int64_t rank) const override;
   std::vector<QueueEntry> fixed() const override;
   const JobForecast& forecast(std::size_t slot) const override { return forecasts_[slot]; }
-  ClusterLoad load() const override { return load_; }
+  const ClusterLoad& load() const override { return load_; }
 
  private:
   void add_up(const ClusterTable& table);

@@ -69,7 +69,8 @@ class Validator {
   void bound_critical() {
     const double alone_s = forecast_.alone_at(now_s_);
     // The job keeps its key until its remaining time falls below the begin of its step.
-    const double drop_s = alone_s - log_step_begin(ranking_.alone_step);
+    const double over_s = forecast_.critical_s(now_s_) - fine_step_begin(ranking_.alone_step);
+    const double drop_s = over_s / forecast_.critical_factor();
     until(when_fallen(forecast_, now_s_, 0, alone_s, drop_s));
   }
 

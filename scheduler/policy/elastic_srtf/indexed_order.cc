@@ -28,7 +28,7 @@ void IndexedOrder::write(const ClusterTable& table, std::size_t slot) {
     queue_.erase(job.ranking.entry);
     longest_.erase({job.longest_s, slot});
     fixed_.erase(slot);
-    backlog_.add(job.part, -1);
+    backlogs_.add(job.forecast.types, job.part, -1);
   }
   const JobRow& row = table.rows()[slot];
   job.is_present = row.present;
@@ -51,11 +51,13 @@ void IndexedOrder::arrange(const ClusterTable& table) {
     jobs_[slot].is_due = false;
     if (jobs_[slot].is_present) rank(table, slot);
   }
-  find_horizon();
+  find_horizon(table);
   mark_critical(table);
-  load_.widths = backlog_.widths();
   load_.again_s = waiting_ > 0 ? now_s_ + kAgesSoon : kNeverS;
   if (!ages_.empty()) load_.again_s = std::min(load_.again_s, ages_.begin()->first);
+  if (!waiting_narrow_.empty())
+    load_.again_s = std::min(
+        load_.again_s, critical_at_s(waiting_narrow_.rbegin()->first, load_.horizon_s, now_s_));
 }
 
 void IndexedOrder::find_due(const ClusterTable& table) {
@@ -98,7 +100,7 @@ void IndexedOrder::rank(const ClusterTable& table, std::size_t slot) {
     job.longest_s = job.forecast.alone_at(now_s_);
     if (job.forecast.is_finite()) longest_.emplace(job.longest_s, slot);
     if (is.entry.pinned || is.entry.keeps_minimum) fixed_.insert(slot);
-    backlog_.add(part, 1);
+    backlogs_.add(job.forecast.types, part, 1);
   } else {
     reindex(slot, job.ranking, is);
     // Most jobs that are due keep their place. Then nothing in the queue changes.
@@ -107,8 +109,9 @@ void IndexedOrder::rank(const ClusterTable& table, std::size_t slot) {
       queue_.insert(is.entry, job.held);
     }
     if (!(part == job.part)) {
-      backlog_.add(job.part, -1);
-      backlog_.add(part, 1);
+      // In this order, so that its group does not become empty in between.
+      backlogs_.add(job.forecast.types, part, 1);
+      backlogs_.add(job.forecast.types, job.part, -1);
     }
   }
   job.ranking = is;
@@ -141,6 +144,10 @@ void IndexedOrder::reindex_class(std::size_t slot, const Ranking& was, const Ran
     return r.may_be_critical && r.entry.service_class() == ServiceClass::kCritical;
   };
   const auto is_narrow = [&](const Ranking& r) { return r.may_be_critical && !is_critical(r); };
+  // While a job waits, its step stays the same.
+  const auto waits = [&](const Ranking& r) { return is_narrow(r) && !r.entry.holds; };
+  if (waits(was)) waiting_narrow_.erase({was.alone_step, slot});
+  if (waits(is)) waiting_narrow_.emplace(is.alone_step, slot);
   std::int64_t& step = jobs_[slot].narrow_step;
   // The key of a narrow job may be too large, because its remaining time only falls. While it is
   // below the threshold, it need not be moved: mark_critical() looks from the largest key on.
@@ -174,8 +181,7 @@ void IndexedOrder::set_paused(const Job& job, std::size_t slot, bool is_paused) 
 
 // The remaining time of a job only falls, so an earlier value is an upper bound. Only the jobs that
 // could be the longest are looked at.
-void IndexedOrder::find_horizon() {
-  load_.backlog_s = backlog_.seconds_at(now_s_);
+void IndexedOrder::find_horizon(const ClusterTable& table) {
   double longest_s = 0;
   std::vector<std::size_t> seen;
   while (!longest_.empty() && longest_.rbegin()->first > longest_s) {
@@ -188,12 +194,12 @@ void IndexedOrder::find_horizon() {
   }
   // Entered only now, with the new values. In the loop the same job would be found again.
   for (const std::size_t slot : seen) longest_.emplace(jobs_[slot].longest_s, slot);
-  load_.horizon_s = std::max(longest_s, load_.backlog_s);
+  load_ = cluster_load(backlogs_.loads_at(now_s_, table.total()), longest_s);
 }
 
 // Ranks the jobs that have crossed the threshold, either because it moved or because they did.
 void IndexedOrder::mark_critical(const ClusterTable& table) {
-  const std::int64_t threshold = log_step(kCriticalPart * load_.horizon_s);
+  const std::int64_t threshold = fine_step(kCriticalPart * load_.horizon_s);
   rules_.critical_step = threshold;
   // Each call of rank() writes the present step as key or moves the job to the other set, so both
   // loops end.

@@ -33,7 +33,7 @@ class IndexedOrder final : public ServiceOrder {
   std::size_t count_before(std::int64_t rank) const override { return queue_.count_before(rank); }
   std::vector<QueueEntry> fixed() const override;
   const JobForecast& forecast(std::size_t slot) const override { return jobs_[slot].forecast; }
-  ClusterLoad load() const override { return load_; }
+  const ClusterLoad& load() const override { return load_; }
 
   // The entries in blocks that can be passed.
   const ServiceQueue& queue() const { return queue_; }
@@ -67,7 +67,7 @@ class IndexedOrder final : public ServiceOrder {
   void reindex_class(std::size_t slot, const Ranking& was, const Ranking& is);
   void set_validity(std::size_t slot, const Validity& validity);
   void set_paused(const Job& job, std::size_t slot, bool is_paused);
-  void find_horizon();
+  void find_horizon(const ClusterTable& table);
   void mark_critical(const ClusterTable& table);
 
   RankingRules rules_;
@@ -84,11 +84,12 @@ class IndexedOrder final : public ServiceOrder {
   ByTime ages_;            // by ages_s, of jobs that have one
   ByStep critical_;        // by alone_step
   ByStep narrow_;          // may become critical
+  ByStep waiting_narrow_;  // those of narrow_ that hold nothing, by alone_step
   std::set<std::size_t> fixed_;
   ByTime paused_;
   Counts paused_devices_;
   std::size_t waiting_ = 0;  // jobs that wait, and do not age soon
-  Backlog backlog_;
+  Backlogs backlogs_;
   ClusterLoad load_;
 };
 

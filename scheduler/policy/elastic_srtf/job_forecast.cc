@@ -3,13 +3,17 @@
 #include <algorithm>
 #include <bit>
 
+#include "scheduler/policy/common/queue_entry.h"
+
 namespace es::scheduler {
 namespace {
 
-constexpr double kNarrow = 0.125;  // part of the cluster
+constexpr double kNarrow = 0.25;  // part of the cluster
 // The other 16 bits are the sign, the exponent and the 4 highest bits of the mantissa: 16 steps for
 // each power of two.
 constexpr int kStepBits = 48;  // bits of a double below those that give its step
+constexpr int kFineStepBits = 43;
+constexpr double kCriticalHold = 0.06;
 
 // What the key of the ordinary class adds to the remaining time. A key that depends on what a job
 // holds must never give a job that has lost its devices an earlier place. Otherwise two decisions
@@ -28,6 +32,14 @@ std::int64_t log_step(double x) {
 
 double log_step_begin(std::int64_t step) {
   return std::bit_cast<double>(step << kStepBits);
+}
+
+std::int64_t fine_step(double x) {
+  return std::bit_cast<std::int64_t>(std::max(x, 0.0)) >> kFineStepBits;
+}
+
+double fine_step_begin(std::int64_t step) {
+  return std::bit_cast<double>(step << kFineStepBits);
 }
 
 double JobForecast::alone_at(double now_s) const {
@@ -51,11 +63,19 @@ double JobForecast::ordinary_s(double now_s) const {
 
 Task JobForecast::task_at(double now_s) const {
   if (!known) return {};
-  return {width, alone_at(now_s) * width};
+  return {width, alone_at(now_s) * width, !is_narrow()};
 }
 
 bool JobForecast::is_narrow() const {
-  return width <= kNarrow;
+  return width * share <= kNarrow;
+}
+
+double JobForecast::critical_factor() const {
+  return holds ? 1 + kCriticalHold : 1;
+}
+
+double JobForecast::critical_s(double now_s) const {
+  return alone_at(now_s) * critical_factor() + pause_s;
 }
 
 JobForecast forecast_of(const ClusterTable& table, const JobRow& row) {
@@ -76,6 +96,13 @@ JobForecast forecast_of(const ClusterTable& table, const JobRow& row) {
   forecast.job_seconds_at_submit = row.job_seconds_at_submit;
   forecast.deadline_s = row.deadline_s;
   forecast.key_s = key_seconds(row);
+  double devices = 0;
+  for (std::size_t t = 0; t < table.types(); ++t) {
+    if (table.capabilities(row.slot)[t] <= 0 || table.total()[t] == 0) continue;
+    forecast.types |= type_bit(t);
+    devices += table.total()[t];
+  }
+  forecast.share = devices / std::max(1U, total(table.total()));
   if (!forecast.known) return forecast;
   forecast.alone_s = row.remaining_steps / row.best_speed;
   // A measured speed may exceed the best one of the model. No more than one second is credited for

@@ -18,6 +18,10 @@ namespace es::scheduler {
 std::int64_t log_step(double x);
 // The smallest x on this step.
 double log_step_begin(std::int64_t step);
+// The same with 512 steps between x and 2 * x. Criticality needs it: a job that becomes critical 3
+// percent too early takes devices from jobs that would end soon.
+std::int64_t fine_step(double x);
+double fine_step_begin(std::int64_t step);
 
 // All times are in seconds, unless stated otherwise.
 struct JobForecast {
@@ -32,7 +36,9 @@ struct JobForecast {
   double alone_s = 0;      // with its best devices, at from_s
   double alone_falls = 0;  // per second, from from_s on; at most 1
   double from_s = 0;
-  double width = 0;  // part of the cluster
+  std::uint64_t types = 0;  // type_bit() of the types that it can use
+  double width = 0;         // part of the devices of these types
+  double share = 1;         // of these devices in all devices of the cluster
   double submit_s = 0;
   double paused_until_s = 0;  // -kNeverS if it holds nothing
   double pause_s = 0;         // cost of a change of its devices
@@ -54,7 +60,14 @@ struct JobForecast {
   Task task_at(double now_s) const;
   // Whether the length is finite, so that the job is part of projections.
   bool is_finite() const { return known && alone_s < ClusterTable::kUnknownSteps; }
+  // Whether its best devices are at most a quarter of the cluster.
   bool is_narrow() const;
+  // The seconds that decide whether a narrow job is on the critical path: those that it still
+  // needs, with the change that they begin with. A job that holds devices counts for 6 percent
+  // more, so that it does not lose its place at once after it got it.
+  double critical_s(double now_s) const;
+  // By how much critical_s() falls for each second by which alone_at() falls.
+  double critical_factor() const;
 };
 
 // REQUIRES: row.present.

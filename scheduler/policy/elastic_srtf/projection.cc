@@ -13,6 +13,7 @@ void project(std::span<const Task> tasks, double busy_s, ProjectedOrder& order) 
   order.done_s = 0;
   for (std::size_t i = 0; i < order.tasks.size(); ++i) {
     const double finish_s = profile.allocate(tasks[order.tasks[i]]);
+    if (!tasks[order.tasks[i]].may_be_late) continue;
     // Of tasks that end at the same time the first one counts.
     if (finish_s > order.done_s) order.last = i, order.done_s = finish_s;
   }
@@ -74,7 +75,8 @@ bool surely_in_time(std::span<const Task> tasks, double busy_s, double deadline_
   // While a task waits, the tasks before it use the whole cluster.
   double before_s = busy_s;
   for (const Task& task : tasks) {
-    if (before_s + task.work_s / task.width > deadline_s * (1 - 1e-9)) return false;
+    const double end_s = before_s + task.work_s / task.width;
+    if (task.may_be_late && end_s > deadline_s * (1 - 1e-9)) return false;
     before_s += task.work_s;
   }
   return true;

@@ -13,6 +13,8 @@ namespace es::scheduler {
 struct Task {
   double width = 1;   // largest part of the cluster that it can use, in (0, 1]
   double work_s = 0;  // seconds of the whole cluster; alone it takes work_s / width
+  // False for a job that is served in time in another way, so that nothing is moved for it.
+  bool may_be_late = true;
 };
 
 // The part of the cluster that is free at each time from now on. It grows with time.
@@ -33,14 +35,14 @@ class FreeProfile {
   std::vector<Step> steps_;  // ascending; after the last step everything is free
 };
 
-// Whether meet_deadline() surely has nothing to do: every task would end by the deadline even if it
-// began only after all tasks before it have ended. The cost is one pass.
+// Whether meet_deadline() surely has nothing to do: every task that may be late would end by the
+// deadline even if it began only after all tasks before it have ended. The cost is one pass.
 bool surely_in_time(std::span<const Task> tasks, double busy_s, double deadline_s);
 
 struct ProjectedOrder {
   std::vector<std::size_t> tasks;  // indices in the order of service
-  double done_s = 0;               // time at which all have ended
-  std::size_t last = 0;            // position in the order of the task that ends last
+  double done_s = 0;               // time at which all have ended that may be late
+  std::size_t last = 0;            // position in the order of the one of them that ends last
 };
 
 // Keeps the order of the tasks, and changes it only so that all end by the deadline. Repeatedly,

@@ -43,7 +43,7 @@ class Ranker {
 
   void rank_known() {
     const double alone_s = forecast_.alone_at(now_s_);
-    result_.alone_step = log_step(alone_s);
+    result_.alone_step = fine_step(forecast_.critical_s(now_s_));
     // A deadline that has passed cannot be met any more, so it gives no precedence.
     if (now_s_ < forecast_.deadline_s && deadline_slack_s(forecast_, now_s_) <= 0)
       return assign(ServiceClass::kUrgent, sortable_bits(forecast_.deadline_s));
@@ -59,7 +59,7 @@ class Ranker {
   // Jobs of unknown length come after all others, the least attained service first. Such a job
   // ages by the steps that it has done. It is not part of projections.
   void rank_unknown() {
-    result_.alone_step = log_step(ClusterTable::kUnknownSteps);
+    result_.alone_step = fine_step(ClusterTable::kUnknownSteps);
     if (row_.best_speed > 0) {
       const double fair_s = row_.pause_s + table_.done(row_) / table_.fair_speed(row_);
       if (assign_aged(forecast_.age_at(now_s_), fair_s)) return;
@@ -103,6 +103,11 @@ class Ranker {
 Ranking rank_job(const JobForecast& forecast, const ClusterTable& table,
                  const RankingRules& rules) {
   return Ranker(forecast, table, rules).run();
+}
+
+double critical_at_s(std::int64_t alone_step, double horizon_s, double now_s) {
+  const double falls_s = horizon_s - fine_step_begin(alone_step + 1) / kCriticalPart;
+  return now_s + std::max(1.0, falls_s);
 }
 
 double mean_jobs(const JobForecast& forecast, const ClusterTable& table) {

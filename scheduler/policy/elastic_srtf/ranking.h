@@ -11,21 +11,23 @@ namespace es::scheduler {
 
 // A job with rho_j above this multiple of rho_max is overdue: no job is moved before it.
 inline constexpr double kOverdueFactor = 2;
-// Part of the horizon. A narrow job with at least this alone_j is on the critical path.
-inline constexpr double kCriticalPart = 0.9;
+// Part of the horizon. A narrow job that still needs at least this is on the critical path. It is
+// nearly 1, because a job that can wait longer without delaying the end gains nothing by coming
+// first, and delays those that would end before it.
+inline constexpr double kCriticalPart = 0.999;
 // Seconds. A job that may age within this time is looked at in every decision. While other jobs
 // wait, the policy wants to be asked again after this time.
 inline constexpr double kAgesSoon = 600;
 
 struct RankingRules {
   double rho_max = 2;
-  // log_step() of kCriticalPart * horizon. The default means that no job is critical.
+  // fine_step() of kCriticalPart * horizon. The default means that no job is critical.
   std::int64_t critical_step = std::numeric_limits<std::int64_t>::max();
 };
 
 struct Ranking {
   QueueEntry entry;
-  std::int64_t alone_step = 0;  // log_step() of the remaining seconds alone
+  std::int64_t alone_step = 0;  // fine_step() of JobForecast::critical_s()
   // The job is in class kCritical instead of kOrdinary if alone_step >= critical_step.
   bool may_be_critical = false;
   // rho_j = late_s / bound_s: the time from submission to end, and the same with a 1/n share (at
@@ -35,6 +37,10 @@ struct Ranking {
       kNeverS;         // when it may age, if it waits and that is soon and nothing else happens
   bool waits = false;  // it may age, but not soon
 };
+
+// When the horizon has fallen so far that a waiting narrow job on this step becomes critical, if it
+// falls by a second in each second; at least one second from now.
+double critical_at_s(std::int64_t alone_step, double horizon_s, double now_s);
 
 // `table` contains the row from which the forecast was written.
 Ranking rank_job(const JobForecast& forecast, const ClusterTable& table, const RankingRules& rules);

@@ -9,16 +9,20 @@
 #include <vector>
 
 #include "scheduler/policy/common/queue_entry.h"
+#include "scheduler/policy/elastic_srtf/backlog.h"
 #include "scheduler/policy/elastic_srtf/job_forecast.h"
 
 namespace es::scheduler {
 
 struct ClusterLoad {
-  double horizon_s = 0;      // no schedule ends before this time: H of elastic_srtf.h
-  double backlog_s = 0;      // work of all jobs, in seconds of the whole cluster
-  double widths = 0;         // sum over all jobs of the part of the cluster that each can use
+  double horizon_s = 0;  // no schedule ends before this time: H of elastic_srtf.h
+  double backlog_s = 0;  // the largest backlog of a group
+  std::vector<GroupLoad> groups;
   double again_s = kNeverS;  // when a waiting job may age
 };
+
+// The load while the longest job takes `longest_s` with its best devices.
+ClusterLoad cluster_load(std::vector<GroupLoad> groups, double longest_s);
 
 class ServiceOrder {
  public:
@@ -40,7 +44,7 @@ class ServiceOrder {
   // The jobs that are pinned, or keep their minimum, in the order of service.
   virtual std::vector<QueueEntry> fixed() const = 0;
   virtual const JobForecast& forecast(std::size_t slot) const = 0;
-  virtual ClusterLoad load() const = 0;
+  virtual const ClusterLoad& load() const = 0;
 };
 
 }  // namespace es::scheduler

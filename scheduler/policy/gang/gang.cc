@@ -1,6 +1,7 @@
 #include "scheduler/policy/gang/gang.h"
 
 #include <algorithm>
+#include <map>
 #include <utility>
 
 #include "scheduler/policy/common/carry_out.h"
@@ -42,15 +43,25 @@ class GangDecision {
   bool keeps_held(const JobRow& row) const { return !rules_.preempts && row.held_total > 0; }
 
   GangKey key_of(const JobRow& row) const {
-    if (rules_.order == GangRules::Order::kRemainingTime)
-      return gang_key(table_, row, gang_of(table_, row));
+    if (rules_.order == GangRules::Order::kRemainingTime) return srtf_key(row);
     GangKey key{.priority_rank = -std::int64_t{row.priority}, .number = row.number};
     if (rules_.order == GangRules::Order::kAttainedService)
       key.end_s = queue_end(table_.attained(row));
     return key;
   }
 
-  std::vector<std::size_t> ordered() const {
+  // A job that can use several types is ranked by its first gang also while it runs on another one.
+  // Otherwise a job that loses a slow type would come earlier than before and take it back.
+  GangKey srtf_key(const JobRow& row) const {
+    const std::vector<Counts> gangs = gangs_of(table_, row);
+    if (gangs.empty()) return gang_key(table_, row, Counts(table_.types(), 0));
+    GangKey key = gang_key(table_, row, gangs.front());
+    if (gangs.size() > 1 && row.steps_per_s > 0)
+      key.end_s = table_.now_s() + table_.remaining(row) / speed_on(table_, row, gangs.front());
+    return key;
+  }
+
+  std::vector<std::size_t> ordered() {
     struct KeyedSlot {
       std::size_t slot;
       std::pair<bool, GangKey> key;
@@ -68,7 +79,7 @@ class GangDecision {
   }
 
   // Keeps the order, but puts jobs whose tenant still owns enough devices before those that borrow.
-  std::vector<std::size_t> owners_first(const std::vector<std::size_t>& slots) const {
+  std::vector<std::size_t> owners_first(const std::vector<std::size_t>& slots) {
     if (!table_.has_quotas()) return slots;
     std::vector<Counts> owned;
     for (const ClusterTable::Tenant& tenant : table_.tenants()) owned.push_back(tenant.owned);
@@ -86,18 +97,29 @@ class GangDecision {
       const JobRow& row = table_.rows()[slot];
       if (row.pinned) continue;
       Counts& rest = owned[row.tenant];
-      const Counts wanted = wants(row);
+      const Counts wanted = wants(row, rest);
       const bool own = covers(rest, wanted);
       for (std::size_t t = 0; own && t < rest.size(); ++t) rest[t] -= wanted[t];
+      if (own) own_gangs_[slot] = wanted;
       (own ? owners : borrowers).push_back(slot);
     }
     owners.insert(owners.end(), borrowers.begin(), borrowers.end());
     return owners;
   }
 
-  Counts wants(const JobRow& row) const {
+  // What the job holds, if it may keep that or it is a gang that is left; otherwise the first gang
+  // that is left, or the first one of all if none is.
+  Counts wants(const JobRow& row, const Counts& left) const {
     const auto held = table_.held(row.slot);
-    return keeps_held(row) ? Counts(held.begin(), held.end()) : gang_of(table_, row);
+    const Counts present(held.begin(), held.end());
+    if (keeps_held(row)) return present;
+    const std::vector<Counts> gangs = gangs_of(table_, row);
+    if (gangs.empty()) return Counts(table_.types(), 0);
+    const bool runs = std::find(gangs.begin(), gangs.end(), present) != gangs.end();
+    if (runs && covers(left, present)) return present;
+    for (const Counts& gang : gangs)
+      if (covers(left, gang)) return gang;
+    return gangs.front();
   }
 
   // Serves one job. Returns false if all later jobs must wait.
@@ -105,9 +127,11 @@ class GangDecision {
     if (row.pinned) return true;
     const bool one_runs = rules_.blocking == GangRules::Blocking::kSerial && has_served_;
     if (one_runs && !keeps_held(row)) return false;
-    const Counts gang = wants(row);
     Counts left = targets_.left();
     for (std::size_t t = 0; t < left.size(); ++t) left[t] += targets_.of(row.slot)[t];
+    // An owner gets what its tenant owns, and not what it could take from others beside that.
+    const auto owned = own_gangs_.find(row.slot);
+    const Counts gang = owned != own_gangs_.end() ? owned->second : wants(row, left);
     const bool fits = covers(left, gang);
     if (fits) targets_.set(row.slot, gang);
     targets_.rank(row.slot);
@@ -131,7 +155,8 @@ class GangDecision {
   const ClusterTable& table_;
   const GangRules& rules_;
   Targets targets_;
-  bool has_served_ = false;  // a job has been looked at
+  std::map<std::size_t, Counts> own_gangs_;  // by slot, of jobs within the quota of their tenant
+  bool has_served_ = false;                  // a job has been looked at
 };
 
 }  // namespace

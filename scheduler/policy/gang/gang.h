@@ -1,6 +1,7 @@
 #pragma once
-// The policies without elastic scaling. A job runs on its gang, which is max_devices of the type
-// that its owner asked for (otherwise of its fastest type), or not at all.
+// The policies without elastic scaling. A job runs on a gang, which is max_devices of one type, or
+// not at all. It takes the type that its owner asked for if enough devices are left, otherwise the
+// fastest type of which enough are left, and stays on that type while it runs.
 //
 //   fifo-serial    one job at a time, in submit order (YARN-CS as in the simulator of the paper)
 //   fifo-gang      in submit order; the first job that does not fit blocks all later ones
@@ -14,9 +15,9 @@
 // borrow. The fifo policies let a running job keep what it holds; only borrowed devices are called
 // back.
 //
-// All policies look at every job in every decision. The exception is srtf without quotas, without
-// pinned jobs and without jobs that hold a part of a gang: it looks at the jobs that changed or may
-// change places (gang_queue.h).
+// All policies look at every job in every decision. The exception is srtf, if there are no quotas,
+// no pinned jobs, no jobs that hold a part of a gang, and no jobs that can use several types: it
+// looks at the jobs that changed or may change places (gang_queue.h).
 #include "scheduler/policy/common/scan_mode.h"
 #include "scheduler/policy/gang/gang_queue.h"
 

@@ -43,7 +43,7 @@ void GangQueue::update(const ClusterTable& table) {
   entries_.resize(table.rows().size());
   for (const std::size_t slot : table.written()) write(table, slot);
   // Their pause is over, so they change from idle to running without an event. write() erases the
-  // entry and makes none, because a gang has a speed (gang_of). So the loop ends.
+  // entry and makes none, because a gang has a speed (gangs_of). So the loop ends.
   while (!pauses_.empty() && pauses_.begin()->first <= table.now_s())
     write(table, pauses_.begin()->second);
 }
@@ -53,12 +53,14 @@ void GangQueue::write(const ClusterTable& table, std::size_t slot) {
   const JobRow& row = table.rows()[slot];
   if (!row.present) return;
   Entry& entry = entries_[slot];
-  const Counts gang = gang_of(table, row);
+  const std::vector<Counts> gangs = gangs_of(table, row);
+  const Counts gang = gangs.empty() ? Counts(table.types(), 0) : gangs.front();
   const auto chosen = std::find_if(gang.begin(), gang.end(), [](std::uint32_t n) { return n > 0; });
   const bool runs = holds_gang(table, row, gang);
   // The walk treats each job as able to keep its gang or lose all of it. Other jobs need the
   // general decision.
-  if (row.pinned || (row.held_total > 0 && !(runs && row.may_suspend))) {
+  const bool is_bound = runs && row.may_suspend;
+  if (row.pinned || gangs.size() > 1 || (row.held_total > 0 && !is_bound)) {
     entry.state = State::kOther;
     ++others_;
     return;

@@ -29,7 +29,7 @@ struct GangKey {
   std::uint64_t number = 0;
   auto operator<=>(const GangKey&) const = default;
 };
-// `gang` is the job's gang_of(). A job that holds other devices is idle.
+// `gang` is one of the job's gangs_of(). A job that holds other devices is idle.
 GangKey gang_key(const ClusterTable& table, const JobRow& row, const Counts& gang);
 
 class GangQueue {

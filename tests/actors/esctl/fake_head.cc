@@ -19,13 +19,13 @@ void fill_stages(wire::JobInfo::Builder job, std::uint64_t step) {
 }  // namespace
 
 FakeHead::FakeHead(const std::string& endpoint) {
-  auto transport = Transport::start(
-      {.self = "head", .endpoint = endpoint},
-      {.on_frame = [this](const PeerId& from,
-                          std::shared_ptr<const Frame> frame) { answer(from, frame); },
-       .on_peer_up = [](const PeerId&) {},
-       .on_peer_down = [](const PeerId&) {},
-       .log = [](const std::string&) {}});
+  auto transport =
+      Transport::start({.self = "head", .endpoint = endpoint},
+                       {.on_frame = [this](const PeerId& from, std::shared_ptr<const Frame> frame,
+                                           const auto&) { answer(from, frame); },
+                        .on_peer_up = [](const PeerId&) {},
+                        .on_peer_down = [](const PeerId&) {},
+                        .log = [](const std::string&) {}});
   ES_CHECK_MSG(transport.ok(), transport.error().message);
   const std::lock_guard lock(mutex_);
   transport_ = *std::move(transport);

@@ -40,6 +40,43 @@ TEST_SUITE("actors/log/line") {
           R"({"ts":"2026-11-22T17:31:02.123Z","level":"error","msg":"no room"})");
   }
 
+  TEST_CASE("a line of a job's log is read back") {
+    const std::string line = format_job_line(kTime, Level::kWarning, "worker 2\nwas: killed");
+    CHECK(line == "2026-11-22T17:31:02.123Z warning worker 2\\x0awas: killed");
+    const JobLine read = parse_job_line(line);
+    CHECK(read.time == kTime);
+    CHECK(read.level == Level::kWarning);
+    CHECK(read.message == "worker 2\\x0awas: killed");
+    CHECK(parse_job_line(format_job_line(kTime, Level::kInfo, "")).message.empty());
+  }
+
+  TEST_CASE("a line without time and level is a message") {
+    for (const std::string text :
+         {"", "job is running", "2026-11-22T17:31:02.123Z", "2026-11-22T17:31:02.123Z loud    x",
+          "2026-11-22T17:31:02.123Zxinfo    x", "2026-11-99T17:31:02.123Z info    x"}) {
+      CAPTURE(text);
+      const JobLine read = parse_job_line(text);
+      CHECK_FALSE(read.time);
+      CHECK(read.level == Level::kInfo);
+      CHECK(read.message == text);
+    }
+  }
+
+  TEST_CASE("times are read back, also if their end is missing") {
+    CHECK(parse_time(time_text(kTime)) == kTime);
+    const auto whole = std::chrono::floor<std::chrono::seconds>(kTime);
+    CHECK(parse_time("2026-11-22T17:31:02Z") == whole);
+    CHECK(parse_time("2026-11-22T17:31:02") == whole);
+    CHECK(parse_time("2026-11-22T17:31") == whole - std::chrono::seconds(2));
+    CHECK(time_text(parse_time("2026-11-22").value()) == "2026-11-22T00:00:00.000Z");
+    for (const char* text :
+         {"", "2026", "2026-11", "2026-02-30", "2026-11-22T24:00", "now", "2026-11-22T17:60",
+          "2026-11-22T17", "2026-11-22T17:31:02.1234", "2026-11-22 17:31", "-026-11-22"}) {
+      CAPTURE(text);
+      CHECK_FALSE(parse_time(text));
+    }
+  }
+
   TEST_CASE("milliseconds have three digits, and a time before 1970 is a time") {
     const auto at = [](std::int64_t ms) {
       const std::chrono::system_clock::time_point time{std::chrono::milliseconds(ms)};

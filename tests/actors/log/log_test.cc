@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <csignal>
+#include <filesystem>
 #include <functional>
 #include <map>
 #include <string>
@@ -12,6 +13,7 @@
 #include <vector>
 
 #include "proto/base/check.h"
+#include "tests/store/temp_directory.h"
 
 using namespace es;
 
@@ -69,7 +71,7 @@ TEST_SUITE("actors/log/log") {
   TEST_CASE("lines below the level are left out") {
     const auto messages = [](log::Level level) {
       const Written written = written_by([level] {
-        log::start({level, log::Format::kText});
+        (void)log::start({level, log::Format::kText});
         log::debug("d");
         log::info("i");
         log::warning("w");
@@ -87,7 +89,8 @@ TEST_SUITE("actors/log/log") {
 
   TEST_CASE("every line has what its process is about, unless it says something else") {
     const Written written = written_by([] {
-      log::start({log::Level::kInfo, log::Format::kText}, {.job = "j", .worker = 7, .node = "n"});
+      (void)log::start({log::Level::kInfo, log::Format::kText},
+                       {.job = "j", .worker = 7, .node = "n"});
       log::info("own");
       log::info("other", {.node = "m", .peer = "head"});
     });
@@ -100,7 +103,7 @@ TEST_SUITE("actors/log/log") {
     constexpr int kThreads = 4, kLines = 200;
     const std::string long_text(700, 'x');
     const Written written = written_by([&] {
-      log::start({log::Level::kInfo, log::Format::kText});
+      (void)log::start({log::Level::kInfo, log::Format::kText});
       std::vector<std::thread> threads;
       for (int t = 0; t < kThreads; ++t)
         threads.emplace_back([&, t] {
@@ -121,7 +124,7 @@ TEST_SUITE("actors/log/log") {
 
   TEST_CASE("nothing is lost when the process aborts, and the failed check is the last line") {
     const Written written = written_by([] {
-      log::start({log::Level::kInfo, log::Format::kJson}, {.job = "j", .worker = 7});
+      (void)log::start({log::Level::kInfo, log::Format::kJson}, {.job = "j", .worker = 7});
       log::info("before");
       ES_CHECK_MSG(false, "as planned");
     });
@@ -131,5 +134,41 @@ TEST_SUITE("actors/log/log") {
     CHECK(written.lines()[0].find(R"("msg":"before","job":"j","worker":7})") != std::string::npos);
     CHECK(written.lines()[1].find("check failed: false: as planned\"") != std::string::npos);
     CHECK(written.lines()[1].find("\"level\":\"error\"") != std::string::npos);
+  }
+
+  TEST_CASE("a log file is replaced when it is full, and errors are on standard error too") {
+    const test::TempDirectory directory;
+    const auto file = directory / "daemon.log";
+    const Written written = written_by([&] {
+      const Status started =
+          log::start({.file = file.string(), .file_bytes_max = 4000, .older_files = 2});
+      if (!started.ok()) ::_exit(3);
+      for (int i = 0; i < 200; ++i) log::info("line " + std::to_string(1000 + i));
+      log::error("the last words");
+    });
+    CHECK(written.status == 0);
+    REQUIRE(written.lines().size() == 1);
+    CHECK(written.text.find("the last words") != std::string::npos);
+    // The newest lines are there without a gap.
+    std::string all;
+    for (const char* name : {"daemon.2.log", "daemon.1.log", "daemon.log"}) {
+      CHECK(std::filesystem::file_size(directory / name) <= 4000);
+      all += test::read_file(directory / name);
+    }
+    CHECK_FALSE(std::filesystem::exists(directory / "daemon.3.log"));
+    CHECK(all.find("the last words") != std::string::npos);
+    const std::size_t first = all.find("line ");
+    REQUIRE(first != std::string::npos);
+    for (int n = std::stoi(all.substr(first + 5, 4)); n < 1200; ++n)
+      CHECK(all.find("line " + std::to_string(n)) != std::string::npos);
+  }
+
+  TEST_CASE("a log file that cannot be opened is an error") {
+    const Written written = written_by([] {
+      const Status started = log::start({.file = "/proc/none/x.log"});
+      if (started.ok() || started.error().message.find("/proc/none/x.log") == std::string::npos)
+        ::_exit(3);
+    });
+    CHECK(written.status == 0);
   }
 }

@@ -69,6 +69,9 @@ TEST_SUITE("actors/simulator") {
     const Report report = make_report(work, result, 20);
     CHECK(report.avg_jct_s == doctest::Approx(180));
     CHECK(report.makespan_s == doctest::Approx(240));
+    // On four devices both could end after 120 s.
+    CHECK(report.avg_jct_bound_s == doctest::Approx(120));
+    CHECK(report.makespan_bound_s == doctest::Approx(120));
     CHECK(report.devices_held_mean == doctest::Approx(2));
     CHECK(report.devices_computing_mean == doctest::Approx(2 * 200.0 / 240));
     // Each of the two could have had two devices all the time, so rho is 1 and 2.

@@ -8,9 +8,10 @@ import sys
 import fairness
 import figure14
 import figure16
+import robust
 import runner
 
-FIGURES = {"figure14": figure14, "figure16": figure16, "fairness": fairness}
+FIGURES = {"figure14": figure14, "figure16": figure16, "fairness": fairness, "robust": robust}
 SHARED_TRACES = os.path.join(runner.ROOT, "..", "shared", "traces")
 
 
@@ -27,6 +28,8 @@ def main():
                             help="build directory (default build)")
         figure.add_argument("--seed", type=int, default=0,
                             help="of what is random, here and in esctl sim (default 0)")
+        if hasattr(module, "add_options"):
+            module.add_options(figure)
     args = parser.parse_args()
     runner.BUILD = os.path.abspath(args.build)
     os.makedirs(args.out, exist_ok=True)

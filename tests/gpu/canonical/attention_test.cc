@@ -17,7 +17,7 @@ struct Case {
   AttentionExtras extras;
   DropoutKey key;
   Floats qkv, dy, bias, mask;
-  std::vector<std::int32_t> length;
+  std::vector<std::int32_t> length, first;
 
   const float* q() const { return qkv; }
   const float* k() const { return qkv + s.heads * s.head_dim; }
@@ -28,6 +28,7 @@ struct Options {
   std::int64_t batch, tokens, heads, head_dim;
   bool bias = false, mask = false, length = false, dropout = false;
   bool causal = false, key_mask = false;  // key_mask: a mask has one row for all queries
+  bool first = false;
 };
 
 Case make_case(Random& random, const Options& o) {
@@ -55,14 +56,19 @@ Case make_case(Random& random, const Options& o) {
          .bias = random.normals(o.heads * size),
          .mask = Floats(masks * (o.key_mask ? o.tokens : size),
                         [&] { return random.coin() ? 0.0f : -100.0f; }),
-         .length = {}};
+         .length = {},
+         .first = {}};
   for (std::int64_t b = 0; b < o.batch; ++b) {
     c.length.push_back(static_cast<std::int32_t>(random.integer(0, o.tokens)));
+  }
+  for (std::int64_t i = 0; i < o.batch * o.tokens; ++i) {
+    c.first.push_back(static_cast<std::int32_t>(random.integer(-2, i % o.tokens + 1)));
   }
   if (o.dropout) c.s.dropout = {.threshold = 3221225472u, .op = 3, .factor = 1.0f / 0.75f};
   if (o.bias) c.extras.bias = c.bias;
   if (o.mask) c.extras.mask = c.mask;
   if (o.length) c.extras.length = c.length.data();
+  if (o.first) c.extras.first = c.first.data();
   return c;
 }
 
@@ -71,6 +77,7 @@ std::string text(const Case& c) {
          " heads=" + std::to_string(c.s.heads) + " head_dim=" + std::to_string(c.s.head_dim) +
          " masks=" + std::to_string(c.s.masks) + " of " + std::to_string(c.s.mask_rows) +
          " causal=" + std::to_string(c.s.causal) +
+         " first=" + std::to_string(c.extras.first != nullptr) +
          " dropout=" + std::to_string(c.s.dropout.threshold != 0);
 }
 
@@ -107,8 +114,10 @@ std::vector<Floats> run(const KernelTable& t, const Case& c) {
 
 // --- the same with the public kernels and whole matrices, one step at a time
 
-// Whether the scores of these keys are -inf: they are beyond the length, or after the query.
+// Whether the scores of these keys are -inf: they are beyond the length, after the query, or before
+// its first key.
 bool hidden(const Case& c, std::int64_t b, std::int64_t query, std::int64_t key) {
+  if (c.extras.first != nullptr && key < c.first[b * c.s.tokens + query]) return true;
   return (c.extras.length != nullptr && key >= c.length[b]) || (c.s.causal && key > query);
 }
 float mask_at(const Case& c, std::int64_t b, std::int64_t query, std::int64_t key) {
@@ -220,7 +229,8 @@ Options random_options(Random& random) {
           .length = random.coin(),
           .dropout = random.coin(),
           .causal = random.coin(),
-          .key_mask = random.coin()};
+          .key_mask = random.coin(),
+          .first = random.coin()};
 }
 
 // sum(y * dy) in double precision, whose derivatives are the gradients.
@@ -294,6 +304,37 @@ TEST_SUITE("gpu/canonical/attention") {
                                     .length = true,
                                     .causal = causal,
                                     .key_mask = true}));
+    }
+  }
+
+  TEST_CASE("documents have the bits of the mask that separates them") {
+    Random random(test::seed("attention documents"));
+    for (const std::int64_t tokens : {9, 70, 600}) {
+      Case c = make_case(random, {.batch = 2,
+                                  .tokens = tokens,
+                                  .heads = 2,
+                                  .head_dim = 5,
+                                  .dropout = true,
+                                  .causal = true});
+      const Floats mask(c.s.batch * tokens * tokens, [] { return 0.0f; });
+      for (std::int64_t b = 0, start = 0; b < c.s.batch; ++b, start = 0) {
+        for (std::int64_t i = 0; i < tokens; ++i) {
+          if (random.integer(0, 9) == 0) start = i;
+          c.first[b * tokens + i] = static_cast<std::int32_t>(start);
+          for (std::int64_t j = 0; j < start; ++j) mask[(b * tokens + i) * tokens + j] = -INFINITY;
+        }
+      }
+      const auto run_all = [&] {
+        return same_in_all_classes(text(c), [&](const KernelTable& t) { return run(t, c); });
+      };
+      c.extras.mask = mask;
+      c.s.masks = c.s.batch;
+      const auto expected = run_all();
+      c.extras.first = c.first.data();
+      c.extras.mask = nullptr;
+      c.s.masks = 0;
+      const auto out = run_all();
+      for (const Output o : {kY, kStats, kDqkv}) CHECK(out[o].first_difference(expected[o]) == -1);
     }
   }
 

@@ -30,6 +30,10 @@ struct Case {
     if (random.coin()) add_bias();
     if (s.masks != 0) extras.mask = mask.data();
     if (random.coin()) extras.length = length.data();
+    for (std::int64_t i = 0; i < batch * tokens; ++i) {
+      first.push_back(static_cast<std::int32_t>(random.integer(-1, i % tokens + 1)));
+    }
+    if (random.coin()) extras.first = first.data();
   }
   void add_bias() {
     extras.bias = bias.data();
@@ -60,7 +64,7 @@ struct Case {
   AttentionExtras extras;
   DropoutKey key;
   Numbers<float> qkv, dy, bias, mask;
-  Numbers<std::int32_t> length;
+  Numbers<std::int32_t> length, first;
 };
 
 void check(const Case& c) {

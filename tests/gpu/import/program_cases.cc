@@ -541,7 +541,8 @@ ValueId windows_attention(ProgramWriter& w, ValueId x, double scale) {
 // Self-attention of x [n,t,h*d], with t tokens and h heads of queries.
 void add_attention(std::vector<ProgramCase>& cases) {
   const auto attend = [&](const std::string& name, std::int64_t keys, double scale, bool causal,
-                          const std::function<ValueId(ProgramWriter&)>& mask) {
+                          const std::function<ValueId(ProgramWriter&)>& mask,
+                          bool documents = false) {
     cases.push_back(program_case(name, {5, 8}, [&](ProgramWriter& w, ValueId x) {
       const auto heads = [&](const std::string& part, std::int64_t count) {
         const ValueId y =
@@ -550,7 +551,13 @@ void add_attention(std::vector<ProgramCase>& cases) {
       };
       const ValueId q = heads("q", 2), k = heads("k", keys), v = heads("v", keys);
       const ValueId m = mask ? mask(w) : kNoValue;
-      return w.node("attention", {q, k, v, m}, {{"causal", causal}, {"scale", scale}});
+      std::vector<ValueId> inputs{q, k, v, m};
+      if (documents) {  // a query sees one key at least
+        const ValueId own = w.constant_ids({5}, {0, 1, 2, 3, 4});
+        const ValueId first = w.node("minimum", {w.ids("first", {5}, 4), own});
+        inputs.insert(inputs.end(), {kNoValue, kNoValue, first});
+      }
+      return w.node("attention", inputs, {{"causal", causal}, {"scale", scale}});
     }));
   };
   const auto numbers = [](ProgramWriter& w, Extents extents, std::size_t count) {
@@ -567,6 +574,8 @@ void add_attention(std::vector<ProgramCase>& cases) {
     return numbers(w, {2, 5, 5}, 50);
   });
   attend("attention with shared keys", 1, 0.3, true, {});
+  attend("attention within documents", 2, 0.5, true, {}, true);
+  attend("attention with shared keys within documents", 1, 0.3, true, {}, true);
   for (const double scale : {0.5, 0.4})  // the engine's operator, and products
     cases.push_back(
         program_case("attention with bias, length and masks in turn", {10, 8},

@@ -622,6 +622,7 @@ class Evaluation {
       if (has(3)) total += is_bool ? (at(in(3), seen) != 0 ? 0.0 : -1e9) : at(in(3), seen);
       if (has(4)) total += at(in(4), i);
       if (has(5) && static_cast<double>(i[3]) >= at(in(5), {i[0]})) return -1e9;
+      if (has(6) && static_cast<double>(i[3]) < at(in(6), {i[0], i[2]})) return -1e9;
       return get<bool>("causal") && i[3] > i[2] ? -1e9 : total;
     });
     const Array p = softmax(scores, 3);

@@ -1,6 +1,7 @@
 // policy_study prints tables of policies on traces. It uses the simulated world of world.h.
 //
 //   policy_study TRACE [--rescale S] [--round S] [--jobs N] [POLICY[@FAIRNESS]...]
+//   policy_study JOBS.csv --times STEPS.csv --cluster v100:4+t4:2 [...]
 //
 // TRACE is one of: sc23, sc23-rigid (every job on its gpu_type only), pollux, pollux-1 .. pollux-8,
 // gavel, philly (the first N jobs on 2,500 devices), crowd (N devices, all busy).
@@ -17,7 +18,7 @@ namespace es::study {
 namespace {
 
 struct Options {
-  std::string trace;
+  std::string trace, times, cluster;
   Rules rules;
   std::size_t jobs = 10000;
   std::vector<std::string> policies;
@@ -28,7 +29,10 @@ Options parse(int argc, char** argv) {
   for (int i = 1; i < argc; ++i) {
     const std::string argument = argv[i];
     const auto value = [&] { return std::strtod(i + 1 < argc ? argv[++i] : "0", nullptr); };
-    if (argument == "--rescale") {
+    const bool has_text = argument == "--times" || argument == "--cluster";
+    if (has_text && i + 1 < argc) {
+      (argument == "--times" ? options.times : options.cluster) = argv[++i];
+    } else if (argument == "--rescale") {
       options.rules.rescale_s = value();
     } else if (argument == "--round") {
       options.rules.round_s = value();
@@ -48,6 +52,7 @@ Options parse(int argc, char** argv) {
 std::vector<Result<Trace>> read_traces(const Options& options) {
   const std::string& name = options.trace;
   std::vector<Result<Trace>> traces;
+  if (!options.times.empty()) traces.push_back(read_files(name, options.times, options.cluster));
   if (name == "sc23" || name == "sc23-rigid") traces.push_back(read_sc23(name == "sc23"));
   if (name == "gavel") traces.push_back(read_gavel());
   if (name == "philly") traces.push_back(read_philly(options.jobs, 2500));

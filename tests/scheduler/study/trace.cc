@@ -131,6 +131,37 @@ Result<Trace> read_sc23(bool elastic) {
   return trace;
 }
 
+Result<Trace> read_files(const std::string& jobs, const std::string& step_times,
+                         const std::string& cluster) {
+  std::ifstream times_in(step_times), jobs_in(jobs);
+  if (!times_in) return not_found(step_times + " cannot be read");
+  if (!jobs_in) return not_found(jobs + " cannot be read");
+  const auto times = read_rows(times_in, step_times);
+  if (!times) return times.error();
+  const auto rows = read_rows(jobs_in, jobs);
+  if (!rows) return rows.error();
+  const auto devices = parse_device_set(cluster);
+  if (!devices) return devices.error();
+  std::map<std::string, scheduler::Capabilities> speeds;
+  for (const Fields& f : *times) speeds[f[0]][{f[1]}] = 1 / number(f[2]);
+  Trace trace{jobs, *devices, {}};
+  for (const Fields& f : *rows) {
+    Job job;
+    job.id = f[0];
+    job.submit_s = number(f[1]);
+    job.max_p = count(f[3]);
+    job.steps = std::ceil(number(f[5]) / (number(f[4]) * job.max_p)) * job.max_p;
+    job.mix_types = f[6] == "1";
+    job.gang_type = {f[7]};
+    job.capabilities = speeds[f[2]];
+    if (!job.mix_types && !f[7].empty())
+      std::erase_if(job.capabilities, [&](const auto& c) { return c.first.name != f[7]; });
+    trace.jobs.push_back(std::move(job));
+  }
+  sort_by_submit(trace.jobs);
+  return trace;
+}
+
 Result<Trace> read_pollux(int workload) {
   auto rows_read = read_file("pollux-osdi21-workloads.csv");
   if (!rows_read) return rows_read.error();

@@ -46,6 +46,11 @@ Result<Trace> read_pollux(int workload);
 // gavel-physical-max_min_fairness.csv with gavel-throughputs.csv on 8 v100, 16 p100 and 24 k80.
 Result<Trace> read_gavel();
 
+// A trace in the format `easyscale` of esctl sim, with the seconds of a local step by model and
+// type.
+Result<Trace> read_files(const std::string& jobs, const std::string& step_times,
+                         const std::string& cluster);
+
 // The first `most` jobs of philly.csv.gz on `devices` devices of one type. The program gunzip must
 // be installed.
 Result<Trace> read_philly(std::size_t most, std::uint32_t devices);

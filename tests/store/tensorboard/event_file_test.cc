@@ -20,10 +20,8 @@ TEST_SUITE("store/tensorboard") {
   }
 
   TEST_CASE("a scalar has the bytes of its message") {
-    const std::string empty = encode_event_file(1.0, {});
-    const std::string file = encode_event_file(1.0, {{"a", 300, 0.5F}});
-    REQUIRE(file.starts_with(empty));
-    const std::string record = file.substr(empty.size());
+    const Scalar scalar{"a", 300, 0.5F};
+    const std::string record = encode_events(1.0, {&scalar, 1});
     // The length, 24 bytes, then a checksum.
     CHECK(record.substr(0, 8) == bytes_of({24, 0, 0, 0, 0, 0, 0, 0}));
     const std::string data =
@@ -34,5 +32,13 @@ TEST_SUITE("store/tensorboard") {
     CHECK(data.size() == 24);
     CHECK(record.substr(12, 24) == data);
     CHECK(record.size() == 12 + 24 + 4);
+  }
+
+  TEST_CASE("a file begins with the version of its form") {
+    const std::string header = event_file_header(1.0);
+    CHECK(header.substr(0, 8) == bytes_of({24, 0, 0, 0, 0, 0, 0, 0}));
+    CHECK(header.substr(12, 24) ==
+          bytes_of({0x09, 0, 0, 0, 0, 0, 0, 0xF0, 0x3F, 0x1A, 13}) + "brain.Event:2");
+    CHECK(header.size() == 12 + 24 + 4);
   }
 }

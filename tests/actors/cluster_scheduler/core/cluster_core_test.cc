@@ -136,12 +136,19 @@ TEST_SUITE("actors/cluster_scheduler/cluster_core") {
               ToJob{"one type",
                     DemandRefused{"needs min_devices = 3 devices of one type, the cluster has a:2 "
                                   "and b:1"}}});
-    Cluster none;
-    none.on(NodeJoined{"n", {}});
-    none.admit("j");
-    CHECK(
-        none.propose("j", {}, 0) ==
-        Effects{ToJob{"j", DemandRefused{"needs min_devices = 1 devices, the cluster has none"}}});
+  }
+
+  TEST_CASE("a job waits for the first device of a cluster whose head has none") {
+    Cluster c;
+    c.on(NodeJoined{"head", {}});
+    c.admit("any");
+    c.admit("exact");
+    CHECK(c.propose("any", {}, 0) == Effects{});
+    CHECK(c.pin("exact", "a:2") == Effects{});
+    c.on(NodeJoined{"n", devices("a:1")});
+    c.admit("later");
+    CHECK(c.pin("later", "a:2") ==
+          Effects{ToJob{"later", DemandRefused{"needs a:2, the cluster has a:1"}}});
   }
 
   TEST_CASE("a job whose minimum is on a lost node waits for this node") {

@@ -319,10 +319,33 @@ TEST_SUITE("actors/esctl/commands") {
     CHECK(desk.run({"logs", "cnn-1"}) == 0);
     CHECK(desk.session.out() == "one\ntwo\n");
     CHECK(desk.run({"logs", "-f", "cnn-1", "--json"}) == 0);
-    CHECK(desk.session.out() == "{\"line\":\"one\"}\n{\"line\":\"two\"}\n");
+    CHECK(desk.session.out() ==
+          "{\"ts\":null,\"level\":\"info\",\"line\":\"one\"}\n"
+          "{\"ts\":null,\"level\":\"info\",\"line\":\"two\"}\n");
     const auto until_now = [](wire::FollowJob::Reader r) { return r.getUntilNow(); };
     CHECK(read<wire::FollowJob>(desk.head.seen()[0], until_now));
     CHECK_FALSE(read<wire::FollowJob>(desk.head.seen()[1], until_now));
+  }
+
+  TEST_CASE("logs shows only the lines that are asked for") {
+    Desk desk;
+    const std::string early = "2026-11-22T17:31:02.123Z info    job is running";
+    const std::string lost = "2026-11-22T17:35:00.000Z warning worker 2 was killed";
+    const std::string ended = "2026-11-22T17:36:00.000Z error   job ended: failed";
+    desk.head.on(MessageType::kFollowJob, [&](const Request& request) {
+      return Frames{log_event(request, early), log_event(request, lost), log_event(request, ended),
+                    end_event(request)};
+    });
+    CHECK(desk.run({"logs", "j", "--since", "2026-11-22T17:35"}) == 0);
+    CHECK(desk.session.out() == lost + "\n" + ended + "\n");
+    CHECK(desk.run({"logs", "j", "--grep", "worker"}) == 0);
+    CHECK(desk.session.out() == lost + "\n");
+    CHECK(desk.run({"logs", "j", "--level", "error"}) == 0);
+    CHECK(desk.session.out() == ended + "\n");
+    CHECK(desk.run({"logs", "j", "--since", "0s"}) == 0);
+    CHECK(desk.session.out().empty());
+    CHECK(desk.run({"logs", "j", "--since", "soon"}) == 2);
+    CHECK(desk.run({"logs", "j", "--level", "loud"}) == 2);
   }
 
   TEST_CASE("a refusal ends a stream") {

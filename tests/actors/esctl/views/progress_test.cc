@@ -19,7 +19,7 @@ JobView at_step(std::uint64_t step, const std::string& placement = "cpu-avx2:2")
   return job;
 }
 
-struct Screen {
+struct Terminal {
   std::ostringstream out, err;
   int columns = 0;
   Console console{out, err, [this] { return columns; }};
@@ -77,7 +77,7 @@ TEST_SUITE("actors/esctl/progress") {
   }
 
   TEST_CASE("on a terminal one line is rewritten, and ended at last") {
-    Screen screen;
+    Terminal screen;
     screen.columns = 60;
     {
       Progress progress(screen.console, false);
@@ -92,7 +92,7 @@ TEST_SUITE("actors/esctl/progress") {
   }
 
   TEST_CASE("quiet shows nothing") {
-    Screen screen;
+    Terminal screen;
     Progress(screen.console, true).show(at_step(1));
     CHECK(screen.err.str().empty());
   }

@@ -146,6 +146,13 @@ TEST_SUITE("actors/esctl/render_json") {
     CHECK(contains(log_line_json("\xc3\xa4"), "\xc3\xa4"));
   }
 
+  TEST_CASE("a log line of a job has its time and its level, and an older one has none") {
+    CHECK(Json::parse(log_line_json("2026-11-22T17:31:02.123Z warning lost")) ==
+          Json{{"ts", "2026-11-22T17:31:02.123Z"}, {"level", "warning"}, {"line", "lost"}});
+    CHECK(Json::parse(log_line_json("lost")) ==
+          Json{{"ts", nullptr}, {"level", "info"}, {"line", "lost"}});
+  }
+
   TEST_CASE("a log line is one line, whatever is in it") {
     CHECK_FALSE(contains(log_line_json("a\nb"), "\n"));
   }

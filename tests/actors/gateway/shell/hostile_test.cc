@@ -178,7 +178,7 @@ TEST_SUITE("actors/gateway/hostile") {
     TransportOptions options = quick_options("head", dir.ipc("head.sock"));
     options.dead_after = std::chrono::hours(1);
     auto head = Transport::start(options, {.on_frame =
-                                               [&](const PeerId&, auto) {
+                                               [&](const PeerId&, auto, const auto&) {
                                                  std::call_once(once, [&] { busy.set_value(); });
                                                  released.wait();
                                                },

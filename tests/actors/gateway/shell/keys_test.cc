@@ -103,7 +103,12 @@ TEST_SUITE("actors/gateway/keys") {
     REQUIRE(keys.ok());
     REQUIRE(keys->server.has_value());
     CHECK(keys->server->public_key == keys->server_public);
-    CHECK(keys->authorized == std::set<std::string>{keys->client.public_key});
+    const Result<ClusterKeys> node = read_cluster_keys(keys_dir, KeyUse::kNode);
+    REQUIRE(node.ok());
+    const access::Identity admin{"admin", access::Role::kAdmin, ""};
+    CHECK(keys->authorized ==
+          access::AuthorizedKeys{{keys->client.public_key, {"admin", admin, false}},
+                                 {node->client.public_key, {"self", {}, true}}});
     CHECK_FALSE(create_cluster_keys(keys_dir).ok());  // An existing cluster is never overwritten.
   }
 
@@ -134,6 +139,59 @@ TEST_SUITE("actors/gateway/keys") {
     CHECK(keys->authorized.empty());
     fs::remove(keys_dir / "client.key");
     CHECK(read_cluster_keys(keys_dir).error().kind == ErrorKind::kNotFound);
+  }
+
+  TEST_CASE("a key for a client and one for a node are read back with their owners") {
+    const test::TempDirectory dir;
+    const fs::path keys_dir = dir.path() / "keys";
+    REQUIRE(create_cluster_keys(keys_dir).ok());
+    const access::KeyOwner alice{"alice",
+                                 access::Identity{"alice", access::Role::kSubmit, "vision"}, false};
+    const access::KeyOwner second{"second", {}, true};
+    for (const access::KeyOwner& owner : {alice, second}) {
+      CAPTURE(owner.name);
+      const fs::path place = keys_dir / "for" / owner.name;
+      REQUIRE(create_owned_keys(keys_dir, owner, place).ok());
+      const auto own = read_cluster_keys(place, owner.node ? KeyUse::kNode : KeyUse::kClient);
+      REQUIRE(own.ok());
+      CHECK(own->server.has_value() == owner.node);
+      const auto authorized = read_authorized(keys_dir / "authorized");
+      REQUIRE(authorized.ok());
+      CHECK(authorized->at(own->client.public_key) == owner);
+      CHECK(create_owned_keys(keys_dir, owner, dir.path() / "other").error().kind ==
+            ErrorKind::kRefused);
+    }
+    // The workers of a node accept the other nodes, and no clients.
+    std::set<std::string> names;
+    const auto nodes = read_authorized(keys_dir / "for/second/authorized");
+    REQUIRE(nodes.ok());
+    for (const auto& [key, owner] : *nodes) names.insert(owner.name);
+    CHECK(names == std::set<std::string>{"self", "second"});
+    REQUIRE(revoke_key(keys_dir, "alice").ok());
+    CHECK(revoke_key(keys_dir, "alice").error().kind == ErrorKind::kNotFound);
+    CHECK(read_authorized(keys_dir / "authorized")->size() == 3);
+  }
+
+  TEST_CASE("a key without a role is a node's and an operator's, and wrong roles are refused") {
+    const test::TempDirectory dir;
+    const std::string key = "public = " + generate_keys().public_key + "\n";
+    write(dir.path() / "old.pub", key);
+    const auto old = read_authorized(dir.path());
+    REQUIRE(old.ok());
+    CHECK(old->begin()->second ==
+          access::KeyOwner{"old", access::Identity{"old", access::Role::kOperate, ""}, true});
+    // The same key twice is allowed, but not with two roles.
+    write(dir.path() / "copy.pub", key);
+    CHECK(read_authorized(dir.path())->begin()->second.name == "copy");
+    for (const std::string more :
+         {"role = view\n", "role = root\n", "tenant = t\n", "role = node\ntenant = t\n",
+          "role = view\ntenant = a b\n", "role = view\nrole = view\n", "rights = all\n"}) {
+      CAPTURE(more);
+      write(dir.path() / "copy.pub", key + more);
+      const auto read = read_authorized(dir.path());
+      REQUIRE_FALSE(read.ok());
+      CHECK(read.error().message.find(".pub") != std::string::npos);
+    }
   }
 
   TEST_CASE(

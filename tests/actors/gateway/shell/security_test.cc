@@ -13,6 +13,15 @@ using test::numbered_frame;
 using test::quick_options;
 using test::Station;
 
+// Keys without a role, which may do what a machine may.
+access::AuthorizedKeys machines(const std::vector<CurveKeys>& keys) {
+  access::AuthorizedKeys authorized;
+  for (const CurveKeys& key : keys)
+    authorized[key.public_key] = {"machine",
+                                  access::Identity{"machine", access::Role::kOperate, ""}, true};
+  return authorized;
+}
+
 // A cluster whose head authorizes only the keys of `client`.
 struct Cluster {
   CurveKeys server = generate_keys();
@@ -22,7 +31,7 @@ struct Cluster {
     options.keys = ClusterKeys{.server = server,
                                .server_public = server.public_key,
                                .client = generate_keys(),
-                               .authorized = {client.public_key}};
+                               .authorized = machines({client})};
     return options;
   }()};
 
@@ -105,7 +114,7 @@ TEST_SUITE("actors/gateway/security") {
     Cluster cluster;
     const CurveKeys manual{.public_key = "Yne@$w-vo<fVvi]a<NY6T1ed:M$fCG*[IaLV{hID",
                            .secret_key = "D:)Q[IlAW!ahhC2ac:9*A}h:p?([4%wOTJ%JR%cs"};
-    cluster.head->authorize({manual.public_key, cluster.client.public_key});
+    cluster.head->authorize(machines({manual, cluster.client}));
     Station client(cluster.client_options("client/1", manual, cluster.server.public_key));
     REQUIRE(client->connect("head", cluster.head->endpoint()).ok());
     CHECK(client.wait_for("down head"));
@@ -125,14 +134,62 @@ TEST_SUITE("actors/gateway/security") {
     CHECK(cluster.head.wait_stats(
         [](const TransportStats& stats) { return stats.refused_key >= 1; }));
     CHECK(cluster.head.seen().count("up client/1") == 1);
-    cluster.head->authorize({cluster.client.public_key});
+    cluster.head->authorize(machines({cluster.client}));
     CHECK(cluster.head.wait_for("up client/1", 2));
+  }
+
+  TEST_CASE("the key of a client cannot be a node, nor the other way round") {
+    Cluster cluster;
+    const CurveKeys node = generate_keys();
+    const access::Identity alice{"alice", access::Role::kAdmin, ""};
+    cluster.head->authorize({{cluster.client.public_key, {"alice", alice, false}},
+                             {node.public_key, {"second", {}, true}}});
+    const struct {
+      PeerId id;
+      const CurveKeys& key;
+      bool admitted;
+    } kCases[] = {{"client/1", cluster.client, true},  {"node/second", cluster.client, false},
+                  {"worker/1", cluster.client, false}, {"client/2", node, false},
+                  {"node/second", node, true},         {"worker/2", node, true}};
+    for (const auto& c : kCases) {
+      CAPTURE(c.id);
+      Station peer(cluster.client_options(c.id, c.key, cluster.server.public_key));
+      REQUIRE(peer->connect("head", cluster.head->endpoint()).ok());
+      if (!c.admitted) {
+        CHECK(peer.wait([](const Station::Seen& seen) { return logged(seen, "refused this"); }));
+        continue;
+      }
+      peer->send("head", numbered_frame(7));
+      REQUIRE(cluster.head.wait_for("frame " + c.id + " 7"));
+      const access::Sender sender = cluster.head.seen().senders.at(c.id);
+      CHECK(sender.owner->name == (&c.key == &node ? "second" : "alice"));
+      CHECK(sender.address == "127.0.0.1");
+    }
+    CHECK(cluster.head->stats().refused_identity >= 3);
+  }
+
+  TEST_CASE("a connection follows the role of its key") {
+    Cluster cluster;
+    Station client(cluster.client_options("client/1", cluster.client, cluster.server.public_key));
+    REQUIRE(client->connect("head", cluster.head->endpoint()).ok());
+    REQUIRE(client.wait_for("up head"));
+    const access::Identity alice{"alice", access::Role::kView, ""};
+    cluster.head->authorize({{cluster.client.public_key, {"alice", alice, false}}});
+    // The order of the two threads is not known, so the client sends until a frame shows the role.
+    for (std::uint64_t number = 1;; ++number) {
+      client->send("head", numbered_frame(number));
+      REQUIRE(cluster.head.wait_for("frame client/1 " + std::to_string(number)));
+      if (cluster.head.seen().senders.at("client/1").owner->name == "alice") break;
+    }
+    // A key that is no client's any more loses the connections of its clients.
+    cluster.head->authorize({{cluster.client.public_key, {"second", {}, true}}});
+    CHECK(cluster.head.wait_for("down client/1"));
   }
 
   TEST_CASE("an authorized key cannot take the id of another key, present or recently left") {
     Cluster cluster;
     const CurveKeys thief = generate_keys();
-    cluster.head->authorize({cluster.client.public_key, thief.public_key});
+    cluster.head->authorize(machines({cluster.client, thief}));
     Station node(cluster.client_options("node/a", cluster.client, cluster.server.public_key));
     REQUIRE(node->connect("head", cluster.head->endpoint()).ok());
     REQUIRE(cluster.head.wait_for("up node/a"));

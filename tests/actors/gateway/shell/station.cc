@@ -58,23 +58,30 @@ std::size_t Station::Seen::count(const std::string& event) const {
 }
 
 Station::Station(TransportOptions options) {
-  TransportEvents events{.on_frame =
-                             [this](const PeerId& from, std::shared_ptr<const Frame> frame) {
-                               const std::string number = std::to_string(frame->envelope.request);
-                               add("frame " + from + " " + number, std::move(frame));
-                             },
-                         .on_peer_up = [this](const PeerId& peer) { add("up " + peer); },
-                         .on_peer_down = [this](const PeerId& peer) { add("down " + peer); },
-                         .log =
-                             [this](const std::string& line) {
-                               const std::lock_guard lock(mutex_);
-                               seen_.log.push_back(line);
-                               changed_.notify_all();
-                             }};
+  TransportEvents events{
+      .on_frame =
+          [this](const PeerId& from, std::shared_ptr<const Frame> frame, const auto& sender) {
+            if (sender) note_sender(from, *sender);
+            const std::string number = std::to_string(frame->envelope.request);
+            add("frame " + from + " " + number, std::move(frame));
+          },
+      .on_peer_up = [this](const PeerId& peer) { add("up " + peer); },
+      .on_peer_down = [this](const PeerId& peer) { add("down " + peer); },
+      .log =
+          [this](const std::string& line) {
+            const std::lock_guard lock(mutex_);
+            seen_.log.push_back(line);
+            changed_.notify_all();
+          }};
   Result<std::unique_ptr<Transport>> started =
       Transport::start(std::move(options), std::move(events));
   ES_CHECK_MSG(started.ok(), started.error().message);
   transport_ = *std::move(started);
+}
+
+void Station::note_sender(const PeerId& from, const access::Sender& sender) {
+  const std::lock_guard lock(mutex_);
+  seen_.senders[from] = sender;
 }
 
 void Station::add(const std::string& event, std::shared_ptr<const Frame> frame) {

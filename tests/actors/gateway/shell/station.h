@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -43,6 +44,7 @@ class Station {
     std::vector<std::string> events;  // "up ID", "down ID" and "frame ID NUMBER", in order.
     std::vector<std::string> log;
     std::vector<std::shared_ptr<const Frame>> frames;
+    std::map<PeerId, access::Sender> senders;  // of the newest frame of each peer that has called
     std::size_t count(const std::string& event) const;
   };
 
@@ -64,6 +66,7 @@ class Station {
 
  private:
   void add(const std::string& event, std::shared_ptr<const Frame> frame = nullptr);
+  void note_sender(const PeerId& from, const access::Sender& sender);
 
   std::mutex mutex_;
   std::condition_variable changed_;

@@ -288,7 +288,7 @@ TEST_SUITE("actors/gateway/transport") {
     const TempDirectory dir;
     const auto start = [](TransportOptions options) {
       const auto ignore = [](const std::string&) {};
-      return Transport::start(options, {.on_frame = [](const PeerId&, auto) {},
+      return Transport::start(options, {.on_frame = [](const PeerId&, auto, const auto&) {},
                                         .on_peer_up = ignore,
                                         .on_peer_down = ignore,
                                         .log = ignore});

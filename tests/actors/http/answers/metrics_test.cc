@@ -18,7 +18,9 @@ TEST_SUITE("http/metrics") {
     live.loss_last = 0.5F;
     live.stages = {{"x:1", 4, 2.0, 0.5}, {"x:2", 3, 1.0, 0.25}};
     live.evaluations = {{.version = 5, .total = 10, .metrics = {{"top1", 0.25}}}};
-    snapshot.jobs = {live, {.id = "b-2", .state = "finished"}};
+    for (const double seconds : {0.0005, 0.0015, 0.002, 1000.0}) live.step_times.add(seconds);
+    snapshot.states = {{"running", 1}, {"finished", 1}};
+    snapshot.jobs = {live};
     const std::string text = metrics_text(snapshot);
     const std::string labels = "{job_id=\"a-1\",tenant=\"vision\"";
     CHECK(has_line(text, "easyscale_jobs{state=\"running\"} 1"));
@@ -26,10 +28,17 @@ TEST_SUITE("http/metrics") {
     CHECK(has_line(text, "easyscale_jobs{state=\"failed\"} 0"));
     CHECK(has_line(text, "easyscale_job_steps_total" + labels + "} 7"));
     CHECK(has_line(text, "easyscale_job_loss" + labels + "} 0.5"));
+    CHECK(
+        has_line(text, "easyscale_job_step_duration_seconds_bucket" + labels + ",le=\"0.001\"} 1"));
+    CHECK(
+        has_line(text, "easyscale_job_step_duration_seconds_bucket" + labels + ",le=\"0.002\"} 3"));
+    CHECK(has_line(text, "easyscale_job_step_duration_seconds_bucket" + labels + ",le=\"300\"} 3"));
+    CHECK(
+        has_line(text, "easyscale_job_step_duration_seconds_bucket" + labels + ",le=\"+Inf\"} 4"));
+    CHECK(has_line(text, "easyscale_job_step_duration_seconds_count" + labels + "} 4"));
     CHECK(has_line(text, "easyscale_job_rescales_total" + labels + "} 1"));
     CHECK(has_line(text, "easyscale_job_rescale_seconds_total" + labels + "} 0.75"));
     CHECK(has_line(text, "easyscale_job_evaluation" + labels + ",metric=\"top1\"} 0.25"));
-    CHECK(text.find("b-2") == std::string::npos);
   }
 
   TEST_CASE("devices are counted by type and state") {
@@ -44,6 +53,20 @@ TEST_SUITE("http/metrics") {
     CHECK(has_line(text, "easyscale_devices{type=\"x\",state=\"lost\"} 1"));
     CHECK(has_line(text, "easyscale_devices{type=\"y\",state=\"suspect\"} 1"));
     CHECK(has_line(text, "easyscale_nodes{state=\"lost\"} 1"));
+  }
+
+  TEST_CASE("a node shows its process, its workers and its messages, and no job") {
+    ProcessFacts process{.resident_bytes = 5e6, .workers = 2, .workers_resident_bytes = 3e8};
+    process.transport.sent_bytes = 12;
+    process.transport.refused_key = 3;
+    const std::string text = node_metrics_text(process, {{{"GET", 200}, 4}});
+    CHECK(has_line(text, "easyscale_node_workers 2"));
+    CHECK(has_line(text, "easyscale_node_workers_resident_memory_bytes 300000000"));
+    CHECK(has_line(text, "easyscale_message_bytes_total{direction=\"sent\"} 12"));
+    CHECK(has_line(text, "easyscale_connections_refused_total{cause=\"key\"} 3"));
+    CHECK(has_line(text, "easyscale_http_requests_total{method=\"GET\",code=\"200\"} 4"));
+    CHECK(has_line(text, "process_resident_memory_bytes 5000000"));
+    CHECK(text.find("easyscale_job") == std::string::npos);
   }
 
   TEST_CASE("names of users cannot break the format") {

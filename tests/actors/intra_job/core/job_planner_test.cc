@@ -194,6 +194,21 @@ TEST_SUITE("actors/intra_job/job_planner") {
               .rescale_seconds == 2);
   }
 
+  TEST_CASE("a job that lost its state reports that it has more to do") {
+    Bench bench(options(4));
+    bench.place({device(0)});
+    bench.version = 50;
+    (void)bench.planner.ask_for_plans(bench.job());
+    (void)bench.planner.on(protocol::PlanAnswer{}, bench.job());
+    CHECK(bench.planner.report_lost_progress(bench.job()).empty());
+    bench.version = 20;
+    const auto told = all<protocol::Demand>(bench.planner.report_lost_progress(bench.job()));
+    REQUIRE(told.size() == 1);
+    CHECK(told[0].progress->remaining_steps == 4.0 * (1'000'000 - 20));
+    CHECK(told[0].proposals.empty());
+    CHECK(bench.planner.report_lost_progress(bench.job()).empty());
+  }
+
   TEST_CASE("a measured speed is reported, and the companion does not replace it") {
     Bench bench(options(4));
     bench.place({device(0)});

@@ -85,6 +85,22 @@ TEST_SUITE("actors/intra_job/stage_clock") {
     CHECK(clock.steps_per_second(seconds(2004)) == doctest::Approx(0.25));
   }
 
+  TEST_CASE("the time of a step does not include the pause before it") {
+    StageClock clock;
+    CHECK(clock.step_times().counts.empty());
+    clock.go(seconds(0), 0, "a:2");
+    clock.step(milliseconds(40));
+    clock.step(milliseconds(90));
+    clock.pause(seconds(1));
+    clock.go(seconds(100), 0, "a:1");
+    clock.step(milliseconds(100'040));
+    const StepTimes& times = clock.step_times();
+    REQUIRE(times.counts.size() == kStepTimeBounds.size() + 1);
+    CHECK(kStepTimeBounds[5] == 0.05);
+    CHECK(times.counts[5] == 3);
+    CHECK(times.seconds == doctest::Approx(0.13));
+  }
+
   TEST_CASE("a thousand steps a second are measured as exactly as one") {
     StageClock clock;
     clock.go(seconds(0), 0, "a:2");

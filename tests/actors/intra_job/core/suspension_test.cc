@@ -231,8 +231,10 @@ TEST_SUITE("actors/intra_job/intra_job_pause") {
   TEST_CASE("a job reports what it waits for") {
     Bench bench;
     CHECK(bench.core.waiting_for() == "at least 1 free devices");
+    CHECK(bench.core.devices_wanted() == 4);
     Bench staged("a:2@2,a:1@8");
     CHECK(staged.core.waiting_for() == "devices a:2, has none");
+    CHECK(staged.core.devices_wanted() == 2);
     staged.allocate({device(0)});
     CHECK(staged.core.waiting_for() == "devices a:2, has a:1");
     staged.allocate({device(0), device(1)});

@@ -3,7 +3,9 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "scheduler/policy/registry.h"
 #include "tests/scheduler/study/world.h"
@@ -201,6 +203,60 @@ TEST_SUITE("scheduler/policy/elastic-srtf") {
     // of a borrower is over.
     for (std::size_t i = 0; i < jobs.size(); i += 6)
       CHECK(r.jobs[i].start_s - r.jobs[i].submit_s < 25);
+  }
+
+  // 51 jobs of about 10,000 s on 34 devices. If 17 of them wait for the end of others, the last job
+  // ends at 20,000 s; with changes at the right time all can end soon after 15,000 s.
+  TEST_CASE("of one-device jobs each gives its device up at most about once, and all end in time") {
+    std::vector<Job> jobs;
+    for (int i = 0; i < 51; ++i) {
+      jobs.push_back(job("j", 0, 1, 9700 + 600.0 * (i * 23 % 51) / 50));
+      jobs.back().id += std::to_string(i);
+    }
+    const Report r = report(trace(34, jobs));
+    CHECK(r.rescales <= 51);
+    CHECK(r.makespan_s < 1.03 * 15000);
+    CHECK(r.avg_jct_s < 1.03 * report(trace(34, jobs), {}, "srtf").avg_jct_s);
+  }
+
+  TEST_CASE("the more a change costs, the fewer changes are made") {
+    std::vector<std::uint64_t> rescales;
+    for (const double cost_s : {1.0, 30.0, 120.0}) {
+      Rules rules;
+      rules.rescale_s = cost_s;
+      rescales.push_back(report(make_crowd(48, 1), rules).rescales);
+    }
+    CHECK(rescales[1] < rescales[0]);
+    CHECK(rescales[2] < rescales[1]);
+  }
+
+  TEST_CASE("a job waits for a device that becomes free soon, and takes one that would not") {
+    Rules rules;
+    rules.rescale_s = 30;
+    // The first job ends at 10 + 200 s, within six pauses of the third job's arrival.
+    const Report r = report(
+        trace(2, {job("ends", 0, 1, 200), job("long", 0, 1, 5000), job("new", 100, 1, 50)}), rules);
+    CHECK(r.jobs[1].rescales == 0);
+    CHECK(r.jobs[2].start_s == doctest::Approx(210));
+    const Report other = report(
+        trace(2, {job("ends", 0, 1, 900), job("long", 0, 1, 5000), job("new", 100, 1, 50)}), rules);
+    CHECK(other.jobs[2].start_s == doctest::Approx(100));
+  }
+
+  TEST_CASE("jobs that are bound to a type do not compete with those on other types") {
+    // The wide job is bound to the slow type and decides the end of all. Jobs on the fast type have
+    // more work together, and nothing to do with it.
+    Trace types{"types", *parse_device_set("fast:4+slow:4"), {}};
+    const auto add = [&](const std::string& id, const char* type, std::uint32_t max_p,
+                         double alone_s) {
+      types.jobs.push_back(job(id.c_str(), 0, max_p, alone_s));
+      types.jobs.back().capabilities = {{{type}, kSpeed}};
+    };
+    add("last", "slow", 4, 8000);
+    for (int i = 0; i < 8; ++i) add("slow" + std::to_string(i), "slow", 1, 300);
+    for (int i = 0; i < 12; ++i) add("fast" + std::to_string(i), "fast", 4, 800);
+    // 8,600 s of work on the slow devices, and 9,600 s on the fast ones.
+    CHECK(report(types).makespan_s < 1.03 * 9720);
   }
 }
 

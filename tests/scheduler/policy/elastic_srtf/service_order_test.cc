@@ -40,7 +40,7 @@ void check_same(const IndexedOrder& indexed, const FullScanOrder& full_scan, dou
   }
   CHECK(indexed.load().horizon_s == full_scan.load().horizon_s);
   CHECK(indexed.load().backlog_s == full_scan.load().backlog_s);
-  CHECK(indexed.load().widths == full_scan.load().widths);
+  CHECK(indexed.load().groups == full_scan.load().groups);
   CHECK(indexed.load().again_s == full_scan.load().again_s);
 }
 

@@ -44,6 +44,7 @@ void make_simple(scheduler::ClusterView& view) {
   for (scheduler::JobView& job : view.jobs) {
     job.pinned.reset();
     job.may_suspend = true;
+    if (!job.types.empty()) job.types.resize(1);
   }
 }
 
@@ -99,6 +100,27 @@ TEST_SUITE("scheduler/policy/gang") {
     CHECK(granted() == "slow:2");
     view.jobs[0].refusals = {{*parse_device_set("slow:1"), {{"slow"}}, {}}};
     CHECK(granted() == "slow:1");
+  }
+
+  TEST_CASE("a job whose type is taken runs on another type that it may use") {
+    for (const char* policy : {"fifo-gang", "fifo-backfill", "srtf", "las"}) {
+      CAPTURE(policy);
+      scheduler::ClusterView view;
+      view.total = view.free = *parse_device_set("fast:2+slow:2");
+      for (std::uint64_t number : {0, 1}) {
+        scheduler::JobView j;
+        j.id = number == 0 ? "a" : "b";
+        j.number = number;
+        j.max_devices = j.max_p = 2;
+        j.types = {{"fast"}, {"slow"}};
+        j.capabilities = {{{"fast"}, 2.0}, {{"slow"}, 1.0}};
+        view.jobs.push_back(j);
+      }
+      const scheduler::Decisions decisions = (*scheduler::make_policy(policy))->decide(view);
+      REQUIRE(decisions.grants.size() == 2);
+      CHECK(by_slot(decisions.grants)[0] == "fast:2");
+      CHECK(by_slot(decisions.grants)[1] == "slow:2");
+    }
   }
 
   TEST_CASE("srtf with its index decides the same as by a full scan") {

@@ -8,6 +8,7 @@
 #include "proto/base/digest.h"
 #include "tests/store/dataset/images/image_files.h"
 #include "tests/store/temp_directory.h"
+#include "tests/support/resident_bytes.h"
 
 using namespace es;
 using namespace es::store;
@@ -172,5 +173,25 @@ TEST_SUITE("store/dataset/images/image_folder") {
               ->fill_train(0, std::span(samples).first(1),
                            std::span(words).first(source->layout().words()))
               .ok());
+  }
+
+  TEST_CASE("memory does not grow with the images") {
+    constexpr std::uint64_t kImages = 12'000, kRead = 1'500;
+    TempDirectory directory;
+    const std::string image = make_png(picture(96, 96));
+    write_image(directory, "train/cat/0.png", image);
+    write_image(directory, "train/dog/0.png", image);
+    write_image(directory, "val/dog/0.png", image);
+    for (std::uint64_t i = 1; i < kImages; ++i)
+      std::filesystem::create_hard_link(directory / "train/cat/0.png",
+                                        directory / ("train/cat/" + std::to_string(i) + ".png"));
+    // The pixels of those that are read would be more than 150 MiB.
+    REQUIRE(std::uint64_t{96 * 96 * 3 * 4} * kRead > std::uint64_t{150} << 20);
+    const std::uint64_t before = resident_bytes();
+    const auto source = image_folder_source(job(directory));
+    REQUIRE_MESSAGE(source.ok(), (source.ok() ? "" : source.error().message));
+    REQUIRE((*source)->train_count() == kImages + 1);
+    for (std::uint64_t i = 0; i < kRead; ++i) sample(**source, 0, i * (kImages / kRead));
+    CHECK(resident_bytes() < before + (std::uint64_t{16} << 20));
   }
 }

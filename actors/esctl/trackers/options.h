@@ -1,0 +1,11 @@
+#pragma once
+// The options that commands share which write to trackers.
+#include <CLI/CLI.hpp>
+
+#include "actors/esctl/trackers/job_tracking.h"
+
+namespace es::actors::esctl {
+
+void add_tracking_options(CLI::App& command, TrackingOptions& options);
+
+}  // namespace es::actors::esctl

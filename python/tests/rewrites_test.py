@@ -1,0 +1,203 @@
+"""Operators that the capture writes with others: each beside PyTorch, and one job with several."""
+import unittest
+
+import capture_support  # noqa: F401  (makes the package importable)
+import torch
+from easyscale.tracing import capture
+from torch import nn
+from torch.nn import functional as F
+
+SEED = 5
+
+
+def positive(x):
+    return F.softplus(x) + 0.1
+
+
+def pairs(x):
+    return torch.view_as_complex(x.view(-1, 4, 2))
+
+
+def as_integers(x):
+    return (x * 1000).long()
+
+
+# For each name a function of x [samples, 8].
+REAL = {
+    "remainder": lambda x: torch.remainder(x, 1.5),
+    "remainder by a tensor": lambda x: torch.remainder(x, positive(x)),
+    "remainder of integers": lambda x: (as_integers(x) % 7).float() + x,
+    "remainder of large integers": lambda x: (
+        (as_integers(x) * 1_000_003) % 99_991).float() * 1e-5 + x,
+    "remainder by a negative number": lambda x: (as_integers(x) % -13).float() + x,
+    "fmod": lambda x: torch.fmod(x, 1.5),
+    "fmod of integers": lambda x: torch.fmod(as_integers(x), 7).float() + x,
+    "floor_divide": lambda x: (as_integers(x) // 7).float() * x,
+    "div, trunc": lambda x: torch.div(as_integers(x), 7, rounding_mode="trunc").float() * x,
+    "div, floor": lambda x: torch.div(as_integers(x), 7, rounding_mode="floor").float() * x,
+    "trunc and frac": lambda x: torch.trunc(3 * x) * x + torch.frac(3 * x),
+    "exp2": torch.exp2, "sinh": torch.sinh, "cosh": torch.cosh, "asinh": torch.asinh,
+    "log2": lambda x: torch.log2(positive(x)), "log10": lambda x: torch.log10(positive(x)),
+    "acosh": lambda x: torch.acosh(positive(x) + 1),
+    "atanh": lambda x: torch.atanh(torch.tanh(x) * 0.5),
+    "atan": lambda x: torch.atan(5 * x), "asin": lambda x: torch.asin(torch.tanh(x)),
+    "acos": lambda x: torch.acos(torch.tanh(x) * 0.9),
+    "atan2": lambda x: torch.atan2(x, x.flip(1)),
+    "logaddexp": lambda x: torch.logaddexp(x, 2 * x),
+    "logcumsumexp": lambda x: torch.logcumsumexp(x, 1),
+    "cumprod": lambda x: torch.cumprod(positive(x), 1),
+    "isfinite": lambda x: torch.where(torch.isfinite(x) & ~torch.isinf(x), x, x * 0),
+    "nan_to_num": torch.nan_to_num, "hardshrink": F.hardshrink, "softshrink": F.softshrink,
+    "tanhshrink": F.tanhshrink, "erfc": torch.erfc, "sinc": torch.sinc, "deg2rad": torch.deg2rad,
+    "logit": lambda x: torch.logit(torch.sigmoid(x), 1e-3),
+    "xlogy": lambda x: torch.xlogy(positive(x), positive(x)),
+    "hypot": lambda x: torch.hypot(x, positive(x)), "sgn": lambda x: torch.sgn(x) * x,
+    "copysign": lambda x: torch.copysign(x, -x),
+    "nansum": lambda x: torch.nansum(x, 1), "nanmean": lambda x: torch.nanmean(x, 1),
+    "count_nonzero": lambda x: torch.count_nonzero(x > 0, dim=1).float() * x.sum(1),
+    "cross": lambda x: torch.linalg.cross(x[:, :3], x[:, 3:6]),
+    "cdist": lambda x: torch.cdist(x.view(-1, 2, 4), 2 * x.view(-1, 2, 4) + 1),
+    "diag_embed": torch.diag_embed,
+    "diag_embed above": lambda x: torch.diag_embed(x, 2) @ torch.arange(10.0),
+    "diag_embed below": lambda x: torch.diag_embed(x, -2) @ torch.arange(10.0),
+    "fill_diagonal_": lambda x: x[:8].T.matmul(x[:8]).fill_diagonal_(2.0).sum() + x.sum(1),
+    "index_add": lambda x: torch.zeros_like(x).index_add(
+        1, torch.tensor([0, 0, 1, 2, 3, 4, 5, 5]), x),
+    "index_copy": lambda x: x.index_copy(1, torch.tensor([7, 2]), 3 * x[:, :2]),
+    "index_fill": lambda x: x.index_fill(1, torch.tensor([1, 2]), 0.5),
+    "scatter_reduce": lambda x: torch.zeros_like(x).scatter_reduce(
+        1, torch.tensor([[0, 0, 1, 2, 3, 4, 5, 5]]).expand(x.shape[0], 8), x, "sum"),
+    "topk": lambda x: torch.topk(x, 3, dim=1)[0] * torch.arange(1.0, 4),
+    "smallest": lambda x: torch.topk(x, 3, dim=1, largest=False)[0] * torch.arange(1.0, 4),
+    "sort": lambda x: torch.sort(x, dim=1, descending=True)[0] * torch.arange(8.0),
+    "argsort": lambda x: x.gather(1, torch.argsort(x, dim=1)) * torch.arange(8.0),
+    "median": lambda x: x.median(1)[0], "kthvalue": lambda x: x.kthvalue(2, 1)[0],
+    "bucketize": lambda x: torch.bucketize(x, torch.tensor([-1.0, 0, 1])).float() * x,
+    "grid_sample": lambda x: F.grid_sample(
+        x.view(-1, 1, 2, 4), 1.5 * torch.tanh(x.view(-1, 2, 2, 2)), align_corners=False),
+    "grid_sample, border": lambda x: F.grid_sample(
+        x.view(-1, 1, 2, 4), 1.5 * torch.tanh(x.view(-1, 2, 2, 2)), padding_mode="border",
+        align_corners=True),
+    "grid_sample, nearest": lambda x: F.grid_sample(
+        x.view(-1, 1, 2, 4), torch.tanh(x.view(-1, 2, 2, 2)), mode="nearest",
+        align_corners=False),
+    "affine_grid": lambda x: F.grid_sample(
+        x.view(-1, 1, 2, 4), F.affine_grid(x[:, :6].view(-1, 2, 3), (x.shape[0], 1, 2, 4),
+                                           align_corners=False), align_corners=False),
+    "multi_margin_loss": lambda x: F.multi_margin_loss(
+        x, torch.ones(x.shape[0], dtype=torch.long), reduction="none"),
+    "gaussian_nll_loss": lambda x: F.gaussian_nll_loss(
+        x, x * 0 + 1, positive(x), reduction="none"),
+    "diff": lambda x: torch.diff(x, dim=1), "rot90": lambda x: torch.rot90(
+        x.view(-1, 2, 4), 1, [1, 2]) * torch.arange(2.0),
+    "tensordot": lambda x: torch.tensordot(x, torch.ones(8, 3), 1),
+    "meshgrid": lambda x: torch.meshgrid(x[0], x[0], indexing="ij")[1].sum() + x.sum(1),
+}
+COMPLEX = {
+    "product": lambda x: torch.view_as_real(pairs(x) * pairs(x)),
+    "quotient": lambda x: torch.view_as_real(pairs(x) / (pairs(x) + 4)),
+    "rotation": lambda x: torch.view_as_real(
+        pairs(x) * torch.polar(torch.ones(4), torch.arange(4.0))),
+    "size": lambda x: pairs(x).abs(), "angle": lambda x: pairs(x).angle(),
+    "product of matrices": lambda x: torch.view_as_real(
+        pairs(x).reshape(-1, 2, 2) @ pairs(x).reshape(-1, 2, 2).conj()),
+    "fft": lambda x: torch.fft.fft(x).imag, "fft, padded": lambda x: torch.fft.fft(x, 11).real,
+    "fft, ortho": lambda x: torch.fft.fft(x, norm="ortho").real,
+    "ifft": lambda x: torch.fft.ifft(pairs(x)).real,
+    "fft2": lambda x: torch.fft.fft2(x.view(-1, 2, 4)).real,
+    "fftn": lambda x: torch.fft.fftn(x.view(-1, 2, 4), dim=(1, 2)).imag,
+    "rfft": lambda x: torch.fft.rfft(x).abs(),
+    "irfft, odd": lambda x: torch.fft.irfft(torch.fft.rfft(x), n=7),
+    "filter": lambda x: torch.fft.irfft(
+        torch.fft.rfft(x) * torch.tensor([1.0, 1, 0, 0, 0]), n=8),
+    "rfft2": lambda x: torch.fft.irfft2(
+        torch.fft.rfft2(x.view(-1, 2, 4), norm="ortho") * 2, norm="ortho"),
+}
+
+
+class Layer(nn.Module):
+    def __init__(self, function):
+        super().__init__()
+        self.linear = nn.Linear(8, 8)
+        self.function = function
+
+    def forward(self, x):
+        return self.function(self.linear(x))
+
+
+def weighted(outputs, targets):
+    """A loss that depends on every output in another way."""
+    flat = outputs.flatten(1) if outputs.dim() > 1 else outputs[:, None]
+    return (flat * torch.linspace(0.5, 1.5, flat.shape[1])).sin().mean()
+
+
+class Rewrites(unittest.TestCase):
+    """`capture` compares loss, outputs and gradients of the program with those of the module."""
+
+    def check_all(self, functions):
+        for name, function in functions.items():
+            with self.subTest(name, seed=SEED):
+                torch.manual_seed(SEED)
+                capture(Layer(function), weighted, torch.randn(16, 8), torch.zeros(16))
+
+    def test_real_numbers(self):
+        self.check_all(REAL)
+
+    def test_complex_numbers(self):
+        self.check_all(COMPLEX)
+
+
+class Assertions(unittest.TestCase):
+    def test_an_assertion_about_contents_is_taken_as_true(self):
+        def checked(x):
+            assert torch.isfinite(x).all() and (x < 100).all(), "too large"
+            assert not torch.isnan(x).any()
+            if x.min() < -100 or torch.isnan(x).any():
+                raise ValueError("too small")
+            assert x.abs().max().item() <= 100
+            return 2 * x
+        torch.manual_seed(SEED)
+        capture(Layer(checked), weighted, torch.randn(16, 8), torch.zeros(16))
+
+    def test_an_assertion_that_fails_on_the_example_is_an_error(self):
+        def checked(x):
+            assert (x > 1000).all(), "too small"
+            return x
+        with self.assertRaisesRegex(AssertionError, "too small"):
+            capture(Layer(checked), weighted, torch.randn(16, 8), torch.zeros(16))
+
+    def test_an_assertion_that_decides_what_is_computed_is_refused(self):
+        def caught(x):
+            try:
+                assert x.sum() > 0
+            except AssertionError:
+                return 3 * x
+            return 2 * x
+
+        def chosen(x):
+            assert (y := 2 * x if x.sum() > 0 else 3 * x) is not None
+            return y
+
+        def beside(x):
+            y = 2 * x if x.sum() > 0 else 3 * x; assert torch.isfinite(x).all()  # noqa: E702
+            return y
+
+        def kept(x):
+            assert (y := [part for part in (x, 2 * x) if part.sum() > 0]) is not None
+            return sum(y)
+        for function in (caught, chosen, beside, kept):
+            with self.subTest(function.__name__), \
+                    self.assertRaisesRegex(Exception, "branches on the content"):
+                capture(Layer(function), weighted, torch.randn(16, 8), torch.zeros(16))
+
+    def test_other_branches_on_contents_are_refused(self):
+        def branched(x):
+            if x.sum() > 0:
+                x = 2 * x
+            return x
+        with self.assertRaisesRegex(Exception, "branches on the content"):
+            capture(Layer(branched), weighted, torch.randn(16, 8), torch.zeros(16))
+
+
+if __name__ == "__main__":
+    unittest.main()
