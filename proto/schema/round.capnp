@@ -134,9 +134,7 @@ struct WriteCheckpoint {
   # True if the checkpoint belongs to the job's own series. Its name is then step-VERSION.
   at @3 :UInt64;
   # The earliest version that may be written.
-  remove @4 :List(Text);
-  # Earlier checkpoints of the series. They are removed when the new one is on disk and verified.
-  makeParent @5 :Bool;
+  makeParent @4 :Bool;
   # Create the parent of the directory if it does not exist.
 }
 

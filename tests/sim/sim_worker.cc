@@ -176,7 +176,6 @@ void SimWorkerState::perform_effect(const worker::LoadVersion& effect) {
 
 void SimWorkerState::perform_effect(const worker::WriteVersion& effect) {
   engine_->add(effect);
-  for (const std::string& path : effect.remove) cluster_->disk_of(options_.device.node).erase(path);
 }
 
 void SimWorkerState::perform_effect(const worker::Exit&) {

@@ -1,6 +1,6 @@
 #pragma once
-// What is the same for every daemon that a command starts: the way from fork to its program, and what
-// its exit status means.
+// What is the same for every daemon that a command starts: the way from fork to its program, and
+// what its exit status means.
 #include <sys/types.h>
 
 #include <string>

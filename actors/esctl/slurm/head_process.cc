@@ -62,7 +62,7 @@ Status HeadProcess::wait_ready() {
     if (::read(out_.get(), &c, 1) != 1) {
       reap(true);
       return Error{kind_of_exit(*status_), "easyscaled --head ended before it was ready (" +
-                                          describe_exit(*status_) + "); its log is above"};
+                                               describe_exit(*status_) + "); its log is above"};
     }
     if (c != '\n') {
       line += c;

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <limits>
 #include <map>
+#include <set>
 #include <utility>
 
 #include "actors/intra_job/core/checkpoints.h"
@@ -39,11 +40,13 @@ void Checkpoints::report_remaining_suspensions() {
 }
 
 void Checkpoints::remove_from_nodes(const std::vector<CheckpointRef>& states,
-                                    const std::string& but) {
+                                    const std::string& also) {
   std::map<std::string, std::vector<CheckpointRef>> by_node;
-  for (const CheckpointRef& state : states)
-    for (const std::string& node : state.nodes)
-      if (node != but) by_node[node].push_back(state);
+  for (const CheckpointRef& state : states) {
+    std::set<std::string> nodes = state.nodes;
+    if (!also.empty()) nodes.insert(also);
+    for (const std::string& node : nodes) by_node[node].push_back(state);
+  }
   for (const auto& [node, on_it] : by_node) {
     if (restart_.nodes().contains(node)) {
       context_.emit(RemoveCheckpoints{node, on_it});

@@ -75,7 +75,6 @@ void Checkpoints::ask() {
                                           .request = requested.request,
                                           .directory = requested.directory,
                                           .at = requested.at,
-                                          .remove = {},
                                           .make_parent = requested.make_parent});
   }
 }
@@ -90,8 +89,7 @@ void Checkpoints::ask_for_periodic() {
                                 .request = request.number,
                                 .directory = context_.config.checkpoint_directory,
                                 .periodic = true,
-                                .at = request.at,
-                                .remove = request.remove});
+                                .at = request.at});
 }
 
 // If a round has begun meanwhile, all checkpoints are requested again after Go.
@@ -250,8 +248,9 @@ void Checkpoints::record_checkpoint(const CheckpointRef& written, bool periodic)
                         record.checkpoints.front().path == written.path &&
                         drop_suspensions(record, prefix, written.path);
   context_.save();
-  // Nodes remove old checkpoints only after the record without them is durable. Until then a head
-  // that restarts may need them. The writer removes those on its own disk.
+  // Nodes remove old checkpoints only after the record without them is durable. Until then the job
+  // may need them: if all its workers end before they have reported the new checkpoint, or if the
+  // head restarts.
   remove_from_nodes(replaced_ones, *written.nodes.begin());
   if (replaced || suspension) keep_suspensions();
 }

@@ -61,8 +61,9 @@ class Checkpoints {
   // --- what stays on disks; REQUIRES: the record is saved
   void keep_suspensions();
   void keep_suspensions(const std::string& node);
-  // Removes the states from all their nodes but `but`.
-  void remove_from_nodes(const std::vector<CheckpointRef>& states, const std::string& but = "");
+  // Removes the states from all their nodes, and from `also` if it is not empty: a node that shares
+  // a directory with a node that is away.
+  void remove_from_nodes(const std::vector<CheckpointRef>& states, const std::string& also = "");
   // Suspension checkpoints on nodes that are away are about to be dropped, and these nodes learn it
   // only when they return: the log names them.
   void report_remaining_suspensions();

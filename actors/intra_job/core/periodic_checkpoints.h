@@ -4,8 +4,8 @@
 //
 // The series contains one checkpoint at every multiple of CheckpointSpec::every_steps and one at
 // the last version. Only one is written at a time; those that become due while the disk is still
-// busy are left out. The writer removes an older checkpoint after the newer one is on the disk and
-// verified, so at least keep - 1 whole ones exist at any moment. Checkpoints that an audit has made
+// busy are left out. Nodes remove an older checkpoint after the record with the newer one is
+// durable, so all that the record names exist at any moment. Checkpoints that an audit has made
 // void are removed in the same way, as soon as the series has passed their versions. Pure; owned by
 // the core.
 #include <cstdint>
@@ -22,7 +22,7 @@ namespace es::actors::intra_job {
 struct PeriodicRequest {
   std::uint64_t number = 0;  // number of the WriteCheckpoint; clients never use it
   Version at = 0;
-  std::vector<std::string> remove;  // paths to remove
+  std::vector<std::string> remove;  // paths to remove when this checkpoint is recorded
 };
 
 class PeriodicCheckpoints {

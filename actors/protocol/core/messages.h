@@ -330,9 +330,7 @@ struct WriteCheckpoint {
   // A periodic one names its parent, which is created; its own name is step-VERSION.
   std::string directory;
   bool periodic = false;
-  Version at = 0;  // the oldest version that may be written
-  // Checkpoints of the same series to remove after the new one was verified on the disk.
-  std::vector<std::string> remove{};
+  Version at = 0;            // the oldest version that may be written
   bool make_parent = false;  // create the parent of `directory` if it does not exist
 };
 

@@ -521,16 +521,6 @@ HeadMessage from(const Frame& frame, wire::Acknowledge::Reader r) {
   return Acknowledge{stamp_from(frame), r.getThrough()};
 }
 
-void put_texts(capnp::List<capnp::Text>::Builder list, const std::vector<std::string>& texts) {
-  for (std::size_t i = 0; i < texts.size(); ++i) list.set(static_cast<unsigned>(i), texts[i]);
-}
-
-std::vector<std::string> texts_from(capnp::List<capnp::Text>::Reader list) {
-  std::vector<std::string> texts;
-  for (const auto text : list) texts.emplace_back(text.cStr());
-  return texts;
-}
-
 FramePtr to_frame(const JobId& job, const WriteCheckpoint& m) {
   return Msg<wire::WriteCheckpoint>::build(envelope_of(job, m.stamp),
                                            [&](wire::WriteCheckpoint::Builder b) {
@@ -538,7 +528,6 @@ FramePtr to_frame(const JobId& job, const WriteCheckpoint& m) {
                                              b.setDirectory(m.directory);
                                              b.setPeriodic(m.periodic);
                                              b.setAt(m.at);
-                                             put_texts(b.initRemove(m.remove.size()), m.remove);
                                              b.setMakeParent(m.make_parent);
                                            })
       .frame();
@@ -546,8 +535,7 @@ FramePtr to_frame(const JobId& job, const WriteCheckpoint& m) {
 
 HeadMessage from(const Frame& frame, wire::WriteCheckpoint::Reader r) {
   return WriteCheckpoint{stamp_from(frame), r.getRequest(), r.getDirectory().cStr(),
-                         r.getPeriodic(),   r.getAt(),      texts_from(r.getRemove()),
-                         r.getMakeParent()};
+                         r.getPeriodic(),   r.getAt(),      r.getMakeParent()};
 }
 
 FramePtr to_frame(const JobId& job, const Audit& m) {

@@ -110,7 +110,6 @@ struct WriteVersion {
   std::uint64_t request = 0;
   std::string directory;
   bool periodic = false;
-  std::vector<std::string> remove{};
   bool make_parent = false;
 };
 

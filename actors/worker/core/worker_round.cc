@@ -258,8 +258,7 @@ void WorkerCore::write_checkpoints() {
       continue;
     }
     checkpoints_begun_.emplace(request, asked.directory);
-    effects_.push_back(
-        WriteVersion{request, asked.directory, asked.periodic, asked.remove, asked.make_parent});
+    effects_.push_back(WriteVersion{request, asked.directory, asked.periodic, asked.make_parent});
   }
 }
 

@@ -4,7 +4,6 @@
 #include "store/checkpoint/catalog.h"
 #include "store/checkpoint/layout.h"
 #include "store/checkpoint/new_file.h"
-#include "store/checkpoint/removal.h"
 #include "store/path_roots.h"
 
 namespace es::actors::worker {
@@ -31,34 +30,19 @@ void remove_unfinished(const fs::path& parent) {
   for (const std::string& line : done.failed) warn("an unfinished checkpoint stays: " + line);
 }
 
-void remove_old(const fs::path& checkpoint) {
-  const auto others = store::remove_checkpoint(store::posix_file_system(), checkpoint);
-  if (!others && others.error().kind != ErrorKind::kNotFound)
-    warn("an old checkpoint stays: " + others.error().message);
-  if (others && !others->empty())
-    warn("an old checkpoint is removed; " + store::stays_text(checkpoint, *others));
-}
-
 }  // namespace
 
-Result<Written> write_periodic(const Snapshot& snapshot, const fs::path& parent,
-                               const std::vector<std::string>& remove) {
+Result<Written> write_periodic(const Snapshot& snapshot, const fs::path& parent) {
   ES_RETURN_IF_ERROR(make_parent(parent));
   // Leftovers are removed first, so that their space is free for the new checkpoint.
   remove_unfinished(parent);
-  auto written =
-      keep_snapshot(snapshot, parent / ("step-" + std::to_string(snapshot.replica->version())));
-  if (!written) return written;
-  // Older checkpoints are removed only after the new one was verified and has its name, so one
-  // whole checkpoint exists at every moment.
-  for (const std::string& old : remove) remove_old(old);
-  return written;
+  return keep_snapshot(snapshot, parent / ("step-" + std::to_string(snapshot.replica->version())));
 }
 
 Result<Written> write_version(const Snapshot& snapshot, const WriteVersion& asked) {
   if (asked.make_parent)
     ES_RETURN_IF_ERROR(make_parent(store::normal_path(asked.directory).parent_path()));
-  return asked.periodic ? write_periodic(snapshot, asked.directory, asked.remove)
+  return asked.periodic ? write_periodic(snapshot, asked.directory)
                         : write_snapshot(snapshot, asked.directory);
 }
 

@@ -3,8 +3,6 @@
 // or as the next one of the job's own series (actors/intra_job/core/periodic_checkpoints.h decides
 // when).
 #include <filesystem>
-#include <string>
-#include <vector>
 
 #include "actors/worker/core/worker_events.h"
 #include "actors/worker/device/snapshot.h"
@@ -12,11 +10,10 @@
 namespace es::actors::worker {
 
 // Creates `parent` if it is missing and removes what dead writers of this machine have left in it.
-// Then it writes the snapshot there as step-VERSION (keep_snapshot), and only then removes the
-// checkpoints in `remove`. A directory that cannot be removed stays and is reported on standard
-// error. Errors: those of keep_snapshot; then nothing is removed.
-Result<Written> write_periodic(const Snapshot& snapshot, const std::filesystem::path& parent,
-                               const std::vector<std::string>& remove);
+// Then it writes the snapshot there as step-VERSION (keep_snapshot). Older checkpoints stay: nodes
+// remove them when the job's record with the new one is durable (actors/intra_job/core). Errors:
+// those of keep_snapshot.
+Result<Written> write_periodic(const Snapshot& snapshot, const std::filesystem::path& parent);
 
 // Writes what WriteVersion asks for, of either kind.
 Result<Written> write_version(const Snapshot& snapshot, const WriteVersion& asked);

@@ -99,8 +99,8 @@ std::vector<FramePtr> one_of_each() {
            Prepare{stamp()},
            Install{stamp(), 4, members, FromPeer{{1}, "ipc:///a", "h"}, 3, 60, Version{20}, 10, 4},
            Go{stamp()}, Release{stamp()}, Drain{stamp()}, Acknowledge{stamp(), 4},
-           WriteCheckpoint{stamp(), 1, "/dir", true, 40, {"/dir/step-1", "/dir/step-2"}},
-           Audit{stamp(), 9, 3}, AuditPassed{stamp(), 9}})
+           WriteCheckpoint{stamp(), 1, "/dir", true, 40, true}, Audit{stamp(), 9, 3},
+           AuditPassed{stamp(), 9}})
     frames.push_back(encode(kJob, m));
   return frames;
 }
@@ -109,12 +109,12 @@ std::vector<FramePtr> one_of_each() {
 
 TEST_SUITE("actors/protocol/codec") {
   TEST_CASE("the path of a checkpoint, and why one cannot be used, arrive unchanged") {
-    const WriteCheckpoint asked = back<WriteCheckpoint>(
-        HeadMessage(WriteCheckpoint{stamp(), 1, "/dir", true, 40, {"/dir/a", "/dir/b"}}));
+    const WriteCheckpoint asked =
+        back<WriteCheckpoint>(HeadMessage(WriteCheckpoint{stamp(), 1, "/dir", true, 40, true}));
     CHECK(asked.directory == "/dir");
     CHECK(asked.periodic);
     CHECK(asked.at == 40);
-    CHECK(asked.remove == std::vector<std::string>{"/dir/a", "/dir/b"});
+    CHECK(asked.make_parent);
     const auto unreadable =
         back<CheckpointUnreadable>(WorkerMessage(CheckpointUnreadable{stamp(), "/p", "block 3"}));
     CHECK(unreadable.path == "/p");

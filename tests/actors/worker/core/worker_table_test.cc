@@ -105,8 +105,7 @@ const std::vector<Event_> kEvents = {
      }},
     {"WriteCheckpoint",
      [](Bench& b) {
-       return b.head(WriteCheckpoint{
-           .stamp = from_head(now(b)), .request = 7, .directory = "dir", .remove = {}});
+       return b.head(WriteCheckpoint{.stamp = from_head(now(b)), .request = 7, .directory = "dir"});
      }},
     {"Audit",
      [](Bench& b) {
