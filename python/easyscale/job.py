@@ -12,7 +12,7 @@ import numpy as np
 
 from .captured import Captured
 from .client import Client
-from .data import Arrays, Range
+from .data import Arrays, Range, Table
 from .errors import EasyScaleError, RefusedError, UsageError
 from .fields import bind_fields
 from .folders import TemporaryFolder
@@ -23,7 +23,6 @@ from .optimizers import Optimizer, read_optimizer, read_schedule
 from .private_head import PrivateHead
 from .programs import find_easyscaled, find_esctl, run_json
 from .run import RemoteJob, Run
-from .table_data import Table
 
 WEIGHTS_FILE = "sample_weights.npy"
 ONLY_LAST = 10**12  # [checkpoint] every_steps: a checkpoint of the last step alone

@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from .data import Arrays, Range
-from .errors import UsageError
-from .folders import TemporaryFolder
-from .programs import run_json
+from ..errors import UsageError
+from ..folders import TemporaryFolder
+from ..programs import run_json
+from .array_samples import Arrays, Range
 
 ENDINGS = (".jpg", ".jpeg", ".png")
 NORMALISATIONS = ("half", "imagenet")

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from .errors import UsageError
+from ..errors import UsageError
 
 # The headers of llm.c: the first of 256 int32, and the type of the tokens after them.
 HEADERS: dict[int, np.dtype[Any]] = {20240520: np.dtype("<u2"), 20240801: np.dtype("<u4")}

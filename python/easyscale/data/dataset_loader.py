@@ -1,6 +1,6 @@
 """The loader process: computes samples of a dataset for a worker.
 
-    python -m easyscale.dataset_loader SOCKET MEMORY DATASET NAME
+    python -m easyscale.data.dataset_loader SOCKET MEMORY DATASET NAME
 
 The three numbers are descriptors that the worker has opened. Its side, and the messages, are
 described in store/dataset/python/loader_channel.h.
@@ -19,10 +19,10 @@ from typing import Any
 
 import numpy as np
 
-from .data import converted
+from ..errors import UsageError
+from .array_samples import converted
 from .dataset_file import DatasetFile, read
 from .dataset_samples import STORED, check_columns, columns_of, sample_of
-from .errors import UsageError
 
 VERSION = 1
 READY, SAMPLE, FAILED = 1, 2, 3

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from .errors import UsageError
+from ..errors import UsageError
 
 TRAIN, EVAL = 0, 1
 

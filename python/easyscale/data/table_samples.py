@@ -14,10 +14,10 @@ from typing import Any
 
 import numpy as np
 
+from ..errors import UsageError
+from ..folders import TemporaryFolder
 from . import table_rows
-from .data import Arrays, Range
-from .errors import UsageError
-from .folders import TemporaryFolder
+from .array_samples import Arrays, Range
 
 RECORD = "columns.json"  # in the folder of the samples of a job
 FORMAT = 1

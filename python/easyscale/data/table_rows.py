@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from .errors import NotFoundError, UsageError
+from ..errors import NotFoundError, UsageError
 
 PIECE_ROWS = 8192
 

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ..errors import UsageError
 from .dataset_samples import Column
-from .errors import UsageError
 
 FORMAT = 1
 PROTOCOL = 5  # of pickle: the file does not depend on the version of Python

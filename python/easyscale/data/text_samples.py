@@ -13,10 +13,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from .data import Arrays, Range, Tokens, tokens
-from .errors import RefusedError, UsageError
-from .folders import TemporaryFolder
-from .programs import run_json
+from ..errors import RefusedError, UsageError
+from ..folders import TemporaryFolder
+from ..programs import run_json
+from .array_samples import Arrays, Range
+from .token_samples import Tokens, tokens
 
 RECORD = "texts.json"  # beside tokens.json: what the token files were made of
 

@@ -1,6 +1,6 @@
 """Compares samples that two new processes compute.
 
-    python -m easyscale.dataset_check FILE OUT ORDER SEED EPOCHS INDEX...
+    python -m easyscale.data.dataset_check FILE OUT ORDER SEED EPOCHS INDEX...
 
 computes samples of a dataset file in one of both orders and writes OUT/KEY.npy.
 """
@@ -10,18 +10,15 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from ..errors import FailedError, UsageError
+from ..folders import TemporaryFolder
 from . import dataset_file
-from .data import DATASET_FILE
+from .map_dataset import DATASET_FILE, Dataset
 from .dataset_samples import TRAIN, sample_of
-from .errors import FailedError, UsageError
-from .folders import TemporaryFolder
-
-if TYPE_CHECKING:
-    from .data import Dataset
 
 ORDERS = ("ascending", "descending")
 # As for loader processes (store/dataset/python/loader_process.cc).
@@ -29,8 +26,12 @@ FIXED = {"PYTHONHASHSEED": "0", "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1",
          "OPENBLAS_NUM_THREADS": "1"}
 
 
-def compare(data: Dataset, samples: int, epochs: int, seed: int) -> None:
-    """Does what `easyscale.data.check` says."""
+def check(data: Dataset, samples: int = 16, epochs: int = 2, seed: int = 1) -> None:
+    """Computes samples of a dataset twice, in two new processes and in different orders.
+
+    Raises UsageError, which names the first sample, array and element that differ. `samples` are
+    spread over the dataset and computed for `epochs` epochs.
+    """
     if samples < 1 or epochs < 1:
         raise UsageError(f"samples = {samples}, epochs = {epochs}: allowed is at least 1")
     count = min(samples, data.samples)
@@ -65,7 +66,7 @@ def _computed(data: Dataset, folder: Path, order: str, seed: int, epochs: int,
     out.mkdir()
     path = os.pathsep.join(filter(None, [data.python_path, os.environ.get("PYTHONPATH")]))
     ended = subprocess.run(
-        [data.python, "-P", "-m", "easyscale.dataset_check", str(folder / "data" / DATASET_FILE),
+        [data.python, "-P", "-m", "easyscale.data.dataset_check", str(folder / "data" / DATASET_FILE),
          str(out), order, str(seed), str(epochs), *map(str, indices.tolist())],
         env=os.environ | FIXED | {"PYTHONPATH": path}, stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
