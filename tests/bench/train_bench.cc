@@ -22,6 +22,7 @@
 #include <utility>
 #include <vector>
 
+#include "gpu/base/peak.h"
 #include "gpu/base/vendor_kernels.h"
 #include "gpu/engine/device_choice.h"
 #include "gpu/engine/engine.h"
@@ -30,7 +31,6 @@
 #include "gpu/graph/op_results.h"
 #include "tests/bench/duel.h"
 #include "tests/bench/op_profile.h"
-#include "tests/bench/peak.h"
 #include "tests/bench/train_workloads.h"
 
 namespace es::bench {
@@ -252,7 +252,7 @@ void print_json(const Options& o, Worker& worker, const Times& times) {
       double(m.spilled_gradients) * kMib, result_bytes(worker.engine().graph()) * kMib,
       worker.engine().graph().ops.size(), double(times.loss),
       1e-9 * gpu::step_flops(worker.engine().graph()),
-      peak_gflops(worker.engine().kernels().cpu_class), worker.live_gradient_buffers(),
+      gpu::peak_gflops(worker.engine().kernels().cpu_class), worker.live_gradient_buffers(),
       worker.engine().vendor_library().c_str(), worker.engine().params_digest().hex().c_str());
 }
 
