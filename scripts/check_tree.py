@@ -77,6 +77,7 @@ ORDER = {
                   "scheduler/policy/common", "scheduler/policy/gang", "scheduler/policy/greedy",
                   "scheduler/policy/elastic_srtf", "scheduler/policy"],
     "actors": ["actors/log", "actors/access/core", "actors/access/shell", "actors/protocol/core", "actors/protocol/wire", "actors/protocol/shell",
+               "actors/tracing/core", "actors/tracing/clock", "actors/tracing/wire",
                "actors/gateway/core", "actors/gateway/shell", "actors/program", "actors/job_file",
                "actors/head", "actors/data_plane", "actors/job_model", "actors/version",
                "actors/intra_job/core", "actors/cluster_scheduler/core", "actors/worker/core",

@@ -45,6 +45,16 @@ double op_flops(const Graph& graph, const Op& op) {
   }
 }
 
+double op_bytes(const Graph& graph, const Op& op) {
+  double bytes = 0.0;
+  for (const auto* list : {&op.in, &op.out})
+    for (const TensorId t : *list)
+      bytes += double(graph.shape(t).count()) *
+               (graph.tensors[static_cast<std::size_t>(t)].bf16 ? 2.0 : 4.0);
+  if (op.weight != kNoParam) bytes += 4.0 * double(graph.table[op.weight].count);
+  return bytes;
+}
+
 double step_flops(const Graph& graph) {
   double sum = 0.0;
   for (const Op& op : graph.ops) sum += op_flops(graph, op);

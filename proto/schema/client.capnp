@@ -1,7 +1,7 @@
 @0xb81d8d5a9d0c4f03;
 # Messages between esctl and the head. A client puts a number into the envelope's `request`, and
 # every answer carries the same number. Each request has one answer, either the message that is
-# named with it or Refusal. Only FollowJob is answered by a stream.
+# named with it or Refusal. Only FollowJob and TraceJob (trace.capnp) are answered by a stream.
 
 using Cxx = import "/capnp/c++.capnp";
 using Common = import "common.capnp";

@@ -30,6 +30,7 @@
 #include "actors/job_file/job_file.h"
 #include "actors/job_model/job_model.h"
 #include "actors/version/initial_weights.h"
+#include "gpu/base/peak.h"
 #include "gpu/base/vendor_kernels.h"
 #include "gpu/engine/device_choice.h"
 #include "gpu/engine/engine.h"
@@ -39,7 +40,6 @@
 #include "store/dataset/sample_source.h"
 #include "tests/bench/duel.h"
 #include "tests/bench/op_profile.h"
-#include "tests/bench/peak.h"
 #include "tests/bench/train_workloads.h"
 
 namespace es::bench {
@@ -311,7 +311,7 @@ void print_json(const Options& o, Worker& worker, const Times& times) {
       double(m.spilled_gradients) * kMib, result_bytes(worker.engine().graph()) * kMib,
       worker.engine().graph().ops.size(), double(times.loss),
       1e-9 * gpu::step_flops(worker.engine().graph()),
-      peak_gflops(worker.engine().kernels().cpu_class), worker.live_gradient_buffers(),
+      gpu::peak_gflops(worker.engine().kernels().cpu_class), worker.live_gradient_buffers(),
       worker.engine().vendor_library().c_str(), worker.engine().params_digest().hex().c_str());
 }
 

@@ -40,6 +40,8 @@ void add_fields_command(CLI::App& app, Shell& shell);
 void add_ledger_command(CLI::App& app, Shell& shell);
 void add_diff_command(CLI::App& app, Shell& shell);
 void add_verify_command(CLI::App& app, Shell& shell);
+void add_trace_command(CLI::App& app, Shell& shell);
+void add_profile_command(CLI::App& app, Shell& shell);
 void add_trace_step_command(CLI::App& app, Shell& shell);
 void add_keygen_command(CLI::App& app, Shell& shell);
 void add_keys_command(CLI::App& app, Shell& shell);

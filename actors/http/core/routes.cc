@@ -18,6 +18,8 @@ constexpr Route kRoutes[] = {
     {"GET", "/api/v1/jobs/{job}/curve", Action::kReadCurve, MessageType::kReadLedger},
     {"GET", "/api/v1/jobs/{job}/ledger", Action::kReadLedger, MessageType::kReadLedger},
     {"GET", "/api/v1/jobs/{job}/plans", Action::kListPlans, MessageType::kListPlans},
+    {"GET", "/api/v1/jobs/{job}/trace", Action::kTraceJob, MessageType::kTraceJob},
+    {"GET", "/api/v1/jobs/{job}/profile", Action::kProfileJob, MessageType::kTraceJob},
     {"POST", "/api/v1/jobs/{job}/pause", Action::kPauseJob, MessageType::kPauseJob},
     {"POST", "/api/v1/jobs/{job}/resume", Action::kResumeJob, MessageType::kResumeJob},
     {"POST", "/api/v1/jobs/{job}/cancel", Action::kCancelJob, MessageType::kCancelJob},

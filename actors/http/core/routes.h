@@ -23,6 +23,8 @@ enum class Action {
   kReadCurve,
   kReadLedger,
   kListPlans,
+  kTraceJob,
+  kProfileJob,
   kPauseJob,
   kResumeJob,
   kCancelJob,

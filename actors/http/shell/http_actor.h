@@ -160,6 +160,7 @@ class HttpState {
   void continue_curve(const JobId& job);
   void on_curve_part(const JobId& job, const FrameResult& frame);
   void read_ledger(const Caller& caller, const JobId& job);
+  void trace(const Caller& caller, const JobId& job);
 
   // --- the cluster (http_cluster.cc)
   void nodes(const Caller& caller);

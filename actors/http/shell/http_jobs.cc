@@ -7,9 +7,12 @@
 
 #include "actors/access/core/requests.h"
 #include "actors/esctl/views/plans_view.h"
+#include "actors/esctl/views/profile_view.h"
 #include "actors/esctl/views/render_json.h"
 #include "actors/http/shell/http_ask.h"
 #include "actors/job_file/client_spec.h"
+#include "actors/tracing/core/chrome_json.h"
+#include "actors/tracing/wire/trace_codec.h"
 #include "proto/base/digest.h"
 
 namespace es::actors::http {
@@ -25,6 +28,9 @@ constexpr std::size_t kListsMax = 64;
 constexpr std::chrono::minutes kJobTimeout{10};
 constexpr std::uint64_t kListMax = 1000;
 constexpr std::size_t kCurvesMax = 256;
+// About 75 MB of JSON.
+constexpr std::size_t kTracedSpansMax = 500'000;
+constexpr std::uint64_t kTracedStepsMax = 1000;
 
 std::string event_text(const char* name, const std::string& data) {
   return std::string("event: ") + name + "\ndata: " + data + "\n\n";
@@ -184,6 +190,9 @@ void HttpState::job_action(const Caller& caller) {
         return read_curve(caller, job.id);
       case Action::kReadLedger:
         return read_ledger(caller, job.id);
+      case Action::kTraceJob:
+      case Action::kProfileJob:
+        return trace(caller, job.id);
       case Action::kListPlans:
         return ask<wire::PlanList, wire::ListPlans>(
             caller, job.id, [](wire::ListPlans::Builder) {},
@@ -388,6 +397,34 @@ void HttpState::read_ledger(const Caller& caller, const JobId& job) {
                             ledger_part_json(job, text_of(r.getSpecToml(), "job spec"),
                                              line_of(r.getStartCheckpoint()), lines, r.getNext())};
       });
+}
+
+// The answer follows when the job has made the steps. The head holds the whole trace meanwhile.
+void HttpState::trace(const Caller& caller, const JobId& job) {
+  const Status known = check_query(caller.request, {"steps"});
+  if (!known.ok()) return finish(caller, error_response(known.error()));
+  const auto steps = query_number(caller.request, "steps", 20, kTracedStepsMax);
+  if (!steps) return finish(caller, error_response(steps.error()));
+  const bool profile = caller.route->action == Action::kProfileJob;
+  auto assembly = std::make_shared<tracing::TraceAssembly>(kTracedSpansMax);
+  post<wire::TraceJob>(
+      job,
+      [&](wire::TraceJob::Builder b) {
+        b.setSteps(static_cast<std::uint32_t>(*steps));
+        b.setAllOperators(profile);
+        b.setPeak(profile);
+      },
+      {},
+      [this, caller, assembly, profile](const FrameResult& frame) {
+        if (!frame) return finish(caller, error_response(frame.error()));
+        const auto trace = assembly->add(*frame);
+        if (trace && !*trace) return;
+        waiting_.erase((*frame)->envelope.request);
+        if (!trace) return finish(caller, error_response(trace.error()));
+        finish(caller, {.body = profile ? esctl::profile_json(tracing::profile_of(**trace)) + "\n"
+                                        : tracing::chrome_json(**trace)});
+      },
+      true);
 }
 
 // A curve is kept, and only the new part of the ledger is read for the next request.

@@ -59,6 +59,8 @@ void IntraJobState::on_client(const Inbound& inbound) {
       return cancel(inbound);
     case MessageType::kListPlans:
       return list_plans(inbound);
+    case MessageType::kTraceJob:
+      return begin_trace(inbound);
     default:
       refuse(inbound.from, inbound.frame->envelope.request,
              usage_error("not a request about a job: message type " +

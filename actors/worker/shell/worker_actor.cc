@@ -41,6 +41,7 @@ void WorkerState::begin(const BeginWork& begin) {
   // The address is known only now, because the gateway chooses a port when it begins to listen.
   options_.core.address = begin.address;
   core_.emplace(options_.core);
+  trace_.emplace(*options_.recorder);
   self_->send(gateway_, ConnectPeer{kHeadPeer, options_.head_endpoint});
   self_->delayed_send(self_, kTickInterval, TickAtom::value);
 }
@@ -70,12 +71,17 @@ void WorkerState::on_inbound(const Inbound& inbound) {
   }
   if (envelope.type == MessageType::kStatePart && inbound.from == kHeadPeer)
     return on_state_part(inbound);
+  if (envelope.type == MessageType::kTraceWorker && inbound.from == kHeadPeer)
+    return on_trace(inbound);
   if (inbound.from == worker_peer(envelope.sender)) return on_peer_message(inbound);
   count_refused(inbound.from, "not a message that this peer may send");
 }
 
 void WorkerState::on_device(const DeviceEvent& event) {
+  if (trace_->running() == 0) return perform(core_->on(event.event, now()));
+  note(event.event);
   perform(core_->on(event.event, now()));
+  send_trace_after(event.event);
 }
 
 ::es::Envelope WorkerState::stamped() const {
@@ -124,6 +130,7 @@ void WorkerState::perform_effect(const worker::SendPeer& effect) {
   // once.
   if (connected_.insert(peer + " " + effect.address).second)
     self_->send(gateway_, ConnectPeer{peer, effect.address});
+  const Instant begin = now();
   // A copy, because the transport changes where the message says that its bulk data is.
   protocol::PeerMessage message = effect.message;
   const worker::TransportChoice choice = worker::choose_transport(
@@ -138,9 +145,15 @@ void WorkerState::perform_effect(const worker::SendPeer& effect) {
     if (const Status status = make_bulk_reachable(message); !status.ok())
       return perform_effect(worker::ReportAnomaly{status.error().message});
   self_->send(gateway_, Outbound{peer, protocol::encode(options_.job, message)});
+  if (trace_->running() != 0) note_exchange(effect.message, effect.to, true, begin);
 }
 
 void WorkerState::perform_effect(const worker::AbandonGenerations& effect) {
+  if (trace_->running() != 0) {
+    // After the round this worker may have no ranks any more, and then its process ends.
+    trace_->abandon();
+    send_trace(tracing::WorkerTrace::Send::kNow);
+  }
   // The device half reads this number between two slices, so it stops although the command below
   // waits in its mailbox.
   options_.abandoned_below->store(effect.before.value);
@@ -158,6 +171,7 @@ void WorkerState::perform_effect(const EngineEffect& effect) {
   ES_CHECK_MSG(device_, "the core gives the device work although its set-up failed");
   // The device half is informed with each command whether any member still reads host memory, since
   // a channel may have opened or broken meanwhile.
+  if (trace_->running() != 0) note(effect);
   const bool host_copies =
       worker::needs_host_copies(own_device(), options_.core.self, core_->members(), channel_book_);
   self_->send(device_, DeviceCommand{effect, host_copies});
@@ -191,6 +205,7 @@ caf::behavior worker_actor(caf::stateful_actor<WorkerState>* self, WorkerOptions
       [=](const DeviceStats& stats) { self->state.on_stats(stats); },
       [=](const ChannelReport& report) { self->state.on_channel(report); },
       [=](const CopiedOut& copied) { self->state.on_copied_out(copied); },
+      [=](const DeviceTraced& traced) { self->state.on_traced(traced); },
       [=](const BeginWork& begin) { self->state.begin(begin); },
       [=](TickAtom) { self->state.tick(); },
   };
