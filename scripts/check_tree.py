@@ -86,9 +86,9 @@ ORDER = {
                "actors/data_workers/shell", "actors/est/shell", "actors/companion/shell",
                "actors/switchboard/shell", "actors/intra_job/shell", "actors/node_agent/shell",
                "actors/worker/shell", "actors/cluster_scheduler/shell", "actors/simulator/shell",
-               "actors/simulator/report", "actors/esctl/views", "actors/http/core",
-               "actors/http/answers", "actors/http/shell", "actors/easyscaled",
-               "actors/esctl/client", "actors/esctl/slurm", "actors/esctl/trackers",
+               "actors/simulator/report", "actors/esctl/views", "actors/esctl/trackers", "actors/http/core",
+               "actors/http/answers", "actors/http/shell", "actors/job_log/shell", "actors/easyscaled",
+               "actors/esctl/client", "actors/esctl/slurm",
                "actors/esctl/commands", "actors/esctl"],
 }
 # The core of a role decides and does nothing else: no actors, no wires, no files, no clock.

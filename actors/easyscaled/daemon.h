@@ -35,6 +35,8 @@ struct DaemonOptions {
   // directory and no data; other clients may name any path. A head's own directory for checkpoints
   // is always allowed.
   std::vector<std::string> data_roots, checkpoint_roots;
+  // MLflow servers that the same clients may name; others may name any.
+  std::vector<std::string> mlflow;
   // Whether jobs that come over the network may run the Python code of their datasets. Jobs of
   // clients on this machine always may.
   bool python_data = false;

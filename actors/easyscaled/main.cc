@@ -5,6 +5,7 @@
 
 #include <cmath>
 #include <csignal>
+#include <cstdlib>
 #include <cstring>
 
 #include "actors/easyscaled/daemon.h"
@@ -19,6 +20,7 @@
 #include "actors/program/unknown_word.h"
 #include "actors/worker/shell/worker_main.h"
 #include "gpu/engine/device_choice.h"
+#include "proto/base/service_url.h"
 
 namespace {
 
@@ -154,6 +156,12 @@ Result<DaemonOptions> parse(int argc, char** argv) {
                  "The same for checkpoints. Clients that reach a head by tcp may always name "
                  "STATE/checkpoints, and no other directory without this option")
       ->type_name("DIR");
+  app.add_option(
+         "--mlflow", options.mlflow,
+         "MLflow server to which the head may write the curves of jobs (log.mlflow); may be "
+         "repeated. Without it a head accepts such servers only from clients of its local "
+         "socket")
+      ->type_name("URL");
   app.add_flag("--python-data", options.python_data,
                "Run the Python code of datasets that clients submit over the network; it can do "
                "whatever the user of this daemon may do. A head and its nodes need this option");
@@ -172,6 +180,16 @@ Result<DaemonOptions> parse(int argc, char** argv) {
       ->type_name("FILE");
   app.add_option("--http-key", options.http.key, "Private key (PEM) of this certificate")
       ->type_name("FILE");
+  app.add_option(
+         "--otlp", options.http.otlp.url,
+         "Send the metrics to this collector of OpenTelemetry (OTLP over HTTP), for example "
+         "http://127.0.0.1:4318, without --http too")
+      ->type_name("URL");
+  double otlp_s = std::chrono::duration<double>(options.http.otlp.interval).count();
+  app.add_option("--otlp-interval", otlp_s, "Seconds between two of these messages")
+      ->check(CLI::Range(0.1, 86'400.0))
+      ->check(finite_number())
+      ->capture_default_str();
   add_log_options(app, options.log);
   add_log_file_options(app, options.log);
   app.add_option("--worker-logs", options.worker_logs,
@@ -195,6 +213,11 @@ Result<DaemonOptions> parse(int argc, char** argv) {
     return usage_error("easyscaled: give --head, or --join ENDPOINT, and not both");
   if (options.recover && !options.head)
     return usage_error("--recover: allowed only with --head, which has the state directory");
+  options.http.otlp.interval = std::chrono::milliseconds(std::llround(otlp_s * 1000));
+  if (const char* headers = std::getenv("OTEL_EXPORTER_OTLP_HEADERS"); headers != nullptr)
+    options.http.otlp.headers = headers;
+  for (const std::string& url : options.mlflow)
+    ES_RETURN_IF_ERROR(check_service_url("--mlflow", url));
   ES_RETURN_IF_ERROR(http::check(options.http));
   if (options.run_dir.empty()) options.run_dir = options.state_dir + "/run";
   if (options.rescue_dir.empty() && !no_rescue) options.rescue_dir = options.state_dir + "/rescue";

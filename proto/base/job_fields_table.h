@@ -738,6 +738,30 @@ void visit_checkpoint(Checkpoint& c, Visit& visit) {
         c.keep);
 }
 
+template <class Log, class Visit>
+void visit_log(Log& l, Visit& visit) {
+  visit(
+      JobField{.key = "log.tensorboard",
+               .bits = Bits::kNot,
+               .meaning = "A directory, in which the head keeps an event file with all losses and "
+                          "evaluations in a folder for the job.",
+               .left_out_at_default = true},
+      l.tensorboard);
+  visit(JobField{.key = "log.mlflow",
+                 .bits = Bits::kNot,
+                 .meaning = "The MLflow server to which the head writes the same as a run.",
+                 .bytes_max = 1024,
+                 .allowed = "http://HOST[:PORT][/PATH] or https://HOST[:PORT][/PATH]",
+                 .left_out_at_default = true},
+        l.mlflow);
+  visit(JobField{.key = "log.experiment",
+                 .bits = Bits::kNot,
+                 .meaning = "The experiment of the run in MLflow.",
+                 .bytes_max = 256,
+                 .left_out_at_default = true},
+        l.experiment);
+}
+
 }  // namespace job_fields
 
 template <class Group, class Visit>
@@ -764,6 +788,7 @@ void visit_job_fields(Spec& spec, Visit&& visit) {
                  .high = job_fields::kStepsMax,
                  .zero = "no audits"},
         spec.audit.every_steps);
+  job_fields::visit_log(spec.log, visit);
 }
 
 }  // namespace es

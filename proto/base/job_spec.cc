@@ -9,6 +9,7 @@
 #include "proto/base/job_fields.h"
 #include "proto/base/metric_kind.h"
 #include "proto/base/number_text.h"
+#include "proto/base/service_url.h"
 #include "proto/base/text.h"
 
 namespace es {
@@ -338,6 +339,13 @@ void check_schedule(Rules& rules, const JobSpec& spec) {
                  "less than steps = " + std::to_string(spec.steps) + " for kind = \"linear\"");
 }
 
+void check_log(Rules& rules, const LogSpec& log) {
+  rules.expect(log.mlflow.empty() || check_service_url("", log.mlflow).ok(), "log.mlflow",
+               log.mlflow,
+               "http://HOST[:PORT][/PATH] or https://HOST[:PORT][/PATH] without a user name");
+  rules.expect(!log.experiment.empty(), "log.experiment", "\"\"", "a name");
+}
+
 void check_checkpoint(Rules& rules, const CheckpointSpec& checkpoint) {
   rules.expect(checkpoint.every_steps == 0 || !checkpoint.directory.empty(), "checkpoint.directory",
                "\"\"", "the directory for them");
@@ -448,6 +456,7 @@ Status validate(const JobSpec& spec, const std::string& where) {
   check_schedule(rules, spec);
   check_resources(rules, spec);
   check_checkpoint(rules, spec.checkpoint);
+  check_log(rules, spec.log);
   return rules.status();
 }
 

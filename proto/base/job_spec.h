@@ -203,6 +203,15 @@ struct AuditSpec {
   bool operator==(const AuditSpec&) const = default;
 };
 
+// Programs that the head gives the losses and evaluations of the job.
+struct LogSpec {
+  std::string tensorboard;               // directory for event files; empty: none
+  std::string mlflow;                    // URL of a server; empty: none
+  std::string experiment = "easyscale";  // of the run in MLflow
+  bool any() const { return !tensorboard.empty() || !mlflow.empty(); }
+  bool operator==(const LogSpec&) const = default;
+};
+
 struct JobSpec {
   std::string name = "job";
   std::uint32_t max_p = 4;        // number of ESTs, 1..1024
@@ -229,6 +238,7 @@ struct JobSpec {
   ResourceSpec resources;
   CheckpointSpec checkpoint;
   AuditSpec audit;
+  LogSpec log;
   // Fixed placements, one after the other; empty if the scheduler decides.
   std::vector<Stage> stages;
   bool operator==(const JobSpec&) const = default;

@@ -239,6 +239,17 @@ struct StateCount {
 struct JobDetails {
   info @0 :JobInfo;
   specToml @1 :Text;
+  timeline @2 :List(SpanInfo);
+  # The newest spans of training (StageClock::kSpansMax), ascending.
+  progress @3 :List(ProgressInfo);
+  # How far the job was when, ascending.
+}
+
+struct ProgressInfo {
+  seconds @0 :Float64;
+  # Since this head has first seen the job train.
+  steps @1 :UInt64;
+  # Steps that it has seen since then.
 }
 
 struct StageInfo {
@@ -343,6 +354,45 @@ struct JobInfo {
   # (actors/protocol/core/step_times.h); empty before the first step that this head has seen.
   stepSeconds @28 :Float64;
   # Sum of the durations of these steps.
+  pauses @29 :List(PauseInfo);
+  # The pauses that this head has seen end, by cause; causes without one are left out.
+  messageBytes @30 :UInt64;
+  # Bulk data that workers of the job have sent to each other: within messages or in pieces, ...
+  sharedMemoryBytes @31 :UInt64;
+  # ... in shared memory ...
+  channelBytes @32 :UInt64;
+  # ... and through channels between GPUs.
+  checkpointsWritten @33 :UInt64;
+  checkpointSeconds @34 :Float64;
+  # Time that the writers needed for them.
+  checkpointsFailed @35 :UInt64;
+  repeatedSteps @36 :UInt64;
+  # Global steps that were computed again after an interruption.
+  startRetries @37 :UInt64;
+  # Worker processes that ended before they were ready and were replaced.
+}
+
+struct PauseInfo {
+  cause @0 :Text;
+  # change | link | worker_lost | audit | suspended
+  count @1 :UInt64;
+  seconds @2 :Float64;
+}
+
+struct SpanInfo {
+  # The time between two pauses of a job.
+  beginSeconds @0 :Float64;
+  # Since this head has first seen the job train.
+  seconds @1 :Float64;
+  pauseSeconds @2 :Float64;
+  # Pause before it; 0 for the first one.
+  cause @3 :Text;
+  # Cause of that pause; empty for the first span.
+  firstStep @4 :UInt64;
+  # Steps that were complete when it began.
+  steps @5 :UInt64;
+  devices @6 :List(Text);
+  # Devices of the members, by rank.
 }
 
 struct NodeList {
@@ -355,6 +405,11 @@ struct NodeList {
   # The clock of the head when it answers, in milliseconds.
   quotas @4 :List(QuotaInfo);
   # Devices that tenants own (easyscaled --quota); a client with a tenant gets its own only.
+  decisionCounts @5 :List(UInt64);
+  # Number of the scheduler's decisions by their duration, in the ranges of kDecisionTimeBounds
+  # (actors/protocol/core/step_times.h); empty before the first one.
+  decisionSeconds @6 :Float64;
+  # Sum of these durations.
 }
 
 struct QuotaInfo {

@@ -80,6 +80,8 @@ struct ClusterSchedulerOptions {
   // Called if the state directory cannot be read, so that the head cannot start. Called at most
   // once.
   std::function<void(const Error&)> on_unreadable;
+  // Called when a job begins or continues under this head; may be empty.
+  std::function<void(const JobId&, const JobSpec&)> on_job;
   // Returns a new policy; if empty, the default policy is used.
   std::function<std::unique_ptr<scheduler::Policy>()> make_policy;
   cluster::Limits limits;
@@ -261,6 +263,7 @@ class ClusterSchedulerState {
   std::shared_ptr<HeadStore> store_;
   std::optional<ClusterCore> core_;
   double decide_due_s_ = scheduler::kNever.count();  // time of the next planned decision
+  DecisionTimes decision_times_;
   std::map<JobId, Job> jobs_;
   // The running companions and intra-job schedulers, by actor id. Shared with a functor that ends
   // them after this state is gone.

@@ -84,7 +84,10 @@ void ClusterSchedulerState::decide_at(double due_s) {
 void ClusterSchedulerState::on_decide(double due_s) {
   if (due_s != decide_due_s_) return;
   decide_due_s_ = scheduler::kNever.count();
-  perform(core_->decide(now_s()));
+  const auto begin = std::chrono::steady_clock::now();
+  const std::vector<cluster::Effect> effects = core_->decide(now_s());
+  decision_times_.add(in_seconds(std::chrono::steady_clock::now() - begin));
+  perform(effects);
   if (core_->decide_again_s() < scheduler::kNever.count())
     decide_at(std::max(core_->decide_again_s(), now_s() + kDecisionsApartSeconds));
 }

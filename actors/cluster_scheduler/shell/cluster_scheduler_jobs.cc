@@ -115,6 +115,7 @@ void ClusterSchedulerState::start_job(AdmittedJob admitted, JobRecord record, bo
       self_->spawn<caf::monitored>(companion_actor, companion_options(admitted), store_);
   live_jobs_.insert(id);
   jobs_[id].tenant = admitted.config.spec.resources.tenant;
+  if (options_.on_job) options_.on_job(id, admitted.config.spec);
   // The core knows the job before its actor can send a demand.
   take(admitted_event(id, admitted.config.spec, record, restored));
   IntraJobOptions options;

@@ -259,6 +259,9 @@ void ClusterSchedulerState::list_nodes(const Inbound& inbound) {
     fill_quotas(inbound, b);
     fill_claims(inbound, b);
     fill_nodes(inbound, b);
+    b.setDecisionSeconds(decision_times_.seconds);
+    auto counts = b.initDecisionCounts(static_cast<unsigned>(decision_times_.counts.size()));
+    for (unsigned i = 0; i < counts.size(); ++i) counts.set(i, decision_times_.counts[i]);
   });
 }
 

@@ -7,7 +7,9 @@
 #include "actors/esctl/client/options.h"
 #include "actors/esctl/commands/commands.h"
 #include "actors/esctl/views/render_text.h"
+#include "actors/esctl/views/sim_page.h"
 #include "actors/esctl/views/sim_view.h"
+#include "actors/http/shell/web_files.h"
 #include "actors/program/finite.h"
 #include "actors/program/quota.h"
 #include "actors/simulator/report/charts.h"
@@ -212,13 +214,34 @@ Status write_files(const SimOptions& options, const Scene& scene,
   return write_file(directory / "queue.svg", simulator::queue_chart(results));
 }
 
-Status write_fairness(const SimOptions& options, const std::vector<Contestant>& contestants,
-                      const std::vector<Report>& reports) {
+// All results in one page. `fairness` is the chart of a comparison, or empty.
+Status write_page(const SimOptions& options, const Scene& scene,
+                  const std::vector<SimulationResult>& results, const std::vector<Report>& reports,
+                  const std::string& fairness) {
+  SimPage page{.facts = {{"Trace", fs::path(options.trace).filename().string()},
+                         {"Jobs", std::to_string(scene.workload.jobs.size())},
+                         {"Cluster", scene.workload.cluster.text()},
+                         {"Start cost", number_text(scene.world.start_s) + " s"},
+                         {"Rescale cost", number_text(scene.world.rescale_s) + " s"},
+                         {"Seed", std::to_string(scene.world.seed)}},
+               .reports = reports,
+               .charts = {{"Jobs that ended within a time", simulator::jct_chart(results)},
+                          {"Jobs without any device over time", simulator::queue_chart(results)}},
+               .style = http::web_file("/style.css")->text};
+  if (!fairness.empty()) page.charts.emplace_back("Speed against fairness", fairness);
+  for (const SimulationResult& result : results)
+    page.charts.emplace_back("Devices over time: " + result.policy,
+                             simulator::allocation_chart(result));
+  return write_file(fs::path(options.out) / "index.html", sim_page(page));
+}
+
+std::string fairness_of(const std::vector<Contestant>& contestants,
+                        const std::vector<Report>& reports) {
   std::vector<simulator::Trial> trials;
   for (std::size_t i = 0; i < reports.size(); ++i)
     trials.push_back(
         {contestants[i].policy, contestants[i].knob, reports[i].avg_jct_s, reports[i].worst_rho});
-  return write_file(fs::path(options.out) / "fairness.svg", simulator::fairness_chart(trials));
+  return simulator::fairness_chart(trials);
 }
 
 Result<int> simulate_policies(const SimOptions& options, const std::vector<std::string>& policies,
@@ -240,9 +263,12 @@ Result<int> simulate_policies(const SimOptions& options, const std::vector<std::
                   << ", the first: " << result->first_refusal << "\n";
     results.push_back(*std::move(result));
   }
-  if (!options.out.empty()) ES_RETURN_IF_ERROR(write_files(options, *scene, results));
-  if (!options.out.empty() && compare)
-    ES_RETURN_IF_ERROR(write_fairness(options, contestants, reports));
+  if (!options.out.empty()) {
+    ES_RETURN_IF_ERROR(write_files(options, *scene, results));
+    const std::string fairness = compare ? fairness_of(contestants, reports) : "";
+    if (compare) ES_RETURN_IF_ERROR(write_file(fs::path(options.out) / "fairness.svg", fairness));
+    ES_RETURN_IF_ERROR(write_page(options, *scene, results, reports, fairness));
+  }
   if (options.json)
     console.out << (compare ? reports_json(reports) : report_json(reports.front())) << "\n";
   else
@@ -338,7 +364,10 @@ void add_options(CLI::App& command, SimOptions& options) {
   add_mishap_options(command, options);
   command.add_flag("--homogeneous", options.homogeneous,
                    "Policy easyscale: one device type for each job");
-  command.add_option("--out", options.out, "Write tables (CSV) and charts (SVG) to this directory")
+  command
+      .add_option("--out", options.out,
+                  "Write tables (CSV), charts (SVG) and a page with them (index.html) to this "
+                  "directory")
       ->type_name("DIR");
   add_json_option(command, options.json);
 }

@@ -34,6 +34,15 @@ std::vector<QuotaView> read_quotas(wire::NodeList::Reader reader) {
   return quotas;
 }
 
+// Counts of other ranges than those of this release are left out.
+DecisionTimes read_decision_times(wire::NodeList::Reader reader) {
+  DecisionTimes times;
+  if (reader.getDecisionCounts().size() != kDecisionTimeBounds.size() + 1) return times;
+  for (const std::uint64_t count : reader.getDecisionCounts()) times.counts.push_back(count);
+  times.seconds = reader.getDecisionSeconds();
+  return times;
+}
+
 CheckpointView read_checkpoint(wire::CheckpointTaken::Reader c) {
   return {.path = line_of(c.getPath()),
           .version = c.getVersion(),

@@ -63,6 +63,7 @@ using JobEventView = std::variant<JobView, LogLine, StreamEnd>;
 std::vector<JobView> read_jobs(wire::JobList::Reader reader);
 std::vector<QuotaView> read_quotas(wire::NodeList::Reader reader);
 std::vector<NodeView> read_nodes(wire::NodeList::Reader reader);
+DecisionTimes read_decision_times(wire::NodeList::Reader reader);
 CheckpointView read_checkpoint(wire::CheckpointTaken::Reader reader);
 JobEventView read_event(wire::JobEvent::Reader reader);
 RefusalView read_refusal(wire::Refusal::Reader reader);

@@ -214,8 +214,10 @@ void JobCore::handle(Worker& worker, const Suspect& message) {
   // The fault may be in the link of this device. A new process on it would then cause the next
   // round at once.
   fleet_.back_off(out->device);
-  evict(*out, "is taken out: worker " + std::to_string(worker.incarnation.value) +
-                  " waits in vain for worker " + std::to_string(message.awaited.value) + " again");
+  evict(*out,
+        "is taken out: worker " + std::to_string(worker.incarnation.value) +
+            " waits in vain for worker " + std::to_string(message.awaited.value) + " again",
+        PauseCause::kLink);
 }
 
 void JobCore::handle(Worker& worker, const Audited& message) {

@@ -116,6 +116,7 @@ void Suspension::report_kept(const std::string& reason) {
 }
 
 void Suspension::suspend() {
+  rounds_.note_suspension();
   // The checkpoint that was just written is the restart point now, and no node was asked about it.
   restart_.forget();
   report_kept("");

@@ -236,6 +236,7 @@ void IntraJobState::tell_loss(const protocol::Install& install) {
   if (std::exchange(told_generation_, install.stamp.generation) == install.stamp.generation) return;
   const std::uint64_t lost =
       lost_steps_->install(install.target, core_->ledger().through(), install.last_version);
+  repeated_steps_ += lost;
   if (lost > 0)
     log("the job continues from version " + std::to_string(install.target) +
         ", steps to compute again: " + std::to_string(lost));

@@ -254,6 +254,8 @@ class IntraJobState {
   std::map<Incarnation, std::vector<double>> est_seconds_;  // newest local step of each rank
   double peak_rss_mib_ = 0;
   double compute_seconds_ = 0, switch_seconds_ = 0, wait_seconds_ = 0;  // sums over all workers
+  std::uint64_t message_bytes_ = 0, shared_memory_bytes_ = 0, channel_bytes_ = 0;
+  std::uint64_t repeated_steps_ = 0;
   std::optional<intra_job::LostSteps> lost_steps_;
   Generation told_generation_;  // generation for which tell_loss() has logged
   std::map<Version, EvaluationView> evaluations_;
