@@ -224,7 +224,7 @@ Result<Served> start_head(caf::actor_system& system, const DaemonOptions& option
   cluster.make_policy = [policy = options.policy, how = options.policy_options] {
     return scheduler::make_policy(policy, how).value();
   };
-  cluster.limits = {options.quotas, options.claim_quota};
+  cluster.limits = {options.queues, options.claim_quota};
   cluster.roots = {*std::move(roots), *std::move(http_roots)};
   const auto head =
       system.spawn(cluster_scheduler_actor, std::move(cluster), switchboard, std::move(store));

@@ -689,9 +689,16 @@ void visit_resources(Resources& r, Visit& visit) {
         r.device_types);
   visit(JobField{.key = "resources.tenant",
                  .bits = Bits::kNot,
-                 .meaning = "Tenant whose quota the job uses; empty: none.",
+                 .meaning = "Tenant to which the job belongs; empty: none.",
                  .bytes_max = 64},
         r.tenant);
+  visit(JobField{.key = "resources.queue",
+                 .bits = Bits::kNot,
+                 .meaning = "Queue of the head that the job is in; empty: that of its tenant, or "
+                            "`default`, if there is one.",
+                 .bytes_max = 64,
+                 .left_out_at_default = true},
+        r.queue);
   visit(JobField{.key = "resources.priority",
                  .bits = Bits::kNot,
                  .meaning = "Jobs with a higher priority are served first.",

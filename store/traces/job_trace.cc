@@ -43,6 +43,7 @@ Result<TraceJob> easyscale_job(const Row& row) {
   if (!job.mix_types && job.type.empty())
     return row.error("gpu_type", "a device type where d2 = 0");
   job.tenant = row.text("tenant");
+  job.queue = row.text("queue");
   double priority = 0;
   ES_TAKE(priority, row.number("priority", -100, 100, 0));
   job.priority = static_cast<int>(priority);

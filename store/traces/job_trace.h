@@ -25,6 +25,7 @@ struct TraceJob {
   bool mix_types = true;         // may use several device types at the same time
   std::string type;              // requested type, without mix_types the only one; "" for any
   std::string tenant;
+  std::string queue;
   int priority = 0;
   double deadline_s = 0;  // seconds from its submission; 0 for none
 };

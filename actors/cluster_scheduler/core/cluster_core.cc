@@ -29,6 +29,28 @@ std::string refuse_exact(const DeviceSet& exact, const DeviceSet& existing) {
   return "needs " + counts_text(exact, types) + ", the cluster has " + counts_text(existing, types);
 }
 
+// Returns why the queue of a job can never have what the job needs: these devices, or its minimum;
+// empty: it can.
+std::string refuse_queue(const JobAdmitted& job, const std::optional<DeviceSet>& exact,
+                         const std::vector<scheduler::Queue>& queues) {
+  const std::string name =
+      scheduler::queue_of_job(queues, job.resources.queue, job.resources.tenant);
+  if (name.empty()) return {};
+  std::uint64_t possible = 0;
+  for (const DeviceType& type : exact ? types_of(*exact) : job.resources.device_types) {
+    const std::uint64_t most = scheduler::most_of_queue(queues, name, type);
+    if (exact && exact->count_of(type) > most)
+      return "needs " + counts_text(*exact, {type}) + ", and queue " + name + " may have at most " +
+             std::to_string(most);
+    possible = mixes_types(job) ? possible + most : std::max(possible, most);
+  }
+  // A job that may use every type is not judged: a type without a limit may join the cluster later.
+  if (exact || job.resources.device_types.empty()) return {};
+  if (possible >= job.resources.min_devices) return {};
+  return "needs min_devices = " + std::to_string(job.resources.min_devices) + ", and queue " +
+         name + " may have at most " + std::to_string(possible);
+}
+
 // Returns why a job cannot even start; empty: it can.
 std::string refuse_minimum(const JobAdmitted& job, const DeviceSet& existing) {
   const std::vector<DeviceType> types = usable_types(job, types_of(existing));
@@ -49,7 +71,7 @@ std::string refuse_minimum(const JobAdmitted& job, const DeviceSet& existing) {
 ClusterCore::ClusterCore(std::unique_ptr<scheduler::Policy> policy, cluster::Limits limits)
     : policy_(std::move(policy)), limits_(std::move(limits)) {
   ES_CHECK(policy_ != nullptr);
-  view_.quotas = limits_.quotas;
+  view_.queues = limits_.queues;
 }
 
 std::vector<cluster::Effect> ClusterCore::take(const cluster::Event& event, double now_s) {
@@ -161,6 +183,8 @@ std::string ClusterCore::refuse(const Job& job, const protocol::Demand& demand) 
   // have none. A restored job was judged by an earlier head, and its nodes may not have returned
   // yet.
   if (!pool_.knows_devices() || judged_before) return {};
+  if (std::string full = refuse_queue(job.admitted, demand.exact, limits_.queues); !full.empty())
+    return full;
   if (demand.exact) return refuse_exact(*demand.exact, pool_.existing_devices());
   // The minimum is judged once. A job whose devices were lost later waits for their return.
   const bool was_elastic = job.demand && !job.demand->exact;

@@ -41,6 +41,7 @@
 #include "actors/cluster_scheduler/core/cluster_events.h"
 #include "actors/cluster_scheduler/core/device_pool.h"
 #include "scheduler/policy/common/policy.h"
+#include "scheduler/policy/common/queue_states.h"
 
 namespace es::actors {
 class ClusterCore {
@@ -76,6 +77,8 @@ class ClusterCore {
   };
   // For display, ordered by name.
   std::vector<ClaimView> claims() const;
+  // For display, in the given order, as of the last decision.
+  std::vector<scheduler::QueueState> queues() const { return scheduler::queue_states(view_); }
   std::vector<DevicePool::NodeView> nodes() const { return pool_.nodes(); }
   // Devices of live nodes, by type.
   const DeviceSet& existing_devices() const { return pool_.existing_devices(); }

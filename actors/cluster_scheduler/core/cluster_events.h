@@ -105,8 +105,8 @@ struct ToJob {
 using Effect = ToJob;
 
 struct Limits {
-  // Each tenant at most once; empty: all devices are common.
-  std::vector<scheduler::Quota> quotas{};
+  // completed_queues(); empty: all devices are common.
+  std::vector<scheduler::Queue> queues{};
   // Limit of all claims together, for each type; nullopt: all devices that exist.
   std::optional<DeviceSet> claims{};
 };

@@ -90,7 +90,8 @@ void ClusterCore::refresh(Job& job) {
     view.id = admitted.job;
     view.number = submit_numbers_.at(admitted.job);
     view.submitted = Seconds(*admitted.submit_s);
-    view.tenant = admitted.resources.tenant;
+    view.queue = scheduler::queue_of_job(limits_.queues, admitted.resources.queue,
+                                         admitted.resources.tenant);
     view.priority = admitted.resources.priority;
     view.deadline = Seconds(deadline_s(admitted));
     view.max_devices = max_devices(admitted);

@@ -180,7 +180,7 @@ class ClusterSchedulerState {
   void on_directory_tried(const Inbound& inbound);
   void fill_claims(const Inbound& inbound, wire::NodeList::Builder b) const;
   void fill_nodes(const Inbound& inbound, wire::NodeList::Builder b) const;
-  void fill_quotas(const Inbound& inbound, wire::NodeList::Builder b) const;
+  void fill_queues(const Inbound& inbound, wire::NodeList::Builder b) const;
   void list_nodes(const Inbound& inbound);
   Msg<wire::Inventory> inventory() const;
   void send_inventory();

@@ -27,13 +27,6 @@ std::vector<NodeView> read_nodes(wire::NodeList::Reader reader) {
   return nodes;
 }
 
-std::vector<QuotaView> read_quotas(wire::NodeList::Reader reader) {
-  std::vector<QuotaView> quotas;
-  for (const wire::QuotaInfo::Reader q : reader.getQuotas())
-    quotas.push_back({line_of(q.getTenant()), line_of(q.getDevices())});
-  return quotas;
-}
-
 CheckpointView read_checkpoint(wire::CheckpointTaken::Reader c) {
   return {.path = line_of(c.getPath()),
           .version = c.getVersion(),

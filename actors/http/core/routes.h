@@ -30,6 +30,7 @@ enum class Action {
   kCheckpointJob,
   kListNodes,
   kListClaims,
+  kListQueues,
   kMakeClaim,
   kReleaseClaim,
   kClearDevice,

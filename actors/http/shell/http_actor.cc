@@ -127,6 +127,8 @@ void HttpState::dispatch(const Caller& caller) {
       return nodes(caller);
     case Action::kListClaims:
       return claims(caller);
+    case Action::kListQueues:
+      return queues(caller);
     case Action::kMakeClaim:
       return make_claim(caller);
     case Action::kReleaseClaim:

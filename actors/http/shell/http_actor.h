@@ -30,6 +30,7 @@
 #include "actors/access/shell/audit_log.h"
 #include "actors/cluster_scheduler/core/job_filter.h"
 #include "actors/esctl/views/claims_view.h"
+#include "actors/esctl/views/queues_view.h"
 #include "actors/gateway/shell/gateway_messages.h"
 #include "actors/http/answers/job_answers.h"
 #include "actors/http/answers/metrics.h"
@@ -164,6 +165,7 @@ class HttpState {
   // --- the cluster (http_cluster.cc)
   void nodes(const Caller& caller);
   void claims(const Caller& caller);
+  void queues(const Caller& caller);
   void make_claim(const Caller& caller);
   void clear_device(const Caller& caller);
   void metrics(const Caller& caller);

@@ -414,7 +414,7 @@ TEST_SUITE("actors/cluster_scheduler/cluster_core") {
 
   TEST_CASE("a claim is refused if it exceeds the devices, its quota, or uses a name twice") {
     ClusterCore core(std::make_unique<scheduler::GreedyPolicy>(),
-                     {.quotas = {}, .claims = devices("a:2")});
+                     {.queues = {}, .claims = devices("a:2")});
     core.on(NodeJoined{"n", devices("a:3+b:1")});
     const auto why = [&](const ClaimMade& claim) {
       return core.check_claim(claim).error().message;

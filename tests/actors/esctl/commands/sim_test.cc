@@ -142,7 +142,7 @@ TEST_SUITE("actors/esctl/sim") {
     Bench bench;
     const std::string quota = "vision=gpu:2";
     CHECK(bench.run({"--policy", "easyscale", "--quota", quota}) == 2);
-    CHECK(bench.session.err().find("policy easyscale does not support quotas") !=
+    CHECK(bench.session.err().find("policy easyscale does not support quotas and queues") !=
           std::string::npos);
     CHECK(bench.run({"compare", "--policies", "srtf,max-min-fair", "--quota", quota}) == 2);
     REQUIRE(bench.run({"compare", "--quota", quota}) == 0);

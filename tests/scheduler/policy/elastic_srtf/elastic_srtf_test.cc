@@ -147,10 +147,10 @@ TEST_SUITE("scheduler/policy/elastic-srtf") {
 
   TEST_CASE("idle devices of a tenant are lent, and given back when the tenant needs them") {
     std::vector<Job> jobs = {job("borrower", 0, 4, 100), job("owner", 50, 2, 1000)};
-    jobs[0].tenant = "b";
-    jobs[1].tenant = "a";
+    jobs[0].queue = "b";
+    jobs[1].queue = "a";
     Rules rules;
-    rules.quotas = {{"a", *parse_device_set("gpu:2")}, {"b", *parse_device_set("gpu:2")}};
+    rules.queues = {{"a", *parse_device_set("gpu:2")}, {"b", *parse_device_set("gpu:2")}};
     const Report r = report(trace(4, jobs), rules);
     CHECK(jct(r, "owner") == doctest::Approx(1010));
     CHECK(jct(r, "borrower") > 150);  // Half of it on half of the devices.
@@ -163,12 +163,12 @@ TEST_SUITE("scheduler/policy/elastic-srtf") {
     view.now = scheduler::Seconds(100);
     view.total = *parse_device_set("gpu:8");
     view.free = *parse_device_set("gpu:4");
-    view.quotas = {{"a", *parse_device_set("gpu:4")}, {"b", *parse_device_set("gpu:4")}};
+    view.queues = {{"a", *parse_device_set("gpu:4")}, {"b", *parse_device_set("gpu:4")}};
     for (const char* id : {"short", "pinned", "owner"}) {
       scheduler::JobView job;
       job.id = id;
       job.number = view.jobs.size();
-      job.tenant = job.id == "owner" ? "b" : "a";
+      job.queue = job.id == "owner" ? "b" : "a";
       job.max_p = job.max_devices = 4;
       job.types = {{"gpu"}};
       job.capabilities = {{{"gpu"}, 1.0}};
@@ -194,10 +194,10 @@ TEST_SUITE("scheduler/policy/elastic-srtf") {
     for (int i = 0; i < 60; ++i) {
       jobs.push_back(job("j", 20 * i, 1 + i % 4, 50 + 13 * (i % 7)));
       jobs.back().id += std::to_string(i);
-      jobs.back().tenant = i % 6 == 0 ? "a" : "b";
+      jobs.back().queue = i % 6 == 0 ? "a" : "b";
     }
     Rules rules;
-    rules.quotas = {{"a", *parse_device_set("gpu:6")}, {"b", *parse_device_set("gpu:2")}};
+    rules.queues = {{"a", *parse_device_set("gpu:6")}, {"b", *parse_device_set("gpu:2")}};
     const Report r = report(trace(8, jobs), rules);
     // Tenant a never asks for more than its six devices. Its jobs start at once, or when the pause
     // of a borrower is over.
