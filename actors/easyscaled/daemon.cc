@@ -224,7 +224,9 @@ Result<Served> start_head(caf::actor_system& system, const DaemonOptions& option
   cluster.make_policy = [policy = options.policy, how = options.policy_options] {
     return scheduler::make_policy(policy, how).value();
   };
-  cluster.limits = {options.queues, options.claim_quota};
+  cluster.limits = {.queues = options.queues,
+                    .share_half_life_s = options.share_half_life_s,
+                    .claims = options.claim_quota};
   cluster.roots = {*std::move(roots), *std::move(http_roots)};
   const auto head =
       system.spawn(cluster_scheduler_actor, std::move(cluster), switchboard, std::move(store));

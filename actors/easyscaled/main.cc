@@ -48,6 +48,8 @@ Status parse_policy(const std::string& queue_file, const std::vector<std::string
   options.queues = *std::move(parsed);
   if (const Status held = scheduler::check_queues(options.policy, options.queues); !held.ok())
     return usage_error((queue_file.empty() ? "--quota: " : "--queues: ") + held.error().message);
+  if (options.share_half_life_s > 0 && options.queues.empty())
+    return usage_error("--share-half-life: there are no queues; give --queues FILE");
   if (claim_quota.empty()) return {};
   auto devices = parse_device_set(claim_quota);
   if (!devices) return usage_error("--claim-quota: " + devices.error().message);
@@ -147,6 +149,14 @@ Result<DaemonOptions> parse(int argc, char** argv) {
                  "Head: TOML file of queues, with guarantees, limits and weights; "
                  "configs/queues.toml is an example")
       ->type_name("FILE");
+  double half_life_hours = 0;
+  app.add_option(
+         "--share-half-life", half_life_hours,
+         "Head: order queues by what they have used over their weights, with this half-life "
+         "in hours; 0: divide what no guarantee needs by the weights at every moment")
+      ->check(CLI::Range(0.0, 1e5))
+      ->check(finite_number())
+      ->capture_default_str();
   app.add_option("--claim-quota", claim_quota,
                  "Head: the largest number of devices of each type that claims may take together "
                  "(default: all)");
@@ -210,6 +220,7 @@ Result<DaemonOptions> parse(int argc, char** argv) {
   if (options.devices.empty() && !options.head)
     return usage_error("--devices none: allowed only with --head; a node offers devices");
   ES_RETURN_IF_ERROR(check_devices(options.devices, workers_per_gpu));
+  options.share_half_life_s = half_life_hours * 3600;
   ES_RETURN_IF_ERROR(parse_policy(queue_file, quotas, claim_quota, options));
   return options;
 }

@@ -712,6 +712,21 @@ void visit_resources(Resources& r, Visit& visit) {
                  .high = 1e9,
                  .zero = "none"},
         r.deadline_seconds);
+  visit(JobField{.key = "resources.suspendable",
+                 .bits = Bits::kNot,
+                 .meaning = "Whether the scheduler may take all devices of the job after it has "
+                            "started. If not, it keeps min_devices until it ends.",
+                 .left_out_at_default = true},
+        r.suspendable);
+  visit(JobField{.key = "resources.max_seconds",
+                 .bits = Bits::kNot,
+                 .unit = "seconds",
+                 .meaning = "Longest time for which the job may hold devices, without the time in "
+                            "which it waits. Then it is saved and ends as timed-out.",
+                 .high = 1e9,
+                 .zero = "none",
+                 .left_out_at_default = true},
+        r.max_seconds);
 }
 
 template <class Checkpoint, class Visit>

@@ -181,6 +181,8 @@ struct ResourceSpec {
   std::string queue;            // queue that it is in; empty for that of its tenant
   int priority = 0;             // -100..100; jobs with a higher priority are served first
   double deadline_seconds = 0;  // longest desired time from submission to end; 0 for none
+  bool suspendable = true;      // may be left with nothing after it has started
+  double max_seconds = 0;       // longest time with devices, then the job ends; 0 for none
   bool operator==(const ResourceSpec&) const = default;
 };
 

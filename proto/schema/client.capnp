@@ -378,6 +378,12 @@ struct QueueInfo {
   # Number of jobs in it, or below it, that hold devices.
   waiting @6 :UInt32;
   # Number of the others.
+  shares @7 :Bool;
+  # Whether queues are ordered by decayed usage (easyscaled --share-half-life).
+  usage @8 :Float64;
+  # Then: device-seconds that its jobs have used, decayed until now.
+  level @9 :UInt32;
+  # Then: 0 for the leaf that is served first.
 }
 
 struct QueueDevices {

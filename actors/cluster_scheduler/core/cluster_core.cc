@@ -72,6 +72,10 @@ ClusterCore::ClusterCore(std::unique_ptr<scheduler::Policy> policy, cluster::Lim
     : policy_(std::move(policy)), limits_(std::move(limits)) {
   ES_CHECK(policy_ != nullptr);
   view_.queues = limits_.queues;
+  if (limits_.share_half_life_s <= 0 || limits_.queues.empty()) return;
+  shares_.emplace(limits_.queues, scheduler::Seconds(limits_.share_half_life_s));
+  // The weights order the queues by what they have used, and divide nothing besides.
+  for (scheduler::Queue& queue : view_.queues) queue.weight = 0;
 }
 
 std::vector<cluster::Effect> ClusterCore::take(const cluster::Event& event, double now_s) {
@@ -82,6 +86,7 @@ std::vector<cluster::Effect> ClusterCore::take(const cluster::Event& event, doub
 
 std::vector<cluster::Effect> ClusterCore::decide(double now_s) {
   advance(now_s);
+  share_out();
   serve_claims();
   schedule();
   send_changed_allocations();
@@ -218,6 +223,7 @@ void ClusterCore::handle(Job& job, const protocol::DeviceReleased& message) {
 
 void ClusterCore::handle(Job& job, const protocol::JobEnded&) {
   const auto number = submit_numbers_.find(job.admitted.job);
+  charge(job);
   // The job sends JobEnded after its processes have ended, so nothing runs on these devices any
   // more. Lost ones become free when their node returns.
   pool_.release_all(job.admitted.job);
@@ -260,7 +266,7 @@ void ClusterCore::schedule() {
   // device changes its owner.
   const Status status = check_decisions(view_, decisions);
   ES_CHECK_MSG(status.ok(), status.error().message);
-  decide_again_s_ = decisions.again_at.count();
+  decide_again_s_ = std::min(decisions.again_at.count(), next_share_s());
   for (const scheduler::Change& shrink : decisions.shrinks)
     take_back(*find(view_.jobs[shrink.slot].id), shrink.devices);
   for (const scheduler::Change& grant : decisions.grants)

@@ -96,7 +96,9 @@ void ClusterCore::refresh(Job& job) {
     view.deadline = Seconds(deadline_s(admitted));
     view.max_devices = max_devices(admitted);
     view.min_devices = std::min(std::max(admitted.resources.min_devices, 1U), view.max_devices);
+    if (shares_) view.share_level = shares_->level(view.queue);
     view.mix_types = mixes_types(admitted);
+    view.may_suspend = admitted.resources.suspendable;
     view.max_p = admitted.max_p;
     view.start_pause = Seconds(admitted.start_seconds);
     view.rescale_pause = Seconds(admitted.rescale_seconds);

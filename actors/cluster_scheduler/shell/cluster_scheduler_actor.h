@@ -232,6 +232,8 @@ class ClusterSchedulerState {
 
   // Claims (cluster_scheduler_claims.cc).
   Status restore_claims();
+  Status restore_usage();
+  void save_usage();
   void claim_devices(const Inbound& inbound);
   void resize_claim(const Inbound& inbound, const cluster::ClaimResized& claim);
   void save_claim(const Inbound& inbound, const cluster::ClaimMade& claim,

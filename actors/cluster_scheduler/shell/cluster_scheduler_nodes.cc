@@ -253,9 +253,16 @@ void ClusterSchedulerState::fill_queues(const Inbound& inbound, wire::NodeList::
     const scheduler::Queue& queue = shown[i].queue;
     list[i].setName(queue.name);
     list[i].setParent(queue.parent);
-    list[i].setWeight(queue.weight);
+    // With fair share the view of the policy has no weights.
+    const scheduler::Queue* given = scheduler::find_queue(queues, queue.name);
+    list[i].setWeight(given == nullptr ? queue.weight : given->weight);
     list[i].setRunning(shown[i].running);
     list[i].setWaiting(shown[i].waiting);
+    if (const auto share = core_->share_of(queue.name)) {
+      list[i].setShares(true);
+      list[i].setUsage(share->device_seconds);
+      list[i].setLevel(share->level);
+    }
     auto tenants = list[i].initTenants(queue.tenants.size());
     for (std::size_t t = 0; t < queue.tenants.size(); ++t) tenants.set(t, queue.tenants[t]);
     auto types = list[i].initTypes(shown[i].types.size());

@@ -39,7 +39,7 @@ struct SimOptions {
   std::vector<double> fairness{scheduler::PolicyOptions().fairness};
   bool homogeneous = false;
   simulator::WorldOptions world{.rescale_s = 5};
-  double round_s = 0, checkpoint_s = 0;
+  double round_s = 0, checkpoint_s = 0, half_life_hours = 0;
   bool json = false;
 };
 
@@ -178,6 +178,7 @@ Result<SimulationResult> run_policy(const Scene& scene, const SimOptions& option
   simulator::SimulationOptions simulation{.policy = contestant.policy,
                                           .policy_options = contestant.options,
                                           .queues = scene.queues,
+                                          .share_half_life_s = options.half_life_hours * 3600,
                                           .round_s = options.round_s,
                                           .checkpoint_s = options.checkpoint_s,
                                           .world = scene.world,
@@ -320,6 +321,13 @@ void add_options(CLI::App& command, SimOptions& options) {
       .add_option("--queues", options.queues,
                   "Queues with guarantees, limits and weights: a TOML file, as for easyscaled")
       ->type_name("FILE");
+  command
+      .add_option("--share-half-life", options.half_life_hours,
+                  "Order queues by what they have used over their weights, with this half-life in "
+                  "hours; 0: divide what no guarantee needs by the weights at every moment")
+      ->check(CLI::Range(0.0, 1e5))
+      ->check(finite_number())
+      ->capture_default_str();
   command.add_option("--start-cost", options.world.start_s, "Seconds of a job's first start")
       ->check(CLI::Range(0.0, 1e6))
       ->check(finite_number())

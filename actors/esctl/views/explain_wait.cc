@@ -286,7 +286,8 @@ void add_claims(const ClusterFacts& facts, std::vector<Reason>& reasons) {
 std::vector<Reason> reasons_of_wait(const ClusterFacts& facts) {
   const JobView& job = facts.job;
   std::vector<Reason> reasons;
-  if (job.state == "finished" || job.state == "failed" || job.state == "cancelled") {
+  if (job.state == "finished" || job.state == "failed" || job.state == "cancelled" ||
+      job.state == "timed-out") {
     reasons.push_back({"over", "The job is over and waits for nothing."});
     if (job.state != "finished" && !job.checkpoint.empty())
       reasons.back().advice =

@@ -86,6 +86,7 @@ std::vector<QueueView> read_queues(wire::NodeList::Reader reader) {
     }
     queue.running = q.getRunning();
     queue.waiting = q.getWaiting();
+    if (q.getShares()) queue.share = {q.getUsage(), q.getLevel()};
   }
   return queues;
 }
@@ -109,7 +110,8 @@ const QueueView* queue_of_job(const std::vector<QueueView>& queues, const std::s
 std::string queues_json(const std::vector<QueueView>& queues) {
   nlohmann::ordered_json list = nlohmann::ordered_json::array();
   for (const QueueView& queue : queues) {
-    nlohmann::ordered_json parent, types = nlohmann::ordered_json::array();
+    nlohmann::ordered_json parent, usage, level, types = nlohmann::ordered_json::array();
+    if (queue.share) usage = queue.share->device_seconds, level = queue.share->level;
     if (!queue.parent.empty()) parent = queue.parent;
     for (const QueueDevicesView& of : queue.types) types.push_back(json_of(of));
     list.push_back({{"queue", queue.name},
@@ -118,6 +120,8 @@ std::string queues_json(const std::vector<QueueView>& queues) {
                     {"tenants", queue.tenants},
                     {"running", queue.running},
                     {"waiting", queue.waiting},
+                    {"device_seconds", usage},
+                    {"level", level},
                     {"types", types}});
   }
   return json_text({{"queues", list}});
@@ -127,7 +131,14 @@ std::string queues_text(const std::vector<QueueView>& queues) {
   Rows rows{{"QUEUE", "WEIGHT", "RUNNING", "WAITING", "TYPE", "USED", "GUARANTEE", "ENTITLED",
              "BORROWED", "LIMIT"}};
   add_rows(queues, "", 0, rows);
-  return table(rows);
+  std::string text = table(rows);
+  for (const QueueView& queue : queues)
+    if (queue.share)
+      text += "queue " + queue.name + " has used " + fixed(queue.share->device_seconds / 3600, 3) +
+              " device-hours of late" +
+              (is_leaf(queues, queue) ? "; level " + std::to_string(queue.share->level) : "") +
+              "\n";
+  return text;
 }
 
 }  // namespace es::actors::esctl

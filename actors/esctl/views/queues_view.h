@@ -27,6 +27,11 @@ struct QueueView {
   std::vector<std::string> tenants{};
   std::vector<QueueDevicesView> types{};
   std::uint32_t running = 0, waiting = 0;  // jobs with and without devices
+  struct Share {
+    double device_seconds = 0;  // decayed
+    std::uint32_t level = 0;    // 0 is served first
+  };
+  std::optional<Share> share{};  // none: queues are not ordered by usage
 };
 
 // In the order of the head. Throws kj::Exception on malformed content, so call it inside
@@ -40,7 +45,8 @@ const QueueView* queue_of_job(const std::vector<QueueView>& queues, const std::s
                               const std::string& tenant);
 
 // {"queues": [{"queue": NAME, "parent": NAME or null, "weight": NUMBER, "tenants": [NAME, ...],
-// "running": COUNT, "waiting": COUNT, "types": [{"type": TYPE, "used": COUNT, "guarantee": COUNT,
+// "running": COUNT, "waiting": COUNT, "device_seconds": NUMBER or null, "level": COUNT or null,
+// "types": [{"type": TYPE, "used": COUNT, "guarantee": COUNT,
 // "entitled": COUNT, "borrowed": COUNT, "limit": COUNT or null}, ...]}, ...]}
 std::string queues_json(const std::vector<QueueView>& queues);
 // The tree, with one line for each queue and device type that says something.

@@ -33,6 +33,7 @@ struct SimulationOptions {
   std::string policy{scheduler::kDefaultPolicy};
   scheduler::PolicyOptions policy_options;
   std::vector<scheduler::Queue> queues{};  // completed_queues()
+  double share_half_life_s = 0;            // as in cluster::Limits
   double round_s = 0;                      // events within this many seconds make one decision
   double checkpoint_s = 0;  // seconds of training between two checkpoints; 0 for no series
   WorldOptions world;

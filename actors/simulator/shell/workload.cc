@@ -64,6 +64,8 @@ Result<WorkJob> work_job(const store::TraceJob& job, const store::StepTimes& tim
   spec.resources.queue = job.queue;
   spec.resources.priority = job.priority;
   spec.resources.deadline_seconds = job.deadline_s;
+  spec.resources.suspendable = job.suspendable;
+  spec.resources.max_seconds = job.max_s;
   return work;
 }
 

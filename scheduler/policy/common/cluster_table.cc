@@ -87,7 +87,7 @@ void ClusterTable::write_row(const JobView& job, std::size_t slot) {
   row.present = true;
   row.number = job.number;
   row.queue = queues_.index_of(job.queue);
-  row.priority = job.priority;
+  row.priority = job.priority * static_cast<int>(kShareLevels) - static_cast<int>(job.share_level);
   row.max_p = job.max_p;
   row.min_devices = job.min_devices;
   // More devices than ESTs would be idle. The minimum wins if the bounds contradict each other.

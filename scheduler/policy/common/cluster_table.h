@@ -26,7 +26,7 @@ struct JobRow {
   std::size_t slot = 0;
   std::uint64_t number = 0;
   std::uint32_t queue = 0;  // index in queues()
-  int priority = 0;
+  int priority = 0;         // with the share level: higher comes first
   std::uint32_t min_devices = 1;
   std::uint32_t max_devices = 1;  // never more than max_p
   std::uint32_t max_p = 1;

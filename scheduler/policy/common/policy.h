@@ -51,6 +51,8 @@
 
 namespace es::scheduler {
 
+inline constexpr std::uint32_t kShareLevels = 4096;
+
 // The length of a job in local steps if it is not known.
 inline constexpr double kUnknownLength = kNever.count();
 
@@ -67,11 +69,14 @@ struct Work {
 };
 
 struct JobView {
-  JobId id;                   // empty if the slot has no job
-  std::uint64_t number = 0;   // place in the submit order: unique, smaller for earlier submission
-  Seconds submitted{0};       // time of its submission
-  std::string queue;          // the leaf of ClusterView::queues that it is in; "" for none
-  int priority = 0;           // higher is served first, before everything else
+  JobId id;                  // empty if the slot has no job
+  std::uint64_t number = 0;  // place in the submit order: unique, smaller for earlier submission
+  Seconds submitted{0};      // time of its submission
+  std::string queue;         // the leaf of ClusterView::queues that it is in; "" for none
+  int priority = 0;          // higher is served first, before everything else
+  // Of jobs with equal priority those with a smaller level are served first, before everything else.
+  // With decayed fair share it is that of the queue (fair_share.h); < kShareLevels.
+  std::uint32_t share_level = 0;
   Seconds deadline = kNever;  // time by which it should end
 
   // Bounds of what it may hold.

@@ -58,7 +58,7 @@ class QueueTree {
   void share(const std::vector<std::uint32_t>& children, const Counts& amount,
              const std::vector<Counts>& wanted, std::vector<Counts>& result) const;
 
-  std::vector<Node> nodes_;  // the last one is none()
+  std::vector<Node> nodes_ = std::vector<Node>(1);  // the last one is none()
   std::vector<std::uint32_t> top_;
   std::vector<std::uint32_t> parents_first_;
   std::size_t types_ = 0;

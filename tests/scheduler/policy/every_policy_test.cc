@@ -232,6 +232,45 @@ TEST_SUITE("scheduler/policy/every policy") {
     }
   }
 
+  TEST_CASE("of jobs with equal priority those with a smaller share level are served first") {
+    for (const PolicyInfo& info : policies()) {
+      // The policy of the paper considers no priorities, and one job at a time is no competition.
+      if (info.name == "easyscale" || info.name == "fifo-serial") continue;
+      CAPTURE(info.name);
+      RandomViews random(test::seed("share levels"));
+      for (int i = 0; i < 50; ++i) {
+        ClusterView view = queues_view(random);
+        std::uint32_t first = 0;  // jobs of the smallest level
+        for (JobView& job : view.jobs) {
+          job.max_p = job.max_devices = 1;
+          job.share_level = random.draw(0, 2);
+          // They are the longest and the last ones.
+          if (job.share_level == 0) job.work.total_steps = job.work.remaining_steps = 1e6;
+          if (job.share_level == 0) job.number += 1000, ++first;
+        }
+        come_to_rest(*make(info.name), view);
+        std::uint32_t held = 0;
+        for (const JobView& job : view.jobs)
+          if (job.share_level == 0) held += job.held.total();
+        CHECK(held == std::min(first, view.total.total()));
+        // A higher priority comes before every level.
+        ClusterView other = view;
+        for (JobView& job : other.jobs) {
+          other.free = sum(other.free, job.held);
+          job.held = {};
+          job.started = false;
+          job.priority = job.share_level == 2 ? 1 : 0;
+        }
+        std::uint32_t important = 0, has = 0;
+        for (const JobView& job : other.jobs) important += job.priority == 1 ? 1 : 0;
+        come_to_rest(*make(info.name), other);
+        for (const JobView& job : other.jobs)
+          if (job.priority == 1) has += job.held.total();
+        CHECK(has == std::min(important, other.total.total()));
+      }
+    }
+  }
+
   TEST_CASE("reclaim ends: whoever borrows gives back, until every queue has its guarantee") {
     for (const PolicyInfo& info : policies()) {
       if (!info.holds_queues || info.name == "fifo-serial") continue;

@@ -150,7 +150,6 @@ TEST_SUITE("scheduler/policy/policy") {
     view.jobs.push_back(other);
     CHECK_FALSE(allowed(view, grant("a:2")));
     CHECK(allowed(view, grant("a:1")));
-    CHECK(allowed(view, grant("b:1")));
     // What another job gives back at once is room.
     Decisions both = grant("a:2");
     both.shrinks = {{1, devices("a:1")}};

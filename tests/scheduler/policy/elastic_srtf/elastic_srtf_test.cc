@@ -147,8 +147,8 @@ TEST_SUITE("scheduler/policy/elastic-srtf") {
 
   TEST_CASE("idle devices of a tenant are lent, and given back when the tenant needs them") {
     std::vector<Job> jobs = {job("borrower", 0, 4, 100), job("owner", 50, 2, 1000)};
-    jobs[0].queue = "b";
-    jobs[1].queue = "a";
+    jobs[0].tenant = "b";
+    jobs[1].tenant = "a";
     Rules rules;
     rules.queues = {{"a", *parse_device_set("gpu:2")}, {"b", *parse_device_set("gpu:2")}};
     const Report r = report(trace(4, jobs), rules);
@@ -194,7 +194,7 @@ TEST_SUITE("scheduler/policy/elastic-srtf") {
     for (int i = 0; i < 60; ++i) {
       jobs.push_back(job("j", 20 * i, 1 + i % 4, 50 + 13 * (i % 7)));
       jobs.back().id += std::to_string(i);
-      jobs.back().queue = i % 6 == 0 ? "a" : "b";
+      jobs.back().tenant = i % 6 == 0 ? "a" : "b";
     }
     Rules rules;
     rules.queues = {{"a", *parse_device_set("gpu:6")}, {"b", *parse_device_set("gpu:2")}};
