@@ -226,7 +226,9 @@ Result<Served> start_head(caf::actor_system& system, const DaemonOptions& option
   cluster.make_policy = [policy = options.policy, how = options.policy_options] {
     return scheduler::make_policy(policy, how).value();
   };
-  cluster.limits = {options.quotas, options.claim_quota};
+  cluster.limits = {.queues = options.queues,
+                    .share_half_life_s = options.share_half_life_s,
+                    .claims = options.claim_quota};
   const auto job_log = system.spawn<caf::detached>(job_log_actor, switchboard, *roots);
   cluster.on_job = [job_log](const JobId& job, const JobSpec& spec) {
     if (spec.log.any()) caf::anon_send(job_log, LogJob{job, spec.log});

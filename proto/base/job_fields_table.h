@@ -696,9 +696,16 @@ void visit_resources(Resources& r, Visit& visit) {
         r.device_types);
   visit(JobField{.key = "resources.tenant",
                  .bits = Bits::kNot,
-                 .meaning = "Tenant whose quota the job uses; empty: none.",
+                 .meaning = "Tenant to which the job belongs; empty: none.",
                  .bytes_max = 64},
         r.tenant);
+  visit(JobField{.key = "resources.queue",
+                 .bits = Bits::kNot,
+                 .meaning = "Queue of the head that the job is in; empty: that of its tenant, or "
+                            "`default`, if there is one.",
+                 .bytes_max = 64,
+                 .left_out_at_default = true},
+        r.queue);
   visit(JobField{.key = "resources.priority",
                  .bits = Bits::kNot,
                  .meaning = "Jobs with a higher priority are served first.",
@@ -712,6 +719,21 @@ void visit_resources(Resources& r, Visit& visit) {
                  .high = 1e9,
                  .zero = "none"},
         r.deadline_seconds);
+  visit(JobField{.key = "resources.suspendable",
+                 .bits = Bits::kNot,
+                 .meaning = "Whether the scheduler may take all devices of the job after it has "
+                            "started. If not, it keeps min_devices until it ends.",
+                 .left_out_at_default = true},
+        r.suspendable);
+  visit(JobField{.key = "resources.max_seconds",
+                 .bits = Bits::kNot,
+                 .unit = "seconds",
+                 .meaning = "Longest time for which the job may hold devices, without the time in "
+                            "which it waits. Then it is saved and ends as timed-out.",
+                 .high = 1e9,
+                 .zero = "none",
+                 .left_out_at_default = true},
+        r.max_seconds);
 }
 
 template <class Checkpoint, class Visit>

@@ -180,9 +180,12 @@ struct ResourceSpec {
   // Device types that the scheduler may use. If empty, all are allowed at D2, and any one type at
   // other levels. Policies without elastic scaling use the first one.
   std::vector<DeviceType> device_types;
-  std::string tenant;           // tenant whose quota the job uses; empty for none
+  std::string tenant;           // tenant to which the job belongs; empty for none
+  std::string queue;            // queue that it is in; empty for that of its tenant
   int priority = 0;             // -100..100; jobs with a higher priority are served first
   double deadline_seconds = 0;  // longest desired time from submission to end; 0 for none
+  bool suspendable = true;      // may be left with nothing after it has started
+  double max_seconds = 0;       // longest time with devices, then the job ends; 0 for none
   bool operator==(const ResourceSpec&) const = default;
 };
 

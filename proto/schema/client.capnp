@@ -345,7 +345,7 @@ struct JobInfo {
   # Mean over the last seconds of training (StageClock::kRateWindow); 0 while the job does not train
   # or has not completed a step.
   tenant @25 :Text;
-  # Tenant whose quota the job uses; empty for none.
+  # Tenant to which the job belongs; empty for none.
   devicesWanted @26 :UInt32;
   # The largest number of devices that the job could use now: those of its stage or of `esctl scale`,
   # otherwise resources.max_devices; 0 while it is paused and when it is over.
@@ -404,17 +404,55 @@ struct NodeList {
   unixMs @3 :UInt64;
   # The clock of the head when it answers, in milliseconds.
   quotas @4 :List(QuotaInfo);
-  # Devices that tenants own (easyscaled --quota); a client with a tenant gets its own only.
+  # No longer sent.
   decisionCounts @5 :List(UInt64);
   # Number of the scheduler's decisions by their duration, in the ranges of kDecisionTimeBounds
   # (actors/protocol/core/step_times.h); empty before the first one.
   decisionSeconds @6 :Float64;
   # Sum of these durations.
+  queues @7 :List(QueueInfo);
+  # The queues of the head (easyscaled --queues, --quota) in the order of its configuration. A client
+  # with a tenant gets those that its jobs may be in, and the queues above them.
 }
 
 struct QuotaInfo {
   tenant @0 :Text;
   devices @1 :Text;
+}
+
+struct QueueInfo {
+  name @0 :Text;
+  parent @1 :Text;
+  # Empty for a queue at the top.
+  weight @2 :Float64;
+  tenants @3 :List(Text);
+  # Tenants whose jobs may be in it; empty: all, or those of the queues below it.
+  types @4 :List(QueueDevices);
+  # One for each device type of the cluster, ascending.
+  running @5 :UInt32;
+  # Number of jobs in it, or below it, that hold devices.
+  waiting @6 :UInt32;
+  # Number of the others.
+  shares @7 :Bool;
+  # Whether queues are ordered by decayed usage (easyscaled --share-half-life).
+  usage @8 :Float64;
+  # Then: device-seconds that its jobs have used, decayed until now.
+  level @9 :UInt32;
+  # Then: 0 for the leaf that is served first.
+}
+
+struct QueueDevices {
+  type @0 :Text;
+  guarantee @1 :UInt32;
+  limited @2 :Bool;
+  # Whether there is a limit.
+  limit @3 :UInt32;
+  # The most devices that it may have.
+  used @4 :UInt32;
+  # Devices that its jobs hold.
+  entitled @5 :UInt32;
+  # Devices that it gets before others borrow: its guarantee and its part by weight, as far as its
+  # jobs could use them.
 }
 
 struct ClaimInfo {

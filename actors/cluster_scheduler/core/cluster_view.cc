@@ -90,12 +90,15 @@ void ClusterCore::refresh(Job& job) {
     view.id = admitted.job;
     view.number = submit_numbers_.at(admitted.job);
     view.submitted = Seconds(*admitted.submit_s);
-    view.tenant = admitted.resources.tenant;
+    view.queue = scheduler::queue_of_job(limits_.queues, admitted.resources.queue,
+                                         admitted.resources.tenant);
     view.priority = admitted.resources.priority;
     view.deadline = Seconds(deadline_s(admitted));
     view.max_devices = max_devices(admitted);
     view.min_devices = std::min(std::max(admitted.resources.min_devices, 1U), view.max_devices);
+    if (shares_) view.share_level = shares_->level(view.queue);
     view.mix_types = mixes_types(admitted);
+    view.may_suspend = admitted.resources.suspendable;
     view.max_p = admitted.max_p;
     view.start_pause = Seconds(admitted.start_seconds);
     view.rescale_pause = Seconds(admitted.rescale_seconds);

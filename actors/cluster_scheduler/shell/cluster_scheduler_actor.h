@@ -182,7 +182,7 @@ class ClusterSchedulerState {
   void on_directory_tried(const Inbound& inbound);
   void fill_claims(const Inbound& inbound, wire::NodeList::Builder b) const;
   void fill_nodes(const Inbound& inbound, wire::NodeList::Builder b) const;
-  void fill_quotas(const Inbound& inbound, wire::NodeList::Builder b) const;
+  void fill_queues(const Inbound& inbound, wire::NodeList::Builder b) const;
   void list_nodes(const Inbound& inbound);
   Msg<wire::Inventory> inventory() const;
   void send_inventory();
@@ -234,6 +234,8 @@ class ClusterSchedulerState {
 
   // Claims (cluster_scheduler_claims.cc).
   Status restore_claims();
+  Status restore_usage();
+  void save_usage();
   void claim_devices(const Inbound& inbound);
   void resize_claim(const Inbound& inbound, const cluster::ClaimResized& claim);
   void save_claim(const Inbound& inbound, const cluster::ClaimMade& claim,

@@ -96,6 +96,8 @@ void ClusterSchedulerState::submit(const Inbound& inbound) {
 
 // Before the first node has said hello the devices are not known, and the job is accepted.
 Status ClusterSchedulerState::check_fits(const JobSpec& spec) const {
+  ES_RETURN_IF_ERROR(scheduler::check_queue_of_job(options_.limits.queues, spec.resources.queue,
+                                                   spec.resources.tenant));
   const DeviceSet& existing = core_->existing_devices();
   if (existing.empty()) return {};
   for (const Stage& stage : spec.stages)

@@ -10,8 +10,8 @@
 #include "actors/esctl/views/sim_page.h"
 #include "actors/esctl/views/sim_view.h"
 #include "actors/http/shell/web_files.h"
+#include "actors/job_file/queue_file.h"
 #include "actors/program/finite.h"
-#include "actors/program/quota.h"
 #include "actors/simulator/report/charts.h"
 #include "proto/base/number_text.h"
 
@@ -35,13 +35,13 @@ const CLI::Validator kMeanHours{[](const std::string& text) {
                                 "HOURS"};
 
 struct SimOptions {
-  std::string trace, workload, cluster, step_times, claims, out;
+  std::string trace, workload, cluster, step_times, claims, queues, out;
   std::string policy{scheduler::kDefaultPolicy};
   std::vector<std::string> policies, quotas;
   std::vector<double> fairness{scheduler::PolicyOptions().fairness};
   bool homogeneous = false;
   simulator::WorldOptions world{.rescale_s = 5};
-  double round_s = 0, checkpoint_s = 0;
+  double round_s = 0, checkpoint_s = 0, half_life_hours = 0;
   bool json = false;
 };
 
@@ -74,7 +74,7 @@ Result<DeviceSet> parse_cluster(const std::string& text, const store::StepTimes&
 struct Scene {
   Workload workload;
   simulator::WorldOptions world;
-  std::vector<scheduler::Quota> quotas;
+  std::vector<scheduler::Queue> queues;
 };
 
 Result<Scene> read_scene(const SimOptions& options) {
@@ -92,9 +92,15 @@ Result<Scene> read_scene(const SimOptions& options) {
   auto workload = simulator::make_workload(*trace, times, *cluster,
                                            {.jitter_s = seed == 0 ? 0.0 : 1.0, .seed = seed});
   if (!workload) return workload.error();
-  auto quotas = parse_quotas(options.quotas);
-  if (!quotas) return quotas.error();
-  Scene scene{*std::move(workload), options.world, *std::move(quotas)};
+  auto queues = read_queues(options.queues, options.quotas);
+  if (!queues) return queues.error();
+  for (const simulator::WorkJob& job : workload->jobs) {
+    const ResourceSpec& asks = job.spec.resources;
+    const Status known = scheduler::check_queue_of_job(*queues, asks.queue, asks.tenant);
+    if (!known.ok())
+      return usage_error(options.trace + ": job " + job.id + ": " + known.error().message);
+  }
+  Scene scene{*std::move(workload), options.world, *std::move(queues)};
   if (options.claims.empty()) return scene;
   auto claims = store::read_claims(options.claims);
   if (!claims) return claims.error();
@@ -162,7 +168,7 @@ Status check_contestants(const std::vector<Contestant>& contestants, const Scene
   for (const Contestant& c : contestants) {
     if (const auto known = scheduler::make_policy(c.policy, c.options); !known)
       return known.error();
-    ES_RETURN_IF_ERROR(scheduler::check_quotas(c.policy, scene.quotas));
+    ES_RETURN_IF_ERROR(scheduler::check_queues(c.policy, scene.queues));
   }
   return {};
 }
@@ -173,7 +179,8 @@ Result<SimulationResult> run_policy(const Scene& scene, const SimOptions& option
   const std::string label = contestant.label();
   simulator::SimulationOptions simulation{.policy = contestant.policy,
                                           .policy_options = contestant.options,
-                                          .quotas = scene.quotas,
+                                          .queues = scene.queues,
+                                          .share_half_life_s = options.half_life_hours * 3600,
                                           .round_s = options.round_s,
                                           .checkpoint_s = options.checkpoint_s,
                                           .world = scene.world,
@@ -336,6 +343,17 @@ void add_options(CLI::App& command, SimOptions& options) {
       ->type_name("FILE");
   command.add_option("--quota", options.quotas, "Devices that a tenant owns; may be repeated")
       ->type_name("TENANT=TYPE:COUNT[+...]");
+  command
+      .add_option("--queues", options.queues,
+                  "Queues with guarantees, limits and weights: a TOML file, as for easyscaled")
+      ->type_name("FILE");
+  command
+      .add_option("--share-half-life", options.half_life_hours,
+                  "Order queues by what they have used over their weights, with this half-life in "
+                  "hours; 0: divide what no guarantee needs by the weights at every moment")
+      ->check(CLI::Range(0.0, 1e5))
+      ->check(finite_number())
+      ->capture_default_str();
   command.add_option("--start-cost", options.world.start_s, "Seconds of a job's first start")
       ->check(CLI::Range(0.0, 1e6))
       ->check(finite_number())
@@ -400,9 +418,9 @@ void add_sim_command(CLI::App& app, Shell& shell) {
       command->add_subcommand("compare", "Several policies on the same trace, side by side");
   compare->fallthrough();
   compare
-      ->add_option(
-          "--policies", options->policies,
-          "Names, separated by commas (default: all; with --quota those that support quotas)")
+      ->add_option("--policies", options->policies,
+                   "Names, separated by commas (default: all; with --quota or --queues those that "
+                   "support queues)")
       ->delimiter(',')
       ->type_name("NAME,...");
   command->callback([options, compare, &shell] {
@@ -410,7 +428,8 @@ void add_sim_command(CLI::App& app, Shell& shell) {
     if (compare->parsed()) policies = options->policies;
     if (policies.empty())
       for (const scheduler::PolicyInfo& info : scheduler::policies())
-        if (options->quotas.empty() || info.holds_quotas) policies.emplace_back(info.name);
+        if ((options->quotas.empty() && options->queues.empty()) || info.holds_queues)
+          policies.emplace_back(info.name);
     shell.exit_code =
         finish(simulate_policies(*options, policies, compare->parsed(), shell.console),
                options->json, shell.console);

@@ -102,7 +102,7 @@ Result<TrackedJob> tracked_job(const JobView& view, const std::string& spec_toml
 }
 
 bool is_over(const std::string& state) {
-  return state == "finished" || state == "failed" || state == "cancelled";
+  return state == "finished" || state == "failed" || state == "cancelled" || state == "timed-out";
 }
 
 }  // namespace es::actors::esctl

@@ -27,13 +27,6 @@ std::vector<NodeView> read_nodes(wire::NodeList::Reader reader) {
   return nodes;
 }
 
-std::vector<QuotaView> read_quotas(wire::NodeList::Reader reader) {
-  std::vector<QuotaView> quotas;
-  for (const wire::QuotaInfo::Reader q : reader.getQuotas())
-    quotas.push_back({line_of(q.getTenant()), line_of(q.getDevices())});
-  return quotas;
-}
-
 // Counts of other ranges than those of this release are left out.
 DecisionTimes read_decision_times(wire::NodeList::Reader reader) {
   DecisionTimes times;

@@ -59,8 +59,8 @@ class Families {
   std::vector<MetricFamily> families_;
 };
 
-constexpr const char* kStates[] = {"queued", "starting", "running", "rescaling",
-                                   "paused", "finished", "failed",  "cancelled"};
+constexpr const char* kStates[] = {"queued",   "starting", "running",   "rescaling", "paused",
+                                   "finished", "failed",   "cancelled", "timed-out"};
 
 Labels labels_of(const JobView& job) {
   return {{"job_id", job.id}, {"tenant", job.tenant}};

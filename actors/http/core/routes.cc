@@ -30,6 +30,7 @@ constexpr Route kRoutes[] = {
     {"GET", "/api/v1/nodes", Action::kListNodes, MessageType::kListNodes},
     {"GET", "/api/v1/cluster", Action::kReadCluster, MessageType::kListNodes},
     {"GET", "/api/v1/claims", Action::kListClaims, MessageType::kListNodes},
+    {"GET", "/api/v1/queues", Action::kListQueues, MessageType::kListNodes},
     {"PUT", "/api/v1/claims/{claim}", Action::kMakeClaim, MessageType::kClaimDevices},
     {"DELETE", "/api/v1/claims/{claim}", Action::kReleaseClaim, MessageType::kReleaseClaim},
     {"POST", "/api/v1/devices/clear", Action::kClearDevice, MessageType::kClearDevice},

@@ -35,6 +35,7 @@ enum class Action {
   kListNodes,
   kListClaims,
   kReadCluster,
+  kListQueues,
   kMakeClaim,
   kReleaseClaim,
   kClearDevice,

@@ -134,6 +134,8 @@ void HttpState::dispatch(const Caller& caller) {
       return claims(caller);
     case Action::kReadCluster:
       return cluster(caller);
+    case Action::kListQueues:
+      return queues(caller);
     case Action::kMakeClaim:
       return make_claim(caller);
     case Action::kReleaseClaim:

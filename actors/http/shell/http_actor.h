@@ -31,6 +31,7 @@
 #include "actors/cluster_scheduler/core/job_filter.h"
 #include "actors/esctl/views/claims_view.h"
 #include "actors/esctl/views/explain.h"
+#include "actors/esctl/views/queues_view.h"
 #include "actors/gateway/shell/gateway_messages.h"
 #include "actors/http/answers/job_answers.h"
 #include "actors/http/answers/metrics.h"
@@ -184,6 +185,7 @@ class HttpState {
   void nodes(const Caller& caller);
   void claims(const Caller& caller);
   void cluster(const Caller& caller);
+  void queues(const Caller& caller);
   void make_claim(const Caller& caller);
   void clear_device(const Caller& caller);
   void metrics(const Caller& caller);

@@ -93,6 +93,16 @@ void HttpState::on_sample() {
       });
 }
 
+// A reader with a tenant sees the queues that its jobs may be in, and those above them.
+void HttpState::queues(const Caller& caller) {
+  ask<wire::NodeList, wire::ListNodes>(
+      caller, {}, [](wire::ListNodes::Builder) {},
+      [tenant = caller.identity.tenant](wire::NodeList::Reader r) {
+        return Response{
+            .body = esctl::queues_json(esctl::queues_for(esctl::read_queues(r), tenant)) + "\n"};
+      });
+}
+
 void HttpState::make_claim(const Caller& caller) {
   const auto body = read_body(caller.request, {"type", "count"});
   if (!body) return finish(caller, error_response(body.error()));

@@ -2,7 +2,7 @@
 
 const REFRESH_MS = 2000;
 const LOG_LINES = 500;
-const OVER = new Set(["finished", "failed", "cancelled"]);
+const OVER = new Set(["finished", "failed", "cancelled", "timed-out"]);
 
 let token = sessionStorage.getItem("token") ?? "";
 let identity = null;
@@ -348,7 +348,7 @@ function showLogin() {
 function jobsPage() {
   const search = element("input", { type: "search" });
   const state = element("select", {}, ...["", "queued", "starting", "running", "rescaling", "paused",
-    "finished", "failed", "cancelled"].map((name) => element("option", { value: name }, name || "all")));
+    "finished", "failed", "cancelled", "timed-out"].map((name) => element("option", { value: name }, name || "all")));
   const list = element("div"), count = element("p", { class: "note", role: "status" });
   let limit = 50;
   const order = { column: null, down: false };

@@ -18,6 +18,7 @@
 //   Audits         which device computes wrongly
 //   Rounds         generation, placement, the round Prepare to Go
 //   Suspension     gives up all devices, and continues later
+//   TimeLimit      how long the job has held devices
 //   Lifecycle      the end of the job
 //
 // Events      Messages of workers; the events of job_events.h; tick().
@@ -51,6 +52,7 @@
 #include "actors/intra_job/core/rounds.h"
 #include "actors/intra_job/core/run_progress.h"
 #include "actors/intra_job/core/suspension.h"
+#include "actors/intra_job/core/time_limit.h"
 
 namespace es::actors::intra_job {
 
@@ -174,6 +176,7 @@ class JobCore {
   Audits audits_;
   Rounds rounds_;
   Suspension suspension_;
+  TimeLimit time_limit_;
   Lifecycle lifecycle_;
 };
 

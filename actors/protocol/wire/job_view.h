@@ -99,7 +99,7 @@ struct JobView {
   std::string checkpoint;            // path of the newest one, or empty
   std::string waiting_for;           // devices or processes; empty: nothing
   std::string warning;               // a problem that does not stop the job
-  std::string tenant;                // tenant whose quota it uses; empty: none
+  std::string tenant;                // tenant to which it belongs; empty: none
   std::uint32_t devices_wanted = 0;  // the most devices that it could use now
   StepTimes step_times;
   std::vector<PauseView> pauses;

@@ -143,7 +143,8 @@ class Machine {
     options.make_policy = [this] {
       return scheduler::make_policy(options_.policy, options_.policy_options).value();
     };
-    options.limits.quotas = options_.quotas;
+    options.limits.queues = options_.queues;
+    options.limits.share_half_life_s = options_.share_half_life_s;
     options.decision_delay = nanoseconds_of(options_.round_s);
     options.start_pause = nanoseconds_of(options_.world.start_s);
     options.rescale_pause = nanoseconds_of(options_.world.rescale_s);

@@ -32,8 +32,9 @@ namespace es::actors::simulator {
 struct SimulationOptions {
   std::string policy{scheduler::kDefaultPolicy};
   scheduler::PolicyOptions policy_options;
-  std::vector<scheduler::Quota> quotas;
-  double round_s = 0;       // events within this many seconds make one decision
+  std::vector<scheduler::Queue> queues{};  // completed_queues()
+  double share_half_life_s = 0;            // as in cluster::Limits
+  double round_s = 0;                      // events within this many seconds make one decision
   double checkpoint_s = 0;  // seconds of training between two checkpoints; 0 for no series
   WorldOptions world;
   // Called every few thousand events with the number of jobs that have ended, the number of all

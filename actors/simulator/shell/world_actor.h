@@ -108,6 +108,9 @@ class WorldState {
   bool is_idle() const;
 
  private:
+  void follow(std::size_t index);
+  void on_job_ended(std::size_t index);
+
   struct Worker {
     std::uint32_t run = 0;
     DeviceId device;

@@ -181,7 +181,7 @@ std::vector<Counts> gangs_of(const ClusterTable& table, const JobRow& row) {
   const auto speeds = table.capabilities(row.slot);
   std::vector<std::pair<double, std::size_t>> types;  // negative speed, so that they sort ascending
   for (std::size_t t = 0; t < speeds.size(); ++t) {
-    const std::uint32_t n = std::min(table.total()[t], row.max_devices);
+    const std::uint32_t n = std::min(table.reach(row, t), row.max_devices);
     if (speeds[t] <= 0 || n < row.min_devices) continue;
     const bool asked = row.gang_type == static_cast<std::int32_t>(t);
     const double speed =
@@ -193,7 +193,7 @@ std::vector<Counts> gangs_of(const ClusterTable& table, const JobRow& row) {
   std::vector<Counts> gangs;
   for (const auto& [speed, t] : types) {
     Counts counts(table.types(), 0);
-    counts[t] = std::min(table.total()[t], row.max_devices);
+    counts[t] = std::min(table.reach(row, t), row.max_devices);
     // Ends, because each fall-back has fewer devices.
     while (const Counts* fall_back = table.fall_back_of(row.slot, counts)) counts = *fall_back;
     gangs.push_back(std::move(counts));

@@ -58,7 +58,7 @@ class World {
   World(const Trace& trace, scheduler::Policy& policy, const Rules& rules)
       : trace_(trace), policy_(policy), rules_(rules), results_(trace.jobs.size()) {
     view_.free = view_.total = trace.cluster;
-    view_.quotas = rules.quotas;
+    view_.queues = rules.queues;
     view_.changed.emplace();
   }
 
@@ -153,7 +153,7 @@ class World {
     job.id = from.id;
     job.number = index;
     job.submitted = Seconds(from.submit_s);
-    job.tenant = from.tenant;
+    job.queue = from.tenant;
     job.priority = from.priority;
     job.deadline = Seconds(from.deadline_s);
     job.min_devices = from.min_devices;

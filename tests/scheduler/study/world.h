@@ -26,7 +26,7 @@ struct Rules {
   double round_s = 0;  // Decide only at multiples of this time; 0: at every event.
   // Real proposals of role 2. Only easyscale reads more of them than the largest count.
   bool real_proposals = false;
-  std::vector<scheduler::Quota> quotas = {};
+  std::vector<scheduler::Queue> queues = {};
 };
 
 struct JobResult {
