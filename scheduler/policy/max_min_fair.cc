@@ -133,6 +133,8 @@ class FairDecision {
     if (counts[type] > std::min(most, row.max_devices)) return false;
     if (counts[type] - n > targets_.left()[type]) return false;
     if (table_.fall_back_of(row.slot, counts) != nullptr) return false;
+    // Only communication can make a job no faster with more devices.
+    if (speed_on(table_, row, counts) <= speed_on(table_, row, had)) return false;
     targets_.set(row.slot, counts);
     return true;
   }

@@ -17,9 +17,10 @@ namespace {
 
 // Components of the keys of each table: t is a text, n is a number.
 const std::map<std::string, std::string, std::less<>> kTables = {
-    {"capability", "tnt"}, {"claim", "t"}, {"counter", "t"}, {"end", "t"},  {"evaluation", "tn"},
-    {"final_state", "t"},  {"job", "t"},   {"ledger", "tn"}, {"meta", "t"}, {"plans", "tn"},
-    {"suspect", "ttn"},    {"tag", "t"},   {"usage", "t"},
+    {"capability", "tnt"}, {"claim", "t"},       {"counter", "t"},   {"end", "t"},
+    {"evaluation", "tn"},  {"final_state", "t"}, {"job", "t"},       {"ledger", "tn"},
+    {"meta", "t"},         {"plans", "tn"},      {"suspect", "ttn"}, {"sync", "tn"},
+    {"tag", "t"},          {"usage", "t"},
 };
 // Largest jump over versions behind a damaged place of a table with versions.
 constexpr std::uint64_t kVersionJumpMax = std::uint64_t{1} << 40;
@@ -122,6 +123,7 @@ Status check_record(std::string_view key, std::string_view value) {
   if (table == "tag") return status_of(decode_tag(value));
   if (table == "plans") return status_of(decode_plans(value, name_of_key(key)));
   if (table == "capability") return status_of(decode_capability(value, parsed->texts[1], name));
+  if (table == "sync") return status_of(decode_sync(value, name_of_key(key)));
   if (table == "ledger")
     return status_of(decode_ledger_line(value, *parsed->number, name_of_key(key)));
   if (table == "evaluation") return check_totals(value, key);

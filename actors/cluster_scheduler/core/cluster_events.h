@@ -50,6 +50,7 @@ struct JobAdmitted {
   std::optional<double> submit_s;  // on the clock of the events; nullopt: now
   double start_seconds = 1;        // assumed time without progress at the first start
   double rescale_seconds = 0.5;    // the same for later changes, until the job has measured one
+  double suspend_seconds = 3;      // the same for a suspension and the restart after it
 };
 
 // A message of a job. DeviceSuspected is an event of its own, because it also comes from the

@@ -34,7 +34,7 @@ double expected_speed(const JobView& view) {
     capabilities.push_back(known == view.capabilities.end() ? 0 : known->second);
   }
   if (counts.empty()) return 0;
-  return scheduler::mixed_speed(view.max_p, counts, capabilities);
+  return scheduler::mixed_speed(view.max_p, counts, capabilities, view.sync);
 }
 
 }  // namespace
@@ -102,6 +102,7 @@ void ClusterCore::refresh(Job& job) {
     view.max_p = admitted.max_p;
     view.start_pause = Seconds(admitted.start_seconds);
     view.rescale_pause = Seconds(admitted.rescale_seconds);
+    view.suspend_pause = Seconds(admitted.suspend_seconds);
     view.work.as_of = Seconds(now_s_);
     view.job_seconds_at_submit = view_.job_seconds;
     refresh_progress(job, view);
@@ -148,7 +149,9 @@ void ClusterCore::refresh_progress(Job& job, JobView& view) const {
   for (const protocol::Capability& c : progress.capabilities)
     view.capabilities[c.type] = c.steps_per_second;
   view.started = progress.started;
+  view.sync = scheduler::SyncCurve(progress.sync);
   if (progress.rescale_seconds > 0) view.rescale_pause = Seconds(progress.rescale_seconds);
+  if (progress.suspend_seconds > 0) view.suspend_pause = Seconds(progress.suspend_seconds);
   view.work.total_steps = progress.total_steps;
   view.work.remaining_steps = progress.remaining_steps;
   view.work.steps_per_s = progress.steps_per_second;
@@ -161,10 +164,14 @@ void ClusterCore::expect_change(const Job& job) {
   JobView& view = view_.jobs[job.slot];
   if (view.id.empty()) return;
   follow(view, Seconds(now_s_));
+  const bool restarts = view.held.empty();
   view.held = pool_.held_devices(job.admitted.job);
   view.changed = Seconds(now_s_);
   view.work.steps_per_s = expected_speed(view);
-  view.work.paused_until = Seconds(now_s_) + (view.started ? view.rescale_pause : view.start_pause);
+  const Seconds pause = !view.started ? view.start_pause
+                        : restarts    ? view.suspend_pause
+                                      : view.rescale_pause;
+  view.work.paused_until = Seconds(now_s_) + pause;
 }
 
 // The number of slots doubles when it grows, because a policy may have to look at all slots again.

@@ -92,6 +92,8 @@ struct ClusterSchedulerOptions {
   std::chrono::nanoseconds start_pause = std::chrono::seconds(1);
   // The same for a later change, until the job has measured one.
   std::chrono::nanoseconds rescale_pause = std::chrono::milliseconds(500);
+  // The same for a suspension and the restart after it.
+  std::chrono::nanoseconds suspend_pause = std::chrono::seconds(3);
   // Whether clients can ask about jobs that are over. false: nothing of such a job is kept.
   bool keep_past_jobs = true;
   // Turns a submitted text and a checkpoint path into an admitted job. Tests replace it.

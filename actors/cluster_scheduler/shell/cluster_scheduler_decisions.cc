@@ -46,7 +46,8 @@ cluster::JobAdmitted ClusterSchedulerState::admitted_event(const JobId& id, cons
           .restored = restored,
           .submit_s = now_s() - std::max(0.0, age_seconds),
           .start_seconds = in_seconds(options_.start_pause),
-          .rescale_seconds = in_seconds(options_.rescale_pause)};
+          .rescale_seconds = in_seconds(options_.rescale_pause),
+          .suspend_seconds = in_seconds(options_.suspend_pause)};
 }
 
 void ClusterSchedulerState::on_demand(const JobId& job, wire::Demand::Reader r) {

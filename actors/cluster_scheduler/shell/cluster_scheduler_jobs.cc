@@ -126,6 +126,7 @@ void ClusterSchedulerState::start_job(AdmittedJob admitted, JobRecord record, bo
   options.record = std::move(record);
   options.restored = restored;
   options.pause_assumed = options_.rescale_pause;
+  options.suspend_assumed = options_.suspend_pause;
   options.unix_ms = options_.unix_ms;
   options.config.suspend_prefix = (options_.checkpoint_dir / (id + "-suspended-")).string();
   if (!options_.log_dir.empty()) options.log_file = options_.log_dir / (id + ".log");

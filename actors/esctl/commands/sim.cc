@@ -3,6 +3,7 @@
 #include <chrono>
 #include <filesystem>
 #include <fstream>
+#include <optional>
 
 #include "actors/esctl/client/options.h"
 #include "actors/esctl/commands/commands.h"
@@ -42,6 +43,7 @@ struct SimOptions {
   bool homogeneous = false;
   simulator::WorldOptions world{.rescale_s = 5};
   double round_s = 0, checkpoint_s = 0, half_life_hours = 0;
+  std::optional<double> scale_s;  // in place of world.rescale_s, which is then that of suspensions
   bool json = false;
 };
 
@@ -101,6 +103,10 @@ Result<Scene> read_scene(const SimOptions& options) {
       return usage_error(options.trace + ": job " + job.id + ": " + known.error().message);
   }
   Scene scene{*std::move(workload), options.world, *std::move(queues)};
+  if (options.scale_s) {
+    if (!scene.world.suspend_s) scene.world.suspend_s = scene.world.rescale_s;
+    scene.world.rescale_s = *options.scale_s;
+  }
   if (options.claims.empty()) return scene;
   auto claims = store::read_claims(options.claims);
   if (!claims) return claims.error();
@@ -314,7 +320,8 @@ void add_mishap_options(CLI::App& command, SimOptions& options) {
   add("--straggler-factor", world.straggler_factor, CLI::Range(1.0, 1000.0),
       "Factor by which a step takes longer on a slow device");
   add("--sync-cost", world.sync_s, CLI::Range(0.0, 1e6),
-      "Seconds by which each device but one makes a global step longer; plans do not include this");
+      "Seconds by which each device but one makes a global step longer; jobs learn this from their "
+      "steps");
 }
 
 void add_options(CLI::App& command, SimOptions& options) {
@@ -364,6 +371,18 @@ void add_options(CLI::App& command, SimOptions& options) {
       ->check(CLI::Range(0.0, 1e6))
       ->check(finite_number())
       ->capture_default_str();
+  command
+      .add_option("--scale-cost", options.scale_s,
+                  "Seconds of a change that leaves the job a device or moves it (default: the "
+                  "--rescale-cost)")
+      ->check(CLI::Range(0.0, 1e6))
+      ->check(finite_number());
+  command
+      .add_option("--suspend-cost", options.world.suspend_s,
+                  "Seconds of a suspension and the restart after it together (default: the "
+                  "--rescale-cost)")
+      ->check(CLI::Range(0.0, 1e6))
+      ->check(finite_number());
   command
       .add_option("--round", options.round_s,
                   "Smallest number of seconds between two decisions; 0: a decision at every event")

@@ -265,7 +265,7 @@ void HttpState::explain_with_nodes(const Caller& caller,
         for (const JobView& job : facts->jobs) own.insert(job.id);
         facts->nodes = esctl::read_nodes(r);
         facts->claims = esctl::read_claims(r);
-        facts->quotas = esctl::read_quotas(r);
+        facts->queues = esctl::queues_for(esctl::read_queues(r), who.tenant);
         if (!who.tenant.empty()) {
           for (esctl::NodeView& node : facts->nodes)
             for (esctl::DeviceView& device : node.devices)
@@ -273,8 +273,6 @@ void HttpState::explain_with_nodes(const Caller& caller,
                 device.job = access::kOtherTenant;
           for (esctl::ClaimView& claim : facts->claims)
             std::erase_if(claim.waits, [&](const auto& wait) { return !own.contains(wait.job); });
-          std::erase_if(facts->quotas,
-                        [&](const esctl::QuotaView& quota) { return quota.tenant != who.tenant; });
         }
         return Response{.body = esctl::explanation_json(facts->job, esctl::explain(*facts)) + "\n"};
       });

@@ -38,7 +38,8 @@ void IntraJobState::init(caf::stateful_actor<IntraJobState>* self, IntraJobOptio
                                                   .resources = spec.resources,
                                                   .start_version = options_.config.start_version,
                                                   .last_version = options_.config.last_version,
-                                                  .pause_assumed = options_.pause_assumed},
+                                                  .pause_assumed = options_.pause_assumed,
+                                                  .suspend_assumed = options_.suspend_assumed},
                    options_.record.refusals);
   if (options_.restored) {
     auto history = read_history();

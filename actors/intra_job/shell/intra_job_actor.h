@@ -71,6 +71,7 @@ struct IntraJobOptions {
   bool restored = false;     // the head was restarted: continue from the record
   // assumed pause of a change, until one was measured
   Instant pause_assumed = std::chrono::milliseconds(500);
+  Instant suspend_assumed = std::chrono::seconds(3);
   std::filesystem::path log_file;          // empty: lines are kept in memory only
   std::function<std::uint64_t()> unix_ms;  // the date, for the lines of the log
 };

@@ -148,6 +148,7 @@ class Machine {
     options.decision_delay = nanoseconds_of(options_.round_s);
     options.start_pause = nanoseconds_of(options_.world.start_s);
     options.rescale_pause = nanoseconds_of(options_.world.rescale_s);
+    options.suspend_pause = nanoseconds_of(options_.world.suspend_cost_s());
     options.keep_past_jobs = false;
     options.admit = [this](const std::string& text, const std::string&) {
       return look_up(workload_, options_.checkpoint_s, text);

@@ -71,6 +71,7 @@ void ClusterTable::add_slots(std::size_t slots) {
   rows_.resize(slots);
   for (auto* flat : {&held_, &grantable_, &pinned_}) flat->resize(slots * types());
   capabilities_.resize(slots * types());
+  sync_.resize(slots);
   refused_.resize(slots);
 }
 
@@ -109,10 +110,13 @@ void ClusterTable::write_row(const JobView& job, std::size_t slot) {
   row.attained_device_s = job.work.attained_device_s;
   row.as_of_s = job.work.as_of.count();
   row.changed_s = job.changed.count();
-  // The first start has a pause of its own, which is usually much longer than that of a later
-  // change.
-  row.pause_s = (job.started ? job.rescale_pause : job.start_pause).count();
   row.rescale_s = job.rescale_pause.count();
+  row.suspend_s = job.suspend_pause.count();
+  // The first start and the restart after a suspension have pauses of their own, which are usually
+  // much longer than that of another change.
+  row.pause_s = !job.started        ? job.start_pause.count()
+                : job.held.empty() ? row.suspend_s
+                                   : row.rescale_s;
   row.paused_until_s = job.work.paused_until.count();
   row.job_seconds_at_submit = job.job_seconds_at_submit;
   write_devices(job, slot);
@@ -190,15 +194,35 @@ void ClusterTable::write_speeds(const JobView& job, std::size_t slot) {
     // Nothing is known about the job. Equal speeds make policies choose by the number of devices.
     if (job.capabilities.empty()) speeds[t] = 1;
   }
+  sync_[slot] = job.sync;
   JobRow& row = rows_[slot];
   for (std::size_t t = 0; t < types(); ++t) row.cluster_speed += total_[t] * speeds[t];
-  if (row.mix_types) row.best_speed = mixed_speed(row.max_p, total_, capabilities(slot));
-  for (std::size_t t = 0; t < types() && !row.mix_types; ++t) {
+  row.mix_types ? write_best_mix(row) : write_best_type(row);
+  if (row.held_total > 0)
+    row.held_speed = mixed_speed(row.max_p, held(slot), capabilities(slot), sync_[slot]);
+}
+
+void ClusterTable::write_best_mix(JobRow& row) {
+  const auto speeds = capabilities(row.slot);
+  row.best_speed = row.best_capability = mixed_speed(row.max_p, total_, speeds, sync_[row.slot]);
+  if (sync_[row.slot].empty()) return;
+  Counts best = total_;
+  trim_to_speed(row.max_p, row.best_speed, best, speeds, sync_[row.slot]);
+  row.best_capability = mixed_speed(row.max_p, best, speeds);
+}
+
+void ClusterTable::write_best_type(JobRow& row) {
+  const auto speeds = capabilities(row.slot);
+  const SyncCurve& sync = sync_[row.slot];
+  for (std::size_t t = 0; t < types(); ++t) {
     const std::uint32_t n = std::min(total_[t], row.max_devices);
     if (n == 0 || speeds[t] <= 0) continue;
-    row.best_speed = std::max(row.best_speed, one_type_speed(row.max_p, n, speeds[t]));
+    const double speed = one_type_speed(row.max_p, n, speeds[t], sync);
+    if (speed <= row.best_speed) continue;
+    row.best_speed = speed;
+    const std::uint32_t useful = useful_devices(row.max_p, n, speeds[t], sync);
+    row.best_capability = one_type_speed(row.max_p, useful, speeds[t]);
   }
-  row.held_speed = row.held_total == 0 ? 0 : mixed_speed(row.max_p, held(slot), capabilities(slot));
 }
 
 // A pinned job keeps what it is pinned to, and everything that it holds while it lacks some of

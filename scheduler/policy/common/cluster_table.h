@@ -48,13 +48,15 @@ struct JobRow {
   double attained_device_s = 0;
   double as_of_s = 0;
   double changed_s = 0;
-  double pause_s = 0;      // present cost of other devices: start_s or rescale_s
+  double pause_s = 0;      // present cost of other devices: of its start, a rescale or a restart
   double rescale_s = 0;    // cost of a later change
+  double suspend_s = 0;    // cost of a suspension and the restart after it
   double end_s = kNeverS;  // when it ends if nothing changes; never while it makes no steps
   double paused_until_s = 0;
   double job_seconds_at_submit = 0;
   double cluster_speed = 0;  // sum of all capabilities in the cluster; no schedule is faster
   double best_speed = 0;     // with the best devices of the cluster, without other jobs
+  double best_capability = 0;  // what these devices would compute if they did not communicate
   double held_speed = 0;     // with the devices that it holds, by the model
 };
 
@@ -97,6 +99,8 @@ class ClusterTable {
   // C_i; 0 for a type that the job may not use, or whose speed is not known. While no speed is
   // known, all types that it may use have speed 1.
   std::span<const double> capabilities(std::size_t slot) const { return at(capabilities_, slot); }
+  // What the job loses by communication; empty if nothing is known.
+  const SyncCurve& sync(std::size_t slot) const { return sync_[slot]; }
   // The most devices of each type that the job can be granted while it keeps what it holds.
   std::span<const std::uint32_t> grantable(std::size_t slot) const { return at(grantable_, slot); }
   // The devices to which a pinned job is pinned.
@@ -144,6 +148,8 @@ class ClusterTable {
   void write_devices(const JobView& job, std::size_t slot);
   void write_refusals(const JobView& job, std::size_t slot);
   void write_speeds(const JobView& job, std::size_t slot);
+  void write_best_mix(JobRow& row);
+  void write_best_type(JobRow& row);
   std::int32_t type_index(const DeviceType& type) const;
   bool knows_types_of(const DeviceSet& set) const;
   void fill(const DeviceSet& set, std::uint32_t* counts) const;
@@ -162,6 +168,7 @@ class ClusterTable {
   };
   std::vector<std::vector<Refused>> refused_;  // by slot
   std::vector<double> capabilities_;
+  std::vector<SyncCurve> sync_;  // by slot
   std::vector<Queue> given_queues_;  // queues_ was built from these
   QueueTree queues_;
   DeviceSet total_set_;

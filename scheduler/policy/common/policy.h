@@ -104,11 +104,17 @@ struct JobView {
   // C_i: local steps per second of one device. A type that is absent has no estimate, and is given
   // only through proposals and minima.
   Capabilities capabilities;
+  SyncCurve sync;  // what it is known to lose by communication; empty: nothing is known
   Work work;
   bool started = false;       // it has run before
   Seconds changed = -kNever;  // time of the last change of its devices
   Seconds start_pause{20};    // without progress at its first start
-  Seconds rescale_pause{1};   // without progress at a later change; 0 if a change is free
+  // Without progress at a later change that leaves it a device, or replaces all by others; 0 if a
+  // change is free.
+  Seconds rescale_pause{1};
+  // Without progress at a suspension through a checkpoint and the restart after it together, while
+  // it holds devices.
+  Seconds suspend_pause{1};
   // ClusterView::job_seconds at its submission. The difference to the present value, divided by the
   // time since, is the mean number of jobs that have shared the cluster with it, including itself.
   double job_seconds_at_submit = 0;

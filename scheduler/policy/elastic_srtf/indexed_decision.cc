@@ -99,7 +99,7 @@ void IndexedDecision::serve(const QueueEntry& entry) {
     if (surely_keeps(table_, row, targets_.left()) && keep_held(entry)) return;
   }
   const Counts left = choices_of(entry.slot);
-  if (surely_gets_nothing(table_, row, left)) return reserve_until_pauses_end(row, left);
+  if (surely_gets_nothing(table_, row, left)) return reserve_until_pauses_end(entry, left);
   FullScanDecision::serve(entry);
 }
 
