@@ -7,6 +7,10 @@
 #include "scheduler/policy/gang/gang.h"
 #include "scheduler/policy/greedy/greedy.h"
 #include "scheduler/policy/max_min_fair.h"
+#include "scheduler/policy/rivals/gavel.h"
+#include "scheduler/policy/rivals/sia.h"
+#include "scheduler/policy/rivals/themis.h"
+#include "scheduler/policy/rivals/tiresias.h"
 
 namespace es::scheduler {
 namespace {
@@ -22,6 +26,16 @@ struct Entry {
   PolicyInfo info;
   Make make;
 };
+
+template <GavelPolicy::Objective objective>
+std::unique_ptr<Policy> make_gavel(const PolicyOptions&) {
+  return std::make_unique<GavelPolicy>(objective);
+}
+
+template <class P>
+std::unique_ptr<Policy> make_plain(const PolicyOptions&) {
+  return std::make_unique<P>();
+}
 
 template <Order order, Blocking blocking, bool preempts>
 std::unique_ptr<Policy> make_gang(const PolicyOptions&) {
@@ -53,9 +67,17 @@ constexpr Entry kEntries[] = {
       kHoldsQueues},
      make_gang<Order::kAttainedService, Blocking::kNone, true>},
     {{"max-min-fair", "devices in turn to the job with the least of its 1/n share (Gavel)"},
-     [](const PolicyOptions&) -> std::unique_ptr<Policy> {
-       return std::make_unique<MaxMinFair>();
-     }},
+     make_plain<MaxMinFair>},
+    {{"gavel-las", "Gavel: least attained service by a linear program, in rounds"},
+     make_gavel<GavelPolicy::Objective::kLeastAttained>},
+    {{"gavel-ftf", "Gavel: finish-time fairness by linear programs, in rounds"},
+     make_gavel<GavelPolicy::Objective::kFinishTime>},
+    {{"sia", "Sia and Pollux: one configuration for each job by an integer program, in rounds"},
+     make_plain<SiaPolicy>},
+    {{"tiresias", "Tiresias: discretised least attained service with promotion"},
+     make_plain<TiresiasPolicy>},
+    {{"themis", "Themis: auctions among the jobs with the worst finish-time fairness"},
+     make_plain<ThemisPolicy>},
 };
 
 }  // namespace

@@ -44,6 +44,7 @@ struct SimOptions {
   simulator::WorldOptions world{.rescale_s = 5};
   double round_s = 0, checkpoint_s = 0, half_life_hours = 0;
   std::optional<double> scale_s;  // in place of world.rescale_s, which is then that of suspensions
+  simulator::Knowledge knowledge;
   bool json = false;
 };
 
@@ -189,8 +190,10 @@ Result<SimulationResult> run_policy(const Scene& scene, const SimOptions& option
                                           .share_half_life_s = options.half_life_hours * 3600,
                                           .round_s = options.round_s,
                                           .checkpoint_s = options.checkpoint_s,
+                                          .knowledge = options.knowledge,
                                           .world = scene.world,
                                           .progress = {}};
+  simulation.knowledge.seed = options.world.seed;
   simulation.progress = [&](std::size_t done, std::size_t all, double seconds) {
     line.show(label, done, all, seconds);
   };
@@ -300,7 +303,7 @@ void add_mishap_options(CLI::App& command, SimOptions& options) {
   };
   command
       .add_option("--seed", world.seed,
-                  "Seed of failures and stragglers; a seed other than 0 also delays each "
+                  "Seed of failures, stragglers and estimates; other than 0 it also delays each "
                   "submission by up to a second")
       ->capture_default_str();
   add("--failures", world.failure_hours, kMeanHours,
@@ -322,6 +325,27 @@ void add_mishap_options(CLI::App& command, SimOptions& options) {
   add("--sync-cost", world.sync_s, CLI::Range(0.0, 1e6),
       "Seconds by which each device but one makes a global step longer; jobs learn this from their "
       "steps");
+}
+
+// The options for what policies are told.
+void add_knowledge_options(CLI::App& command, SimOptions& options) {
+  command
+      .add_option("--estimate-error", options.knowledge.estimate_error,
+                  "Policies are told lengths and speeds times e^x, where x is normal with this "
+                  "standard deviation; 0: the truth")
+      ->check(CLI::Range(0.0, 3.0))
+      ->check(finite_number())
+      ->capture_default_str();
+  command.add_flag("--unknown-lengths", options.knowledge.unknown_lengths,
+                   "Jobs stop early, at 0.2 to 1 of the length that policies are told");
+  command
+      .add_option("--lying-users", options.knowledge.lying_users,
+                  "Part of the jobs of which policies are told a tenth of the length")
+      ->check(CLI::Range(0.0, 1.0))
+      ->check(finite_number())
+      ->capture_default_str();
+  command.add_flag("--learn-speeds", options.world.learns_speeds,
+                   "Speeds are known only after a job of the model has run on the type");
 }
 
 void add_options(CLI::App& command, SimOptions& options) {
@@ -399,6 +423,7 @@ void add_options(CLI::App& command, SimOptions& options) {
       ->type_name("F")
       ->capture_default_str();
   add_mishap_options(command, options);
+  add_knowledge_options(command, options);
   command.add_flag("--homogeneous", options.homogeneous,
                    "Policy easyscale: one device type for each job");
   command

@@ -1,6 +1,7 @@
 #include "scheduler/policy/common/cluster_table.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "scheduler/policy/common/speed.h"
 
@@ -11,7 +12,8 @@ void ClusterTable::update(const ClusterView& view) {
   // A change of types, queues or totals changes the indices, so everything is built again.
   job_seconds_ = view.job_seconds;
   written_.clear();
-  if (!view.changed || !has_same_columns(view)) {
+  // A new table has seen nothing, even if the cluster has no devices as it has none.
+  if (!std::exchange(is_filled_, true) || !view.changed || !has_same_columns(view)) {
     build_columns(view);
     for (std::size_t slot = 0; slot < view.jobs.size(); ++slot) write_row(view.jobs[slot], slot);
   } else {
@@ -72,6 +74,7 @@ void ClusterTable::add_slots(std::size_t slots) {
   for (auto* flat : {&held_, &grantable_, &pinned_}) flat->resize(slots * types());
   capabilities_.resize(slots * types());
   sync_.resize(slots);
+  attained_by_type_.resize(slots * types());
   refused_.resize(slots);
 }
 
@@ -108,6 +111,7 @@ void ClusterTable::write_row(const JobView& job, std::size_t slot) {
   row.steps_per_s = job.work.steps_per_s;
   row.progress_from_s = std::max(job.work.as_of, job.work.paused_until).count();
   row.attained_device_s = job.work.attained_device_s;
+  row.changes = job.work.changes;
   row.as_of_s = job.work.as_of.count();
   row.changed_s = job.changed.count();
   row.rescale_s = job.rescale_pause.count();
@@ -147,6 +151,10 @@ void ClusterTable::write_devices(const JobView& job, std::size_t slot) {
   if (job.pinned) fill(*job.pinned, pinned_.data() + first);
   rows_[slot].pin_exists = job.pinned && knows_types_of(*job.pinned);
   rows_[slot].held_total = job.held.total();
+  std::fill_n(attained_by_type_.data() + first, types(), 0.0);
+  for (const Work::Attained& attained : job.work.attained_by_type)
+    if (const std::int32_t t = type_index(attained.type); t >= 0)
+      attained_by_type_[first + static_cast<std::size_t>(t)] = attained.device_s;
   std::fill_n(grantable_.data() + first, types(), 0U);
   for (const Proposal& p : job.proposals) {
     const std::int32_t t = type_index(p.type);
@@ -279,6 +287,11 @@ double ClusterTable::remaining(const JobRow& row) const {
 
 double ClusterTable::attained(const JobRow& row) const {
   return row.attained_device_s + row.held_total * std::max(0.0, now_s_ - row.as_of_s);
+}
+
+double ClusterTable::attained_on(const JobRow& row, std::size_t t) const {
+  const double held_s = std::max(0.0, now_s_ - row.as_of_s);
+  return at(attained_by_type_, row.slot)[t] + held(row.slot)[t] * held_s;
 }
 
 double ClusterTable::done(const JobRow& row) const {

@@ -46,6 +46,7 @@ struct JobRow {
   double steps_per_s = 0;
   double progress_from_s = 0;  // remaining_steps falls by steps_per_s from this time on
   double attained_device_s = 0;
+  std::uint32_t changes = 0;  // of its devices, after its first start
   double as_of_s = 0;
   double changed_s = 0;
   double pause_s = 0;      // present cost of other devices: of its start, a rescale or a restart
@@ -123,6 +124,8 @@ class ClusterTable {
 
   double remaining(const JobRow& row) const;
   double attained(const JobRow& row) const;
+  // The part of attained() with devices of type t.
+  double attained_on(const JobRow& row, std::size_t t) const;
   bool is_unknown(const JobRow& row) const { return row.remaining_steps >= kUnknownSteps; }
   // Local steps done until now. For a job of unknown length it is an estimate: the steps that its
   // attained service would have given, had it always had its best devices.
@@ -166,12 +169,13 @@ class ClusterTable {
     Counts held;
     Counts types;  // 1 for the types that were added
   };
-  std::vector<std::vector<Refused>> refused_;  // by slot
-  std::vector<double> capabilities_;
-  std::vector<SyncCurve> sync_;  // by slot
-  std::vector<Queue> given_queues_;  // queues_ was built from these
+  std::vector<std::vector<Refused>> refused_;            // by slot
+  std::vector<double> capabilities_, attained_by_type_;  // by slot and type
+  std::vector<SyncCurve> sync_;                          // by slot
+  std::vector<Queue> given_queues_;                      // queues_ was built from these
   QueueTree queues_;
   DeviceSet total_set_;
+  bool is_filled_ = false;
   double now_s_ = 0;
   double job_seconds_ = 0;
 };

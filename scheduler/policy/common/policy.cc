@@ -148,6 +148,21 @@ double attained_device_s_at(const JobView& job, Seconds now) {
   return job.work.attained_device_s + job.held.total() * held_for.count();
 }
 
+void advance_work(JobView& job, Seconds now) {
+  Work& work = job.work;
+  const double held_s = std::max(Seconds(0), now - work.as_of).count();
+  work.remaining_steps = remaining_steps_at(job, now);
+  work.attained_device_s = attained_device_s_at(job, now);
+  for (const DeviceCount& c : job.held.counts) {
+    auto at = work.attained_by_type.begin();
+    while (at != work.attained_by_type.end() && at->type < c.type) ++at;
+    if (at == work.attained_by_type.end() || at->type != c.type)
+      at = work.attained_by_type.insert(at, {c.type, 0});
+    at->device_s += c.count * held_s;
+  }
+  work.as_of = now;
+}
+
 Status check_decisions(const ClusterView& view, const Decisions& decisions) {
   if (!(decisions.again_at > view.now))
     return failure("policy: wants to be asked again at a time that is not in the future");

@@ -66,6 +66,13 @@ struct Work {
   Seconds as_of{0};                         // time of these values
   Seconds paused_until{0};                  // starting or rescaling: no step before this time
   double attained_device_s = 0;  // sum of devices x seconds that it has held, until as_of
+  // The parts of that sum by type: ascending by type, only types that it has held.
+  struct Attained {
+    DeviceType type;
+    double device_s = 0;
+  };
+  std::vector<Attained> attained_by_type;
+  std::uint32_t changes = 0;  // how many times its devices have changed after its first start
 };
 
 struct JobView {
@@ -163,6 +170,9 @@ class Policy {
 double remaining_steps_at(const JobView& job, Seconds now);
 // Devices x seconds that it has held until this time.
 double attained_device_s_at(const JobView& job, Seconds now);
+// Writes the progress and the service of the job anew for this time: with the devices that it
+// holds, and with the speed and the pause that it has had since as_of.
+void advance_work(JobView& job, Seconds now);
 
 // Returns success if the decisions keep the rules above, otherwise an error with the broken rule
 // and the job.

@@ -131,9 +131,9 @@ void RandomViews::advance_time(ClusterView& view) {
 }
 
 void RandomViews::adopt_devices(const ClusterView& view, JobView& job) {
-  job.work.remaining_steps = remaining_steps_at(job, view.now);
-  job.work.attained_device_s = attained_device_s_at(job, view.now);
-  job.work.as_of = job.changed = view.now;
+  advance_work(job, view.now);
+  job.changed = view.now;
+  if (job.started) ++job.work.changes;
   job.work.steps_per_s = job.held.total();
   job.work.paused_until = view.now + Seconds(draw(0, 20));
   job.started = job.started || !job.held.empty();

@@ -248,12 +248,11 @@ class World {
   void leave(std::size_t slot) {
     JobView& job = view_.jobs[slot];
     const Seconds now = view_.now;
-    job.work.remaining_steps = remaining_steps_at(job, now);
-    job.work.attained_device_s = attained_device_s_at(job, now);
+    scheduler::advance_work(job, now);
+    if (job.started) ++job.work.changes;
     job.started = job.started || (!job.held.empty() && job.work.paused_until <= now);
     results_[running_[slot].job].pause_s -=
         job.held.empty() ? 0 : std::max(0.0, (job.work.paused_until - now).count());
-    job.work.as_of = now;
     job.work.steps_per_s = 0;
     if (!again_at_once(job)) running_[slot].was_without = job.held.empty();
     held_ -= job.held.total();
