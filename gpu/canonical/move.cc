@@ -72,8 +72,8 @@ void transpose_tile_by_lines(const float* source, std::int64_t source_row, float
 }
 
 // Columns of the source are contiguous, and rows of the target. The copy works in tiles, so that
-// every cache line that it touches is used completely. Of the last rows and columns, those that fill
-// no tile are copied one by one.
+// every cache line that it touches is used completely. Of the last rows and columns, those that
+// fill no tile are copied one by one.
 void copy_transposed(const Plane& p, const float* source, float* target) {
   const std::int64_t rows = p.rows / kTile * kTile, columns = p.columns / kTile * kTile;
   const auto tile = [&](auto transpose, std::int64_t r, std::int64_t c) {

@@ -17,10 +17,9 @@ namespace {
 
 // Components of the keys of each table: t is a text, n is a number.
 const std::map<std::string, std::string, std::less<>> kTables = {
-    {"capability", "tnt"}, {"claim", "t"},       {"counter", "t"},   {"end", "t"},
-    {"evaluation", "tn"},  {"final_state", "t"}, {"job", "t"},       {"ledger", "tn"},
-    {"meta", "t"},         {"plans", "tn"},      {"suspect", "ttn"}, {"sync", "tn"},
-    {"tag", "t"},          {"usage", "t"},
+    {"capability", "tnt"}, {"claim", "t"}, {"counter", "t"}, {"end", "t"},   {"evaluation", "tn"},
+    {"final_state", "t"},  {"job", "t"},   {"ledger", "tn"}, {"meta", "t"},  {"plans", "tn"},
+    {"suspect", "ttn"},    {"sync", "tn"}, {"tag", "t"},     {"usage", "t"},
 };
 // Largest jump over versions behind a damaged place of a table with versions.
 constexpr std::uint64_t kVersionJumpMax = std::uint64_t{1} << 40;

@@ -124,8 +124,7 @@ Task built_in_task(const Options& o) {
   const SampleLayout& layout = workload.layout;
   gpu::AlignedBuffer batch(layout.words() * spec.batch_size);
   fill_randomly(workload, 7, {batch.data(), static_cast<std::size_t>(batch.floats())});
-  gpu::Graph graph =
-      value_of(value_of(actors::JobModel::open(spec.model)).graph(spec, layout));
+  gpu::Graph graph = value_of(value_of(actors::JobModel::open(spec.model)).graph(spec, layout));
   return {spec, std::move(graph), std::move(batch)};
 }
 

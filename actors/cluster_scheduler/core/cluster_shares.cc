@@ -1,5 +1,5 @@
-// ClusterCore: decayed fair share (scheduler/policy/common/fair_share.h). Once in a period every job
-// is charged to its queue for the devices that it has held, and the queues are ordered anew.
+// ClusterCore: decayed fair share (scheduler/policy/common/fair_share.h). Once in a period every
+// job is charged to its queue for the devices that it has held, and the queues are ordered anew.
 #include <algorithm>
 #include <cmath>
 #include <utility>
@@ -46,8 +46,8 @@ void ClusterCore::share_out() {
   }
 }
 
-// A queue that uses nothing comes forward without an event, so the policy is asked again while a job
-// holds devices or waits for them.
+// A queue that uses nothing comes forward without an event, so the policy is asked again while a
+// job holds devices or waits for them.
 double ClusterCore::next_share_s() const {
   if (!shares_ || jobs_.empty()) return scheduler::kNever.count();
   return std::max(now_s_, shared_s_) + shares_->period().count();

@@ -23,10 +23,10 @@ std::string job_line_json(const JobView& job);
 std::string curve_json(const Curve& curve);
 
 // {"spans": [{"begin_seconds", "seconds", "pause_seconds", "cause", "first_step", "steps",
-// "devices"}], "progress": [[SECONDS, STEPS], ...], "pauses": [{"cause", "count", "seconds"}], "recoveries", "repeated_steps",
-// "start_retries", "checkpoints": {"written", "failed", "seconds"}, "exchanged_bytes": {"message",
-// "shared_memory", "gpu_channel"}}: what has happened to a job since its head has it. `cause` is
-// null for the first span.
+// "devices"}], "progress": [[SECONDS, STEPS], ...], "pauses": [{"cause", "count", "seconds"}],
+// "recoveries", "repeated_steps", "start_retries", "checkpoints": {"written", "failed", "seconds"},
+// "exchanged_bytes": {"message", "shared_memory", "gpu_channel"}}: what has happened to a job since
+// its head has it. `cause` is null for the first span.
 std::string timeline_json(const JobView& job, const TimelineView& timeline);
 
 // One version of a ledger.

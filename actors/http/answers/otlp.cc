@@ -74,8 +74,8 @@ Json metric_of(const MetricFamily& family, const Times& times) {
     if (family.type == MetricType::Histogram)
       put_histogram(metric.histogram, point);
     else
-      point["asDouble"] =
-          number_text(family.type == MetricType::Counter ? metric.counter.value : metric.gauge.value);
+      point["asDouble"] = number_text(family.type == MetricType::Counter ? metric.counter.value
+                                                                         : metric.gauge.value);
     points.push_back(point);
   }
   Json data{{"dataPoints", points}};

@@ -6,8 +6,9 @@
 //           HandOn, which it answers.
 // Sends     Outbound to the head, through the switchboard.
 // State     The requests that wait for an answer; streams of events; the last lists of jobs; curves
-//           of some jobs; how many devices were in use since the start; counts of requests. Nothing is saved but the audit log, which has a line
-//           for every request that may change something.
+//           of some jobs; how many devices were in use since the start; counts of requests. Nothing
+//           is saved but the audit log, which has a line for every request that may change
+//           something.
 // Fails     A head that does not answer in time gives status 500. When this actor dies, open
 //           requests get status 503, and the head continues.
 // Order     Requests are independent of each other.

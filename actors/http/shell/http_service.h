@@ -38,8 +38,8 @@ Status check_files(const HttpOptions& options, const std::filesystem::path& stat
 
 // Starts the service. `state` is the directory with the tokens, and on a head the audit log;
 // `switchboard` leads to the head. Without a switchboard the daemon is only a node, and the service
-// has nothing but /metrics. `instance` names the process for a collector. Prints "serves ADDRESS" to
-// the log. REQUIRES: options.is_wanted(). Errors: usage, failure.
+// has nothing but /metrics. `instance` names the process for a collector. Prints "serves ADDRESS"
+// to the log. REQUIRES: options.is_wanted(). Errors: usage, failure.
 Result<HttpService> start_http_service(caf::actor_system& system, const HttpOptions& options,
                                        const std::filesystem::path& state,
                                        const caf::actor& switchboard, const std::string& instance,

@@ -4,7 +4,8 @@
 //
 // Accepts   Messages to itself only.
 // Sends     HttpCall to the HttpActor, which answers with the metrics.
-// State     Whether the collector took the last metrics. Nothing is saved: what a collector does not
+// State     Whether the collector took the last metrics. Nothing is saved: what a collector does
+// not
 //           take is lost, and the next metrics contain all counts.
 // Fails     A collector that does not answer, or refuses, is a warning in the log, once until it
 //           takes metrics again. It costs the other actors nothing.

@@ -63,10 +63,11 @@ PlannerEffects JobPlanner::release_unused(const PlannerView& job) {
   const double now = grant_trial_.pace().value_or(model_seconds(job));
   const double then = best->estimate.f_seconds_per_step;
   // The computation alone would not be slower without them: they are of no use.
-  const auto computes = scheduler::least_seconds({.max_p = options_.max_p,
-                                                  .capabilities = speeds_.capabilities(),
-                                                  .available = held,
-                                                  .mix_types = options_.level == DeterminismLevel::kD2});
+  const auto computes =
+      scheduler::least_seconds({.max_p = options_.max_p,
+                                .capabilities = speeds_.capabilities(),
+                                .available = held,
+                                .mix_types = options_.level == DeterminismLevel::kD2});
   const double sync = speeds_.sync().seconds(best->plan.devices().total());
   if (then - sync <= *computes * (1 + 1e-9))
     return leave(unused, "the job is as fast without them", job);
@@ -98,13 +99,13 @@ PlannerEffects JobPlanner::rebalance(const PlannerView& job) {
     capabilities.push_back(speeds_.device_capability(device));
   }
   const std::vector<RankRange> current = member_ranks(job);
-  const auto change = scheduler::rebalance({.capabilities = capabilities,
-                                            .current = current,
-                                            .max_p = options_.max_p,
-                                            .pause = scheduler::Seconds(in_seconds(pause())),
-                                            .steps_left = steps_left(job),
-                                            .sync_seconds = speeds_.sync().seconds(
-                                                static_cast<std::uint32_t>(current.size()))});
+  const auto change = scheduler::rebalance(
+      {.capabilities = capabilities,
+       .current = current,
+       .max_p = options_.max_p,
+       .pause = scheduler::Seconds(in_seconds(pause())),
+       .steps_left = steps_left(job),
+       .sync_seconds = speeds_.sync().seconds(static_cast<std::uint32_t>(current.size()))});
   if (!change) return {};
   next_rebalance_ = job.now + std::max<Instant>(kPausesApart * pause(), kRebalanceApart);
   return {LogLine{"moves ESTs: a global step would take " + decimal(change->seconds_then, 3) +

@@ -7,8 +7,8 @@
 // is that of the newest step. The time by which the next step is late is included. After a pause
 // the speed is known from the first step on.
 //
-// It also has each span of training between two pauses, the newest kSpansMax of them, and the pauses
-// by their cause.
+// It also has each span of training between two pauses, the newest kSpansMax of them, and the
+// pauses by their cause.
 #include <array>
 #include <deque>
 #include <optional>

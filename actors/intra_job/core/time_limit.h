@@ -1,6 +1,6 @@
 #pragma once
-// TimeLimit counts the time in which a job holds devices, and ends it when resources.max_seconds are
-// used up. Without such a limit it does nothing.
+// TimeLimit counts the time in which a job holds devices, and ends it when resources.max_seconds
+// are used up. Without such a limit it does nothing.
 //
 // The time is a part of the journaled record. It is journaled with every other change, and at least
 // once in kJournalEvery, so a crash of the head forgets no more than that. While there is no head,

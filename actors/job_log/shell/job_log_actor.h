@@ -2,7 +2,8 @@
 // JobLogActor writes the curves of jobs to the trackers that their job files name ([log]):
 // TensorBoard's event files and MLflow. It is one more client of the head.
 //
-// Accepts   LogJob from the daemon for each job with [log]; Inbound from the switchboard, where it is
+// Accepts   LogJob from the daemon for each job with [log]; Inbound from the switchboard, where it
+// is
 //           the peer kJobLogPeer; a tick of its own, once a second.
 // Sends     Outbound to the head, through the switchboard: DescribeJob and ReadLedger.
 // State     For each such job what its trackers have. Nothing is saved: a tracker is asked what it

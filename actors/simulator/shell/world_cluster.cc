@@ -72,7 +72,8 @@ void WorldState::on_answer(const std::shared_ptr<const Frame>& frame) {
   if (first_refusal_.empty()) first_refusal_ = refusal->view()->getMessage().cStr();
 }
 
-// Learns when the head ends the job because its time limit is used up. Any other end comes from here.
+// Learns when the head ends the job because its time limit is used up. Any other end comes from
+// here.
 void WorldState::follow(std::size_t index) {
   constexpr std::uint64_t kFollowing = std::uint64_t{1} << 48;  // no other request has this number
   const auto request = Msg<wire::FollowJob>::build(

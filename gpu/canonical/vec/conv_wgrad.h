@@ -33,9 +33,9 @@ inline bool reads_in_place(const ConvShape& s) {
   return group_c(s) > kFewChannels;
 }
 
-// Returns the distance between the rows of gathered blocks. They are whole cache lines. Wide rows get
-// one more, so that they do not share cache sets; narrow rows of a chunk fit the first-level cache or
-// nearly so.
+// Returns the distance between the rows of gathered blocks. They are whole cache lines. Wide rows
+// get one more, so that they do not share cache sets; narrow rows of a chunk fit the first-level
+// cache or nearly so.
 inline std::int64_t gather_stride(const ConvShape& s) {
   const std::int64_t columns = smaller(taps(s) * group_c(s), kGatherColumns);
   return round_up(columns, kLineFloats) + (columns > kPanelWidth ? kLineFloats : 0);

@@ -42,8 +42,8 @@ void conv_gradient(Gradients& g, const Op& op) {
 Cut by_images(const ConvShape& shape, int threads) {
   return {shape.n, 1, threads};
 }
-// The channels of a depthwise convolution lie in vector registers: 16 fill one of AVX-512. Others are
-// rows of tiles, and any number of rows is divided evenly among tiles.
+// The channels of a depthwise convolution lie in vector registers: 16 fill one of AVX-512. Others
+// are rows of tiles, and any number of rows is divided evenly among tiles.
 Cut by_channels(const ConvShape& shape, int threads) {
   const bool depthwise = shape.groups > 1 && shape.groups == shape.c && shape.oc == shape.c;
   return {shape.oc, depthwise ? 16 : 4, threads};

@@ -55,8 +55,8 @@ class Chooser {
     if (candidate_[t] > n) return;
     // If the efficiency of this number is too low, a smaller number is better than none.
     while (candidate_[t] > row_.min_devices && !is_efficient(t, candidate_[t]))
-      candidate_[t] = std::max(row_.min_devices, useful_devices(row_.max_p, candidate_[t] - 1,
-                                                                speeds_[t], sync_));
+      candidate_[t] = std::max(row_.min_devices,
+                               useful_devices(row_.max_p, candidate_[t] - 1, speeds_[t], sync_));
     consider();
   }
 

@@ -118,7 +118,7 @@ void ClusterTable::write_row(const JobView& job, std::size_t slot) {
   row.suspend_s = job.suspend_pause.count();
   // The first start and the restart after a suspension have pauses of their own, which are usually
   // much longer than that of another change.
-  row.pause_s = !job.started        ? job.start_pause.count()
+  row.pause_s = !job.started       ? job.start_pause.count()
                 : job.held.empty() ? row.suspend_s
                                    : row.rescale_s;
   row.paused_until_s = job.work.paused_until.count();

@@ -55,10 +55,10 @@ struct JobRow {
   double end_s = kNeverS;  // when it ends if nothing changes; never while it makes no steps
   double paused_until_s = 0;
   double job_seconds_at_submit = 0;
-  double cluster_speed = 0;  // sum of all capabilities in the cluster; no schedule is faster
-  double best_speed = 0;     // with the best devices of the cluster, without other jobs
+  double cluster_speed = 0;    // sum of all capabilities in the cluster; no schedule is faster
+  double best_speed = 0;       // with the best devices of the cluster, without other jobs
   double best_capability = 0;  // what these devices would compute if they did not communicate
-  double held_speed = 0;     // with the devices that it holds, by the model
+  double held_speed = 0;       // with the devices that it holds, by the model
 };
 
 class ClusterTable {

@@ -29,7 +29,8 @@
 //             job that has not started. Any other shrink leaves min_devices.
 //   settled   A job that has not adopted its last change (settled is false) is granted nothing,
 //             unless it is below its minimum. It may be shrunk.
-//   queue     No queue of which a job is granted devices of a type has, after, more of this type than
+//   queue     No queue of which a job is granted devices of a type has, after, more of this type
+//   than
 //             its limit (queue.h), and no queue above it.
 //
 // A policy that supports queues (PolicyInfo::holds_queues) gives each queue the devices to which it
@@ -81,8 +82,8 @@ struct JobView {
   Seconds submitted{0};      // time of its submission
   std::string queue;         // the leaf of ClusterView::queues that it is in; "" for none
   int priority = 0;          // higher is served first, before everything else
-  // Of jobs with equal priority those with a smaller level are served first, before everything else.
-  // With decayed fair share it is that of the queue (fair_share.h); < kShareLevels.
+  // Of jobs with equal priority those with a smaller level are served first, before everything
+  // else. With decayed fair share it is that of the queue (fair_share.h); < kShareLevels.
   std::uint32_t share_level = 0;
   Seconds deadline = kNever;  // time by which it should end
 

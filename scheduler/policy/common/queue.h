@@ -6,7 +6,8 @@
 //               borrow them meanwhile, and give them back when a job of the queue waits.
 //   borrow      the most devices beyond the guarantee, by type. The limit of a type is the sum of
 //               both; a type that is not named has no limit.
-//   weight      part of the devices of its parent that no guarantee needs, beside its siblings. With
+//   weight      part of the devices of its parent that no guarantee needs, beside its siblings.
+//   With
 //               weight 0 a queue gets such devices only when they are left over.
 #include <cstdint>
 #include <map>
@@ -36,8 +37,8 @@ struct Queue {
 
 // Checks the queues, and gives an inner queue without a guarantee that of its children together.
 // Error (usage), which names the queue, the field and its value: a name is malformed or occurs
-// twice, a parent does not exist or is its own ancestor, a weight is out of range, the guarantees of
-// the children of a queue exceed its own, or there are more than kQueuesMax.
+// twice, a parent does not exist or is its own ancestor, a weight is out of range, the guarantees
+// of the children of a queue exceed its own, or there are more than kQueuesMax.
 Result<std::vector<Queue>> completed_queues(std::vector<Queue> queues);
 
 // The queue of this name, or nullptr.

@@ -2,8 +2,8 @@
 // QueueTree is the tree of queues in numbers, by the device types of a ClusterTable, and QueueUse
 // says what a queue may still take. Both are pure: they know devices only by their number.
 //
-// The queues have the indices 0 .. size() - 1 in the given order. The last index, none(), stands for
-// jobs in no queue, which have no guarantee and no limit.
+// The queues have the indices 0 .. size() - 1 in the given order. The last index, none(), stands
+// for jobs in no queue, which have no guarantee and no limit.
 #include <cstdint>
 #include <limits>
 #include <span>
@@ -42,8 +42,8 @@ class QueueTree {
   //
   // `demand` is what the jobs in each leaf could use. A queue gets its guarantee, as far as it
   // wants it. What is then left of the devices of its parent goes to those children that want more,
-  // in the ratio of their weights, up to their limits. `supply` is what the queues at the top share.
-  // So the children of a queue never have more together than the queue, and a queue has its
+  // in the ratio of their weights, up to their limits. `supply` is what the queues at the top
+  // share. So the children of a queue never have more together than the queue, and a queue has its
   // guarantee even if the cluster is smaller than all guarantees.
   std::vector<Counts> entitled(std::vector<Counts> demand, const Counts& supply) const;
 
@@ -74,9 +74,9 @@ class QueueUse {
   // REQUIRES: these devices were added for this leaf.
   void remove(std::uint32_t leaf, std::span<const std::uint32_t> counts);
   const Counts& of(std::uint32_t queue) const { return used_[queue]; }
-  // The most devices of a type that can be added for the leaf without exceeding the limit of a queue
-  // on its way to the top, after `without` of them were removed. 0 also if there is more than allowed
-  // already.
+  // The most devices of a type that can be added for the leaf without exceeding the limit of a
+  // queue on its way to the top, after `without` of them were removed. 0 also if there is more than
+  // allowed already.
   std::uint32_t room(std::uint32_t leaf, std::size_t type, std::uint32_t without = 0) const;
   bool allows(std::uint32_t leaf, std::span<const std::uint32_t> counts) const;
 

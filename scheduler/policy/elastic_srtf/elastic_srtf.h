@@ -60,9 +60,9 @@
 //
 //   fair_speed_j = min(speed with its best devices, sum_i N_i * C_ij / n)
 //
-// With queues, a first pass in the same order gives every job what its queue is entitled to and does
-// not use yet. A second pass distributes the rest up to the limits of the queues, so that queues get
-// lent devices back.
+// With queues, a first pass in the same order gives every job what its queue is entitled to and
+// does not use yet. A second pass distributes the rest up to the limits of the queues, so that
+// queues get lent devices back.
 //
 // A job in a pause (starting, rescaling) keeps its devices until the pause is over, so that two
 // events do not undo each other's work; only pinned jobs take such devices away. A job that needs

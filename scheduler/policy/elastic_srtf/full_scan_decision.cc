@@ -9,9 +9,10 @@
 namespace es::scheduler {
 namespace {
 
-// If every further device costs the same communication, a job is fastest with n devices of which one
-// half computes, and with n / w devices the part 1 / (1 + 1 / w^2) of them computes. So jobs that
-// would be fastest with w times the devices that exist fit into the cluster with this efficiency.
+// If every further device costs the same communication, a job is fastest with n devices of which
+// one half computes, and with n / w devices the part 1 / (1 + 1 / w^2) of them computes. So jobs
+// that would be fastest with w times the devices that exist fit into the cluster with this
+// efficiency.
 ChoiceLimits limits_for(const ClusterLoad& load) {
   double widths = 0;
   for (const GroupLoad& group : load.groups) widths = std::max(widths, group.widths);
@@ -52,7 +53,8 @@ FullScanDecision::FullScanDecision(const ClusterTable& table, const ServiceOrder
 Decisions FullScanDecision::run() {
   serve_fixed_jobs();
   keep_paused_jobs();
-  // Before the common order, so that a queue gets what it is entitled to even if jobs of others come first.
+  // Before the common order, so that a queue gets what it is entitled to even if jobs of others
+  // come first.
   if (table_.has_queues()) serve_owners();
   serve_in_order();
   Decisions decisions = carry_out(table_, targets_, leaving_);
@@ -103,8 +105,8 @@ void FullScanDecision::serve_owners() {
   const auto has_its_devices = [this](const QueueEntry& entry) {
     return table_.rows()[entry.slot].pinned || is_kept(entry);
   };
-  // Pinned jobs and jobs in a pause use the part of their queue first, because they have their devices already,
-  // wherever they are in the order.
+  // Pinned jobs and jobs in a pause use the part of their queue first, because they have their
+  // devices already, wherever they are in the order.
   for (const QueueEntry& entry : entries)
     if (has_its_devices(entry)) use_up(owned, entry.slot);
   for (const QueueEntry& entry : entries) {

@@ -105,8 +105,8 @@ class GangDecision {
     return owners_first(slots);
   }
 
-  // Keeps the order, but puts jobs whose queue is still entitled to enough devices before those that
-  // borrow.
+  // Keeps the order, but puts jobs whose queue is still entitled to enough devices before those
+  // that borrow.
   std::vector<std::size_t> owners_first(const std::vector<std::size_t>& slots) {
     if (!table_.has_queues()) return slots;
     std::vector<Counts> owned = table_.entitled();

@@ -17,14 +17,12 @@ TEST_SUITE("gpu/graph/fuse") {
   using es::test::OperatorCase;
 
   TEST_CASE("fused and unfused programs give the same bits in training and evaluation") {
-    es::test::check_fusion_keeps_bits(
-        es::test::all_cases(), es::test::seed("fuse"),
-        [](Graph graph) { return differentiate(std::move(graph)); });
+    es::test::check_fusion_keeps_bits(es::test::all_cases(), es::test::seed("fuse"),
+                                      [](Graph graph) { return differentiate(std::move(graph)); });
   }
 
   TEST_CASE("all kernel classes and numbers of threads give the same bits") {
-    es::test::check_classes_and_threads_keep_bits(es::test::all_cases(),
-                                                  es::test::seed("classes"));
+    es::test::check_classes_and_threads_keep_bits(es::test::all_cases(), es::test::seed("classes"));
   }
 
   std::vector<std::string> details(const Program& program, OpKind kind) {

@@ -164,7 +164,8 @@ TEST_SUITE("scheduler/plans") {
     CHECK(order == std::vector<std::string>{"a:2", "b:2", "a:1+b:1", "a:1", "b:1"});
   }
 
-  TEST_CASE("with communication fewer devices may be the best plan, and larger plans are dominated") {
+  TEST_CASE(
+      "with communication fewer devices may be the best plan, and larger plans are dominated") {
     const PlanQuery query{.max_p = 8,
                           .capabilities = {{{"a"}, 20.0}},
                           .available = devices("a:8"),

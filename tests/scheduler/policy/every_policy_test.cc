@@ -222,8 +222,8 @@ TEST_SUITE("scheduler/policy/every policy") {
         view.jobs.push_back(std::move(job));
       }
       come_to_rest(*make(info.name), view);
-      // z has 2 by its limit. 11 of the 16 are guaranteed to nobody: z takes one, and the others are
-      // shared 3 to 1. Jobs in no queue get nothing while queues want everything.
+      // z has 2 by its limit. 11 of the 16 are guaranteed to no queue: z takes one, and the others
+      // are shared 3 to 1. Jobs in no queue get nothing while queues want everything.
       CHECK(held_by(view, "z") == 2);
       CHECK(held_by(view, "x") + held_by(view, "y") == 14);
       CHECK(held_by(view, "x") >= 4 + 7);

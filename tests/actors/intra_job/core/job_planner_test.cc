@@ -216,8 +216,9 @@ TEST_SUITE("actors/intra_job/job_planner") {
     (void)bench.planner.state_changed(JobState::kRunning, bench.job());
     (void)bench.planner.on(protocol::PlanAnswer{}, bench.job());
     CHECK(suspension() == 2);
-    CHECK(all<protocol::PlanQuery>(bench.planner.ask_for_plans(bench.job())).at(0).rescale_seconds ==
-          0.5);
+    CHECK(
+        all<protocol::PlanQuery>(bench.planner.ask_for_plans(bench.job())).at(0).rescale_seconds ==
+        0.5);
   }
 
   TEST_CASE("a job that lost its state reports that it has more to do") {
