@@ -3,13 +3,13 @@
 
 #include "actors/esctl/client/client.h"
 #include "actors/esctl/client/ledger_source.h"
+#include "actors/esctl/client/live_tracking.h"
 #include "actors/esctl/client/options.h"
 #include "actors/esctl/client/requests.h"
+#include "actors/esctl/client/tracking_options.h"
 #include "actors/esctl/commands/commands.h"
 #include "actors/esctl/commands/trace_file.h"
 #include "actors/esctl/trackers/job_curves.h"
-#include "actors/esctl/trackers/live_tracking.h"
-#include "actors/esctl/trackers/options.h"
 #include "actors/http/answers/job_answers.h"
 #include "actors/simulator/report/charts.h"
 

@@ -5,14 +5,14 @@
 #include <system_error>
 
 #include "actors/esctl/client/d2_cost.h"
+#include "actors/esctl/client/live_tracking.h"
 #include "actors/esctl/client/options.h"
 #include "actors/esctl/client/private_run.h"
 #include "actors/esctl/client/requests.h"
 #include "actors/esctl/client/trace_request.h"
+#include "actors/esctl/client/tracking_options.h"
 #include "actors/esctl/commands/commands.h"
 #include "actors/esctl/commands/trace_file.h"
-#include "actors/esctl/trackers/live_tracking.h"
-#include "actors/esctl/trackers/options.h"
 #include "actors/esctl/views/render_json.h"
 #include "actors/program/default_devices.h"
 #include "store/checkpoint/checkpoint.h"
@@ -182,6 +182,14 @@ Result<int> run(RunOptions& options, Console& console) {
   Result<JobSpec> spec = make_spec(options.job.file, options.job.changes, *start,
                                    ByteProgress::of_texts(console, options.quiet));
   if (!spec) return spec.error();
+  // This command writes the curves itself, because its daemon ends with the job. An option counts
+  // more than the job file.
+  if (options.tracking.tensorboard.empty()) options.tracking.tensorboard = spec->log.tensorboard;
+  if (options.tracking.mlflow.empty() && !spec->log.mlflow.empty()) {
+    options.tracking.mlflow = spec->log.mlflow;
+    options.tracking.experiment = spec->log.experiment;
+  }
+  spec->log = {};
   ES_RETURN_IF_ERROR(resolve_auto_level(*spec, *start, console));
   ES_RETURN_IF_ERROR(check_devices(*spec, default_devices()));
   const Result<fs::path> easyscaled = find_easyscaled();

@@ -38,7 +38,8 @@ void IntraJobState::init(caf::stateful_actor<IntraJobState>* self, IntraJobOptio
                                                   .resources = spec.resources,
                                                   .start_version = options_.config.start_version,
                                                   .last_version = options_.config.last_version,
-                                                  .pause_assumed = options_.pause_assumed},
+                                                  .pause_assumed = options_.pause_assumed,
+                                                  .suspend_assumed = options_.suspend_assumed},
                    options_.record.refusals);
   if (options_.restored) {
     auto history = read_history();
@@ -236,6 +237,7 @@ void IntraJobState::tell_loss(const protocol::Install& install) {
   if (std::exchange(told_generation_, install.stamp.generation) == install.stamp.generation) return;
   const std::uint64_t lost =
       lost_steps_->install(install.target, core_->ledger().through(), install.last_version);
+  repeated_steps_ += lost;
   if (lost > 0)
     log("the job continues from version " + std::to_string(install.target) +
         ", steps to compute again: " + std::to_string(lost));

@@ -71,6 +71,7 @@ struct IntraJobOptions {
   bool restored = false;     // the head was restarted: continue from the record
   // assumed pause of a change, until one was measured
   Instant pause_assumed = std::chrono::milliseconds(500);
+  Instant suspend_assumed = std::chrono::seconds(3);
   std::filesystem::path log_file;          // empty: lines are kept in memory only
   std::function<std::uint64_t()> unix_ms;  // the date, for the lines of the log
 };
@@ -254,6 +255,8 @@ class IntraJobState {
   std::map<Incarnation, std::vector<double>> est_seconds_;  // newest local step of each rank
   double peak_rss_mib_ = 0;
   double compute_seconds_ = 0, switch_seconds_ = 0, wait_seconds_ = 0;  // sums over all workers
+  std::uint64_t message_bytes_ = 0, shared_memory_bytes_ = 0, channel_bytes_ = 0;
+  std::uint64_t repeated_steps_ = 0;
   std::optional<intra_job::LostSteps> lost_steps_;
   Generation told_generation_;  // generation for which tell_loss() has logged
   std::map<Version, EvaluationView> evaluations_;

@@ -1,6 +1,6 @@
 #pragma once
-// Recorder collects the spans of one process while it is traced. It has no clock: whoever adds a
-// span has measured it.
+// Recorder collects the spans of one process while it is traced. It has no clock: the caller that
+// adds a span has measured it.
 //
 // Cost: while no trace runs, a thread pays for one load of an atomic number and one branch. Memory:
 // at most `limit` spans in one trace; further ones are counted and dropped. Thread-safe.

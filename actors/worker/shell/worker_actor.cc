@@ -6,6 +6,7 @@
 #include <caf/all.hpp>
 
 #include <numeric>
+#include <utility>
 
 #include "actors/log/log.h"
 #include "actors/protocol/shell/caf_messages.h"
@@ -105,6 +106,9 @@ void WorkerState::on_stats(const DeviceStats& stats) {
     b.setLiveGradientBuffersMax(stats.live_gradient_buffers_max);
     b.setContextSwitchSeconds(stats.context_switch_seconds);
     b.setDataWaitSeconds(stats.data_wait_seconds);
+    b.setMessageBytes(std::exchange(message_bytes_, 0));
+    b.setSharedMemoryBytes(std::exchange(shared_memory_bytes_, 0));
+    b.setChannelBytes(std::exchange(channel_bytes_, 0));
   });
   self_->send(gateway_, Outbound{kHeadPeer, message.frame()});
 }
@@ -140,12 +144,20 @@ void WorkerState::perform_effect(const worker::SendPeer& effect) {
   // Only the device half can copy out of device memory. It returns the message as CopiedOut, and
   // this function is then called again.
   if (choice.copy_out_first) return self_->send(device_, CopyOut{effect});
+  count_sent(choice.transport, message);
   if (choice.transport == worker::Transport::kChannel) put_into_channel(effect.to, message);
   if (choice.transport == worker::Transport::kMessages)
     if (const Status status = make_bulk_reachable(message); !status.ok())
       return perform_effect(worker::ReportAnomaly{status.error().message});
   self_->send(gateway_, Outbound{peer, protocol::encode(options_.job, message)});
   if (trace_->running() != 0) note_exchange(effect.message, effect.to, true, begin);
+}
+
+void WorkerState::count_sent(worker::Transport transport, protocol::PeerMessage& message) {
+  std::uint64_t& sum = transport == worker::Transport::kChannel        ? channel_bytes_
+                       : transport == worker::Transport::kSharedMemory ? shared_memory_bytes_
+                                                                       : message_bytes_;
+  for (const protocol::Bulk* bulk : worker::bulks_of(message)) sum += bulk->bytes;
 }
 
 void WorkerState::perform_effect(const worker::AbandonGenerations& effect) {

@@ -109,6 +109,7 @@ class WorkerState {
   void perform_effect(const EngineEffect& effect);
   worker::PeerDevice own_device() const { return {options_.core.host_id, options_.core.channel}; }
   Status make_bulk_reachable(protocol::PeerMessage& message);
+  void count_sent(worker::Transport transport, protocol::PeerMessage& message);
   void put_into_channel(Incarnation to, protocol::PeerMessage& message);
   void on_open_channel(const Inbound& inbound);
   void send(const worker::StatePull::Outcome& outcome);
@@ -158,6 +159,8 @@ class WorkerState {
   std::set<Incarnation> channel_peers_;  // peers that were connected by a channel at least once
   std::optional<tracing::WorkerTrace> trace_;
   std::uint64_t refused_ = 0;
+  // Bulk data sent since the last WorkerStats.
+  std::uint64_t message_bytes_ = 0, shared_memory_bytes_ = 0, channel_bytes_ = 0;
 };
 
 caf::behavior worker_actor(caf::stateful_actor<WorkerState>* self, WorkerOptions options);
