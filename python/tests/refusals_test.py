@@ -73,6 +73,14 @@ class Refusals(unittest.TestCase):
         self.assertRegex(text, r"aten\.digamma\.default: .*; 2 times, first in .*refusals_test\.py")
         self.assertIn("aten.special_bessel_j0.default", text)
 
+    def test_an_unknown_write_of_complex_numbers(self):
+        def forward(m, x):
+            y = torch.view_as_complex(m.layer(x).view(-1, 4, 2)).clone()
+            y.tan_()
+            return torch.view_as_real(y)
+        with self.assertRaisesRegex(errors.UnsupportedOperators, "tan_.*writes complex"):
+            support.capture_function(forward)
+
     def test_a_changed_buffer(self):
         def forward(m, x):
             m.seen.add_(1)
@@ -125,7 +133,7 @@ class Refusals(unittest.TestCase):
             capture(model, nn.MSELoss(), torch.randn(4, 8), torch.randn(4, 8))
 
     def test_a_shape_that_depends_on_the_data(self):
-        self.refused(errors.DataDependent, r"unique.* refusals_test\.py:\d+ .*shape",
+        self.refused(errors.DataDependent, r"unique.* \w+\.py:\d+ .*shape",
                      lambda m, x: m.layer(x) * torch.unique(m.layer(x)).sum())
 
     def test_example_tensors_of_different_lengths(self):
