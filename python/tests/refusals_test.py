@@ -51,8 +51,15 @@ class Refusals(unittest.TestCase):
                      loss=lambda outputs, targets: outputs)
 
     def test_a_batch_size_in_a_view(self):
-        self.refused(errors.ExportFailed, r"refusals_test\.py:\d+",
+        self.refused(errors.BatchTraced,
+                     r"refusals_test\.py:\d+.* runs with 3 samples and not with 4, 5, .*use -1",
                      lambda m, x: m.layer(x).view(3, 8))
+        self.refused(errors.BatchTraced, "runs with 4 samples and not with 3, 5,",
+                     lambda m, x: m.layer(x).view(4, 8))
+
+    def test_a_forward_that_fails_with_any_number_of_samples(self):
+        self.refused(errors.ExportFailed, r"refusals_test\.py:\d+: RuntimeError",
+                     lambda m, x: m.layer(x) @ torch.ones(3, 3))
 
     def test_a_branch_on_the_batch_size(self):
         self.refused(errors.BatchTraced, "3 and 5 samples",
