@@ -48,6 +48,10 @@ struct JobProgress {
   adopted @5 :Bool;
   # The job uses exactly the devices of its last allocation.
   capabilities @6 :List(Capability);
+  suspendSeconds @7 :Float64;
+  # Seconds of training that a suspension and the restart after it cost; 0 if not known.
+  sync @8 :List(SyncPoint);
+  # What the job is known to lose by communication.
 }
 
 struct Proposal {
@@ -127,6 +131,8 @@ struct PlanQuery {
   measured @4 :List(Capability);
   # The capabilities that the job knows from measurements. The companion uses them, and adds those
   # of other types.
+  sync @5 :List(SyncPoint);
+  # What the job has measured of its communication. The companion adds other points.
 }
 
 struct PlanListQuery {
@@ -135,6 +141,8 @@ struct PlanListQuery {
   available @0 :List(DeviceCount);
   measured @1 :List(Capability);
   # As in PlanQuery.
+  sync @2 :List(SyncPoint);
+  # As in PlanQuery.
 }
 
 struct PlanAnswer {
@@ -142,6 +150,8 @@ struct PlanAnswer {
   proposals @0 :List(Proposal);
   capabilities @1 :List(Capability);
   # Of the queried device types that PlanQuery.measured does not contain.
+  sync @2 :List(SyncPoint);
+  # At numbers of devices that PlanQuery.sync does not contain, measured by earlier similar jobs.
 }
 
 struct Capability {
@@ -153,6 +163,14 @@ struct Capability {
 }
 
 struct CapabilityReport {
-  # Intra-job scheduler -> companion: newly measured capabilities, to be stored for later jobs.
+  # Intra-job scheduler -> companion: new measurements, to be stored for later jobs.
   reports @0 :List(Capability);
+  sync @1 :List(SyncPoint);
+}
+
+struct SyncPoint {
+  # Communication at a number of devices: the seconds that a global step takes longer than its
+  # slowest device computes (scheduler/model/sync.h).
+  devices @0 :UInt32;
+  seconds @1 :Float64;
 }

@@ -7,13 +7,12 @@ import numpy as np
 from support import FolderCase
 
 import easyscale as es
-from easyscale import data
-from easyscale.data import Range
+from easyscale.data import Range, array_samples
 
 
 class Write(FolderCase):
     def written(self, array, allowed=None):
-        data.write_array(self.folder / "x.npy", array, "x", allowed)
+        array_samples.write_array(self.folder / "x.npy", array, "x", allowed)
         return np.load(self.folder / "x.npy")
 
     def test_numbers_become_fp32_and_integers_have_32_bits(self):
@@ -27,7 +26,7 @@ class Write(FolderCase):
 
     def test_many_pieces_are_the_whole(self):
         array = np.arange(35, dtype=np.float32).reshape(7, 5)
-        with mock.patch.object(data, "CHUNK_BYTES", 80):
+        with mock.patch.object(array_samples, "CHUNK_BYTES", 80):
             np.testing.assert_array_equal(self.written(array), array)
 
     def test_a_memory_mapped_file_is_read_in_pieces(self):
@@ -36,7 +35,7 @@ class Write(FolderCase):
         np.testing.assert_array_equal(self.written(mapped), np.arange(12.0).reshape(4, 3))
 
     def test_an_integer_out_of_range_is_named_with_its_sample(self):
-        with mock.patch.object(data, "CHUNK_BYTES", 8):
+        with mock.patch.object(array_samples, "CHUNK_BYTES", 8):
             with self.assertRaisesRegex(es.UsageError, "x: sample 2 has the value 10: allowed is "
                                                        "0 to 9"):
                 self.written(np.array([1, 9, 10]), Range(0, 9))

@@ -22,8 +22,8 @@ from support import FolderCase, offered_types, programs_train_model_files
 from torch import nn
 
 import easyscale as es
-from easyscale import dataset_file
-from easyscale.dataset_samples import EVAL, TRAIN, sample_of
+from easyscale.data import dataset_file
+from easyscale.data.dataset_samples import EVAL, TRAIN, sample_of
 from easyscale.programs import run_json
 
 MAX_P, STEPS = 4, 12
@@ -90,7 +90,7 @@ class Samples(unittest.TestCase):
 
     @unittest.skipUnless(importlib.util.find_spec("cloudpickle"), "there is no cloudpickle")
     def test_a_class_of_a_script_is_pickled_with_its_code(self):
-        program = ("import pickle, sys\nfrom easyscale import dataset_file\n"
+        program = ("import pickle, sys\nfrom easyscale.data import dataset_file\n"
                    "class Own:\n    def __len__(self): return 3\n"
                    "    def __getitem__(self, index): return 2.0 * index\n"
                    "sys.stdout.buffer.write(dataset_file.pickled(Own()))")
@@ -121,7 +121,7 @@ class Child:
         numbers = [theirs.fileno(), self.memory, os.open(file, os.O_RDONLY)]
         environment = os.environ | {"PYTHONPATH": dataset_file.module_path(), "PYTHONHASHSEED": "0"}
         self.process = subprocess.Popen(
-            [sys.executable, "-P", "-m", "easyscale.dataset_loader", *map(str, numbers), str(file)],
+            [sys.executable, "-P", "-m", "easyscale.data.dataset_loader", *map(str, numbers), str(file)],
             pass_fds=numbers, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         theirs.close()
         os.close(numbers[2])

@@ -15,7 +15,7 @@ from support import FakeProgramsCase, FolderCase, offered_types, programs_train_
 from torch import nn
 
 import easyscale as es
-from easyscale import image_data
+from easyscale.data import image_samples
 
 SIDE, CLASSES = 6, 3
 
@@ -101,7 +101,7 @@ class Settings(FakeProgramsCase):
             place = self.folder.__class__(arguments[2])
             seen.append({x.name: x.read_text() for x in place.glob("*.txt")})
             return {"train": {"samples": 7, "shards": 1, "largest_label": 2}, "eval": None}
-        with mock.patch.object(image_data, "run_json", inspect):
+        with mock.patch.object(image_samples, "run_json", inspect):
             data = es.data.webdataset([train, str(train)], SIDE, eval_shards=[evaluation], channels=1)
         lists = {"train.txt": f"{train.resolve()}\n" * 2, "eval.txt": f"{evaluation.resolve()}\n"}
         self.assertEqual(seen, [lists])

@@ -14,7 +14,7 @@ from support import FakeProgramsCase, FolderCase, offered_types, programs_train_
 from torch import nn
 
 import easyscale as es
-from easyscale import table_rows
+from easyscale.data import table_rows
 
 CSV = "x,color,y,price\n1.5,red,-2,10\n2,\"deep, blue\",3e2,20.5\n\n-0.25,red,7,30\n"
 

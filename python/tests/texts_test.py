@@ -13,7 +13,7 @@ from support import FakeProgramsCase, FolderCase, offered_types, programs_train_
 from torch import nn
 
 import easyscale as es
-from easyscale import text_data
+from easyscale.data import text_samples
 from easyscale.folders import TemporaryFolder
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent.parent / "tests/e2e"))
@@ -57,7 +57,7 @@ class TextsCase(FolderCase):
         return {}
 
     def texts(self, **settings):
-        with mock.patch.object(text_data, "run_json", self.encode):
+        with mock.patch.object(text_samples, "run_json", self.encode):
             return es.data.texts(self.text, self.tokenizer, LENGTH, **settings)
 
 
@@ -102,7 +102,7 @@ class Encode(TextsCase):
     def test_nothing_is_left_when_the_program_fails(self):
         self.tokenizer.write_text("{}")
         failing = mock.Mock(side_effect=es.UsageError("no tokenizer"))
-        with mock.patch.object(text_data, "run_json", failing):
+        with mock.patch.object(text_samples, "run_json", failing):
             with self.assertRaisesRegex(es.UsageError, "no tokenizer"):
                 es.data.texts(self.text, self.tokenizer, LENGTH, folder=self.folder / "tokens")
         self.assertEqual(sorted(x.name for x in self.folder.iterdir()), ["book.txt", "tokenizer.json"])

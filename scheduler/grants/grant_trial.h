@@ -54,6 +54,8 @@ class GrantTrial {
   const std::vector<Refusal>& refusals() const { return refusals_; }
   // Seconds of a global step on the current devices; nullopt before they are known.
   std::optional<double> pace() const { return pace_.seconds(); }
+  // The blocks of steps on the current devices.
+  const StepPace& steps() const { return pace_; }
 
  private:
   struct Trial {

@@ -13,7 +13,8 @@ DeviceSet Plan::devices() const {
   return set;
 }
 
-Estimate estimate(const Plan& plan, const Capabilities& capabilities, std::uint32_t max_p) {
+Estimate estimate(const Plan& plan, const Capabilities& capabilities, std::uint32_t max_p,
+                  const SyncCurve& sync) {
   ES_CHECK(max_p > 0);
   Estimate result;
   for (const PlanPart& part : plan.parts) {
@@ -23,6 +24,7 @@ Estimate estimate(const Plan& plan, const Capabilities& capabilities, std::uint3
         std::max(result.f_seconds_per_step, part.ests_per_device / capability);
   }
   ES_CHECK_MSG(result.nest >= max_p, "the plan has no place for each EST");
+  result.f_seconds_per_step += sync.seconds(plan.devices().total());
 
   const double f = result.f_seconds_per_step;
   for (const PlanPart& part : plan.parts)

@@ -6,7 +6,9 @@
 //
 //   nEST       = sum_i N_i * A_i                  >= max_p
 //   f          = max over used types of A_i / C_i            seconds per global step
-//   waste      = sum_i N_i * (C_i - A_i / f)                 speed of devices that wait
+//              + sync(sum_i N_i)                             communication (sync.h), if measured
+//   waste      = sum_i N_i * (C_i - A_i / f)                 speed of devices that wait, also for
+//                                                            communication
 //              + (nEST - max_p) / f                          and speed of places without an EST
 //   throughput = sum_i N_i * C_i - waste = max_p / f         local steps per second
 //
@@ -17,6 +19,7 @@
 #include <vector>
 
 #include "proto/base/device.h"
+#include "scheduler/model/sync.h"
 
 namespace es::scheduler {
 
@@ -47,7 +50,8 @@ struct Estimate {
 };
 
 // REQUIRES: max_p > 0, the plan has at least max_p places, and each of its types has a capability.
-Estimate estimate(const Plan& plan, const Capabilities& capabilities, std::uint32_t max_p);
+Estimate estimate(const Plan& plan, const Capabilities& capabilities, std::uint32_t max_p,
+                  const SyncCurve& sync = {});
 
 // The most ESTs that a device of this capability runs within this time: the largest A with A /
 // capability <= seconds, where the quotient is rounded as everywhere in the scheduler. So the

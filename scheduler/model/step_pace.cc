@@ -20,9 +20,14 @@ void StepPace::step(Seconds now, std::uint64_t steps) {
   if (duration < kBlock) return;
   // At least one step is in the block, because the duration is tested only when steps arrive.
   means_.push_back(duration.count() / static_cast<double>(block_steps_));
+  ++blocks_;
   if (means_.size() > kBlocks) means_.erase(means_.begin());
   block_since_ = now;
   block_steps_ = 0;
+}
+
+std::optional<double> StepPace::newest() const {
+  return means_.empty() ? std::nullopt : std::optional(means_.back());
 }
 
 std::optional<double> StepPace::seconds() const {

@@ -25,12 +25,17 @@ class StepPace {
   void restart();
   // This number of steps was committed since the last call. Times never decrease.
   void step(Seconds now, std::uint64_t steps = 1);
+  // The mean duration of a step in the newest block; nullopt before the first one. blocks() counts
+  // all blocks since the devices changed.
+  std::optional<double> newest() const;
+  std::uint64_t blocks() const { return blocks_; }
   // Seconds of a global step; nullopt if too few steps are measured.
   std::optional<double> seconds() const;
 
  private:
   std::optional<Seconds> block_since_;
   std::uint64_t block_steps_ = 0;
+  std::uint64_t blocks_ = 0;
   std::vector<double> means_;  // seconds of a step in the newest blocks, oldest first
 };
 

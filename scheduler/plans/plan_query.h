@@ -23,6 +23,7 @@ struct PlanQuery {
   DeviceSet available;            // most devices of each type
   std::uint32_t max_devices = 0;  // most devices in all; 0 for max_p
   bool mix_types = false;         // level D2: a plan may use more than one type
+  SyncCurve sync = {};            // what the job is known to lose by communication
 };
 
 struct RankedPlan {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <tuple>
 
 #include "proto/base/check.h"
 #include "scheduler/plans/fewest_devices.h"
@@ -135,8 +136,33 @@ std::vector<PlanSearch> plan_searches(const PlanQuery& query) {
   return searches;
 }
 
+bool TimedCover::operator<(const TimedCover& o) const {
+  const auto key = [](const TimedCover& c) {
+    // The computation is not part of it: with communication it may be longer on fewer devices.
+    return std::tie(c.seconds, c.cover.devices, c.cover.capability, c.cover.counts);
+  };
+  return key(*this) < key(o);
+}
+
+std::optional<TimedCover> best_cover(const PlanSearch& search, const SyncCurve& sync,
+                                     double seconds) {
+  std::optional<TimedCover> best;
+  PlanSearch smaller = search;
+  while (const auto f = smaller.least_seconds(best ? best->seconds : seconds)) {
+    Cover cover = smaller.best_at(*f);
+    const std::uint32_t devices = cover.devices;
+    TimedCover timed{std::move(cover), *f + sync.seconds(devices)};
+    if (timed.seconds <= seconds && (!best || timed < *best)) best = std::move(timed);
+    // Without communication fewer devices are never faster. With one device the limit becomes 0,
+    // and nothing is reached.
+    if (sync.empty()) break;
+    smaller.set_max_devices(devices - 1);
+  }
+  return best;
+}
+
 RankedPlan ranked_plan(const PlanSearch& search, const Cover& cover,
-                       const Capabilities& capabilities) {
+                       const Capabilities& capabilities, const SyncCurve& sync) {
   RankedPlan ranked;
   for (std::size_t i = 0; i < cover.counts.size(); ++i) {
     if (cover.counts[i] == 0) continue;
@@ -146,7 +172,7 @@ RankedPlan ranked_plan(const PlanSearch& search, const Cover& cover,
   }
   std::sort(ranked.plan.parts.begin(), ranked.plan.parts.end(),
             [](const PlanPart& a, const PlanPart& b) { return a.type < b.type; });
-  ranked.estimate = estimate(ranked.plan, capabilities, search.max_p());
+  ranked.estimate = estimate(ranked.plan, capabilities, search.max_p(), sync);
   return ranked;
 }
 

@@ -2,6 +2,10 @@
 // The search behind plans.h and proposal.h: the shortest step on given devices, and the plan that
 // reaches it.
 //
+// Communication (sync.h) depends on the number of devices only. So the search itself is for the
+// shortest computation f, and best_cover() adds what the number of devices costs: it looks at the
+// best plan with at most m devices for each m where a smaller m makes f longer.
+//
 // The f of a plan is A / C_i for some used type i and some A in 1 .. max_p. At a given f a device
 // of type i has a_i = min(max_p, ests_within(f, C_i)) places, and a longer f gives at least as
 // many. The devices reach f if the best of them, as many as may be used, have max_p places. So the
@@ -80,8 +84,21 @@ class PlanSearch {
 // type alone. Covers of different groups can be compared.
 std::vector<PlanSearch> plan_searches(const PlanQuery& query);
 
+// A cover, and the duration of its steps with communication.
+struct TimedCover {
+  Cover cover;
+  double seconds = 0;
+  // As plans are ranked.
+  bool operator<(const TimedCover& o) const;
+};
+
+// The first plan of the search as plans are ranked; nullopt if its steps would take longer than
+// `seconds`.
+std::optional<TimedCover> best_cover(const PlanSearch& search, const SyncCurve& sync,
+                                     double seconds = kAnySeconds);
+
 // The plan of a cover. A_i is the largest number of ESTs that fits into f.
 RankedPlan ranked_plan(const PlanSearch& search, const Cover& cover,
-                       const Capabilities& capabilities);
+                       const Capabilities& capabilities, const SyncCurve& sync);
 
 }  // namespace es::scheduler

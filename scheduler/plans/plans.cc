@@ -133,28 +133,55 @@ void add_frontier(const PlanSearch& search, std::vector<Found>& found) {
   }
 }
 
+TimedCover timed(const Found& found, const SyncCurve& sync) {
+  return {found.cover, found.cover.seconds + sync.seconds(found.cover.devices)};
+}
+
+// Plans that are not dominated by their computation alone may be so with communication: fewer
+// devices may be faster. Only plans of one search are compared, as everywhere.
+void drop_dominated(const SyncCurve& sync, std::vector<Found>& all) {
+  const auto needs_no_more = [](const Cover& a, const Cover& b) {
+    return std::equal(a.counts.begin(), a.counts.end(), b.counts.begin(),
+                      [](std::uint32_t x, std::uint32_t y) { return x <= y; });
+  };
+  std::vector<Found> kept;
+  for (const Found& found : all) {
+    const TimedCover own = timed(found, sync);
+    const bool dominated = std::ranges::any_of(all, [&](const Found& other) {
+      return other.search == found.search && needs_no_more(other.cover, found.cover) &&
+             timed(other, sync) < own;
+    });
+    if (!dominated) kept.push_back(found);
+  }
+  all = std::move(kept);
+}
+
 }  // namespace
 
 std::optional<double> least_seconds(const PlanQuery& query) {
   std::optional<double> least;
-  for (const PlanSearch& search : plan_searches(query))
-    if (const auto seconds = search.least_seconds(least.value_or(kAnySeconds))) least = seconds;
+  for (const PlanSearch& search : plan_searches(query)) {
+    if (query.sync.empty()) {
+      if (const auto seconds = search.least_seconds(least.value_or(kAnySeconds))) least = seconds;
+    } else if (const auto best = best_cover(search, query.sync, least.value_or(kAnySeconds))) {
+      least = best->seconds;
+    }
+  }
   return least;
 }
 
 std::optional<RankedPlan> best_plan(const PlanQuery& query) {
   const std::vector<PlanSearch> searches = plan_searches(query);
-  std::optional<Found> best;
+  std::optional<TimedCover> best;
+  const PlanSearch* of = nullptr;
   for (const PlanSearch& search : searches) {
-    const auto seconds = search.least_seconds(best ? best->cover.seconds : kAnySeconds);
-    if (!seconds) continue;
-    Cover cover = search.best_at(*seconds);
+    auto found = best_cover(search, query.sync, best ? best->seconds : kAnySeconds);
     // Searches of different types may reach the same time. The comparison then goes on with the
     // number of devices, as in a list.
-    if (!best || cover < best->cover) best = {&search, std::move(cover)};
+    if (found && (!best || *found < *best)) best = std::move(found), of = &search;
   }
   if (!best) return std::nullopt;
-  return ranked_plan(*best->search, best->cover, query.capabilities);
+  return ranked_plan(*of, best->cover, query.capabilities, query.sync);
 }
 
 PlanList list_plans(const PlanQuery& query, const ListLimits& limits) {
@@ -172,14 +199,16 @@ PlanList list_plans(const PlanQuery& query, const ListLimits& limits) {
     }
     all.insert(all.end(), found.begin(), found.end());
   }
-  std::sort(all.begin(), all.end(),
-            [](const Found& a, const Found& b) { return a.cover < b.cover; });
+  if (!query.sync.empty()) drop_dominated(query.sync, all);
+  std::sort(all.begin(), all.end(), [&](const Found& a, const Found& b) {
+    return timed(a, query.sync) < timed(b, query.sync);
+  });
   if (all.size() > limits.plans) {
     all.resize(limits.plans);
     list.complete = false;
   }
   for (const Found& f : all)
-    list.plans.push_back(ranked_plan(*f.search, f.cover, query.capabilities));
+    list.plans.push_back(ranked_plan(*f.search, f.cover, query.capabilities, query.sync));
   return list;
 }
 

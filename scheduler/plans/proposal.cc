@@ -18,7 +18,7 @@ double reference_seconds(const PlanQuery& held, const DeviceSet& addable) {
   for (const DeviceCount& c : addable.counts) {
     const auto capability = held.capabilities.find(c.type);
     if (capability != held.capabilities.end())
-      least = std::min(least, held.max_p / capability->second);
+      least = std::min(least, held.max_p / capability->second + held.sync.seconds(1));
   }
   return least;
 }
@@ -29,6 +29,7 @@ class Growth {
  public:
   Growth(const PlanQuery& held, const DeviceType& type, std::uint32_t count_max)
       : search_(with_type(held, type, count_max)),
+        sync_(held.sync),
         count_max_(count_max),
         held_(held.available.count_of(type)) {
     while (search_.types()[index_].type != type) ++index_;
@@ -36,7 +37,8 @@ class Growth {
 
   struct Step {
     std::uint32_t count = 0;
-    double seconds = 0;
+    double seconds = 0;  // of the computation
+    double total = 0;    // with communication, of the best plan within these devices
   };
   // The next count at which a step is shorter than `seconds`.
   std::optional<Step> next(double seconds) {
@@ -51,7 +53,8 @@ class Growth {
     }
     search_.set_available(index_, held_ + high);
     // With this count an even shorter time may be possible than the one that was asked for.
-    const Step step{high, *search_.least_seconds(*shorter)};
+    Step step{high, *search_.least_seconds(*shorter), 0};
+    step.total = sync_.empty() ? step.seconds : best_cover(search_, sync_)->seconds;
     // next_below() considers all addable devices.
     search_.set_available(index_, held_ + count_max_);
     return step;
@@ -77,6 +80,7 @@ class Growth {
   }
 
   PlanSearch search_;
+  const SyncCurve& sync_;
   const std::uint32_t count_max_;
   const std::uint32_t held_;
   std::size_t index_ = 0;  // index of the type
@@ -89,10 +93,16 @@ std::vector<Proposal> propose_type(const PlanQuery& held, const DeviceType& type
   if (count_max == 0) return proposals;
   Growth growth(held, type, count_max);
   const bool holds = !held.available.empty();
-  double seconds = holds ? reference : kAnySeconds;
+  PlanQuery computes = held;
+  computes.sync = {};
+  double seconds = holds ? least_seconds(computes).value_or(kAnySeconds) : kAnySeconds;
+  double best = kAnySeconds;
   while (const auto step = growth.next(seconds)) {
     seconds = step->seconds;
-    Proposal proposal{type, step->count, reference / seconds};
+    // Communication makes this count no faster than a smaller one.
+    if (step->total >= best) continue;
+    best = step->total;
+    Proposal proposal{type, step->count, reference / best};
     // A job without devices loses no steps by a change, so a pause does not reduce its speedup.
     if (holds)
       proposal.speedup = speedup_after_pause(proposal.speedup, limits.pause,

@@ -21,8 +21,8 @@ std::optional<Rebalance> rebalance(const RebalanceQuery& query) {
   ES_CHECK(query.capabilities.size() == query.current.size());
   Rebalance change;
   change.ranks = assign_ranks(query.capabilities, query.max_p);
-  change.seconds_now = step_seconds(query.capabilities, query.current);
-  change.seconds_then = step_seconds(query.capabilities, change.ranks);
+  change.seconds_now = query.sync_seconds + step_seconds(query.capabilities, query.current);
+  change.seconds_then = query.sync_seconds + step_seconds(query.capabilities, change.ranks);
   if (change.seconds_then > (1 - kRebalanceGainMin) * change.seconds_now) return std::nullopt;
   // The speeds may change again, so only the steps of a limited time are credited to the change,
   // and never more than are left.

@@ -2,7 +2,7 @@
 // Decides whether to move ESTs between the devices of a job when their speeds are known. A pure
 // function of values; thread-safe.
 //
-//   now     max over devices of A_d / C_d for the present ranks        seconds per global step
+//   now     max over devices of A_d / C_d for the present ranks, and sync   seconds per global step
 //   then    the same for assign_ranks with the same speeds
 //   saved   (now - then) * number of remaining steps, at most those within the horizon
 //
@@ -32,6 +32,7 @@ struct RebalanceQuery {
   std::uint32_t max_p = 1;
   Seconds pause{0};              // cost of one change, >= 0
   std::uint64_t steps_left = 0;  // global steps of the job
+  double sync_seconds = 0;       // of a global step, whatever ranks the devices have (model/sync.h)
 };
 
 struct Rebalance {

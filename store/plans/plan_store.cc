@@ -22,6 +22,10 @@ KeyBuilder capability_prefix(const std::string& model_key, std::uint32_t batch_s
   return key;
 }
 
+std::string sync_key(const std::string& model_key, std::uint32_t batch_size) {
+  return KeyBuilder("sync").text(model_key).number(batch_size).key();
+}
+
 bool is_rate(double value) {
   return std::isfinite(value) && value >= 0.0;
 }
@@ -67,6 +71,22 @@ Result<CapabilityRecord> decode_capability(std::string_view bytes, const std::st
             "local_steps_per_s");
   ES_RETURN_IF_ERROR(in.finish());
   return record;
+}
+
+Result<std::vector<SyncRecord>> decode_sync(std::string_view bytes, const std::string& what) {
+  RecordReader in(bytes, kRecordVersion, what);
+  std::vector<SyncRecord> points;
+  const std::uint32_t count = in.count(12);
+  for (std::uint32_t i = 0; i < count && in.ok(); ++i) {
+    SyncRecord point;
+    point.devices = in.u32();
+    point.seconds = in.f64();
+    in.expect(point.devices > (points.empty() ? 0 : points.back().devices), "devices");
+    in.expect(is_rate(point.seconds), "seconds");
+    points.push_back(point);
+  }
+  ES_RETURN_IF_ERROR(in.finish());
+  return points;
 }
 
 std::string encode_plans(const PlanListRecord& list) {
@@ -137,6 +157,30 @@ Result<std::vector<CapabilityRecord>> PlanStore::load_capabilities(const std::st
     return decode_capability(value, type, model_key);
   };
   return scan_records<CapabilityRecord>(store_, begin, prefix_end(begin), decode);
+}
+
+Status PlanStore::save_sync(const std::string& model_key, std::uint32_t batch_size,
+                            const std::vector<SyncRecord>& points) {
+  RecordWriter out(kRecordVersion);
+  out.u32(static_cast<std::uint32_t>(points.size()));
+  std::uint32_t before = 0;
+  for (const SyncRecord& point : points) {
+    ES_CHECK(point.devices > before && is_rate(point.seconds));
+    before = point.devices;
+    out.u32(point.devices);
+    out.f64(point.seconds);
+  }
+  WriteBatch batch;
+  batch.put(sync_key(model_key, batch_size), out.take());
+  return store_.write(batch, Durability::kSynced);
+}
+
+Result<std::vector<SyncRecord>> PlanStore::load_sync(const std::string& model_key,
+                                                     std::uint32_t batch_size) const {
+  const auto bytes = store_.get(sync_key(model_key, batch_size));
+  if (!bytes) return bytes.error();
+  if (!bytes->has_value()) return std::vector<SyncRecord>();
+  return decode_sync(**bytes, "communication of model \"" + model_key + '"');
 }
 
 }  // namespace es::store

@@ -1,6 +1,6 @@
 #pragma once
-// PlanStore keeps knowledge of companions beyond the life of a job: computed plans, and the
-// measured speed of each device type.
+// PlanStore keeps knowledge of companions beyond the life of a job: computed plans, the measured
+// speed of each device type, and the measured communication.
 //
 // `model_key` is the caller's name for everything that decides the speed of a local step except the
 // batch size and the device type (actors/admission/model_key.h). It must not contain a zero byte.
@@ -48,6 +48,13 @@ struct CapabilityRecord {
   bool operator==(const CapabilityRecord&) const = default;
 };
 
+// Communication at a number of devices (scheduler/model/sync.h).
+struct SyncRecord {
+  std::uint32_t devices = 1;  // >= 1
+  double seconds = 0.0;       // of a global step, finite, >= 0
+  bool operator==(const SyncRecord&) const = default;
+};
+
 std::string encode_plans(const PlanListRecord& list);
 // Error (failure): the bytes were not written by encode_plans.
 Result<PlanListRecord> decode_plans(std::string_view bytes, const std::string& what);
@@ -55,6 +62,8 @@ Result<PlanListRecord> decode_plans(std::string_view bytes, const std::string& w
 // Error (failure): the bytes were not written by PlanStore for a capability.
 Result<CapabilityRecord> decode_capability(std::string_view bytes, const std::string& type,
                                            const std::string& model_key);
+// Error (failure): the bytes were not written by PlanStore for communication.
+Result<std::vector<SyncRecord>> decode_sync(std::string_view bytes, const std::string& what);
 
 class PlanStore {
  public:
@@ -74,6 +83,13 @@ class PlanStore {
   // All speeds of (model_key, batch_size), ordered by the name of the device type.
   Result<std::vector<CapabilityRecord>> load_capabilities(const std::string& model_key,
                                                           std::uint32_t batch_size) const;
+
+  // Replaces the points of (model_key, batch_size). REQUIRES: they ascend by devices.
+  Status save_sync(const std::string& model_key, std::uint32_t batch_size,
+                   const std::vector<SyncRecord>& points);
+  // Ascending by devices; empty if none were saved.
+  Result<std::vector<SyncRecord>> load_sync(const std::string& model_key,
+                                            std::uint32_t batch_size) const;
 
  private:
   KeyValueStore& store_;

@@ -6,6 +6,7 @@
 #include "store/journal/claim_journal.h"
 #include "store/journal/job_journal.h"
 #include "store/journal/suspect_devices.h"
+#include "store/journal/usage_journal.h"
 #include "store/kv/keys.h"
 #include "store/ledger/ledger.h"
 #include "store/metrics/metric.h"
@@ -16,9 +17,9 @@ namespace {
 
 // Components of the keys of each table: t is a text, n is a number.
 const std::map<std::string, std::string, std::less<>> kTables = {
-    {"capability", "tnt"}, {"claim", "t"},       {"counter", "t"},   {"end", "t"},
-    {"evaluation", "tn"},  {"final_state", "t"}, {"job", "t"},       {"ledger", "tn"},
-    {"meta", "t"},         {"plans", "tn"},      {"suspect", "ttn"}, {"tag", "t"},
+    {"capability", "tnt"}, {"claim", "t"}, {"counter", "t"}, {"end", "t"},   {"evaluation", "tn"},
+    {"final_state", "t"},  {"job", "t"},   {"ledger", "tn"}, {"meta", "t"},  {"plans", "tn"},
+    {"suspect", "ttn"},    {"sync", "tn"}, {"tag", "t"},     {"usage", "t"},
 };
 // Largest jump over versions behind a damaged place of a table with versions.
 constexpr std::uint64_t kVersionJumpMax = std::uint64_t{1} << 40;
@@ -106,6 +107,10 @@ Status check_record(std::string_view key, std::string_view value) {
     // The name is in the key and in the value. If they differ, the value belongs to another key.
     return claim ? expect(claim->name == name, key) : Status(claim.error());
   }
+  if (table == "usage") {
+    const auto usage = decode_usage(value);
+    return usage ? expect(usage->queue == name, key) : Status(usage.error());
+  }
   if (table == "suspect") {
     const auto suspect = decode_suspect_device(value);
     if (!suspect) return suspect.error();
@@ -117,6 +122,7 @@ Status check_record(std::string_view key, std::string_view value) {
   if (table == "tag") return status_of(decode_tag(value));
   if (table == "plans") return status_of(decode_plans(value, name_of_key(key)));
   if (table == "capability") return status_of(decode_capability(value, parsed->texts[1], name));
+  if (table == "sync") return status_of(decode_sync(value, name_of_key(key)));
   if (table == "ledger")
     return status_of(decode_ledger_line(value, *parsed->number, name_of_key(key)));
   if (table == "evaluation") return check_totals(value, key);

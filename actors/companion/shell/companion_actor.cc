@@ -33,7 +33,7 @@ scheduler::RankedPlan plan_of(const store::PlanRecord& record, const scheduler::
     plan.plan.parts.push_back({part.type, part.devices, part.ests});
   // The record does not contain the whole estimate. The inputs are equal, so it is the same as
   // before.
-  plan.estimate = scheduler::estimate(plan.plan, query.capabilities, query.max_p);
+  plan.estimate = scheduler::estimate(plan.plan, query.capabilities, query.max_p, query.sync);
   return plan;
 }
 
@@ -44,6 +44,9 @@ std::string inputs_of(const scheduler::PlanQuery& query) {
   for (const auto& [type, capability] : query.capabilities)
     // The bits are compared, because a rounded decimal text could be equal for different values.
     text += " " + type.name + "=" + std::to_string(std::bit_cast<std::uint64_t>(capability));
+  for (const scheduler::SyncPoint& point : query.sync.points())
+    text += " sync " + std::to_string(point.devices) + "=" +
+            std::to_string(std::bit_cast<std::uint64_t>(point.seconds));
   return text;
 }
 
@@ -75,6 +78,7 @@ void CompanionState::init(CompanionOptions options, std::shared_ptr<HeadStore> s
   options_ = std::move(options);
   store_ = std::move(store);
   load_history();
+  load_sync();
 }
 
 // Loads the speeds of types that are not known yet. A similar job that runs at the same time may
@@ -84,6 +88,20 @@ void CompanionState::load_history() {
   if (!history) return warn_if_failed(history.error());
   for (const store::CapabilityRecord& record : *history)
     history_.try_emplace(record.type, Stored{record.local_steps_per_s, record.measurements});
+}
+
+void CompanionState::load_sync() {
+  const auto points = store_->plans().load_sync(options_.model_key, options_.batch_size);
+  if (!points) return warn_if_failed(points.error());
+  for (const store::SyncRecord& point : *points)
+    if (!sync_history_.has(point.devices)) sync_history_.set({point.devices, point.seconds});
+}
+
+scheduler::SyncCurve CompanionState::sync_of(
+    const std::vector<scheduler::SyncPoint>& measured) const {
+  scheduler::SyncCurve curve = sync_history_;
+  for (const scheduler::SyncPoint& point : measured) curve.set(point);
+  return curve;
 }
 
 // The speeds that the job has measured, completed from the history or by assumed values.
@@ -113,13 +131,15 @@ CompanionState::Speeds CompanionState::speeds_of(
   return speeds;
 }
 
-scheduler::PlanQuery CompanionState::query_for(const DeviceSet& available,
-                                               const Speeds& speeds) const {
+scheduler::PlanQuery CompanionState::query_for(
+    const DeviceSet& available, const Speeds& speeds,
+    const std::vector<scheduler::SyncPoint>& measured) const {
   scheduler::PlanQuery query;
   query.max_p = options_.max_p;
   query.available = available;
   query.max_devices = options_.max_devices;
   query.mix_types = options_.mix_types;
+  query.sync = sync_of(measured);
   for (const protocol::Capability& c : speeds.capabilities)
     query.capabilities[c.type] = c.steps_per_second;
   return query;
@@ -129,7 +149,7 @@ protocol::PlanAnswer CompanionState::answer(const protocol::PlanQuery& query) {
   Speeds speeds = speeds_of(scheduler::sum(query.held, query.addable), query.measured);
   // Without any measurement it is not known how long a step is compared with a pause.
   const double pause_seconds = speeds.any_measured ? query.rescale_seconds : 0;
-  auto proposals = scheduler::propose(query_for(query.held, speeds), query.addable,
+  auto proposals = scheduler::propose(query_for(query.held, speeds, query.sync), query.addable,
                                       {.per_type = kProposalsPerType,
                                        .pause = scheduler::Seconds(pause_seconds),
                                        .steps_left = static_cast<double>(query.steps_left)});
@@ -138,7 +158,12 @@ protocol::PlanAnswer CompanionState::answer(const protocol::PlanQuery& query) {
     return std::ranges::find(query.measured, c.type, &protocol::Capability::type) !=
            query.measured.end();
   });
-  return {std::move(proposals), std::move(speeds.capabilities)};
+  std::vector<scheduler::SyncPoint> sync = sync_history_.points();
+  std::erase_if(sync, [&](const scheduler::SyncPoint& point) {
+    return std::ranges::find(query.sync, point.devices, &scheduler::SyncPoint::devices) !=
+           query.sync.end();
+  });
+  return {std::move(proposals), std::move(speeds.capabilities), std::move(sync)};
 }
 
 // Returns the stored list if it was made from the same inputs, otherwise computes and stores it.
@@ -162,7 +187,7 @@ scheduler::PlanList CompanionState::plans_for(const scheduler::PlanQuery& query)
 Msg<wire::PlanList> CompanionState::list(const protocol::PlanListQuery& query,
                                          std::uint64_t request) {
   const Speeds speeds = speeds_of(query.available, query.measured);
-  const scheduler::PlanList list = plans_for(query_for(query.available, speeds));
+  const scheduler::PlanList list = plans_for(query_for(query.available, speeds, query.sync));
   return Msg<wire::PlanList>::build({.request = request}, [&](wire::PlanList::Builder b) {
     b.setComplete(list.complete);
     auto plans = b.initPlans(list.plans.size());
@@ -187,7 +212,23 @@ void CompanionState::on_report(const protocol::CapabilityReport& report) {
     ++stored.measurements;
     unsaved_.insert(reported.type);
   }
+  for (const scheduler::SyncPoint& point : report.sync) {
+    sync_history_.set(point);
+    sync_unsaved_ = true;
+  }
   save_history();
+  if (sync_unsaved_) save_sync();
+}
+
+// Similar jobs that run at the same time may have measured other numbers of devices.
+void CompanionState::save_sync() {
+  load_sync();
+  std::vector<store::SyncRecord> records;
+  for (const scheduler::SyncPoint& point : sync_history_.points())
+    records.push_back({point.devices, point.seconds});
+  const Status saved = store_->plans().save_sync(options_.model_key, options_.batch_size, records);
+  if (!saved.ok()) return warn_if_failed(saved);
+  sync_unsaved_ = false;
 }
 
 // A speed that could not be written is written with the next report.

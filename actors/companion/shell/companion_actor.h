@@ -1,17 +1,20 @@
 #pragma once
 // Companion: one for each job, in the head. It computes plans for the job, and it is the job's
-// access to the plan store, which outlives the job: the speeds that similar jobs have measured, and
-// listed plans. The job itself owns its capabilities C_i (core/job_speeds.h) and sends them along
-// with each query. The companion adds those of other device types: from the store, or assumed.
+// access to the plan store, which outlives the job: the speeds and the communication that similar
+// jobs have measured, and listed plans. The job itself owns its capabilities C_i and what it knows
+// of its communication (core/job_speeds.h), and sends both along with each query. The companion
+// adds the speeds of other device types, from the store or assumed, and the communication at other
+// numbers of devices, from the store.
 //
 //   Accepts   PlanQuery from the intra-job scheduler, at any time; the answer is PlanAnswer.
 //             PlanListQuery from it; the answer is PlanList.
 //             CapabilityReport from it: new measurements. A value that differs from the stored one
-//             by more than scheduler::kCapabilityChangeMin replaces it.
+//             by more than scheduler::kCapabilityChangeMin replaces it. New points of communication
+//             replace those at the same number of devices.
 //   Sends     PlanAnswer or PlanList to the sender of the query.
-//   State     A copy of the stored speeds of (model key, batch size), by device type, so that the
-//             next job of a known model begins with these values. The listed plans are stored by
-//             (model key, max_p).
+//   State     A copy of the stored speeds of (model key, batch size), by device type, and of the
+//             stored communication, so that the next job of a known model begins with these values.
+//             The listed plans are stored by (model key, max_p).
 //   Fails     A plan store that cannot be written is reported on stderr; only history is lost.
 //   Order     No order of messages is assumed.
 //   Limits    kProposalsPerType proposals of each device type in an answer; scheduler::ListLimits.
@@ -68,15 +71,22 @@ class CompanionState {
   };
 
   void load_history();
+  void load_sync();
   void save_history();
   Speeds speeds_of(const DeviceSet& devices, const std::vector<protocol::Capability>& measured);
-  scheduler::PlanQuery query_for(const DeviceSet& available, const Speeds& speeds) const;
+  scheduler::PlanQuery query_for(const DeviceSet& available, const Speeds& speeds,
+                                 const std::vector<scheduler::SyncPoint>& measured) const;
+  // The stored communication, replaced by what the job has measured.
+  scheduler::SyncCurve sync_of(const std::vector<scheduler::SyncPoint>& measured) const;
+  void save_sync();
   scheduler::PlanList plans_for(const scheduler::PlanQuery& query);
 
   CompanionOptions options_;
   std::shared_ptr<HeadStore> store_;
   std::map<DeviceType, Stored> history_;
   std::set<DeviceType> unsaved_;  // types in history_ that are not saved yet
+  scheduler::SyncCurve sync_history_;
+  bool sync_unsaved_ = false;
 };
 
 caf::behavior companion_actor(caf::stateful_actor<CompanionState>* self, CompanionOptions options,

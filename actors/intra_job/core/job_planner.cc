@@ -58,16 +58,19 @@ PlannerEffects JobPlanner::ask_for_plans(const PlannerView& job) {
                               .addable = addable_devices(job),
                               .steps_left = steps_left(job),
                               .rescale_seconds = in_seconds(pause()),
-                              .measured = speeds_.list_measured()}};
+                              .measured = speeds_.list_measured(),
+                              .sync = speeds_.measured_sync()}};
 }
 
 protocol::PlanListQuery JobPlanner::list_query(const PlannerView& job) const {
   return {.available = scheduler::sum(held_devices(job), addable_devices(job)),
-          .measured = speeds_.list_measured()};
+          .measured = speeds_.list_measured(),
+          .sync = speeds_.measured_sync()};
 }
 
 PlannerEffects JobPlanner::on(const protocol::PlanAnswer& answer, const PlannerView& job) {
   speeds_.learn(answer.capabilities);
+  speeds_.learn_sync(answer.sync);
   if (--queries_ > 0) return {};  // a later answer takes the newest allocation into account
   if (demand_is_exact_ || is_over(job.state)) return {};
   const DeviceSet held = held_devices(job);
@@ -90,14 +93,17 @@ PlannerEffects JobPlanner::report_lost_progress(const PlannerView& job) {
 // Local steps per second on the devices in use: measured, or predicted by the model.
 double JobPlanner::speed_now(const PlannerView& job) const {
   if (job.phase != Phase::kNormal || job.members.empty()) return 0;
-  if (const auto pace = grant_trial_.pace()) return options_.max_p / *pace;
-  // A global step lasts as long as its slowest member.
+  return options_.max_p / grant_trial_.pace().value_or(model_seconds(job));
+}
+
+// A global step lasts as long as its slowest member, and what communication adds.
+double JobPlanner::model_seconds(const PlannerView& job) const {
   double seconds = 0;
   for (const protocol::Member& member : job.members) {
     const DeviceId& device = job.fleet.workers().at(member.incarnation).device;
     seconds = std::max(seconds, member.ranks.size() / speeds_.device_capability(device));
   }
-  return options_.max_p / seconds;
+  return seconds + speeds_.sync().seconds(static_cast<std::uint32_t>(job.members.size()));
 }
 
 protocol::JobProgress JobPlanner::progress_of(const PlannerView& job) const {
@@ -107,10 +113,12 @@ protocol::JobProgress JobPlanner::progress_of(const PlannerView& job) const {
           .remaining_steps = max_p * static_cast<double>(steps_left(job)),
           .steps_per_second = speed_now(job),
           .rescale_seconds = in_seconds(pause()),
+          .suspend_seconds = in_seconds(suspension()),
           // After a restart of the head only the ledger shows that the job has run.
           .started = has_run_ || job.ledger_through > options_.start_version,
           .adopted = has_adopted(job),
-          .capabilities = speeds_.list()};
+          .capabilities = speeds_.list(),
+          .sync = speeds_.sync().points()};
 }
 
 // While the job changes its placement, it does not know yet what it will want.
@@ -138,9 +146,19 @@ PlannerEffects JobPlanner::state_changed(JobState state, const PlannerView& job)
 void JobPlanner::measure_pause(JobState state, Instant now) {
   if (state == JobState::kRescaling) rescaling_since_ = now;
   // The job waits for devices, which is not part of the cost of a change.
-  if (state == JobState::kQueued || state == JobState::kPaused) rescaling_since_.reset();
-  if (state != JobState::kRunning || !rescaling_since_) return;
-  last_pause_ = now - *std::exchange(rescaling_since_, std::nullopt);
+  if (state == JobState::kQueued || state == JobState::kPaused) {
+    if (rescaling_since_) stopped_for_ = now - *std::exchange(rescaling_since_, std::nullopt);
+    restarting_since_.reset();
+  }
+  if (state == JobState::kStarting && stopped_for_ && !restarting_since_) restarting_since_ = now;
+  if (state != JobState::kRunning) return;
+  if (restarting_since_ && stopped_for_) {
+    last_suspension_ = *stopped_for_ + (now - *restarting_since_);
+    rescaling_since_.reset();
+  }
+  stopped_for_.reset();
+  restarting_since_.reset();
+  if (rescaling_since_) last_pause_ = now - *std::exchange(rescaling_since_, std::nullopt);
 }
 
 PlannerEffects JobPlanner::step_added(const PlannerView& job) {
@@ -151,13 +169,29 @@ PlannerEffects JobPlanner::step_added(const PlannerView& job) {
     grant_trial_.placed(count_by_type(member_devices(job)), speeds_.capabilities(),
                         !demand_is_exact_);
     speeds_.devices_changed();
+    blocks_seen_ = 0;
   }
   grant_trial_.step(scheduler::Seconds(in_seconds(job.now)), steps);
+  if (PlannerEffects effects = learn_sync(job); !effects.empty()) return effects;
   // A change that paid before may not pay any more if little is left to do.
   const double left = seconds_left(job);
   // Plans are asked for again whenever the remaining time has halved, and not at each step.
   const bool is_due = seconds_left_at_query_ == 0 || 2 * left < seconds_left_at_query_;
   return left > 0 && is_near_the_end(job) && is_due ? ask_for_plans(job) : PlannerEffects();
+}
+
+// Each new block of steps is a sample of what communication costs.
+PlannerEffects JobPlanner::learn_sync(const PlannerView& job) {
+  const scheduler::StepPace& steps = grant_trial_.steps();
+  if (steps.blocks() == std::exchange(blocks_seen_, steps.blocks()) || !steps.newest()) return {};
+  const auto point = speeds_.add_step(*steps.newest(), member_devices(job), member_ranks(job));
+  if (!point) return {};
+  // With other communication the best plan may be another one.
+  released_from_.clear();
+  PlannerEffects effects{protocol::CapabilityReport{.reports = {}, .sync = {*point}}};
+  for (PlannerEffect& effect : ask_for_plans(job)) effects.push_back(std::move(effect));
+  effects.push_back(ConsiderChanges{});
+  return effects;
 }
 
 PlannerEffects JobPlanner::measured(const StragglerWatch::Measurement& measurement,
@@ -186,7 +220,7 @@ PlannerEffects JobPlanner::capability_changed(const DeviceType& type, double ste
   if (grant_trial_.capability_changed(type, steps_per_second)) effects.push_back(RefusalsChanged{});
   // With another speed the best plan may be another one.
   released_from_.clear();
-  effects.push_back(protocol::CapabilityReport{{{type, steps_per_second, true}}});
+  effects.push_back(protocol::CapabilityReport{.reports = {{type, steps_per_second, true}}});
   for (PlannerEffect& effect : ask_for_plans(job)) effects.push_back(std::move(effect));
   return effects;
 }

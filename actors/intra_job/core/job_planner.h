@@ -5,7 +5,10 @@
 //                that it does not refuse to the cluster scheduler.
 //   adopts       A demand says whether the job uses exactly what it was last given.
 //   falls back   A grant that made the job slower is given back and refused from then on.
-//   releases     Devices that the best plan does not use are given back.
+//   releases     Devices that the best plan does not use are given back, also if they are of no use
+//                because of communication. What this costs with fewer devices is only estimated
+//                before it was tried (scheduler/model/sync.h), so the estimated gain must exceed
+//                the pauses of trying.
 //   rebalances   ESTs move if other ranks fit the measured speeds of the devices better.
 //
 // It owns what these decisions need: the devices of the cluster, the speeds of the job's devices
@@ -56,13 +59,19 @@ class JobPlanner {
   // so that the changes cost at most a twentieth of the time.
   static constexpr int kPausesApart = 20;
   static constexpr Instant kRebalanceApart = std::chrono::seconds(5);
+  // Devices are given back because of communication if a step is then shorter by at least this part
+  // of it, and the time saved until the end of the job exceeds this many pauses: one for the
+  // change, one for taking it back, and one for what both cause.
+  static constexpr double kLeaveGainMin = 0.1;
+  static constexpr double kPausesToLeave = 3;
 
   struct Options {
     std::uint32_t max_p = 1;
     DeterminismLevel level = DeterminismLevel::kD2;
     ResourceSpec resources;  // min_devices and device_types
     Version start_version = 0, last_version = 0;
-    Instant pause_assumed{};  // assumed pause of a change, until one was measured
+    Instant pause_assumed{};    // assumed pause of a change, until one was measured
+    Instant suspend_assumed{};  // the same of a suspension and the restart after it
   };
   // `refusals` are those that a previous head has journaled.
   JobPlanner(Options options, std::vector<scheduler::Refusal> refusals);
@@ -90,8 +99,8 @@ class JobPlanner {
 
   // Gives a grant back that made the job slower.
   PlannerEffects fall_back(const PlannerView& job);
-  // Gives devices back that the best plan does not use, because other jobs may use them. Does
-  // nothing if the job ends soon.
+  // Gives devices back that the best plan does not use: because other jobs may use them, or because
+  // the job is faster without them. Does nothing if the job ends soon.
   PlannerEffects release_unused(const PlannerView& job);
   // Moves ESTs if that pays.
   PlannerEffects rebalance(const PlannerView& job);
@@ -108,8 +117,12 @@ class JobPlanner {
   double seconds_left(const PlannerView& job) const;
   bool is_near_the_end(const PlannerView& job) const;
   Instant pause() const { return last_pause_.value_or(options_.pause_assumed); }
+  Instant suspension() const { return last_suspension_.value_or(options_.suspend_assumed); }
   void measure_pause(JobState state, Instant now);
   bool may_change_devices(const PlannerView& job) const;
+  PlannerEffects learn_sync(const PlannerView& job);
+  double model_seconds(const PlannerView& job) const;
+  PlannerEffects leave(const DeviceSet& unused, const std::string& why, const PlannerView& job);
   PlannerEffects capability_changed(const DeviceType& type, double steps_per_second,
                                     const PlannerView& job);
   DeviceSet addable_devices(const PlannerView& job) const;
@@ -130,9 +143,13 @@ class JobPlanner {
   std::uint32_t queries_ = 0;              // queries that the companion has not answered yet
   double seconds_left_at_query_ = 0;       // at the last plan query; 0: not known
   bool has_run_ = false;
-  Generation paced_generation_;  // the placement whose steps are timed
-  Version paced_through_ = 0;    // the newest timed version
+  Generation paced_generation_;    // the placement whose steps are timed
+  Version paced_through_ = 0;      // the newest timed version
+  std::uint64_t blocks_seen_ = 0;  // of the steps on the present devices
   std::optional<Instant> rescaling_since_, last_pause_;
+  // A suspension costs the time from the drain until the job is queued, and that from its next
+  // devices until it steps. Between the two it waits.
+  std::optional<Instant> stopped_for_, restarting_since_, last_suspension_;
   Instant next_rebalance_{};  // earliest time of the next rebalance
 };
 

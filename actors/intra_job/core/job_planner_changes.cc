@@ -55,14 +55,35 @@ PlannerEffects JobPlanner::release_unused(const PlannerView& job) {
   const auto best = scheduler::best_plan({.max_p = options_.max_p,
                                           .capabilities = speeds_.capabilities(),
                                           .available = held,
-                                          .mix_types = options_.level == DeterminismLevel::kD2});
+                                          .mix_types = options_.level == DeterminismLevel::kD2,
+                                          .sync = speeds_.sync()});
   if (!best || best->plan.devices() == held) return {};
   if (best->plan.devices().total() < options_.resources.min_devices) return {};
-  // If the job is given such a set again, giving it back once more could go on for ever.
-  if (!released_from_.insert(held.text()).second) return {};
   const DeviceSet unused = scheduler::beyond(held, best->plan.devices());
-  return {LogLine{"gives " + unused.text() + " back: the job is as fast without them"},
-          give_back(unused, job)};
+  const double now = grant_trial_.pace().value_or(model_seconds(job));
+  const double then = best->estimate.f_seconds_per_step;
+  // The computation alone would not be slower without them: they are of no use.
+  const auto computes =
+      scheduler::least_seconds({.max_p = options_.max_p,
+                                .capabilities = speeds_.capabilities(),
+                                .available = held,
+                                .mix_types = options_.level == DeterminismLevel::kD2});
+  const double sync = speeds_.sync().seconds(best->plan.devices().total());
+  if (then - sync <= *computes * (1 + 1e-9))
+    return leave(unused, "the job is as fast without them", job);
+  const double saved = (now - then) * static_cast<double>(steps_left(job));
+  if (then > (1 - kLeaveGainMin) * now || saved <= kPausesToLeave * in_seconds(pause())) return {};
+  return leave(unused,
+               "because of communication a step takes " + milliseconds_text(now) +
+                   " with them, and should take " + milliseconds_text(then) + " without them",
+               job);
+}
+
+PlannerEffects JobPlanner::leave(const DeviceSet& unused, const std::string& why,
+                                 const PlannerView& job) {
+  // If the job is given such a set again, giving it back once more could go on for ever.
+  if (!released_from_.insert(count_by_type(member_devices(job)).text()).second) return {};
+  return {LogLine{"gives " + unused.text() + " back: " + why}, give_back(unused, job)};
 }
 
 PlannerEffects JobPlanner::rebalance(const PlannerView& job) {
@@ -78,11 +99,13 @@ PlannerEffects JobPlanner::rebalance(const PlannerView& job) {
     capabilities.push_back(speeds_.device_capability(device));
   }
   const std::vector<RankRange> current = member_ranks(job);
-  const auto change = scheduler::rebalance({.capabilities = capabilities,
-                                            .current = current,
-                                            .max_p = options_.max_p,
-                                            .pause = scheduler::Seconds(in_seconds(pause())),
-                                            .steps_left = steps_left(job)});
+  const auto change = scheduler::rebalance(
+      {.capabilities = capabilities,
+       .current = current,
+       .max_p = options_.max_p,
+       .pause = scheduler::Seconds(in_seconds(pause())),
+       .steps_left = steps_left(job),
+       .sync_seconds = speeds_.sync().seconds(static_cast<std::uint32_t>(current.size()))});
   if (!change) return {};
   next_rebalance_ = job.now + std::max<Instant>(kPausesApart * pause(), kRebalanceApart);
   return {LogLine{"moves ESTs: a global step would take " + decimal(change->seconds_then, 3) +

@@ -1,5 +1,7 @@
 #include "actors/intra_job/core/job_speeds.h"
 
+#include <algorithm>
+
 #include "scheduler/plans/placement.h"
 
 namespace es::actors::intra_job {
@@ -31,6 +33,36 @@ std::optional<double> JobSpeeds::update_type(const DeviceType& type,
   capabilities_[type] = *changed;
   measured_.insert(type);
   return changed;
+}
+
+void JobSpeeds::learn_sync(const std::vector<scheduler::SyncPoint>& points) {
+  for (const scheduler::SyncPoint& point : points)
+    if (!sync_measured_.contains(point.devices)) sync_.set(point);
+}
+
+std::optional<scheduler::SyncPoint> JobSpeeds::add_step(double step_seconds,
+                                                        std::span<const DeviceId> devices,
+                                                        std::span<const RankRange> ranks) {
+  double compute_seconds = 0;
+  for (std::size_t d = 0; d < devices.size(); ++d) {
+    const auto local = local_step_seconds(devices[d]);
+    if (!local) return std::nullopt;
+    compute_seconds = std::max(compute_seconds, ranks[d].size() * *local);
+  }
+  const auto n = static_cast<std::uint32_t>(devices.size());
+  const auto point = sync_watch_.add(n, step_seconds, compute_seconds, sync_);
+  if (!point) return std::nullopt;
+  sync_.set(*point);
+  sync_measured_.insert(n);
+  return point;
+}
+
+std::vector<scheduler::SyncPoint> JobSpeeds::measured_sync() const {
+  std::vector<scheduler::SyncPoint> measured = sync_.points();
+  std::erase_if(measured, [this](const scheduler::SyncPoint& point) {
+    return !sync_measured_.contains(point.devices);
+  });
+  return measured;
 }
 
 std::vector<protocol::Capability> JobSpeeds::list() const {

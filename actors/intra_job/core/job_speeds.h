@@ -1,7 +1,8 @@
 #pragma once
 // JobSpeeds knows how fast the local steps of a job are: the capability C_i of each device type,
-// and the devices that are slower than others of their type. It is the only owner of the C_i of the
-// job. The companion contributes values for types that the job has not measured.
+// and the devices that are slower than others of their type; and what the job loses by
+// communication (scheduler/model/sync.h). It is the only owner of these values. The companion
+// contributes those that the job has not measured.
 //
 // Pure: no clock, no I/O, not thread-safe.
 #include <optional>
@@ -14,6 +15,7 @@
 #include "proto/base/job_spec.h"
 #include "scheduler/model/capability_watch.h"
 #include "scheduler/model/model.h"
+#include "scheduler/model/sync_watch.h"
 
 namespace es::actors::intra_job {
 
@@ -33,7 +35,22 @@ class JobSpeeds {
   // changes. REQUIRES: report.seconds > 0.
   std::optional<double> update_type(const DeviceType& type, const StragglerWatch::Report& report);
   // The devices of the job have changed, so reports on the devices before do not count any more.
-  void devices_changed() { watch_.restart(); }
+  void devices_changed() {
+    watch_.restart();
+    sync_watch_.restart();
+  }
+
+  // From the companion. A point that was measured before is not replaced.
+  void learn_sync(const std::vector<scheduler::SyncPoint>& points);
+  // A block of steps took `step_seconds` each, on these devices with these ranks. Returns the new
+  // point of communication if it changes one. Nothing is learned before every device has reported.
+  std::optional<scheduler::SyncPoint> add_step(double step_seconds,
+                                               std::span<const DeviceId> devices,
+                                               std::span<const RankRange> ranks);
+  // What the job is known to lose by communication, by itself or by earlier similar jobs.
+  const scheduler::SyncCurve& sync() const { return sync_; }
+  // The points that this job has measured, ascending by devices.
+  std::vector<scheduler::SyncPoint> measured_sync() const;
 
   // C_i of all known types, in local steps per second.
   const scheduler::Capabilities& capabilities() const { return capabilities_; }
@@ -61,6 +78,9 @@ class JobSpeeds {
   scheduler::Capabilities capabilities_;
   std::set<DeviceType> measured_;  // types with a measured C_i; the others are assumed
   scheduler::CapabilityWatch watch_;
+  scheduler::SyncCurve sync_;
+  std::set<std::uint32_t> sync_measured_;  // numbers of devices
+  scheduler::SyncWatch sync_watch_;
   StragglerWatch stragglers_;
 };
 

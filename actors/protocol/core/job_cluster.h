@@ -51,9 +51,11 @@ struct JobProgress {
   double remaining_steps = std::numeric_limits<double>::infinity();  // local steps
   double steps_per_second = 0;  // local steps per second on the current devices; 0: it stands
   double rescale_seconds = 0;   // cost of a change of devices, measured or assumed; 0: not known
+  double suspend_seconds = 0;   // the same of a suspension and the restart after it
   bool started = false;         // the job has run before
   bool adopted = true;          // it uses exactly the devices that it was last given
-  std::vector<Capability> capabilities{};  // ascending by type
+  std::vector<Capability> capabilities{};    // ascending by type
+  std::vector<scheduler::SyncPoint> sync{};  // what it loses by communication, ascending
   bool operator==(const JobProgress&) const = default;
 };
 

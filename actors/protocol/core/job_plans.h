@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "proto/base/device.h"
+#include "scheduler/model/sync.h"
 #include "scheduler/plans/proposal.h"
 
 namespace es::actors::protocol {
@@ -27,6 +28,8 @@ struct PlanQuery {
   std::uint64_t steps_left = 0;        // global steps of the job
   double rescale_seconds = 0;          // pause of a change of devices, measured or assumed
   std::vector<Capability> measured{};  // what the job knows from measurements, ascending by type
+  // What the job has measured of its communication, ascending by devices.
+  std::vector<scheduler::SyncPoint> sync{};
   bool operator==(const PlanQuery&) const = default;
 };
 
@@ -34,6 +37,8 @@ struct PlanQuery {
 struct PlanAnswer {
   std::vector<scheduler::Proposal> proposals;  // best first
   std::vector<Capability> capabilities;        // of the queried types that PlanQuery did not name
+  // What earlier similar jobs have measured at numbers of devices that PlanQuery did not name.
+  std::vector<scheduler::SyncPoint> sync{};
   bool operator==(const PlanAnswer&) const = default;
 };
 
@@ -41,13 +46,15 @@ struct PlanAnswer {
 // (client.capnp), which is passed on to a client as it is.
 struct PlanListQuery {
   DeviceSet available;
-  std::vector<Capability> measured{};  // as in PlanQuery
+  std::vector<Capability> measured{};        // as in PlanQuery
+  std::vector<scheduler::SyncPoint> sync{};  // as in PlanQuery
   bool operator==(const PlanListQuery&) const = default;
 };
 
 // Job -> companion: new measurements, to be stored for later jobs.
 struct CapabilityReport {
   std::vector<Capability> reports;
+  std::vector<scheduler::SyncPoint> sync{};
   bool operator==(const CapabilityReport&) const = default;
 };
 

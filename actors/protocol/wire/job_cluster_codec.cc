@@ -9,6 +9,7 @@ using actors::put;
 
 using ProposalList = capnp::List<wire::Proposal>;
 using CapabilityList = capnp::List<wire::Capability>;
+using SyncList = capnp::List<wire::SyncPoint>;
 
 void put_proposals(ProposalList::Builder b, const std::vector<scheduler::Proposal>& proposals) {
   for (unsigned i = 0; i < b.size(); ++i) {
@@ -40,14 +41,30 @@ std::vector<Capability> capabilities_from(CapabilityList::Reader r) {
   return capabilities;
 }
 
+void put_sync(SyncList::Builder b, const std::vector<scheduler::SyncPoint>& points) {
+  for (unsigned i = 0; i < b.size(); ++i) {
+    b[i].setDevices(points[i].devices);
+    b[i].setSeconds(points[i].seconds);
+  }
+}
+
+// Points that are not valid are left out, as the curve would ignore them.
+std::vector<scheduler::SyncPoint> sync_from(SyncList::Reader r) {
+  std::vector<scheduler::SyncPoint> points;
+  for (const auto p : r) points.push_back({p.getDevices(), p.getSeconds()});
+  return scheduler::SyncCurve(points).points();
+}
+
 void put_progress(wire::JobProgress::Builder b, const JobProgress& progress) {
   b.setTotalSteps(progress.total_steps);
   b.setRemainingSteps(progress.remaining_steps);
   b.setStepsPerSecond(progress.steps_per_second);
   b.setRescaleSeconds(progress.rescale_seconds);
+  b.setSuspendSeconds(progress.suspend_seconds);
   b.setStarted(progress.started);
   b.setAdopted(progress.adopted);
   put_capabilities(b.initCapabilities(progress.capabilities.size()), progress.capabilities);
+  put_sync(b.initSync(progress.sync.size()), progress.sync);
 }
 
 JobProgress progress_from(wire::JobProgress::Reader r) {
@@ -55,9 +72,11 @@ JobProgress progress_from(wire::JobProgress::Reader r) {
           .remaining_steps = r.getRemainingSteps(),
           .steps_per_second = r.getStepsPerSecond(),
           .rescale_seconds = r.getRescaleSeconds(),
+          .suspend_seconds = r.getSuspendSeconds(),
           .started = r.getStarted(),
           .adopted = r.getAdopted(),
-          .capabilities = capabilities_from(r.getCapabilities())};
+          .capabilities = capabilities_from(r.getCapabilities()),
+          .sync = sync_from(r.getSync())};
 }
 
 JobRefusals refusals_from(capnp::List<wire::RefusedDevices>::Reader r) {
@@ -181,6 +200,7 @@ Msg<wire::PlanQuery> message_of(const PlanQuery& value) {
     b.setStepsLeft(value.steps_left);
     b.setRescaleSeconds(value.rescale_seconds);
     put_capabilities(b.initMeasured(value.measured.size()), value.measured);
+    put_sync(b.initSync(value.sync.size()), value.sync);
   });
 }
 
@@ -188,12 +208,14 @@ Msg<wire::PlanListQuery> message_of(const PlanListQuery& value, std::uint64_t re
   return Msg<wire::PlanListQuery>::build({.request = request}, [&](wire::PlanListQuery::Builder b) {
     put(b.initAvailable(value.available.counts.size()), value.available);
     put_capabilities(b.initMeasured(value.measured.size()), value.measured);
+    put_sync(b.initSync(value.sync.size()), value.sync);
   });
 }
 
 Msg<wire::CapabilityReport> message_of(const CapabilityReport& value) {
   return Msg<wire::CapabilityReport>::build({}, [&](wire::CapabilityReport::Builder b) {
     put_capabilities(b.initReports(value.reports.size()), value.reports);
+    put_sync(b.initSync(value.sync.size()), value.sync);
   });
 }
 
@@ -201,6 +223,7 @@ Msg<wire::PlanAnswer> message_of(const PlanAnswer& value) {
   return Msg<wire::PlanAnswer>::build({}, [&](wire::PlanAnswer::Builder b) {
     put_proposals(b.initProposals(value.proposals.size()), value.proposals);
     put_capabilities(b.initCapabilities(value.capabilities.size()), value.capabilities);
+    put_sync(b.initSync(value.sync.size()), value.sync);
   });
 }
 
@@ -209,20 +232,23 @@ PlanQuery value_of(wire::PlanQuery::Reader r) {
           .addable = device_set_from(r.getAddable()),
           .steps_left = r.getStepsLeft(),
           .rescale_seconds = r.getRescaleSeconds(),
-          .measured = capabilities_from(r.getMeasured())};
+          .measured = capabilities_from(r.getMeasured()),
+          .sync = sync_from(r.getSync())};
 }
 
 PlanListQuery value_of(wire::PlanListQuery::Reader r) {
   return {.available = device_set_from(r.getAvailable()),
-          .measured = capabilities_from(r.getMeasured())};
+          .measured = capabilities_from(r.getMeasured()),
+          .sync = sync_from(r.getSync())};
 }
 
 CapabilityReport value_of(wire::CapabilityReport::Reader r) {
-  return {capabilities_from(r.getReports())};
+  return {capabilities_from(r.getReports()), sync_from(r.getSync())};
 }
 
 PlanAnswer value_of(wire::PlanAnswer::Reader r) {
-  return {proposals_from(r.getProposals()), capabilities_from(r.getCapabilities())};
+  return {proposals_from(r.getProposals()), capabilities_from(r.getCapabilities()),
+          sync_from(r.getSync())};
 }
 
 }  // namespace es::actors::protocol

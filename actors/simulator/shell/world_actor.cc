@@ -215,8 +215,10 @@ void WorldState::on(Worker& worker, Incarnation, const Install& message) {
   lose_work(run, message.target);
   ++run.epoch;
   const Due ready{Timer::kReady, index_of(run), run.epoch};
-  if (run.has_run && options_.rescale_s > 0) return after(options_.rescale_s, ready);
-  after(0, ready);
+  const bool keeps_state =
+      std::ranges::any_of(run.workers, [&](Incarnation w) { return workers_.at(w).has_state; });
+  const double cost_s = keeps_state ? options_.rescale_s : options_.suspend_cost_s();
+  after(run.has_run ? cost_s : 0, ready);
 }
 
 void WorldState::become_ready(Run& run) {

@@ -13,7 +13,9 @@
 //   speeds     If they differ from what the head was told (is_measured), members report how long
 //              their steps take: after every change several times, until the head can see it, and
 //              then at growing intervals.
-//   changes    A round takes rescale_s from Install to Ready, except a job's first round.
+//   changes    A round takes rescale_s from Install to Ready, except a job's first round. If no
+//              member holds the job's state, because it was suspended or all its workers were lost,
+//              it takes suspend_cost_s().
 //   processes  They end as soon as they are released or killed.
 //   failures   A node is lost with its workers, and says hello again repair_s later. The head
 //              decides what a job does then. The step that was being computed is lost, and so is
@@ -51,6 +53,7 @@ inline constexpr const char* kSimulatedClient = "client/simulation";
 struct WorldOptions {
   double start_s = 20;
   double rescale_s = 1;
+  std::optional<double> suspend_s;  // rescale_s if it is not set
   double sync_s = 0;  // seconds that a global step takes longer for each device but one
   std::uint32_t devices_per_node = 8;
   std::uint64_t seed = 0;       // of failures and of stragglers, independently
@@ -59,9 +62,11 @@ struct WorldOptions {
   double straggler_hours = 0;   // mean hours between two slow times of one device; 0 for none
   double straggler_s = 600;     // seconds that a slow time lasts
   double straggler_factor = 3;  // factor of the duration of a local step during it
+  bool learns_speeds = false;   // the head knows no speed before it was measured
   std::vector<store::TraceClaim> claims;
 
-  bool is_measured() const { return sync_s > 0 || straggler_hours > 0; }
+  double suspend_cost_s() const { return suspend_s.value_or(rescale_s); }
+  bool is_measured() const { return sync_s > 0 || straggler_hours > 0 || learns_speeds; }
 };
 
 struct BeginWorld {
@@ -108,6 +113,9 @@ class WorldState {
   bool is_idle() const;
 
  private:
+  void follow(std::size_t index);
+  void on_job_ended(std::size_t index);
+
   struct Worker {
     std::uint32_t run = 0;
     DeviceId device;

@@ -20,6 +20,7 @@ class Chooser {
         limits_(limits),
         held_(table.held(row.slot)),
         speeds_(table.capabilities(row.slot)),
+        sync_(table.sync(row.slot)),
         remaining_(table.remaining(row)),
         candidate_(left.size(), 0) {}
 
@@ -50,17 +51,21 @@ class Chooser {
     if (held_[t] > 0) n = std::min(n, held_[t] + table_.grantable(row_.slot)[t]);
     if (n == 0) return;
     std::fill(candidate_.begin(), candidate_.end(), 0);
-    candidate_[t] = std::max(row_.min_devices, useful_devices(row_.max_p, n));
+    candidate_[t] = std::max(row_.min_devices, useful_devices(row_.max_p, n, speeds_[t], sync_));
     if (candidate_[t] > n) return;
     // If the efficiency of this number is too low, a smaller number is better than none.
-    while (candidate_[t] > row_.min_devices && !is_efficient(candidate_[t]))
-      candidate_[t] = std::max(row_.min_devices, useful_devices(row_.max_p, candidate_[t] - 1));
+    while (candidate_[t] > row_.min_devices && !is_efficient(t, candidate_[t]))
+      candidate_[t] = std::max(row_.min_devices,
+                               useful_devices(row_.max_p, candidate_[t] - 1, speeds_[t], sync_));
     consider();
   }
 
   // Whether this number of devices of one type is efficient enough.
-  bool is_efficient(std::uint32_t devices) const {
-    return one_type_speed(row_.max_p, devices, 1) >= limits_.efficiency_min * devices;
+  bool is_efficient(std::size_t t, std::uint32_t devices) const {
+    if (sync_.empty())
+      return one_type_speed(row_.max_p, devices, 1) >= limits_.efficiency_min * devices;
+    return one_type_speed(row_.max_p, devices, speeds_[t], sync_) >=
+           limits_.efficiency_min * devices * speeds_[t];
   }
 
   void try_mix() {
@@ -74,12 +79,25 @@ class Chooser {
     // If max_devices is max_p, the set that is trimmed below fits anyway: every device of it runs
     // at least one EST.
     if (total(candidate_) > budget && row_.max_devices < row_.max_p) keep_fastest(budget);
-    const double speed = mixed_speed(row_.max_p, candidate_, speeds_);
+    double speed = mixed_speed(row_.max_p, candidate_, speeds_, sync_);
     if (speed <= 0) return;
     // More devices than needed for the speed would be of no use to this job, but may be of use to
     // others.
-    trim_to_speed(row_.max_p, speed, candidate_, speeds_);
+    trim_to_speed(row_.max_p, speed, candidate_, speeds_, sync_);
+    // If communication makes this number inefficient, a smaller number is better than none.
+    while (!sync_.empty() && speed < limits_.efficiency_min * capability() &&
+           total(candidate_) > row_.min_devices) {
+      keep_fastest(total(candidate_) - 1);
+      speed = mixed_speed(row_.max_p, candidate_, speeds_, sync_);
+      trim_to_speed(row_.max_p, speed, candidate_, speeds_, sync_);
+    }
     if (total(candidate_) <= row_.max_devices) consider();
+  }
+
+  double capability() const {
+    double sum = 0;
+    for (std::size_t t = 0; t < candidate_.size(); ++t) sum += candidate_[t] * speeds_[t];
+    return sum;
   }
 
   void keep_fastest(std::uint32_t budget) {
@@ -112,9 +130,7 @@ class Chooser {
     // the row does.
     const double speed = kept ? row_.held_speed : speed_on(table_, row_, candidate_);
     if (speed <= 0) return;
-    double capability = 0;
-    for (std::size_t t = 0; t < candidate_.size(); ++t) capability += candidate_[t] * speeds_[t];
-    if (!kept && speed < limits_.efficiency_min * capability) return;
+    if (!kept && speed < limits_.efficiency_min * capability()) return;
     // A job that is in a pause would not step during it with other devices either.
     const double paused = std::max(0.0, row_.paused_until_s - table_.now_s());
     const double finish =
@@ -132,6 +148,7 @@ class Chooser {
   const ChoiceLimits& limits_;
   const CountSpan held_;
   const std::span<const double> speeds_;
+  const SyncCurve& sync_;
   const double remaining_;
   Counts candidate_;
   Choice best_;
@@ -177,23 +194,37 @@ bool surely_gets_nothing(const ClusterTable& table, const JobRow& row, CountSpan
   return true;
 }
 
+namespace {
+
+// max_devices, or as many as exist; fewer if the job is faster with fewer.
+std::uint32_t gang_size(const ClusterTable& table, const JobRow& row, std::size_t t) {
+  const std::uint32_t n = std::min(table.reach(row, t), row.max_devices);
+  const SyncCurve& sync = table.sync(row.slot);
+  const double speed = table.capabilities(row.slot)[t];
+  if (n <= row.min_devices || sync.empty() || speed <= 0) return n;
+  return std::max(row.min_devices, useful_devices(row.max_p, n, speed, sync));
+}
+
+}  // namespace
+
 std::vector<Counts> gangs_of(const ClusterTable& table, const JobRow& row) {
   const auto speeds = table.capabilities(row.slot);
   std::vector<std::pair<double, std::size_t>> types;  // negative speed, so that they sort ascending
   for (std::size_t t = 0; t < speeds.size(); ++t) {
-    const std::uint32_t n = std::min(table.total()[t], row.max_devices);
-    if (speeds[t] <= 0 || n < row.min_devices) continue;
+    if (speeds[t] <= 0 || gang_size(table, row, t) < row.min_devices) continue;
+    const std::uint32_t n = gang_size(table, row, t);
     const bool asked = row.gang_type == static_cast<std::int32_t>(t);
     const double speed =
         // The type that its owner asked for wins against every speed.
-        asked ? ClusterTable::kUnknownSteps : one_type_speed(row.max_p, n, speeds[t]);
+        asked ? ClusterTable::kUnknownSteps
+              : one_type_speed(row.max_p, n, speeds[t], table.sync(row.slot));
     types.emplace_back(-speed, t);
   }
   std::sort(types.begin(), types.end());
   std::vector<Counts> gangs;
   for (const auto& [speed, t] : types) {
     Counts counts(table.types(), 0);
-    counts[t] = std::min(table.total()[t], row.max_devices);
+    counts[t] = gang_size(table, row, t);
     // Ends, because each fall-back has fewer devices.
     while (const Counts* fall_back = table.fall_back_of(row.slot, counts)) counts = *fall_back;
     gangs.push_back(std::move(counts));
@@ -208,8 +239,9 @@ double speed_on(const ClusterTable& table, const JobRow& row, CountSpan counts) 
     if (counts[t] > 0 && speeds[t] > 0) ++used, type = t;
   if (used == 0) return 0;
   // The closed form gives the same as the search of mixed_speed(), at a constant cost.
-  if (used == 1) return one_type_speed(row.max_p, counts[type], speeds[type]);
-  return mixed_speed(row.max_p, counts, speeds);
+  const SyncCurve& sync = table.sync(row.slot);
+  if (used == 1) return one_type_speed(row.max_p, counts[type], speeds[type], sync);
+  return mixed_speed(row.max_p, counts, speeds, sync);
 }
 
 }  // namespace es::scheduler

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <numeric>
+#include <vector>
 
 #include "scheduler/model/model.h"
 
@@ -33,19 +35,8 @@ double next_f(double f, std::span<const std::uint32_t> counts,
   return next;
 }
 
-}  // namespace
-
-double one_type_speed(std::uint32_t max_p, std::uint32_t n, double c) {
-  // max_p / f with f = A / c, in this order of operations, so that the result equals that of
-  // mixed_speed() for one type.
-  return max_p / (ceil_div(max_p, n) / c);
-}
-
-std::uint32_t useful_devices(std::uint32_t max_p, std::uint32_t n) {
-  return ceil_div(max_p, ceil_div(max_p, n));
-}
-
-double mixed_speed(std::uint32_t max_p, std::span<const std::uint32_t> counts,
+// The speed without communication.
+double plain_speed(std::uint32_t max_p, std::span<const std::uint32_t> counts,
                    std::span<const double> capabilities) {
   double sum = 0;
   for (std::size_t i = 0; i < counts.size(); ++i) sum += counts[i] * capabilities[i];
@@ -56,8 +47,9 @@ double mixed_speed(std::uint32_t max_p, std::span<const std::uint32_t> counts,
   return max_p / f;
 }
 
-void trim_to_speed(std::uint32_t max_p, double speed, std::span<std::uint32_t> counts,
-                   std::span<const double> capabilities) {
+// Lowers the counts to a cover with the same speed without communication.
+void trim_plain(std::uint32_t max_p, double speed, std::span<std::uint32_t> counts,
+                std::span<const double> capabilities) {
   const double f = max_p / speed;
   std::uint32_t need = max_p;
   for (double below = -1;;) {  // types by descending capability
@@ -77,6 +69,81 @@ void trim_to_speed(std::uint32_t max_p, double speed, std::span<std::uint32_t> c
   }
   for (std::size_t i = 0; i < counts.size(); ++i)
     if (capabilities[i] <= 0) counts[i] = 0;
+}
+
+// Gives up one device of the slowest type that is used.
+void drop_slowest(std::span<std::uint32_t> counts, std::span<const double> capabilities) {
+  std::size_t slowest = counts.size();
+  for (std::size_t i = 0; i < counts.size(); ++i)
+    if (counts[i] > 0 && (slowest == counts.size() || capabilities[i] < capabilities[slowest]))
+      slowest = i;
+  if (slowest < counts.size()) --counts[slowest];
+}
+
+struct MixedBest {
+  double speed = 0;
+  std::vector<std::uint32_t> counts;
+};
+
+// At every f the fastest devices have the most places. So the best plan with at most m devices uses
+// only the m fastest ones, and m goes down from all devices.
+MixedBest best_mixed(std::uint32_t max_p, std::span<const std::uint32_t> counts,
+                     std::span<const double> capabilities, const SyncCurve& sync) {
+  MixedBest best;
+  std::vector<std::uint32_t> fastest(counts.begin(), counts.end());
+  for (;;) {
+    const double plain = plain_speed(max_p, fastest, capabilities);
+    // Without communication it would be no faster, so fewer devices are not either.
+    if (plain <= best.speed) return best;
+    trim_plain(max_p, plain, fastest, capabilities);
+    const auto used = std::accumulate(fastest.begin(), fastest.end(), std::uint32_t{0});
+    const double speed = max_p / (max_p / plain + sync.seconds(used));
+    if (speed >= best.speed) best = {speed, fastest};
+    drop_slowest(fastest, capabilities);
+  }
+}
+
+}  // namespace
+
+double one_type_speed(std::uint32_t max_p, std::uint32_t n, double c, const SyncCurve& sync) {
+  // max_p / f with f = A / c, in this order of operations, so that the result equals that of
+  // mixed_speed() for one type.
+  if (sync.empty()) return max_p / (ceil_div(max_p, n) / c);
+  const std::uint32_t k = useful_devices(max_p, n, c, sync);
+  return max_p / (ceil_div(max_p, k) / c + sync.seconds(k));
+}
+
+std::uint32_t useful_devices(std::uint32_t max_p, std::uint32_t n) {
+  return ceil_div(max_p, ceil_div(max_p, n));
+}
+
+std::uint32_t useful_devices(std::uint32_t max_p, std::uint32_t n, double c,
+                             const SyncCurve& sync) {
+  std::uint32_t best = useful_devices(max_p, n);
+  if (sync.empty()) return best;
+  double least = ceil_div(max_p, best) / c + sync.seconds(best);
+  for (std::uint32_t k = best; k > 1;) {
+    k = useful_devices(max_p, k - 1);
+    const double compute = ceil_div(max_p, k) / c;
+    // Even fewer devices compute for longer.
+    if (compute > least) break;
+    const double seconds = compute + sync.seconds(k);
+    if (seconds <= least) best = k, least = seconds;
+  }
+  return best;
+}
+
+double mixed_speed(std::uint32_t max_p, std::span<const std::uint32_t> counts,
+                   std::span<const double> capabilities, const SyncCurve& sync) {
+  if (sync.empty()) return plain_speed(max_p, counts, capabilities);
+  return best_mixed(max_p, counts, capabilities, sync).speed;
+}
+
+void trim_to_speed(std::uint32_t max_p, double speed, std::span<std::uint32_t> counts,
+                   std::span<const double> capabilities, const SyncCurve& sync) {
+  if (sync.empty()) return trim_plain(max_p, speed, counts, capabilities);
+  const MixedBest best = best_mixed(max_p, counts, capabilities, sync);
+  std::copy(best.counts.begin(), best.counts.end(), counts.begin());
 }
 
 }  // namespace es::scheduler

@@ -7,6 +7,28 @@
 #include "scheduler/policy/common/speed.h"
 
 namespace es::scheduler {
+namespace {
+
+// If every further device costs the same communication, a job is fastest with n devices of which
+// one half computes, and with n / w devices the part 1 / (1 + 1 / w^2) of them computes. So jobs
+// that would be fastest with w times the devices that exist fit into the cluster with this
+// efficiency.
+ChoiceLimits limits_for(const ClusterLoad& load) {
+  double widths = 0;
+  for (const GroupLoad& group : load.groups) widths = std::max(widths, group.widths);
+  if (widths <= 1) return {};
+  return {std::min(kEfficient.efficiency_min, 1 / (1 + 1 / (widths * widths)))};
+}
+
+// The types that the jobs which can use no others need until the end of all jobs.
+std::uint64_t scarce_types(const ClusterLoad& load) {
+  std::uint64_t scarce = 0;
+  for (const GroupLoad& group : load.groups)
+    if (group.widths > 1 && group.backlog_s >= kScarcePart * load.horizon_s) scarce |= group.types;
+  return scarce;
+}
+
+}  // namespace
 
 FullScanDecision::FullScanDecision(const ClusterTable& table, const ServiceOrder& order,
                                    DecisionMemory& memory)
@@ -17,6 +39,8 @@ FullScanDecision::FullScanDecision(const ClusterTable& table, const ServiceOrder
       states_(memory.states),
       marked_(memory.marked),
       paused_devices_(table.types(), 0),
+      scarce_(scarce_types(order.load())),
+      communicating_(limits_for(order.load())),
       again_s_(order.load().again_s) {
   targets_.begin(table);
   for (std::size_t t = 0; t < table.types(); ++t)
@@ -29,8 +53,9 @@ FullScanDecision::FullScanDecision(const ClusterTable& table, const ServiceOrder
 Decisions FullScanDecision::run() {
   serve_fixed_jobs();
   keep_paused_jobs();
-  // Before the common order, so that a tenant gets what it owns even if jobs of others come first.
-  if (table_.has_quotas()) serve_owners();
+  // Before the common order, so that a queue gets what it is entitled to even if jobs of others
+  // come first.
+  if (table_.has_queues()) serve_owners();
   serve_in_order();
   Decisions decisions = carry_out(table_, targets_, leaving_);
   // Pauses end and waiting jobs age without an event.
@@ -75,32 +100,31 @@ void FullScanDecision::add_paused_devices(std::span<const std::uint32_t> devices
 }
 
 void FullScanDecision::serve_owners() {
-  std::vector<Counts> owned;
-  for (const ClusterTable::Tenant& tenant : table_.tenants()) owned.push_back(tenant.owned);
+  std::vector<Counts> owned = table_.entitled();
   const std::vector<QueueEntry> entries = all_entries();
   const auto has_its_devices = [this](const QueueEntry& entry) {
     return table_.rows()[entry.slot].pinned || is_kept(entry);
   };
-  // Pinned jobs and jobs in a pause use the quota first, because they have their devices already,
-  // wherever they are in the order.
+  // Pinned jobs and jobs in a pause use the part of their queue first, because they have their
+  // devices already, wherever they are in the order.
   for (const QueueEntry& entry : entries)
     if (has_its_devices(entry)) use_up(owned, entry.slot);
   for (const QueueEntry& entry : entries) {
     if (has_its_devices(entry)) continue;
     const JobRow& row = table_.rows()[entry.slot];
-    const Counts& rest = owned[row.tenant];
+    const Counts& rest = owned[row.queue];
     Counts left = choices_of(entry.slot);
-    // At most what its tenant owns and earlier jobs of the tenant have not taken.
+    // At most what its queue is entitled to and earlier jobs of the queue have not taken.
     for (std::size_t t = 0; t < left.size(); ++t) left[t] = std::min(rest[t], left[t]);
-    assign(entry.slot, best_choice(table_, row, left, kEfficient).counts);
+    assign(entry.slot, best_choice(table_, row, left, limits_of(entry)).counts);
     use_up(owned, entry.slot);
   }
 }
 
-// Subtracts the devices of the job from what its tenant owns.
+// Subtracts the devices of the job from what its queue is entitled to.
 void FullScanDecision::use_up(std::vector<Counts>& owned, std::size_t slot) const {
   const JobRow& row = table_.rows()[slot];
-  Counts& rest = owned[row.tenant];
+  Counts& rest = owned[row.queue];
   // A pinned job has a target only if it lacks devices and gets them now.
   const auto has =
       row.pinned && targets_.is_empty(slot) ? table_.kept_by_pin(slot) : targets_.of(slot);
@@ -133,16 +157,32 @@ void FullScanDecision::serve_turn(const QueueEntry& entry) {
 
 void FullScanDecision::serve(const QueueEntry& entry) {
   const JobRow& row = table_.rows()[entry.slot];
-  const Counts left = choices_of(entry.slot);
+  Counts left = choices_of(entry.slot);
+  leave_scarce(entry, left);
   const auto held = table_.held(entry.slot);
   // best_choice() would return the same, at a higher cost.
   if (entry.at_optimum && covers(left, held)) return assign(entry.slot, held);
-  const Choice choice = best_choice(table_, row, left, kEfficient);
-  if (choice.counts.empty()) return reserve_until_pauses_end(row, left);
+  const ChoiceLimits& limits = limits_of(entry);
+  const Choice choice = best_choice(table_, row, left, limits);
+  if (choice.counts.empty()) return reserve_until_pauses_end(entry, left);
   // What is late, or has a deadline in danger, comes first at any cost.
-  const bool pays = row.rescale_s > 0 && entry.service_class() >= ServiceClass::kCritical;
+  const bool pays = std::max(row.rescale_s, row.suspend_s) > 0 &&
+                    entry.service_class() >= ServiceClass::kCritical;
   if (pays) return serve_at_a_charge(entry, left, choice);
   assign(entry.slot, choice.counts);
+}
+
+void FullScanDecision::leave_scarce(const QueueEntry& entry, Counts& left) const {
+  const std::uint64_t types = order_.forecast(entry.slot).types;
+  if (entry.service_class() != ServiceClass::kOrdinary || (types & ~scarce_) == 0) return;
+  const auto held = table_.held(entry.slot);
+  for (std::size_t t = 0; t < left.size(); ++t)
+    if ((scarce_ & type_bit(t)) != 0) left[t] = std::min(left[t], held[t]);
+}
+
+const ChoiceLimits& FullScanDecision::limits_of(const QueueEntry& entry) const {
+  if (table_.sync(entry.slot).empty()) return kEfficient;
+  return entry.service_class() == ServiceClass::kOrdinary ? communicating_ : kHalfComputes;
 }
 
 void FullScanDecision::serve_at_a_charge(const QueueEntry& entry, const Counts& left,
@@ -150,8 +190,8 @@ void FullScanDecision::serve_at_a_charge(const QueueEntry& entry, const Counts& 
   const JobRow& row = table_.rows()[entry.slot];
   const Counts idle = idle_choices_of(entry.slot, left);
   if (covers(idle, choice.counts)) return assign(entry.slot, choice.counts);
-  const double charge_s = kPausesToTake * row.rescale_s;
-  const Choice without = best_choice(table_, row, idle, kEfficient);
+  const double charge_s = kPausesToTake * taking_pause_s(row, choice.counts, idle);
+  const Choice without = best_choice(table_, row, idle, limits_of(entry));
   if (!without.counts.empty())
     return assign(entry.slot,
                   without.finish_s <= choice.finish_s + charge_s ? without.counts : choice.counts);
@@ -163,6 +203,24 @@ void FullScanDecision::serve_at_a_charge(const QueueEntry& entry, const Counts& 
     idle_[t] -= reserved[t];
   }
   targets_.reserve(reserved);
+}
+
+double FullScanDecision::taking_pause_s(const JobRow& row, const Counts& wanted,
+                                        const Counts& idle) const {
+  double pause_s = row.rescale_s;
+  order_.visit_last([&](const QueueEntry& entry) {
+    if (entry.slot == row.slot) return true;
+    const auto held = table_.held(entry.slot);
+    std::uint32_t taken = 0;
+    for (std::size_t t = 0; t < held.size(); ++t)
+      taken += std::min(held[t], wanted[t] - std::min(wanted[t], idle[t]));
+    if (taken == 0) return true;
+    const JobRow& loser = table_.rows()[entry.slot];
+    const bool is_suspended = taken + loser.min_devices > loser.held_total;
+    pause_s = std::max(pause_s, is_suspended ? loser.suspend_s : loser.rescale_s);
+    return false;
+  });
+  return pause_s;
 }
 
 bool FullScanDecision::counts_on_an_end(const JobRow& row, double seconds) {
@@ -189,10 +247,12 @@ Counts FullScanDecision::idle_choices_of(std::size_t slot, const Counts& left) c
   return idle;
 }
 
-void FullScanDecision::reserve_until_pauses_end(const JobRow& row, Counts left) {
+void FullScanDecision::reserve_until_pauses_end(const QueueEntry& entry, Counts left) {
   // What would be left if the pauses were over.
   for (std::size_t t = 0; t < left.size(); ++t) left[t] += paused_devices_[t];
-  const Choice later = best_choice(table_, row, left, kEfficient);
+  left = targets_.within_queue(entry.slot, std::move(left));
+  leave_scarce(entry, left);
+  const Choice later = best_choice(table_, table_.rows()[entry.slot], left, limits_of(entry));
   if (!later.counts.empty()) targets_.reserve(later.counts);
 }
 
@@ -212,7 +272,7 @@ void FullScanDecision::serve_guaranteed() {
   part.max_devices = std::min(part.max_devices, std::max(part.min_devices, nearest));
   // The row is a copy with a smaller max_devices. When the turn of the job comes, it is served
   // again with the real one.
-  assign(entry.slot, best_choice(table_, part, choices_of(entry.slot), kEfficient).counts);
+  assign(entry.slot, best_choice(table_, part, choices_of(entry.slot), limits_of(entry)).counts);
 }
 
 std::size_t FullScanDecision::guarantee_position() const {
@@ -236,9 +296,7 @@ std::vector<QueueEntry> FullScanDecision::all_entries() const {
 }
 
 Counts FullScanDecision::choices_of(std::size_t slot) const {
-  Counts left = targets_.left();
-  for (std::size_t t = 0; t < left.size(); ++t) left[t] += targets_.of(slot)[t];
-  return left;
+  return targets_.choices_of(slot);
 }
 
 void FullScanDecision::mark(std::size_t slot, TargetState state) {

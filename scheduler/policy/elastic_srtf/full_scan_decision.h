@@ -14,10 +14,17 @@ namespace es::scheduler {
 
 // Smaller sets of devices are chosen if larger ones would mostly wait for each other.
 inline constexpr ChoiceLimits kEfficient{.efficiency_min = 0.8};
+// With fewer devices a job that communicates would be hardly slower.
+inline constexpr ChoiceLimits kHalfComputes{.efficiency_min = 0.5};
 
 // A job that takes devices which other jobs hold must gain this many times the cost of a change by
-// it. The job that loses them changes twice: when it gives them back, and when it gets others.
+// it: the larger one of its own cost and of that of the last job in the order that would lose some,
+// which is a suspension if that job would be left with too few. The job that loses them changes
+// twice: when it gives them back, and when it gets others.
 inline constexpr double kPausesToTake = 2 * kPausesToGain;
+
+// Part of the horizon. It is nearly 1: until then jobs with several types may use all of them.
+inline constexpr double kScarcePart = 0.97;
 
 enum class TargetState : std::uint8_t {
   kNone,       // no target yet
@@ -69,15 +76,23 @@ class FullScanDecision {
   Counts choices_of(std::size_t slot) const;
   // What the job may choose from if no other job gives anything up for it.
   Counts idle_choices_of(std::size_t slot, const Counts& left) const;
+  // A type is scarce while the work of the jobs that can use no other types takes it until the end
+  // of all jobs. An ordinary job that can use other types is given no more devices of it.
+  void leave_scarce(const QueueEntry& entry, Counts& left) const;
+  // A job whose communication is not known needs kEfficient. One that communicates may be less
+  // efficient while there are devices for all, or if it comes before the ordinary ones.
+  const ChoiceLimits& limits_of(const QueueEntry& entry) const;
   // Serves a job that would take devices which other jobs hold, unless what it gains by that is not
   // worth their pauses. Then it has what is idle, or waits for devices that become free soon.
   void serve_at_a_charge(const QueueEntry& entry, const Counts& left, const Choice& choice);
+  // The pause for which a job that takes these devices has to pay. `idle` is what no job loses.
+  double taking_pause_s(const JobRow& row, const Counts& wanted, const Counts& idle) const;
   // Whether a job ends within this time whose devices no other waiting job counts on. From now on
   // this job counts on them.
   bool counts_on_an_end(const JobRow& row, double seconds);
   // A job that needs many devices at once reserves those that are left until pauses are over.
   // Otherwise some job would always be in a pause, and the wide job would never start.
-  void reserve_until_pauses_end(const JobRow& row, Counts left);
+  void reserve_until_pauses_end(const QueueEntry& entry, Counts left);
 
   const ClusterTable& table_;
   Targets& targets_;
@@ -85,7 +100,7 @@ class FullScanDecision {
 
  private:
   void serve_fixed_jobs();
-  // Gives the jobs of every tenant first what the tenant owns.
+  // Gives the jobs of every queue first what the queue is entitled to.
   void serve_owners();
   void use_up(std::vector<Counts>& owned, std::size_t slot) const;
   std::vector<QueueEntry> all_entries() const;
@@ -99,6 +114,8 @@ class FullScanDecision {
   // By type: free and returning devices that no job has been given. Negative if jobs in their turn
   // were given more; later jobs lose these.
   std::vector<std::int64_t> idle_;
+  const std::uint64_t scarce_;        // type_bit() of each scarce type
+  const ChoiceLimits communicating_;  // of ordinary jobs whose communication is known
   std::set<std::size_t> counted_on_;  // slots of jobs whose end another job waits for
   std::vector<std::size_t> leaving_;  // slots of jobs that may have to give up all devices
   double again_s_;

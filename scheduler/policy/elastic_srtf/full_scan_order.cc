@@ -63,6 +63,11 @@ std::size_t FullScanOrder::count_before(std::int64_t rank) const {
       entries_.begin(), entries_.end(), [&](const QueueEntry& e) { return e.rank < rank; }));
 }
 
+void FullScanOrder::visit_last(const std::function<bool(const QueueEntry&)>& visit) const {
+  for (auto entry = entries_.rbegin(); entry != entries_.rend(); ++entry)
+    if (entry->is_preemptible() && !visit(*entry)) return;
+}
+
 std::vector<QueueEntry> FullScanOrder::fixed() const {
   std::vector<QueueEntry> fixed;
   for (const QueueEntry& entry : entries_)

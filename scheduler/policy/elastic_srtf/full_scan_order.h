@@ -17,6 +17,7 @@ class FullScanOrder final : public ServiceOrder {
   std::vector<QueueEntry> entries(std::size_t from, std::size_t to) const override;
   std::size_t count_before(std::int64_t rank) const override;
   std::vector<QueueEntry> fixed() const override;
+  void visit_last(const std::function<bool(const QueueEntry&)>& visit) const override;
   const JobForecast& forecast(std::size_t slot) const override { return forecasts_[slot]; }
   const ClusterLoad& load() const override { return load_; }
 

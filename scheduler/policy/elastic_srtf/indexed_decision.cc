@@ -4,7 +4,7 @@ namespace es::scheduler {
 
 IndexedDecision::IndexedDecision(const ClusterTable& table, const IndexedOrder& order,
                                  DecisionMemory& memory)
-    : FullScanDecision(table, order, memory), order_(order), looks_at_all_(table.has_quotas()) {}
+    : FullScanDecision(table, order, memory), order_(order), looks_at_all_(table.has_queues()) {}
 
 void IndexedDecision::keep_paused_jobs() {
   if (order_.paused().empty()) return;
@@ -99,7 +99,7 @@ void IndexedDecision::serve(const QueueEntry& entry) {
     if (surely_keeps(table_, row, targets_.left()) && keep_held(entry)) return;
   }
   const Counts left = choices_of(entry.slot);
-  if (surely_gets_nothing(table_, row, left)) return reserve_until_pauses_end(row, left);
+  if (surely_gets_nothing(table_, row, left)) return reserve_until_pauses_end(entry, left);
   FullScanDecision::serve(entry);
 }
 

@@ -209,6 +209,15 @@ void IndexedOrder::mark_critical(const ClusterTable& table) {
     rank(table, critical_.begin()->second);
 }
 
+void IndexedOrder::visit_last(const std::function<bool(const QueueEntry&)>& visit) const {
+  const auto& blocks = queue_.blocks();
+  for (auto block = blocks.rbegin(); block != blocks.rend(); ++block) {
+    if (block->preemptible == 0) continue;
+    for (auto entry = block->entries.rbegin(); entry != block->entries.rend(); ++entry)
+      if (entry->is_preemptible() && !visit(*entry)) return;
+  }
+}
+
 std::vector<QueueEntry> IndexedOrder::fixed() const {
   std::vector<QueueEntry> fixed;
   for (const std::size_t slot : fixed_) fixed.push_back(jobs_[slot].ranking.entry);

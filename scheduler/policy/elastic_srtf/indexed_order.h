@@ -32,6 +32,7 @@ class IndexedOrder final : public ServiceOrder {
   }
   std::size_t count_before(std::int64_t rank) const override { return queue_.count_before(rank); }
   std::vector<QueueEntry> fixed() const override;
+  void visit_last(const std::function<bool(const QueueEntry&)>& visit) const override;
   const JobForecast& forecast(std::size_t slot) const override { return jobs_[slot].forecast; }
   const ClusterLoad& load() const override { return load_; }
 

@@ -109,7 +109,7 @@ JobForecast forecast_of(const ClusterTable& table, const JobRow& row) {
   // a second.
   forecast.alone_falls = std::min(1.0, row.steps_per_s / row.best_speed);
   forecast.from_s = row.progress_from_s;
-  forecast.width = std::min(1.0, row.best_speed / row.cluster_speed);
+  forecast.width = std::min(1.0, row.best_capability / row.cluster_speed);
   forecast.fair_alone_s = row.total_steps / row.best_speed;
   forecast.fair_shared_s = row.total_steps / row.cluster_speed;
   return forecast;

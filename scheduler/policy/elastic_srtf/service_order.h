@@ -6,6 +6,7 @@
 // is the definition. IndexedOrder keeps the order from one decision to the next. Not thread-safe.
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 #include "scheduler/policy/common/queue_entry.h"
@@ -43,6 +44,9 @@ class ServiceOrder {
   virtual std::size_t count_before(std::int64_t rank) const = 0;
   // The jobs that are pinned, or keep their minimum, in the order of service.
   virtual std::vector<QueueEntry> fixed() const = 0;
+  // Visits the jobs that may be left with fewer devices (QueueEntry::is_preemptible), from the last
+  // one on, until `visit` returns false.
+  virtual void visit_last(const std::function<bool(const QueueEntry&)>& visit) const = 0;
   virtual const JobForecast& forecast(std::size_t slot) const = 0;
   virtual const ClusterLoad& load() const = 0;
 };

@@ -1,6 +1,6 @@
 #pragma once
 // LoaderChannel is what a worker and one loader process say to each other
-// (python/easyscale/dataset_loader.py is the other side).
+// (python/easyscale/data/dataset_loader.py is the other side).
 //
 // The messages travel over a Unix socket that keeps their boundaries (SOCK_SEQPACKET). Numbers are
 // little-endian. Samples travel through SharedSamples.

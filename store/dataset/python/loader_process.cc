@@ -100,7 +100,7 @@ Result<std::unique_ptr<LoaderProcess>> LoaderProcess::start(const LoaderCommand&
   // Everything that allocates memory happens before the fork: another thread may hold the lock of
   // the allocator at that moment.
   const int kept[] = {theirs.get(), memory->descriptor(), command.dataset_descriptor};
-  std::vector<std::string> words = {command.python, "-P", "-m", "easyscale.dataset_loader"};
+  std::vector<std::string> words = {command.python, "-P", "-m", "easyscale.data.dataset_loader"};
   for (const int descriptor : kept) words.push_back(std::to_string(descriptor));
   words.push_back(command.dataset);
   std::vector<std::string> variables = environment_for(command.python_path);

@@ -64,7 +64,8 @@ class BruteForce {
     for (const PlanPart& part : plan.parts) nest += part.devices * part.ests_per_device;
     if (nest < query_.max_p || (!query_.mix_types && plan.parts.size() > 1)) return;
     if (query_.max_devices != 0 && plan.devices().total() > query_.max_devices) return;
-    const RankedPlan candidate{plan, estimate(plan, query_.capabilities, query_.max_p)};
+    const RankedPlan candidate{plan,
+                               estimate(plan, query_.capabilities, query_.max_p, query_.sync)};
     const auto [at, is_new] = best_.try_emplace(plan.devices().text(), candidate);
     const auto key = [](const RankedPlan& p) {
       return std::tuple(p.estimate.f_seconds_per_step, -static_cast<double>(p.estimate.nest));
@@ -99,6 +100,8 @@ PlanQuery random_query(std::mt19937_64& random) {
     query.capabilities[type] = draw(0, 1) == 0 ? draw(1, 4) : draw(1, 999) / 100.0;
     query.available.add(type, draw(0, types == 3 ? 4 : 7));
   }
+  if (draw(0, 2) == 0) query.sync.set({draw(2, 6), draw(1, 400) / 100.0});
+  if (draw(0, 5) == 0) query.sync.set({draw(1, 6), draw(1, 400) / 100.0});
   return query;
 }
 
@@ -159,6 +162,20 @@ TEST_SUITE("scheduler/plans") {
     // Plans b:2 and a:1+b:1 both need one second per step, and a:1+b:1 wastes half a local step of
     // it.
     CHECK(order == std::vector<std::string>{"a:2", "b:2", "a:1+b:1", "a:1", "b:1"});
+  }
+
+  TEST_CASE(
+      "with communication fewer devices may be the best plan, and larger plans are dominated") {
+    const PlanQuery query{.max_p = 8,
+                          .capabilities = {{{"a"}, 20.0}},
+                          .available = devices("a:8"),
+                          .sync = SyncCurve({{8, 0.7}})};
+    const std::vector<RankedPlan> plans = all_plans(query);
+    REQUIRE(plans.size() == 2);
+    CHECK(plans[0].plan.devices().text() == "a:2");
+    CHECK(plans[0].estimate.f_seconds_per_step == doctest::Approx(0.3));
+    CHECK(plans[1].plan.devices().text() == "a:1");
+    CHECK(*least_seconds(query) == doctest::Approx(0.3));
   }
 
   TEST_CASE("without a device of known capability there is no plan") {

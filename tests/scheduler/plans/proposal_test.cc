@@ -32,7 +32,8 @@ std::vector<Proposal> plain_proposals(const PlanQuery& held, const DeviceSet& ad
   double reference = seconds_with(held.available);
   if (holds == 0)
     for (const DeviceCount& c : addable.counts)
-      reference = std::min(reference, held.max_p / held.capabilities.at(c.type));
+      reference =
+          std::min(reference, held.max_p / held.capabilities.at(c.type) + held.sync.seconds(1));
   std::vector<Proposal> proposals;
   for (const DeviceCount& c : addable.counts) {
     if (!held.mix_types && holds > 0 && held.available.count_of(c.type) == 0) continue;
@@ -58,6 +59,18 @@ TEST_SUITE("scheduler/proposal") {
     // devices.
     CHECK(propose(held, devices("a:8"), kAll) ==
           std::vector<Proposal>{{{"a"}, 3, 4.0}, {{"a"}, 1, 2.0}});
+  }
+
+  TEST_CASE("devices that communication makes useless are not proposed") {
+    const PlanQuery held{.max_p = 8,
+                         .capabilities = {{{"a"}, 20.0}},
+                         .available = devices("a:1"),
+                         .sync = SyncCurve({{8, 0.7}})};
+    // 0.4 s on one device, 0.3 s on two, 0.35 s on three, 0.4 s on four.
+    const std::vector<Proposal> proposals = propose(held, devices("a:8"), kAll);
+    REQUIRE(proposals.size() == 1);
+    CHECK(proposals[0].count == 1);
+    CHECK(proposals[0].speedup == doctest::Approx(4.0 / 3));
   }
 
   TEST_CASE("a job without devices compares with one device of its fastest type") {
@@ -116,6 +129,9 @@ TEST_SUITE("scheduler/proposal") {
                      .mix_types = true};
       held.available.add({"a"}, 1 + random() % 3);
       held.available.add({"b"}, random() % 3);
+      if (random() % 2 == 0)
+        held.sync.set({static_cast<std::uint32_t>(1 + random() % 8),
+                       static_cast<double>(1 + random() % 40) / 10});
       const double before = best_plan(held)->estimate.throughput;
       for (const Proposal& p : propose(held, devices("a:5+b:5"), kAll)) {
         PlanQuery with = held;

@@ -1,6 +1,7 @@
 // policy_study prints tables of policies on traces. It uses the simulated world of world.h.
 //
-//   policy_study TRACE [--rescale S] [--round S] [--jobs N] [POLICY[@FAIRNESS]...]
+//   policy_study TRACE [--rescale S] [--suspend S] [--sync S] [--round S] [--jobs N]
+//                [POLICY[@FAIRNESS]...]
 //   policy_study JOBS.csv --times STEPS.csv --cluster v100:4+t4:2 [...]
 //
 // TRACE is one of: sc23, sc23-rigid (every job on its gpu_type only), pollux, pollux-1 .. pollux-8,
@@ -34,6 +35,10 @@ Options parse(int argc, char** argv) {
       (argument == "--times" ? options.times : options.cluster) = argv[++i];
     } else if (argument == "--rescale") {
       options.rules.rescale_s = value();
+    } else if (argument == "--suspend") {
+      options.rules.suspend_s = value();
+    } else if (argument == "--sync") {
+      options.rules.sync_s = value();
     } else if (argument == "--round") {
       options.rules.round_s = value();
     } else if (argument == "--jobs") {

@@ -22,6 +22,7 @@ struct Running {
   std::size_t job = 0;        // Index into the trace.
   std::uint64_t version = 0;  // The number of its expected end; older ends are stale.
   double computing = 0;       // The devices that its plan uses.
+  bool was_without = false;   // It held nothing before its last change.
 };
 
 struct End {
@@ -47,8 +48,8 @@ Pace pace(const JobView& job) {
     speeds.push_back(known->second);
   }
   if (counts.empty()) return {};
-  Pace result{scheduler::mixed_speed(job.max_p, counts, speeds), 0};
-  scheduler::trim_to_speed(job.max_p, result.speed, counts, speeds);
+  Pace result{scheduler::mixed_speed(job.max_p, counts, speeds, job.sync), 0};
+  scheduler::trim_to_speed(job.max_p, result.speed, counts, speeds, job.sync);
   for (const std::uint32_t c : counts) result.computing += c;
   return result;
 }
@@ -58,7 +59,7 @@ class World {
   World(const Trace& trace, scheduler::Policy& policy, const Rules& rules)
       : trace_(trace), policy_(policy), rules_(rules), results_(trace.jobs.size()) {
     view_.free = view_.total = trace.cluster;
-    view_.quotas = rules.quotas;
+    view_.queues = rules.queues;
     view_.changed.emplace();
   }
 
@@ -153,7 +154,7 @@ class World {
     job.id = from.id;
     job.number = index;
     job.submitted = Seconds(from.submit_s);
-    job.tenant = from.tenant;
+    job.queue = from.tenant;
     job.priority = from.priority;
     job.deadline = Seconds(from.deadline_s);
     job.min_devices = from.min_devices;
@@ -166,6 +167,8 @@ class World {
     job.work.as_of = view_.now;
     job.start_pause = Seconds(rules_.start_s);
     job.rescale_pause = Seconds(rules_.rescale_s);
+    job.suspend_pause = Seconds(suspend_s());
+    if (rules_.sync_s > 0) job.sync.set({101, 100 * rules_.sync_s});
     job.job_seconds_at_submit =
         view_.job_seconds - (view_.now.count() - from.submit_s);  // rounds admit it late
     propose(job);
@@ -197,6 +200,7 @@ class World {
     query.available = job.held;
     query.max_devices = job.max_devices;
     query.mix_types = job.mix_types;
+    query.sync = job.sync;
     scheduler::ProposalLimits limits;
     limits.pause = Seconds(rules_.rescale_s);
     limits.steps_left = remaining_steps_at(job, view_.now) / job.max_p;
@@ -244,13 +248,13 @@ class World {
   void leave(std::size_t slot) {
     JobView& job = view_.jobs[slot];
     const Seconds now = view_.now;
-    job.work.remaining_steps = remaining_steps_at(job, now);
-    job.work.attained_device_s = attained_device_s_at(job, now);
+    scheduler::advance_work(job, now);
+    if (job.started) ++job.work.changes;
     job.started = job.started || (!job.held.empty() && job.work.paused_until <= now);
     results_[running_[slot].job].pause_s -=
         job.held.empty() ? 0 : std::max(0.0, (job.work.paused_until - now).count());
-    job.work.as_of = now;
     job.work.steps_per_s = 0;
+    if (!again_at_once(job)) running_[slot].was_without = job.held.empty();
     held_ -= job.held.total();
     computing_ -= running_[slot].computing;
     computing_s_ += running_[slot].computing * std::max(0.0, (job.work.paused_until - now).count());
@@ -262,7 +266,7 @@ class World {
     JobView& job = view_.jobs[slot];
     JobResult& result = results_[running_[slot].job];
     const Seconds now = view_.now;
-    const bool again = job.changed == now;  // the second decision of one instant
+    const bool again = again_at_once(job);
     job.changed = now;
     propose(job);
     view_.changed->push_back(slot);
@@ -271,7 +275,9 @@ class World {
     result.start_s = std::min(result.start_s, now.count());
     if (job.started && !again) ++result.rescales;
     // A first start that was interrupted begins anew.
-    const Seconds pause(job.started ? rules_.rescale_s : rules_.start_s);
+    const Seconds pause(!job.started                 ? rules_.start_s
+                        : running_[slot].was_without ? suspend_s()
+                                                     : rules_.rescale_s);
     job.work.paused_until = std::max(job.work.paused_until, now + pause);
     result.pause_s += (job.work.paused_until - now).count();
     const Pace p = pace(job);
@@ -283,6 +289,10 @@ class World {
     ends_.push({job.work.paused_until.count() + job.work.remaining_steps / p.speed, slot,
                 running_[slot].version});
   }
+
+  double suspend_s() const { return rules_.suspend_s < 0 ? rules_.rescale_s : rules_.suspend_s; }
+  // The second decision of one instant.
+  bool again_at_once(const JobView& job) const { return job.changed == view_.now; }
 
   Report report() {
     Report r;

@@ -4,10 +4,11 @@
 // pause of the job.
 //
 //   first start     start_s seconds without progress
-//   later changes   rescale_s seconds without progress for each change of any kind
+//   later changes   rescale_s seconds without progress for each change of any kind, suspend_s for
+//                   the restart of a job that was left with nothing
 //   progress        local steps at the throughput of the best plan on the devices of the job;
 //                   devices that this plan does not use, or that wait in a pause, are held but
-//                   compute nothing
+//                   compute nothing; each device but one makes a step sync_s longer
 //
 // A World is deterministic. It aborts when a policy breaks a rule (check_decisions), decides
 // forever at one time, or leaves jobs waiting in an idle cluster.
@@ -23,10 +24,12 @@ namespace es::study {
 struct Rules {
   double start_s = 20;
   double rescale_s = 1;
-  double round_s = 0;  // Decide only at multiples of this time; 0: at every event.
+  double suspend_s = -1;  // Below 0: rescale_s.
+  double sync_s = 0;      // Known to the jobs.
+  double round_s = 0;     // Decide only at multiples of this time; 0: at every event.
   // Real proposals of role 2. Only easyscale reads more of them than the largest count.
   bool real_proposals = false;
-  std::vector<scheduler::Quota> quotas = {};
+  std::vector<scheduler::Queue> queues = {};
 };
 
 struct JobResult {

@@ -47,6 +47,18 @@ TEST_SUITE("store/plans/plan_store") {
     CHECK(plans.load_capabilities("cnn", 16)->empty());
   }
 
+  TEST_CASE("communication is stored by model and batch size, and damage is an error") {
+    MemoryKeyValueStore store;
+    PlanStore plans(store);
+    const std::vector<SyncRecord> points{{1, 0.0}, {4, 0.25}, {8, 0.5}};
+    CHECK(plans.load_sync("cnn", 32)->empty());
+    REQUIRE(plans.save_sync("cnn", 32, {{2, 1.0}}).ok());
+    REQUIRE(plans.save_sync("cnn", 32, points).ok());
+    CHECK(*plans.load_sync("cnn", 32) == points);
+    CHECK(plans.load_sync("cnn", 16)->empty());
+    CHECK_FALSE(decode_sync("garbage", "sync").ok());
+  }
+
   TEST_CASE("numbers that cannot be rates are refused") {
     for (const double bad : {-1.0, std::numeric_limits<double>::infinity(),
                              std::numeric_limits<double>::quiet_NaN()}) {

@@ -89,6 +89,7 @@ Pairs fill(const fs::path& directory) {
     write_ledger(*store, "b-2", kLines / 2 + 1, kLines);
     PlanStore plans(*store);
     REQUIRE(plans.save_capability("toy", 4, {{"cpu-avx2"}, 12.5, 3}).ok());
+    REQUIRE(plans.save_sync("toy", 4, {{2, 0.5}}).ok());
     REQUIRE(
         plans.save_plans("toy", 4, {"inputs", true, {{{{{"cpu-avx2"}, 1, 4}}, 0.0, 12.5}}}).ok());
     MetricTotals totals;
@@ -266,6 +267,7 @@ std::vector<Damage> all_kinds() {
       record(key("counter").text("sequence").key(), "garbage"),
       record(key("plans").text("toy").number(4).key(), "garbage"),
       record(key("capability").text("toy").number(4).text("cpu-avx2").key(), "garbage"),
+      record(key("sync").text("toy").number(4).key(), "garbage"),
       record(key("evaluation").text("b-2").number(50).key(), "garbage"),
       record(key("final_state").text("a-1").key(), "garbage"),
       record(key("end").text("a-1").key(), "garbage"),

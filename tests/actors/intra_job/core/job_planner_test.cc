@@ -23,7 +23,8 @@ JobPlanner::Options options(std::uint32_t max_p, DeterminismLevel level = Determ
           .level = level,
           .resources = {},
           .last_version = 1'000'000,
-          .pause_assumed = milliseconds(500)};
+          .pause_assumed = milliseconds(500),
+          .suspend_assumed = seconds(3)};
 }
 
 template <class T>
@@ -194,6 +195,32 @@ TEST_SUITE("actors/intra_job/job_planner") {
               .rescale_seconds == 2);
   }
 
+  TEST_CASE("a suspension costs its drain and its restart, and not the time between them") {
+    Bench bench(options(4));
+    bench.place({device(0)});
+    const auto suspension = [&] {
+      (void)bench.planner.ask_for_plans(bench.job());
+      return all<protocol::Demand>(bench.planner.on(protocol::PlanAnswer{}, bench.job()))
+          .at(0)
+          .progress->suspend_seconds;
+    };
+    CHECK(suspension() == 3);
+    (void)bench.planner.state_changed(JobState::kRescaling, bench.job());
+    bench.now += seconds(1);
+    (void)bench.planner.state_changed(JobState::kQueued, bench.job());
+    bench.now += seconds(60);
+    (void)bench.planner.state_changed(JobState::kStarting, bench.job());
+    bench.now += milliseconds(500);
+    (void)bench.planner.state_changed(JobState::kRescaling, bench.job());
+    bench.now += milliseconds(500);
+    (void)bench.planner.state_changed(JobState::kRunning, bench.job());
+    (void)bench.planner.on(protocol::PlanAnswer{}, bench.job());
+    CHECK(suspension() == 2);
+    CHECK(
+        all<protocol::PlanQuery>(bench.planner.ask_for_plans(bench.job())).at(0).rescale_seconds ==
+        0.5);
+  }
+
   TEST_CASE("a job that lost its state reports that it has more to do") {
     Bench bench(options(4));
     bench.place({device(0)});
@@ -278,6 +305,48 @@ TEST_SUITE("actors/intra_job/job_planner") {
     CHECK(bench.planner.release_unused(bench.job()).empty());
     bench.measure(device(0), 0.2, 3);  // another speed
     CHECK(bench.planner.release_unused(bench.job()).size() == 2);
+  }
+
+  TEST_CASE("what communication costs is learned from steps, and fewer devices are tried") {
+    JobPlanner::Options how = options(4);
+    Bench bench(how);
+    bench.place({device(0), device(1), device(2), device(3)});
+    for (std::uint32_t i = 0; i < 4; ++i) bench.measure(device(i), 0.1);
+    // A step computes for 0.1 s and takes 0.7 s, so each device but one costs 0.2 s: with two
+    // devices 0.4 s are expected, with one 0.4 s too.
+    const PlannerEffects learned = bench.step(milliseconds(700), 4);
+    const auto report = all<protocol::CapabilityReport>(learned).at(0);
+    REQUIRE(report.sync.size() == 1);
+    CHECK(report.sync[0].devices == 4);
+    CHECK(report.sync[0].seconds == doctest::Approx(0.6));
+    CHECK(all<protocol::PlanQuery>(learned).at(0).sync == report.sync);
+    CHECK(all<ConsiderChanges>(learned).size() == 1);
+    const PlannerEffects effects = bench.planner.release_unused(bench.job());
+    REQUIRE(effects.size() == 2);
+    CHECK(std::get<LogLine>(effects[0]).text ==
+          "gives a:3 back: because of communication a step takes 700.0 ms with them, and should "
+          "take 400.0 ms without them");
+    // With one device nothing was gained. The measured points say so, and four are not asked for.
+    bench.place({device(0)});
+    bench.step(milliseconds(400), 5);
+    CHECK(bench.planner.speeds().sync().seconds(1) == 0);
+    CHECK(bench.planner.release_unused(bench.job()).empty());
+  }
+
+  TEST_CASE("fewer devices are not tried if the gain is small or does not pay for the pauses") {
+    const auto effects_with = [](milliseconds step, Version last) {
+      JobPlanner::Options how = options(4);
+      how.last_version = last;
+      how.pause_assumed = milliseconds(2000);
+      Bench bench(how);
+      bench.place({device(0), device(1), device(2), device(3)});
+      for (std::uint32_t i = 0; i < 4; ++i) bench.measure(device(i), 0.1);
+      bench.step(step, 10);
+      return bench.planner.release_unused(bench.job()).size();
+    };
+    CHECK(effects_with(milliseconds(700), 1000) == 2);
+    CHECK(effects_with(milliseconds(250), 1000) == 0);  // two devices would be as fast
+    CHECK(effects_with(milliseconds(700), 120) == 0);   // the end is near
   }
 
   TEST_CASE("near the end nothing is given back as unused, and plans are asked for again") {
