@@ -32,8 +32,8 @@ struct SyncPoint {
 class SyncCurve {
  public:
   SyncCurve() = default;
-  // Points in any order. Of two with the same number of devices the last one counts. A point that is
-  // not valid is ignored.
+  // Points in any order. Of two with the same number of devices the last one counts. A point that
+  // is not valid is ignored.
   explicit SyncCurve(const std::vector<SyncPoint>& points);
 
   // True if no communication was ever measured. Then seconds() is 0 everywhere.

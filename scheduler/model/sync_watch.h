@@ -3,17 +3,17 @@
 // what its slowest device computes. Pure: not thread-safe.
 //
 // A sample is taken for each block of steps (step_pace.h): the mean duration of its steps, and
-// max_d A_d * seconds of a local step over the devices, by their newest reports. Let m be the median
-// of the newest kSamples differences (0 if it is negative; of two middle values the lower one). Then
-// the point (n, m) becomes part of the curve as soon as there are kSamplesMin samples on the present
-// devices, if
+// max_d A_d * seconds of a local step over the devices, by their newest reports. Let m be the
+// median of the newest kSamples differences (0 if it is negative; of two middle values the lower
+// one). Then the point (n, m) becomes part of the curve as soon as there are kSamplesMin samples on
+// the present devices, if
 //
 //   m > kSyncMin * duration, and no point is known          communication that can be seen at all
 //   or a point is known, but none for n devices
 //   or |m - known| > kSyncChange * duration
 //
-// So a device that becomes slow or fast between two reports changes nothing, and a job whose devices
-// do not wait for each other has no curve.
+// So a device that becomes slow or fast between two reports changes nothing, and a job whose
+// devices do not wait for each other has no curve.
 #include <cstddef>
 #include <cstdint>
 #include <optional>

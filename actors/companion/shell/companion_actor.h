@@ -1,10 +1,10 @@
 #pragma once
 // Companion: one for each job, in the head. It computes plans for the job, and it is the job's
 // access to the plan store, which outlives the job: the speeds and the communication that similar
-// jobs have measured, and listed plans. The job itself owns its capabilities C_i and what it knows of
-// its communication (core/job_speeds.h), and sends both along with each query. The companion adds
-// the speeds of other device types, from the store or assumed, and the communication at other numbers
-// of devices, from the store.
+// jobs have measured, and listed plans. The job itself owns its capabilities C_i and what it knows
+// of its communication (core/job_speeds.h), and sends both along with each query. The companion
+// adds the speeds of other device types, from the store or assumed, and the communication at other
+// numbers of devices, from the store.
 //
 //   Accepts   PlanQuery from the intra-job scheduler, at any time; the answer is PlanAnswer.
 //             PlanListQuery from it; the answer is PlanList.

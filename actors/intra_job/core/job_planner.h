@@ -60,8 +60,8 @@ class JobPlanner {
   static constexpr int kPausesApart = 20;
   static constexpr Instant kRebalanceApart = std::chrono::seconds(5);
   // Devices are given back because of communication if a step is then shorter by at least this part
-  // of it, and the time saved until the end of the job exceeds this many pauses: one for the change,
-  // one for taking it back, and one for what both cause.
+  // of it, and the time saved until the end of the job exceeds this many pauses: one for the
+  // change, one for taking it back, and one for what both cause.
   static constexpr double kLeaveGainMin = 0.1;
   static constexpr double kPausesToLeave = 3;
 

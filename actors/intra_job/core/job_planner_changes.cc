@@ -52,23 +52,21 @@ PlannerEffects JobPlanner::release_unused(const PlannerView& job) {
   // While the members use other devices than those that the job holds, a change is under way, and
   // speeds that are only assumed are no reason to give devices back.
   if (held != held_devices(job) || !std::ranges::all_of(held.counts, is_measured)) return {};
-  const auto best = scheduler::best_plan({.max_p = options_.max_p,
-                                          .capabilities = speeds_.capabilities(),
-                                          .available = held,
-                                          .mix_types = options_.level == DeterminismLevel::kD2,
-                                          .sync = speeds_.sync()});
+  scheduler::PlanQuery query{.max_p = options_.max_p,
+                             .capabilities = speeds_.capabilities(),
+                             .available = held,
+                             .mix_types = options_.level == DeterminismLevel::kD2,
+                             .sync = speeds_.sync()};
+  const auto best = scheduler::best_plan(query);
   if (!best || best->plan.devices() == held) return {};
   if (best->plan.devices().total() < options_.resources.min_devices) return {};
   const DeviceSet unused = scheduler::beyond(held, best->plan.devices());
   const double now = grant_trial_.pace().value_or(model_seconds(job));
   const double then = best->estimate.f_seconds_per_step;
+  query.sync = {};
+  const double computes = *scheduler::least_seconds(query);
   // The computation alone would not be slower without them: they are of no use.
-  const auto computes = scheduler::least_seconds({.max_p = options_.max_p,
-                                                  .capabilities = speeds_.capabilities(),
-                                                  .available = held,
-                                                  .mix_types = options_.level == DeterminismLevel::kD2});
-  const double sync = speeds_.sync().seconds(best->plan.devices().total());
-  if (then - sync <= *computes * (1 + 1e-9))
+  if (then - speeds_.sync().seconds(best->plan.devices().total()) <= computes * (1 + 1e-9))
     return leave(unused, "the job is as fast without them", job);
   const double saved = (now - then) * static_cast<double>(steps_left(job));
   if (then > (1 - kLeaveGainMin) * now || saved <= kPausesToLeave * in_seconds(pause())) return {};
@@ -98,13 +96,13 @@ PlannerEffects JobPlanner::rebalance(const PlannerView& job) {
     capabilities.push_back(speeds_.device_capability(device));
   }
   const std::vector<RankRange> current = member_ranks(job);
-  const auto change = scheduler::rebalance({.capabilities = capabilities,
-                                            .current = current,
-                                            .max_p = options_.max_p,
-                                            .pause = scheduler::Seconds(in_seconds(pause())),
-                                            .steps_left = steps_left(job),
-                                            .sync_seconds = speeds_.sync().seconds(
-                                                static_cast<std::uint32_t>(current.size()))});
+  const auto change = scheduler::rebalance(
+      {.capabilities = capabilities,
+       .current = current,
+       .max_p = options_.max_p,
+       .pause = scheduler::Seconds(in_seconds(pause())),
+       .steps_left = steps_left(job),
+       .sync_seconds = speeds_.sync().seconds(static_cast<std::uint32_t>(current.size()))});
   if (!change) return {};
   next_rebalance_ = job.now + std::max<Instant>(kPausesApart * pause(), kRebalanceApart);
   return {LogLine{"moves ESTs: a global step would take " + decimal(change->seconds_then, 3) +

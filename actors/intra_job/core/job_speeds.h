@@ -1,8 +1,8 @@
 #pragma once
 // JobSpeeds knows how fast the local steps of a job are: the capability C_i of each device type,
-// and the devices that are slower than others of their type; and what the job loses by communication
-// (scheduler/model/sync.h). It is the only owner of these values. The companion contributes those
-// that the job has not measured.
+// and the devices that are slower than others of their type; and what the job loses by
+// communication (scheduler/model/sync.h). It is the only owner of these values. The companion
+// contributes those that the job has not measured.
 //
 // Pure: no clock, no I/O, not thread-safe.
 #include <optional>

@@ -42,8 +42,9 @@ bool surely_gets_nothing(const ClusterTable& table, const JobRow& row,
                          std::span<const std::uint32_t> left);
 
 // All or nothing, for policies without elastic scaling: max_devices (or as many as exist, or as are
-// useful if communication is known) of one type, one set for each type that the job can use. The type that the owner asked for is first,
-// then the others by speed. In place of a set that the job refuses, that to which it falls back.
+// useful if communication is known) of one type, one set for each type that the job can use. The
+// type that the owner asked for is first, then the others by speed. In place of a set that the job
+// refuses, that to which it falls back.
 std::vector<Counts> gangs_of(const ClusterTable& table, const JobRow& row);
 
 // The speed of the job on these devices.

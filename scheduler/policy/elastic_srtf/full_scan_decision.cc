@@ -9,9 +9,10 @@
 namespace es::scheduler {
 namespace {
 
-// If every further device costs the same communication, a job is fastest with n devices of which one
-// half computes, and with n / w devices the part 1 / (1 + 1 / w^2) of them computes. So jobs that
-// would be fastest with w times the devices that exist fit into the cluster with this efficiency.
+// If every further device costs the same communication, a job is fastest with n devices of which
+// one half computes, and with n / w devices the part 1 / (1 + 1 / w^2) of them computes. So jobs
+// that would be fastest with w times the devices that exist fit into the cluster with this
+// efficiency.
 ChoiceLimits limits_for(const ClusterLoad& load) {
   double widths = 0;
   for (const GroupLoad& group : load.groups) widths = std::max(widths, group.widths);
