@@ -46,6 +46,9 @@ bool is_known(std::uint16_t type) {
     case MessageType::kAudit:
     case MessageType::kAudited:
     case MessageType::kAuditPassed:
+    case MessageType::kTraceWorker:
+    case MessageType::kTraceAnswer:
+    case MessageType::kTracePart:
     case MessageType::kNodeHello:
     case MessageType::kNodeWelcome:
     case MessageType::kStartWorker:
@@ -75,6 +78,7 @@ bool is_known(std::uint16_t type) {
     case MessageType::kListPlans:
     case MessageType::kClaimDevices:
     case MessageType::kReleaseClaim:
+    case MessageType::kTraceJob:
     case MessageType::kJobAccepted:
     case MessageType::kJobList:
     case MessageType::kJobDetails:
@@ -85,6 +89,7 @@ bool is_known(std::uint16_t type) {
     case MessageType::kRefusal:
     case MessageType::kLedgerPart:
     case MessageType::kPlanList:
+    case MessageType::kTraceEnd:
       return true;
     default:
       return false;

@@ -44,6 +44,10 @@ enum class MessageType : std::uint16_t {
   kAudited = 28,
   kAuditPassed = 29,
   kCheckpointUnreadable = 30,
+  // trace.capnp: head <-> worker
+  kTraceWorker = 31,
+  kTraceAnswer = 32,
+  kTracePart = 33,  // and on to a client
   // node.capnp: head <-> node agent
   kNodeHello = 40,
   kNodeWelcome = 41,
@@ -76,6 +80,7 @@ enum class MessageType : std::uint16_t {
   kListPlans = 73,
   kClaimDevices = 74,
   kReleaseClaim = 75,
+  kTraceJob = 76,  // trace.capnp
   kJobAccepted = 80,
   kJobList = 81,
   kJobDetails = 82,
@@ -86,6 +91,7 @@ enum class MessageType : std::uint16_t {
   kRefusal = 87,
   kLedgerPart = 88,
   kPlanList = 89,
+  kTraceEnd = 90,  // trace.capnp
   // cluster.capnp: inside the head, never on a wire
   kDemand = 100,
   kAllocation = 101,

@@ -8,6 +8,7 @@
 #include "round.capnp.h"
 #include "slice.capnp.h"
 #include "step.capnp.h"
+#include "trace.capnp.h"
 
 namespace es {
 
@@ -47,6 +48,12 @@ ES_MESSAGE(WorkerStats);
 ES_MESSAGE(Audit);
 ES_MESSAGE(Audited);
 ES_MESSAGE(AuditPassed);
+// trace.capnp
+ES_MESSAGE(TraceJob);
+ES_MESSAGE(TraceWorker);
+ES_MESSAGE(TraceAnswer);
+ES_MESSAGE(TracePart);
+ES_MESSAGE(TraceEnd);
 // node.capnp
 ES_MESSAGE(NodeHello);
 ES_MESSAGE(NodeWelcome);

@@ -62,6 +62,7 @@ THIRD_PARTY = [
     (r"zip\.h", ["store/dataset/arrays/"]),
     (r"xxhash\.h", ["proto/base/"]),
     (r"dnnl|oneapi/|omp\.h", ["gpu/onednn/"]),
+    (r"glpk", ["scheduler/policy/common/linear_program.cc"]),
     (r"cblas", []),
 ]
 # Inside a folder, a sub-folder may include itself and those before it, so there is no circle. A file
@@ -75,8 +76,9 @@ ORDER = {
             "gpu/optim", "gpu/graph", "gpu/import", "gpu/models", "gpu/cuda", "gpu/engine"],
     "scheduler": ["scheduler/model", "scheduler/plans", "scheduler/grants",
                   "scheduler/policy/common", "scheduler/policy/gang", "scheduler/policy/greedy",
-                  "scheduler/policy/elastic_srtf", "scheduler/policy"],
+                  "scheduler/policy/elastic_srtf", "scheduler/policy/rivals", "scheduler/policy"],
     "actors": ["actors/log", "actors/access/core", "actors/access/shell", "actors/protocol/core", "actors/protocol/wire", "actors/protocol/shell",
+               "actors/tracing/core", "actors/tracing/clock", "actors/tracing/wire",
                "actors/gateway/core", "actors/gateway/shell", "actors/program", "actors/job_file",
                "actors/head", "actors/data_plane", "actors/job_model", "actors/version",
                "actors/intra_job/core", "actors/cluster_scheduler/core", "actors/worker/core",
@@ -85,9 +87,9 @@ ORDER = {
                "actors/data_workers/shell", "actors/est/shell", "actors/companion/shell",
                "actors/switchboard/shell", "actors/intra_job/shell", "actors/node_agent/shell",
                "actors/worker/shell", "actors/cluster_scheduler/shell", "actors/simulator/shell",
-               "actors/simulator/report", "actors/esctl/views", "actors/http/core",
-               "actors/http/answers", "actors/http/shell", "actors/easyscaled",
-               "actors/esctl/client", "actors/esctl/slurm", "actors/esctl/trackers",
+               "actors/simulator/report", "actors/esctl/views", "actors/esctl/trackers", "actors/http/core",
+               "actors/http/answers", "actors/http/shell", "actors/job_log/shell", "actors/easyscaled",
+               "actors/esctl/client", "actors/esctl/slurm",
                "actors/esctl/commands", "actors/esctl"],
 }
 # The core of a role decides and does nothing else: no actors, no wires, no files, no clock.

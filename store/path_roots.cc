@@ -156,6 +156,23 @@ Status check_program(const std::string& field, const std::string& path) {
       "it over the network (easyscaled --help)");
 }
 
+Status check_service(const std::string& field, const std::string& url) {
+  const auto& allowed = current_roots().services;
+  const auto plain = [](std::string text) {
+    while (text.ends_with('/')) text.pop_back();
+    return text;
+  };
+  const auto same = [&](const std::string& one) { return plain(one) == plain(url); };
+  if (!allowed || std::ranges::any_of(*allowed, same)) return {};
+  std::string text;
+  for (const std::string& one : *allowed) text += (text.empty() ? "" : " or ") + one;
+  return refused(field + " = \"" + shown(url) + "\": allowed is " +
+                 (text.empty()
+                      ? "no server: this head has no --mlflow for clients that reach it over "
+                        "the network"
+                      : text + " (easyscaled --mlflow)"));
+}
+
 void confine_process(PathRoots roots) {
   process_roots() = std::move(roots);
 }

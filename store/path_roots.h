@@ -27,6 +27,8 @@ enum class RootKind {
 struct PathRoots {
   std::optional<std::vector<std::filesystem::path>> data;
   std::optional<std::vector<std::filesystem::path>> checkpoints;
+  // URLs of the services to which a job may have its curves written; nullopt allows every one.
+  std::optional<std::vector<std::string>> services{};
   // Whether a job may name a program that is run, which can then do whatever this user may do.
   bool programs = true;
 };
@@ -54,6 +56,10 @@ Status check_opened(RootKind kind, const std::filesystem::path& path, int descri
 // Checks that the job of a client may name the program `path` as `field`. Error (refused): names
 // the field, the program and the option that allows it.
 Status check_program(const std::string& field, const std::string& path);
+
+// Checks that the job of a client may name the service `url` as `field`. Error (refused): names the
+// field, the URL and what is allowed.
+Status check_service(const std::string& field, const std::string& url);
 
 // Sets the roots of all threads. REQUIRES: no other thread has been started.
 void confine_process(PathRoots roots);

@@ -11,6 +11,7 @@
 #include "actors/cluster_scheduler/shell/cluster_scheduler_actor.h"
 #include "actors/easyscaled/stop_signal.h"
 #include "actors/gateway/shell/gateway_actor.h"
+#include "actors/job_log/shell/job_log_actor.h"
 #include "actors/log/log.h"
 #include "actors/node_agent/shell/node_agent_actor.h"
 #include "actors/program/actor_process.h"
@@ -79,6 +80,7 @@ Result<store::PathRoots> client_roots(const DaemonOptions& options,
   // clients from the network are always confined, even to no directory at all.
   roots.programs = !from_afar || options.python_data;
   if (from_afar || !options.data_roots.empty()) roots.data = *std::move(data);
+  if (from_afar || !options.mlflow.empty()) roots.services = options.mlflow;
   if (from_afar || !options.checkpoint_roots.empty()) roots.checkpoints = *std::move(checkpoints);
   return roots;
 }
@@ -195,7 +197,7 @@ Result<Served> start_head(caf::actor_system& system, const DaemonOptions& option
   wire.self = kHeadPeer;
   wire.endpoint = options.listen;
   // The node of this daemon has no connection, so a peer from outside must not use its name.
-  wire.also_self = {node_peer(options.node_name), kHttpPeer};
+  wire.also_self = {node_peer(options.node_name), kHttpPeer, kJobLogPeer};
   ES_RETURN_IF_ERROR(apply(options.wire, wire));
   const auto door = std::make_shared<Door>(DoorOptions{
       .unkeyed = unkeyed_client(options), .audit_log = state / kAuditLog, .unix_ms = unix_ms});
@@ -224,7 +226,13 @@ Result<Served> start_head(caf::actor_system& system, const DaemonOptions& option
   cluster.make_policy = [policy = options.policy, how = options.policy_options] {
     return scheduler::make_policy(policy, how).value();
   };
-  cluster.limits = {options.quotas, options.claim_quota};
+  cluster.limits = {.queues = options.queues,
+                    .share_half_life_s = options.share_half_life_s,
+                    .claims = options.claim_quota};
+  const auto job_log = system.spawn<caf::detached>(job_log_actor, switchboard, *roots);
+  cluster.on_job = [job_log](const JobId& job, const JobSpec& spec) {
+    if (spec.log.any()) caf::anon_send(job_log, LogJob{job, spec.log});
+  };
   cluster.roots = {*std::move(roots), *std::move(http_roots)};
   const auto head =
       system.spawn(cluster_scheduler_actor, std::move(cluster), switchboard, std::move(store));
@@ -237,9 +245,9 @@ Result<Served> start_head(caf::actor_system& system, const DaemonOptions& option
     return node_agent_actor(self, node_options(options, endpoint, stop), switchboard);
   });
   Served served{head, switchboard, caf::actor_cast<caf::actor>(agent), *std::move(gateway), {}};
-  if (!options.http.address.empty()) {
+  if (options.http.is_wanted()) {
     auto service = http::start_http_service(system, options.http, state, switchboard,
-                                            served.gateway.counters());
+                                            options.node_name, served.gateway.counters());
     if (!service) return service.error();
     served.http = *std::move(service);
   }
@@ -264,9 +272,9 @@ Result<Served> start_node(caf::actor_system& system, const DaemonOptions& option
   if (!gateway) return gateway.error();
   caf::anon_send(agent, AttachGateway{gateway->actor});
   Served served{{}, {}, caf::actor_cast<caf::actor>(agent), *std::move(gateway), {}};
-  if (!options.http.address.empty()) {
-    auto service =
-        http::start_http_service(system, options.http, state, {}, served.gateway.counters());
+  if (options.http.is_wanted()) {
+    auto service = http::start_http_service(system, options.http, state, {}, options.node_name,
+                                            served.gateway.counters());
     if (!service) return service.error();
     served.http = *std::move(service);
   }

@@ -28,13 +28,16 @@ struct DaemonOptions {
   std::chrono::milliseconds grace{30'000};  // time to hand over the workers of a node that ends
   std::string policy{scheduler::kDefaultPolicy};  // head: see scheduler/policy/registry.h
   scheduler::PolicyOptions policy_options;
-  std::vector<scheduler::Quota> quotas;  // head: devices that tenants own
+  std::vector<scheduler::Queue> queues;  // head: completed_queues()
+  double share_half_life_s = 0;          // head: of the usage of queues; 0: no fair share
   std::optional<DeviceSet> claim_quota;  // head: limit of all claims; nullopt: all devices
   // Directories in which the paths must lie that clients of a head name and that this node's
   // workers use. Without them, clients that reach the head by tcp may name checkpoints in the state
   // directory and no data; other clients may name any path. A head's own directory for checkpoints
   // is always allowed.
   std::vector<std::string> data_roots, checkpoint_roots;
+  // MLflow servers that the same clients may name; others may name any.
+  std::vector<std::string> mlflow;
   // Whether jobs that come over the network may run the Python code of their datasets. Jobs of
   // clients on this machine always may.
   bool python_data = false;

@@ -5,9 +5,11 @@
 
 #include <cmath>
 #include <csignal>
+#include <cstdlib>
 #include <cstring>
 
 #include "actors/easyscaled/daemon.h"
+#include "actors/job_file/queue_file.h"
 #include "actors/log/log.h"
 #include "actors/program/default_devices.h"
 #include "actors/program/default_paths.h"
@@ -15,10 +17,10 @@
 #include "actors/program/log_options.h"
 #include "actors/program/program.h"
 #include "actors/program/program_version.h"
-#include "actors/program/quota.h"
 #include "actors/program/unknown_word.h"
 #include "actors/worker/shell/worker_main.h"
 #include "gpu/engine/device_choice.h"
+#include "proto/base/service_url.h"
 
 namespace {
 
@@ -39,15 +41,17 @@ Status check_devices(const DeviceSet& devices, std::uint32_t workers_per_gpu) {
   return {};
 }
 
-Status parse_policy(const std::vector<std::string>& quotas, const std::string& claim_quota,
-                    DaemonOptions& options) {
+Status parse_policy(const std::string& queue_file, const std::vector<std::string>& quotas,
+                    const std::string& claim_quota, DaemonOptions& options) {
   if (const auto policy = scheduler::make_policy(options.policy, options.policy_options); !policy)
     return usage_error("--policy: " + policy.error().message);
-  auto parsed = parse_quotas(quotas);
-  if (!parsed) return parsed.error();
-  options.quotas = *std::move(parsed);
-  if (const Status held = scheduler::check_quotas(options.policy, options.quotas); !held.ok())
-    return usage_error("--quota: " + held.error().message);
+  auto parsed = read_queues(queue_file, quotas);
+  if (!parsed) return Error{parsed.error().kind, "--queues: " + parsed.error().message};
+  options.queues = *std::move(parsed);
+  if (const Status held = scheduler::check_queues(options.policy, options.queues); !held.ok())
+    return usage_error((queue_file.empty() ? "--quota: " : "--queues: ") + held.error().message);
+  if (options.share_half_life_s > 0 && options.queues.empty())
+    return usage_error("--share-half-life: there are no queues; give --queues FILE");
   if (claim_quota.empty()) return {};
   auto devices = parse_device_set(claim_quota);
   if (!devices) return usage_error("--claim-quota: " + devices.error().message);
@@ -129,7 +133,7 @@ Result<DaemonOptions> parse(int argc, char** argv) {
       "--parent-pid", options.parent_pid,
       "End when the process with this id ends; a head then cancels its jobs, and also at SIGTERM");
   std::vector<std::string> quotas;
-  std::string claim_quota;
+  std::string queue_file, claim_quota;
   app.add_option(
          "--policy", options.policy,
          "Head: the policy that decides which job gets which devices; `esctl sim --help` lists all")
@@ -141,7 +145,20 @@ Result<DaemonOptions> parse(int argc, char** argv) {
       ->capture_default_str();
   app.add_option(
       "--quota", quotas,
-      "Head: devices that a tenant owns, TENANT=TYPE:COUNT[+TYPE:COUNT...]; may be repeated");
+      "Head: devices that a tenant owns, TENANT=TYPE:COUNT[+TYPE:COUNT...]; may be repeated. Short "
+      "for a queue of this name with this guarantee");
+  app.add_option("--queues", queue_file,
+                 "Head: TOML file of queues, with guarantees, limits and weights; "
+                 "configs/queues.toml is an example")
+      ->type_name("FILE");
+  double half_life_hours = 0;
+  app.add_option(
+         "--share-half-life", half_life_hours,
+         "Head: order queues by what they have used over their weights, with this half-life "
+         "in hours; 0: divide what no guarantee needs by the weights at every moment")
+      ->check(CLI::Range(0.0, 1e5))
+      ->check(finite_number())
+      ->capture_default_str();
   app.add_option("--claim-quota", claim_quota,
                  "Head: the largest number of devices of each type that claims may take together "
                  "(default: all)");
@@ -154,6 +171,12 @@ Result<DaemonOptions> parse(int argc, char** argv) {
                  "The same for checkpoints. Clients that reach a head by tcp may always name "
                  "STATE/checkpoints, and no other directory without this option")
       ->type_name("DIR");
+  app.add_option(
+         "--mlflow", options.mlflow,
+         "MLflow server to which the head may write the curves of jobs (log.mlflow); may be "
+         "repeated. Without it a head accepts such servers only from clients of its local "
+         "socket")
+      ->type_name("URL");
   app.add_flag("--python-data", options.python_data,
                "Run the Python code of datasets that clients submit over the network; it can do "
                "whatever the user of this daemon may do. A head and its nodes need this option");
@@ -172,6 +195,16 @@ Result<DaemonOptions> parse(int argc, char** argv) {
       ->type_name("FILE");
   app.add_option("--http-key", options.http.key, "Private key (PEM) of this certificate")
       ->type_name("FILE");
+  app.add_option(
+         "--otlp", options.http.otlp.url,
+         "Send the metrics to this collector of OpenTelemetry (OTLP over HTTP), for example "
+         "http://127.0.0.1:4318, without --http too")
+      ->type_name("URL");
+  double otlp_s = std::chrono::duration<double>(options.http.otlp.interval).count();
+  app.add_option("--otlp-interval", otlp_s, "Seconds between two of these messages")
+      ->check(CLI::Range(0.1, 86'400.0))
+      ->check(finite_number())
+      ->capture_default_str();
   add_log_options(app, options.log);
   add_log_file_options(app, options.log);
   app.add_option("--worker-logs", options.worker_logs,
@@ -195,6 +228,11 @@ Result<DaemonOptions> parse(int argc, char** argv) {
     return usage_error("easyscaled: give --head, or --join ENDPOINT, and not both");
   if (options.recover && !options.head)
     return usage_error("--recover: allowed only with --head, which has the state directory");
+  options.http.otlp.interval = std::chrono::milliseconds(std::llround(otlp_s * 1000));
+  if (const char* headers = std::getenv("OTEL_EXPORTER_OTLP_HEADERS"); headers != nullptr)
+    options.http.otlp.headers = headers;
+  for (const std::string& url : options.mlflow)
+    ES_RETURN_IF_ERROR(check_service_url("--mlflow", url));
   ES_RETURN_IF_ERROR(http::check(options.http));
   if (options.run_dir.empty()) options.run_dir = options.state_dir + "/run";
   if (options.rescue_dir.empty() && !no_rescue) options.rescue_dir = options.state_dir + "/rescue";
@@ -205,7 +243,8 @@ Result<DaemonOptions> parse(int argc, char** argv) {
   if (options.devices.empty() && !options.head)
     return usage_error("--devices none: allowed only with --head; a node offers devices");
   ES_RETURN_IF_ERROR(check_devices(options.devices, workers_per_gpu));
-  ES_RETURN_IF_ERROR(parse_policy(quotas, claim_quota, options));
+  options.share_half_life_s = half_life_hours * 3600;
+  ES_RETURN_IF_ERROR(parse_policy(queue_file, quotas, claim_quota, options));
   return options;
 }
 

@@ -10,6 +10,7 @@
 #include "store/journal/job_history.h"
 #include "store/journal/job_journal.h"
 #include "store/journal/suspect_devices.h"
+#include "store/journal/usage_journal.h"
 #include "store/kv/guarded_key_value_store.h"
 #include "store/ledger/ledger.h"
 #include "store/plans/plan_store.h"
@@ -31,6 +32,7 @@ class HeadStore {
         history_(*values_),
         suspects_(*values_),
         claims_(*values_),
+        usage_(*values_),
         ledger_(*values_),
         plans_(*values_) {}
 
@@ -91,6 +93,8 @@ class HeadStore {
   store::SuspectDevices& suspects() { return suspects_; }
   // Used by the cluster scheduler only.
   store::ClaimJournal& claims() { return claims_; }
+  // Used by the cluster scheduler only.
+  store::UsageJournal& usage() { return usage_; }
   store::JobHistory& history() { return history_; }
   store::Ledger& ledger() { return ledger_; }
   store::PlanStore& plans() { return plans_; }
@@ -103,6 +107,7 @@ class HeadStore {
   store::JobHistory history_;
   store::SuspectDevices suspects_;
   store::ClaimJournal claims_;
+  store::UsageJournal usage_;
   store::Ledger ledger_;
   store::PlanStore plans_;
   std::string job_tag_;

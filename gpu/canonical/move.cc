@@ -1,5 +1,7 @@
 #include "gpu/canonical/move.h"
 
+#include <xmmintrin.h>
+
 #include <algorithm>
 #include <cstring>
 #include <utility>
@@ -10,6 +12,8 @@ namespace {
 constexpr std::size_t kLast = kMoveRank - 1;
 constexpr std::int64_t kShortRun = 16;  // words; below this a loop is faster than a call of memcpy
 constexpr std::int64_t kTile = 16;  // side of a block of a transposition in floats: one cache line
+// Rows at multiples of this distance in floats share their sets of the first-level cache.
+constexpr std::int64_t kAliasFloats = 1024;
 
 // The two innermost dimensions of a copy.
 struct Plane {
@@ -37,9 +41,63 @@ void copy_strided_run(std::int64_t count, const float* source, std::int64_t sour
   for (std::int64_t i = 0; i < count; ++i) target[i * target_step] = source[i * source_step];
 }
 
-// The rows of one array are the columns of the other. The copy works in tiles, so that every cache
-// line that it touches is used completely.
+// Transposes four rows of four words.
+void transpose_four(const float* source, std::int64_t source_row, float* target,
+                    std::int64_t target_column) {
+  __m128 a = _mm_loadu_ps(source), b = _mm_loadu_ps(source + source_row);
+  __m128 c = _mm_loadu_ps(source + 2 * source_row), d = _mm_loadu_ps(source + 3 * source_row);
+  _MM_TRANSPOSE4_PS(a, b, c, d);
+  _mm_storeu_ps(target, a);
+  _mm_storeu_ps(target + target_column, b);
+  _mm_storeu_ps(target + 2 * target_column, c);
+  _mm_storeu_ps(target + 3 * target_column, d);
+}
+
+// Transposes a tile.
+void transpose_tile(const float* source, std::int64_t source_row, float* target,
+                    std::int64_t target_column) {
+  for (std::int64_t r = 0; r < kTile; r += 4)
+    for (std::int64_t c = 0; c < kTile; c += 4)
+      transpose_four(source + r * source_row + c, source_row, target + c * target_column + r,
+                     target_column);
+}
+
+// The same for a target whose columns share cache sets: each of its cache lines is written at once.
+void transpose_tile_by_lines(const float* source, std::int64_t source_row, float* target,
+                             std::int64_t target_column) {
+  alignas(64) float lines[kTile * kTile];
+  transpose_tile(source, source_row, lines, kTile);
+  for (std::int64_t c = 0; c < kTile; ++c)
+    std::memcpy(target + c * target_column, lines + c * kTile, kTile * sizeof(float));
+}
+
+// Columns of the source are contiguous, and rows of the target. The copy works in tiles, so that
+// every cache line that it touches is used completely. Of the last rows and columns, those that
+// fill no tile are copied one by one.
 void copy_transposed(const Plane& p, const float* source, float* target) {
+  const std::int64_t rows = p.rows / kTile * kTile, columns = p.columns / kTile * kTile;
+  const auto tile = [&](auto transpose, std::int64_t r, std::int64_t c) {
+    transpose(source + r * p.source_row + c, p.source_row, target + r + c * p.target_column,
+              p.target_column);
+  };
+  if (p.target_column % kAliasFloats == 0) {
+    for (std::int64_t r = 0; r < rows; r += kTile)
+      for (std::int64_t c = 0; c < columns; c += kTile) tile(transpose_tile_by_lines, r, c);
+  } else {
+    for (std::int64_t c = 0; c < columns; c += kTile)
+      for (std::int64_t r = 0; r < rows; r += kTile) tile(transpose_tile, r, c);
+  }
+  for (std::int64_t c = 0; c < columns; ++c)
+    copy_strided_run(p.rows - rows, source + rows * p.source_row + c, p.source_row,
+                     target + rows + c * p.target_column, 1);
+  for (std::int64_t r0 = 0; r0 < p.rows; r0 += kTile)
+    for (std::int64_t c = columns; c < p.columns; ++c)
+      copy_strided_run(std::min(kTile, p.rows - r0), source + r0 * p.source_row + c, p.source_row,
+                       target + r0 + c * p.target_column, 1);
+}
+
+// The columns of the source have another distance than 1, or the rows of the target.
+void copy_scattered(const Plane& p, const float* source, float* target) {
   for (std::int64_t r0 = 0; r0 < p.rows; r0 += kTile) {
     const std::int64_t rows = std::min(kTile, p.rows - r0);
     for (std::int64_t c = 0; c < p.columns; ++c)
@@ -52,8 +110,19 @@ void copy_plane(const Plane& p, const float* source, float* target) {
   if (p.source_column == 1 && p.target_column == 1) {
     for (std::int64_t r = 0; r < p.rows; ++r)
       copy_run(p.columns, source + r * p.source_row, target + r * p.target_row);
-  } else if (p.source_row == 1 || p.target_row == 1) {
+  } else if (p.source_column == 1 && p.target_row == 1) {
     copy_transposed(p, source, target);
+  } else if (p.source_row == 1 && p.target_column == 1) {
+    // The rows of one array are the columns of the other.
+    copy_transposed({.rows = p.columns,
+                     .columns = p.rows,
+                     .source_row = p.source_column,
+                     .source_column = 1,
+                     .target_row = 1,
+                     .target_column = p.target_row},
+                    source, target);
+  } else if (p.source_row == 1 || p.target_row == 1) {
+    copy_scattered(p, source, target);
   } else {
     for (std::int64_t r = 0; r < p.rows; ++r)
       copy_strided_run(p.columns, source + r * p.source_row, p.source_column,

@@ -154,6 +154,9 @@ void Engine::lose_device(const Error& error) {
 const Graph& Engine::graph() const {
   return runner_->graph();
 }
+std::size_t Engine::forward_ops() const {
+  return runner_->forward_ops();
+}
 float Engine::learning_rate(std::uint64_t step) const {
   return optimizer_.rate(step);
 }

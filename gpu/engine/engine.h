@@ -168,6 +168,10 @@ class Engine {
 
   // Returns the model with its backward operators.
   const Graph& graph() const;
+  // Number of its own operators, which come first.
+  std::size_t forward_ops() const;
+  // Largest number of threads that compute an operator on a CPU.
+  int threads() const { return parallel_.threads(); }
   // Returns whether the device still works. An error is permanent. A CPU always works.
   Status device_status() const;
   void lose_device(const Error& error);  // for tests (StepRunner)

@@ -1,5 +1,6 @@
 #include "gpu/graph/op_flops.h"
 
+#include "gpu/canonical/attention_math.h"
 #include "gpu/graph/op_run.h"
 
 namespace es::gpu {
@@ -10,7 +11,8 @@ double conv_flops(const ConvShape& s) {
 }
 
 double attention_flops(const AttentionShape& s) {
-  return 4.0 * double(s.batch * s.heads) * double(s.tokens * s.tokens) * double(s.head_dim);
+  const double scores = double(s.batch * s.heads) * double(queries_of(s) * keys_of(s));
+  return 4.0 * scores * double(s.head_dim);
 }
 
 }  // namespace
@@ -41,6 +43,16 @@ double op_flops(const Graph& graph, const Op& op) {
     default:
       return 0.0;
   }
+}
+
+double op_bytes(const Graph& graph, const Op& op) {
+  double bytes = 0.0;
+  for (const auto* list : {&op.in, &op.out})
+    for (const TensorId t : *list)
+      bytes += double(graph.shape(t).count()) *
+               (graph.tensors[static_cast<std::size_t>(t)].bf16 ? 2.0 : 4.0);
+  if (op.weight != kNoParam) bytes += 4.0 * double(graph.table[op.weight].count);
+  return bytes;
 }
 
 double step_flops(const Graph& graph) {

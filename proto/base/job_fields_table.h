@@ -504,6 +504,13 @@ void visit_data(Data& d, Visit& visit) {
                             "drawn with replacement, in proportion to them.",
                  .left_out_at_default = true},
         d.weights);
+  visit(JobField{.key = "data.groups",
+                 .bits = Bits::kByContent,
+                 .meaning = "A file .npy with an integer key for every training sample: an epoch "
+                            "uses one sample of each key, and all of them in turn. Not together "
+                            "with weights.",
+                 .left_out_at_default = true},
+        d.groups);
   visit(JobField{.key = "data.document_end",
                  .meaning = "The token that ends a document: the tokens of a window then attend "
                             "to those of their document only, and positions begin again.",
@@ -689,9 +696,16 @@ void visit_resources(Resources& r, Visit& visit) {
         r.device_types);
   visit(JobField{.key = "resources.tenant",
                  .bits = Bits::kNot,
-                 .meaning = "Tenant whose quota the job uses; empty: none.",
+                 .meaning = "Tenant to which the job belongs; empty: none.",
                  .bytes_max = 64},
         r.tenant);
+  visit(JobField{.key = "resources.queue",
+                 .bits = Bits::kNot,
+                 .meaning = "Queue of the head that the job is in; empty: that of its tenant, or "
+                            "`default`, if there is one.",
+                 .bytes_max = 64,
+                 .left_out_at_default = true},
+        r.queue);
   visit(JobField{.key = "resources.priority",
                  .bits = Bits::kNot,
                  .meaning = "Jobs with a higher priority are served first.",
@@ -705,6 +719,21 @@ void visit_resources(Resources& r, Visit& visit) {
                  .high = 1e9,
                  .zero = "none"},
         r.deadline_seconds);
+  visit(JobField{.key = "resources.suspendable",
+                 .bits = Bits::kNot,
+                 .meaning = "Whether the scheduler may take all devices of the job after it has "
+                            "started. If not, it keeps min_devices until it ends.",
+                 .left_out_at_default = true},
+        r.suspendable);
+  visit(JobField{.key = "resources.max_seconds",
+                 .bits = Bits::kNot,
+                 .unit = "seconds",
+                 .meaning = "Longest time for which the job may hold devices, without the time in "
+                            "which it waits. Then it is saved and ends as timed-out.",
+                 .high = 1e9,
+                 .zero = "none",
+                 .left_out_at_default = true},
+        r.max_seconds);
 }
 
 template <class Checkpoint, class Visit>
@@ -729,6 +758,30 @@ void visit_checkpoint(Checkpoint& c, Visit& visit) {
                  .low = 2,
                  .high = 1000},
         c.keep);
+}
+
+template <class Log, class Visit>
+void visit_log(Log& l, Visit& visit) {
+  visit(
+      JobField{.key = "log.tensorboard",
+               .bits = Bits::kNot,
+               .meaning = "A directory, in which the head keeps an event file with all losses and "
+                          "evaluations in a folder for the job.",
+               .left_out_at_default = true},
+      l.tensorboard);
+  visit(JobField{.key = "log.mlflow",
+                 .bits = Bits::kNot,
+                 .meaning = "The MLflow server to which the head writes the same as a run.",
+                 .bytes_max = 1024,
+                 .allowed = "http://HOST[:PORT][/PATH] or https://HOST[:PORT][/PATH]",
+                 .left_out_at_default = true},
+        l.mlflow);
+  visit(JobField{.key = "log.experiment",
+                 .bits = Bits::kNot,
+                 .meaning = "The experiment of the run in MLflow.",
+                 .bytes_max = 256,
+                 .left_out_at_default = true},
+        l.experiment);
 }
 
 }  // namespace job_fields
@@ -757,6 +810,7 @@ void visit_job_fields(Spec& spec, Visit&& visit) {
                  .high = job_fields::kStepsMax,
                  .zero = "no audits"},
         spec.audit.every_steps);
+  job_fields::visit_log(spec.log, visit);
 }
 
 }  // namespace es

@@ -20,6 +20,8 @@ const char* state_name(JobState state) {
       return "failed";
     case JobState::kCancelled:
       return "cancelled";
+    case JobState::kTimedOut:
+      return "timed-out";
   }
   return "?";
 }

@@ -25,7 +25,8 @@ enum class JobState {
   kPaused,
   kFinished,
   kFailed,
-  kCancelled
+  kCancelled,
+  kTimedOut  // its resources.max_seconds are used up
 };
 // In lower case, such as "queued".
 const char* state_name(JobState state);
@@ -83,7 +84,7 @@ struct JobRecord {
 
   // --- the course of the job
   JobState state = JobState::kQueued;
-  std::string error;      // why the job failed
+  std::string error;      // why the job failed or ended early
   Generation generation;  // the last one that was started; 0 if none was
   std::vector<KnownWorker> known{};
   std::vector<CheckpointRef> checkpoints{};  // valid ones that this run wrote, newest first
@@ -101,6 +102,8 @@ struct JobRecord {
   std::vector<Refusal> refusals{};
   // Ledger lines and evaluations after this version are void but may still be on the disk.
   std::optional<Version> rewinding{};
+  // The time in which it has held devices, as far as it is journaled; 0 without a time limit.
+  std::uint64_t held_ms = 0;
 
   // Returns the first of `checkpoints`, valid until they change; nullptr: there is none.
   const CheckpointRef* newest_checkpoint() const {

@@ -9,6 +9,7 @@
 #include "proto/base/job_fields.h"
 #include "proto/base/metric_kind.h"
 #include "proto/base/number_text.h"
+#include "proto/base/service_url.h"
 #include "proto/base/text.h"
 
 namespace es {
@@ -316,6 +317,8 @@ void check_data(Rules& rules, const JobSpec& spec) {
     check_no_images(rules, data, task);
   check_python(rules, data);
   check_documents(rules, data);
+  rules.expect(data.groups.empty() || data.weights.empty(), "data.groups", quoted(data.groups),
+               "\"\" together with data.weights");
   rules.expect(data.kind != "squad" || !data.vocabulary_file.empty(), "data.vocabulary_file",
                "\"\"", "the file of the WordPiece vocabulary");
   if (task == Task::kLanguage) check_language(rules, data);
@@ -334,6 +337,13 @@ void check_schedule(Rules& rules, const JobSpec& spec) {
     rules.expect(s.warmup_steps < spec.steps, "schedule.warmup_steps",
                  std::to_string(s.warmup_steps),
                  "less than steps = " + std::to_string(spec.steps) + " for kind = \"linear\"");
+}
+
+void check_log(Rules& rules, const LogSpec& log) {
+  rules.expect(log.mlflow.empty() || check_service_url("", log.mlflow).ok(), "log.mlflow",
+               log.mlflow,
+               "http://HOST[:PORT][/PATH] or https://HOST[:PORT][/PATH] without a user name");
+  rules.expect(!log.experiment.empty(), "log.experiment", "\"\"", "a name");
 }
 
 void check_checkpoint(Rules& rules, const CheckpointSpec& checkpoint) {
@@ -446,6 +456,7 @@ Status validate(const JobSpec& spec, const std::string& where) {
   check_schedule(rules, spec);
   check_resources(rules, spec);
   check_checkpoint(rules, spec.checkpoint);
+  check_log(rules, spec.log);
   return rules.status();
 }
 

@@ -119,6 +119,9 @@ struct DataSpec {
   // A file .npy with a weight for every training sample. Samples are drawn with replacement, in
   // proportion to their weights (store/dataset/sample_weights.h); empty: every sample once.
   std::string weights;
+  // A file .npy with an integer key for every training sample. An epoch uses one sample of each key
+  // (store/dataset/sample_groups.h); empty: every sample. Not together with weights.
+  std::string groups;
   // tokens: the token that ends a document; -1 for none. The tokens of a window then know their
   // document (store/dataset/tokens/tokens_source.h).
   int document_end = -1;
@@ -177,9 +180,12 @@ struct ResourceSpec {
   // Device types that the scheduler may use. If empty, all are allowed at D2, and any one type at
   // other levels. Policies without elastic scaling use the first one.
   std::vector<DeviceType> device_types;
-  std::string tenant;           // tenant whose quota the job uses; empty for none
+  std::string tenant;           // tenant to which the job belongs; empty for none
+  std::string queue;            // queue that it is in; empty for that of its tenant
   int priority = 0;             // -100..100; jobs with a higher priority are served first
   double deadline_seconds = 0;  // longest desired time from submission to end; 0 for none
+  bool suspendable = true;      // may be left with nothing after it has started
+  double max_seconds = 0;       // longest time with devices, then the job ends; 0 for none
   bool operator==(const ResourceSpec&) const = default;
 };
 
@@ -198,6 +204,15 @@ struct AuditSpec {
   // In every such step a second device computes one EST again. Global steps; 0 for none.
   std::uint64_t every_steps = 0;
   bool operator==(const AuditSpec&) const = default;
+};
+
+// Programs that the head gives the losses and evaluations of the job.
+struct LogSpec {
+  std::string tensorboard;               // directory for event files; empty: none
+  std::string mlflow;                    // URL of a server; empty: none
+  std::string experiment = "easyscale";  // of the run in MLflow
+  bool any() const { return !tensorboard.empty() || !mlflow.empty(); }
+  bool operator==(const LogSpec&) const = default;
 };
 
 struct JobSpec {
@@ -226,6 +241,7 @@ struct JobSpec {
   ResourceSpec resources;
   CheckpointSpec checkpoint;
   AuditSpec audit;
+  LogSpec log;
   // Fixed placements, one after the other; empty if the scheduler decides.
   std::vector<Stage> stages;
   bool operator==(const JobSpec&) const = default;

@@ -1,7 +1,7 @@
 @0xb81d8d5a9d0c4f03;
 # Messages between esctl and the head. A client puts a number into the envelope's `request`, and
 # every answer carries the same number. Each request has one answer, either the message that is
-# named with it or Refusal. Only FollowJob is answered by a stream.
+# named with it or Refusal. Only FollowJob and TraceJob (trace.capnp) are answered by a stream.
 
 using Cxx = import "/capnp/c++.capnp";
 using Common = import "common.capnp";
@@ -239,6 +239,17 @@ struct StateCount {
 struct JobDetails {
   info @0 :JobInfo;
   specToml @1 :Text;
+  timeline @2 :List(SpanInfo);
+  # The newest spans of training (StageClock::kSpansMax), ascending.
+  progress @3 :List(ProgressInfo);
+  # How far the job was when, ascending.
+}
+
+struct ProgressInfo {
+  seconds @0 :Float64;
+  # Since this head has first seen the job train.
+  steps @1 :UInt64;
+  # Steps that it has seen since then.
 }
 
 struct StageInfo {
@@ -334,7 +345,7 @@ struct JobInfo {
   # Mean over the last seconds of training (StageClock::kRateWindow); 0 while the job does not train
   # or has not completed a step.
   tenant @25 :Text;
-  # Tenant whose quota the job uses; empty for none.
+  # Tenant to which the job belongs; empty for none.
   devicesWanted @26 :UInt32;
   # The largest number of devices that the job could use now: those of its stage or of `esctl scale`,
   # otherwise resources.max_devices; 0 while it is paused and when it is over.
@@ -343,6 +354,45 @@ struct JobInfo {
   # (actors/protocol/core/step_times.h); empty before the first step that this head has seen.
   stepSeconds @28 :Float64;
   # Sum of the durations of these steps.
+  pauses @29 :List(PauseInfo);
+  # The pauses that this head has seen end, by cause; causes without one are left out.
+  messageBytes @30 :UInt64;
+  # Bulk data that workers of the job have sent to each other: within messages or in pieces, ...
+  sharedMemoryBytes @31 :UInt64;
+  # ... in shared memory ...
+  channelBytes @32 :UInt64;
+  # ... and through channels between GPUs.
+  checkpointsWritten @33 :UInt64;
+  checkpointSeconds @34 :Float64;
+  # Time that the writers needed for them.
+  checkpointsFailed @35 :UInt64;
+  repeatedSteps @36 :UInt64;
+  # Global steps that were computed again after an interruption.
+  startRetries @37 :UInt64;
+  # Worker processes that ended before they were ready and were replaced.
+}
+
+struct PauseInfo {
+  cause @0 :Text;
+  # change | link | worker_lost | audit | suspended
+  count @1 :UInt64;
+  seconds @2 :Float64;
+}
+
+struct SpanInfo {
+  # The time between two pauses of a job.
+  beginSeconds @0 :Float64;
+  # Since this head has first seen the job train.
+  seconds @1 :Float64;
+  pauseSeconds @2 :Float64;
+  # Pause before it; 0 for the first one.
+  cause @3 :Text;
+  # Cause of that pause; empty for the first span.
+  firstStep @4 :UInt64;
+  # Steps that were complete when it began.
+  steps @5 :UInt64;
+  devices @6 :List(Text);
+  # Devices of the members, by rank.
 }
 
 struct NodeList {
@@ -354,12 +404,55 @@ struct NodeList {
   unixMs @3 :UInt64;
   # The clock of the head when it answers, in milliseconds.
   quotas @4 :List(QuotaInfo);
-  # Devices that tenants own (easyscaled --quota); a client with a tenant gets its own only.
+  # No longer sent.
+  decisionCounts @5 :List(UInt64);
+  # Number of the scheduler's decisions by their duration, in the ranges of kDecisionTimeBounds
+  # (actors/protocol/core/step_times.h); empty before the first one.
+  decisionSeconds @6 :Float64;
+  # Sum of these durations.
+  queues @7 :List(QueueInfo);
+  # The queues of the head (easyscaled --queues, --quota) in the order of its configuration. A client
+  # with a tenant gets those that its jobs may be in, and the queues above them.
 }
 
 struct QuotaInfo {
   tenant @0 :Text;
   devices @1 :Text;
+}
+
+struct QueueInfo {
+  name @0 :Text;
+  parent @1 :Text;
+  # Empty for a queue at the top.
+  weight @2 :Float64;
+  tenants @3 :List(Text);
+  # Tenants whose jobs may be in it; empty: all, or those of the queues below it.
+  types @4 :List(QueueDevices);
+  # One for each device type of the cluster, ascending.
+  running @5 :UInt32;
+  # Number of jobs in it, or below it, that hold devices.
+  waiting @6 :UInt32;
+  # Number of the others.
+  shares @7 :Bool;
+  # Whether queues are ordered by decayed usage (easyscaled --share-half-life).
+  usage @8 :Float64;
+  # Then: device-seconds that its jobs have used, decayed until now.
+  level @9 :UInt32;
+  # Then: 0 for the leaf that is served first.
+}
+
+struct QueueDevices {
+  type @0 :Text;
+  guarantee @1 :UInt32;
+  limited @2 :Bool;
+  # Whether there is a limit.
+  limit @3 :UInt32;
+  # The most devices that it may have.
+  used @4 :UInt32;
+  # Devices that its jobs hold.
+  entitled @5 :UInt32;
+  # Devices that it gets before others borrow: its guarantee and its part by weight, as far as its
+  # jobs could use them.
 }
 
 struct ClaimInfo {

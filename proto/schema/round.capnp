@@ -147,6 +147,7 @@ struct CheckpointWritten {
   state @4 :Common.Digest;
   error @5 :Text;
   errorKind @6 :UInt8;  # es::ErrorKind of the error, for the requester
+  seconds @7 :Float64;  # Time that the writer needed, for display
 }
 
 struct CheckpointUnreadable {
@@ -188,6 +189,13 @@ struct WorkerStats {
   steps @8 :UInt32 = 1;
   # Number of global steps over which localStepSeconds is the mean. A worker sends one message for
   # each global step.
+  messageBytes @9 :UInt64;
+  # Bulk data (gradients, sums, versions) that it has sent to other workers since its last message of
+  # this kind: within messages or in pieces, ...
+  sharedMemoryBytes @10 :UInt64;
+  # ... in shared memory ...
+  channelBytes @11 :UInt64;
+  # ... and through channels between GPUs.
 }
 
 struct Audit {

@@ -17,7 +17,7 @@ from typing import Any
 
 from .programs import run_json, run_lines
 
-ENDED = ("finished", "failed", "cancelled")
+ENDED = ("finished", "failed", "cancelled", "timed-out")
 Answer = dict[str, Any]
 
 

@@ -40,6 +40,7 @@ MOVES = {
     "unfold": lambda y: F.unfold(y.view(-1, 1, 2, 4), 2, padding=1),
     "fold": lambda y: F.fold(F.unfold(y.view(-1, 1, 2, 4), 2, padding=1), (2, 4), 2, padding=1),
     "pad": lambda y: F.pad(y, (1, 2), value=3.0),
+    "pad by -inf": lambda y: F.max_pool1d(F.pad(y, (1, 1), value=-float("inf")), 3, 1),
     "pad_reflect": lambda y: F.pad(y.view(-1, 2, 4), (2, 1), mode="reflect"),
     "pad_circular": lambda y: F.pad(y.view(-1, 2, 4), (2, 1), mode="circular"),
     "index": lambda y: y[:, [3, 1, 1]], "index_two": lambda y: y.view(-1, 2, 4)[:, [0, 1], [3, 2]],
@@ -78,6 +79,27 @@ LOSSES = {
     "smooth": lambda o, t: F.cross_entropy(o, t, label_smoothing=0.1),
     "weights": lambda o, t: F.cross_entropy(o, t, weight=torch.arange(1.0, 9.0)),
     "rows": lambda o, t: (F.cross_entropy(o, t, reduction="none") * 2).mean(),
+    "rows, weighted": lambda o, t: F.cross_entropy(
+        o, t, weight=torch.arange(1.0, 9.0), label_smoothing=0.1, reduction="none",
+        ignore_index=2).square().mean(),
+    "nll rows": lambda o, t: F.nll_loss(o.log_softmax(1), t, weight=torch.arange(1.0, 9.0),
+                                        reduction="none").square().mean(),
+    "smooth_l1 rows": lambda o, t: F.smooth_l1_loss(o, o.detach().sin(), beta=0.3, reduction="none"
+                                                    ).square().mean(),
+    "huber rows": lambda o, t: F.huber_loss(o, o.detach().sin() * 2, delta=0.3, reduction="none"
+                                            ).square().mean(),
+    "kl rows": lambda o, t: F.kl_div(o.log_softmax(1), F.one_hot(t, 8).float(), reduction="none"
+                                     ).square().mean(),
+    "bce rows, weighted": lambda o, t: F.binary_cross_entropy_with_logits(
+        o, F.one_hot(t, 8).float(), weight=torch.arange(1.0, 9.0),
+        pos_weight=torch.arange(2.0, 10.0), reduction="none").square().mean(),
+    "poisson, full": lambda o, t: F.poisson_nll_loss(o, t[:, None].float(), full=True),
+    "ctc": lambda o, t: F.ctc_loss(
+        o.view(-1, 4, 2).transpose(0, 1).repeat(2, 1, 1).log_softmax(2), (t[:, None] * 0 + 1).repeat(
+            1, 2), torch.full((len(t),), 7), torch.where(t > 3, 2, 1)),
+    "ctc, no alignment": lambda o, t: F.ctc_loss(
+        o.view(-1, 4, 2).transpose(0, 1).log_softmax(2), (t[:, None] * 0 + 1).repeat(1, 4),
+        (4,) * len(t), torch.where(t > 3, 2, 4), zero_infinity=True, reduction="sum"),
     "soft": lambda o, t: F.cross_entropy(o, o.detach().sin().softmax(1)),
     "huber": lambda o, t: F.huber_loss(o, torch.ones_like(o), delta=0.3),
     "kl": lambda o, t: F.kl_div(o.log_softmax(1), torch.full_like(o, 0.125), reduction="batchmean"),

@@ -57,6 +57,7 @@ CALLS = {
     "uniform sample": lambda m, s: torch.distributions.Uniform(m, m + s).rsample(),
     "bernoulli sample": lambda m, s: torch.distributions.Bernoulli(m.sigmoid()).sample() * s + m,
     "dropout in evaluation": lambda m, s: F.dropout(m, 0.3) + F.dropout(s, 0.4),
+    "rrelu": lambda m, s: F.rrelu(m, 0.1, 0.6, training=True) + nn.RReLU(inplace=True)(m * s),
     "gumbel_softmax": lambda m, s: F.gumbel_softmax(m, tau=0.5) * s,
 }
 

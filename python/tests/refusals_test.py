@@ -65,12 +65,12 @@ class Refusals(unittest.TestCase):
     def test_all_unsupported_operators_are_listed(self):
         def forward(m, x):
             y = m.layer(x)
-            y = torch.special.bessel_j0(y) + torch.lgamma(y)
-            return y + torch.lgamma(y)
+            y = torch.special.bessel_j0(y) + torch.digamma(y)
+            return y + torch.digamma(y)
         with self.assertRaises(errors.UnsupportedOperators) as raised:
             support.capture_function(forward)
         text = str(raised.exception)
-        self.assertRegex(text, r"aten\.lgamma\.default: .*; 2 times, first in .*refusals_test\.py")
+        self.assertRegex(text, r"aten\.digamma\.default: .*; 2 times, first in .*refusals_test\.py")
         self.assertIn("aten.special_bessel_j0.default", text)
 
     def test_a_changed_buffer(self):
@@ -94,6 +94,39 @@ class Refusals(unittest.TestCase):
         model = support.Model(lambda m, x: m.layer(x)).double()
         with self.assertRaisesRegex(errors.UnsupportedType, "layer.weight"):
             capture(model, nn.MSELoss(), torch.randn(4, 8).double(), torch.randn(4, 8).double())
+
+    def test_complex_parameters(self):
+        model = support.Model(lambda m, x: m.layer(x) * m.turn.real)
+        model.turn = nn.Parameter(torch.ones(8, dtype=torch.complex64))
+        with self.assertRaisesRegex(errors.UnsupportedType, "turn .*complex64.*view_as_complex"):
+            capture(model, nn.MSELoss(), torch.randn(4, 8), torch.randn(4, 8))
+
+    def test_a_spectral_norm_in_training(self):
+        for norm in (nn.utils.spectral_norm, nn.utils.parametrizations.spectral_norm):
+            with self.subTest(norm.__module__):
+                model = nn.Sequential(nn.Linear(8, 8), norm(nn.Linear(8, 8)))
+                with self.assertRaisesRegex(errors.StateChanged, "spectral norm of 1 .*eval"):
+                    capture(model, nn.MSELoss(), torch.randn(4, 8), torch.randn(4, 8))
+
+    def test_a_spectral_norm_in_evaluation_is_captured(self):
+        model = nn.Sequential(nn.Linear(8, 8),
+                              nn.utils.parametrizations.spectral_norm(nn.Linear(8, 8)))
+        model[1].parametrizations.eval()
+        capture(model, nn.MSELoss(), torch.randn(4, 8), torch.randn(4, 8))
+
+    def test_packed_sequences(self):
+        def forward(m, x):
+            packed = nn.utils.rnn.pack_padded_sequence(
+                m.layer(x).view(-1, 4, 2), torch.full((len(x),), 3), batch_first=True)
+            return m.gru(packed)[1][-1]
+        model = support.Model(forward)
+        model.gru = nn.GRU(2, 8, batch_first=True)
+        with self.assertRaisesRegex(errors.CaptureError, "padded sequences"):
+            capture(model, nn.MSELoss(), torch.randn(4, 8), torch.randn(4, 8))
+
+    def test_a_shape_that_depends_on_the_data(self):
+        self.refused(errors.DataDependent, r"unique.* refusals_test\.py:\d+ .*shape",
+                     lambda m, x: m.layer(x) * torch.unique(m.layer(x)).sum())
 
     def test_example_tensors_of_different_lengths(self):
         with self.assertRaisesRegex(errors.CaptureError, "same number"):

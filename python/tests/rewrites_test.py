@@ -18,6 +18,14 @@ def pairs(x):
     return torch.view_as_complex(x.view(-1, 4, 2))
 
 
+def written_parts(x):
+    spectrum = torch.fft.rfft(x)
+    out = torch.zeros(len(x), 5, dtype=torch.cfloat)
+    out[:, :3] = spectrum[:, :3] * 2
+    out[:, 1] *= 3
+    return torch.fft.irfft(out, n=8)
+
+
 def as_integers(x):
     return (x * 1000).long()
 
@@ -51,6 +59,8 @@ REAL = {
     "tanhshrink": F.tanhshrink, "erfc": torch.erfc, "sinc": torch.sinc, "deg2rad": torch.deg2rad,
     "logit": lambda x: torch.logit(torch.sigmoid(x), 1e-3),
     "xlogy": lambda x: torch.xlogy(positive(x), positive(x)),
+    "lgamma": lambda x: torch.lgamma(20 * positive(x)) + torch.lgamma(x),
+    "student": lambda x: torch.distributions.StudentT(positive(x) + 1, x, positive(x)).log_prob(x),
     "hypot": lambda x: torch.hypot(x, positive(x)), "sgn": lambda x: torch.sgn(x) * x,
     "copysign": lambda x: torch.copysign(x, -x),
     "nansum": lambda x: torch.nansum(x, 1), "nanmean": lambda x: torch.nanmean(x, 1),
@@ -94,6 +104,9 @@ REAL = {
     "meshgrid": lambda x: torch.meshgrid(x[0], x[0], indexing="ij")[1].sum() + x.sum(1),
 }
 COMPLEX = {
+    "a write to a part": lambda x: written_parts(x),
+    "zeros and ones": lambda x: torch.view_as_real(
+        (pairs(x) + torch.ones(4, dtype=torch.cfloat)) * (1 + torch.zeros_like(pairs(x)))),
     "product": lambda x: torch.view_as_real(pairs(x) * pairs(x)),
     "quotient": lambda x: torch.view_as_real(pairs(x) / (pairs(x) + 4)),
     "rotation": lambda x: torch.view_as_real(
@@ -145,6 +158,32 @@ class Rewrites(unittest.TestCase):
 
     def test_complex_numbers(self):
         self.check_all(COMPLEX)
+
+    def test_a_complex_buffer(self):
+        class Turned(Layer):
+            def __init__(self):
+                super().__init__(lambda x: torch.view_as_real(pairs(x) * self.turns))
+                self.register_buffer("turns", torch.polar(torch.ones(4), torch.arange(4.0)),
+                                     persistent=False)
+        torch.manual_seed(SEED)
+        capture(Turned(), weighted, torch.randn(16, 8), torch.zeros(16))
+
+    def test_a_sampled_grid_at_the_pixels_themselves(self):
+        """There rounding decides which side of a kink the gradient is of."""
+        class Placed(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.place = nn.Linear(8, 6)
+                nn.init.zeros_(self.place.weight)
+                self.place.bias.data = torch.tensor([1.0, 0, 0, 0, 1, 0])
+
+            def forward(self, x):
+                grid = F.affine_grid(self.place(x).view(-1, 2, 3), (len(x), 1, 6, 6),
+                                     align_corners=False)
+                image = (x[:, :6, None] * x[:, None, 2:]).unsqueeze(1)
+                return F.grid_sample(image, grid, align_corners=False)
+        torch.manual_seed(SEED)
+        capture(Placed(), weighted, torch.randn(16, 8), torch.zeros(16))
 
 
 class Assertions(unittest.TestCase):

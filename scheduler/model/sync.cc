@@ -43,8 +43,7 @@ double SyncCurve::seconds(std::uint32_t devices) const {
     const double seconds = std::max(before.seconds, point.seconds);
     if (point.devices >= devices) {
       if (point.devices == before.devices) return seconds;
-      const double part =
-          double(devices - before.devices) / double(point.devices - before.devices);
+      const double part = double(devices - before.devices) / double(point.devices - before.devices);
       return before.seconds + (seconds - before.seconds) * part;
     }
     before = {point.devices, seconds};

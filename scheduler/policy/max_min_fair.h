@@ -12,7 +12,7 @@
 // on which it is fastest, out of those that are left. So jobs take turns if there are more jobs
 // than devices.
 //
-// The policy does not support quotas. A job uses one type at a time, and keeps what it was given
+// The policy does not support queues. A job uses one type at a time, and keeps what it was given
 // for at least 120 s of steps, so that not every event moves every job.
 #include "scheduler/policy/common/cluster_table.h"
 

@@ -7,6 +7,10 @@
 #include "scheduler/policy/gang/gang.h"
 #include "scheduler/policy/greedy/greedy.h"
 #include "scheduler/policy/max_min_fair.h"
+#include "scheduler/policy/rivals/gavel.h"
+#include "scheduler/policy/rivals/sia.h"
+#include "scheduler/policy/rivals/themis.h"
+#include "scheduler/policy/rivals/tiresias.h"
 
 namespace es::scheduler {
 namespace {
@@ -15,13 +19,23 @@ using Make = std::unique_ptr<Policy> (*)(const PolicyOptions&);
 using Order = GangRules::Order;
 using Blocking = GangRules::Blocking;
 
-constexpr bool kHoldsQuotas = true;
+constexpr bool kHoldsQueues = true;
 constexpr bool kHasFairness = true;
 
 struct Entry {
   PolicyInfo info;
   Make make;
 };
+
+template <GavelPolicy::Objective objective>
+std::unique_ptr<Policy> make_gavel(const PolicyOptions&) {
+  return std::make_unique<GavelPolicy>(objective);
+}
+
+template <class P>
+std::unique_ptr<Policy> make_plain(const PolicyOptions&) {
+  return std::make_unique<P>();
+}
 
 template <Order order, Blocking blocking, bool preempts>
 std::unique_ptr<Policy> make_gang(const PolicyOptions&) {
@@ -30,7 +44,7 @@ std::unique_ptr<Policy> make_gang(const PolicyOptions&) {
 
 constexpr Entry kEntries[] = {
     {{"elastic-srtf", "shortest remaining time first, elastic, with critical jobs and fairness",
-      kHoldsQuotas, kHasFairness},
+      kHoldsQueues, kHasFairness},
      [](const PolicyOptions& o) -> std::unique_ptr<Policy> {
        return std::make_unique<ElasticSrtf>(o.fairness);
      }},
@@ -39,23 +53,31 @@ constexpr Entry kEntries[] = {
      [](const PolicyOptions& o) -> std::unique_ptr<Policy> {
        return std::make_unique<GreedyPolicy>(o.homogeneous);
      }},
-    {{"fifo-serial", "one job at a time, all its devices", kHoldsQuotas},
+    {{"fifo-serial", "one job at a time, all its devices", kHoldsQueues},
      make_gang<Order::kSubmitted, Blocking::kSerial, false>},
     {{"fifo-gang",
       "in submit order, all devices or none; the first job that waits blocks the others",
-      kHoldsQuotas},
+      kHoldsQueues},
      make_gang<Order::kSubmitted, Blocking::kHeadOfLine, false>},
-    {{"fifo-backfill", "in submit order, all devices or none; jobs that fit run", kHoldsQuotas},
+    {{"fifo-backfill", "in submit order, all devices or none; jobs that fit run", kHoldsQueues},
      make_gang<Order::kSubmitted, Blocking::kNone, false>},
-    {{"srtf", "shortest remaining time first, all devices or none, preemptive", kHoldsQuotas},
+    {{"srtf", "shortest remaining time first, all devices or none, preemptive", kHoldsQueues},
      make_gang<Order::kRemainingTime, Blocking::kNone, true>},
     {{"las", "least attained service first (Tiresias), all devices or none, preemptive",
-      kHoldsQuotas},
+      kHoldsQueues},
      make_gang<Order::kAttainedService, Blocking::kNone, true>},
     {{"max-min-fair", "devices in turn to the job with the least of its 1/n share (Gavel)"},
-     [](const PolicyOptions&) -> std::unique_ptr<Policy> {
-       return std::make_unique<MaxMinFair>();
-     }},
+     make_plain<MaxMinFair>},
+    {{"gavel-las", "Gavel: least attained service by a linear program, in rounds"},
+     make_gavel<GavelPolicy::Objective::kLeastAttained>},
+    {{"gavel-ftf", "Gavel: finish-time fairness by linear programs, in rounds"},
+     make_gavel<GavelPolicy::Objective::kFinishTime>},
+    {{"sia", "Sia and Pollux: one configuration for each job by an integer program, in rounds"},
+     make_plain<SiaPolicy>},
+    {{"tiresias", "Tiresias: discretised least attained service with promotion"},
+     make_plain<TiresiasPolicy>},
+    {{"themis", "Themis: auctions among the jobs with the worst finish-time fairness"},
+     make_plain<ThemisPolicy>},
 };
 
 }  // namespace
@@ -78,17 +100,17 @@ Result<std::unique_ptr<Policy>> make_policy(std::string_view name, const PolicyO
   return usage_error("unknown policy \"" + std::string(name) + "\"; allowed: " + names);
 }
 
-Status check_quotas(std::string_view name, const std::vector<Quota>& quotas) {
-  if (quotas.empty()) return {};
+Status check_queues(std::string_view name, const std::vector<Queue>& queues) {
+  if (queues.empty()) return {};
   std::string names;
   for (const Entry& entry : kEntries) {
-    if (!entry.info.holds_quotas) continue;
+    if (!entry.info.holds_queues) continue;
     if (entry.info.name == name) return {};
     names += (names.empty() ? "" : ", ") + std::string(entry.info.name);
   }
   return usage_error("policy " + std::string(name) +
-                     " does not support quotas, and there is one of tenant " +
-                     quotas.front().tenant + "; choose one that does with --policy: " + names);
+                     " does not support quotas and queues, and there is one of name " +
+                     queues.front().name + "; choose one that does with --policy: " + names);
 }
 
 }  // namespace es::scheduler

@@ -23,7 +23,7 @@ struct PolicyOptions {
 struct PolicyInfo {
   std::string_view name;
   std::string_view summary;   // one line
-  bool holds_quotas = false;  // a tenant gets lent devices back as soon as its jobs wait
+  bool holds_queues = false;  // a queue gets lent devices back as soon as its jobs wait
   bool has_fairness = false;  // reads PolicyOptions::fairness
 };
 
@@ -34,8 +34,8 @@ std::vector<PolicyInfo> policies();
 Result<std::unique_ptr<Policy>> make_policy(std::string_view name,
                                             const PolicyOptions& options = {});
 
-// Error (usage): there are quotas, and the policy does not support them (the message lists the
+// Error (usage): there are queues, and the policy does not support them (the message lists the
 // policies that do).
-Status check_quotas(std::string_view name, const std::vector<Quota>& quotas);
+Status check_queues(std::string_view name, const std::vector<Queue>& queues);
 
 }  // namespace es::scheduler

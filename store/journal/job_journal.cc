@@ -14,7 +14,7 @@ namespace {
 
 // Another number for every change of encode_job_record(), because a record has no names of fields:
 // a reader with another order would take one field for another.
-constexpr std::uint8_t kJobRecordVersion = 6;  // version of a job record
+constexpr std::uint8_t kJobRecordVersion = 7;  // version of a job record
 constexpr std::uint8_t kCounterVersion = 1;
 constexpr std::uint8_t kTagVersion = 1;
 constexpr const char* kJobTable = "job";
@@ -182,8 +182,9 @@ std::vector<Refusal> read_refusals(RecordReader& in) {
 
 // The states by their number in a record, so their order must never change. A job that was about to
 // run, or changed its placement, is a running one for the next head.
-constexpr std::array kStoredStates = {JobState::kQueued, JobState::kStarting,  JobState::kFinished,
-                                      JobState::kFailed, JobState::kCancelled, JobState::kPaused};
+constexpr std::array kStoredStates = {JobState::kQueued,  JobState::kStarting,  JobState::kFinished,
+                                      JobState::kFailed,  JobState::kCancelled, JobState::kPaused,
+                                      JobState::kTimedOut};
 
 std::uint8_t stored_state(JobState state) {
   if (state == JobState::kRunning || state == JobState::kRescaling) state = JobState::kStarting;
@@ -224,6 +225,7 @@ std::string encode_job_record(const JobRecord& record) {
   out.u64(record.submitted_unix_ms);
   out.text(record.error);
   out.text(record.request_id);
+  out.u64(record.held_ms);
   return out.take();
 }
 
@@ -247,6 +249,7 @@ Result<JobRecord> decode_job_record(std::string_view bytes, const JobId& id) {
   record.submitted_unix_ms = in.u64();
   record.error = in.text();
   record.request_id = in.text();
+  record.held_ms = in.u64();
   ES_RETURN_IF_ERROR(in.finish());
   return record;
 }

@@ -6,6 +6,7 @@
 #include "store/journal/claim_journal.h"
 #include "store/journal/job_journal.h"
 #include "store/journal/suspect_devices.h"
+#include "store/journal/usage_journal.h"
 #include "store/kv/keys.h"
 #include "store/ledger/ledger.h"
 #include "store/metrics/metric.h"
@@ -16,10 +17,9 @@ namespace {
 
 // Components of the keys of each table: t is a text, n is a number.
 const std::map<std::string, std::string, std::less<>> kTables = {
-    {"capability", "tnt"}, {"claim", "t"},       {"counter", "t"},   {"end", "t"},
-    {"evaluation", "tn"},  {"final_state", "t"}, {"job", "t"},       {"ledger", "tn"},
-    {"meta", "t"},         {"plans", "tn"},      {"suspect", "ttn"}, {"sync", "tn"},
-    {"tag", "t"},
+    {"capability", "tnt"}, {"claim", "t"}, {"counter", "t"}, {"end", "t"},   {"evaluation", "tn"},
+    {"final_state", "t"},  {"job", "t"},   {"ledger", "tn"}, {"meta", "t"},  {"plans", "tn"},
+    {"suspect", "ttn"},    {"sync", "tn"}, {"tag", "t"},     {"usage", "t"},
 };
 // Largest jump over versions behind a damaged place of a table with versions.
 constexpr std::uint64_t kVersionJumpMax = std::uint64_t{1} << 40;
@@ -106,6 +106,10 @@ Status check_record(std::string_view key, std::string_view value) {
     const auto claim = decode_claim(value);
     // The name is in the key and in the value. If they differ, the value belongs to another key.
     return claim ? expect(claim->name == name, key) : Status(claim.error());
+  }
+  if (table == "usage") {
+    const auto usage = decode_usage(value);
+    return usage ? expect(usage->queue == name, key) : Status(usage.error());
   }
   if (table == "suspect") {
     const auto suspect = decode_suspect_device(value);

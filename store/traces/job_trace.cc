@@ -43,10 +43,15 @@ Result<TraceJob> easyscale_job(const Row& row) {
   if (!job.mix_types && job.type.empty())
     return row.error("gpu_type", "a device type where d2 = 0");
   job.tenant = row.text("tenant");
+  job.queue = row.text("queue");
   double priority = 0;
   ES_TAKE(priority, row.number("priority", -100, 100, 0));
   job.priority = static_cast<int>(priority);
   ES_TAKE(job.deadline_s, row.number("deadline_s", 0, kSecondsMax, 0));
+  double suspendable = 1;
+  ES_TAKE(suspendable, row.number("suspendable", 0, 1, 1));
+  job.suspendable = suspendable != 0;
+  ES_TAKE(job.max_s, row.number("max_s", 0, kSecondsMax, 0));
   return job;
 }
 

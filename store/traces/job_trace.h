@@ -25,8 +25,11 @@ struct TraceJob {
   bool mix_types = true;         // may use several device types at the same time
   std::string type;              // requested type, without mix_types the only one; "" for any
   std::string tenant;
+  std::string queue;
   int priority = 0;
   double deadline_s = 0;  // seconds from its submission; 0 for none
+  bool suspendable = true;
+  double max_s = 0;  // the most seconds with devices; 0 for no limit
 };
 
 enum class TraceFormat { kEasyScale, kPhilly, kPollux, kGavel };

@@ -8,19 +8,8 @@
 #include "gpu/graph/ops/operator.h"
 
 namespace es::bench {
-namespace {
 
 using gpu::Op;
-
-double bytes_of(const gpu::Graph& graph, const Op& op) {
-  std::int64_t floats = 0;
-  for (const auto* list : {&op.in, &op.out})
-    for (const gpu::TensorId t : *list) floats += graph.shape(t).count();
-  if (op.weight != gpu::kNoParam) floats += graph.table[op.weight].count;
-  return 4.0 * double(floats);
-}
-
-}  // namespace
 
 double seconds_of(clockid_t clock) {
   timespec t;
@@ -66,7 +55,7 @@ void OpProfile::print(std::ostream& out, int steps, double step_ms) const {
   for (const auto& [op, sum] : ops_) {
     Sum s = sum;
     s.flops = gpu::op_flops(graph_, *op) * sum.runs;
-    s.bytes = bytes_of(graph_, *op) * sum.runs;
+    s.bytes = gpu::op_bytes(graph_, *op) * sum.runs;
     by_kind[op_name(op->kind)].add(s);
     s.name = op->name + " " + op_name(op->kind);
     for (const gpu::TensorId t : op->in) s.name += " " + shape_text(graph_.shape(t));

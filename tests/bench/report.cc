@@ -5,7 +5,7 @@
 #include <fstream>
 #include <utility>
 
-#include "tests/bench/peak.h"
+#include "gpu/base/peak.h"
 
 namespace es::bench {
 namespace {
@@ -35,7 +35,7 @@ Report::Report(const gpu::KernelTable& table, std::string filter)
       filter_(std::move(filter)),
       machine_(processor_name()),
       commit_(commit_of_environment()),
-      peak_gflops_(peak_gflops(table.cpu_class)) {
+      peak_gflops_(gpu::peak_gflops(table.cpu_class)) {
   std::printf("%s, %s, fp32 peak %.0f GFLOP/s\n", machine_.c_str(), class_name_.c_str(),
               peak_gflops_);
   std::printf("%-28s %-6s %-8s %10s %10s %8s %8s  %-6s %s\n", "case", "pass", "vendor", "vendor us",

@@ -1,8 +1,13 @@
 // train_bench: times one training workload of this engine in one process and prints a JSON line.
 //
-//   train_bench --workload resnet18_cifar32_b32 [--level D1|D2] [--warm N] [--steps N]
-//               [--tf32] [--device cpu-avx512|cuda-sm90-h200|...] [--threads N] [--ests N]
+//   train_bench (--workload resnet18_cifar32_b32 | --job JOB.toml) [--level D1|D2] [--warm N]
+//               [--steps N] [--tf32] [--precision fp32|bf16] [--recompute none|blocks]
+//               [--device cpu-avx512|cuda-sm90-h200|...] [--threads N] [--ests N]
 //               [--profile | --against-one]
+//
+// --job takes model, initial weights, optimizer and the first mini-batch of a job file, so that
+// operators of a captured model can be measured; it also says the precision and what is recomputed.
+// Relative paths in it begin at the working directory.
 //
 // A step consists of the work of a worker that has all ESTs: local steps in turn, the merge of
 // gradients in the tree, and one update. Samples are made before. With --profile a table of
@@ -22,22 +27,27 @@
 #include <utility>
 #include <vector>
 
+#include "actors/job_file/job_file.h"
+#include "actors/job_model/job_model.h"
+#include "actors/version/initial_weights.h"
+#include "gpu/base/peak.h"
 #include "gpu/base/vendor_kernels.h"
 #include "gpu/engine/device_choice.h"
 #include "gpu/engine/engine.h"
 #include "gpu/est/gradient_tree.h"
 #include "gpu/graph/op_flops.h"
 #include "gpu/graph/op_results.h"
+#include "store/dataset/sample_source.h"
 #include "tests/bench/duel.h"
 #include "tests/bench/op_profile.h"
-#include "tests/bench/peak.h"
 #include "tests/bench/train_workloads.h"
 
 namespace es::bench {
 namespace {
 
 struct Options {
-  std::string workload, level = "D2", device = "cpu-avx512";
+  std::string workload, job, level = "D2", device = "cpu-avx512";
+  std::string precision = "fp32", recompute = "none";
   int warm = 2, steps = 7;
   std::uint32_t threads = 1, ests = 1;
   bool profile = false, against_one = false, tf32 = false;
@@ -70,8 +80,11 @@ Options parse(int argc, char** argv) {
     return found.empty() ? otherwise : found.mapped();
   };
   o.workload = take("--workload", "");
+  o.job = take("--job", "");
   o.level = take("--level", o.level);
   o.device = take("--device", o.device);
+  o.precision = take("--precision", o.precision);
+  o.recompute = take("--recompute", o.recompute);
   o.warm = std::stoi(take("--warm", std::to_string(o.warm)));
   o.steps = std::stoi(take("--steps", std::to_string(o.steps)));
   o.threads = static_cast<std::uint32_t>(std::stoul(take("--threads", "1")));
@@ -90,6 +103,54 @@ Workload find_workload(const std::string& name) {
   stop("--workload " + name + ": allowed are" + names);
 }
 
+template <class Value>
+Value value_of(Result<Value> result) {
+  if (!result) stop(result.error().message);
+  return *std::move(result);
+}
+
+// What the steps train: the graph, and a mini-batch.
+struct Task {
+  JobSpec spec;
+  gpu::Graph graph;
+  gpu::AlignedBuffer batch;
+};
+
+Task built_in_task(const Options& o) {
+  const Workload workload = find_workload(o.workload);
+  JobSpec spec = workload.spec;
+  spec.precision = o.precision;
+  spec.recompute = o.recompute;
+  const SampleLayout& layout = workload.layout;
+  gpu::AlignedBuffer batch(layout.words() * spec.batch_size);
+  fill_randomly(workload, 7, {batch.data(), static_cast<std::size_t>(batch.floats())});
+  gpu::Graph graph = value_of(value_of(actors::JobModel::open(spec.model)).graph(spec, layout));
+  return {spec, std::move(graph), std::move(batch)};
+}
+
+Task task_of_job(const std::string& file) {
+  JobSpec spec = value_of(actors::read_job_file(file));
+  const actors::JobModel model = value_of(actors::JobModel::open(spec.model));
+  const auto source = value_of(model.open_samples(spec));
+  const auto sampler = value_of(store::EpochSampler::create({.samples = source->train_count(),
+                                                             .max_p = spec.max_p,
+                                                             .batch_size = spec.batch_size,
+                                                             .seed = spec.seed}));
+  gpu::AlignedBuffer batch(source->layout().words() * spec.batch_size);
+  const Status filled = store::fill_batch(*source, sampler, sampler.cursor(0), 0,
+                                          {batch.data(), static_cast<std::size_t>(batch.floats())});
+  if (!filled.ok()) stop(filled.error().message);
+  gpu::Graph graph = value_of(model.graph(spec, source->layout()));
+  if (!spec.model.weights.empty())
+    spec.model.weights_digest =
+        value_of(actors::check_weights(spec.model.weights, graph.table, spec.lora)).hex();
+  return {spec, std::move(graph), std::move(batch)};
+}
+
+Task find_task(const Options& o) {
+  return o.job.empty() ? built_in_task(o) : task_of_job(o.job);
+}
+
 double median(std::vector<double> values) {
   std::sort(values.begin(), values.end());
   const std::size_t n = values.size();
@@ -99,26 +160,21 @@ double median(std::vector<double> values) {
 // A worker that has all ESTs.
 class Worker {
  public:
-  Worker(const Workload& workload, const Options& options)
-      : spec_(workload.spec),
-        batch_(workload.layout.words() * spec_.batch_size),
-        contexts_(options.ests) {
+  Worker(Task task, const Options& options)
+      : spec_(task.spec), batch_(std::move(task.batch)), contexts_(options.ests) {
     spec_.max_p = options.ests;
-    const Result<DeterminismLevel> level = parse_level(options.level);
-    if (!level) stop(level.error().message);
-    spec_.level = *level;
+    spec_.level = value_of(parse_level(options.level));
     spec_.tf32 = options.tf32;
-    gpu::EngineOptions engine_options{.threads = options.threads,
-                                      .vendor = gpu::allows_vendor(*level)};
+    gpu::EngineOptions engine_options{.total_steps = spec_.steps,
+                                      .threads = options.threads,
+                                      .vendor = gpu::allows_vendor(spec_.level)};
     const Status there = gpu::choose_device({options.device}, 0, engine_options);
     if (!there.ok()) stop(there.error().message);
-    auto engine = gpu::Engine::create(spec_, workload.layout, engine_options);
-    if (!engine) stop(engine.error().message);
-    engine_ = *std::move(engine);
+    engine_ = value_of(gpu::Engine::create(spec_, std::move(task.graph), engine_options));
     if (const Status made = engine_->init_replica(); !made.ok()) stop(made.error().message);
-    const std::span<float> words{batch_.data(), static_cast<std::size_t>(batch_.floats())};
-    fill_randomly(workload, 7, words);
-    engine_->pin_batches(words, nullptr);
+    if (const Status loaded = actors::load_initial_weights(*engine_, spec_); !loaded.ok())
+      stop(loaded.error().message);
+    engine_->pin_batches({batch_.data(), static_cast<std::size_t>(batch_.floats())}, nullptr);
     const std::uint32_t slots =
         gpu::max_live_buffers({0, spec_.max_p}, spec_.max_p, engine_->gradient_order());
     for (std::uint32_t i = 0; i < slots; ++i) slots_.emplace_back(engine_->table().total_floats());
@@ -231,7 +287,8 @@ void print_json(const Options& o, Worker& worker, const Times& times) {
   rusage usage;
   getrusage(RUSAGE_SELF, &usage);
   std::printf(
-      "{\"workload\": \"%s\", \"level\": \"%s\", \"tf32\": %s, \"device\": \"%s\", \"threads\": "
+      "{\"workload\": \"%s\", \"level\": \"%s\", \"precision\": \"%s\", \"recompute\": \"%s\", "
+      "\"tf32\": %s, \"device\": \"%s\", \"threads\": "
       "%u, "
       "\"ests\": %u, "
       "\"batch\": %u, \"ms\": %.4f, \"min_ms\": %.4f, \"spread\": %.3f, \"cpu_ms\": %.4f, "
@@ -242,8 +299,9 @@ void print_json(const Options& o, Worker& worker, const Times& times) {
       "\"spilled_gradients_mib\": %.2f, \"results_mib\": %.2f, \"ops\": %zu, \"loss\": %.6f, "
       "\"gflop\": %.4f, \"peak_gflops\": %.1f, \"live_gradient_buffers\": %u, \"library\": "
       "\"%s\", \"params_digest\": \"%s\"}\n",
-      o.workload.c_str(), o.level.c_str(), o.tf32 ? "true" : "false", o.device.c_str(), o.threads,
-      o.ests, worker.spec().batch_size, ms, *least, (*most - *least) / ms, median(times.cpu_ms),
+      (o.job.empty() ? o.workload : o.job).c_str(), o.level.c_str(), o.precision.c_str(),
+      o.recompute.c_str(), o.tf32 ? "true" : "false", o.device.c_str(), o.threads, o.ests,
+      worker.spec().batch_size, ms, *least, (*most - *least) / ms, median(times.cpu_ms),
       *std::min_element(times.cpu_ms.begin(), times.cpu_ms.end()), median(times.update_ms),
       median(times.merge_ms), 1e3 * worker.spec().batch_size * o.ests / ms,
       double(usage.ru_maxrss) / 1024.0, double(m.params) * kMib, double(m.moments) * kMib,
@@ -252,7 +310,7 @@ void print_json(const Options& o, Worker& worker, const Times& times) {
       double(m.spilled_gradients) * kMib, result_bytes(worker.engine().graph()) * kMib,
       worker.engine().graph().ops.size(), double(times.loss),
       1e-9 * gpu::step_flops(worker.engine().graph()),
-      peak_gflops(worker.engine().kernels().cpu_class), worker.live_gradient_buffers(),
+      gpu::peak_gflops(worker.engine().kernels().cpu_class), worker.live_gradient_buffers(),
       worker.engine().vendor_library().c_str(), worker.engine().params_digest().hex().c_str());
 }
 
@@ -274,12 +332,12 @@ double round_against_one(Worker& many, Worker& one) {
   return one_s / many_s;
 }
 
-void print_against_one(Options options, const Workload& workload) {
+void print_against_one(Options options) {
   constexpr double kSeconds = 20;
   constexpr std::size_t kRounds = 9;
-  Worker many(workload, options);
+  Worker many(find_task(options), options);
   options.ests = 1;
-  Worker one(workload, options);
+  Worker one(find_task(options), options);
   round_against_one(many, one);
   std::vector<double> ratios;
   const double start = thread_seconds();
@@ -298,10 +356,10 @@ int main(int argc, char** argv) {
   using namespace es::bench;
   const Options options = parse(argc, argv);
   if (options.against_one) {
-    print_against_one(options, find_workload(options.workload));
+    print_against_one(options);
     return 0;
   }
-  Worker worker(find_workload(options.workload), options);
+  Worker worker(find_task(options), options);
   OpProfile profile(worker.engine().graph(),
                     options.threads == 1 ? CLOCK_THREAD_CPUTIME_ID : CLOCK_MONOTONIC);
   measure(worker, options.warm);

@@ -65,7 +65,7 @@ ASKS = {
     "scale": ["scale", "j", "auto"], "pause": ["pause", "j"], "resume": ["resume", "j"],
     "checkpoint": ["checkpoint", "j"], "cancel": ["cancel", "j"], "logs": ["logs", "j"],
     "nodes": ["nodes"], "claim": ["claim", "--type", "cpu-avx2", "--count", "1", "--name", "c"],
-    "claims": ["claims"], "release": ["release", "c"], "submit": ["submit", "JOB"],
+    "claims": ["claims"], "queues": ["queues"], "release": ["release", "c"], "submit": ["submit", "JOB"],
     "inspect": ["inspect", "j"], "ledger": ["ledger", "j"], "curve": ["curve", "j"],
     "explain": ["explain", "j"], "top": ["top"],
     "diff": ["diff", "j", "j"],

@@ -3,21 +3,16 @@
 import csv
 import io
 import json
-import os
-import signal
 import struct
-import subprocess
 import unittest
-import urllib.error
-import urllib.request
 import xml.dom.minidom
 
-import environment
 import web_environment
 
 web_environment.enter()
 
 import harness  # noqa: E402
+import mlflow_server  # noqa: E402
 from harness import EXIT_NOT_FOUND, EXIT_REFUSED, EXIT_USAGE  # noqa: E402
 from jobs import job_text  # noqa: E402
 
@@ -81,65 +76,10 @@ class Curve(harness.EndToEndTest):
             self.assertEqual(value, self.as_fp32(evaluations[step]["mean_loss"]))
 
 
-class Mlflow:
-    """A real server, which keeps its runs in a directory."""
-
-    def __init__(self, program, directory, port):
-        self.url = f"http://127.0.0.1:{port}"
-        self.log = open(directory / "mlflow.log", "ab")
-        self.process = subprocess.Popen(
-            [program, "server", "--host", "127.0.0.1", "--port", str(port), "--workers", "1",
-             "--backend-store-uri", f"sqlite:///{directory}/mlflow.db",
-             "--default-artifact-root", str(directory / "artifacts")],
-            stdout=self.log, stderr=self.log, start_new_session=True)
-
-    def answers(self):
-        try:
-            return urllib.request.urlopen(self.url + "/health", timeout=5).status == 200
-        except (urllib.error.URLError, OSError):
-            return False
-
-    def post(self, method, **fields):
-        request = urllib.request.Request(
-            f"{self.url}/api/2.0/mlflow/{method}", json.dumps(fields).encode(),
-            {"Content-Type": "application/json"})
-        return json.load(urllib.request.urlopen(request, timeout=30))
-
-    def get(self, method, query):
-        return json.load(urllib.request.urlopen(
-            f"{self.url}/api/2.0/mlflow/{method}?{query}", timeout=30))
-
-    def runs(self, experiment):
-        found = self.get("experiments/get-by-name", f"experiment_name={experiment}")
-        number = found["experiment"]["experiment_id"]
-        return self.post("runs/search", experiment_ids=[number]).get("runs", [])
-
-    def history(self, run, key):
-        """The points of a curve: (step, value) in the order of the steps."""
-        query = f"run_id={run['info']['run_id']}&metric_key={key}&max_results=25000"
-        points = self.get("metrics/get-history", query).get("metrics", [])
-        return sorted((int(p.get("step", 0)), p["value"]) for p in points)
-
-    def stop(self):
-        if self.process.poll() is None:
-            os.killpg(self.process.pid, signal.SIGKILL)  # the server has processes of its own
-        self.process.wait()
-        self.log.close()
-
-
-@unittest.skipUnless(environment.program("mlflow", "mlflow"),
-                     "MLflow is not set up: scripts/setup_web")
+@unittest.skipUnless(mlflow_server.PROGRAM, mlflow_server.MISSING)
 class CurvesInMlflow(harness.EndToEndTest):
     def start_mlflow(self, port):
-        server = Mlflow(environment.program("mlflow", "mlflow"), self.directory, port)
-        self.addCleanup(server.stop)
-        harness.wait_until("MLflow answers", server.answers, 180)
-        return server
-
-    def curve_of(self, lines):
-        """The points that a tracker has of these lines of a ledger."""
-        losses = [(line["step"], sum(line["losses"]) / len(line["losses"])) for line in lines]
-        return [(step, struct.unpack("f", struct.pack("f", loss))[0]) for step, loss in losses]
+        return mlflow_server.start_mlflow(self, port)
 
     def test_a_run_of_mlflow_follows_a_job_and_survives_a_restart_of_the_server(self):
         port = harness.free_port()
@@ -164,7 +104,7 @@ class CurvesInMlflow(harness.EndToEndTest):
         (run,) = server.runs("own")
         self.assertEqual(run["info"]["status"], "FINISHED")
         self.assertEqual(server.history(run, "train/loss"),
-                         self.curve_of(head.json("ledger", job)["lines"]))
+                         mlflow_server.curve_of(head.json("ledger", job)["lines"]))
         shown = [step for step, _ in server.history(run, "eval/loss")]
         self.assertEqual(shown, [100, 200, 300, 400])
 

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """The HTTP service of a head: who may do what, jobs, events, curves, metrics, and bad requests."""
 import json
+import os
 import re
 import shutil
 import signal
@@ -11,7 +12,7 @@ import unittest
 import urllib.parse
 
 import harness
-from harness import EXIT_NOT_FOUND, EXIT_REFUSED, EXIT_USAGE, wait_until
+from harness import EXIT_FAILURE, EXIT_NOT_FOUND, EXIT_REFUSED, EXIT_USAGE, wait_until
 from http_client import HttpClient, job_path
 from jobs import job_text
 
@@ -363,6 +364,55 @@ class Metrics(Http):
         head.esctl("cancel", job)
         wait_until("no series of a job that is over", lambda: job not in client.get("/metrics").text)
 
+    def test_pauses_checkpoints_and_bytes_of_a_job(self):
+        token = self.add_token("root", "admin")
+        head = self.start_head()
+        client = self.client(token)
+        job = head.submit(self.write_job(self.job("history", steps=ENDLESS)), "--stages",
+                          f"{self.fast}:2@{ENDLESS}")
+        head.wait_for_step(job, 5)
+
+        def value(name, **labels):
+            for line in client.get("/metrics").text.splitlines():
+                if line.startswith(name + "{") and all(
+                        f'{key}="{text}"' in line for key, text in {**labels, "job_id": job}.items()):
+                    return float(line.split()[-1])
+            return 0.0
+
+        self.assertEqual(value("easyscale_job_recoveries_total"), 0)
+        victim = head.describe(job)["workers"][0]["pid"]
+        os.kill(victim, signal.SIGKILL)
+        wait_until("a recovery", lambda: value("easyscale_job_recoveries_total") >= 1,
+                   state=lambda: client.get("/metrics").text)
+        self.assertGreaterEqual(value("easyscale_job_pauses_total", cause="worker_lost"), 1)
+        self.assertGreater(value("easyscale_job_pause_seconds_total", cause="worker_lost"), 0)
+        self.assertGreaterEqual(value("easyscale_job_retries_total", what="step"), 1)
+        wait_until("bytes", lambda: value("easyscale_job_exchanged_bytes_total",
+                                          path="shared_memory") > 0)
+        self.assertEqual(value("easyscale_job_exchanged_bytes_total", path="gpu_channel"), 0)
+        head.esctl("checkpoint", job, "--to", self.directory / "kept")
+        self.assertEqual(value("easyscale_job_checkpoints_total"), 1)
+        self.assertGreater(value("easyscale_job_checkpoint_seconds_total"), 0)
+        # This path is no directory.
+        (self.directory / "file").write_text("x")
+        head.esctl("checkpoint", job, "--to", self.directory / "file" / "x", code=EXIT_FAILURE)
+        self.assertEqual(value("easyscale_job_checkpoint_failures_total"), 1)
+        self.assertGreater(int(re.search(r"easyscale_decision_duration_seconds_count (\d+)",
+                                         client.get("/metrics").text).group(1)), 0)
+        timeline = client.get(job_path(job, "/timeline")).json
+        self.assertEqual(timeline["spans"][0]["cause"], None)
+        self.assertEqual(timeline["spans"][1]["cause"], "worker_lost")
+        self.assertEqual([len(span["devices"]) for span in timeline["spans"][:1]], [2])
+        self.assertGreater(timeline["progress"][-1][1], 5)
+        self.assertGreaterEqual(timeline["recoveries"], 1)
+        self.assertEqual(timeline["checkpoints"]["written"], 1)
+        wait_until("the utilisation", lambda: client.get("/api/v1/cluster").json["utilisation"])
+        head.esctl("cancel", job)
+        # What is known of the job outlives it.
+        wait_until("the end", lambda: client.get(job_path(job)).json["state"] == "cancelled")
+        self.assertGreaterEqual(
+            client.get(job_path(job, "/timeline")).json["recoveries"], 1)
+
     def start_node(self, head, tokens=()):
         """A node with an endpoint for metrics; its address."""
         node = self.start(harness.easyscaled_program, "--join", head.endpoint, "--node", "second",
@@ -434,6 +484,19 @@ class Metrics(Http):
 
         wait_until("a scrape", lambda: scraped('easyscale_jobs{state="running"}'))
         wait_until("a scrape of the node", lambda: scraped(f'up{{instance="{node}"}}'))
+        # Prometheus understands every question of the dashboard, and its metrics exist.
+        served = self.client(token).get("/metrics").text
+        dashboard = json.loads((harness.source_root / "configs/monitoring/grafana.json").read_text())
+        for panel in dashboard["panels"]:
+            for target in panel.get("targets", []):
+                asked = target["expr"].replace("$instance", ".*").replace("$tenant", ".*")
+                answer = prometheus.get(f"/api/v1/query?query={urllib.parse.quote(asked)}")
+                self.assertEqual(answer.status, 200, f"{asked}: {answer}")
+                for name in re.findall(r"(?:easyscale|process)_[a-z_]+", asked):
+                    family = re.sub(r"_(bucket|sum|count)$", "", name)
+                    # A job without a pause has no series of them.
+                    if "_pause" not in family:
+                        self.assertIn(f"# TYPE {family} ", served, panel["title"])
 
 
 if __name__ == "__main__":

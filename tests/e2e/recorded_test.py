@@ -19,6 +19,8 @@ TRACES = ROOT.parent / "shared/traces"
 STEPS = 40
 POLICIES = ["easyscale", "elastic-srtf", "fifo-backfill", "fifo-gang", "fifo-serial", "las",
             "max-min-fair", "srtf"]
+# They are recorded on the two shorter traces only.
+RIVALS = ["gavel-ftf", "gavel-las", "sia", "themis", "tiresias"]
 PHILLY_JOBS = 5000
 SIMULATION_DEADLINE_S = 800  # The longest takes a minute of computing on an idle core.
 
@@ -75,9 +77,9 @@ class Recorded(harness.EndToEndTest):
                        (f"{fast}:1@12", f"{fast}:3@12", f"{fast}:4@6,{fast}:2@6")}
             self.assertEqual(len(results), 1, job.name)
 
-    def simulate(self, trace, *options):
+    def simulate(self, trace, *options, policies=(*POLICIES, *RIVALS)):
         found = {}
-        for policy in POLICIES:
+        for policy in policies:
             answer = self.esctl("sim", "--trace", trace, "--policy", policy, *options, "--json",
                                 deadline_s=SIMULATION_DEADLINE_S).json
             found[policy] = answer["history_hash"]
@@ -96,7 +98,7 @@ class Recorded(harness.EndToEndTest):
                                   TRACES / "easyscale-sc23-steptimes.csv"),
             "pollux": self.simulate(TRACES / "pollux-osdi21-workloads.csv", "--cluster", "gpu=64",
                                     "--steptimes", nominal),
-            "philly": self.simulate(philly, "--cluster", "gpu=450")})
+            "philly": self.simulate(philly, "--cluster", "gpu=450", policies=POLICIES)})
 
     def test_the_form_of_json(self):
         job = ROOT / "configs/jobs/tiny_neumf.toml"

@@ -2,8 +2,10 @@
 """The web page in a real browser (Chromium): a job is followed while its worker is killed, buttons
 act, a head that restarts is found again, nothing comes from other machines, and axe finds no fault of
 accessibility. ES_SCREENSHOTS=DIRECTORY keeps pictures."""
+import base64
 import json
 import os
+import re
 import signal
 import unittest
 
@@ -76,6 +78,19 @@ class WebPage(harness.EndToEndTest):
         if "ES_SCREENSHOTS" in os.environ:
             self.browser.save_screenshot(os.path.join(os.environ["ES_SCREENSHOTS"], f"{name}.png"))
 
+    def picture_of_all(self, name):
+        """The whole page, however high it is."""
+        if "ES_SCREENSHOTS" not in os.environ:
+            return
+        size = self.browser.execute_script(
+            "return [document.documentElement.clientWidth, document.documentElement.scrollHeight]")
+        self.browser.execute_script("window.scrollTo(0, 0)")
+        shot = self.browser.execute_cdp_cmd("Page.captureScreenshot", {
+            "captureBeyondViewport": True, "format": "png",
+            "clip": {"x": 0, "y": 0, "width": size[0], "height": size[1], "scale": 1}})
+        with open(os.path.join(os.environ["ES_SCREENSHOTS"], f"{name}.png"), "wb") as out:
+            out.write(base64.b64decode(shot["data"]))
+
     def enter_token(self, token=None):
         self.browser.get(f"http://{self.address}/")
         wait_until("the field", lambda: self.find("input[type=password]"))
@@ -134,6 +149,18 @@ class WebPage(harness.EndToEndTest):
                            and d["steps"] > before + 20)
         wait_until("steps after the kill", lambda: shown_steps() > before + 20)
         wait_until("the kill in the log", lambda: "Killed" in self.text(), state=self.text)
+        # The pause of the kill is a bar of the chart of devices, with its cause in the table below.
+        wait_until("the pause", lambda: self.find("svg.gantt .pause"), state=self.text)
+        self.wait_for_text("lost workers", "Throughput over time",
+                           "Time with progress (ETTR)", "What other devices would bring", "Ledger",
+                           "Checkpoints")
+        self.assertGreaterEqual(len(self.find("svg.gantt .stage")), 2)
+        wait_until("a digest of the ledger",
+                   lambda: self.find("[aria-label=Ledger] code") and re.fullmatch(
+                       "[0-9a-f]{32}", self.browser.execute_script(
+                           "return document.querySelector('[aria-label=Ledger] code')?.innerText ?? ''")))
+        self.assert_accessible()
+        self.picture_of_all("job_after_kill")
         # Buttons act: the job moves to two devices, pauses and ends.
         self.find("form input")[0].send_keys(f"{self.fast}:2", Keys.ENTER)
         self.head.wait_for(job, "two devices", lambda d: d["placement"] == f"{self.fast}:2")
@@ -177,6 +204,77 @@ class WebPage(harness.EndToEndTest):
         self.assert_accessible()
         self.picture("scheduler")
         self.assert_quiet()
+
+    def test_jobs_are_sorted_and_the_cluster_is_shown(self):
+        done = [self.submit(word, steps=steps, eval_every=None) for word, steps in
+                [("b", 7), ("a", 12), ("c", 3)]]
+        for job in done:
+            self.head.wait_for_state(job, "finished")
+        self.enter_token()
+        self.wait_for_text("3 of 3 jobs")
+
+        def shown():
+            return self.browser.execute_script(
+                "return [...document.querySelectorAll('tbody tr td:first-child')].map(c => c.innerText)")
+
+        def press(name):
+            # The table may be drawn anew at any time.
+            self.browser.execute_script(
+                "[...document.querySelectorAll('button.sort')].find(b => b.innerText.startsWith(arguments[0])).click()",
+                name)
+
+        self.assertEqual(shown(), done[::-1])
+        press("job")
+        self.assertEqual(shown(), sorted(done))
+        press("steps")
+        self.assertEqual(shown(), [done[2], done[0], done[1]])
+        press("steps")
+        self.assertEqual(shown(), [done[1], done[0], done[2]])
+        self.assertEqual([th.get_attribute("aria-sort") for th in self.find("th[aria-sort]")],
+                         ["descending"])
+        self.assert_accessible()
+        claimed = self.head.esctl("claim", "--name", "serving", "--type", self.fast, "--count", 1)
+        self.assertEqual(claimed.code, 0)
+        self.submit("holds", **{"resources.min_devices": 2})
+        self.browser.get(f"http://{self.address}/#/cluster")
+        self.wait_for_text("Utilisation over time", "Slow devices", "Condemned devices", "serving",
+                           "No audit has found a device that computes wrongly.")
+        # The second point comes after ten seconds.
+        wait_until("the utilisation", lambda: len(self.find("svg .curve")) == 2, state=self.text)
+        self.assert_accessible()
+        self.picture_of_all("cluster")
+        self.assert_quiet()
+
+    def test_a_simulation_is_a_page_without_other_files(self):
+        trace, steps = self.directory / "jobs.csv", self.directory / "steps.csv"
+        rows = "".join(f"j{i},{i * 40},m,4,32,{32 * 1500},1,v100\n" for i in range(24))
+        trace.write_text("job_id,submit_s,model,max_p,batch_size,samples_total,d2,gpu_type\n" + rows)
+        steps.write_text("model,gpu_type,seconds_per_local_step\nm,v100,0.1\nm,t4,0.2\n")
+        out = self.directory / "result <1>"
+        self.esctl("sim", "compare", "--policies", "elastic-srtf,srtf,easyscale", "--trace", trace,
+                   "--steptimes", steps, "--cluster", "v100=6,t4=4", "--out", out)
+        for file in out.iterdir():
+            if file.name != "index.html":
+                file.unlink()
+        self.browser.get((out / "index.html").as_uri())
+        self.wait_for_text("Policies", "elastic-srtf", "easyscale", "Jobs without any device over time")
+        self.assertEqual(len(self.find("tbody tr")), 3)
+        # Three charts of all policies, and one of each.
+        self.assertEqual(len(self.find("figure svg")), 6)
+        for chart in self.find("figure svg"):
+            self.assertGreater(chart.size["height"], 100)
+        self.assertTrue(self.find("td strong"))
+        self.assert_accessible()
+        self.picture_of_all("simulation")
+        self.browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", {
+            "width": 360, "height": 800, "deviceScaleFactor": 1, "mobile": False})
+        self.browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {
+            "features": [{"name": "prefers-color-scheme", "value": "dark"}]})
+        self.assertFalse(self.browser.execute_script(
+            "return document.documentElement.scrollWidth > document.documentElement.clientWidth"))
+        self.assert_accessible()
+        severe = [e for e in self.browser.get_log("browser") if e["level"] == "SEVERE"]
+        self.assertEqual(severe, [])
 
     def test_a_wrong_token_is_refused_and_a_viewer_has_no_buttons(self):
         job = self.submit("viewer")

@@ -5,14 +5,10 @@ trains a job, and after a purge nothing of it is left.
     deb_test.py ESCTL SOURCE_ROOT
 """
 import os
-import shutil
 import subprocess
-import sys
-import tempfile
-import unittest
-from pathlib import Path
 
-SKIPPED = 77
+from package_case import PackageCase, main
+
 PROGRAMS = ["dpkg-buildpackage", "dh", "help2man", "lintian", "mmdebstrap"]
 # Runs outside of the new system, whose directory is $1. The dependencies are installed first, so
 # that the lists of files before and after differ only by the package.
@@ -56,26 +52,20 @@ chroot "$root" sh /try
 """
 
 
-class Deb(unittest.TestCase):
-    def setUp(self):
-        missing = [name for name in PROGRAMS if shutil.which(name) is None]
-        if missing:
-            self.skipTest(f"{', '.join(missing)}: not here; scripts/setup_packages installs them")
-        directory = tempfile.TemporaryDirectory()
-        self.addCleanup(directory.cleanup)
-        self.directory = Path(directory.name)
+class Deb(PackageCase):
+    programs = PROGRAMS
 
     def test_it_is_installed_used_and_purged_in_a_bare_debian(self):
-        environment = {**os.environ, "ES_BUILD": str(ESCTL.parents[2]),
+        environment = {**os.environ, "ES_BUILD": str(self.esctl.parents[2]),
                        "ES_DIST": str(self.directory)}
-        made = subprocess.run([SOURCE / "scripts/package", "deb"], env=environment, text=True,
+        made = subprocess.run([self.source / "scripts/package", "deb"], env=environment, text=True,
                               capture_output=True)
         self.assertEqual(made.returncode, 0, made.stdout + made.stderr)
         (deb,) = self.directory.glob("*.deb")
         hook = self.directory / "hook"
         hook.write_text(IN_THE_SYSTEM)
         hook.chmod(0o755)
-        job = SOURCE / "configs/jobs/tiny_neumf.toml"
+        job = self.source / "configs/jobs/tiny_neumf.toml"
         tried = subprocess.run(
             ["mmdebstrap", "--variant=apt", "--format=null", f"--customize-hook={hook}", "bookworm",
              "/dev/null"], text=True, capture_output=True,
@@ -92,11 +82,4 @@ class Deb(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    if len(sys.argv) < 3:
-        sys.exit(f"usage: {sys.argv[0]} ESCTL SOURCE_ROOT")
-    ESCTL, SOURCE = (Path(sys.argv.pop(1)).resolve() for _ in range(2))
-    ended = unittest.main(verbosity=2, exit=False).result
-    if not ended.wasSuccessful():
-        sys.exit(1)
-    if ended.testsRun == len(ended.skipped):
-        sys.exit(SKIPPED)
+    main()

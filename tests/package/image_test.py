@@ -5,14 +5,10 @@ who need not be root.
     image_test.py ESCTL SOURCE_ROOT
 """
 import os
-import shutil
 import subprocess
-import sys
-import tempfile
-import unittest
-from pathlib import Path
 
-SKIPPED = 77
+from package_case import PackageCase, main
+
 MEGABYTES_MAX = 150
 PROGRAMS = ["buildah", "strip"]
 # $1: a directory for the storage; $2: the archive. A process of another user than root could not
@@ -33,14 +29,8 @@ rm -rf "$1/s" "$1/r"
 """
 
 
-class Image(unittest.TestCase):
-    def setUp(self):
-        missing = [name for name in PROGRAMS if shutil.which(name) is None]
-        if missing:
-            self.skipTest(f"{', '.join(missing)}: not here; scripts/setup_packages installs them")
-        directory = tempfile.TemporaryDirectory()
-        self.addCleanup(directory.cleanup)
-        self.directory = Path(directory.name)
+class Image(PackageCase):
+    programs = PROGRAMS
 
     def done(self, *words, **environment):
         ended = subprocess.run([str(word) for word in words], text=True, capture_output=True,
@@ -49,7 +39,7 @@ class Image(unittest.TestCase):
         return ended.stdout
 
     def test_it_runs_a_job(self):
-        self.done(SOURCE / "scripts/package", "image", ES_BUILD=str(ESCTL.parents[2]),
+        self.done(self.source / "scripts/package", "image", ES_BUILD=str(self.esctl.parents[2]),
                   ES_DIST=str(self.directory))
         (archive,) = self.directory.glob("*.oci.tar")
         unshare = [] if os.getuid() == 0 else ["buildah", "unshare"]
@@ -62,11 +52,4 @@ class Image(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    if len(sys.argv) < 3:
-        sys.exit(f"usage: {sys.argv[0]} ESCTL SOURCE_ROOT")
-    ESCTL, SOURCE = (Path(sys.argv.pop(1)).resolve() for _ in range(2))
-    ended = unittest.main(verbosity=2, exit=False).result
-    if not ended.wasSuccessful():
-        sys.exit(1)
-    if ended.testsRun == len(ended.skipped):
-        sys.exit(SKIPPED)
+    main()

@@ -189,6 +189,28 @@ TEST_SUITE("sim/scheduling") {
     check_at_rest(world);
   }
 
+  TEST_CASE("a trace that no worker answers ends, and the job does not notice") {
+    SimWorld world({.seed = seed("trace"), .nodes = {{"n1", "cpu-avx2:2"}}});
+    SimClient& client = world.client();
+    const JobSpec spec = job_spec(1, 40);
+    const JobId job = client.submit(spec).value();
+    const auto trace = [&](bool wait) {
+      return client.post<wire::TraceJob>(job, [&](wire::TraceJob::Builder b) {
+        b.setSteps(5);
+        b.setWait(wait);
+      });
+    };
+    // It waits until the job trains; meanwhile another one is refused.
+    const std::uint64_t first = trace(true);
+    const Status second = client.wait(trace(true));
+    CHECK(second.error().message == "the job is being traced already; try again when that is over");
+    CHECK(client.wait(first).ok());
+    check_finished(client.wait_until_over(job), spec);
+    const Status late = client.wait(trace(true));
+    CHECK(late.error().message == "the job has ended, so there are no steps to trace");
+    check_at_rest(world);
+  }
+
   TEST_CASE("a checkpoint on request holds the bits of its version") {
     const std::uint64_t base = seed("checkpoint");
     for (std::uint64_t s = base; s < base + 10; ++s) {

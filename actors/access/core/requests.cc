@@ -15,6 +15,7 @@ constexpr RequestKind kKinds[] = {
     {MessageType::kFollowJob, "FollowJob", Role::kView, true},
     {MessageType::kReadLedger, "ReadLedger", Role::kView, true},
     {MessageType::kListPlans, "ListPlans", Role::kView, true},
+    {MessageType::kTraceJob, "TraceJob", Role::kView, true},
     {MessageType::kSubmitJob, "SubmitJob", Role::kSubmit, false},
     {MessageType::kScaleJob, "ScaleJob", Role::kSubmit, true},
     {MessageType::kCheckpointJob, "CheckpointJob", Role::kSubmit, true},

@@ -4,7 +4,8 @@
 //
 // Devices are called back from jobs of the lowest priority first and, among these, from the last
 // submitted one. The first pass takes only devices beyond the minimum of a job. The second pass
-// suspends whole jobs. The third pass takes devices of pinned jobs.
+// suspends whole jobs. The third pass takes devices of pinned jobs. A job that may not be suspended
+// gives only devices beyond its minimum, and a pinned one none.
 #include <algorithm>
 
 #include "actors/cluster_scheduler/core/cluster_core.h"
@@ -144,6 +145,7 @@ void ClusterCore::call_back(const DeviceType& type, std::uint32_t count) {
       const DeviceSet held = pool_.held_devices(job->admitted.job);
       const bool pinned = job->demand && job->demand->exact;
       if (count == 0 || (pinned && round != kPinned)) continue;
+      if (!job->admitted.resources.suspendable && round != kExtras) continue;
       const std::uint32_t least =
           std::min(job->admitted.resources.min_devices, max_devices(job->admitted));
       std::uint32_t most = std::min(count, held.count_of(type));

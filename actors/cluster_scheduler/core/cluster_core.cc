@@ -29,6 +29,28 @@ std::string refuse_exact(const DeviceSet& exact, const DeviceSet& existing) {
   return "needs " + counts_text(exact, types) + ", the cluster has " + counts_text(existing, types);
 }
 
+// Returns why the queue of a job can never have what the job needs: these devices, or its minimum;
+// empty: it can.
+std::string refuse_queue(const JobAdmitted& job, const std::optional<DeviceSet>& exact,
+                         const std::vector<scheduler::Queue>& queues) {
+  const std::string name =
+      scheduler::queue_of_job(queues, job.resources.queue, job.resources.tenant);
+  if (name.empty()) return {};
+  std::uint64_t possible = 0;
+  for (const DeviceType& type : exact ? types_of(*exact) : job.resources.device_types) {
+    const std::uint64_t most = scheduler::most_of_queue(queues, name, type);
+    if (exact && exact->count_of(type) > most)
+      return "needs " + counts_text(*exact, {type}) + ", and queue " + name + " may have at most " +
+             std::to_string(most);
+    possible = mixes_types(job) ? possible + most : std::max(possible, most);
+  }
+  // A job that may use every type is not judged: a type without a limit may join the cluster later.
+  if (exact || job.resources.device_types.empty()) return {};
+  if (possible >= job.resources.min_devices) return {};
+  return "needs min_devices = " + std::to_string(job.resources.min_devices) + ", and queue " +
+         name + " may have at most " + std::to_string(possible);
+}
+
 // Returns why a job cannot even start; empty: it can.
 std::string refuse_minimum(const JobAdmitted& job, const DeviceSet& existing) {
   const std::vector<DeviceType> types = usable_types(job, types_of(existing));
@@ -49,7 +71,11 @@ std::string refuse_minimum(const JobAdmitted& job, const DeviceSet& existing) {
 ClusterCore::ClusterCore(std::unique_ptr<scheduler::Policy> policy, cluster::Limits limits)
     : policy_(std::move(policy)), limits_(std::move(limits)) {
   ES_CHECK(policy_ != nullptr);
-  view_.quotas = limits_.quotas;
+  view_.queues = limits_.queues;
+  if (limits_.share_half_life_s <= 0 || limits_.queues.empty()) return;
+  shares_.emplace(limits_.queues, scheduler::Seconds(limits_.share_half_life_s));
+  // The weights order the queues by what they have used, and divide nothing besides.
+  for (scheduler::Queue& queue : view_.queues) queue.weight = 0;
 }
 
 std::vector<cluster::Effect> ClusterCore::take(const cluster::Event& event, double now_s) {
@@ -60,6 +86,7 @@ std::vector<cluster::Effect> ClusterCore::take(const cluster::Event& event, doub
 
 std::vector<cluster::Effect> ClusterCore::decide(double now_s) {
   advance(now_s);
+  share_out();
   serve_claims();
   schedule();
   send_changed_allocations();
@@ -161,6 +188,8 @@ std::string ClusterCore::refuse(const Job& job, const protocol::Demand& demand) 
   // have none. A restored job was judged by an earlier head, and its nodes may not have returned
   // yet.
   if (!pool_.knows_devices() || judged_before) return {};
+  if (std::string full = refuse_queue(job.admitted, demand.exact, limits_.queues); !full.empty())
+    return full;
   if (demand.exact) return refuse_exact(*demand.exact, pool_.existing_devices());
   // The minimum is judged once. A job whose devices were lost later waits for their return.
   const bool was_elastic = job.demand && !job.demand->exact;
@@ -194,6 +223,7 @@ void ClusterCore::handle(Job& job, const protocol::DeviceReleased& message) {
 
 void ClusterCore::handle(Job& job, const protocol::JobEnded&) {
   const auto number = submit_numbers_.find(job.admitted.job);
+  charge(job);
   // The job sends JobEnded after its processes have ended, so nothing runs on these devices any
   // more. Lost ones become free when their node returns.
   pool_.release_all(job.admitted.job);
@@ -236,7 +266,7 @@ void ClusterCore::schedule() {
   // device changes its owner.
   const Status status = check_decisions(view_, decisions);
   ES_CHECK_MSG(status.ok(), status.error().message);
-  decide_again_s_ = decisions.again_at.count();
+  decide_again_s_ = std::min(decisions.again_at.count(), next_share_s());
   for (const scheduler::Change& shrink : decisions.shrinks)
     take_back(*find(view_.jobs[shrink.slot].id), shrink.devices);
   for (const scheduler::Change& grant : decisions.grants)

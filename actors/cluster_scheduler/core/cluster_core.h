@@ -40,7 +40,9 @@
 
 #include "actors/cluster_scheduler/core/cluster_events.h"
 #include "actors/cluster_scheduler/core/device_pool.h"
+#include "scheduler/policy/common/fair_share.h"
 #include "scheduler/policy/common/policy.h"
+#include "scheduler/policy/common/queue_states.h"
 
 namespace es::actors {
 class ClusterCore {
@@ -76,6 +78,17 @@ class ClusterCore {
   };
   // For display, ordered by name.
   std::vector<ClaimView> claims() const;
+  // What each leaf has used until now (device-seconds), after it has changed; nullopt if it has not
+  // changed since the last call. The caller journals it.
+  std::optional<std::vector<std::pair<std::string, double>>> take_usage();
+  // With decayed fair share: device-seconds and level of a queue; nullopt without.
+  struct ShareView {
+    double device_seconds = 0;
+    std::uint32_t level = 0;
+  };
+  std::optional<ShareView> share_of(const std::string& queue) const;
+  // For display, in the given order, as of the last decision.
+  std::vector<scheduler::QueueState> queues() const { return scheduler::queue_states(view_); }
   std::vector<DevicePool::NodeView> nodes() const { return pool_.nodes(); }
   // Devices of live nodes, by type.
   const DeviceSet& existing_devices() const { return pool_.existing_devices(); }
@@ -101,7 +114,8 @@ class ClusterCore {
     bool moved = false;
     // Some of the changes are on a draining node, or all devices were taken away.
     bool urgent = false;
-    bool listed = false;  // contained in touched_
+    bool listed = false;          // contained in touched_
+    double charged_device_s = 0;  // of its attained service, what its queue was charged for
   };
 
   void handle(const cluster::NodeJoined& event);
@@ -114,6 +128,7 @@ class ClusterCore {
   void handle(const cluster::ClaimMade& event);
   void handle(const cluster::ClaimResized& event);
   void handle(const cluster::ClaimEnded& event);
+  void handle(const cluster::UsageRestored& event);
 
   void handle(Job& job, const protocol::Demand& demand);
   void handle(Job& job, const protocol::JobRefusals& message);
@@ -141,6 +156,11 @@ class ClusterCore {
   void take_slot(Job& job);
   void release_slot(const Job& job);
 
+  // Decayed fair share (cluster_shares.cc).
+  void charge(Job& job);
+  void share_out();
+  double next_share_s() const;
+
   // Claims (cluster_claims.cc).
   struct Claim {
     DeviceType type;
@@ -162,6 +182,9 @@ class ClusterCore {
   std::uint64_t next_submit_number_ = 0;
   std::map<std::string, Claim> claims_;
   std::uint64_t ignored_events_ = 0;
+  std::optional<scheduler::FairShare> shares_;  // nullopt: no fair share
+  double shared_s_ = 0;                         // when usage was charged last
+  bool usage_changed_ = false;                  // since the last take_usage()
   double now_s_ = 0;
   double decide_again_s_ = scheduler::kNever.count();
 

@@ -86,9 +86,16 @@ struct ClaimEnded {
   std::string name;
 };
 
-using Event =
-    std::variant<NodeJoined, NodeLost, NodeDraining, JobAdmitted, FromJob,
-                 protocol::DeviceSuspected, DeviceCleared, ClaimMade, ClaimResized, ClaimEnded>;
+// What a queue has used, from the journal of an earlier head: device-seconds, as of `age_s` ago.
+struct UsageRestored {
+  std::string queue;
+  double device_seconds = 0;
+  double age_s = 0;
+};
+
+using Event = std::variant<NodeJoined, NodeLost, NodeDraining, JobAdmitted, FromJob,
+                           protocol::DeviceSuspected, DeviceCleared, ClaimMade, ClaimResized,
+                           ClaimEnded, UsageRestored>;
 
 // --- effects -----------------------------------------------------------------------------------
 
@@ -106,8 +113,11 @@ struct ToJob {
 using Effect = ToJob;
 
 struct Limits {
-  // Each tenant at most once; empty: all devices are common.
-  std::vector<scheduler::Quota> quotas{};
+  // completed_queues(); empty: all devices are common.
+  std::vector<scheduler::Queue> queues{};
+  // Half-life of the usage by which queues are ordered (fair_share.h); 0: they are not, and what no
+  // guarantee needs is divided by weight at every moment instead.
+  double share_half_life_s = 0;
   // Limit of all claims together, for each type; nullopt: all devices that exist.
   std::optional<DeviceSet> claims{};
 };

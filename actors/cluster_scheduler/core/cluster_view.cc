@@ -13,16 +13,6 @@ namespace {
 using scheduler::JobView;
 using scheduler::Seconds;
 
-// Advances the job's progress and service to now, with the devices that it has held and its speed
-// until now.
-void follow(JobView& view, Seconds now) {
-  const double remaining = scheduler::remaining_steps_at(view, now);
-  const double attained = scheduler::attained_device_s_at(view, now);
-  view.work.remaining_steps = remaining;
-  view.work.attained_device_s = attained;
-  view.work.as_of = now;
-}
-
 // Returns the speed that the waste model predicts for the devices that the job holds. A type
 // without a known speed counts as one that computes nothing.
 double expected_speed(const JobView& view) {
@@ -90,12 +80,15 @@ void ClusterCore::refresh(Job& job) {
     view.id = admitted.job;
     view.number = submit_numbers_.at(admitted.job);
     view.submitted = Seconds(*admitted.submit_s);
-    view.tenant = admitted.resources.tenant;
+    view.queue = scheduler::queue_of_job(limits_.queues, admitted.resources.queue,
+                                         admitted.resources.tenant);
     view.priority = admitted.resources.priority;
     view.deadline = Seconds(deadline_s(admitted));
     view.max_devices = max_devices(admitted);
     view.min_devices = std::min(std::max(admitted.resources.min_devices, 1U), view.max_devices);
+    if (shares_) view.share_level = shares_->level(view.queue);
     view.mix_types = mixes_types(admitted);
+    view.may_suspend = admitted.resources.suspendable;
     view.max_p = admitted.max_p;
     view.start_pause = Seconds(admitted.start_seconds);
     view.rescale_pause = Seconds(admitted.rescale_seconds);
@@ -104,7 +97,7 @@ void ClusterCore::refresh(Job& job) {
     view.job_seconds_at_submit = view_.job_seconds;
     refresh_progress(job, view);
   }
-  follow(view, Seconds(now_s_));
+  scheduler::advance_work(view, Seconds(now_s_));
   view.types = usable_types(admitted, all_types_);
   const std::vector<DeviceType>& named = admitted.resources.device_types;
   if (!named.empty()) view.gang_type = named.front();
@@ -141,7 +134,7 @@ void ClusterCore::limit_holding(JobView& view) const {
 void ClusterCore::refresh_progress(Job& job, JobView& view) const {
   if (view.id.empty() || !job.demand->progress) return;
   const protocol::JobProgress& progress = *job.demand->progress;
-  follow(view, Seconds(now_s_));
+  scheduler::advance_work(view, Seconds(now_s_));
   view.capabilities.clear();
   for (const protocol::Capability& c : progress.capabilities)
     view.capabilities[c.type] = c.steps_per_second;
@@ -160,7 +153,8 @@ void ClusterCore::refresh_progress(Job& job, JobView& view) const {
 void ClusterCore::expect_change(const Job& job) {
   JobView& view = view_.jobs[job.slot];
   if (view.id.empty()) return;
-  follow(view, Seconds(now_s_));
+  scheduler::advance_work(view, Seconds(now_s_));
+  if (view.started) ++view.work.changes;
   const bool restarts = view.held.empty();
   view.held = pool_.held_devices(job.admitted.job);
   view.changed = Seconds(now_s_);

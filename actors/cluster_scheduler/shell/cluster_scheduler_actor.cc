@@ -36,6 +36,7 @@ Status ClusterSchedulerState::restore() {
   // looks free to a job.
   ES_RETURN_IF_ERROR(restore_suspects());
   ES_RETURN_IF_ERROR(restore_claims());
+  ES_RETURN_IF_ERROR(restore_usage());
   return restore_jobs();
 }
 

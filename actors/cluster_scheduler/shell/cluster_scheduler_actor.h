@@ -80,6 +80,8 @@ struct ClusterSchedulerOptions {
   // Called if the state directory cannot be read, so that the head cannot start. Called at most
   // once.
   std::function<void(const Error&)> on_unreadable;
+  // Called when a job begins or continues under this head; may be empty.
+  std::function<void(const JobId&, const JobSpec&)> on_job;
   // Returns a new policy; if empty, the default policy is used.
   std::function<std::unique_ptr<scheduler::Policy>()> make_policy;
   cluster::Limits limits;
@@ -182,7 +184,7 @@ class ClusterSchedulerState {
   void on_directory_tried(const Inbound& inbound);
   void fill_claims(const Inbound& inbound, wire::NodeList::Builder b) const;
   void fill_nodes(const Inbound& inbound, wire::NodeList::Builder b) const;
-  void fill_quotas(const Inbound& inbound, wire::NodeList::Builder b) const;
+  void fill_queues(const Inbound& inbound, wire::NodeList::Builder b) const;
   void list_nodes(const Inbound& inbound);
   Msg<wire::Inventory> inventory() const;
   void send_inventory();
@@ -234,6 +236,8 @@ class ClusterSchedulerState {
 
   // Claims (cluster_scheduler_claims.cc).
   Status restore_claims();
+  Status restore_usage();
+  void save_usage();
   void claim_devices(const Inbound& inbound);
   void resize_claim(const Inbound& inbound, const cluster::ClaimResized& claim);
   void save_claim(const Inbound& inbound, const cluster::ClaimMade& claim,
@@ -263,6 +267,7 @@ class ClusterSchedulerState {
   std::shared_ptr<HeadStore> store_;
   std::optional<ClusterCore> core_;
   double decide_due_s_ = scheduler::kNever.count();  // time of the next planned decision
+  DecisionTimes decision_times_;
   std::map<JobId, Job> jobs_;
   // The running companions and intra-job schedulers, by actor id. Shared with a functor that ends
   // them after this state is gone.

@@ -85,9 +85,36 @@ void ClusterSchedulerState::decide_at(double due_s) {
 void ClusterSchedulerState::on_decide(double due_s) {
   if (due_s != decide_due_s_) return;
   decide_due_s_ = scheduler::kNever.count();
-  perform(core_->decide(now_s()));
+  const auto begin = std::chrono::steady_clock::now();
+  const std::vector<cluster::Effect> effects = core_->decide(now_s());
+  decision_times_.add(in_seconds(std::chrono::steady_clock::now() - begin));
+  perform(effects);
+  save_usage();
   if (core_->decide_again_s() < scheduler::kNever.count())
     decide_at(std::max(core_->decide_again_s(), now_s() + kDecisionsApartSeconds));
+}
+
+// Usage that cannot be written now is written with the next change.
+void ClusterSchedulerState::save_usage() {
+  const auto usage = core_->take_usage();
+  if (!usage) return;
+  std::vector<store::UsageRecord> records;
+  for (const auto& [queue, device_seconds] : *usage)
+    records.push_back({queue, device_seconds, options_.unix_ms()});
+  if (const Status saved = store_->usage().save(records); !saved.ok())
+    on_store_failed(saved.error().message);
+}
+
+// Restored before any job, so that the first decision knows it.
+Status ClusterSchedulerState::restore_usage() {
+  const auto usage = store_->usage().load_all();
+  if (!usage) return usage.error();
+  for (const store::UsageRecord& record : *usage) {
+    const double age_ms =
+        static_cast<double>(options_.unix_ms()) - static_cast<double>(record.unix_ms);
+    take(cluster::UsageRestored{record.queue, record.device_seconds, age_ms / 1e3});
+  }
+  return {};
 }
 
 void ClusterSchedulerState::perform(const std::vector<cluster::Effect>& effects) {

@@ -96,6 +96,8 @@ void ClusterSchedulerState::submit(const Inbound& inbound) {
 
 // Before the first node has said hello the devices are not known, and the job is accepted.
 Status ClusterSchedulerState::check_fits(const JobSpec& spec) const {
+  ES_RETURN_IF_ERROR(scheduler::check_queue_of_job(options_.limits.queues, spec.resources.queue,
+                                                   spec.resources.tenant));
   const DeviceSet& existing = core_->existing_devices();
   if (existing.empty()) return {};
   for (const Stage& stage : spec.stages)
@@ -115,6 +117,7 @@ void ClusterSchedulerState::start_job(AdmittedJob admitted, JobRecord record, bo
       self_->spawn<caf::monitored>(companion_actor, companion_options(admitted), store_);
   live_jobs_.insert(id);
   jobs_[id].tenant = admitted.config.spec.resources.tenant;
+  if (options_.on_job) options_.on_job(id, admitted.config.spec);
   // The core knows the job before its actor can send a demand.
   take(admitted_event(id, admitted.config.spec, record, restored));
   IntraJobOptions options;

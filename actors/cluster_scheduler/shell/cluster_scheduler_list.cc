@@ -15,7 +15,7 @@ constexpr auto kAnswerTimeout = std::chrono::seconds(10);
 
 bool is_over_name(const std::string& state) {
   return state == state_name(JobState::kFinished) || state == state_name(JobState::kFailed) ||
-         state == state_name(JobState::kCancelled);
+         state == state_name(JobState::kCancelled) || state == state_name(JobState::kTimedOut);
 }
 
 Result<cluster::JobFilter> filter_of(const Inbound& inbound) {

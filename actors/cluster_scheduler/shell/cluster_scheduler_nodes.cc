@@ -239,16 +239,42 @@ void ClusterSchedulerState::fill_nodes(const Inbound& inbound, wire::NodeList::B
   }
 }
 
-void ClusterSchedulerState::fill_quotas(const Inbound& inbound, wire::NodeList::Builder b) const {
+// A client with a tenant sees the queues that its jobs may be in, and those above them.
+void ClusterSchedulerState::fill_queues(const Inbound& inbound, wire::NodeList::Builder b) const {
   const access::Identity* client = client_of(inbound);
-  std::vector<scheduler::Quota> shown = options_.limits.quotas;
-  std::erase_if(shown, [&](const scheduler::Quota& quota) {
-    return client != nullptr && !client->may_see(quota.tenant);
+  const std::vector<scheduler::Queue>& queues = options_.limits.queues;
+  std::vector<scheduler::QueueState> shown = core_->queues();
+  std::erase_if(shown, [&](const scheduler::QueueState& state) {
+    return client != nullptr && !client->tenant.empty() &&
+           !scheduler::serves_tenant(queues, state.queue, client->tenant);
   });
-  auto quotas = b.initQuotas(shown.size());
+  auto list = b.initQueues(shown.size());
   for (std::size_t i = 0; i < shown.size(); ++i) {
-    quotas[i].setTenant(shown[i].tenant);
-    quotas[i].setDevices(shown[i].devices.text());
+    const scheduler::Queue& queue = shown[i].queue;
+    list[i].setName(queue.name);
+    list[i].setParent(queue.parent);
+    // With fair share the view of the policy has no weights.
+    const scheduler::Queue* given = scheduler::find_queue(queues, queue.name);
+    list[i].setWeight(given == nullptr ? queue.weight : given->weight);
+    list[i].setRunning(shown[i].running);
+    list[i].setWaiting(shown[i].waiting);
+    if (const auto share = core_->share_of(queue.name)) {
+      list[i].setShares(true);
+      list[i].setUsage(share->device_seconds);
+      list[i].setLevel(share->level);
+    }
+    auto tenants = list[i].initTenants(queue.tenants.size());
+    for (std::size_t t = 0; t < queue.tenants.size(); ++t) tenants.set(t, queue.tenants[t]);
+    auto types = list[i].initTypes(shown[i].types.size());
+    for (std::size_t t = 0; t < shown[i].types.size(); ++t) {
+      const scheduler::QueueState::OfType& of = shown[i].types[t];
+      types[t].setType(of.type.name);
+      types[t].setGuarantee(of.guarantee);
+      types[t].setLimited(of.limit.has_value());
+      types[t].setLimit(of.limit.value_or(0));
+      types[t].setUsed(of.used);
+      types[t].setEntitled(of.entitled);
+    }
   }
 }
 
@@ -256,9 +282,12 @@ void ClusterSchedulerState::list_nodes(const Inbound& inbound) {
   answer<wire::NodeList>(inbound, [&](wire::NodeList::Builder b) {
     b.setWarning(store_warning());
     b.setUnixMs(options_.unix_ms());
-    fill_quotas(inbound, b);
+    fill_queues(inbound, b);
     fill_claims(inbound, b);
     fill_nodes(inbound, b);
+    b.setDecisionSeconds(decision_times_.seconds);
+    auto counts = b.initDecisionCounts(static_cast<unsigned>(decision_times_.counts.size()));
+    for (unsigned i = 0; i < counts.size(); ++i) counts.set(i, decision_times_.counts[i]);
   });
 }
 

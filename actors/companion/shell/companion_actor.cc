@@ -226,8 +226,7 @@ void CompanionState::save_sync() {
   std::vector<store::SyncRecord> records;
   for (const scheduler::SyncPoint& point : sync_history_.points())
     records.push_back({point.devices, point.seconds});
-  const Status saved =
-      store_->plans().save_sync(options_.model_key, options_.batch_size, records);
+  const Status saved = store_->plans().save_sync(options_.model_key, options_.batch_size, records);
   if (!saved.ok()) return warn_if_failed(saved);
   sync_unsaved_ = false;
 }

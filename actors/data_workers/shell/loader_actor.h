@@ -19,6 +19,7 @@
 #include <string>
 
 #include "actors/data_workers/core/batch_pool.h"
+#include "actors/tracing/core/recorder.h"
 #include "proto/base/ids.h"
 #include "store/dataset/epoch_sampler.h"
 #include "store/dataset/sample_source.h"
@@ -30,6 +31,7 @@ struct DataSource {
   std::shared_ptr<const store::SampleSource> samples;
   store::EpochSampler sampler;
   BatchPool pool;
+  std::shared_ptr<tracing::Recorder> recorder{};  // of this process; none in tests
 };
 
 struct BatchRequest {
@@ -51,7 +53,9 @@ struct SlotFilled {
   std::string error;  // empty if the mini-batch was loaded
 };
 
-caf::behavior loader_actor(caf::event_based_actor* self, std::shared_ptr<DataSource> source);
+// `number`: among the loaders of this process, for traces.
+caf::behavior loader_actor(caf::event_based_actor* self, std::shared_ptr<DataSource> source,
+                           std::uint32_t number);
 
 }  // namespace es::actors
 

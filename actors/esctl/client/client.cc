@@ -112,27 +112,34 @@ Status Client::wait_until_up(const Endpoint& endpoint, bool has_keys) {
   }
 }
 
+Status Client::read_stream(
+    std::uint64_t request,
+    const std::function<Result<bool>(const std::shared_ptr<const Frame>&)>& on_frame) {
+  for (;;) {
+    const FrameResult frame = answer_to(request, std::nullopt);
+    if (!frame) return frame.error();
+    const Result<bool> ended = on_frame(*frame);
+    if (!ended) return ended.error();
+    if (*ended) return {};
+  }
+}
+
 Status Client::follow(const JobId& job, const FollowOptions& options,
                       const std::function<void(const JobEventView&)>& on_event) {
-  const std::uint64_t request = ++last_request_;
-  transport_->send(kHeadPeer,
-                   Msg<wire::FollowJob>::build({.job = job, .request = request},
-                                               [&](wire::FollowJob::Builder b) {
-                                                 b.setLogFromStart(options.log_from_start);
-                                                 b.setUntilNow(options.until_now);
-                                                 b.setInfo(options.info);
-                                               })
-                       .frame());
-  for (;;) {
-    FrameResult frame = answer_to(request, std::nullopt);
-    if (!frame) return frame.error();
-    const auto message = Msg<wire::JobEvent>::from_frame(*std::move(frame));
+  const std::uint64_t request = begin_stream<wire::FollowJob>(job, [&](wire::FollowJob::Builder b) {
+    b.setLogFromStart(options.log_from_start);
+    b.setUntilNow(options.until_now);
+    b.setInfo(options.info);
+  });
+  return read_stream(request, [&](const std::shared_ptr<const Frame>& frame) -> Result<bool> {
+    const auto message = Msg<wire::JobEvent>::from_frame(frame);
     if (!message) return message.error();
     const Result<JobEventView> event = message->decode(read_event);
     if (!event) return event.error();
-    if (std::holds_alternative<StreamEnd>(*event)) return {};
+    if (std::holds_alternative<StreamEnd>(*event)) return true;
     on_event(*event);
-  }
+    return false;
+  });
 }
 
 Client::FrameResult Client::exchange(std::shared_ptr<const Frame> request,

@@ -78,6 +78,19 @@ class Client {
     return Msg<Answer>::from_frame(*std::move(frame));
   }
 
+  // Sends a Request that is answered by a stream of frames, and returns its number.
+  template <class Request, class Fill>
+  std::uint64_t begin_stream(const JobId& job, Fill&& fill) {
+    const Envelope envelope{.job = job, .request = ++last_request_};
+    send(Msg<Request>::build(envelope, fill).frame());
+    return envelope.request;
+  }
+  // Passes every frame of this stream to `on_frame` until that returns true, which means that the
+  // stream has ended, or an error. No time limit. REQUIRES: no other request was sent meanwhile.
+  Status read_stream(
+      std::uint64_t request,
+      const std::function<Result<bool>(const std::shared_ptr<const Frame>&)>& on_frame);
+
   // The last request was not answered, because the head ended or is very slow. The head may have
   // carried it out.
   bool unanswered() const { return unanswered_; }

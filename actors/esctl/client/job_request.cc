@@ -119,9 +119,10 @@ Result<JobSpec> read_with_absolute_paths(const fs::path& file) {
   // Paths in a job file are relative to that file. The head runs in another directory, so they are
   // made absolute here.
   const fs::path base = fs::absolute(file, code).parent_path();
-  for (std::string* path : {&spec->data.path, &spec->data.vocabulary_file, &spec->data.python,
-                            &spec->data.weights, &spec->data.tokenizer, &spec->model.file,
-                            &spec->model.weights, &spec->checkpoint.directory})
+  for (std::string* path :
+       {&spec->data.path, &spec->data.vocabulary_file, &spec->data.python, &spec->data.weights,
+        &spec->data.groups, &spec->data.tokenizer, &spec->model.file, &spec->model.weights,
+        &spec->checkpoint.directory, &spec->log.tensorboard})
     if (!path->empty()) *path = (base / *path).lexically_normal().string();
   return spec;
 }

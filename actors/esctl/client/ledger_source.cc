@@ -8,6 +8,7 @@
 #include <sstream>
 
 #include "actors/esctl/client/requests.h"
+#include "actors/esctl/views/ledger_lines.h"
 #include "actors/job_file/job_file.h"
 #include "proto/text_of.h"
 #include "store/checkpoint/file_system.h"
@@ -21,17 +22,9 @@ struct Part {
   Version next = 0;
 };
 
-store::LedgerLine line_from(wire::LedgerLine::Reader r) {
-  store::LedgerLine line{
-      r.getVersion(), {}, Digest{r.getParams().getHigh(), r.getParams().getLow()}};
-  for (const std::uint32_t bits : r.getLossBits())
-    line.losses.push_back(std::bit_cast<float>(bits));
-  return line;
-}
-
 Part part_from(wire::LedgerPart::Reader r) {
   Part part{text_of(r.getSpecToml(), "job spec"), line_of(r.getStartCheckpoint()), {}, r.getNext()};
-  for (const auto line : r.getLines()) part.lines.push_back(line_from(line));
+  for (const auto line : r.getLines()) part.lines.push_back(ledger_line_from(line));
   return part;
 }
 

@@ -42,7 +42,7 @@ Result<NodeListView> list_nodes(Client& client) {
       client.ask<wire::NodeList, wire::ListNodes>({}, [](wire::ListNodes::Builder) {});
   if (!list) return list.error();
   return list->decode([](wire::NodeList::Reader r) {
-    return NodeListView{read_nodes(r), read_claims(r), read_quotas(r), line_of(r.getWarning()),
+    return NodeListView{read_nodes(r), read_claims(r), read_queues(r), line_of(r.getWarning()),
                         r.getUnixMs()};
   });
 }

@@ -12,6 +12,7 @@
 #include "actors/esctl/views/claims_view.h"
 #include "actors/esctl/views/plans_view.h"
 #include "actors/esctl/views/progress.h"
+#include "actors/esctl/views/queues_view.h"
 #include "actors/esctl/views/render_text.h"
 
 namespace es::actors::esctl {
@@ -33,7 +34,7 @@ struct JobListView {
 struct NodeListView {
   std::vector<NodeView> nodes;
   std::vector<ClaimView> claims;
-  std::vector<QuotaView> quotas;
+  std::vector<QueueView> queues;
   std::string warning;
   std::uint64_t unix_ms = 0;  // the clock of the head when it answered
 };

@@ -15,7 +15,8 @@ const std::map<std::string, Words>& values_of_types() {
       {"LEVEL", {"debug", "info", "warning", "error"}},
       {"ROLE", {"view", "submit", "operate", "admin"}},
       {"STATE",
-       {"queued", "starting", "running", "rescaling", "paused", "finished", "failed", "cancelled"}},
+       {"queued", "starting", "running", "rescaling", "paused", "finished", "failed", "cancelled",
+        "timed-out"}},
       {"ORDER", {"submitted", "state", "name", "rate", "progress"}},
       {"SHELL", {"bash", "zsh", "fish"}}};
   return values;

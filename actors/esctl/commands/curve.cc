@@ -1,20 +1,17 @@
 // `esctl curve`: the losses and evaluations of a job as a table, a chart, or files for TensorBoard.
 #include <cmath>
-#include <filesystem>
-#include <span>
 
 #include "actors/esctl/client/client.h"
 #include "actors/esctl/client/ledger_source.h"
+#include "actors/esctl/client/live_tracking.h"
 #include "actors/esctl/client/options.h"
 #include "actors/esctl/client/requests.h"
+#include "actors/esctl/client/tracking_options.h"
 #include "actors/esctl/commands/commands.h"
+#include "actors/esctl/commands/trace_file.h"
 #include "actors/esctl/trackers/job_curves.h"
-#include "actors/esctl/trackers/live_tracking.h"
-#include "actors/esctl/trackers/options.h"
 #include "actors/http/answers/job_answers.h"
 #include "actors/simulator/report/charts.h"
-#include "store/checkpoint/file_system.h"
-#include "store/checkpoint/new_file.h"
 
 namespace es::actors::esctl {
 namespace {
@@ -84,13 +81,6 @@ std::string svg_of(const JobCurve& curve, std::size_t most) {
   return simulator::line_chart({"Loss of " + curve.ledger.job, "step", "loss"}, series);
 }
 
-Status write_file(const std::filesystem::path& path, const std::string& text) {
-  store::FileSystem& files = store::posix_file_system();
-  return store::write_new_file(files, path, [&](store::WritableFile& file) {
-    return file.append(std::as_bytes(std::span(text)));
-  });
-}
-
 // A ledger file has no evaluations, and its job may train on elsewhere, so nothing is ended.
 Status track_ledger_file(const CurveOptions& options, const store::LedgerFile& ledger) {
   auto tracking = JobTracking::begin(options.tracking, {ledger.job, 0, {}});
@@ -115,9 +105,9 @@ Status track_job(const CurveOptions& options, Console& console) {
 
 Status write_curve(const CurveOptions& options, const JobCurve& whole, Console& console) {
   if (!options.csv.empty())
-    ES_RETURN_IF_ERROR(write_file(options.csv, csv_of(whole, options.points)));
+    ES_RETURN_IF_ERROR(write_text_file(options.csv, csv_of(whole, options.points)));
   if (!options.svg.empty())
-    ES_RETURN_IF_ERROR(write_file(options.svg, svg_of(whole, options.points)));
+    ES_RETURN_IF_ERROR(write_text_file(options.svg, svg_of(whole, options.points)));
   if (options.json)
     console.out << http::curve_json(points_of(whole, options.points));
   else if (options.csv.empty() && options.svg.empty() && !options.tracking.any())

@@ -30,7 +30,7 @@ Result<ClusterFacts> collect(Client& client, const JobId& job) {
   if (!cluster) return cluster.error();
   facts.nodes = std::move(cluster->nodes);
   facts.claims = std::move(cluster->claims);
-  facts.quotas = std::move(cluster->quotas);
+  facts.queues = std::move(cluster->queues);
   // A job that is over has no plans, and the rest can be said without them.
   if (auto plans = list_plans(client, job)) facts.plans = *std::move(plans);
   facts.now_unix_ms =

@@ -78,7 +78,7 @@ void add_ps_command(CLI::App& app, Shell& shell) {
       ->type_name("STATE");
   command->add_option("--tenant", options->selection.tenant, "Only jobs of this tenant");
   command
-      ->add_option("--newest", options->selection.newest,
+      ->add_option("--newest,--limit", options->selection.newest,
                    "Only this number of the jobs that were submitted last; 0 for all")
       ->capture_default_str();
   command
@@ -87,6 +87,12 @@ void add_ps_command(CLI::App& app, Shell& shell) {
       ->type_name("ORDER")
       ->capture_default_str();
   command->add_flag("--wide", options->wide, "Show the level, the tenant and the time left, too");
+  command
+      ->add_option_function<std::string>(
+          "-o,--output", [options](const std::string&) { options->wide = true; },
+          "wide: the same as --wide")
+      ->check(CLI::IsMember({"wide"}))
+      ->type_name("FORM");
   command
       ->add_flag("--watch", options->watch,
                  "On a terminal: show the list every second until q is pressed")

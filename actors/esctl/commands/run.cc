@@ -5,12 +5,14 @@
 #include <system_error>
 
 #include "actors/esctl/client/d2_cost.h"
+#include "actors/esctl/client/live_tracking.h"
 #include "actors/esctl/client/options.h"
 #include "actors/esctl/client/private_run.h"
 #include "actors/esctl/client/requests.h"
+#include "actors/esctl/client/trace_request.h"
+#include "actors/esctl/client/tracking_options.h"
 #include "actors/esctl/commands/commands.h"
-#include "actors/esctl/trackers/live_tracking.h"
-#include "actors/esctl/trackers/options.h"
+#include "actors/esctl/commands/trace_file.h"
 #include "actors/esctl/views/render_json.h"
 #include "actors/program/default_devices.h"
 #include "store/checkpoint/checkpoint.h"
@@ -25,6 +27,8 @@ struct RunOptions {
   std::string checkpoint;
   std::string keep;
   TrackingOptions tracking;
+  std::string trace;  // a new file; empty: no trace
+  std::uint32_t trace_steps = 20;
   bool quiet = false;
   bool json = false;
 };
@@ -115,24 +119,88 @@ class RunTracking {
   std::optional<LiveTracking> live_;
 };
 
+// Records the first steps of a run. As with the trackers, an error never changes the result of the
+// run.
+class RunTrace {
+ public:
+  RunTrace(const RunOptions& options, Console& console) : options_(options), console_(console) {}
+
+  void accepted(const HeadAddress& address) {
+    if (options_.trace.empty()) return;
+    auto client = Client::connect(address, {});
+    if (client)
+      client_ = *std::move(client);
+    else
+      warn(client.error());
+  }
+  // The request waits in the head until the job trains.
+  void seen(const JobView& view) {
+    if (client_ == nullptr || request_) return;
+    request_ = begin_trace(*client_, view.id, {.steps = options_.trace_steps, .wait = true});
+  }
+  void ended() {
+    if (client_ == nullptr || !request_) return;
+    const auto trace = collect_trace(*client_, *request_);
+    const Status written = trace ? write_trace(options_.trace, *trace) : Status(trace.error());
+    if (!written.ok()) return warn(written.error());
+    if (!options_.quiet)
+      console_.err << "esctl: trace of " << traced_text(options_.trace, *trace) << std::flush;
+  }
+
+ private:
+  void warn(const Error& error) {
+    console_.err << "esctl: warning: there is no trace of this run: " << error.message << std::endl;
+  }
+
+  const RunOptions& options_;
+  Console& console_;
+  std::unique_ptr<Client> client_;
+  std::optional<std::uint64_t> request_;
+};
+
+RunObserver both(RunObserver tracking, RunTrace& trace) {
+  return {[tracking, &trace](const HeadAddress& address) {
+            if (tracking.accepted) tracking.accepted(address);
+            trace.accepted(address);
+          },
+          [tracking, &trace](const JobView& view) {
+            if (tracking.seen) tracking.seen(view);
+            trace.seen(view);
+          },
+          [tracking, &trace](const JobView& view) {
+            if (tracking.ended) tracking.ended(view);
+            trace.ended();
+          }};
+}
+
 Result<int> run(RunOptions& options, Console& console) {
   ES_RETURN_IF_ERROR(check_checkpoint_place(options));
   ES_RETURN_IF_ERROR(check_tracking(options.tracking));
+  if (!options.trace.empty()) ES_RETURN_IF_ERROR(check_new_file("--trace", options.trace));
   const Result<StartPoint> start = open_start_point(options.job.from, false);
   if (!start) return start.error();
   Result<JobSpec> spec = make_spec(options.job.file, options.job.changes, *start,
                                    ByteProgress::of_texts(console, options.quiet));
   if (!spec) return spec.error();
+  // This command writes the curves itself, because its daemon ends with the job. An option counts
+  // more than the job file.
+  if (options.tracking.tensorboard.empty()) options.tracking.tensorboard = spec->log.tensorboard;
+  if (options.tracking.mlflow.empty() && !spec->log.mlflow.empty()) {
+    options.tracking.mlflow = spec->log.mlflow;
+    options.tracking.experiment = spec->log.experiment;
+  }
+  spec->log = {};
   ES_RETURN_IF_ERROR(resolve_auto_level(*spec, *start, console));
   ES_RETURN_IF_ERROR(check_devices(*spec, default_devices()));
   const Result<fs::path> easyscaled = find_easyscaled();
   if (!easyscaled) return easyscaled.error();
 
   RunTracking tracking(options.tracking, console);
+  RunTrace trace(options, console);
   const PrivateRunOptions run_options{.checkpoint = options.checkpoint,
                                       .keep = options.keep,
                                       .quiet = options.quiet,
-                                      .observer = tracking.observer()};
+                                      .observer = both(tracking.observer(), trace)};
   PrivateRun run(run_options, console);
   say_what_is_kept(options, *spec, console);
   Status started = run.start(*easyscaled);
@@ -174,6 +242,16 @@ void add_run_command(CLI::App& app, Shell& shell) {
                    "Keep the run's journal, ledger and logs in this new directory")
       ->type_name("DIR");
   add_tracking_options(*command, options->tracking);
+  command
+      ->add_option("--trace", options->trace,
+                   "Record what all processes do in the first steps, into this new file for "
+                   "Perfetto (see esctl trace)")
+      ->type_name("FILE");
+  command->add_option("--trace-steps", options->trace_steps, "Number of steps of --trace")
+      ->type_name("N")
+      ->check(CLI::Range(1, 1000))
+      ->needs("--trace")
+      ->capture_default_str();
   command->add_flag("--quiet", options->quiet, "Show no progress, only the summary");
   add_json_option(*command, options->json);
   command->footer(

@@ -8,9 +8,11 @@
 #include "actors/esctl/client/options.h"
 #include "actors/esctl/commands/commands.h"
 #include "actors/esctl/views/render_text.h"
+#include "actors/esctl/views/sim_page.h"
 #include "actors/esctl/views/sim_view.h"
+#include "actors/http/shell/web_files.h"
+#include "actors/job_file/queue_file.h"
 #include "actors/program/finite.h"
-#include "actors/program/quota.h"
 #include "actors/simulator/report/charts.h"
 #include "proto/base/number_text.h"
 
@@ -34,14 +36,15 @@ const CLI::Validator kMeanHours{[](const std::string& text) {
                                 "HOURS"};
 
 struct SimOptions {
-  std::string trace, workload, cluster, step_times, claims, out;
+  std::string trace, workload, cluster, step_times, claims, queues, out;
   std::string policy{scheduler::kDefaultPolicy};
   std::vector<std::string> policies, quotas;
   std::vector<double> fairness{scheduler::PolicyOptions().fairness};
   bool homogeneous = false;
   simulator::WorldOptions world{.rescale_s = 5};
-  double round_s = 0, checkpoint_s = 0;
+  double round_s = 0, checkpoint_s = 0, half_life_hours = 0;
   std::optional<double> scale_s;  // in place of world.rescale_s, which is then that of suspensions
+  simulator::Knowledge knowledge;
   bool json = false;
 };
 
@@ -74,7 +77,7 @@ Result<DeviceSet> parse_cluster(const std::string& text, const store::StepTimes&
 struct Scene {
   Workload workload;
   simulator::WorldOptions world;
-  std::vector<scheduler::Quota> quotas;
+  std::vector<scheduler::Queue> queues;
 };
 
 Result<Scene> read_scene(const SimOptions& options) {
@@ -92,9 +95,15 @@ Result<Scene> read_scene(const SimOptions& options) {
   auto workload = simulator::make_workload(*trace, times, *cluster,
                                            {.jitter_s = seed == 0 ? 0.0 : 1.0, .seed = seed});
   if (!workload) return workload.error();
-  auto quotas = parse_quotas(options.quotas);
-  if (!quotas) return quotas.error();
-  Scene scene{*std::move(workload), options.world, *std::move(quotas)};
+  auto queues = read_queues(options.queues, options.quotas);
+  if (!queues) return queues.error();
+  for (const simulator::WorkJob& job : workload->jobs) {
+    const ResourceSpec& asks = job.spec.resources;
+    const Status known = scheduler::check_queue_of_job(*queues, asks.queue, asks.tenant);
+    if (!known.ok())
+      return usage_error(options.trace + ": job " + job.id + ": " + known.error().message);
+  }
+  Scene scene{*std::move(workload), options.world, *std::move(queues)};
   if (options.scale_s) {
     if (!scene.world.suspend_s) scene.world.suspend_s = scene.world.rescale_s;
     scene.world.rescale_s = *options.scale_s;
@@ -166,7 +175,7 @@ Status check_contestants(const std::vector<Contestant>& contestants, const Scene
   for (const Contestant& c : contestants) {
     if (const auto known = scheduler::make_policy(c.policy, c.options); !known)
       return known.error();
-    ES_RETURN_IF_ERROR(scheduler::check_quotas(c.policy, scene.quotas));
+    ES_RETURN_IF_ERROR(scheduler::check_queues(c.policy, scene.queues));
   }
   return {};
 }
@@ -177,11 +186,14 @@ Result<SimulationResult> run_policy(const Scene& scene, const SimOptions& option
   const std::string label = contestant.label();
   simulator::SimulationOptions simulation{.policy = contestant.policy,
                                           .policy_options = contestant.options,
-                                          .quotas = scene.quotas,
+                                          .queues = scene.queues,
+                                          .share_half_life_s = options.half_life_hours * 3600,
                                           .round_s = options.round_s,
                                           .checkpoint_s = options.checkpoint_s,
+                                          .knowledge = options.knowledge,
                                           .world = scene.world,
                                           .progress = {}};
+  simulation.knowledge.seed = options.world.seed;
   simulation.progress = [&](std::size_t done, std::size_t all, double seconds) {
     line.show(label, done, all, seconds);
   };
@@ -218,13 +230,34 @@ Status write_files(const SimOptions& options, const Scene& scene,
   return write_file(directory / "queue.svg", simulator::queue_chart(results));
 }
 
-Status write_fairness(const SimOptions& options, const std::vector<Contestant>& contestants,
-                      const std::vector<Report>& reports) {
+// All results in one page. `fairness` is the chart of a comparison, or empty.
+Status write_page(const SimOptions& options, const Scene& scene,
+                  const std::vector<SimulationResult>& results, const std::vector<Report>& reports,
+                  const std::string& fairness) {
+  SimPage page{.facts = {{"Trace", fs::path(options.trace).filename().string()},
+                         {"Jobs", std::to_string(scene.workload.jobs.size())},
+                         {"Cluster", scene.workload.cluster.text()},
+                         {"Start cost", number_text(scene.world.start_s) + " s"},
+                         {"Rescale cost", number_text(scene.world.rescale_s) + " s"},
+                         {"Seed", std::to_string(scene.world.seed)}},
+               .reports = reports,
+               .charts = {{"Jobs that ended within a time", simulator::jct_chart(results)},
+                          {"Jobs without any device over time", simulator::queue_chart(results)}},
+               .style = http::web_file("/style.css")->text};
+  if (!fairness.empty()) page.charts.emplace_back("Speed against fairness", fairness);
+  for (const SimulationResult& result : results)
+    page.charts.emplace_back("Devices over time: " + result.policy,
+                             simulator::allocation_chart(result));
+  return write_file(fs::path(options.out) / "index.html", sim_page(page));
+}
+
+std::string fairness_of(const std::vector<Contestant>& contestants,
+                        const std::vector<Report>& reports) {
   std::vector<simulator::Trial> trials;
   for (std::size_t i = 0; i < reports.size(); ++i)
     trials.push_back(
         {contestants[i].policy, contestants[i].knob, reports[i].avg_jct_s, reports[i].worst_rho});
-  return write_file(fs::path(options.out) / "fairness.svg", simulator::fairness_chart(trials));
+  return simulator::fairness_chart(trials);
 }
 
 Result<int> simulate_policies(const SimOptions& options, const std::vector<std::string>& policies,
@@ -246,9 +279,12 @@ Result<int> simulate_policies(const SimOptions& options, const std::vector<std::
                   << ", the first: " << result->first_refusal << "\n";
     results.push_back(*std::move(result));
   }
-  if (!options.out.empty()) ES_RETURN_IF_ERROR(write_files(options, *scene, results));
-  if (!options.out.empty() && compare)
-    ES_RETURN_IF_ERROR(write_fairness(options, contestants, reports));
+  if (!options.out.empty()) {
+    ES_RETURN_IF_ERROR(write_files(options, *scene, results));
+    const std::string fairness = compare ? fairness_of(contestants, reports) : "";
+    if (compare) ES_RETURN_IF_ERROR(write_file(fs::path(options.out) / "fairness.svg", fairness));
+    ES_RETURN_IF_ERROR(write_page(options, *scene, results, reports, fairness));
+  }
   if (options.json)
     console.out << (compare ? reports_json(reports) : report_json(reports.front())) << "\n";
   else
@@ -267,7 +303,7 @@ void add_mishap_options(CLI::App& command, SimOptions& options) {
   };
   command
       .add_option("--seed", world.seed,
-                  "Seed of failures and stragglers; a seed other than 0 also delays each "
+                  "Seed of failures, stragglers and estimates; other than 0 it also delays each "
                   "submission by up to a second")
       ->capture_default_str();
   add("--failures", world.failure_hours, kMeanHours,
@@ -289,6 +325,27 @@ void add_mishap_options(CLI::App& command, SimOptions& options) {
   add("--sync-cost", world.sync_s, CLI::Range(0.0, 1e6),
       "Seconds by which each device but one makes a global step longer; jobs learn this from their "
       "steps");
+}
+
+// The options for what policies are told.
+void add_knowledge_options(CLI::App& command, SimOptions& options) {
+  command
+      .add_option("--estimate-error", options.knowledge.estimate_error,
+                  "Policies are told lengths and speeds times e^x, where x is normal with this "
+                  "standard deviation; 0: the truth")
+      ->check(CLI::Range(0.0, 3.0))
+      ->check(finite_number())
+      ->capture_default_str();
+  command.add_flag("--unknown-lengths", options.knowledge.unknown_lengths,
+                   "Jobs stop early, at 0.2 to 1 of the length that policies are told");
+  command
+      .add_option("--lying-users", options.knowledge.lying_users,
+                  "Part of the jobs of which policies are told a tenth of the length")
+      ->check(CLI::Range(0.0, 1.0))
+      ->check(finite_number())
+      ->capture_default_str();
+  command.add_flag("--learn-speeds", options.world.learns_speeds,
+                   "Speeds are known only after a job of the model has run on the type");
 }
 
 void add_options(CLI::App& command, SimOptions& options) {
@@ -317,6 +374,17 @@ void add_options(CLI::App& command, SimOptions& options) {
       ->type_name("FILE");
   command.add_option("--quota", options.quotas, "Devices that a tenant owns; may be repeated")
       ->type_name("TENANT=TYPE:COUNT[+...]");
+  command
+      .add_option("--queues", options.queues,
+                  "Queues with guarantees, limits and weights: a TOML file, as for easyscaled")
+      ->type_name("FILE");
+  command
+      .add_option("--share-half-life", options.half_life_hours,
+                  "Order queues by what they have used over their weights, with this half-life in "
+                  "hours; 0: divide what no guarantee needs by the weights at every moment")
+      ->check(CLI::Range(0.0, 1e5))
+      ->check(finite_number())
+      ->capture_default_str();
   command.add_option("--start-cost", options.world.start_s, "Seconds of a job's first start")
       ->check(CLI::Range(0.0, 1e6))
       ->check(finite_number())
@@ -355,9 +423,13 @@ void add_options(CLI::App& command, SimOptions& options) {
       ->type_name("F")
       ->capture_default_str();
   add_mishap_options(command, options);
+  add_knowledge_options(command, options);
   command.add_flag("--homogeneous", options.homogeneous,
                    "Policy easyscale: one device type for each job");
-  command.add_option("--out", options.out, "Write tables (CSV) and charts (SVG) to this directory")
+  command
+      .add_option("--out", options.out,
+                  "Write tables (CSV), charts (SVG) and a page with them (index.html) to this "
+                  "directory")
       ->type_name("DIR");
   add_json_option(command, options.json);
 }
@@ -390,9 +462,9 @@ void add_sim_command(CLI::App& app, Shell& shell) {
       command->add_subcommand("compare", "Several policies on the same trace, side by side");
   compare->fallthrough();
   compare
-      ->add_option(
-          "--policies", options->policies,
-          "Names, separated by commas (default: all; with --quota those that support quotas)")
+      ->add_option("--policies", options->policies,
+                   "Names, separated by commas (default: all; with --quota or --queues those that "
+                   "support queues)")
       ->delimiter(',')
       ->type_name("NAME,...");
   command->callback([options, compare, &shell] {
@@ -400,7 +472,8 @@ void add_sim_command(CLI::App& app, Shell& shell) {
     if (compare->parsed()) policies = options->policies;
     if (policies.empty())
       for (const scheduler::PolicyInfo& info : scheduler::policies())
-        if (options->quotas.empty() || info.holds_quotas) policies.emplace_back(info.name);
+        if ((options->quotas.empty() && options->queues.empty()) || info.holds_queues)
+          policies.emplace_back(info.name);
     shell.exit_code =
         finish(simulate_policies(*options, policies, compare->parsed(), shell.console),
                options->json, shell.console);

@@ -74,7 +74,7 @@ std::string list_of(const std::vector<std::string>& words) {
 }
 
 bool is_over(const std::string& state) {
-  return state == "finished" || state == "failed" || state == "cancelled";
+  return state == "finished" || state == "failed" || state == "cancelled" || state == "timed-out";
 }
 
 }  // namespace

@@ -43,6 +43,8 @@ HttpClient::HttpClient(std::string url, const HttpLogin& login)
       handle_(std::make_unique<Handle>()) {
   CURL* curl = handle_->curl;
   handle_->headers = curl_slist_append(nullptr, "Content-Type: application/json");
+  for (const std::string& header : login.headers)
+    handle_->headers = curl_slist_append(handle_->headers, header.c_str());
   curl_easy_setopt(curl, CURLOPT_HTTPHEADER, handle_->headers);
   curl_easy_setopt(curl, CURLOPT_PROTOCOLS_STR, "http,https");
   curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L);
@@ -100,17 +102,6 @@ std::string percent_encoded(const std::string& text) {
     encoded += {'%', kDigits[byte >> 4], kDigits[byte & 15]};
   }
   return encoded;
-}
-
-Status check_service_url(const std::string& option, const std::string& url) {
-  const bool plain = url.starts_with("http://"), secure = url.starts_with("https://");
-  const std::string host = url.substr(plain ? 7 : secure ? 8 : 0);
-  if ((plain || secure) && !host.empty() && host[0] != '/' &&
-      host.substr(0, host.find('/')).find('@') == std::string::npos)
-    return {};
-  return usage_error(option + " = \"" + url +
-                     "\": allowed is http://HOST[:PORT][/PATH] or https://HOST[:PORT][/PATH] "
-                     "without a user name");
 }
 
 }  // namespace es::actors::esctl

@@ -5,8 +5,10 @@
 // answer of more than 16 MiB is an error. Redirections are not followed.
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "proto/base/result.h"
+#include "proto/base/service_url.h"
 
 namespace es::actors::esctl {
 
@@ -15,10 +17,11 @@ struct HttpAnswer {
   std::string body;
 };
 
-// How a client says who it is: by nothing, by a token ("Authorization: Bearer"), or by a user and a
-// password.
+// How a client says who it is: by nothing, by a token ("Authorization: Bearer"), by a user and a
+// password, or by further headers, each as "NAME: VALUE".
 struct HttpLogin {
   std::string token, user, password;
+  std::vector<std::string> headers{};
 };
 
 class HttpClient {
@@ -44,9 +47,5 @@ class HttpClient {
 
 // A text in which all bytes but letters, digits and -._~ are written as %XX.
 std::string percent_encoded(const std::string& text);
-
-// A text as part of a URL must not hold a user or a password, because URLs are shown in messages.
-// Errors: usage (another scheme, no host, a user name).
-Status check_service_url(const std::string& option, const std::string& url);
 
 }  // namespace es::actors::esctl

@@ -3,13 +3,13 @@
 #include <algorithm>
 #include <limits>
 
-#include "actors/esctl/client/ledger_source.h"
 #include "actors/esctl/trackers/http_client.h"
 #include "actors/esctl/trackers/job_curves.h"
 #include "actors/esctl/trackers/mlflow.h"
 #include "actors/esctl/trackers/tensorboard.h"
 #include "actors/job_file/job_file.h"
 #include "proto/base/job_fields.h"
+#include "proto/base/service_url.h"
 
 namespace es::actors::esctl {
 namespace {
@@ -43,6 +43,10 @@ Status add_points(Tracker& tracker, std::span<const store::Scalar> points, LastS
 }
 
 }  // namespace
+
+TrackingOptions tracking_of(const LogSpec& log) {
+  return {log.tensorboard, log.mlflow, log.experiment};
+}
 
 Status check_tracking(const TrackingOptions& options) {
   if (options.mlflow.empty()) return {};
@@ -88,12 +92,6 @@ Version JobTracking::next() const {
   return next;
 }
 
-Status update_tracking(JobTracking& tracking, Client& client, const JobView& view) {
-  const auto lines = read_ledger_lines(client, view.id, tracking.next());
-  if (!lines) return lines.error();
-  return tracking.add(*lines, view.evaluations);
-}
-
 Result<TrackedJob> tracked_job(const JobView& view, const std::string& spec_toml) {
   const Result<JobSpec> spec = parse_job(spec_toml, "job " + view.id);
   if (!spec) return spec.error();
@@ -104,7 +102,7 @@ Result<TrackedJob> tracked_job(const JobView& view, const std::string& spec_toml
 }
 
 bool is_over(const std::string& state) {
-  return state == "finished" || state == "failed" || state == "cancelled";
+  return state == "finished" || state == "failed" || state == "cancelled" || state == "timed-out";
 }
 
 }  // namespace es::actors::esctl

@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
-#include "actors/esctl/client/client.h"
 #include "actors/esctl/trackers/tracker.h"
 #include "actors/esctl/views/views.h"
+#include "proto/base/job_spec.h"
 #include "store/ledger/ledger_file.h"
 
 namespace es::actors::esctl {
@@ -21,6 +21,9 @@ struct TrackingOptions {
   std::string experiment = "easyscale";
   bool any() const { return !tensorboard.empty() || !mlflow.empty(); }
 };
+
+// What the job file asks for.
+TrackingOptions tracking_of(const LogSpec& log);
 
 // Errors: usage (a bad URL).
 Status check_tracking(const TrackingOptions& options);
@@ -48,9 +51,6 @@ class JobTracking {
   };
   std::vector<Record> records_;
 };
-
-// Reads what the job has made since the last update and adds it. `view` is the state of the job.
-Status update_tracking(JobTracking& tracking, Client& client, const JobView& view);
 
 // What trackers receive about a job. Errors: usage (the head's text is no job file).
 Result<TrackedJob> tracked_job(const JobView& view, const std::string& spec_toml);

@@ -32,7 +32,7 @@ Json number(float value) {
 const char* status_of(const std::string& state) {
   if (state.empty()) return "RUNNING";
   if (state == "finished") return "FINISHED";
-  return state == "cancelled" ? "KILLED" : "FAILED";
+  return state == "cancelled" || state == "timed-out" ? "KILLED" : "FAILED";
 }
 
 std::string message_of(const HttpAnswer& answer) {

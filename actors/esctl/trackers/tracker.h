@@ -36,7 +36,7 @@ class Tracker {
   // Writes further points. `unix_s` is the time at which they were seen. REQUIRES: begin() was
   // successful; at most kPointsMax points.
   virtual Status add(std::span<const store::Scalar> points, double unix_s) = 0;
-  // The job is over; `state` is "finished", "failed" or "cancelled".
+  // The job is over; `state` is "finished", "failed", "cancelled" or "timed-out".
   virtual Status end(const std::string& state) = 0;
 
   static constexpr std::size_t kPointsMax = 1000;  // MLflow accepts no more in one request

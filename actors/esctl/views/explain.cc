@@ -17,6 +17,8 @@ std::string summary_of(const JobView& job) {
   if (job.state == "finished")
     return name + " has finished " + counted(job.last_step, "step") + ".";
   if (job.state == "failed") return name + " failed at " + steps_text(job) + ": " + job.error + ".";
+  if (job.state == "timed-out")
+    return name + " has ended at " + steps_text(job) + ", because " + job.error + ".";
   if (job.state == "cancelled") return name + " was cancelled at " + steps_text(job) + ".";
   if (job.state == "paused") return name + " is paused at " + steps_text(job) + ".";
   if (job.state == "queued") return name + " waits at " + steps_text(job) + ".";

@@ -19,7 +19,7 @@ struct ClusterFacts {
   std::vector<JobView> jobs{};  // all jobs, in the order of submission
   std::vector<NodeView> nodes{};
   std::vector<ClaimView> claims{};
-  std::vector<QuotaView> quotas{};
+  std::vector<QueueView> queues{};
   std::optional<PlansView> plans{};  // of this job; none if it is over or does not answer
   std::uint64_t now_unix_ms = 0;
 };
@@ -27,8 +27,8 @@ struct ClusterFacts {
 // One cause, as whole sentences.
 struct Reason {
   // A word for programs. A wait: over, paused, saved-state, stage, pinned, missing, held, claimed,
-  // suspect, node-away, draining, free, queue, tenant, starting. Speed: stragglers, imbalance,
-  // data, exchange, threads, more-devices, audits, pauses, waits. Both: warning.
+  // suspect, node-away, draining, free, queue, tree, tenant, starting. Speed: stragglers,
+  // imbalance, data, exchange, threads, more-devices, audits, pauses, waits. Both: warning.
   std::string kind;
   std::string text;
   std::string advice{};  // what could be done; empty if nothing

@@ -200,12 +200,50 @@ void add_queue(const ClusterFacts& facts, std::vector<Reason>& reasons) {
                       "; the policy of the head decides who is next."});
 }
 
+// The devices of a queue as a placement, empty if there are none.
+template <class Count>
+std::string placement_of(const QueueView& queue, const Count& count) {
+  std::string text;
+  for (const QueueDevicesView& of : queue.types)
+    if (count(of) > 0)
+      text += (text.empty() ? "" : "+") + of.type + ":" + std::to_string(count(of));
+  return text;
+}
+
+void add_tree(const ClusterFacts& facts, std::vector<Reason>& reasons) {
+  if (facts.queues.empty()) return;
+  const ResourceSpec& asks = facts.spec.resources;
+  const QueueView* queue = queue_of_job(facts.queues, asks.queue, asks.tenant);
+  if (queue == nullptr) {
+    reasons.push_back({"tree", "It is in no queue, and gets what the queues of the head leave."});
+    return;
+  }
+  std::string full;
+  for (const QueueView* at = queue; at != nullptr;) {
+    for (const QueueDevicesView& of : at->types)
+      if (of.limit && of.used >= *of.limit)
+        full += (full.empty() ? "" : ", ") + std::to_string(*of.limit) + " " + of.type + " for " +
+                at->name;
+    const auto parent = std::ranges::find_if(
+        facts.queues, [&](const QueueView& other) { return other.name == at->parent; });
+    at = parent == facts.queues.end() ? nullptr : &*parent;
+  }
+  const auto or_none = [](const std::string& text) { return text.empty() ? "nothing" : text; };
+  reasons.push_back(
+      {"tree", "It is in queue " + queue->name + ", which is entitled to " +
+                   or_none(placement_of(*queue, [](const auto& of) { return of.entitled; })) +
+                   " now and has " +
+                   or_none(placement_of(*queue, [](const auto& of) { return of.used; })) + "." +
+                   (full.empty() ? "" : " Limits are reached: " + full + ".")});
+}
+
 void add_tenant(const ClusterFacts& facts, std::vector<Reason>& reasons) {
   const std::string& tenant = facts.spec.resources.tenant;
   if (tenant.empty()) return;
   std::string owns, held;
-  for (const QuotaView& quota : facts.quotas)
-    if (quota.tenant == tenant) owns = quota.devices;
+  for (const QueueView& queue : facts.queues)
+    if (queue.name == tenant)
+      owns = placement_of(queue, [](const auto& of) { return of.guarantee; });
   for (const JobView& other : facts.jobs)
     if (other.tenant == tenant && !other.placement.empty())
       held += (held.empty() ? "" : ", ") + other.placement + " by " + other.id;
@@ -228,6 +266,7 @@ void add_reasons_of_need(const ClusterFacts& facts, std::vector<Reason>& reasons
                        "Enough devices are free. The head is about to decide, or keeps them "
                        "for jobs that its policy serves first."});
   add_queue(facts, reasons);
+  add_tree(facts, reasons);
   add_tenant(facts, reasons);
 }
 
@@ -247,7 +286,8 @@ void add_claims(const ClusterFacts& facts, std::vector<Reason>& reasons) {
 std::vector<Reason> reasons_of_wait(const ClusterFacts& facts) {
   const JobView& job = facts.job;
   std::vector<Reason> reasons;
-  if (job.state == "finished" || job.state == "failed" || job.state == "cancelled") {
+  if (job.state == "finished" || job.state == "failed" || job.state == "cancelled" ||
+      job.state == "timed-out") {
     reasons.push_back({"over", "The job is over and waits for nothing."});
     if (job.state != "finished" && !job.checkpoint.empty())
       reasons.back().advice =

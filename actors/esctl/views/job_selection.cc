@@ -6,8 +6,8 @@
 namespace es::actors::esctl {
 namespace {
 
-constexpr const char* kStates[] = {"queued", "starting", "running", "rescaling",
-                                   "paused", "finished", "failed",  "cancelled"};
+constexpr const char* kStates[] = {"queued",   "starting", "running",   "rescaling", "paused",
+                                   "finished", "failed",   "cancelled", "timed-out"};
 
 double progress_of(const JobView& job) {
   return job.last_step == 0 ? 0.0 : double(job.step) / double(job.last_step);

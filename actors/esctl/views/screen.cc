@@ -35,7 +35,7 @@ Style style_of(const std::string& word) {
       {"fine", Style::kGood},      {"queued", Style::kBusy},   {"starting", Style::kBusy},
       {"rescaling", Style::kBusy}, {"paused", Style::kBusy},   {"draining", Style::kBusy},
       {"warning", Style::kBusy},   {"failed", Style::kBad},    {"lost", Style::kBad},
-      {"wrong", Style::kBad},      {"cancelled", Style::kDim}};
+      {"wrong", Style::kBad},      {"cancelled", Style::kDim}, {"timed-out", Style::kBad}};
   const auto at = styles.find(word);
   return at == styles.end() ? Style::kPlain : at->second;
 }

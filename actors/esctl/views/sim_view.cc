@@ -15,6 +15,7 @@ nlohmann::ordered_json object(const Report& r) {
   return {{"policy", r.policy},
           {"jobs", r.jobs},
           {"unfinished", r.unfinished},
+          {"timed_out", r.timed_out},
           {"avg_jct_s", r.avg_jct_s},
           {"p50_jct_s", r.p50_jct_s},
           {"p99_jct_s", r.p99_jct_s},
@@ -70,6 +71,7 @@ std::string reports_text(const std::vector<Report>& reports) {
         static_cast<unsigned long long>(r.rescales), r.mean_rho, r.worst_rho, r.decision_ms_mean);
     text += line;
     if (r.unfinished > 0) text += "  " + counted(r.unfinished, "job") + " did not end\n";
+    if (r.timed_out > 0) text += "  " + counted(r.timed_out, "job") + " ended by a time limit\n";
     if (r.failures == 0 && r.stragglers == 0) continue;
     text += "  nodes were lost " + counted(r.failures, "time") + ", which cost " +
             fixed(r.lost_work_seconds, 1) + " s of training; devices were slow " +

@@ -11,7 +11,8 @@ namespace {
 constexpr int kBar = 20;
 
 bool is_live(const JobView& job) {
-  return job.state != "finished" && job.state != "failed" && job.state != "cancelled";
+  return job.state != "finished" && job.state != "failed" && job.state != "cancelled" &&
+         job.state != "timed-out";
 }
 
 struct Use {

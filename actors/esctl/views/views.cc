@@ -27,11 +27,13 @@ std::vector<NodeView> read_nodes(wire::NodeList::Reader reader) {
   return nodes;
 }
 
-std::vector<QuotaView> read_quotas(wire::NodeList::Reader reader) {
-  std::vector<QuotaView> quotas;
-  for (const wire::QuotaInfo::Reader q : reader.getQuotas())
-    quotas.push_back({line_of(q.getTenant()), line_of(q.getDevices())});
-  return quotas;
+// Counts of other ranges than those of this release are left out.
+DecisionTimes read_decision_times(wire::NodeList::Reader reader) {
+  DecisionTimes times;
+  if (reader.getDecisionCounts().size() != kDecisionTimeBounds.size() + 1) return times;
+  for (const std::uint64_t count : reader.getDecisionCounts()) times.counts.push_back(count);
+  times.seconds = reader.getDecisionSeconds();
+  return times;
 }
 
 CheckpointView read_checkpoint(wire::CheckpointTaken::Reader c) {

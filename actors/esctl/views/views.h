@@ -30,11 +30,6 @@ struct NodeView {
   std::int64_t clock_ahead_ms = 0;   // of the head's clock, when the node joined
 };
 
-// Devices that a tenant owns, as a placement.
-struct QuotaView {
-  std::string tenant, devices;
-};
-
 struct CheckpointView {
   std::string path;
   std::uint64_t version = 0;
@@ -61,8 +56,8 @@ using JobEventView = std::variant<JobView, LogLine, StreamEnd>;
 
 // These throw kj::Exception on malformed content, so call them inside Msg::decode.
 std::vector<JobView> read_jobs(wire::JobList::Reader reader);
-std::vector<QuotaView> read_quotas(wire::NodeList::Reader reader);
 std::vector<NodeView> read_nodes(wire::NodeList::Reader reader);
+DecisionTimes read_decision_times(wire::NodeList::Reader reader);
 CheckpointView read_checkpoint(wire::CheckpointTaken::Reader reader);
 JobEventView read_event(wire::JobEvent::Reader reader);
 RefusalView read_refusal(wire::Refusal::Reader reader);

@@ -17,6 +17,8 @@ inline constexpr std::size_t kPeerIdBytesMax = 128;
 inline const PeerId kHeadPeer = "head";
 // The HTTP service of the head, which is in the same process.
 inline const PeerId kHttpPeer = "http";
+// The part of the head that writes the curves of jobs, in the same process.
+inline const PeerId kJobLogPeer = "joblog";
 
 inline PeerId node_peer(const std::string& name) {
   return "node/" + name;

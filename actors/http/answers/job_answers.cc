@@ -61,6 +61,37 @@ std::string curve_json(const Curve& curve) {
   return json_text({{"steps_per_point", curve.steps_per_point()}, {"points", points}}, -1) + "\n";
 }
 
+std::string timeline_json(const JobView& job, const TimelineView& timeline) {
+  Json spans = Json::array(), progress = Json::array(), pauses = Json::array();
+  for (const auto& [seconds, steps] : timeline.progress) progress.push_back({seconds, steps});
+  for (const SpanView& s : timeline.spans)
+    spans.push_back({{"begin_seconds", s.begin_seconds},
+                     {"seconds", s.seconds},
+                     {"pause_seconds", s.pause_seconds},
+                     {"cause", text_or_nothing(s.cause)},
+                     {"first_step", s.first_step},
+                     {"steps", s.steps},
+                     {"devices", s.devices}});
+  for (const PauseView& p : job.pauses)
+    pauses.push_back({{"cause", p.cause}, {"count", p.count}, {"seconds", p.seconds}});
+  return json_text({{"spans", spans},
+                    {"progress", progress},
+                    {"pauses", pauses},
+                    {"recoveries", recoveries_of(job)},
+                    {"repeated_steps", job.repeated_steps},
+                    {"start_retries", job.start_retries},
+                    {"checkpoints",
+                     {{"written", job.checkpoints_written},
+                      {"failed", job.checkpoints_failed},
+                      {"seconds", job.checkpoint_seconds}}},
+                    {"exchanged_bytes",
+                     {{"message", job.message_bytes},
+                      {"shared_memory", job.shared_memory_bytes},
+                      {"gpu_channel", job.channel_bytes}}}},
+                   -1) +
+         "\n";
+}
+
 std::string ledger_part_json(const std::string& job, const std::string& spec_toml,
                              const std::string& from, const std::vector<LedgerEntry>& lines,
                              std::uint64_t next) {
@@ -80,6 +111,20 @@ std::string ledger_part_json(const std::string& job, const std::string& spec_tom
                     {"next", next}},
                    -1) +
          "\n";
+}
+
+std::string cluster_json(const std::vector<UtilisationPoint>& utilisation,
+                         const std::vector<JobView>& jobs) {
+  Json points = Json::array(), stragglers = Json::array();
+  for (const UtilisationPoint& p : utilisation) points.push_back({p.unix_ms, p.busy, p.devices});
+  for (const JobView& job : jobs)
+    for (const WorkerView& w : job.workers)
+      if (w.slowness > 1)
+        stragglers.push_back({{"job", job.id},
+                              {"node", w.node},
+                              {"device", w.device_type + "#" + std::to_string(w.device_index)},
+                              {"slowness", w.slowness}});
+  return json_text({{"utilisation", points}, {"stragglers", stragglers}}, -1) + "\n";
 }
 
 std::string identity_json(const Identity& identity) {

@@ -7,6 +7,7 @@
 #include "actors/esctl/views/views.h"
 #include "actors/http/core/curve.h"
 #include "actors/http/core/tokens.h"
+#include "actors/http/core/utilisation.h"
 
 namespace es::actors::http {
 
@@ -21,6 +22,13 @@ std::string job_line_json(const JobView& job);
 // {"steps_per_point": COUNT, "points": [[VERSION, LEAST, MEAN, LARGEST], ...]}; null: not finite.
 std::string curve_json(const Curve& curve);
 
+// {"spans": [{"begin_seconds", "seconds", "pause_seconds", "cause", "first_step", "steps",
+// "devices"}], "progress": [[SECONDS, STEPS], ...], "pauses": [{"cause", "count", "seconds"}],
+// "recoveries", "repeated_steps", "start_retries", "checkpoints": {"written", "failed", "seconds"},
+// "exchanged_bytes": {"message", "shared_memory", "gpu_channel"}}: what has happened to a job since
+// its head has it. `cause` is null for the first span.
+std::string timeline_json(const JobView& job, const TimelineView& timeline);
+
 // One version of a ledger.
 struct LedgerEntry {
   std::uint64_t version = 0;
@@ -31,6 +39,11 @@ struct LedgerEntry {
 std::string ledger_part_json(const std::string& job, const std::string& spec_toml,
                              const std::string& from, const std::vector<LedgerEntry>& lines,
                              std::uint64_t next);
+
+// {"utilisation": [[UNIX_MS, BUSY, DEVICES], ...], "stragglers": [{"job", "node", "device",
+// "slowness"}]}: devices in use over time, and the devices of these jobs that are slow.
+std::string cluster_json(const std::vector<UtilisationPoint>& utilisation,
+                         const std::vector<JobView>& jobs);
 
 std::string identity_json(const Identity& identity);
 

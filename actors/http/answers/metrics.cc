@@ -1,12 +1,13 @@
 #include "actors/http/answers/metrics.h"
 
-#include <prometheus/metric_family.h>
 #include <prometheus/text_serializer.h>
 
+#include <algorithm>
 #include <limits>
 #include <numeric>
 #include <span>
 #include <sstream>
+#include <utility>
 
 #include "proto/base/device.h"
 
@@ -49,19 +50,17 @@ class Families {
     families_.back().metric.push_back(std::move(metric));
   }
   // Families without a series are left out.
-  std::string text() {
+  MetricFamilies take() {
     std::erase_if(families_, [](const MetricFamily& f) { return f.metric.empty(); });
-    std::ostringstream out;
-    prometheus::TextSerializer().Serialize(out, families_);
-    return out.str();
+    return std::move(families_);
   }
 
  private:
   std::vector<MetricFamily> families_;
 };
 
-constexpr const char* kStates[] = {"queued", "starting", "running", "rescaling",
-                                   "paused", "finished", "failed",  "cancelled"};
+constexpr const char* kStates[] = {"queued",   "starting", "running",   "rescaling", "paused",
+                                   "finished", "failed",   "cancelled", "timed-out"};
 
 Labels labels_of(const JobView& job) {
   return {{"job_id", job.id}, {"tenant", job.tenant}};
@@ -71,6 +70,22 @@ void add_jobs_by_state(std::map<std::string, std::uint64_t> count, Families& out
   out.begin("easyscale_jobs", MetricType::Gauge, "Jobs by state, those that are over included.");
   for (const char* state : kStates) count.try_emplace(state, 0);
   for (const auto& [state, n] : count) out.add(double(n), {{"state", state}});
+}
+
+// Jobs that wait for their first device, or for the next one after they gave up all of theirs.
+void add_queue(const Snapshot& snapshot, Families& out) {
+  double waiting = 0, oldest_ms = 0;
+  for (const JobView& job : snapshot.jobs) {
+    if (job.state != "queued") continue;
+    ++waiting;
+    if (snapshot.unix_ms > job.submitted_unix_ms)
+      oldest_ms = std::max(oldest_ms, double(snapshot.unix_ms - job.submitted_unix_ms));
+  }
+  out.begin("easyscale_queue_jobs", MetricType::Gauge, "Jobs that wait for devices.");
+  out.add(waiting);
+  out.begin("easyscale_queue_oldest_job_age_seconds", MetricType::Gauge,
+            "Time since the submission of the oldest job that waits for devices; 0 without one.");
+  out.add(oldest_ms / 1e3);
 }
 
 // One family with a value of each live job.
@@ -88,6 +103,63 @@ double sum_of_stages(const JobView& job, double StageView::*value) {
 
 double changes_of(const JobView& job) {
   return job.stages.empty() ? 0.0 : double(job.stages.size() - 1);
+}
+
+// A label and the value of its series.
+using Labelled = std::pair<const char*, double>;
+
+// One family with several values of each live job, which differ in one label.
+template <class Values>
+void add_by_label(const std::vector<JobView>& jobs, Families& out, const char* name,
+                  const char* label, const char* help, Values&& values) {
+  out.begin(name, MetricType::Counter, help);
+  for (const JobView& job : jobs)
+    for (const auto& [of, value] : values(job)) {
+      Labels labels = labels_of(job);
+      labels.push_back({label, of});
+      out.add(value, std::move(labels));
+    }
+}
+
+// What has happened to a job since this head has it.
+void add_job_history(const std::vector<JobView>& jobs, Families& out) {
+  constexpr MetricType kCounter = MetricType::Counter;
+  constexpr auto kOfPauses = [](double (*value)(const PauseView&)) {
+    return [value](const JobView& job) {
+      std::vector<Labelled> values;
+      for (const PauseView& pause : job.pauses)
+        values.emplace_back(pause.cause.c_str(), value(pause));
+      return values;
+    };
+  };
+  add_by_label(jobs, out, "easyscale_job_pauses_total", "cause", "Pauses that have ended.",
+               kOfPauses([](const PauseView& p) { return double(p.count); }));
+  add_by_label(jobs, out, "easyscale_job_pause_seconds_total", "cause", "Time of these pauses.",
+               kOfPauses([](const PauseView& p) { return p.seconds; }));
+  add_for_each(jobs, out, "easyscale_job_recoveries_total", kCounter,
+               "Pauses after which the job continued although a worker, a link or a device failed.",
+               [](const JobView& j) { return double(recoveries_of(j)); });
+  add_by_label(jobs, out, "easyscale_job_retries_total", "what",
+               "Global steps computed again, and worker processes started again.",
+               [](const JobView& j) {
+                 return std::vector<Labelled>{{"step", double(j.repeated_steps)},
+                                              {"worker_start", double(j.start_retries)}};
+               });
+  add_by_label(jobs, out, "easyscale_job_exchanged_bytes_total", "path",
+               "Gradients, sums and versions that workers have sent to each other.",
+               [](const JobView& j) {
+                 return std::vector<Labelled>{{"message", double(j.message_bytes)},
+                                              {"shared_memory", double(j.shared_memory_bytes)},
+                                              {"gpu_channel", double(j.channel_bytes)}};
+               });
+  add_for_each(jobs, out, "easyscale_job_checkpoints_total", kCounter, "Checkpoints written.",
+               [](const JobView& j) { return double(j.checkpoints_written); });
+  add_for_each(jobs, out, "easyscale_job_checkpoint_seconds_total", kCounter,
+               "Time that the writers of these checkpoints needed.",
+               [](const JobView& j) { return j.checkpoint_seconds; });
+  add_for_each(jobs, out, "easyscale_job_checkpoint_failures_total", kCounter,
+               "Checkpoints that could not be written.",
+               [](const JobView& j) { return double(j.checkpoints_failed); });
 }
 
 void add_live_jobs(const std::vector<JobView>& jobs, Families& out) {
@@ -124,6 +196,7 @@ void add_live_jobs(const std::vector<JobView>& jobs, Families& out) {
     if (!job.step_times.counts.empty())
       out.add_histogram(kStepTimeBounds, job.step_times.counts, job.step_times.seconds,
                         labels_of(job));
+  add_job_history(jobs, out);
   out.begin("easyscale_job_evaluation", kGauge, "Metrics of the last evaluation.");
   for (const JobView& job : jobs) {
     if (job.evaluations.empty()) continue;
@@ -161,6 +234,10 @@ void add_cluster(const Snapshot& s, Families& out) {
 }
 
 void add_head(const Snapshot& s, Families& out) {
+  out.begin("easyscale_decision_duration_seconds", MetricType::Histogram,
+            "Time that the scheduler needed for a decision.");
+  if (!s.decisions.counts.empty())
+    out.add_histogram(kDecisionTimeBounds, s.decisions.counts, s.decisions.seconds, {});
   out.begin("easyscale_head_faults", MetricType::Gauge,
             "1 while the head has a fault that `esctl ps` describes.");
   out.add(s.warning.empty() ? 0 : 1);
@@ -215,20 +292,27 @@ void add_process(const ProcessFacts& process, const RequestCounts& requests, Fam
 
 }  // namespace
 
-std::string metrics_text(const Snapshot& snapshot) {
+MetricFamilies metrics_of(const Snapshot& snapshot) {
   Families families;
   add_jobs_by_state(snapshot.states, families);
+  add_queue(snapshot, families);
   add_live_jobs(snapshot.jobs, families);
   add_cluster(snapshot, families);
   add_head(snapshot, families);
   add_process(snapshot.process, snapshot.requests, families);
-  return families.text();
+  return families.take();
 }
 
-std::string node_metrics_text(const ProcessFacts& process, const RequestCounts& requests) {
+MetricFamilies node_metrics(const ProcessFacts& process, const RequestCounts& requests) {
   Families families;
   add_process(process, requests, families);
-  return families.text();
+  return families.take();
+}
+
+std::string metrics_text(const MetricFamilies& families) {
+  std::ostringstream out;
+  prometheus::TextSerializer().Serialize(out, families);
+  return out.str();
 }
 
 }  // namespace es::actors::http

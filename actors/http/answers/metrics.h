@@ -1,5 +1,8 @@
 #pragma once
-// What the head says in the text format of Prometheus. Pure functions.
+// What the head says as metrics: in the text format of Prometheus, and as families of series, which
+// otlp.h writes in another form. Pure functions.
+#include <prometheus/metric_family.h>
+
 #include <cstdint>
 #include <map>
 #include <string>
@@ -32,16 +35,23 @@ struct Snapshot {
   std::vector<JobView> jobs;                    // those that are not over
   std::vector<esctl::NodeView> nodes;
   std::vector<esctl::ClaimView> claims;
-  std::string warning;  // a fault of the head that is still running; empty: none
+  DecisionTimes decisions;
+  std::uint64_t unix_ms = 0;  // the clock of the head
+  std::string warning;        // a fault of the head that is still running; empty: none
   ProcessFacts process;
   RequestCounts requests;
 };
 
+using MetricFamilies = std::vector<prometheus::MetricFamily>;
+
 // Series of single jobs exist for jobs that are not over, so their number is bounded by what runs.
-// Names and units follow the conventions of Prometheus (docs/MONITORING.md lists them all).
-std::string metrics_text(const Snapshot& snapshot);
+// Names and units follow the conventions of Prometheus (docs/MONITORING.md lists them all). There
+// is no family without a series.
+MetricFamilies metrics_of(const Snapshot& snapshot);
 // The metrics of a daemon that is only a node: its process, its workers and its messages.
-std::string node_metrics_text(const ProcessFacts& process, const RequestCounts& requests);
+MetricFamilies node_metrics(const ProcessFacts& process, const RequestCounts& requests);
+
+std::string metrics_text(const MetricFamilies& families);
 inline constexpr const char* kMetricsType = "text/plain; version=0.0.4; charset=utf-8";
 
 }  // namespace es::actors::http

@@ -16,6 +16,7 @@ namespace es::actors::http {
 namespace {
 
 constexpr std::chrono::seconds kBeatTime{15};
+constexpr std::chrono::seconds kFirstSample{1};
 // A token that was revoked is refused after this time.
 constexpr std::chrono::seconds kTokensAge{1};
 
@@ -41,6 +42,7 @@ void HttpState::init(caf::stateful_actor<HttpState>* self, HttpActorOptions opti
   gateway_ = std::move(gateway);
   if (!options_.audit_log.empty()) audit_.emplace(options_.audit_log);
   self_->delayed_send(self_, kBeatTime, HttpBeat{});
+  if (!options_.metrics_only) self_->delayed_send(self_, kFirstSample, HttpSample{});
 }
 
 // The file is read again when it has changed, so tokens are added and revoked while the head runs.
@@ -75,6 +77,9 @@ Result<Identity> HttpState::identity_of(const Request& request) {
 }
 
 void HttpState::on_call(HttpCall call) {
+  if (call.otlp)
+    return metrics(
+        {call.request, {"otlp", Role::kView, ""}, nullptr, "", std::move(call.reply), true});
   const Request& request = call.request;
   const Match match = match_route(request.method, request.path);
   Caller caller{call.request, {}, match.route, match.argument, std::move(call.reply)};
@@ -127,6 +132,10 @@ void HttpState::dispatch(const Caller& caller) {
       return nodes(caller);
     case Action::kListClaims:
       return claims(caller);
+    case Action::kReadCluster:
+      return cluster(caller);
+    case Action::kListQueues:
+      return queues(caller);
     case Action::kMakeClaim:
       return make_claim(caller);
     case Action::kReleaseClaim:
@@ -143,7 +152,7 @@ void HttpState::dispatch(const Caller& caller) {
 
 // The answer to every request, once.
 void HttpState::finish(const Caller& caller, Response response) {
-  count(caller.request.method, response.status);
+  if (!caller.otlp) count(caller.request.method, response.status);
   if (audit_ && caller.route != nullptr && changes(*caller.route))
     audit(caller.request, caller.identity, response.status);
   response.headers.emplace_back("X-Content-Type-Options", "nosniff");
@@ -205,6 +214,7 @@ caf::behavior http_actor(caf::stateful_actor<HttpState>* self, HttpActorOptions 
       [=](const Inbound& inbound) { self->state.on_inbound(inbound); },
       [=](const HttpExpired& expired) { self->state.on_expired(expired.request); },
       [=](const HttpBeat&) { self->state.on_beat(); },
+      [=](const HttpSample&) { self->state.on_sample(); },
       [=](const HttpShow& show) { self->state.on_show(show.job); },
       [](const HandOn& all) { return all; },
       [](const PeerUp&) {},

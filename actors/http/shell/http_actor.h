@@ -6,8 +6,9 @@
 //           HandOn, which it answers.
 // Sends     Outbound to the head, through the switchboard.
 // State     The requests that wait for an answer; streams of events; the last lists of jobs; curves
-//           of some jobs; counts of requests. Nothing is saved but the audit log, which has a line
-//           for every request that may change something.
+//           of some jobs; how many devices were in use since the start; counts of requests. Nothing
+//           is saved but the audit log, which has a line for every request that may change
+//           something.
 // Fails     A head that does not answer in time gives status 500. When this actor dies, open
 //           requests get status 503, and the head continues.
 // Order     Requests are independent of each other.
@@ -30,10 +31,13 @@
 #include "actors/access/shell/audit_log.h"
 #include "actors/cluster_scheduler/core/job_filter.h"
 #include "actors/esctl/views/claims_view.h"
+#include "actors/esctl/views/explain.h"
+#include "actors/esctl/views/queues_view.h"
 #include "actors/gateway/shell/gateway_messages.h"
 #include "actors/http/answers/job_answers.h"
 #include "actors/http/answers/metrics.h"
 #include "actors/http/core/routes.h"
+#include "actors/http/core/utilisation.h"
 #include "actors/http/shell/http_server.h"
 #include "proto/messages.h"
 
@@ -48,11 +52,15 @@ struct HttpActorOptions {
   bool metrics_only = false;
   std::function<ProcessFacts()> process;
   std::function<std::uint64_t()> unix_ms;
+  std::string instance;  // names this process in OTLP
 };
 
 struct HttpCall {
   Request request;
   std::shared_ptr<Reply> reply;
+  // From this process (otlp_actor.h): the metrics as OTLP, whatever the request says. It needs no
+  // token, and is not counted.
+  bool otlp = false;
 };
 
 // The head has not answered a request in time.
@@ -61,6 +69,8 @@ struct HttpExpired {
 };
 // Tells streams that their connection is alive, which shows those whose client has gone.
 struct HttpBeat {};
+// Time to note how many devices are in use.
+struct HttpSample {};
 // Shows the newest state of a job to those who follow it.
 struct HttpShow {
   JobId job;
@@ -73,6 +83,7 @@ struct Caller {
   const Route* route = nullptr;
   std::string argument;  // the part of the path in braces
   std::shared_ptr<Reply> reply;
+  bool otlp = false;  // as in HttpCall
 };
 
 class HttpState {
@@ -82,6 +93,7 @@ class HttpState {
   void on_inbound(const Inbound& inbound);
   void on_expired(std::uint64_t request);
   void on_beat();
+  void on_sample();
   void on_show(const JobId& job);
 
  private:
@@ -137,7 +149,13 @@ class HttpState {
                std::chrono::milliseconds limit = std::chrono::minutes(10));
 
   // --- jobs (http_jobs.cc)
-  using DetailsThen = std::function<void(const JobView&, const std::string&)>;
+  // A job, its specification, and its spans of training.
+  struct Details {
+    JobView job;
+    std::string spec_toml;
+    TimelineView timeline;
+  };
+  using DetailsThen = std::function<void(const Details&)>;
   static Result<JobList> read_job_list(const std::shared_ptr<const Frame>& frame);
   void with_job(const Caller& caller, DetailsThen then);
   void with_jobs(const Caller& caller, const cluster::JobFilter& filter, ListThen then);
@@ -150,6 +168,8 @@ class HttpState {
   void submit(const Caller& caller);
   void job_action(const Caller& caller);
   void change_job(const Caller& caller, const JobId& job);
+  void explain(const Caller& caller, const Details& details);
+  void explain_with_nodes(const Caller& caller, const std::shared_ptr<esctl::ClusterFacts>& facts);
   void checkpoint_job(const Caller& caller, const JobId& job);
   void follow(const Caller& caller, const JobId& job);
   void on_follow_event(const JobId& job, const FrameResult& frame);
@@ -160,13 +180,17 @@ class HttpState {
   void continue_curve(const JobId& job);
   void on_curve_part(const JobId& job, const FrameResult& frame);
   void read_ledger(const Caller& caller, const JobId& job);
+  void trace(const Caller& caller, const JobId& job);
 
   // --- the cluster (http_cluster.cc)
   void nodes(const Caller& caller);
   void claims(const Caller& caller);
+  void cluster(const Caller& caller);
+  void queues(const Caller& caller);
   void make_claim(const Caller& caller);
   void clear_device(const Caller& caller);
   void metrics(const Caller& caller);
+  void answer_metrics(const Caller& caller, const MetricFamilies& families);
 
   caf::stateful_actor<HttpState>* self_ = nullptr;
   HttpActorOptions options_;
@@ -177,6 +201,7 @@ class HttpState {
   std::map<JobId, LossCurve> curves_;
 
   std::map<cluster::JobFilter, SharedList> lists_;
+  Utilisation utilisation_{1024};
 
   std::vector<Token> tokens_;
   std::optional<std::filesystem::file_time_type> tokens_time_;
@@ -193,4 +218,5 @@ caf::behavior http_actor(caf::stateful_actor<HttpState>* self, HttpActorOptions 
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(es::actors::http::HttpCall)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(es::actors::http::HttpExpired)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(es::actors::http::HttpBeat)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(es::actors::http::HttpSample)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(es::actors::http::HttpShow)

@@ -6,10 +6,13 @@
 
 #include "actors/access/core/requests.h"
 #include "actors/esctl/views/render_json.h"
+#include "actors/http/answers/otlp.h"
 #include "actors/http/shell/http_ask.h"
 
 namespace es::actors::http {
 namespace {
+
+constexpr std::chrono::seconds kSampleTime{10};
 
 // Hides the jobs that a reader with a tenant does not see. `own` are the live jobs of this tenant.
 // Only live jobs hold devices.
@@ -61,6 +64,45 @@ void HttpState::claims(const Caller& caller) {
   });
 }
 
+// Jobs of other tenants are no part of the list.
+void HttpState::cluster(const Caller& caller) {
+  with_jobs(caller, live_jobs(caller.identity), [this, caller](const JobList& list) {
+    finish(caller, {.body = cluster_json(utilisation_.points(), list.jobs)});
+  });
+}
+
+void HttpState::on_sample() {
+  self_->delayed_send(self_, kSampleTime, HttpSample{});
+  post<wire::ListNodes>(
+      {}, [](wire::ListNodes::Builder) {}, kSampleTime,
+      [this](const FrameResult& frame) {
+        if (!frame) return;
+        const auto message = Msg<wire::NodeList>::from_frame(*frame);
+        const auto nodes = message ? message->decode(esctl::read_nodes)
+                                   : Result<std::vector<esctl::NodeView>>(message.error());
+        if (!nodes) return;
+        std::uint32_t busy = 0, devices = 0;
+        for (const esctl::NodeView& node : *nodes) {
+          if (!node.alive) continue;
+          for (const esctl::DeviceView& device : node.devices) {
+            ++devices;
+            if (!device.job.empty()) ++busy;
+          }
+        }
+        utilisation_.add(options_.unix_ms(), busy, devices);
+      });
+}
+
+// A reader with a tenant sees the queues that its jobs may be in, and those above them.
+void HttpState::queues(const Caller& caller) {
+  ask<wire::NodeList, wire::ListNodes>(
+      caller, {}, [](wire::ListNodes::Builder) {},
+      [tenant = caller.identity.tenant](wire::NodeList::Reader r) {
+        return Response{
+            .body = esctl::queues_json(esctl::queues_for(esctl::read_queues(r), tenant)) + "\n"};
+      });
+}
+
 void HttpState::make_claim(const Caller& caller) {
   const auto body = read_body(caller.request, {"type", "count"});
   if (!body) return finish(caller, error_response(body.error()));
@@ -92,23 +134,40 @@ void HttpState::clear_device(const Caller& caller) {
   });
 }
 
+void HttpState::answer_metrics(const Caller& caller, const MetricFamilies& families) {
+  if (!caller.otlp)
+    return finish(caller, {.content_type = kMetricsType, .body = metrics_text(families)});
+  finish(caller,
+         {.body = otlp_json(families, {.instance = options_.instance,
+                                       .start_unix_s = options_.process().start_unix_seconds,
+                                       .unix_ms = options_.unix_ms()})});
+}
+
 void HttpState::metrics(const Caller& caller) {
   if (options_.metrics_only)
-    return finish(caller, {.content_type = kMetricsType,
-                           .body = node_metrics_text(options_.process(), requests_)});
+    return answer_metrics(caller, node_metrics(options_.process(), requests_));
   with_jobs(caller, live_jobs(caller.identity), [this, caller](const JobList& list) {
     Snapshot snapshot{.states = list.states,
                       .jobs = list.jobs,
+                      .unix_ms = options_.unix_ms(),
                       .warning = list.warning,
                       .process = options_.process(),
                       .requests = requests_};
-    ask<wire::NodeList, wire::ListNodes>(
-        caller, {}, [](wire::ListNodes::Builder) {},
-        [snapshot = std::move(snapshot)](wire::NodeList::Reader r) {
-          Snapshot whole = snapshot;
-          whole.nodes = esctl::read_nodes(r);
-          whole.claims = esctl::read_claims(r);
-          return Response{.content_type = kMetricsType, .body = metrics_text(whole)};
+    post<wire::ListNodes>(
+        {}, [](wire::ListNodes::Builder) {}, std::chrono::seconds(60),
+        [this, caller, snapshot = std::move(snapshot)](const FrameResult& frame) {
+          if (!frame) return finish(caller, error_response(frame.error()));
+          const auto message = Msg<wire::NodeList>::from_frame(*frame);
+          if (!message) return finish(caller, error_response(message.error()));
+          const auto whole = message->decode([&](wire::NodeList::Reader r) {
+            Snapshot all = snapshot;
+            all.nodes = esctl::read_nodes(r);
+            all.claims = esctl::read_claims(r);
+            all.decisions = esctl::read_decision_times(r);
+            return all;
+          });
+          if (!whole) return finish(caller, error_response(whole.error()));
+          answer_metrics(caller, metrics_of(*whole));
         });
   });
 }

@@ -4,12 +4,18 @@
 #include <algorithm>
 #include <bit>
 #include <limits>
+#include <set>
 
 #include "actors/access/core/requests.h"
+#include "actors/esctl/views/log_filter.h"
 #include "actors/esctl/views/plans_view.h"
+#include "actors/esctl/views/profile_view.h"
 #include "actors/esctl/views/render_json.h"
 #include "actors/http/shell/http_ask.h"
 #include "actors/job_file/client_spec.h"
+#include "actors/job_file/job_file.h"
+#include "actors/tracing/core/chrome_json.h"
+#include "actors/tracing/wire/trace_codec.h"
 #include "proto/base/digest.h"
 
 namespace es::actors::http {
@@ -23,8 +29,12 @@ constexpr int kListShare = 10;
 constexpr std::chrono::milliseconds kStateAge{500};
 constexpr std::size_t kListsMax = 64;
 constexpr std::chrono::minutes kJobTimeout{10};
+constexpr std::chrono::seconds kPlansTimeout{10};
 constexpr std::uint64_t kListMax = 1000;
 constexpr std::size_t kCurvesMax = 256;
+// About 75 MB of JSON.
+constexpr std::size_t kTracedSpansMax = 500'000;
+constexpr std::uint64_t kTracedStepsMax = 1000;
 
 std::string event_text(const char* name, const std::string& data) {
   return std::string("event: ") + name + "\ndata: " + data + "\n\n";
@@ -37,6 +47,25 @@ LedgerEntry entry_of(wire::LedgerLine::Reader r) {
   entry.params = Digest{r.getParams().getHigh(), r.getParams().getLow()}.hex();
   if (r.getHasState()) entry.state = Digest{r.getState().getHigh(), r.getState().getLow()}.hex();
   return entry;
+}
+
+// The same words as the options of `esctl logs`.
+Result<esctl::LogFilter> log_filter_of(const Request& request) {
+  ES_RETURN_IF_ERROR(check_query(request, {"since", "grep", "level"}));
+  esctl::LogFilter filter{.text = query_text(request, "grep"), .level_min = log::Level::kDebug};
+  if (const std::string name = query_text(request, "level"); !name.empty()) {
+    const auto level = log::parse_level(name);
+    if (!level)
+      return usage_error("query level = \"" + escaped(name) +
+                         "\": allowed are debug, info, warning, error");
+    filter.level_min = *level;
+  }
+  if (const std::string since = query_text(request, "since"); !since.empty()) {
+    const auto time = esctl::parse_since(since, std::chrono::system_clock::now());
+    if (!time) return time.error();
+    filter.since = *time;
+  }
+  return filter;
 }
 
 double mean_of(const std::vector<float>& losses) {
@@ -161,21 +190,25 @@ void HttpState::with_job(const Caller& caller, DetailsThen then) {
         const auto message = Msg<wire::JobDetails>::from_frame(*frame);
         if (!message) return finish(caller, error_response(message.error()));
         const auto details = message->decode([](wire::JobDetails::Reader r) {
-          return std::pair(read_job(r.getInfo()), text_of(r.getSpecToml(), "job spec"));
+          return Details{read_job(r.getInfo()), text_of(r.getSpecToml(), "job spec"),
+                         read_timeline(r)};
         });
         if (!details) return finish(caller, error_response(details.error()));
         const Status known =
-            access::check_job(caller.identity, caller.argument, details->first.tenant);
+            access::check_job(caller.identity, caller.argument, details->job.tenant);
         if (!known.ok()) return finish(caller, error_response(known.error()));
-        then(details->first, details->second);
+        then(*details);
       });
 }
 
 void HttpState::job_action(const Caller& caller) {
-  with_job(caller, [this, caller](const JobView& job, const std::string& spec) {
+  with_job(caller, [this, caller](const Details& details) {
+    const JobView& job = details.job;
     switch (caller.route->action) {
       case Action::kDescribeJob:
-        return finish(caller, {.body = esctl::details_json(job, spec) + "\n"});
+        return finish(caller, {.body = esctl::details_json(job, details.spec_toml) + "\n"});
+      case Action::kReadTimeline:
+        return finish(caller, {.body = timeline_json(job, details.timeline)});
       case Action::kFollowJob:
         return follow(caller, job.id);
       case Action::kReadLog:
@@ -184,16 +217,65 @@ void HttpState::job_action(const Caller& caller) {
         return read_curve(caller, job.id);
       case Action::kReadLedger:
         return read_ledger(caller, job.id);
+      case Action::kTraceJob:
+      case Action::kProfileJob:
+        return trace(caller, job.id);
       case Action::kListPlans:
         return ask<wire::PlanList, wire::ListPlans>(
             caller, job.id, [](wire::ListPlans::Builder) {},
             [id = job.id](wire::PlanList::Reader r) {
               return Response{.body = esctl::plans_json(id, esctl::read_plans(r)) + "\n"};
             });
+      case Action::kExplainJob:
+        return explain(caller, details);
       default:
         return change_job(caller, job.id);
     }
   });
+}
+
+// The same as `esctl explain`. Jobs of other tenants are no part of it.
+void HttpState::explain(const Caller& caller, const Details& details) {
+  auto spec = parse_job(details.spec_toml, "the job");
+  if (!spec) return finish(caller, error_response(spec.error()));
+  const auto facts = std::make_shared<esctl::ClusterFacts>(
+      esctl::ClusterFacts{.job = details.job, .spec = *std::move(spec)});
+  facts->now_unix_ms = options_.unix_ms();
+  with_jobs(caller, live_jobs(caller.identity), [this, caller, facts](const JobList& list) {
+    facts->jobs = list.jobs;
+    // A job that is over has no plans, and the rest can be said without them.
+    post<wire::ListPlans>(
+        facts->job.id, [](wire::ListPlans::Builder) {}, kPlansTimeout,
+        [this, caller, facts](const FrameResult& frame) {
+          const auto plans = frame ? Msg<wire::PlanList>::from_frame(*frame)
+                                   : Result<Msg<wire::PlanList>>(frame.error());
+          if (plans)
+            if (auto read = plans->decode(esctl::read_plans)) facts->plans = *std::move(read);
+          explain_with_nodes(caller, facts);
+        });
+  });
+}
+
+void HttpState::explain_with_nodes(const Caller& caller,
+                                   const std::shared_ptr<esctl::ClusterFacts>& facts) {
+  ask<wire::NodeList, wire::ListNodes>(
+      caller, {}, [](wire::ListNodes::Builder) {},
+      [facts, who = caller.identity](wire::NodeList::Reader r) {
+        std::set<std::string> own;
+        for (const JobView& job : facts->jobs) own.insert(job.id);
+        facts->nodes = esctl::read_nodes(r);
+        facts->claims = esctl::read_claims(r);
+        facts->queues = esctl::queues_for(esctl::read_queues(r), who.tenant);
+        if (!who.tenant.empty()) {
+          for (esctl::NodeView& node : facts->nodes)
+            for (esctl::DeviceView& device : node.devices)
+              if (!device.job.empty() && !own.contains(device.job))
+                device.job = access::kOtherTenant;
+          for (esctl::ClaimView& claim : facts->claims)
+            std::erase_if(claim.waits, [&](const auto& wait) { return !own.contains(wait.job); });
+        }
+        return Response{.body = esctl::explanation_json(facts->job, esctl::explain(*facts)) + "\n"};
+      });
 }
 
 void HttpState::change_job(const Caller& caller, const JobId& job) {
@@ -339,6 +421,8 @@ void HttpState::end_follow(const JobId& job) {
 }
 
 void HttpState::read_log(const Caller& caller, const JobId& job) {
+  auto filter = log_filter_of(caller.request);
+  if (!filter) return finish(caller, error_response(filter.error()));
   auto text = std::make_shared<std::string>();
   post<wire::FollowJob>(
       job,
@@ -347,14 +431,14 @@ void HttpState::read_log(const Caller& caller, const JobId& job) {
         b.setUntilNow(true);
       },
       {},
-      [this, caller, text](const FrameResult& frame) {
+      [this, caller, text, filter = *std::move(filter)](const FrameResult& frame) {
         if (!frame) return finish(caller, error_response(frame.error()));
         const auto message = Msg<wire::JobEvent>::from_frame(*frame);
         const auto event = message ? message->decode(esctl::read_event)
                                    : Result<esctl::JobEventView>(message.error());
         if (event)
           if (const auto* line = std::get_if<esctl::LogLine>(&*event)) {
-            *text += line->text + "\n";
+            if (shows(filter, log::parse_job_line(line->text))) *text += line->text + "\n";
             return;
           }
         if (event && std::holds_alternative<JobView>(*event)) return;
@@ -388,6 +472,34 @@ void HttpState::read_ledger(const Caller& caller, const JobId& job) {
                             ledger_part_json(job, text_of(r.getSpecToml(), "job spec"),
                                              line_of(r.getStartCheckpoint()), lines, r.getNext())};
       });
+}
+
+// The answer follows when the job has made the steps. The head holds the whole trace meanwhile.
+void HttpState::trace(const Caller& caller, const JobId& job) {
+  const Status known = check_query(caller.request, {"steps"});
+  if (!known.ok()) return finish(caller, error_response(known.error()));
+  const auto steps = query_number(caller.request, "steps", 20, kTracedStepsMax);
+  if (!steps) return finish(caller, error_response(steps.error()));
+  const bool profile = caller.route->action == Action::kProfileJob;
+  auto assembly = std::make_shared<tracing::TraceAssembly>(kTracedSpansMax);
+  post<wire::TraceJob>(
+      job,
+      [&](wire::TraceJob::Builder b) {
+        b.setSteps(static_cast<std::uint32_t>(*steps));
+        b.setAllOperators(profile);
+        b.setPeak(profile);
+      },
+      {},
+      [this, caller, assembly, profile](const FrameResult& frame) {
+        if (!frame) return finish(caller, error_response(frame.error()));
+        const auto trace = assembly->add(*frame);
+        if (trace && !*trace) return;
+        waiting_.erase((*frame)->envelope.request);
+        if (!trace) return finish(caller, error_response(trace.error()));
+        finish(caller, {.body = profile ? esctl::profile_json(tracing::profile_of(**trace)) + "\n"
+                                        : tracing::chrome_json(**trace)});
+      },
+      true);
 }
 
 // A curve is kept, and only the new part of the ledger is read for the next request.

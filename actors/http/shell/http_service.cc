@@ -104,6 +104,7 @@ Status read_tls(const HttpOptions& options, HttpServerOptions& server) {
 }  // namespace
 
 Status check(const HttpOptions& options) {
+  ES_RETURN_IF_ERROR(check(options.otlp));
   if (options.address.empty()) {
     for (const auto* option : {&options.tokens, &options.certificate, &options.key})
       if (!option->empty()) return usage_error("--http-...: allowed only together with --http");
@@ -139,12 +140,10 @@ Status check_files(const HttpOptions& options, const std::filesystem::path& stat
 
 Result<HttpService> start_http_service(caf::actor_system& system, const HttpOptions& options,
                                        const std::filesystem::path& state,
-                                       const caf::actor& switchboard,
+                                       const caf::actor& switchboard, const std::string& instance,
                                        std::function<TransportStats()> transport) {
-  auto server_options = parse_address(options.address);
-  if (!server_options) return server_options.error();
-  ES_RETURN_IF_ERROR(read_tls(options, *server_options));
   HttpActorOptions answers;
+  answers.instance = instance;
   answers.tokens = tokens_file(options, state);
   answers.metrics_only = !switchboard;
   if (switchboard) answers.audit_log = state / "audit.log";
@@ -157,6 +156,11 @@ Result<HttpService> start_http_service(caf::actor_system& system, const HttpOpti
   };
   const auto actor = system.spawn(http_actor, std::move(answers), switchboard);
   if (switchboard) caf::anon_send(switchboard, RegisterPeer{kHttpPeer, actor});
+  if (!options.otlp.url.empty()) system.spawn<caf::detached>(otlp_actor, options.otlp, actor);
+  if (options.address.empty()) return HttpService{actor, {}};
+  auto server_options = parse_address(options.address);
+  if (!server_options) return server_options.error();
+  ES_RETURN_IF_ERROR(read_tls(options, *server_options));
   auto server =
       HttpServer::start(*server_options, [actor](Request request, std::shared_ptr<Reply> reply) {
         caf::anon_send(actor, HttpCall{std::move(request), std::move(reply)});

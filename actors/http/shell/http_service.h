@@ -10,6 +10,7 @@
 
 #include "actors/gateway/core/transport_stats.h"
 #include "actors/http/shell/http_server.h"
+#include "actors/http/shell/otlp_actor.h"
 
 namespace es::actors::http {
 
@@ -19,11 +20,13 @@ struct HttpOptions {
   std::string certificate;  // PEM file; empty: no TLS
   std::string key;          // PEM file
   bool no_tokens = false;   // every request counts as an administrator's; loopback address only
+  OtlpOptions otlp;         // metrics for a collector, with or without an address; no URL: none
+  bool is_wanted() const { return !address.empty() || !otlp.url.empty(); }
 };
 
 struct HttpService {
-  caf::actor actor;  // answers HandOn when it has handled what came before
-  std::unique_ptr<HttpServer> server;
+  caf::actor actor;                    // answers HandOn when it has handled what came before
+  std::unique_ptr<HttpServer> server;  // none without an address
 };
 
 // Checks what can be checked without a file. Error (usage).
@@ -35,10 +38,11 @@ Status check_files(const HttpOptions& options, const std::filesystem::path& stat
 
 // Starts the service. `state` is the directory with the tokens, and on a head the audit log;
 // `switchboard` leads to the head. Without a switchboard the daemon is only a node, and the service
-// has nothing but /metrics. Prints "serves ADDRESS" to the log. Errors: usage, failure.
+// has nothing but /metrics. `instance` names the process for a collector. Prints "serves ADDRESS"
+// to the log. REQUIRES: options.is_wanted(). Errors: usage, failure.
 Result<HttpService> start_http_service(caf::actor_system& system, const HttpOptions& options,
                                        const std::filesystem::path& state,
-                                       const caf::actor& switchboard,
+                                       const caf::actor& switchboard, const std::string& instance,
                                        std::function<TransportStats()> transport);
 
 }  // namespace es::actors::http

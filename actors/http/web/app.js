@@ -2,7 +2,7 @@
 
 const REFRESH_MS = 2000;
 const LOG_LINES = 500;
-const OVER = new Set(["finished", "failed", "cancelled"]);
+const OVER = new Set(["finished", "failed", "cancelled", "timed-out"]);
 
 let token = sessionStorage.getItem("token") ?? "";
 let identity = null;
@@ -95,6 +95,29 @@ function table(caption, columns, rows) {
         element("tr", {}, ...row.map((text, i) => cell("td", text, columns[i][1])))))));
 }
 
+// A table whose rows are sorted by a click on a column. `order` ({column, down}) outlives the table;
+// `show` draws it again. A row is [[text or element, key], ...].
+function sortedTable(caption, columns, rows, order, show) {
+  const { column, down } = order;
+  const sorted = column === null ? rows : rows.toSorted((a, b) => {
+    const x = a[column][1] ?? "", y = b[column][1] ?? "";
+    const both = typeof x === "number" && typeof y === "number";
+    return (down ? -1 : 1) * (both ? x - y : String(x).localeCompare(String(y), "en", { numeric: true }));
+  });
+  const made = table(caption, columns.map(([name, kind], i) => [element("button", {
+    type: "button", class: "sort", onclick: () => {
+      order.down = order.column === i && !order.down;
+      order.column = i;
+      show();
+    },
+  }, name, element("span", { "aria-hidden": "true" }, column === i ? (down ? " ▾" : " ▴") : "")), kind]),
+  sorted.map((row) => row.map(([text]) => text)));
+  made.querySelectorAll("th").forEach((th, i) => {
+    if (i === column) th.setAttribute("aria-sort", down ? "descending" : "ascending");
+  });
+  return made;
+}
+
 const cards = (entries) => element("ul", { class: "cards" }, ...entries.map(([name, value]) =>
   element("li", { class: "card" }, element("span", { class: "name" }, name), " ",
     element("span", { class: "value" }, value ?? "–"))));
@@ -153,55 +176,110 @@ function curvePicture(points) {
     element("figcaption", {}, `${title}. The band shows the smallest and the largest loss of a point.`));
 }
 
-function stagesPicture(stages) {
-  const width = 720, row = 26, left = 8;
-  const whole = stages.reduce((sum, s) => sum + s.seconds + s.rescale_seconds, 0);
-  if (whole <= 0) return null;
-  let at = 0;
-  const parts = [];
-  const x = (seconds) => left + (width - 2 * left) * seconds / whole;
-  stages.forEach((stage, i) => {
-    const y = 4 + i * row;
-    parts.push(shape("rect", {
-      class: "pause", x: x(at), y, height: row - 6,
-      width: Math.max(0, x(at + stage.rescale_seconds) - x(at)),
-    }));
-    at += stage.rescale_seconds;
-    const end = x(at + stage.seconds);
-    parts.push(shape("rect", {
-      class: "stage", x: x(at), y, width: Math.max(1, end - x(at)), height: row - 6,
-    }));
-    const atEnd = end > width - 260;
-    parts.push(shape("text", {
-      x: atEnd ? Math.min(end, width - left) - 4 : end + 4, y: y + 14,
-      "text-anchor": atEnd ? "end" : "start",
-    }, `${stage.placement}, ${stage.steps} steps, ${duration(stage.seconds)}`));
-    at += stage.seconds;
-  });
+// Lines over one axis: `lines` are [{name, points: [[x, y], ...]}, ...]. `x` and `y` write values.
+function linesPicture(title, lines, x, y, note = "") {
+  const width = 720, height = 200, left = 64, bottom = 24, top = 10, right = 12;
+  const all = lines.flatMap((line) => line.points);
+  if (all.length < 2) return null;
+  const first = Math.min(...all.map((p) => p[0])), last = Math.max(...all.map((p) => p[0]));
+  const high = Math.max(...all.map((p) => p[1])), low = Math.min(0, ...all.map((p) => p[1]));
+  const atX = (value) => left + (width - left - right) * (value - first) / Math.max(1e-30, last - first);
+  const atY = (value) => top + (height - top - bottom) * (high - value) / Math.max(1e-30, high - low);
+  const kinds = ["curve", "curve other", "curve third"];
   return element("figure", {},
-    shape("svg", {
-      viewBox: `0 0 ${width} ${8 + stages.length * row}`, role: "img",
-      "aria-label": `Devices over time: ${stages.map((s) => `${s.placement} for ${s.steps} steps`).join(", then ")}`,
-    }, ...parts),
-    element("figcaption", {}, `Devices over time; pauses before a change are red. ` +
-      `Training ${duration(stages.reduce((sum, s) => sum + s.seconds, 0))}, ` +
-      `pauses ${duration(stages.reduce((sum, s) => sum + s.rescale_seconds, 0))}.`));
+    shape("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": title },
+      shape("line", { class: "axis", x1: left, x2: left, y1: top, y2: height - bottom }),
+      shape("line", { class: "axis", x1: left, x2: width - right, y1: height - bottom, y2: height - bottom }),
+      ...lines.map((line, i) => shape("polyline", {
+        class: kinds[i % kinds.length], points: line.points.map((p) => `${atX(p[0])},${atY(p[1])}`).join(" "),
+      })),
+      shape("text", { x: left - 4, y: top + 10, "text-anchor": "end" }, y(high)),
+      shape("text", { x: left - 4, y: height - bottom, "text-anchor": "end" }, y(low)),
+      shape("text", { x: left, y: height - 6 }, x(first)),
+      shape("text", { x: width - right, y: height - 6, "text-anchor": "end" }, x(last))),
+    element("figcaption", {}, [title + ".", note].filter((text) => text).join(" ")));
 }
 
-// The shares of the time that this head has seen of the job, as a bar: progress, and what it lost.
-function sharesPicture(job) {
-  const training = job.stages.reduce((sum, s) => sum + s.seconds, 0);
-  const pauses = job.stages.reduce((sum, s) => sum + s.rescale_seconds, 0);
-  const whole = training + pauses;
-  if (whole <= 0) return null;
+// The speed between two points of the progress, as a step line.
+function speedPicture(progress, samplesPerStep) {
+  const points = [];
+  for (let i = 1; i < progress.length; ++i) {
+    const [from, before] = progress[i - 1], [to, after] = progress[i];
+    if (to <= from) continue;
+    const speed = (after - before) * samplesPerStep / (to - from);
+    points.push([from, speed], [to, speed]);
+  }
+  return linesPicture("Samples per second over the time since the head has the job",
+    [{ points }], duration, (value) => number(value, 3));
+}
+
+const CAUSES = {
+  change: "changes of devices", link: "broken links", worker_lost: "lost workers", audit: "audits",
+  suspended: "without devices",
+};
+
+// Which device trained when: a row for each device, and the pauses between as red bars over all rows.
+function ganttPicture(spans) {
+  const width = 720, row = 22, top = 6, left = 150, right = 8;
+  if (spans.length === 0) return null;
+  const devices = [...new Set(spans.flatMap((span) => span.devices))].toSorted();
+  const begin = spans[0].begin_seconds;
+  const end = Math.max(spans.at(-1).begin_seconds + spans.at(-1).seconds, begin + 1e-3);
+  const x = (seconds) => left + (width - left - right) * (seconds - begin) / (end - begin);
+  const height = top + devices.length * row + 20;
+  const parts = [];
+  devices.forEach((device, i) => parts.push(shape("text", {
+    x: left - 6, y: top + i * row + 15, "text-anchor": "end",
+  }, device.length > 22 ? `…${device.slice(-21)}` : device)));
+  const bar = (kind, from, to, y, size, title) => parts.push(shape("rect", {
+    class: kind, x: x(from), width: Math.max(1, x(to) - x(from)), y, height: size,
+  }, shape("title", {}, title)));
+  for (const span of spans) {
+    const to = span.begin_seconds + span.seconds;
+    for (const device of span.devices)
+      bar("stage", span.begin_seconds, to, top + devices.indexOf(device) * row + 2, row - 4,
+        `${device}: ${span.steps} steps from step ${span.first_step + 1} on, ${duration(span.seconds)}`);
+    if (span.cause)
+      bar("pause", span.begin_seconds - span.pause_seconds, span.begin_seconds, top, devices.length * row,
+        `Pause of ${duration(span.pause_seconds)}: ${CAUSES[span.cause]}`);
+  }
+  parts.push(shape("text", { x: left, y: height - 5 }, duration(0)),
+    shape("text", { x: width - right, y: height - 5, "text-anchor": "end" }, duration(end - begin)));
+  const pauses = spans.filter((span) => span.cause);
+  const text = `${spans.length === 1 ? "1 span" : `${spans.length} spans`} of training on ` +
+    `${devices.length === 1 ? "1 device" : `${devices.length} devices`}, ` +
+    `${pauses.length === 1 ? "1 pause" : `${pauses.length} pauses`}`;
+  return element("figure", {},
+    shape("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": text, class: "gantt" }, ...parts),
+    element("figcaption", {}, `${text}. A bar is a device that trained; red is a pause of the job.`));
+}
+
+function spansTable(spans) {
+  const newest = spans.slice(-12).toReversed();
+  return table("Changes of devices", [["after", "number"], ["why"], ["pause", "number"], ["from step", "number"],
+    ["steps", "number"], ["trained", "number"], ["devices", "wide"]],
+  newest.map((span) => [duration(span.begin_seconds), span.cause ? CAUSES[span.cause] : "begin",
+    span.cause ? duration(span.pause_seconds) : "", String(span.first_step + 1), String(span.steps),
+    duration(span.seconds), span.devices.join(", ")]));
+}
+
+// Where the time went that this head has seen of the job: progress, and what it lost, by cause.
+function sharesOf(job, timeline) {
+  const training = timeline.spans.length ? job.stages.reduce((sum, s) => sum + s.seconds, 0) : 0;
   const data = training * job.data_wait_share, switching = training * job.context_switch_share;
   const parts = [["progress", "stage", training - data - switching], ["waiting for data", "data", data],
-    ["switching between ESTs", "switching", switching], ["changes of devices", "pause", pauses]];
+    ["switching between ESTs", "switching", switching],
+    ...timeline.pauses.map((pause) => [CAUSES[pause.cause], "pause", pause.seconds])];
+  return { whole: parts.reduce((sum, part) => sum + part[2], 0), parts };
+}
+
+function sharesPicture({ whole, parts }) {
+  if (whole <= 0) return null;
   const width = 720, left = 8;
   let at = left;
-  const boxes = parts.map(([, kind, seconds]) => {
+  const boxes = parts.map(([name, kind, seconds]) => {
     const size = (width - 2 * left) * Math.max(0, seconds) / whole;
-    const box = shape("rect", { class: kind, x: at, y: 4, width: size, height: 22 });
+    const box = shape("rect", { class: kind, x: at, y: 4, width: size, height: 22 }, shape("title", {}, name));
     at += size;
     return box;
   });
@@ -209,6 +287,15 @@ function sharesPicture(job) {
   return element("figure", {},
     shape("svg", { viewBox: `0 0 ${width} 30`, role: "img", "aria-label": text }, ...boxes),
     element("figcaption", {}, `Of ${duration(whole)}: ${text}.`));
+}
+
+// The metrics of the evaluations by step, one picture for each.
+function metricPictures(evaluations) {
+  const names = [...new Set(evaluations.flatMap((e) => Object.keys(e)))]
+    .filter((name) => !["version", "total", "metric", "not_finite"].includes(name));
+  return names.map((name) => linesPicture(`${name} by step`, [{
+    points: evaluations.filter((e) => typeof e[name] === "number").map((e) => [e.version, e[name]]),
+  }], (step) => `step ${step}`, (value) => number(value, 4))).filter((picture) => picture);
 }
 
 // --- pages
@@ -261,9 +348,10 @@ function showLogin() {
 function jobsPage() {
   const search = element("input", { type: "search" });
   const state = element("select", {}, ...["", "queued", "starting", "running", "rescaling", "paused",
-    "finished", "failed", "cancelled"].map((name) => element("option", { value: name }, name || "all")));
+    "finished", "failed", "cancelled", "timed-out"].map((name) => element("option", { value: name }, name || "all")));
   const list = element("div"), count = element("p", { class: "note", role: "status" });
   let limit = 50;
+  const order = { column: null, down: false };
   const more = element("button", { hidden: true, onclick: () => { limit += 200; update(); } }, "Show more");
   const update = async () => {
     const query = new URLSearchParams({ limit });
@@ -272,13 +360,23 @@ function jobsPage() {
     const { jobs, total, warning } = await get(`/api/v1/jobs?${query}`);
     count.textContent = `${jobs.length} of ${total} jobs, the newest first` + (warning ? `. ${warning}` : "");
     more.hidden = jobs.length >= total;
-    list.replaceChildren(table("Jobs", [["job"], ["state"], ["steps", "number"], ["loss", "number"],
-      ["samples/s", "number"], ["devices"], ["level"], ["tenant"], ["note", "wide"]],
-    jobs.map((job) => [
-      element("a", { href: `#/jobs/${encodeURIComponent(job.job)}` }, job.job), stateText(job.state),
-      `${job.steps} / ${job.steps_total}`, number(job.loss_last), number(job.samples_per_s), job.placement,
-      job.level, job.tenant, job.error ?? job.warning ?? job.waiting_for ?? "",
-    ])));
+    const rows = jobs.map((job) => {
+      const note = job.error ?? job.warning ?? job.waiting_for ?? "";
+      return [
+        [element("a", { href: `#/jobs/${encodeURIComponent(job.job)}` }, job.job), job.job],
+        [stateText(job.state), job.state], [`${job.steps} / ${job.steps_total}`, job.steps],
+        [number(job.loss_last), job.loss_last], [number(job.samples_per_s), job.samples_per_s ?? 0],
+        [job.placement, job.placement], [job.level, job.level], [job.tenant, job.tenant], [note, note],
+      ];
+    });
+    const show = () => {
+      // The button that was pressed keeps the focus, although it is a new one.
+      const at = [...list.querySelectorAll("button.sort")].indexOf(document.activeElement);
+      list.replaceChildren(sortedTable("Jobs", [["job"], ["state"], ["steps", "number"], ["loss", "number"],
+        ["samples/s", "number"], ["devices"], ["level"], ["tenant"], ["note", "wide"]], rows, order, show));
+      if (at >= 0) list.querySelectorAll("button.sort")[at].focus();
+    };
+    show();
   };
   main.replaceChildren(element("h2", {}, "Jobs"),
     element("form", { class: "row", onsubmit: (event) => event.preventDefault(), oninput: () => update() },
@@ -310,47 +408,91 @@ function jobActions(job) {
 }
 
 function showJob(job, place) {
-  const eta = job.samples_per_s && job.steps > 0 && job.steps < job.steps_total
-    ? job.stages.at(-1)?.steps > 0 && job.stages.at(-1).seconds > 0
-      ? duration((job.steps_total - job.steps) * job.stages.at(-1).seconds / job.stages.at(-1).steps) : null
-    : null;
-  const training = job.stages.reduce((sum, s) => sum + s.seconds, 0);
-  const pauses = job.stages.reduce((sum, s) => sum + s.rescale_seconds, 0);
+  const stage = job.stages.at(-1);
+  const eta = job.samples_per_s && job.steps < job.steps_total && stage?.steps > 0 && stage.seconds > 0
+    ? duration((job.steps_total - job.steps) * stage.seconds / stage.steps) : null;
   place.replaceChildren(...[
     cards([["State", stateText(job.state)], ["Steps", `${job.steps} of ${job.steps_total}`],
       ["Time left", eta], ["Loss", number(job.loss_last)], ["Samples/s now", number(job.samples_per_s)],
       ["Samples/s, mean", number(job.samples_per_s_mean)], ["Devices", job.placement],
-      ["Level", job.level], ["ESTs", String(job.max_p)],
-      ["Time with progress", training > 0 ? `${number(100 * training * (1 - job.data_wait_share -
-        job.context_switch_share) / (training + pauses), 3)} %` : null]]),
+      ["Level", job.level], ["ESTs", String(job.max_p)]]),
     job.error ? element("p", { class: "fault" }, job.error) : null,
     job.warning ? element("p", { class: "fault" }, job.warning) : null,
     job.waiting_for ? element("p", { class: "note" }, `Waits for ${job.waiting_for}.`) : null,
-    training > 0 ? element("h3", {}, "Where the time went") : null, sharesPicture(job),
-    job.stages.length ? element("h3", {}, "Devices over time") : null, stagesPicture(job.stages),
-    element("h3", {}, "Workers"),
-    table("Workers", [["node"], ["device"], ["ESTs"], ["step ms", "number"], ["samples/s", "number"],
+    element("h3", {}, "ESTs on devices"),
+    table("ESTs on devices", [["node"], ["device"], ["ESTs"], ["step ms", "number"], ["samples/s", "number"],
       ["slowness", "number"]],
-    job.workers.map((w) => [w.node, w.device, `${w.rank_begin} to ${w.rank_end - 1}`,
+    job.workers.map((w) => [w.node, w.device,
+      w.rank_end - w.rank_begin === 1 ? String(w.rank_begin) : `${w.rank_begin} to ${w.rank_end - 1}`,
       number(w.local_step_seconds === null ? null : 1000 * w.local_step_seconds),
       number(w.samples_per_second), number(w.slowness, 3)])),
     job.evaluations.length ? element("h3", {}, "Evaluations") : null,
+    ...metricPictures(job.evaluations),
     job.evaluations.length ? table("Evaluations", [["step", "number"], ["metrics", "wide"]],
-      job.evaluations.slice(-20).map((e) => [String(e.version), Object.entries(e)
+      job.evaluations.slice(-10).map((e) => [String(e.version), Object.entries(e)
         .filter(([name]) => !["version", "total", "metric"].includes(name))
         .map(([name, value]) => `${name} ${number(value)}`).join(", ")])) : null,
     element("h3", {}, "Proof"),
-    cards([["Digest of the parameters", job.params_digest], ["Digest of the state", job.state_digest],
-      ["Newest checkpoint", job.checkpoint]]),
+    cards([["Digest of the parameters", job.params_digest], ["Digest of the state", job.state_digest]]),
   ].filter((part) => part));
+}
+
+// The size of a mini-batch is in the job file only.
+const batchSize = (job) => Number(/^batch_size *= *([0-9]+)/m.exec(job.spec_toml ?? "")?.[1] ?? 1);
+
+function showTimeline(job, timeline, place) {
+  const shares = sharesOf(job, timeline);
+  const { checkpoints, exchanged_bytes: bytes } = timeline;
+  const progress = shares.whole > 0 ? 100 * shares.parts[0][2] / shares.whole : null;
+  place.replaceChildren(...[
+    shares.whole > 0 ? element("h3", {}, "Where the time went") : null,
+    shares.whole > 0 ? cards([["Time with progress (ETTR)", `${number(progress, 3)} %`],
+      ["Recoveries", String(timeline.recoveries)], ["Steps repeated", String(timeline.repeated_steps)],
+      ["Processes started again", String(timeline.start_retries)],
+      ["MiB by messages", number(bytes.message / 2 ** 20, 3)],
+      ["MiB by shared memory", number(bytes.shared_memory / 2 ** 20, 3)],
+      ["MiB by GPU channels", number(bytes.gpu_channel / 2 ** 20, 3)]]) : null,
+    sharesPicture(shares),
+    element("h3", {}, "Throughput over time"),
+    speedPicture(timeline.progress, job.max_p * batchSize(job)) ??
+      element("p", { class: "note" }, "There are no steps yet."),
+    element("h3", {}, "Devices over time"),
+    ganttPicture(timeline.spans) ?? element("p", { class: "note" }, "The job has not trained under this head."),
+    timeline.spans.length ? spansTable(timeline.spans) : null,
+    element("h3", {}, "Checkpoints"),
+    cards([["Newest", job.checkpoint], ["Written", String(checkpoints.written)],
+      ["Failed", String(checkpoints.failed)],
+      ["Mean time", checkpoints.written ? duration(checkpoints.seconds / checkpoints.written) : null]]),
+  ].filter((part) => part));
+}
+
+// What other devices would bring, compared with the present ones.
+function showPlans(plans, place) {
+  const now = plans.plans.find((plan) => plan.runs);
+  place.replaceChildren(element("h3", {}, "What other devices would bring"),
+    plans.plans.length === 0 ? element("p", { class: "note" }, "There are no plans.")
+      : table("Plans", [["devices"], ["ESTs each"], ["step", "number"], ["speed", "number"], ["speeds"], [""]],
+        plans.plans.slice(0, 12).map((plan) => [plan.devices, plan.parts.map((part) => part.ests_per_device).join(", "),
+          duration(plan.seconds_per_step),
+          now ? `${number(now.seconds_per_step / plan.seconds_per_step, 3)} ×` : null,
+          plan.measured ? "measured" : "assumed", plan.runs ? "runs" : ""])));
+}
+
+function showLedger(lines, place) {
+  place.replaceChildren(element("h3", {}, "Ledger"),
+    lines.length === 0 ? element("p", { class: "note" }, "There are no lines yet.")
+      : table("Ledger", [["step", "number"], ["mean loss", "number"], ["digest of the parameters"]],
+        lines.toReversed().map((line) => [String(line.version),
+          number(line.losses.reduce((sum, loss) => sum + loss, 0) / line.losses.length, 6),
+          element("code", {}, line.params)])));
 }
 
 function jobPage(id) {
   const facts = element("div"), curve = element("div"), log = element("pre", { tabindex: "0", "aria-label": "Log" });
-  const follows = element("div");
-  main.replaceChildren(...[element("h2", {}, id), identity.role === "view" ? null : jobActions(id), facts,
-    element("h3", {}, "Loss"), curve, compareForm(id), element("h3", {}, "Log"), log,
-    follows].filter((part) => part));
+  const history = element("div"), plans = element("div"), ledger = element("div"), why = element("div");
+  main.replaceChildren(...[element("h2", {}, id), identity.role === "view" ? null : jobActions(id), facts, why,
+    element("h3", {}, "Loss"), curve, compareForm(id), history, plans, ledger,
+    element("h3", {}, "Log"), log].filter((part) => part));
   const lines = [];
   const addLines = (more) => {
     const atEnd = log.scrollTop + log.clientHeight >= log.scrollHeight - 8;
@@ -374,7 +516,25 @@ function jobPage(id) {
     showJob(job, facts);
     return over && OVER.has(job.state);
   });
-  repeat(async () => curve.replaceChildren(curvePicture((await get(jobPath(id, "/curve"))).points)));
+  repeat(async () => {
+    const job = await get(jobPath(id));
+    curve.replaceChildren(curvePicture((await get(jobPath(id, "/curve"))).points));
+    showTimeline(job, await get(jobPath(id, "/timeline")), history);
+    const begin = Math.max(0, job.steps - 9);
+    showLedger((await get(jobPath(id, `/ledger?begin=${begin}`))).lines.slice(-10), ledger);
+    // A paused job has none.
+    if (OVER.has(job.state) || job.state === "paused") plans.replaceChildren();
+    else showPlans(await get(jobPath(id, "/plans")), plans);
+    showExplanation(await get(jobPath(id, "/explain")), why);
+    return OVER.has(job.state);
+  });
+}
+
+function showExplanation({ summary, reasons }, place) {
+  place.replaceChildren(element("h3", {}, "Why it waits, or is not faster"), element("p", {}, summary),
+    reasons.length === 0 ? element("p", { class: "note" }, "The head knows of nothing that holds it up.")
+      : element("ul", {}, ...reasons.map((reason) => element("li", {}, reason.text,
+        reason.advice ? element("span", { class: "note" }, ` ${reason.advice}`) : null))));
 }
 
 // A link to the comparison with another job; the field offers the newest jobs.
@@ -498,12 +658,24 @@ function schedulerPage() {
   });
 }
 
+async function clearDevice({ node, type, index }) {
+  try {
+    await request("POST", "/api/v1/devices/clear", { node: node.name, type, index });
+    showFault("");
+  } catch (error) {
+    showFault(error.message);
+  }
+}
+
 function clusterPage() {
   const place = element("div");
   main.replaceChildren(element("h2", {}, "Cluster"), place);
   repeat(async () => {
     const { nodes } = await get("/api/v1/nodes");
     const { claims } = await get("/api/v1/claims");
+    const { utilisation, stragglers } = await get("/api/v1/cluster");
+    const jobLink = (job) => element("a", { href: `#/jobs/${encodeURIComponent(job)}` }, job);
+    const clock = (ms) => new Date(ms).toLocaleTimeString("en-GB");
     const devices = nodes.flatMap((node) => node.devices.map((d) => ({ ...d, node })));
     const stateOf = (d) => !d.node.alive ? "lost" : d.suspect ? "suspect" : d.job ? "busy" : "free";
     const types = new Map();
@@ -520,13 +692,28 @@ function clusterPage() {
       table("Devices by type", [["type"], ["busy", "number"], ["free", "number"], ["suspect", "number"],
         ["lost", "number"]], [...types].map(([type, row]) =>
         [type, ...["busy", "free", "suspect", "lost"].map((state) => String(row[state]))])),
+      element("h3", {}, "Utilisation over time"),
+      linesPicture("Devices in use (solid) and all devices (dashed)", [
+        { points: utilisation.map(([ms, busy]) => [ms, busy]) },
+        { points: utilisation.map(([ms, , all]) => [ms, all]) }], clock, (value) => number(value, 3)) ??
+        element("p", { class: "note" }, "The head notes it every 10 s; there are too few points yet."),
+      element("h3", {}, "Slow devices"),
+      stragglers.length ? table("Slow devices", [["node"], ["device"], ["job"], ["slower by", "number"]],
+        stragglers.map((s) => [s.node, s.device, jobLink(s.job), `${number(s.slowness, 3)} ×`]))
+        : element("p", { class: "note" }, "No device is slower than the others of its type."),
+      element("h3", {}, "Condemned devices"),
+      devices.some((d) => d.suspect) ? table("Condemned devices", [["node"], ["device"], ["why", "wide"], [""]],
+        devices.filter((d) => d.suspect).map((d) => [d.node.name, `${d.type}#${d.index}`, d.suspect,
+          ["operate", "admin"].includes(identity.role) ? element("button", {
+            type: "button", onclick: () => clearDevice(d),
+          }, "Use again") : ""]))
+        : element("p", { class: "note" }, "No audit has found a device that computes wrongly."),
       element("h3", {}, "Nodes"),
       table("Nodes", [["node"], ["state"], ["device"], ["held by"], ["note", "wide"]],
         devices.map((d) => [d.node.name,
           stateText(d.node.alive ? (d.node.draining ? "draining" : "alive") : "lost"),
           `${d.type}#${d.index}`,
-          d.job ? element("a", { href: `#/jobs/${encodeURIComponent(d.job)}` }, d.job) : "",
-          d.suspect ?? ""])),
+          d.job ? jobLink(d.job) : "", d.suspect ?? d.node.checkpoint_problem ?? ""])),
       element("h3", {}, "Claims"),
       claims.length ? table("Claims", [["claim"], ["type"], ["devices", "number"], ["of", "number"]],
         claims.map((c) => [c.claim, c.type, String(c.devices), String(c.count)]))

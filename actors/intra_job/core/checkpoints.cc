@@ -122,7 +122,10 @@ void Checkpoints::done(std::uint64_t request, Result<CheckpointTaken> result) {
 
 void Checkpoints::written(const Worker& worker, const CheckpointWritten& message) {
   if (periodic_.is_pending(message.request)) {
-    if (!message.error.empty()) return periodic_failed(message.error);
+    if (!message.error.empty()) {
+      ++counts_.failed;
+      return periodic_failed(message.error);
+    }
     written_.push_back({message, worker.device.node});
     return take_written();
   }
@@ -134,6 +137,7 @@ void Checkpoints::written(const Worker& worker, const CheckpointWritten& message
   if (is_suspension(ref, context_.config.suspend_prefix) && ref.path != requested->directory)
     return;
   if (!message.error.empty()) {
+    ++counts_.failed;
     requested->why_not = Error{message.error_kind, message.error};
     return no_answer_from(message.stamp.sender);
   }
@@ -219,6 +223,8 @@ void Checkpoints::take(const Written& taken) {
   context_.log("worker " + std::to_string(message.stamp.sender.value) + " wrote checkpoint " +
                written.path + " of version " + std::to_string(written.version) + " on node " +
                taken.node);
+  ++counts_.written;
+  counts_.seconds += message.seconds;
   record_checkpoint(written, periodic);
   if (!periodic) {
     CheckpointTaken result{written, message.digests};

@@ -80,6 +80,7 @@ class Checkpoints {
   std::string unsaved() const;
   // The last failure to write a checkpoint of the series; empty: none, or a later one was written.
   const std::string& warning() const { return warning_; }
+  const CheckpointCounts& counts() const { return counts_; }
 
  private:
   // A checkpoint that was requested and is not written yet. After a round another worker may be
@@ -121,6 +122,7 @@ class Checkpoints {
   bool ask_again_ = false;  // a checkpoint has to be requested in its second directory
   PeriodicCheckpoints periodic_;
   std::string warning_;
+  CheckpointCounts counts_;
 };
 
 }  // namespace es::actors::intra_job

@@ -68,7 +68,10 @@ LossVerdict FleetControl::lost(const Worker& worker, const std::string& why, boo
   // Such a process was not a member, so no round follows. Its device gets a new process in
   // reconcile().
   if (worker.phase == Worker::Phase::kStarting) {
-    if (++failed_starts_[worker.device] < kStartAttemptsMax) return {};
+    if (++failed_starts_[worker.device] < kStartAttemptsMax) {
+      ++start_retries_;
+      return {};
+    }
     return {.failure = "no worker process has become ready in " +
                        std::to_string(kStartAttemptsMax) + " attempts; the last one: " + text};
   }

@@ -61,6 +61,9 @@ class FleetControl {
   // `demand_is_refused`: the earlier demand is in force, which would bring a device back at once.
   void reconcile(const Wanted& wanted, bool demand_is_refused);
 
+  // Processes that ended before their Hello and were replaced.
+  std::uint64_t start_retries() const { return start_retries_; }
+
   // The end of the earliest time limit of this class; nullopt: none runs.
   std::optional<Instant> next_limit() const;
 
@@ -72,6 +75,7 @@ class FleetControl {
   std::map<DeviceId, int> failed_starts_;
   DeviceBackoff backoff_;
   int losses_without_progress_ = 0;
+  std::uint64_t start_retries_ = 0;
 };
 
 }  // namespace es::actors::intra_job

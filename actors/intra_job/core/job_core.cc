@@ -27,6 +27,7 @@ JobCore::JobCore(Config config, Services services, JobRecord record, const Ledge
       audits_(context_),
       rounds_(parts()),
       suspension_(context_, restart_, demand_, checkpoints_, rounds_),
+      time_limit_(context_),
       lifecycle_(parts(), rounds_, suspension_) {
   ES_CHECK(context_.config.last_version > 0 && context_.config.bucket_count > 0);
   const std::optional<Version>& rewinding = context_.record.rewinding;
@@ -112,8 +113,9 @@ Effects JobCore::tick(Instant now) {
 
 std::optional<Instant> JobCore::next_tick() const {
   std::optional<Instant> first;
-  for (const std::optional<Instant>& limit : {demand_.repeated_at(), rounds_.next_limit(),
-                                              suspension_.tries_again_at(), fleet_.next_limit()})
+  for (const std::optional<Instant>& limit :
+       {demand_.repeated_at(), rounds_.next_limit(), suspension_.tries_again_at(),
+        fleet_.next_limit(), time_limit_.next()})
     if (limit) first = std::min(first.value_or(*limit), *limit);
   return first;
 }
@@ -124,10 +126,14 @@ std::optional<Instant> JobCore::next_tick() const {
 // consider_change(), so that a finished job begins no further round. report_end() follows
 // reconcile(), which gives back the last devices.
 void JobCore::settle() {
+  time_limit_.update();
   checkpoints_.ask_elsewhere();
   lifecycle_.consider_stop();
-  if (!context_.is_ending() && !context_.is_paused() && !lifecycle_.is_stopping())
+  if (!context_.is_ending() && !context_.is_paused() && !lifecycle_.is_stopping()) {
+    if (time_limit_.is_used_up()) suspension_.time_out();
     suspension_.consider();
+  }
+  if (suspension_.may_end()) lifecycle_.end(JobState::kTimedOut, time_limit_.text());
   restart_.ask_nodes();
   restart_.report_wait();
   // The restart point may have become an older state, which belongs to an earlier stage.
@@ -214,8 +220,10 @@ void JobCore::handle(Worker& worker, const Suspect& message) {
   // The fault may be in the link of this device. A new process on it would then cause the next
   // round at once.
   fleet_.back_off(out->device);
-  evict(*out, "is taken out: worker " + std::to_string(worker.incarnation.value) +
-                  " waits in vain for worker " + std::to_string(message.awaited.value) + " again");
+  evict(*out,
+        "is taken out: worker " + std::to_string(worker.incarnation.value) +
+            " waits in vain for worker " + std::to_string(message.awaited.value) + " again",
+        PauseCause::kLink);
 }
 
 void JobCore::handle(Worker& worker, const Audited& message) {

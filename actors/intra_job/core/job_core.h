@@ -18,6 +18,7 @@
 //   Audits         which device computes wrongly
 //   Rounds         generation, placement, the round Prepare to Go
 //   Suspension     gives up all devices, and continues later
+//   TimeLimit      how long the job has held devices
 //   Lifecycle      the end of the job
 //
 // Events      Messages of workers; the events of job_events.h; tick().
@@ -33,6 +34,8 @@
 //             nothing. An unknown sender is killed. Facts that no placement can change (Failed,
 //             Evaluated, CheckpointWritten) are accepted from a known worker in any generation. The
 //             parts state their own invariants.
+#include <array>
+#include <cstdint>
 #include <optional>
 #include <set>
 #include <string>
@@ -49,6 +52,7 @@
 #include "actors/intra_job/core/rounds.h"
 #include "actors/intra_job/core/run_progress.h"
 #include "actors/intra_job/core/suspension.h"
+#include "actors/intra_job/core/time_limit.h"
 
 namespace es::actors::intra_job {
 
@@ -96,6 +100,12 @@ class JobCore {
   // Global steps per second, measured over the last seconds (stage_clock.h); 0 if the job stands.
   double steps_per_second(Instant now) const { return progress_.clock().steps_per_second(now); }
   const StepTimes& step_times() const { return progress_.clock().step_times(); }
+  // What happened since this head has the job.
+  const std::array<PauseReport, kPauseCauses>& pauses() const { return progress_.clock().pauses(); }
+  std::vector<SpanReport> spans(Instant now) const { return progress_.clock().spans(now); }
+  const std::vector<ProgressPoint>& progress_points() const { return progress_.clock().progress(); }
+  const CheckpointCounts& checkpoint_counts() const { return checkpoints_.counts(); }
+  std::uint64_t start_retries() const { return fleet_.start_retries(); }
   // Returns whether this worker has to load the saved state at this path from another node.
   bool may_read(Incarnation worker, const std::string& path) const {
     return rounds_.may_read(worker, path);
@@ -144,8 +154,8 @@ class JobCore {
   void handle(const NodesPresent& event);
   void handle(const NodeSaidHello& event);
   void handle(const StatesFound& event);
-  void evict(Worker& worker, const std::string& why);
-  void lose(const Worker& worker, const std::string& why, bool counts = true);
+  void evict(Worker& worker, const std::string& why, PauseCause cause = PauseCause::kWorkerLost);
+  void lose(const Worker& worker, const std::string& why, PauseCause cause, bool counts = true);
 
   // The way back after an audit (job_core_rewind.cc).
   void condemn(const Verdict& verdict, Version step);
@@ -166,6 +176,7 @@ class JobCore {
   Audits audits_;
   Rounds rounds_;
   Suspension suspension_;
+  TimeLimit time_limit_;
   Lifecycle lifecycle_;
 };
 

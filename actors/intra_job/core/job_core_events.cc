@@ -36,7 +36,7 @@ void JobCore::handle(const WorkerExited& event) {
   if (event.with_node && worker->phase == Worker::Phase::kStarting) return;
   // Several workers of one lost node count as one loss, which the last of them represents.
   const bool counts = !event.with_node || !fleet_.has_others_on_node_of(*worker);
-  lose(*worker, "exited: " + event.description, counts);
+  lose(*worker, "exited: " + event.description, PauseCause::kWorkerLost, counts);
 }
 
 void JobCore::handle(const WorkerLost& event) {
@@ -47,20 +47,20 @@ void JobCore::handle(const WorkerLost& event) {
 }
 
 // The device stays in use until the exit is reported.
-void JobCore::evict(Worker& worker, const std::string& why) {
+void JobCore::evict(Worker& worker, const std::string& why, PauseCause cause) {
   // kill() changes the phase, on which the consequences of the loss depend.
   const Worker before = worker;
   fleet_.kill(worker);
-  if (!context_.is_ending() && before.phase != Worker::Phase::kLeaving) lose(before, why);
+  if (!context_.is_ending() && before.phase != Worker::Phase::kLeaving) lose(before, why, cause);
 }
 
 // The job continues without this worker. REQUIRES: `worker` is a copy.
-void JobCore::lose(const Worker& worker, const std::string& why, bool counts) {
+void JobCore::lose(const Worker& worker, const std::string& why, PauseCause cause, bool counts) {
   const LossVerdict verdict = fleet_.lost(worker, why, counts);
   if (!verdict.failure.empty()) {
     lifecycle_.fail(verdict.failure);
   } else if (verdict.new_round) {
-    rounds_.begin();
+    rounds_.begin(cause);
   }
 }
 

@@ -10,7 +10,7 @@ void JobCore::condemn(const Verdict& verdict, Version step) {
   // continue without them.
   if (good < step) return go_back_to(good);
   for (const Incarnation incarnation : verdict.guilty)
-    evict(*context_.fleet.find(incarnation), "is taken out by an audit");
+    evict(*context_.fleet.find(incarnation), "is taken out by an audit", PauseCause::kAudit);
 }
 
 // Versions after `good` may be spoiled, and every worker holds one of them. All workers end, and
@@ -35,7 +35,7 @@ void JobCore::go_back_to(Version good) {
     for (const Incarnation incarnation : context_.fleet.in_phase(phase))
       if (Worker& worker = *context_.fleet.find(incarnation); !worker.killed) fleet_.kill(worker);
   finish_rewinding();
-  rounds_.begin();
+  rounds_.begin(PauseCause::kAudit);
   checkpoints_.keep_suspensions();
   checkpoints_.remove_from_nodes(void_ones);
 }

@@ -275,6 +275,63 @@ using Effects = std::vector<Effect>;
 
 // --- views -------------------------------------------------------------------------------------
 
+// Why a job paused. If a pause has several causes, the last of them in this order counts.
+enum class PauseCause {
+  kChange,      // a planned change of its devices, or of the ranks on them
+  kLink,        // two of its workers could not reach each other
+  kWorkerLost,  // a worker was lost
+  kAudit,       // an audit found a device that computes wrongly
+  kSuspended,   // it gave up all devices, because they were called back or its user paused it
+};
+inline constexpr std::size_t kPauseCauses = 5;
+
+// The name of a cause in client.capnp and in metrics.
+inline const char* cause_name(PauseCause cause) {
+  switch (cause) {
+    case PauseCause::kChange:
+      return "change";
+    case PauseCause::kLink:
+      return "link";
+    case PauseCause::kWorkerLost:
+      return "worker_lost";
+    case PauseCause::kAudit:
+      return "audit";
+    case PauseCause::kSuspended:
+      return "suspended";
+  }
+  return "";
+}
+
+// Pauses of one cause that have ended.
+struct PauseReport {
+  std::uint64_t count = 0;
+  Instant duration{};
+};
+
+// The checkpoints of a job since this head has it.
+struct CheckpointCounts {
+  std::uint64_t written = 0;
+  double seconds = 0;  // time that their writers needed
+  std::uint64_t failed = 0;
+};
+
+// The time between two pauses.
+struct SpanReport {
+  Instant begin{};                         // since this head has first seen the job train
+  Instant training{};                      // up to the next pause, or up to now
+  Instant pause{};                         // before it
+  PauseCause cause = PauseCause::kChange;  // of that pause
+  Version first = 0;                       // the version with which it began
+  std::uint64_t steps = 0;
+  std::vector<std::string> devices;  // of the members, by rank
+};
+
+// The number of steps that this head has seen up to a time.
+struct ProgressPoint {
+  Instant at{};  // since this head has first seen the job train
+  std::uint64_t steps = 0;
+};
+
 // A placement that the job went through.
 struct StageReport {
   std::string placement;    // device set as text

@@ -70,7 +70,7 @@ class JobPlanner {
     DeterminismLevel level = DeterminismLevel::kD2;
     ResourceSpec resources;  // min_devices and device_types
     Version start_version = 0, last_version = 0;
-    Instant pause_assumed{};  // assumed pause of a change, until one was measured
+    Instant pause_assumed{};    // assumed pause of a change, until one was measured
     Instant suspend_assumed{};  // the same of a suspension and the restart after it
   };
   // `refusals` are those that a previous head has journaled.
@@ -143,9 +143,9 @@ class JobPlanner {
   std::uint32_t queries_ = 0;              // queries that the companion has not answered yet
   double seconds_left_at_query_ = 0;       // at the last plan query; 0: not known
   bool has_run_ = false;
-  Generation paced_generation_;  // the placement whose steps are timed
-  Version paced_through_ = 0;    // the newest timed version
-  std::uint64_t blocks_seen_ = 0;        // of the steps on the present devices
+  Generation paced_generation_;    // the placement whose steps are timed
+  Version paced_through_ = 0;      // the newest timed version
+  std::uint64_t blocks_seen_ = 0;  // of the steps on the present devices
   std::optional<Instant> rescaling_since_, last_pause_;
   // A suspension costs the time from the drain until the job is queued, and that from its next
   // devices until it steps. Between the two it waits.

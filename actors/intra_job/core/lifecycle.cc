@@ -50,7 +50,7 @@ void Lifecycle::end(JobState state, std::string error) {
   suspension_.report_kept("");
   // This reads the record, so it comes before drop_suspensions().
   parts_.checkpoints.report_remaining_suspensions();
-  if (state == JobState::kFailed) {
+  if (state == JobState::kFailed || state == JobState::kTimedOut) {
     report_kept_state();
   } else {
     drop_suspensions(record, context_.config.suspend_prefix, "");
@@ -67,7 +67,7 @@ void Lifecycle::refuse_open_commands() {
   suspension_.answer_pauses(refused(why));
 }
 
-// The saved state of a failed job may be all that is left of days of work, so the log names it.
+// The saved state of such a job may be all that is left of days of work, so the log names it.
 void Lifecycle::report_kept_state() {
   const CheckpointRef* kept = context_.record.newest_checkpoint();
   if (kept == nullptr) return;

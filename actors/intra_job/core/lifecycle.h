@@ -1,5 +1,5 @@
 #pragma once
-// Lifecycle ends a job: it is finished, failed or cancelled.
+// Lifecycle ends a job: it is finished, failed, cancelled or timed out.
 //
 // A job is cancelled at once, unless a checkpoint was requested at its end. Then the members drain,
 // so that nothing is computed that the checkpoint does not contain, and one of them writes it. The

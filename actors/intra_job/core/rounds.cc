@@ -8,8 +8,8 @@ namespace es::actors::intra_job {
 
 using namespace protocol;
 
-void Rounds::begin() {
-  parts_.progress.pause();
+void Rounds::begin(PauseCause cause) {
+  parts_.progress.pause(cause);
   forget_round();
   // A worker that obeys Prepare forgets the checkpoints that it has not begun to write. The
   // suspension requests its own again if it still has to, in a directory of the new generation.
@@ -70,7 +70,7 @@ void Rounds::came_back(const Worker& worker) {
   if (context_.phase != Phase::kPreparing) {
     context_.warn("worker " + std::to_string(worker.incarnation.value) +
                   " has connected again after its link broke");
-    begin();
+    begin(PauseCause::kLink);
   } else if (!reports_.contains(worker.incarnation)) {
     context_.send(worker, Prepare{context_.stamp()});  // the normal case after a restart
   }
@@ -240,7 +240,7 @@ Worker* Rounds::take(Worker& worker, const Suspect& message) {
   context_.warn("worker " + std::to_string(worker.incarnation.value) +
                 " waits in vain for worker " + std::to_string(awaited->incarnation.value) +
                 ": new round with new connections");
-  begin();
+  begin(PauseCause::kLink);
   return nullptr;
 }
 

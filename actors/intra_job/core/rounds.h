@@ -49,7 +49,8 @@ class Rounds {
   explicit Rounds(RoundParts parts) : parts_(parts), context_(parts.context) {}
 
   // Begins a new round, in any phase but Ending. Without a known worker the job waits for workers.
-  void begin();
+  // `cause`: why the members do not train meanwhile.
+  void begin(PauseCause cause = PauseCause::kChange);
   // Asks the members to pause.
   void drain();
   // Starts a planned change if there is one and its workers are ready. REQUIRES: nothing else stops
@@ -57,6 +58,8 @@ class Rounds {
   void consider_change();
   // Members stand because a checkpoint comes next, not another placement.
   void stay_drained() { context_.phase = Phase::kNormal; }
+  // The job is about to give up all its devices.
+  void note_suspension() { parts_.progress.pause(PauseCause::kSuspended); }
   // Ends all workers. The record is saved first: from then on a restarted head expects nothing of
   // these processes.
   void release_everybody();

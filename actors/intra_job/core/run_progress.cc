@@ -1,6 +1,7 @@
 #include "actors/intra_job/core/run_progress.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "proto/base/check.h"
 
@@ -94,6 +95,13 @@ bool RunProgress::is_evaluated_before(Version version) const {
   if (every == 0 || version == 0) return true;
   const Version due = (version - 1) / every * every;
   return due == 0 || due < context_.config.start_version || evaluations_.contains(due);
+}
+
+void RunProgress::go(std::size_t stage) {
+  std::vector<std::string> devices;
+  for (const Member& member : context_.members)
+    devices.push_back(context_.fleet.find(member.incarnation)->device.text());
+  clock_.go(context_.now, stage, context_.placement.text(), version_, std::move(devices));
 }
 
 void RunProgress::forget_after(Version version) {

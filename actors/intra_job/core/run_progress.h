@@ -47,8 +47,8 @@ class RunProgress {
   // Forgets lines and evaluations after `version`, because they may be spoiled.
   void forget_after(Version version);
 
-  void pause() { clock_.pause(context_.now); }
-  void go(std::size_t stage) { clock_.go(context_.now, stage, context_.placement.text()); }
+  void pause(PauseCause cause = PauseCause::kChange) { clock_.pause(context_.now, cause); }
+  void go(std::size_t stage);
 
  private:
   Version next_evaluation(Version version) const;

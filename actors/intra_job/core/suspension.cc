@@ -9,8 +9,15 @@ void Suspension::pause(const PauseCommand& command) {
   if (context_.is_ending()) return context_.answer(command.request, refused("the job has ended"));
   if (context_.is_paused())
     return context_.answer(command.request, refused("the job is paused already"));
+  if (becomes_ == JobState::kTimedOut)
+    return context_.answer(command.request, refused("the time limit of the job is used up"));
   pause_requests_.push_back(command.request);
   becomes_ = JobState::kPaused;
+}
+
+// A job that is about to be paused stays paused, and ends when it is resumed.
+void Suspension::time_out() {
+  if (becomes_ != JobState::kPaused) becomes_ = JobState::kTimedOut;
 }
 
 void Suspension::resume(const ResumeCommand& command, const std::string& waiting_for) {
@@ -91,6 +98,11 @@ void Suspension::consider() {
 void Suspension::written(const Status& status) {
   if (!becomes_) return;
   if (status.ok()) return suspend();
+  if (becomes_ == JobState::kTimedOut) {
+    context_.warn("the state at the end of its time limit is not saved: " + status.error().message);
+    may_end_ = true;
+    return;
+  }
   context_.warn("the job keeps its devices: " + status.error().message);
   failed_ = becomes_ == JobState::kQueued;
   // A failed pause is reported to its user, who may repeat it. A failed suspension repeats itself,
@@ -116,6 +128,11 @@ void Suspension::report_kept(const std::string& reason) {
 }
 
 void Suspension::suspend() {
+  if (becomes_ == JobState::kTimedOut) {
+    may_end_ = true;
+    return;
+  }
+  rounds_.note_suspension();
   // The checkpoint that was just written is the restart point now, and no node was asked about it.
   restart_.forget();
   report_kept("");

@@ -33,6 +33,10 @@ class Suspension {
 
   void pause(const PauseCommand& command);
   void resume(const ResumeCommand& command, const std::string& waiting_for);
+  // The time limit of the job is used up: it is saved, and does not continue.
+  void time_out();
+  // Whether it was saved after time_out(), or cannot be saved. REQUIRES of the owner: ends the job.
+  bool may_end() const { return may_end_; }
   // The cluster scheduler has given or called back devices.
   void take(const Allocation& allocation);
   // The devices that a resumed job wants are not available any more. The job stays paused until a
@@ -70,9 +74,10 @@ class Suspension {
   Checkpoints& checkpoints_;
   Rounds& rounds_;
   std::vector<std::uint64_t> pause_requests_;
-  // The state that the job takes after its checkpoint is written: paused, or queued until it is
-  // given devices.
+  // The state that the job takes after its checkpoint is written: paused, queued until it is given
+  // devices, or timed out.
   std::optional<JobState> becomes_;
+  bool may_end_ = false;
   bool urgent_ = false;                   // the devices that members must leave are about to end
   bool failed_ = false;                   // saving the job failed since the last allocation
   std::optional<Instant> save_again_at_;  // when to try again after such a failure

@@ -147,6 +147,10 @@ void IntraJobState::on_inbound(const Inbound& inbound) {
       return on_read_state(inbound);
     case MessageType::kStatePart:
       return on_state_part(inbound);
+    case MessageType::kTraceAnswer:
+      return on_trace_answer(inbound);
+    case MessageType::kTracePart:
+      return on_trace_part(inbound);
     default:
       return on_client(inbound);
   }
@@ -168,14 +172,17 @@ void IntraJobState::on_node_hello(wire::NodeHello::Reader r) {
       perform_effect(intra_job::KillWorker{incarnation});
     }
   }
-  for (const Incarnation incarnation : gone)
+  for (const Incarnation incarnation : gone) {
     perform(core_->on(intra_job::Event(intra_job::WorkerExited{
                           incarnation, "does not run any more, as its node reports", true}),
                       now()));
+    trace_gone(incarnation, "its process does not run any more, as its node reports");
+  }
   perform(core_->on(intra_job::Event(intra_job::NodeSaidHello{r.getName().cStr()}), now()));
 }
 
 void IntraJobState::on_peer_down(const PeerDown& down) {
+  trace_client_gone(down.peer);
   std::vector<Incarnation> silent, homeless;
   for (const auto& [incarnation, worker] : core_->fleet().workers()) {
     if (awaited_.contains(incarnation)) continue;  // it has not found this head yet
@@ -191,9 +198,11 @@ void IntraJobState::on_peer_down(const PeerDown& down) {
   lose(silent, down.peer + " is silent");
   // These workers count as reaped: the node is admitted again only after none of its old processes
   // is left.
-  for (const Incarnation incarnation : homeless)
+  for (const Incarnation incarnation : homeless) {
     perform(core_->on(
         intra_job::Event(intra_job::WorkerExited{incarnation, "its node is lost", true}), now()));
+    trace_gone(incarnation, "its node is lost");
+  }
 }
 
 void IntraJobState::lose(const std::vector<Incarnation>& workers, const std::string& why) {
@@ -219,6 +228,7 @@ void IntraJobState::on_worker_message(const Inbound& inbound) {
   const auto message = protocol::decode_worker(inbound.frame);
   if (!message) return log(inbound.from + ": " + message.error().message);
   if (std::holds_alternative<protocol::Drained>(*message)) lost_steps_->drained();
+  if (trace_) message_begin_ = clock_now();
   perform(core_->on(*message, now()));
 }
 
@@ -227,6 +237,7 @@ void IntraJobState::tell_loss(const protocol::Install& install) {
   if (std::exchange(told_generation_, install.stamp.generation) == install.stamp.generation) return;
   const std::uint64_t lost =
       lost_steps_->install(install.target, core_->ledger().through(), install.last_version);
+  repeated_steps_ += lost;
   if (lost > 0)
     log("the job continues from version " + std::to_string(install.target) +
         ", steps to compute again: " + std::to_string(lost));
@@ -239,6 +250,8 @@ void IntraJobState::on_worker_exited(wire::WorkerExited::Reader r) {
   const ProcessExit exit{r.getExitCode(), r.getSignal(), r.getLastWords().cStr()};
   perform(core_->on(
       intra_job::Event(intra_job::WorkerExited{incarnation, es::actors::describe(exit)}), now()));
+  const bool released = exit.exit_code == 0 && exit.signal == 0;
+  trace_gone(incarnation, released ? "" : es::actors::describe(exit));
 }
 
 void IntraJobState::on_allocation(wire::Allocation::Reader r) {
@@ -265,6 +278,7 @@ void IntraJobState::tick() {
   --timers_;
   tick_armed_.reset();
   perform(core_->tick(now()));
+  tick_trace();
   if (now() > awaited_until_) {
     const std::vector<Incarnation> missing(awaited_.begin(), awaited_.end());
     awaited_.clear();
@@ -286,6 +300,8 @@ void IntraJobState::leave() {
 void IntraJobState::arm_tick() {
   std::optional<Instant> due = core_->next_tick();
   if (!awaited_.empty()) due = std::min(due.value_or(awaited_until_), awaited_until_);
+  if (const auto trace = trace_ ? trace_->next_tick() : std::nullopt)
+    due = std::min(due.value_or(*trace), *trace);
   if (!due) return;
   const Instant at = std::max((*due / kTickInterval + 1) * Instant(kTickInterval), now());
   if (tick_armed_ && *tick_armed_ <= at) return;

@@ -4,7 +4,8 @@
 // which runs the job on the devices that it has, and JobPlanner, which decides what it asks for and
 // gives back.
 //
-// Accepts   Inbound from the job's workers: round messages (round.capnp), WorkerStats, ReadState.
+// Accepts   Inbound from the job's workers: round messages (round.capnp), WorkerStats, ReadState,
+//           TraceAnswer, TracePart.
 //           Inbound from node agents: NodeHello, WorkerExited, StatesFound, StatesRemoved,
 //           StatePart.
 //           Inbound from clients: requests about this job (client.capnp).
@@ -16,7 +17,8 @@
 //           or sequence.
 // Sends     Through the gateway: round messages to workers; StartWorker, KillWorker, FindStates and
 //           RemoveStates to node agents; ReadState and StatePart, passed on between workers and
-//           node agents; answers and job events to clients.
+//           node agents; TraceWorker to workers; answers and job events to clients, and the
+//           parts of a trace, which it passes on.
 //           To the cluster scheduler: Demand, DeviceReleased, DeviceSuspected, DevicesKept,
 //           JobEnded, and the state of the store (StoreFailed, HistoryUnreadable).
 //           To the companion: PlanQuery, PlanListQuery, CapabilityReport.
@@ -51,6 +53,7 @@
 #include "actors/intra_job/core/held_effects.h"
 #include "actors/intra_job/core/job_core.h"
 #include "actors/intra_job/core/job_planner.h"
+#include "actors/intra_job/core/job_trace.h"
 #include "actors/intra_job/core/lost_steps.h"
 #include "actors/log/line.h"
 #include "actors/protocol/shell/caf_messages.h"
@@ -171,6 +174,23 @@ class IntraJobState {
   void perform_effect(const intra_job::LogLine& effect);
   Status perform_effect(const intra_job::JobEnded& effect);
 
+  // Traces (intra_job_trace.cc).
+  void begin_trace(const Inbound& inbound);
+  Status check_trace(std::uint32_t steps, bool wait) const;
+  void trace_members();
+  void on_trace_answer(const Inbound& inbound);
+  void on_trace_part(const Inbound& inbound);
+  void trace_effect(const intra_job::SendWorker& effect);
+  void trace_state(JobState state);
+  void trace_gone(Incarnation worker, const std::string& why);
+  void trace_client_gone(const PeerId& client);
+  void trace_ledger(Version version);
+  void tick_trace();
+  void perform(const intra_job::TraceSends& sends);
+  void stop_trace_of(const Inbound& inbound, std::uint64_t trace);
+  // The real time, which also passes while the core's time stands still.
+  Instant clock_now() const;
+
   // Clients (intra_job_clients.cc).
   void on_client(const Inbound& inbound);
   void describe(const Inbound& inbound);
@@ -235,6 +255,8 @@ class IntraJobState {
   std::map<Incarnation, std::vector<double>> est_seconds_;  // newest local step of each rank
   double peak_rss_mib_ = 0;
   double compute_seconds_ = 0, switch_seconds_ = 0, wait_seconds_ = 0;  // sums over all workers
+  std::uint64_t message_bytes_ = 0, shared_memory_bytes_ = 0, channel_bytes_ = 0;
+  std::uint64_t repeated_steps_ = 0;
   std::optional<intra_job::LostSteps> lost_steps_;
   Generation told_generation_;  // generation for which tell_loss() has logged
   std::map<Version, EvaluationView> evaluations_;
@@ -245,6 +267,10 @@ class IntraJobState {
   std::map<std::uint64_t, std::pair<PeerId, std::uint64_t>> commands_;  // number -> client, request
   std::map<std::uint64_t, std::pair<PeerId, std::uint64_t>> plan_lists_;  // like commands_
   std::uint64_t next_command_ = 1;
+  // The running trace, and who has asked for it.
+  std::optional<intra_job::JobTrace> trace_;
+  std::pair<PeerId, std::uint64_t> trace_client_;
+  Instant message_begin_{};  // when the message that is handled now arrived, while a trace runs
   bool progress_due_ = false;
 };
 

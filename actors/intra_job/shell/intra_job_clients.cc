@@ -59,6 +59,8 @@ void IntraJobState::on_client(const Inbound& inbound) {
       return cancel(inbound);
     case MessageType::kListPlans:
       return list_plans(inbound);
+    case MessageType::kTraceJob:
+      return begin_trace(inbound);
     default:
       refuse(inbound.from, inbound.frame->envelope.request,
              usage_error("not a request about a job: message type " +
@@ -117,6 +119,18 @@ JobView IntraJobState::view(JobState state) const {
     v.samples_per_second_mean = static_cast<double>(steps) * step_samples / training;
   v.samples_per_second_now = core_->steps_per_second(now()) * step_samples;
   v.step_times = core_->step_times();
+  for (std::size_t i = 0; i < intra_job::kPauseCauses; ++i)
+    if (const intra_job::PauseReport& pauses = core_->pauses().at(i); pauses.count > 0)
+      v.pauses.push_back({intra_job::cause_name(static_cast<intra_job::PauseCause>(i)),
+                          pauses.count, in_seconds(pauses.duration)});
+  v.message_bytes = message_bytes_;
+  v.shared_memory_bytes = shared_memory_bytes_;
+  v.channel_bytes = channel_bytes_;
+  v.checkpoints_written = core_->checkpoint_counts().written;
+  v.checkpoints_failed = core_->checkpoint_counts().failed;
+  v.checkpoint_seconds = core_->checkpoint_counts().seconds;
+  v.repeated_steps = repeated_steps_;
+  v.start_retries = core_->start_retries();
   for (const auto& [version, evaluation] : evaluations_) v.evaluations.push_back(evaluation);
   for (const protocol::Member& member : core_->members()) {
     const auto at = core_->fleet().workers().find(member.incarnation);
@@ -147,6 +161,24 @@ WorkerView IntraJobState::worker_view(const protocol::Member& member,
 void IntraJobState::fill_details(wire::JobDetails::Builder b, JobState state) const {
   put(b.initInfo(), view(state));
   b.setSpecToml(options_.record.spec_toml);
+  const std::vector<intra_job::SpanReport> spans = core_->spans(now());
+  auto timeline = b.initTimeline(static_cast<unsigned>(spans.size()));
+  for (unsigned i = 0; i < timeline.size(); ++i) {
+    const intra_job::SpanReport& s = spans[i];
+    put(timeline[i], SpanView{.begin_seconds = in_seconds(s.begin),
+                              .seconds = in_seconds(s.training),
+                              .pause_seconds = in_seconds(s.pause),
+                              .cause = s.pause > Instant{} ? intra_job::cause_name(s.cause) : "",
+                              .first_step = s.first,
+                              .steps = s.steps,
+                              .devices = s.devices});
+  }
+  const std::vector<intra_job::ProgressPoint>& points = core_->progress_points();
+  auto progress = b.initProgress(static_cast<unsigned>(points.size()));
+  for (unsigned i = 0; i < progress.size(); ++i) {
+    progress[i].setSeconds(in_seconds(points[i].at));
+    progress[i].setSteps(points[i].steps);
+  }
 }
 
 Msg<wire::JobDetails> IntraJobState::details(JobState state) const {

@@ -67,6 +67,7 @@ Status IntraJobState::perform_effect(const intra_job::SendWorker& effect) {
   if (makes_workers_forget(effect)) ES_RETURN_IF_ERROR(peers_.store->sync());
   if (const auto* install = std::get_if<protocol::Install>(&effect.message)) tell_loss(*install);
   if (std::holds_alternative<protocol::Go>(effect.message)) lost_steps_->go();
+  if (trace_) trace_effect(effect);
   send_to(worker_peer(effect.to), protocol::encode(options_.job, effect.message));
   return {};
 }
@@ -99,6 +100,7 @@ Status IntraJobState::perform_effect(const intra_job::LedgerLineAdded& effect) {
   // Members forget a line after it is acknowledged, so it is stored first.
   ES_RETURN_IF_ERROR(peers_.store->ledger().append(options_.job, line));
   kill_point("ledger.after");
+  if (trace_) trace_ledger(effect.line.version);
   // The step itself was some time ago and was counted when it was held.
   if (writes_held_) return {};
   on_step();
@@ -137,6 +139,7 @@ std::string IntraJobState::show_evaluation(Version version, const std::vector<st
 
 void IntraJobState::perform_effect(const intra_job::StateChanged& effect) {
   act(planner_->state_changed(effect.state, planner_view()));
+  trace_state(effect.state);
   log(std::string("job is ") + state_name(effect.state));
   progress_due_ = true;
 }
@@ -156,6 +159,7 @@ Status IntraJobState::perform_effect(const intra_job::JobEnded& effect) {
     end_follower(follower);
   }
   followers_.clear();
+  trace_state(effect.state);
   tell_cluster(protocol::JobEnded{});
   return {};
 }

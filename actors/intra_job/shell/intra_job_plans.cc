@@ -95,6 +95,9 @@ void IntraJobState::on_worker_stats(wire::WorkerStats::Reader r, Incarnation inc
   for (const double seconds : r.getEstSeconds()) compute_seconds_ += seconds;
   switch_seconds_ += r.getContextSwitchSeconds();
   wait_seconds_ += r.getDataWaitSeconds();
+  message_bytes_ += r.getMessageBytes();
+  shared_memory_bytes_ += r.getSharedMemoryBytes();
+  channel_bytes_ += r.getChannelBytes();
   const auto ests = r.getEstSeconds();
   std::vector<double>& est_seconds = est_seconds_[incarnation];
   est_seconds.clear();

@@ -222,6 +222,7 @@ struct CheckpointWritten {
   VersionDigests digests;
   std::string error;
   ErrorKind error_kind = ErrorKind::kFailure;  // kind of `error`
+  double seconds = 0;                          // time that the writer needed
 };
 
 // The saved state that Install named as the source is damaged or cannot be read.

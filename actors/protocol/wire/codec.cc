@@ -1,5 +1,6 @@
 #include "actors/protocol/wire/codec.h"
 
+#include <cmath>
 #include <cstring>
 #include <stdexcept>
 
@@ -340,18 +341,21 @@ FramePtr to_frame(const JobId& job, const CheckpointWritten& m) {
                                                put(b.initState(), m.digests.state);
                                                b.setError(m.error);
                                                b.setErrorKind(to_wire(m.error_kind));
+                                               b.setSeconds(m.seconds);
                                              })
       .frame();
 }
 
 WorkerMessage from(const Frame& frame, wire::CheckpointWritten::Reader r) {
+  const double seconds = r.getSeconds();
   return CheckpointWritten{stamp_from(frame),
                            r.getRequest(),
                            r.getPath().cStr(),
                            r.getVersion(),
                            {digest_from(r.getParams()), digest_from(r.getState())},
                            r.getError().cStr(),
-                           error_kind_from(r.getErrorKind())};
+                           error_kind_from(r.getErrorKind()),
+                           seconds > 0 && std::isfinite(seconds) ? seconds : 0};
 }
 
 FramePtr to_frame(const JobId& job, const CheckpointUnreadable& m) {

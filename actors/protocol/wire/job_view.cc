@@ -92,6 +92,14 @@ std::vector<WorkerView> read_workers(capnp::List<wire::WorkerInfo>::Reader list)
   return workers;
 }
 
+std::vector<PauseView> read_pauses(capnp::List<wire::PauseInfo>::Reader list) {
+  std::vector<PauseView> pauses;
+  for (const wire::PauseInfo::Reader p : list)
+    pauses.push_back(
+        {.cause = line_of(p.getCause()), .count = p.getCount(), .seconds = p.getSeconds()});
+  return pauses;
+}
+
 // Counts of other ranges than those of this release are left out.
 StepTimes read_step_times(wire::JobInfo::Reader j) {
   StepTimes times;
@@ -102,6 +110,14 @@ StepTimes read_step_times(wire::JobInfo::Reader j) {
 }
 
 }  // namespace
+
+std::uint64_t recoveries_of(const JobView& job) {
+  std::uint64_t count = 0;
+  for (const PauseView& pause : job.pauses)
+    if (pause.cause == "worker_lost" || pause.cause == "link" || pause.cause == "audit")
+      count += pause.count;
+  return count;
+}
 
 void put(wire::JobInfo::Builder b, const JobView& view) {
   b.setId(view.id);
@@ -134,6 +150,20 @@ void put(wire::JobInfo::Builder b, const JobView& view) {
   b.setStepSeconds(view.step_times.seconds);
   auto counts = b.initStepCounts(static_cast<unsigned>(view.step_times.counts.size()));
   for (unsigned i = 0; i < counts.size(); ++i) counts.set(i, view.step_times.counts[i]);
+  put_all(b.initPauses(view.pauses.size()), view.pauses,
+          [](wire::PauseInfo::Builder pause, const PauseView& p) {
+            pause.setCause(p.cause);
+            pause.setCount(p.count);
+            pause.setSeconds(p.seconds);
+          });
+  b.setMessageBytes(view.message_bytes);
+  b.setSharedMemoryBytes(view.shared_memory_bytes);
+  b.setChannelBytes(view.channel_bytes);
+  b.setCheckpointsWritten(view.checkpoints_written);
+  b.setCheckpointSeconds(view.checkpoint_seconds);
+  b.setCheckpointsFailed(view.checkpoints_failed);
+  b.setRepeatedSteps(view.repeated_steps);
+  b.setStartRetries(view.start_retries);
 }
 
 JobView read_job(wire::JobInfo::Reader j) {
@@ -164,7 +194,44 @@ JobView read_job(wire::JobInfo::Reader j) {
           .warning = line_of(j.getWarning()),
           .tenant = line_of(j.getTenant()),
           .devices_wanted = j.getDevicesWanted(),
-          .step_times = read_step_times(j)};
+          .step_times = read_step_times(j),
+          .pauses = read_pauses(j.getPauses()),
+          .message_bytes = j.getMessageBytes(),
+          .shared_memory_bytes = j.getSharedMemoryBytes(),
+          .channel_bytes = j.getChannelBytes(),
+          .checkpoints_written = j.getCheckpointsWritten(),
+          .checkpoints_failed = j.getCheckpointsFailed(),
+          .checkpoint_seconds = j.getCheckpointSeconds(),
+          .repeated_steps = j.getRepeatedSteps(),
+          .start_retries = j.getStartRetries()};
+}
+
+void put(wire::SpanInfo::Builder b, const SpanView& view) {
+  b.setBeginSeconds(view.begin_seconds);
+  b.setSeconds(view.seconds);
+  b.setPauseSeconds(view.pause_seconds);
+  b.setCause(view.cause);
+  b.setFirstStep(view.first_step);
+  b.setSteps(view.steps);
+  auto devices = b.initDevices(static_cast<unsigned>(view.devices.size()));
+  for (unsigned i = 0; i < devices.size(); ++i) devices.set(i, view.devices[i]);
+}
+
+TimelineView read_timeline(wire::JobDetails::Reader reader) {
+  TimelineView timeline;
+  for (const wire::SpanInfo::Reader s : reader.getTimeline()) {
+    SpanView span{.begin_seconds = s.getBeginSeconds(),
+                  .seconds = s.getSeconds(),
+                  .pause_seconds = s.getPauseSeconds(),
+                  .cause = line_of(s.getCause()),
+                  .first_step = s.getFirstStep(),
+                  .steps = s.getSteps()};
+    for (const auto device : s.getDevices()) span.devices.push_back(line_of(device));
+    timeline.spans.push_back(std::move(span));
+  }
+  for (const wire::ProgressInfo::Reader p : reader.getProgress())
+    timeline.progress.emplace_back(p.getSeconds(), p.getSteps());
+  return timeline;
 }
 
 }  // namespace es::actors

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "actors/protocol/core/step_times.h"
@@ -46,6 +47,29 @@ struct WorkerView {
   std::vector<double> est_seconds;
 };
 
+struct PauseView {
+  std::string cause;
+  std::uint64_t count = 0;
+  double seconds = 0;
+  bool operator==(const PauseView&) const = default;
+};
+
+struct SpanView {
+  double begin_seconds = 0;
+  double seconds = 0;
+  double pause_seconds = 0;
+  std::string cause;
+  std::uint64_t first_step = 0;
+  std::uint64_t steps = 0;
+  std::vector<std::string> devices;
+};
+
+// What a job did since its head has it.
+struct TimelineView {
+  std::vector<SpanView> spans;
+  std::vector<std::pair<double, std::uint64_t>> progress;  // seconds, steps; ascending
+};
+
 struct JobView {
   std::string id;
   std::string name;
@@ -75,13 +99,25 @@ struct JobView {
   std::string checkpoint;            // path of the newest one, or empty
   std::string waiting_for;           // devices or processes; empty: nothing
   std::string warning;               // a problem that does not stop the job
-  std::string tenant;                // tenant whose quota it uses; empty: none
+  std::string tenant;                // tenant to which it belongs; empty: none
   std::uint32_t devices_wanted = 0;  // the most devices that it could use now
   StepTimes step_times;
+  std::vector<PauseView> pauses;
+  // Bulk data that its workers have sent to each other.
+  std::uint64_t message_bytes = 0, shared_memory_bytes = 0, channel_bytes = 0;
+  std::uint64_t checkpoints_written = 0, checkpoints_failed = 0;
+  double checkpoint_seconds = 0;
+  std::uint64_t repeated_steps = 0, start_retries = 0;
 };
+
+// The pauses after which the job continued although a worker, a link or a device had failed.
+std::uint64_t recoveries_of(const JobView& job);
 
 void put(wire::JobInfo::Builder b, const JobView& view);
 // Throws kj::Exception on malformed content: call it inside Msg::decode.
 JobView read_job(wire::JobInfo::Reader reader);
+
+void put(wire::SpanInfo::Builder b, const SpanView& view);
+TimelineView read_timeline(wire::JobDetails::Reader reader);
 
 }  // namespace es::actors

@@ -64,6 +64,11 @@ void Recorder::submitted(std::size_t job, double now_s) {
   sample(now_s);
 }
 
+void Recorder::timed_out(std::size_t job, double now_s) {
+  jobs_[job].timed_out = true;
+  ended(job, now_s);
+}
+
 void Recorder::ended(std::size_t job, double now_s) {
   // The job may end while it makes steps. Its devices stop computing now, although it still holds
   // them for a moment.

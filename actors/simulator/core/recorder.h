@@ -22,6 +22,7 @@ struct JobResult {
   std::uint32_t scale_ins = 0;  // changes to fewer devices or to none
   double lost_s = 0;            // seconds of training that failures made vain or that were repeated
   double sharing_job_s = 0;     // integral over its life of the number of jobs in the cluster
+  bool timed_out = false;       // it ended because its time limit was used up
 };
 
 // The state of the cluster between two changes.
@@ -38,6 +39,7 @@ class Recorder {
 
   void submitted(std::size_t job, double now_s);
   void ended(std::size_t job, double now_s);
+  void timed_out(std::size_t job, double now_s);
   void held(std::size_t job, const DeviceType& type, int change, double now_s);
   // The devices on which the job steps from now on; an empty set if it stands still.
   void stepping(std::size_t job, const DeviceSet& devices, double now_s);

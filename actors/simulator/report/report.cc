@@ -67,6 +67,7 @@ Report make_report(const Workload& workload, const SimulationResult& result, dou
   for (std::size_t i = 0; i < result.jobs.size(); ++i) {
     const JobResult& job = result.jobs[i];
     if (job.end_s < 0) continue;
+    report.timed_out += job.timed_out ? 1 : 0;
     jct.push_back(job.end_s - job.submit_s);
     queue.push_back(job.waiting_s);
     rho.push_back(fairness(workload.jobs[i], job, workload.cluster, start_s));

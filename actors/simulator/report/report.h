@@ -28,6 +28,7 @@ struct Report {
   std::string policy;
   std::size_t jobs = 0;  // jobs that ended; the figures describe these
   std::uint32_t unfinished = 0;
+  std::uint32_t timed_out = 0;  // of `jobs`: ended by their time limits
   double avg_jct_s = 0, p50_jct_s = 0, p99_jct_s = 0;
   double avg_queue_s = 0;
   double makespan_s = 0;

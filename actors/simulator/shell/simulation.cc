@@ -99,7 +99,8 @@ class Machine {
     system_.emplace(config_);
     system_->await_actors_before_shutdown(false);
     scheduler_ = &dynamic_cast<caf::scheduler::test_coordinator&>(system_->scheduler());
-    ES_CHECK_OK(teach_speeds(workload, store_->plans()), "plans in memory");
+    if (!options.world.learns_speeds)
+      ES_CHECK_OK(teach_speeds(workload, store_->plans()), "plans in memory");
     const auto world = system_->spawn(world_actor, &workload_, options_.world, &recorder_);
     world_ = caf::actor_cast<caf::actor>(world);
     auto* typed = caf::actor_cast<caf::abstract_actor*>(world_);
@@ -140,10 +141,13 @@ class Machine {
     options.checkpoint_dir = kNowhere;
     options.unix_ms = [] { return std::uint64_t{0}; };
     options.on_stopped = [] {};
-    options.make_policy = [this] {
-      return scheduler::make_policy(options_.policy, options_.policy_options).value();
+    options.make_policy = [this]() -> std::unique_ptr<scheduler::Policy> {
+      auto policy = scheduler::make_policy(options_.policy, options_.policy_options).value();
+      if (options_.knowledge.is_perfect()) return policy;
+      return std::make_unique<KnowledgePolicy>(std::move(policy), options_.knowledge);
     };
-    options.limits.quotas = options_.quotas;
+    options.limits.queues = options_.queues;
+    options.limits.share_half_life_s = options_.share_half_life_s;
     options.decision_delay = nanoseconds_of(options_.round_s);
     options.start_pause = nanoseconds_of(options_.world.start_s);
     options.rescale_pause = nanoseconds_of(options_.world.rescale_s);

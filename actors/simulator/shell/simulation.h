@@ -11,8 +11,9 @@
 // parts.
 //
 // The speeds are known from the beginning, as for models that have run before: the step times are
-// put into the companion's history. If devices become slow or steps cost more than the model says
-// (WorldOptions::is_measured), workers report their measurements, and the head reacts to them.
+// put into the companion's history. With WorldOptions::learns_speeds that history is empty. If so,
+// or if devices become slow or steps cost more than the model says (WorldOptions::is_measured),
+// workers report their measurements, and the head reacts to them.
 #include <caf/mailbox_element.hpp>
 
 #include <cstdint>
@@ -21,6 +22,7 @@
 #include <vector>
 
 #include "actors/protocol/core/instant.h"
+#include "actors/simulator/core/knowledge.h"
 #include "actors/simulator/core/recorder.h"
 #include "actors/simulator/shell/workload.h"
 #include "actors/simulator/shell/world_actor.h"
@@ -32,9 +34,11 @@ namespace es::actors::simulator {
 struct SimulationOptions {
   std::string policy{scheduler::kDefaultPolicy};
   scheduler::PolicyOptions policy_options;
-  std::vector<scheduler::Quota> quotas;
-  double round_s = 0;       // events within this many seconds make one decision
+  std::vector<scheduler::Queue> queues{};  // completed_queues()
+  double share_half_life_s = 0;            // as in cluster::Limits
+  double round_s = 0;                      // events within this many seconds make one decision
   double checkpoint_s = 0;  // seconds of training between two checkpoints; 0 for no series
+  Knowledge knowledge;      // what the policy knows about lengths and speeds
   WorldOptions world;
   // Called every few thousand events with the number of jobs that have ended, the number of all
   // jobs, and the virtual time in seconds.

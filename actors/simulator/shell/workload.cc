@@ -61,8 +61,11 @@ Result<WorkJob> work_job(const store::TraceJob& job, const store::StepTimes& tim
   spec.level = job.mix_types ? DeterminismLevel::kD2 : DeterminismLevel::kD1;
   spec.resources.device_types = types_of(job, work.capabilities);
   spec.resources.tenant = job.tenant;
+  spec.resources.queue = job.queue;
   spec.resources.priority = job.priority;
   spec.resources.deadline_seconds = job.deadline_s;
+  spec.resources.suspendable = job.suspendable;
+  spec.resources.max_seconds = job.max_s;
   return work;
 }
 

@@ -215,8 +215,8 @@ void WorldState::on(Worker& worker, Incarnation, const Install& message) {
   lose_work(run, message.target);
   ++run.epoch;
   const Due ready{Timer::kReady, index_of(run), run.epoch};
-  const bool keeps_state = std::ranges::any_of(
-      run.workers, [&](Incarnation w) { return workers_.at(w).has_state; });
+  const bool keeps_state =
+      std::ranges::any_of(run.workers, [&](Incarnation w) { return workers_.at(w).has_state; });
   const double cost_s = keeps_state ? options_.rescale_s : options_.suspend_cost_s();
   after(run.has_run ? cost_s : 0, ready);
 }

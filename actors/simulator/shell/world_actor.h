@@ -62,10 +62,11 @@ struct WorldOptions {
   double straggler_hours = 0;   // mean hours between two slow times of one device; 0 for none
   double straggler_s = 600;     // seconds that a slow time lasts
   double straggler_factor = 3;  // factor of the duration of a local step during it
+  bool learns_speeds = false;   // the head knows no speed before it was measured
   std::vector<store::TraceClaim> claims;
 
   double suspend_cost_s() const { return suspend_s.value_or(rescale_s); }
-  bool is_measured() const { return sync_s > 0 || straggler_hours > 0; }
+  bool is_measured() const { return sync_s > 0 || straggler_hours > 0 || learns_speeds; }
 };
 
 struct BeginWorld {
@@ -112,6 +113,9 @@ class WorldState {
   bool is_idle() const;
 
  private:
+  void follow(std::size_t index);
+  void on_job_ended(std::size_t index);
+
   struct Worker {
     std::uint32_t run = 0;
     DeviceId device;

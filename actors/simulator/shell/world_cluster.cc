@@ -60,11 +60,33 @@ void WorldState::on_answer(const std::shared_ptr<const Frame>& frame) {
     const JobId id = accepted->view()->getJob().cStr();
     runs_[request - 1].id = id;
     run_of_job_[id] = static_cast<std::uint32_t>(request - 1);
+    if (workload_->jobs[request - 1].spec.resources.max_seconds > 0) follow(request - 1);
+    return;
+  }
+  if (const auto event = Msg<wire::JobEvent>::from_frame(frame)) {
+    if (event->view()->isEnded()) on_job_ended(run_of_job_.at(frame->envelope.job));
     return;
   }
   if (!refusal) return;
   ++refused_;
   if (first_refusal_.empty()) first_refusal_ = refusal->view()->getMessage().cStr();
+}
+
+// Learns when the head ends the job because its time limit is used up. Any other end comes from
+// here.
+void WorldState::follow(std::size_t index) {
+  constexpr std::uint64_t kFollowing = std::uint64_t{1} << 48;  // no other request has this number
+  const auto request = Msg<wire::FollowJob>::build(
+      {.job = runs_[index].id, .request = kFollowing + index}, [](wire::FollowJob::Builder) {});
+  self_->send(head_, Inbound{kSimulatedClient, request.frame()});
+}
+
+void WorldState::on_job_ended(std::size_t index) {
+  Run& run = runs_[index];
+  if (std::exchange(run.is_over, true)) return;
+  ++finished_;
+  recorder_->timed_out(index, now_s());
+  if (run.workers.empty()) forget(run);
 }
 
 // --- Claims.

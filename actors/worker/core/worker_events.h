@@ -203,6 +203,7 @@ struct CheckpointFinished {
   VersionDigests digests;
   std::string error;  // not empty if no checkpoint was written
   ErrorKind error_kind = ErrorKind::kFailure;
+  double seconds = 0;  // time that the writer needed
 };
 
 // A LoadVersion, ReduceBucket or ApplyUpdate could not read or verify the data that `of` had

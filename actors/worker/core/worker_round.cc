@@ -269,7 +269,8 @@ void WorkerCore::handle(const CheckpointFinished& event) {
                               .version = event.version,
                               .digests = event.digests,
                               .error = event.error,
-                              .error_kind = event.error_kind});
+                              .error_kind = event.error_kind,
+                              .seconds = event.seconds});
 }
 
 // The head chooses another source in a new round.

@@ -4,6 +4,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <new>
 #include <utility>
 
@@ -32,7 +33,9 @@ Result<Written> write_if_memory_suffices(const Snapshot& snapshot, const WriteVe
 
 CheckpointFinished finish(const Snapshot& snapshot, const WriteVersion& asked) {
   CheckpointFinished done{asked.request, asked.directory, snapshot.replica->version(), {}, {}};
+  const auto begin = std::chrono::steady_clock::now();
   const Result<Written> written = write_if_memory_suffices(snapshot, asked);
+  done.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   snapshot.replica->give_up("the checkpoint is written or given up");  // ends its copying
   if (written) {
     done.path = written->path.string();

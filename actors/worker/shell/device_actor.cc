@@ -13,6 +13,8 @@ void DeviceState::init(caf::stateful_actor<DeviceState>* self, std::shared_ptr<D
   const DeviceOptions& options = parts_->options;
   reduction_.emplace(*parts_->engine, options.spec.max_p);
   base_.emplace(options.node_dir);
+  lane_.emplace(*parts_->recorder);
+  operators_.emplace(*parts_->engine, *parts_->recorder);
   held_.emplace(
       *parts_->engine, worker::HeldVersion::Job{options.job, options.spec, options.spec_toml},
       [control = control_](auto done) { caf::anon_send(control, DeviceEvent{std::move(done)}); });
@@ -87,6 +89,7 @@ caf::behavior device_actor(caf::stateful_actor<DeviceState>* self,
       [=](const DeviceCommand& command) { self->state.perform(command); },
       [=](const CopyOut& wanted) { self->state.copy_out(wanted); },
       [=](const ResumeSlices&) { self->state.resume_slices(); },
+      [=](const TraceDevice& trace) { self->state.on_trace(trace); },
       [=](const Msg<wire::RunLocalStep>& message) { self->state.on_slice(*message.view()); },
   };
 }

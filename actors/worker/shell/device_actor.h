@@ -10,9 +10,10 @@
 //           RunLocalStep from an EST that was granted a slice. The slices run in rank order,
 //           whatever their order of arrival. A slice of an abandoned generation is answered with
 //           SliceDone and not run.
+//           TraceDevice from the control half.
 //           ResumeSlices from itself.
-// Sends     DeviceEvent, DeviceStats and CopiedOut to the control half; GrantSlice, SliceDone and
-//           Dismiss to ESTs; NextSlice to the data workers.
+// Sends     DeviceEvent, DeviceStats, DeviceTraced and CopiedOut to the control half; GrantSlice,
+//           SliceDone and Dismiss to ESTs; NextSlice to the data workers.
 //           ResumeSlices to itself. The message is queued behind slices that have already arrived,
 //           so the actor knows them when it begins a slice and can copy the next mini-batch to the
 //           device meanwhile.
@@ -44,6 +45,7 @@
 
 #include "actors/data_workers/shell/loader_actor.h"
 #include "actors/protocol/shell/caf_messages.h"
+#include "actors/tracing/core/device_lane.h"
 #include "actors/version/shared_base.h"
 #include "actors/version/version_io.h"
 #include "actors/worker/core/slice_queue.h"
@@ -51,6 +53,7 @@
 #include "actors/worker/device/bucket_reduction.h"
 #include "actors/worker/device/gradient_store.h"
 #include "actors/worker/device/held_version.h"
+#include "actors/worker/device/operator_recorder.h"
 #include "actors/worker/device/step_clock.h"
 #include "actors/worker/device/step_results.h"
 #include "actors/worker/shell/device_messages.h"
@@ -80,6 +83,7 @@ struct DeviceParts {
   std::shared_ptr<DataSource> data;
   std::shared_ptr<const store::CapturedInputs> inputs;  // of the model file; none: it is built in
   std::shared_ptr<AbandonedBelow> abandoned_below;
+  std::shared_ptr<tracing::Recorder> recorder;                   // of this process
   std::function<void(const std::string& error)> on_device_lost;  // ends the process
 };
 
@@ -91,6 +95,7 @@ class DeviceState {
   void copy_out(const CopyOut& wanted);
   void on_slice(const wire::RunLocalStep::Reader& slice);
   void resume_slices();
+  void on_trace(const TraceDevice& trace);
 
  private:
   void perform_effect(const worker::AbandonGenerations& effect);
@@ -136,6 +141,13 @@ class DeviceState {
   std::string where(VirtualRank rank) const;  // returns a prefix such as "EST 3, step 7: "
   Error wrong_batch(VirtualRank rank, const gpu::Batch& batch, const Error& error) const;
 
+  // Traces (device_trace.cc).
+  void begin_trace(Version step);
+  void trace_slice_begins();
+  void add_to_trace(tracing::SpanKind kind, Version step, std::uint32_t number, Instant begin);
+  // The begin of a span; not used while nothing is traced.
+  Instant span_begin() const { return traced_ ? tracing::trace_now() : Instant{}; }
+
   // Sums and updates (device_reduction.cc).
   Result<const float*> find_floats(const protocol::Bulk& bulk, std::int64_t floats);
   void provide_for_peers();
@@ -156,6 +168,10 @@ class DeviceState {
   std::optional<worker::BucketReduction> reduction_;
   std::optional<worker::HeldVersion> held_;
   std::optional<worker::SharedBase> base_;
+  std::optional<TraceDevice> trace_wanted_;  // begins with the next step
+  bool traced_ = false;
+  std::optional<tracing::DeviceLane> lane_;
+  std::optional<worker::OperatorRecorder> operators_;
 
   // State of the current generation.
   Generation generation_;

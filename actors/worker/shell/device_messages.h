@@ -9,6 +9,7 @@
 #include <memory>
 #include <vector>
 
+#include "actors/tracing/core/span.h"
 #include "actors/worker/core/worker_events.h"
 
 namespace es::actors {
@@ -49,6 +50,19 @@ struct DeviceStats {
   std::uint32_t live_gradient_buffers_max = 0;
 };
 
+// From the control half to the device half: record from the next step on, or stop recording.
+struct TraceDevice {
+  std::uint64_t trace = 0;  // 0: stop
+  bool all_operators = false;
+  bool peak = false;
+};
+// From the device half to the control half: everything from step `step` on is recorded.
+struct DeviceTraced {
+  std::uint64_t trace = 0;
+  Version step = 0;
+  tracing::TracedProcess about;
+};
+
 // Generations below this number are abandoned. The control half sets it at once, so that the device
 // half stops between two slices, or between two evaluation batches, and does not first perform the
 // commands in its queue.
@@ -62,3 +76,5 @@ CAF_ALLOW_UNSAFE_MESSAGE_TYPE(es::actors::CopiedOut)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(es::actors::DeviceEvent)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(es::actors::ResumeSlices)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(es::actors::DeviceStats)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(es::actors::TraceDevice)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(es::actors::DeviceTraced)

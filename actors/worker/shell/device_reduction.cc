@@ -41,10 +41,12 @@ void DeviceState::perform_effect(const worker::ReduceBucket& effect) {
     parts.push_back({part.ranks, *data});
   }
   kill_point("reduce.before");
+  const Instant begin = span_begin();
   const Result<protocol::Bulk> sum =
       reduction_->sum(effect.bucket, std::move(parts), *gradients_, host_copies_);
   if (!sum) end_if_device_lost();
   if (!sum) return fail(sum.error().message);
+  add_to_trace(tracing::SpanKind::kReduce, effect.step, effect.bucket, begin);
   kill_point("reduce.after");
   report(BucketReduced{effect.generation, effect.step, effect.bucket, *sum});
 }
@@ -64,6 +66,7 @@ void DeviceState::provide_for_peers() {
 }
 
 void DeviceState::perform_effect(const worker::ApplyUpdate& effect) {
+  const Instant begin = span_begin();
   gpu::Engine& engine = *parts_->engine;
   // Everything that can fail because of another process is done before the engine changes anything.
   // After DataUnreadable this worker still holds its version.
@@ -101,6 +104,7 @@ void DeviceState::perform_effect(const worker::ApplyUpdate& effect) {
     fetch_replica();
     line.state = engine.state_digest();
   }
+  add_to_trace(tracing::SpanKind::kUpdate, effect.step, 0, begin);
   report(worker::UpdateApplied{std::move(line)});
   self_->send(control_, DeviceStats{engine.version(), results_.slice_seconds,
                                     worker::seconds_of(clock_.spent(worker::StepClock::kSwitch)),
@@ -109,11 +113,13 @@ void DeviceState::perform_effect(const worker::ApplyUpdate& effect) {
 }
 
 void DeviceState::perform_effect(const worker::RunEvaluation& effect) {
+  const Instant begin = span_begin();
   auto totals = worker::evaluate(*parts_->engine, parts_->options.spec, parts_->data->samples,
                                  parts_->inputs.get(), effect.version,
                                  [&] { return abandoned(effect.generation); });
   if (!totals) end_if_device_lost();
   if (!totals) return fail(totals.error());
+  add_to_trace(tracing::SpanKind::kEvaluate, effect.version, 0, begin);
   // The generation was abandoned during the evaluation. After the round the core asks again.
   if (!*totals) return;
   report(

@@ -60,6 +60,8 @@ void DeviceState::perform_effect(const worker::StartLocalSteps& effect) {
   results_ = {};
   clock_.restart();
   warn_if_slower();
+  if (trace_wanted_) begin_trace(effect.step);
+  if (traced_) lane_->wait_begins(step_, tracing::trace_now());
   run_ready_slices(slices_.begin(generation_, step_, ranks_));
 }
 
@@ -128,6 +130,11 @@ void DeviceState::perform_slice_effect(const worker::YieldToMailbox&) {
 
 void DeviceState::perform_slice_effect(const worker::StayIdle& effect) {
   clock_.enter(effect.step_is_over ? worker::StepClock::kNothing : worker::StepClock::kWait);
+  if (!traced_) return;
+  if (effect.step_is_over)
+    lane_->forget_wait();
+  else
+    lane_->wait_begins(step_, tracing::trace_now());
 }
 
 worker::SliceDecision DeviceState::run_one(const worker::RunSlice& run) {
@@ -168,9 +175,13 @@ Status DeviceState::run_slice(const worker::RunSlice& run) {
   const bool audited = audited_ == rank;
   const Instant computed_before = clock_.spent(worker::StepClock::kCompute);
   clock_.enter(worker::StepClock::kCompute);
+  if (traced_) trace_slice_begins();
+  const Instant begin = span_begin();
   const Result<float> loss =
       local_step(rank, batch, gradient, context, audited ? &digest : nullptr,
                  [this](std::uint32_t bucket) { tree_->bucket_ready(bucket); });
+  operators_->end_slice();
+  add_to_trace(tracing::SpanKind::kSlice, step_, rank, begin);
   if (!loss) end_if_device_lost();
   if (!loss && loss.error().kind == ErrorKind::kUsage)
     return wrong_batch(rank, batch, loss.error());
@@ -233,6 +244,7 @@ void DeviceState::perform_effect(const worker::RunAudit& effect) {
   const std::string where = "audit of EST " + std::to_string(effect.rank) + ", step " +
                             std::to_string(effect.step) + ": ";
   if (!filled.ok()) return fail_for_data(where + filled.error().message);
+  const Instant begin = span_begin();
   gpu::AlignedBuffer gradient(parts_->engine->table().trained_floats());
   gpu::EstContext next;
   worker::LocalStepDigest digest;
@@ -242,6 +254,7 @@ void DeviceState::perform_effect(const worker::RunAudit& effect) {
   // A faulty device may get a loss that is not finite. This is a result to be compared, not a
   // failure of the job: the digest of the error text takes its place, so that the head can find the
   // device.
+  add_to_trace(tracing::SpanKind::kAudit, effect.step, effect.rank, begin);
   const Digest opinion = loss ? digest.finish(next) : digest_of(loss.error().message);
   report(worker::AuditDone{effect.generation, effect.step, effect.rank, opinion});
 }

@@ -11,6 +11,7 @@ namespace es::actors {
 
 void DeviceState::perform_effect(const worker::LoadVersion& effect) {
   kill_point("load.begin");
+  const Instant begin = span_begin();
   // A checkpoint may still be reading the version that is replaced here. It gets its copies first.
   // The digest is removed, because it belongs to that version.
   held_->thaw();
@@ -44,6 +45,7 @@ void DeviceState::perform_effect(const worker::LoadVersion& effect) {
     return fail("loaded version " + std::to_string(engine.version()) + ", wanted " +
                 std::to_string(effect.version));
   share_base();
+  add_to_trace(tracing::SpanKind::kLoad, effect.version, 0, begin);
   kill_point("load.end");
   report(worker::VersionLoaded{effect.version});
 }

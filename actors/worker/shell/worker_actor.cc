@@ -6,6 +6,7 @@
 #include <caf/all.hpp>
 
 #include <numeric>
+#include <utility>
 
 #include "actors/log/log.h"
 #include "actors/protocol/shell/caf_messages.h"
@@ -41,6 +42,7 @@ void WorkerState::begin(const BeginWork& begin) {
   // The address is known only now, because the gateway chooses a port when it begins to listen.
   options_.core.address = begin.address;
   core_.emplace(options_.core);
+  trace_.emplace(*options_.recorder);
   self_->send(gateway_, ConnectPeer{kHeadPeer, options_.head_endpoint});
   self_->delayed_send(self_, kTickInterval, TickAtom::value);
 }
@@ -70,12 +72,17 @@ void WorkerState::on_inbound(const Inbound& inbound) {
   }
   if (envelope.type == MessageType::kStatePart && inbound.from == kHeadPeer)
     return on_state_part(inbound);
+  if (envelope.type == MessageType::kTraceWorker && inbound.from == kHeadPeer)
+    return on_trace(inbound);
   if (inbound.from == worker_peer(envelope.sender)) return on_peer_message(inbound);
   count_refused(inbound.from, "not a message that this peer may send");
 }
 
 void WorkerState::on_device(const DeviceEvent& event) {
+  if (trace_->running() == 0) return perform(core_->on(event.event, now()));
+  note(event.event);
   perform(core_->on(event.event, now()));
+  send_trace_after(event.event);
 }
 
 ::es::Envelope WorkerState::stamped() const {
@@ -99,6 +106,9 @@ void WorkerState::on_stats(const DeviceStats& stats) {
     b.setLiveGradientBuffersMax(stats.live_gradient_buffers_max);
     b.setContextSwitchSeconds(stats.context_switch_seconds);
     b.setDataWaitSeconds(stats.data_wait_seconds);
+    b.setMessageBytes(std::exchange(message_bytes_, 0));
+    b.setSharedMemoryBytes(std::exchange(shared_memory_bytes_, 0));
+    b.setChannelBytes(std::exchange(channel_bytes_, 0));
   });
   self_->send(gateway_, Outbound{kHeadPeer, message.frame()});
 }
@@ -124,6 +134,7 @@ void WorkerState::perform_effect(const worker::SendPeer& effect) {
   // once.
   if (connected_.insert(peer + " " + effect.address).second)
     self_->send(gateway_, ConnectPeer{peer, effect.address});
+  const Instant begin = now();
   // A copy, because the transport changes where the message says that its bulk data is.
   protocol::PeerMessage message = effect.message;
   const worker::TransportChoice choice = worker::choose_transport(
@@ -133,14 +144,28 @@ void WorkerState::perform_effect(const worker::SendPeer& effect) {
   // Only the device half can copy out of device memory. It returns the message as CopiedOut, and
   // this function is then called again.
   if (choice.copy_out_first) return self_->send(device_, CopyOut{effect});
+  count_sent(choice.transport, message);
   if (choice.transport == worker::Transport::kChannel) put_into_channel(effect.to, message);
   if (choice.transport == worker::Transport::kMessages)
     if (const Status status = make_bulk_reachable(message); !status.ok())
       return perform_effect(worker::ReportAnomaly{status.error().message});
   self_->send(gateway_, Outbound{peer, protocol::encode(options_.job, message)});
+  if (trace_->running() != 0) note_exchange(effect.message, effect.to, true, begin);
+}
+
+void WorkerState::count_sent(worker::Transport transport, protocol::PeerMessage& message) {
+  std::uint64_t& sum = transport == worker::Transport::kChannel        ? channel_bytes_
+                       : transport == worker::Transport::kSharedMemory ? shared_memory_bytes_
+                                                                       : message_bytes_;
+  for (const protocol::Bulk* bulk : worker::bulks_of(message)) sum += bulk->bytes;
 }
 
 void WorkerState::perform_effect(const worker::AbandonGenerations& effect) {
+  if (trace_->running() != 0) {
+    // After the round this worker may have no ranks any more, and then its process ends.
+    trace_->abandon();
+    send_trace(tracing::WorkerTrace::Send::kNow);
+  }
   // The device half reads this number between two slices, so it stops although the command below
   // waits in its mailbox.
   options_.abandoned_below->store(effect.before.value);
@@ -158,6 +183,7 @@ void WorkerState::perform_effect(const EngineEffect& effect) {
   ES_CHECK_MSG(device_, "the core gives the device work although its set-up failed");
   // The device half is informed with each command whether any member still reads host memory, since
   // a channel may have opened or broken meanwhile.
+  if (trace_->running() != 0) note(effect);
   const bool host_copies =
       worker::needs_host_copies(own_device(), options_.core.self, core_->members(), channel_book_);
   self_->send(device_, DeviceCommand{effect, host_copies});
@@ -191,6 +217,7 @@ caf::behavior worker_actor(caf::stateful_actor<WorkerState>* self, WorkerOptions
       [=](const DeviceStats& stats) { self->state.on_stats(stats); },
       [=](const ChannelReport& report) { self->state.on_channel(report); },
       [=](const CopiedOut& copied) { self->state.on_copied_out(copied); },
+      [=](const DeviceTraced& traced) { self->state.on_traced(traced); },
       [=](const BeginWork& begin) { self->state.begin(begin); },
       [=](TickAtom) { self->state.tick(); },
   };

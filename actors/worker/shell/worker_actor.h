@@ -12,12 +12,14 @@
 //           FetchPart of a worker on another host: a request for a piece of a segment of this
 //           generation. BulkPart: the piece that this worker has requested from another one.
 //           StatePart of the head: a piece of a saved state on another node's disk.
+//           TraceWorker of the head: record what this process does.
 //           OpenChannel of a worker: the offer of a channel.
-//           DeviceEvent, DeviceStats and CopiedOut from the device half; ChannelReport from the
-//           channel thread.
+//           DeviceEvent, DeviceStats, DeviceTraced and CopiedOut from the device half;
+//           ChannelReport from the channel thread.
 //           A tick of its own, once per second.
 // Sends     ConnectPeer and Outbound to the gateway, for the head and for peers; DeviceCommand to
 //           the device half; commands to the channel thread (channel_exchange.h).
+//           TraceAnswer and TracePart to the head; TraceDevice to the device half.
 //           CopyOut to the device half, if data is only in device memory and cannot travel by a
 //           channel.
 //           Bulk data for a worker on another host travels inside its message, or in pieces on
@@ -41,6 +43,7 @@
 
 #include "actors/data_plane/segment.h"
 #include "actors/gateway/shell/gateway_messages.h"
+#include "actors/tracing/core/worker_trace.h"
 #include "actors/version/state_pull.h"
 #include "actors/worker/core/bulk_pull.h"
 #include "actors/worker/core/channel_book.h"
@@ -60,7 +63,9 @@ struct WorkerOptions {
   // then only reports this error to the head and waits until it is released.
   std::string setup_error;
   std::shared_ptr<AbandonedBelow> abandoned_below;
-  std::filesystem::path pull_directory{};  // for a saved state from another node
+  std::shared_ptr<tracing::Recorder> recorder{};  // of this process
+  Version last_version = 0;                       // of the job
+  std::filesystem::path pull_directory{};         // for a saved state from another node
 };
 
 // From the main thread, once: the things that are created after this actor. `device` is null if the
@@ -88,6 +93,7 @@ class WorkerState {
   void on_stats(const DeviceStats& stats);
   void on_channel(const ChannelReport& report);
   void on_copied_out(const CopiedOut& copied);
+  void on_traced(const DeviceTraced& traced);
   void tick();
 
  private:
@@ -103,6 +109,7 @@ class WorkerState {
   void perform_effect(const EngineEffect& effect);
   worker::PeerDevice own_device() const { return {options_.core.host_id, options_.core.channel}; }
   Status make_bulk_reachable(protocol::PeerMessage& message);
+  void count_sent(worker::Transport transport, protocol::PeerMessage& message);
   void put_into_channel(Incarnation to, protocol::PeerMessage& message);
   void on_open_channel(const Inbound& inbound);
   void send(const worker::StatePull::Outcome& outcome);
@@ -119,6 +126,18 @@ class WorkerState {
   void on_fetch_part(const Inbound& inbound);
   void on_bulk_part(const Inbound& inbound);
   void perform(worker::BulkPull::Outcome outcome);
+  void take(const protocol::PeerMessage& message);
+  // Traces (worker_trace.cc).
+  void on_trace(const Inbound& inbound);
+  template <class Effect>
+  void note(const Effect&) {}
+  void note(const worker::StartLocalSteps& effect);
+  void note(const worker::ApplyUpdate& effect);
+  void note(const worker::EngineEvent& event);
+  void note_exchange(const protocol::PeerMessage& message, Incarnation peer, bool sent,
+                     Instant begin);
+  void send_trace(tracing::WorkerTrace::Send when);
+  void send_trace_after(const worker::EngineEvent& event);
   void send_part(const PeerId& to, const std::string& segment, std::uint64_t offset,
                  std::uint32_t bytes);
   ::es::Envelope stamped() const;
@@ -138,7 +157,10 @@ class WorkerState {
   worker::ChannelBook channel_book_{0};  // begin() sets the number of channels of `channels_`
   worker::ChannelInbox channel_inbox_;
   std::set<Incarnation> channel_peers_;  // peers that were connected by a channel at least once
+  std::optional<tracing::WorkerTrace> trace_;
   std::uint64_t refused_ = 0;
+  // Bulk data sent since the last WorkerStats.
+  std::uint64_t message_bytes_ = 0, shared_memory_bytes_ = 0, channel_bytes_ = 0;
 };
 
 caf::behavior worker_actor(caf::stateful_actor<WorkerState>* self, WorkerOptions options);

@@ -56,7 +56,15 @@ void WorkerState::perform(worker::BulkPull::Outcome outcome) {
     });
     self_->send(gateway_, Outbound{worker_peer(request.of), message.frame()});
   }
-  for (const protocol::PeerMessage& message : outcome.complete) perform(core_->on(message, now()));
+  for (const protocol::PeerMessage& message : outcome.complete) take(message);
+}
+
+// The message is here with all of its data.
+void WorkerState::take(const protocol::PeerMessage& message) {
+  const Instant begin = now();
+  perform(core_->on(message, begin));
+  if (trace_->running() != 0)
+    note_exchange(message, protocol::stamp_of(message).sender, false, begin);
 }
 
 // The requesting worker must be in the same generation, and may only ask for memory that this

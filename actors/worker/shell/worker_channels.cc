@@ -81,7 +81,7 @@ void WorkerState::on_event(const worker::ChannelReady& event) {
 void WorkerState::on_event(const worker::BytesReceived& event) {
   perform(core_->on(worker::LinkEvent(worker::BytesArrived{event.from}), now()));
   const auto message = channel_inbox_.take(event.from, event.bytes);
-  if (message) perform(core_->on(*message, now()));
+  if (message) take(*message);
 }
 
 // The sender's end broke. The data may have arrived, so this is not reported as an anomaly; the

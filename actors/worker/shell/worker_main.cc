@@ -166,6 +166,7 @@ Result<std::shared_ptr<DeviceParts>> make_parts(const Arguments& a) {
   parts->inputs = model->inputs();
   parts->engine->pin_batches(parts->data->pool.all_words(), parts->data);
   parts->abandoned_below = std::make_shared<AbandonedBelow>(0);
+  parts->recorder = parts->data->recorder = std::make_shared<tracing::Recorder>();
   return parts;
 }
 
@@ -206,9 +207,12 @@ WorkerOptions worker_options(const Arguments& a,
     options.core.eval_every = (*parts)->options.spec.eval_every;
     options.core.audit_every = (*parts)->options.spec.audit.every_steps;
     options.abandoned_below = (*parts)->abandoned_below;
+    options.recorder = (*parts)->recorder;
+    options.last_version = (*parts)->options.last_version;
   } else {
     options.setup_error = parts.error().message;
     options.abandoned_below = std::make_shared<AbandonedBelow>(0);
+    options.recorder = std::make_shared<tracing::Recorder>();
   }
   return options;
 }
@@ -265,7 +269,7 @@ int worker_main(int argc, char** argv) {
     if (parts) {
       std::vector<caf::actor> loaders;
       for (std::uint32_t i = 0; i < arguments.loaders; ++i)
-        loaders.push_back(system.spawn<caf::detached>(loader_actor, (*parts)->data));
+        loaders.push_back(system.spawn<caf::detached>(loader_actor, (*parts)->data, i));
       const auto data =
           system.spawn(data_workers_actor, (*parts)->data->pool.slots(), std::move(loaders));
       device = system.spawn<caf::detached>(device_actor, *parts, worker, data);

@@ -3,18 +3,20 @@
 // operands. Each tap reads, in place, the pixels for which it lies in the image. Windows of few
 // channels are gathered instead.
 #include "gpu/canonical/vec/conv.h"
+#include "gpu/canonical/vec/gemm.h"
 
 namespace es::gpu {
 namespace {
 
 constexpr std::int64_t kGatherColumns = 192;  // columns of a gathered block; a multiple of 32
-// 16 more floats, so that rows do not share cache sets
-constexpr std::int64_t kGatherStride = kGatherColumns + 16;
 // Distance between the tiles of dy: two cache lines more than a tile, so that tiles do not share
 // cache sets.
 constexpr std::int64_t kTileStep = kTileRows * kDotChunk + 2 * kLineFloats;
 // With so few channels the vectors of a tap would not be full, so windows are gathered.
 constexpr std::int64_t kFewChannels = 16;
+// The weight gradient of a 1x1 convolution with so few channels is computed as a product, whose
+// tiles read dy in place. With more channels it pays to arrange dy in tiles.
+constexpr std::int64_t kProductChannels = 32;
 
 // The channels [begin, end) of a group, whose window is `window`.
 struct WgradRows {
@@ -31,6 +33,39 @@ inline bool reads_in_place(const ConvShape& s) {
   return group_c(s) > kFewChannels;
 }
 
+// Returns the distance between the rows of gathered blocks. They are whole cache lines. Wide rows
+// get one more, so that they do not share cache sets; narrow rows of a chunk fit the first-level
+// cache or nearly so.
+inline std::int64_t gather_stride(const ConvShape& s) {
+  const std::int64_t columns = smaller(taps(s) * group_c(s), kGatherColumns);
+  return round_up(columns, kLineFloats) + (columns > kPanelWidth ? kLineFloats : 0);
+}
+
+inline bool wgrad_is_product(const ConvShape& s) {
+  return s.kh == 1 && s.kw == 1 && s.stride == 1 && s.pad == 0 && s.groups == 1 &&
+         s.c <= kProductChannels;
+}
+inline GemmShape wgrad_product(const ConvShape& s, std::int64_t channels) {
+  return {.m = channels,
+          .n = s.c,
+          .k = s.n * s.h * s.w,
+          .a_row = 1,
+          .a_col = s.oc,
+          .b_row = s.c,
+          .b_col = 1,
+          .c_row = s.c,
+          .c_col = 1};
+}
+// Any range of channels may be computed, and each may be planned in another way.
+inline std::size_t wgrad_product_floats(const ConvShape& s) {
+  std::size_t most = 0;
+  for (std::int64_t channels = 1; channels <= s.oc; ++channels) {
+    const std::size_t floats = gemm_workspace_floats(wgrad_product(s, channels));
+    most = floats > most ? floats : most;
+  }
+  return most;
+}
+
 // Largest number of tiles for any range of channels of a group.
 inline std::int64_t wgrad_tiles(const ConvShape& s) {
   return ceil_div(group_oc(s), kTileRows) + 1;
@@ -39,8 +74,9 @@ inline std::int64_t wgrad_tiles(const ConvShape& s) {
 // Workspace: dy of one chunk in tiles, then the other operand if it is not read in place.
 inline std::size_t conv_wgrad_workspace_floats(const ConvShape& s) {
   if (is_depthwise(s)) return depthwise_wgrad_workspace_floats(s);
+  if (wgrad_is_product(s)) return wgrad_product_floats(s);
   return static_cast<std::size_t>(wgrad_tiles(s) * kTileStep +
-                                  (reads_in_place(s) ? 0 : kDotChunk * kGatherStride));
+                                  (reads_in_place(s) ? 0 : kDotChunk * gather_stride(s)));
 }
 
 // Writes dy of a chunk into tiles by columns. Rows of dy are read completely.
@@ -139,12 +175,48 @@ inline void multiply_gathered(const ConvShape& s, const WgradRows& rows, const P
   const PixelGrid grid = forward_grid(s, x);
   const Window window = join_columns(grid, rows.window);
   const Run whole{0, 0, chunk.depth};
+  const std::int64_t stride = gather_stride(s);
   for (std::int64_t column = 0; column < window.depth(); column += kGatherColumns) {
     const std::int64_t columns = smaller(kGatherColumns, window.depth() - column);
     gather(grid, window, chunk.k, chunk.k + chunk.depth, column, column + columns, gathered,
-           kGatherStride);
-    multiply_chunk(s, rows, chunk, tiles, {gathered, kGatherStride, column, columns, &whole, 1},
-                   dw);
+           stride);
+    multiply_chunk(s, rows, chunk, tiles, {gathered, stride, column, columns, &whole, 1}, dw);
+  }
+}
+
+// Windows of so few columns that it does not pay to arrange dy in tiles: tiles read it in place. A
+// tile may begin its second vector before the end of its first one, so it needs a whole vector.
+constexpr std::int64_t kNarrowColumns = 2 * kPanelWidth;
+inline bool reads_dy_in_place(const ConvShape& s) {
+  const std::int64_t columns = taps(s) * group_c(s);
+  return !reads_in_place(s) && columns >= kWidth && columns <= kNarrowColumns;
+}
+
+inline void multiply_narrow(const ConvShape& s, const WgradRows& rows, const PixelChunk& chunk,
+                            const float* x, const float* dy, float* gathered, float* dw) {
+  const PixelGrid grid = forward_grid(s, x);
+  const Window window = join_columns(grid, rows.window);
+  const std::int64_t stride = gather_stride(s), columns = window.depth();
+  gather(grid, window, chunk.k, chunk.k + chunk.depth, 0, columns, gathered, stride);
+  for (std::int64_t row = rows.begin, count; row < rows.end; row += count) {
+    count = next_tile_rows(rows.end - row);
+    for (std::int64_t j = 0, width; j < columns; j += width) {
+      width = next_panel(columns - j);
+      run_gemm_tile(ASide::kColumns, count,
+                    {.a = dy + chunk.k * s.oc + row,
+                     .a_stride = s.oc,
+                     .b = gathered + j,
+                     .b_stride = stride,
+                     .width = width,
+                     .depth = chunk.depth,
+                     .c = dw + row * columns + j,
+                     .c_stride = columns,
+                     .start = nullptr,
+                     .start_stride = 0,
+                     .add = chunk.k != 0,
+                     .bias = nullptr},
+                    {});
+    }
   }
 }
 
@@ -155,6 +227,10 @@ inline void wgrad_group(const ConvShape& s, const WgradRows& rows, const float* 
   const std::int64_t pixels = s.n * s.oh() * s.ow();
   for (std::int64_t k = 0; k < pixels; k += kDotChunk) {
     const PixelChunk chunk{k, smaller(kDotChunk, pixels - k)};
+    if (reads_dy_in_place(s)) {
+      multiply_narrow(s, rows, chunk, x, dy, right, dw);
+      continue;
+    }
     pack_dy(s, rows, chunk, dy, ws);
     (in_place ? multiply_in_place : multiply_gathered)(s, rows, chunk, x, ws, right, dw);
   }
@@ -163,6 +239,11 @@ inline void wgrad_group(const ConvShape& s, const WgradRows& rows, const float* 
 inline void conv_wgrad(const ConvShape& s, std::int64_t oc_begin, std::int64_t oc_end,
                        const float* x, const float* dy, float* dw, float* ws) {
   if (is_depthwise(s)) return depthwise_wgrad(s, oc_begin, oc_end, x, dy, dw, ws);
+  if (wgrad_is_product(s)) {
+    if (oc_begin == oc_end) return;
+    return gemm(wgrad_product(s, oc_end - oc_begin), dy + oc_begin, x, nullptr, dw + oc_begin * s.c,
+                ws);
+  }
   for (std::int64_t g = 0; g < s.groups; ++g) {
     const std::int64_t begin = larger(oc_begin, g * group_oc(s));
     const std::int64_t end = smaller(oc_end, (g + 1) * group_oc(s));

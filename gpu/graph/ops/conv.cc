@@ -2,6 +2,7 @@
 // weights, because its sums run over all images. Every thread has its own scratch memory.
 #include "gpu/graph/gradients.h"
 #include "gpu/graph/ops/operator.h"
+#include "gpu/graph/ops/product_run.h"
 #include "gpu/graph/ops/scratch.h"
 
 namespace es::gpu {
@@ -41,9 +42,21 @@ void conv_gradient(Gradients& g, const Op& op) {
 Cut by_images(const ConvShape& shape, int threads) {
   return {shape.n, 1, threads};
 }
-// The grain of 16 channels fills a vector register of AVX-512.
+// The channels of a depthwise convolution lie in vector registers: 16 fill one of AVX-512. Others
+// are rows of tiles, and any number of rows is divided evenly among tiles.
 Cut by_channels(const ConvShape& shape, int threads) {
-  return {shape.oc, 16, threads};
+  const bool depthwise = shape.groups > 1 && shape.groups == shape.c && shape.oc == shape.c;
+  return {shape.oc, depthwise ? 16 : 4, threads};
+}
+
+// Returns whether the forward pass and the data gradient are products of matrices whose rows are
+// pixels. They have the sums of a linear layer: no window leaves the image. As a product they are
+// divided by columns where the weights are larger than the images.
+bool is_pointwise(const ConvShape& s) {
+  return s.kh == 1 && s.kw == 1 && s.stride == 1 && s.pad == 0 && s.groups == 1;
+}
+LinearShape pointwise_shape(const ConvShape& s) {
+  return {s.n * s.h * s.w, s.c, s.oc};
 }
 
 // Images follow each other in memory, so a part is a smaller batch at another address.
@@ -87,6 +100,8 @@ DenseCall conv_wgrad_call(const OpRun& run) {
 void run_forward(const OnCpu& on, const OpRun& run) {
   const DenseCall call = conv_call(run);
   const ConvShape& s = run.op.conv;
+  if (is_pointwise(s))
+    return run_gemm(on, run, pointwise_shape(s).forward(), call, run.buffers.workspace);
   const std::int64_t image = s.h * s.w * s.c, map = s.oh() * s.ow() * s.oc;
   const Cut cut = by_images(s, run.threads());
   const Scratch scratch = scratch_for(run.threads(), [&] {
@@ -102,6 +117,8 @@ void run_forward(const OnCpu& on, const OpRun& run) {
 void run_data_gradient(const OnCpu& on, const OpRun& run) {
   const DenseCall call = conv_dgrad_call(run);
   const ConvShape& s = run.op.conv;
+  if (is_pointwise(s))
+    return run_gemm(on, run, pointwise_shape(s).data_gradient(), call, run.buffers.workspace);
   const std::int64_t image = s.h * s.w * s.c, map = s.oh() * s.ow() * s.oc;
   const Cut cut = by_images(s, run.threads());
   const Scratch scratch = scratch_for(run.threads(), [&] {
@@ -128,7 +145,7 @@ void run_weight_gradient(const OnCpu& on, const OpRun& run) {
 constexpr Operator kConvOperators[] = {
     {.kind = OpKind::kConv2d,
      .name = "conv2d",
-     .kernels = "conv_fwd, conv_dgrad, conv_wgrad",
+     .kernels = "conv_fwd, conv_dgrad, conv_wgrad, gemm",
      .inputs = Inputs::kImages,
      .outputs = conv_outputs,
      .stored = Stored::kFirstBf16,
@@ -137,6 +154,8 @@ constexpr Operator kConvOperators[] = {
      .gradient = conv_gradient,
      .workspace = {
          [](const KernelTable& k, const OpShapes& op, int threads) {
+           if (is_pointwise(op.op.conv))
+             return gemm_floats(k, pointwise_shape(op.op.conv).forward(), threads);
            return scratch_by_images(k.conv_fwd_workspace_floats, op.op.conv, threads).all();
          },
          [](const cuda::DeviceKernels& k, const OpShapes& op) {
@@ -156,6 +175,8 @@ constexpr Operator kConvOperators[] = {
      .multiplies_weight = true,
      .workspace = {
          [](const KernelTable& k, const OpShapes& op, int threads) {
+           if (is_pointwise(op.op.conv))
+             return gemm_floats(k, pointwise_shape(op.op.conv).data_gradient(), threads);
            return scratch_by_images(k.conv_dgrad_workspace_floats, op.op.conv, threads).all();
          },
          [](const cuda::DeviceKernels& k, const OpShapes& op) {

@@ -94,18 +94,25 @@ void yolo_gradient(Gradients& g, const Op& op) {
 
 // --- Execution.
 
+// Threads share the rows. The mean is one sum.
 template <class On>
 void cross_entropy(const On& on, const OpRun& run) {
-  on(on.kernels.softmax_xent_fwd, run.in_shape().rows(), run.in_shape().row(), run.in(0),
-     run.ids(1), run.op.terms, run.out(0), run.out(1));
+  const std::int64_t classes = run.in_shape().row();
+  run.share(run.in_shape().rows(), classes, [&](std::int64_t begin, std::int64_t end) {
+    on(on.kernels.softmax_xent_fwd, end - begin, classes, run.in(0) + begin * classes,
+       run.ids(1) + begin, run.op.terms, run.out(0) + begin * classes, run.out(1) + begin);
+  });
   on(on.kernels.softmax_xent_mean, run.in_shape().rows(), run.ids(1), run.out(1), run.out(2));
 }
 
 template <class On>
 void cross_entropy_gradient(const On& on, const OpRun& run) {
-  const std::int64_t rows = run.in_shape().rows();
-  on(on.kernels.softmax_xent_bwd, rows, run.in_shape().row(), run.in(0), run.ids(1),
-     LabelledRows{rows, run.ids(1)}, run.op.terms, run.out(0));
+  const std::int64_t rows = run.in_shape().rows(), classes = run.in_shape().row();
+  run.share(rows, classes, [&](std::int64_t begin, std::int64_t end) {
+    on(on.kernels.softmax_xent_bwd, end - begin, classes, run.in(0) + begin * classes,
+       run.ids(1) + begin, LabelledRows{rows, run.ids(1)}, run.op.terms,
+       run.out(0) + begin * classes);
+  });
 }
 
 // A device needs a workspace for the mean.

@@ -15,13 +15,17 @@ void parameter_gradient(Gradients& g, const Op& op) {
 
 void run_parameter_gradient(const OnCpu&, const OpRun& run) {
   float* const to = run.weight_grad();
-  const auto bytes = static_cast<std::size_t>(run.weight_count()) * sizeof(float);
   // Without an input the loss does not depend on the parameter (Gradients::clear_untouched).
-  if (run.op.in.empty()) {
-    std::memset(to, 0, bytes);
-  } else {
-    std::memcpy(to, run.in(0), bytes);
-  }
+  const float* const from = run.op.in.empty() ? nullptr : run.in(0);
+  run.ranges({run.weight_count(), kGrainFloats, run.threads()},
+             [&](std::int64_t begin, std::int64_t end) {
+               const auto bytes = static_cast<std::size_t>(end - begin) * sizeof(float);
+               if (from == nullptr) {
+                 std::memset(to + begin, 0, bytes);
+               } else {
+                 std::memcpy(to + begin, from + begin, bytes);
+               }
+             });
 }
 
 void queue_parameter_gradient(const OnDevice& on, const OpRun& run) {

@@ -7,14 +7,14 @@
 
 namespace es::gpu {
 
-// Divides the rows or the columns of a product, whichever are more. The sizes of the parts are
-// multiples of a register tile.
+// Divides the rows or the columns of a product, whichever are more. Many rows are divided evenly,
+// because tiles share any number of rows. The columns of a part fill vector registers.
 // A part gets whole rows or columns, and so whole sums. The division depends on the number of
 // threads, but each element is the same chain over k in every division.
 struct GemmCut {
   GemmCut(const GemmShape& shape, int threads)
       : by_rows(shape.m >= shape.n),
-        cut(by_rows ? shape.m : shape.n, by_rows ? 32 : 64, threads),
+        cut(by_rows ? shape.m : shape.n, by_rows ? (shape.m >= 64 ? 4 : 32) : 16, threads),
         shape(shape) {}
   GemmShape part(std::int64_t i) const {
     GemmShape g = shape;

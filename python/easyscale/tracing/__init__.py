@@ -9,12 +9,13 @@ from torch import nn
 
 from ..captured import Captured
 from ..program import Program
-from .batch import SIZES, unify
+from .batch import OTHER_SIZES, SIZES, unify
 from .check import check_evaluation, check_training
+from .errors import BatchTraced, SelfCheckFailed
 from .graph import Graph
 from .lower.builder import Builder
 from .merge import Static, lower_both, simplify
-from .patches import tracing, unchanged
+from .patches import refuse_power_iterations, tracing, unchanged
 from .reader import read
 from .state import State
 from .step import Loss, Step, argument_names, name_fields, with_samples
@@ -75,15 +76,30 @@ class _Capture:
         self.modes = modes if modes[step.model] else dict.fromkeys(modes, True)
 
     def run(self, name: str, check: bool) -> Captured:
-        small = self._lower(SIZES[0], evaluate=True)
-        large = self._lower(SIZES[1], evaluate=small.evaluation_differs)
-        producer = f"easyscale {VERSION}, torch {torch.__version__}"
-        program = unify(small, large, self.state, name, producer)
-        if check:
-            self._check(program, small.builder)
+        try:
+            program = self._checked(name, SIZES, check)
+        except BatchTraced as error:
+            # A number of the model may happen to be the number of samples. A forward pass that
+            # depends on that number fails the check, which has another one.
+            if not check:
+                raise
+            try:
+                program = self._checked(name, OTHER_SIZES, check)
+            except (BatchTraced, SelfCheckFailed):
+                raise error from None
         names = [p.name for p in program.parameters] + [s.name for s in program.statistics]
         tensors = self.state.tensors()
         return Captured(program, {n: tensors[n].detach().cpu().numpy().copy() for n in names})
+
+    def _checked(self, name: str, sizes: tuple[int, int], check: bool) -> Program:
+        """The program, lowered at `sizes` samples and compared with SIZES[0] of them."""
+        small = self._lower(sizes[0], evaluate=True)
+        large = self._lower(sizes[1], evaluate=small.evaluation_differs)
+        producer = f"easyscale {VERSION}, torch {torch.__version__}"
+        program = unify(small, large, self.state, name, producer, sizes)
+        if check:
+            self._check(program, small.builder)
+        return program
 
     def _lower(self, count: int, evaluate: bool) -> Static:
         """The program for `count` samples; evaluation is traced where it may have own nodes."""
@@ -94,7 +110,8 @@ class _Capture:
 
     def _trace(self, tensors: dict[str, torch.Tensor], training: bool) -> Graph:
         self._set_mode(training)
-        with unchanged(self.step.model), tracing(self.step.model, self.allowed):
+        refuse_power_iterations(self.step.model)
+        with unchanged(self.step.model), tracing(self.step, self.allowed):
             graph = read(self.step, list(tensors.values()), list(tensors))
         return simplify(graph, self.state)
 

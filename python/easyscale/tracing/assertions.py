@@ -3,6 +3,8 @@
 `assert ok` and `if bad: raise ...` compute nothing: if they hold, the model is the same without
 them, and if not, PyTorch computes nothing either. A tracer knows no contents, so it cannot evaluate
 them. The example is checked all the same, because the module itself computes it beside the capture.
+A branch for infinite numbers and NaN (`if torch.isinf(x).any(): x = x.clamp(...)`) is not taken: a
+job that computes such a number ends with an error.
 """
 from __future__ import annotations
 
@@ -21,19 +23,22 @@ import torch
 
 
 @contextlib.contextmanager
-def assumed_assertions() -> Iterator[None]:
-    """In this block a tensor of a tracer is what an assertion wants it to be."""
+def assumed_assertions(truth: Callable[[Any], bool | None]) -> Iterator[None]:
+    """In this block a tensor of a tracer is what an assertion wants it to be.
+
+    `truth` returns the truth of a tensor whose content is known, and None for others.
+    """
     with contextlib.ExitStack() as stack:
         for owner in (torch.Tensor, torch.SymBool):
-            stack.enter_context(_overridden(owner, "__bool__", _truth_of(owner.__bool__)))
+            stack.enter_context(overridden(owner, "__bool__", _truth_of(owner.__bool__, truth)))
         call = torch.jit.ScriptFunction.__call__
-        stack.enter_context(_overridden(torch.jit.ScriptFunction, "__call__", _python_of(call)))
+        stack.enter_context(overridden(torch.jit.ScriptFunction, "__call__", _python_of(call)))
         yield
 
 
 @contextlib.contextmanager
-def _overridden(owner: type, name: str, replacement: Callable) -> Iterator[None]:
-    """Overrides a method that the class has or inherits."""
+def overridden(owner: Any, name: str, replacement: Callable) -> Iterator[None]:
+    """Overrides an attribute that a class or module has or inherits."""
     own = vars(owner).get(name)
     setattr(owner, name, replacement)
     try:
@@ -45,9 +50,12 @@ def _overridden(owner: type, name: str, replacement: Callable) -> Iterator[None]
             setattr(owner, name, own)
 
 
-def _truth_of(real: Callable) -> Callable:
+def _truth_of(real: Callable, known_truth: Callable[[Any], bool | None]) -> Callable:
     def truth(value: Any) -> bool:
         if type(value) is not torch.Tensor:  # a value of the tracer
+            known = known_truth(value)
+            if known is not None:
+                return known
             wanted = _asserted_truth(sys._getframe(1))
             if wanted is not None:
                 return wanted
@@ -98,7 +106,9 @@ def _assertion(node: ast.AST) -> _Assertion | None:
     if isinstance(node, ast.Assert):
         place, holds = node, True  # its jumps belong to the statement in some versions of Python
     elif isinstance(node, ast.If) and not node.orelse and isinstance(node.body[0], ast.Raise):
-        place, holds = node.test, False
+        place, holds = node, False
+    elif isinstance(node, ast.If) and _finds_overflow(node.test):
+        place, holds = node.test if node.orelse else node, False
     else:
         return None
     if _computes(node.test):
@@ -128,6 +138,21 @@ def _found(tree: ast.AST) -> Iterator[_Assertion]:
                 yield from _found(part)
         else:
             yield from _found(node)
+
+
+def _finds_overflow(condition: ast.expr) -> bool:
+    """Whether a condition is true only for infinite numbers and NaN, with which a job ends anyway."""
+    if isinstance(condition, ast.BoolOp):
+        parts = [part for part in condition.values if not _names(part) & {"dtype", "training"}]
+        return bool(parts) and all(map(_finds_overflow, parts))
+    if isinstance(condition, ast.UnaryOp) and isinstance(condition.op, ast.Not):
+        return "isfinite" in _names(condition.operand) and "all" in _names(condition.operand)
+    return bool(_names(condition) & {"isinf", "isnan"}) and "any" in _names(condition)
+
+
+def _names(tree: ast.AST) -> set[str]:
+    return {node.attr if isinstance(node, ast.Attribute) else node.id for node in ast.walk(tree)
+            if isinstance(node, (ast.Attribute, ast.Name))}
 
 
 def _computes(condition: ast.expr) -> bool:

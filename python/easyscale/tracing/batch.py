@@ -19,46 +19,60 @@ from .ranges import input_ranges
 from .state import SAFETENSORS_TYPE, State
 
 SIZES = (3, 5)  # samples of the two captures; a batch of one would be special to torch
+# Those of a second attempt: a number of the model may happen to be the number of samples.
+OTHER_SIZES = (7, 11)
 ADVICE = ("use -1 or tensor.shape[0] for the number of samples, and no branch on it")
 
 
 @dataclass
 class _Pair:
-    """The same program at SIZES[0] and at SIZES[1] samples."""
+    """The same program at sizes[0] and at sizes[1] samples."""
 
     small: Static
     large: Static
+    sizes: tuple[int, int]
 
     def dims(self, value: int, place: str) -> list[Dim]:
         """The extents of a value with the batch as a factor."""
         shapes = self.small.builder.values[value].shape, self.large.builder.values[value].shape
-        return [_dim(a, b, place) for a, b in zip(*shapes)]
+        return [self._dim(a, b, place) for a, b in zip(*shapes)]
 
-
-def _dim(small: int, large: int, place: str) -> Dim:
-    if small == large:
-        return Dim(small)
-    if small * SIZES[1] != large * SIZES[0] or small % SIZES[0]:
-        raise BatchTraced(f"{place}: an extent is {small} for {SIZES[0]} samples and {large} for "
-                          f"{SIZES[1]}; only multiples of the number of samples can be captured")
-    return Dim(small // SIZES[0], True)
+    def _dim(self, small: int, large: int, place: str) -> Dim:
+        first, second = self.sizes
+        if small == large:
+            return Dim(small)
+        if small * second != large * first or small % first:
+            raise BatchTraced(f"{place}: an extent is {small} for {first} samples and {large} for "
+                              f"{second}; only multiples of the number of samples can be captured")
+        return Dim(small // first, True)
 
 
 def _place(node: Emitted) -> str:
     return f"{node.kind} in {node.path or 'the model'}" + (f" ({node.source})" * bool(node.source))
 
 
-def _check_aligned(small: Static, large: Static) -> None:
+def _check_aligned(small: Static, large: Static, sizes: tuple[int, int]) -> None:
     for first, second in zip(small.builder.nodes, large.builder.nodes):
         if (first.kind, first.inputs) != (second.kind, second.inputs):
-            raise BatchTraced(f"{_place(first)}: the forward pass differs for {SIZES[0]} and "
-                              f"{SIZES[1]} samples; {ADVICE}")
-        if first.attributes != second.attributes:
+            raise BatchTraced(f"{_place(first)}: the forward pass differs for {sizes[0]} and "
+                              f"{sizes[1]} samples; {ADVICE}")
+        if first.attributes != second.attributes and not _is_slice_of_samples(
+                first, second, sizes):
             raise BatchTraced(f"{_place(first)}: the number of samples is in its attributes "
                               f"({_difference(first, second)}); {ADVICE}")
     if len(small.builder.nodes) != len(large.builder.nodes):
-        raise BatchTraced(f"the forward pass has {len(small.builder.nodes)} nodes for {SIZES[0]} "
-                          f"samples and {len(large.builder.nodes)} for {SIZES[1]}; {ADVICE}")
+        raise BatchTraced(f"the forward pass has {len(small.builder.nodes)} nodes for {sizes[0]} "
+                          f"samples and {len(large.builder.nodes)} for {sizes[1]}; {ADVICE}")
+
+
+def _is_slice_of_samples(first: Emitted, second: Emitted, sizes: tuple[int, int]) -> bool:
+    """Whether a slice begins and ends at multiples of the samples, as the halves of a batch do."""
+    def bounds(node: Emitted) -> list[int]:
+        return [node.attributes[name] for name in ("begin", "end")]
+    return (first.kind == second.kind == "slice" and first.attributes["step"] == 1
+            and all(first.attributes[name] == second.attributes[name] for name in ("axis", "step"))
+            and all(a % sizes[0] == 0 and a * sizes[1] == b * sizes[0]
+                    for a, b in zip(bounds(first), bounds(second))))
 
 
 def _difference(first: Emitted, second: Emitted) -> str:
@@ -67,10 +81,11 @@ def _difference(first: Emitted, second: Emitted) -> str:
                      if first.attributes[name] != second.attributes.get(name))
 
 
-def unify(small: Static, large: Static, state: State, name: str, producer: str) -> Program:
-    """The program of two static ones."""
-    _check_aligned(small, large)
-    return _Writer(_Pair(small, large), state, name, producer).write()
+def unify(small: Static, large: Static, state: State, name: str, producer: str,
+          sizes: tuple[int, int] = SIZES) -> Program:
+    """The program of two static ones, which were lowered at `sizes` samples."""
+    _check_aligned(small, large, sizes)
+    return _Writer(_Pair(small, large, sizes), state, name, producer).write()
 
 
 class _Writer:
@@ -80,6 +95,9 @@ class _Writer:
         self.pair, self.state = pair, state
         self.program = Program(name=name, producer=producer)
         self.numbers: dict[int, int] = {}  # builder's value -> program's value
+        # The nodes at the larger size, by the output of the same node at the smaller one.
+        self.large_nodes = {small.output: large for small, large in
+                            zip(pair.small.builder.nodes, pair.large.builder.nodes)}
 
     def write(self) -> Program:
         static, program = self.pair.small, self.program
@@ -133,11 +151,9 @@ class _Writer:
                 self._constant(arrays[0], val.type, self._add(val, dims))
             else:
                 self._write_multiple(val, arrays)
-        elif all(array.dtype == np.int32 and np.array_equal(array, np.arange(size))
-                 for array, size in zip(arrays, SIZES)):
-            self._write_count(val, dims)
-        else:
-            self._write_repeated(val, arrays, dims)
+        elif not (self._write_numbers(val, arrays, dims) or self._write_matrix(val, arrays, dims)
+                  or self._write_repeated(val, arrays, dims)):
+            raise _constant_refused(arrays[0])
 
     def _constant(self, array: np.ndarray, type_: str, number: int | None = None) -> int:
         """The value of a constant, which is a new one if no number is given."""
@@ -156,22 +172,86 @@ class _Writer:
 
     def _write_multiple(self, val: Val, arrays: list[np.ndarray]) -> None:
         """A number that is a multiple of the samples: one per sample, summed."""
-        each = [array / size for array, size in zip(arrays, SIZES)]
+        each = [array / size for array, size in zip(arrays, self.pair.sizes)]
         if val.shape or each[0] != each[1] or (val.type == "i32" and each[0] % 1):
             raise _constant_refused(arrays[0])
         one = self._constant(each[0].astype(arrays[0].dtype).reshape(1), val.type)
         wide = self._node("expand", [one], self._value(val.type, [Dim(1, True)]))
         self._node("sum", [wide], self._add(val, []), axes=[0], keepdim=False)
 
-    def _write_count(self, val: Val, dims: list[Dim]) -> None:
-        """The numbers of the samples, [0, 1, ...]: the sums of ones, minus one."""
-        one = self._constant(np.ones(1, np.float32), "f32")
+    def _count(self) -> int:
+        """The numbers of the samples as f32 [B], [0, 1, ...]: the sums of ones, minus one."""
+        one, dims = self._constant(np.ones(1, np.float32), "f32"), [Dim(1, True)]
         wide = self._node("expand", [one], self._value("f32", dims))
         sums = self._node("cumsum", [wide], self._value("f32", dims), axis=0)
-        numbers = self._node("add_scalar", [sums], self._value("f32", dims), value=-1.0)
-        self._node("cast", [numbers], self._add(val, dims), to="i32")
+        return self._node("add_scalar", [sums], self._value("f32", dims), value=-1.0)
 
-    def _write_repeated(self, val: Val, arrays: list[np.ndarray], dims: list[Dim]) -> None:
+    def _samples(self) -> int:
+        """The number of samples as f32 [1]."""
+        one = self._constant(np.ones(1, np.float32), "f32")
+        wide = self._node("expand", [one], self._value("f32", [Dim(1, True)]))
+        return self._node("sum", [wide], self._value("f32", [Dim(1)]), axes=[0], keepdim=True)
+
+    def _write_numbers(self, val: Val, arrays: list[np.ndarray], dims: list[Dim]) -> bool:
+        """Integers that are linear in the number of a sample and in the number of samples.
+
+        Of an extent a * B, each of the `a` parts has its own line.
+        """
+        if val.type != "i32" or len(dims) != 1:
+            return False
+        lines = [_line([array.reshape(dims[0].size, -1)[part] for array in arrays],
+                       self.pair.sizes) for part in range(dims[0].size)]
+        if None in lines:
+            return False
+        count, one = self._count(), [Dim(1, True)]
+        parts = []
+        for slope, growth, begin in lines:
+            part = self._node("mul_scalar", [count], self._value("f32", one), value=slope)
+            if growth:
+                more = self._node("mul_scalar", [self._samples()], self._value("f32", [Dim(1)]),
+                                  value=growth)
+                part = self._node("add", [part, more], self._value("f32", one))
+            parts.append(self._node("add_scalar", [part], self._value("f32", one), value=begin))
+        whole = parts[0] if len(parts) == 1 else self._node(
+            "concat", parts, self._value("f32", dims), axis=0)
+        self._node("cast", [whole], self._add(val, dims), to="i32")
+        return True
+
+    def _write_matrix(self, val: Val, arrays: list[np.ndarray], dims: list[Dim]) -> bool:
+        """A matrix of pairs of samples, such as eye or tril: [a * B, b * B], or so with ones.
+
+        Each of its a * b parts has one number below the diagonal, one on it and one above.
+        """
+        wide = [dim for dim in dims if dim != Dim(1)]
+        if len(wide) != 2 or not all(dim.per_batch for dim in wide):
+            return False
+        shapes = [[part for dim in wide for part in (dim.size, size)] for size in self.pair.sizes]
+        both = [array.reshape(shape).transpose(0, 2, 1, 3) for array, shape in zip(arrays, shapes)]
+        parts = [[_triangles([array[i, j] for array in both]) for j in range(wide[1].size)]
+                 for i in range(wide[0].size)]
+        if any(part is None for row in parts for part in row):
+            return False
+        count, pairs = self._count(), [Dim(1, True), Dim(1, True)]
+        row = self._node("reshape", [count], self._value("f32", [Dim(1, True), Dim(1)]))
+        column = self._node("reshape", [count], self._value("f32", [Dim(1), Dim(1, True)]))
+        masks = [self._node(kind, [row, column], self._value("bool", pairs))
+                 for kind in ("gt", "eq")]
+
+        def part(numbers: tuple) -> int:
+            below, on, above = (self._constant(np.array(x, arrays[0].dtype), val.type)
+                                for x in numbers)
+            upper = self._node("where", [masks[1], on, above], self._value(val.type, pairs))
+            return self._node("where", [masks[0], below, upper], self._value(val.type, pairs))
+
+        def joined(values: list[int], axis: int, whole: list[Dim]) -> int:
+            return values[0] if len(values) == 1 else self._node(
+                "concat", values, self._value(val.type, whole), axis=axis)
+        rows = [joined([part(numbers) for numbers in line], 1, [Dim(1, True), wide[1]])
+                for line in parts]
+        self._node("reshape", [joined(rows, 0, wide)], self._add(val, dims))
+        return True
+
+    def _write_repeated(self, val: Val, arrays: list[np.ndarray], dims: list[Dim]) -> bool:
         """A constant that repeats itself for every sample is written once and expanded.
 
         An extent a * B holds `a` elements for every sample, or every one of `a` elements B times.
@@ -180,25 +260,43 @@ class _Writer:
             apart = _apart(dims, outer)
             varying = [axis for axis, dim in enumerate(apart) if dim.per_batch]
             both = [array.reshape([dim.at(size) for dim in apart])
-                    for array, size in zip(arrays, SIZES)]
+                    for array, size in zip(arrays, self.pair.sizes)]
             once = _first(both[0], varying)
             if all((np.broadcast_to(once, array.shape) == array).all() for array in both):
                 break
         else:
-            raise _constant_refused(arrays[0])
+            return False
         source = self._constant(once, val.type)
         if len(apart) == len(dims):
             self._node("expand", [source], self._add(val, dims))
-            return
+            return True
         wide = self._node("expand", [source], self._value(val.type, apart))
         self._node("reshape", [wide], self._add(val, dims))
+        return True
 
     def _write_node(self, node: Emitted) -> None:
         val = self.pair.small.builder.values[node.output]
         number = self._add(val, self.pair.dims(node.output, _place(node)))
         inputs = [-1 if i < 0 else self.numbers[i] for i in node.inputs]
+        other = self.large_nodes.get(node.output)
+        if other is not None and other.attributes != node.attributes:
+            self._write_slice_of_samples(node, inputs[0], number)
+            return
         self.program.nodes.append(Node(node.kind, inputs, [number], dict(node.attributes),
                                        node.path, node.source, region=node.region))
+
+    def _write_slice_of_samples(self, node: Emitted, source: int, number: int) -> None:
+        """Cuts an axis a * B after multiples of B: as a slice of an axis of its own."""
+        axis, dims = node.attributes["axis"], list(self.program.values[source].dims)
+        type_, count = self.program.values[source].type, self.pair.sizes[0]
+        begin, end = (node.attributes[name] // count for name in ("begin", "end"))
+
+        def apart(size: int) -> list[Dim]:
+            return [*dims[:axis], Dim(size), Dim(1, True), *dims[axis + 1:]]
+        whole = self._node("reshape", [source], self._value(type_, apart(dims[axis].size)))
+        part = self._node("slice", [whole], self._value(type_, apart(end - begin)), axis=axis,
+                          begin=begin, end=end, step=1)
+        self._node("reshape", [part], number)
 
     def _write_statistics(self, static: Static) -> None:
         self.program.statistics = [Statistic(*entry) for entry in static.builder.statistics]
@@ -219,6 +317,29 @@ class _Writer:
 def _constant_refused(array: np.ndarray) -> BatchTraced:
     return BatchTraced(f"a constant of the shape {list(array.shape)} depends on the number of "
                        f"samples; {ADVICE}")
+
+
+def _line(parts: list[np.ndarray], sizes: tuple[int, int]) -> tuple[float, float, float] | None:
+    """(slope, growth, begin) of numbers slope * i + growth * B + begin, at two sizes B."""
+    small, large = (part.astype(np.int64) for part in parts)
+    slope = int(small[1] - small[0])
+    growth, rest = divmod(int(large[0] - small[0]), sizes[1] - sizes[0])
+    begin = int(small[0]) - growth * sizes[0]
+    if rest or not all(np.array_equal(part, slope * np.arange(size) + growth * size + begin)
+                       for part, size in zip((small, large), sizes)):
+        return None
+    return float(slope), float(growth), float(begin)
+
+
+def _triangles(parts: list[np.ndarray]) -> tuple | None:
+    """The numbers of a matrix below the diagonal, on it and above it; None for other matrices."""
+    numbers = parts[0][1, 0], parts[0][0, 0], parts[0][0, 1]
+    for part in parts:
+        row, column = np.indices(part.shape)
+        made = np.where(row > column, numbers[0], np.where(row == column, numbers[1], numbers[2]))
+        if not np.array_equal(part, made):
+            return None
+    return numbers
 
 
 def _apart(dims: list[Dim], outer: bool) -> list[Dim]:

@@ -107,6 +107,32 @@ def _imag(x: Complex) -> Tensor:
     return x.imag
 
 
+@_rule("copy_", "copy", "fill_")
+def _copied(x: Complex, source: Number, *_: Any) -> Complex:
+    return Complex(*(torch.as_tensor(part).expand(x.real.shape) for part in parts(source)))
+
+
+@_rule("zeros", "empty")
+def _zeros(size: list[int], **_: Any) -> Complex:
+    return Complex(torch.zeros(size), torch.zeros(size))
+
+
+@_rule("new_zeros", "new_empty")
+def _new_zeros(x: Number, size: list[int], **_: Any) -> Complex:
+    return _zeros(size)
+
+
+@_rule("zeros_like", "empty_like", "zero_")
+def _zeros_like(x: Number, **_: Any) -> Complex:
+    return _zeros(_shape(x))
+
+
+@_rule("ones", "ones_like")
+def _ones(x: Any, **_: Any) -> Complex:
+    size = x if isinstance(x, (list, tuple)) else _shape(x)
+    return Complex(torch.ones(size), torch.zeros(size))
+
+
 @_rule("abs")
 def _abs(x: Complex) -> Tensor:
     return torch.linalg.vector_norm(_view_as_real(x), 2, -1)  # its gradient at 0 is 0

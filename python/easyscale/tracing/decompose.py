@@ -62,6 +62,8 @@ class _Decomposer:
         except _Unknown:
             return [node]
         written = written_argument(node.target)
+        if written is not None and not self._is_real(node.outputs[0]):
+            return [*nodes, *self._written_parts(node, written)]
         if written is not None:
             # The new content is written where the operator would have written it.
             copied = {"self": node.args[written], "src": Ref(results[0]), "non_blocking": False}
@@ -69,6 +71,17 @@ class _Decomposer:
                                  node.source, region=node.region)]
         self.same.update(zip(node.outputs, results))
         return nodes
+
+    def _written_parts(self, node: Node, written: str) -> list[Node]:
+        """Writes both parts of new complex content where the operator would have written it."""
+        (output,), copies, after = node.outputs, [], []
+        for old, new in zip(self._parts(node.args[written].id), self.parts[output]):
+            after.append(self.graph.new_value(self.graph.metas[old]))
+            copies.append(Node("aten.copy_.default", {
+                "self": Ref(old), "src": Ref(new), "non_blocking": False}, [after[-1]], node.path,
+                node.source, region=node.region))
+        self.parts[output] = tuple(after)
+        return copies
 
     def _traced(self, node: Node, depth: int) -> tuple[list[Node], list[int]]:
         """The nodes that replace one node, and their values for its outputs."""

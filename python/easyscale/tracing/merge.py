@@ -112,6 +112,9 @@ def _has_unknown(tree: Any) -> bool:
 
 def simplify(graph: Graph, state: State) -> Graph:
     """Brings a graph that was read into the form that is lowered."""
+    for value in [value for value in graph.buffers if graph.metas[value].dtype.is_complex]:
+        # Its parts are taken apart, so it is a constant from the beginning.
+        graph.constants[value] = state.tensors()[state.name_of(graph.buffers.pop(value))].detach()
     decompose(graph)
     make_functional(graph)
     remove_unused(graph)

@@ -17,8 +17,11 @@ import torch
 import torch.utils.checkpoint
 from torch import nn
 
-from .assertions import assumed_assertions
-from .errors import CustomFunction, DataDependent, StateChanged
+from .assertions import assumed_assertions, overridden
+from .ctc import ctc_loss
+from .dense_experts import dense_experts
+from .errors import CaptureError, CustomFunction, DataDependent, StateChanged
+from .known import known_contents
 from .recurrent_calls import stand_in
 from .regions import marked_checkpoints, run_region
 
@@ -96,6 +99,37 @@ def _mask_by_broadcasting(function: Callable, bh_indices: bool = True) -> Callab
     return over_all if bh_indices else over_pairs
 
 
+def _refuse_packing(*_: Any) -> Any:
+    raise CaptureError(
+        "the model packs sequences, whose shapes depend on their lengths; give the recurrent layer "
+        "padded sequences, and choose the last state of each by its length, for example "
+        "outputs[torch.arange(len(outputs)), lengths - 1]")
+
+
+def _is_said_to_be_causal(mask: Any, is_causal: bool | None = None, size: Any = None) -> bool:
+    """What a layer of torch.nn reads from the content of a mask; the mask itself is always used."""
+    return is_causal is True
+
+
+def refuse_power_iterations(model: nn.Module) -> None:
+    """Refuses a spectral norm that changes its vectors in training."""
+    for path, module in model.named_modules():
+        for hook in module._forward_pre_hooks.values():  # torch.nn.utils.spectral_norm
+            if type(hook).__name__ == "SpectralNorm" and module.training:
+                raise _power_iteration(path, "torch.nn.utils.spectral_norm")
+        if type(module).__name__ == "_SpectralNorm" and module.training:
+            owner = path.split(".parametrizations")[0]
+            raise _power_iteration(owner, "torch.nn.utils.parametrizations.spectral_norm")
+
+
+def _power_iteration(path: str, function: str) -> StateChanged:
+    return StateChanged(
+        f"the spectral norm of {path or 'the model'} ({function}) changes the vectors u and v in "
+        "every step of training, and only the statistics of batch norms may change; put it into "
+        "evaluation (module.eval() before the capture keeps its vectors as they are), or use "
+        "torch.nn.utils.parametrizations.weight_norm or orthogonal")
+
+
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
     """Without the warnings and logs of torch: what matters of them is raised as an error."""
@@ -112,14 +146,16 @@ def _quiet() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def tracing(model: nn.Module, allowed: tuple[type, ...]) -> Iterator[None]:
-    """Everything that must hold while a forward pass is traced."""
+def tracing(step: nn.Module, allowed: tuple[type, ...]) -> Iterator[None]:
+    """Everything that must hold while a forward pass is traced; `step` wraps the model."""
+    model = step.model
     fast_path = torch.backends.mha.get_fastpath_enabled()
     with contextlib.ExitStack() as stack:
         stack.enter_context(_quiet())
         stack.enter_context(exchanged(torch.autograd.Function, "apply", _apply_with(allowed)))
         stack.enter_context(marked_checkpoints())
-        stack.enter_context(assumed_assertions())
+        known_truth = stack.enter_context(known_contents(step, overridden))
+        stack.enter_context(assumed_assertions(known_truth))
         for name in ("lstm", "gru"):
             real = getattr(torch._VF, name)
             stack.enter_context(exchanged(torch._VF, name, stand_in(name, real)))
@@ -129,6 +165,11 @@ def tracing(model: nn.Module, allowed: tuple[type, ...]) -> Iterator[None]:
         masks = sys.modules.get("transformers.masking_utils")
         if masks is not None and hasattr(masks, "_vmap_for_bhqkv"):
             stack.enter_context(exchanged(masks, "_vmap_for_bhqkv", _mask_by_broadcasting))
+        stack.enter_context(exchanged(torch, "ctc_loss", ctc_loss))
+        stack.enter_context(dense_experts(exchanged))
+        stack.enter_context(exchanged(torch._VF, "_pack_padded_sequence", _refuse_packing))
+        stack.enter_context(exchanged(torch.nn.modules.transformer, "_detect_is_causal_mask",
+                                      _is_said_to_be_causal))
         # Its purpose is indexing inside of vmap, and newer versions cannot export what it does.
         if masks is not None and hasattr(masks, "TransformGetItemToIndex"):
             stack.enter_context(exchanged(masks, "TransformGetItemToIndex", contextlib.nullcontext))

@@ -178,7 +178,13 @@ class _Reader:
                                self._argument(node.kwargs))
         results = node.meta.get("val")
         single = not isinstance(results, (list, tuple))
-        outputs = [self.graph.new_value(meta_of(x)) for x in ([results] if single else results)]
+        try:
+            outputs = [self.graph.new_value(meta_of(x))
+                       for x in ([results] if single else results)]
+        except Exception as error:  # a symbolic extent has no number
+            raise DataDependent(
+                f"{target} at {_source(node)} has a result whose shape depends on the content of a "
+                "tensor; keep the shape, and use torch.where or multiply with a mask") from error
         site = -1
         if count := draws(target, args):
             site, self.sites = self.sites, self.sites + count

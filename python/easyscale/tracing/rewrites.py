@@ -260,6 +260,19 @@ def hypot(self: Tensor, other: Tensor) -> Tensor:
     return torch.sqrt(self * self + other * other)
 
 
+@rewrites("lgamma.default", "special_gammaln.default")
+def lgamma(self: Tensor) -> Tensor:
+    # Stirling's series at x + 8, less the logarithms of x, x + 1, ..., x + 7.
+    z, factors = self + 8, self
+    for k in range(1, 8):
+        factors = factors * (self + k)
+    inverse = 1 / z
+    square = inverse * inverse
+    series = inverse * (1 / 12 - square * (1 / 360 - square / 1260))
+    return ((z - 0.5) * torch.log(z) - z + 0.5 * math.log(2 * math.pi) + series
+            - torch.log(torch.abs(factors)))
+
+
 @rewrites("erfc.default")
 def erfc(self: Tensor) -> Tensor:
     return 1 - torch.erf(self)

@@ -126,3 +126,12 @@ def _normal(s: SameDraws, mean: Any, std: Any, size: Any = None, **_: Any) -> to
     shape = size or torch.broadcast_shapes(*(x.shape for x in (mean, std)
                                              if isinstance(x, torch.Tensor)))
     return s.normal(shape) * std + mean
+
+
+@_replaces("rrelu_with_noise.default", "rrelu_with_noise_.default")
+def _rrelu(s: SameDraws, self: torch.Tensor, noise: torch.Tensor, lower: float, upper: float,
+           training: bool, **_: Any) -> torch.Tensor:
+    slope = s.uniform(self.shape) * (upper - lower) + lower if training else (lower + upper) / 2
+    factor = torch.where(self > 0, torch.ones_like(self), torch.ones_like(self) * slope)
+    noise.copy_(factor)  # its own backward multiplies with it
+    return self * factor

@@ -14,10 +14,12 @@ CONDITIONAL = {
     "alpha_dropout": ("p", "train"), "alpha_dropout_": ("p", "train"),
     "feature_alpha_dropout": ("p", "train"), "native_dropout": ("p", "train"),
     "scaled_dot_product_attention": ("dropout_p",),
+    "rrelu": ("training",), "rrelu_": ("training",),
+    "rrelu_with_noise": ("training",), "rrelu_with_noise_": ("training",),
 }
 ALWAYS = {"bernoulli", "bernoulli_", "rand", "rand_like", "randn", "randn_like", "randint",
           "randint_like", "normal", "normal_", "uniform_", "random_", "randperm", "multinomial",
-          "exponential_", "rrelu", "poisson"}
+          "exponential_", "poisson"}
 
 
 RECURRENT = {"lstm", "gru", "rnn_tanh", "rnn_relu"}

@@ -61,6 +61,11 @@ class State:
             if isinstance(tensor, nn.parameter.UninitializedParameter):
                 raise CaptureError(f"the lazy parameter {name} has no shape yet: run the model "
                                    "once")
+            if tensor.dtype.is_complex:
+                raise UnsupportedType(
+                    f"the parameter {name} has the type {tensor.dtype}; parameters are real "
+                    "numbers, so keep its parts as one real parameter [..., 2], and read it by "
+                    "torch.view_as_complex")
             if tensor.dtype != torch.float32:
                 raise UnsupportedType(f"the parameter {name} has the type {tensor.dtype}; call "
                                       "model.float() first, and choose the job's precision")

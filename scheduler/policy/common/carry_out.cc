@@ -15,7 +15,12 @@ class Transition {
         missing_(table.types(), 0),
         called_back_(table.types(), 0),
         add_(table.types(), 0),
-        drop_(table.types(), 0) {}
+        drop_(table.types(), 0) {
+    if (!table.has_queues()) return;
+    use_ = QueueUse(table.queues());
+    for (const JobRow& row : table.rows())
+      if (row.held_total > 0) use_.add(row.queue, table.held(row.slot));
+  }
 
   Decisions run(std::span<const std::size_t> leaving) {
     // More important jobs come first, so free devices go to them first.
@@ -43,8 +48,9 @@ class Transition {
 
   void move(std::size_t slot) {
     if (targets_.is_empty(slot) || !compare(slot) || !may_change(table_.rows()[slot])) return;
-    if (covers(free_, add_)) {
+    if (covers(free_, add_) && queue_allows(slot)) {
       for (std::size_t t = 0; t < add_.size(); ++t) free_[t] -= add_[t];
+      if (table_.has_queues()) use_.add(table_.rows()[slot].queue, add_);
       if (total(add_) > 0) result_.grants.push_back({slot, table_.to_set(add_)});
       shrink(slot);
       return;
@@ -57,8 +63,14 @@ class Transition {
       // less important jobs would take them each time, and it would never start.
       const std::uint32_t kept = std::min(free_[t], add_[t]);
       free_[t] -= kept;
-      missing_[t] += add_[t] - kept;
+      // Within its limits the queue has room for the target of this job only after another job of
+      // it has given up devices.
+      missing_[t] += queue_allows(slot) ? add_[t] - kept : add_[t];
     }
+  }
+
+  bool queue_allows(std::size_t slot) const {
+    return !table_.has_queues() || use_.allows(table_.rows()[slot].queue, add_);
   }
 
   // The job gives back all that it holds.
@@ -97,6 +109,7 @@ class Transition {
   void shrink(std::size_t slot) {
     if (total(drop_) == 0) return;
     for (std::size_t t = 0; t < drop_.size(); ++t) called_back_[t] += drop_[t];
+    if (table_.has_queues()) use_.remove(table_.rows()[slot].queue, drop_);
     result_.shrinks.push_back({slot, table_.to_set(drop_)});
   }
 
@@ -130,6 +143,7 @@ class Transition {
   Counts free_;
   Counts missing_;      // devices that ranked jobs wait for, beyond the free ones
   Counts called_back_;  // devices called back by this decision
+  QueueUse use_;        // of what jobs hold after the changes so far; empty without queues
   Counts add_, drop_;   // change of the job that is looked at
   std::vector<Deferred> deferred_;
   Decisions result_;

@@ -55,8 +55,8 @@ class Chooser {
     if (candidate_[t] > n) return;
     // If the efficiency of this number is too low, a smaller number is better than none.
     while (candidate_[t] > row_.min_devices && !is_efficient(t, candidate_[t]))
-      candidate_[t] = std::max(row_.min_devices, useful_devices(row_.max_p, candidate_[t] - 1,
-                                                                speeds_[t], sync_));
+      candidate_[t] = std::max(row_.min_devices,
+                               useful_devices(row_.max_p, candidate_[t] - 1, speeds_[t], sync_));
     consider();
   }
 
@@ -198,7 +198,7 @@ namespace {
 
 // max_devices, or as many as exist; fewer if the job is faster with fewer.
 std::uint32_t gang_size(const ClusterTable& table, const JobRow& row, std::size_t t) {
-  const std::uint32_t n = std::min(table.total()[t], row.max_devices);
+  const std::uint32_t n = std::min(table.reach(row, t), row.max_devices);
   const SyncCurve& sync = table.sync(row.slot);
   const double speed = table.capabilities(row.slot)[t];
   if (n <= row.min_devices || sync.empty() || speed <= 0) return n;

@@ -41,10 +41,10 @@ bool surely_keeps(const ClusterTable& table, const JobRow& row,
 bool surely_gets_nothing(const ClusterTable& table, const JobRow& row,
                          std::span<const std::uint32_t> left);
 
-// All or nothing, for policies without elastic scaling: max_devices (or as many as exist, or as are
-// useful if communication is known) of one type, one set for each type that the job can use. The
-// type that the owner asked for is first, then the others by speed. In place of a set that the job
-// refuses, that to which it falls back.
+// All or nothing, for policies without elastic scaling: max_devices (or as many as exist, or as the
+// queue of the job may have, or as are useful if its communication is known) of one type, one set
+// for each type that the job can use. The type that the owner asked for is first, then the others
+// by speed. In place of a set that the job refuses, that to which it falls back.
 std::vector<Counts> gangs_of(const ClusterTable& table, const JobRow& row);
 
 // The speed of the job on these devices.

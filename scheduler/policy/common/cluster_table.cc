@@ -1,26 +1,19 @@
 #include "scheduler/policy/common/cluster_table.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "scheduler/policy/common/speed.h"
 
 namespace es::scheduler {
-namespace {
-
-bool same_quotas(const std::vector<Quota>& a, const std::vector<Quota>& b) {
-  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const Quota& x, const Quota& y) {
-    return x.tenant == y.tenant && x.devices == y.devices;
-  });
-}
-
-}  // namespace
 
 void ClusterTable::update(const ClusterView& view) {
   now_s_ = view.now.count();
-  // A change of types, tenants or totals changes the indices, so everything is built again.
+  // A change of types, queues or totals changes the indices, so everything is built again.
   job_seconds_ = view.job_seconds;
   written_.clear();
-  if (!view.changed || !has_same_columns(view)) {
+  // A new table has seen nothing, even if the cluster has no devices as it has none.
+  if (!std::exchange(is_filled_, true) || !view.changed || !has_same_columns(view)) {
     build_columns(view);
     for (std::size_t slot = 0; slot < view.jobs.size(); ++slot) write_row(view.jobs[slot], slot);
   } else {
@@ -45,7 +38,7 @@ bool ClusterTable::has_same_columns(const ClusterView& view) const {
     if (!knows_types_of(view.jobs[slot].held)) return false;
   // Fewer slots than before mean another view.
   return view.jobs.size() >= rows_.size() && view.total == total_set_ &&
-         same_quotas(view.quotas, quotas_);
+         view.queues == given_queues_;
 }
 
 void ClusterTable::build_columns(const ClusterView& view) {
@@ -58,13 +51,13 @@ void ClusterTable::build_columns(const ClusterView& view) {
   add_types(view.returning);
   // A job may still hold devices of a type that no longer exists in the cluster.
   for (const JobView& job : view.jobs) add_types(job.held);
-  for (const Quota& quota : view.quotas) add_types(quota.devices);
+  for (const Queue& queue : view.queues) add_types(queue.guarantee);
   std::sort(types_.begin(), types_.end());
   types_.erase(std::unique(types_.begin(), types_.end()), types_.end());
 
   total_set_ = view.total;
-  quotas_ = view.quotas;
-  has_quotas_ = !quotas_.empty();
+  given_queues_ = view.queues;
+  queues_ = QueueTree(given_queues_, types_);
   const std::size_t t = types();
   for (Counts* counts : {&total_, &free_, &returning_, &supply_}) counts->assign(t, 0);
   fill(view.total, total_.data());
@@ -74,11 +67,6 @@ void ClusterTable::build_columns(const ClusterView& view) {
   under_served_.clear();
   ends_.clear();
   add_slots(view.jobs.size());
-  tenants_.clear();
-  for (const Quota& quota : quotas_) {
-    tenants_.push_back({quota.tenant, Counts(t, 0)});
-    fill(quota.devices, tenants_.back().owned.data());
-  }
 }
 
 void ClusterTable::add_slots(std::size_t slots) {
@@ -86,6 +74,7 @@ void ClusterTable::add_slots(std::size_t slots) {
   for (auto* flat : {&held_, &grantable_, &pinned_}) flat->resize(slots * types());
   capabilities_.resize(slots * types());
   sync_.resize(slots);
+  attained_by_type_.resize(slots * types());
   refused_.resize(slots);
 }
 
@@ -101,8 +90,8 @@ void ClusterTable::write_row(const JobView& job, std::size_t slot) {
   if (job.id.empty()) return;
   row.present = true;
   row.number = job.number;
-  row.tenant = tenant_index(job.tenant);
-  row.priority = job.priority;
+  row.queue = queues_.index_of(job.queue);
+  row.priority = job.priority * static_cast<int>(kShareLevels) - static_cast<int>(job.share_level);
   row.max_p = job.max_p;
   row.min_devices = job.min_devices;
   // More devices than ESTs would be idle. The minimum wins if the bounds contradict each other.
@@ -122,13 +111,14 @@ void ClusterTable::write_row(const JobView& job, std::size_t slot) {
   row.steps_per_s = job.work.steps_per_s;
   row.progress_from_s = std::max(job.work.as_of, job.work.paused_until).count();
   row.attained_device_s = job.work.attained_device_s;
+  row.changes = job.work.changes;
   row.as_of_s = job.work.as_of.count();
   row.changed_s = job.changed.count();
   row.rescale_s = job.rescale_pause.count();
   row.suspend_s = job.suspend_pause.count();
   // The first start and the restart after a suspension have pauses of their own, which are usually
   // much longer than that of another change.
-  row.pause_s = !job.started        ? job.start_pause.count()
+  row.pause_s = !job.started       ? job.start_pause.count()
                 : job.held.empty() ? row.suspend_s
                                    : row.rescale_s;
   row.paused_until_s = job.work.paused_until.count();
@@ -161,6 +151,10 @@ void ClusterTable::write_devices(const JobView& job, std::size_t slot) {
   if (job.pinned) fill(*job.pinned, pinned_.data() + first);
   rows_[slot].pin_exists = job.pinned && knows_types_of(*job.pinned);
   rows_[slot].held_total = job.held.total();
+  std::fill_n(attained_by_type_.data() + first, types(), 0.0);
+  for (const Work::Attained& attained : job.work.attained_by_type)
+    if (const std::int32_t t = type_index(attained.type); t >= 0)
+      attained_by_type_[first + static_cast<std::size_t>(t)] = attained.device_s;
   std::fill_n(grantable_.data() + first, types(), 0U);
   for (const Proposal& p : job.proposals) {
     const std::int32_t t = type_index(p.type);
@@ -255,12 +249,19 @@ std::span<const std::uint32_t> ClusterTable::kept_by_pin(std::size_t slot) const
   return complete ? pinned(slot) : held(slot);
 }
 
-std::uint32_t ClusterTable::tenant_index(const std::string& name) {
-  const auto at = std::find_if(tenants_.begin(), tenants_.end(),
-                               [&](const Tenant& tenant) { return tenant.name == name; });
-  if (at != tenants_.end()) return static_cast<std::uint32_t>(at - tenants_.begin());
-  tenants_.push_back({name, Counts(types(), 0)});
-  return static_cast<std::uint32_t>(tenants_.size() - 1);
+std::vector<Counts> ClusterTable::entitled() const {
+  std::vector<Counts> wanted(queues_.size(), Counts(types(), 0));
+  for (const JobRow& row : rows_) {
+    if (!row.present) continue;
+    const auto has = held(row.slot);
+    const auto pin = pinned(row.slot);
+    const auto speeds = capabilities(row.slot);
+    for (std::size_t t = 0; t < types(); ++t) {
+      const std::uint32_t could = row.pinned ? pin[t] : speeds[t] > 0 ? row.max_devices : 0;
+      wanted[row.queue][t] += std::max(has[t], std::min(could, total_[t]));
+    }
+  }
+  return queues_.entitled(std::move(wanted), total_);
 }
 
 std::int32_t ClusterTable::type_index(const DeviceType& type) const {
@@ -286,6 +287,11 @@ double ClusterTable::remaining(const JobRow& row) const {
 
 double ClusterTable::attained(const JobRow& row) const {
   return row.attained_device_s + row.held_total * std::max(0.0, now_s_ - row.as_of_s);
+}
+
+double ClusterTable::attained_on(const JobRow& row, std::size_t t) const {
+  const double held_s = std::max(0.0, now_s_ - row.as_of_s);
+  return at(attained_by_type_, row.slot)[t] + held(row.slot)[t] * held_s;
 }
 
 double ClusterTable::done(const JobRow& row) const {

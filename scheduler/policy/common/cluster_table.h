@@ -4,6 +4,7 @@
 // Device types become indices 0 .. types()-1 (ascending by name), sets of devices become counts by
 // type, and jobs become rows in one array. Only the rows of changed slots are written again. Not
 // thread-safe.
+#include <algorithm>
 #include <cstdint>
 #include <set>
 #include <span>
@@ -13,6 +14,7 @@
 
 #include "scheduler/policy/common/counts.h"
 #include "scheduler/policy/common/policy.h"
+#include "scheduler/policy/common/queue_tree.h"
 
 namespace es::scheduler {
 
@@ -23,8 +25,8 @@ inline constexpr double kNeverS = kNever.count();
 struct JobRow {
   std::size_t slot = 0;
   std::uint64_t number = 0;
-  std::uint32_t tenant = 0;  // index into tenants()
-  int priority = 0;
+  std::uint32_t queue = 0;  // index in queues()
+  int priority = 0;         // with the share level: higher comes first
   std::uint32_t min_devices = 1;
   std::uint32_t max_devices = 1;  // never more than max_p
   std::uint32_t max_p = 1;
@@ -44,6 +46,7 @@ struct JobRow {
   double steps_per_s = 0;
   double progress_from_s = 0;  // remaining_steps falls by steps_per_s from this time on
   double attained_device_s = 0;
+  std::uint32_t changes = 0;  // of its devices, after its first start
   double as_of_s = 0;
   double changed_s = 0;
   double pause_s = 0;      // present cost of other devices: of its start, a rescale or a restart
@@ -52,10 +55,10 @@ struct JobRow {
   double end_s = kNeverS;  // when it ends if nothing changes; never while it makes no steps
   double paused_until_s = 0;
   double job_seconds_at_submit = 0;
-  double cluster_speed = 0;  // sum of all capabilities in the cluster; no schedule is faster
-  double best_speed = 0;     // with the best devices of the cluster, without other jobs
+  double cluster_speed = 0;    // sum of all capabilities in the cluster; no schedule is faster
+  double best_speed = 0;       // with the best devices of the cluster, without other jobs
   double best_capability = 0;  // what these devices would compute if they did not communicate
-  double held_speed = 0;     // with the devices that it holds, by the model
+  double held_speed = 0;       // with the devices that it holds, by the model
 };
 
 class ClusterTable {
@@ -109,16 +112,20 @@ class ClusterTable {
   // If the job refuses `counts`, the smaller set to which it falls back; otherwise nullptr.
   const Counts* fall_back_of(std::size_t slot, std::span<const std::uint32_t> counts) const;
 
-  struct Tenant {
-    std::string name;
-    Counts owned;
-  };
-  // The tenants with a quota, followed by those without one.
-  const std::vector<Tenant>& tenants() const { return tenants_; }
-  bool has_quotas() const { return has_quotas_; }
+  const QueueTree& queues() const { return queues_; }
+  bool has_queues() const { return !queues_.empty(); }
+  // The devices that each queue is entitled to now, by index (QueueTree::entitled). It looks at all
+  // jobs.
+  std::vector<Counts> entitled() const;
+  // The most devices of a type that the job could have if there were no other jobs.
+  std::uint32_t reach(const JobRow& row, std::size_t type) const {
+    return std::min(total_[type], queues_.reach(row.queue)[type]);
+  }
 
   double remaining(const JobRow& row) const;
   double attained(const JobRow& row) const;
+  // The part of attained() with devices of type t.
+  double attained_on(const JobRow& row, std::size_t t) const;
   bool is_unknown(const JobRow& row) const { return row.remaining_steps >= kUnknownSteps; }
   // Local steps done until now. For a job of unknown length it is an estimate: the steps that its
   // attained service would have given, had it always had its best devices.
@@ -146,7 +153,6 @@ class ClusterTable {
   void write_speeds(const JobView& job, std::size_t slot);
   void write_best_mix(JobRow& row);
   void write_best_type(JobRow& row);
-  std::uint32_t tenant_index(const std::string& name);
   std::int32_t type_index(const DeviceType& type) const;
   bool knows_types_of(const DeviceSet& set) const;
   void fill(const DeviceSet& set, std::uint32_t* counts) const;
@@ -163,13 +169,13 @@ class ClusterTable {
     Counts held;
     Counts types;  // 1 for the types that were added
   };
-  std::vector<std::vector<Refused>> refused_;  // by slot
-  std::vector<double> capabilities_;
-  std::vector<SyncCurve> sync_;  // by slot
-  std::vector<Tenant> tenants_;
-  std::vector<Quota> quotas_;
+  std::vector<std::vector<Refused>> refused_;            // by slot
+  std::vector<double> capabilities_, attained_by_type_;  // by slot and type
+  std::vector<SyncCurve> sync_;                          // by slot
+  std::vector<Queue> given_queues_;                      // queues_ was built from these
+  QueueTree queues_;
   DeviceSet total_set_;
-  bool has_quotas_ = false;
+  bool is_filled_ = false;
   double now_s_ = 0;
   double job_seconds_ = 0;
 };

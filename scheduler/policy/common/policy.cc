@@ -92,6 +92,48 @@ Status enter(const ClusterView& view, const std::vector<Change>& changes,
   return {};
 }
 
+// Calls visit(queue) for the queue of the job and for all queues above it.
+template <class Visit>
+void visit_queues_of(const ClusterView& view, const JobView& job, const Visit& visit) {
+  const Queue* queue = find_queue(view.queues, job.queue);
+  for (; queue != nullptr; queue = find_queue(view.queues, queue->parent)) visit(*queue);
+}
+
+// Checks the limits of the queues of jobs that are granted something.
+Status check_queue_limits(const ClusterView& view, const ChangesBySlot& by_slot) {
+  const bool has_limits = std::any_of(view.queues.begin(), view.queues.end(),
+                                      [](const Queue& queue) { return !queue.borrow.empty(); });
+  if (!has_limits) return {};
+  std::map<const Queue*, DeviceSet> after;
+  for (std::size_t slot = 0; slot < view.jobs.size(); ++slot) {
+    const JobView& job = view.jobs[slot];
+    if (job.id.empty()) continue;
+    const auto change = by_slot.find(slot);
+    const DeviceSet has = change == by_slot.end() ? job.held
+                                                  : sum(beyond(job.held, change->second.shrunk),
+                                                        change->second.granted);
+    if (!has.empty())
+      visit_queues_of(view, job,
+                      [&](const Queue& queue) { after[&queue] = sum(after[&queue], has); });
+  }
+  Status status;
+  for (const auto& [slot, change] : by_slot)
+    visit_queues_of(view, view.jobs[slot], [&](const Queue& queue) {
+      for (const DeviceCount& c : change.granted.counts) {
+        const auto borrow = queue.borrow.find(c.type);
+        const std::uint32_t has = after[&queue].count_of(c.type);
+        if (borrow == queue.borrow.end() ||
+            has <= std::uint64_t{queue.guarantee.count_of(c.type)} + borrow->second)
+          continue;
+        status =
+            broken(view.jobs[slot], "granted \"" + change.granted.text() + "\", so that queue " +
+                                        queue.name + " has " + std::to_string(has) + " of " +
+                                        c.type.name + ", beyond its limit");
+      }
+    });
+  return status;
+}
+
 }  // namespace
 
 double remaining_steps_at(const JobView& job, Seconds now) {
@@ -104,6 +146,21 @@ double remaining_steps_at(const JobView& job, Seconds now) {
 double attained_device_s_at(const JobView& job, Seconds now) {
   const Seconds held_for = std::max(Seconds(0), now - job.work.as_of);
   return job.work.attained_device_s + job.held.total() * held_for.count();
+}
+
+void advance_work(JobView& job, Seconds now) {
+  Work& work = job.work;
+  const double held_s = std::max(Seconds(0), now - work.as_of).count();
+  work.remaining_steps = remaining_steps_at(job, now);
+  work.attained_device_s = attained_device_s_at(job, now);
+  for (const DeviceCount& c : job.held.counts) {
+    auto at = work.attained_by_type.begin();
+    while (at != work.attained_by_type.end() && at->type < c.type) ++at;
+    if (at == work.attained_by_type.end() || at->type != c.type)
+      at = work.attained_by_type.insert(at, {c.type, 0});
+    at->device_s += c.count * held_s;
+  }
+  work.as_of = now;
 }
 
 Status check_decisions(const ClusterView& view, const Decisions& decisions) {
@@ -121,7 +178,7 @@ Status check_decisions(const ClusterView& view, const Decisions& decisions) {
   if (!view.free.contains(granted))
     return failure("policy: granted \"" + granted.text() + "\" of free \"" + view.free.text() +
                    '"');
-  return {};
+  return check_queue_limits(view, by_slot);
 }
 
 }  // namespace es::scheduler

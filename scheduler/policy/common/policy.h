@@ -29,6 +29,13 @@
 //             job that has not started. Any other shrink leaves min_devices.
 //   settled   A job that has not adopted its last change (settled is false) is granted nothing,
 //             unless it is below its minimum. It may be shrunk.
+//   queue     No queue of which a job is granted devices of a type has, after, more of this type
+//   than
+//             its limit (queue.h), and no queue above it.
+//
+// A policy that supports queues (PolicyInfo::holds_queues) gives each queue the devices to which it
+// is entitled (queue_tree.h) before any job of another queue borrows them, also if it has to take
+// them from running jobs that may be suspended.
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -41,8 +48,11 @@
 #include "scheduler/model/model.h"
 #include "scheduler/model/seconds.h"
 #include "scheduler/plans/proposal.h"
+#include "scheduler/policy/common/queue.h"
 
 namespace es::scheduler {
+
+inline constexpr std::uint32_t kShareLevels = 4096;
 
 // The length of a job in local steps if it is not known.
 inline constexpr double kUnknownLength = kNever.count();
@@ -57,14 +67,24 @@ struct Work {
   Seconds as_of{0};                         // time of these values
   Seconds paused_until{0};                  // starting or rescaling: no step before this time
   double attained_device_s = 0;  // sum of devices x seconds that it has held, until as_of
+  // The parts of that sum by type: ascending by type, only types that it has held.
+  struct Attained {
+    DeviceType type;
+    double device_s = 0;
+  };
+  std::vector<Attained> attained_by_type;
+  std::uint32_t changes = 0;  // how many times its devices have changed after its first start
 };
 
 struct JobView {
-  JobId id;                   // empty if the slot has no job
-  std::uint64_t number = 0;   // place in the submit order: unique, smaller for earlier submission
-  Seconds submitted{0};       // time of its submission
-  std::string tenant;         // "" for the tenant without a name
-  int priority = 0;           // higher is served first, before everything else
+  JobId id;                  // empty if the slot has no job
+  std::uint64_t number = 0;  // place in the submit order: unique, smaller for earlier submission
+  Seconds submitted{0};      // time of its submission
+  std::string queue;         // the leaf of ClusterView::queues that it is in; "" for none
+  int priority = 0;          // higher is served first, before everything else
+  // Of jobs with equal priority those with a smaller level are served first, before everything
+  // else. With decayed fair share it is that of the queue (fair_share.h); < kShareLevels.
+  std::uint32_t share_level = 0;
   Seconds deadline = kNever;  // time by which it should end
 
   // Bounds of what it may hold.
@@ -108,14 +128,6 @@ struct JobView {
   double job_seconds_at_submit = 0;
 };
 
-// Devices that a tenant owns. Other tenants may borrow what it does not use; it gets them back when
-// one of its jobs waits. A tenant without a quota owns nothing; it can only borrow, or use what no
-// quota covers.
-struct Quota {
-  std::string tenant;
-  DeviceSet devices;
-};
-
 struct ClusterView {
   DeviceSet free;       // can be granted now
   DeviceSet returning;  // on their way back from jobs; will be free without a decision
@@ -126,7 +138,7 @@ struct ClusterView {
   DeviceSet total = {};
   Seconds now{0};
   double job_seconds = 0;  // integral over time of the number of submitted jobs that have not ended
-  std::vector<Quota> quotas = {};  // each tenant at most once; if empty, all devices are common
+  std::vector<Queue> queues = {};  // completed_queues(); if empty, all devices are common
   // The slots whose JobView may differ from the last view that this policy was given; nullopt if
   // any may differ. A caller that keeps one view up to date sets it, so that a decision costs only
   // what has changed.
@@ -159,6 +171,9 @@ class Policy {
 double remaining_steps_at(const JobView& job, Seconds now);
 // Devices x seconds that it has held until this time.
 double attained_device_s_at(const JobView& job, Seconds now);
+// Writes the progress and the service of the job anew for this time: with the devices that it
+// holds, and with the speed and the pause that it has had since as_of.
+void advance_work(JobView& job, Seconds now);
 
 // Returns success if the decisions keep the rules above, otherwise an error with the broken rule
 // and the job.

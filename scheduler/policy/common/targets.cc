@@ -20,6 +20,29 @@ void Targets::begin(const ClusterTable& table) {
   wanted_.resize(types_ * table.rows().size(), 0);
   left_ = table.supply();
   order_.clear();
+  table_ = &table;
+  if (!has_queues()) return;
+  use_ = QueueUse(table.queues());
+  // What pinned jobs keep is not in the supply, and belongs to their queues.
+  for (const JobRow& row : table.rows())
+    if (row.present && row.pinned) use_.add(row.queue, table.kept_by_pin(row.slot));
+}
+
+Counts Targets::within_queue(std::size_t slot, Counts counts) const {
+  if (!has_queues()) return counts;
+  for (std::size_t t = 0; t < types_; ++t) {
+    // The target of the job is replaced, so its devices are room for the new one. A target beyond
+    // the limit is no room.
+    const std::uint32_t room = use_.room(queue_of(slot), t, of(slot)[t]);
+    counts[t] = std::min(counts[t], room);
+  }
+  return counts;
+}
+
+Counts Targets::choices_of(std::size_t slot) const {
+  Counts choices = left_;
+  for (std::size_t t = 0; t < types_; ++t) choices[t] += of(slot)[t];
+  return within_queue(slot, std::move(choices));
 }
 
 bool Targets::is_empty(std::size_t slot) const {
@@ -28,6 +51,10 @@ bool Targets::is_empty(std::size_t slot) const {
 
 void Targets::set(std::size_t slot, std::span<const std::uint32_t> counts) {
   targeted_.push_back(slot);
+  if (has_queues()) {
+    use_.remove(queue_of(slot), of(slot));
+    use_.add(queue_of(slot), counts);
+  }
   for (std::size_t t = 0; t < types_; ++t) {
     std::uint32_t& wanted = wanted_[slot * types_ + t];
     // The old target is returned first, so a job may be given a part of it again.
@@ -41,6 +68,8 @@ void Targets::set(std::size_t slot, std::span<const std::uint32_t> counts) {
 bool Targets::keep(const ClusterTable& table, std::size_t slot) {
   const auto held = table.held(slot);
   if (!covers(left_, held)) return false;
+  if (has_queues() && !use_.allows(queue_of(slot), held)) return false;
+  if (has_queues()) use_.add(queue_of(slot), held);
   targeted_.push_back(slot);
   for (std::size_t t = 0; t < types_; ++t) {
     left_[t] -= held[t];
@@ -62,6 +91,8 @@ void Targets::reserve(std::span<const std::uint32_t> counts) {
 
 void Targets::add_pinned(const ClusterTable& table, std::size_t slot,
                          std::span<const std::uint32_t> missing) {
+  // What it holds is among what pinned jobs keep.
+  if (has_queues()) use_.add(queue_of(slot), missing);
   const auto held = table.held(slot);
   targeted_.push_back(slot);
   for (std::size_t t = 0; t < types_; ++t) {
@@ -86,7 +117,7 @@ void set_pinned_target(const ClusterTable& table, std::size_t slot, Targets& tar
   for (std::size_t t = 0; t < missing.size(); ++t)
     missing[t] = pinned[t] > held[t] ? pinned[t] - held[t] : 0;
   // All or nothing, as the rule `pinned` of policy.h demands.
-  if (total(missing) > 0 && covers(targets.left(), missing))
+  if (total(missing) > 0 && covers(targets.choices_of(slot), missing))
     targets.add_pinned(table, slot, missing);
 }
 
@@ -108,6 +139,12 @@ void keep_minimum(const ClusterTable& table, std::size_t slot, Targets& targets)
 }
 
 }  // namespace
+
+bool has_fixed_targets(const ClusterTable& table) {
+  return std::any_of(table.rows().begin(), table.rows().end(), [](const JobRow& row) {
+    return row.present && (row.pinned || (!row.may_suspend && row.held_total > 0));
+  });
+}
 
 void set_fixed_targets(const ClusterTable& table, std::span<const std::size_t> order,
                        Targets& targets) {

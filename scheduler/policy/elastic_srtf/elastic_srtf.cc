@@ -28,7 +28,7 @@ Decisions ElasticSrtf::decide(const ClusterView& view) {
 template <class Decision, class Order>
 Decisions ElasticSrtf::decide_with(Order& order) {
   order.update(table_);
-  if (!table_.has_quotas())
+  if (!table_.has_queues())
     if (auto decisions = serve_uncontended(table_)) return std::move(*decisions);
   order.arrange(table_);
   return Decision(table_, order, memory_).run();

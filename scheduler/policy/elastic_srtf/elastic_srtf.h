@@ -69,8 +69,9 @@
 //
 //   fair_speed_j = min(speed with its best devices, sum_i N_i * C_ij / n)
 //
-// With quotas, a first pass in the same order gives every job what its tenant owns and does not use
-// yet. A second pass distributes the rest, so that owners get lent devices back.
+// With queues, a first pass in the same order gives every job what its queue is entitled to and
+// does not use yet. A second pass distributes the rest up to the limits of the queues, so that
+// queues get lent devices back.
 //
 // A job in a pause (starting, rescaling) keeps its devices until the pause is over, so that two
 // events do not undo each other's work; only pinned jobs take such devices away. A job that needs
@@ -84,7 +85,7 @@
 //
 // The cost with the index is the logarithm of the number of jobs for each job that may have changed
 // places, or may get other devices. The projection covers at most 128 jobs (those before them count
-// as one), and is made only if it is not certain that all are in time. With quotas, or if paused
+// as one), and is made only if it is not certain that all are in time. With queues, or if paused
 // jobs cannot keep what they hold, one pass over all jobs is made. Every decision looks at jobs of
 // unknown length, at jobs with a deadline in danger, and at waiting jobs that will age soon.
 #include "scheduler/policy/common/scan_mode.h"

@@ -53,8 +53,9 @@ FullScanDecision::FullScanDecision(const ClusterTable& table, const ServiceOrder
 Decisions FullScanDecision::run() {
   serve_fixed_jobs();
   keep_paused_jobs();
-  // Before the common order, so that a tenant gets what it owns even if jobs of others come first.
-  if (table_.has_quotas()) serve_owners();
+  // Before the common order, so that a queue gets what it is entitled to even if jobs of others
+  // come first.
+  if (table_.has_queues()) serve_owners();
   serve_in_order();
   Decisions decisions = carry_out(table_, targets_, leaving_);
   // Pauses end and waiting jobs age without an event.
@@ -99,32 +100,31 @@ void FullScanDecision::add_paused_devices(std::span<const std::uint32_t> devices
 }
 
 void FullScanDecision::serve_owners() {
-  std::vector<Counts> owned;
-  for (const ClusterTable::Tenant& tenant : table_.tenants()) owned.push_back(tenant.owned);
+  std::vector<Counts> owned = table_.entitled();
   const std::vector<QueueEntry> entries = all_entries();
   const auto has_its_devices = [this](const QueueEntry& entry) {
     return table_.rows()[entry.slot].pinned || is_kept(entry);
   };
-  // Pinned jobs and jobs in a pause use the quota first, because they have their devices already,
-  // wherever they are in the order.
+  // Pinned jobs and jobs in a pause use the part of their queue first, because they have their
+  // devices already, wherever they are in the order.
   for (const QueueEntry& entry : entries)
     if (has_its_devices(entry)) use_up(owned, entry.slot);
   for (const QueueEntry& entry : entries) {
     if (has_its_devices(entry)) continue;
     const JobRow& row = table_.rows()[entry.slot];
-    const Counts& rest = owned[row.tenant];
+    const Counts& rest = owned[row.queue];
     Counts left = choices_of(entry.slot);
-    // At most what its tenant owns and earlier jobs of the tenant have not taken.
+    // At most what its queue is entitled to and earlier jobs of the queue have not taken.
     for (std::size_t t = 0; t < left.size(); ++t) left[t] = std::min(rest[t], left[t]);
     assign(entry.slot, best_choice(table_, row, left, limits_of(entry)).counts);
     use_up(owned, entry.slot);
   }
 }
 
-// Subtracts the devices of the job from what its tenant owns.
+// Subtracts the devices of the job from what its queue is entitled to.
 void FullScanDecision::use_up(std::vector<Counts>& owned, std::size_t slot) const {
   const JobRow& row = table_.rows()[slot];
-  Counts& rest = owned[row.tenant];
+  Counts& rest = owned[row.queue];
   // A pinned job has a target only if it lacks devices and gets them now.
   const auto has =
       row.pinned && targets_.is_empty(slot) ? table_.kept_by_pin(slot) : targets_.of(slot);
@@ -250,9 +250,9 @@ Counts FullScanDecision::idle_choices_of(std::size_t slot, const Counts& left) c
 void FullScanDecision::reserve_until_pauses_end(const QueueEntry& entry, Counts left) {
   // What would be left if the pauses were over.
   for (std::size_t t = 0; t < left.size(); ++t) left[t] += paused_devices_[t];
+  left = targets_.within_queue(entry.slot, std::move(left));
   leave_scarce(entry, left);
-  const Choice later =
-      best_choice(table_, table_.rows()[entry.slot], left, limits_of(entry));
+  const Choice later = best_choice(table_, table_.rows()[entry.slot], left, limits_of(entry));
   if (!later.counts.empty()) targets_.reserve(later.counts);
 }
 
@@ -296,9 +296,7 @@ std::vector<QueueEntry> FullScanDecision::all_entries() const {
 }
 
 Counts FullScanDecision::choices_of(std::size_t slot) const {
-  Counts left = targets_.left();
-  for (std::size_t t = 0; t < left.size(); ++t) left[t] += targets_.of(slot)[t];
-  return left;
+  return targets_.choices_of(slot);
 }
 
 void FullScanDecision::mark(std::size_t slot, TargetState state) {

@@ -100,7 +100,7 @@ class FullScanDecision {
 
  private:
   void serve_fixed_jobs();
-  // Gives the jobs of every tenant first what the tenant owns.
+  // Gives the jobs of every queue first what the queue is entitled to.
   void serve_owners();
   void use_up(std::vector<Counts>& owned, std::size_t slot) const;
   std::vector<QueueEntry> all_entries() const;

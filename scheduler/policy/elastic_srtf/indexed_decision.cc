@@ -4,7 +4,7 @@ namespace es::scheduler {
 
 IndexedDecision::IndexedDecision(const ClusterTable& table, const IndexedOrder& order,
                                  DecisionMemory& memory)
-    : FullScanDecision(table, order, memory), order_(order), looks_at_all_(table.has_quotas()) {}
+    : FullScanDecision(table, order, memory), order_(order), looks_at_all_(table.has_queues()) {}
 
 void IndexedDecision::keep_paused_jobs() {
   if (order_.paused().empty()) return;

@@ -3,7 +3,7 @@
 // what they hold. Such jobs are passed in blocks (service_queue.h), and single jobs by bounds of
 // what they could be given (choice.h).
 //
-// With quotas, or if paused jobs cannot keep what they hold, it looks at every job too.
+// With queues, or if paused jobs cannot keep what they hold, it looks at every job too.
 #include "scheduler/policy/elastic_srtf/full_scan_decision.h"
 #include "scheduler/policy/elastic_srtf/indexed_order.h"
 

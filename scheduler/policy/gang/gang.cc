@@ -1,7 +1,9 @@
 #include "scheduler/policy/gang/gang.h"
 
 #include <algorithm>
+#include <functional>
 #include <map>
+#include <set>
 #include <utility>
 
 #include "scheduler/policy/common/carry_out.h"
@@ -28,11 +30,10 @@ class GangDecision {
       : table_(table), rules_(rules), targets_(table) {}
 
   Decisions run() {
-    const std::vector<std::size_t> order = ordered();
-    set_fixed_targets(table_, order, targets_);
-    for (const std::size_t slot : order)
-      // Later jobs get no target here, so none of those that wait is started.
-      if (!serve(table_.rows()[slot])) break;
+    if (table_.has_queues() || has_fixed_targets(table_))
+      serve_all(ordered());
+    else
+      serve_first();
     Decisions decisions = carry_out(table_, targets_);
     if (rules_.order == GangRules::Order::kAttainedService)
       decisions.again_at = Seconds(next_queue_s());
@@ -61,16 +62,42 @@ class GangDecision {
     return key;
   }
 
-  std::vector<std::size_t> ordered() {
-    struct KeyedSlot {
-      std::size_t slot;
-      std::pair<bool, GangKey> key;
-    };
+  struct KeyedSlot {
+    std::size_t slot;
+    std::pair<bool, GangKey> key;
+    bool operator>(const KeyedSlot& o) const { return o.key < key; }
+  };
+
+  std::vector<KeyedSlot> keyed_slots() const {
     std::vector<KeyedSlot> keyed;
     for (const JobRow& row : table_.rows())
       // Without preemption the jobs that hold devices come first, because their devices cannot be
       // given to another job.
       if (row.present) keyed.push_back({row.slot, {!keeps_held(row), key_of(row)}});
+    return keyed;
+  }
+
+  void serve_all(const std::vector<std::size_t>& order) {
+    set_fixed_targets(table_, order, targets_);
+    for (const std::size_t slot : order)
+      // Later jobs get no target here, so none of those that wait is started.
+      if (!serve(table_.rows()[slot])) break;
+  }
+
+  // The same for jobs without fixed targets, in time that is linear in the number of jobs: when no
+  // device is left, the order of the jobs that wait does not matter.
+  void serve_first() {
+    std::vector<KeyedSlot> heap = keyed_slots();
+    std::make_heap(heap.begin(), heap.end(), std::greater<>());
+    while (!heap.empty() && total(targets_.left()) > 0) {
+      std::pop_heap(heap.begin(), heap.end(), std::greater<>());
+      if (!serve(table_.rows()[heap.back().slot])) break;
+      heap.pop_back();
+    }
+  }
+
+  std::vector<std::size_t> ordered() {
+    std::vector<KeyedSlot> keyed = keyed_slots();
     std::sort(keyed.begin(), keyed.end(),
               [](const KeyedSlot& a, const KeyedSlot& b) { return a.key < b.key; });
     std::vector<std::size_t> slots;
@@ -78,17 +105,17 @@ class GangDecision {
     return owners_first(slots);
   }
 
-  // Keeps the order, but puts jobs whose tenant still owns enough devices before those that borrow.
+  // Keeps the order, but puts jobs whose queue is still entitled to enough devices before those
+  // that borrow.
   std::vector<std::size_t> owners_first(const std::vector<std::size_t>& slots) {
-    if (!table_.has_quotas()) return slots;
-    std::vector<Counts> owned;
-    for (const ClusterTable::Tenant& tenant : table_.tenants()) owned.push_back(tenant.owned);
+    if (!table_.has_queues()) return slots;
+    std::vector<Counts> owned = table_.entitled();
     std::vector<std::size_t> owners, borrowers;
     // Pinned jobs have their devices already, wherever they are in the order.
     for (const std::size_t slot : slots) {
       const JobRow& row = table_.rows()[slot];
       if (!row.pinned) continue;
-      Counts& rest = owned[row.tenant];
+      Counts& rest = owned[row.queue];
       (covers(rest, table_.pinned(slot)) ? owners : borrowers).push_back(slot);
       const auto kept = table_.kept_by_pin(slot);
       for (std::size_t t = 0; t < rest.size(); ++t) rest[t] -= std::min(rest[t], kept[t]);
@@ -96,7 +123,7 @@ class GangDecision {
     for (const std::size_t slot : slots) {
       const JobRow& row = table_.rows()[slot];
       if (row.pinned) continue;
-      Counts& rest = owned[row.tenant];
+      Counts& rest = owned[row.queue];
       const Counts wanted = wants(row, rest);
       const bool own = covers(rest, wanted);
       for (std::size_t t = 0; own && t < rest.size(); ++t) rest[t] -= wanted[t];
@@ -125,16 +152,25 @@ class GangDecision {
   // Serves one job. Returns false if all later jobs must wait.
   bool serve(const JobRow& row) {
     if (row.pinned) return true;
+    const bool is_blocked = rules_.blocking != GangRules::Blocking::kNone &&
+                            full_queues_.contains(row.queue) && !keeps_held(row);
+    if (is_blocked) return true;
     const bool one_runs = rules_.blocking == GangRules::Blocking::kSerial && has_served_;
     if (one_runs && !keeps_held(row)) return false;
-    Counts left = targets_.left();
-    for (std::size_t t = 0; t < left.size(); ++t) left[t] += targets_.of(row.slot)[t];
-    // An owner gets what its tenant owns, and not what it could take from others beside that.
+    const Counts left = targets_.choices_of(row.slot);
+    // An owner gets what its queue is entitled to, and not what it could take from others beside
+    // that.
     const auto owned = own_gangs_.find(row.slot);
     const Counts gang = owned != own_gangs_.end() ? owned->second : wants(row, left);
     const bool fits = covers(left, gang);
     if (fits) targets_.set(row.slot, gang);
     targets_.rank(row.slot);
+    // A job that only the limit of its queue stops blocks no other queue, but the later jobs of its
+    // own.
+    if (!fits && covers(targets_.left(), gang)) {
+      full_queues_.insert(row.queue);
+      return true;
+    }
     has_served_ = true;
     return fits || rules_.blocking == GangRules::Blocking::kNone;
   }
@@ -155,7 +191,8 @@ class GangDecision {
   const ClusterTable& table_;
   const GangRules& rules_;
   Targets targets_;
-  std::map<std::size_t, Counts> own_gangs_;  // by slot, of jobs within the quota of their tenant
+  std::map<std::size_t, Counts> own_gangs_;  // by slot, of jobs within the part of their queue
+  std::set<std::uint32_t> full_queues_;      // a job waits for room below their limits
   bool has_served_ = false;                  // a job has been looked at
 };
 
@@ -165,7 +202,7 @@ Decisions GangPolicy::decide(const ClusterView& view) {
   table_.update(view);
   if (has_queue_) {
     queue_.update(table_);
-    if (!table_.has_quotas() && !queue_.has_others()) return queue_.decide(table_);
+    if (!table_.has_queues() && !queue_.has_others()) return queue_.decide(table_);
   }
   return GangDecision(table_, rules_).run();
 }

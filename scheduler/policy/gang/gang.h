@@ -11,11 +11,11 @@
 //   las            least attained service first, in three queues as in Tiresias: below 1, below 10,
 //                  and above 10 device-hours, each in submit order; suspends like srtf
 //
-// Higher priority comes first, and jobs within the quota of their tenant come before those that
+// Higher priority comes first, and jobs within the part of their queue come before those that
 // borrow. The fifo policies let a running job keep what it holds; only borrowed devices are called
 // back.
 //
-// All policies look at every job in every decision. The exception is srtf, if there are no quotas,
+// All policies look at every job in every decision. The exception is srtf, if there are no queues,
 // no pinned jobs, no jobs that hold a part of a gang, and no jobs that can use several types: it
 // looks at the jobs that changed or may change places (gang_queue.h).
 #include "scheduler/policy/common/scan_mode.h"

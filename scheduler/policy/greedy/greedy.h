@@ -11,7 +11,7 @@
 //    device = (speedup - 1) / count. Ties go to more devices, then to earlier submission, then by
 //    type name.
 //
-// The policy considers no priorities, quotas, deadlines or remaining work, and suspends no job. A
+// The policy considers no priorities, queues, deadlines or remaining work, and suspends no job. A
 // minimum may be of any allowed types (of one type without mix_types); types whose proposals gain
 // most are preferred, then the order of names. Devices are called back from the job with the most
 // extra devices, of equals from the one submitted last.

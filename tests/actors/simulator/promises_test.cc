@@ -236,7 +236,7 @@ TEST_SUITE("actors/simulator/promises") {
     const std::uint64_t first = test::seed("simulated quotas");
     for (const scheduler::PolicyInfo& policy : scheduler::policies()) {
       // One job at a time leaves devices unused, independently of their owner.
-      if (!policy.holds_quotas || policy.name == "fifo-serial") continue;
+      if (!policy.holds_queues || policy.name == "fifo-serial") continue;
       CAPTURE(policy.name);
       for (std::uint64_t seed = first; seed < first + 6; ++seed) {
         CAPTURE(seed);
@@ -252,7 +252,7 @@ TEST_SUITE("actors/simulator/promises") {
         jobs.push_back(own);
         const Workload work = workload(jobs, "a:8");
         SimulationOptions how = options(std::string(policy.name), 1);
-        how.quotas = {{"owner", *parse_device_set("a:" + std::to_string(owned))}};
+        how.queues = {{"owner", *parse_device_set("a:" + std::to_string(owned))}};
         HeadOracle oracle(work);
         const SimulationResult result = run_watched(work, how, oracle);
         CHECK(result.unfinished == 0);

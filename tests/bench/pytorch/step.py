@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
-"""Times training steps of PyTorch on the CPU: forward, backward, SGD with momentum, in fp32.
+"""Times training steps of PyTorch on the CPU: forward, backward, and SGD with momentum or AdamW.
 
-  step.py WORKLOAD --mode eager|compile --layout contiguous|channels_last --threads N --warm N
-          --steps N
+  step.py WORKLOAD --mode eager|compile --layout contiguous|channels_last --precision fp32|bf16
+          --recompute none|blocks --threads N --warm N --steps N
+
+bf16 is torch.autocast, and blocks are the checkpoints of a model of transformers.
 
 Prints one JSON object. Refuses an environment in which PyTorch is slower than a user would have it.
 """
@@ -58,8 +60,13 @@ def step_times(work, options):
     if options.layout == "channels_last":
         model = model.to(memory_format=torch.channels_last)
         samples["input"] = samples["input"].contiguous(memory_format=torch.channels_last)
-    optimizer = torch.optim.SGD(model.parameters(), lr=1e-4, momentum=0.9)
+    if options.recompute == "blocks":
+        model.gradient_checkpointing_enable({"use_reentrant": False})
+    optimizer = (torch.optim.SGD(model.parameters(), lr=1e-4, momentum=0.9)
+                 if work.optimizer == "sgd" else torch.optim.AdamW(model.parameters(), lr=1e-4))
     compute = work.loss_of
+    if options.precision == "bf16":
+        compute = torch.autocast("cpu", torch.bfloat16)(compute)
     if options.mode == "compile":
         compute = torch.compile(compute)
     times = []
@@ -84,6 +91,8 @@ def main():
     parser.add_argument("workload")
     parser.add_argument("--mode", choices=("eager", "compile"), default="eager")
     parser.add_argument("--layout", choices=("contiguous", "channels_last"), default="contiguous")
+    parser.add_argument("--precision", choices=("fp32", "bf16"), default="fp32")
+    parser.add_argument("--recompute", choices=("none", "blocks"), default="none")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--warm", type=int, default=2)
     parser.add_argument("--steps", type=int, default=5)

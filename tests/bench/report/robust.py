@@ -1,23 +1,38 @@
 """scripts/figures robust: every policy on traces and generated families of jobs, at several costs of a
-rescale, over the best policy and over the bound of esctl sim."""
+rescale and with poor knowledge, over the best policy and over the bound of esctl sim.
 
+Each run of esctl sim is a line of robust_runs.jsonl in --out. A second call with the same --out makes
+only the runs that are missing."""
+
+import concurrent.futures
+import json
 import math
 import os
 import random
+import subprocess
+import threading
 
 import chart
 import fairness
 import robust_loads
 import runner
-from simulate import Simulator, markdown
+from simulate import markdown
 
 COSTS_S = (0, 1, 10, 30, 120)
 OURS = "elastic-srtf"
 # The policies that a user could choose instead. fifo-serial is never the best one.
-RIVALS = ("easyscale", "max-min-fair", "srtf", "las", "fifo-gang", "fifo-backfill")
-QUICK = {"costs": (0, 10, 120), "rivals": ("easyscale", "max-min-fair", "srtf"),
+RIVALS = ("easyscale", "max-min-fair", "srtf", "las", "fifo-gang", "fifo-backfill", "gavel-las",
+          "gavel-ftf", "sia", "tiresias", "themis")
+# What policies are told, at KNOWLEDGE_COST_S: name -> arguments of esctl sim.
+KNOWLEDGE = {"estimates +-50 %": ("--estimate-error", 0.5), "lengths unknown": ("--unknown-lengths",),
+             "20 % of users lie": ("--lying-users", 0.2), "speeds learned": ("--learn-speeds",)}
+EXACT = "exact"
+KNOWLEDGE_COST_S = 10
+QUICK = {"costs": (0, 10, 120),
          "loads": ("sc23", "pollux-4", "type-bound", "width-1", "sync", "bursty", "wide", "mixed")}
 MEASURES = {"avg_jct_s": "JCT", "makespan_s": "makespan"}
+KEPT = ("avg_jct_s", "makespan_s", "avg_jct_bound_s", "makespan_bound_s", "rescales", "worst_rho",
+        "unfinished", "history_hash")
 
 
 def shared(directory):
@@ -30,47 +45,108 @@ def shared(directory):
 
 
 def generated(args):
-    """The same for the generated families. The long one is a quarter of its length."""
+    """The same for the generated families. The long one is a tenth of its length."""
     loads = {}
     for name, family in robust_loads.FAMILIES.items():
-        load = family(random.Random(f"{name}-{args.seed}"), 0.25 if name == "two-month" else 1)
+        load = family(random.Random(f"{name}-{args.seed}"), 0.1 if name == "two-month" else 1)
         loads[name] = load.write(os.path.join(args.out, name))
     return loads
 
 
-def measure(args, name, words, cost_s, policies):
-    """One row for each policy."""
-    out = os.path.join(args.out, name)
-    reports = Simulator(args, *words).compare(out, "--policies", ",".join(policies),
-                                              "--rescale-cost", cost_s)
-    rivals = [r for r in reports if r["policy"] != OURS]
+def planned(loads, costs, policies):
+    """The keys (load, cost, knowledge, policy) of all runs."""
+    settings = [(cost_s, EXACT) for cost_s in costs]
+    settings += [(KNOWLEDGE_COST_S, name) for name in KNOWLEDGE]
+    return [(load, cost_s, knowledge, policy) for cost_s, knowledge in settings for load in loads
+            for policy in policies]
+
+
+class Runs:
+    """The runs that are made already, in a file of the output directory."""
+
+    def __init__(self, path):
+        self._path, self._lock = path, threading.Lock()
+        self.results = {}
+        if os.path.exists(path):
+            with open(path) as file:
+                for line in file:
+                    key, result = json.loads(line)
+                    self.results[tuple(key)] = result
+
+    def add(self, key, result):
+        with self._lock:
+            self.results[key] = result
+            with open(self._path, "a") as file:
+                file.write(json.dumps([key, result]) + "\n")
+
+
+def simulate(args, esctl, key, words):
+    """The figures of one run, or None if it takes longer than --limit."""
+    _, cost_s, knowledge, policy = key
+    trace, cluster, *options = words
+    command = [esctl, "sim", "--policy", policy, "--trace", trace, "--cluster", cluster, *options,
+               "--rescale-cost", cost_s, *KNOWLEDGE.get(knowledge, ()), "--seed", args.seed, "--json"]
+    try:
+        done = subprocess.run([str(word) for word in command], capture_output=True, text=True,
+                              timeout=args.limit)
+    except subprocess.TimeoutExpired:
+        return None
+    if done.returncode != 0:
+        raise runner.BenchError(f"{' '.join(map(str, key))}: {done.stderr.strip()[-2000:]}")
+    report = json.loads(done.stdout)
+    return {name: report[name] for name in KEPT}
+
+
+def complete(args, loads, keys):
+    (esctl,) = runner.build_paths([os.path.join("actors", "esctl", "esctl")])
+    runs = Runs(os.path.join(args.out, "robust_runs.jsonl"))
+    missing = [key for key in keys if key not in runs.results]
+    with concurrent.futures.ThreadPoolExecutor(args.workers) as pool:
+        running = {pool.submit(simulate, args, esctl, key, loads[key[0]]): key for key in missing}
+        for count, future in enumerate(concurrent.futures.as_completed(running), 1):
+            runs.add(running[future], future.result())
+            if count % 20 == 0 or count == len(missing):
+                runner.progress(f"{count} of {len(missing)} runs")
+    return runs.results
+
+
+def rows_of(results, keys):
+    """One row for each run, beside the best of the others on the same load, cost and knowledge."""
     rows = []
-    for report in reports:
-        row = {"load": name, "cost_s": cost_s, "policy": report["policy"],
-               "rescales": report["rescales"], "worst_rho": round(report["worst_rho"], 3),
-               "unfinished": report["unfinished"], "history_hash": report["history_hash"]}
-        for key in MEASURES:
-            best = min(r[key] for r in rivals)
-            row[key] = round(report[key], 1)
-            row[key + "_over_best"] = round(report[key] / best, 4)
-            row[key + "_over_bound"] = round(report[key] / report[key.replace("_s", "_bound_s")], 4)
+    for key in keys:
+        load, cost_s, knowledge, policy = key
+        result = results[key]
+        if result is None:
+            continue
+        peers = [results[k] for k in keys if k[:3] == key[:3] and k[3] != OURS and results[k]]
+        row = {"load": load, "cost_s": cost_s, "knowledge": knowledge, "policy": policy, **result}
+        exact = results.get((load, cost_s, EXACT, policy))
+        for name in MEASURES:
+            row[name + "_over_best"] = round(result[name] / min(p[name] for p in peers), 4)
+            row[name + "_over_bound"] = round(
+                result[name] / result[name.replace("_s", "_bound_s")], 4)
+            if exact:
+                row[name + "_over_exact"] = round(result[name] / exact[name], 4)
         rows.append(row)
     return rows
+
+
+def geometric_mean(values):
+    return math.exp(sum(map(math.log, values)) / len(values))
 
 
 def spread(rows, policy, key):
     """Geometric mean, largest value, and how many of the values lie above 1."""
     values = [r[key] for r in rows if r["policy"] == policy]
-    return (math.exp(sum(map(math.log, values)) / len(values)), max(values),
+    return (geometric_mean(values), max(values),
             f"{sum(v > 1.0005 for v in values)} of {len(values)}")
 
 
-def tables(rows, policies, costs):
-    """The summary of all policies, and every load under ours."""
+def summary_table(rows, policies):
+    """Each policy over the best rival and over the bound."""
     head = ["policy"]
-    for measure_name in MEASURES.values():
-        head += [f"{measure_name} over the best rival", "largest", "above 1",
-                 f"{measure_name} over the bound"]
+    for name in MEASURES.values():
+        head += [f"{name} over the best rival", "largest", "above 1", f"{name} over the bound"]
     summary = []
     for policy in policies:
         cells = [policy]
@@ -79,42 +155,76 @@ def tables(rows, policies, costs):
             bound, _, _ = spread(rows, policy, key + "_over_bound")
             cells += [f"{mean:.3f}", f"{most:.3f}", above, f"{bound:.3f}"]
         summary.append(cells)
+    return markdown(head, summary)
+
+
+def load_table(rows, costs):
+    """Every load under ours."""
     ours = {(r["load"], r["cost_s"]): r for r in rows if r["policy"] == OURS}
     detail = []
     for load in dict.fromkeys(r["load"] for r in rows):
-        at = [ours[load, cost_s] for cost_s in costs]
-        detail.append([load] + [f"{r['avg_jct_s_over_best']:.3f} / {r['makespan_s_over_best']:.3f}"
-                                for r in at] + [", ".join(str(r["rescales"]) for r in at)])
-    return [markdown(head, summary),
-            markdown(["load"] + [f"{c} s" for c in costs] + ["rescales"], detail)]
+        at = [ours[load, cost_s] for cost_s in costs if (load, cost_s) in ours]
+        cells = [f"{r['avg_jct_s_over_best']:.3f} / {r['makespan_s_over_best']:.3f}" for r in at]
+        cells += ["-"] * (len(costs) - len(at))
+        detail.append([load, *cells, ", ".join(str(r["rescales"]) for r in at)])
+    return markdown(["load"] + [f"{c} s" for c in costs] + ["rescales"], detail)
+
+
+def knowledge_table(rows, policies):
+    """How much longer JCT / makespan become than with exact knowledge, and JCT over the best rival
+    with the same knowledge."""
+    table = []
+    for policy in policies:
+        cells = [policy]
+        for knowledge in KNOWLEDGE:
+            some = [r for r in rows if (r["policy"], r["knowledge"]) == (policy, knowledge)
+                    and "avg_jct_s_over_exact" in r]
+            if not some:
+                cells.append("-")
+                continue
+            longer, later, beside = (geometric_mean([r[key] for r in some]) for key in (
+                "avg_jct_s_over_exact", "makespan_s_over_exact", "avg_jct_s_over_best"))
+            cells.append(f"{longer:.3f} / {later:.3f}, {beside:.3f}")
+        table.append(cells)
+    return markdown(["policy", *KNOWLEDGE], table)
 
 
 def svg(rows, key, name, costs):
     """The ratio of ours to the best rival, a bar for each cost."""
     loads = list(dict.fromkeys(r["load"] for r in rows))
     ours = {(r["load"], r["cost_s"]): r[key + "_over_best"] for r in rows if r["policy"] == OURS}
-    series = {f"{c} s a rescale": [ours[load, c] for load in loads] for c in costs}
+    series = {f"{c} s a rescale": [ours.get((load, c)) for load in loads] for c in costs}
     return chart.bars(f"{name} of {OURS} over that of the best rival", loads, series, mark=1)
 
 
 def add_options(figure):
     figure.add_argument("--quick", action="store_true",
-                        help="fewer loads, policies and costs: minutes instead of hours")
+                        help="fewer loads and costs: about half an hour instead of hours")
+    figure.add_argument("--workers", type=int, default=2, help="simulations at a time (default 2)")
+    figure.add_argument("--limit", type=float, default=600,
+                        help="seconds after which a simulation is given up and left out (default 600)")
 
 
 def run(args):
     loads = shared(args.traces) | generated(args)
-    costs, rivals = (QUICK["costs"], QUICK["rivals"]) if args.quick else (COSTS_S, RIVALS)
+    costs = QUICK["costs"] if args.quick else COSTS_S
     if args.quick:
         loads = {name: words for name, words in loads.items() if name in QUICK["loads"]}
-    policies = (OURS, *rivals)
-    rows = [row for name, words in loads.items() for cost_s in costs
-            for row in measure(args, name, words, cost_s, policies)]
+    policies = (OURS, *RIVALS)
+    keys = planned(loads, costs, policies)
+    results = complete(args, loads, keys)
+    rows = rows_of(results, keys)
     if any(row["unfinished"] for row in rows):
-        raise runner.BenchError("some jobs did not end; see robust.json")
-    text = "\n\n".join(tables(rows, policies, costs))
+        raise runner.BenchError("some jobs did not end; see robust_runs.jsonl")
+    exact = [row for row in rows if row["knowledge"] == EXACT]
+    left_out = [" ".join(map(str, key)) for key in keys if results[key] is None]
+    parts = [summary_table(exact, policies), load_table(exact, costs),
+             knowledge_table(rows, policies)]
+    if left_out:
+        parts.append(f"Not ended within {args.limit:g} s and left out: " + "; ".join(left_out))
+    text = "\n\n".join(parts)
     print(text)
     with open(os.path.join(args.out, "robust.md"), "w") as out:
         out.write(text + "\n")
-    return rows, {f"robust_{name.lower()}": svg(rows, key, name, costs)
+    return rows, {f"robust_{name.lower()}": svg(exact, key, name, costs)
                   for key, name in MEASURES.items()}

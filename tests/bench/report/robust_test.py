@@ -43,5 +43,38 @@ class Families(unittest.TestCase):
                              set(FAMILIES))
 
 
+class Runs(unittest.TestCase):
+    def test_a_second_call_makes_only_the_missing_runs(self):
+        with tempfile.TemporaryDirectory() as directory:
+            path = Path(directory) / "runs.jsonl"
+            keys = robust.planned(["a"], (0,), ("elastic-srtf", "srtf"))
+            self.assertEqual(len(keys), 2 * (1 + len(robust.KNOWLEDGE)))
+            robust.Runs(path).add(keys[0], {"avg_jct_s": 1})
+            robust.Runs(path).add(keys[1], None)
+            again = robust.Runs(path)
+            self.assertEqual(again.results, {keys[0]: {"avg_jct_s": 1}, keys[1]: None})
+
+    def test_ratios_are_those_to_the_best_rival_and_to_exact_knowledge(self):
+        keys = robust.planned(["a"], (robust.KNOWLEDGE_COST_S,), ("elastic-srtf", "srtf", "las"))
+        results = {}
+        for load, cost_s, knowledge, policy in keys:
+            jct = {"elastic-srtf": 10, "srtf": 20, "las": 40}[policy]
+            jct *= 1 if knowledge == robust.EXACT else 2
+            results[load, cost_s, knowledge, policy] = {
+                "avg_jct_s": jct, "makespan_s": 100, "avg_jct_bound_s": 5, "makespan_bound_s": 50,
+                "rescales": 1, "worst_rho": 1, "unfinished": 0, "history_hash": ""}
+        results["a", robust.KNOWLEDGE_COST_S, robust.EXACT, "las"] = None  # took too long
+        rows = robust.rows_of(results, keys)
+        ours = [r for r in rows if r["policy"] == "elastic-srtf"]
+        self.assertEqual({r["avg_jct_s_over_best"] for r in ours}, {0.5})
+        self.assertEqual(ours[0]["avg_jct_s_over_bound"], 2)
+        self.assertEqual({r["avg_jct_s_over_exact"] for r in ours[1:]}, {2})
+        exact = [r for r in rows if r["knowledge"] == robust.EXACT]
+        self.assertIn("0.500", robust.summary_table(exact, ("elastic-srtf",)))
+        self.assertIn("0.500 / 1.000", robust.load_table(exact, (robust.KNOWLEDGE_COST_S,)))
+        self.assertIn("2.000 / 1.000, 0.500", robust.knowledge_table(rows, ("elastic-srtf",)))
+        self.assertIn("<svg", robust.svg(exact, "avg_jct_s", "JCT", (robust.KNOWLEDGE_COST_S,)))
+
+
 if __name__ == "__main__":
     unittest.main()

@@ -51,6 +51,7 @@ def check(entry, placements, parameters_max, with_engine=True):
         without_dropout(case.model)
         row["parameters"] = case.parameters
         row["samples"] = BATCH
+        row["shapes"] = [list(x.shape[1:]) for x in case.arrays().values()]
         if not with_engine or case.parameters > parameters_max:
             _capture_only(row, case, clock)
         else:

@@ -13,7 +13,21 @@ def entries(families):
 
 
 # torchvision: all classification models at a small image, where the model allows one.
-IMAGE = {"inception_v3": 299, "maxvit_t": 224, "vit_h_14": 56}
+IMAGE = {"inception_v3": 299, "maxvit_t": 224, "vit_h_14": 56} | dict.fromkeys(
+    ["efficientnet_v2_l", "regnet_x_32gf", "regnet_y_16gf", "regnet_y_32gf", "regnet_y_128gf",
+     "resnext101_32x8d", "resnext101_64x4d", "vgg11", "vgg11_bn", "vgg13", "vgg13_bn", "vgg16",
+     "vgg16_bn", "vgg19", "vgg19_bn", "wide_resnet101_2", "wide_resnet50_2"], 32)
+# Models above 200 million parameters: the most blocks that each of their stages keeps.
+CUT = {"vit_l_16": 4, "vit_l_32": 4, "vit_h_14": 2, "regnet_y_128gf": 1}
+
+
+def cut(model, blocks):
+    """Removes all but the first blocks of every stage."""
+    stages = getattr(model, "trunk_output", None) or [model.encoder.layers]
+    for stage in stages:
+        for name in list(stage._modules)[blocks:]:
+            del stage._modules[name]
+    return model
 
 
 def auxiliary_loss(outputs, labels):
@@ -34,6 +48,8 @@ def torchvision_case(name):
     if name in ("googlenet", "inception_v3"):
         options["init_weights"] = False
     model = torchvision.models.get_model(name, weights=None, **options)
+    if name in CUT:
+        model = cut(model, CUT[name])
     loss = auxiliary_loss if name in ("googlenet", "inception_v3") else nn.CrossEntropyLoss()
     return Case(model, loss, torch.randn(SAMPLES, 3, size, size),
                 torch.randint(0, CLASSES, (SAMPLES,)))
@@ -52,8 +68,8 @@ TIMM = [
     ("seresnet50", 64), ("ecaresnet26t", 64), ("resnetaa50", 64), ("res2net50_26w_4s", 64),
     ("resnest14d", 64), ("skresnet18", 64), ("selecsls42", 64), ("dpn48b", 64), ("dla34", 64),
     ("hrnet_w18_small", 64), ("vgg11", 64), ("vovnet39a", 64), ("ese_vovnet19b_dw", 64),
-    ("densenet121", 64), ("xception41", 64), ("inception_v3", 160), ("inception_v4", 160),
-    ("inception_resnet_v2", 160), ("inception_next_tiny", 64), ("mobilenetv2_050", 64),
+    ("densenet121", 64), ("xception41", 64), ("inception_v3", 160), ("inception_v4", 96),
+    ("inception_resnet_v2", 96), ("inception_next_tiny", 32), ("mobilenetv2_050", 64),
     ("mobilenetv3_small_050", 64), ("mobilenetv4_conv_small", 64),
     ("mobilenetv4_hybrid_medium", 64),
     ("mnasnet_050", 64), ("spnasnet_100", 64), ("fbnetc_100", 64), ("fbnetv3_b", 64),
@@ -66,39 +82,43 @@ TIMM = [
     ("resnetv2_50", 64), ("cspresnet50", 64), ("cspdarknet53", 64), ("darknet53", 64),
     ("darknetaa53", 64), ("gernet_s", 64), ("convmixer_768_32", 64), ("convnext_atto", 64),
     ("convnextv2_atto", 64), ("hgnet_tiny", 64), ("hgnetv2_b0", 64), ("pvt_v2_b0", 64),
-    ("poolformer_s12", 64), ("poolformerv2_s12", 64), ("caformer_s18", 64), ("convformer_s18", 64),
+    ("poolformer_s12", 64), ("poolformerv2_s12", 64), ("caformer_s18", 64), ("convformer_s18", 32),
     ("edgenext_xx_small", 64), ("fastvit_t8", 64), ("mobilevit_xxs", 64), ("mobilevitv2_050", 64),
     ("efficientformer_l1", 224), ("efficientformerv2_s0", 224), ("efficientvit_b0", 64),
     ("efficientvit_m0", 224), ("repvit_m0_9", 64), ("repghostnet_050", 64), ("starnet_s1", 64),
     ("focalnet_tiny_srf", 64), ("mambaout_femto", 64), ("rdnet_tiny", 64), ("shvit_s1", 64),
     ("swiftformer_xs", 224), ("vit_tiny_patch16_224", 224), ("vit_small_patch32_224", 224),
-    ("deit_tiny_patch16_224", 224), ("deit_tiny_distilled_patch16_224", 224),
-    ("deit3_small_patch16_224", 224), ("beit_base_patch16_224", 224, {"depth": 2}),
-    ("beitv2_base_patch16_224", 224, {"depth": 2}), ("eva02_tiny_patch14_224", 224, {"depth": 2}),
-    ("vit_relpos_small_patch16_224", 224, {"depth": 2}), ("vit_srelpos_small_patch16_224", 224),
-    ("vit_medium_patch16_gap_240", 240, {"depth": 2}), ("vit_small_r26_s32_224", 224),
-    ("vit_tiny_r_s16_p8_224", 224), ("vitamin_small_224", 224), ("hiera_tiny_224", 224),
-    ("mvitv2_tiny", 224), ("swin_tiny_patch4_window7_224", 224),
-    ("swinv2_tiny_window8_256", 256), ("swinv2_cr_tiny_224", 224), ("maxvit_nano_rw_256", 256),
-    ("coatnet_nano_rw_224", 224), ("maxxvit_rmlp_nano_rw_256", 256), ("coat_tiny", 224),
-    ("coat_lite_tiny", 224), ("crossvit_tiny_240", 240), ("cait_xxs24_224", 224),
-    ("convit_tiny", 224), ("davit_tiny", 224), ("gcvit_xxtiny", 224), ("levit_128s", 224),
-    ("mixer_s32_224", 224), ("gmlp_s16_224", 224), ("resmlp_12_224", 224), ("nest_tiny", 224),
-    ("nextvit_small", 224), ("pit_ti_224", 224), ("sequencer2d_s", 224), ("tnt_s_patch16_224", 224),
-    ("tresnet_m", 64), ("twins_pcpvt_small", 224), ("twins_svt_small", 224),
-    ("visformer_tiny", 224),
-    ("volo_d1_224", 224), ("xcit_nano_12_p8_224", 224), ("halonet26t", 256), ("botnet26t_256", 256),
-    ("lambda_resnet26t", 256), ("sehalonet33ts", 256), ("gcresnet33ts", 64), ("haloregnetz_b", 224),
-    ("bat_resnext26ts", 256), ("tiny_vit_5m_224", 224), ("samvit_base_patch16_224", 224,
+    ("deit_tiny_patch16_224", 224), ("deit_tiny_distilled_patch16_224", 64),
+    ("deit3_small_patch16_224", 64), ("beit_base_patch16_224", 64, {"depth": 2}),
+    ("beitv2_base_patch16_224", 64, {"depth": 2}), ("eva02_tiny_patch14_224", 224, {"depth": 2}),
+    ("vit_relpos_small_patch16_224", 64, {"depth": 2}), ("vit_srelpos_small_patch16_224", 64),
+    ("vit_medium_patch16_gap_240", 64, {"depth": 2}), ("vit_small_r26_s32_224", 64),
+    ("vit_tiny_r_s16_p8_224", 64), ("vitamin_small_224", 64), ("hiera_tiny_224", 64),
+    ("mvitv2_tiny", 64), ("swin_tiny_patch4_window7_224", 64),
+    ("swinv2_tiny_window8_256", 64), ("swinv2_cr_tiny_224", 64), ("maxvit_nano_rw_256", 64),
+    ("coatnet_nano_rw_224", 64), ("maxxvit_rmlp_nano_rw_256", 64), ("coat_tiny", 64),
+    ("coat_lite_tiny", 64), ("crossvit_tiny_240", 64), ("cait_xxs24_224", 64),
+    ("convit_tiny", 64), ("davit_tiny", 64), ("gcvit_xxtiny", 64), ("levit_128s", 64),
+    ("mixer_s32_224", 64), ("gmlp_s16_224", 64), ("resmlp_12_224", 64), ("nest_tiny", 64),
+    ("nextvit_small", 64), ("pit_ti_224", 64), ("sequencer2d_s", 64), ("tnt_s_patch16_224", 64),
+    ("tresnet_m", 64), ("twins_pcpvt_small", 64), ("twins_svt_small", 64),
+    ("visformer_tiny", 64),
+    ("volo_d1_224", 64), ("xcit_nano_12_p8_224", 64), ("halonet26t", 256), ("botnet26t_256", 64),
+    ("lambda_resnet26t", 64), ("sehalonet33ts", 256), ("gcresnet33ts", 64), ("haloregnetz_b", 224),
+    ("bat_resnext26ts", 256), ("tiny_vit_5m_224", 64), ("samvit_base_patch16_224", 64,
                                                         {"depth": 2}),
-    ("naflexvit_base_patch16_gap", 224, {"depth": 2}), ("aimv2_large_patch14_224", 224,
+    ("naflexvit_base_patch16_gap", 64, {"depth": 2}), ("aimv2_large_patch14_224", 64,
                                                        {"depth": 2}),
 ]
 
 
 def timm_case(name, size, options):
     import timm
-    model = timm.create_model(name, pretrained=False, num_classes=CLASSES, **options)
+    try:
+        model = timm.create_model(name, pretrained=False, num_classes=CLASSES, img_size=size,
+                                  **options)
+    except TypeError:  # a model for all sizes
+        model = timm.create_model(name, pretrained=False, num_classes=CLASSES, **options)
 
     def loss(outputs, labels):
         parts = outputs if isinstance(outputs, (tuple, list)) else [outputs]

@@ -6,52 +6,23 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "gpu/graph/builder.h"
-#include "tests/gpu/graph/operator_cases.h"
-#include "tests/gpu/support/step_rig.h"
+#include "tests/gpu/graph/equal_bits.h"
 #include "tests/support/seed.h"
 
 TEST_SUITE("gpu/graph/fuse") {
   using namespace es::gpu;
-  using es::CpuClass;
   using es::test::OperatorCase;
-  using es::test::StepRig;
-
-  std::vector<OperatorCase> all_cases() {
-    std::vector<OperatorCase> cases = es::test::operator_cases();
-    for (OperatorCase& c : es::test::network_cases()) cases.push_back(std::move(c));
-    return cases;
-  }
 
   TEST_CASE("fused and unfused programs give the same bits in training and evaluation") {
-    const std::uint64_t seed = es::test::seed("fuse");
-    for (const OperatorCase& c : all_cases()) {
-      for (const CpuClass cpu_class : es::supported_cpu_classes()) {
-        INFO(c.name, " ", int(cpu_class));
-        StepRig plain(differentiate(c.graph), seed, {.cpu_class = cpu_class});
-        StepRig fused(compile(c.graph), seed, {.cpu_class = cpu_class});
-        CHECK(fused.step_bits() == plain.step_bits());
-        CHECK(fused.evaluation_bits() == plain.evaluation_bits());
-      }
-    }
+    es::test::check_fusion_keeps_bits(es::test::all_cases(), es::test::seed("fuse"),
+                                      [](Graph graph) { return differentiate(std::move(graph)); });
   }
 
   TEST_CASE("all kernel classes and numbers of threads give the same bits") {
-    const std::uint64_t seed = es::test::seed("classes");
-    for (const OperatorCase& c : all_cases()) {
-      StepRig first(compile(c.graph), seed);
-      const std::vector<std::uint32_t> step = first.step_bits();
-      const std::vector<std::uint32_t> evaluation = first.evaluation_bits();
-      for (const CpuClass cpu_class : es::supported_cpu_classes()) {
-        for (const std::uint32_t threads : {1U, 3U}) {
-          INFO(c.name, " ", int(cpu_class), " ", threads, " threads");
-          StepRig other(compile(c.graph), seed, {.cpu_class = cpu_class, .threads = threads});
-          CHECK(other.step_bits() == step);
-          CHECK(other.evaluation_bits() == evaluation);
-        }
-      }
-    }
+    es::test::check_classes_and_threads_keep_bits(es::test::all_cases(), es::test::seed("classes"));
   }
 
   std::vector<std::string> details(const Program& program, OpKind kind) {

@@ -167,6 +167,23 @@ TEST_SUITE("gpu/graph/move") {
     } while (std::next_permutation(order.begin(), order.end()));
   }
 
+  TEST_CASE("transposed matrices, also with columns that share cache sets") {
+    Drawer draw;
+    std::vector<ImageShape> inputs = {
+        {1, 1, 1024, 37}, {1, 1, 37, 1024}, {1, 1, 2048, 16}, {2, 3, 16, 16}};
+    for (int trial = 0; trial < 20; ++trial)
+      inputs.push_back({draw.upto(2), draw.upto(2), draw.upto(70), draw.upto(70)});
+    const std::array<int, 4> order = {0, 1, 3, 2};
+    for (const TensorShape input : inputs) {
+      const TensorShape output = permuted_shape(input, order);
+      const Move move = permute_move(input, order);
+      check(move, {input}, {output}, {[](const Index& i) {
+              return Origin{0, {i[0], i[1], i[3], i[2]}};
+            }});
+      check_back(move, input, {output});
+    }
+  }
+
   TEST_CASE("windows and upsampling") {
     Drawer draw;
     for (int trial = 0; trial < 20; ++trial) {

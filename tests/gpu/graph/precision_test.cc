@@ -14,7 +14,7 @@
 #include "gpu/graph/fuse.h"
 #include "gpu/graph/ops/operator.h"
 #include "gpu/graph/ops/product_run.h"
-#include "tests/gpu/graph/operator_cases.h"
+#include "tests/gpu/graph/equal_bits.h"
 #include "tests/gpu/support/step_rig.h"
 #include "tests/support/seed.h"
 
@@ -26,8 +26,7 @@ TEST_SUITE("gpu/graph/precision") {
   using es::test::StepRig;
 
   std::vector<OperatorCase> cases_at_bf16() {
-    std::vector<OperatorCase> cases = es::test::operator_cases();
-    for (OperatorCase& c : es::test::network_cases()) cases.push_back(std::move(c));
+    std::vector<OperatorCase> cases = es::test::all_cases();
     for (OperatorCase& c : cases) c.graph.bf16 = true;
     return cases;
   }
@@ -38,33 +37,11 @@ TEST_SUITE("gpu/graph/precision") {
   }
 
   TEST_CASE("fused and unfused programs give the same bits in training and evaluation") {
-    const std::uint64_t seed = es::test::seed("bf16 fuse");
-    for (const OperatorCase& c : cases_at_bf16()) {
-      for (const CpuClass cpu_class : es::supported_cpu_classes()) {
-        INFO(c.name, " ", int(cpu_class));
-        StepRig plain(unfused(c.graph), seed, {.cpu_class = cpu_class});
-        StepRig fused(compile(c.graph), seed, {.cpu_class = cpu_class});
-        CHECK(fused.step_bits() == plain.step_bits());
-        CHECK(fused.evaluation_bits() == plain.evaluation_bits());
-      }
-    }
+    es::test::check_fusion_keeps_bits(cases_at_bf16(), es::test::seed("bf16 fuse"), unfused);
   }
 
   TEST_CASE("all kernel classes and numbers of threads give the same bits") {
-    const std::uint64_t seed = es::test::seed("bf16 classes");
-    for (const OperatorCase& c : cases_at_bf16()) {
-      StepRig first(compile(c.graph), seed);
-      const std::vector<std::uint32_t> step = first.step_bits();
-      const std::vector<std::uint32_t> evaluation = first.evaluation_bits();
-      for (const CpuClass cpu_class : es::supported_cpu_classes()) {
-        for (const std::uint32_t threads : {1U, 3U}) {
-          INFO(c.name, " ", int(cpu_class), " ", threads, " threads");
-          StepRig other(compile(c.graph), seed, {.cpu_class = cpu_class, .threads = threads});
-          CHECK(other.step_bits() == step);
-          CHECK(other.evaluation_bits() == evaluation);
-        }
-      }
-    }
+    es::test::check_classes_and_threads_keep_bits(cases_at_bf16(), es::test::seed("bf16 classes"));
   }
 
   TEST_CASE("what is computed again in the backward pass has the bits of what is kept") {

@@ -41,7 +41,7 @@ constexpr std::size_t members_of_all() {
 constexpr std::size_t kTables = 8;
 constexpr std::size_t kFields =
     members_of_all<JobSpec, ModelSpec, LoraSpec, DataSpec, OptimizerSpec, ScheduleSpec,
-                   ResourceSpec, CheckpointSpec, AuditSpec>() -
+                   ResourceSpec, CheckpointSpec, AuditSpec, LogSpec>() -
     kTables;
 
 JobSpec changed(const JobSpec& spec, std::size_t place) {

@@ -32,8 +32,8 @@ std::vector<Proposal> plain_proposals(const PlanQuery& held, const DeviceSet& ad
   double reference = seconds_with(held.available);
   if (holds == 0)
     for (const DeviceCount& c : addable.counts)
-      reference = std::min(reference,
-                           held.max_p / held.capabilities.at(c.type) + held.sync.seconds(1));
+      reference =
+          std::min(reference, held.max_p / held.capabilities.at(c.type) + held.sync.seconds(1));
   std::vector<Proposal> proposals;
   for (const DeviceCount& c : addable.counts) {
     if (!held.mix_types && holds > 0 && held.available.count_of(c.type) == 0) continue;

@@ -48,7 +48,10 @@ JobView RandomViews::job(const ClusterView& view) {
   job.number = jobs_++;
   job.id = "j" + std::to_string(job.number);
   job.submitted = view.now - Seconds(one_in(2) ? draw(0, 1000) : 0);
-  job.tenant = one_in(2) ? "a" : one_in(2) ? "b" : "";
+  job.queue = one_in(2) ? "a" : one_in(2) ? "b" : "";
+  if (!view.queues.empty() && one_in(2))
+    job.queue = view.queues[draw(0, static_cast<std::uint32_t>(view.queues.size()) - 1)].name;
+  if (!is_leaf(view.queues, job.queue)) job.queue = "a";
   job.priority = one_in(6) ? 1 : 0;
   if (one_in(6)) job.deadline = view.now + Seconds(draw(0, 3000)) - Seconds(200);
   job.max_p = draw(1, 12);
@@ -73,15 +76,46 @@ JobView RandomViews::job(const ClusterView& view) {
   return job;
 }
 
+std::vector<scheduler::Queue> RandomViews::queues(const DeviceSet& total) {
+  std::vector<scheduler::Queue> queues{{"a", some(total)}};
+  DeviceSet rest = beyond(total, queues.front().guarantee);
+  for (std::uint32_t i = draw(1, 7); i > 0; --i) {
+    scheduler::Queue queue{"q" + std::to_string(i), {}};
+    // The queue "a" always is a leaf, because jobs may be in it.
+    if (queues.size() > 1 && one_in(2))
+      queue.parent = queues[draw(1, static_cast<std::uint32_t>(queues.size()) - 1)].name;
+    if (queue.parent.empty()) {
+      queue.guarantee = some(rest);
+      rest = beyond(rest, queue.guarantee);
+    }
+    queues.push_back(std::move(queue));
+  }
+  // A part of what the parent has and its other children do not have.
+  for (scheduler::Queue& queue : queues) {
+    if (queue.parent.empty()) continue;
+    DeviceSet guarantee = scheduler::find_queue(queues, queue.parent)->guarantee;
+    for (const scheduler::Queue& other : queues)
+      if (other.parent == queue.parent) guarantee = beyond(guarantee, other.guarantee);
+    queue.guarantee = some(guarantee);
+  }
+  for (scheduler::Queue& queue : queues) {
+    queue.weight = draw(0, 4);
+    for (const DeviceCount& c : total.counts)
+      if (one_in(3)) queue.borrow[c.type] = draw(0, 4);
+  }
+  return *scheduler::completed_queues(std::move(queues));
+}
+
 ClusterView RandomViews::view(std::uint32_t jobs_max) {
   ClusterView view;
   view.now = Seconds(2000);
   view.job_seconds = 9000;
   for (const char* type : {"a", "b", "c"}) view.total.add({type}, draw(0, 12));
   view.free = view.total;
-  if (one_in(2)) view.quotas = {{"a", some(view.total)}, {"b", {}}};
-  if (one_in(2) && !view.quotas.empty())
-    view.quotas[1].devices = some(beyond(view.total, view.quotas[0].devices));
+  if (one_in(2)) view.queues = {{"a", some(view.total)}, {"b", {}}};
+  if (one_in(2) && !view.queues.empty())
+    view.queues[1].guarantee = some(beyond(view.total, view.queues[0].guarantee));
+  if (!view.queues.empty() && one_in(2)) view.queues = queues(view.total);
   for (std::uint32_t j = draw(0, jobs_max); j > 0; --j)
     view.jobs.push_back(one_in(8) ? JobView() : job(view));
   return view;
@@ -97,9 +131,9 @@ void RandomViews::advance_time(ClusterView& view) {
 }
 
 void RandomViews::adopt_devices(const ClusterView& view, JobView& job) {
-  job.work.remaining_steps = remaining_steps_at(job, view.now);
-  job.work.attained_device_s = attained_device_s_at(job, view.now);
-  job.work.as_of = job.changed = view.now;
+  advance_work(job, view.now);
+  job.changed = view.now;
+  if (job.started) ++job.work.changes;
   job.work.steps_per_s = job.held.total();
   job.work.paused_until = view.now + Seconds(draw(0, 20));
   job.started = job.started || !job.held.empty();

@@ -29,6 +29,8 @@ class RandomViews {
  private:
   scheduler::JobView job(const scheduler::ClusterView& view);
   DeviceSet some(const DeviceSet& of);
+  // A tree with limits and weights; "a" is a leaf of it.
+  std::vector<scheduler::Queue> queues(const DeviceSet& total);
   void propose(scheduler::JobView& job, const DeviceSet& total);
   void refuse(scheduler::JobView& job, const DeviceSet& total);
 

@@ -59,7 +59,7 @@ class World {
   World(const Trace& trace, scheduler::Policy& policy, const Rules& rules)
       : trace_(trace), policy_(policy), rules_(rules), results_(trace.jobs.size()) {
     view_.free = view_.total = trace.cluster;
-    view_.quotas = rules.quotas;
+    view_.queues = rules.queues;
     view_.changed.emplace();
   }
 
@@ -154,7 +154,7 @@ class World {
     job.id = from.id;
     job.number = index;
     job.submitted = Seconds(from.submit_s);
-    job.tenant = from.tenant;
+    job.queue = from.tenant;
     job.priority = from.priority;
     job.deadline = Seconds(from.deadline_s);
     job.min_devices = from.min_devices;
@@ -248,12 +248,11 @@ class World {
   void leave(std::size_t slot) {
     JobView& job = view_.jobs[slot];
     const Seconds now = view_.now;
-    job.work.remaining_steps = remaining_steps_at(job, now);
-    job.work.attained_device_s = attained_device_s_at(job, now);
+    scheduler::advance_work(job, now);
+    if (job.started) ++job.work.changes;
     job.started = job.started || (!job.held.empty() && job.work.paused_until <= now);
     results_[running_[slot].job].pause_s -=
         job.held.empty() ? 0 : std::max(0.0, (job.work.paused_until - now).count());
-    job.work.as_of = now;
     job.work.steps_per_s = 0;
     if (!again_at_once(job)) running_[slot].was_without = job.held.empty();
     held_ -= job.held.total();

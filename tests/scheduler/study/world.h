@@ -26,10 +26,10 @@ struct Rules {
   double rescale_s = 1;
   double suspend_s = -1;  // Below 0: rescale_s.
   double sync_s = 0;      // Known to the jobs.
-  double round_s = 0;  // Decide only at multiples of this time; 0: at every event.
+  double round_s = 0;     // Decide only at multiples of this time; 0: at every event.
   // Real proposals of role 2. Only easyscale reads more of them than the largest count.
   bool real_proposals = false;
-  std::vector<scheduler::Quota> quotas = {};
+  std::vector<scheduler::Queue> queues = {};
 };
 
 struct JobResult {

@@ -1,12 +1,15 @@
 """The losses of torch.nn."""
 from __future__ import annotations
 
+import math
+
 import torch
 
 from .builder import Builder, Operand, type_of
+from .moves import take
 from .norms import cosine_similarity
 from .reductions import reduce, vector_norm
-from .table import CannotLower, lowers
+from .table import lowers
 
 NAMES = {1: "mean", 2: "sum"}
 
@@ -44,17 +47,26 @@ def _soft_cross_entropy(b: Builder, logits: Operand, target: Operand, weight: Op
 
 def _cross_entropy_rows(b: Builder, logits: Operand, target: Operand, weight: Operand | None,
                         ignore_index: int, smoothing: float) -> Operand:
-    if smoothing or weight is not None:
-        raise CannotLower("a cross-entropy of rows with weights or label smoothing")
-    return nll_rows(b, b.emit("log_softmax", logits, axis=1), target, ignore_index)
+    log_probs = b.emit("log_softmax", logits, axis=1)
+    rows = nll_rows(b, log_probs, target, weight, ignore_index)
+    if not smoothing:
+        return rows
+    if weight is not None:
+        log_probs = b.emit("mul", log_probs, b.reshape(weight, (-1, *[1] * (logits.dim() - 2))))
+    ignored = b.emit("eq", target, torch.tensor(ignore_index))
+    spread = b.emit("where", ignored, torch.tensor(0.0), reduce(b, "sum", log_probs, [1], False))
+    return b.emit("sub", b.scale(rows, 1 - smoothing), b.scale(spread, smoothing / logits.shape[1]))
 
 
-def nll_rows(b: Builder, log_probs: Operand, target: Operand, ignore_index: int) -> Operand:
+def nll_rows(b: Builder, log_probs: Operand, target: Operand, weight: Operand | None,
+             ignore_index: int) -> Operand:
     """The negative log-likelihood of every label, zero for ignored ones."""
     ignored = b.emit("eq", target, torch.tensor(ignore_index))
     safe = b.emit("where", ignored, torch.tensor(0), target)
     shape = (target.shape[0], 1, *target.shape[1:])
     chosen = b.reshape(b.emit("gather", log_probs, b.reshape(safe, shape), axis=1), target.shape)
+    if weight is not None:
+        chosen = b.emit("mul", chosen, take(b, weight, 0, safe))
     return b.emit("where", ignored, torch.tensor(0.0), b.emit("neg", chosen))
 
 
@@ -62,9 +74,7 @@ def nll_rows(b: Builder, log_probs: Operand, target: Operand, ignore_index: int)
 def nll_loss(b: Builder, self: Operand, target: Operand, weight: Operand | None, reduction: int,
              ignore_index: int) -> Operand:
     if reduction == 0:
-        if weight is not None:
-            raise CannotLower("a likelihood of rows with weights")
-        return nll_rows(b, self, target, ignore_index)
+        return nll_rows(b, self, target, weight, ignore_index)
     return b.emit("nll", self, target, weight, ignore_index=ignore_index,
                   reduction=NAMES[reduction])
 
@@ -91,24 +101,35 @@ def l1_loss(b: Builder, self: Operand, target: Operand, reduction: int) -> Opera
     return b.emit("l1", x, y, reduction=NAMES[reduction])
 
 
-def _rounded_l1(b: Builder, kind: str, xs: tuple[Operand, Operand], reduction: int,
-                **near: float) -> Operand:
-    """A loss that is a square near 0; `near` says how near."""
-    if reduction == 0:
-        raise CannotLower(f"a {kind} loss of elements")
-    return b.emit(kind, *_alike(b, *xs), **near, reduction=NAMES[reduction])
+def _rounded_l1_rows(b: Builder, xs: tuple[Operand, Operand], near: float,
+                     factor: float) -> Operand:
+    """factor * (d^2 / 2 below `near`, otherwise near * (d - near / 2)) of the distances d."""
+    x, y = _alike(b, *xs)
+    distance = b.emit("abs", b.emit("sub", x, y))
+    close = b.scale(b.emit("square", distance), 0.5)
+    far = b.scale(b.shift(distance, -near / 2), near)
+    rows = b.emit("where", b.emit("lt", distance, torch.tensor(near)), close, far)
+    return b.scale(rows, factor)
 
 
 @lowers("smooth_l1_loss.default")
 def smooth_l1_loss(b: Builder, self: Operand, target: Operand, reduction: int,
                    beta: float) -> Operand:
-    return _rounded_l1(b, "smooth_l1", (self, target), reduction, beta=float(beta))
+    if beta == 0:
+        return l1_loss(b, self, target, reduction)
+    if reduction == 0:
+        return _rounded_l1_rows(b, (self, target), float(beta), 1 / beta)
+    return b.emit("smooth_l1", *_alike(b, self, target), beta=float(beta),
+                  reduction=NAMES[reduction])
 
 
 @lowers("huber_loss.default")
 def huber_loss(b: Builder, self: Operand, target: Operand, reduction: int,
                delta: float) -> Operand:
-    return _rounded_l1(b, "huber", (self, target), reduction, delta=float(delta))
+    if reduction == 0:
+        return _rounded_l1_rows(b, (self, target), float(delta), 1.0)
+    return b.emit("huber", *_alike(b, self, target), delta=float(delta),
+                  reduction=NAMES[reduction])
 
 
 @lowers("binary_cross_entropy.default")
@@ -131,18 +152,25 @@ def bce_with_logits(b: Builder, self: Operand, target: Operand, weight: Operand 
     if reduction:
         return b.emit("bce_with_logits", self, target, weight, pos_weight,
                       reduction=NAMES[reduction])
-    if weight is not None or pos_weight is not None:
-        raise CannotLower("a binary cross-entropy of elements with weights")
     plus = b.emit("softplus", self, beta=1.0)
-    return b.emit("sub", plus, b.emit("mul", self, target))
+    rows = b.emit("sub", plus, b.emit("mul", self, target))
+    if pos_weight is not None:
+        # A yes counts pos_weight times: softplus(-x) is its loss.
+        more = b.emit("mul", b.shift(pos_weight, -1.0), target)
+        yes = b.emit("softplus", b.emit("neg", self), beta=1.0)
+        rows = b.emit("add", rows, b.emit("mul", more, yes))
+    return rows if weight is None else b.emit("mul", rows, weight)
 
 
 @lowers("kl_div.default")
 def kl_div(b: Builder, self: Operand, target: Operand, reduction: int,
            log_target: bool) -> Operand:
+    if reduction == 0 and not log_target:
+        positive = b.emit("gt", target, torch.tensor(0.0))
+        safe = b.emit("where", positive, target, torch.tensor(1.0))
+        own = b.emit("mul", target, b.emit("log", safe))  # 0 for a target of 0
+        return b.emit("sub", own, b.emit("mul", target, self))
     if reduction == 0:
-        if not log_target:
-            raise CannotLower("a divergence of elements")
         return b.emit("mul", b.emit("exp", target), b.emit("sub", target, self))
     return b.emit("kl_div", self, target, log_target=log_target, reduction=NAMES[reduction])
 
@@ -198,10 +226,14 @@ def soft_margin_loss(b: Builder, self: Operand, target: Operand, reduction: int)
 @lowers("poisson_nll_loss.default")
 def poisson_nll_loss(b: Builder, input: Operand, target: Operand, log_input: bool, full: bool,
                      eps: float, reduction: int) -> Operand:
-    if full:
-        raise CannotLower("a Poisson loss with the Stirling term")
     if log_input:
         rows = b.emit("sub", b.emit("exp", input), b.emit("mul", target, input))
     else:
         rows = b.emit("sub", input, b.emit("mul", target, b.emit("log", b.shift(input, eps))))
+    if full:
+        large = b.emit("gt", target, torch.tensor(1.0))
+        safe = b.emit("where", large, target, torch.tensor(1.0))
+        stirling = b.emit("sub", b.emit("mul", b.shift(safe, 0.5), b.emit("log", safe)), safe)
+        stirling = b.shift(stirling, 0.5 * math.log(2 * math.pi))
+        rows = b.emit("add", rows, b.emit("where", large, stirling, torch.tensor(0.0)))
     return _reduced(b, rows, reduction)

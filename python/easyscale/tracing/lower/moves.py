@@ -9,6 +9,8 @@ import torch
 from .builder import Builder, Operand, type_of
 from .table import CannotLower, lowers
 
+FP32_MAX = torch.finfo(torch.float32).max
+
 
 @lowers("view.default", "reshape.default", "_unsafe_view.default", "flatten.using_ints",
         "unflatten.int", "squeeze.default", "squeeze.dim", "squeeze.dims", "unsqueeze.default",
@@ -162,20 +164,25 @@ def _axis_sides(sides: list[int], rank: int) -> tuple[list[int], list[int]]:
     return before, after
 
 
+def _finite(value: float | None) -> float:
+    """A number that a model file can hold: a pool of maxima drops the smallest like -inf."""
+    return min(max(float(value or 0), -FP32_MAX), FP32_MAX)
+
+
 @lowers("pad.default")
 def pad(b: Builder, self: Operand, pad: list[int], mode: str, value: float | None) -> Operand:
     if not any(pad):
         return self
     before, after = _axis_sides(pad, self.dim())
     if mode == "constant":
-        return b.emit("pad", self, before=before, after=after, value=float(value or 0))
+        return b.emit("pad", self, before=before, after=after, value=_finite(value))
     return b.emit(f"pad_{mode}", self, before=before, after=after)
 
 
 @lowers("constant_pad_nd.default")
 def constant_pad(b: Builder, self: Operand, pad: list[int], value: float) -> Operand:
     before, after = _axis_sides(pad, self.dim())
-    return b.emit("pad", self, before=before, after=after, value=float(value))
+    return b.emit("pad", self, before=before, after=after, value=_finite(value))
 
 
 def _register_pad(overload: str, kind: str) -> None:

@@ -122,3 +122,15 @@ def bernoulli(b: Builder, self: Operand, generator: Any, p: Any = None) -> Opera
     _refuse_generator(generator)
     p = b.operand(self if p is None else p, "f32")
     return b.cast(b.emit("lt", b.draw("uniform"), p), "f32")
+
+
+@lowers("rrelu.default", "rrelu_with_noise.default")
+def rrelu(b: Builder, self: Operand, lower: float, upper: float, training: bool, generator: Any,
+          **_: Any) -> Operand:
+    """A slope of its own for each element below 0 in training, the mean of both otherwise."""
+    _refuse_generator(generator)
+    if b.node.site < 0:
+        return b.emit("leaky_relu", self, slope=(lower + upper) / 2)
+    slopes = _scaled(b, b.draw("uniform"), upper - lower, lower)
+    return b.emit("where", b.emit("gt", self, torch.tensor(0.0)), self,
+                  b.emit("mul", self, slopes))

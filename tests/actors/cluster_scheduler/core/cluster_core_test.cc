@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "scheduler/policy/greedy/greedy.h"
+#include "scheduler/policy/registry.h"
 
 namespace es::actors {
 namespace {
@@ -412,9 +413,102 @@ TEST_SUITE("actors/cluster_scheduler/cluster_core") {
     CHECK(c.core.check_claim_end("serving").error().kind == ErrorKind::kNotFound);
   }
 
+  TEST_CASE("a claim does not take the minimum of a job that may not be suspended") {
+    Cluster c;
+    c.on(NodeJoined{"n", devices("a:3")});
+    c.on(JobAdmitted{.job = "j",
+                     .resources = {.min_devices = 2, .suspendable = false},
+                     .level = DeterminismLevel::kD2,
+                     .max_p = 8});
+    c.propose("j", {}, 0);
+    c.propose("j", {{{"a"}, 1, 2.0}}, 1);
+    CHECK(c.core.held("j").size() == 3);
+    c.on(ClaimMade{"serving", {"a"}, 3});
+    CHECK(c.core.held("j").size() == 2);
+    c.on(FromJob{"j", DeviceReleased{{"n", {"a"}, 2}}});
+    CHECK(c.core.claims().at(0).devices == 1);
+    c.pin("j", "a:2");
+    c.on(ClaimResized{"serving", 2});
+    CHECK(c.core.held("j").size() == 2);
+    c.on(FromJob{"j", JobEnded{}});
+    CHECK(c.core.claims().at(0).devices == 2);
+  }
+
+  TEST_CASE("a job is in the queue of its file or of its tenant, and keeps the limits of it") {
+    ClusterCore core(*scheduler::make_policy("elastic-srtf"),
+                     {.queues = *scheduler::completed_queues(
+                          {{.name = "vision", .guarantee = devices("a:1"), .borrow = {{{"a"}, 1}}},
+                           {"default", {}}})});
+    core.on(NodeJoined{"n", devices("a:4")});
+    core.on(JobAdmitted{
+        .job = "j", .resources = {.tenant = "vision"}, .level = DeterminismLevel::kD2, .max_p = 8});
+    core.on(FromJob{"j", Demand{}});
+    core.on(JobAdmitted{.job = "k",
+                        .resources = {.device_types = {{"a"}}, .queue = "vision"},
+                        .level = DeterminismLevel::kD2,
+                        .max_p = 8});
+    // Its queue may have two devices, and the demand of a user for more can never be met.
+    const Effects refused = core.on(FromJob{"k", Demand{.exact = devices("a:3")}});
+    REQUIRE(refused.size() == 1);
+    CHECK(std::get<DemandRefused>(refused[0].message).reason ==
+          "needs a:3, and queue vision may have at most 2");
+    const auto queues = core.queues();
+    REQUIRE(queues.size() == 2);
+    CHECK(queues[0].running == 1);
+    CHECK(queues[0].types.at(0).used <= 2);
+    CHECK(queues[1].running + queues[1].waiting == 0);
+    core.on(JobAdmitted{.job = "l", .level = DeterminismLevel::kD2, .max_p = 8});
+    core.on(FromJob{"l", Demand{}});
+    CHECK(core.queues()[1].running == 1);
+  }
+
+  TEST_CASE("with a half-life queues are ordered by what they have used, also after a restart") {
+    const Limits limits{
+        .queues = *scheduler::completed_queues({{.name = "x", .guarantee = {}, .weight = 1},
+                                                {.name = "y", .guarantee = {}, .weight = 1}}),
+        .share_half_life_s = 1000};
+    const auto admit = [](ClusterCore& core, const char* job, const char* queue, double now_s) {
+      core.on(JobAdmitted{.job = job,
+                          .resources = {.queue = queue},
+                          .level = DeterminismLevel::kD2,
+                          .max_p = 1},
+              now_s);
+      return core.on(FromJob{job, Demand{}}, now_s);
+    };
+    ClusterCore core(*scheduler::make_policy("fifo-backfill"), limits);
+    core.on(NodeJoined{"n", devices("a:1")}, 0);
+    admit(core, "x1", "x", 0);
+    CHECK(core.held("x1").size() == 1);
+    CHECK(core.decide_again_s() == doctest::Approx(10));
+    core.decide(10);
+    core.decide(500);
+    const auto usage = core.take_usage();
+    REQUIRE(usage.has_value());
+    CHECK_FALSE(core.take_usage().has_value());
+    CHECK(usage->at(0).first == "x");
+    CHECK(usage->at(0).second > 400);
+    CHECK(usage->at(0).second <= 500);
+    CHECK(usage->at(1).second == 0);
+    // The next device goes to the queue that has used less, although its job came later.
+    admit(core, "x2", "x", 500);
+    admit(core, "y1", "y", 501);
+    core.on(FromJob{"x1", JobEnded{}}, 502);
+    CHECK(core.held("y1").size() == 1);
+    CHECK(core.held("x2").empty());
+
+    ClusterCore next(*scheduler::make_policy("fifo-backfill"), limits);
+    next.on(UsageRestored{"x", 400, 1000}, 0);
+    CHECK(next.share_of("x")->device_seconds == doctest::Approx(200));
+    admit(next, "x3", "x", 0);
+    admit(next, "y3", "y", 0);
+    next.on(NodeJoined{"n", devices("a:1")}, 0);
+    CHECK(next.held("y3").size() == 1);
+    CHECK_FALSE(ClusterCore(*scheduler::make_policy("srtf")).share_of("x").has_value());
+  }
+
   TEST_CASE("a claim is refused if it exceeds the devices, its quota, or uses a name twice") {
     ClusterCore core(std::make_unique<scheduler::GreedyPolicy>(),
-                     {.quotas = {}, .claims = devices("a:2")});
+                     {.queues = {}, .claims = devices("a:2")});
     core.on(NodeJoined{"n", devices("a:3+b:1")});
     const auto why = [&](const ClaimMade& claim) {
       return core.check_claim(claim).error().message;

@@ -67,7 +67,7 @@ TEST_SUITE("actors/esctl/commands") {
     CHECK(session.run({"--help"}) == 0);
     for (const char* command : {"run", "submit", "ps", "describe", "plans", "scale", "claim",
                                 "claims", "sim", "checkpoint", "cancel", "logs", "nodes", "inspect",
-                                "ledger", "diff", "verify", "keygen"}) {
+                                "ledger", "diff", "verify", "keygen", "queues"}) {
       CAPTURE(command);
       CHECK(session.run({command, "--help"}) == 0);
       CHECK(session.out().find("Example") != std::string::npos);
@@ -397,6 +397,47 @@ TEST_SUITE("actors/esctl/commands") {
                             {"waits_for", Json::array()}});
     CHECK(desk.run({"claims"}) == 0);
     CHECK(desk.session.out().starts_with("CLAIM  TYPE      COUNT  HAS\n"));
+  }
+
+  TEST_CASE("queues are shown as a tree, with what each has, is entitled to and may have") {
+    Desk desk;
+    desk.head.on(MessageType::kListNodes, [](const Request& request) {
+      return Frames{reply<wire::NodeList>(request, [](wire::NodeList::Builder b) {
+        auto queues = b.initQueues(2);
+        queues[0].setName("research");
+        queues[0].setWeight(1);
+        queues[1].setName("vision");
+        queues[1].setParent("research");
+        queues[1].setWeight(2.5);
+        queues[1].setRunning(3);
+        queues[1].setWaiting(1);
+        queues[1].setShares(true);
+        queues[1].setUsage(7200);
+        queues[1].setLevel(4);
+        auto types = queues[1].initTypes(2);
+        types[0].setType("a");
+        types[0].setUsed(5);
+        types[0].setGuarantee(2);
+        types[0].setEntitled(4);
+        types[0].setLimited(true);
+        types[0].setLimit(6);
+        types[1].setType("b");
+      })};
+    });
+    CHECK(desk.run({"queues"}) == 0);
+    CHECK(desk.session.out() ==
+          "QUEUE     WEIGHT  RUNNING  WAITING  TYPE  USED  GUARANTEE  ENTITLED  BORROWED  LIMIT\n"
+          "research  1       0        0        -     0     0          0         0         -\n"
+          "  vision  2.5     3        1        a     5     2          4         1         6\n"
+          "queue vision has used 2.000 device-hours of late; level 4\n");
+    CHECK(desk.run({"queues", "--json"}) == 0);
+    const Json vision = desk.json().at("queues").at(1);
+    CHECK(vision.at("parent") == "research");
+    CHECK(vision.at("device_seconds") == 7200);
+    CHECK(vision.at("types").at(0).at("borrowed") == 1);
+    CHECK(vision.at("types").at(1).at("limit").is_null());
+    CHECK(desk.json().at("queues").at(0).at("parent").is_null());
+    CHECK(desk.json().at("queues").at(0).at("level").is_null());
   }
 
   TEST_CASE("claim without a device type changes the size of a claim") {

@@ -142,12 +142,53 @@ TEST_SUITE("actors/esctl/sim") {
     Bench bench;
     const std::string quota = "vision=gpu:2";
     CHECK(bench.run({"--policy", "easyscale", "--quota", quota}) == 2);
-    CHECK(bench.session.err().find("policy easyscale does not support quotas") !=
+    CHECK(bench.session.err().find("policy easyscale does not support quotas and queues") !=
           std::string::npos);
     CHECK(bench.run({"compare", "--policies", "srtf,max-min-fair", "--quota", quota}) == 2);
     REQUIRE(bench.run({"compare", "--quota", quota}) == 0);
     CHECK(bench.session.out().find("easyscale") == std::string::npos);
     CHECK(bench.session.out().find("elastic-srtf") != std::string::npos);
+  }
+
+  TEST_CASE("queues, time limits and suspensions are simulated, and equal runs are equal") {
+    Bench bench;
+    es::test::write_file(bench.directory / "jobs.csv",
+                         "job_id,submit_s,model,max_p,batch_size,samples_total,d2,gpu_type,queue,"
+                         "suspendable,max_s\n"
+                         "a,0,m,4,1,40000,1,gpu,vision,1,100\n"
+                         "b,10,m,2,1,400,1,gpu,speech,0,0\n"
+                         "c,12,m,4,1,4000,1,gpu,vision,1,0\n");
+    es::test::write_file(bench.directory / "steps.csv",
+                         "model,gpu_type,seconds_per_local_step\nm,gpu,0.1\n");
+    es::test::write_file(bench.directory / "queues.toml",
+                         "[queue.vision]\nguarantee = { gpu = 1 }\nborrow = { gpu = 2 }\n"
+                         "[queue.speech]\nweight = 2\n");
+    const auto run = [&](std::vector<std::string> more) {
+      std::vector<std::string> words{"--steptimes", (bench.directory / "steps.csv").string(),
+                                     "--queues", (bench.directory / "queues.toml").string()};
+      words.insert(words.end(), more.begin(), more.end());
+      return bench.run(std::move(words));
+    };
+    for (const char* policy : {"elastic-srtf", "fifo-backfill", "srtf", "las"}) {
+      CAPTURE(policy);
+      REQUIRE(run({"--policy", policy}) == 0);
+      const Json report = bench.json();
+      CHECK(report.at("jobs") == 3);
+      CHECK(report.at("unfinished") == 0);
+      CHECK(report.at("timed_out") == 1);
+      // Its queue may have three of the four devices.
+      CHECK(report.at("makespan_s").get<double>() > 4000 * 0.1 / 3);
+      REQUIRE(run({"--policy", policy, "--share-half-life", "1"}) == 0);
+      const std::string history = bench.json().at("history_hash");
+      CHECK(history != report.at("history_hash"));
+      REQUIRE(run({"--policy", policy, "--share-half-life", "1"}) == 0);
+      CHECK(bench.json().at("history_hash") == history);
+    }
+    es::test::write_file(bench.directory / "queues.toml", "[queue.vision]\n");
+    CHECK(run({}) == 2);
+    CHECK(bench.session.err().find(
+              "job b: resources.queue = \"speech\": there is no such queue; allowed: vision") !=
+          std::string::npos);
   }
 }
 

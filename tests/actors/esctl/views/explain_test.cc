@@ -160,8 +160,15 @@ TEST_SUITE("actors/esctl/views/explain") {
                    "2 other jobs wait too, 1 of them submitted earlier. Its priority is -3"));
     CHECK(contains(reason(reasons, "tenant").text, "owns no devices"));
     CHECK(contains(reason(reasons, "tenant").text, "Its jobs have cpu-avx2:1 by x-1."));
-    facts.quotas = {{"speech", "cpu-avx2:9"}, {"vision", "cpu-avx2:1"}};
-    CHECK(contains(reason(reasons_of_wait(facts), "tenant").text, "which owns cpu-avx2:1."));
+    facts.queues = {{.name = "speech", .types = {{"cpu-avx2", 9, 9, 0, 0}}},
+                    {.name = "vision", .types = {{"cpu-avx2", 1, 2, 2, 1}}}};
+    const auto with_queues = reasons_of_wait(facts);
+    CHECK(contains(reason(with_queues, "tenant").text, "which owns cpu-avx2:1."));
+    CHECK(contains(reason(with_queues, "tree").text,
+                   "It is in queue vision, which is entitled to cpu-avx2:1 now and has cpu-avx2:2. "
+                   "Limits are reached: 2 cpu-avx2 for vision."));
+    facts.queues = {{.name = "speech", .tenants = {"speech"}}};
+    CHECK(contains(reason(reasons_of_wait(facts), "tree").text, "It is in no queue"));
   }
 
   TEST_CASE("a job that is over, paused, starting or without its state says so") {

@@ -58,7 +58,7 @@ class Bench {
         DataSource{std::make_shared<Numbers>(), *sampler, BatchPool(slots, 2)});
     std::vector<caf::actor> pool;
     for (std::uint32_t i = 0; i < loaders; ++i)
-      pool.push_back(system_.spawn(loader_actor, std::shared_ptr<DataSource>(source_)));
+      pool.push_back(system_.spawn(loader_actor, std::shared_ptr<DataSource>(source_), 0U));
     loaders_ = pool;
     data_ = system_.spawn(data_workers_actor, slots, std::move(pool));
     device_ = system_.spawn([this](caf::event_based_actor*) -> caf::behavior {

@@ -21,7 +21,7 @@ TEST_SUITE("http/metrics") {
     for (const double seconds : {0.0005, 0.0015, 0.002, 1000.0}) live.step_times.add(seconds);
     snapshot.states = {{"running", 1}, {"finished", 1}};
     snapshot.jobs = {live};
-    const std::string text = metrics_text(snapshot);
+    const std::string text = metrics_text(metrics_of(snapshot));
     const std::string labels = "{job_id=\"a-1\",tenant=\"vision\"";
     CHECK(has_line(text, "easyscale_jobs{state=\"running\"} 1"));
     CHECK(has_line(text, "easyscale_jobs{state=\"finished\"} 1"));
@@ -41,13 +41,59 @@ TEST_SUITE("http/metrics") {
     CHECK(has_line(text, "easyscale_job_evaluation" + labels + ",metric=\"top1\"} 0.25"));
   }
 
+  TEST_CASE("a job has its pauses by cause, its retries, checkpoints and bytes") {
+    Snapshot snapshot;
+    JobView job{.id = "a-1", .state = "running"};
+    job.pauses = {{"change", 2, 0.5}, {"worker_lost", 1, 3.0}, {"audit", 1, 1.0}};
+    job.message_bytes = 10;
+    job.shared_memory_bytes = 20;
+    job.channel_bytes = 30;
+    job.checkpoints_written = 4;
+    job.checkpoints_failed = 1;
+    job.checkpoint_seconds = 2.5;
+    job.repeated_steps = 6;
+    job.start_retries = 2;
+    snapshot.jobs = {job};
+    const std::string text = metrics_text(metrics_of(snapshot));
+    const std::string labels = "{job_id=\"a-1\",tenant=\"\"";
+    CHECK(has_line(text, "easyscale_job_pauses_total" + labels + ",cause=\"change\"} 2"));
+    CHECK(
+        has_line(text, "easyscale_job_pause_seconds_total" + labels + ",cause=\"worker_lost\"} 3"));
+    CHECK(has_line(text, "easyscale_job_recoveries_total" + labels + "} 2"));
+    CHECK(has_line(text, "easyscale_job_retries_total" + labels + ",what=\"step\"} 6"));
+    CHECK(has_line(text, "easyscale_job_retries_total" + labels + ",what=\"worker_start\"} 2"));
+    CHECK(has_line(text, "easyscale_job_exchanged_bytes_total" + labels + ",path=\"message\"} 10"));
+    CHECK(has_line(text,
+                   "easyscale_job_exchanged_bytes_total" + labels + ",path=\"shared_memory\"} 20"));
+    CHECK(has_line(text,
+                   "easyscale_job_exchanged_bytes_total" + labels + ",path=\"gpu_channel\"} 30"));
+    CHECK(has_line(text, "easyscale_job_checkpoints_total" + labels + "} 4"));
+    CHECK(has_line(text, "easyscale_job_checkpoint_seconds_total" + labels + "} 2.5"));
+    CHECK(has_line(text, "easyscale_job_checkpoint_failures_total" + labels + "} 1"));
+  }
+
+  TEST_CASE("the queue and the decisions of the scheduler") {
+    Snapshot snapshot{.unix_ms = 10'000};
+    JobView waits{.id = "a-1", .state = "queued"}, later{.id = "a-2", .state = "queued"};
+    waits.submitted_unix_ms = 4'000;
+    later.submitted_unix_ms = 12'000;  // by a clock that was set back since
+    snapshot.jobs = {waits, later, {.id = "a-3", .state = "running"}};
+    for (const double seconds : {0.00005, 0.003, 7.0}) snapshot.decisions.add(seconds);
+    const std::string text = metrics_text(metrics_of(snapshot));
+    CHECK(has_line(text, "easyscale_queue_jobs 2"));
+    CHECK(has_line(text, "easyscale_queue_oldest_job_age_seconds 6"));
+    CHECK(has_line(text, "easyscale_decision_duration_seconds_bucket{le=\"0.0001\"} 1"));
+    CHECK(has_line(text, "easyscale_decision_duration_seconds_bucket{le=\"0.005\"} 2"));
+    CHECK(has_line(text, "easyscale_decision_duration_seconds_bucket{le=\"+Inf\"} 3"));
+  }
+
   TEST_CASE("devices are counted by type and state") {
     Snapshot snapshot;
     snapshot.nodes = {{.name = "one",
                        .alive = true,
                        .devices = {{"x", 0, "a-1", ""}, {"x", 1, "", ""}, {"y", 0, "", "audit"}}},
                       {.name = "two", .alive = false, .devices = {{"x", 0, "", ""}}}};
-    const std::string text = metrics_text(snapshot);
+    const std::string text = metrics_text(metrics_of(snapshot));
     CHECK(has_line(text, "easyscale_devices{type=\"x\",state=\"busy\"} 1"));
     CHECK(has_line(text, "easyscale_devices{type=\"x\",state=\"free\"} 1"));
     CHECK(has_line(text, "easyscale_devices{type=\"x\",state=\"lost\"} 1"));
@@ -59,7 +105,7 @@ TEST_SUITE("http/metrics") {
     ProcessFacts process{.resident_bytes = 5e6, .workers = 2, .workers_resident_bytes = 3e8};
     process.transport.sent_bytes = 12;
     process.transport.refused_key = 3;
-    const std::string text = node_metrics_text(process, {{{"GET", 200}, 4}});
+    const std::string text = metrics_text(node_metrics(process, {{{"GET", 200}, 4}}));
     CHECK(has_line(text, "easyscale_node_workers 2"));
     CHECK(has_line(text, "easyscale_node_workers_resident_memory_bytes 300000000"));
     CHECK(has_line(text, "easyscale_message_bytes_total{direction=\"sent\"} 12"));
@@ -72,7 +118,7 @@ TEST_SUITE("http/metrics") {
   TEST_CASE("names of users cannot break the format") {
     Snapshot snapshot;
     snapshot.jobs = {{.id = "a\"b\\c\nd", .state = "queued"}};
-    const std::string text = metrics_text(snapshot);
+    const std::string text = metrics_text(metrics_of(snapshot));
     CHECK(text.find("job_id=\"a\\\"b\\\\c\\nd\"") != std::string::npos);
   }
 }

@@ -42,6 +42,63 @@ TEST_SUITE("actors/intra_job/stage_clock") {
     CHECK(reports[0].rescale == seconds(1));
   }
 
+  TEST_CASE("every pause has a cause, and ends a span of training on named devices") {
+    StageClock clock;
+    clock.go(seconds(10), 0, "a:2", 0, {"n/a#0", "n/a#1"});
+    clock.step(seconds(11));
+    clock.step(seconds(12));
+    clock.pause(seconds(12));
+    clock.pause(seconds(13), PauseCause::kWorkerLost);  // A worker is lost during the change.
+    clock.pause(seconds(13), PauseCause::kLink);        // This matters less.
+    clock.go(seconds(15), 0, "a:1", 2, {"n/a#1"});
+    clock.step(seconds(20));
+    clock.pause(seconds(20), PauseCause::kSuspended);
+    clock.go(seconds(30), 0, "a:1", 3, {"n/a#0"});
+    const std::vector<SpanReport> spans = clock.spans(seconds(34));
+    REQUIRE(spans.size() == 3);
+    CHECK(spans[0].begin == seconds(0));
+    CHECK(spans[0].training == seconds(2));
+    CHECK(spans[0].pause == seconds(0));
+    CHECK(spans[0].steps == 2);
+    CHECK(spans[1].begin == seconds(5));
+    CHECK(spans[1].pause == seconds(3));
+    CHECK(spans[1].cause == PauseCause::kWorkerLost);
+    CHECK(spans[1].first == 2);
+    CHECK(spans[1].devices == std::vector<std::string>{"n/a#1"});
+    CHECK(spans[2].training == seconds(4));
+    CHECK(spans[2].cause == PauseCause::kSuspended);
+    const auto of = [&](PauseCause cause) {
+      return clock.pauses().at(static_cast<std::size_t>(cause));
+    };
+    CHECK(of(PauseCause::kWorkerLost).count == 1);
+    CHECK(of(PauseCause::kWorkerLost).duration == seconds(3));
+    CHECK(of(PauseCause::kSuspended).duration == seconds(10));
+    CHECK(of(PauseCause::kChange).count == 0);
+  }
+
+  TEST_CASE("old spans and points of the progress are given up, not the newest") {
+    StageClock clock;
+    constexpr int kTurns = 3000;
+    for (int i = 0; i < kTurns; ++i) {
+      clock.go(seconds(2 * i), 0, "a:1", static_cast<Version>(i), {});
+      clock.step(seconds(2 * i + 1));
+      clock.pause(seconds(2 * i + 1));
+    }
+    const auto spans = clock.spans(seconds(2 * kTurns));
+    CHECK(spans.size() == StageClock::kSpansMax);
+    CHECK(spans.back().first == kTurns - 1);
+    CHECK(clock.pauses().front().count == kTurns - 1);
+    const std::vector<ProgressPoint>& progress = clock.progress();
+    CHECK(progress.size() <= StageClock::kProgressMax + 1);
+    CHECK(progress.size() > StageClock::kProgressMax / 4);
+    CHECK(progress.back().steps == kTurns);
+    CHECK(progress.back().at == seconds(2 * kTurns - 1));
+    for (std::size_t i = 1; i < progress.size(); ++i) {
+      CHECK(progress[i].at > progress[i - 1].at);
+      CHECK(progress[i].steps > progress[i - 1].steps);
+    }
+  }
+
   TEST_CASE("equal placements of two stages are two reports") {
     StageClock clock;
     clock.go(seconds(0), 0, "a:2");

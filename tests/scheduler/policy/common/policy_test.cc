@@ -137,6 +137,31 @@ TEST_SUITE("scheduler/policy/policy") {
     CHECK_FALSE(allowed(view, {{{0, devices("a:1")}, {0, devices("a:1")}}, {}}));
   }
 
+  TEST_CASE("a grant keeps the limits of the queue of the job, and of the queues above it") {
+    ClusterView view = one_job_view();
+    view.queues =
+        *completed_queues({{.name = "top", .guarantee = devices("a:2"), .borrow = {{{"a"}, 2}}},
+                           {.name = "x", .guarantee = {}, .parent = "top"}});
+    view.jobs[0].queue = "x";
+    CHECK(allowed(view, grant("a:2")));
+    JobView other = view.jobs[0];
+    other.id = "k";
+    other.held = devices("a:1");
+    view.jobs.push_back(other);
+    CHECK_FALSE(allowed(view, grant("a:2")));
+    CHECK(allowed(view, grant("a:1")));
+    // What another job gives back at once is room.
+    Decisions both = grant("a:2");
+    both.shrinks = {{1, devices("a:1")}};
+    CHECK(allowed(view, both));
+    // Nothing has to be given back to a queue that is beyond its limit already.
+    view.jobs[1].held = devices("a:4");
+    CHECK(allowed(view, {}));
+    const Status status = check_decisions(view, grant("a:1"));
+    CHECK(status.error().message ==
+          "policy: job j: granted \"a:1\", so that queue top has 7 of a, beyond its limit");
+  }
+
   TEST_CASE("a policy may request another call later, not now") {
     ClusterView view = one_job_view();
     view.now = Seconds(5);

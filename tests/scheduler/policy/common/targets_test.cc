@@ -78,6 +78,25 @@ TEST_SUITE("scheduler/policy/targets") {
     CHECK(d.shrinks == Changes{{1, devices("a:4")}});
   }
 
+  TEST_CASE("a job waits for room in its queue until another job of the queue has left") {
+    ClusterView view = two_jobs("a:2", nullptr);
+    view.queues = *completed_queues(
+        {{.name = "x", .guarantee = devices("a:2"), .borrow = {{{"a"}, 0}, {{"b"}, 1}}}});
+    for (JobView& j : view.jobs) j.queue = "x";
+    // The first job shall have b:4 later, which its queue may not have; a:2 of the second one are
+    // free, but belong to the queue only after the first job has given its own back.
+    CHECK(decide(view, {{0, 0}, {2, 0}}).shrinks == Changes{{0, devices("a:2")}});
+    CHECK(decide(view, {{0, 0}, {2, 0}}).grants.empty());
+    ClusterTable table;
+    table.update(view);
+    Targets targets(table);
+    CHECK(targets.choices_of(0) == Counts{2, 1});
+    targets.set(0, Counts{1, 0});
+    CHECK(targets.choices_of(0) == Counts{2, 1});
+    CHECK(targets.choices_of(1) == Counts{1, 1});
+    CHECK(targets.within_queue(1, {9, 9}) == Counts{1, 1});
+  }
+
   TEST_CASE("a job without a target is suspended, unless it must not be") {
     ClusterView view = two_jobs("a:2", nullptr);
     CHECK(decide(view, {{0, 0}, {0, 0}}).shrinks == Changes{{0, devices("a:2")}});

@@ -150,7 +150,7 @@ TEST_SUITE("scheduler/policy/elastic-srtf") {
     jobs[0].tenant = "b";
     jobs[1].tenant = "a";
     Rules rules;
-    rules.quotas = {{"a", *parse_device_set("gpu:2")}, {"b", *parse_device_set("gpu:2")}};
+    rules.queues = {{"a", *parse_device_set("gpu:2")}, {"b", *parse_device_set("gpu:2")}};
     const Report r = report(trace(4, jobs), rules);
     CHECK(jct(r, "owner") == doctest::Approx(1010));
     CHECK(jct(r, "borrower") > 150);  // Half of it on half of the devices.
@@ -163,12 +163,12 @@ TEST_SUITE("scheduler/policy/elastic-srtf") {
     view.now = scheduler::Seconds(100);
     view.total = *parse_device_set("gpu:8");
     view.free = *parse_device_set("gpu:4");
-    view.quotas = {{"a", *parse_device_set("gpu:4")}, {"b", *parse_device_set("gpu:4")}};
+    view.queues = {{"a", *parse_device_set("gpu:4")}, {"b", *parse_device_set("gpu:4")}};
     for (const char* id : {"short", "pinned", "owner"}) {
       scheduler::JobView job;
       job.id = id;
       job.number = view.jobs.size();
-      job.tenant = job.id == "owner" ? "b" : "a";
+      job.queue = job.id == "owner" ? "b" : "a";
       job.max_p = job.max_devices = 4;
       job.types = {{"gpu"}};
       job.capabilities = {{{"gpu"}, 1.0}};
@@ -197,7 +197,7 @@ TEST_SUITE("scheduler/policy/elastic-srtf") {
       jobs.back().tenant = i % 6 == 0 ? "a" : "b";
     }
     Rules rules;
-    rules.quotas = {{"a", *parse_device_set("gpu:6")}, {"b", *parse_device_set("gpu:2")}};
+    rules.queues = {{"a", *parse_device_set("gpu:6")}, {"b", *parse_device_set("gpu:2")}};
     const Report r = report(trace(8, jobs), rules);
     // Tenant a never asks for more than its six devices. Its jobs start at once, or when the pause
     // of a borrower is over.

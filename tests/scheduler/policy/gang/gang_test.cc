@@ -40,7 +40,7 @@ constexpr scheduler::GangRules kSrtf{scheduler::GangRules::Order::kRemainingTime
 
 // Jobs for which srtf decides without looking at all of them.
 void make_simple(scheduler::ClusterView& view) {
-  view.quotas.clear();
+  view.queues.clear();
   for (scheduler::JobView& job : view.jobs) {
     job.pinned.reset();
     job.may_suspend = true;

@@ -1,5 +1,6 @@
-#include "actors/esctl/trackers/live_tracking.h"
+#include "actors/esctl/client/live_tracking.h"
 
+#include "actors/esctl/client/ledger_source.h"
 #include "actors/esctl/client/requests.h"
 
 namespace es::actors::esctl {
@@ -32,7 +33,8 @@ Status LiveTracking::update(const JobView& view) {
     if (!begun) return begun.error();
     tracking_ = *std::move(begun);
   }
-  return update_tracking(*tracking_, *reader_, view);
+  const auto lines = read_ledger_lines(*reader_, view.id, tracking_->next());
+  return lines ? tracking_->add(*lines, view.evaluations) : lines.error();
 }
 
 }  // namespace es::actors::esctl

@@ -1,4 +1,4 @@
-#include "actors/esctl/trackers/options.h"
+#include "actors/esctl/client/tracking_options.h"
 
 namespace es::actors::esctl {
 

@@ -1,10 +1,9 @@
-#include "tests/bench/peak.h"
+#include "gpu/base/peak.h"
 
 #include <algorithm>
+#include <ctime>
 
-#include "tests/bench/duel.h"
-
-namespace es::bench {
+namespace es::gpu {
 namespace {
 
 // These sums are independent, and there are more of them than the multipliers hold at a time.
@@ -26,6 +25,12 @@ constexpr int kSteps = 20000;
                :                                                                             \
                : "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8",     \
                  "xmm9", "xmm10", "xmm11", "xmm12", "cc")
+
+double thread_seconds() {
+  timespec now{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
+}
 
 // Runs the loop. Returns the number of lanes of a vector of the class.
 int run(CpuClass cpu_class) {
@@ -56,4 +61,4 @@ double peak_gflops(CpuClass cpu_class) {
   return best;
 }
 
-}  // namespace es::bench
+}  // namespace es::gpu

@@ -1,0 +1,71 @@
+#include "actors/worker/device/operator_recorder.h"
+
+#include "gpu/base/peak.h"
+#include "gpu/cuda/cuda_inventory.h"
+#include "gpu/engine/device_choice.h"
+#include "gpu/graph/op_flops.h"
+#include "gpu/graph/ops/operator.h"
+
+namespace es::actors::worker {
+
+void OperatorRecorder::begin_op(const gpu::Op&) {
+  begin_ = tracing::trace_now();
+}
+
+void OperatorRecorder::end_op(const gpu::Op& op) {
+  if (!in_slice_) return;
+  recorder_.add({.kind = tracing::SpanKind::kOperator,
+                 .lane = tracing::lane::kDevice,
+                 .number = static_cast<std::uint32_t>(&op - first_),
+                 .step = step_,
+                 .begin = begin_,
+                 .duration = tracing::trace_now() - begin_});
+}
+
+std::vector<tracing::TracedOperator> traced_operators(const gpu::Engine& engine) {
+  const gpu::Graph& graph = engine.graph();
+  std::vector<tracing::TracedOperator> operators;
+  operators.reserve(graph.ops.size());
+  for (std::size_t i = 0; i < graph.ops.size(); ++i) {
+    const gpu::Op& op = graph.ops[i];
+    operators.push_back({.node = op.name,
+                         .kind = gpu::op_name(op.kind),
+                         .backward = i >= engine.forward_ops(),
+                         .flops = gpu::op_flops(graph, op),
+                         .bytes = gpu::op_bytes(graph, op)});
+  }
+  return operators;
+}
+
+std::vector<tracing::TracedMemory> traced_memory(const gpu::Engine& engine,
+                                                 std::uint32_t gradient_buffers, std::uint32_t ests,
+                                                 std::uint64_t batch_bytes) {
+  const gpu::MemoryUse use = engine.memory_use();
+  const auto bytes = [](std::int64_t count) { return static_cast<std::uint64_t>(count); };
+  std::vector<tracing::TracedMemory> parts{
+      {"parameters", "job", bytes(use.params)},
+      {"optimizer state", "job", bytes(use.moments)},
+      {"constants of the model", "job", bytes(use.constants)},
+      {"contexts of ESTs", "job", bytes(use.context) * ests},
+      {"gradients in host memory", "step", bytes(use.gradient_slot) * gradient_buffers},
+      {"gradients in device memory", "step", bytes(use.device_gradients)},
+      {"gradients that the device has no room for", "step", bytes(use.spilled_gradients)},
+      {"mini-batches", "slices", batch_bytes},
+      {"activations and their gradients", "slice", bytes(use.arena)},
+      {"workspace of kernels", "operator", bytes(use.workspace)}};
+  std::erase_if(parts, [](const tracing::TracedMemory& part) { return part.bytes == 0; });
+  return parts;
+}
+
+double peak_of(const gpu::Engine& engine) {
+  const DeviceType& type = engine.device_type();
+  if (gpu::is_gpu(type)) {
+    for (const gpu::CudaDevice& device : gpu::cuda_inventory().devices)
+      if (device.type() == type) return device.peak_tflops * 1e3;
+    return 0;
+  }
+  const auto cpu = parse_cpu_class(type.name);
+  return cpu ? gpu::peak_gflops(*cpu) * engine.threads() : 0;
+}
+
+}  // namespace es::actors::worker

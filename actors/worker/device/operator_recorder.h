@@ -1,0 +1,47 @@
+#pragma once
+// OperatorRecorder adds the operators of local steps to the trace of this process, and describes
+// them and the memory of the engine. Only the device thread uses it.
+#include "actors/tracing/clock/trace_clock.h"
+#include "actors/tracing/core/recorder.h"
+#include "gpu/engine/engine.h"
+
+namespace es::actors::worker {
+
+class OperatorRecorder final : public gpu::OpObserver {
+ public:
+  // Both must outlive this object.
+  OperatorRecorder(const gpu::Engine& engine, tracing::Recorder& recorder)
+      : first_(engine.graph().ops.data()), recorder_(recorder) {}
+
+  // The operators until end_slice() belong to a local step of this step.
+  void begin_slice(Version step) {
+    step_ = step;
+    in_slice_ = true;
+  }
+  void end_slice() { in_slice_ = false; }
+  void begin_op(const gpu::Op& op) override;
+  void end_op(const gpu::Op& op) override;
+
+ private:
+  const gpu::Op* first_;
+  tracing::Recorder& recorder_;
+  Version step_ = 0;
+  bool in_slice_ = false;  // evaluations run operators too
+  Instant begin_{};
+};
+
+// The operators of a local step, in the order of their numbers.
+std::vector<tracing::TracedOperator> traced_operators(const gpu::Engine& engine);
+
+// What this process holds in memory for the job, by purpose. At most `gradient_buffers` exist at
+// the same time, `ests` contexts are held, and mini-batches have `batch_bytes`.
+std::vector<tracing::TracedMemory> traced_memory(const gpu::Engine& engine,
+                                                 std::uint32_t gradient_buffers, std::uint32_t ests,
+                                                 std::uint64_t batch_bytes);
+
+// The largest number of fp32 operations per nanosecond of the device. On a CPU it is measured, for
+// all threads together, which takes a few milliseconds; on a GPU it is what the driver reports; 0:
+// unknown.
+double peak_of(const gpu::Engine& engine);
+
+}  // namespace es::actors::worker

@@ -1,0 +1,77 @@
+"""The number of samples in a captured model: as extents, in constants and as bounds of slices."""
+import unittest
+
+import capture_support  # noqa: F401  (makes the package importable)
+import torch
+import torch.nn.functional as F
+from easyscale.interpret import Context, interpret
+from easyscale.tracing import capture, errors
+from torch import nn
+
+SEED = 4
+
+
+class Pairs(nn.Module):
+    """A loss over the samples of two inputs, from the outputs of one layer for both."""
+
+    def __init__(self, function):
+        super().__init__()
+        self.linear, self.function = nn.Linear(8, 4), function
+
+    def forward(self, a, b):
+        return self.function(self.linear(torch.cat([a, b])), len(a))
+
+
+def sim_clr(z, n):
+    similarity = F.normalize(z, dim=1) @ F.normalize(z, dim=1).T
+    similarity = similarity.masked_fill(torch.eye(2 * n, dtype=torch.bool), -1e9)
+    return F.cross_entropy(similarity, torch.cat([torch.arange(n) + n, torch.arange(n)]))
+
+
+def halves(z, n):
+    first, second = z.chunk(2)
+    return ((first - second).square().mean() + (z[:n] * z[n:]).sin().mean()
+            + z.view(2, n, -1)[1].cos().mean())
+
+
+# Each is a function of (z [2 * samples, 4], samples).
+BATCHES = {
+    "eye and shifted labels": sim_clr, "halves": halves,
+    "tril": lambda z, n: (z @ z.T * torch.ones(2 * n, 2 * n).tril()).mean(),
+    "triu": lambda z, n: (z @ z.T)[:n, n:].masked_fill(
+        torch.ones(n, n).triu(1).bool(), 0.0).mean(),
+    "eye of numbers": lambda z, n: ((z[:n] @ z[n:].T) - torch.eye(n)).square().mean(),
+    "reversed numbers": lambda z, n: F.cross_entropy(
+        z @ z[:n].T, torch.cat([torch.arange(n), torch.arange(n - 1, -1, -1)])),
+    "a number of the model that is the number of samples": lambda z, n: (
+        F.kl_div(F.log_softmax(z[:n] / 3, 1), F.softmax(z[n:] / 5, 1), reduction="batchmean")
+        + z.sum() / n),
+}
+
+
+class Batches(unittest.TestCase):
+    def test_every_number_of_samples_gives_what_torch_gives(self):
+        for name, function in BATCHES.items():
+            with self.subTest(name, seed=SEED):
+                torch.manual_seed(SEED)
+                model = Pairs(function)
+                program = capture(model, None, (torch.randn(4, 8), torch.randn(4, 8))).program
+                for samples in (2, 6, 9):
+                    inputs = {"a": torch.randn(samples, 8), "b": torch.randn(samples, 8)}
+                    values = interpret(program, dict(model.named_parameters()), inputs,
+                                       Context(training=True))
+                    torch.testing.assert_close(values[program.loss], model(**inputs))
+
+    def test_another_matrix_of_samples_is_refused(self):
+        with self.assertRaisesRegex(errors.BatchTraced, "depends on the number of samples"):
+            capture(Pairs(lambda z, n: (z @ z.T * torch.ones(2 * n, 2 * n).triu(2)).mean()), None,
+                    (torch.randn(4, 8), torch.randn(4, 8)))
+
+    def test_a_slice_of_one_sample_less_is_refused(self):
+        with self.assertRaisesRegex(errors.BatchTraced, "samples"):
+            capture(Pairs(lambda z, n: z[:n - 1].mean()), None,
+                    (torch.randn(4, 8), torch.randn(4, 8)))
+
+
+if __name__ == "__main__":
+    unittest.main()
