@@ -5,7 +5,7 @@ Six jobs of one model arrive at a head with two devices. The test measures when 
 submitted, begins to train and ends, and the speed of a local step. `esctl sim` gets these times of
 submission, this speed and the measured time of a start. The order in which jobs begin is a decision
 of the policy and must be the same. Their completion times depend on what else the machine does; the
-test prints both, and docs/measurements/scheduling.md has them from an idle machine."""
+test prints both."""
 import csv
 import time
 

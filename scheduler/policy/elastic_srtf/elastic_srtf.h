@@ -50,7 +50,9 @@
 //
 // A set of devices needs an efficiency of 0.8. A job whose communication is known (model/sync.h) is
 // fastest with a less efficient set. With w = max_T sum of width_j * N_j / N_T it needs 0 if w <=
-// 1, otherwise min(0.8, 1 / (1 + 1 / w^2)) in the last class and 0.5 before it.
+// 1, otherwise min(0.8, 1 / (1 + 1 / w^2)) in the last class and 0.5 before it. With an efficiency
+// e it would have 2 * sqrt(e * (1 - e)) of its best speed if each device costs the same; if it
+// would then end after H, it needs 0.5 too.
 //
 // The types of T are scarce while W_T >= 0.97 * H and the jobs that can use no types outside of T
 // can use all of their devices. A job of the last class that can use others is given no more of
