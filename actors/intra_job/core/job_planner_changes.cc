@@ -36,6 +36,7 @@ bool JobPlanner::may_change_devices(const PlannerView& job) const {
 PlannerEffects JobPlanner::fall_back(const PlannerView& job) {
   const auto verdict = grant_trial_.verdict();
   if (!verdict || !may_change_devices(job)) return {};
+  if (fewer_would_be_faster(job, verdict->seconds_before)) return {};
   // The refusal is made here and journaled before the devices go back, so that the same grant is
   // not given again.
   grant_trial_.fall_back();
@@ -43,6 +44,21 @@ PlannerEffects JobPlanner::fall_back(const PlannerView& job) {
                   milliseconds_text(verdict->seconds_now) + " with them, " +
                   milliseconds_text(verdict->seconds_before) + " without them"},
           RefusalsChanged{}, give_back(verdict->give_back, job)};
+}
+
+// Whether communication is known to be what made the job slower, and a part of the new devices is
+// expected to make it faster than it was. Then release_unused() gives back the others only.
+bool JobPlanner::fewer_would_be_faster(const PlannerView& job, double seconds_before) const {
+  const DeviceSet held = count_by_type(member_devices(job));
+  if (!speeds_.sync().has(held.total()) || held != held_devices(job)) return false;
+  const auto best = scheduler::best_plan({.max_p = options_.max_p,
+                                          .capabilities = speeds_.capabilities(),
+                                          .available = held,
+                                          .mix_types = options_.level == DeterminismLevel::kD2,
+                                          .sync = speeds_.sync()});
+  return best && best->plan.devices() != held &&
+         best->estimate.f_seconds_per_step < (1 - kLeaveGainMin) * seconds_before &&
+         !released_from_.contains(held.text());
 }
 
 PlannerEffects JobPlanner::release_unused(const PlannerView& job) {

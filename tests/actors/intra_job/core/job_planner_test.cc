@@ -333,6 +333,23 @@ TEST_SUITE("actors/intra_job/job_planner") {
     CHECK(bench.planner.release_unused(bench.job()).empty());
   }
 
+  TEST_CASE("of a grant that communication made useless, a part is kept if that should be faster") {
+    Bench bench(options(4));
+    bench.place({device(0)});
+    for (std::uint32_t i = 0; i < 4; ++i) bench.measure(device(i), 0.2);
+    bench.step(milliseconds(800), 6);
+    bench.place({device(0), device(1), device(2), device(3)});
+    // Each device but one costs 0.2 s: two devices would take 0.6 s, and one takes 0.8 s.
+    bench.step(milliseconds(850), 3);
+    CHECK_FALSE(bench.planner.pace_seconds() > 0);
+    bench.step(milliseconds(850), 2);
+    CHECK(bench.planner.fall_back(bench.job()).empty());
+    const PlannerEffects effects = bench.planner.release_unused(bench.job());
+    REQUIRE(effects.size() == 2);
+    CHECK(std::get<GiveBackCommand>(effects[1]).devices == std::vector{device(3), device(2)});
+    CHECK(bench.planner.refusals().empty());
+  }
+
   TEST_CASE("fewer devices are not tried if the gain is small or does not pay for the pauses") {
     const auto effects_with = [](milliseconds step, Version last) {
       JobPlanner::Options how = options(4);
