@@ -51,8 +51,15 @@ class Refusals(unittest.TestCase):
                      loss=lambda outputs, targets: outputs)
 
     def test_a_batch_size_in_a_view(self):
-        self.refused(errors.ExportFailed, r"refusals_test\.py:\d+",
+        self.refused(errors.BatchTraced,
+                     r"refusals_test\.py:\d+.* runs with 3 samples and not with 4, 5, .*use -1",
                      lambda m, x: m.layer(x).view(3, 8))
+        self.refused(errors.BatchTraced, "runs with 4 samples and not with 3, 5,",
+                     lambda m, x: m.layer(x).view(4, 8))
+
+    def test_a_forward_that_fails_with_any_number_of_samples(self):
+        self.refused(errors.ExportFailed, r"refusals_test\.py:\d+: RuntimeError",
+                     lambda m, x: m.layer(x) @ torch.ones(3, 3))
 
     def test_a_branch_on_the_batch_size(self):
         self.refused(errors.BatchTraced, "3 and 5 samples",
@@ -72,6 +79,14 @@ class Refusals(unittest.TestCase):
         text = str(raised.exception)
         self.assertRegex(text, r"aten\.digamma\.default: .*; 2 times, first in .*refusals_test\.py")
         self.assertIn("aten.special_bessel_j0.default", text)
+
+    def test_an_unknown_write_of_complex_numbers(self):
+        def forward(m, x):
+            y = torch.view_as_complex(m.layer(x).view(-1, 4, 2)).clone()
+            y.tan_()
+            return torch.view_as_real(y)
+        with self.assertRaisesRegex(errors.UnsupportedOperators, "tan_.*writes complex"):
+            support.capture_function(forward)
 
     def test_a_changed_buffer(self):
         def forward(m, x):
@@ -125,7 +140,7 @@ class Refusals(unittest.TestCase):
             capture(model, nn.MSELoss(), torch.randn(4, 8), torch.randn(4, 8))
 
     def test_a_shape_that_depends_on_the_data(self):
-        self.refused(errors.DataDependent, r"unique.* refusals_test\.py:\d+ .*shape",
+        self.refused(errors.DataDependent, r"unique.* \w+\.py:\d+ .*shape",
                      lambda m, x: m.layer(x) * torch.unique(m.layer(x)).sum())
 
     def test_example_tensors_of_different_lengths(self):

@@ -9,9 +9,9 @@ from torch import nn
 
 from ..captured import Captured
 from ..program import Program
-from .batch import OTHER_SIZES, SIZES, unify
+from .batch import ADVICE, OTHER_SIZES, SIZES, unify
 from .check import check_evaluation, check_training
-from .errors import BatchTraced, SelfCheckFailed
+from .errors import BatchTraced, CaptureError, ExportFailed
 from .graph import Graph
 from .lower.builder import Builder
 from .merge import Static, lower_both, simplify
@@ -85,7 +85,7 @@ class _Capture:
                 raise
             try:
                 program = self._checked(name, OTHER_SIZES, check)
-            except (BatchTraced, SelfCheckFailed):
+            except CaptureError:
                 raise error from None
         names = [p.name for p in program.parameters] + [s.name for s in program.statistics]
         tensors = self.state.tensors()
@@ -93,13 +93,37 @@ class _Capture:
 
     def _checked(self, name: str, sizes: tuple[int, int], check: bool) -> Program:
         """The program, lowered at `sizes` samples and compared with SIZES[0] of them."""
-        small = self._lower(sizes[0], evaluate=True)
-        large = self._lower(sizes[1], evaluate=small.evaluation_differs)
+        try:
+            small = self._lower(sizes[0], evaluate=True)
+            large = self._lower(sizes[1], evaluate=small.evaluation_differs)
+        except ExportFailed as error:
+            raise self._about_samples(error, sizes) from error
         producer = f"easyscale {VERSION}, torch {torch.__version__}"
         program = unify(small, large, self.state, name, producer, sizes)
         if check:
             self._check(program, small.builder)
         return program
+
+    def _about_samples(self, error: ExportFailed, sizes: tuple[int, int]) -> CaptureError:
+        """Says that the number of samples is the reason, if the module runs with another one."""
+        example = len(next(iter(self.tensors.values())))
+        works = {count: self._runs(count) for count in dict.fromkeys((example, *sizes))}
+        if all(works.values()) or not any(works.values()):
+            return error
+        good = ", ".join(str(count) for count in works if works[count])
+        bad = ", ".join(str(count) for count in works if not works[count])
+        return BatchTraced(f"{error}; the forward pass runs with {good} samples and not with {bad}, "
+                           f"so it has their number as a constant: {ADVICE}")
+
+    def _runs(self, count: int) -> bool:
+        """Whether the module itself runs with a number of samples."""
+        self._set_mode(True)
+        try:
+            with unchanged(self.step.model), torch.no_grad():
+                self.step(*with_samples(self.tensors, count).values())
+        except Exception:  # torch has no common class for what it raises here
+            return False
+        return True
 
     def _lower(self, count: int, evaluate: bool) -> Static:
         """The program for `count` samples; evaluation is traced where it may have own nodes."""

@@ -47,7 +47,7 @@ def rule_for(target: str) -> Callable | None:
     name = target.split(".")[1]
     if name in LINEAR:
         return lambda op, *args, **kwargs: _on_both(op, args, kwargs)
-    found = RULES.get(name)
+    found = RULES.get(name) or RULES.get(name.removesuffix("_"))
     return None if found is None else lambda op, *args, **kwargs: found(*args, **kwargs)
 
 

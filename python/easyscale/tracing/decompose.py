@@ -15,6 +15,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.proxy_tensor import make_fx
 
 from .complex_numbers import Complex, rule_for
+from .errors import Missing, UnsupportedOperators
 from .fold import FILLED
 from .graph import Graph, Node, Ref, meta_of, refs, replace_refs
 from .lower import LOWERINGS
@@ -60,6 +61,10 @@ class _Decomposer:
         try:
             nodes, results = self._traced(node, DEPTH_MAX)
         except _Unknown:
+            if complex_ and written_argument(node.target):
+                # Nothing reads its result, so the lowering would not see it.
+                raise UnsupportedOperators([Missing(
+                    node.target, "it writes complex numbers", node.path, node.source)]) from None
             return [node]
         written = written_argument(node.target)
         if written is not None and not self._is_real(node.outputs[0]):

@@ -128,10 +128,16 @@ def _normal(s: SameDraws, mean: Any, std: Any, size: Any = None, **_: Any) -> to
     return s.normal(shape) * std + mean
 
 
-@_replaces("rrelu_with_noise.default", "rrelu_with_noise_.default")
-def _rrelu(s: SameDraws, self: torch.Tensor, noise: torch.Tensor, lower: float, upper: float,
-           training: bool, **_: Any) -> torch.Tensor:
+def _slopes(s: SameDraws, self: torch.Tensor, noise: torch.Tensor, lower: float, upper: float,
+            training: bool) -> torch.Tensor:
+    """What rrelu multiplies with; its own backward multiplies with it too."""
     slope = s.uniform(self.shape) * (upper - lower) + lower if training else (lower + upper) / 2
-    factor = torch.where(self > 0, torch.ones_like(self), torch.ones_like(self) * slope)
-    noise.copy_(factor)  # its own backward multiplies with it
-    return self * factor
+    return noise.copy_(torch.where(self > 0, torch.ones_like(self), torch.ones_like(self) * slope))
+
+
+_replaces("rrelu_with_noise.default")(
+    lambda s, self, noise, lower, upper, training, **_: self * _slopes(
+        s, self, noise, lower, upper, training))
+_replaces("rrelu_with_noise_.default")(
+    lambda s, self, noise, lower, upper, training, **_: self.mul_(_slopes(
+        s, self, noise, lower, upper, training)))

@@ -14,9 +14,12 @@ def entries(families):
 
 # torchvision: all classification models at a small image, where the model allows one.
 IMAGE = {"inception_v3": 299, "maxvit_t": 224, "vit_h_14": 56} | dict.fromkeys(
-    ["efficientnet_v2_l", "regnet_x_32gf", "regnet_y_16gf", "regnet_y_32gf", "regnet_y_128gf",
-     "resnext101_32x8d", "resnext101_64x4d", "vgg11", "vgg11_bn", "vgg13", "vgg13_bn", "vgg16",
-     "vgg16_bn", "vgg19", "vgg19_bn", "wide_resnet101_2", "wide_resnet50_2"], 32)
+    ["efficientnet_v2_l", "regnet_x_32gf", "regnet_x_8gf", "regnet_y_128gf", "regnet_y_16gf",
+     "regnet_y_1_6gf", "regnet_y_32gf", "regnet_y_3_2gf", "regnet_y_800mf", "regnet_y_8gf",
+     "resnet101", "resnet152", "resnet34", "resnext101_32x8d", "resnext101_64x4d",
+     "resnext50_32x4d", "shufflenet_v2_x2_0", "swin_b", "swin_s", "swin_v2_b", "swin_v2_s",
+     "swin_v2_t", "vgg11", "vgg11_bn", "vgg13", "vgg13_bn", "vgg16", "vgg16_bn", "vgg19",
+     "vgg19_bn", "vit_b_16", "vit_l_16", "vit_l_32", "wide_resnet101_2", "wide_resnet50_2"], 32)
 # Models above 200 million parameters: the most blocks that each of their stages keeps.
 CUT = {"vit_l_16": 4, "vit_l_32": 4, "vit_h_14": 2, "regnet_y_128gf": 1}
 
@@ -97,7 +100,7 @@ TIMM = [
     ("mvitv2_tiny", 64), ("swin_tiny_patch4_window7_224", 64),
     ("swinv2_tiny_window8_256", 64), ("swinv2_cr_tiny_224", 64), ("maxvit_nano_rw_256", 64),
     ("coatnet_nano_rw_224", 64), ("maxxvit_rmlp_nano_rw_256", 64), ("coat_tiny", 64),
-    ("coat_lite_tiny", 64), ("crossvit_tiny_240", 64), ("cait_xxs24_224", 64),
+    ("coat_lite_tiny", 64), ("crossvit_tiny_240", 240), ("cait_xxs24_224", 64),
     ("convit_tiny", 64), ("davit_tiny", 64), ("gcvit_xxtiny", 64), ("levit_128s", 64),
     ("mixer_s32_224", 64), ("gmlp_s16_224", 64), ("resmlp_12_224", 64), ("nest_tiny", 64),
     ("nextvit_small", 64), ("pit_ti_224", 64), ("sequencer2d_s", 64), ("tnt_s_patch16_224", 64),
@@ -275,5 +278,14 @@ def transformers_models():
             for row in TRANSFORMERS]
 
 
+def more_models():
+    """What was chosen after the capture had been written."""
+    import zoo_transformers_more
+    import zoo_users_more
+    import zoo_vision
+    return [Entry("more", entry.name, entry.make) for module in (
+        zoo_users_more, zoo_transformers_more, zoo_vision) for entry in module.entries()]
+
+
 LISTS = {"torchvision": torchvision_models, "timm": timm_models,
-         "transformers": transformers_models, "users": zoo_users.entries}
+         "transformers": transformers_models, "users": zoo_users.entries, "more": more_models}

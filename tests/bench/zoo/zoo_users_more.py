@@ -1,4 +1,7 @@
-"""More small models as users write them, for scripts/zoo: those that were never chosen for it."""
+"""More small models as users write them, for scripts/zoo.
+
+They were chosen after the capture had been written, to find what it lacks.
+"""
 import math
 
 import torch

@@ -1,4 +1,4 @@
-"""Models of torchvision for other tasks than classes of images: segments, clips, flow, features."""
+"""Models of torchvision for other tasks: segments, clips, flow, detection; for scripts/zoo."""
 import torch
 import torch.nn.functional as F
 from torch import nn
@@ -6,8 +6,7 @@ from zoo_case import SAMPLES, Case, Entry
 
 SEGMENTS = ("fcn_resnet50", "fcn_resnet101", "deeplabv3_resnet50", "deeplabv3_resnet101",
             "deeplabv3_mobilenet_v3_large", "lraspp_mobilenet_v3_large")
-CLIPS = {"r3d_18": (4, 32), "mc3_18": (4, 32), "r2plus1d_18": (4, 32), "s3d": (16, 64),
-         "swin3d_t": (4, 64), "mvit_v1_b": (16, 224), "mvit_v2_s": (16, 224)}
+CLIPS = {"r3d_18": (4, 32), "mc3_18": (4, 32), "r2plus1d_18": (4, 32), "swin3d_t": (4, 64), "mvit_v1_b": (16, 224), "mvit_v2_s": (16, 224)}
 
 
 def segment_loss(outputs, masks):
@@ -53,7 +52,6 @@ class Pyramid(nn.Module):
     def __init__(self, name):
         super().__init__()
         from torchvision.models import detection
-        make = getattr(detection.backbone_utils, f"{name}_fpn_extractor", None)
         if name.startswith("mobilenet"):
             self.body = detection.backbone_utils.mobilenet_backbone(
                 backbone_name=name, weights=None, fpn=True)
