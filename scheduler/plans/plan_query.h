@@ -1,9 +1,11 @@
 #pragma once
 // What is asked about the plans of a job, and how a plan is answered.
 //
-// A plan is dominated if another plan needs no more devices of any type and is at least as fast. So
-// in a plan that is not dominated every device matters: without it the job would be slower. Without
-// mix_types, plans of different types do not dominate each other.
+// A plan is dominated if another plan needs no more devices of any type and computes at least as
+// fast. So in a plan that is not dominated every device matters: without it the job would compute
+// more slowly. Communication does not count here: it is learned, and a plan that it makes slower
+// than one with fewer devices is listed behind that one. Without mix_types, plans of different
+// types do not dominate each other.
 //
 // Plans are ranked by higher throughput (shorter f); then by fewer devices; then by less waste,
 // which at equal f means less capability (faster devices are left to other jobs); then by fewer

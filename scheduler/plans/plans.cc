@@ -137,25 +137,6 @@ TimedCover timed(const Found& found, const SyncCurve& sync) {
   return {found.cover, found.cover.seconds + sync.seconds(found.cover.devices)};
 }
 
-// Plans that are not dominated by their computation alone may be so with communication: fewer
-// devices may be faster. Only plans of one search are compared, as everywhere.
-void drop_dominated(const SyncCurve& sync, std::vector<Found>& all) {
-  const auto needs_no_more = [](const Cover& a, const Cover& b) {
-    return std::equal(a.counts.begin(), a.counts.end(), b.counts.begin(),
-                      [](std::uint32_t x, std::uint32_t y) { return x <= y; });
-  };
-  std::vector<Found> kept;
-  for (const Found& found : all) {
-    const TimedCover own = timed(found, sync);
-    const bool dominated = std::ranges::any_of(all, [&](const Found& other) {
-      return other.search == found.search && needs_no_more(other.cover, found.cover) &&
-             timed(other, sync) < own;
-    });
-    if (!dominated) kept.push_back(found);
-  }
-  all = std::move(kept);
-}
-
 }  // namespace
 
 std::optional<double> least_seconds(const PlanQuery& query) {
@@ -199,7 +180,6 @@ PlanList list_plans(const PlanQuery& query, const ListLimits& limits) {
     }
     all.insert(all.end(), found.begin(), found.end());
   }
-  if (!query.sync.empty()) drop_dominated(query.sync, all);
   std::sort(all.begin(), all.end(), [&](const Found& a, const Found& b) {
     return timed(a, query.sync) < timed(b, query.sync);
   });

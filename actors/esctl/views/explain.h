@@ -8,6 +8,7 @@
 
 #include "actors/esctl/views/claims_view.h"
 #include "actors/esctl/views/plans_view.h"
+#include "actors/esctl/views/queues_view.h"
 #include "actors/esctl/views/views.h"
 #include "proto/base/job_spec.h"
 

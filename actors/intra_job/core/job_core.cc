@@ -145,6 +145,7 @@ void JobCore::settle() {
     rounds_.consider_change();
   lifecycle_.report_end();
   if (context_.is_paused() && context_.fleet.holds_nothing()) suspension_.answer_pauses({});
+  time_limit_.look();
 }
 
 Effects JobCore::take_effects() {

@@ -97,7 +97,8 @@ class JobPlanner {
   // A worker has measured its local steps.
   PlannerEffects measured(const StragglerWatch::Measurement& measurement, const PlannerView& job);
 
-  // Gives a grant back that made the job slower.
+  // Gives a grant back that made the job slower, unless giving back a part of it is expected to make
+  // the job faster than it was.
   PlannerEffects fall_back(const PlannerView& job);
   // Gives devices back that the best plan does not use: because other jobs may use them, or because
   // the job is faster without them. Does nothing if the job ends soon.
@@ -120,6 +121,7 @@ class JobPlanner {
   Instant suspension() const { return last_suspension_.value_or(options_.suspend_assumed); }
   void measure_pause(JobState state, Instant now);
   bool may_change_devices(const PlannerView& job) const;
+  bool fewer_would_be_faster(const PlannerView& job, double seconds_before) const;
   PlannerEffects learn_sync(const PlannerView& job);
   double model_seconds(const PlannerView& job) const;
   PlannerEffects leave(const DeviceSet& unused, const std::string& why, const PlannerView& job);

@@ -36,6 +36,7 @@ bool JobPlanner::may_change_devices(const PlannerView& job) const {
 PlannerEffects JobPlanner::fall_back(const PlannerView& job) {
   const auto verdict = grant_trial_.verdict();
   if (!verdict || !may_change_devices(job)) return {};
+  if (fewer_would_be_faster(job, verdict->seconds_before)) return {};
   // The refusal is made here and journaled before the devices go back, so that the same grant is
   // not given again.
   grant_trial_.fall_back();
@@ -45,6 +46,21 @@ PlannerEffects JobPlanner::fall_back(const PlannerView& job) {
           RefusalsChanged{}, give_back(verdict->give_back, job)};
 }
 
+// Whether communication is known to be what made the job slower, and a part of the new devices is
+// expected to make it faster than it was. Then release_unused() gives back the others only.
+bool JobPlanner::fewer_would_be_faster(const PlannerView& job, double seconds_before) const {
+  const DeviceSet held = count_by_type(member_devices(job));
+  if (!speeds_.sync().has(held.total()) || held != held_devices(job)) return false;
+  const auto best = scheduler::best_plan({.max_p = options_.max_p,
+                                          .capabilities = speeds_.capabilities(),
+                                          .available = held,
+                                          .mix_types = options_.level == DeterminismLevel::kD2,
+                                          .sync = speeds_.sync()});
+  return best && best->plan.devices() != held &&
+         best->estimate.f_seconds_per_step < (1 - kLeaveGainMin) * seconds_before &&
+         !released_from_.contains(held.text());
+}
+
 PlannerEffects JobPlanner::release_unused(const PlannerView& job) {
   if (!may_change_devices(job) || is_near_the_end(job)) return {};
   const DeviceSet held = count_by_type(member_devices(job));
@@ -52,24 +68,21 @@ PlannerEffects JobPlanner::release_unused(const PlannerView& job) {
   // While the members use other devices than those that the job holds, a change is under way, and
   // speeds that are only assumed are no reason to give devices back.
   if (held != held_devices(job) || !std::ranges::all_of(held.counts, is_measured)) return {};
-  const auto best = scheduler::best_plan({.max_p = options_.max_p,
-                                          .capabilities = speeds_.capabilities(),
-                                          .available = held,
-                                          .mix_types = options_.level == DeterminismLevel::kD2,
-                                          .sync = speeds_.sync()});
+  scheduler::PlanQuery query{.max_p = options_.max_p,
+                             .capabilities = speeds_.capabilities(),
+                             .available = held,
+                             .mix_types = options_.level == DeterminismLevel::kD2,
+                             .sync = speeds_.sync()};
+  const auto best = scheduler::best_plan(query);
   if (!best || best->plan.devices() == held) return {};
   if (best->plan.devices().total() < options_.resources.min_devices) return {};
   const DeviceSet unused = scheduler::beyond(held, best->plan.devices());
   const double now = grant_trial_.pace().value_or(model_seconds(job));
   const double then = best->estimate.f_seconds_per_step;
+  query.sync = {};
+  const double computes = *scheduler::least_seconds(query);
   // The computation alone would not be slower without them: they are of no use.
-  const auto computes =
-      scheduler::least_seconds({.max_p = options_.max_p,
-                                .capabilities = speeds_.capabilities(),
-                                .available = held,
-                                .mix_types = options_.level == DeterminismLevel::kD2});
-  const double sync = speeds_.sync().seconds(best->plan.devices().total());
-  if (then - sync <= *computes * (1 + 1e-9))
+  if (then - speeds_.sync().seconds(best->plan.devices().total()) <= computes * (1 + 1e-9))
     return leave(unused, "the job is as fast without them", job);
   const double saved = (now - then) * static_cast<double>(steps_left(job));
   if (then > (1 - kLeaveGainMin) * now || saved <= kPausesToLeave * in_seconds(pause())) return {};

@@ -1,6 +1,7 @@
 #include "actors/intra_job/core/time_limit.h"
 
 #include <cmath>
+#include <utility>
 
 #include "proto/base/number_text.h"
 
@@ -12,25 +13,21 @@ Instant TimeLimit::limit() const {
 }
 
 void TimeLimit::update() {
-  if (!has_limit() || context_.is_ending()) {
-    counted_to_.reset();
-    return;
-  }
-  if (counted_to_) {
-    part_ += context_.now - *counted_to_;
-    const auto whole = std::chrono::duration_cast<std::chrono::milliseconds>(part_);
-    context_.record.held_ms += static_cast<std::uint64_t>(whole.count());
-    part_ -= whole;
-  }
-  const bool holds = !context_.fleet.holds_nothing();
-  if (holds && !counted_to_) journaled_at_ = context_.now;
-  if (holds)
-    counted_to_ = context_.now;
-  else
-    counted_to_.reset();
-  if (!journaled_at_ || context_.now < *journaled_at_ + kJournalEvery) return;
+  if (!counted_to_ || context_.is_ending()) return;
+  part_ += context_.now - *std::exchange(counted_to_, context_.now);
+  const auto whole = std::chrono::duration_cast<std::chrono::milliseconds>(part_);
+  context_.record.held_ms += static_cast<std::uint64_t>(whole.count());
+  part_ -= whole;
+  if (context_.now < journaled_at_ + kJournalEvery) return;
   journaled_at_ = context_.now;
   context_.save();
+}
+
+void TimeLimit::look() {
+  if (!has_limit()) return;
+  const bool holds = !context_.is_ending() && !context_.fleet.holds_nothing();
+  if (holds && !counted_to_) counted_to_ = journaled_at_ = context_.now;
+  if (!holds) counted_to_.reset();
 }
 
 bool TimeLimit::is_used_up() const {
@@ -40,7 +37,7 @@ bool TimeLimit::is_used_up() const {
 std::optional<Instant> TimeLimit::next() const {
   if (!counted_to_ || is_used_up()) return {};
   const Instant left = limit() - std::chrono::milliseconds(context_.record.held_ms) - part_;
-  return std::min(*counted_to_ + left, *journaled_at_ + kJournalEvery);
+  return std::min(*counted_to_ + left, journaled_at_ + kJournalEvery);
 }
 
 std::string TimeLimit::text() const {

@@ -17,9 +17,11 @@ class TimeLimit {
 
   explicit TimeLimit(JobContext& context) : context_(context) {}
 
-  // Counts the time since the last call, if the job has held devices since then. REQUIRES: called
-  // after every event, before the record is saved.
+  // Counts the time since the last look(), if the job held devices then. Called at the begin of
+  // every event.
   void update();
+  // Looks whether the job holds devices from now on. Called at the end of every event.
+  void look();
   bool is_used_up() const;
   // When the limit is reached, or the time has to be journaled; nullopt: the job holds no devices.
   std::optional<Instant> next() const;
@@ -33,8 +35,7 @@ class TimeLimit {
   JobContext& context_;
   std::optional<Instant> counted_to_;  // it has held devices since then
   Instant part_{};                     // counted, less than a millisecond
-  std::uint64_t journaled_ms_ = 0;
-  std::optional<Instant> journaled_at_;
+  Instant journaled_at_{};
 };
 
 }  // namespace es::actors::intra_job

@@ -56,10 +56,11 @@ inline GemmShape wgrad_product(const ConvShape& s, std::int64_t channels) {
           .c_row = s.c,
           .c_col = 1};
 }
-// Any range of channels may be computed, and each may be planned in another way.
+// Any range of channels may be computed. The plan of a product changes only where the number of its
+// tiles does.
 inline std::size_t wgrad_product_floats(const ConvShape& s) {
-  std::size_t most = 0;
-  for (std::int64_t channels = 1; channels <= s.oc; ++channels) {
+  std::size_t most = gemm_workspace_floats(wgrad_product(s, s.oc));
+  for (std::int64_t channels = 1; channels < s.oc; channels += kTileRows) {
     const std::size_t floats = gemm_workspace_floats(wgrad_product(s, channels));
     most = floats > most ? floats : most;
   }

@@ -5,7 +5,7 @@
 // For a job j, with C_ij local steps per second on type i and N_i devices of it in the cluster:
 //
 //   alone_j = remaining steps / speed with its best devices          seconds, if it had them now
-//   width_j = that speed / sum_i N_i * C_ij                          part of the devices that it
+//   width_j = what these devices compute / sum_i N_i * C_ij          part of the devices that it
 //                                                                    may use, at most 1
 //   work_j  = alone_j * width_j                                      seconds of all these devices
 //   rho_j   = (age_j + alone_j) / (start + steps_j / fair_speed_j)   how late it would be (below)
@@ -45,7 +45,18 @@
 // Changes are charged (choice.h, full_scan_decision.h): a job gets other devices only if it then
 // ends earlier by three of its pauses, and in the last two classes it takes devices that other jobs
 // hold only if that gains six pauses over what is idle. If nothing is idle, a waiting job counts on
-// the devices of a job that ends within six pauses, one for each.
+// the devices of a job that ends within six pauses, one for each. The pause of a suspension is
+// another one than that of a smaller change, and each job measures both (policy.h).
+//
+// A set of devices needs an efficiency of 0.8. A job whose communication is known (model/sync.h) is
+// fastest with a less efficient set. With w = max_T sum of width_j * N_j / N_T it needs 0 if w <=
+// 1, otherwise min(0.8, 1 / (1 + 1 / w^2)) in the last class and 0.5 before it. With an efficiency
+// e it would have 2 * sqrt(e * (1 - e)) of its best speed if each device costs the same; if it
+// would then end after H, it needs 0.5 too.
+//
+// The types of T are scarce while W_T >= 0.97 * H and the jobs that can use no types outside of T
+// can use all of their devices. A job of the last class that can use others is given no more of
+// them.
 //
 // To keep (1), a projection without arrivals (projection.h) finds the job that is not narrow and
 // would end last, for each set of types T. That

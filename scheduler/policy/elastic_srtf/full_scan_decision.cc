@@ -1,6 +1,7 @@
 #include "scheduler/policy/elastic_srtf/full_scan_decision.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "scheduler/policy/common/carry_out.h"
@@ -182,7 +183,12 @@ void FullScanDecision::leave_scarce(const QueueEntry& entry, Counts& left) const
 
 const ChoiceLimits& FullScanDecision::limits_of(const QueueEntry& entry) const {
   if (table_.sync(entry.slot).empty()) return kEfficient;
-  return entry.service_class() == ServiceClass::kOrdinary ? communicating_ : kHalfComputes;
+  if (entry.service_class() != ServiceClass::kOrdinary) return kHalfComputes;
+  // With this part of its best speed it would end too late.
+  const double efficiency = communicating_.efficiency_min;
+  const double part = efficiency > 0.5 ? 2 * std::sqrt(efficiency * (1 - efficiency)) : 1;
+  const double alone_s = order_.forecast(entry.slot).alone_at(table_.now_s());
+  return alone_s >= part * order_.load().horizon_s ? kHalfComputes : communicating_;
 }
 
 void FullScanDecision::serve_at_a_charge(const QueueEntry& entry, const Counts& left,

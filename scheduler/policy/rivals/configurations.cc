@@ -32,7 +32,8 @@ std::vector<Option> options_of(const ClusterTable& table, const JobRow& row) {
       Counts set(table.types(), 0);
       set[t] = n;
       if (!same && table.fall_back_of(row.slot, set) != nullptr) continue;
-      options.push_back({t, n, one_type_speed(row.max_p, n, speeds[t]), same});
+      const double speed = one_type_speed(row.max_p, n, speeds[t], table.sync(row.slot));
+      options.push_back({t, n, speed, same});
     }
   }
   return options;

@@ -280,6 +280,7 @@ learning_rate_factor = 10
                         .lora = {.rank = 4, .alpha = 16, .dropout = 0.1, .targets = {"*.c_attn"}},
                         .optimizer = {.ema = 0.99, .groups = {{.parameters = {"*"}}}},
                         .metrics = {"f1"},
+                        .resources = {.queue = "vision", .suspendable = false, .max_seconds = 60},
                         .stages = *parse_stages("cpu-avx2:1@1")}) +
         to_toml(JobSpec{.model = {.file = "net", .file_digest = "digest"},
                         .data = {.length = 8,

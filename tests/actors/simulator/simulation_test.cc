@@ -129,6 +129,35 @@ TEST_SUITE("actors/simulator") {
     check_nothing_held_after_the_end(result);
   }
 
+  // 8 ESTs of 1 s: a step takes 1 s + 7 * 2 s on eight devices, 4 s + 2 s on two, 8 s on one.
+  TEST_CASE("a job learns what communication costs, and so does the next job of its kind") {
+    const Workload work =
+        workload({job("first", 0, 8, 8 * 1000.0), job("second", 20'000, 8, 8 * 1000.0)}, "a:8");
+    for (const char* policy : {"elastic-srtf", "easyscale", "max-min-fair"}) {
+      CAPTURE(policy);
+      SimulationOptions how = options(policy);
+      how.world.sync_s = 2;
+      const SimulationResult result = run(work, how);
+      // Some steps on eight devices, and a change.
+      CHECK(result.jobs[0].end_s > 6020);
+      CHECK(result.jobs[0].end_s < 6020 + 150);
+      CHECK(result.jobs[0].scale_ins == 1);
+      if (policy != std::string("elastic-srtf")) continue;
+      CHECK(result.jobs[1].end_s - result.jobs[1].submit_s == doctest::Approx(6020));
+      CHECK(result.jobs[1].rescales == 0);
+    }
+  }
+
+  TEST_CASE("a suspension has another cost than a change that leaves the job a device") {
+    const Workload work = workload({job("long", 0, 1, 3000), job("short", 1000, 1, 100)}, "a:1");
+    SimulationOptions how = options("srtf", 5);
+    const double before = run(work, how).jobs[0].end_s;
+    how.world.suspend_s = 50;
+    const SimulationResult result = run(work, how);
+    CHECK(result.jobs[0].rescales > 0);
+    CHECK(result.jobs[0].end_s == doctest::Approx(before + 45));
+  }
+
   TEST_CASE("every policy ends every job and gives no device twice") {
     const std::uint64_t seed = test::seed("simulated traces");
     for (std::uint64_t round = 0; round < 3; ++round) {

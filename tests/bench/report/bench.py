@@ -9,6 +9,7 @@ import captured
 import checkpoint
 import elastic
 import ests
+import gain
 import kernels
 import levels
 import lm
@@ -18,7 +19,7 @@ import runner
 import sched
 import train
 
-PARTS = {"train": train, "captured": captured, "kernels": kernels, "ests": ests,
+PARTS = {"train": train, "gain": gain, "captured": captured, "kernels": kernels, "ests": ests,
          "levels": levels,
          "models": models,
          "lm": lm,

@@ -130,6 +130,14 @@ TEST_SUITE("gpu/canonical/conv") {
         {.n = 2, .h = 30, .w = 29, .c = 130, .oc = 33, .kh = 2, .kw = 3, .stride = 2, .pad = 1});
     check_shape(random, {.n = 2, .h = 5, .w = 6, .c = 40, .oc = 300, .kh = 3, .kw = 3, .pad = 1});
     check_shape(random, {.n = 1, .h = 24, .w = 26, .c = 12, .oc = 520, .groups = 2});
+    // First layers, and 1x1 filters of few channels, whose weight gradients have kernels of their
+    // own.
+    check_shape(random, {.n = 2, .h = 33, .w = 34, .c = 3, .oc = 37, .kh = 3, .kw = 3, .pad = 1});
+    check_shape(random,
+                {.n = 2, .h = 64, .w = 60, .c = 3, .oc = 29, .kh = 4, .kw = 4, .stride = 2});
+    check_shape(random, {.n = 3, .h = 16, .w = 17, .c = 16, .oc = 96});
+    check_shape(random, {.n = 2, .h = 21, .w = 26, .c = 27, .oc = 45});
+    check_shape(random, {.n = 2, .h = 21, .w = 26, .c = 5, .oc = 30});
   }
 
   TEST_CASE("images that are processed in several regions and weights in several slices agree") {

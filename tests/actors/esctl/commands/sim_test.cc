@@ -120,9 +120,10 @@ TEST_SUITE("actors/esctl/sim") {
   // NaN is neither below nor above any bound.
   TEST_CASE("a number that is not finite is refused by every option that takes a number") {
     Bench bench;
-    for (const char* option : {"--start-cost", "--rescale-cost", "--round", "--fairness",
-                               "--failures", "--repair-time", "--checkpoint-every", "--stragglers",
-                               "--straggler-time", "--straggler-factor", "--sync-cost"})
+    for (const char* option :
+         {"--start-cost", "--rescale-cost", "--scale-cost", "--suspend-cost", "--round",
+          "--fairness", "--failures", "--repair-time", "--checkpoint-every", "--stragglers",
+          "--straggler-time", "--straggler-factor", "--sync-cost"})
       for (const char* value : {"nan", "-nan", "NaN", "inf", "-inf", "infinity", "1e999"}) {
         CAPTURE(option);
         CAPTURE(value);

@@ -312,25 +312,42 @@ TEST_SUITE("actors/intra_job/job_planner") {
     Bench bench(how);
     bench.place({device(0), device(1), device(2), device(3)});
     for (std::uint32_t i = 0; i < 4; ++i) bench.measure(device(i), 0.1);
-    // A step computes for 0.1 s and takes 0.7 s, so each device but one costs 0.2 s: with two
-    // devices 0.4 s are expected, with one 0.4 s too.
-    const PlannerEffects learned = bench.step(milliseconds(700), 4);
+    // A step computes for 0.1 s and takes 0.73 s, so each device but one costs 0.21 s: with two
+    // devices 0.41 s are expected, and with one 0.4 s.
+    const PlannerEffects learned = bench.step(milliseconds(730), 4);
     const auto report = all<protocol::CapabilityReport>(learned).at(0);
     REQUIRE(report.sync.size() == 1);
     CHECK(report.sync[0].devices == 4);
-    CHECK(report.sync[0].seconds == doctest::Approx(0.6));
+    CHECK(report.sync[0].seconds == doctest::Approx(0.63));
     CHECK(all<protocol::PlanQuery>(learned).at(0).sync == report.sync);
     CHECK(all<ConsiderChanges>(learned).size() == 1);
     const PlannerEffects effects = bench.planner.release_unused(bench.job());
     REQUIRE(effects.size() == 2);
     CHECK(std::get<LogLine>(effects[0]).text ==
-          "gives a:3 back: because of communication a step takes 700.0 ms with them, and should "
+          "gives a:3 back: because of communication a step takes 730.0 ms with them, and should "
           "take 400.0 ms without them");
     // With one device nothing was gained. The measured points say so, and four are not asked for.
     bench.place({device(0)});
     bench.step(milliseconds(400), 5);
     CHECK(bench.planner.speeds().sync().seconds(1) == 0);
     CHECK(bench.planner.release_unused(bench.job()).empty());
+  }
+
+  TEST_CASE("of a grant that communication made useless, a part is kept if that should be faster") {
+    Bench bench(options(4));
+    bench.place({device(0)});
+    for (std::uint32_t i = 0; i < 4; ++i) bench.measure(device(i), 0.2);
+    bench.step(milliseconds(800), 6);
+    bench.place({device(0), device(1), device(2), device(3)});
+    // Each device but one costs 0.2 s: two devices would take 0.6 s, and one takes 0.8 s.
+    bench.step(milliseconds(850), 3);
+    CHECK_FALSE(bench.planner.pace_seconds() > 0);
+    bench.step(milliseconds(850), 2);
+    CHECK(bench.planner.fall_back(bench.job()).empty());
+    const PlannerEffects effects = bench.planner.release_unused(bench.job());
+    REQUIRE(effects.size() == 2);
+    CHECK(std::get<GiveBackCommand>(effects[1]).devices == std::vector{device(3), device(2)});
+    CHECK(bench.planner.refusals().empty());
   }
 
   TEST_CASE("fewer devices are not tried if the gain is small or does not pay for the pauses") {
