@@ -117,8 +117,16 @@ def _head(rows):
         devices in turn, at level D2: {runs}. The parameters, the optimizer state and the contexts
         of all three runs are compared bit for bit. PyTorch trains the same weights on the same
         samples, with the gradients of the mini-batches averaged. The learning rate is chosen so
-        that the first step changes no parameter by more than {FIRST_UPDATE:g}."""),
+        that the first step changes no parameter by more than {FIRST_UPDATE:g}."""), _filled(
+        f"""Most images have 64 x 64 pixels, and those of some large models 32 x 32, because that takes
+        less time; `tests/bench/zoo/zoo_models.py` has the sizes. Models above 200 million parameters
+        keep only the first blocks of each stage: {_cuts()}. The family *more* was chosen after the
+        capture had been written, to find what it lacks."""),
         "![difference and sensitivity of all trained models](zoo.svg)\n"])
+
+
+def _cuts():
+    return ", ".join(f"{name} {blocks}" for name, blocks in zoo_models.CUT.items())
 
 
 def _filled(text, **indents):

@@ -1,0 +1,50 @@
+"""The small models of scripts/zoo, as users write them, are captured, or refused for a known reason.
+
+`capture` compares loss, outputs and gradients with those of the module.
+"""
+import sys
+import unittest
+import warnings
+
+import capture_support as support
+import torch
+from easyscale.tracing import capture, errors
+
+sys.path.insert(0, str(support.Path(__file__).resolve().parents[2] / "tests/bench/zoo"))
+import zoo_users
+import zoo_users_more
+from zoo_case import without_dropout
+
+SEED = 0
+REFUSED = {"dcgan": errors.StateChanged, "spectral_norm": errors.StateChanged,
+           "fourier_operator_complex": errors.UnsupportedType, "packed_gru": errors.CaptureError}
+
+
+class Users(unittest.TestCase):
+    def captured(self, entry):
+        torch.manual_seed(SEED)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of layers that torch calls old
+            case = entry.make()
+        without_dropout(case.model)
+        return capture(case.model, case.loss, case.inputs, case.targets,
+                       allow_functions=case.allow_functions)
+
+    def check(self, entries):
+        for entry in entries:
+            with self.subTest(entry.name, seed=SEED):
+                if entry.name in REFUSED:
+                    with self.assertRaises(REFUSED[entry.name]):
+                        self.captured(entry)
+                else:
+                    self.assertTrue(self.captured(entry).program.nodes)
+
+    def test_the_models_of_the_first_list(self):
+        self.check(zoo_users.entries())
+
+    def test_the_models_of_the_second_list(self):
+        self.check(zoo_users_more.entries())
+
+
+if __name__ == "__main__":
+    unittest.main()
