@@ -391,13 +391,14 @@ class Metrics(Http):
                                           path="shared_memory") > 0)
         self.assertEqual(value("easyscale_job_exchanged_bytes_total", path="gpu_channel"), 0)
         head.esctl("checkpoint", job, "--to", self.directory / "kept")
-        self.assertEqual(value("easyscale_job_checkpoints_total"), 1)
+        # The list of jobs behind the metrics may be 0.3 s old.
+        wait_until("a checkpoint", lambda: value("easyscale_job_checkpoints_total") == 1)
         self.assertGreater(value("easyscale_job_checkpoint_seconds_total"), 0)
         # This path is no directory.
         (self.directory / "file").write_text("x")
         head.esctl("checkpoint", job, "--to", self.directory / "file" / "x",
                    code=EXIT_NOT_FOUND)
-        self.assertEqual(value("easyscale_job_checkpoint_failures_total"), 1)
+        wait_until("a failure", lambda: value("easyscale_job_checkpoint_failures_total") == 1)
         self.assertGreater(int(re.search(r"easyscale_decision_duration_seconds_count (\d+)",
                                          client.get("/metrics").text).group(1)), 0)
         timeline = client.get(job_path(job, "/timeline")).json
