@@ -12,7 +12,7 @@ import unittest
 import urllib.parse
 
 import harness
-from harness import EXIT_FAILURE, EXIT_NOT_FOUND, EXIT_REFUSED, EXIT_USAGE, wait_until
+from harness import EXIT_NOT_FOUND, EXIT_REFUSED, EXIT_USAGE, wait_until
 from http_client import HttpClient, job_path
 from jobs import job_text
 
@@ -395,7 +395,8 @@ class Metrics(Http):
         self.assertGreater(value("easyscale_job_checkpoint_seconds_total"), 0)
         # This path is no directory.
         (self.directory / "file").write_text("x")
-        head.esctl("checkpoint", job, "--to", self.directory / "file" / "x", code=EXIT_FAILURE)
+        head.esctl("checkpoint", job, "--to", self.directory / "file" / "x",
+                   code=EXIT_NOT_FOUND)
         self.assertEqual(value("easyscale_job_checkpoint_failures_total"), 1)
         self.assertGreater(int(re.search(r"easyscale_decision_duration_seconds_count (\d+)",
                                          client.get("/metrics").text).group(1)), 0)

@@ -95,7 +95,7 @@ Result<Scene> read_scene(const SimOptions& options) {
   auto workload = simulator::make_workload(*trace, times, *cluster,
                                            {.jitter_s = seed == 0 ? 0.0 : 1.0, .seed = seed});
   if (!workload) return workload.error();
-  auto queues = read_queues(options.queues, options.quotas);
+  auto queues = actors::read_queues(options.queues, options.quotas);
   if (!queues) return queues.error();
   for (const simulator::WorkJob& job : workload->jobs) {
     const ResourceSpec& asks = job.spec.resources;

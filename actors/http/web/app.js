@@ -180,8 +180,8 @@ function curvePicture(points) {
 function linesPicture(title, lines, x, y, note = "") {
   const width = 720, height = 200, left = 64, bottom = 24, top = 10, right = 12;
   const all = lines.flatMap((line) => line.points);
-  if (all.length < 2) return null;
   const first = Math.min(...all.map((p) => p[0])), last = Math.max(...all.map((p) => p[0]));
+  if (!(first < last)) return null;
   const high = Math.max(...all.map((p) => p[1])), low = Math.min(0, ...all.map((p) => p[1]));
   const atX = (value) => left + (width - left - right) * (value - first) / Math.max(1e-30, last - first);
   const atY = (value) => top + (height - top - bottom) * (high - value) / Math.max(1e-30, high - low);
@@ -427,7 +427,7 @@ function showJob(job, place) {
       number(w.local_step_seconds === null ? null : 1000 * w.local_step_seconds),
       number(w.samples_per_second), number(w.slowness, 3)])),
     job.evaluations.length ? element("h3", {}, "Evaluations") : null,
-    ...metricPictures(job.evaluations),
+    element("div", { class: "pictures" }, ...metricPictures(job.evaluations)),
     job.evaluations.length ? table("Evaluations", [["step", "number"], ["metrics", "wide"]],
       job.evaluations.slice(-10).map((e) => [String(e.version), Object.entries(e)
         .filter(([name]) => !["version", "total", "metric"].includes(name))
@@ -713,7 +713,7 @@ function clusterPage() {
         devices.map((d) => [d.node.name,
           stateText(d.node.alive ? (d.node.draining ? "draining" : "alive") : "lost"),
           `${d.type}#${d.index}`,
-          d.job ? jobLink(d.job) : "", d.suspect ?? d.node.checkpoint_problem ?? ""])),
+          d.job ? (d.job.startsWith("claim:") ? d.job : jobLink(d.job)) : "", d.suspect ?? d.node.checkpoint_problem ?? ""])),
       element("h3", {}, "Claims"),
       claims.length ? table("Claims", [["claim"], ["type"], ["devices", "number"], ["of", "number"]],
         claims.map((c) => [c.claim, c.type, String(c.devices), String(c.count)]))
