@@ -74,7 +74,7 @@ def timm_images(name, batch, side):
 
 
 def yolo_samples(count):
-    grids = {f"grid{side}": torch.rand(count, side, side, 3 * 85) for side in (12, 6, 3)}
+    grids = {f"grid{side}": torch.rand(count, side, side, 3 * 85) for side in (3, 6, 12)}
     return {"input": torch.randn(count, 3, 96, 96), **grids}
 
 
@@ -142,7 +142,7 @@ BUILT_IN = {
     "vgg19_64_b8": torchvision_images("vgg19", 8, 64),
     "swin_t_64_b4": torchvision_images("swin_t", 4, 64),
     "yolov3_96_b2": Workload(lambda: reference.YoloV3(32, [1, 2, 8, 8, 4], 80), 2, yolo_samples,
-                             yolo_loss, ("grid12", "grid6", "grid3"), True),
+                             yolo_loss, ("grid3", "grid6", "grid12"), True),
     "neumf_b1024": Workload(lambda: reference.NeuMF(8, [64, 32, 16, 8], USERS, ITEMS), 1024,
                             ratings, F.binary_cross_entropy_with_logits, ("rated",)),
     "bert_base_s64_b4": language("Bert", "ForQuestionAnswering", questions),
