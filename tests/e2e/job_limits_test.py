@@ -30,7 +30,7 @@ class JobLimits(harness.EndToEndTest):
         text = head.esctl("explain", ended).out
         self.assertIn("because its time limit of 2 s", text)
         # The state has the bits of a run that was never interrupted, and goes on.
-        head.esctl("checkpoint", "verify", path.rstrip(";"))
+        self.esctl("checkpoint", "verify", path.rstrip(";"))
         unlimited = self.job("unlimited")
         continued = head.submit(unlimited, "--from", path.rstrip(";"))
         head.wait_for_step(continued, version + 5)

@@ -131,10 +131,10 @@ std::string queue_of_job(const std::vector<Queue>& queues, const std::string& na
 
 Status check_queue_of_job(const std::vector<Queue>& queues, const std::string& named,
                           const std::string& tenant) {
-  if (named.empty()) return {};
+  // Without queues there is nothing to be in, as in the head of `esctl run`.
+  if (named.empty() || queues.empty()) return {};
   const std::string field = "resources.queue = \"" + named + "\": ";
   const Queue* queue = find_queue(queues, named);
-  if (queues.empty()) return usage_error(field + "the head has no queues (easyscaled --queues)");
   if (queue == nullptr)
     return usage_error(field + "there is no such queue; allowed: " + leaves_text(queues));
   if (!is_leaf(queues, named))

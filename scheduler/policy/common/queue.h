@@ -56,8 +56,8 @@ std::uint64_t most_of_queue(const std::vector<Queue>& queues, std::string_view n
 // otherwise the leaf kDefaultQueue; empty if there is none of these that its tenant may use.
 std::string queue_of_job(const std::vector<Queue>& queues, const std::string& named,
                          const std::string& tenant);
-// Error: the job names a queue that does not exist or has others below it (usage), or one that its
-// tenant may not use (refused).
+// Error: there are queues, and the job names one that does not exist or has others below it
+// (usage), or one that its tenant may not use (refused).
 Status check_queue_of_job(const std::vector<Queue>& queues, const std::string& named,
                           const std::string& tenant);
 // Whether jobs of this tenant may be in the queue, or in one below it.

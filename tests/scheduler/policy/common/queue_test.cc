@@ -123,8 +123,7 @@ TEST_SUITE("scheduler/policy/queue") {
     CHECK(error("top", "").message ==
           "resources.queue = \"top\": it has queues below it; allowed: vision, own, default");
     CHECK(error("nlp", "").kind == ErrorKind::kUsage);
-    CHECK(check_queue_of_job({}, "x", "").error().message.find("has no queues") !=
-          std::string::npos);
+    CHECK(check_queue_of_job({}, "x", "").ok());  // a head without queues ignores the name
   }
 
   TEST_CASE("what no guarantee needs is shared in the ratio of the weights") {
