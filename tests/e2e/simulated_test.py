@@ -13,8 +13,9 @@ import harness
 from jobs import ANY_LENGTH, job_text
 
 UNIT_S = 1.5  # a job of length 1 trains for this time
-# Name, length in units, and the length that the first job must have trained before it arrives.
-JOBS = [("a", 20, 0), ("b", 4, 0), ("c", 2, 0.5), ("d", 1, 0.5), ("e", 3, 0.5), ("f", 6, 0.5)]
+# Name, length in units, and the length that the first job must have trained before it arrives. All
+# arrive long before the second one ends.
+JOBS = [("a", 30, 0), ("b", 10, 0), ("c", 2, 0.1), ("d", 1, 0.1), ("e", 3, 0.1), ("f", 6, 0.1)]
 
 
 class Simulated(harness.EndToEndTest):
@@ -54,7 +55,7 @@ class Simulated(harness.EndToEndTest):
         def look():
             nonlocal progress
             now = time.monotonic() - began
-            for job in daemon.json("ps", "--all")["jobs"]:
+            for job in daemon.json("ps")["jobs"]:
                 name = ids.get(job["job"])
                 if name is None:
                     continue

@@ -97,8 +97,8 @@ class JobPlanner {
   // A worker has measured its local steps.
   PlannerEffects measured(const StragglerWatch::Measurement& measurement, const PlannerView& job);
 
-  // Gives a grant back that made the job slower, unless giving back a part of it is expected to make
-  // the job faster than it was.
+  // Gives a grant back that made the job slower, unless giving back a part of it is expected to
+  // make the job faster than it was.
   PlannerEffects fall_back(const PlannerView& job);
   // Gives devices back that the best plan does not use: because other jobs may use them, or because
   // the job is faster without them. Does nothing if the job ends soon.
