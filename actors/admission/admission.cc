@@ -183,6 +183,7 @@ Status check_named_paths(const JobSpec& spec, const std::string& from_checkpoint
   ES_RETURN_IF_ERROR(check(RootKind::kData, "data.path", spec.data.path));
   ES_RETURN_IF_ERROR(check(RootKind::kData, "data.vocabulary_file", spec.data.vocabulary_file));
   ES_RETURN_IF_ERROR(check(RootKind::kData, "data.weights", spec.data.weights));
+  ES_RETURN_IF_ERROR(check(RootKind::kData, "data.groups", spec.data.groups));
   if (spec.data.kind == "python")
     ES_RETURN_IF_ERROR(store::check_program("data.python", spec.data.python));
   ES_RETURN_IF_ERROR(check(RootKind::kData, "model.file", spec.model.file));

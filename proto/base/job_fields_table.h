@@ -504,6 +504,13 @@ void visit_data(Data& d, Visit& visit) {
                             "drawn with replacement, in proportion to them.",
                  .left_out_at_default = true},
         d.weights);
+  visit(JobField{.key = "data.groups",
+                 .bits = Bits::kByContent,
+                 .meaning = "A file .npy with an integer key for every training sample: an epoch "
+                            "uses one sample of each key, and all of them in turn. Not together "
+                            "with weights.",
+                 .left_out_at_default = true},
+        d.groups);
   visit(JobField{.key = "data.document_end",
                  .meaning = "The token that ends a document: the tokens of a window then attend "
                             "to those of their document only, and positions begin again.",

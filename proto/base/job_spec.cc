@@ -316,6 +316,8 @@ void check_data(Rules& rules, const JobSpec& spec) {
     check_no_images(rules, data, task);
   check_python(rules, data);
   check_documents(rules, data);
+  rules.expect(data.groups.empty() || data.weights.empty(), "data.groups", quoted(data.groups),
+               "\"\" together with data.weights");
   rules.expect(data.kind != "squad" || !data.vocabulary_file.empty(), "data.vocabulary_file",
                "\"\"", "the file of the WordPiece vocabulary");
   if (task == Task::kLanguage) check_language(rules, data);

@@ -119,6 +119,9 @@ struct DataSpec {
   // A file .npy with a weight for every training sample. Samples are drawn with replacement, in
   // proportion to their weights (store/dataset/sample_weights.h); empty: every sample once.
   std::string weights;
+  // A file .npy with an integer key for every training sample. An epoch uses one sample of each key
+  // (store/dataset/sample_groups.h); empty: every sample. Not together with weights.
+  std::string groups;
   // tokens: the token that ends a document; -1 for none. The tokens of a window then know their
   // document (store/dataset/tokens/tokens_source.h).
   int document_end = -1;

@@ -25,6 +25,7 @@ from .programs import find_easyscaled, find_esctl, run_json
 from .run import RemoteJob, Run
 
 WEIGHTS_FILE = "sample_weights.npy"
+GROUPS_FILE = "sample_groups.npy"
 ONLY_LAST = 10**12  # [checkpoint] every_steps: a checkpoint of the last step alone
 
 
@@ -51,6 +52,8 @@ class Job:
     computes of them. `run` alone calls it; it needs eval_data of es.data.arrays or table.
     sample_weights: a weight for each training sample; an epoch then draws samples with
     replacement, in proportion to their weights.
+    sample_groups: an integer key for each training sample; an epoch then uses one sample of each
+    key, and all of them in turn. Not together with sample_weights.
     eval_every: global steps between evaluations; 0 is only the one at the end.
     checkpoint_every: global steps between checkpoints; 0 is only the one of the last step.
     recompute: what is not kept for the backward pass but computed again, which saves memory:
@@ -75,14 +78,16 @@ class Job:
                  epochs: int | None = None, steps: int | None = None, level: str = "D2",
                  recompute: str = "captured", precision: str = "fp32",
                  schedule: Any = None, metrics: Sequence[str] = (),
-                 metric: Function | None = None, sample_weights: Any = None, seed: int = 1,
+                 metric: Function | None = None, sample_weights: Any = None,
+                 sample_groups: Any = None, seed: int = 1,
                  name: str | None = None, eval_every: int = 0, checkpoint_every: int = 0,
                  threads: int = 1, clip_norm: float = 0.0, ema: float = 0.0,
                  lora: Lora | None = None, directory: str | Path | None = None,
                  allow_functions: tuple[type, ...] = ()):
         is_captured = isinstance(model, Captured)
         self.name = _job_name(name or (model.program.name if is_captured else type(model).__name__))
-        self.steps = _steps(data, max_p * batch_size, steps, epochs)
+        self._order = _order(sample_weights, sample_groups, data.samples)
+        self.steps = _steps(data, self._order, max_p * batch_size, steps, epochs)
         rule = read_optimizer(optimizer, _parameters(model, loss), scheduled=schedule is not None)
         self._optimizer = _changed(rule, clip_norm, ema)
         self._lora = lora
@@ -92,7 +97,6 @@ class Job:
                      "recompute": recompute, "precision": precision,
                      "metrics": named(metrics)}
         self._metric = metric
-        self._weights = _sample_weights(sample_weights, data.samples)
         self._checkpoint_every = checkpoint_every or ONLY_LAST
         self._threads = threads
         self._data, self._eval_data = data, eval_data
@@ -168,7 +172,7 @@ class Job:
             "model": {"file": "model.esmodel", "weights": "weights.safetensors"},
             "lora": self._lora.table() if self._lora else {},
             "data": self._data.table(self._eval_data)
-                    | ({} if self._weights is None else {"weights": WEIGHTS_FILE}),
+                    | {key: file for key, (file, _) in self._order.items()},
             "optimizer": _optimizer_table(self._optimizer),
             "schedule": _schedule_table(self._schedule),
             "resources": {"threads": self._threads},
@@ -243,8 +247,8 @@ class Job:
         model.unlink()
         self._data.write(folder / "data", self._eval_data, self._keys, self._ranges)
         (folder / "checkpoints").mkdir()
-        if self._weights is not None:
-            np.save(folder / WEIGHTS_FILE, self._weights)
+        for file, numbers in self._order.values():
+            np.save(folder / file, numbers)
 
     def _check_metric(self) -> None:
         if self._metric is not None and type(self._eval_data) not in (Arrays, Table):
@@ -268,12 +272,16 @@ def _job_name(text: str) -> str:
     return re.sub(r"[^A-Za-z0-9._-]", "-", text)[:64]
 
 
-def _steps(data: Arrays, global_batch: int, steps: int | None, epochs: int | None) -> int:
+def _steps(data: Arrays, order: dict[str, tuple[str, np.ndarray]], global_batch: int,
+           steps: int | None, epochs: int | None) -> int:
     if (steps is None) == (epochs is None):
         raise UsageError("steps and epochs: allowed is exactly one of them")
-    in_epoch = data.samples // max(1, global_batch)
+    used, what = data.samples, "samples"
+    if "groups" in order:
+        used, what = len(np.unique(order["groups"][1])), "groups of samples"
+    in_epoch = used // max(1, global_batch)
     if in_epoch == 0:
-        raise UsageError(f"data has {data.samples} samples: allowed is at least max_p * batch_size "
+        raise UsageError(f"data has {used} {what}: allowed is at least max_p * batch_size "
                          f"= {global_batch}, one global step")
     found = steps if steps is not None else (epochs or 0) * in_epoch
     if found < 1:
@@ -308,6 +316,30 @@ def _schedule_table(schedule: Any) -> dict[str, Any]:
     if schedule.kind == "constant":
         others.add("floor")
     return {key: value for key, value in asdict(schedule).items() if key not in others}
+
+
+def _order(weights: Any, groups: Any, samples: int) -> dict[str, tuple[str, np.ndarray]]:
+    """The fields of the job's data that decide the order of the samples: their files and contents.
+    Raises UsageError."""
+    order = {"weights": (WEIGHTS_FILE, _sample_weights(weights, samples)),
+             "groups": (GROUPS_FILE, _sample_groups(groups, samples))}
+    found = {key: (file, array) for key, (file, array) in order.items() if array is not None}
+    if len(found) == 2:
+        raise UsageError("sample_weights and sample_groups: allowed is one of them")
+    return found
+
+
+def _sample_groups(groups: Any, samples: int) -> np.ndarray | None:
+    """The keys as they are stored: integers of 64 bits. Raises UsageError."""
+    if groups is None:
+        return None
+    array = np.asarray(groups)
+    if array.shape != (samples,) or array.dtype.kind not in "iu":
+        raise UsageError(f"sample_groups has the shape {array.shape} and elements of the type "
+                         f"{array.dtype}: allowed are {samples} integers, one for each sample of data")
+    if array.dtype.kind == "u" and array.size and array.max() > np.iinfo(np.int64).max:
+        raise UsageError("sample_groups: allowed are integers below 2^63")
+    return array.astype(np.int64)
 
 
 def _sample_weights(weights: Any, samples: int) -> np.ndarray | None:

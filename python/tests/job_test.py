@@ -180,6 +180,14 @@ class Refused(FakeProgramsCase):
                          sample_weights=np.r_[np.ones(15), wrong])
         self.refuses("not all 0", sample_weights=np.zeros(16))
 
+    def test_groups_that_are_no_integers_are_refused(self):
+        for groups in (np.zeros(15, int), np.zeros((16, 1), int), np.zeros(16)):
+            self.refuses("sample_groups has the shape .* allowed are 16 integers",
+                         sample_groups=groups)
+        self.refuses("allowed is one of them", sample_groups=np.arange(16),
+                     sample_weights=np.ones(16))
+        self.refuses("groups of samples: allowed is at least", sample_groups=np.zeros(16, int))
+
     def test_data(self):
         self.refuses("there is one array", data=es.data.arrays(X))
         self.refuses("no array has the name", data=es.data.arrays(a=X, b=Y))

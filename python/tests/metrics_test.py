@@ -221,6 +221,29 @@ class Weights(FolderCase):
         table = tomllib.loads((self.folder / "job/job.toml").read_text())
         self.assertEqual(table["data"]["weights"], "sample_weights.npy")
 
+    def test_an_epoch_has_one_sample_of_each_group(self):
+        fast, other = offered_types()
+        # 8 groups of 5 equal samples, so a step of 8 samples has the same ones in every epoch.
+        random, x = inputs(9, 40)
+        keys = np.repeat(np.arange(8), 5) * 3 - 7
+        x = x[np.repeat(np.arange(8), 5)]
+        y = np.repeat(np.arange(8) % 2, 5)
+        torch.manual_seed(5)
+        model = Net(2)
+        job = es.Job(model, loss=nn.CrossEntropyLoss(), data=es.data.arrays(x, y), batch_size=4,
+                     max_p=2, epochs=3, sample_groups=keys,
+                     optimizer=torch.optim.SGD(model.parameters(), lr=0.0),
+                     directory=self.folder / "groups")
+        self.assertEqual(job.steps, 3)
+        runs = [job.run(stages=stages, progress=False)
+                for stages in (f"{fast}:2@1,{other}:1", f"{other}:1")]
+        self.assertEqual(runs[0].params_digest, runs[1].params_digest)
+        with torch.no_grad():
+            expected = nn.functional.cross_entropy(model(torch.from_numpy(x[::5])),
+                                                   torch.from_numpy(y[::5])).item()
+        for line in runs[0].history:
+            self.assertAlmostEqual(line.loss, expected, places=5)
+
     def test_weights_for_other_samples_are_refused(self):
         job = self.job(np.ones(40, int))
         file = job.write().parent / "sample_weights.npy"

@@ -16,12 +16,14 @@ Result<EpochSampler> EpochSampler::create(const SamplerOptions& options) {
   if (options.max_p == 0) return usage_error("max_p = 0: allowed is at least 1");
   if (options.batch_size == 0) return usage_error("batch_size = 0: allowed is at least 1");
   ES_CHECK(!options.weights || options.weights->samples() == options.samples);
+  ES_CHECK(!options.groups || (!options.weights && options.groups->samples() == options.samples));
   const std::uint64_t global_batch = std::uint64_t{options.max_p} * options.batch_size;
-  if (options.samples < global_batch || options.samples > kSamplesMax)
-    return usage_error("training samples = " + std::to_string(options.samples) +
-                       ": allowed is at least max_p * batch_size = " +
-                       std::to_string(options.max_p) + " * " + std::to_string(options.batch_size) +
-                       " = " + std::to_string(global_batch) + " (one global batch), at most 2^62");
+  if (options.positions() < global_batch || options.samples > kSamplesMax)
+    return usage_error(
+        std::string(options.groups ? "groups of training samples" : "training samples") + " = " +
+        std::to_string(options.positions()) + ": allowed is at least max_p * batch_size = " +
+        std::to_string(options.max_p) + " * " + std::to_string(options.batch_size) + " = " +
+        std::to_string(global_batch) + " (one global batch), at most 2^62");
   return EpochSampler(options);
 }
 
@@ -29,10 +31,10 @@ EpochSampler::EpochSampler(const SamplerOptions& options)
     : options_(options),
       // Rounded down: samples that do not fill a global batch are left out of the epoch. The
       // permutation of each epoch leaves out others.
-      steps_per_epoch_(options.samples / (std::uint64_t{options.max_p} * options.batch_size)) {}
+      steps_per_epoch_(options.positions() / (std::uint64_t{options.max_p} * options.batch_size)) {}
 
 KeyedPermutation EpochSampler::permutation(std::uint64_t epoch) const {
-  return {options_.samples, stream_key(options_.seed, DataStream::kShuffle, epoch)};
+  return {options_.positions(), stream_key(options_.seed, DataStream::kShuffle, epoch)};
 }
 
 std::uint64_t EpochSampler::sample(DataCursor at, VirtualRank rank, std::uint32_t i) const {
@@ -47,12 +49,20 @@ void EpochSampler::batch(DataCursor at, VirtualRank rank, std::span<std::uint64_
   ES_CHECK(at.step < steps_per_epoch_ && rank < options_.max_p);
   ES_CHECK(samples.size() == options_.batch_size);
   const std::uint64_t first = (at.step * options_.max_p + rank) * options_.batch_size;
-  if (!options_.weights) return permutation(at.epoch).fill(first, samples);
-  for (std::size_t i = 0; i < samples.size(); ++i) samples[i] = permuted(at.epoch, first + i);
+  if (options_.weights) {
+    for (std::size_t i = 0; i < samples.size(); ++i) samples[i] = permuted(at.epoch, first + i);
+    return;
+  }
+  permutation(at.epoch).fill(first, samples);
+  if (!options_.groups) return;
+  for (std::uint64_t& sample : samples)
+    sample = options_.groups->member(options_.seed, at.epoch, sample);
 }
 
 std::uint64_t EpochSampler::permuted(std::uint64_t epoch, std::uint64_t position) const {
-  ES_CHECK(position < options_.samples);
+  ES_CHECK(position < options_.positions());
+  if (options_.groups)
+    return options_.groups->member(options_.seed, epoch, permutation(epoch)(position));
   if (!options_.weights) return permutation(epoch)(position);
   return options_.weights->draw(stream_key(options_.seed, DataStream::kWeightedDraw, epoch),
                                 position);

@@ -11,7 +11,8 @@
 // only position in the data is the number of the global step.
 //
 // The permutation is a KeyedPermutation with a key derived from (seed, epoch). With weights an
-// epoch has N draws with replacement in its place (sample_weights.h), in the same positions.
+// epoch has N draws with replacement in its place (sample_weights.h), in the same positions. With
+// groups N is their number, and each position is a sample of its group (sample_groups.h).
 //
 // Immutable, thread-safe; allocates no memory.
 #include <cstdint>
@@ -21,6 +22,7 @@
 #include "proto/base/ids.h"
 #include "proto/base/result.h"
 #include "store/dataset/keyed_permutation.h"
+#include "store/dataset/sample_groups.h"
 #include "store/dataset/sample_weights.h"
 
 namespace es::store {
@@ -31,6 +33,10 @@ struct SamplerOptions {
   std::uint32_t batch_size = 0;  // B, per EST
   std::uint64_t seed = 0;
   std::shared_ptr<const SampleWeights> weights;  // none: a permutation
+  std::shared_ptr<const SampleGroups> groups;    // none: every sample is one; not with weights
+
+  // The elements of an epoch.
+  std::uint64_t positions() const { return groups ? groups->groups() : samples; }
 };
 
 // Position of a global step in the data.
@@ -42,11 +48,13 @@ struct DataCursor {
 
 class EpochSampler {
  public:
-  // Error (usage): a value is zero, or there are fewer samples than one global batch (P*B).
-  // REQUIRES: there are as many weights as samples.
+  // Error (usage): a value is zero, or there are fewer samples or groups than one global batch
+  // (P*B). REQUIRES: there are as many weights, or keys of groups, as samples; not both.
   static Result<EpochSampler> create(const SamplerOptions& options);
 
   std::uint64_t samples() const { return options_.samples; }
+  // The elements of an epoch: the samples, or their groups.
+  std::uint64_t positions() const { return options_.positions(); }
   std::uint32_t max_p() const { return options_.max_p; }
   std::uint32_t batch_size() const { return options_.batch_size; }
   std::uint64_t seed() const { return options_.seed; }
@@ -66,7 +74,7 @@ class EpochSampler {
   void batch(DataCursor at, VirtualRank rank, std::span<std::uint64_t> samples) const;
 
   // Element `position` of the permutation, or of the draws, of `epoch`. REQUIRES: position <
-  // samples().
+  // positions().
   std::uint64_t permuted(std::uint64_t epoch, std::uint64_t position) const;
 
  private:

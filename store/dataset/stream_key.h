@@ -24,6 +24,7 @@ enum class DataStream : std::uint32_t {
   kSyntheticTexture = 12,   // index = 0
   kSyntheticTokens = 13,    // index = 0 for training, 1 for evaluation
   kWeightedDraw = 14,       // index = epoch
+  kGroupTurn = 15,          // index = turn of the group
 };
 
 constexpr PhiloxKey stream_key(std::uint64_t seed, DataStream stream, std::uint64_t index) {

@@ -2,8 +2,10 @@
 """A job trains on images in tar files without unpacking them: the same bits everywhere, also with a
 model file, and one clear error for whatever is wrong."""
 import array
+import gzip
 import io
 import json
+import os
 import random as random_numbers
 import tarfile
 
@@ -126,9 +128,43 @@ class Training(Shards):
         found = self.esctl("data", "inspect", self.data, "--json").json
         self.assertEqual(found, {
             "directory": str(self.data),
-            "train": {"samples": 75, "shards": 3, "largest_label": CLASSES - 1},
-            "eval": {"samples": 15, "shards": 1, "largest_label": CLASSES - 1}})
+            "train": {"samples": 75, "shards": 3, "index_files": 0, "largest_label": CLASSES - 1},
+            "eval": {"samples": 15, "shards": 1, "index_files": 0, "largest_label": CLASSES - 1}})
         self.assertIn("75 samples in 3 shards", self.esctl("data", "inspect", self.data).out)
+
+    def test_index_files_change_no_bit_and_are_left_when_their_shards_change(self):
+        device = ("--devices", self.fast_class() + ":1")
+        before = self.run_job(self.job(), *device)
+        written = self.esctl("data", "index", self.data, "--json").json
+        self.assertEqual(written["train"]["index_files"], 3)
+        self.assertEqual(len(list(self.data.glob("*/*.tar.index"))), 4)
+        after = self.run_job(self.job(), *device)
+        self.assertEqual(digests(after), digests(before))
+        shard = self.data / "train/2.tar"
+        write_tar(shard, self.members(50, 60))
+        found = self.esctl("data", "inspect", self.data, "--json").json
+        self.assertEqual(found["train"], {"samples": 60, "shards": 3, "index_files": 2,
+                                          "largest_label": CLASSES - 1})
+        self.assertIn("2 with index files", self.esctl("data", "inspect", self.data).out)
+        self.assertNotEqual(digests(self.run_job(self.job(), *device)), digests(before))
+
+    def test_a_job_reads_the_index_file_in_place_of_the_headers(self):
+        """A header that no image needs is damaged behind the back of the index."""
+        shard = self.data / "train/1.tar"
+        content, times = bytearray(shard.read_bytes()), os.stat(shard)
+        before = self.run_job(self.job())
+        self.esctl("data", "index", self.data)
+        with tarfile.open(shard) as tar:
+            label = next(m for m in tar if m.name.endswith((".cls", ".txt", ".json"))
+                         and m.offset > 2048)
+        content[label.offset] ^= 1
+        shard.write_bytes(content)
+        os.utime(shard, ns=(times.st_atime_ns, times.st_mtime_ns))
+        self.assertEqual(digests(self.run_job(self.job())), digests(before))
+        self.assertIn("checksum of the header",
+                      self.esctl("data", "inspect", self.data, code=EXIT_USAGE).err)
+        os.utime(shard)
+        self.assert_one_error(self.job(), EXIT_USAGE, shard, "checksum of the header")
 
 
 class BadInput(Shards):
@@ -144,6 +180,12 @@ class BadInput(Shards):
         self.assert_one_error(self.job(model__classes=3), EXIT_USAGE, "0.tar: block ",
                               "label is not as it must be: allowed is 0 to 2")
         self.assert_one_error(self.job(data__path="none"), EXIT_NOT_FOUND, "there are no shards")
+        shard.write_bytes(gzip.compress(whole))
+        self.assert_one_error(self.job(), EXIT_USAGE, shard, "compressed with gzip")
+        shard.rename(self.data / "train/1.tar.gz")
+        self.assert_one_error(self.job(), EXIT_USAGE, "train/1.tar.gz", "is compressed")
+        self.assertIn("is compressed",
+                      self.esctl("data", "inspect", self.data, code=EXIT_USAGE).err)
 
     def test_a_damaged_image_ends_the_job_with_its_place(self):
         shard = self.data / "train/1.tar"

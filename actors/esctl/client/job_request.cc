@@ -120,8 +120,8 @@ Result<JobSpec> read_with_absolute_paths(const fs::path& file) {
   // made absolute here.
   const fs::path base = fs::absolute(file, code).parent_path();
   for (std::string* path : {&spec->data.path, &spec->data.vocabulary_file, &spec->data.python,
-                            &spec->data.weights, &spec->data.tokenizer, &spec->model.file,
-                            &spec->model.weights, &spec->checkpoint.directory})
+                            &spec->data.weights, &spec->data.groups, &spec->data.tokenizer,
+                            &spec->model.file, &spec->model.weights, &spec->checkpoint.directory})
     if (!path->empty()) *path = (base / *path).lexically_normal().string();
   return spec;
 }

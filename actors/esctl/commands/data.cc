@@ -1,4 +1,5 @@
-// esctl data tokenize | inspect | remove: token files for language models, and tar files of images.
+// esctl data tokenize | inspect | index | remove: token files for language models, and tar files of
+// images.
 #include <csignal>
 
 #include "actors/esctl/client/options.h"
@@ -237,14 +238,46 @@ void add_inspect(CLI::App& data, Shell& shell) {
   on_use(*command, shell, options, inspect);
 }
 
+struct IndexOptions {
+  std::string directory;
+  bool json = false;
+};
+
+Result<int> write_indexes(const IndexOptions& options, Console& console) {
+  const auto text = write_shard_indexes(options.directory, options.json);
+  if (!text) return text.error();
+  console.out << *text;
+  return 0;
+}
+
+void add_index(CLI::App& data, Shell& shell) {
+  auto options = std::make_shared<IndexOptions>();
+  CLI::App* command =
+      data.add_subcommand("index", "Write beside every tar file of images where its samples are");
+  command->add_option("directory", options->directory, "Tar files, as data.path names them")
+      ->required()
+      ->type_name("DIR");
+  add_json_option(*command, options->json);
+  command->footer(
+      "A job with data.kind = \"webdataset\" then reads NAME.tar.index, and not the headers in\n"
+      "NAME.tar. An index counts as long as its tar file keeps its size, its time of change and "
+      "its\n"
+      "first and last bytes; without one that counts the headers are read. Copy tar files with "
+      "their\n"
+      "times (cp -p, rsync -t).\n"
+      "Example:\n  esctl data index data");
+  on_use(*command, shell, options, write_indexes);
+}
+
 }  // namespace
 
 void add_data_command(CLI::App& app, Shell& shell) {
-  CLI::App* data =
-      app.add_subcommand("data", "Write and show token files for language models; show tar files");
+  CLI::App* data = app.add_subcommand(
+      "data", "Write and show token files for language models; show and index tar files");
   data->require_subcommand(1);
   add_tokenize(*data, shell);
   add_inspect(*data, shell);
+  add_index(*data, shell);
   add_data_remove(*data, shell);
 }
 

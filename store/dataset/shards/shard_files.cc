@@ -1,5 +1,7 @@
 #include "store/dataset/shards/shard_files.h"
 
+#include <algorithm>
+#include <array>
 #include <system_error>
 
 #include "store/dataset/field_error.h"
@@ -31,7 +33,18 @@ Result<std::vector<ShardFile>> listed_shards(const fs::path& list) {
   }
 }
 
+bool is_compressed_tar(const fs::directory_entry& entry) {
+  const std::string name = entry.path().filename().string();
+  return std::ranges::any_of(std::array{".tar.gz", ".tgz", ".tar.zst", ".tar.xz", ".tar.bz2"},
+                             [&](const char* ending) { return name.ends_with(ending); });
+}
+
 Result<std::vector<ShardFile>> shards_in_directory(const fs::path& directory) {
+  const auto compressed = sorted_names(directory, is_compressed_tar);
+  if (!compressed) return compressed.error();
+  if (!compressed->empty())
+    return usage_error((directory / compressed->front()).string() +
+                       ": the archive is compressed: allowed are files *.tar that are not");
   const auto names = sorted_names(directory, is_tar);
   if (!names) return names.error();
   std::vector<ShardFile> shards;
@@ -63,7 +76,9 @@ Result<std::vector<ShardFile>> shards_of_half(const fs::path& root, const std::s
 bool has_shards(const fs::path& directory) {
   std::error_code code;
   if (fs::exists(directory / "train.txt", code)) return true;
-  const auto names = sorted_names(directory / "train", is_tar);
+  const auto names = sorted_names(directory / "train", [](const fs::directory_entry& entry) {
+    return is_tar(entry) || is_compressed_tar(entry);
+  });
   return names.ok() && !names->empty();
 }
 

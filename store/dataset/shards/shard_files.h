@@ -25,11 +25,13 @@ struct ShardFiles {
   std::vector<ShardFile> train, eval;  // `train` has at least one
 };
 
-// Whether a directory has such files or lists for the training.
+// Whether a directory has such files or lists for the training. Compressed tar files count, so that
+// they are refused as what they are.
 bool has_shards(const std::filesystem::path& directory);
 
 // Errors: refused (outside of the roots); not found (there is nothing for the training); usage (a
-// half without or with too many files; both a list and a directory). The files are not opened.
+// compressed tar file; a half without or with too many files; both a list and a directory). The
+// files are not opened.
 Result<ShardFiles> shard_files(const std::filesystem::path& directory);
 
 // Errors: not found, refused, failure, with the name of the shard.

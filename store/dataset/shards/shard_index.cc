@@ -168,14 +168,31 @@ const Shard& ShardIndex::shard_of(std::uint64_t index) const {
   return *std::ranges::upper_bound(shards, index, {}, &Shard::end);
 }
 
+std::span<const ShardSample> ShardIndex::samples_of(std::size_t shard) const {
+  const std::uint64_t begin = shard == 0 ? 0 : shards[shard - 1].end;
+  return std::span(samples).subspan(begin, shards[shard].end - begin);
+}
+
 Result<ShardIndex> index_shards(const std::vector<ShardFile>& files, std::uint32_t classes,
-                                KeysInErrors keys) {
+                                KeysInErrors keys, IndexFiles index_files) {
   ShardIndex index;
+  // What cannot be taken from an index file is read from the shard, which gives the error.
+  const auto from_file = [&](const ShardFile& shard, const ShardState& state) {
+    const auto known = read_shard_index(shard, state);
+    const auto is_allowed = [&](const ShardSample& s) { return std::uint32_t(s.label) < classes; };
+    if (!known || !std::ranges::all_of(*known, is_allowed)) return false;
+    if (known->size() > kShardSamplesMax - index.samples.size()) return false;
+    index.samples.insert(index.samples.end(), known->begin(), known->end());
+    return true;
+  };
   for (const ShardFile& shard : files) {
     const auto file = open_shard(shard);
     if (!file) return file.error();
-    ES_RETURN_IF_ERROR(ShardScan(*file, classes, keys, index.samples).run());
-    index.shards.push_back({shard, file->bytes(), index.samples.size()});
+    const auto state = shard_state(*file);
+    if (!state) return state.error();
+    if (index_files == IndexFiles::kIgnored || !from_file(shard, *state))
+      ES_RETURN_IF_ERROR(ShardScan(*file, classes, keys, index.samples).run());
+    index.shards.push_back({shard, *state, index.samples.size()});
   }
   index.samples.shrink_to_fit();
   if (index.samples.empty())

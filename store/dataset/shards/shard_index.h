@@ -11,27 +11,20 @@
 //
 // Other endings are ignored, and so are files whose names begin with a dot or have none.
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
-#include "store/dataset/shards/shard_files.h"
+#include "store/dataset/shards/shard_index_file.h"
 
 namespace es::store {
 
 inline constexpr std::uint64_t kShardSamplesMax = 200'000'000;
 
-struct ShardSample {
-  std::uint64_t image_at = 0;  // in the file of its shard
-  std::uint32_t image_bytes = 0;
-  std::int32_t label = 0;
-};
-// What a sample costs in the memory of every process that opens the data.
-static_assert(sizeof(ShardSample) == 16);
-
 struct Shard {
   ShardFile file;
-  std::uint64_t bytes = 0;  // of the file when it was read
-  std::uint64_t end = 0;    // the number of samples in this shard and those before it
+  ShardState state;       // of the file when it was read
+  std::uint64_t end = 0;  // the number of samples in this shard and those before it
 };
 
 // One half of a data set. Its memory is some bytes for each sample; images stay in the files.
@@ -41,16 +34,21 @@ struct ShardIndex {
 
   // The shard with the sample. REQUIRES: index < samples.size().
   const Shard& shard_of(std::uint64_t index) const;
+  // The samples of the shard with this number.
+  std::span<const ShardSample> samples_of(std::size_t shard) const;
 };
 
 // Whether errors say the key of a sample. They may only where the reader of the error may read the
 // file (field_error.h); otherwise they say its block alone.
 enum class KeysInErrors { kHidden, kShown };
 
+// Whether a shard with an index file (shard_index_file.h) that fits it is read by that alone.
+enum class IndexFiles { kUsed, kIgnored };
+
 // Reads the headers and labels of all files. Labels are below `classes`. Errors: those of
 // open_shard and TarReader; usage, with the file and the block of the first member of a sample: a
 // sample without an image or label, or with two; a label that is not allowed; no sample.
 Result<ShardIndex> index_shards(const std::vector<ShardFile>& files, std::uint32_t classes,
-                                KeysInErrors keys);
+                                KeysInErrors keys, IndexFiles index_files = IndexFiles::kUsed);
 
 }  // namespace es::store

@@ -77,7 +77,22 @@ bool is_extension(char type) {
   return type == 'x' || type == 'g' || type == 'L' || type == 'K';
 }
 
+// The name of the compression of a file that begins like this; nullptr: it is not compressed.
+const char* compression_of(TarHeader begin) {
+  const auto begins = [&](std::initializer_list<std::uint8_t> mark) {
+    return begin.size() >= mark.size() && std::equal(mark.begin(), mark.end(), begin.begin());
+  };
+  if (begins({0x1f, 0x8b})) return "gzip";
+  if (begins({0x28, 0xb5, 0x2f, 0xfd})) return "zstd";
+  if (begins({0xfd, '7', 'z', 'X', 'Z'})) return "xz";
+  return begins({'B', 'Z', 'h'}) ? "bzip2" : nullptr;
+}
+
 }  // namespace
+
+bool is_tar_header(std::span<const std::uint8_t> block) {
+  return has_checksum(block);
+}
 
 std::string tar_place(const DataFile& file, std::uint64_t block) {
   return file.name() + ": block " + std::to_string(block);
@@ -106,6 +121,13 @@ Status TarReader::check_content(std::uint64_t bytes) const {
 }
 
 Result<std::optional<TarReader::Header>> TarReader::read_header() {
+  if (at_ == 0) {
+    const auto begin = fetch(0, std::min(file_.bytes(), std::uint64_t{8}));
+    if (!begin) return begin.error();
+    if (const char* const compression = compression_of(*begin))
+      return usage_error(file_.name() + ": the archive is compressed with " + compression +
+                         ": allowed is one that is not");
+  }
   if (at_ > file_.bytes() || file_.bytes() - at_ < kTarBlockBytes)
     return usage_error(place() +
                        ": the archive is cut short: allowed is one that ends with a "

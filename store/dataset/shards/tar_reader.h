@@ -28,14 +28,19 @@ struct TarMember {
 // "FILE: block N", the place of a header in errors.
 std::string tar_place(const DataFile& file, std::uint64_t block);
 
+// Whether a block has the checksum of a header.
+// REQUIRES: it has kTarBlockBytes bytes.
+bool is_tar_header(std::span<const std::uint8_t> block);
+
 // Not thread-safe. The file must outlive it.
 class TarReader {
  public:
   explicit TarReader(const DataFile& file) : file_(file) {}
 
   // Returns false at the end mark of the archive, a block of zeros. Directories are left out.
-  // Errors: usage (a wrong checksum or number, a content beyond the end of the file, a link or
-  // device, no end mark); failure (the file cannot be read). They name the file and the block.
+  // Errors: usage (a compressed archive, a wrong checksum or number, a content beyond the end of
+  // the file, a link or device, no end mark); failure (the file cannot be read). They name the file
+  // and the block.
   Result<bool> next(TarMember& member);
 
   // The content of a member. REQUIRES: it is from next(). Error: failure.

@@ -33,15 +33,19 @@ class WebDatasetSource final : public RecordSource {
   static Status read_image_of(const Shard& shard, const ShardSample& sample, Scratch& scratch) {
     const auto file = open_shard(shard.file);
     if (!file) return file.error();
-    if (file->bytes() != shard.bytes)
+    if (file->bytes() != shard.state.bytes)
       return bad_field(shard.file.name, "size in bytes", std::to_string(file->bytes()),
-                       std::to_string(shard.bytes) + ", which it had when the job opened it");
-    scratch.pixels.resize(sample.image_bytes);
-    ES_RETURN_IF_ERROR(file->read(sample.image_at, scratch.pixels));
-    const std::string_view bytes(reinterpret_cast<const char*>(scratch.pixels.data()),
-                                 scratch.pixels.size());
-    const std::uint64_t block = sample.image_at / kTarBlockBytes - 1;
-    return decode_image(bytes, tar_place(*file, block), scratch.decoded);
+                       std::to_string(shard.state.bytes) + ", which it had when the job opened it");
+    // The header is before the image.
+    scratch.pixels.resize(kTarBlockBytes + sample.image_bytes);
+    ES_RETURN_IF_ERROR(file->read(sample.image_at - kTarBlockBytes, scratch.pixels));
+    const std::string place = tar_place(*file, sample.image_at / kTarBlockBytes - 1);
+    const std::span<const std::uint8_t> read(scratch.pixels);
+    if (!is_tar_header(read.first(kTarBlockBytes)))
+      return bad_content(place, "header of the image", "that of when the file was indexed");
+    const std::string_view bytes(reinterpret_cast<const char*>(read.data()) + kTarBlockBytes,
+                                 sample.image_bytes);
+    return decode_image(bytes, place, scratch.decoded);
   }
 
   ShardIndex train_, eval_;

@@ -40,6 +40,7 @@ void randomise_data(DataSpec& data, Task task, std::mt19937_64& random) {
   data.python_path = "/a:/b";
   data.timeout_s = 1 + random() % 100;
   data.weights = random() % 2 == 0 ? "" : "weights.npy";
+  data.groups = !data.weights.empty() || random() % 2 == 0 ? "" : "groups.npy";
 }
 
 void randomise_model(ModelSpec& model, std::mt19937_64& random) {
