@@ -54,7 +54,7 @@ def product_gflops():
 
 
 def step_times(work, options):
-    """The seconds of every measured step, and the last loss."""
+    """The seconds and the processor seconds of every measured step, and the last loss."""
     torch.manual_seed(0)
     model, samples = work.make().train(), work.samples(work.batch)
     if options.layout == "channels_last":
@@ -69,15 +69,16 @@ def step_times(work, options):
         compute = torch.autocast("cpu", torch.bfloat16)(compute)
     if options.mode == "compile":
         compute = torch.compile(compute)
-    times = []
+    times, processor = [], []
     for _ in range(options.warm + options.steps):
-        begin = time.perf_counter()
+        begin, begin_processor = time.perf_counter(), time.process_time()
         optimizer.zero_grad(set_to_none=True)
         loss = compute(model, samples)
         loss.backward()
         optimizer.step()
         times.append(time.perf_counter() - begin)
-    return times[options.warm:], float(loss.detach())
+        processor.append(time.process_time() - begin_processor)
+    return times[options.warm:], processor[options.warm:], float(loss.detach())
 
 
 def compiled_graphs():
@@ -102,11 +103,12 @@ def main():
     from workloads import WORKLOADS
     work = WORKLOADS[options.workload]
     gflops = product_gflops()
-    times, loss = step_times(work, options)
+    times, processor, loss = step_times(work, options)
     if options.mode == "compile" and not compiled_graphs():
         sys.exit("step.py: torch.compile has compiled nothing")
     print(json.dumps({
         "ms": 1e3 * statistics.median(times), "min_ms": 1e3 * min(times), "loss": loss,
+        "cpu_ms": 1e3 * statistics.median(processor),
         "torch": torch.__version__, "blas": "MKL, oneDNN", "threads": torch.get_num_threads(),
         "capability": torch.backends.cpu.get_cpu_capability(), "product_gflops": round(gflops, 1),
         "graphs": compiled_graphs() if options.mode == "compile" else 0,

@@ -37,21 +37,24 @@ def theirs(args, workload, variant, steps):
 
 
 def measure(args, program, tokens, variant):
+    time, steps = "cpu_ms" if args.cpu_time else "ms", STEPS[tokens]
+    if args.measured:
+        steps = (1, args.measured)
     workload = f"{args.part_of_lm}_s{tokens}_b{BATCH}"
     found = {"ours": [], "torch": []}
     for number in range(args.rounds):
         for side in ("ours", "torch") if number % 2 == 0 else ("torch", "ours"):
-            found[side].append(ours(args, program, workload, variant, STEPS[tokens])
-                               if side == "ours" else
-                               theirs(args, workload, variant, STEPS[tokens]))
-    torch_peer.refuse_slow(found["torch"][0], args.peak_gflops, args.cores)
+            found[side].append(ours(args, program, workload, variant, steps) if side == "ours"
+                               else theirs(args, workload, variant, steps))
+    if not args.cpu_time:
+        torch_peer.refuse_slow(found["torch"][0], args.peak_gflops, args.cores)
     result = {"family": args.part_of_lm, "cores": len(args.cores), "tokens": tokens,
-              "variant": variant, "rounds": args.rounds,
+              "variant": variant, "rounds": args.rounds, "time": time,
               "processor": runner.processor(),
               "peer": torch_peer.description(found["torch"][0])}
     for side, runs in found.items():
-        result[side] = {"ms": runner.median([r["ms"] for r in runs]),
-                        "spread": runner.spread([r["ms"] for r in runs]),
+        result[side] = {"ms": runner.median([r[time] for r in runs]),
+                        "spread": runner.spread([r[time] for r in runs]),
                         "mib": max(r["peak_rss_mib"] for r in runs)}
     for field in ("arena_mib", "workspace_mib", "params_mib", "moments_mib", "gradient_mib"):
         result["ours"][field] = found["ours"][0][field]
@@ -70,6 +73,7 @@ def exact(args):
 
 
 def table(results):
+    # The time of a step is that of the clock, or with --cpu-time that of the processor.
     rows = ["| model | cores | tokens | variant | ms | PyTorch, ms | speed-up | MiB | PyTorch, MiB "
             "| share of its memory | arena, MiB |", "|---" * 11 + "|"]
     for r in results:
@@ -155,6 +159,10 @@ def add_arguments(parser):
     sizes.add_argument("--variants", default=",".join(VARIANTS), help="default: %(default)s")
     sizes.add_argument("--threads", type=int, default=1,
                        help="of both sides, each on a core of its own (default 1)")
+    sizes.add_argument("--measured", type=int, metavar="N",
+                       help="measured steps of a run (default: 5, 3 and 2 by the length)")
+    sizes.add_argument("--cpu-time", action="store_true",
+                       help="compare processor time, on a machine that has other work")
     sizes.add_argument("--exact", action="store_true",
                        help="compare loss and gradients of one step too")
     sizes.add_argument("--add", action="store_true",

@@ -165,7 +165,7 @@ TEST_SUITE("gpu/graph/builder") {
         TensorId p =
             b.matmul("scores", b.reshape("rows", q, {2, groups, shared * t, kDim}), k, true);
         p = b.reshape("by head", b.scale("scale", p, 0.3F), {2, all, t, s});
-        p = b.add_rows("mask", p, b.constant("causal", {1, 1, t, s}, values));
+        p = b.binary("mask", Function::kAdd, p, b.constant("causal", {1, 1, t, s}, values));
         p = b.dropout("dropout", b.softmax("softmax", p), 0.2);
         y = b.matmul("values", b.reshape("by group", p, {2, groups, shared * t, s}), v);
         y = b.reshape("join", y, {2, all, t, kDim});
