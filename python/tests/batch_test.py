@@ -62,6 +62,13 @@ class Batches(unittest.TestCase):
                                        Context(training=True))
                     torch.testing.assert_close(values[program.loss], model(**inputs))
 
+    def test_a_model_that_returns_its_loss_only_has_it_as_the_output_of_every_sample(self):
+        torch.manual_seed(SEED)
+        model = Pairs(halves)
+        program = capture(model, None, (torch.randn(4, 8), torch.randn(4, 8))).program
+        (output,) = program.outputs
+        self.assertEqual((output.name, program.values[output.value].shape(6)), ("loss", (6,)))
+
     def test_another_matrix_of_samples_is_refused(self):
         with self.assertRaisesRegex(errors.BatchTraced, "depends on the number of samples"):
             capture(Pairs(lambda z, n: (z @ z.T * torch.ones(2 * n, 2 * n).triu(2)).mean()), None,

@@ -113,6 +113,11 @@ class _Writer:
                 self._write_node(node)
         program.loss = self.numbers[static.loss.id]
         program.outputs = [Output(name, self.numbers[val.id]) for name, val in outputs]
+        if not program.outputs:
+            # A model that returns its loss only: an evaluation needs an output with the samples.
+            one = self._node("reshape", [program.loss], self._value("f32", [Dim(1)]))
+            wide = self._node("expand", [one], self._value("f32", [Dim(1, True)]))
+            program.outputs = [Output("loss", wide)]
         self._write_statistics(static)
         self._write_buffers(static)
         return program
