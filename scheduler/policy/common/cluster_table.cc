@@ -1,6 +1,7 @@
 #include "scheduler/policy/common/cluster_table.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "scheduler/policy/common/speed.h"
 
@@ -20,7 +21,8 @@ void ClusterTable::update(const ClusterView& view) {
   // A change of types, tenants or totals changes the indices, so everything is built again.
   job_seconds_ = view.job_seconds;
   written_.clear();
-  if (!view.changed || !has_same_columns(view)) {
+  // A new table has seen nothing, even if the cluster has no devices as it has none.
+  if (!std::exchange(is_filled_, true) || !view.changed || !has_same_columns(view)) {
     build_columns(view);
     for (std::size_t slot = 0; slot < view.jobs.size(); ++slot) write_row(view.jobs[slot], slot);
   } else {

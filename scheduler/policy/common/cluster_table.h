@@ -163,6 +163,7 @@ class ClusterTable {
   std::vector<Quota> quotas_;
   DeviceSet total_set_;
   bool has_quotas_ = false;
+  bool is_filled_ = false;
   double now_s_ = 0;
   double job_seconds_ = 0;
 };
