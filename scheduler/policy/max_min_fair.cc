@@ -1,6 +1,7 @@
 #include "scheduler/policy/max_min_fair.h"
 
 #include <algorithm>
+#include <functional>
 #include <queue>
 #include <tuple>
 
@@ -21,14 +22,14 @@ class FairDecision {
       : table_(table), targets_(table), kept_(table.rows().size(), false) {}
 
   Decisions run() {
-    const std::vector<std::size_t> order = by_share();
-    set_fixed_targets(table_, order, targets_);
-    // Before any job starts, so that a job keeps its devices for its whole turn.
-    for (const std::size_t slot : order) keep_held_in_turn(table_.rows()[slot]);
-    for (const std::size_t slot : order) start(table_.rows()[slot]);
+    std::vector<Keyed> order = by_share();
+    if (has_fixed_targets(table_))
+      start_all(order);
+    else
+      start_first(order);
     fill_progressively();
-    for (const std::size_t slot : order)
-      if (!table_.rows()[slot].pinned) targets_.rank(slot);
+    for (const Keyed& keyed : order)
+      if (!table_.rows()[keyed.slot].pinned) targets_.rank(keyed.slot);
     Decisions decisions = carry_out(table_, targets_);
     decisions.again_at = Seconds(next_turn_s());
     return decisions;
@@ -44,19 +45,52 @@ class FairDecision {
     }
   };
 
-  // Slots by priority, then by the part of their fair share that they have had until now.
-  std::vector<std::size_t> by_share() const {
-    std::vector<std::pair<std::tuple<int, double, std::uint64_t>, std::size_t>> keyed;
+  struct Keyed {
+    std::tuple<int, double, std::uint64_t> key;
+    std::size_t slot;
+    bool operator<(const Keyed& o) const { return key < o.key; }
+    bool operator>(const Keyed& o) const { return o.key < key; }
+  };
+
+  // Keys of all jobs: priority, then the part of their fair share that they have had until now.
+  std::vector<Keyed> by_share() const {
+    std::vector<Keyed> keyed;
     for (const JobRow& row : table_.rows()) {
       if (!row.present) continue;
       const double due = table_.fair_speed(row) * (table_.now_s() - row.submit_s);
       const double done = table_.done(row);
       keyed.push_back({{-row.priority, due > 0 ? done / due : 0, row.number}, row.slot});
     }
-    std::sort(keyed.begin(), keyed.end());
+    return keyed;
+  }
+
+  void start_all(std::vector<Keyed>& order) {
+    std::sort(order.begin(), order.end());
     std::vector<std::size_t> slots;
-    for (const auto& [key, slot] : keyed) slots.push_back(slot);
-    return slots;
+    for (const Keyed& keyed : order) slots.push_back(keyed.slot);
+    set_fixed_targets(table_, slots, targets_);
+    // Before any job starts, so that a job keeps its devices for its whole turn.
+    for (const std::size_t slot : slots) keep_held_in_turn(table_.rows()[slot]);
+    for (const std::size_t slot : slots) start(table_.rows()[slot]);
+  }
+
+  // The same without fixed targets, in time that is linear in the number of jobs: when no device is
+  // left, the order of the jobs that wait does not matter. Leaves the jobs that may have targets.
+  void start_first(std::vector<Keyed>& order) {
+    for (const JobRow& row : table_.rows())
+      if (row.present) keep_held_in_turn(row);
+    std::make_heap(order.begin(), order.end(), std::greater<>());
+    std::vector<Keyed> served;
+    while (!order.empty() && total(targets_.left()) > 0) {
+      std::pop_heap(order.begin(), order.end(), std::greater<>());
+      start(table_.rows()[order.back().slot]);
+      served.push_back(order.back());
+      order.pop_back();
+    }
+    for (const Keyed& keyed : order)
+      if (kept_[keyed.slot]) served.push_back(keyed);
+    std::sort(served.begin(), served.end());
+    order = std::move(served);
   }
 
   // The turn begins when the job makes steps. Otherwise jobs with long pauses would only take turns

@@ -109,6 +109,12 @@ void keep_minimum(const ClusterTable& table, std::size_t slot, Targets& targets)
 
 }  // namespace
 
+bool has_fixed_targets(const ClusterTable& table) {
+  return std::any_of(table.rows().begin(), table.rows().end(), [](const JobRow& row) {
+    return row.present && (row.pinned || (!row.may_suspend && row.held_total > 0));
+  });
+}
+
 void set_fixed_targets(const ClusterTable& table, std::span<const std::size_t> order,
                        Targets& targets) {
   for (const std::size_t slot : order) {

@@ -56,5 +56,7 @@ class Targets {
 // served.
 void set_fixed_targets(const ClusterTable& table, std::span<const std::size_t> order,
                        Targets& targets);
+// Whether set_fixed_targets() may set any. If not, the order does not matter to it.
+bool has_fixed_targets(const ClusterTable& table);
 
 }  // namespace es::scheduler

@@ -1,6 +1,7 @@
 #include "scheduler/policy/gang/gang.h"
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <utility>
 
@@ -28,11 +29,10 @@ class GangDecision {
       : table_(table), rules_(rules), targets_(table) {}
 
   Decisions run() {
-    const std::vector<std::size_t> order = ordered();
-    set_fixed_targets(table_, order, targets_);
-    for (const std::size_t slot : order)
-      // Later jobs get no target here, so none of those that wait is started.
-      if (!serve(table_.rows()[slot])) break;
+    if (table_.has_quotas() || has_fixed_targets(table_))
+      serve_all(ordered());
+    else
+      serve_first();
     Decisions decisions = carry_out(table_, targets_);
     if (rules_.order == GangRules::Order::kAttainedService)
       decisions.again_at = Seconds(next_queue_s());
@@ -61,16 +61,42 @@ class GangDecision {
     return key;
   }
 
-  std::vector<std::size_t> ordered() {
-    struct KeyedSlot {
-      std::size_t slot;
-      std::pair<bool, GangKey> key;
-    };
+  struct KeyedSlot {
+    std::size_t slot;
+    std::pair<bool, GangKey> key;
+    bool operator>(const KeyedSlot& o) const { return o.key < key; }
+  };
+
+  std::vector<KeyedSlot> keyed_slots() const {
     std::vector<KeyedSlot> keyed;
     for (const JobRow& row : table_.rows())
       // Without preemption the jobs that hold devices come first, because their devices cannot be
       // given to another job.
       if (row.present) keyed.push_back({row.slot, {!keeps_held(row), key_of(row)}});
+    return keyed;
+  }
+
+  void serve_all(const std::vector<std::size_t>& order) {
+    set_fixed_targets(table_, order, targets_);
+    for (const std::size_t slot : order)
+      // Later jobs get no target here, so none of those that wait is started.
+      if (!serve(table_.rows()[slot])) break;
+  }
+
+  // The same for jobs without fixed targets, in time that is linear in the number of jobs: when no
+  // device is left, the order of the jobs that wait does not matter.
+  void serve_first() {
+    std::vector<KeyedSlot> heap = keyed_slots();
+    std::make_heap(heap.begin(), heap.end(), std::greater<>());
+    while (!heap.empty() && total(targets_.left()) > 0) {
+      std::pop_heap(heap.begin(), heap.end(), std::greater<>());
+      if (!serve(table_.rows()[heap.back().slot])) break;
+      heap.pop_back();
+    }
+  }
+
+  std::vector<std::size_t> ordered() {
+    std::vector<KeyedSlot> keyed = keyed_slots();
     std::sort(keyed.begin(), keyed.end(),
               [](const KeyedSlot& a, const KeyedSlot& b) { return a.key < b.key; });
     std::vector<std::size_t> slots;
