@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "gpu/graph/differentiate.h"
 #include "gpu/graph/graph.h"
 #include "tests/gpu/graph/operator_cases.h"
 
