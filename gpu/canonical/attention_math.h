@@ -27,33 +27,74 @@ ES_HD inline std::int64_t last_head(const AttentionShape& s) {
   return s.head_count == 0 ? s.heads : s.head_begin + s.head_count;
 }
 
+// Return the keys of a sequence, and the queries that a head of keys serves: those of its heads of
+// queries, one head after the other. Query i of a head is that of token i mod tokens.
+ES_HD inline std::int64_t keys_of(const AttentionShape& s) {
+  return s.key_tokens == 0 ? s.tokens : s.key_tokens;
+}
+ES_HD inline std::int64_t queries_of(const AttentionShape& s) {
+  return s.shared * s.tokens;
+}
+
+// The steps from sequence to sequence and from head to head, in floats: of a matrix with `rows`
+// rows in each head that are `stride` floats apart.
+struct HeadSteps {
+  std::int64_t sequence, head;
+};
+ES_HD inline HeadSteps head_steps(const AttentionShape& s, std::int64_t rows, std::int64_t stride) {
+  if (s.by_head) return {s.heads * rows * stride, rows * stride};
+  return {rows * stride, s.head_dim};
+}
+ES_HD inline HeadSteps q_steps(const AttentionShape& s) {  // and of dq
+  return head_steps(s, queries_of(s), s.qkv_stride);
+}
+ES_HD inline HeadSteps k_steps(const AttentionShape& s) {  // and of v, dk and dv
+  return head_steps(s, keys_of(s), s.qkv_stride);
+}
+ES_HD inline HeadSteps y_steps(const AttentionShape& s) {  // and of dy
+  return head_steps(s, queries_of(s), s.y_stride);
+}
+
 // Offsets of the matrices of sequence b and head h, in floats.
-ES_HD inline std::int64_t qkv_offset(const AttentionShape& s, std::int64_t b, std::int64_t h) {
-  return b * s.tokens * s.qkv_stride + h * s.head_dim;
+ES_HD inline std::int64_t q_offset(const AttentionShape& s, std::int64_t b, std::int64_t h) {
+  return b * q_steps(s).sequence + h * q_steps(s).head;
+}
+ES_HD inline std::int64_t k_offset(const AttentionShape& s, std::int64_t b, std::int64_t h) {
+  return b * k_steps(s).sequence + h * k_steps(s).head;
 }
 ES_HD inline std::int64_t y_offset(const AttentionShape& s, std::int64_t b, std::int64_t h) {
-  return b * s.tokens * s.y_stride + h * s.head_dim;
+  return b * y_steps(s).sequence + h * y_steps(s).head;
 }
 // The number of the first dropout decision of the head: the offset of its probabilities, if all of
 // them were stored.
 ES_HD inline std::int64_t probs_offset(const AttentionShape& s, std::int64_t b, std::int64_t h) {
-  return (b * s.heads + h) * s.tokens * s.tokens;
+  return (b * s.heads + h) * queries_of(s) * keys_of(s);
 }
 // What a row keeps for the backward pass: softmax_shift() and softmax_scale().
 constexpr std::int64_t kRowStats = 2;
 ES_HD inline std::int64_t stats_offset(const AttentionShape& s, std::int64_t b, std::int64_t h) {
-  return (b * s.heads + h) * s.tokens * kRowStats;
+  return (b * s.heads + h) * queries_of(s) * kRowStats;
 }
 
 // --- Queries [begin, end) of a head, whose rows of scores are in memory together. They are called
-// a strip. The keys [0, keys) take part: all of them, or those up to the last query.
+// a strip. The keys [0, keys) take part: all of them, or those up to the last query; if the strip
+// has queries of two heads, those of the last token.
 struct Strip {
   std::int64_t begin, end, keys;
   ES_HD std::int64_t rows() const { return end - begin; }
 };
+// Returns the smallest n so that the queries [begin, end) see no key from n on; 0 without queries.
+ES_HD inline std::int64_t keys_reached(const AttentionShape& s, std::int64_t begin,
+                                       std::int64_t end) {
+  if (begin >= end) return 0;
+  if (!s.causal) return keys_of(s);
+  const std::int64_t last = end - 1;
+  const bool one_head = begin / s.tokens == last / s.tokens;
+  return smaller(keys_of(s), one_head ? last % s.tokens + 1 : s.tokens);
+}
 ES_HD inline Strip strip_at(const AttentionShape& s, std::int64_t begin, std::int64_t rows) {
-  const std::int64_t end = smaller(s.tokens, begin + rows);
-  return {begin, end, s.causal ? end : s.tokens};
+  const std::int64_t end = smaller(queries_of(s), begin + rows);
+  return {begin, end, keys_reached(s, begin, end)};
 }
 // Keys [begin, end).
 struct KeyRange {
@@ -64,19 +105,23 @@ struct KeyRange {
 // not after the query, and not before its first one.
 ES_HD inline KeyRange keys_seen(const AttentionShape& s, const AttentionExtras& extras,
                                 std::int64_t b, std::int64_t query) {
-  const std::int64_t keys = extras.length != nullptr ? extras.length[b] : s.tokens;
-  const std::int64_t begin = extras.first != nullptr ? extras.first[b * s.tokens + query] : 0;
-  return {begin, s.causal ? smaller(keys, query + 1) : keys};
+  const std::int64_t token = query % s.tokens;
+  const std::int64_t keys = extras.length != nullptr ? extras.length[b] : keys_of(s);
+  const std::int64_t begin = extras.first != nullptr ? extras.first[b * s.tokens + token] : 0;
+  return {begin, s.causal ? smaller(keys, token + 1) : keys};
 }
 // Return the rows of the bias and of the mask for a query; nullptr: there is none.
 ES_HD inline const float* bias_row(const AttentionShape& s, const AttentionExtras& extras,
                                    std::int64_t h, std::int64_t query) {
-  return extras.bias == nullptr ? nullptr : extras.bias + (h * s.tokens + query) * s.tokens;
+  if (extras.bias == nullptr) return nullptr;
+  return extras.bias + (h * queries_of(s) + query) * keys_of(s);
 }
 ES_HD inline const float* mask_row(const AttentionShape& s, const AttentionExtras& extras,
-                                   std::int64_t b, std::int64_t query) {
+                                   std::int64_t b, std::int64_t h, std::int64_t query) {
   if (s.masks == 0) return nullptr;
-  return extras.mask + (b % s.masks * s.mask_rows + query % s.mask_rows) * s.tokens;
+  const std::int64_t head = (h * s.shared + query / s.tokens) % s.mask_heads;
+  const std::int64_t row = query % s.tokens % s.mask_rows;
+  return extras.mask + ((b % s.masks * s.mask_heads + head) * s.mask_rows + row) * keys_of(s);
 }
 
 // --- The six products of a strip, each C = A B. Scores, probabilities and their gradients are

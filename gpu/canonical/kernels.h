@@ -141,20 +141,28 @@ struct ChainStage {
 // A reduction other than a sum. A NaN is the maximum and the minimum; a result of -0 becomes +0.
 enum class Fold : std::uint8_t { kProduct, kMaximum, kMinimum };
 
-// Scaled dot-product attention over `batch` independent sequences. Rows of q, k, v and y have heads
-// * head_dim floats, and head h begins at column h * head_dim. Token t of sequence b begins at (b *
-// tokens + t) * stride.
+// Scaled dot-product attention over `batch` independent sequences with `tokens` queries and
+// `key_tokens` keys each. `heads` are those of keys and values; each serves `shared` heads of
+// queries, which follow each other. There are two layouts:
+// - q, k, v and y have rows of heads * head_dim floats, and head h begins at column h * head_dim.
+//   Token t of sequence b begins at (b * its tokens + t) * stride.
+// - by_head: q and y are [batch][heads][shared][tokens][head_dim], k and v
+//   [batch][heads][key_tokens][head_dim], and both strides are head_dim. Required if shared > 1.
 struct AttentionShape {
   std::int64_t batch = 1, tokens = 1, heads = 1, head_dim = 1;
+  std::int64_t key_tokens = 0;  // 0: as many as queries
+  std::int64_t shared = 1;
+  bool by_head = false;
   std::int64_t qkv_stride = 1;  // of q, k, v and their gradients, in floats
   std::int64_t y_stride = 1;    // of y and dy, in floats
   float scale = 1.0F;
-  std::int64_t masks = 0;      // sequence b uses the mask b mod masks; 0: no mask
-  std::int64_t mask_rows = 1;  // of a mask: `tokens`, or 1 for all queries
-  bool causal = false;         // keys after the query take no part
-  bool bias_gradient = false;  // the backward pass computes dbias
+  std::int64_t masks = 0;       // sequence b uses the mask b mod masks; 0: no mask
+  std::int64_t mask_heads = 1;  // of a mask: one for each head of queries, or 1 for all of them
+  std::int64_t mask_rows = 1;   // of a head of a mask: `tokens`, or 1 for all queries
+  bool causal = false;          // keys after the query take no part
+  bool bias_gradient = false;   // the backward pass computes dbias. REQUIRES: shared = 1
   // Of the probabilities. The number of a decision is the index into
-  // [batch][heads][tokens][tokens].
+  // [batch][heads][shared][tokens][key_tokens].
   Dropout dropout;
   // Only the heads [head_begin, head_begin + head_count) are computed, so that threads can share
   // the work. All pointers still refer to head 0. head_count = 0: all heads.
@@ -162,8 +170,10 @@ struct AttentionShape {
 };
 // Optional operands of an attention; nullptr: absent.
 struct AttentionExtras {
-  const float* bias = nullptr;           // [heads][tokens][tokens], added to the scaled scores
-  const float* mask = nullptr;           // [masks][mask_rows][tokens], added after the bias
+  // [heads][shared][tokens][key_tokens], added to the scaled scores
+  const float* bias = nullptr;
+  // [masks][mask_heads][mask_rows][key_tokens], added after the bias
+  const float* mask = nullptr;
   const std::int32_t* length = nullptr;  // [batch]: the scores of keys >= length are -inf
   const std::int32_t* first = nullptr;   // [batch][tokens] of queries: so are those of keys < first
 };
@@ -381,12 +391,13 @@ struct KernelTable {
   void (*recurrent_bwd)(const RecurrentBackward&);
 
   // --- Attention: has the same bits as the composition gemm (q k^T), *scale, +bias, +mask, -inf
-  // beyond the length, softmax, dropout, gemm (p v). No matrix [tokens][tokens] is stored: the
-  // backward pass computes the probabilities again from `stats` [batch][heads][tokens][2], which
-  // has softmax_shift() and softmax_scale() of each row (attention_math.h), and draws dropout
-  // again. Backward: dbias[heads][tokens][tokens] = COLSUM over the sequences of the gradient of
-  // the scores; nullptr without bias_gradient. The products are dv = p'^T dy, dp = dy v^T, dq = ds
-  // k, dk = ds^T q; ds is multiplied by `scale` before the last two.
+  // beyond the length, softmax, dropout, gemm (p v). No matrix [tokens][key_tokens] is stored: the
+  // backward pass computes the probabilities again from `stats` [batch][heads][shared][tokens][2],
+  // which has softmax_shift() and softmax_scale() of each row (attention_math.h), and draws dropout
+  // again. Backward: dbias[heads][tokens][key_tokens] = COLSUM over the sequences of the gradient
+  // of the scores; nullptr without bias_gradient. The products are dv = p'^T dy, dp = dy v^T, dq =
+  // ds k, dk = ds^T q; ds is multiplied by `scale` before the last two. The sums over the queries
+  // (dk and dv) are one DOT over k = (head of the `shared` ones, query).
   std::size_t (*attention_workspace_floats)(const AttentionShape&);  // for both directions
   void (*attention_fwd)(const AttentionShape&, const float* q, const float* k, const float* v,
                         const AttentionExtras&, const DropoutKey&, float* y, float* stats,

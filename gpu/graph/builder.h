@@ -67,12 +67,15 @@ struct ReluFused {
 };
 
 // Q, k and v are tensors [n,t,1,heads*d], or one packed tensor [n,t,1,3*heads*d] (q, then k, then
-// v).
+// v). Or q is [n,heads,t,d], and k and v are [n,groups,s,d]; a group serves heads/groups heads.
 struct AttentionOptions {
   std::int64_t heads = 1;
-  bool causal = false;          // keys after the query take no part
-  TensorId bias = kNoTensor;    // [1,heads,t,t]; may depend on parameters
-  TensorId mask = kNoTensor;    // constant [m,1,1 or t,t]; sequence b uses the mask b mod m
+  std::optional<float> scale;  // of the scores; absent: 1 / sqrt(d)
+  bool causal = false;         // keys after the query take no part. REQUIRES: s <= t
+  // [1,heads,t,s]; may depend on parameters, unless heads share keys
+  TensorId bias = kNoTensor;
+  // Constant [m, 1 or heads, 1 or t, s]; sequence b uses the mask b mod m.
+  TensorId mask = kNoTensor;
   TensorId length = kNoTensor;  // i32 [n,1,1,1]: number of keys in use
   TensorId first = kNoTensor;   // i32 [n,t]: the first key that a query sees
   double dropout = 0.0;         // dropout probability of the attention probabilities
@@ -221,6 +224,9 @@ class GraphBuilder {
   virtual TensorId attention(const std::string& name, TensorId q, TensorId k, TensorId v,
                              const AttentionOptions& options);
   virtual TensorId attention(const std::string& name, TensorId packed_qkv,
+                             const AttentionOptions& options);
+  // Q is [n,heads,t,d], k and v are [n,groups,s,d]. `options.heads` is not used.
+  TensorId attention_by_head(const std::string& name, TensorId q, TensorId k, TensorId v,
                              const AttentionOptions& options);
   // Batched over n and h: a [n,h,m,k] times b [n,h,k,p], or times b [n,h,p,k] with transpose_b. Any
   // number of dimensions may stand in place of n and h.

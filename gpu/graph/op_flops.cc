@@ -1,5 +1,6 @@
 #include "gpu/graph/op_flops.h"
 
+#include "gpu/canonical/attention_math.h"
 #include "gpu/graph/op_run.h"
 
 namespace es::gpu {
@@ -10,7 +11,8 @@ double conv_flops(const ConvShape& s) {
 }
 
 double attention_flops(const AttentionShape& s) {
-  return 4.0 * double(s.batch * s.heads) * double(s.tokens * s.tokens) * double(s.head_dim);
+  const double scores = double(s.batch * s.heads) * double(queries_of(s) * keys_of(s));
+  return 4.0 * scores * double(s.head_dim);
 }
 
 }  // namespace

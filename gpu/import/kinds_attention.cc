@@ -55,19 +55,18 @@ class AttentionLowering {
   void run() { fused() ? run_fused() : run_products(); }
 
  private:
-  // The engine's operator takes as many keys as queries, its own scale, and one mask for all heads
-  // that is not trained.
-  // Everything else is built from products and a softmax; both have the formula of the definition
-  // (docs/reference/operators.md).
+  // The engine's operator stores no scores. What it cannot do is built from products and a softmax,
+  // with the same bits (docs/reference/operators.md): values that are wider or narrower than keys,
+  // keys that no query sees, and gradients of a mask, or of the bias of heads that share keys. So
+  // is one query for each head, whose scores are no matrix, so that keys are not copied for it.
   bool fused() const {
-    const float scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(q_[3])));
-    // The operator computes its scale from the width of a head, so another one is not its own.
-    const bool same = q_ == k_ && q_ == v_ && static_cast<float>(node_.number("scale")) == scale;
-    if (!same || !node_.has(3)) return same;
-    // The operator gives no gradient of a mask.
-    if (b_.needs_grad(l_.stored(node_.input(3)).tensor)) return false;
-    const TensorShape& mask = node_.shape(3);
-    return mask.rank() < 3 || mask[mask.rank() - 3] == 1;
+    if (q_ == k_ && q_ == v_) return !trained(3);
+    if (k_ != v_ || q_[2] == 1 || trained(3)) return false;
+    if (node_.flag("causal") && k_[2] > q_[2]) return false;
+    return q_[1] == k_[1] || !trained(4);
+  }
+  bool trained(std::size_t slot) const {
+    return node_.has(slot) && b_.needs_grad(l_.stored(node_.input(slot)).tensor);
   }
 
   // Returns the mask that is added to the scores, of rank 4; kNoTensor: there is none.
@@ -134,8 +133,10 @@ class AttentionLowering {
       // the operator reads them.
       return b_.reshape(name_, l_.in(node_, slot, order), {q_[0], q_[2], 1, q_[1] * q_[3]});
     };
-    AttentionOptions options{
-        .heads = q_[1], .causal = node_.flag("causal"), .dropout = node_.number("dropout")};
+    AttentionOptions options{.heads = q_[1],
+                             .scale = static_cast<float>(node_.number("scale")),
+                             .causal = node_.flag("causal"),
+                             .dropout = node_.number("dropout")};
     if (node_.has(4))
       options.bias =
           b_.expand(name_, l_.operand(node_, 4, logical_order(4)), {1, q_[1], q_[2], k_[2]});
@@ -144,10 +145,14 @@ class AttentionLowering {
     const TensorId mask = this->mask();
     if (mask != kNoTensor) {
       const TensorShape own = b_.shape(mask);
-      options.mask = b_.expand(name_, mask, {own[0], 1, own[2], k_[2]});
+      options.mask = b_.expand(name_, mask, {own[0], own[1], own[2], k_[2]});
     }
-    l_.builder().set_site(static_cast<std::uint32_t>(node_.integer("site")));
-    l_.set(node_, b_.attention(name_, tokens(0), tokens(1), tokens(2), options), order);
+    b_.set_site(static_cast<std::uint32_t>(node_.integer("site")));
+    if (q_ == k_)
+      l_.set(node_, b_.attention(name_, tokens(0), tokens(1), tokens(2), options), order);
+    else
+      l_.set_logical(node_, b_.attention_by_head(name_, l_.logical(node_, 0), l_.logical(node_, 1),
+                                                 l_.logical(node_, 2), options));
   }
 
   // Heads that share keys are rows of one product, so the keys are not repeated.

@@ -169,7 +169,8 @@ TensorId ProgramBuilder::attend(const std::string& name, const std::vector<Value
   // Optional inputs at the end are left out; those before a present one stay as gaps.
   while (inputs.back() == kNoValue) inputs.pop_back();
   const Extents to = extents(inputs[0]);
-  Attributes attributes{{"scale", 1.0 / std::sqrt(static_cast<double>(to[3]))}};
+  const double scale = o.scale ? *o.scale : 1.0 / std::sqrt(static_cast<double>(to[3]));
+  Attributes attributes{{"scale", scale}};
   if (o.dropout > 0.0) {
     attributes.push_back({"dropout", o.dropout});
     attributes.push_back({"site", std::int64_t{site}});

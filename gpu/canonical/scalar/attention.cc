@@ -10,8 +10,9 @@ namespace {
 void row_scores(const AttentionShape& s, const AttentionExtras& extras, std::int64_t b,
                 std::int64_t h, const Strip& row, const float* q, const float* k, float* scores,
                 float* scratch) {
-  gemm(scores_product(s, row, s.tokens), q, k, nullptr, scores, scratch);
-  const float *bias = bias_row(s, extras, h, row.begin), *mask = mask_row(s, extras, b, row.begin);
+  gemm(scores_product(s, row, keys_of(s)), q, k, nullptr, scores, scratch);
+  const float* const bias = bias_row(s, extras, h, row.begin);
+  const float* const mask = mask_row(s, extras, b, h, row.begin);
   // Keys that are not seen get the score -infinity, whose EXP is +0, so they take part in the sum
   // of the softmax without changing it.
   const KeyRange seen = keys_seen(s, extras, b, row.begin);
@@ -68,10 +69,10 @@ void colsum_row(std::int64_t row, std::int64_t rows, std::int64_t n, std::int64_
 // one query at a time.
 class KeySums {
  public:
-  // `chains` has tokens * head_dim floats of scratch memory.
+  // `chains` has keys * head_dim floats of scratch memory.
   KeySums(const AttentionShape& s, float* chains, float* out) : s_(s), chains_(chains), out_(out) {
-    for (std::int64_t i = 0; i < s.tokens * s.head_dim; ++i) chains_[i] = 0.0f;
-    for (std::int64_t j = 0; j < s.tokens; ++j)
+    for (std::int64_t i = 0; i < keys_of(s) * s.head_dim; ++i) chains_[i] = 0.0f;
+    for (std::int64_t j = 0; j < keys_of(s); ++j)
       for (std::int64_t e = 0; e < s.head_dim; ++e) out_[j * s.qkv_stride + e] = 0.0f;
   }
 
@@ -81,12 +82,12 @@ class KeySums {
       float* const chain = chains_ + j * s_.head_dim;
       for (std::int64_t e = 0; e < s_.head_dim; ++e) chain[e] = fma(factor[j], row[e], chain[e]);
     }
-    if (query.end % kDotChunk == 0 || query.end == s_.tokens) end_chunk();
+    if (query.end % kDotChunk == 0 || query.end == queries_of(s_)) end_chunk();
   }
 
  private:
   void end_chunk() {
-    for (std::int64_t j = 0; j < s_.tokens; ++j) {
+    for (std::int64_t j = 0; j < keys_of(s_); ++j) {
       for (std::int64_t e = 0; e < s_.head_dim; ++e) {
         float &out = out_[j * s_.qkv_stride + e], &chain = chains_[j * s_.head_dim + e];
         out = out + chain;
@@ -104,17 +105,17 @@ class KeySums {
 struct Workspace {
   Workspace(const AttentionShape& s, float* ws)
       : probs(ws),
-        dropped(probs + s.tokens),
-        ds(dropped + s.tokens),
-        dk(ds + s.tokens),
-        dv(dk + s.tokens * s.head_dim),
-        sums(dv + s.tokens * s.head_dim),
+        dropped(probs + keys_of(s)),
+        ds(dropped + keys_of(s)),
+        dk(ds + keys_of(s)),
+        dv(dk + keys_of(s) * s.head_dim),
+        sums(dv + keys_of(s) * s.head_dim),
         scratch(sums + sums_floats(s)) {}
   static std::int64_t sums_floats(const AttentionShape& s) {
-    return s.bias_gradient ? colsum_levels(s.batch) * s.tokens * s.tokens : 0;
+    return s.bias_gradient ? colsum_levels(s.batch) * s.tokens * keys_of(s) : 0;
   }
   static std::int64_t floats(const AttentionShape& s) {
-    return (3 + 2 * s.head_dim) * s.tokens + sums_floats(s) + larger(s.tokens, s.head_dim);
+    return (3 + 2 * s.head_dim) * keys_of(s) + sums_floats(s) + larger(keys_of(s), s.head_dim);
   }
   float *probs, *dropped, *ds, *dk, *dv, *sums;
   float* scratch;  // for the products
@@ -129,9 +130,9 @@ struct Head {
 
 void head_bwd(const AttentionShape& s, const AttentionExtras& extras, const DropoutKey& key,
               const Head& head, const Workspace& w) {
-  const std::int64_t t = s.tokens;
+  const std::int64_t t = keys_of(s);
   KeySums dk(s, w.dk, head.dk), dv(s, w.dv, head.dv);
-  for (std::int64_t i = 0; i < t; ++i) {
+  for (std::int64_t i = 0; i < queries_of(s); ++i) {
     const Strip row = strip_at(s, i, 1);
     const std::int64_t n = row.keys, decision = probs_offset(s, head.b, head.h) + i * t;
     const float *q = head.q + i * s.qkv_stride, *dy = head.dy + i * s.y_stride;
@@ -145,7 +146,7 @@ void head_bwd(const AttentionShape& s, const AttentionExtras& extras, const Drop
     // The gradient of the bias is a sum over the batch. The rows of this COLSUM, one for each
     // sequence, arrive one after the other and are added at once, so they need not be stored.
     if (head.dbias != nullptr)
-      colsum_row(head.b, s.batch, n, t * t, w.ds, w.sums + i * t, head.dbias + i * t);
+      colsum_row(head.b, s.batch, n, s.tokens * t, w.ds, w.sums + i * t, head.dbias + i * t);
     // The bias was added after the scaling, so its gradient is taken before the scaling.
     scale(n, w.ds, s.scale, w.ds);
     gemm(dq_product(s, row, t), w.ds, head.k, nullptr, head.dq + i * s.qkv_stride, w.scratch);
@@ -162,20 +163,21 @@ std::size_t attention_workspace_floats(const AttentionShape& s) {
 void attention_fwd(const AttentionShape& s, const float* q, const float* k, const float* v,
                    const AttentionExtras& extras, const DropoutKey& key, float* y, float* stats,
                    float* ws) {
-  float *probs = ws, *scratch = ws + s.tokens;
+  const std::int64_t keys = keys_of(s);
+  float *probs = ws, *scratch = ws + keys;
   for (std::int64_t b = 0; b < s.batch; ++b) {
     for (std::int64_t h = first_head(s); h < last_head(s); ++h) {
-      const std::int64_t qkv = qkv_offset(s, b, h);
-      for (std::int64_t i = 0; i < s.tokens; ++i) {
+      const std::int64_t q_at = q_offset(s, b, h), k_at = k_offset(s, b, h);
+      for (std::int64_t i = 0; i < queries_of(s); ++i) {
         const Strip row = strip_at(s, i, 1);
         float* const kept = stats + stats_offset(s, b, h) + i * kRowStats;
-        row_scores(s, extras, b, h, row, q + qkv + i * s.qkv_stride, k + qkv, probs, scratch);
+        row_scores(s, extras, b, h, row, q + q_at + i * s.qkv_stride, k + k_at, probs, scratch);
         row_stats(row.keys, probs, kept);
         row_probabilities(row.keys, kept, probs);
         // The backward pass draws the same decisions again, because they depend on the key and the
         // element only.
-        drop(s.dropout, key, probs_offset(s, b, h) + i * s.tokens, row.keys, probs, probs);
-        gemm(y_product(s, row, s.tokens), probs, v + qkv, nullptr,
+        drop(s.dropout, key, probs_offset(s, b, h) + i * keys, row.keys, probs, probs);
+        gemm(y_product(s, row, keys), probs, v + k_at, nullptr,
              y + y_offset(s, b, h) + i * s.y_stride, scratch);
       }
     }
@@ -186,17 +188,17 @@ void attention_bwd(const AttentionShape& s, const float* q, const float* k, cons
                    const AttentionExtras& extras, const float* stats, const float* dy,
                    const DropoutKey& key, float* dq, float* dk, float* dv, float* dbias,
                    float* ws) {
-  const std::int64_t size = s.tokens * s.tokens;
+  const std::int64_t size = s.tokens * keys_of(s);
   const Workspace w(s, ws);
   for (std::int64_t h = first_head(s); h < last_head(s); ++h) {
     float* const head_dbias = dbias != nullptr ? dbias + h * size : nullptr;
     for (std::int64_t i = 0; i < Workspace::sums_floats(s); ++i) w.sums[i] = 0.0f;
     for (std::int64_t i = 0; i < size && dbias != nullptr; ++i) head_dbias[i] = 0.0f;
     for (std::int64_t b = 0; b < s.batch; ++b) {
-      const std::int64_t at = qkv_offset(s, b, h);
+      const std::int64_t q_at = q_offset(s, b, h), k_at = k_offset(s, b, h);
       head_bwd(s, extras, key,
-               {b, h, q + at, k + at, v + at, stats + stats_offset(s, b, h), dy + y_offset(s, b, h),
-                dq + at, dk + at, dv + at, head_dbias},
+               {b, h, q + q_at, k + k_at, v + k_at, stats + stats_offset(s, b, h),
+                dy + y_offset(s, b, h), dq + q_at, dk + k_at, dv + k_at, head_dbias},
                w);
     }
   }

@@ -16,13 +16,13 @@ struct HeadMemory {
     scores = take(rows * row);
     slopes = take(rows * row);
     decisions = take(StripDropout::floats(s));
-    by_key = take(panels_floats(s.head_dim, s.tokens));
-    by_key_2 = take(panels_floats(s.head_dim, s.tokens));
-    by_dim = take(panels_floats(s.tokens, s.head_dim));
+    by_key = take(panels_floats(s.head_dim, keys_of(s)));
+    by_key_2 = take(panels_floats(s.head_dim, keys_of(s)));
+    by_dim = take(panels_floats(keys_of(s), s.head_dim));
     queries = take(panels_floats(rows, s.head_dim));
     dy = take(panels_floats(rows, s.head_dim));
     // With one strip the sums over the queries are complete at once.
-    const std::int64_t chains = s.tokens > rows ? s.tokens * dim : 0;
+    const std::int64_t chains = queries_of(s) > rows ? keys_of(s) * dim : 0;
     dk = take(chains);
     dv = take(chains);
     sums = take(s.bias_gradient ? (colsum_levels(s.batch) + 1) * s.tokens * row : 0);
@@ -39,7 +39,7 @@ struct HeadMemory {
   // Panels: k as the right operand of the scores; v as that of the gradients of probabilities; v
   // or k as that of y or dq; q and dy of a strip.
   float *by_key, *by_key_2, *by_dim, *queries, *dy;
-  float *dk, *dv;  // chains of the current chunk of queries [tokens][dim]
+  float *dk, *dv;  // chains of the current chunk of queries [keys][dim]
   float* sums;     // levels of the COLSUM of dbias; the highest is the result
 
  private:
@@ -64,22 +64,22 @@ inline std::size_t attention_workspace_floats(const AttentionShape& s) {
 template <class Body>
 inline void for_strips(const AttentionShape& s, Body body) {
   const std::int64_t rows = strip_rows(s);
-  for (std::int64_t begin = 0; begin < s.tokens; begin += rows) body(strip_at(s, begin, rows));
+  for (std::int64_t begin = 0; begin < queries_of(s); begin += rows) body(strip_at(s, begin, rows));
 }
 inline Strip all_queries(const AttentionShape& s) {
-  return {0, s.tokens, s.tokens};
+  return {0, queries_of(s), keys_of(s)};
 }
 
 inline void attention_fwd(const AttentionShape& s, const float* q, const float* k, const float* v,
                           const AttentionExtras& extras, const DropoutKey& key, float* y,
                           float* stats, float* ws) {
   const HeadMemory memory(s, ws);
-  const std::int64_t t = s.tokens, d = s.head_dim;
+  const std::int64_t t = keys_of(s), d = s.head_dim;
   for (std::int64_t b = 0; b < s.batch; ++b) {
     for (std::int64_t h = first_head(s); h < last_head(s); ++h) {
-      const std::int64_t at = qkv_offset(s, b, h);
-      pack_all_panels(scores_product(s, all_queries(s), memory.row), k + at, memory.by_key);
-      pack_all_panels(y_product(s, all_queries(s), memory.row), v + at, memory.by_dim);
+      const std::int64_t at = q_offset(s, b, h), k_at = k_offset(s, b, h);
+      pack_all_panels(scores_product(s, all_queries(s), memory.row), k + k_at, memory.by_key);
+      pack_all_panels(y_product(s, all_queries(s), memory.row), v + k_at, memory.by_dim);
       for_strips(s, [&](const Strip& strip) {
         const PanelProduct scores{scores_product(s, strip, memory.row), d, t};
         scores.run(q + at + strip.begin * s.qkv_stride, memory.by_key,
@@ -106,23 +106,34 @@ struct KeySums {
   void add_strip(const Strip& strip, const GemmShape& product, const float* a,
                  const float* panels) const {
     const std::int64_t chunk = strip.begin / kDotChunk * kDotChunk;
-    // Key j of a causal attention takes part from the strip of query j on.
-    const std::int64_t known = s.causal ? strip.begin : s.tokens;
-    const std::int64_t before = s.causal ? chunk : s.tokens;
-    add_keys(strip, product, a, panels, {0, smaller(before, known)}, strip.begin > chunk,
-             chunk > 0);
-    add_keys(strip, product, a, panels, {before, known}, true, false);
-    add_keys(strip, product, a, panels, {known, strip.keys}, false, false);
+    // Key j of a causal attention takes part from the strip of query j on, so the keys whose chains
+    // have begun are the first ones, and so are those whose results have earlier chunks.
+    const std::int64_t begun = keys_reached(s, chunk, strip.begin);
+    const std::int64_t known = keys_reached(s, 0, chunk);
+    const std::int64_t one = smaller(begun, known), other = larger(begun, known);
+    for (const Span& keys : {Span{0, smaller(one, strip.keys)},
+                             Span{one, smaller(other, strip.keys)}, Span{other, strip.keys}})
+      add_keys(strip, product, a, panels, keys, keys.begin < begun, keys.begin < known);
+    // The strip may be that of the first tokens of a head, after the last ones of another.
+    if (!ends_chunk(strip)) return;
+    for (std::int64_t j = strip.keys; j < begun; ++j) {
+      float *const chain = chains + j * dim, *const result = out + j * s.qkv_stride;
+      if (j >= known) zero_floats(result, s.head_dim);
+      add_floats(s.head_dim, result, chain, result);
+    }
   }
 
  private:
+  bool ends_chunk(const Strip& strip) const {
+    return strip.end == queries_of(s) || strip.end % kDotChunk == 0;
+  }
   // The chains of these keys have begun (`continued`), and earlier chunks are in the result
   // (`later`).
   void add_keys(const Strip& strip, GemmShape product, const float* a, const float* panels,
                 const Span& keys, bool continued, bool later) const {
     if (keys.size() <= 0) return;
     product.m = keys.size();
-    const bool last = strip.end == s.tokens || strip.end % kDotChunk == 0;
+    const bool last = ends_chunk(strip);
     float* const chain = chains + keys.begin * dim;
     float* const result = out + keys.begin * s.qkv_stride;
     PanelProduct{product, strip.rows(), s.head_dim}.run(a + keys.begin * product.a_row, panels,
@@ -143,7 +154,7 @@ struct HeadGradients {
 
 inline void head_bwd(const AttentionShape& s, const AttentionExtras& extras, const DropoutKey& key,
                      const HeadGradients& head, const HeadMemory& memory) {
-  const std::int64_t t = s.tokens, d = s.head_dim;
+  const std::int64_t t = keys_of(s), d = s.head_dim;
   pack_all_panels(scores_product(s, all_queries(s), memory.row), head.k, memory.by_key);
   pack_all_panels(dprobs_product(s, all_queries(s), memory.row), head.v, memory.by_key_2);
   pack_all_panels(dq_product(s, all_queries(s), memory.row), head.k, memory.by_dim);
@@ -188,23 +199,23 @@ inline void attention_bwd(const AttentionShape& s, const float* q, const float* 
   for (std::int64_t h = first_head(s); h < last_head(s); ++h) {
     if (s.bias_gradient) zero_floats(memory.sums, (levels + 1) * size);
     for (std::int64_t b = 0; b < s.batch; ++b) {
-      const std::int64_t at = qkv_offset(s, b, h);
+      const std::int64_t at = q_offset(s, b, h), k_at = k_offset(s, b, h);
       const HeadGradients head{b,
                                h,
                                q + at,
-                               k + at,
-                               v + at,
+                               k + k_at,
+                               v + k_at,
                                stats + stats_offset(s, b, h),
                                dy + y_offset(s, b, h),
                                dq + at,
-                               dk + at,
-                               dv + at};
+                               dk + k_at,
+                               dv + k_at};
       head_bwd(s, extras, key, head, memory);
       if (s.bias_gradient) finish_colsum_row(b, s.batch, size, memory.sums);
     }
     for (std::int64_t r = 0; r < s.tokens && s.bias_gradient; ++r) {
-      copy_floats(dbias + (h * s.tokens + r) * s.tokens,
-                  memory.sums + levels * size + r * memory.row, s.tokens);
+      copy_floats(dbias + (h * s.tokens + r) * keys_of(s),
+                  memory.sums + levels * size + r * memory.row, keys_of(s));
     }
   }
 }

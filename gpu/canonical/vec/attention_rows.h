@@ -16,7 +16,7 @@ inline bool drops(const AttentionShape& s) {
 
 // Floats between rows. Rows at multiples of 1,024 floats would share their sets in the caches.
 inline std::int64_t row_stride(const AttentionShape& s) {
-  const std::int64_t stride = round_up(s.tokens, kWidth);
+  const std::int64_t stride = round_up(keys_of(s), kWidth);
   return stride % 128 == 0 ? stride + kWidth : stride;
 }
 
@@ -25,8 +25,8 @@ inline std::int64_t row_stride(const AttentionShape& s) {
 inline std::int64_t strip_rows(const AttentionShape& s) {
   constexpr std::int64_t kFloats = 96 * 1024, kFewest = 16, kMost = 128;
   std::int64_t rows = kMost;
-  while (rows > kFewest && rows * s.tokens > kFloats) rows /= 2;
-  return smaller(rows, s.tokens);
+  while (rows > kFewest && rows * keys_of(s) > kFloats) rows /= 2;
+  return smaller(rows, queries_of(s));
 }
 
 // The dropout decisions of a strip.
@@ -35,7 +35,7 @@ class StripDropout {
   // Returns the floats for the decisions, beginning with the block that contains the first one.
   static std::int64_t floats(const AttentionShape& s) {
     if (!drops(s)) return 0;
-    const std::int64_t blocks = strip_rows(s) * s.tokens / kDropoutBlock + 2;
+    const std::int64_t blocks = strip_rows(s) * keys_of(s) / kDropoutBlock + 2;
     return round_up(blocks * kDropoutBlock / 8 + kKeepSlack, 64) / 4;
   }
 
@@ -44,10 +44,10 @@ class StripDropout {
                const Strip& strip, float* memory)
       : bits_(reinterpret_cast<std::uint8_t*>(memory)), factor_(set(s.dropout.factor)) {
     if (!drops(s)) return;
-    const std::int64_t first = head + strip.begin * s.tokens;
+    const std::int64_t first = head + strip.begin * keys_of(s);
     skipped_ = first % kDropoutBlock;
     keep_bits(s.dropout, key, first / kDropoutBlock,
-              ceil_div(skipped_ + strip.rows() * s.tokens, kDropoutBlock), bits_);
+              ceil_div(skipped_ + strip.rows() * keys_of(s), kDropoutBlock), bits_);
   }
   // Applies dropout to the vector v of the elements i, i + 1, ... of the strip.
   Vec operator()(std::int64_t i, Vec v) const {
@@ -91,6 +91,7 @@ class StripRows {
         strip_(strip),
         dropout_(dropout),
         short_(smaller(strip.keys, kSumLanes)),
+        keys_(keys_of(s)),
         stride_(row_stride(s)) {}
 
   // Turns the products with the keys into probabilities after dropout. `stats` are those of the
@@ -113,9 +114,12 @@ class StripRows {
   void gradients(float* scores, float* slopes, const float* stats, float* sums) const {
     for (std::int64_t r = 0; r < strip_.rows(); ++r) {
       const float* const kept = stats + (strip_.begin + r) * kRowStats;
-      const Row row{r * s_.tokens,        terms(r),
-                    {kept[0], kept[1]},   scores + r * stride_,
-                    slopes + r * stride_, sums == nullptr ? nullptr : sums + r * stride_};
+      const Row row{r * keys_,
+                    terms(r),
+                    {kept[0], kept[1]},
+                    scores + r * stride_,
+                    slopes + r * stride_,
+                    sums == nullptr ? nullptr : sums + r * stride_};
       strip_.keys <= kSumLanes ? short_gradients(row) : long_gradients(row);
     }
   }
@@ -130,7 +134,7 @@ class StripRows {
 
   ScoreTerms terms(std::int64_t r) const {
     const std::int64_t query = strip_.begin + r;
-    return {bias_row(s_, extras_, h_, query), mask_row(s_, extras_, b_, query),
+    return {bias_row(s_, extras_, h_, query), mask_row(s_, extras_, b_, h_, query),
             keys_seen(s_, extras_, b_, query), set(s_.scale)};
   }
   Vec dropped(std::int64_t i, Vec v) const { return drops(s_) ? dropout_(i, v) : v; }
@@ -141,7 +145,7 @@ class StripRows {
         [&](std::int64_t i, Mask m) {
           return t.score(i, load(scores + i), [m](const float* p) { return load(p, m); });
         },
-        [&](std::int64_t i, Mask, Vec p) { store(scores + i, dropped(r * s_.tokens + i, p)); });
+        [&](std::int64_t i, Mask, Vec p) { store(scores + i, dropped(r * keys_ + i, p)); });
   }
 
   RowStats long_probabilities(std::int64_t r, float* scores) const {
@@ -157,7 +161,7 @@ class StripRows {
     const float scale = softmax_scale(exponentials(strip_.keys, scores, shift, scores));
     const Vec factor = set(scale);
     for_vectors(strip_.keys, [&](std::int64_t i, auto at) {
-      at.store(scores + i, dropped(r * s_.tokens + i, mul(at.load(scores + i), factor)));
+      at.store(scores + i, dropped(r * keys_ + i, mul(at.load(scores + i), factor)));
     });
     return {shift, scale};
   }
@@ -221,7 +225,7 @@ class StripRows {
   const Strip& strip_;
   const StripDropout& dropout_;
   ShortRow short_;
-  std::int64_t stride_;
+  std::int64_t keys_, stride_;
 };
 
 }  // namespace

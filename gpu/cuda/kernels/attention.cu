@@ -15,11 +15,11 @@ namespace {
 // every strip adds its result to dk and dv. With the gradient of a bias, which is as large as the
 // matrices of all queries, a strip has all of them.
 std::int64_t strip_rows(const AttentionShape& s) {
-  return s.bias_gradient ? s.tokens : smaller(s.tokens, kDotChunk);
+  return s.bias_gradient ? s.tokens : smaller(queries_of(s), kDotChunk);
 }
 // The floats of one sequence in a matrix of the workspace: its heads follow each other.
 std::int64_t sequence_floats(const AttentionShape& s) {
-  return s.heads * strip_rows(s) * s.tokens;
+  return s.heads * strip_rows(s) * keys_of(s);
 }
 // The sequences that are computed at once. The gradient of a bias is a sum over all of them.
 std::int64_t group_sequences(const AttentionShape& s) {
@@ -38,20 +38,17 @@ template <class Body>
 void for_parts(const AttentionShape& s, Body body) {
   const std::int64_t group = group_sequences(s), rows = strip_rows(s);
   for (std::int64_t b = 0; b < s.batch; b += group) {
-    for (std::int64_t i = 0; i < s.tokens; i += rows)
+    for (std::int64_t i = 0; i < queries_of(s); i += rows)
       body(Part{b, smaller(group, s.batch - b), strip_at(s, i, rows), rows});
   }
 }
 
-// The steps between the matrices of heads: of q, k, v and their gradients; of y and dy; of scores.
-BatchSteps qkv_steps(const AttentionShape& s) {
-  return {.outer = s.tokens * s.qkv_stride, .inner = s.head_dim};
-}
-BatchSteps y_steps(const AttentionShape& s) {
-  return {.outer = s.tokens * s.y_stride, .inner = s.head_dim};
+// The steps between the matrices of heads.
+BatchSteps batch_steps(const HeadSteps& steps) {
+  return {.outer = steps.sequence, .inner = steps.head};
 }
 BatchSteps score_steps(const AttentionShape& s) {
-  return {.outer = sequence_floats(s), .inner = strip_rows(s) * s.tokens};
+  return {.outer = sequence_floats(s), .inner = strip_rows(s) * keys_of(s)};
 }
 MatrixBatch heads(const AttentionShape& s, std::int64_t sequences, const BatchSteps& a,
                   const BatchSteps& b, const BatchSteps& c) {
@@ -80,11 +77,11 @@ ES_HD ScoreRow score_row(const AttentionShape& s, const AttentionExtras& extras,
   const std::int64_t head = row / part.strip.rows(), r = row % part.strip.rows();
   const std::int64_t b = part.begin + head / s.heads, h = head % s.heads;
   const std::int64_t query = part.strip.begin + r;
-  return {(head * part.rows + r) * s.tokens,
-          probs_offset(s, b, h) + query * s.tokens,
+  return {(head * part.rows + r) * keys_of(s),
+          probs_offset(s, b, h) + query * keys_of(s),
           stats_offset(s, b, h) + query * kRowStats,
           bias_row(s, extras, h, query),
-          mask_row(s, extras, b, query),
+          mask_row(s, extras, b, h, query),
           keys_seen(s, extras, b, query),
           s.scale};
 }
@@ -190,8 +187,8 @@ std::size_t attention_workspace_floats(const AttentionShape& s) {
   // A product of fewer rows may need more, because more of its chunks are computed at once.
   for_parts(s, [&](const Part& part) {
     for (const GemmShape& product :
-         {scores_product(s, part.strip, s.tokens), y_product(s, part.strip, s.tokens),
-          dk_product(s, part.strip, s.tokens)}) {
+         {scores_product(s, part.strip, keys_of(s)), y_product(s, part.strip, keys_of(s)),
+          dk_product(s, part.strip, keys_of(s))}) {
       const MatrixBatch batch = heads(s, part.count, {}, {}, {});
       rest = larger(rest, static_cast<std::int64_t>(matrices_workspace_floats(product, batch)));
     }
@@ -203,17 +200,18 @@ void attention_fwd(Stream stream, const AttentionShape& s, const float* q, const
                    const float* v, const AttentionExtras& extras, const DropoutKey* key, float* y,
                    float* stats, float* ws) {
   const Workspace w = workspace(s, ws);
-  const BatchSteps scores = score_steps(s), qkv = qkv_steps(s);
+  const BatchSteps scores = score_steps(s), of_q = batch_steps(q_steps(s));
+  const BatchSteps of_k = batch_steps(k_steps(s)), of_y = batch_steps(y_steps(s));
   for_parts(s, [&](const Part& part) {
-    const std::int64_t at = qkv_offset(s, part.begin, 0), y_at = y_offset(s, part.begin, 0);
+    const std::int64_t at = k_offset(s, part.begin, 0), y_at = y_offset(s, part.begin, 0);
     const std::int64_t first = part.strip.begin;
-    multiply_matrices(stream, scores_product(s, part.strip, s.tokens),
-                      heads(s, part.count, qkv, qkv, scores), q + at + first * s.qkv_stride, k + at,
-                      nullptr, w.scores, w.rest);
+    multiply_matrices(
+        stream, scores_product(s, part.strip, keys_of(s)), heads(s, part.count, of_q, of_k, scores),
+        q + q_offset(s, part.begin, 0) + first * s.qkv_stride, k + at, nullptr, w.scores, w.rest);
     launch(stream, {.x = blocks_of_rows(part_rows(s, part))},
            ProbabilityRows{s, extras, part, key, w.scores, stats});
-    multiply_matrices(stream, y_product(s, part.strip, s.tokens),
-                      heads(s, part.count, scores, qkv, y_steps(s)), w.scores, v + at, nullptr,
+    multiply_matrices(stream, y_product(s, part.strip, keys_of(s)),
+                      heads(s, part.count, scores, of_k, of_y), w.scores, v + at, nullptr,
                       y + y_at + first * s.y_stride, w.rest);
   });
 }
@@ -222,7 +220,7 @@ void attention_fwd(Stream stream, const AttentionShape& s, const float* q, const
 // has reached begin with +0.
 void add_to_keys(Stream stream, const AttentionShape& s, const Part& part, GemmShape product,
                  const MatrixBatch& batch, const float* a, const float* b, float* c, float* ws) {
-  const std::int64_t known = part.strip.begin == 0 ? 0 : s.causal ? part.strip.begin : s.tokens;
+  const std::int64_t known = smaller(keys_reached(s, 0, part.strip.begin), part.strip.keys);
   const auto add = [&](std::int64_t begin, std::int64_t end, bool earlier) {
     if (begin == end) return;
     product.m = end - begin;
@@ -238,34 +236,35 @@ void attention_bwd(Stream stream, const AttentionShape& s, const float* q, const
                    const float* dy, const DropoutKey* key, float* dq, float* dk, float* dv,
                    float* dbias, float* ws) {
   const Workspace w = workspace(s, ws);
-  const BatchSteps scores = score_steps(s), qkv = qkv_steps(s), y = y_steps(s);
+  const BatchSteps scores = score_steps(s), of_q = batch_steps(q_steps(s));
+  const BatchSteps of_k = batch_steps(k_steps(s)), of_y = batch_steps(y_steps(s));
   for_parts(s, [&](const Part& part) {
     const Strip& strip = part.strip;
-    const std::int64_t at = qkv_offset(s, part.begin, 0);
-    const std::int64_t queries = at + strip.begin * s.qkv_stride;
+    const std::int64_t at = k_offset(s, part.begin, 0), row = keys_of(s);
+    const std::int64_t queries = q_offset(s, part.begin, 0) + strip.begin * s.qkv_stride;
     const float* const dy_at = dy + y_offset(s, part.begin, 0) + strip.begin * s.y_stride;
-    multiply_matrices(stream, scores_product(s, strip, s.tokens),
-                      heads(s, part.count, qkv, qkv, scores), q + queries, k + at, nullptr,
+    multiply_matrices(stream, scores_product(s, strip, row),
+                      heads(s, part.count, of_q, of_k, scores), q + queries, k + at, nullptr,
                       w.scores, w.rest);
-    multiply_matrices(stream, dprobs_product(s, strip, s.tokens),
-                      heads(s, part.count, y, qkv, scores), dy_at, v + at, nullptr, w.gradients,
+    multiply_matrices(stream, dprobs_product(s, strip, row),
+                      heads(s, part.count, of_y, of_k, scores), dy_at, v + at, nullptr, w.gradients,
                       w.rest);
     launch(stream, {.x = blocks_of_rows(part_rows(s, part))},
            // Without dbias the kernel scales the gradients at once, which saves a pass over them.
            GradientRows{s, extras, part, key, stats, w.scores, w.gradients, dbias == nullptr});
-    add_to_keys(stream, s, part, dv_product(s, strip, s.tokens),
-                heads(s, part.count, scores, y, qkv), w.scores, dy_at, dv + at, w.rest);
+    add_to_keys(stream, s, part, dv_product(s, strip, row),
+                heads(s, part.count, scores, of_y, of_k), w.scores, dy_at, dv + at, w.rest);
     if (dbias != nullptr) {
       // dbias sums the gradients before they are scaled; the scale follows in a pass of its own.
       const std::int64_t size = sequence_floats(s);
       sum_columns(stream, 1, s.batch, size, 1.0f, w.gradients, dbias, w.rest);
       map(stream, s.batch * size, w.gradients, w.gradients, w.gradients, TimesFactor{s.scale});
     }
-    multiply_matrices(stream, dq_product(s, strip, s.tokens),
-                      heads(s, part.count, scores, qkv, qkv), w.gradients, k + at, nullptr,
-                      dq + queries, w.rest);
-    add_to_keys(stream, s, part, dk_product(s, strip, s.tokens),
-                heads(s, part.count, scores, qkv, qkv), w.gradients, q + queries, dk + at, w.rest);
+    multiply_matrices(stream, dq_product(s, strip, row), heads(s, part.count, scores, of_k, of_q),
+                      w.gradients, k + at, nullptr, dq + queries, w.rest);
+    add_to_keys(stream, s, part, dk_product(s, strip, row),
+                heads(s, part.count, scores, of_q, of_k), w.gradients, q + queries, dk + at,
+                w.rest);
   });
 }
 

@@ -11,11 +11,26 @@
 namespace es::gpu {
 namespace {
 
-// Completes the shape from q (or the packed rows). The builder has set heads and head_dim and
-// appended the operands of attention_in.
+// 1 / sqrt(d), computed in 64 bits with operations that IEEE-754 rounds exactly, and rounded once.
+float attention_scale(std::int64_t d) {
+  return static_cast<float>(1.0 / std::sqrt(static_cast<double>(d)));
+}
+
+// The same for an attention by_head, whose heads, shared and key_tokens the builder has set.
+OutputTensors by_head_outputs(const TensorShape& q, AttentionShape& a) {
+  a.batch = q[0];
+  a.tokens = q[2];
+  a.head_dim = a.qkv_stride = a.y_stride = q[3];
+  a.scale = attention_scale(a.head_dim);
+  return std::vector<Tensor>{{q}, {ImageShape{q[0], q[1], q[2], kRowStats}}};
+}
+
+// Completes the shape from q (or the packed rows). The builder has set heads, and appended the
+// operands of attention_in.
 OutputTensors attention_outputs(const Graph& graph, Op& op) {
-  const ImageShape in = image_of(graph.shape(op.in[0]));
   AttentionShape& a = op.attention;
+  if (a.by_head) return by_head_outputs(graph.shape(op.in[0]), a);
+  const ImageShape in = image_of(graph.shape(op.in[0]));
   const std::int64_t width = op.attention_in.packed ? in.c / 3 : in.c;
   if (in.w != 1 || a.heads < 1 || width % a.heads != 0)
     return usage_error("input " + shape_text(in) +
@@ -25,9 +40,7 @@ OutputTensors attention_outputs(const Graph& graph, Op& op) {
   a.head_dim = width / a.heads;
   a.qkv_stride = in.c;
   a.y_stride = width;
-  // 1 / sqrt(d), computed in 64 bits with operations that IEEE-754 rounds exactly, and rounded
-  // once.
-  a.scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(a.head_dim)));
+  a.scale = attention_scale(a.head_dim);
   return std::vector<Tensor>{{ImageShape{in.n, in.h, 1, width}},
                              {ImageShape{in.n, a.heads, in.h, kRowStats}}};
 }
@@ -115,8 +128,8 @@ AttentionShape heads(const AttentionShape& shape, std::int64_t begin, std::int64
   return part;
 }
 
-// A head is the unit of work for a thread, because the bias of a head gets the sum over all
-// sequences, which must not be divided.
+// A head of keys is the unit of work for a thread, because its keys get the sums over the queries
+// of all heads that share them, and its bias the sum over all sequences; these must not be divided.
 Cut by_heads(const AttentionShape& shape, int threads) {
   return {shape.heads, 1, threads};
 }

@@ -11,7 +11,7 @@ namespace es::gpu::testing {
 namespace {
 
 // One attention with operands. q, k and v are columns of one array, as a fused projection writes
-// them.
+// them, or follow each other in it (by_head).
 struct Case {
   AttentionShape s;
   AttentionExtras extras;
@@ -20,8 +20,14 @@ struct Case {
   std::vector<std::int32_t> length, first;
 
   const float* q() const { return qkv; }
-  const float* k() const { return qkv + s.heads * s.head_dim; }
-  const float* v() const { return qkv + 2 * s.heads * s.head_dim; }
+  std::int64_t k_at() const {
+    return s.by_head ? s.batch * q_steps(s).sequence : s.heads * s.head_dim;
+  }
+  std::int64_t v_at() const {
+    return k_at() + (s.by_head ? s.batch * k_steps(s).sequence : s.heads * s.head_dim);
+  }
+  const float* k() const { return qkv + k_at(); }
+  const float* v() const { return qkv + v_at(); }
 };
 
 struct Options {
@@ -29,37 +35,50 @@ struct Options {
   bool bias = false, mask = false, length = false, dropout = false;
   bool causal = false, key_mask = false;  // key_mask: a mask has one row for all queries
   bool first = false;
+  // Of an attention by_head.
+  std::int64_t shared = 1, keys = 0;
+  bool by_head = false;
 };
 
 Case make_case(Random& random, const Options& o) {
-  const std::int64_t width = o.heads * o.head_dim, size = o.tokens * o.tokens;
+  const std::int64_t keys = o.keys == 0 ? o.tokens : o.keys;
+  const std::int64_t width = o.heads * o.head_dim, all_heads = o.heads * o.shared;
   const std::int64_t masks = o.mask ? random.integer(1, o.batch) : 0;
-  const std::int64_t qkv_stride = 3 * width + random.integer(0, 2);
-  const std::int64_t y_stride = width + random.integer(0, 2);
-  Case c{.s = {.batch = o.batch,
-               .tokens = o.tokens,
-               .heads = o.heads,
-               .head_dim = o.head_dim,
-               .qkv_stride = qkv_stride,
-               .y_stride = y_stride,
-               .scale = 1.0f / std::sqrt(static_cast<float>(o.head_dim)),
-               .masks = masks,
-               .mask_rows = o.key_mask ? 1 : o.tokens,
-               .causal = o.causal,
-               .bias_gradient = o.bias},
-         .extras = {},
-         .key = {.seed = static_cast<std::uint64_t>(random.integer(0, 1 << 30)) << 20,
-                 .step = static_cast<std::uint32_t>(random.integer(0, 1000)),
-                 .rank = static_cast<std::uint32_t>(random.integer(0, 64))},
-         .qkv = random.normals(o.batch * o.tokens * qkv_stride),
-         .dy = random.normals(o.batch * o.tokens * y_stride),
-         .bias = random.normals(o.heads * size),
-         .mask = Floats(masks * (o.key_mask ? o.tokens : size),
-                        [&] { return random.coin() ? 0.0f : -100.0f; }),
-         .length = {},
-         .first = {}};
+  const std::int64_t mask_heads = random.coin() ? 1 : all_heads;
+  const std::int64_t mask_rows = o.key_mask ? 1 : o.tokens;
+  const std::int64_t qkv_stride = o.by_head ? o.head_dim : 3 * width + random.integer(0, 2);
+  const std::int64_t y_stride = o.by_head ? o.head_dim : width + random.integer(0, 2);
+  const std::int64_t q_floats = o.batch * all_heads * o.tokens * o.head_dim;
+  const std::int64_t k_floats = o.batch * o.heads * keys * o.head_dim;
+  Case c{
+      .s = {.batch = o.batch,
+            .tokens = o.tokens,
+            .heads = o.heads,
+            .head_dim = o.head_dim,
+            .key_tokens = o.keys,
+            .shared = o.shared,
+            .by_head = o.by_head,
+            .qkv_stride = qkv_stride,
+            .y_stride = y_stride,
+            .scale = 1.0f / std::sqrt(static_cast<float>(o.head_dim)),
+            .masks = masks,
+            .mask_heads = mask_heads,
+            .mask_rows = mask_rows,
+            .causal = o.causal,
+            .bias_gradient = o.bias && o.shared == 1},
+      .extras = {},
+      .key = {.seed = static_cast<std::uint64_t>(random.integer(0, 1 << 30)) << 20,
+              .step = static_cast<std::uint32_t>(random.integer(0, 1000)),
+              .rank = static_cast<std::uint32_t>(random.integer(0, 64))},
+      .qkv = random.normals(o.by_head ? q_floats + 2 * k_floats : o.batch * o.tokens * qkv_stride),
+      .dy = random.normals(o.by_head ? q_floats : o.batch * o.tokens * y_stride),
+      .bias = random.normals(all_heads * o.tokens * keys),
+      .mask = Floats(masks * mask_heads * mask_rows * keys,
+                     [&] { return random.coin() ? 0.0f : -100.0f; }),
+      .length = {},
+      .first = {}};
   for (std::int64_t b = 0; b < o.batch; ++b) {
-    c.length.push_back(static_cast<std::int32_t>(random.integer(0, o.tokens)));
+    c.length.push_back(static_cast<std::int32_t>(random.integer(0, keys)));
   }
   for (std::int64_t i = 0; i < o.batch * o.tokens; ++i) {
     c.first.push_back(static_cast<std::int32_t>(random.integer(-2, i % o.tokens + 1)));
@@ -74,8 +93,10 @@ Case make_case(Random& random, const Options& o) {
 
 std::string text(const Case& c) {
   return "attention batch=" + std::to_string(c.s.batch) + " tokens=" + std::to_string(c.s.tokens) +
-         " heads=" + std::to_string(c.s.heads) + " head_dim=" + std::to_string(c.s.head_dim) +
-         " masks=" + std::to_string(c.s.masks) + " of " + std::to_string(c.s.mask_rows) +
+         " keys=" + std::to_string(keys_of(c.s)) + " heads=" + std::to_string(c.s.heads) + " x " +
+         std::to_string(c.s.shared) + " head_dim=" + std::to_string(c.s.head_dim) +
+         " by_head=" + std::to_string(c.s.by_head) + " masks=" + std::to_string(c.s.masks) +
+         " of " + std::to_string(c.s.mask_heads) + " x " + std::to_string(c.s.mask_rows) +
          " causal=" + std::to_string(c.s.causal) +
          " first=" + std::to_string(c.extras.first != nullptr) +
          " dropout=" + std::to_string(c.s.dropout.threshold != 0);
@@ -86,24 +107,22 @@ enum Output { kY, kStats, kDqkv, kDbias };
 // Gaps between rows keep the value 7.
 std::vector<Floats> empty_outputs(const Case& c) {
   const auto seven = [] { return 7.0f; };
-  const std::int64_t size = c.s.tokens * c.s.tokens;
   std::vector<Floats> out;
   out.emplace_back(c.dy.size(), seven);
-  out.emplace_back(c.s.batch * c.s.heads * c.s.tokens * kRowStats, seven);
+  out.emplace_back(c.s.batch * c.s.heads * queries_of(c.s) * kRowStats, seven);
   out.emplace_back(c.qkv.size(), seven);
-  out.emplace_back(c.s.heads * size, seven);
+  out.emplace_back(c.bias.size(), seven);
   return out;
 }
 
 void run_range(const KernelTable& t, const Case& c, const AttentionShape& s,
                std::vector<Floats>& out) {
-  const std::int64_t width = s.heads * s.head_dim;
   Floats ws = workspace(t.attention_workspace_floats(s));
   float* dq = out[kDqkv];
   t.attention_fwd(s, c.q(), c.k(), c.v(), c.extras, c.key, out[kY], out[kStats], ws);
   Floats ws_bwd = workspace(t.attention_workspace_floats(s));
-  t.attention_bwd(s, c.q(), c.k(), c.v(), c.extras, out[kStats], c.dy, c.key, dq, dq + width,
-                  dq + 2 * width, c.extras.bias != nullptr ? out[kDbias].data() : nullptr, ws_bwd);
+  t.attention_bwd(s, c.q(), c.k(), c.v(), c.extras, out[kStats], c.dy, c.key, dq, dq + c.k_at(),
+                  dq + c.v_at(), s.bias_gradient ? out[kDbias].data() : nullptr, ws_bwd);
 }
 
 std::vector<Floats> run(const KernelTable& t, const Case& c) {
@@ -116,13 +135,15 @@ std::vector<Floats> run(const KernelTable& t, const Case& c) {
 
 // Whether the scores of these keys are -inf: they are beyond the length, after the query, or before
 // its first key.
-bool hidden(const Case& c, std::int64_t b, std::int64_t query, std::int64_t key) {
+bool hidden(const Case& c, std::int64_t b, std::int64_t row, std::int64_t key) {
+  const std::int64_t query = row % c.s.tokens;
   if (c.extras.first != nullptr && key < c.first[b * c.s.tokens + query]) return true;
   return (c.extras.length != nullptr && key >= c.length[b]) || (c.s.causal && key > query);
 }
-float mask_at(const Case& c, std::int64_t b, std::int64_t query, std::int64_t key) {
-  const std::int64_t row = b % c.s.masks * c.s.mask_rows + query % c.s.mask_rows;
-  return c.mask[row * c.s.tokens + key];
+float mask_at(const Case& c, std::int64_t b, std::int64_t h, std::int64_t row, std::int64_t key) {
+  const std::int64_t head = h * c.s.shared + row / c.s.tokens, query = row % c.s.tokens;
+  const std::int64_t of_head = b % c.s.masks * c.s.mask_heads + head % c.s.mask_heads;
+  return c.mask[(of_head * c.s.mask_rows + query % c.s.mask_rows) * keys_of(c.s) + key];
 }
 
 float dropped(const Case& c, std::int64_t e, float x) {
@@ -139,33 +160,34 @@ void gemm(const KernelTable& t, const GemmShape& s, const float* a, const float*
 }
 
 Strip whole(const AttentionShape& s) {
-  return {0, s.tokens, s.tokens};
+  return {0, queries_of(s), keys_of(s)};
 }
 
 void compose_head_forward(const KernelTable& t, const Case& c, std::int64_t b, std::int64_t h,
                           const Floats& all_probs, std::vector<Floats>& out) {
   const AttentionShape& s = c.s;
-  const std::int64_t n = s.tokens, qkv = qkv_offset(s, b, h), p = probs_offset(s, b, h);
+  const std::int64_t n = keys_of(s), rows = queries_of(s), p = probs_offset(s, b, h);
+  const std::int64_t k_at = k_offset(s, b, h);
   float* probs = all_probs + p;
-  gemm(t, scores_product(s, whole(s), n), c.q() + qkv, c.k() + qkv, probs);
-  for (std::int64_t i = 0; i < n * n; ++i) {
+  gemm(t, scores_product(s, whole(s), n), c.q() + q_offset(s, b, h), c.k() + k_at, probs);
+  for (std::int64_t i = 0; i < rows * n; ++i) {
     probs[i] *= s.scale;
-    if (c.extras.bias != nullptr) probs[i] += c.bias[h * n * n + i];
-    if (c.extras.mask != nullptr) probs[i] += mask_at(c, b, i / n, i % n);
+    if (c.extras.bias != nullptr) probs[i] += c.bias[h * rows * n + i];
+    if (c.extras.mask != nullptr) probs[i] += mask_at(c, b, h, i / n, i % n);
     if (hidden(c, b, i / n, i % n)) probs[i] = -INFINITY;
   }
   float* stats = out[kStats] + stats_offset(s, b, h);
-  for (std::int64_t i = 0; i < n; ++i) {
+  for (std::int64_t i = 0; i < rows; ++i) {
     const float largest = *std::max_element(probs + i * n, probs + (i + 1) * n);
     stats[i * kRowStats] = largest == -INFINITY ? 0.0f : largest + 0.0f;
   }
-  t.softmax_fwd(n, n, probs, probs);
+  t.softmax_fwd(rows, n, probs, probs);
   // The exponential of the largest score is 1.
-  for (std::int64_t i = 0; i < n; ++i)
+  for (std::int64_t i = 0; i < rows; ++i)
     stats[i * kRowStats + 1] = *std::max_element(probs + i * n, probs + (i + 1) * n);
-  Floats kept(n * n);
-  for (std::int64_t i = 0; i < n * n; ++i) kept[i] = dropped(c, p + i, probs[i]);
-  gemm(t, y_product(s, whole(s), n), kept, c.v() + qkv, out[kY] + y_offset(s, b, h));
+  Floats kept(rows * n);
+  for (std::int64_t i = 0; i < rows * n; ++i) kept[i] = dropped(c, p + i, probs[i]);
+  gemm(t, y_product(s, whole(s), n), kept, c.v() + k_at, out[kY] + y_offset(s, b, h));
 }
 
 // Leaves the gradient of the scores in ds[batch][heads][tokens][tokens].
@@ -173,24 +195,25 @@ void compose_head_backward(const KernelTable& t, const Case& c, std::int64_t b, 
                            const Floats& all_probs, const Floats& all_ds,
                            std::vector<Floats>& out) {
   const AttentionShape& s = c.s;
-  const std::int64_t n = s.tokens, qkv = qkv_offset(s, b, h), p = probs_offset(s, b, h);
+  const std::int64_t n = keys_of(s), rows = queries_of(s), p = probs_offset(s, b, h);
+  const std::int64_t q_at = q_offset(s, b, h), k_at = k_offset(s, b, h);
   const float *probs = all_probs + p, *dy = c.dy + y_offset(s, b, h);
-  float *ds = all_ds + p, *dq = out[kDqkv] + qkv, *dk = dq + s.heads * s.head_dim;
-  float* dv = dk + s.heads * s.head_dim;
-  Floats kept(n * n), scaled(n * n);
-  for (std::int64_t i = 0; i < n * n; ++i) kept[i] = dropped(c, p + i, probs[i]);
+  float *ds = all_ds + p, *dq = out[kDqkv] + q_at;
+  float *dk = out[kDqkv] + c.k_at() + k_at, *dv = out[kDqkv] + c.v_at() + k_at;
+  Floats kept(rows * n), scaled(rows * n);
+  for (std::int64_t i = 0; i < rows * n; ++i) kept[i] = dropped(c, p + i, probs[i]);
   gemm(t, dv_product(s, whole(s), n), kept, dy, dv);
-  gemm(t, dprobs_product(s, whole(s), n), dy, c.v() + qkv, ds);
-  for (std::int64_t i = 0; i < n * n; ++i) ds[i] = dropped(c, p + i, ds[i]);
-  t.softmax_bwd(n, n, probs, ds, ds);
-  for (std::int64_t i = 0; i < n * n; ++i) scaled[i] = ds[i] * s.scale;
-  gemm(t, dq_product(s, whole(s), n), scaled, c.k() + qkv, dq);
-  gemm(t, dk_product(s, whole(s), n), scaled, c.q() + qkv, dk);
+  gemm(t, dprobs_product(s, whole(s), n), dy, c.v() + k_at, ds);
+  for (std::int64_t i = 0; i < rows * n; ++i) ds[i] = dropped(c, p + i, ds[i]);
+  t.softmax_bwd(rows, n, probs, ds, ds);
+  for (std::int64_t i = 0; i < rows * n; ++i) scaled[i] = ds[i] * s.scale;
+  gemm(t, dq_product(s, whole(s), n), scaled, c.k() + k_at, dq);
+  gemm(t, dk_product(s, whole(s), n), scaled, c.q() + q_at, dk);
 }
 
 std::vector<Floats> compose(const KernelTable& t, const Case& c) {
   std::vector<Floats> out = empty_outputs(c);
-  const std::int64_t matrices = c.s.batch * c.s.heads * c.s.tokens * c.s.tokens;
+  const std::int64_t matrices = c.s.batch * c.s.heads * queries_of(c.s) * keys_of(c.s);
   const Floats probs(matrices), ds(matrices);
   for (std::int64_t b = 0; b < c.s.batch; ++b) {
     for (std::int64_t h = 0; h < c.s.heads; ++h) {
@@ -198,7 +221,7 @@ std::vector<Floats> compose(const KernelTable& t, const Case& c) {
       compose_head_backward(t, c, b, h, probs, ds, out);
     }
   }
-  if (c.extras.bias != nullptr) {
+  if (c.s.bias_gradient) {
     const std::int64_t cols = out[kDbias].size();
     Floats ws = workspace(t.colsum_workspace_floats(c.s.batch, cols));
     colsum(t, c.s.batch, cols, ds, out[kDbias], ws, Alone());
@@ -233,6 +256,15 @@ Options random_options(Random& random) {
           .first = random.coin()};
 }
 
+// An attention by_head, whose heads share keys or whose numbers of queries and keys differ.
+Options random_options_by_head(Random& random) {
+  Options o = random_options(random);
+  o.by_head = true;
+  o.shared = random.integer(1, 4);
+  o.keys = o.causal ? random.integer(1, o.tokens) : random.integer(1, 70);
+  return o;
+}
+
 // sum(y * dy) in double precision, whose derivatives are the gradients.
 double objective(const Case& c) {
   const AttentionShape& s = c.s;
@@ -240,9 +272,8 @@ double objective(const Case& c) {
   double total = 0;
   for (std::int64_t row = 0; row < s.batch * s.heads * n; ++row) {
     const std::int64_t b = row / n / s.heads, h = row / n % s.heads, i = row % n;
-    const float *q = c.q() + qkv_offset(s, b, h) + i * s.qkv_stride,
-                *k = c.k() + qkv_offset(s, b, h);
-    const float *v = c.v() + qkv_offset(s, b, h), *dy = c.dy + y_offset(s, b, h) + i * s.y_stride;
+    const float *q = c.q() + q_offset(s, b, h) + i * s.qkv_stride, *k = c.k() + k_offset(s, b, h);
+    const float *v = c.v() + k_offset(s, b, h), *dy = c.dy + y_offset(s, b, h) + i * s.y_stride;
     std::vector<double> e(static_cast<std::size_t>(n));
     double sum = 0;
     for (std::int64_t j = 0; j < n; ++j) {
@@ -250,7 +281,7 @@ double objective(const Case& c) {
       for (std::int64_t x = 0; x < d; ++x) score += double{q[x]} * k[j * s.qkv_stride + x];
       score *= s.scale;
       if (c.extras.bias != nullptr) score += c.bias[(h * n + i) * n + j];
-      if (c.extras.mask != nullptr) score += mask_at(c, b, i, j);
+      if (c.extras.mask != nullptr) score += mask_at(c, b, h, i, j);
       e[j] = hidden(c, b, i, j) ? 0.0 : std::exp(score);
       sum += e[j];
     }
@@ -276,6 +307,27 @@ TEST_SUITE("gpu/canonical/attention") {
   TEST_CASE("attention has the bits of its composition, in every class") {
     Random random(test::seed("attention"));
     for (int i = 0; i < 40; ++i) check_case(make_case(random, random_options(random)));
+  }
+
+  TEST_CASE("so has attention by head, with shared keys and other numbers of keys") {
+    Random random(test::seed("attention by head"));
+    for (int i = 0; i < 60; ++i) check_case(make_case(random, random_options_by_head(random)));
+  }
+
+  TEST_CASE("shared keys over several strips and chunks of 512, which may end within a head") {
+    Random random(test::seed("attention shared strips"));
+    for (const bool causal : {false, true})
+      for (const std::int64_t tokens : {3, 100, 256, 300, 700}) {
+        Options o{.batch = 2, .tokens = tokens, .heads = 2, .head_dim = 5};
+        o.causal = causal;
+        o.shared = tokens == 3 ? 400 : 4;
+        o.by_head = true;
+        o.dropout = tokens == 300;
+        o.first = causal && tokens < 300;
+        check_case(make_case(random, o));
+        o.keys = causal ? tokens - 1 : tokens + 13;
+        check_case(make_case(random, o));
+      }
   }
 
   TEST_CASE("the shapes of BERT, ELECTRA and Swin") {
@@ -329,6 +381,7 @@ TEST_SUITE("gpu/canonical/attention") {
       };
       c.extras.mask = mask;
       c.s.masks = c.s.batch;
+      c.s.mask_heads = 1;
       const auto expected = run_all();
       c.extras.first = c.first.data();
       c.extras.mask = nullptr;
@@ -347,6 +400,7 @@ TEST_SUITE("gpu/canonical/attention") {
       std::int64_t least = INT64_MAX, most = 0;
       for (const std::int64_t tokens : {256, 1024, 4096, 16384}) {
         s.tokens = tokens;
+        s.shared = tokens == 1024 ? 4 : 1;
         const auto floats = static_cast<std::int64_t>(table->attention_workspace_floats(s));
         least = std::min(least, floats / tokens);
         most = std::max(most, floats / tokens);

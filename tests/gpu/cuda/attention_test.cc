@@ -45,16 +45,37 @@ struct Case {
     for (float& v : values) v = random.integer(0, 99) == 0 ? -0.0f : random.normal();
     return values;
   }
-  std::int64_t width() const { return s.heads * s.head_dim; }
+  // Makes it an attention by_head.
+  void by_head(Random& random, std::int64_t shared, std::int64_t keys) {
+    s.by_head = true;
+    s.shared = shared;
+    s.key_tokens = keys;
+    s.qkv_stride = s.y_stride = s.head_dim;
+    const std::int64_t heads = s.heads * shared, q_floats = s.batch * q_steps(s).sequence;
+    if (shared > 1) s.bias_gradient = false;
+    s.mask_heads = random.coin() ? 1 : heads;
+    qkv = mixed_moderate(random, q_floats + 2 * s.batch * k_steps(s).sequence);
+    dy = mixed_moderate(random, q_floats);
+    bias = mixed_moderate(random, heads * s.tokens * keys);
+    mask.resize(static_cast<std::size_t>(s.masks * s.mask_heads * s.mask_rows * keys));
+    for (float& m : mask) m = random.coin() ? 0.0f : -100.0f;
+    if (extras.bias != nullptr) extras.bias = bias.data();
+    if (s.masks != 0) extras.mask = mask.data();
+  }
+  std::int64_t k_at() const {
+    return s.by_head ? s.batch * q_steps(s).sequence : s.heads * s.head_dim;
+  }
+  std::int64_t v_at() const {
+    return k_at() + (s.by_head ? s.batch * k_steps(s).sequence : s.heads * s.head_dim);
+  }
   const float* q() const { return qkv.data(); }
-  const float* k() const { return q() + width(); }
-  const float* v() const { return k() + width(); }
+  const float* k() const { return q() + k_at(); }
+  const float* v() const { return q() + v_at(); }
   // y, stats, gradients of q, k and v, dbias. Gaps between rows keep the value 7.
   std::vector<Floats> out() const {
-    const std::int64_t size = s.tokens * s.tokens;
     std::vector<Floats> result;
-    for (const std::int64_t n : {std::ssize(dy), s.batch * s.heads * s.tokens * kRowStats,
-                                 std::ssize(qkv), s.heads * size}) {
+    for (const std::int64_t n : {std::ssize(dy), s.batch * s.heads * queries_of(s) * kRowStats,
+                                 std::ssize(qkv), std::ssize(bias)}) {
       result.emplace_back(n, [] { return 7.0f; });
     }
     return result;
@@ -71,18 +92,18 @@ void check(const Case& c) {
   const auto expected = c.out(), actual = c.out();
   const KernelTable& t = reference();
   const auto dbias = [&](const std::vector<Floats>& out) {
-    return c.extras.bias != nullptr ? out[3].data() : nullptr;
+    return c.s.bias_gradient ? out[3].data() : nullptr;
   };
   t.attention_fwd(c.s, c.q(), c.k(), c.v(), c.extras, c.key, expected[0], expected[1],
                   workspace(t.attention_workspace_floats(c.s)));
   t.attention_bwd(c.s, c.q(), c.k(), c.v(), c.extras, expected[1], c.dy.data(), c.key, expected[2],
-                  expected[2] + c.width(), expected[2] + 2 * c.width(), dbias(expected),
+                  expected[2] + c.k_at(), expected[2] + c.v_at(), dbias(expected),
                   workspace(t.attention_workspace_floats(c.s)));
   const Numbers<DropoutKey> key(1, c.key);  // In memory that the device can read.
   device().attention_fwd(kStream, c.s, c.q(), c.k(), c.v(), c.extras, key.data(), actual[0],
                          actual[1], workspace(device().attention_workspace_floats(c.s)));
   device().attention_bwd(kStream, c.s, c.q(), c.k(), c.v(), c.extras, actual[1], c.dy.data(),
-                         key.data(), actual[2], actual[2] + c.width(), actual[2] + 2 * c.width(),
+                         key.data(), actual[2], actual[2] + c.k_at(), actual[2] + c.v_at(),
                          dbias(actual), workspace(device().attention_workspace_floats(c.s)));
   check_same("attention of " + std::to_string(c.s.batch) + " sequences of " +
                  std::to_string(c.s.tokens) + " tokens, heads " + std::to_string(c.s.heads) +
@@ -96,6 +117,30 @@ TEST_SUITE("gpu/cuda/attention") {
     for (int i = 0; i < 40; ++i) {
       check(Case(random, random.integer(1, 4), random.integer(1, 80), random.integer(1, 3),
                  random.integer(1, 40), random.coin()));
+    }
+  }
+
+  TEST_CASE("by head, with shared keys and other numbers of keys") {
+    Random random(test::seed("cuda attention by head"));
+    for (int i = 0; i < 40; ++i) {
+      const std::int64_t tokens = random.integer(1, 80);
+      Case c(random, random.integer(1, 4), tokens, random.integer(1, 3), random.integer(1, 40),
+             random.coin());
+      c.s.causal = random.coin();
+      c.by_head(random, random.integer(1, 4), random.integer(1, c.s.causal ? tokens : 80));
+      check(c);
+    }
+  }
+
+  TEST_CASE("shared keys over several strips, which may end within a head") {
+    Random random(test::seed("cuda attention shared"));
+    for (const std::int64_t tokens : {3, 100, 256, 300, 700}) {
+      for (const bool causal : {false, true}) {
+        Case c(random, 2, tokens, 2, 5, tokens < 300);
+        c.s.causal = causal;
+        c.by_head(random, tokens == 3 ? 400 : 3, causal ? tokens : tokens + 13);
+        check(c);
+      }
     }
   }
 

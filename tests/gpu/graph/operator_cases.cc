@@ -162,6 +162,25 @@ void add_products(std::vector<OperatorCase>& cases) {
   cases.push_back(measured("attention of three", [](GraphBuilder& b) {
     return b.attention("op", tokens(b, 9, "q"), tokens(b, 9, "k"), tokens(b, 9, "v"), {.heads = 3});
   }));
+  cases.push_back(measured("attention of another scale, with a mask of heads", [](GraphBuilder& b) {
+    const TensorId mask = b.constant("mask", {1, 3, 5, 5}, random_values(75, 8));
+    return b.attention("op", tokens(b, 9, "q"), tokens(b, 9, "k"), tokens(b, 9, "v"),
+                       {.heads = 3, .scale = 0.25F, .mask = mask});
+  }));
+  const auto heads = [](GraphBuilder& b, const std::string& name, std::int64_t count) {
+    const TensorId x = b.reshape(name + " split", tokens(b, count * 4, name), {3, 5, count, 4});
+    return b.permute(name + " heads", x, {Axis::kN, Axis::kW, Axis::kH, Axis::kC});
+  };
+  cases.push_back(measured("attention of heads that share keys", [heads](GraphBuilder& b) {
+    const TensorId q = heads(b, "q", 6), k = heads(b, "k", 2), v = heads(b, "v", 2);
+    return b.attention_by_head("op", q, k, v, {.causal = true, .dropout = 0.2});
+  }));
+  cases.push_back(measured("attention with fewer queries than keys", [heads](GraphBuilder& b) {
+    const TensorId q = b.reshape("q", tokens(b, 8, "q0"), {3, 5, 2, 4});
+    const TensorId k = b.reshape("k", heads(b, "k", 3), {3, 5, 3, 4});
+    const TensorId mask = b.constant("mask", {3, 5, 1, 3}, random_values(45, 9));
+    return b.attention_by_head("op", q, k, b.relu("v", k), {.mask = mask});
+  }));
 }
 
 // X [5,3,...] by time. The weight is a parameter of the operator or a tensor.

@@ -576,10 +576,36 @@ void add_attention(std::vector<ProgramCase>& cases) {
   attend("attention with shared keys", 1, 0.3, true, {});
   attend("attention within documents", 2, 0.5, true, {}, true);
   attend("attention with shared keys within documents", 1, 0.3, true, {}, true);
-  for (const double scale : {0.5, 0.4})  // the engine's operator, and products
+  for (const double scale : {0.5, 0.4})
     cases.push_back(
         program_case("attention with bias, length and masks in turn", {10, 8},
                      [&](ProgramWriter& w, ValueId x) { return windows_attention(w, x, scale); }));
+  cases.push_back(
+      program_case("attention with wide values", {5, 8}, [](ProgramWriter& w, ValueId x) {
+        std::vector<ValueId> inputs;
+        for (const auto& [part, width] :
+             {std::pair{"q", 4}, std::pair{"k", 4}, std::pair{"v", 6}}) {
+          const ValueId y =
+              w.shaped("reshape", w.linear(part, x, 2 * width), per_sample({5, 2, width}));
+          inputs.push_back(w.node("permute", {y}, {{"order", Ints{0, 2, 1, 3}}}));
+        }
+        return w.node("attention", inputs, {{"causal", true}, {"scale", 0.5}});
+      }));
+  cases.push_back(
+      program_case("attention to other tokens", {5, 8}, [](ProgramWriter& w, ValueId x) {
+        std::vector<ValueId> inputs;
+        const ValueId first = w.node(
+            "slice", {x},
+            {{"axis", std::int64_t{1}}, {"begin", std::int64_t{0}}, {"end", std::int64_t{3}}});
+        for (const char* part : {"q", "k", "v"}) {
+          const bool queries = part[0] == 'q';
+          const ValueId y = w.linear(part, queries ? first : x, queries ? 16 : 8);
+          const ValueId split =
+              w.shaped("reshape", y, queries ? per_sample({3, 4, 4}) : per_sample({5, 2, 4}));
+          inputs.push_back(w.node("permute", {split}, {{"order", Ints{0, 2, 1, 3}}}));
+        }
+        return w.node("attention", inputs, {{"scale", 0.5}});
+      }));
   attend("attention with a truth mask", 2, 0.5, false, [&](ProgramWriter& w) {
     return w.node("ge", {numbers(w, {5, 5}, 25), numbers(w, {1}, 1)});
   });

@@ -307,24 +307,31 @@ class Reference {
   void attention(const Op& op, Values& y) const {
     const gpu::AttentionShape& s = op.attention;
     const bool packed = op.attention_in.packed;
-    const std::int64_t width = s.heads * s.head_dim;
+    const std::int64_t heads = s.heads * s.shared,
+                       keys = s.key_tokens == 0 ? s.tokens : s.key_tokens;
+    const std::int64_t width = heads * s.head_dim;
     const auto row = [&](int which, std::int64_t b, std::int64_t t, std::int64_t head) {
       const Values& x = value(op.in[packed ? 0 : static_cast<std::size_t>(which)]);
+      if (s.by_head) {
+        const std::int64_t of_k = (b * s.heads + head / s.shared) * keys;
+        return x.data() + ((which == 0 ? (b * heads + head) * s.tokens : of_k) + t) * s.head_dim;
+      }
       return x.data() + (b * s.tokens + t) * (packed ? 3 : 1) * width +
              (packed ? which * width : 0) + head * s.head_dim;
     };
-    Values p(static_cast<std::size_t>(s.tokens));
+    Values p(static_cast<std::size_t>(keys));
     for (std::int64_t b = 0; b < s.batch; ++b)
-      for (std::int64_t head = 0; head < s.heads; ++head)
+      for (std::int64_t head = 0; head < heads; ++head)
         for (std::int64_t i = 0; i < s.tokens; ++i) {
-          for (std::int64_t j = 0; j < s.tokens; ++j) p[j] = score(op, b, head, i, j, row);
-          softmax(p.data(), s.tokens);
-          const std::int64_t first = ((b * s.heads + head) * s.tokens + i) * s.tokens;
-          for (std::int64_t j = 0; j < s.tokens; ++j) {
+          for (std::int64_t j = 0; j < keys; ++j) p[j] = score(op, b, head, i, j, row);
+          softmax(p.data(), keys);
+          const std::int64_t first = ((b * heads + head) * s.tokens + i) * keys;
+          const std::int64_t to = s.by_head ? ((b * heads + head) * s.tokens + i) * s.head_dim
+                                            : (b * s.tokens + i) * width + head * s.head_dim;
+          for (std::int64_t j = 0; j < keys; ++j) {
             const double kept =
                 s.dropout.threshold == 0 ? p[j] : dropped(s.dropout, first + j, p[j]);
-            for (std::int64_t c = 0; c < s.head_dim; ++c)
-              y[(b * s.tokens + i) * width + head * s.head_dim + c] += kept * row(2, b, j, head)[c];
+            for (std::int64_t c = 0; c < s.head_dim; ++c) y[to + c] += kept * row(2, b, j, head)[c];
           }
         }
   }
@@ -380,11 +387,14 @@ class Reference {
     double sum = 0.0;
     for (std::int64_t c = 0; c < s.head_dim; ++c)
       sum += row(0, b, i, head)[c] * row(1, b, j, head)[c];
-    sum /= std::sqrt(static_cast<double>(s.head_dim));
-    if (in.bias >= 0) sum += value(op.in[in.bias])[(head * s.tokens + i) * s.tokens + j];
+    sum *= static_cast<double>(s.scale);
+    const std::int64_t keys = s.key_tokens == 0 ? s.tokens : s.key_tokens;
+    if (in.first >= 0 && static_cast<double>(j) < value(op.in[in.first])[b * s.tokens + i])
+      return -std::numeric_limits<double>::infinity();
+    if (in.bias >= 0) sum += value(op.in[in.bias])[(head * s.tokens + i) * keys + j];
     if (in.mask >= 0) {
-      const std::int64_t mask_row = b % s.masks * s.mask_rows + i % s.mask_rows;
-      sum += value(op.in[in.mask])[mask_row * s.tokens + j];
+      const std::int64_t of_head = b % s.masks * s.mask_heads + head % s.mask_heads;
+      sum += value(op.in[in.mask])[(of_head * s.mask_rows + i % s.mask_rows) * keys + j];
     }
     return sum;
   }
