@@ -1,7 +1,8 @@
 // train_bench: times one training workload of this engine in one process and prints a JSON line.
 //
 //   train_bench --workload resnet18_cifar32_b32 [--level D1|D2] [--warm N] [--steps N]
-//               [--tf32] [--device cpu-avx512|cuda-sm90-h200|...] [--threads N] [--ests N]
+//               [--tf32] [--precision fp32|bf16] [--recompute none|blocks]
+//               [--device cpu-avx512|cuda-sm90-h200|...] [--threads N] [--ests N]
 //               [--profile | --against-one]
 //
 // A step consists of the work of a worker that has all ESTs: local steps in turn, the merge of
@@ -38,6 +39,7 @@ namespace {
 
 struct Options {
   std::string workload, level = "D2", device = "cpu-avx512";
+  std::string precision = "fp32", recompute = "none";
   int warm = 2, steps = 7;
   std::uint32_t threads = 1, ests = 1;
   bool profile = false, against_one = false, tf32 = false;
@@ -72,6 +74,8 @@ Options parse(int argc, char** argv) {
   o.workload = take("--workload", "");
   o.level = take("--level", o.level);
   o.device = take("--device", o.device);
+  o.precision = take("--precision", o.precision);
+  o.recompute = take("--recompute", o.recompute);
   o.warm = std::stoi(take("--warm", std::to_string(o.warm)));
   o.steps = std::stoi(take("--steps", std::to_string(o.steps)));
   o.threads = static_cast<std::uint32_t>(std::stoul(take("--threads", "1")));
@@ -108,6 +112,8 @@ class Worker {
     if (!level) stop(level.error().message);
     spec_.level = *level;
     spec_.tf32 = options.tf32;
+    spec_.precision = options.precision;
+    spec_.recompute = options.recompute;
     gpu::EngineOptions engine_options{.threads = options.threads,
                                       .vendor = gpu::allows_vendor(*level)};
     const Status there = gpu::choose_device({options.device}, 0, engine_options);
@@ -231,7 +237,8 @@ void print_json(const Options& o, Worker& worker, const Times& times) {
   rusage usage;
   getrusage(RUSAGE_SELF, &usage);
   std::printf(
-      "{\"workload\": \"%s\", \"level\": \"%s\", \"tf32\": %s, \"device\": \"%s\", \"threads\": "
+      "{\"workload\": \"%s\", \"level\": \"%s\", \"precision\": \"%s\", \"recompute\": \"%s\", "
+      "\"tf32\": %s, \"device\": \"%s\", \"threads\": "
       "%u, "
       "\"ests\": %u, "
       "\"batch\": %u, \"ms\": %.4f, \"min_ms\": %.4f, \"spread\": %.3f, \"cpu_ms\": %.4f, "
@@ -242,8 +249,9 @@ void print_json(const Options& o, Worker& worker, const Times& times) {
       "\"spilled_gradients_mib\": %.2f, \"results_mib\": %.2f, \"ops\": %zu, \"loss\": %.6f, "
       "\"gflop\": %.4f, \"peak_gflops\": %.1f, \"live_gradient_buffers\": %u, \"library\": "
       "\"%s\", \"params_digest\": \"%s\"}\n",
-      o.workload.c_str(), o.level.c_str(), o.tf32 ? "true" : "false", o.device.c_str(), o.threads,
-      o.ests, worker.spec().batch_size, ms, *least, (*most - *least) / ms, median(times.cpu_ms),
+      o.workload.c_str(), o.level.c_str(), o.precision.c_str(), o.recompute.c_str(),
+      o.tf32 ? "true" : "false", o.device.c_str(), o.threads, o.ests, worker.spec().batch_size, ms,
+      *least, (*most - *least) / ms, median(times.cpu_ms),
       *std::min_element(times.cpu_ms.begin(), times.cpu_ms.end()), median(times.update_ms),
       median(times.merge_ms), 1e3 * worker.spec().batch_size * o.ests / ms,
       double(usage.ru_maxrss) / 1024.0, double(m.params) * kMib, double(m.moments) * kMib,

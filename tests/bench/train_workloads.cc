@@ -6,6 +6,8 @@
 namespace es::bench {
 namespace {
 
+constexpr std::uint32_t kDecoderBatch = 2;  // sequences of a mini-batch of a language model
+
 SampleField real(const char* name, std::int64_t h, std::int64_t w, std::int64_t c) {
   return {.name = name, .type = FieldType::kF32, .height = h, .width = w, .channels = c};
 }
@@ -46,6 +48,18 @@ Workload workload(const char* name, const char* model, std::uint32_t batch, std:
   return {name, spec, std::move(layout)};
 }
 
+// A language model at its published size, with AdamW and without dropout, as it is compared with
+// that of transformers.
+Workload decoder(const char* model, std::int64_t tokens, std::int32_t vocabulary) {
+  const std::string name =
+      std::string(model) + "_s" + std::to_string(tokens) + "_b" + std::to_string(kDecoderBatch);
+  const auto ids = [&](const char* field) { return integers(field, tokens, 1, 0, vocabulary - 1); };
+  Workload made = workload(name.c_str(), model, kDecoderBatch, 10, {{ids("ids"), ids("labels")}});
+  made.spec.model.dropout = 0.0;
+  made.spec.optimizer = {.kind = "adamw", .learning_rate = 1e-4};
+  return made;
+}
+
 // [height = boxes][channels = 5] per sample: class, centre and size; class -1 = no box.
 void fill_boxes(const SampleField& field, std::uint32_t classes, std::mt19937_64& random,
                 std::span<float> words) {
@@ -80,19 +94,25 @@ void fill_field(const Workload& workload, const SampleField& field, std::mt19937
 }  // namespace
 
 std::vector<Workload> workloads() {
-  return {workload("resnet18_cifar32_b32", "resnet18", 32, 10, images(32, 10)),
-          workload("resnet50_64_b8", "resnet50", 8, 1000, images(64, 1000)),
-          workload("shufflenetv2_64_b32", "shufflenetv2", 32, 1000, images(64, 1000)),
-          workload("vgg19_64_b8", "vgg19", 8, 1000, images(64, 1000)),
-          workload("swin_t_64_b4", "swin_t", 4, 1000, images(64, 1000)),
-          // Its loss is a sum over boxes. With a learning rate of 0.01 it leaves the range of fp32
-          // within ten steps.
-          workload("yolov3_96_b2", "yolov3", 2, 80, scenes(96, 20), 1e-4),
-          workload("neumf_b1024", "neumf", 1024, 10, ratings()),
-          workload("bert_base_s64_b4", "bert", 4, 10, questions(64, 30522)),
-          workload("electra_small_s64_b4", "electra", 4, 10, questions(64, 30522)),
-          workload("resnet50_224_b32", "resnet50", 32, 1000, images(224, 1000)),
-          workload("bert_base_s384_b8", "bert", 8, 10, questions(384, 30522))};
+  std::vector<Workload> all = {
+      workload("resnet18_cifar32_b32", "resnet18", 32, 10, images(32, 10)),
+      workload("resnet50_64_b8", "resnet50", 8, 1000, images(64, 1000)),
+      workload("shufflenetv2_64_b32", "shufflenetv2", 32, 1000, images(64, 1000)),
+      workload("vgg19_64_b8", "vgg19", 8, 1000, images(64, 1000)),
+      workload("swin_t_64_b4", "swin_t", 4, 1000, images(64, 1000)),
+      // Its loss is a sum over boxes. With a learning rate of 0.01 it leaves the range of fp32
+      // within ten steps.
+      workload("yolov3_96_b2", "yolov3", 2, 80, scenes(96, 20), 1e-4),
+      workload("neumf_b1024", "neumf", 1024, 10, ratings()),
+      workload("bert_base_s64_b4", "bert", 4, 10, questions(64, 30522)),
+      workload("electra_small_s64_b4", "electra", 4, 10, questions(64, 30522)),
+      workload("resnet50_224_b32", "resnet50", 32, 1000, images(224, 1000)),
+      workload("bert_base_s384_b8", "bert", 8, 10, questions(384, 30522))};
+  for (const std::int64_t tokens : {64, 256, 1024}) {
+    all.push_back(decoder("gpt2", tokens, 50257));
+    all.push_back(decoder("llama", tokens, 32000));
+  }
+  return all;
 }
 
 void fill_randomly(const Workload& workload, std::uint64_t seed, std::span<float> words) {

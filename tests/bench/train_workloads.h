@@ -1,6 +1,7 @@
 #pragma once
 // The training workloads that are compared with PyTorch: shapes, batch sizes and optimizer of
-// one step (SGD, learning rate 0.01 or less, momentum 0.9), with random samples.
+// one step (SGD, learning rate 0.01 or less, momentum 0.9; AdamW for language models), with random
+// samples.
 #include <cstdint>
 #include <span>
 #include <string>
@@ -17,8 +18,8 @@ struct Workload {
   SampleLayout layout;
 };
 
-// All workloads in the order of the paper's table, and then two workloads whose size uses a whole
-// GPU.
+// All workloads in the order of the paper's table, then two workloads whose size uses a whole GPU,
+// and language models with sequences of three lengths.
 std::vector<Workload> workloads();
 
 // One mini-batch of random samples, which depends on the seed only: reals in [-1.7, 1.7) (variance

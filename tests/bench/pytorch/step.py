@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
-"""Times training steps of PyTorch on the CPU: forward, backward, SGD with momentum, in fp32.
+"""Times training steps of PyTorch on the CPU: forward, backward, and SGD with momentum or AdamW.
 
-  step.py WORKLOAD --mode eager|compile --layout contiguous|channels_last --threads N --warm N
-          --steps N
+  step.py WORKLOAD --mode eager|compile --layout contiguous|channels_last --precision fp32|bf16
+          --recompute none|blocks --threads N --warm N --steps N
+
+bf16 is torch.autocast, and blocks are the checkpoints of a model of transformers.
 
 Prints one JSON object. Refuses an environment in which PyTorch is slower than a user would have it.
 """
@@ -52,25 +54,31 @@ def product_gflops():
 
 
 def step_times(work, options):
-    """The seconds of every measured step, and the last loss."""
+    """The seconds and the processor seconds of every measured step, and the last loss."""
     torch.manual_seed(0)
     model, samples = work.make().train(), work.samples(work.batch)
     if options.layout == "channels_last":
         model = model.to(memory_format=torch.channels_last)
         samples["input"] = samples["input"].contiguous(memory_format=torch.channels_last)
-    optimizer = torch.optim.SGD(model.parameters(), lr=1e-4, momentum=0.9)
+    if options.recompute == "blocks":
+        model.gradient_checkpointing_enable({"use_reentrant": False})
+    optimizer = (torch.optim.SGD(model.parameters(), lr=1e-4, momentum=0.9)
+                 if work.optimizer == "sgd" else torch.optim.AdamW(model.parameters(), lr=1e-4))
     compute = work.loss_of
+    if options.precision == "bf16":
+        compute = torch.autocast("cpu", torch.bfloat16)(compute)
     if options.mode == "compile":
         compute = torch.compile(compute)
-    times = []
+    times, processor = [], []
     for _ in range(options.warm + options.steps):
-        begin = time.perf_counter()
+        begin, begin_processor = time.perf_counter(), time.process_time()
         optimizer.zero_grad(set_to_none=True)
         loss = compute(model, samples)
         loss.backward()
         optimizer.step()
         times.append(time.perf_counter() - begin)
-    return times[options.warm:], float(loss.detach())
+        processor.append(time.process_time() - begin_processor)
+    return times[options.warm:], processor[options.warm:], float(loss.detach())
 
 
 def compiled_graphs():
@@ -84,6 +92,8 @@ def main():
     parser.add_argument("workload")
     parser.add_argument("--mode", choices=("eager", "compile"), default="eager")
     parser.add_argument("--layout", choices=("contiguous", "channels_last"), default="contiguous")
+    parser.add_argument("--precision", choices=("fp32", "bf16"), default="fp32")
+    parser.add_argument("--recompute", choices=("none", "blocks"), default="none")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--warm", type=int, default=2)
     parser.add_argument("--steps", type=int, default=5)
@@ -93,11 +103,12 @@ def main():
     from workloads import WORKLOADS
     work = WORKLOADS[options.workload]
     gflops = product_gflops()
-    times, loss = step_times(work, options)
+    times, processor, loss = step_times(work, options)
     if options.mode == "compile" and not compiled_graphs():
         sys.exit("step.py: torch.compile has compiled nothing")
     print(json.dumps({
         "ms": 1e3 * statistics.median(times), "min_ms": 1e3 * min(times), "loss": loss,
+        "cpu_ms": 1e3 * statistics.median(processor),
         "torch": torch.__version__, "blas": "MKL, oneDNN", "threads": torch.get_num_threads(),
         "capability": torch.backends.cpu.get_cpu_capability(), "product_gflops": round(gflops, 1),
         "graphs": compiled_graphs() if options.mode == "compile" else 0,

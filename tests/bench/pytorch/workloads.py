@@ -1,8 +1,9 @@
-"""The workloads of `scripts/bench train` and `captured` as PyTorch modules with losses and samples.
+"""The workloads of `scripts/bench train`, `captured` and `lm` as PyTorch modules with losses and samples.
 
 BUILT_IN has the models of train_workloads.cc at the same sizes, of torchvision, transformers and
 make_reference.py; the loss of YOLOv3 has a target for every cell, because the assignment of boxes
-is no work of the device. CAPTURED has models that EasyScale only knows by capture.
+is no work of the device. CAPTURED has models that EasyScale only knows by capture, and DECODERS the
+language models of `scripts/bench lm --part`, which are built in.
 """
 import sys
 from collections.abc import Callable
@@ -36,6 +37,7 @@ class Workload:
     loss: Any = None
     targets: tuple[str, ...] = ()
     is_image: bool = False
+    optimizer: str = "sgd"
 
     def loss_of(self, model, samples):
         """The loss of one mini-batch."""
@@ -100,6 +102,27 @@ def language(kind, task, samples, batch=4, **sizes):
     return Workload(make, batch, samples)
 
 
+def decoder(kind, tokens, vocabulary, batch=2, **sizes):
+    """A language model that is trained by AdamW, without dropout."""
+    def samples(count):
+        words = torch.randint(0, vocabulary, (count, tokens))
+        return {"input_ids": words, "labels": words}
+    task = "LMHeadModel" if kind == "GPT2" else "ForCausalLM"
+    work = language(kind, task, samples, batch, vocab_size=vocabulary, use_cache=False, **sizes)
+    work.optimizer = "adamw"
+    return work
+
+
+GPT2 = {"resid_pdrop": 0.0, "embd_pdrop": 0.0, "attn_pdrop": 0.0}
+LLAMA = {"hidden_size": 768, "num_hidden_layers": 12, "num_attention_heads": 12,
+         "num_key_value_heads": 4, "intermediate_size": 2048, "rms_norm_eps": 1e-5,
+         "tie_word_embeddings": True}
+LENGTHS = (64, 256, 1024)
+DECODERS = {
+    **{f"gpt2_s{tokens}_b2": decoder("GPT2", tokens, 50257, **GPT2) for tokens in LENGTHS},
+    **{f"llama_s{tokens}_b2": decoder("Llama", tokens, 32000, **LLAMA) for tokens in LENGTHS}}
+
+
 def questions(count):
     spans = {name: torch.randint(0, TOKENS, (count,)) for name in ("start_positions",
                                                                    "end_positions")}
@@ -141,4 +164,4 @@ CAPTURED = {
         "Llama", "ForCausalLM", texts, vocab_size=VOCABULARY, hidden_size=512, num_hidden_layers=8,
         num_attention_heads=8, num_key_value_heads=4, intermediate_size=1408),
 }
-WORKLOADS = BUILT_IN | CAPTURED
+WORKLOADS = BUILT_IN | CAPTURED | DECODERS

@@ -1,4 +1,5 @@
-"""scripts/bench lm: a language model on Shakespeare's plays beside PyTorch 2 and torchrun."""
+"""scripts/bench lm: language models beside PyTorch 2: on Shakespeare's plays, also beside torchrun; in
+published sizes."""
 
 import json
 import os
@@ -7,6 +8,7 @@ import tempfile
 
 import captured_job
 import chart
+import decoders
 import runner
 import torch_peer
 from train import BuiltIn
@@ -147,6 +149,8 @@ def svg(results):
 
 
 def main(args):
+    if args.part_of_lm != "shakespeare":
+        return decoders.main(args)
     if not os.path.exists(args.text):
         raise runner.BenchError(f"{args.text}: no such file: --text names Shakespeare's plays")
     args.text = os.path.abspath(args.text)
@@ -165,6 +169,7 @@ def main(args):
 
 
 def add_arguments(parser):
+    decoders.add_arguments(parser)
     parser.add_argument("--text", default=TEXT, help="the text (default: that of ../shared)")
     parser.add_argument("--steps", type=int, default=2000)
     parser.add_argument("--rounds", type=int, default=3, help="of the time of a step (default 3)")
