@@ -218,6 +218,10 @@ Result<Served> start_head(caf::actor_system& system, const DaemonOptions& option
   cluster.checkpoint_dir = own_checkpoints(options);
   cluster.probe = random_tag();
   cluster.unix_ms = unix_ms;
+  cluster.stopwatch_s = [] {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch())
+        .count();
+  };
   cluster.on_stopped = [&stop] { stop.finish(); };
   cluster.on_unreadable = [](const Error& error) {
     log::error(error.message);

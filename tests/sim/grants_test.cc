@@ -4,6 +4,7 @@
 
 #include <array>
 #include <random>
+#include <string>
 
 #include "tests/sim/sim_jobs.h"
 #include "tests/support/seed.h"
@@ -113,32 +114,37 @@ TEST_SUITE("sim/grants") {
 
   TEST_CASE("with any mutual slowdown of devices no job is left slower after a measured grant") {
     const std::uint64_t base = seed("never slower");
-    int fell_back = 0, kept = 0;
+    int fell_back = 0, kept = 0, declined = 0;
     for (std::uint64_t s = base; s < base + 20; ++s) {
       CAPTURE(s);
       std::mt19937_64 random(s);
       std::array<double, 5> drag{1, 1, 1, 1, 1};
       for (double& d : drag) d = 1 + static_cast<double>(random() % 100) / 40;
+      drag[1] = 1;  // One process has none beside it that could slow it down.
       const auto step_seconds = [&](std::size_t devices) {
         return 0.3 * static_cast<double>(kMaxP / devices) * drag[devices];
       };
       Fixture f(s, 200,
                 [=](std::size_t processes) { return drag[std::min<std::size_t>(processes, 4)]; });
       f.end_rival();
-      REQUIRE(f.wait([&] { return f.placement() == "cpu-avx2:4"; }));
+      // Where two devices slow each other down, the job may expect nothing of four, or give one
+      // back.
+      const bool tried = f.wait([&] { return f.placement() == "cpu-avx2:4"; });
       f.wait_for_steps(10);
       f.world.run_for(seconds(5));
       const std::string held = f.placement();
-      REQUIRE((held == "cpu-avx2:2" || held == "cpu-avx2:4"));
-      const bool stays = held == "cpu-avx2:4";
-      (stays ? kept : fell_back) += 1;
+      REQUIRE(held.starts_with("cpu-avx2:"));
+      const auto devices = static_cast<std::size_t>(std::stoi(held.substr(9)));
+      REQUIRE((devices == 1 || devices == 2 || devices == 4));
+      (devices == 4 ? kept : tried ? fell_back : declined) += 1;
       // In addition to the bound, the error that the noise of a few steps may cause.
-      if (stays) CHECK(step_seconds(4) < 1.10 * step_seconds(2));
-      if (!stays) CHECK(step_seconds(4) > step_seconds(2));
+      CHECK(step_seconds(devices) < 1.10 * step_seconds(2));
+      if (tried && devices != 4) CHECK(step_seconds(4) > step_seconds(devices));
       f.finish();
     }
+    MESSAGE("kept: ", kept, ", given back: ", fell_back, ", not taken: ", declined);
     CHECK(kept > 0);
-    CHECK(fell_back > 0);
+    CHECK(fell_back + declined > 0);
   }
 
   TEST_CASE("a device that the best plan does not use is given back once the speeds are measured") {

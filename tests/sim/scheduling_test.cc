@@ -204,7 +204,8 @@ TEST_SUITE("sim/scheduling") {
     const std::uint64_t first = trace(true);
     const Status second = client.wait(trace(true));
     CHECK(second.error().message == "the job is being traced already; try again when that is over");
-    CHECK(client.wait(first).ok());
+    const Status ended = client.wait_trace(first);
+    CHECK_MESSAGE(ended.ok(), ended.error().message);
     check_finished(client.wait_until_over(job), spec);
     const Status late = client.wait(trace(true));
     CHECK(late.error().message == "the job has ended, so there are no steps to trace");

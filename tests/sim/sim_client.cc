@@ -140,6 +140,13 @@ Result<SimClient::Taken> SimClient::wait_checkpoint(std::uint64_t request) {
                view->getStateDigest().cStr()};
 }
 
+Status SimClient::wait_trace(std::uint64_t request) {
+  const auto last = [&] { return inbox_->frames.at(request).back(); };
+  await_([&] { return answered(request) && last()->envelope.type != MessageType::kTracePart; });
+  if (last()->envelope.type == MessageType::kTraceEnd) return {};
+  return error_of(last());
+}
+
 std::map<std::string, JobId> SimClient::owners() {
   const auto list = Msg<wire::NodeList>::from_frame(
       answer(post<wire::ListNodes>("", [](wire::ListNodes::Builder) {})));

@@ -61,6 +61,8 @@ class SimClient {
     std::string params_digest, state_digest;
   };
   Result<Taken> wait_checkpoint(std::uint64_t request);
+  // Waits for the end of a trace, behind all its parts.
+  Status wait_trace(std::uint64_t request);
   // "NODE/TYPE:INDEX" -> the job that holds the device, or an empty text. Only live nodes count.
   std::map<std::string, JobId> owners();
   // The devices of live nodes that no job holds.

@@ -75,6 +75,9 @@ struct ClusterSchedulerOptions {
   // checked.
   std::string probe;
   std::function<std::uint64_t()> unix_ms;  // the date, for display
+  // A clock, in seconds, that measures how long decisions take. If empty they are not measured, as
+  // in simulated time, where a measured time would make every history another one.
+  std::function<double()> stopwatch_s;
   // Called when all jobs are over after StopHead or a Shutdown: the daemon may end.
   std::function<void()> on_stopped;
   // Called if the state directory cannot be read, so that the head cannot start. Called at most

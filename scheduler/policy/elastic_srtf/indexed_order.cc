@@ -55,9 +55,7 @@ void IndexedOrder::arrange(const ClusterTable& table) {
   mark_critical(table);
   load_.again_s = waiting_ > 0 ? now_s_ + kAgesSoon : kNeverS;
   if (!ages_.empty()) load_.again_s = std::min(load_.again_s, ages_.begin()->first);
-  if (!waiting_narrow_.empty())
-    load_.again_s = std::min(
-        load_.again_s, critical_at_s(waiting_narrow_.rbegin()->first, load_.horizon_s, now_s_));
+  find_next_critical(table);
 }
 
 void IndexedOrder::find_due(const ClusterTable& table) {
@@ -144,7 +142,6 @@ void IndexedOrder::reindex_class(std::size_t slot, const Ranking& was, const Ran
     return r.may_be_critical && r.entry.service_class() == ServiceClass::kCritical;
   };
   const auto is_narrow = [&](const Ranking& r) { return r.may_be_critical && !is_critical(r); };
-  // While a job waits, its step stays the same.
   const auto waits = [&](const Ranking& r) { return is_narrow(r) && !r.entry.holds; };
   if (waits(was)) waiting_narrow_.erase({was.alone_step, slot});
   if (waits(is)) waiting_narrow_.emplace(is.alone_step, slot);
@@ -207,6 +204,19 @@ void IndexedOrder::mark_critical(const ClusterTable& table) {
     rank(table, narrow_.rbegin()->second);
   while (!critical_.empty() && critical_.begin()->first < threshold)
     rank(table, critical_.begin()->second);
+}
+
+// A job whose devices were taken makes steps until it has released them, so a step may be too large
+// here. It only falls, so only the largest is looked at, until one is that of now.
+void IndexedOrder::find_next_critical(const ClusterTable& table) {
+  while (!waiting_narrow_.empty()) {
+    const auto [step, slot] = *waiting_narrow_.rbegin();
+    if (fine_step(jobs_[slot].forecast.critical_s(now_s_)) == step) {
+      load_.again_s = std::min(load_.again_s, critical_at_s(step, load_.horizon_s, now_s_));
+      return;
+    }
+    rank(table, slot);
+  }
 }
 
 void IndexedOrder::visit_last(const std::function<bool(const QueueEntry&)>& visit) const {

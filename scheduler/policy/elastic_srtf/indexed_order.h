@@ -70,6 +70,8 @@ class IndexedOrder final : public ServiceOrder {
   void set_paused(const Job& job, std::size_t slot, bool is_paused);
   void find_horizon(const ClusterTable& table);
   void mark_critical(const ClusterTable& table);
+  // The time at which the next waiting job may become critical.
+  void find_next_critical(const ClusterTable& table);
 
   RankingRules rules_;
   std::vector<Job> jobs_;         // by slot

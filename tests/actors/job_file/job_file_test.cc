@@ -281,6 +281,7 @@ learning_rate_factor = 10
                         .optimizer = {.ema = 0.99, .groups = {{.parameters = {"*"}}}},
                         .metrics = {"f1"},
                         .resources = {.queue = "vision", .suspendable = false, .max_seconds = 60},
+                        .log = {.tensorboard = "runs", .mlflow = "http://x", .experiment = "e"},
                         .stages = *parse_stages("cpu-avx2:1@1")}) +
         to_toml(JobSpec{.model = {.file = "net", .file_digest = "digest"},
                         .data = {.length = 8,
@@ -298,7 +299,7 @@ learning_rate_factor = 10
                                  .eval_share = 0.5},
                         .schedule = {.kind = "cosine", .floor = 0.5}});
     for (const char* section :
-         {"", "model", "lora", "data", "optimizer", "schedule", "resources", "checkpoint"}) {
+         {"", "model", "lora", "data", "optimizer", "schedule", "resources", "checkpoint", "log"}) {
       CAPTURE(section);
       const std::string header = *section == 0 ? "" : "[" + std::string(section) + "]\n";
       const auto refused = parse_job("steps = 1\n" + header + "nonsense = 1\n", "job.toml");

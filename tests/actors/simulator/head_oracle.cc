@@ -73,13 +73,11 @@ void HeadOracle::on(const Msg<wire::Demand>& demand, std::uint64_t sender) {
 }
 
 void HeadOracle::note_refusals(Job& job, wire::Demand::Reader r) {
-  const std::size_t before = job.refusals.size();
   job.refusals.clear();
   for (const auto refusal : r.getRefusals()) {
     job.refusals.push_back({device_set_from(refusal.getHeld()), {}, {}});
     for (const auto type : refusal.getTypes()) job.refusals.back().types.push_back({type.cStr()});
   }
-  if (job.refusals.size() > before) ++refusals_;
 }
 
 void HeadOracle::judge_progress(const JobId& id, Job& job, wire::JobProgress::Reader r) {

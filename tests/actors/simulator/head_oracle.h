@@ -54,7 +54,6 @@ class HeadOracle {
   std::uint64_t grants() const { return grants_; }
   std::uint64_t taken_back() const { return taken_back_; }
   std::uint64_t growths() const { return growths_; }  // Grants beside devices that were kept.
-  std::uint64_t refusals() const { return refusals_; }
   // Devices x seconds that each job owned: from the Allocation that grants a device until the job
   // releases it or its node is lost.
   const std::map<JobId, double>& owned_device_s() const { return owned_device_s_; }
@@ -115,7 +114,7 @@ class HeadOracle {
   std::vector<std::string> violations_;
   std::map<JobId, double> owned_device_s_;
   std::uint64_t beyond_max_p_ = 0;
-  std::uint64_t grants_ = 0, taken_back_ = 0, growths_ = 0, refusals_ = 0;
+  std::uint64_t grants_ = 0, taken_back_ = 0, growths_ = 0;
 };
 
 }  // namespace es::actors::simulator

@@ -38,7 +38,7 @@ constexpr std::size_t members_of_all() {
 }
 
 // Each table of a specification is one member.
-constexpr std::size_t kTables = 8;
+constexpr std::size_t kTables = 9;
 constexpr std::size_t kFields =
     members_of_all<JobSpec, ModelSpec, LoraSpec, DataSpec, OptimizerSpec, ScheduleSpec,
                    ResourceSpec, CheckpointSpec, AuditSpec, LogSpec>() -
