@@ -15,6 +15,8 @@ namespace {
 // Another number for every change of encode_job_record(), because a record has no names of fields:
 // a reader with another order would take one field for another.
 constexpr std::uint8_t kJobRecordVersion = 7;  // version of a job record
+// The version before is read too: it is the same without the last field.
+constexpr std::uint8_t kJobRecordWithoutHeldTime = 6;
 constexpr std::uint8_t kCounterVersion = 1;
 constexpr std::uint8_t kTagVersion = 1;
 constexpr const char* kJobTable = "job";
@@ -230,7 +232,9 @@ std::string encode_job_record(const JobRecord& record) {
 }
 
 Result<JobRecord> decode_job_record(std::string_view bytes, const JobId& id) {
-  RecordReader in(bytes, kJobRecordVersion, "record of job \"" + id + '"');
+  const bool has_held_time = !bytes.starts_with(static_cast<char>(kJobRecordWithoutHeldTime));
+  RecordReader in(bytes, has_held_time ? kJobRecordVersion : kJobRecordWithoutHeldTime,
+                  "record of job \"" + id + '"');
   JobRecord record;
   record.id = id;
   record.spec_toml = in.text();
@@ -249,7 +253,7 @@ Result<JobRecord> decode_job_record(std::string_view bytes, const JobId& id) {
   record.submitted_unix_ms = in.u64();
   record.error = in.text();
   record.request_id = in.text();
-  record.held_ms = in.u64();
+  if (has_held_time) record.held_ms = in.u64();
   ES_RETURN_IF_ERROR(in.finish());
   return record;
 }

@@ -72,6 +72,18 @@ TEST_SUITE("store/journal/job_journal") {
     CHECK(decoded(encode_job_record(empty), "b") == empty);
   }
 
+  TEST_CASE(
+      "a record of the version before is read, without the time that the job has held devices") {
+    JobRecord record = sample("a", 1);
+    record.held_ms = 60'000;
+    std::string bytes = encode_job_record(record);
+    bytes[0] = 6;
+    bytes.resize(bytes.size() - sizeof(record.held_ms));
+    JobRecord expected = decoded(encode_job_record(record), "a");
+    expected.held_ms = 0;
+    CHECK(decoded(bytes, "a") == expected);
+  }
+
   TEST_CASE("after a restart jobs are read in order of submission") {
     TempDirectory directory;
     {
