@@ -43,6 +43,7 @@ READS = {
     "sim": [["sim", "--trace", None, "--cluster", "v100=1"],
             ["sim", "--trace", "TRACE", "--cluster", "v100=1", "--claims", None],
             ["sim", "--trace", "TRACE", "--cluster", "v100=1", "--steptimes", None],
+            ["sim", "--trace", "TRACE", "--cluster", "v100=1", "--queues", None],
             ["sim", "compare", "--trace", None, "--cluster", "v100=1"]],
 }
 MAKES = {
@@ -67,7 +68,8 @@ ASKS = {
     "nodes": ["nodes"], "claim": ["claim", "--type", "cpu-avx2", "--count", "1", "--name", "c"],
     "claims": ["claims"], "queues": ["queues"], "release": ["release", "c"], "submit": ["submit", "JOB"],
     "inspect": ["inspect", "j"], "ledger": ["ledger", "j"], "curve": ["curve", "j"],
-    "explain": ["explain", "j"], "top": ["top"],
+    "explain": ["explain", "j"], "top": ["top"], "profile": ["profile", "j"],
+    "trace": ["trace", "j", "--steps", "1"],
     "diff": ["diff", "j", "j"],
 }
 TAKES_NO_PATH = {"fields", "completion"}
