@@ -37,7 +37,8 @@ class Stragglers(harness.EndToEndTest):
     def test_a_hogged_worker_is_named_and_relieved_and_the_bits_are_those_of_a_calm_run(self):
         fast = self.fast_class()
         job = self.write_job(job_text(
-            self.word, changes={"max_p": 8, "steps": STEPS, **ANY_LENGTH}))
+            self.word, changes={"max_p": 8, "steps": STEPS, "resources.min_devices": 2,
+                                **ANY_LENGTH}))
         daemon = self.start_daemon(devices=f"{fast}:2")
         name = daemon.submit(job)
         details = daemon.wait_for(

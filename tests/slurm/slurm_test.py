@@ -45,8 +45,9 @@ class Slurm(harness.EndToEndTest):
         self.addCleanup(self.slurm.stop)
         self.addCleanup(self.stop_heads)  # First: they would ask for new agents.
         self.environment = self.slurm.environment
-        self.job_file = self.write_job(
-            job_text(self.word, "resnet18", changes={"steps": ENDLESS, **ANY_LENGTH}))
+        # Mini-batches that are large enough for several nodes to be worth their communication.
+        self.job_file = self.write_job(job_text(
+            self.word, "resnet18", changes={"steps": ENDLESS, "batch_size": 24, **ANY_LENGTH}))
 
     def stop_heads(self):
         for running in self._running:

@@ -170,6 +170,7 @@ PlannerEffects JobPlanner::step_added(const PlannerView& job) {
                         !demand_is_exact_);
     speeds_.devices_changed();
     blocks_seen_ = 0;
+    paced_since_ = job.now;
   }
   grant_trial_.step(scheduler::Seconds(in_seconds(job.now)), steps);
   if (PlannerEffects effects = learn_sync(job); !effects.empty()) return effects;
@@ -185,7 +186,8 @@ PlannerEffects JobPlanner::learn_sync(const PlannerView& job) {
   const scheduler::StepPace& steps = grant_trial_.steps();
   if (steps.blocks() == std::exchange(blocks_seen_, steps.blocks()) || !steps.newest()) return {};
   const auto point = speeds_.add_step(*steps.newest(), member_devices(job), member_ranks(job));
-  if (!point) return {};
+  // What is known may be used as soon as the job has settled.
+  if (!point) return speeds_.sync().empty() ? PlannerEffects() : PlannerEffects{ConsiderChanges{}};
   // With other communication the best plan may be another one.
   released_from_.clear();
   PlannerEffects effects{protocol::CapabilityReport{.reports = {}, .sync = {*point}}};

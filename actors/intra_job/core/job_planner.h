@@ -64,6 +64,9 @@ class JobPlanner {
   // change, one for taking it back, and one for what both cause.
   static constexpr double kLeaveGainMin = 0.1;
   static constexpr double kPausesToLeave = 3;
+  // They are given back after this time on the present devices at the earliest, because the first
+  // steps after a change are slower than later ones: caches, files and other jobs settle.
+  static constexpr Instant kSettleTime = std::chrono::seconds(10);
 
   struct Options {
     std::uint32_t max_p = 1;
@@ -146,6 +149,7 @@ class JobPlanner {
   double seconds_left_at_query_ = 0;       // at the last plan query; 0: not known
   bool has_run_ = false;
   Generation paced_generation_;    // the placement whose steps are timed
+  Instant paced_since_{};          // when its first step was seen
   Version paced_through_ = 0;      // the newest timed version
   std::uint64_t blocks_seen_ = 0;  // of the steps on the present devices
   std::optional<Instant> rescaling_since_, last_pause_;

@@ -84,6 +84,7 @@ PlannerEffects JobPlanner::release_unused(const PlannerView& job) {
   // The computation alone would not be slower without them: they are of no use.
   if (then - speeds_.sync().seconds(best->plan.devices().total()) <= computes * (1 + 1e-9))
     return leave(unused, "the job is as fast without them", job);
+  if (job.now - paced_since_ < kSettleTime) return {};
   const double saved = (now - then) * static_cast<double>(steps_left(job));
   if (then > (1 - kLeaveGainMin) * now || saved <= kPausesToLeave * in_seconds(pause())) return {};
   return leave(unused,

@@ -321,6 +321,8 @@ TEST_SUITE("actors/intra_job/job_planner") {
     CHECK(report.sync[0].seconds == doctest::Approx(0.63));
     CHECK(all<protocol::PlanQuery>(learned).at(0).sync == report.sync);
     CHECK(all<ConsiderChanges>(learned).size() == 1);
+    CHECK(bench.planner.release_unused(bench.job()).empty());  // the first steps may be slow ones
+    bench.now += JobPlanner::kSettleTime;
     const PlannerEffects effects = bench.planner.release_unused(bench.job());
     REQUIRE(effects.size() == 2);
     CHECK(std::get<LogLine>(effects[0]).text ==
@@ -329,7 +331,7 @@ TEST_SUITE("actors/intra_job/job_planner") {
     // With one device nothing was gained. The measured points say so, and four are not asked for.
     bench.place({device(0)});
     bench.step(milliseconds(400), 5);
-    CHECK(bench.planner.speeds().sync().seconds(1) == 0);
+    CHECK(bench.planner.speeds().sync().seconds(1) < 1e-12);
     CHECK(bench.planner.release_unused(bench.job()).empty());
   }
 
@@ -344,6 +346,7 @@ TEST_SUITE("actors/intra_job/job_planner") {
     CHECK_FALSE(bench.planner.pace_seconds() > 0);
     bench.step(milliseconds(850), 2);
     CHECK(bench.planner.fall_back(bench.job()).empty());
+    bench.now += JobPlanner::kSettleTime;
     const PlannerEffects effects = bench.planner.release_unused(bench.job());
     REQUIRE(effects.size() == 2);
     CHECK(std::get<GiveBackCommand>(effects[1]).devices == std::vector{device(3), device(2)});
@@ -359,6 +362,7 @@ TEST_SUITE("actors/intra_job/job_planner") {
       bench.place({device(0), device(1), device(2), device(3)});
       for (std::uint32_t i = 0; i < 4; ++i) bench.measure(device(i), 0.1);
       bench.step(step, 10);
+      bench.now += JobPlanner::kSettleTime;
       return bench.planner.release_unused(bench.job()).size();
     };
     CHECK(effects_with(milliseconds(700), 1000) == 2);
