@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "actors/http/core/bounded_sums.h"
+
 namespace es::actors::http {
 
 struct CurvePoint {
@@ -17,22 +19,21 @@ struct CurvePoint {
 // neighbours become one, so a point stands for 1, 2, 4, ... steps, and a peak stays visible.
 class Curve {
  public:
-  explicit Curve(std::size_t points_max) : points_max_(points_max) {}
+  explicit Curve(std::size_t points_max) : sums_(points_max) {}
   // REQUIRES: `version` is greater than that of the last call.
   void add(std::uint64_t version, double value);
   std::uint64_t last_version() const { return last_; }
-  std::uint64_t steps_per_point() const { return stride_; }
+  std::uint64_t steps_per_point() const { return sums_.samples_per_sum(); }
   std::vector<CurvePoint> points() const;
 
  private:
   struct Sum {
-    std::uint64_t version = 0, steps = 0, finite = 0;
+    std::uint64_t version = 0, count = 0, finite = 0;  // count: of steps
     double least = 0, sum = 0, largest = 0;
     void add(const Sum& other);
   };
-  std::size_t points_max_;
-  std::uint64_t stride_ = 1, last_ = 0;
-  std::vector<Sum> sums_;
+  std::uint64_t last_ = 0;
+  BoundedSums<Sum> sums_;
 };
 
 }  // namespace es::actors::http

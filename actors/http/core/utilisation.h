@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "actors/http/core/bounded_sums.h"
+
 namespace es::actors::http {
 
 struct UtilisationPoint {
@@ -15,7 +17,7 @@ struct UtilisationPoint {
 // samples.
 class Utilisation {
  public:
-  explicit Utilisation(std::size_t points_max) : points_max_(points_max) {}
+  explicit Utilisation(std::size_t points_max) : sums_(points_max) {}
   void add(std::uint64_t unix_ms, std::uint32_t busy, std::uint32_t devices);
   std::vector<UtilisationPoint> points() const;
 
@@ -23,12 +25,10 @@ class Utilisation {
   struct Sum {
     std::uint64_t unix_ms = 0;  // of the last sample
     double busy = 0, devices = 0;
-    std::uint64_t samples = 0;
+    std::uint64_t count = 0;  // of samples
     void add(const Sum& other);
   };
-  std::size_t points_max_;
-  std::uint64_t stride_ = 1;
-  std::vector<Sum> sums_;
+  BoundedSums<Sum> sums_;
 };
 
 }  // namespace es::actors::http
