@@ -5,6 +5,7 @@
 #include "actors/companion/shell/companion_actor.h"
 #include "actors/gateway/core/peer_id.h"
 #include "actors/intra_job/shell/intra_job_actor.h"
+#include "actors/intra_job/shell/job_log_end.h"
 #include "actors/intra_job/shell/past_job_actor.h"
 #include "actors/job_file/client_spec.h"
 #include "actors/job_file/job_file.h"
@@ -183,7 +184,12 @@ void ClusterSchedulerState::restore_past(JobRecord record) {
   const JobId id = record.id;
   if (!record.request_id.empty()) requests_[record.request_id] = id;
   std::filesystem::path log_file;
-  if (!options_.log_dir.empty()) log_file = options_.log_dir / (id + ".log");
+  if (!options_.log_dir.empty()) {
+    log_file = options_.log_dir / (id + ".log");
+    const std::chrono::milliseconds now(options_.unix_ms());
+    complete_job_log(log_file, job_log_end(record.state, record.error),
+                     std::chrono::system_clock::time_point(now));
+  }
   // A text of an older release may not be readable; then the job has no tenant.
   const auto spec = parse_job(record.spec_toml, "job");
   jobs_[id] = {.actor = self_->spawn(past_job_actor, std::move(record), log_file, gateway_, store_),

@@ -6,6 +6,7 @@
 
 #include "actors/gateway/core/peer_id.h"
 #include "actors/intra_job/shell/intra_job_actor.h"
+#include "actors/intra_job/shell/job_log_end.h"
 #include "actors/protocol/wire/codec.h"
 #include "actors/protocol/wire/wire_devices.h"
 #include "proto/base/kill_point.h"
@@ -150,9 +151,8 @@ void IntraJobState::perform_effect(const intra_job::LogLine& effect) {
 
 Status IntraJobState::perform_effect(const intra_job::JobEnded& effect) {
   ES_RETURN_IF_ERROR(save_end());
-  log(std::string("job ended: ") + state_name(effect.state) +
-          (effect.error.empty() ? "" : ": " + effect.error),
-      effect.state == JobState::kFailed ? log::Level::kError : log::Level::kInfo);
+  const JobLogEnd end = job_log_end(effect.state, effect.error);
+  log(end.text, end.level);
   log_file_.close();  // this actor stays, to answer questions
   for (const Follower& follower : followers_) {
     answer_info(follower, effect.state);

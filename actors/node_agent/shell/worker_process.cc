@@ -8,9 +8,9 @@
 #include <cerrno>
 #include <csignal>
 #include <cstring>
-#include <fstream>
 
 #include "actors/log/line.h"
+#include "actors/log/tail.h"
 
 namespace es::actors {
 namespace {
@@ -18,23 +18,8 @@ namespace {
 // How much of the end of a log is searched for last words. Most of its lines may be none.
 constexpr std::size_t kTailBytesMax = 16 << 10;
 
-// Returns the last bytes of a file, without the rest of a line that begins before them.
-std::string tail_of(const std::filesystem::path& file) {
-  std::ifstream in(file, std::ios::binary | std::ios::ate);
-  if (!in) return {};
-  const auto size = static_cast<std::size_t>(in.tellg());
-  const std::size_t length = std::min(size, kTailBytesMax);
-  std::string text(length, '\0');
-  in.seekg(static_cast<std::streamoff>(size - length));
-  in.read(text.data(), static_cast<std::streamsize>(length));
-  const std::size_t first_end = length < size ? text.find('\n') : std::string::npos;
-  // A single long line is kept as it is.
-  if (first_end < text.size() - 1) text.erase(0, first_end + 1);
-  return text;
-}
-
 std::string last_words(const std::filesystem::path& log_file) {
-  std::string text = log::complaints_of(tail_of(log_file));
+  std::string text = log::complaints_of(log::tail_of(log_file, kTailBytesMax));
   while (!text.empty() && (text.back() == '\n' || text.back() == '\0')) text.pop_back();
   if (text.size() > kLastWordsBytesMax) text.erase(0, text.size() - kLastWordsBytesMax);
   return text;

@@ -1,0 +1,41 @@
+#include "actors/intra_job/shell/job_log_end.h"
+
+#include <fstream>
+#include <string_view>
+
+#include "actors/log/tail.h"
+
+namespace es::actors {
+namespace {
+
+constexpr std::string_view kEnded = "job ended: ";
+constexpr std::size_t kLastLineBytesMax = 4096;
+
+bool is_complete(std::string_view tail) {
+  if (tail.empty() || tail.back() != '\n') return false;
+  tail.remove_suffix(1);
+  const std::string_view last = tail.substr(tail.rfind('\n') + 1);
+  return log::parse_job_line(last).message.rfind(kEnded, 0) == 0;
+}
+
+}  // namespace
+
+JobLogEnd job_log_end(JobState state, const std::string& error) {
+  std::string text = std::string(kEnded) + state_name(state);
+  if (!error.empty()) text += ": " + error;
+  return {std::move(text),
+          state == JobState::kFailed ? log::Level::kError : log::Level::kInfo};
+}
+
+void complete_job_log(const std::filesystem::path& file, const JobLogEnd& end,
+                      std::chrono::system_clock::time_point now) {
+  std::error_code ignored;
+  if (!std::filesystem::exists(file, ignored)) return;
+  const std::string tail = log::tail_of(file, kLastLineBytesMax);
+  if (is_complete(tail)) return;
+  std::ofstream out(file, std::ios::app);
+  if (!tail.empty() && tail.back() != '\n') out << '\n';
+  out << log::format_job_line(now, end.level, end.text) << '\n';
+}
+
+}  // namespace es::actors
