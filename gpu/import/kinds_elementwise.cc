@@ -58,7 +58,7 @@ using Lower = void (*)(Lowering&, const NodeView&);
 // has the same bits in any order of the elements.
 template <class Apply>
 void keep_order(Lowering& l, const NodeView& node, Apply&& apply) {
-  const Stored x = l.stored(node.input(0));
+  const StoredValue x = l.stored(node.input(0));
   l.set(node, apply(l.builder(), x.tensor), x.order);
 }
 

@@ -87,7 +87,7 @@ Outputs flip_outputs(const NodeView& node) {
 void lower_permute(Lowering& l, const NodeView& node) {
   // Axis i of the output is axis order[i] of x, so the tensor stays, and its axes get new numbers.
   const std::vector<std::int64_t> order = node.integers("order");
-  const Stored x = l.stored(node.input(0));
+  const StoredValue x = l.stored(node.input(0));
   AxisOrder renamed;
   for (const int axis : x.order)
     renamed.push_back(
@@ -96,7 +96,7 @@ void lower_permute(Lowering& l, const NodeView& node) {
 }
 
 void lower_reshape(Lowering& l, const NodeView& node) {
-  const Stored x = l.stored(node.input(0));
+  const StoredValue x = l.stored(node.input(0));
   // Where the words can stay, the value gets another order of axes and no operator runs.
   if (const auto order = reshaped_order(node.shape(), x.order, node.out().shape))
     return l.set(node, x.tensor, *order);
@@ -119,7 +119,7 @@ int place_of(const AxisOrder& order, std::int64_t axis) {
 }
 
 void lower_slice(Lowering& l, const NodeView& node) {
-  const Stored x = l.stored(node.input(0));
+  const StoredValue x = l.stored(node.input(0));
   const int place = place_of(x.order, node.integer("axis"));
   const std::int64_t count = node.out().shape[static_cast<int>(node.integer("axis"))];
   l.set(node,
@@ -140,13 +140,13 @@ void lower_concat(Lowering& l, const NodeView& node) {
 // --- Rolls and flips.
 
 void lower_roll(Lowering& l, const NodeView& node) {
-  const Stored x = l.stored(node.input(0));
+  const StoredValue x = l.stored(node.input(0));
   const int place = place_of(x.order, node.integer("axis"));
   l.set(node, l.builder().roll(node.label(), x.tensor, place, node.integer("shift")), x.order);
 }
 
 void lower_flip(Lowering& l, const NodeView& node) {
-  const Stored from = l.stored(node.input(0));
+  const StoredValue from = l.stored(node.input(0));
   TensorId x = from.tensor;
   for (const std::int64_t axis : node.integers("axes")) {
     const std::int64_t extent = node.shape()[static_cast<int>(axis)];

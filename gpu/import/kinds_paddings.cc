@@ -78,7 +78,7 @@ TensorId fill_circular(Lowering& l, const NodeView& node, const Side& s) {
 
 template <Fill kFill>
 void lower_padding(Lowering& l, const NodeView& node) {
-  const Stored from = l.stored(node.input(0));
+  const StoredValue from = l.stored(node.input(0));
   TensorId x = from.tensor;
   for (int place = 0; place < node.shape().rank(); ++place) {
     const auto axis = static_cast<std::size_t>(from.order[static_cast<std::size_t>(place)]);
@@ -101,7 +101,7 @@ void lower_pad(Lowering& l, const NodeView& node) {
   const bool grows =
       std::all_of(befores.begin(), befores.end(), [](std::int64_t n) { return n >= 0; });
   if (node.number("value") != 0.0 || !grows) return lower_padding<fill_value>(l, node);
-  const Stored from = l.stored(node.input(0));
+  const StoredValue from = l.stored(node.input(0));
   TensorId x = from.tensor;
   for (int place = 0; place < node.shape().rank(); ++place) {
     const auto axis = static_cast<std::size_t>(from.order[static_cast<std::size_t>(place)]);

@@ -156,7 +156,7 @@ void Lowering::add_constants() {
 }
 
 void Lowering::add_parameter(const ModelParameter& parameter, bool trained) {
-  Stored& place = at(parameter.value);
+  StoredValue& place = at(parameter.value);
   const TensorShape& shape = info(parameter.value).shape;
   ParamInfo param{.name = parameter.name, .order = {.outer = shape.count()}, .trained = trained};
   for (int axis = 0; axis < shape.rank(); ++axis) param.torch_shape.push_back(shape[axis]);
@@ -217,8 +217,8 @@ TensorShape Lowering::shape_in(ValueId id, const AxisOrder& order) const {
   return shape;
 }
 
-const Stored& Lowering::stored(ValueId id) {
-  Stored& place = at(id);
+const StoredValue& Lowering::stored(ValueId id) {
+  StoredValue& place = at(id);
   const ParamId param = param_[static_cast<std::size_t>(id)];
   if (place.tensor == kNoTensor && param != kNoParam)
     place.tensor = builder_.parameter_tensor(param, shape_in(id, place.order));
@@ -226,7 +226,7 @@ const Stored& Lowering::stored(ValueId id) {
 }
 
 TensorId Lowering::in_order(ValueId id, const AxisOrder& order) {
-  const Stored& from = stored(id);
+  const StoredValue& from = stored(id);
   if (from.order == order) return from.tensor;
   // A value that several nodes need in this order is moved once.
   const auto [found, added] = reordered_.try_emplace({id, order}, kNoTensor);

@@ -31,7 +31,7 @@ AxisOrder channels_last(int rank);
 AxisOrder axis_last(int rank, int axis);
 
 // How a value is stored.
-struct Stored {
+struct StoredValue {
   TensorId tensor = kNoTensor;
   AxisOrder order;
 };
@@ -54,7 +54,7 @@ class Lowering {
   TensorId logical(const NodeView& node, std::size_t slot) {
     return in(node, slot, logical_order(node.shape(slot).rank()));
   }
-  const Stored& stored(ValueId id);
+  const StoredValue& stored(ValueId id);
   // Returns an input as an operand of an operator on values of this rank: axes of extent 1 are
   // added in front, and then the axes are in this order.
   TensorId operand(const NodeView& node, std::size_t slot, const AxisOrder& order);
@@ -105,7 +105,7 @@ class Lowering {
  private:
   // Returns the parameter that is the value if only one operator uses it; else kNoParam.
   ParamId own_param(ValueId id, const AxisOrder& order) const;
-  Stored& at(ValueId id) { return stored_[static_cast<std::size_t>(id)]; }
+  StoredValue& at(ValueId id) { return stored_[static_cast<std::size_t>(id)]; }
   TensorShape shape_in(ValueId id, const AxisOrder& order) const;
   // Creates all parameters: those that are trained in the order of their first use, then others.
   void add_parameters(std::span<const NodeView> nodes);
@@ -118,7 +118,7 @@ class Lowering {
   std::span<const ValueInfo> values_;
   std::int64_t batch_;
   GraphBuilder& builder_;
-  std::vector<Stored> stored_;  // [value]
+  std::vector<StoredValue> stored_;  // [value]
   std::vector<int> uses_;       // [value]
   std::vector<ParamId> param_;  // [value]
   // [weight of a linear layer on an image] the channels, if the parameter is stored with these last

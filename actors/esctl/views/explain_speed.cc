@@ -90,7 +90,7 @@ void add_exchange(const ClusterFacts& facts, std::vector<Reason>& reasons) {
        "Fewer devices, devices on fewer nodes, or a larger batch_size make that share smaller."});
 }
 
-std::uint32_t devices_of(const PlanView& plan) {
+std::uint32_t device_count_of(const PlanView& plan) {
   std::uint32_t sum = 0;
   for (const PlanPartView& part : plan.parts) sum += part.devices;
   return sum;
@@ -114,7 +114,7 @@ void add_more_devices(const ClusterFacts& facts, std::vector<Reason>& reasons) {
   const bool fixed_devices = !facts.spec.stages.empty();
   reasons.push_back(
       {"more-devices",
-       "It has " + counted(devices_of(*now), "device") + "; on " + devices_text(best) +
+       "It has " + counted(device_count_of(*now), "device") + "; on " + devices_text(best) +
            " a step would take " + fixed(best.seconds_per_step * 1e3, 1) + " ms instead of " +
            fixed(now->seconds_per_step * 1e3, 1) + " ms, " + fixed(factor, 1) + " times as fast" +
            (best.measured ? "" : " (speeds are assumed, not measured)") + ".",

@@ -11,7 +11,7 @@
 namespace es::actors::esctl {
 namespace {
 
-DeviceSet devices_of(const PlanView& plan) {
+DeviceSet device_set_of(const PlanView& plan) {
   DeviceSet devices;
   for (const PlanPartView& part : plan.parts) devices.add(part.type, part.devices);
   return devices;
@@ -72,7 +72,7 @@ PlansView read_plans(wire::PlanList::Reader reader) {
       plan.parts.push_back(
           {{line_of(part.getDeviceType())}, part.getDevices(), part.getEstsPerDevice()});
     // Both texts are sorted by type, so equal texts are equal sets.
-    plan.runs = devices_of(plan).text() == view.placement;
+    plan.runs = device_set_of(plan).text() == view.placement;
     plan.measured = std::all_of(plan.parts.begin(), plan.parts.end(), is_measured);
     view.plans.push_back(std::move(plan));
   }
@@ -85,7 +85,7 @@ std::string plans_text(const PlansView& view, std::size_t top) {
   for (std::size_t i = 0; i < view.plans.size(); ++i) {
     const PlanView& plan = view.plans[i];
     if (top != 0 && i >= top && !plan.runs) continue;
-    rows.push_back({std::to_string(i + 1), devices_of(plan).text(), ests_text(plan),
+    rows.push_back({std::to_string(i + 1), device_set_of(plan).text(), ests_text(plan),
                     fixed(plan.seconds_per_step * 1e3, 1) + " ms", fixed(plan.throughput, 2),
                     fixed(plan.waste, 2), plan.measured ? "measured" : "assumed",
                     plan.runs ? "runs now" : ""});
@@ -113,7 +113,7 @@ std::string plans_json(const std::string& job, const PlansView& view) {
       parts.push_back({{"device_type", part.type.name},
                        {"devices", part.devices},
                        {"ests_per_device", part.ests_per_device}});
-    json["plans"].push_back({{"devices", devices_of(plan).text()},
+    json["plans"].push_back({{"devices", device_set_of(plan).text()},
                              {"parts", std::move(parts)},
                              {"seconds_per_step", plan.seconds_per_step},
                              {"local_steps_per_second", plan.throughput},

@@ -40,7 +40,7 @@ class Scratch {
   const fs::path path_;
 };
 
-std::string text_of(const fs::path& file) {
+std::string file_text(const fs::path& file) {
   std::ifstream in(file, std::ios::binary);
   return {std::istreambuf_iterator<char>(in), {}};
 }
@@ -116,8 +116,8 @@ Result<worker::StepTrace> trace(const Side& side, Version version, const std::st
   const int status = run_program(words, scratch / "out", scratch / "err");
   if (status != 0)
     return failure("the re-run of " + std::string(side.name) +
-                   " failed: " + text_of(scratch / "err"));
-  return worker::decode_trace(text_of(scratch / "out"));
+                   " failed: " + file_text(scratch / "err"));
+  return worker::decode_trace(file_text(scratch / "out"));
 }
 
 // If the repeated run does not begin in the state of the ledger, this remark says so.

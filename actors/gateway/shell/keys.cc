@@ -20,8 +20,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::size_t kZ85Chars = 40;
-constexpr std::size_t kKeyBytes = 32;
 constexpr const char* kServerKey = "server.key";
 constexpr const char* kServerPub = "server.pub";
 constexpr const char* kClientKey = "client.key";

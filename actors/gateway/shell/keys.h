@@ -20,6 +20,7 @@
 //
 // A key without a role is one of the release before roles: it is a node's key, and a client's with
 // the role operate.
+#include <cstddef>
 #include <filesystem>
 #include <optional>
 #include <string>
@@ -28,6 +29,10 @@
 #include "proto/base/result.h"
 
 namespace es::actors {
+
+// A key, and its text.
+constexpr std::size_t kKeyBytes = 32;
+constexpr std::size_t kZ85Chars = 40;
 
 struct CurveKeys {
   std::string public_key;  // Z85

@@ -14,8 +14,6 @@ namespace {
 
 constexpr char kAddress[] = "inproc://zeromq.zap.01";
 constexpr char kVersion[] = "1.0";
-constexpr std::size_t kKeyBytes = 32;
-constexpr std::size_t kZ85Chars = 40;
 
 // The parts of a request.
 enum : std::size_t { kVersionPart, kRequestId, kDomain, kPeerAddress, kIdentity, kMechanism, kKey };
