@@ -74,8 +74,15 @@ ClusterCore::ClusterCore(std::unique_ptr<scheduler::Policy> policy, cluster::Lim
   view_.queues = limits_.queues;
   if (limits_.share_half_life_s <= 0 || limits_.queues.empty()) return;
   shares_.emplace(limits_.queues, scheduler::Seconds(limits_.share_half_life_s));
-  // The weights order the queues by what they have used, and divide nothing besides.
-  for (scheduler::Queue& queue : view_.queues) queue.weight = 0;
+  // The weights order the queues by what they have used, and divide nothing besides. Only a queue
+  // with a sibling of a lower tier keeps its weight, because it takes devices before that one.
+  for (scheduler::Queue& queue : view_.queues) {
+    const bool precedes = std::any_of(
+        limits_.queues.begin(), limits_.queues.end(), [&](const scheduler::Queue& other) {
+          return other.parent == queue.parent && other.tier < queue.tier;
+        });
+    if (!precedes) queue.weight = 0;
+  }
 }
 
 std::vector<cluster::Effect> ClusterCore::take(const cluster::Event& event, double now_s) {

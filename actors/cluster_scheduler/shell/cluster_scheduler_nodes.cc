@@ -256,6 +256,7 @@ void ClusterSchedulerState::fill_queues(const Inbound& inbound, wire::NodeList::
     // With fair share the view of the policy has no weights.
     const scheduler::Queue* given = scheduler::find_queue(queues, queue.name);
     list[i].setWeight(given == nullptr ? queue.weight : given->weight);
+    list[i].setTier(queue.tier);
     list[i].setRunning(shown[i].running);
     list[i].setWaiting(shown[i].waiting);
     if (const auto share = core_->share_of(queue.name)) {

@@ -78,6 +78,7 @@ std::vector<QueueView> read_queues(wire::NodeList::Reader reader) {
     queue.name = line_of(q.getName());
     queue.parent = line_of(q.getParent());
     queue.weight = q.getWeight();
+    queue.tier = q.getTier();
     for (const auto tenant : q.getTenants()) queue.tenants.push_back(line_of(tenant));
     for (const wire::QueueDevices::Reader t : q.getTypes()) {
       QueueDevicesView of{line_of(t.getType()), t.getGuarantee(), {}, t.getUsed(), t.getEntitled()};
@@ -117,6 +118,7 @@ std::string queues_json(const std::vector<QueueView>& queues) {
     list.push_back({{"queue", queue.name},
                     {"parent", parent},
                     {"weight", queue.weight},
+                    {"tier", queue.tier},
                     {"tenants", queue.tenants},
                     {"running", queue.running},
                     {"waiting", queue.waiting},
@@ -132,6 +134,9 @@ std::string queues_text(const std::vector<QueueView>& queues) {
              "BORROWED", "LIMIT"}};
   add_rows(queues, "", 0, rows);
   std::string text = table(rows);
+  for (const QueueView& queue : queues)
+    if (queue.tier > 0)
+      text += "queue " + queue.name + " is of tier " + std::to_string(queue.tier) + "\n";
   for (const QueueView& queue : queues)
     if (queue.share)
       text += "queue " + queue.name + " has used " + fixed(queue.share->device_seconds / 3600, 3) +

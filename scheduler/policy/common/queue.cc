@@ -71,6 +71,9 @@ Result<std::vector<Queue>> completed_queues(std::vector<Queue> queues) {
     // Written as a negation, so that NaN is refused too.
     if (!(queue.weight >= 0 && queue.weight <= kQueueWeightMax))
       return bad(queue, "weight = " + number_text(queue.weight) + "; allowed: 0 to 1000000");
+    if (queue.tier > kQueueTierMax)
+      return bad(queue, "tier = " + std::to_string(queue.tier) + "; allowed: 0 to " +
+                            std::to_string(kQueueTierMax));
   }
   std::vector<std::pair<std::size_t, std::size_t>> deepest_first;
   for (std::size_t i = 0; i < queues.size(); ++i)
