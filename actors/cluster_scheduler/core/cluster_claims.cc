@@ -120,7 +120,7 @@ void ClusterCore::serve_claims() {
   for (const auto& [name, claim] : claims_) {
     const std::uint32_t wanted = missing_to(name, claim);
     const std::uint32_t now = std::min(wanted, pool_.free_devices().count_of(claim.type));
-    if (now > 0) pool_.grant(claim_owner(name), claim.type, now);
+    if (now > 0) pool_.grant(claim_owner(name), claim.type, now, {.on_spot = false});
     if (wanted > now) missing[claim.type] += wanted - now;
   }
   for (const auto& [type, count] : missing) {

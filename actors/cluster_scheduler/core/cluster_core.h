@@ -121,6 +121,8 @@ class ClusterCore {
   void handle(const cluster::NodeJoined& event);
   void handle(const cluster::NodeLost& event);
   void handle(const cluster::NodeDraining& event);
+  void handle(const cluster::NodeVacated& event);
+  void handle(const cluster::NodeStays& event);
   void handle(const cluster::JobAdmitted& event);
   void handle(const cluster::FromJob& event);
   void handle(const protocol::DeviceSuspected& event);
@@ -140,6 +142,8 @@ class ClusterCore {
   void mark_changed(Job& job);
   std::string refuse(const Job& job, const protocol::Demand& demand) const;
   void lose(const std::string& node, bool urgent);
+  void empty_vacated_nodes();
+  double next_leave_s() const;
   void take_back(Job& job, const DeviceSet& devices);
   void give(Job& job, const DeviceSet& devices);
   void schedule();
@@ -181,6 +185,11 @@ class ClusterCore {
   std::map<JobId, std::uint64_t> submit_numbers_;
   std::uint64_t next_submit_number_ = 0;
   std::map<std::string, Claim> claims_;
+  struct Vacated {
+    double leave_s = 0;
+    bool is_empty = false;  // the jobs on it were told to leave, and the pool takes it for lost
+  };
+  std::map<std::string, Vacated> vacated_;  // by node
   std::uint64_t ignored_events_ = 0;
   std::optional<scheduler::FairShare> shares_;  // nullopt: no fair share
   double shared_s_ = 0;                         // when usage was charged last

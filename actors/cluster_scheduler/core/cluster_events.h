@@ -9,6 +9,7 @@
 #include <variant>
 #include <vector>
 
+#include "actors/cluster_scheduler/core/device_pool.h"
 #include "actors/protocol/core/job_cluster.h"
 #include "proto/base/job_spec.h"
 #include "scheduler/policy/common/policy.h"
@@ -24,6 +25,7 @@ struct NodeJoined {
   std::string node;
   DeviceSet devices;
   std::vector<std::pair<JobId, DeviceId>> kept = {};
+  DevicePool::Place place = {};
 };
 
 struct NodeLost {
@@ -33,6 +35,18 @@ struct NodeLost {
 // The daemon of this node is about to end. The node is treated as lost, but its processes live and
 // are to be handed over. NodeJoined ends this state.
 struct NodeDraining {
+  std::string node;
+};
+
+// The node will be gone, or shall be empty. From now on no job is given more of its devices, and at
+// leave_s the jobs on it have to leave, as with NodeDraining. NodeStays ends this state.
+struct NodeVacated {
+  std::string node;
+  double leave_s = 0;
+};
+
+// The jobs may use the node again, or it is gone and one of this name is a new one.
+struct NodeStays {
   std::string node;
 };
 
@@ -93,9 +107,9 @@ struct UsageRestored {
   double age_s = 0;
 };
 
-using Event = std::variant<NodeJoined, NodeLost, NodeDraining, JobAdmitted, FromJob,
-                           protocol::DeviceSuspected, DeviceCleared, ClaimMade, ClaimResized,
-                           ClaimEnded, UsageRestored>;
+using Event = std::variant<NodeJoined, NodeLost, NodeDraining, NodeVacated, NodeStays, JobAdmitted,
+                           FromJob, protocol::DeviceSuspected, DeviceCleared, ClaimMade,
+                           ClaimResized, ClaimEnded, UsageRestored>;
 
 // --- effects -----------------------------------------------------------------------------------
 

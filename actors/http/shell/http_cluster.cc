@@ -117,6 +117,20 @@ void HttpState::make_claim(const Caller& caller) {
   });
 }
 
+void HttpState::vacate_node(const Caller& caller) {
+  const auto body = read_body(caller.request, {"seconds", "cancel"});
+  if (!body) return finish(caller, error_response(body.error()));
+  const auto seconds = number_field(*body, "seconds");
+  const auto cancel = flag_field(*body, "cancel");
+  if (!seconds) return finish(caller, error_response(seconds.error()));
+  if (!cancel) return finish(caller, error_response(cancel.error()));
+  command<wire::VacateNode>(caller, {}, [&](wire::VacateNode::Builder b) {
+    b.setNode(caller.argument);
+    b.setSeconds(static_cast<double>(*seconds));
+    b.setCancel(*cancel);
+  });
+}
+
 void HttpState::clear_device(const Caller& caller) {
   const auto body = read_body(caller.request, {"node", "type", "index"});
   if (!body) return finish(caller, error_response(body.error()));

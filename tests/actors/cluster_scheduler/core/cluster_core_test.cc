@@ -525,6 +525,52 @@ TEST_SUITE("actors/cluster_scheduler/cluster_core") {
     core.check_invariants();
   }
 
+  TEST_CASE("jobs leave a vacated node at its time, and are given no more of its devices before") {
+    Cluster c;
+    c.on(NodeJoined{"m", devices("a:1")});
+    c.admit("j");
+    c.propose("j", {}, 0);
+    c.on(NodeVacated{"m", 100});
+    CHECK(c.core.decide_again_s() == 100);
+    c.on(NodeJoined{"n", devices("a:1")});
+    c.admit("k");
+    c.propose("k", {}, 0);
+    CHECK(c.core.held("j") == std::set<DeviceId>{{"m", {"a"}, 0}});
+    CHECK(c.core.held("k") == std::set<DeviceId>{{"n", {"a"}, 0}});
+    c.on(FromJob{"k", JobEnded{}});
+    // The job has to leave, and the other device is granted to it.
+    const Effects left = c.core.decide(100);
+    REQUIRE(left.size() == 1);
+    CHECK(std::get<Allocation>(left[0].message).urgent);
+    CHECK(c.core.held("j") == std::set<DeviceId>{{"n", {"a"}, 0}});
+    c.core.on(FromJob{"j", DeviceReleased{{"m", {"a"}, 0}}}, 101);
+    CHECK(c.core.existing_devices() == devices("a:1"));
+    // A hello of the node changes nothing, and NodeStays does.
+    c.core.on(NodeJoined{"m", devices("a:1")}, 102);
+    CHECK(c.core.existing_devices() == devices("a:1"));
+    c.core.on(NodeStays{"m"}, 103);
+    CHECK(c.core.existing_devices() == devices("a:2"));
+    c.core.check_invariants();
+    CHECK(c.core.ignored_events() == 0);
+    c.on(NodeStays{"m"});
+    CHECK(c.core.ignored_events() == 1);
+  }
+
+  TEST_CASE("a vacated node that was lost and comes back is emptied again") {
+    Cluster c;
+    c.on(NodeVacated{"m", 0});
+    c.on(NodeJoined{"m", devices("a:1")});
+    c.admit("j");
+    CHECK(c.propose("j", {}, 0).empty());
+    c.on(NodeLost{"m"});
+    c.on(NodeJoined{"m", devices("a:1")});
+    CHECK(c.core.existing_devices().empty());
+    c.on(NodeLost{"m"});
+    c.on(NodeStays{"m"});
+    CHECK(c.core.existing_devices().empty());
+    CHECK(c.on(NodeJoined{"m", devices("a:1")}).size() == 1);
+  }
+
   TEST_CASE("a claim that becomes smaller frees devices at once, one that grows waits for them") {
     Cluster c;
     c.on(NodeJoined{"n", devices("a:4")});

@@ -251,6 +251,20 @@ TEST_SUITE("actors/esctl/render_text") {
     CHECK(contains(nodes_text({node, {.name = "m"}}), "m     lost   -         0      0       -\n"));
   }
 
+  TEST_CASE("nodes show their racks, which of them are spot, and when they will be gone") {
+    const NodeView node{
+        .name = "n", .alive = true, .rack = "r1", .spot = true, .gone_unix_ms = 1'795'453'200'000};
+    const std::string text = nodes_text({node, {.name = "m"}});
+    CHECK(contains(text, "CHECKPOINTS  RACK\n"));
+    CHECK(contains(text, "n     alive  -        0      0       -            r1\n"));
+    CHECK(contains(text, "m     lost   -        0      0       -            -\n"));
+    CHECK(contains(text, "node n is a spot node\n"));
+    CHECK(contains(text, "node n will be gone at 2026-11-23T17:00:00.000Z; its jobs leave it"));
+    const Json json = Json::parse(nodes_json({node})).at("nodes")[0];
+    CHECK(json.at("rack") == "r1");
+    CHECK(json.at("gone") == "2026-11-23T17:00:00.000Z");
+  }
+
   TEST_CASE("describe ends with the specification") {
     CHECK(details_text(job_view("running"), "name = \"x\"").ends_with("\n\nname = \"x\"\n"));
   }
