@@ -67,6 +67,7 @@ ASKS = {
     "checkpoint": ["checkpoint", "j"], "cancel": ["cancel", "j"], "logs": ["logs", "j"],
     "nodes": ["nodes"], "claim": ["claim", "--type", "cpu-avx2", "--count", "1", "--name", "c"],
     "claims": ["claims"], "queues": ["queues"], "release": ["release", "c"],
+    "reserve": ["reserve", "--name", "c", "--type", "t", "--count", "1", "--for", "1h"],
     "drain": ["drain", "n"], "submit": ["submit", "JOB"],
     "inspect": ["inspect", "j"], "ledger": ["ledger", "j"], "curve": ["curve", "j"],
     "explain": ["explain", "j"], "top": ["top"], "profile": ["profile", "j"],

@@ -71,18 +71,9 @@ std::string refuse_minimum(const JobAdmitted& job, const DeviceSet& existing) {
 ClusterCore::ClusterCore(std::unique_ptr<scheduler::Policy> policy, cluster::Limits limits)
     : policy_(std::move(policy)), limits_(std::move(limits)) {
   ES_CHECK(policy_ != nullptr);
-  view_.queues = limits_.queues;
-  if (limits_.share_half_life_s <= 0 || limits_.queues.empty()) return;
-  shares_.emplace(limits_.queues, scheduler::Seconds(limits_.share_half_life_s));
-  // The weights order the queues by what they have used, and divide nothing besides. Only a queue
-  // with a sibling of a lower tier keeps its weight, because it takes devices before that one.
-  for (scheduler::Queue& queue : view_.queues) {
-    const bool precedes = std::any_of(
-        limits_.queues.begin(), limits_.queues.end(), [&](const scheduler::Queue& other) {
-          return other.parent == queue.parent && other.tier < queue.tier;
-        });
-    if (!precedes) queue.weight = 0;
-  }
+  if (limits_.share_half_life_s > 0 && !limits_.queues.empty())
+    shares_.emplace(limits_.queues, scheduler::Seconds(limits_.share_half_life_s));
+  renew_guarantees();
 }
 
 std::vector<cluster::Effect> ClusterCore::take(const cluster::Event& event, double now_s) {
@@ -95,6 +86,8 @@ std::vector<cluster::Effect> ClusterCore::decide(double now_s) {
   advance(now_s);
   share_out();
   empty_vacated_nodes();
+  end_claims();
+  renew_guarantees();
   serve_claims();
   schedule();
   send_changed_allocations();
@@ -312,7 +305,8 @@ void ClusterCore::schedule() {
   // device changes its owner.
   const Status status = check_decisions(view_, decisions);
   ES_CHECK_MSG(status.ok(), status.error().message);
-  decide_again_s_ = std::min({decisions.again_at.count(), next_share_s(), next_leave_s()});
+  decide_again_s_ =
+      std::min({decisions.again_at.count(), next_share_s(), next_claim_s(), next_leave_s()});
   for (const scheduler::Change& shrink : decisions.shrinks)
     take_back(*find(view_.jobs[shrink.slot].id), shrink.devices);
   for (const scheduler::Change& grant : decisions.grants)

@@ -81,12 +81,17 @@ struct DeviceCleared {
   DeviceId device;
 };
 
-// A load outside of EasyScale takes `count` devices of a type until ClaimEnded. check_claim() has
-// accepted the claim, in this head or in an earlier one.
+// A load outside of EasyScale takes `count` devices of a type until ClaimEnded. A claim with a time
+// is a reservation, and ends by itself. With a queue it takes no devices: the queue is guaranteed
+// that many more, also above it in the tree, so its jobs get them as soon as they want them.
+// check_claim() has accepted the claim, in this head or in an earlier one.
 struct ClaimMade {
   std::string name;
   DeviceType type;
   std::uint32_t count = 0;  // > 0
+  double begin_s = -scheduler::kNever.count();
+  double end_s = scheduler::kNever.count();  // > begin_s
+  std::string queue = {};                    // a leaf; empty: a load outside of EasyScale
   bool operator==(const ClaimMade&) const = default;
 };
 

@@ -97,6 +97,8 @@ void ClusterSchedulerState::on_inbound(const Inbound& inbound) {
       return claim_devices(inbound);
     case MessageType::kVacateNode:
       return vacate_node(inbound);
+    case MessageType::kReserveDevices:
+      return reserve_devices(inbound);
     case MessageType::kReleaseClaim:
       return release_claim(inbound);
     case MessageType::kShutdown:

@@ -250,8 +250,12 @@ class ClusterSchedulerState {
   void save_usage();
   void claim_devices(const Inbound& inbound);
   void resize_claim(const Inbound& inbound, const cluster::ClaimResized& claim);
-  void save_claim(const Inbound& inbound, const cluster::ClaimMade& claim,
+  void reserve_devices(const Inbound& inbound);
+  Result<std::string> reserved_queue(const std::string& queue, const std::string& tenant) const;
+  cluster::ClaimMade claim_of(const store::ClaimRecord& record) const;
+  void save_claim(const Inbound& inbound, const store::ClaimRecord& record,
                   const cluster::Event& event);
+  void forget_ended_claims();
   void release_claim(const Inbound& inbound);
 
   // Decisions (cluster_scheduler_decisions.cc). After take() the policy is asked soon, after
@@ -313,6 +317,8 @@ class ClusterSchedulerState {
     std::uint64_t gone_unix_ms = 0;
   };
   std::map<std::string, Vacated> vacated_;
+  // From and until of the claims, as in the journal, by name.
+  std::map<std::string, std::pair<std::uint64_t, std::uint64_t>> claim_times_;
   std::map<JobId, std::string> kept_devices_;  // why jobs keep devices that were called back
   // After a restart: the nodes with workers of jobs that have not said hello, until a time limit.
   // Other nodes wait in nodes_held_back_ until then; otherwise jobs would shrink to the nodes that

@@ -310,6 +310,12 @@ void ClusterSchedulerState::fill_claims(const Inbound& inbound, wire::NodeList::
     list[i].setDeviceType(claims[i].type.name);
     list[i].setCount(claims[i].count);
     list[i].setDevices(claims[i].devices);
+    list[i].setQueue(claims[i].queue);
+    list[i].setBegun(claims[i].begun);
+    if (const auto time = claim_times_.find(claims[i].name); time != claim_times_.end()) {
+      list[i].setFromUnixMs(time->second.first);
+      list[i].setUntilUnixMs(time->second.second);
+    }
     auto waits = list[i].initWaits(static_cast<unsigned>(claims[i].waits.size()));
     for (unsigned w = 0; w < waits.size(); ++w) {
       const auto& [job, devices] = claims[i].waits[w];
@@ -390,6 +396,7 @@ void ClusterSchedulerState::fill_queues(const Inbound& inbound, wire::NodeList::
       types[t].setLimit(of.limit.value_or(0));
       types[t].setUsed(of.used);
       types[t].setEntitled(of.entitled);
+      if (given != nullptr) types[t].setReserved(of.guarantee - given->guarantee.count_of(of.type));
     }
   }
 }

@@ -397,7 +397,8 @@ void add_options(CLI::App& command, SimOptions& options) {
   command
       .add_option(
           "--claims", options.claims,
-          "Serving load: a CSV file with time_s,type,count,name; count 0 ends a claim")
+          "Serving load: a CSV file with time_s,type,count,name; count 0 ends a claim. With "
+          "until_s,queue a line is a reservation for a queue")
       ->type_name("FILE");
   command.add_option("--quota", options.quotas, "Devices that a tenant owns; may be repeated")
       ->type_name("TENANT=TYPE:COUNT[+...]");

@@ -174,6 +174,7 @@ class WorldState {
   void submit();
   void plan_claim();
   void claim();
+  void reserve(const store::TraceClaim& claim);
   void ask_for(const std::string& name);
   void on_answer(const std::shared_ptr<const Frame>& frame);
   bool on_claim_answer(Serving& serving, int change, bool refused);

@@ -2,6 +2,7 @@
 #include <caf/all.hpp>
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "actors/gateway/core/peer_id.h"
@@ -107,6 +108,10 @@ void WorldState::plan_claim() {
 
 void WorldState::claim() {
   const store::TraceClaim& claim = options_.claims[next_claim_++];
+  if (claim.until_s > 0) {
+    reserve(claim);
+    return plan_claim();
+  }
   Serving& serving = servings_[claim.name];
   serving.wanted = 0;
   // The type of a claim cannot change. With `wanted` = 0 the old claim is released first, if there
@@ -116,6 +121,19 @@ void WorldState::claim() {
   serving.wanted = claim.count;
   ask_for(claim.name);
   plan_claim();
+}
+
+// The dates of this head begin at 0 and stand still, so the end of the reservation is a duration.
+void WorldState::reserve(const store::TraceClaim& claim) {
+  const auto request = Msg<wire::ReserveDevices>::build(
+      {.request = next_request_++}, [&](wire::ReserveDevices::Builder b) {
+        b.setName(claim.name);
+        b.setDeviceType(claim.type);
+        b.setCount(claim.count);
+        b.setUntilUnixMs(static_cast<std::uint64_t>(std::llround((claim.until_s - now_s()) * 1e3)));
+        b.setQueue(claim.queue);
+      });
+  self_->send(head_, Inbound{kSimulatedClient, request.frame()});
 }
 
 // Requests the change from what the claim has to what it wants.

@@ -4,6 +4,7 @@
 #include <limits>
 #include <set>
 
+#include "proto/base/check.h"
 #include "proto/base/number_text.h"
 #include "scheduler/model/device_sets.h"
 
@@ -146,6 +147,18 @@ Status check_queue_of_job(const std::vector<Queue>& queues, const std::string& n
   std::string tenants;
   for (const std::string& name : queue->tenants) tenants += (tenants.empty() ? "" : ", ") + name;
   return refused(field + "only jobs of these tenants may be in it: " + tenants);
+}
+
+void add_guarantee(std::vector<Queue>& queues, const std::string& name, const DeviceType& type,
+                   std::uint32_t count) {
+  std::string at = name;
+  while (!at.empty()) {
+    const auto queue =
+        std::find_if(queues.begin(), queues.end(), [&](const Queue& q) { return q.name == at; });
+    ES_CHECK(queue != queues.end());
+    queue->guarantee.add(type, count);
+    at = queue->parent;
+  }
 }
 
 bool serves_tenant(const std::vector<Queue>& queues, const Queue& queue,

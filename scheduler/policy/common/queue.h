@@ -64,6 +64,9 @@ std::string queue_of_job(const std::vector<Queue>& queues, const std::string& na
 // (usage), or one that its tenant may not use (refused).
 Status check_queue_of_job(const std::vector<Queue>& queues, const std::string& named,
                           const std::string& tenant);
+// Adds devices to the guarantee of this queue and of all queues above it. REQUIRES: it exists.
+void add_guarantee(std::vector<Queue>& queues, const std::string& name, const DeviceType& type,
+                   std::uint32_t count);
 // Whether jobs of this tenant may be in the queue, or in one below it.
 bool serves_tenant(const std::vector<Queue>& queues, const Queue& queue, const std::string& tenant);
 

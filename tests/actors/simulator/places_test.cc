@@ -1,6 +1,7 @@
-// Where the devices of jobs lie, and announced losses of nodes, in simulated clusters.
+// Where the devices of jobs lie, and reservations, in simulated clusters.
 #include <map>
 
+#include "scheduler/policy/common/queue.h"
 #include "tests/actors/simulator/small_traces.h"
 
 namespace es::actors::simulator {
@@ -76,6 +77,38 @@ TEST_SUITE("actors/simulator/places") {
     }
     CHECK(lost_s(sudden) > 0);
     CHECK(lost_s(announced) == 0);
+  }
+
+  TEST_CASE("a reservation gives a queue its devices from its begin to its end") {
+    std::vector<store::TraceJob> jobs;
+    // `batch` fills the cluster with long jobs before.
+    for (int i = 0; i < 4; ++i) jobs.push_back(job("b" + std::to_string(i), 0, 1, 4000));
+    for (int i = 0; i < 2; ++i) jobs.push_back(job("r" + std::to_string(i), 1000, 1, 500));
+    for (std::size_t i = 0; i < jobs.size(); ++i) jobs[i].queue = i < 4 ? "batch" : "reserved";
+    const Workload work = workload(std::move(jobs), "a:4");
+    for (const scheduler::PolicyInfo& policy : scheduler::policies()) {
+      if (!policy.holds_queues || policy.name == "fifo-serial") continue;
+      CAPTURE(policy.name);
+      SimulationOptions how = options(std::string(policy.name));
+      how.queues = *scheduler::completed_queues(
+          {{.name = "batch", .guarantee = {}, .weight = 1}, {.name = "reserved", .guarantee = {}}});
+      const auto ends = [&] {
+        const SimulationResult result = run(work, how);
+        CHECK(result.unfinished == 0);
+        CHECK(result.refused == 0);
+        return std::max(result.jobs[4].end_s, result.jobs[5].end_s);
+      };
+      // Without it, a queue of the weight 0 waits until others are done, except where the shortest
+      // job comes first.
+      how.world.claims = {{900, "a", 2, "night", 3000, "reserved"}};
+      CHECK(ends() < 1000 + 500 + 60);
+      // A reservation that has ended before guarantees nothing.
+      how.world.claims = {{100, "a", 2, "night", 900, "reserved"}};
+      if (policy.name != "srtf" && policy.name != "elastic-srtf") CHECK(ends() > 2000);
+      // One of a queue that does not exist is refused.
+      how.world.claims = {{900, "a", 2, "night", 3000, "nobody"}};
+      CHECK(run(work, how).first_refusal.find("there is no such queue") != std::string::npos);
+    }
   }
 }
 

@@ -169,6 +169,19 @@ TEST_SUITE("scheduler/policy/queue") {
     CHECK(entitled(0, 0, 99) == Shares{0, 0, 11});
   }
 
+  TEST_CASE("a reservation raises the guarantee of a queue and of those above it") {
+    std::vector<Queue> queues =
+        *completed_queues({{.name = "top", .guarantee = devices("a:3")},
+                           {.name = "x", .guarantee = devices("a:1"), .parent = "top"},
+                           {.name = "y", .guarantee = devices("a:1"), .parent = "top"}});
+    add_guarantee(queues, "x", {"b"}, 2);
+    add_guarantee(queues, "x", {"a"}, 1);
+    CHECK(queues[0].guarantee == devices("a:4+b:2"));
+    CHECK(queues[1].guarantee == devices("a:2+b:2"));
+    CHECK(queues[2].guarantee == devices("a:1"));
+    CHECK(completed_queues(queues).ok());
+  }
+
   TEST_CASE("random trees: guarantees are kept, and nothing is promised twice") {
     Draw random(test::seed("queue trees"));
     for (int round = 0; round < 2000; ++round) {
