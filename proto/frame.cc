@@ -50,6 +50,7 @@ bool is_known(std::uint16_t type) {
     case MessageType::kTraceAnswer:
     case MessageType::kTracePart:
     case MessageType::kNodeHello:
+    case MessageType::kNodePlace:
     case MessageType::kNodeWelcome:
     case MessageType::kStartWorker:
     case MessageType::kKillWorker:
@@ -78,6 +79,8 @@ bool is_known(std::uint16_t type) {
     case MessageType::kListPlans:
     case MessageType::kClaimDevices:
     case MessageType::kReleaseClaim:
+    case MessageType::kReserveDevices:
+    case MessageType::kVacateNode:
     case MessageType::kTraceJob:
     case MessageType::kJobAccepted:
     case MessageType::kJobList:

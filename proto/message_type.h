@@ -63,6 +63,7 @@ enum class MessageType : std::uint16_t {
   // worker -> head -> node agent, and back
   kReadState = 52,
   kStatePart = 53,
+  kNodePlace = 54,  // node agent -> head
   // client.capnp: esctl <-> head
   kSubmitJob = 60,
   kListJobs = 61,
@@ -81,6 +82,8 @@ enum class MessageType : std::uint16_t {
   kClaimDevices = 74,
   kReleaseClaim = 75,
   kTraceJob = 76,  // trace.capnp
+  kReserveDevices = 77,
+  kVacateNode = 78,
   kJobAccepted = 80,
   kJobList = 81,
   kJobDetails = 82,

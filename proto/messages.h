@@ -68,6 +68,7 @@ ES_MESSAGE(RemoveStates);
 ES_MESSAGE(StatesRemoved);
 ES_MESSAGE(ReadState);
 ES_MESSAGE(StatePart);
+ES_MESSAGE(NodePlace);
 // client.capnp
 ES_MESSAGE(SubmitJob);
 ES_MESSAGE(ListJobs);
@@ -85,6 +86,8 @@ ES_MESSAGE(ClearDevice);
 ES_MESSAGE(ListPlans);
 ES_MESSAGE(ClaimDevices);
 ES_MESSAGE(ReleaseClaim);
+ES_MESSAGE(ReserveDevices);
+ES_MESSAGE(VacateNode);
 ES_MESSAGE(JobAccepted);
 ES_MESSAGE(JobList);
 ES_MESSAGE(JobDetails);

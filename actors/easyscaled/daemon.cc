@@ -102,6 +102,9 @@ NodeAgentOptions node_options(const DaemonOptions& options, const std::string& h
   for (const DeviceCount& c : options.devices.counts)
     for (std::uint32_t i = 0; i < c.count; ++i)
       node.devices.push_back({options.node_name, c.type, i});
+  node.rack = options.rack;
+  node.island_devices = options.island_devices;
+  node.spot = options.spot;
   node.head_endpoint = head_endpoint;
   node.run_dir = std::filesystem::absolute(options.run_dir);
   node.worker_logs = options.worker_logs;

@@ -23,6 +23,9 @@ struct DaemonOptions {
   std::string run_dir;     // sockets, specs and logs of this node's workers
   std::string rescue_dir;  // states of jobs that failed because of their data; empty: none
   std::string node_name;
+  std::string rack;                         // where this node stands; empty: not known
+  bool spot = false;                        // this machine may be taken away at any time
+  std::uint32_t island_devices = 0;         // devices of a type that are linked; 0: all of the node
   DeviceSet devices;                        // devices that this node offers
   int loaders = 1;                          // threads of each worker process that load mini-batches
   std::chrono::milliseconds grace{30'000};  // time to hand over the workers of a node that ends

@@ -59,6 +59,18 @@ Status parse_policy(const std::string& queue_file, const std::vector<std::string
   return {};
 }
 
+CLI::Validator rack_name() {
+  return {[](const std::string& text) -> std::string {
+            const bool good = !text.empty() && text.size() <= 64 &&
+                              text.find_first_not_of(
+                                  "abcdefghijklmnopqrstuvwxyz"
+                                  "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+                                  "0123456789-_.") == std::string::npos;
+            return good ? "" : text + ": allowed are 1 to 64 letters, digits, '-', '_' and '.'";
+          },
+          ""};
+}
+
 std::string host_name() {
   char name[256] = "node";
   ::gethostname(name, sizeof name - 1);
@@ -112,6 +124,18 @@ Result<DaemonOptions> parse(int argc, char** argv) {
       "Devices to offer, e.g. cpu-avx2:2+cpu-scalar:1; best for every GPU, or without a GPU one "
       "device of the fastest kernel class; none for a head that only serves (default: " +
           default_devices().text() + ")");
+  app.add_option("--rack", options.rack,
+                 "Rack in which this node stands; the devices of a job are chosen in few racks")
+      ->check(rack_name())
+      ->type_name("NAME");
+  app.add_option("--island", options.island_devices,
+                 "Number of devices of a type, in the order of their indices, that are linked with "
+                 "each other (NVLink); a job gets such devices together. 0: all of this node")
+      ->check(CLI::Range(0, 1024))
+      ->capture_default_str();
+  app.add_flag("--spot", options.spot,
+               "This machine may be taken away at any time. Its devices go to jobs that may be "
+               "suspended first; `esctl drain NODE --in SECONDS` announces its end");
   std::uint32_t workers_per_gpu = 1;
   app.add_option("--workers-per-gpu", workers_per_gpu,
                  "Workers that may share one GPU; --devices then offers a GPU up to this number of "

@@ -41,17 +41,17 @@ int run_esctl(std::vector<std::string> arguments, Console& console) {
       "Help on a command: esctl COMMAND --help");
   Shell shell{console};
   for (const auto add :
-       {add_run_command,        add_submit_command, add_ps_command,         add_describe_command,
-        add_plans_command,      add_scale_command,  add_pause_command,      add_resume_command,
-        add_checkpoint_command, add_export_command, add_eval_command,       add_predict_command,
-        add_generate_command,   add_cancel_command, add_logs_command,       add_nodes_command,
-        add_claim_command,      add_claims_command, add_release_command,    add_sim_command,
-        add_inspect_command,    add_models_command, add_data_command,       add_fields_command,
-        add_ledger_command,     add_diff_command,   add_verify_command,     add_trace_step_command,
-        add_keygen_command,     add_token_command,  add_curve_command,      add_explain_command,
-        add_doctor_command,     add_top_command,    add_completion_command, add_man_command,
-        add_slurm_command,      add_keys_command,   add_trace_command,      add_profile_command,
-        add_queues_command})
+       {add_run_command,        add_submit_command,  add_ps_command,         add_describe_command,
+        add_plans_command,      add_scale_command,   add_pause_command,      add_resume_command,
+        add_checkpoint_command, add_export_command,  add_eval_command,       add_predict_command,
+        add_generate_command,   add_cancel_command,  add_logs_command,       add_nodes_command,
+        add_claim_command,      add_claims_command,  add_release_command,    add_sim_command,
+        add_inspect_command,    add_models_command,  add_data_command,       add_fields_command,
+        add_ledger_command,     add_diff_command,    add_verify_command,     add_trace_step_command,
+        add_keygen_command,     add_token_command,   add_curve_command,      add_explain_command,
+        add_doctor_command,     add_top_command,     add_completion_command, add_man_command,
+        add_slurm_command,      add_keys_command,    add_trace_command,      add_profile_command,
+        add_queues_command,     add_reserve_command, add_drain_command})
     add(app, shell);
   const bool json = std::find(arguments.begin(), arguments.end(), "--json") != arguments.end();
   try {

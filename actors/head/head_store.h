@@ -11,6 +11,7 @@
 #include "store/journal/job_journal.h"
 #include "store/journal/suspect_devices.h"
 #include "store/journal/usage_journal.h"
+#include "store/journal/vacated_nodes.h"
 #include "store/kv/guarded_key_value_store.h"
 #include "store/ledger/ledger.h"
 #include "store/plans/plan_store.h"
@@ -33,6 +34,7 @@ class HeadStore {
         suspects_(*values_),
         claims_(*values_),
         usage_(*values_),
+        vacated_(*values_),
         ledger_(*values_),
         plans_(*values_) {}
 
@@ -95,6 +97,8 @@ class HeadStore {
   store::ClaimJournal& claims() { return claims_; }
   // Used by the cluster scheduler only.
   store::UsageJournal& usage() { return usage_; }
+  // Used by the cluster scheduler only.
+  store::VacatedNodes& vacated() { return vacated_; }
   store::JobHistory& history() { return history_; }
   store::Ledger& ledger() { return ledger_; }
   store::PlanStore& plans() { return plans_; }
@@ -108,6 +112,7 @@ class HeadStore {
   store::SuspectDevices suspects_;
   store::ClaimJournal claims_;
   store::UsageJournal usage_;
+  store::VacatedNodes vacated_;
   store::Ledger ledger_;
   store::PlanStore plans_;
   std::string job_tag_;

@@ -43,6 +43,14 @@ class QueueReader {
       queue.weight = *node.value<double>();
       return {};
     }
+    if (key == "tier") {
+      const auto tier = node.value_exact<std::int64_t>();
+      if (!tier || *tier < 0 || *tier > scheduler::kQueueTierMax)
+        return bad(key, node,
+                   "a whole number from 0 to " + std::to_string(scheduler::kQueueTierMax));
+      queue.tier = static_cast<std::uint32_t>(*tier);
+      return {};
+    }
     if (key == "tenants") return read_tenants(key, node, queue.tenants);
     const auto count = [&](const DeviceType& type, std::uint32_t count) {
       if (key == "borrow")
@@ -51,8 +59,9 @@ class QueueReader {
         queue.guarantee.add(type, count);
     };
     if (key == "guarantee" || key == "borrow") return read_counts(key, node, count);
-    return usage_error(prefix_ + key +
-                       ": no such key; allowed here: parent, guarantee, borrow, weight, tenants");
+    return usage_error(
+        prefix_ + key +
+        ": no such key; allowed here: parent, guarantee, borrow, tier, weight, tenants");
   }
 
   Status read_text(const std::string& key, const toml::node& node, std::string& out) {

@@ -167,8 +167,36 @@ struct ClaimDevices {
   # Number of devices, > 0.
 }
 
+struct ReserveDevices {
+  # Client -> head: a claim for some time: for a load outside of EasyScale, or as an additional
+  # guarantee of a queue. Answer: Done when it is in the journal.
+  name @0 :Text;
+  # As in ClaimDevices.
+  deviceType @1 :Text;
+  count @2 :UInt32;
+  # Number of devices, > 0.
+  fromUnixMs @3 :UInt64;
+  # When it begins; 0 for now.
+  untilUnixMs @4 :UInt64;
+  # When it ends.
+  queue @5 :Text;
+  # The queue that is guaranteed the devices; empty for a load outside of EasyScale.
+  tenant @6 :Text;
+  # Instead of a queue: that of the jobs of this tenant which name none; empty for none.
+}
+
+struct VacateNode {
+  # Client -> head: this node will be gone, or shall be empty. No job is given more of its devices,
+  # and jobs leave it in time. Answer: Done when it is in the journal.
+  node @0 :Text;
+  seconds @1 :Float64;
+  # The time until it will be gone, >= 0; 0: it shall be empty, and jobs leave at once.
+  cancel @2 :Bool;
+  # Instead, jobs may use the node again.
+}
+
 struct ReleaseClaim {
-  # Client -> head: the devices of this claim are free again. Answer: Done.
+  # Client -> head: the devices of this claim or reservation are free again. Answer: Done.
   name @0 :Text;
 }
 
@@ -439,6 +467,8 @@ struct QueueInfo {
   # Then: device-seconds that its jobs have used, decayed until now.
   level @9 :UInt32;
   # Then: 0 for the leaf that is served first.
+  tier @10 :UInt32;
+  # Queues of a higher tier take devices from those of a lower one, among queues of one parent.
 }
 
 struct QueueDevices {
@@ -453,6 +483,8 @@ struct QueueDevices {
   entitled @5 :UInt32;
   # Devices that it gets before others borrow: its guarantee and its part by weight, as far as its
   # jobs could use them.
+  reserved @6 :UInt32;
+  # The part of its guarantee that reservations have added until they end.
 }
 
 struct ClaimInfo {
@@ -464,6 +496,13 @@ struct ClaimInfo {
   # Number of devices that it holds by now.
   waits @4 :List(ClaimWait);
   # Jobs whose devices it waits for.
+  queue @5 :Text;
+  # Of a reservation for a queue; otherwise empty. Its jobs hold the devices, and not the claim.
+  fromUnixMs @6 :UInt64;
+  # Of a reservation; 0 for a claim without an end.
+  untilUnixMs @7 :UInt64;
+  begun @8 :Bool;
+  # Whether its time has begun.
 }
 
 struct ClaimWait {
@@ -488,6 +527,14 @@ struct NodeInfo {
   clockAheadMs @6 :Int64;
   # By how much the clock of the node was ahead of the head's when it joined, in milliseconds; less
   # by the time of one message; 0 if it is not known.
+  rack @7 :Text;
+  # Where the node stands; empty if it has not told.
+  islandDevices @8 :UInt32;
+  # Number of devices of one type that are linked with each other; 0: all of the node.
+  spot @9 :Bool;
+  # The node may be taken away at any time, with a short notice.
+  goneUnixMs @10 :UInt64;
+  # When the node will be gone, in milliseconds since 1970; 0: nothing is announced.
 }
 
 struct DeviceInfo {

@@ -30,6 +30,18 @@ struct NodeHello {
   # The clock of the node, in milliseconds; 0 if it is not told.
 }
 
+struct NodePlace {
+  # Node agent -> head, before each NodeHello: where the node stands. A node that tells nothing stands
+  # in a rack without a name, has no islands, and is no spot node.
+  rack @0 :Text;
+  # Nodes with the same rack are close to each other.
+  islandDevices @1 :UInt32;
+  # Devices of one type with the indices k * islandDevices to (k + 1) * islandDevices - 1 are linked
+  # with each other; 0: all devices of the node are equally close.
+  spot @2 :Bool;
+  # The node may be taken away at any time, with a short notice (VacateNode, client.capnp).
+}
+
 struct NodeWelcome {
   # Head -> node agent: the answer to NodeHello.
   accepted @0 :Bool;

@@ -8,7 +8,8 @@ namespace es::store {
 namespace {
 
 constexpr const char* kClaimTable = "claim";
-constexpr std::uint8_t kClaimRecordVersion = 1;
+constexpr std::uint8_t kClaimRecordVersion = 2;
+constexpr std::uint8_t kRecordWithoutTime = 1;  // of releases before there were reservations
 
 std::string key_of(const std::string& name) {
   return KeyBuilder(kClaimTable).text(name).key();
@@ -17,11 +18,17 @@ std::string key_of(const std::string& name) {
 }  // namespace
 
 Result<ClaimRecord> decode_claim(std::string_view bytes) {
-  RecordReader in(bytes, kClaimRecordVersion, "claim");
+  const bool has_time = !bytes.starts_with(static_cast<char>(kRecordWithoutTime));
+  RecordReader in(bytes, has_time ? kClaimRecordVersion : kRecordWithoutTime, "claim");
   ClaimRecord claim;
   claim.name = in.text();
   claim.type.name = in.text();
   claim.count = in.u32();
+  if (has_time) {
+    claim.from_unix_ms = in.u64();
+    claim.until_unix_ms = in.u64();
+    claim.queue = in.text();
+  }
   ES_RETURN_IF_ERROR(in.finish());
   return claim;
 }
@@ -33,6 +40,9 @@ Status ClaimJournal::save(const ClaimRecord& claim) {
   out.text(claim.name);
   out.text(claim.type.name);
   out.u32(claim.count);
+  out.u64(claim.from_unix_ms);
+  out.u64(claim.until_unix_ms);
+  out.text(claim.queue);
   WriteBatch batch;
   batch.put(key_of(claim.name), out.take());
   return store_.write(batch, Durability::kSynced);

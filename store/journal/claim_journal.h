@@ -1,6 +1,7 @@
 #pragma once
-// ClaimJournal keeps the claims of serving jobs on devices. A claim lasts until it is released,
-// also across restarts. Every write is on disk before the call returns.
+// ClaimJournal keeps the claims of serving jobs on devices, and reservations. A claim lasts until
+// it is released, also across restarts, and a reservation until its end. Every write is on disk
+// before the call returns.
 //
 // One thread of the head owns it.
 #include <cstdint>
@@ -18,6 +19,9 @@ struct ClaimRecord {
   std::string name;
   DeviceType type;
   std::uint32_t count = 0;
+  // Of a reservation, in milliseconds since 1970; 0 and 0 for a claim.
+  std::uint64_t from_unix_ms = 0, until_unix_ms = 0;
+  std::string queue = {};  // that is guaranteed the devices; empty: a load outside of EasyScale
   bool operator==(const ClaimRecord&) const = default;
 };
 

@@ -7,6 +7,7 @@
 #include "store/journal/job_journal.h"
 #include "store/journal/suspect_devices.h"
 #include "store/journal/usage_journal.h"
+#include "store/journal/vacated_nodes.h"
 #include "store/kv/keys.h"
 #include "store/ledger/ledger.h"
 #include "store/metrics/metric.h"
@@ -19,7 +20,7 @@ namespace {
 const std::map<std::string, std::string, std::less<>> kTables = {
     {"capability", "tnt"}, {"claim", "t"}, {"counter", "t"}, {"end", "t"},   {"evaluation", "tn"},
     {"final_state", "t"},  {"job", "t"},   {"ledger", "tn"}, {"meta", "t"},  {"plans", "tn"},
-    {"suspect", "ttn"},    {"sync", "tn"}, {"tag", "t"},     {"usage", "t"},
+    {"suspect", "ttn"},    {"sync", "tn"}, {"tag", "t"},     {"usage", "t"}, {"vacated", "t"},
 };
 // Largest jump over versions behind a damaged place of a table with versions.
 constexpr std::uint64_t kVersionJumpMax = std::uint64_t{1} << 40;
@@ -110,6 +111,10 @@ Status check_record(std::string_view key, std::string_view value) {
   if (table == "usage") {
     const auto usage = decode_usage(value);
     return usage ? expect(usage->queue == name, key) : Status(usage.error());
+  }
+  if (table == "vacated") {
+    const auto node = decode_vacated_node(value);
+    return node ? expect(node->node == name, key) : Status(node.error());
   }
   if (table == "suspect") {
     const auto suspect = decode_suspect_device(value);

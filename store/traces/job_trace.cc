@@ -287,7 +287,7 @@ Result<std::vector<TraceClaim>> parse_claims(std::string_view text, const std::s
   for (const char* column : {"time_s", "type", "count", "name"})
     if (!table->has(column))
       return usage_error(file + ": line 1: there is no column " + column +
-                         ": allowed are time_s,type,count,name");
+                         ": allowed are time_s,type,count,name,until_s,queue");
   std::vector<TraceClaim> claims;
   for (std::size_t i = 0; i < table->rows(); ++i) {
     const Row row = table->row(i);
@@ -299,6 +299,12 @@ Result<std::vector<TraceClaim>> parse_claims(std::string_view text, const std::s
     ES_TAKE(count, row.number("count", -1e9, 1e9));
     // A count of 0 or less releases the claim.
     claim.count = count > 0 ? static_cast<std::uint32_t>(count) : 0;
+    ES_TAKE(claim.until_s, row.number("until_s", 0, kSecondsMax, 0));
+    claim.queue = row.text("queue");
+    if ((claim.until_s > 0) != !claim.queue.empty())
+      return row.error("until_s", "a number above 0 together with a queue");
+    if (claim.until_s > 0 && (claim.until_s <= claim.time_s || claim.count == 0))
+      return row.error("until_s", "a number above time_s, for a count above 0");
     claims.push_back(std::move(claim));
   }
   std::stable_sort(claims.begin(), claims.end(),

@@ -66,13 +66,17 @@ struct StepTimes {
 Result<StepTimes> parse_step_times(std::string_view text, const std::string& file);
 Result<StepTimes> read_step_times(const std::string& file);
 
-// A serving load: `time_s,type,count,name`. From time_s on, `name` holds `count` devices of the
-// type instead of what it held before; with a count of 0 or less it holds none.
+// A serving load: `time_s,type,count,name[,until_s,queue]`. From time_s on, `name` holds `count`
+// devices of the type instead of what it held before; with a count of 0 or less it holds none. With
+// until_s and queue it is a reservation: until then the queue is guaranteed the devices in
+// addition.
 struct TraceClaim {
   double time_s = 0;
   std::string type;
   std::uint32_t count = 0;
   std::string name;
+  double until_s = 0;  // > time_s; 0: no reservation
+  std::string queue{};
 };
 // Ordered by time; equal times are in file order.
 Result<std::vector<TraceClaim>> parse_claims(std::string_view text, const std::string& file);

@@ -95,6 +95,8 @@ class Answers(harness.EndToEndTest):
             ("ps",), ("describe", job), ("describe", endless), ("plans", endless), ("nodes",),
             ("claim", "--type", self.fast, "--count", "1", "--name", "web"),
             ("claim", "--name", "web", "--count", "2"), ("claims",), ("release", "web"),
+            ("reserve", "--name", "r", "--type", self.fast, "--count", "1", "--from", "1h", "--for",
+             "1h"), ("release", "r"),
             ("queues",),
             ("ledger", job, "--from", "2", "--to", "3"), ("diff", job, ledger), ("inspect", job),
             ("scale", endless, f"{self.fast}:2"), ("pause", endless), ("resume", endless),

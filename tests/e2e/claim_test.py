@@ -71,6 +71,7 @@ class Claim(harness.EndToEndTest):
         self.wait_for_owners(daemon, "the claim has two devices", is_claimed)
         self.assertEqual(daemon.json("claims")["claims"],
                          [{"claim": "serving", "type": fast, "count": 2, "devices": 2,
+                           "from": None, "until": None, "queue": None, "begun": True,
                            "waits_for": []}])
         harness.wait_until("a job has continued with fewer devices",
                            lambda: sum(len(changes(f)) for f in followers) > before)
@@ -127,6 +128,7 @@ class Claim(harness.EndToEndTest):
         def is_listed(count):
             self.assertEqual(daemon.json("claims")["claims"],
                              [{"claim": "web", "type": fast, "count": count, "devices": count,
+                               "from": None, "until": None, "queue": None, "begun": True,
                                "waits_for": []}])
         self.assertIn("no such claim", resize(1, EXIT_NOT_FOUND).err)
         daemon.esctl("claim", "--type", fast, "--count", 1, "--name", "web")

@@ -69,7 +69,7 @@ class Access(Http):
             for method, operation in methods.items():
                 if method == "parameters":
                     continue
-                where = path.replace("{job}", "absent").replace("{claim}", "none")
+                where = re.sub(r"{(\w+)}", "none", path.replace("{job}", "absent"))
                 match = re.fullmatch(r"Needs the role (\w+)\.", operation["description"])
                 if path == "/api/v1/shutdown":
                     continue  # The last test of this file ends its head.
@@ -292,8 +292,26 @@ class Jobs(Http):
         self.assertEqual((claim["claim"], claim["type"], claim["count"]), ("serving", self.fast, 1))
         self.assertEqual(client.ask("DELETE", "/api/v1/claims/serving").status, 200)
         self.assertEqual(client.get("/api/v1/claims").json["claims"], [])
+        self.assertEqual(client.ask("PUT", "/api/v1/claims/night",
+                                    {"type": self.fast, "count": 1, "from": "2036-11-26T20:00",
+                                     "until": "2036-11-27T06:00"}).status, 200)
+        claim = client.get("/api/v1/claims").json["claims"][0]
+        self.assertEqual((claim["from"], claim["until"], claim["begun"], claim["devices"]),
+                         ("2036-11-26T20:00:00.000Z", "2036-11-27T06:00:00.000Z", False, 0))
+        self.assertEqual(client.ask("DELETE", "/api/v1/claims/night").status, 200)
+        answer = client.ask("PUT", "/api/v1/claims/night", {"type": self.fast, "count": 1,
+                                                            "until": "soon"})
+        self.assertEqual(answer.status, 400)
+        self.assertIn("until = \"soon\": allowed is a time in UTC", answer.json["error"])
         node = client.get("/api/v1/nodes").json["nodes"][0]
         self.assertEqual(len(node["devices"]), 2)
+        self.assertEqual((node["rack"], node["spot"], node["gone"]), (None, False, None))
+        path = f"/api/v1/nodes/{node['name']}/drain"
+        self.assertEqual(client.post(path, {}).status, 200)
+        self.assertTrue(client.get("/api/v1/nodes").json["nodes"][0]["draining"])
+        self.assertEqual(client.post(path, {"cancel": True}).status, 200)
+        self.assertEqual(client.post(path, {"cancel": True}).status, 409)
+        self.assertFalse(client.get("/api/v1/nodes").json["nodes"][0]["draining"])
 
     def test_bad_requests_name_what_is_allowed(self):
         self.start_head()

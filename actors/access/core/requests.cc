@@ -24,6 +24,8 @@ constexpr RequestKind kKinds[] = {
     {MessageType::kResumeJob, "ResumeJob", Role::kSubmit, true},
     {MessageType::kClearDevice, "ClearDevice", Role::kOperate, false},
     {MessageType::kClaimDevices, "ClaimDevices", Role::kOperate, false},
+    {MessageType::kReserveDevices, "ReserveDevices", Role::kOperate, false},
+    {MessageType::kVacateNode, "VacateNode", Role::kOperate, false},
     {MessageType::kReleaseClaim, "ReleaseClaim", Role::kOperate, false},
     {MessageType::kShutdown, "Shutdown", Role::kAdmin, false},
 };

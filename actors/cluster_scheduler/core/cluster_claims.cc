@@ -6,7 +6,12 @@
 // submitted one. The first pass takes only devices beyond the minimum of a job. The second pass
 // suspends whole jobs. The third pass takes devices of pinned jobs. A job that may not be suspended
 // gives only devices beyond its minimum, and a pinned one none.
+//
+// A reservation is a claim with a time. Before its begin it only counts for the limits; at its end
+// it is forgotten. A reservation for a queue takes no devices: it raises the guarantee of the
+// queue, and the policy finds the devices.
 #include <algorithm>
+#include <utility>
 
 #include "actors/cluster_scheduler/core/cluster_core.h"
 #include "actors/cluster_scheduler/core/job_bounds.h"
@@ -20,22 +25,53 @@ JobId claim_owner(const std::string& claim) {
 Status ClusterCore::check_claim(const cluster::ClaimMade& claim) const {
   if (claims_.contains(claim.name))
     return refused("claim \"" + claim.name + "\": there is a claim of this name already");
+  if (claim.queue.empty()) return check_count(claim);
+  const std::string text = "reservation \"" + claim.name + "\": queue = \"" + claim.queue + "\": ";
+  const scheduler::Queue* queue = scheduler::find_queue(limits_.queues, claim.queue);
+  if (queue == nullptr)
+    return usage_error(text + "there is no such queue; " +
+                       (limits_.queues.empty()
+                            ? "the head has none (easyscaled --queues, --quota)"
+                            : "allowed: " + scheduler::leaves_text(limits_.queues)));
+  if (!scheduler::is_leaf(limits_.queues, claim.queue))
+    return usage_error(
+        text + "it has queues below it; allowed: " + scheduler::leaves_text(limits_.queues));
   return check_count(claim);
 }
 
 // A smaller number is always accepted: it is within every quota, and the devices were there before.
 Status ClusterCore::check_claim(const cluster::ClaimResized& claim) const {
   ES_RETURN_IF_ERROR(check_claim_end(claim.name));
-  const Claim& now = claims_.at(claim.name);
-  if (claim.count <= now.count) return {};
-  return check_count({claim.name, now.type, claim.count});
+  Claim wanted = claims_.at(claim.name);
+  if (claim.count <= wanted.count) return {};
+  wanted.count = claim.count;
+  return check_count(wanted);
+}
+
+// The most devices of its type that other claims have at one moment of its time. `for_queues`: only
+// those for queues.
+std::uint32_t ClusterCore::most_beside(const Claim& claim, bool for_queues) const {
+  const auto counts = [&](const Claim& other) {
+    return other.type == claim.type && other.name != claim.name &&
+           (!for_queues || !other.queue.empty());
+  };
+  const auto beside_at = [&](double time_s) {
+    std::uint32_t claimed = 0;
+    for (const auto& [name, other] : claims_)
+      if (counts(other) && other.begin_s <= time_s && time_s < other.end_s) claimed += other.count;
+    return claimed;
+  };
+  // The sum is largest at the begin of one of them.
+  std::uint32_t most = beside_at(claim.begin_s);
+  for (const auto& [name, other] : claims_)
+    if (counts(other) && other.begin_s > claim.begin_s && other.begin_s < claim.end_s)
+      most = std::max(most, beside_at(other.begin_s));
+  return most;
 }
 
 // Checks a claim of this size together with all others.
-Status ClusterCore::check_count(const cluster::ClaimMade& claim) const {
-  std::uint32_t claimed = 0;
-  for (const auto& [name, other] : claims_)
-    if (other.type == claim.type && name != claim.name) claimed += other.count;
+Status ClusterCore::check_count(const Claim& claim) const {
+  const std::uint32_t claimed = most_beside(claim, false);
   const std::uint32_t exist = pool_.existing_devices().count_of(claim.type);
   const std::string text = "claim \"" + claim.name + "\": " + std::to_string(claim.count) + " of " +
                            claim.type.name + ": ";
@@ -45,6 +81,16 @@ Status ClusterCore::check_count(const cluster::ClaimMade& claim) const {
     return refused(text + "the cluster has " + std::to_string(exist) +
                    (exist > 0 ? ", and other claims have " + std::to_string(claimed)
                               : "; its devices are " + pool_.existing_devices().text()));
+  if (!claim.queue.empty()) {
+    std::uint64_t guaranteed = 0;
+    for (const scheduler::Queue& queue : limits_.queues)
+      if (queue.parent.empty()) guaranteed += queue.guarantee.count_of(claim.type);
+    const std::uint32_t reserved = most_beside(claim, true);
+    if (claim.count + guaranteed + reserved <= exist) return {};
+    return refused(text + "the cluster has " + std::to_string(exist) + ", queues are guaranteed " +
+                   std::to_string(guaranteed) + ", and other reservations for queues have " +
+                   std::to_string(reserved));
+  }
   if (!limits_.claims) return {};
   const std::uint32_t limit = limits_.claims->count_of(claim.type);
   if (claim.count <= limit - std::min(limit, claimed)) return {};
@@ -58,7 +104,7 @@ Status ClusterCore::check_claim_end(const std::string& name) const {
 }
 
 void ClusterCore::handle(const cluster::ClaimMade& event) {
-  if (!claims_.try_emplace(event.name, Claim{event.type, event.count}).second) ++ignored_events_;
+  if (!claims_.try_emplace(event.name, event).second) ++ignored_events_;
 }
 
 // The last devices by node and index are given back.
@@ -85,8 +131,14 @@ void ClusterCore::handle(const cluster::ClaimEnded& event) {
 std::vector<ClusterCore::ClaimView> ClusterCore::claims() const {
   std::vector<ClaimView> claims;
   for (const auto& [name, claim] : claims_) {
-    const std::uint32_t missing = missing_to(name, claim);
-    claims.push_back({name, claim.type, claim.count, claim.count - missing, {}});
+    const std::uint32_t missing = missing_to(claim);
+    const auto has = static_cast<std::uint32_t>(pool_.held(claim_owner(name)).size());
+    claims.push_back({.name = name,
+                      .type = claim.type,
+                      .count = claim.count,
+                      .devices = std::min(has, claim.count),
+                      .queue = claim.queue,
+                      .begun = claim.begin_s <= now_s_});
     if (missing > 0) claims.back().waits = leaving(claim.type);
   }
   return claims;
@@ -108,9 +160,66 @@ std::vector<std::pair<JobId, std::uint32_t>> ClusterCore::leaving(const DeviceTy
   return jobs;
 }
 
-std::uint32_t ClusterCore::missing_to(const std::string& name, const Claim& claim) const {
-  const std::size_t held = pool_.held(claim_owner(name)).size();
+// Whether its time has begun, and it takes devices from jobs instead of guaranteeing them.
+bool ClusterCore::takes_devices(const Claim& claim) const {
+  return claim.queue.empty() && claim.begin_s <= now_s_;
+}
+
+std::uint32_t ClusterCore::missing_to(const Claim& claim) const {
+  if (!takes_devices(claim)) return 0;
+  const std::size_t held = pool_.held(claim_owner(claim.name)).size();
   return claim.count - static_cast<std::uint32_t>(std::min<std::size_t>(claim.count, held));
+}
+
+void ClusterCore::end_claims() {
+  for (auto at = claims_.begin(); at != claims_.end();) {
+    if (at->second.end_s > now_s_) {
+      ++at;
+      continue;
+    }
+    pool_.release_all(claim_owner(at->first));
+    ended_claims_.push_back(at->first);
+    at = claims_.erase(at);
+  }
+}
+
+std::vector<std::string> ClusterCore::take_ended_claims() {
+  return std::exchange(ended_claims_, {});
+}
+
+// The time of the next begin or end of a reservation.
+double ClusterCore::next_claim_s() const {
+  double next_s = scheduler::kNever.count();
+  for (const auto& [name, claim] : claims_)
+    for (const double at_s : {claim.begin_s, claim.end_s})
+      if (at_s > now_s_) next_s = std::min(next_s, at_s);
+  return next_s;
+}
+
+// Writes the queues of the view: those of the configuration with what is reserved for them now.
+void ClusterCore::renew_guarantees() {
+  std::map<std::string, std::uint32_t> now;
+  for (const auto& [name, claim] : claims_)
+    // An earlier head may have had other queues.
+    if (claim.begin_s <= now_s_ && scheduler::find_queue(limits_.queues, claim.queue) != nullptr)
+      now[name] = claim.count;
+  if (guaranteed_ == now) return;
+  view_.queues = limits_.queues;
+  for (const auto& [name, count] : now) {
+    const Claim& claim = claims_.at(name);
+    scheduler::add_guarantee(view_.queues, claim.queue, claim.type, count);
+  }
+  guaranteed_ = std::move(now);
+  if (!shares_) return;
+  // The weights order the queues by what they have used, and divide nothing besides. Only a queue
+  // with a sibling of a lower tier keeps its weight, because it takes devices before that one.
+  for (scheduler::Queue& queue : view_.queues) {
+    const bool precedes = std::any_of(
+        limits_.queues.begin(), limits_.queues.end(), [&](const scheduler::Queue& other) {
+          return other.parent == queue.parent && other.tier < queue.tier;
+        });
+    if (!precedes) queue.weight = 0;
+  }
 }
 
 void ClusterCore::serve_claims() {
@@ -118,9 +227,9 @@ void ClusterCore::serve_claims() {
   // more devices until the first ones have arrived.
   std::map<DeviceType, std::uint32_t> missing;
   for (const auto& [name, claim] : claims_) {
-    const std::uint32_t wanted = missing_to(name, claim);
+    const std::uint32_t wanted = missing_to(claim);
     const std::uint32_t now = std::min(wanted, pool_.free_devices().count_of(claim.type));
-    if (now > 0) pool_.grant(claim_owner(name), claim.type, now);
+    if (now > 0) pool_.grant(claim_owner(name), claim.type, now, {.on_spot = false});
     if (wanted > now) missing[claim.type] += wanted - now;
   }
   for (const auto& [type, count] : missing) {
@@ -169,7 +278,7 @@ void ClusterCore::call_back(const DeviceType& type, std::uint32_t count) {
 DeviceSet ClusterCore::reserved_returning() const {
   DeviceSet reserved;
   for (const auto& [name, claim] : claims_)
-    if (const std::uint32_t missing = missing_to(name, claim); missing > 0)
+    if (const std::uint32_t missing = missing_to(claim); missing > 0)
       reserved.add(claim.type, missing);
   return reserved;
 }

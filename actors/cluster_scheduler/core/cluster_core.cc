@@ -71,11 +71,9 @@ std::string refuse_minimum(const JobAdmitted& job, const DeviceSet& existing) {
 ClusterCore::ClusterCore(std::unique_ptr<scheduler::Policy> policy, cluster::Limits limits)
     : policy_(std::move(policy)), limits_(std::move(limits)) {
   ES_CHECK(policy_ != nullptr);
-  view_.queues = limits_.queues;
-  if (limits_.share_half_life_s <= 0 || limits_.queues.empty()) return;
-  shares_.emplace(limits_.queues, scheduler::Seconds(limits_.share_half_life_s));
-  // The weights order the queues by what they have used, and divide nothing besides.
-  for (scheduler::Queue& queue : view_.queues) queue.weight = 0;
+  if (limits_.share_half_life_s > 0 && !limits_.queues.empty())
+    shares_.emplace(limits_.queues, scheduler::Seconds(limits_.share_half_life_s));
+  renew_guarantees();
 }
 
 std::vector<cluster::Effect> ClusterCore::take(const cluster::Event& event, double now_s) {
@@ -87,6 +85,9 @@ std::vector<cluster::Effect> ClusterCore::take(const cluster::Event& event, doub
 std::vector<cluster::Effect> ClusterCore::decide(double now_s) {
   advance(now_s);
   share_out();
+  empty_vacated_nodes();
+  end_claims();
+  renew_guarantees();
   serve_claims();
   schedule();
   send_changed_allocations();
@@ -101,7 +102,7 @@ std::vector<cluster::Effect> ClusterCore::on(const cluster::Event& event, double
 }
 
 void ClusterCore::handle(const cluster::NodeJoined& event) {
-  pool_.join(event.node, event.devices);
+  pool_.join(event.node, event.devices, event.place);
   for (const auto& [claim, devices] : claims_) give_back_returned(claim);
   // The pool of a restarted head is empty, so a device on which a process of a job still runs looks
   // free here. The job gets it back before a decision can give it to another job. `moved` stays
@@ -114,6 +115,39 @@ void ClusterCore::handle(const cluster::NodeJoined& event) {
 
 void ClusterCore::handle(const cluster::NodeLost& event) {
   lose(event.node, false);
+  // If it comes back, it has to be emptied again.
+  if (const auto at = vacated_.find(event.node); at != vacated_.end()) at->second.is_empty = false;
+}
+
+void ClusterCore::handle(const cluster::NodeVacated& event) {
+  vacated_[event.node] = {.leave_s = event.leave_s};
+  pool_.vacate(event.node);
+}
+
+void ClusterCore::handle(const cluster::NodeStays& event) {
+  const auto at = vacated_.find(event.node);
+  if (at == vacated_.end()) {
+    ++ignored_events_;
+    return;
+  }
+  pool_.stay(event.node, pool_.is_live(event.node) || at->second.is_empty);
+  vacated_.erase(at);
+  for (const auto& [claim, devices] : claims_) give_back_returned(claim);
+}
+
+void ClusterCore::empty_vacated_nodes() {
+  for (auto& [node, vacated] : vacated_) {
+    if (vacated.leave_s > now_s_ || !pool_.is_live(node)) continue;
+    vacated.is_empty = true;
+    lose(node, true);
+  }
+}
+
+double ClusterCore::next_leave_s() const {
+  double next_s = scheduler::kNever.count();
+  for (const auto& [node, vacated] : vacated_)
+    if (vacated.leave_s > now_s_) next_s = std::min(next_s, vacated.leave_s);
+  return next_s;
 }
 
 void ClusterCore::handle(const cluster::NodeDraining& event) {
@@ -256,7 +290,12 @@ void ClusterCore::take_back(Job& job, const DeviceSet& devices) {
 void ClusterCore::give(Job& job, const DeviceSet& devices) {
   job.moved = true;
   mark_changed(job);
-  for (const DeviceCount& c : devices.counts) pool_.grant(job.admitted.job, c.type, c.count);
+  std::uint32_t room = max_devices(job.admitted);
+  room -= std::min(room, pool_.held_devices(job.admitted.job).total() + devices.total());
+  // A spot node may take the last devices of a job away.
+  for (const DeviceCount& c : devices.counts)
+    pool_.grant(job.admitted.job, c.type, c.count,
+                {.room = room, .on_spot = job.admitted.resources.suspendable});
 }
 
 void ClusterCore::schedule() {
@@ -266,7 +305,8 @@ void ClusterCore::schedule() {
   // device changes its owner.
   const Status status = check_decisions(view_, decisions);
   ES_CHECK_MSG(status.ok(), status.error().message);
-  decide_again_s_ = std::min(decisions.again_at.count(), next_share_s());
+  decide_again_s_ =
+      std::min({decisions.again_at.count(), next_share_s(), next_claim_s(), next_leave_s()});
   for (const scheduler::Change& shrink : decisions.shrinks)
     take_back(*find(view_.jobs[shrink.slot].id), shrink.devices);
   for (const scheduler::Change& grant : decisions.grants)

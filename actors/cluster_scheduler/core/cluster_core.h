@@ -59,7 +59,8 @@ class ClusterCore {
   // does not.
   double decide_again_s() const { return decide_again_s_; }
 
-  // Ok if ClaimMade may follow. Refused: the name is in use, no such devices, or over the limit.
+  // Ok if ClaimMade may follow. Refused: the name is in use, no such devices at some moment of its
+  // time, or over the limit. Usage: it names a queue that does not exist or is no leaf.
   Status check_claim(const cluster::ClaimMade& claim) const;
   // Ok if ClaimResized may follow. Not found: there is no such claim. Refused: as above; a smaller
   // number is never refused.
@@ -71,13 +72,18 @@ class ClusterCore {
     std::string name;
     DeviceType type;
     std::uint32_t count = 0;    // number that the claim asks for
-    std::uint32_t devices = 0;  // number that it has
+    std::uint32_t devices = 0;  // number that it has; 0 if they are for a queue
+    std::string queue{};        // of a reservation for a queue
+    bool begun = false;         // false: a reservation that begins later
     // The jobs that still have to leave devices of its type, with the number of devices, while the
     // claim lacks some.
     std::vector<std::pair<JobId, std::uint32_t>> waits{};
   };
   // For display, ordered by name.
   std::vector<ClaimView> claims() const;
+  // The reservations that have ended by themselves since the last call, by name. The caller removes
+  // them from the journal.
+  std::vector<std::string> take_ended_claims();
   // What each leaf has used until now (device-seconds), after it has changed; nullopt if it has not
   // changed since the last call. The caller journals it.
   std::optional<std::vector<std::pair<std::string, double>>> take_usage();
@@ -87,7 +93,7 @@ class ClusterCore {
     std::uint32_t level = 0;
   };
   std::optional<ShareView> share_of(const std::string& queue) const;
-  // For display, in the given order, as of the last decision.
+  // For display, in the given order, as of the last decision. Guarantees include reservations.
   std::vector<scheduler::QueueState> queues() const { return scheduler::queue_states(view_); }
   std::vector<DevicePool::NodeView> nodes() const { return pool_.nodes(); }
   // Devices of live nodes, by type.
@@ -121,6 +127,8 @@ class ClusterCore {
   void handle(const cluster::NodeJoined& event);
   void handle(const cluster::NodeLost& event);
   void handle(const cluster::NodeDraining& event);
+  void handle(const cluster::NodeVacated& event);
+  void handle(const cluster::NodeStays& event);
   void handle(const cluster::JobAdmitted& event);
   void handle(const cluster::FromJob& event);
   void handle(const protocol::DeviceSuspected& event);
@@ -140,6 +148,8 @@ class ClusterCore {
   void mark_changed(Job& job);
   std::string refuse(const Job& job, const protocol::Demand& demand) const;
   void lose(const std::string& node, bool urgent);
+  void empty_vacated_nodes();
+  double next_leave_s() const;
   void take_back(Job& job, const DeviceSet& devices);
   void give(Job& job, const DeviceSet& devices);
   void schedule();
@@ -162,13 +172,15 @@ class ClusterCore {
   double next_share_s() const;
 
   // Claims (cluster_claims.cc).
-  struct Claim {
-    DeviceType type;
-    std::uint32_t count = 0;
-  };
-  Status check_count(const cluster::ClaimMade& claim) const;
+  using Claim = cluster::ClaimMade;
+  Status check_count(const Claim& claim) const;
+  std::uint32_t most_beside(const Claim& claim, bool for_queues) const;
   void serve_claims();
-  std::uint32_t missing_to(const std::string& name, const Claim& claim) const;
+  void end_claims();
+  void renew_guarantees();
+  double next_claim_s() const;
+  bool takes_devices(const Claim& claim) const;
+  std::uint32_t missing_to(const Claim& claim) const;
   std::vector<std::pair<JobId, std::uint32_t>> leaving(const DeviceType& type) const;
   void call_back(const DeviceType& type, std::uint32_t count);
   DeviceSet reserved_returning() const;
@@ -181,6 +193,15 @@ class ClusterCore {
   std::map<JobId, std::uint64_t> submit_numbers_;
   std::uint64_t next_submit_number_ = 0;
   std::map<std::string, Claim> claims_;
+  std::vector<std::string> ended_claims_;  // since the last take_ended_claims()
+  // The reservations that view_.queues contains, with their numbers of devices; nullopt:
+  // view_.queues is not written yet.
+  std::optional<std::map<std::string, std::uint32_t>> guaranteed_;
+  struct Vacated {
+    double leave_s = 0;
+    bool is_empty = false;  // the jobs on it were told to leave, and the pool takes it for lost
+  };
+  std::map<std::string, Vacated> vacated_;  // by node
   std::uint64_t ignored_events_ = 0;
   std::optional<scheduler::FairShare> shares_;  // nullopt: no fair share
   double shared_s_ = 0;                         // when usage was charged last

@@ -9,6 +9,7 @@
 #include <variant>
 #include <vector>
 
+#include "actors/cluster_scheduler/core/device_pool.h"
 #include "actors/protocol/core/job_cluster.h"
 #include "proto/base/job_spec.h"
 #include "scheduler/policy/common/policy.h"
@@ -24,6 +25,7 @@ struct NodeJoined {
   std::string node;
   DeviceSet devices;
   std::vector<std::pair<JobId, DeviceId>> kept = {};
+  DevicePool::Place place = {};
 };
 
 struct NodeLost {
@@ -33,6 +35,18 @@ struct NodeLost {
 // The daemon of this node is about to end. The node is treated as lost, but its processes live and
 // are to be handed over. NodeJoined ends this state.
 struct NodeDraining {
+  std::string node;
+};
+
+// The node will be gone, or shall be empty. From now on no job is given more of its devices, and at
+// leave_s the jobs on it have to leave, as with NodeDraining. NodeStays ends this state.
+struct NodeVacated {
+  std::string node;
+  double leave_s = 0;
+};
+
+// The jobs may use the node again, or it is gone and one of this name is a new one.
+struct NodeStays {
   std::string node;
 };
 
@@ -67,12 +81,17 @@ struct DeviceCleared {
   DeviceId device;
 };
 
-// A load outside of EasyScale takes `count` devices of a type until ClaimEnded. check_claim() has
-// accepted the claim, in this head or in an earlier one.
+// A load outside of EasyScale takes `count` devices of a type until ClaimEnded. A claim with a time
+// is a reservation, and ends by itself. With a queue it takes no devices: the queue is guaranteed
+// that many more, also above it in the tree, so its jobs get them as soon as they want them.
+// check_claim() has accepted the claim, in this head or in an earlier one.
 struct ClaimMade {
   std::string name;
   DeviceType type;
   std::uint32_t count = 0;  // > 0
+  double begin_s = -scheduler::kNever.count();
+  double end_s = scheduler::kNever.count();  // > begin_s
+  std::string queue = {};                    // a leaf; empty: a load outside of EasyScale
   bool operator==(const ClaimMade&) const = default;
 };
 
@@ -93,9 +112,9 @@ struct UsageRestored {
   double age_s = 0;
 };
 
-using Event = std::variant<NodeJoined, NodeLost, NodeDraining, JobAdmitted, FromJob,
-                           protocol::DeviceSuspected, DeviceCleared, ClaimMade, ClaimResized,
-                           ClaimEnded, UsageRestored>;
+using Event = std::variant<NodeJoined, NodeLost, NodeDraining, NodeVacated, NodeStays, JobAdmitted,
+                           FromJob, protocol::DeviceSuspected, DeviceCleared, ClaimMade,
+                           ClaimResized, ClaimEnded, UsageRestored>;
 
 // --- effects -----------------------------------------------------------------------------------
 

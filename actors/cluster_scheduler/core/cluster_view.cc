@@ -52,7 +52,8 @@ void ClusterCore::refresh_view() {
   view_.free = pool_.free_devices();
   view_.returning = scheduler::beyond(pool_.returning_devices(), reserved_returning());
   DeviceSet claimed;
-  for (const auto& [name, claim] : claims_) claimed.add(claim.type, claim.count);
+  for (const auto& [name, claim] : claims_)
+    if (takes_devices(claim)) claimed.add(claim.type, claim.count);
   view_.total = scheduler::beyond(pool_.existing_devices(), claimed);
   view_.now = Seconds(now_s_);
   std::vector<std::size_t> changed = std::exchange(left_slots_, {});

@@ -3,6 +3,8 @@
 #include "actors/cluster_scheduler/core/device_pool.h"
 
 #include <algorithm>
+#include <cstdlib>
+#include <iterator>
 #include <tuple>
 #include <utility>
 
@@ -11,10 +13,10 @@
 namespace es::actors {
 namespace {
 
-std::map<std::string, std::uint32_t> count_by_node(const std::set<DeviceId>& devices) {
-  std::map<std::string, std::uint32_t> counts;
-  for (const DeviceId& id : devices) ++counts[id.node];
-  return counts;
+constexpr char kSpotMark = '\n';  // begins the rack of spot nodes; no name has it
+
+std::uint32_t island_of(const DevicePool::Place& place, std::uint32_t index) {
+  return place.island_devices == 0 ? 0 : index / place.island_devices;
 }
 
 DeviceSet count_by_type(const std::set<DeviceId>& devices) {
@@ -25,8 +27,155 @@ DeviceSet count_by_type(const std::set<DeviceId>& devices) {
 
 }  // namespace
 
-void DevicePool::join(const std::string& node, const DeviceSet& devices) {
+// The devices that grant() gives to a job, of one type.
+class DevicePool::Choice {
+ public:
+  Choice(const DevicePool& pool, const JobId& job, const DeviceType& type, std::uint32_t count,
+         const Wish& wish)
+      : pool_(pool), type_(type), free_(pool.free_.at(type)), missing_(count), wish_(wish) {
+    for (const DeviceId& id : pool.held(job)) {
+      const Place& place = pool.place_of(id.node);
+      ++held_in_rack_[pool.rack_of(id.node)];
+      ++held_on_node_[id.node];
+      if (id.type == type) ++held_in_island_[{id.node, island_of(place, id.index)}];
+    }
+  }
+
+  std::vector<DeviceId> run() {
+    for (const bool spot : {wish_.on_spot, !wish_.on_spot}) take_racks(spot);
+    return std::move(chosen_);
+  }
+
+ private:
+  using BySize = std::set<std::pair<std::int64_t, std::string>>;  // (-devices, name)
+
+  using Held = std::map<std::string, std::uint32_t>;  // devices of the job, by rack or by node
+
+  // Takes from the one with the fewest devices that suffice, otherwise from the one with the most,
+  // and again until nothing is missing or left. Of equal ones the first by name. Those in `held`
+  // are taken already.
+  template <class Take>
+  void take_best(const BySize& sets, const Held& held, const Take& take) {
+    std::set<std::string> taken;
+    const auto is_open = [&](const BySize::value_type& entry) {
+      return !held.contains(entry.second) && !taken.contains(entry.second);
+    };
+    while (missing_ > 0) {
+      // The first one that is too small.
+      const auto less =
+          sets.lower_bound({1 - std::int64_t{missing_} - std::int64_t{wish_.room}, ""});
+      const auto enough = std::find_if(std::make_reverse_iterator(less), sets.rend(), is_open);
+      const auto from =
+          enough == sets.rend() ? less : sets.lower_bound({enough->first, std::string()});
+      const auto best = std::find_if(from, sets.end(), is_open);
+      if (best == sets.end()) return;
+      taken.insert(best->second);
+      take(best->second);
+    }
+  }
+
+  // Takes from racks of spot nodes, or from the others.
+  void take_racks(bool spot) {
+    const auto fits = [&](const std::string& rack) { return rack.starts_with(kSpotMark) == spot; };
+    std::vector<std::tuple<std::int64_t, std::int64_t, std::string>> known;  // (-held, -free, rack)
+    for (const auto& [rack, held] : held_in_rack_)
+      if (const auto at = free_.racks.find(rack); at != free_.racks.end() && fits(rack))
+        known.emplace_back(-std::int64_t{held}, -std::int64_t{at->second.devices}, rack);
+    std::sort(known.begin(), known.end());
+    for (const auto& [held, free, rack] : known) take_rack(rack);
+    BySize racks;
+    for (const auto& [rack, free] : free_.racks)
+      if (missing_ > 0 && fits(rack)) racks.emplace(-std::int64_t{free.devices}, rack);
+    take_best(racks, held_in_rack_, [this](const std::string& rack) { take_rack(rack); });
+  }
+
+  void take_rack(const std::string& rack) {
+    if (missing_ == 0) return;
+    const Free::Rack& free = free_.racks.at(rack);
+    std::vector<std::tuple<std::int64_t, std::int64_t, std::string>> known;  // (-held, -free, node)
+    for (const auto& [node, held] : held_on_node_)
+      if (const auto at = free_.by_node.find(node);
+          at != free_.by_node.end() && pool_.rack_of(node) == rack)
+        known.emplace_back(-std::int64_t{held}, -static_cast<std::int64_t>(at->second.size()),
+                           node);
+    std::sort(known.begin(), known.end());
+    for (const auto& [held, free_here, node] : known) take_node(node);
+    if (pool_.places_.empty()) {
+      for (auto at = free.by_count.begin(); at != free.by_count.end() && missing_ > 0; ++at)
+        if (!held_on_node_.contains(at->second)) take_node(at->second);
+      return;
+    }
+    take_best(free.by_count, held_on_node_, [this](const std::string& node) { take_node(node); });
+  }
+
+  void take_node(const std::string& node) {
+    if (missing_ == 0) return;
+    const Place& place = pool_.place_of(node);
+    std::map<std::uint32_t, std::vector<std::uint32_t>> islands;
+    for (const std::uint32_t index : free_.by_node.at(node))
+      islands[island_of(place, index)].push_back(index);
+    while (missing_ > 0 && !islands.empty()) {
+      const auto at = best_island(node, islands);
+      for (const std::uint32_t index : at->second) {
+        if (missing_ == 0) break;
+        chosen_.push_back({node, type_, index});
+        --missing_;
+      }
+      islands.erase(at);
+    }
+  }
+
+  using Islands = std::map<std::uint32_t, std::vector<std::uint32_t>>;  // free indices
+  Islands::iterator best_island(const std::string& node, Islands& islands) const {
+    // Smaller is better: fewer held, too small, what is left over or missing.
+    const auto rank = [&](const Islands::value_type& island) {
+      const auto held = held_in_island_.find({node, island.first});
+      const auto has = static_cast<std::int64_t>(island.second.size());
+      const std::int64_t beyond = has - std::int64_t{missing_} - std::int64_t{wish_.room};
+      return std::tuple(held == held_in_island_.end() ? 0 : -std::int64_t{held->second}, beyond < 0,
+                        std::abs(beyond), island.first);
+    };
+    return std::min_element(islands.begin(), islands.end(),
+                            [&](const auto& a, const auto& b) { return rank(a) < rank(b); });
+  }
+
+  const DevicePool& pool_;
+  const DeviceType type_;
+  const Free& free_;
+  std::uint32_t missing_;
+  const Wish wish_;
+  Held held_in_rack_, held_on_node_;
+  std::map<std::pair<std::string, std::uint32_t>, std::uint32_t> held_in_island_;
+  std::vector<DeviceId> chosen_;
+};
+
+const DevicePool::Place& DevicePool::place_of(const std::string& node) const {
+  static const Place kUnknown;
+  const auto at = places_.find(node);
+  return at == places_.end() ? kUnknown : at->second;
+}
+
+std::string DevicePool::rack_of(const std::string& node) const {
+  const Place& place = place_of(node);
+  return place.spot ? kSpotMark + place.rack : place.rack;
+}
+
+void DevicePool::join(const std::string& node, const DeviceSet& devices, const Place& place) {
+  if (place != place_of(node)) {
+    // The indexes of free devices contain the rack, so a node that has moved leaves them first.
+    std::vector<DeviceId> moved;
+    for (auto at = devices_.lower_bound({node, {}, 0});
+         at != devices_.end() && at->first.node == node; ++at)
+      if (at->second.state == State::kFree) moved.push_back(at->first);
+    for (const DeviceId& id : moved) account(id, devices_.at(id), false);
+    if (place.is_known())
+      places_[node] = place;
+    else
+      places_.erase(node);
+    for (const DeviceId& id : moved) account(id, devices_.at(id), true);
+  }
   live_nodes_[node] = true;
+  listed_[node] = devices;
   for (const DeviceCount& c : devices.counts) {
     for (std::uint32_t index = 0; index < c.count; ++index) {
       const DeviceId id{node, c.type, index};
@@ -43,8 +192,12 @@ void DevicePool::join(const std::string& node, const DeviceSet& devices) {
 
 bool DevicePool::adopt(const JobId& job, const DeviceId& id) {
   const auto at = devices_.find(id);
+  if (at == devices_.end()) return false;
+  // Not free because jobs have to leave its node. This one does not have to leave it yet.
+  const bool is_vacated = at->second.state == State::kLost && at->second.owner.empty() &&
+                          is_live(id.node) && vacated_.contains(id.node);
   // A suspect device, or one that belongs to another job already, is not adopted.
-  if (at == devices_.end() || at->second.state != State::kFree) return false;
+  if (at->second.state != State::kFree && !is_vacated) return false;
   set_state(id, at->second, State::kHeld, job);
   return true;
 }
@@ -70,59 +223,60 @@ std::vector<JobId> DevicePool::lose(const std::string& node) {
 
 // The number of free devices is a part of the key in by_count, so the entry is removed before the
 // number changes and inserted again afterwards.
-void DevicePool::Free::insert(const DeviceId& id) {
+void DevicePool::Free::insert(const DeviceId& id, const std::string& rack) {
+  Rack& there = racks[rack];
   std::set<std::uint32_t>& here = by_node[id.node];
-  by_count.erase({-static_cast<std::int64_t>(here.size()), id.node});
+  there.by_count.erase({-static_cast<std::int64_t>(here.size()), id.node});
   here.insert(id.index);
-  by_count.insert({-static_cast<std::int64_t>(here.size()), id.node});
+  there.by_count.insert({-static_cast<std::int64_t>(here.size()), id.node});
+  ++there.devices;
 }
 
-void DevicePool::Free::erase(const DeviceId& id) {
+void DevicePool::Free::erase(const DeviceId& id, const std::string& rack) {
+  const auto there = racks.find(rack);
   const auto at = by_node.find(id.node);
-  by_count.erase({-static_cast<std::int64_t>(at->second.size()), id.node});
+  there->second.by_count.erase({-static_cast<std::int64_t>(at->second.size()), id.node});
   at->second.erase(id.index);
   if (at->second.empty()) {
     by_node.erase(at);
   } else {
-    by_count.insert({-static_cast<std::int64_t>(at->second.size()), id.node});
+    there->second.by_count.insert({-static_cast<std::int64_t>(at->second.size()), id.node});
   }
+  if (--there->second.devices == 0) racks.erase(there);
 }
 
-void DevicePool::grant(const JobId& job, const DeviceType& type, std::uint32_t count) {
+void DevicePool::grant(const JobId& job, const DeviceType& type, std::uint32_t count,
+                       const Wish& wish) {
   ES_CHECK(count > 0 && free_devices_.count_of(type) >= count);
   // The devices are chosen first and change their state at the end, because set_state() changes the
-  // sets that are read here.
-  const Free& free = free_.at(type);
-  std::vector<DeviceId> chosen;
-  const auto choose = [&](const std::string& node) {
-    for (const std::uint32_t index : free.by_node.at(node)) {
-      if (chosen.size() == count) return;
-      chosen.push_back({node, type, index});
-    }
-  };
-  const auto held_on = count_by_node(held(job));
-  std::vector<std::tuple<std::int64_t, std::int64_t, std::string>> known;  // (-held, -free, node)
-  for (const auto& [node, held_here] : held_on)
-    if (const auto at = free.by_node.find(node); at != free.by_node.end())
-      known.emplace_back(-std::int64_t{held_here}, -static_cast<std::int64_t>(at->second.size()),
-                         node);
-  std::sort(known.begin(), known.end());
-  for (const auto& [held_here, free_here, node] : known) choose(node);
-  for (auto at = free.by_count.begin(); chosen.size() < count; ++at)
-    if (!held_on.contains(at->second)) choose(at->second);
-  for (const DeviceId& id : chosen) set_state(id, devices_.at(id), State::kHeld, job);
+  // sets that the choice reads.
+  for (const DeviceId& id : Choice(*this, job, type, count, wish).run())
+    set_state(id, devices_.at(id), State::kHeld, job);
 }
 
 void DevicePool::retire(const JobId& job, const DeviceType& type, std::uint32_t count) {
-  const auto held_on = count_by_node(held(job));
+  std::map<std::string, std::uint32_t> in_rack, on_node;
+  std::map<std::pair<std::string, std::uint32_t>, std::uint32_t> in_island;
   std::vector<DeviceId> chosen;
-  for (const DeviceId& id : held(job))
-    if (id.type == type) chosen.push_back(id);
+  for (const DeviceId& id : held(job)) {
+    const Place& place = place_of(id.node);
+    ++in_rack[rack_of(id.node)];
+    ++on_node[id.node];
+    if (id.type != type) continue;
+    if (place.island_devices > 0) ++in_island[{id.node, island_of(place, id.index)}];
+    chosen.push_back(id);
+  }
   ES_CHECK(chosen.size() >= count);
-  // The devices on nodes where the job holds most come first. The last `count` ones are given back,
-  // so the job is left on few nodes.
+  // The devices where the job holds most come first. The last `count` ones are given back, so the
+  // job is left in few racks, on few nodes, and in few islands.
+  const auto neighbours = [&](const DeviceId& id) {
+    const Place& place = place_of(id.node);
+    const auto island = in_island.find({id.node, island_of(place, id.index)});
+    return std::tuple(in_rack.at(rack_of(id.node)), on_node.at(id.node),
+                      island == in_island.end() ? 0U : island->second);
+  };
   std::stable_sort(chosen.begin(), chosen.end(), [&](const DeviceId& a, const DeviceId& b) {
-    return held_on.at(a.node) > held_on.at(b.node);
+    return neighbours(a) > neighbours(b);
   });
   chosen.erase(chosen.begin(), chosen.end() - count);
   for (const DeviceId& id : chosen) set_state(id, devices_.at(id), State::kReturning, job);
@@ -144,6 +298,19 @@ void DevicePool::release_all(const JobId& job) {
   // A copy, because release() removes the devices from this set.
   const std::set<DeviceId> devices = owned->second;
   for (const DeviceId& id : devices) release(job, id);
+}
+
+void DevicePool::vacate(const std::string& node) {
+  if (!vacated_.insert(node).second) return;
+  for (auto at = devices_.lower_bound({node, {}, 0});
+       at != devices_.end() && at->first.node == node; ++at)
+    if (at->second.owner.empty()) set_state(at->first, at->second, State::kLost, {});
+}
+
+bool DevicePool::stay(const std::string& node, bool is_present) {
+  if (vacated_.erase(node) == 0) return false;
+  if (is_present) join(node, DeviceSet(listed_[node]), Place(place_of(node)));
+  return true;
 }
 
 void DevicePool::suspect(const DeviceId& id, const std::string& reason) {
@@ -194,7 +361,7 @@ std::vector<DevicePool::NodeView> DevicePool::nodes() const {
   // so one pass over both is enough.
   auto at = devices_.begin();
   for (const auto& [name, alive] : live_nodes_) {
-    NodeView view{name, alive, {}};
+    NodeView view{name, alive, {}, place_of(name)};
     for (; at != devices_.end() && at->first.node == name; ++at) {
       const auto suspect = suspects_.find(at->first);
       view.devices.push_back(
@@ -224,7 +391,10 @@ void DevicePool::account(const DeviceId& id, const Device& device, bool add) {
   };
   if (!device.owner.empty()) list(owned_, device.owner);
   if (device.state == State::kHeld) list(held_, device.owner);
-  if (device.state == State::kFree) add ? free_[id.type].insert(id) : free_[id.type].erase(id);
+  if (device.state == State::kFree) {
+    const std::string rack = rack_of(id.node);
+    add ? free_[id.type].insert(id, rack) : free_[id.type].erase(id, rack);
+  }
   if (device.state == State::kFree) count(free_devices_);
   if (device.state == State::kReturning) count(returning_devices_);
   const bool exists = device.state != State::kLost && device.state != State::kSuspect;
@@ -242,10 +412,11 @@ void DevicePool::check_invariants() const {
     const bool must_have_owner = device.state == State::kHeld || device.state == State::kReturning;
     ES_CHECK_MSG(!must_have_owner || !device.owner.empty(), id.text());
     ES_CHECK_MSG(device.state != State::kFree || device.owner.empty(), id.text());
+    ES_CHECK_MSG(device.state != State::kFree || !vacated_.contains(id.node), id.text());
     ES_CHECK_MSG(device.state == State::kLost || live_nodes_.at(id.node), id.text());
     if (!device.owner.empty()) owned[device.owner].insert(id);
     if (device.state == State::kHeld) held[device.owner].insert(id);
-    if (device.state == State::kFree) free[id.type].insert(id);
+    if (device.state == State::kFree) free[id.type].insert(id, rack_of(id.node));
     if (device.state == State::kFree) free_count.add(id.type, 1);
     if (device.state == State::kReturning) returning_count.add(id.type, 1);
     const bool suspect = device.state == State::kSuspect;

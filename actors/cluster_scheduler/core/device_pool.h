@@ -10,8 +10,15 @@
 // the device is returning until its owner has released it, because the node may only have been
 // unreachable, with the process still running there.
 //
+// Of a node that is being vacated, jobs keep what they hold until the node is lost. A device that
+// is free there, or becomes free, is lost.
+//
 // A suspect device computes wrongly, according to an audit. Its job releases it like any other
 // device. After that it is not free and does not count as existing until an operator clears it.
+//
+// Devices lie in a rack, a node, and possibly an island of a node (NVLink): two devices are the
+// closer, the more of these they share. The devices of a job are chosen so that it lies in few
+// racks, then on few nodes, then in few islands.
 //
 // Not thread-safe.
 #include <cstdint>
@@ -27,6 +34,17 @@
 
 namespace es::actors {
 
+// Where a node is, as far as it has said so.
+struct NodePlace {
+  std::string rack;  // empty: not known; such nodes are in one rack
+  // Devices of one type with the indices k * n to (k + 1) * n - 1 are an island; 0: all of the
+  // node.
+  std::uint32_t island_devices = 0;
+  bool spot = false;  // it may be taken away at any time
+  bool is_known() const { return !rack.empty() || island_devices > 0 || spot; }
+  bool operator==(const NodePlace&) const = default;
+};
+
 class DevicePool {
  public:
   struct DeviceView {
@@ -34,15 +52,17 @@ class DevicePool {
     JobId owner;          // empty: none
     std::string suspect;  // reason; empty: not suspect
   };
+  using Place = NodePlace;
   struct NodeView {
     std::string name;
     bool alive = false;
     std::vector<DeviceView> devices;
+    Place place;
   };
 
   // The node is present with these numbers of devices of each type (indices from 0). New devices
   // are free. Known devices of a live node keep their state. Lost devices that are listed return.
-  void join(const std::string& node, const DeviceSet& devices);
+  void join(const std::string& node, const DeviceSet& devices, const Place& place = {});
   // Marks a free device as held by the job that used it before a restart of the head. Returns false
   // and changes nothing if the device is not free or does not exist.
   bool adopt(const JobId& job, const DeviceId& device);
@@ -53,11 +73,24 @@ class DevicePool {
   // that held some of them, ascending.
   std::vector<JobId> lose(const std::string& node);
 
-  // Grants `count` free devices of the type. Prefers nodes where the job holds most devices, then
-  // nodes with most free devices of the type, then by name. REQUIRES: this many are free.
-  void grant(const JobId& job, const DeviceType& type, std::uint32_t count);
+  // How the devices of a grant are chosen.
+  struct Wish {
+    std::uint32_t room = 0;  // devices that the job may be granted later, beyond this grant
+    bool on_spot = true;     // devices of spot nodes are taken first; otherwise last
+  };
+  // Grants `count` free devices of the type. Racks, and in a rack nodes, where the job holds most
+  // devices come first. What these do not have comes from the rack, and in a rack from the node,
+  // with the fewest free devices that suffice, also for `room`, so that others stay whole; if none
+  // suffices, from the one with the most, and so on. While no node has said where it is, nodes with
+  // most free devices come first instead. Equal ones come by name. In a node the islands are chosen
+  // in the same way. Spot nodes count as racks of their own. REQUIRES: this many are free.
+  void grant(const JobId& job, const DeviceType& type, std::uint32_t count, const Wish& wish);
+  void grant(const JobId& job, const DeviceType& type, std::uint32_t count) {
+    grant(job, type, count, Wish());
+  }
   // Takes back `count` held devices of the type: they are returning until the job releases them.
-  // Begins with nodes where the job holds fewest devices. REQUIRES: the job holds this many.
+  // Begins with racks, and in a rack with nodes and islands, where the job holds fewest devices.
+  // REQUIRES: the job holds this many.
   void retire(const JobId& job, const DeviceType& type, std::uint32_t count);
 
   enum class Released {
@@ -68,6 +101,12 @@ class DevicePool {
   Released release(const JobId& job, const DeviceId& device);
   // The job is over and owns nothing any more.
   void release_all(const JobId& job);
+
+  // Grants no more devices of the node until stay(). The node need not be known (yet).
+  void vacate(const std::string& node);
+  // Ends vacate(). If the daemon of the node runs, its devices are there again, as after join(),
+  // also after a lose() that was to empty the node. Returns false if it is not being vacated.
+  bool stay(const std::string& node, bool is_present);
 
   // The device need not be known (yet).
   void suspect(const DeviceId& device, const std::string& reason);
@@ -97,25 +136,39 @@ class DevicePool {
     State state = State::kLost;
     JobId owner;  // not empty if held or returning; may be set if lost
   };
-  // The free devices of one type: by node, and the nodes in the order in which grant() prefers
-  // them.
+  // The free devices of one type: by node, and by rack the nodes with most devices first.
   struct Free {
-    void insert(const DeviceId& id);
-    void erase(const DeviceId& id);
-    std::map<std::string, std::set<std::uint32_t>> by_node;   // indices; no empty sets
-    std::set<std::pair<std::int64_t, std::string>> by_count;  // (-devices, node)
+    struct Rack {
+      std::uint32_t devices = 0;
+      std::set<std::pair<std::int64_t, std::string>> by_count;  // (-devices, node)
+      bool operator==(const Rack&) const = default;
+    };
+    void insert(const DeviceId& id, const std::string& rack);
+    void erase(const DeviceId& id, const std::string& rack);
+    std::map<std::string, std::set<std::uint32_t>> by_node;  // indices; no empty sets
+    std::map<std::string, Rack> racks;                       // none without devices
     bool operator==(const Free&) const = default;
   };
+  class Choice;  // of grant()
 
-  // The state of a device that is present and has no owner.
+  const Place& place_of(const std::string& node) const;
+  // The rack of a node in the order of grant().
+  std::string rack_of(const std::string& node) const;
+
+  // The state of a device of a live node that has no owner.
   State unowned(const DeviceId& id) const {
-    return suspects_.contains(id) ? State::kSuspect : State::kFree;
+    return vacated_.contains(id.node) ? State::kLost
+           : suspects_.contains(id)   ? State::kSuspect
+                                      : State::kFree;
   }
   void set_state(const DeviceId& id, Device& device, State state, const JobId& owner);
   // Adds a device to the indexes beside devices_, or removes it from them.
   void account(const DeviceId& id, const Device& device, bool add);
 
   std::map<std::string, bool> live_nodes_;    // every node ever seen, and whether it is live
+  std::map<std::string, Place> places_;       // of nodes that have said where they are
+  std::map<std::string, DeviceSet> listed_;   // devices of all these nodes, as of the last join()
+  std::set<std::string> vacated_;             // nodes that jobs have to leave
   std::map<DeviceId, Device> devices_;        // devices of all these nodes
   std::map<DeviceId, std::string> suspects_;  // with the reason
   // Indexes of devices_, which set_state() updates. They contain no empty sets.

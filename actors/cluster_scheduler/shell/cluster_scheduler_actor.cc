@@ -35,6 +35,7 @@ Status ClusterSchedulerState::restore() {
   // Suspect devices and claims are known before the first node joins, so none of their devices
   // looks free to a job.
   ES_RETURN_IF_ERROR(restore_suspects());
+  ES_RETURN_IF_ERROR(restore_vacated());
   ES_RETURN_IF_ERROR(restore_claims());
   ES_RETURN_IF_ERROR(restore_usage());
   return restore_jobs();
@@ -72,6 +73,8 @@ void ClusterSchedulerState::on_inbound(const Inbound& inbound) {
     return;
   }
   switch (inbound.frame->envelope.type) {
+    case MessageType::kNodePlace:
+      return on_node_place(inbound);
     case MessageType::kNodeHello:
       return on_node_hello(inbound);
     case MessageType::kDrainNode:
@@ -92,6 +95,10 @@ void ClusterSchedulerState::on_inbound(const Inbound& inbound) {
       return clear_device(inbound);
     case MessageType::kClaimDevices:
       return claim_devices(inbound);
+    case MessageType::kVacateNode:
+      return vacate_node(inbound);
+    case MessageType::kReserveDevices:
+      return reserve_devices(inbound);
     case MessageType::kReleaseClaim:
       return release_claim(inbound);
     case MessageType::kShutdown:

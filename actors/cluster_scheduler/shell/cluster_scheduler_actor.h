@@ -3,7 +3,8 @@
 // one in the head. It is a thin shell around ClusterCore. It also receives every frame of the
 // head's gateway and passes it to the actor that it concerns.
 //
-// Accepts   Inbound from node agents: NodeHello, DrainNode, WorkerExited, DirectoryTried.
+// Accepts   Inbound from node agents: NodePlace, NodeHello, DrainNode, WorkerExited,
+//           DirectoryTried.
 //           Inbound from clients: requests (client.capnp).
 //           Inbound about a job is passed on to that job's intra-job scheduler.
 //           From the gateway: PeerUp, PeerDown.
@@ -176,10 +177,16 @@ class ClusterSchedulerState {
   };
 
   // Nodes (cluster_scheduler_nodes.cc).
+  void on_node_place(const Inbound& inbound);
   void on_node_hello(const Inbound& inbound);
   std::set<Incarnation> strays_of(const PeerId& node, const std::vector<Incarnation>& workers);
   void on_drain_node(const Inbound& inbound);
   void on_worker_exited(const Inbound& inbound);
+  Status restore_vacated();
+  void vacate_node(const Inbound& inbound);
+  void vacate(const std::string& node, std::uint64_t gone_unix_ms);
+  void forget_gone(const std::string& node);
+  bool is_present(const DevicePool::NodeView& node) const;
   void admit_node(const Arrival& node);
   void stop_waiting_for_nodes();
   void join_node(const Arrival& node);
@@ -243,8 +250,12 @@ class ClusterSchedulerState {
   void save_usage();
   void claim_devices(const Inbound& inbound);
   void resize_claim(const Inbound& inbound, const cluster::ClaimResized& claim);
-  void save_claim(const Inbound& inbound, const cluster::ClaimMade& claim,
+  void reserve_devices(const Inbound& inbound);
+  Result<std::string> reserved_queue(const std::string& queue, const std::string& tenant) const;
+  cluster::ClaimMade claim_of(const store::ClaimRecord& record) const;
+  void save_claim(const Inbound& inbound, const store::ClaimRecord& record,
                   const cluster::Event& event);
+  void forget_ended_claims();
   void release_claim(const Inbound& inbound);
 
   // Decisions (cluster_scheduler_decisions.cc). After take() the policy is asked soon, after
@@ -299,6 +310,15 @@ class ClusterSchedulerState {
   std::set<PeerId> draining_nodes_;           // nodes whose daemons are about to end
   std::map<PeerId, DirectoryTrial> directory_trials_;  // checks of checkpoint_dir, by node
   std::map<PeerId, std::int64_t> clocks_ahead_ms_;     // of nodes, when they said hello
+  std::map<PeerId, DevicePool::Place> node_places_;    // of nodes that have told them
+  // Nodes that jobs have to leave: when they will be gone, or 0, and the same in the journal.
+  struct Vacated {
+    double gone_s = 0;
+    std::uint64_t gone_unix_ms = 0;
+  };
+  std::map<std::string, Vacated> vacated_;
+  // From and until of the claims, as in the journal, by name.
+  std::map<std::string, std::pair<std::uint64_t, std::uint64_t>> claim_times_;
   std::map<JobId, std::string> kept_devices_;  // why jobs keep devices that were called back
   // After a restart: the nodes with workers of jobs that have not said hello, until a time limit.
   // Other nodes wait in nodes_held_back_ until then; otherwise jobs would shrink to the nodes that

@@ -90,6 +90,7 @@ void ClusterSchedulerState::on_decide(double due_s) {
   if (options_.stopwatch_s) decision_times_.add(options_.stopwatch_s() - begin_s);
   perform(effects);
   save_usage();
+  forget_ended_claims();
   if (core_->decide_again_s() < scheduler::kNever.count())
     decide_at(std::max(core_->decide_again_s(), now_s() + kDecisionsApartSeconds));
 }

@@ -1,14 +1,35 @@
 // ClusterScheduler: nodes that come, drain and go.
 #include <caf/all.hpp>
 
+#include <algorithm>
+#include <cmath>
+
 #include "actors/access/core/requests.h"
 #include "actors/cluster_scheduler/shell/cluster_scheduler_actor.h"
 #include "actors/gateway/core/peer_id.h"
 #include "actors/log/log.h"
 #include "actors/protocol/wire/wire_devices.h"
+#include "proto/base/number_text.h"
 #include "proto/text_of.h"
 
 namespace es::actors {
+namespace {
+
+constexpr double kNoticeSecondsMax = 1e7;
+// The part of a notice that is left for jobs to move or to be saved, and its longest time.
+constexpr double kLeaveShare = 0.5;
+constexpr double kLeaveSecondsMax = 30;
+
+}  // namespace
+
+// Nodes tell their place before they say hello, so the first decision about their devices knows it.
+void ClusterSchedulerState::on_node_place(const Inbound& inbound) {
+  const auto place =
+      Msg<wire::NodePlace>::from_frame(inbound.frame)->decode([](wire::NodePlace::Reader r) {
+        return DevicePool::Place{name_of(r.getRack(), "rack"), r.getIslandDevices(), r.getSpot()};
+      });
+  if (place) node_places_[inbound.from] = *place;
+}
 
 void ClusterSchedulerState::on_node_hello(const Inbound& inbound) {
   const auto hello = Msg<wire::NodeHello>::from_frame(inbound.frame);
@@ -78,6 +99,91 @@ void ClusterSchedulerState::on_drain_node(const Inbound& inbound) {
   send_inventory();
 }
 
+void ClusterSchedulerState::vacate(const std::string& node, std::uint64_t gone_unix_ms) {
+  const double left_s =
+      gone_unix_ms == 0
+          ? 0
+          : (static_cast<double>(gone_unix_ms) - static_cast<double>(options_.unix_ms())) / 1e3;
+  vacated_[node] = {gone_unix_ms == 0 ? 0 : now_s() + left_s, gone_unix_ms};
+  const double leave_s = now_s() + left_s - std::min(kLeaveSecondsMax, kLeaveShare * left_s);
+  take(cluster::NodeVacated{node, leave_s});
+}
+
+Status ClusterSchedulerState::restore_vacated() {
+  const auto nodes = store_->vacated().load_all();
+  if (!nodes) return nodes.error();
+  for (const store::VacatedNode& node : *nodes) {
+    // A node that is gone by now and comes back is a new one.
+    if (node.gone_unix_ms != 0 && node.gone_unix_ms <= options_.unix_ms())
+      ES_RETURN_IF_ERROR(store_->vacated().erase(node.node));
+    else
+      vacate(node.node, node.gone_unix_ms);
+  }
+  return {};
+}
+
+// An announced end that has passed concerns an earlier node of this name.
+void ClusterSchedulerState::forget_gone(const std::string& node) {
+  const auto at = vacated_.find(node);
+  if (at == vacated_.end() || at->second.gone_s == 0 || at->second.gone_s > now_s()) return;
+  vacated_.erase(at);
+  write_when_possible(
+      [this, node] { return vacated_.contains(node) ? Status() : store_->vacated().erase(node); });
+  perform(core_->take(cluster::NodeStays{node}, now_s()));
+}
+
+void ClusterSchedulerState::vacate_node(const Inbound& inbound) {
+  struct Asked {
+    std::string node;
+    double seconds = 0;
+    bool cancel = false;
+  };
+  const auto asked =
+      Msg<wire::VacateNode>::from_frame(inbound.frame)->decode([](wire::VacateNode::Reader r) {
+        return Asked{name_of(r.getNode(), "node"), r.getSeconds(), r.getCancel()};
+      });
+  if (!asked) return refuse(inbound, asked.error());
+  const std::string& node = asked->node;
+  const auto nodes = core_->nodes();
+  const bool known =
+      std::any_of(nodes.begin(), nodes.end(), [&](const auto& view) { return view.name == node; });
+  if (!known && !vacated_.contains(node))
+    return refuse(inbound, not_found("node \"" + node + "\": there is no such node"));
+  if (!(asked->seconds >= 0 && asked->seconds <= kNoticeSecondsMax))
+    return refuse(inbound, usage_error("seconds = " + number_text(asked->seconds) +
+                                       ": allowed is 0 to " + number_text(kNoticeSecondsMax)));
+  if (asked->cancel && !vacated_.contains(node))
+    return refuse(inbound, refused("node \"" + node + "\": its jobs need not leave it"));
+  const std::uint64_t gone_unix_ms =
+      asked->seconds == 0
+          ? 0
+          : options_.unix_ms() + static_cast<std::uint64_t>(std::llround(asked->seconds * 1e3));
+  const Status saved = not_written(asked->cancel ? store_->vacated().erase(node)
+                                                 : store_->vacated().save({node, gone_unix_ms}));
+  if (!saved.ok()) return refuse(inbound, saved.error());
+  if (asked->cancel) {
+    log::info("jobs may use the node again", {.node = node});
+    vacated_.erase(node);
+    take_now(cluster::NodeStays{node});
+  } else {
+    log::info(gone_unix_ms == 0 ? std::string("jobs leave the node")
+                                : "the node will be gone in " + number_text(asked->seconds) + " s",
+              {.node = node});
+    vacate(node, gone_unix_ms);
+    on_decide(decide_due_s_);
+  }
+  answer<wire::Done>(inbound, [](auto) {});
+  send_inventory();
+}
+
+// Whether the daemon of the node runs, also if jobs have to leave it or have left it.
+bool ClusterSchedulerState::is_present(const DevicePool::NodeView& node) const {
+  const PeerId peer = node_peer(node.name);
+  if (node.alive || draining_nodes_.contains(peer)) return true;
+  const auto lost = node_was_lost_.find(peer);
+  return vacated_.contains(node.name) && lost != node_was_lost_.end() && !lost->second;
+}
+
 void ClusterSchedulerState::on_worker_exited(const Inbound& inbound) {
   // The job is informed first. If the process was a stray and the last one, the node joins below.
   forward_to_job(inbound);
@@ -115,7 +221,10 @@ void ClusterSchedulerState::stop_waiting_for_nodes() {
 void ClusterSchedulerState::join_node(const Arrival& node) {
   log::info("the node joins with " + node.devices.text(), {.node = node.name});
   draining_nodes_.erase(node_peer(node.name));
+  forget_gone(node.name);
   cluster::NodeJoined joined{node.name, node.devices};
+  if (const auto place = node_places_.find(node_peer(node.name)); place != node_places_.end())
+    joined.place = place->second;
   for (const Incarnation worker : node.workers)
     if (const auto at = journaled_workers_.find(worker); at != journaled_workers_.end())
       joined.kept.push_back(at->second);
@@ -127,6 +236,7 @@ void ClusterSchedulerState::on_peer_down(const PeerDown& down) {
   const std::string prefix = node_peer("");
   const bool is_node = down.peer.starts_with(prefix);
   if (is_node) {
+    node_places_.erase(down.peer);
     const auto known = node_was_lost_.find(down.peer);
     if (known == node_was_lost_.end()) return;  // it has not found this head yet
     const std::string name = down.peer.substr(prefix.size());
@@ -155,7 +265,7 @@ Msg<wire::Inventory> ClusterSchedulerState::inventory() const {
   std::vector<std::string> present;
   for (const auto& node : core_->nodes())
     // The core treats a draining node as lost, but its daemon still runs and can read saved states.
-    if (node.alive || draining_nodes_.contains(node_peer(node.name))) present.push_back(node.name);
+    if (is_present(node)) present.push_back(node.name);
   return Msg<wire::Inventory>::build({}, [&](wire::Inventory::Builder b) {
     put(b.initDevices(devices.counts.size()), devices);
     auto nodes = b.initNodes(static_cast<unsigned>(present.size()));
@@ -200,6 +310,12 @@ void ClusterSchedulerState::fill_claims(const Inbound& inbound, wire::NodeList::
     list[i].setDeviceType(claims[i].type.name);
     list[i].setCount(claims[i].count);
     list[i].setDevices(claims[i].devices);
+    list[i].setQueue(claims[i].queue);
+    list[i].setBegun(claims[i].begun);
+    if (const auto time = claim_times_.find(claims[i].name); time != claim_times_.end()) {
+      list[i].setFromUnixMs(time->second.first);
+      list[i].setUntilUnixMs(time->second.second);
+    }
     auto waits = list[i].initWaits(static_cast<unsigned>(claims[i].waits.size()));
     for (unsigned w = 0; w < waits.size(); ++w) {
       const auto& [job, devices] = claims[i].waits[w];
@@ -219,9 +335,14 @@ void ClusterSchedulerState::fill_nodes(const Inbound& inbound, wire::NodeList::B
   for (std::size_t i = 0; i < nodes.size(); ++i) {
     const PeerId peer = node_peer(nodes[i].name);
     list[i].setName(nodes[i].name);
-    const bool draining = draining_nodes_.contains(peer);
-    list[i].setAlive(nodes[i].alive || draining);
-    list[i].setDraining(draining);
+    const bool present = is_present(nodes[i]);
+    list[i].setAlive(present);
+    list[i].setDraining(present && !nodes[i].alive);
+    list[i].setSpot(nodes[i].place.spot);
+    if (const auto vacated = vacated_.find(nodes[i].name); vacated != vacated_.end())
+      list[i].setGoneUnixMs(vacated->second.gone_unix_ms);
+    list[i].setRack(nodes[i].place.rack);
+    list[i].setIslandDevices(nodes[i].place.island_devices);
     if (const auto tried = directory_trials_.find(peer); tried != directory_trials_.end()) {
       list[i].setCheckpoints(tried->second.shared ? "shared" : "own");
       list[i].setCheckpointProblem(tried->second.problem);
@@ -256,6 +377,7 @@ void ClusterSchedulerState::fill_queues(const Inbound& inbound, wire::NodeList::
     // With fair share the view of the policy has no weights.
     const scheduler::Queue* given = scheduler::find_queue(queues, queue.name);
     list[i].setWeight(given == nullptr ? queue.weight : given->weight);
+    list[i].setTier(queue.tier);
     list[i].setRunning(shown[i].running);
     list[i].setWaiting(shown[i].waiting);
     if (const auto share = core_->share_of(queue.name)) {
@@ -274,6 +396,7 @@ void ClusterSchedulerState::fill_queues(const Inbound& inbound, wire::NodeList::
       types[t].setLimit(of.limit.value_or(0));
       types[t].setUsed(of.used);
       types[t].setEntitled(of.entitled);
+      if (given != nullptr) types[t].setReserved(of.guarantee - given->guarantee.count_of(of.type));
     }
   }
 }

@@ -31,6 +31,8 @@ void add_logs_command(CLI::App& app, Shell& shell);
 void add_nodes_command(CLI::App& app, Shell& shell);
 void add_claim_command(CLI::App& app, Shell& shell);
 void add_claims_command(CLI::App& app, Shell& shell);
+void add_drain_command(CLI::App& app, Shell& shell);
+void add_reserve_command(CLI::App& app, Shell& shell);
 void add_release_command(CLI::App& app, Shell& shell);
 void add_queues_command(CLI::App& app, Shell& shell);
 void add_sim_command(CLI::App& app, Shell& shell);

@@ -308,12 +308,38 @@ void add_mishap_options(CLI::App& command, SimOptions& options) {
       ->capture_default_str();
   add("--failures", world.failure_hours, kMeanHours,
       "Mean hours between two losses of one node; 0: no losses");
+  command
+      .add_option("--spot-nodes", world.spot_nodes,
+                  "Only this many nodes of each type are lost, the last ones, and the head knows "
+                  "that these are spot nodes; 0: all nodes may be lost")
+      ->check(CLI::Range(0U, 1'000'000U))
+      ->capture_default_str();
+  add("--notice", world.notice_s, CLI::Range(0.0, 1e7),
+      "Seconds between the announcement of a loss (esctl drain --in) and the loss; 0: none");
   add("--repair-time", world.repair_s, kMishapSeconds, "Seconds until a lost node is back");
   command
       .add_option("--node-devices", world.devices_per_node,
                   "Devices of a node; they have one type and are lost together")
       ->check(CLI::Range(1U, 1'000'000U))
       ->capture_default_str();
+  command
+      .add_option("--rack-nodes", world.nodes_per_rack,
+                  "Nodes of a rack; the devices of a job are then chosen in few racks and on few "
+                  "nodes. 0: there are no racks")
+      ->check(CLI::Range(0U, 1'000'000U))
+      ->capture_default_str();
+  command
+      .add_option("--island", world.island_devices,
+                  "Devices of a node that are linked with each other; a job gets such devices "
+                  "together. 0: all of the node")
+      ->check(CLI::Range(0U, 1024U))
+      ->capture_default_str();
+  command.add_flag("--hide-places", world.hides_places,
+                   "Nodes do not say in which rack they are, nor which devices are linked");
+  add("--node-sync-cost", world.node_sync_s, CLI::Range(0.0, 1e6),
+      "Seconds by which each node of a job but one makes a global step longer");
+  add("--rack-sync-cost", world.rack_sync_s, CLI::Range(0.0, 1e6),
+      "Seconds by which each rack of a job but one makes a global step longer");
   add("--checkpoint-every", options.checkpoint_s, CLI::Range(0.0, 1e9),
       "Seconds of training between two checkpoints of a job, to which it goes back when all its "
       "workers are lost at once; 0: checkpoints of suspensions only");
@@ -369,8 +395,10 @@ void add_options(CLI::App& command, SimOptions& options) {
                   "Seconds of a local step by model and device type")
       ->type_name("FILE");
   command
-      .add_option("--claims", options.claims,
-                  "Serving load: a CSV file with time_s,type,count,name; count 0 ends a claim")
+      .add_option(
+          "--claims", options.claims,
+          "Serving load: a CSV file with time_s,type,count,name; count 0 ends a claim. With "
+          "until_s,queue a line is a reservation for a queue")
       ->type_name("FILE");
   command.add_option("--quota", options.quotas, "Devices that a tenant owns; may be repeated")
       ->type_name("TENANT=TYPE:COUNT[+...]");

@@ -1,9 +1,12 @@
 #include "actors/esctl/views/claims_view.h"
 
+#include <algorithm>
+#include <chrono>
 #include <nlohmann/json.hpp>
 
 #include "actors/esctl/views/json_text.h"
 #include "actors/esctl/views/render_text.h"
+#include "actors/log/line.h"
 #include "proto/text_of.h"
 
 namespace es::actors::esctl {
@@ -19,6 +22,14 @@ nlohmann::ordered_json waits_of(const ClaimView& claim) {
   return list;
 }
 
+bool is_reservation(const ClaimView& claim) {
+  return claim.until_unix_ms != 0;
+}
+
+std::string time_of(std::uint64_t unix_ms) {
+  return log::time_text(std::chrono::system_clock::time_point(std::chrono::milliseconds(unix_ms)));
+}
+
 }  // namespace
 
 std::vector<ClaimView> read_claims(wire::NodeList::Reader reader) {
@@ -26,17 +37,31 @@ std::vector<ClaimView> read_claims(wire::NodeList::Reader reader) {
   for (const wire::ClaimInfo::Reader c : reader.getClaims()) {
     claims.push_back(
         {line_of(c.getName()), line_of(c.getDeviceType()), c.getCount(), c.getDevices(), {}});
+    ClaimView& claim = claims.back();
+    claim.from_unix_ms = c.getFromUnixMs();
+    claim.until_unix_ms = c.getUntilUnixMs();
+    claim.queue = line_of(c.getQueue());
+    claim.begun = c.getBegun() || c.getUntilUnixMs() == 0;
     for (const wire::ClaimWait::Reader w : c.getWaits())
-      claims.back().waits.push_back({line_of(w.getJob()), w.getDevices(), line_of(w.getReason())});
+      claim.waits.push_back({line_of(w.getJob()), w.getDevices(), line_of(w.getReason())});
   }
   return claims;
 }
 
 std::string claims_text(const std::vector<ClaimView>& claims) {
   std::vector<std::vector<std::string>> rows{{"CLAIM", "TYPE", "COUNT", "HAS"}};
-  for (const ClaimView& claim : claims)
-    rows.push_back(
-        {claim.name, claim.type, std::to_string(claim.count), std::to_string(claim.devices)});
+  const bool has_times = std::any_of(claims.begin(), claims.end(), is_reservation);
+  if (has_times) rows.front().insert(rows.front().end(), {"FROM", "UNTIL", "QUEUE"});
+  for (const ClaimView& claim : claims) {
+    rows.push_back({claim.name, claim.type, std::to_string(claim.count),
+                    claim.queue.empty() ? std::to_string(claim.devices) : "-"});
+    if (!has_times) continue;
+    const bool timed = is_reservation(claim);
+    for (const std::string& cell :
+         {timed ? time_of(claim.from_unix_ms) : "-", timed ? time_of(claim.until_unix_ms) : "-",
+          claim.queue.empty() ? "-" : claim.queue})
+      rows.back().push_back(cell);
+  }
   std::string text = table(rows);
   for (const ClaimView& claim : claims) text += claim_waits_text(claim);
   return text;
@@ -55,12 +80,21 @@ std::string claim_waits_text(const ClaimView& claim) {
 
 std::string claims_json(const std::vector<ClaimView>& claims) {
   nlohmann::ordered_json list = nlohmann::ordered_json::array();
-  for (const ClaimView& claim : claims)
+  for (const ClaimView& claim : claims) {
+    nlohmann::ordered_json from, until, queue;
+    if (is_reservation(claim))
+      from = time_of(claim.from_unix_ms), until = time_of(claim.until_unix_ms);
+    if (!claim.queue.empty()) queue = claim.queue;
     list.push_back({{"claim", claim.name},
                     {"type", claim.type},
                     {"count", claim.count},
                     {"devices", claim.devices},
+                    {"from", from},
+                    {"until", until},
+                    {"queue", queue},
+                    {"begun", claim.begun},
                     {"waits_for", waits_of(claim)}});
+  }
   return json_text({{"claims", list}});
 }
 

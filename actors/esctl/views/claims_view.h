@@ -21,13 +21,18 @@ struct ClaimView {
   std::uint32_t count = 0;             // the number of devices that it reserves
   std::uint32_t devices = 0;           // the number of devices that it has now
   std::vector<ClaimWaitView> waits{};  // the jobs that must leave the others
+  // Of a reservation, in milliseconds since 1970; 0 for a claim without an end.
+  std::uint64_t from_unix_ms = 0, until_unix_ms = 0;
+  std::string queue{};  // whose jobs hold the devices, or empty
+  bool begun = true;    // false: it begins later
 };
 
 // In the order of names. Throws kj::Exception on malformed content, so call it inside Msg::decode.
 std::vector<ClaimView> read_claims(wire::NodeList::Reader reader);
 
-// {"claims": [{"claim": NAME, "type": TYPE, "count": COUNT, "devices": COUNT, "waits_for":
-// [{"job": ID, "devices": COUNT, "reason": TEXT or null}, ...]}, ...]}
+// {"claims": [{"claim": NAME, "type": TYPE, "count": COUNT, "devices": COUNT, "from": TIME or null,
+// "until": TIME or null, "queue": NAME or null, "begun": BOOL, "waits_for": [{"job": ID, "devices":
+// COUNT, "reason": TEXT or null}, ...]}, ...]}
 std::string claims_json(const std::vector<ClaimView>& claims);
 // A table with one line for each claim, and the jobs that each waits for.
 std::string claims_text(const std::vector<ClaimView>& claims);

@@ -16,8 +16,9 @@ namespace {
 nlohmann::ordered_json json_of(const QueueDevicesView& of) {
   nlohmann::ordered_json limit;
   if (of.limit) limit = *of.limit;
-  return {{"type", of.type},         {"used", of.used},           {"guarantee", of.guarantee},
-          {"entitled", of.entitled}, {"borrowed", of.borrowed()}, {"limit", limit}};
+  return {{"type", of.type},         {"used", of.used},         {"guarantee", of.guarantee},
+          {"reserved", of.reserved}, {"entitled", of.entitled}, {"borrowed", of.borrowed()},
+          {"limit", limit}};
 }
 
 bool is_leaf(const std::vector<QueueView>& queues, const QueueView& queue) {
@@ -78,10 +79,12 @@ std::vector<QueueView> read_queues(wire::NodeList::Reader reader) {
     queue.name = line_of(q.getName());
     queue.parent = line_of(q.getParent());
     queue.weight = q.getWeight();
+    queue.tier = q.getTier();
     for (const auto tenant : q.getTenants()) queue.tenants.push_back(line_of(tenant));
     for (const wire::QueueDevices::Reader t : q.getTypes()) {
       QueueDevicesView of{line_of(t.getType()), t.getGuarantee(), {}, t.getUsed(), t.getEntitled()};
       if (t.getLimited()) of.limit = t.getLimit();
+      of.reserved = t.getReserved();
       queue.types.push_back(std::move(of));
     }
     queue.running = q.getRunning();
@@ -117,6 +120,7 @@ std::string queues_json(const std::vector<QueueView>& queues) {
     list.push_back({{"queue", queue.name},
                     {"parent", parent},
                     {"weight", queue.weight},
+                    {"tier", queue.tier},
                     {"tenants", queue.tenants},
                     {"running", queue.running},
                     {"waiting", queue.waiting},
@@ -132,6 +136,14 @@ std::string queues_text(const std::vector<QueueView>& queues) {
              "BORROWED", "LIMIT"}};
   add_rows(queues, "", 0, rows);
   std::string text = table(rows);
+  for (const QueueView& queue : queues) {
+    if (queue.tier > 0)
+      text += "queue " + queue.name + " is of tier " + std::to_string(queue.tier) + "\n";
+    for (const QueueDevicesView& of : queue.types)
+      if (of.reserved > 0)
+        text += "queue " + queue.name + ": " + std::to_string(of.reserved) +
+                " of its guarantee of " + of.type + " are reserved for a time (esctl claims)\n";
+  }
   for (const QueueView& queue : queues)
     if (queue.share)
       text += "queue " + queue.name + " has used " + fixed(queue.share->device_seconds / 3600, 3) +

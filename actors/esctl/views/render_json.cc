@@ -163,6 +163,10 @@ std::string nodes_json(const std::vector<NodeView>& nodes, const std::string& wa
                     {"draining", node.draining},
                     {"checkpoints", text_or_null(node.checkpoints)},
                     {"checkpoint_problem", text_or_null(node.checkpoint_problem)},
+                    {"rack", text_or_null(node.rack)},
+                    {"island_devices", node.island_devices},
+                    {"spot", node.spot},
+                    {"gone", text_or_null(gone_text(node))},
                     {"devices", devices}});
   }
   return json_text({{"nodes", list}, {"warning", text_or_null(warning)}});

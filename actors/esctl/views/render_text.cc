@@ -1,9 +1,12 @@
 #include "actors/esctl/views/render_text.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <cstdio>
 #include <map>
+
+#include "actors/log/line.h"
 
 namespace es::actors::esctl {
 namespace {
@@ -148,11 +151,20 @@ std::string jobs_text(const std::vector<JobView>& jobs, bool wide) {
   return table(rows) + waits_text(jobs);
 }
 
+std::string gone_text(const NodeView& node) {
+  if (node.gone_unix_ms == 0) return {};
+  return log::time_text(
+      std::chrono::system_clock::time_point(std::chrono::milliseconds(node.gone_unix_ms)));
+}
+
 std::string nodes_text(const std::vector<NodeView>& nodes) {
   struct Count {
     int all = 0, used = 0;
   };
   std::vector<Row> rows{{"NODE", "STATE", "DEVICES", "COUNT", "IN USE", "CHECKPOINTS"}};
+  const bool has_racks = std::any_of(nodes.begin(), nodes.end(),
+                                     [](const NodeView& node) { return !node.rack.empty(); });
+  if (has_racks) rows.front().emplace_back("RACK");
   for (const NodeView& node : nodes) {
     // A node that is draining is still alive.
     const std::string state = node.draining ? "draining" : node.alive ? "alive" : "lost";
@@ -163,12 +175,21 @@ std::string nodes_text(const std::vector<NodeView>& nodes) {
       if (!d.job.empty()) ++count.used;
     }
     const std::string disk = or_dash(node.checkpoints);
-    if (by_type.empty()) rows.push_back({node.name, state, "-", "0", "0", disk});
-    for (const auto& [type, count] : by_type)
+    if (by_type.empty()) by_type["-"];
+    for (const auto& [type, count] : by_type) {
       rows.push_back(
           {node.name, state, type, std::to_string(count.all), std::to_string(count.used), disk});
+      if (has_racks) rows.back().push_back(or_dash(node.rack));
+    }
   }
-  return table(rows) + suspects_text(nodes) + disks_text(nodes);
+  std::string notes;
+  for (const NodeView& node : nodes) {
+    if (node.spot) notes += "node " + node.name + " is a spot node\n";
+    if (node.alive && node.gone_unix_ms != 0)
+      notes += "node " + node.name + " will be gone at " + gone_text(node) +
+               "; its jobs leave it in time\n";
+  }
+  return table(rows) + notes + suspects_text(nodes) + disks_text(nodes);
 }
 
 std::string warning_text(const std::string& warning) {

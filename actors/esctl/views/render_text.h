@@ -16,6 +16,8 @@ std::string table(const std::vector<std::vector<std::string>>& rows);
 
 // `ps`: one line for each job; `wide`: with its level, tenant and time left.
 std::string jobs_text(const std::vector<JobView>& jobs, bool wide = false);
+// When the node will be gone, in UTC; empty if nothing is announced.
+std::string gone_text(const NodeView& node);
 // `nodes`: one line for each device type of a node.
 std::string nodes_text(const std::vector<NodeView>& nodes);
 // A line about a fault of the head that is still running; empty if there is none.

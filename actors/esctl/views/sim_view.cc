@@ -25,6 +25,8 @@ nlohmann::ordered_json object(const Report& r) {
           {"makespan_bound_s", r.makespan_bound_s},
           {"devices_held_mean", r.devices_held_mean},
           {"devices_computing_mean", r.devices_computing_mean},
+          {"many_nodes_share", r.many_nodes_share},
+          {"many_racks_share", r.many_racks_share},
           {"rescales", r.rescales},
           {"rescale_seconds", r.rescale_seconds},
           {"scale_ins", r.scale_ins},
@@ -72,6 +74,10 @@ std::string reports_text(const std::vector<Report>& reports) {
     text += line;
     if (r.unfinished > 0) text += "  " + counted(r.unfinished, "job") + " did not end\n";
     if (r.timed_out > 0) text += "  " + counted(r.timed_out, "job") + " ended by a time limit\n";
+    if (r.many_racks_share > 0)
+      text += "  " + fixed(100 * r.many_racks_share, 1) +
+              " % of the computing time of devices was in jobs in several racks, and " +
+              fixed(100 * r.many_nodes_share, 1) + " % in jobs on several nodes\n";
     if (r.failures == 0 && r.stragglers == 0) continue;
     text += "  nodes were lost " + counted(r.failures, "time") + ", which cost " +
             fixed(r.lost_work_seconds, 1) + " s of training; devices were slow " +

@@ -17,6 +17,10 @@ std::vector<NodeView> read_nodes(wire::NodeList::Reader reader) {
     node.checkpoints = line_of(n.getCheckpoints());
     node.clock_ahead_ms = n.getClockAheadMs();
     node.checkpoint_problem = line_of(n.getCheckpointProblem());
+    node.rack = line_of(n.getRack());
+    node.island_devices = n.getIslandDevices();
+    node.spot = n.getSpot();
+    node.gone_unix_ms = n.getGoneUnixMs();
     for (const wire::DeviceInfo::Reader d : n.getDevices())
       node.devices.push_back({.type = line_of(d.getType()),
                               .index = d.getIndex(),

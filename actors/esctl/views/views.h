@@ -28,6 +28,10 @@ struct NodeView {
   std::string checkpoints{};
   std::string checkpoint_problem{};  // why no job can be saved there, or empty
   std::int64_t clock_ahead_ms = 0;   // of the head's clock, when the node joined
+  std::string rack{};                // where it stands, or empty
+  std::uint32_t island_devices = 0;  // devices of a type that are linked; 0: all of the node
+  bool spot = false;                 // it may be taken away at any time
+  std::uint64_t gone_unix_ms = 0;    // when it will be gone, in milliseconds since 1970, or 0
 };
 
 struct CheckpointView {

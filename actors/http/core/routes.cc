@@ -33,6 +33,7 @@ constexpr Route kRoutes[] = {
     {"GET", "/api/v1/queues", Action::kListQueues, MessageType::kListNodes},
     {"PUT", "/api/v1/claims/{claim}", Action::kMakeClaim, MessageType::kClaimDevices},
     {"DELETE", "/api/v1/claims/{claim}", Action::kReleaseClaim, MessageType::kReleaseClaim},
+    {"POST", "/api/v1/nodes/{node}/drain", Action::kVacateNode, MessageType::kVacateNode},
     {"POST", "/api/v1/devices/clear", Action::kClearDevice, MessageType::kClearDevice},
     {"POST", "/api/v1/shutdown", Action::kShutdown, MessageType::kShutdown},
 };

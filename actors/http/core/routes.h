@@ -39,6 +39,7 @@ enum class Action {
   kMakeClaim,
   kReleaseClaim,
   kClearDevice,
+  kVacateNode,
   kShutdown,
 };
 

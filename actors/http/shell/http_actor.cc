@@ -141,6 +141,8 @@ void HttpState::dispatch(const Caller& caller) {
     case Action::kReleaseClaim:
       return command<wire::ReleaseClaim>(
           caller, {}, [&](wire::ReleaseClaim::Builder b) { b.setName(caller.argument); });
+    case Action::kVacateNode:
+      return vacate_node(caller);
     case Action::kClearDevice:
       return clear_device(caller);
     case Action::kShutdown:

@@ -188,6 +188,8 @@ class HttpState {
   void cluster(const Caller& caller);
   void queues(const Caller& caller);
   void make_claim(const Caller& caller);
+  void make_reservation(const Caller& caller);
+  void vacate_node(const Caller& caller);
   void clear_device(const Caller& caller);
   void metrics(const Caller& caller);
   void answer_metrics(const Caller& caller, const MetricFamilies& families);

@@ -2,12 +2,15 @@
 #include <caf/all.hpp>
 #include <nlohmann/json.hpp>
 
+#include <chrono>
+#include <map>
 #include <set>
 
 #include "actors/access/core/requests.h"
 #include "actors/esctl/views/render_json.h"
 #include "actors/http/answers/otlp.h"
 #include "actors/http/shell/http_ask.h"
+#include "actors/log/line.h"
 
 namespace es::actors::http {
 namespace {
@@ -104,8 +107,11 @@ void HttpState::queues(const Caller& caller) {
 }
 
 void HttpState::make_claim(const Caller& caller) {
-  const auto body = read_body(caller.request, {"type", "count"});
+  const auto body =
+      read_body(caller.request, {"type", "count", "from", "until", "queue", "tenant"});
   if (!body) return finish(caller, error_response(body.error()));
+  for (const char* field : {"from", "until", "queue", "tenant"})
+    if (body->contains(field)) return make_reservation(caller);
   const auto type = line_field(*body, "type");
   const auto count = number_field(*body, "count");
   if (!type) return finish(caller, error_response(type.error()));
@@ -114,6 +120,55 @@ void HttpState::make_claim(const Caller& caller) {
     b.setName(caller.argument);
     b.setDeviceType(*type);
     b.setCount(static_cast<std::uint32_t>(*count));
+  });
+}
+
+// A claim with a time.
+void HttpState::make_reservation(const Caller& caller) {
+  const auto body =
+      read_body(caller.request, {"type", "count", "from", "until", "queue", "tenant"});
+  const auto count = number_field(*body, "count");
+  if (!count) return finish(caller, error_response(count.error()));
+  std::map<std::string, std::string> text;
+  for (const char* field : {"type", "from", "until", "queue", "tenant"}) {
+    auto line = line_field(*body, field);
+    if (!line) return finish(caller, error_response(line.error()));
+    text[field] = *std::move(line);
+  }
+  std::map<std::string, std::uint64_t> unix_ms;
+  for (const std::string field : {"from", "until"}) {
+    if (text[field].empty() && field == "from") continue;  // now
+    const auto time = log::parse_time(text[field]);
+    if (!time)
+      return finish(
+          caller,
+          error_response(usage_error(field + " = \"" + text[field] +
+                                     "\": allowed is a time in UTC such as 2026-11-22T17:31:02Z")));
+    unix_ms[field] = static_cast<std::uint64_t>(
+        std::chrono::duration_cast<std::chrono::milliseconds>(time->time_since_epoch()).count());
+  }
+  command<wire::ReserveDevices>(caller, {}, [&](wire::ReserveDevices::Builder b) {
+    b.setName(caller.argument);
+    b.setDeviceType(text["type"]);
+    b.setCount(static_cast<std::uint32_t>(*count));
+    b.setFromUnixMs(unix_ms["from"]);
+    b.setUntilUnixMs(unix_ms["until"]);
+    b.setQueue(text["queue"]);
+    b.setTenant(text["tenant"]);
+  });
+}
+
+void HttpState::vacate_node(const Caller& caller) {
+  const auto body = read_body(caller.request, {"seconds", "cancel"});
+  if (!body) return finish(caller, error_response(body.error()));
+  const auto seconds = number_field(*body, "seconds");
+  const auto cancel = flag_field(*body, "cancel");
+  if (!seconds) return finish(caller, error_response(seconds.error()));
+  if (!cancel) return finish(caller, error_response(cancel.error()));
+  command<wire::VacateNode>(caller, {}, [&](wire::VacateNode::Builder b) {
+    b.setNode(caller.argument);
+    b.setSeconds(static_cast<double>(*seconds));
+    b.setCancel(*cancel);
   });
 }
 

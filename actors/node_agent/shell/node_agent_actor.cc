@@ -65,6 +65,14 @@ log::About NodeAgentState::about(const JobId& job, Incarnation incarnation) cons
 void NodeAgentState::on_peer_up(const PeerUp& up) {
   if (up.peer != kHeadPeer) return;
   linked_ = true;
+  if (!options_.rack.empty() || options_.island_devices > 0 || options_.spot) {
+    const auto place = Msg<wire::NodePlace>::build({}, [&](wire::NodePlace::Builder b) {
+      b.setRack(options_.rack);
+      b.setIslandDevices(options_.island_devices);
+      b.setSpot(options_.spot);
+    });
+    self_->send(gateway_, Outbound{kHeadPeer, place.frame()});
+  }
   const auto hello = Msg<wire::NodeHello>::build({}, [&](wire::NodeHello::Builder b) {
     b.setName(options_.name);
     b.setHostId(host_id());

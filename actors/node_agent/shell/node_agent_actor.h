@@ -8,15 +8,17 @@
 //           or answers WorkerExited. An incarnation that is known already is ignored.
 //           KillWorker from the head: SIGKILL, then WorkerExited; WorkerExited at once if there is
 //           no such process.
-//           PeerUp of the head: answers NodeHello, so a restarted head learns what runs here.
+//           PeerUp of the head: answers NodePlace, if the place is known, and NodeHello, so a
+//           restarted head learns what runs here.
 //           FindStates, RemoveStates, ReadState from the head: saved states of jobs on this disk
 //           (node_agent_states.cc).
 //           Drain from the daemon: sends DrainNode and starts no process any more. When no process
 //           is left, the daemon may end.
 //           ProcessStarted and ProcessEnded from the supervisor of a process; StateAnswer from the
 //           thread that has served a request about saved states.
-// Sends     ConnectPeer to the gateway. To the head, through the gateway: NodeHello,
-//           DirectoryTried, DrainNode, WorkerExited, StatesFound, StatesRemoved, StatePart.
+// Sends     ConnectPeer to the gateway. To the head, through the gateway: NodePlace,
+//           NodeHello, DirectoryTried, DrainNode, WorkerExited, StatesFound, StatesRemoved,
+//           StatePart.
 // State     The processes by incarnation. Nothing is saved, because the processes themselves are
 //           the state.
 // Fails     When this process ends, the kernel ends its workers (worker_process.h). Each worker
@@ -46,6 +48,9 @@ namespace es::actors {
 struct NodeAgentOptions {
   std::string name;
   std::vector<DeviceId> devices;
+  std::string rack;                         // where the node stands; empty: not known
+  std::uint32_t island_devices = 0;         // as in NodePlace
+  bool spot = false;                        // the machine may be taken away at any time
   std::string head_endpoint;                // for this agent and its workers
   std::filesystem::path run_dir;            // sockets, specs and logs of workers; exists
   std::uint32_t worker_logs = 1000;         // of workers that have ended; older ones are removed

@@ -30,6 +30,8 @@ void Recorder::advance(double now_s) {
     held_device_s_[t] += passed * now_.held[t];
     computing_device_s_[t] += passed * now_.computing[t];
   }
+  for (Integral* integral : {&many_nodes_, &many_racks_})
+    integral->device_s += passed * integral->devices;
   job_s_ += passed * present_;
   now_.time_s = now_s;
 }
@@ -99,7 +101,8 @@ void Recorder::held(std::size_t job, const DeviceType& type, int change, double 
   sample(now_s);
 }
 
-void Recorder::stepping(std::size_t job, const DeviceSet& devices, double now_s) {
+void Recorder::stepping(std::size_t job, const DeviceSet& devices, double now_s,
+                        const Spread& spread) {
   advance(now_s);
   Life& life = lives_[job];
   JobResult& result = jobs_[job];
@@ -115,7 +118,12 @@ void Recorder::stepping(std::size_t job, const DeviceSet& devices, double now_s)
   }
   if (!devices.empty() && devices.total() < life.stepped) ++result.scale_ins;
   if (!devices.empty()) life.stepped = devices.total();
+  if (life.spread.nodes > 1) many_nodes_.devices -= life.stepping.total();
+  if (life.spread.racks > 1) many_racks_.devices -= life.stepping.total();
   life.stepping = devices;
+  life.spread = spread;
+  if (spread.nodes > 1) many_nodes_.devices += devices.total();
+  if (spread.racks > 1) many_racks_.devices += devices.total();
   sample(now_s);
 }
 

@@ -33,6 +33,11 @@ struct Sample {
   std::uint32_t claimed = 0;                   // devices of serving jobs
 };
 
+// On how many nodes and in how many racks the devices of a job are.
+struct Spread {
+  std::uint32_t nodes = 0, racks = 0;
+};
+
 class Recorder {
  public:
   Recorder(DeviceSet cluster, std::size_t jobs);
@@ -42,7 +47,7 @@ class Recorder {
   void timed_out(std::size_t job, double now_s);
   void held(std::size_t job, const DeviceType& type, int change, double now_s);
   // The devices on which the job steps from now on; an empty set if it stands still.
-  void stepping(std::size_t job, const DeviceSet& devices, double now_s);
+  void stepping(std::size_t job, const DeviceSet& devices, double now_s, const Spread& spread = {});
   void claimed(int change, double now_s);
   // The job lost the result of this many seconds of training.
   void lost(std::size_t job, double seconds) { jobs_[job].lost_s += seconds; }
@@ -55,6 +60,9 @@ class Recorder {
   // Integrals over time: devices x seconds, by type.
   const std::vector<double>& held_device_s() const { return held_device_s_; }
   const std::vector<double>& computing_device_s() const { return computing_device_s_; }
+  // The same, of devices that compute for jobs on several nodes, and in several racks.
+  double many_nodes_device_s() const { return many_nodes_.device_s; }
+  double many_racks_device_s() const { return many_racks_.device_s; }
   std::uint32_t held_now() const;
 
  private:
@@ -64,6 +72,7 @@ class Recorder {
     double stopped_s = -1;  // time since which it stands still, or < 0
     double job_s_at_submit = 0;
     DeviceSet stepping;
+    Spread spread;              // of `stepping`
     std::uint32_t stepped = 0;  // number of devices with which it made its last step
     bool is_over = false;
   };
@@ -78,6 +87,11 @@ class Recorder {
   std::vector<Sample> samples_;
   Sample now_;
   std::vector<double> held_device_s_, computing_device_s_;
+  struct Integral {
+    std::uint32_t devices = 0;  // now
+    double device_s = 0;
+  };
+  Integral many_nodes_, many_racks_;
   double job_s_ = 0;  // integral of the number of jobs
   std::uint32_t present_ = 0;
 };

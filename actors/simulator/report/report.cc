@@ -92,6 +92,10 @@ Report make_report(const Workload& workload, const SimulationResult& result, dou
     report.devices_held_mean = sum(result.held_device_s) / report.makespan_s;
     report.devices_computing_mean = sum(result.computing_device_s) / report.makespan_s;
   }
+  if (const double computing_s = sum(result.computing_device_s); computing_s > 0) {
+    report.many_nodes_share = result.many_nodes_device_s / computing_s;
+    report.many_racks_share = result.many_racks_device_s / computing_s;
+  }
   const Bounds bounds = bounds_of(workload, start_s);
   report.avg_jct_bound_s = bounds.avg_jct_s;
   report.makespan_bound_s = bounds.makespan_s;

@@ -35,6 +35,8 @@ struct Report {
   // No schedule can have less (bounds.h).
   double avg_jct_bound_s = 0, makespan_bound_s = 0;
   double devices_held_mean = 0, devices_computing_mean = 0;
+  // Parts of the time of devices that compute, for jobs on several nodes and in several racks.
+  double many_nodes_share = 0, many_racks_share = 0;
   std::uint64_t rescales = 0;
   double rescale_seconds = 0;
   std::uint64_t scale_ins = 0;

@@ -214,6 +214,8 @@ class Machine {
     result_.samples = recorder_.samples();
     result_.held_device_s = recorder_.held_device_s();
     result_.computing_device_s = recorder_.computing_device_s();
+    result_.many_nodes_device_s = recorder_.many_nodes_device_s();
+    result_.many_racks_device_s = recorder_.many_racks_device_s();
     result_.events = hash_.count();
     result_.unfinished =
         static_cast<std::uint32_t>(workload_.jobs.size()) - world_state_->finished();

@@ -54,7 +54,9 @@ struct SimulationResult {
   std::vector<DeviceType> types;
   std::vector<Sample> samples;
   std::vector<double> held_device_s, computing_device_s;  // by type
-  std::uint64_t events = 0;                               // messages that an actor received
+  // Of devices that compute for jobs on several nodes, and in several racks.
+  double many_nodes_device_s = 0, many_racks_device_s = 0;
+  std::uint64_t events = 0;  // messages that an actor received
   double wall_s = 0;
   std::uint64_t decisions = 0;
   // Processor time in seconds of all decisions, of the slowest one, and the 99th percentile. A

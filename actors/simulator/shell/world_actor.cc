@@ -250,7 +250,7 @@ void WorldState::on(Worker& worker, Incarnation, const Go& message) {
   run.has_run = run.steps = true;
   run.version = run.reported = run.target;
   set_pace(run);
-  recorder_->stepping(index_of(run), devices, now_s());
+  recorder_->stepping(index_of(run), devices, now_s(), spread_of(run));
   // After an unplanned round the head does not know yet the version of the job.
   if (run.version > run.told) commit(run, run.members.front().incarnation, run.version);
   plan_steps(run);
@@ -333,6 +333,8 @@ void WorldState::on_due(const Due& due) {
       return claim();
     case Timer::kFail:
       return fail_node(due.subject);
+    case Timer::kLose:
+      return lose_node(due.subject);
     case Timer::kRepair:
       return repair_node(due.subject);
     case Timer::kSlow:

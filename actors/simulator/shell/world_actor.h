@@ -7,9 +7,10 @@
 //              the job has trained before.
 //   training   No worker computes anything. After Go a job makes a step every f seconds, where f
 //              is the largest (ranks x seconds of a local step) of its members, plus sync_s for
-//              each member but one. The world sends messages only at certain versions: the last
-//              one, a checkpoint, and the boundary at which members were asked to stop. So the
-//              ledger is sparse (Config.sparse_ledger).
+//              each member but one, and node_sync_s for each node and rack_sync_s for each rack but
+//              one. The world sends messages only at certain versions: the last one, a checkpoint,
+//              and the boundary at which members were asked to stop. So the ledger is sparse
+//              (Config.sparse_ledger).
 //   speeds     If they differ from what the head was told (is_measured), members report how long
 //              their steps take: after every change several times, until the head can see it, and
 //              then at growing intervals.
@@ -17,9 +18,9 @@
 //              member holds the job's state, because it was suspended or all its workers were lost,
 //              it takes suspend_cost_s().
 //   processes  They end as soon as they are released or killed.
-//   failures   A node is lost with its workers, and says hello again repair_s later. The head
-//              decides what a job does then. The step that was being computed is lost, and so is
-//              what no worker holds and no checkpoint contains.
+//   failures   A node is lost with its workers, after a notice if there is one, and says hello
+//              again repair_s later. The head decides what a job does then. The step that was being
+//              computed is lost, and so is what no worker holds and no checkpoint contains.
 //
 //   Accepts   Outbound from the head's actors; BeginWorld once. Its own timers.
 //   Sends     Inbound and PeerDown to the head; Inbound to intra-job schedulers, as answers.
@@ -56,9 +57,17 @@ struct WorldOptions {
   std::optional<double> suspend_s;  // rescale_s if it is not set
   double sync_s = 0;  // seconds that a global step takes longer for each device but one
   std::uint32_t devices_per_node = 8;
-  std::uint64_t seed = 0;       // of failures and of stragglers, independently
-  double failure_hours = 0;     // mean hours between two losses of one node; 0 for none
-  double repair_s = 3600;       // seconds until a lost node is back
+  std::uint32_t island_devices = 0;  // of a node that are linked with each other; 0: all of them
+  std::uint32_t nodes_per_rack = 0;  // 0: there are no racks
+  bool hides_places = false;         // nodes do not say where they are
+  // Seconds that a global step takes longer for each node but one, and for each rack but one.
+  double node_sync_s = 0, rack_sync_s = 0;
+  std::uint64_t seed = 0;    // of failures and of stragglers, independently
+  double failure_hours = 0;  // mean hours between two losses of one node; 0 for none
+  double repair_s = 3600;    // seconds until a lost node is back
+  // If not 0, only this many nodes of each type are lost, the last ones, and they are spot nodes.
+  std::uint32_t spot_nodes = 0;
+  double notice_s = 0;          // seconds between the announcement of a loss and the loss; 0: none
   double straggler_hours = 0;   // mean hours between two slow times of one device; 0 for none
   double straggler_s = 600;     // seconds that a slow time lasts
   double straggler_factor = 3;  // factor of the duration of a local step during it
@@ -66,7 +75,9 @@ struct WorldOptions {
   std::vector<store::TraceClaim> claims;
 
   double suspend_cost_s() const { return suspend_s.value_or(rescale_s); }
-  bool is_measured() const { return sync_s > 0 || straggler_hours > 0 || learns_speeds; }
+  bool is_measured() const {
+    return sync_s > 0 || node_sync_s > 0 || rack_sync_s > 0 || straggler_hours > 0 || learns_speeds;
+  }
 };
 
 struct BeginWorld {
@@ -93,6 +104,7 @@ class WorldState {
     kFinish,
     kClaim,
     kFail,
+    kLose,
     kRepair,
     kSlow,
     kUsual
@@ -162,17 +174,20 @@ class WorldState {
   void submit();
   void plan_claim();
   void claim();
+  void reserve(const store::TraceClaim& claim);
   void ask_for(const std::string& name);
   void on_answer(const std::shared_ptr<const Frame>& frame);
   bool on_claim_answer(Serving& serving, int change, bool refused);
   void node_hello(std::size_t node);
   void plan_failure();
   void fail_node(std::size_t node);
+  void lose_node(std::size_t node);
   void repair_node(std::size_t node);
   void lose_workers(const std::string& node);
   // Speeds (world_speed.cc).
   void plan_straggler();
   void set_slow(std::size_t device, bool slow);
+  Spread spread_of(const Run& run) const;
   void set_pace(Run& run);
   void change_pace(Run& run);
   void plan_report(Run& run);
@@ -219,10 +234,15 @@ class WorldState {
   struct Node {
     std::string name;
     DeviceSet devices;
+    std::string rack;
+    bool spot = false;
   };
   std::vector<Node> nodes_;
+  std::vector<std::size_t> failing_nodes_;    // indices of nodes that may be lost
+  std::map<std::string, std::string> racks_;  // by node
   std::set<std::string> lost_nodes_;
-  std::vector<DeviceId> devices_;  // of all nodes
+  std::set<std::string> announced_;  // nodes that will be lost
+  std::vector<DeviceId> devices_;    // of all nodes
   std::set<DeviceId> slow_;
   std::optional<Mishaps> failure_plan_, straggler_plan_;
   std::map<std::string, Serving> servings_;  // by name

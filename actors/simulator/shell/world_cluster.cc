@@ -2,6 +2,7 @@
 #include <caf/all.hpp>
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "actors/gateway/core/peer_id.h"
@@ -18,13 +19,22 @@ void WorldState::add_nodes() {
       DeviceSet devices;
       devices.add(c.type, std::min(options_.devices_per_node, c.count - first));
       for (std::uint32_t i = 0; i < devices.total(); ++i) devices_.push_back({name, c.type, i});
-      nodes_.push_back({name, std::move(devices)});
+      const std::string rack =
+          options_.nodes_per_rack == 0
+              ? ""
+              : "rack-" + std::to_string(nodes_.size() / options_.nodes_per_rack);
+      nodes_.push_back({name, std::move(devices), rack});
+      racks_[name] = rack;
+      const std::uint32_t behind = (c.count - 1 - first) / options_.devices_per_node;
+      nodes_.back().spot = behind < options_.spot_nodes;
+      if (options_.spot_nodes == 0 || nodes_.back().spot)
+        failing_nodes_.push_back(nodes_.size() - 1);
     }
   }
   // Makes the two plans independent of each other.
   constexpr std::uint64_t kOtherSeed = 0x9e3779b97f4a7c15;
   if (options_.failure_hours > 0)
-    failure_plan_.emplace(options_.seed, options_.failure_hours * 3600, nodes_.size());
+    failure_plan_.emplace(options_.seed, options_.failure_hours * 3600, failing_nodes_.size());
   if (options_.straggler_hours > 0)
     straggler_plan_.emplace(options_.seed ^ kOtherSeed, options_.straggler_hours * 3600,
                             devices_.size());
@@ -98,6 +108,10 @@ void WorldState::plan_claim() {
 
 void WorldState::claim() {
   const store::TraceClaim& claim = options_.claims[next_claim_++];
+  if (claim.until_s > 0) {
+    reserve(claim);
+    return plan_claim();
+  }
   Serving& serving = servings_[claim.name];
   serving.wanted = 0;
   // The type of a claim cannot change. With `wanted` = 0 the old claim is released first, if there
@@ -107,6 +121,19 @@ void WorldState::claim() {
   serving.wanted = claim.count;
   ask_for(claim.name);
   plan_claim();
+}
+
+// The dates of this head begin at 0 and stand still, so the end of the reservation is a duration.
+void WorldState::reserve(const store::TraceClaim& claim) {
+  const auto request = Msg<wire::ReserveDevices>::build(
+      {.request = next_request_++}, [&](wire::ReserveDevices::Builder b) {
+        b.setName(claim.name);
+        b.setDeviceType(claim.type);
+        b.setCount(claim.count);
+        b.setUntilUnixMs(static_cast<std::uint64_t>(std::llround((claim.until_s - now_s()) * 1e3)));
+        b.setQueue(claim.queue);
+      });
+  self_->send(head_, Inbound{kSimulatedClient, request.frame()});
 }
 
 // Requests the change from what the claim has to what it wants.
@@ -146,6 +173,14 @@ bool WorldState::on_claim_answer(Serving& serving, int change, bool refused) {
 
 void WorldState::node_hello(std::size_t node) {
   const Node& n = nodes_[node];
+  if (!options_.hides_places && (!n.rack.empty() || options_.island_devices > 0 || n.spot)) {
+    const auto place = Msg<wire::NodePlace>::build({}, [&](wire::NodePlace::Builder b) {
+      b.setRack(n.rack);
+      b.setIslandDevices(options_.island_devices);
+      b.setSpot(n.spot);
+    });
+    self_->send(head_, Inbound{node_peer(n.name), place.frame()});
+  }
   const auto hello = Msg<wire::NodeHello>::build({}, [&](wire::NodeHello::Builder b) {
     b.setName(n.name);
     b.setHostId(n.name);
@@ -161,7 +196,7 @@ void WorldState::node_hello(std::size_t node) {
 void WorldState::plan_failure() {
   if (!failure_plan_ || finished_ == runs_.size()) return;
   const Mishaps::Mishap next = failure_plan_->next();
-  after(next.after_s, {Timer::kFail, next.subject});
+  after(next.after_s, {Timer::kFail, failing_nodes_[next.subject]});
 }
 
 void WorldState::fail_node(std::size_t node) {
@@ -169,7 +204,21 @@ void WorldState::fail_node(std::size_t node) {
   const std::string& name = nodes_[node].name;
   // The node is away already, so nothing happens. The intervals between failures do not depend on
   // this.
-  if (!lost_nodes_.insert(name).second) return;
+  if (lost_nodes_.contains(name) || !announced_.insert(name).second) return;
+  if (options_.notice_s == 0) return lose_node(node);
+  const auto notice =
+      Msg<wire::VacateNode>::build({.request = next_request_++}, [&](wire::VacateNode::Builder b) {
+        b.setNode(name);
+        b.setSeconds(options_.notice_s);
+      });
+  self_->send(head_, Inbound{kSimulatedClient, notice.frame()});
+  after(options_.notice_s, {Timer::kLose, node});
+}
+
+void WorldState::lose_node(std::size_t node) {
+  const std::string& name = nodes_[node].name;
+  announced_.erase(name);
+  lost_nodes_.insert(name);
   ++failures_;
   lose_workers(name);
   self_->send(head_, PeerDown{node_peer(name)});

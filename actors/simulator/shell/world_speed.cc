@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 
 #include "actors/gateway/core/peer_id.h"
 #include "actors/protocol/wire/codec.h"
@@ -51,6 +52,17 @@ void WorldState::set_slow(std::size_t device, bool slow) {
   }
 }
 
+Spread WorldState::spread_of(const Run& run) const {
+  std::set<std::string> nodes, racks;
+  for (const protocol::Member& member : run.members) {
+    const auto at = workers_.find(member.incarnation);
+    if (at == workers_.end()) continue;
+    nodes.insert(at->second.device.node);
+    racks.insert(racks_.at(at->second.device.node));
+  }
+  return {static_cast<std::uint32_t>(nodes.size()), static_cast<std::uint32_t>(racks.size())};
+}
+
 void WorldState::set_pace(Run& run) {
   const WorkJob& job = workload_->jobs[index_of(run)];
   run.local_s.clear();
@@ -69,6 +81,10 @@ void WorldState::set_pace(Run& run) {
   // The slowest member decides the time of a global step (the waste model). The cost of
   // synchronisation is added, and the planner does not know it.
   run.step_s += options_.sync_s * static_cast<double>(run.members.size() - 1);
+  if (options_.node_sync_s == 0 && options_.rack_sync_s == 0) return;
+  const Spread spread = spread_of(run);
+  run.step_s += options_.node_sync_s * (std::max(spread.nodes, 1U) - 1) +
+                options_.rack_sync_s * (std::max(spread.racks, 1U) - 1);
 }
 
 // Called at the end of a step.

@@ -28,6 +28,10 @@ std::string subject_of(const Inbound& inbound) {
   switch (inbound.frame->envelope.type) {
     case MessageType::kClaimDevices:
       return read_text<wire::ClaimDevices>(inbound, [](auto r) { return line_of(r.getName()); });
+    case MessageType::kReserveDevices:
+      return read_text<wire::ReserveDevices>(inbound, [](auto r) { return line_of(r.getName()); });
+    case MessageType::kVacateNode:
+      return read_text<wire::VacateNode>(inbound, [](auto r) { return line_of(r.getNode()); });
     case MessageType::kReleaseClaim:
       return read_text<wire::ReleaseClaim>(inbound, [](auto r) { return line_of(r.getName()); });
     case MessageType::kClearDevice:

@@ -30,12 +30,12 @@
 //   settled   A job that has not adopted its last change (settled is false) is granted nothing,
 //             unless it is below its minimum. It may be shrunk.
 //   queue     No queue of which a job is granted devices of a type has, after, more of this type
-//   than
-//             its limit (queue.h), and no queue above it.
+//             than its limit (queue.h), and no queue above it.
 //
 // A policy that supports queues (PolicyInfo::holds_queues) gives each queue the devices to which it
-// is entitled (queue_tree.h) before any job of another queue borrows them, also if it has to take
-// them from running jobs that may be suspended.
+// is entitled by guarantee, tier and weight (queue_tree.h) before any job of another queue borrows
+// them, also if it has to take them from running jobs that may be suspended. Reservations raise
+// guarantees for a time, so the queues may differ from view to view.
 #include <cstdint>
 #include <optional>
 #include <string>

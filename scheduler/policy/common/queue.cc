@@ -4,6 +4,7 @@
 #include <limits>
 #include <set>
 
+#include "proto/base/check.h"
 #include "proto/base/number_text.h"
 #include "scheduler/model/device_sets.h"
 
@@ -71,6 +72,9 @@ Result<std::vector<Queue>> completed_queues(std::vector<Queue> queues) {
     // Written as a negation, so that NaN is refused too.
     if (!(queue.weight >= 0 && queue.weight <= kQueueWeightMax))
       return bad(queue, "weight = " + number_text(queue.weight) + "; allowed: 0 to 1000000");
+    if (queue.tier > kQueueTierMax)
+      return bad(queue, "tier = " + std::to_string(queue.tier) + "; allowed: 0 to " +
+                            std::to_string(kQueueTierMax));
   }
   std::vector<std::pair<std::size_t, std::size_t>> deepest_first;
   for (std::size_t i = 0; i < queues.size(); ++i)
@@ -143,6 +147,18 @@ Status check_queue_of_job(const std::vector<Queue>& queues, const std::string& n
   std::string tenants;
   for (const std::string& name : queue->tenants) tenants += (tenants.empty() ? "" : ", ") + name;
   return refused(field + "only jobs of these tenants may be in it: " + tenants);
+}
+
+void add_guarantee(std::vector<Queue>& queues, const std::string& name, const DeviceType& type,
+                   std::uint32_t count) {
+  std::string at = name;
+  while (!at.empty()) {
+    const auto queue =
+        std::find_if(queues.begin(), queues.end(), [&](const Queue& q) { return q.name == at; });
+    ES_CHECK(queue != queues.end());
+    queue->guarantee.add(type, count);
+    at = queue->parent;
+  }
 }
 
 bool serves_tenant(const std::vector<Queue>& queues, const Queue& queue,

@@ -6,9 +6,11 @@
 //               borrow them meanwhile, and give them back when a job of the queue waits.
 //   borrow      the most devices beyond the guarantee, by type. The limit of a type is the sum of
 //               both; a type that is not named has no limit.
-//   weight      part of the devices of its parent that no guarantee needs, beside its siblings.
-//   With
-//               weight 0 a queue gets such devices only when they are left over.
+//   tier        preemption class: of the devices of its parent that no guarantee needs, a queue
+//               gets what it wants before its siblings of a lower tier, also if their jobs have
+//               to shrink or are suspended.
+//   weight      part of those devices beside the siblings of the same tier. With weight 0 a queue
+//               gets such devices only when they are left over.
 #include <cstdint>
 #include <map>
 #include <string>
@@ -22,6 +24,7 @@ namespace es::scheduler {
 
 inline constexpr double kQueueWeightMax = 1e6;
 inline constexpr std::size_t kQueuesMax = 1000;
+inline constexpr std::uint32_t kQueueTierMax = 100;
 // The queue of jobs that name none and whose tenant has none, if there is a queue of this name.
 inline constexpr std::string_view kDefaultQueue = "default";
 
@@ -32,13 +35,14 @@ struct Queue {
   std::map<DeviceType, std::uint32_t> borrow = {};
   double weight = 0;
   std::vector<std::string> tenants = {};  // whose jobs may be in it; empty: all
+  std::uint32_t tier = 0;                 // <= kQueueTierMax
   bool operator==(const Queue&) const = default;
 };
 
 // Checks the queues, and gives an inner queue without a guarantee that of its children together.
 // Error (usage), which names the queue, the field and its value: a name is malformed or occurs
-// twice, a parent does not exist or is its own ancestor, a weight is out of range, the guarantees
-// of the children of a queue exceed its own, or there are more than kQueuesMax.
+// twice, a parent does not exist or is its own ancestor, a weight or a tier is out of range, the
+// guarantees of the children of a queue exceed its own, or there are more than kQueuesMax.
 Result<std::vector<Queue>> completed_queues(std::vector<Queue> queues);
 
 // The queue of this name, or nullptr.
@@ -60,6 +64,9 @@ std::string queue_of_job(const std::vector<Queue>& queues, const std::string& na
 // (usage), or one that its tenant may not use (refused).
 Status check_queue_of_job(const std::vector<Queue>& queues, const std::string& named,
                           const std::string& tenant);
+// Adds devices to the guarantee of this queue and of all queues above it. REQUIRES: it exists.
+void add_guarantee(std::vector<Queue>& queues, const std::string& name, const DeviceType& type,
+                   std::uint32_t count);
 // Whether jobs of this tenant may be in the queue, or in one below it.
 bool serves_tenant(const std::vector<Queue>& queues, const Queue& queue, const std::string& tenant);
 

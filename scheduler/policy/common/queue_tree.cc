@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
+#include <map>
 
 #include "proto/base/check.h"
 
@@ -15,8 +17,9 @@ struct Child {
   std::uint32_t extra = 0;  // beyond its guarantee
 };
 
-// Gives `rest` devices of one type to the children, in the ratio of their weights.
-void share_by_weight(std::vector<Child> children, std::uint32_t rest) {
+// Gives `rest` devices of one type to the children, in the ratio of their weights. Returns how many
+// none of them wants.
+std::uint32_t share_by_weight(std::vector<Child> children, std::uint32_t rest) {
   const auto is_full = [](const Child& c) { return c.weight <= 0 || *c.has >= c.most; };
   const auto give = [&rest](Child& c, std::uint32_t count) {
     *c.has += count;
@@ -43,9 +46,10 @@ void share_by_weight(std::vector<Child> children, std::uint32_t rest) {
         std::min_element(children.begin(), children.end(), [](const Child& a, const Child& b) {
           return (a.extra + 1) * b.weight < (b.extra + 1) * a.weight;
         });
-    if (next == children.end()) return;
+    if (next == children.end()) return rest;
     give(*next, 1);
   }
+  return rest;
 }
 
 }  // namespace
@@ -58,6 +62,7 @@ QueueTree::QueueTree(const std::vector<Queue>& queues, const std::vector<DeviceT
     Node& node = nodes_[i];
     node.name = queue.name;
     node.weight = queue.weight;
+    node.tier = queue.tier;
     for (std::uint32_t p = 0; p < queues.size(); ++p)
       if (queues[p].name == queue.parent) node.parent = static_cast<std::int32_t>(p);
     (node.parent == kTop ? top_ : nodes_[static_cast<std::size_t>(node.parent)].children)
@@ -117,15 +122,15 @@ std::vector<Counts> QueueTree::entitled(std::vector<Counts> demand, const Counts
 void QueueTree::share(const std::vector<std::uint32_t>& children, const Counts& amount,
                       const std::vector<Counts>& wanted, std::vector<Counts>& result) const {
   for (std::size_t t = 0; t < types_; ++t) {
-    std::vector<Child> shares;
+    std::map<std::uint32_t, std::vector<Child>, std::greater<>> tiers;
     std::uint32_t rest = amount[t];
     for (const std::uint32_t i : children) {
       const std::uint32_t own = std::min(nodes_[i].guarantee[t], wanted[i][t]);
       result[i][t] = own;
       rest -= std::min(rest, own);
-      shares.push_back({&result[i][t], wanted[i][t], nodes_[i].weight, 0});
+      tiers[nodes_[i].tier].push_back({&result[i][t], wanted[i][t], nodes_[i].weight, 0});
     }
-    share_by_weight(std::move(shares), rest);
+    for (auto& [tier, shares] : tiers) rest = share_by_weight(std::move(shares), rest);
   }
 }
 

@@ -42,9 +42,10 @@ class QueueTree {
   //
   // `demand` is what the jobs in each leaf could use. A queue gets its guarantee, as far as it
   // wants it. What is then left of the devices of its parent goes to those children that want more,
-  // in the ratio of their weights, up to their limits. `supply` is what the queues at the top
-  // share. So the children of a queue never have more together than the queue, and a queue has its
-  // guarantee even if the cluster is smaller than all guarantees.
+  // the highest tier first and within a tier in the ratio of their weights, up to their limits.
+  // `supply` is what the queues at the top share. So the children of a queue never have more
+  // together than the queue, and a queue has its guarantee even if the cluster is smaller than all
+  // guarantees.
   std::vector<Counts> entitled(std::vector<Counts> demand, const Counts& supply) const;
 
  private:
@@ -54,6 +55,7 @@ class QueueTree {
     std::vector<std::uint32_t> children;
     Counts guarantee, limit, reach;
     double weight = 0;
+    std::uint32_t tier = 0;
   };
   void share(const std::vector<std::uint32_t>& children, const Counts& amount,
              const std::vector<Counts>& wanted, std::vector<Counts>& result) const;

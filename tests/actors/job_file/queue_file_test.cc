@@ -24,6 +24,7 @@ parent = "research"
 guarantee = { cpu-avx2 = 3 }
 borrow = { cpu-avx2 = 2, cpu-scalar = 0 }
 weight = 2.5
+tier = 3
 tenants = ["speech", "text"]
 )",
                                      "q.toml");
@@ -36,6 +37,7 @@ tenants = ["speech", "text"]
     CHECK(nlp->borrow ==
           std::map<DeviceType, std::uint32_t>{{{"cpu-avx2"}, 2}, {{"cpu-scalar"}, 0}});
     CHECK(nlp->weight == 2.5);
+    CHECK(nlp->tier == 3);
     CHECK(nlp->tenants == std::vector<std::string>{"speech", "text"});
     CHECK(scheduler::find_queue(*queues, "research")->weight == 1);
   }
@@ -45,10 +47,13 @@ tenants = ["speech", "text"]
           "q.toml: queue.a.guarantee = { x = -1 }: allowed is a table of device types, { TYPE = "
           "COUNT }, with counts from 0 to 1000000");
     CHECK(error_of("[queue.a]\nwieght = 1") ==
-          "q.toml: queue.a.wieght: no such key; allowed here: parent, guarantee, borrow, weight, "
+          "q.toml: queue.a.wieght: no such key; allowed here: parent, guarantee, borrow, tier, "
+          "weight, "
           "tenants");
     CHECK(error_of("[queue.a]\nweight = \"x\"").find("queue.a.weight = 'x': allowed is a number") !=
           std::string::npos);
+    CHECK(error_of("[queue.a]\ntier = 101") ==
+          "q.toml: queue.a.tier = 101: allowed is a whole number from 0 to 100");
     CHECK(error_of("[queue.a]\nparent = \"b\"") ==
           "q.toml: queue \"a\": parent = \"b\": there is no such queue");
     CHECK(error_of("[queue.a]\ntenants = []").find("a list of names") != std::string::npos);

@@ -232,6 +232,47 @@ TEST_SUITE("scheduler/policy/every policy") {
     }
   }
 
+  TEST_CASE("queues of a higher tier take devices from running jobs of a lower one") {
+    for (const PolicyInfo& info : policies()) {
+      if (!info.holds_queues || info.name == "fifo-serial") continue;
+      CAPTURE(info.name);
+      ClusterView view;
+      view.now = Seconds(1000);
+      view.total = view.free = *parse_device_set("a:8");
+      view.queues =
+          *completed_queues({{.name = "low", .guarantee = *parse_device_set("a:2"), .weight = 1},
+                             {.name = "high", .guarantee = {}, .weight = 1, .tier = 1}});
+      const auto add = [&](const std::string& queue, std::uint64_t count) {
+        for (std::uint64_t j = 0; j < count; ++j) {
+          JobView job;
+          job.number = view.jobs.size();
+          job.id = queue + std::to_string(j);
+          job.queue = queue;
+          job.types = {{"a"}};
+          job.capabilities[{"a"}] = 1;
+          // Jobs of the lower tier are shorter and earlier, and have a higher priority.
+          const bool is_low = queue == "low";
+          job.priority = is_low ? 5 : 0;
+          job.work = {.total_steps = 1e6, .remaining_steps = is_low ? 5e4 : 9e5};
+          job.work.as_of = view.now;
+          view.jobs.push_back(std::move(job));
+        }
+      };
+      add("low", 12);
+      come_to_rest(*make(info.name), view);
+      CHECK(held_by(view, "low") == 8);
+      add("high", 3);
+      come_to_rest(*make(info.name), view);
+      CHECK(held_by(view, "high") == 3);
+      CHECK(held_by(view, "low") == 5);
+      // The guarantee holds against every tier.
+      add("high", 9);
+      come_to_rest(*make(info.name), view);
+      CHECK(held_by(view, "high") == 6);
+      CHECK(held_by(view, "low") == 2);
+    }
+  }
+
   TEST_CASE("of jobs with equal priority those with a smaller share level are served first") {
     for (const PolicyInfo& info : policies()) {
       // Share levels are those of queues. One job at a time is no competition.

@@ -117,6 +117,15 @@ TEST_SUITE("store/traces") {
     CHECK((*claims)[0].name == "a, b");
     CHECK((*claims)[0].count == 2);
     CHECK((*claims)[1].count == 0);
+    const auto reserved =
+        parse_claims("time_s,type,count,name,until_s,queue\n3,t4,2,x,9,q\n4,t4,1,y,,\n", "c");
+    REQUIRE(reserved.ok());
+    CHECK((*reserved)[0].until_s == 9);
+    CHECK((*reserved)[0].queue == "q");
+    CHECK((*reserved)[1].until_s == 0);
+    const std::string header = "time_s,type,count,name,until_s,queue\n";
+    for (const char* line : {"3,t4,2,x,9,", "3,t4,2,x,,q", "3,t4,2,x,2,q", "3,t4,0,x,9,q"})
+      CHECK_FALSE(parse_claims(header + line + "\n", "c").ok());
   }
 
   TEST_CASE("the traces of the project are read completely") {

@@ -525,6 +525,166 @@ TEST_SUITE("actors/cluster_scheduler/cluster_core") {
     core.check_invariants();
   }
 
+  TEST_CASE("jobs leave a vacated node at its time, and are given no more of its devices before") {
+    Cluster c;
+    c.on(NodeJoined{"m", devices("a:1")});
+    c.admit("j");
+    c.propose("j", {}, 0);
+    c.on(NodeVacated{"m", 100});
+    CHECK(c.core.decide_again_s() == 100);
+    c.on(NodeJoined{"n", devices("a:1")});
+    c.admit("k");
+    c.propose("k", {}, 0);
+    CHECK(c.core.held("j") == std::set<DeviceId>{{"m", {"a"}, 0}});
+    CHECK(c.core.held("k") == std::set<DeviceId>{{"n", {"a"}, 0}});
+    c.on(FromJob{"k", JobEnded{}});
+    // The job has to leave, and the other device is granted to it.
+    const Effects left = c.core.decide(100);
+    REQUIRE(left.size() == 1);
+    CHECK(std::get<Allocation>(left[0].message).urgent);
+    CHECK(c.core.held("j") == std::set<DeviceId>{{"n", {"a"}, 0}});
+    c.core.on(FromJob{"j", DeviceReleased{{"m", {"a"}, 0}}}, 101);
+    CHECK(c.core.existing_devices() == devices("a:1"));
+    // A hello of the node changes nothing, and NodeStays does.
+    c.core.on(NodeJoined{"m", devices("a:1")}, 102);
+    CHECK(c.core.existing_devices() == devices("a:1"));
+    c.core.on(NodeStays{"m"}, 103);
+    CHECK(c.core.existing_devices() == devices("a:2"));
+    c.core.check_invariants();
+    CHECK(c.core.ignored_events() == 0);
+    c.on(NodeStays{"m"});
+    CHECK(c.core.ignored_events() == 1);
+  }
+
+  TEST_CASE("a vacated node that was lost and comes back is emptied again") {
+    Cluster c;
+    c.on(NodeVacated{"m", 0});
+    c.on(NodeJoined{"m", devices("a:1")});
+    c.admit("j");
+    CHECK(c.propose("j", {}, 0).empty());
+    c.on(NodeLost{"m"});
+    c.on(NodeJoined{"m", devices("a:1")});
+    CHECK(c.core.existing_devices().empty());
+    c.on(NodeLost{"m"});
+    c.on(NodeStays{"m"});
+    CHECK(c.core.existing_devices().empty());
+    CHECK(c.on(NodeJoined{"m", devices("a:1")}).size() == 1);
+  }
+
+  TEST_CASE("a reservation takes its devices from its begin to its end") {
+    Cluster c;
+    c.on(NodeJoined{"n", devices("a:2")});
+    c.admit("j");
+    c.propose("j", {}, 0);
+    const ClaimMade demo{.name = "demo", .type = {"a"}, .count = 2, .begin_s = 100, .end_s = 160};
+    REQUIRE(c.core.check_claim(demo).ok());
+    CHECK(c.on(demo).empty());
+    // The core asks to be woken at the begin, and nothing happens before.
+    CHECK(c.core.decide_again_s() == 100);
+    CHECK_FALSE(c.core.claims().at(0).begun);
+    CHECK(c.core.decide(99).empty());
+    CHECK(c.core.decide(100).size() == 1);
+    CHECK(c.core.claims().at(0).begun);
+    CHECK(c.core.held(claim_owner("demo")).size() == 1);
+    CHECK(c.core.held("j").empty());
+    c.core.on(FromJob{"j", DeviceReleased{{"n", {"a"}, 0}}}, 101);
+    CHECK(c.core.held(claim_owner("demo")).size() == 2);
+    CHECK(c.core.decide_again_s() == 160);
+    CHECK(c.core.take_ended_claims().empty());
+    CHECK(c.core.decide(160).size() == 1);
+    CHECK(c.core.held("j").size() == 1);
+    CHECK(c.core.claims().empty());
+    CHECK(c.core.take_ended_claims() == std::vector<std::string>{"demo"});
+    CHECK(c.core.take_ended_claims().empty());
+    c.core.check_invariants();
+  }
+
+  TEST_CASE("reservations are counted together where their times overlap") {
+    Cluster c;
+    c.on(NodeJoined{"n", devices("a:4")});
+    const auto claim = [](const char* name, std::uint32_t count, double begin_s, double end_s) {
+      return ClaimMade{
+          .name = name, .type = {"a"}, .count = count, .begin_s = begin_s, .end_s = end_s};
+    };
+    c.on(claim("x", 2, 0, 10));
+    c.on(claim("y", 2, 20, 30));
+    CHECK(c.core.check_claim(claim("z", 4, 10, 20)).ok());
+    CHECK(c.core.check_claim(claim("z", 2, 0, 30)).ok());
+    CHECK(c.core.check_claim(claim("z", 3, 0, 30)).error().message ==
+          "claim \"z\": 3 of a: the cluster has 4, and other claims have 2");
+    CHECK_FALSE(c.core.check_claim(claim("z", 3, 5, 20)).ok());
+    CHECK_FALSE(c.core.check_claim(claim("z", 3, 10, 21)).ok());
+    CHECK_FALSE(c.core.check_claim(ClaimMade{"z", {"a"}, 3}).ok());
+    CHECK(c.core.check_claim(ClaimResized{"y", 4}).ok());
+    c.on(claim("z", 2, 0, 30));
+    CHECK_FALSE(c.core.check_claim(ClaimResized{"y", 3}).ok());
+  }
+
+  TEST_CASE("a reservation for a queue raises its guarantee, and lends the devices meanwhile") {
+    ClusterCore core(*scheduler::make_policy("elastic-srtf"),
+                     {.queues = *scheduler::completed_queues(
+                          {{.name = "top", .guarantee = {}, .weight = 1},
+                           {.name = "x", .guarantee = {}, .parent = "top", .weight = 0},
+                           {.name = "y", .guarantee = devices("a:1"), .weight = 1}})});
+    core.on(NodeJoined{"n", devices("a:3")});
+    const auto admit = [&](const char* job, const char* queue, double now_s) {
+      core.on(JobAdmitted{.job = job,
+                          .resources = {.min_devices = 1, .max_devices = 1, .queue = queue},
+                          .level = DeterminismLevel::kD2,
+                          .max_p = 1},
+              now_s);
+      core.on(FromJob{job, Demand{}}, now_s);
+    };
+    const auto reserved = [](const char* queue, std::uint32_t count) {
+      return ClaimMade{.name = "night",
+                       .type = {"a"},
+                       .count = count,
+                       .begin_s = 100,
+                       .end_s = 200,
+                       .queue = queue};
+    };
+    CHECK(core.check_claim(reserved("top", 2)).error().message ==
+          "reservation \"night\": queue = \"top\": it has queues below it; allowed: x, y");
+    CHECK(core.check_claim(reserved("z", 2)).error().message ==
+          "reservation \"night\": queue = \"z\": there is no such queue; allowed: x, y");
+    CHECK(core.check_claim(reserved("x", 3)).error().message ==
+          "claim \"night\": 3 of a: the cluster has 3, queues are guaranteed 1, and other "
+          "reservations for queues have 0");
+    REQUIRE(core.check_claim(reserved("x", 2)).ok());
+    core.on(reserved("x", 2), 1);
+    for (const char* job : {"y1", "y2", "y3"}) admit(job, "y", 2);
+    for (const char* job : {"x1", "x2"}) admit(job, "x", 3);
+    CHECK(core.held("x1").size() + core.held("x2").size() == 0);
+    core.decide(100);
+    CHECK(core.queues().at(1).types.at(0).guarantee == 2);
+    CHECK(core.queues().at(0).types.at(0).guarantee == 2);
+    // Two jobs of y are suspended, and x gets their devices as soon as they are free.
+    for (int round = 0; round < 3; ++round)
+      for (const char* job : {"y1", "y2", "y3"})
+        for (std::uint32_t i = 0; core.held(job).empty() && i < 3; ++i)
+          core.on(FromJob{job, DeviceReleased{{"n", {"a"}, i}}}, 101);
+    CHECK(core.held("x1").size() + core.held("x2").size() == 2);
+    CHECK(core.held("y1").size() + core.held("y2").size() + core.held("y3").size() == 1);
+    CHECK(core.claims().at(0).devices == 0);
+    core.check_invariants();
+    core.decide(200);
+    CHECK(core.claims().empty());
+    CHECK(core.queues().at(1).types.at(0).guarantee == 0);
+  }
+
+  TEST_CASE("a reservation of a queue that no longer exists reserves nothing") {
+    Cluster c;
+    c.on(NodeJoined{"n", devices("a:1")});
+    c.on(ClaimMade{.name = "x", .type = {"a"}, .count = 1, .begin_s = 0, .end_s = 9, .queue = "q"});
+    c.admit("j");
+    CHECK(c.propose("j", {}, 0).size() == 1);
+    CHECK(c.core.check_claim({.name = "y", .type = {"a"}, .count = 1, .queue = "q"})
+              .error()
+              .message ==
+          "reservation \"y\": queue = \"q\": there is no such queue; the head has none (easyscaled "
+          "--queues, --quota)");
+  }
+
   TEST_CASE("a claim that becomes smaller frees devices at once, one that grows waits for them") {
     Cluster c;
     c.on(NodeJoined{"n", devices("a:4")});

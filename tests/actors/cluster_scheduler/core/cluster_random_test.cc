@@ -39,7 +39,10 @@ class History {
   // Ends the jobs one by one. All nodes are there, and jobs give back every device that they owe.
   // Then no job may wait while the devices that it needs are free, and in the end no job is left.
   void finish() {
-    for (const auto& [node, devices] : inventory_) deliver(NodeJoined{node, devices});
+    for (const auto& [node, devices] : inventory_) {
+      deliver(NodeStays{node});
+      deliver(NodeJoined{node, devices});
+    }
     for (const std::string name : {"c0", "c1", "c2"}) deliver(ClaimEnded{name});
     while (!jobs_.empty()) {
       give_back_everything_owed();
@@ -72,14 +75,17 @@ class History {
 
   Event random_event() {
     const JobModel* job = draw_job();
-    const std::uint32_t kind = draw(0, 21);
+    const std::uint32_t kind = draw(0, 23);
     if (kind == 0 || inventory_.empty()) return random_join();
     if (kind == 1) return NodeLost{"n" + std::to_string(draw(0, 4))};
     if (kind <= 3 || job == nullptr) return random_admission();
     if (kind <= 10) return random_demand(*job);
     if (kind <= 18) return random_release(*job);
     if (kind == 19) return FromJob{job->admitted.job, JobEnded{}};
-    return random_claim();
+    if (kind <= 21) return random_claim();
+    const std::string node = "n" + std::to_string(draw(0, 4));
+    if (kind == 22) return NodeVacated{node, draw(0, 1) == 0 ? 0 : 1e9};
+    return NodeStays{node};
   }
 
   // Begins a claim. If it cannot begin or has begun already, changes its number of devices or ends
@@ -96,7 +102,10 @@ class History {
   Event random_join() {
     const std::string node = "n" + std::to_string(draw(0, 4));
     const auto [at, is_new] = inventory_.try_emplace(node, draw_set(3));
-    return NodeJoined{node, at->second};
+    // A node may come back to another rack.
+    const DevicePool::Place place{draw(0, 1) == 0 ? "" : "r" + std::to_string(draw(0, 2)),
+                                  static_cast<std::uint32_t>(draw(0, 2))};
+    return NodeJoined{node, at->second, {}, place};
   }
 
   Event random_admission() {

@@ -70,6 +70,138 @@ TEST_SUITE("actors/cluster_scheduler/device_pool") {
     CHECK(text(pool.held("j")) == "n/a:0");
   }
 
+  TEST_CASE(
+      "a job is given the rack that is just large enough, then the nodes, so others stay whole") {
+    DevicePool pool;
+    pool.join("r1-a", devices("a:4"), {"r1", 0});
+    pool.join("r1-b", devices("a:4"), {"r1", 0});
+    pool.join("r2-a", devices("a:4"), {"r2", 0});
+    pool.join("r2-b", devices("a:2"), {"r2", 0});
+    // r2 has 6 devices, which is enough, and r1 keeps its 8.
+    pool.grant("j", kA, 5);
+    CHECK(text(pool.held("j")) == "r2-a/a:0 r2-a/a:1 r2-a/a:2 r2-a/a:3 r2-b/a:0");
+    // The last device of r2 is enough for one.
+    pool.grant("one", kA, 1);
+    CHECK(text(pool.held("one")) == "r2-b/a:1");
+    // A job that grows stays in its rack while there are devices.
+    pool.grant("k", kA, 2);
+    CHECK(text(pool.held("k")) == "r1-a/a:0 r1-a/a:1");
+    pool.grant("k", kA, 3);
+    CHECK(text(pool.held("k")) == "r1-a/a:0 r1-a/a:1 r1-a/a:2 r1-a/a:3 r1-b/a:0");
+    pool.check_invariants();
+  }
+
+  TEST_CASE("if no rack is large enough, the job lies in as few of them as possible") {
+    DevicePool pool;
+    pool.join("a", devices("a:2"), {"r1", 0});
+    pool.join("b", devices("a:3"), {"r2", 0});
+    pool.join("c", devices("a:4"), {"r3", 0});
+    pool.grant("j", kA, 6);
+    CHECK(text(pool.held("j")) == "a/a:0 a/a:1 c/a:0 c/a:1 c/a:2 c/a:3");
+    // It leaves the rack where it has fewest.
+    pool.retire("j", kA, 1);
+    pool.retire("j", kA, 1);
+    CHECK(text(pool.held("j")) == "c/a:0 c/a:1 c/a:2 c/a:3");
+    pool.check_invariants();
+  }
+
+  TEST_CASE("a job that may grow begins where there is room for it") {
+    DevicePool pool;
+    pool.join("a", devices("a:1"), {"r1", 0});
+    pool.join("b", devices("a:3"), {"r1", 0});
+    pool.join("c", devices("a:8"), {"r2", 0});
+    pool.grant("j", kA, 1, {.room = 4});
+    CHECK(text(pool.held("j")) == "c/a:0");
+    pool.grant("k", kA, 1, {.room = 2});
+    CHECK(text(pool.held("k")) == "b/a:0");
+    pool.grant("one", kA, 1, {});
+    CHECK(text(pool.held("one")) == "a/a:0");
+    // No rack has enough room, so it begins in the largest one.
+    pool.grant("l", kA, 1, {.room = 99});
+    CHECK(text(pool.held("l")) == "c/a:1");
+  }
+
+  TEST_CASE("devices of an island go to one job") {
+    DevicePool pool;
+    pool.join("n", devices("a:8"), {"", 4});
+    pool.grant("j", kA, 1);
+    CHECK(text(pool.held("j")) == "n/a:0");
+    pool.grant("k", kA, 4);
+    CHECK(text(pool.held("k")) == "n/a:4 n/a:5 n/a:6 n/a:7");
+    pool.grant("j", kA, 2);
+    CHECK(text(pool.held("j")) == "n/a:0 n/a:1 n/a:2");
+    pool.release_all("k");
+    pool.grant("j", kA, 2);
+    CHECK(text(pool.held("j")) == "n/a:0 n/a:1 n/a:2 n/a:3 n/a:4");
+    pool.retire("j", kA, 1);
+    CHECK(text(pool.held("j")) == "n/a:0 n/a:1 n/a:2 n/a:3");
+    pool.check_invariants();
+  }
+
+  TEST_CASE("a node that has moved to another rack is found there") {
+    DevicePool pool;
+    pool.join("a", devices("a:2"), {"r1", 0});
+    pool.join("b", devices("a:2"), {"r2", 0});
+    pool.grant("j", kA, 1);
+    CHECK(text(pool.held("j")) == "a/a:0");
+    pool.lose("b");
+    pool.join("b", devices("a:2"), {"r1", 0});
+    pool.check_invariants();
+    pool.grant("j", kA, 2);
+    CHECK(text(pool.held("j")) == "a/a:0 a/a:1 b/a:0");
+    pool.join("a", devices("a:2"));
+    pool.check_invariants();
+  }
+
+  TEST_CASE("no device of a vacated node is granted, and jobs keep what they hold there") {
+    DevicePool pool;
+    pool.join("n", devices("a:3"));
+    pool.suspect({"n", kA, 2}, "wrong");
+    pool.grant("j", kA, 1);
+    pool.vacate("n");
+    pool.check_invariants();
+    CHECK(pool.free_devices().empty());
+    CHECK(pool.existing_devices() == devices("a:1"));
+    CHECK(pool.held("j").size() == 1);
+    // A repeated hello frees nothing, and neither does a job that leaves.
+    pool.join("n", devices("a:3"));
+    CHECK(pool.release("j", {"n", kA, 0}) == DevicePool::Released::kUnasked);
+    CHECK(pool.free_devices().empty());
+    // After a restart of the head the job keeps its device.
+    CHECK(pool.adopt("j", {"n", kA, 0}));
+    CHECK(pool.stay("n", true));
+    CHECK_FALSE(pool.stay("n", true));
+    pool.check_invariants();
+    CHECK(pool.free_devices() == devices("a:1"));
+    CHECK(pool.existing_devices() == devices("a:2"));
+    // One that was emptied is as after a hello: its job has to leave first.
+    pool.vacate("n");
+    pool.lose("n");
+    CHECK(pool.stay("n", true));
+    CHECK(pool.free_devices() == devices("a:1"));
+    CHECK(pool.returning_devices() == devices("a:1"));
+    pool.check_invariants();
+    // One that is gone stays lost.
+    pool.vacate("n");
+    pool.lose("n");
+    CHECK(pool.stay("n", false));
+    CHECK(pool.free_devices().empty());
+    pool.check_invariants();
+  }
+
+  TEST_CASE("spot devices go first to those who can lose them, and last to others") {
+    DevicePool pool;
+    pool.join("spot", devices("a:4"), {"r1", 0, true});
+    pool.join("kept", devices("a:4"), {"r1", 0, false});
+    pool.grant("j", kA, 1, {.on_spot = true});
+    CHECK(text(pool.held("j")) == "spot/a:0");
+    pool.grant("k", kA, 1, {.on_spot = false});
+    CHECK(text(pool.held("k")) == "kept/a:0");
+    pool.grant("k", kA, 4, {.on_spot = false});
+    CHECK(text(pool.held("k")) == "kept/a:0 kept/a:1 kept/a:2 kept/a:3 spot/a:1");
+    pool.check_invariants();
+  }
+
   TEST_CASE("a device of a lost node is lost, not free, and its owner gets a report") {
     DevicePool pool;
     pool.join("n", devices("a:2"));

@@ -394,6 +394,10 @@ TEST_SUITE("actors/esctl/commands") {
                             {"type", "cpu-avx2"},
                             {"count", 2},
                             {"devices", 1},
+                            {"from", nullptr},
+                            {"until", nullptr},
+                            {"queue", nullptr},
+                            {"begun", true},
                             {"waits_for", Json::array()}});
     CHECK(desk.run({"claims"}) == 0);
     CHECK(desk.session.out().starts_with("CLAIM  TYPE      COUNT  HAS\n"));
@@ -452,6 +456,34 @@ TEST_SUITE("actors/esctl/commands") {
     CHECK(desk.run({"claim", "--name", "web", "--count", "3", "--json"}) == 0);
     CHECK(asked == "web \"\" 3");
     CHECK(desk.json() == Json{{"claim", "web"}, {"count", 3}});
+  }
+
+  TEST_CASE("reserve sends the times, and the duration counts from the begin") {
+    Desk desk;
+    std::uint64_t from_ms = 0, until_ms = 0;
+    std::string asked;
+    desk.head.on(MessageType::kReserveDevices, [&](const Request& request) {
+      auto view = Msg<wire::ReserveDevices>::from_frame(request)->view();
+      asked = std::string(view->getName().cStr()) + " " + view->getDeviceType().cStr() + " " +
+              std::to_string(view->getCount()) + " " + view->getQueue().cStr();
+      from_ms = view->getFromUnixMs();
+      until_ms = view->getUntilUnixMs();
+      return Frames{reply<wire::Done>(request, [](auto) {})};
+    });
+    CHECK(desk.run({"reserve", "--name", "night", "--type", "a", "--count", "4", "--from",
+                    "2036-11-26T20:00", "--for", "10h", "--queue", "vision", "--json"}) == 0);
+    CHECK(asked == "night a 4 vision");
+    CHECK(until_ms - from_ms == 36'000'000);
+    CHECK(desk.json().at("from") == "2036-11-26T20:00:00.000Z");
+    CHECK(desk.json().at("until") == "2036-11-27T06:00:00.000Z");
+    // Without --from it is the clock of the head that counts.
+    CHECK(desk.run({"reserve", "--name", "n", "--type", "a", "--count", "1", "--until", "90m"}) ==
+          0);
+    CHECK(from_ms == 0);
+    CHECK(until_ms > 0);
+    for (const char* wrong : {"soon", "", "-1h"})
+      CHECK(desk.run({"reserve", "--name", "n", "--type", "a", "--count", "1", "--for", wrong}) ==
+            2);
   }
 
   TEST_CASE("submit sends the canonical specification and prints the id") {

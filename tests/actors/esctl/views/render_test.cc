@@ -3,6 +3,7 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
+#include "actors/esctl/views/claims_view.h"
 #include "actors/esctl/views/render_json.h"
 #include "actors/esctl/views/render_text.h"
 #include "tests/actors/esctl/fake_head.h"
@@ -249,6 +250,41 @@ TEST_SUITE("actors/esctl/render_text") {
                                     {.type = "cpu-avx2", .index = 1, .job = ""}}};
     CHECK(contains(nodes_text({node, {.name = "m"}}), "n     alive  cpu-avx2  2      1       -\n"));
     CHECK(contains(nodes_text({node, {.name = "m"}}), "m     lost   -         0      0       -\n"));
+  }
+
+  TEST_CASE("nodes show their racks, which of them are spot, and when they will be gone") {
+    const NodeView node{
+        .name = "n", .alive = true, .rack = "r1", .spot = true, .gone_unix_ms = 1'795'453'200'000};
+    const std::string text = nodes_text({node, {.name = "m"}});
+    CHECK(contains(text, "CHECKPOINTS  RACK\n"));
+    CHECK(contains(text, "n     alive  -        0      0       -            r1\n"));
+    CHECK(contains(text, "m     lost   -        0      0       -            -\n"));
+    CHECK(contains(text, "node n is a spot node\n"));
+    CHECK(contains(text, "node n will be gone at 2026-11-23T17:00:00.000Z; its jobs leave it"));
+    const Json json = Json::parse(nodes_json({node})).at("nodes")[0];
+    CHECK(json.at("rack") == "r1");
+    CHECK(json.at("gone") == "2026-11-23T17:00:00.000Z");
+  }
+
+  TEST_CASE("claims show the times and queues of reservations") {
+    const ClaimView web{.name = "web", .type = "a", .count = 2, .devices = 1};
+    const ClaimView night{.name = "night",
+                          .type = "a",
+                          .count = 4,
+                          .from_unix_ms = 1'795'453'200'000,
+                          .until_unix_ms = 1'795'453'260'000,
+                          .queue = "vision",
+                          .begun = false};
+    CHECK_FALSE(contains(claims_text({web}), "FROM"));
+    const std::string text = claims_text({night, web});
+    CHECK(contains(text,
+                   "night  a     4      -    2026-11-23T17:00:00.000Z  "
+                   "2026-11-23T17:01:00.000Z  vision\n"));
+    CHECK(contains(text, "web    a     2      1    -"));
+    const Json json = Json::parse(claims_json({night, web})).at("claims");
+    CHECK(json[0].at("until") == "2026-11-23T17:01:00.000Z");
+    CHECK(json[0].at("begun") == false);
+    CHECK(json[1].at("from").is_null());
   }
 
   TEST_CASE("describe ends with the specification") {

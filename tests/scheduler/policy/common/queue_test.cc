@@ -47,6 +47,7 @@ std::vector<Queue> random_tree(Draw& random) {
       if (draw(random, 0, 2) == 0) queue.borrow[kTypes[t]] = draw(random, 0, 6);
     }
     queue.weight = draw(random, 0, 3);
+    queue.tier = draw(random, 0, 1);
     left.push_back(guarantee);
     queues.push_back(std::move(queue));
   }
@@ -146,6 +147,39 @@ TEST_SUITE("scheduler/policy/queue") {
     // x is satisfied, and y gets the rest. z has no weight.
     CHECK(entitled(3, 99, 99) == Shares{3, 7, 4});
     CHECK(entitled(0, 0, 99) == Shares{0, 0, 4});
+  }
+
+  TEST_CASE("a higher tier gets what it wants of the devices that no guarantee needs") {
+    const std::vector<Queue> queues =
+        *completed_queues({{.name = "x", .guarantee = devices("a:2"), .weight = 3},
+                           {.name = "y", .guarantee = {}, .weight = 1, .tier = 2},
+                           {.name = "z", .guarantee = devices("a:1"), .weight = 1, .tier = 2}});
+    const QueueTree tree(queues, {{"a"}});
+    const auto entitled = [&](std::uint32_t x, std::uint32_t y, std::uint32_t z) {
+      std::vector<std::uint32_t> result;
+      for (const Counts& c : tree.entitled({{x}, {y}, {z}, {0}}, {11})) result.push_back(c[0]);
+      result.pop_back();
+      return result;
+    };
+    using Shares = std::vector<std::uint32_t>;
+    // y and z share all that is not guaranteed, and x keeps its guarantee.
+    CHECK(entitled(99, 99, 99) == Shares{2, 4, 5});
+    CHECK(entitled(99, 3, 0) == Shares{8, 3, 0});
+    CHECK(entitled(1, 99, 0) == Shares{1, 10, 0});
+    CHECK(entitled(0, 0, 99) == Shares{0, 0, 11});
+  }
+
+  TEST_CASE("a reservation raises the guarantee of a queue and of those above it") {
+    std::vector<Queue> queues =
+        *completed_queues({{.name = "top", .guarantee = devices("a:3")},
+                           {.name = "x", .guarantee = devices("a:1"), .parent = "top"},
+                           {.name = "y", .guarantee = devices("a:1"), .parent = "top"}});
+    add_guarantee(queues, "x", {"b"}, 2);
+    add_guarantee(queues, "x", {"a"}, 1);
+    CHECK(queues[0].guarantee == devices("a:4+b:2"));
+    CHECK(queues[1].guarantee == devices("a:2+b:2"));
+    CHECK(queues[2].guarantee == devices("a:1"));
+    CHECK(completed_queues(queues).ok());
   }
 
   TEST_CASE("random trees: guarantees are kept, and nothing is promised twice") {
