@@ -14,7 +14,8 @@ struct ConnectAttempt {
   bool has_keys = false;
   int waited_s = 0;
   std::optional<LinkNews> news;  // the latest
-  int handshakes_failed = 0;
+  int handshakes_failed = 0;  // without those that took too long
+  int turned_away = 0;        // how often the head said goodbye instead of answering
   std::optional<EndpointProbe> probe;  // the latest
 };
 
