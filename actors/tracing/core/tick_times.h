@@ -1,6 +1,6 @@
 #pragma once
 // TickTimes turns readings of a counter that runs at a constant rate into times. A reading of such
-// a counter costs less than one of the clock, so many things between two readings of the clock can
+// a counter costs less than one of the clock, so what happens between two readings of the clock can
 // be measured with the counter alone.
 #include <cstdint>
 
