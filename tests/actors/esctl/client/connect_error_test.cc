@@ -62,7 +62,8 @@ TEST_SUITE("actors/esctl/connect_error") {
   }
 
   TEST_CASE("one goodbye proves nothing, because the head may still have the last connection") {
-    ConnectAttempt once = attempt(LinkNews{News::kTurnedAway}, EndpointProbe{Listener::kSecure, {}});
+    ConnectAttempt once =
+        attempt(LinkNews{News::kTurnedAway}, EndpointProbe{Listener::kSecure, {}});
     once.handshakes_failed = 0;
     once.turned_away = 1;
     CHECK_FALSE(certain_error(once).has_value());
