@@ -178,6 +178,7 @@ MHD_Result add_query(void* map, MHD_ValueKind, const char* name, const char* val
 Request request_of(MHD_Connection* connection, const char* url, const char* method) {
   Request request{.method = method, .path = url};
   MHD_get_connection_values(connection, MHD_GET_ARGUMENT_KIND, add_query, &request.query);
+  request.accept = header_of(connection, MHD_HTTP_HEADER_ACCEPT);
   request.authorization = header_of(connection, MHD_HTTP_HEADER_AUTHORIZATION);
   const std::string type = header_of(connection, MHD_HTTP_HEADER_CONTENT_TYPE);
   request.content_type = type.substr(0, type.find(';'));
