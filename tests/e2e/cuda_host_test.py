@@ -3,6 +3,7 @@
 bits.
 
 Devices of the type cuda-host stand in for GPUs. They exist only if a configuration names them."""
+import json
 import os
 import signal
 
@@ -60,6 +61,49 @@ class CudaHost(harness.EndToEndTest):
             and len(d["workers"]) == 2 and all(w["pid"] > 0 for w in d["workers"]))
         [pid] = [w["pid"] for w in details["workers"] if CUDA in w["device"]]
         os.kill(pid, signal.SIGKILL)
+        end = head.wait_for_state(job, "finished")
+        self.assertEqual(digests(end), self.on_cpus(job_file))
+        head.stop()
+
+    def test_operators_are_traced_if_they_are_asked_for_and_change_no_bit(self):
+        steps = 800
+        job_file = self.write_job(job_text(self.word, changes={"steps": steps, **ANY_LENGTH}))
+        head = self.head()
+        job = head.submit(job_file, "--stages", f"{CUDA}:2@{steps}")
+        head.wait_for_step(job, 2)
+
+        def spans(name, *options):
+            path = self.directory / name
+            head.esctl("trace", job, "--steps", 3, "--out", path, *options)
+            data = json.loads(path.read_text())
+            self.assertEqual([p["missing"] for p in data["otherData"]["processes"]], [None] * 3)
+            return [e for e in data["traceEvents"] if e["ph"] == "X"]
+
+        # A device that is not watched computes without waiting after each operator.
+        plain = spans("plain.json")
+        self.assertEqual(len([s for s in plain if s["cat"] == "slice"]), 3 * 4)
+        self.assertEqual([s for s in plain if s["cat"] == "operator"], [])
+        watched = spans("watched.json", "--gpu-operators")
+        slices = [s for s in watched if s["cat"] == "slice"]
+        operators = [s for s in watched if s["cat"] == "operator"]
+        self.assertEqual(len(slices), 3 * 4)
+        self.assertEqual({s["args"]["pass"] for s in operators}, {"forward", "backward"})
+        slack = 0.0015  # two roundings of the file
+        for one in slices:
+            inside = [o for o in operators if o["pid"] == one["pid"] and one["ts"] <= o["ts"] + slack
+                      and o["ts"] + o["dur"] <= one["ts"] + one["dur"] + slack]
+            self.assertEqual(len(inside), len(operators) // len(slices))
+        profile = head.json("profile", job, "--steps", 3)
+        self.assertEqual(profile["missing"], [])
+        [device] = profile["devices"]
+        self.assertEqual((device["device_type"], device["local_steps"]), (CUDA, 3 * 4))
+        self.assertGreater(sum(kind["share"] for kind in device["kinds"]), 0.5)
+        for worker in profile["memory"]:
+            names = {part["name"] for part in worker["parts"]}
+            self.assertLessEqual({"parameters", "gradients in device memory",
+                                  "activations and their gradients"}, names)
+        # The device computes as before when no trace watches it.
+        self.assertEqual([s for s in spans("after.json") if s["cat"] == "operator"], [])
         end = head.wait_for_state(job, "finished")
         self.assertEqual(digests(end), self.on_cpus(job_file))
         head.stop()

@@ -31,11 +31,14 @@ class HttpClient:
         self.base, self.token = base, token
         self.context = ssl.create_default_context(cafile=certificate) if certificate else None
 
-    def open(self, method, path, body=None, content_type="application/json", deadline_s=120):
+    def open(self, method, path, body=None, content_type="application/json", deadline_s=120,
+             accept=None):
         data = body if isinstance(body, (bytes, type(None))) else json.dumps(body).encode()
         request = urllib.request.Request(self.base + path, data=data, method=method)
         if self.token:
             request.add_header("Authorization", f"Bearer {self.token}")
+        if accept:
+            request.add_header("Accept", accept)
         if data is not None:
             request.add_header("Content-Type", content_type)
         return urllib.request.urlopen(request, timeout=deadline_s, context=self.context)

@@ -322,6 +322,7 @@ class Jobs(Http):
                 ("GET", "/api/v1/jobs?limit=-1", None, 400, "limit"),
                 ("GET", "/api/v1/jobs?limit=1001", None, 400, "1000"),
                 ("GET", "/api/v1/jobs?sort=up", None, 400, "sort"),
+                ("GET", "/api/v1/jobs?state=runing", None, 400, "live, queued, starting, running"),
                 ("POST", "/api/v1/jobs", b"{", 400, "JSON"),
                 ("POST", "/api/v1/jobs", b"[1]", 400, "object"),
                 ("POST", "/api/v1/jobs", {"spec": "x"}, 400, "spec_toml"),
@@ -477,6 +478,9 @@ class Metrics(Http):
             checked = subprocess.run(["promtool", "check", "metrics"], capture_output=True,
                                      input=client.get("/metrics").body)
             self.assertEqual((checked.returncode, checked.stderr), (0, b""))
+            served = client.get("/metrics", accept="application/openmetrics-text")
+            self.assertTrue(served.headers["Content-Type"].startswith("application/openmetrics-text"))
+            self.assertTrue(served.text.endswith("\n# EOF\n"))
         rules = harness.source_root / "configs/monitoring/easyscale.rules.yml"
         checked = subprocess.run(["promtool", "check", "rules", rules], capture_output=True, text=True)
         self.assertEqual(checked.returncode, 0, checked.stderr)

@@ -100,13 +100,18 @@ class Roots(harness.EndToEndTest):
                  "model.name": "bert", "model.classes": None, "data.path": str(self.data / "squad")}
         fields = {
             "data.path": ({"data.kind": "idx", **NO_SIZES}, self.data, "--data-root"),
+            "data.weights": ({"data.kind": "idx", **NO_SIZES, "data.path": str(self.data)},
+                             self.data, "--data-root"),
+            "data.groups": ({"data.kind": "idx", **NO_SIZES, "data.path": str(self.data)},
+                            self.data, "--data-root"),
             "data.vocabulary_file": (squad, self.data, "--data-root"),
             "model.weights": ({}, self.data, "--data-root"),
             "model.file": ({"model.name": None, "model.classes": None,
                             "model.weights": str(self.data / "weights")},
                            self.data, "--data-root"),
             "checkpoint.directory": ({"checkpoint.every_steps": 5}, self.kept,
-                                     "--checkpoint-root")}
+                                     "--checkpoint-root"),
+            "log.tensorboard": ({}, self.kept, "--checkpoint-root")}
         for field, (changes, root, option) in fields.items():
             self.refused_jobs(head, field, changes, root, option, "file")
         self.assertEqual(head.json("ps")["jobs"], [])

@@ -378,7 +378,9 @@ class Manual(harness.EndToEndTest):
         self.assertIn("esctl logs -f resnet18-1", text)
 
     def test_a_page_is_printed_and_an_unknown_command_refused(self):
-        self.assertTrue(self.esctl("man", "ps").out.startswith(".TH ESCTL-PS 1"))
+        title, section = self.esctl("man", "ps").out.splitlines()[:2]
+        self.assertRegex(title, r'^\.TH ESCTL-PS 1 "" "esctl .*" "EasyScale"$')
+        self.assertEqual(section, ".SH NAME")
         self.esctl("man", "nothing", code=EXIT_NOT_FOUND)
         self.esctl("man", "complete", code=EXIT_NOT_FOUND)
 

@@ -281,6 +281,16 @@ class Trace(harness.EndToEndTest):
                          harness.digests(self.run_job(job, "--devices", f"{self.fast_class()}:1")))
         self.assertIn("exists", self.esctl("run", job, "--trace", path, code=EXIT_REFUSED).err)
 
+    def test_a_trace_that_reaches_the_end_of_the_job_has_all_spans_of_all_workers(self):
+        path = self.directory / "end.json"
+        job = self.write_job(job_text(self.word, changes={"steps": 30}))
+        self.run_job(job, "--devices", f"{self.fast_class()}:2", "--trace", path,
+                     "--trace-steps", 30)
+        line = Timeline(path)
+        self.assertEqual(line.steps, range(0, 30))
+        self.assertEqual([p["missing"] for p in line.about["processes"]], [None] * 3)
+        self.check(line, [2, 2])
+
     def test_the_http_service_gives_the_same(self):
         tokens = self.directory / "tokens"
         token = self.esctl("token", "add", "reader", "--role", "view", "--file", tokens,

@@ -14,7 +14,7 @@ import web_environment
 web_environment.enter()
 
 import harness  # noqa: E402
-from harness import wait_until  # noqa: E402
+from harness import command_lines, wait_until  # noqa: E402
 from jobs import job_text  # noqa: E402
 
 try:
@@ -39,15 +39,23 @@ class WebPage(harness.EndToEndTest):
                                 self.tokens_file, "--json").json["token"]
         self.start_head()
         self.browser = self.start_browser()
-        self.addCleanup(self.browser.quit)
+        self.addCleanup(self.end_browser)
 
-    def start_head(self, address="127.0.0.1:0"):
+    def end_browser(self):
+        self.browser.quit()
+        # The last processes of a browser end after its driver, and remove their files then.
+        wait_until("the browser to have ended",
+                   lambda: not any("/browser-" in line for line in command_lines().values()
+                                   if str(self.directory) in line)
+                   and not list(self.temporary.iterdir()), state=self.left_behind)
+
+    def start_head(self, address="127.0.0.1:0", options=()):
         directory = self.directory / "head"
         directory.mkdir(mode=0o700, exist_ok=True)
         running = self.start(
             harness.easyscaled_program, "--head", "--state", directory / "state", "--listen",
             f"ipc://{directory}/head.sock", "--node", "head", "--devices", f"{self.fast}:3",
-            "--http", address, "--http-tokens", self.tokens_file)
+            "--http", address, "--http-tokens", self.tokens_file, *options)
         self.head = harness.Daemon(self, running)
         found = running.wait_for_line(r"serves http://(127\.0\.0\.1:\d+)")
         self.address = found.group(1)
@@ -74,8 +82,13 @@ class WebPage(harness.EndToEndTest):
         wait_until(f"{texts} on the page", lambda: all(t in self.text() for t in texts),
                    state=self.text)
 
+    def scroll_back(self):
+        self.browser.execute_script(
+            "window.scrollTo(0, 0); document.querySelectorAll('.scroll').forEach(s => s.scrollLeft = 0)")
+
     def picture(self, name):
         if "ES_SCREENSHOTS" in os.environ:
+            self.scroll_back()
             self.browser.save_screenshot(os.path.join(os.environ["ES_SCREENSHOTS"], f"{name}.png"))
 
     def picture_of_all(self, name):
@@ -84,8 +97,7 @@ class WebPage(harness.EndToEndTest):
             return
         size = self.browser.execute_script(
             "return [document.documentElement.clientWidth, document.documentElement.scrollHeight]")
-        self.browser.execute_script(
-            "window.scrollTo(0, 0); document.querySelectorAll('.scroll').forEach(s => s.scrollLeft = 0)")
+        self.scroll_back()
         shot = self.browser.execute_cdp_cmd("Page.captureScreenshot", {
             "captureBeyondViewport": True, "format": "png",
             "clip": {"x": 0, "y": 0, "width": size[0], "height": size[1], "scale": 1}})
@@ -127,7 +139,7 @@ class WebPage(harness.EndToEndTest):
         self.enter_token()
         self.wait_for_text(job, "running", "root (admin)")
         self.assert_accessible()
-        self.picture("jobs")
+        self.picture_of_all("jobs")
         # In one call, because the page replaces its elements all the time.
         self.browser.execute_script(
             "[...document.querySelectorAll('td a')].find(a => a.innerText === arguments[0]).click()", job)
@@ -160,6 +172,13 @@ class WebPage(harness.EndToEndTest):
                    lambda: self.find("[aria-label=Ledger] code") and re.fullmatch(
                        "[0-9a-f]{32}", self.browser.execute_script(
                            "return document.querySelector('[aria-label=Ledger] code')?.innerText ?? ''")))
+        # Steps of less than a millisecond have a time too.
+        steps = self.browser.execute_script(
+            "return [...document.querySelectorAll('[aria-label=Plans] tbody td:nth-child(3)')]"
+            ".map(c => c.innerText)")
+        self.assertTrue(steps)
+        for step in steps:
+            self.assertRegex(step, r"^[0-9.,]*[1-9][0-9.,]* (ms|s)$")
         self.assert_accessible()
         self.picture_of_all("job_after_kill")
         # Buttons act: the job moves to two devices, pauses and ends.
@@ -191,7 +210,7 @@ class WebPage(harness.EndToEndTest):
         self.wait_for_text("All 40 steps that both jobs have are equal, bit for bit.")
         wait_until("both curves", lambda: len(self.find("svg .curve")) == 2)
         self.assert_accessible()
-        self.picture("compare")
+        self.picture_of_all("compare")
         self.browser.get(f"http://{self.address}/#/compare/{first}/{other}")
         self.wait_for_text("The first step that differs is 1.")
         running = self.submit("holds", **{"resources.min_devices": 3, "resources.tenant": "vision"})
@@ -202,7 +221,31 @@ class WebPage(harness.EndToEndTest):
         self.wait_for_text("Waiting jobs", waiting, running, self.head.describe(waiting)["waiting_for"],
                            "vision", "100 %")
         self.assert_accessible()
-        self.picture("scheduler")
+        self.picture_of_all("scheduler")
+        self.assert_quiet()
+
+    def test_queues_are_a_tree_on_the_page_of_the_scheduler(self):
+        queues = self.directory / "queues.toml"
+        queues.write_text(f"[queue.research]\nguarantee = {{ {self.fast} = 2 }}\n"
+                          f'[queue.vision]\nparent = "research"\nweight = 2.0\n'
+                          f"guarantee = {{ {self.fast} = 1 }}\n"
+                          f'[queue.speech]\nparent = "research"\n[queue.default]\nweight = 0\n')
+        self.head.stop()
+        self.start_head(self.address, ["--queues", queues])
+        job = self.submit("queued", **{"resources.queue": "vision"})
+        self.head.wait_for_step(job, 1)
+        self.enter_token()
+        self.wait_for_text("Jobs")
+        self.browser.get(f"http://{self.address}/#/scheduler")
+        self.wait_for_text("Queues", "– vision", "– speech")
+        rows = self.browser.execute_script(
+            "return [...document.querySelectorAll('[aria-label=Queues] tbody tr')]"
+            ".map(r => [...r.children].map(c => c.innerText))")
+        self.assertEqual([row[0] for row in rows], ["default", "research", "– speech", "– vision"])
+        shown = dict(zip(("queue", "weight", "running", "waiting", "type"), rows[3]))
+        self.assertEqual(shown, {"queue": "– vision", "weight": "2", "running": "1", "waiting": "0",
+                                 "type": self.fast})
+        self.assert_accessible()
         self.assert_quiet()
 
     def test_jobs_are_sorted_and_the_cluster_is_shown(self):
@@ -314,10 +357,9 @@ class WebPage(harness.EndToEndTest):
         wait_until("the state", lambda: self.find(".state-running"))
 
     def test_it_is_narrow_and_dark_and_works_by_keyboard(self):
-        self.submit("narrow")
-        self.browser.quit()
+        job = self.submit("narrow")
+        self.end_browser()
         self.browser = self.start_browser(width=500, dark=True)
-        self.addCleanup(self.browser.quit)
         # Headless windows have a smallest width, so the page itself is made narrow.
         self.browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", {
             "width": 360, "height": 800, "deviceScaleFactor": 1, "mobile": False})
@@ -325,14 +367,17 @@ class WebPage(harness.EndToEndTest):
             "features": [{"name": "prefers-color-scheme", "value": "dark"}]})
         self.enter_token()
         self.wait_for_text("Jobs", "running")
-        for page in ("#/jobs", "#/cluster", "#/scheduler"):
+        for page in ("#/jobs", "#/cluster", "#/scheduler", f"#/jobs/{job}", f"#/compare/{job}/{job}"):
             self.browser.get(f"http://{self.address}/{page}")
             wait_until("a table", lambda: self.find("table"))
+            if job in page:
+                wait_until("a curve", lambda: self.find("svg .curve"))
             wide = self.browser.execute_script(
                 "return document.documentElement.scrollWidth > document.documentElement.clientWidth")
             self.assertFalse(wide, f"{page} is wider than 360 pixels")
             self.assert_accessible()
-            self.picture(f"narrow{page.replace('#/', '-')}")
+            if job not in page:
+                self.picture(f"narrow{page.replace('#/', '-')}")
         # The first key leads to the skip link, the next ones to the pages.
         self.browser.get(f"http://{self.address}/#/jobs")
         self.browser.refresh()

@@ -22,9 +22,18 @@ constexpr std::chrono::seconds kConnectTimeout{5};
 constexpr std::chrono::seconds kSilenceMax{1};
 constexpr std::chrono::milliseconds kProbePatience{300};
 
-void note(ConnectAttempt& attempt, LinkNews news) {
+// A handshake that takes so long was given up, by one side or the other, because the head is slow.
+// One that fails for another reason fails at once.
+constexpr std::chrono::milliseconds kHandshakeGivenUp{1500};
+
+// `connected`: when the newest connection was made.
+void note(ConnectAttempt& attempt, LinkNews news, Clock::time_point& connected) {
   attempt.news = news;
-  if (news.kind == LinkNews::Kind::kHandshakeFailed) ++attempt.handshakes_failed;
+  const auto now = Clock::now();
+  if (news.kind == LinkNews::Kind::kConnected) connected = now;
+  if (news.kind == LinkNews::Kind::kTurnedAway) ++attempt.turned_away;
+  if (news.kind == LinkNews::Kind::kHandshakeFailed && now - connected < kHandshakeGivenUp)
+    ++attempt.handshakes_failed;
 }
 
 Result<std::shared_ptr<const Frame>> unless_refused(const std::shared_ptr<const Frame>& frame) {
@@ -89,7 +98,7 @@ Result<std::unique_ptr<Client>> Client::connect(HeadAddress address, Interrupt i
 // at once. Otherwise the wait goes on until the deadline.
 Status Client::wait_until_up(const Endpoint& endpoint, bool has_keys) {
   const auto deadline = Clock::now() + kConnectTimeout;
-  auto look_at = Clock::time_point::max();
+  auto look_at = Clock::time_point::max(), connected = Clock::now();
   ConnectAttempt attempt{endpoint_, has_keys, static_cast<int>(kConnectTimeout.count())};
   for (;;) {
     const Result<InboxItem> item = next_item(std::min(deadline, look_at));
@@ -98,7 +107,7 @@ Status Client::wait_until_up(const Endpoint& endpoint, bool has_keys) {
     if (!item && Clock::now() >= deadline) return error_after_wait(attempt);
     if (item && item->kind == InboxItem::Kind::kHeadUp) return {};
     if (item && item->kind != InboxItem::Kind::kLinkNews) continue;
-    if (item) note(attempt, item->news);
+    if (item) note(attempt, item->news, connected);
     if (item && item->news.kind == LinkNews::Kind::kConnected) {
       // A connection proves little, since a stopped process and one that is no easyscaled accept
       // connections too. If no beat follows, the endpoint is probed.

@@ -6,6 +6,10 @@ namespace {
 // A head that ends at this moment also breaks one handshake, and the next attempt shows that no
 // process listens. Two failures therefore have another reason.
 constexpr int kHandshakesMin = 2;
+// A head says goodbye once to a connection that follows one of the same client, if it has not
+// noticed yet that the first one was closed, as on a busy machine. A second goodbye has another
+// reason.
+constexpr int kTurnedAwayMin = 2;
 
 Error no_answer(const ConnectAttempt& a, const std::string& why) {
   return not_found("no easyscaled answers at " + a.endpoint + ": " + why);
@@ -24,6 +28,7 @@ std::optional<Error> of_news(const ConnectAttempt& a) {
           ", this esctl " + std::to_string(kProtocolVersion) +
           ": allowed is the same protocol; use programs of one release (esctl --version)");
     case LinkNews::Kind::kTurnedAway:
+      if (a.turned_away < kTurnedAwayMin) return std::nullopt;
       return refused("easyscaled at " + a.endpoint +
                      " has closed the connection: the key of this machine is not authorized any "
                      "more, or the head is about to end");

@@ -13,8 +13,9 @@ struct ConnectAttempt {
   std::string endpoint;
   bool has_keys = false;
   int waited_s = 0;
-  std::optional<LinkNews> news;  // the latest
-  int handshakes_failed = 0;
+  std::optional<LinkNews> news;        // the latest
+  int handshakes_failed = 0;           // without those that took too long
+  int turned_away = 0;                 // how often the head said goodbye instead of answering
   std::optional<EndpointProbe> probe;  // the latest
 };
 

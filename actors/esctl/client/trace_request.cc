@@ -36,6 +36,24 @@ Result<tracing::Trace> collect_trace(Client& client, std::uint64_t request) {
   return *std::move(whole);
 }
 
+void add_trace_options(CLI::App& command, TracedJob& traced, const std::string& steps) {
+  command.add_option("job", traced.job, "Job id")->required()->type_name("JOB");
+  command.add_option("--steps", traced.trace.steps, steps)
+      ->type_name("N")
+      ->check(CLI::Range(1, 1000))
+      ->capture_default_str();
+  command.add_flag("--wait", traced.trace.wait,
+                   "If the job does not train now, wait until it does");
+  add_head_options(command, traced.head);
+  add_json_option(command, traced.json);
+}
+
+Result<tracing::Trace> trace_of(const TracedJob& traced) {
+  const auto client = connect(traced.head);
+  if (!client) return client.error();
+  return collect_trace(**client, begin_trace(**client, traced.job, traced.trace));
+}
+
 Status check_new_file(const char* option, const fs::path& path) {
   const std::string what = std::string(option) + " " + path.string();
   std::error_code code;

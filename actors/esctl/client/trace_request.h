@@ -4,6 +4,7 @@
 #include <filesystem>
 
 #include "actors/esctl/client/client.h"
+#include "actors/esctl/client/options.h"
 #include "actors/tracing/core/span.h"
 
 namespace es::actors::esctl {
@@ -19,6 +20,17 @@ struct TraceOptions {
 std::uint64_t begin_trace(Client& client, const JobId& job, const TraceOptions& options);
 // Waits for the whole trace. It ends with the steps, or with the job.
 Result<tracing::Trace> collect_trace(Client& client, std::uint64_t request);
+
+// What the commands that trace a running job have in common.
+struct TracedJob {
+  HeadOptions head;
+  std::string job;
+  TraceOptions trace;
+  bool json = false;
+};
+// `steps`: the help text of --steps.
+void add_trace_options(CLI::App& command, TracedJob& traced, const std::string& steps);
+Result<tracing::Trace> trace_of(const TracedJob& traced);
 
 // Whether a new file can be made at this path, so that a trace is not made in vain. Errors: refused
 // (it exists, or its directory cannot be written), not found (there is no such directory).

@@ -4,6 +4,8 @@
 #include <cctype>
 #include <map>
 
+#include "actors/esctl/views/job_selection.h"
+
 namespace es::actors::esctl {
 namespace {
 
@@ -14,9 +16,7 @@ const std::map<std::string, Words>& values_of_types() {
   static const std::map<std::string, Words> values{
       {"LEVEL", {"debug", "info", "warning", "error"}},
       {"ROLE", {"view", "submit", "operate", "admin"}},
-      {"STATE",
-       {"queued", "starting", "running", "rescaling", "paused", "finished", "failed", "cancelled",
-        "timed-out"}},
+      {"STATE", {job_states().begin(), job_states().end()}},
       {"ORDER", {"submitted", "state", "name", "rate", "progress"}},
       {"SHELL", {"bash", "zsh", "fish"}}};
   return values;

@@ -33,8 +33,10 @@ std::string upper(std::string text) {
   return text;
 }
 
+// A title is one line, so it has the first line of the version.
 std::string title(const std::string& name, const std::string& version) {
-  return ".TH " + upper(name) + " 1 \"\" \"" + roff(version) + "\" \"EasyScale\"\n";
+  return ".TH " + upper(name) + " 1 \"\" \"" + roff(version.substr(0, version.find('\n'))) +
+         "\" \"EasyScale\"\n";
 }
 
 std::string section(const std::string& name, const std::string& body) {

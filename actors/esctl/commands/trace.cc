@@ -1,5 +1,4 @@
 // `esctl trace`: what all processes of a job do in some steps, as a file for Perfetto.
-#include "actors/esctl/client/options.h"
 #include "actors/esctl/client/trace_request.h"
 #include "actors/esctl/commands/commands.h"
 #include "actors/esctl/commands/trace_file.h"
@@ -8,23 +7,18 @@ namespace es::actors::esctl {
 namespace {
 
 struct TraceCommand {
-  HeadOptions head;
-  std::string job;
+  TracedJob traced;
   std::string out;
-  TraceOptions trace;
-  bool json = false;
 };
 
 Status record_trace(TraceCommand& command, Console& console) {
-  if (command.out.empty()) command.out = command.job + ".trace.json";
+  if (command.out.empty()) command.out = command.traced.job + ".trace.json";
   ES_RETURN_IF_ERROR(check_new_file("--out", command.out));
-  auto client = connect(command.head);
-  if (!client) return client.error();
-  const auto trace = collect_trace(**client, begin_trace(**client, command.job, command.trace));
+  const auto trace = trace_of(command.traced);
   if (!trace) return trace.error();
   ES_RETURN_IF_ERROR(write_trace(command.out, *trace));
-  console.out << (command.json ? traced_json(command.out, *trace) + "\n"
-                               : traced_text(command.out, *trace));
+  console.out << (command.traced.json ? traced_json(command.out, *trace) + "\n"
+                                      : traced_text(command.out, *trace));
   return {};
 }
 
@@ -34,30 +28,22 @@ void add_trace_command(CLI::App& app, Shell& shell) {
   auto options = std::make_shared<TraceCommand>();
   CLI::App* command = app.add_subcommand(
       "trace", "Record what all processes of a running job do in the next steps, for Perfetto");
-  command->add_option("job", options->job, "Job id")->required()->type_name("JOB");
-  command
-      ->add_option("--steps", options->trace.steps,
-                   "Number of global steps; each process records at most 200,000 spans")
-      ->type_name("N")
-      ->check(CLI::Range(1, 1000))
-      ->capture_default_str();
+  add_trace_options(*command, options->traced,
+                    "Number of global steps; each process records at most 200,000 spans");
   command
       ->add_option("--out", options->out,
                    "Write the trace into this new file; the default is JOB.trace.json")
       ->type_name("FILE");
-  command->add_flag("--gpu-operators", options->trace.all_operators,
+  command->add_flag("--gpu-operators", options->traced.trace.all_operators,
                     "Record operators of GPUs too. A GPU then waits for each operator, so its "
                     "steps take longer");
-  command->add_flag("--wait", options->trace.wait,
-                    "If the job does not train now, wait until it does");
-  add_head_options(*command, options->head);
-  add_json_option(*command, options->json);
   command->footer(
       "Open the file at https://ui.perfetto.dev, which reads it in the browser, or at\n"
       "chrome://tracing. The bits of the job do not change.\n"
       "Example:\n  esctl trace resnet18-1 --steps 20 --out trace.json");
   command->callback([options, &shell] {
-    shell.exit_code = finish(record_trace(*options, shell.console), options->json, shell.console);
+    shell.exit_code =
+        finish(record_trace(*options, shell.console), options->traced.json, shell.console);
   });
 }
 

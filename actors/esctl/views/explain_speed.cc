@@ -112,15 +112,19 @@ void add_more_devices(const ClusterFacts& facts, std::vector<Reason>& reasons) {
   const double factor = now->seconds_per_step / best.seconds_per_step;
   if (factor < 1 + kWorthNaming) return;
   const bool fixed_devices = !facts.spec.stages.empty();
-  reasons.push_back(
-      {"more-devices",
-       "It has " + counted(device_count_of(*now), "device") + "; on " + devices_text(best) +
-           " a step would take " + fixed(best.seconds_per_step * 1e3, 1) + " ms instead of " +
-           fixed(now->seconds_per_step * 1e3, 1) + " ms, " + fixed(factor, 1) + " times as fast" +
-           (best.measured ? "" : " (speeds are assumed, not measured)") + ".",
-       fixed_devices ? "The stages of its job file decide its devices."
-                     : "`esctl nodes` and `esctl ps` show who holds them; `esctl plans " +
-                           facts.job.id + "` shows the steps between."});
+  // Assumed speeds know ratios only.
+  const std::string times =
+      best.measured ? "take " + fixed(best.seconds_per_step * 1e3, 1) + " ms instead of " +
+                          fixed(now->seconds_per_step * 1e3, 1) + " ms, " + fixed(factor, 1) +
+                          " times as fast"
+                    : "be " + fixed(factor, 1) + " times as fast, if its speeds are as assumed";
+  reasons.push_back({"more-devices",
+                     "It has " + counted(device_count_of(*now), "device") + "; on " +
+                         devices_text(best) + " a step would " + times + ".",
+                     fixed_devices
+                         ? "The stages of its job file decide its devices."
+                         : "`esctl nodes` and `esctl ps` show who holds them; `esctl plans " +
+                               facts.job.id + "` shows the steps between."});
 }
 
 void add_threads(const ClusterFacts& facts, std::vector<Reason>& reasons) {

@@ -29,18 +29,26 @@ constexpr Order kOrders[] = {
      [](const JobView& a, const JobView& b) { return progress_of(a) > progress_of(b); }},
 };
 
-bool is_state(const std::string& text) {
+}  // namespace
+
+std::span<const char* const> job_states() {
+  return kStates;
+}
+
+std::string job_state_list() {
+  std::string names;
+  for (const char* state : kStates) names += (names.empty() ? "" : ", ") + std::string(state);
+  return names;
+}
+
+bool is_job_state(const std::string& text) {
   return std::find(std::begin(kStates), std::end(kStates), text) != std::end(kStates);
 }
 
-}  // namespace
-
 Status check(const JobSelection& selection) {
   for (const std::string& state : selection.states)
-    if (!is_state(state))
-      return usage_error("--state = \"" + state +
-                         "\": allowed are queued, starting, running, rescaling, paused, finished, "
-                         "failed, cancelled");
+    if (!is_job_state(state))
+      return usage_error("--state = \"" + state + "\": allowed are " + job_state_list());
   for (const Order& order : kOrders)
     if (selection.sort == order.name) return {};
   return usage_error("--sort = \"" + selection.sort +

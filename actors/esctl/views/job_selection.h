@@ -1,12 +1,19 @@
 #pragma once
 // Which jobs a list shows, and in which order. Pure functions.
 #include <cstddef>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "actors/esctl/views/views.h"
 
 namespace es::actors::esctl {
+
+// The names of all states of a job, in the order of its life.
+std::span<const char* const> job_states();
+// "queued, starting, ...", for errors.
+std::string job_state_list();
+bool is_job_state(const std::string& text);
 
 struct JobSelection {
   std::vector<std::string> states;  // empty: all

@@ -11,6 +11,7 @@ namespace {
 constexpr std::uint64_t kPlainLines = 20;
 constexpr int kBarColumnsMax = 30;
 constexpr int kBarColumnsMin = 8;
+constexpr int kFrame = 3;  // brackets and a space
 
 std::uint64_t twentieth(std::uint64_t done, std::uint64_t total) {
   return total == 0 ? 0 : done * kPlainLines / total;
@@ -26,7 +27,6 @@ std::string bar(std::uint64_t done, std::uint64_t total, int columns) {
 // The text behind a bar, cut to `columns`.
 std::string bar_line(std::uint64_t done, std::uint64_t total, const std::string& text,
                      int columns) {
-  constexpr int kFrame = 3;  // brackets and a space
   const int room = columns - static_cast<int>(text.size()) - kFrame;
   const std::string line =
       room < kBarColumnsMin ? text : bar(done, total, std::min(room, kBarColumnsMax)) + text;
@@ -51,25 +51,52 @@ std::string megabytes_text(std::uint64_t done, std::uint64_t total) {
   return fixed(double(done) / 1e6, 1) + all + " MB";
 }
 
-}  // namespace
+std::uint64_t evaluated_version(const JobView& job) {
+  return job.evaluations.empty() ? 0 : job.evaluations.back().version;
+}
 
-std::string progress_text(const JobView& job) {
+// What a text shows beside step, loss, rate and state.
+struct Shown {
+  bool time_left = true, metric = true, devices = true;
+};
+
+std::string progress_text(const JobView& job, const Shown& shown) {
   std::string text = "step " + std::to_string(job.step) + "/" + std::to_string(job.last_step) +
                      "  loss " + fixed(job.loss_last, 4);
   if (job.samples_per_second_now > 0)
     text += "  " + rate_text(job.samples_per_second_now) + " samples/s";
-  if (!job.placement.empty()) text += "  " + job.placement;
+  if (const std::string left = time_left_text(job); shown.time_left && left != "-")
+    text += "  " + left + " left";
+  if (const std::string metric = headline(job); shown.metric && metric != "-")
+    text += "  " + metric;
+  if (shown.devices && !job.placement.empty()) text += "  " + job.placement;
   if (job.stages.size() > 1) text += "  stage " + std::to_string(job.stages.size());
   return text + "  " + job.state;
 }
 
+}  // namespace
+
+std::string progress_text(const JobView& job) {
+  return progress_text(job, Shown{});
+}
+
 std::string progress_bar(const JobView& job, int columns) {
-  return bar_line(job.step, job.last_step, progress_text(job), columns);
+  constexpr Shown kAll, kNoMetric{.metric = false}, kNoDevices{.metric = false, .devices = false},
+      kLeast{.time_left = false, .metric = false};
+  for (const Shown& shown : {kAll, kNoMetric, kNoDevices})
+    if (const std::string text = progress_text(job, shown);
+        static_cast<int>(text.size()) + kFrame + kBarColumnsMin <= columns)
+      return bar_line(job.step, job.last_step, text, columns);
+  // The time left says more than a bar.
+  const std::string text = progress_text(job, kNoDevices);
+  if (static_cast<int>(text.size()) <= columns) return text;
+  return bar_line(job.step, job.last_step, progress_text(job, kLeast), columns);
 }
 
 bool PlainProgress::worth_a_line(const JobView& job) {
   const bool worth =
       !shown_ || shown_->state != job.state || shown_->placement != job.placement ||
+      evaluated_version(*shown_) != evaluated_version(job) ||
       twentieth(shown_->step, shown_->last_step) != twentieth(job.step, job.last_step);
   if (worth) shown_ = job;
   return worth;

@@ -1,7 +1,7 @@
 #pragma once
 // Progress: shows a job while it trains. On a terminal it rewrites one line with a bar. Otherwise
-// it prints plain lines: about one for every 5 % of the steps, and one for each change of state or
-// devices.
+// it prints plain lines: about one for every 5 % of the steps, one for each evaluation, and one for
+// each change of state or devices.
 #include <functional>
 #include <memory>
 #include <optional>
@@ -12,11 +12,14 @@
 
 namespace es::actors::esctl {
 
-// For example "step 27/60  loss 1.2345  512.3 samples/s  cpu-avx2:2  running". The rate is the
-// current one and is left out while the job makes no steps. The stage number appears if there are
+// For example "step 27/60  loss 1.2345  512.3 samples/s  9 s left  accuracy 37.50 %  cpu-avx2:2
+// running". The rate is the current one; it and the time left are missing while the job makes no
+// steps, and the metric is that of the newest evaluation. The stage number appears if there are
 // several stages.
 std::string progress_text(const JobView& job);
-// The same text behind a bar, cut to `columns`. REQUIRES: columns >= 1.
+// The same text behind a bar, cut to `columns`. What has no room is left out: the metric, then the
+// devices, then the bar. If the time left has no room either, it is left out in place of the
+// others. REQUIRES: columns >= 1.
 std::string progress_bar(const JobView& job, int columns);
 
 // Decides which updates get a plain line.

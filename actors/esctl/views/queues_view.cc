@@ -132,6 +132,7 @@ std::string queues_json(const std::vector<QueueView>& queues) {
 }
 
 std::string queues_text(const std::vector<QueueView>& queues) {
+  if (queues.empty()) return "this head was started without queues (--queues)\n";
   Rows rows{{"QUEUE", "WEIGHT", "RUNNING", "WAITING", "TYPE", "USED", "GUARANTEE", "ENTITLED",
              "BORROWED", "LIMIT"}};
   add_rows(queues, "", 0, rows);

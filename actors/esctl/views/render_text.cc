@@ -33,12 +33,6 @@ bool is_evaluated(const JobView& job) {
   return !job.evaluations.empty() && !job.evaluations.back().metrics.empty();
 }
 
-std::string headline(const JobView& job) {
-  if (!is_evaluated(job)) return "-";
-  const MetricView& metric = job.evaluations.back().metrics.front();
-  return metric_name(metric) + " " + value_text(metric);
-}
-
 // For example "512.3 samples/s now, 498.0 samples/s on average over all training".
 std::string speed_text(const JobView& job) {
   if (job.samples_per_second_mean <= 0) return "-";
@@ -209,6 +203,8 @@ std::string summary_text(const JobView& job) {
     rows.push_back({"test " + metric_name(last.metrics.front()), evaluation_text(last)});
   }
   rows.push_back({"throughput", speed_text(job)});
+  if (const std::string left = time_left_text(job); left != "-")
+    rows.push_back({"time left", left});
   rows.push_back({"peak memory", fixed(job.peak_rss_mib, 1) + " MiB in a worker"});
   rows.push_back({"between ESTs", fixed(100 * job.context_switch_share, 2) + " % switching, " +
                                       fixed(100 * job.data_wait_share, 2) + " % waiting for data"});
@@ -244,6 +240,12 @@ std::string checkpoint_text(const CheckpointView& checkpoint) {
 std::string metric_name(const MetricView& metric) {
   if (metric.name == "top1") return "accuracy";
   return metric.name == "loss" ? "mean loss" : metric.name;
+}
+
+std::string headline(const JobView& job) {
+  if (!is_evaluated(job)) return "-";
+  const MetricView& metric = job.evaluations.back().metrics.front();
+  return metric_name(metric) + " " + value_text(metric);
 }
 
 std::string counted(std::uint64_t count, const std::string& what) {

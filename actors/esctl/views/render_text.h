@@ -35,6 +35,8 @@ std::string evaluation_text(const EvaluationView& evaluation);
 
 // The displayed name of a metric: "accuracy" for top1, "mean loss" for loss.
 std::string metric_name(const MetricView& metric);
+// The first metric of the newest evaluation, for example "accuracy 37.50 %"; "-" without one.
+std::string headline(const JobView& job);
 
 // The time until the last step at the mean rate of the present placement, such as "3 min 20 s"; "-"
 // while the job does not train.

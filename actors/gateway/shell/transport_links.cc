@@ -155,14 +155,19 @@ void TransportLoop::tick() {
     return !peer.out && peer.in.empty();
   });
   // Two ticks in each interval, so that a beat is at most half an interval late.
-  next_tick_ = now_ + options_.heartbeat_interval / 2;
+  next_tick_ = now_ + tick_interval();
+}
+
+// Half of the shortest time between two beats.
+std::chrono::milliseconds TransportLoop::tick_interval() const {
+  return std::min(options_.heartbeat_interval, kHeartbeatInterval) / 2;
 }
 
 // A process that was stopped or got no processor time has not listened. Its peers were not silent
 // during that time, so their time limits are extended by it.
 void TransportLoop::forgive_lateness() {
   const auto late = now_ - next_tick_;
-  if (late < options_.heartbeat_interval) return;
+  if (late < 2 * tick_interval()) return;
   for (auto& [connection, link] : in_links_) link.heard += late;
   for (auto& [id, peer] : peers_) {
     peer.connecting_since += late;
@@ -175,13 +180,17 @@ bool TransportLoop::keep_connection(const std::string& connection, InLink& link)
     if (!link.condemned) lose_connection(connection, link);
     return false;
   }
-  if (!link.condemned && now_ - link.heard > options_.dead_after) {
+  const bool client = is_client(link.peer);
+  const auto silence_max = client ? std::max(options_.dead_after, kDeadAfter) : options_.dead_after;
+  if (!link.condemned && now_ - link.heard > silence_max) {
     condemn(connection, link);
     lose_connection(connection, link);
   }
   // A condemned connection gets the goodbye again at intervals. As soon as the connection has
   // ended, ZeroMQ refuses to send to it, and the entry is removed.
-  const auto idle_max = link.condemned ? options_.dead_after : options_.heartbeat_interval;
+  const auto beat_after = client ? std::min(options_.heartbeat_interval, kHeartbeatInterval)
+                                 : options_.heartbeat_interval;
+  const auto idle_max = link.condemned ? options_.dead_after : beat_after;
   if (now_ - link.sent >= idle_max) {
     link.sent = now_;
     if (!listener_->send_control(connection, link.condemned ? bye_ : beat_))

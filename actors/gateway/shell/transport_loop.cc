@@ -48,7 +48,7 @@ Result<std::string> TransportLoop::listen(const Endpoint& endpoint) {
 }
 
 void TransportLoop::run(Outbox& outbox) {
-  next_tick_ = Clock::now() + options_.heartbeat_interval / 2;
+  next_tick_ = Clock::now() + tick_interval();
   do {
     wait(outbox.fd());
     now_ = Clock::now();

@@ -126,6 +126,7 @@ class TransportLoop {
 
   // Time.
   void tick();
+  std::chrono::milliseconds tick_interval() const;
   void forgive_lateness();
   bool keep_connection(const std::string& connection, InLink& link);
   void tend_link(const PeerId& id, Peer& peer);

@@ -12,7 +12,9 @@
 // * Liveness. A beat is sent on every link that was idle for heartbeat_interval. A peer is down if
 //   its connection broke, it said goodbye, or nothing arrived for dead_after. dead_after must
 //   exceed the time that the largest body needs on the slowest link, because beats wait behind it.
-//   Time in which this process did not run does not count as silence of its peers.
+//   Time in which this process did not run does not count as silence of its peers. Clients know
+//   nothing of the times of a head, and have the default ones. So the connection of a client gets
+//   beats at least as often as the default says, and may be silent for at least the default time.
 // * Queues. send() never blocks and never refuses for lack of room; stats().queued_bytes counts the
 //   bodies that wait. The queue of a link that this process opened ends at the latest dead_after
 //   after the peer fell silent; the queue of a connection that the peer opened ends when it breaks.
@@ -46,6 +48,10 @@
 
 namespace es::actors {
 
+// The times of a process that is not told others.
+inline constexpr std::chrono::milliseconds kHeartbeatInterval{500};
+inline constexpr std::chrono::milliseconds kDeadAfter{2500};
+
 struct TransportOptions {
   PeerId self;                      // the id of this process
   std::string endpoint;             // where to listen; empty if it only connects
@@ -56,8 +62,8 @@ struct TransportOptions {
   bool insecure_loopback = false;  // allow tcp without keys on the loopback address
   // Whether peers with the id of a client may connect here. Only a head has clients.
   bool serves_clients = true;
-  std::chrono::milliseconds heartbeat_interval{500};
-  std::chrono::milliseconds dead_after{2500};         // from 2 heartbeat_interval to 1 hour
+  std::chrono::milliseconds heartbeat_interval = kHeartbeatInterval;
+  std::chrono::milliseconds dead_after = kDeadAfter;  // from 2 heartbeat_interval to 1 hour
   std::chrono::milliseconds handshake_timeout{2000};  // a silent new connection is closed
   std::chrono::milliseconds shutdown_flush{500};
 };

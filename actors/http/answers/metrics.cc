@@ -3,12 +3,14 @@
 #include <prometheus/text_serializer.h>
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <numeric>
 #include <span>
 #include <sstream>
 #include <utility>
 
+#include "actors/esctl/views/job_selection.h"
 #include "proto/base/device.h"
 
 namespace es::actors::http {
@@ -59,16 +61,13 @@ class Families {
   std::vector<MetricFamily> families_;
 };
 
-constexpr const char* kStates[] = {"queued",   "starting", "running",   "rescaling", "paused",
-                                   "finished", "failed",   "cancelled", "timed-out"};
-
 Labels labels_of(const JobView& job) {
   return {{"job_id", job.id}, {"tenant", job.tenant}};
 }
 
 void add_jobs_by_state(std::map<std::string, std::uint64_t> count, Families& out) {
   out.begin("easyscale_jobs", MetricType::Gauge, "Jobs by state, those that are over included.");
-  for (const char* state : kStates) count.try_emplace(state, 0);
+  for (const char* state : esctl::job_states()) count.try_emplace(state, 0);
   for (const auto& [state, n] : count) out.add(double(n), {{"state", state}});
 }
 
@@ -99,6 +98,23 @@ void add_for_each(const std::vector<JobView>& jobs, Families& out, const char* n
 double sum_of_stages(const JobView& job, double StageView::*value) {
   return std::accumulate(job.stages.begin(), job.stages.end(), 0.0,
                          [&](double sum, const StageView& s) { return sum + s.*value; });
+}
+
+// The mean rate is that of whole steps, so the samples of a step follow from it. After a restart of
+// the head there is no rate until the next step, and then no series.
+void add_samples(const std::vector<JobView>& jobs, Families& out) {
+  out.begin("easyscale_job_samples_total", MetricType::Counter,
+            "Samples of the committed global steps.");
+  for (const JobView& job : jobs) {
+    const double seconds = sum_of_stages(job, &StageView::seconds);
+    const double steps =
+        std::accumulate(job.stages.begin(), job.stages.end(), 0.0,
+                        [](double sum, const StageView& s) { return sum + double(s.steps); });
+    if (job.step > 0 && (steps == 0 || job.samples_per_second_mean <= 0)) continue;
+    const double of_step =
+        job.step > 0 ? std::round(job.samples_per_second_mean * seconds / steps) : 0;
+    out.add(double(job.step) * of_step, labels_of(job));
+  }
 }
 
 double changes_of(const JobView& job) {
@@ -166,6 +182,7 @@ void add_live_jobs(const std::vector<JobView>& jobs, Families& out) {
   constexpr MetricType kGauge = MetricType::Gauge, kCounter = MetricType::Counter;
   add_for_each(jobs, out, "easyscale_job_steps_total", kCounter, "Committed global steps.",
                [](const JobView& j) { return double(j.step); });
+  add_samples(jobs, out);
   add_for_each(jobs, out, "easyscale_job_planned_steps", kGauge, "Global steps of the whole job.",
                [](const JobView& j) { return double(j.last_step); });
   add_for_each(jobs, out, "easyscale_job_loss", kGauge,
@@ -313,6 +330,32 @@ std::string metrics_text(const MetricFamilies& families) {
   std::ostringstream out;
   prometheus::TextSerializer().Serialize(out, families);
   return out.str();
+}
+
+bool accepts_openmetrics(std::string_view accept) {
+  return accept.find("application/openmetrics-text") != std::string_view::npos;
+}
+
+// Its differences from the older format: the family of a counter is named without "_total", bounds
+// of histograms are written as floating-point numbers, and the last line says that it is the last.
+std::string openmetrics_text(const MetricFamilies& families) {
+  constexpr std::string_view kTotal = "_total", kBound = ",le=\"", kOnlyBound = "{le=\"";
+  std::istringstream lines(metrics_text(families));
+  std::string text;
+  for (std::string line; std::getline(lines, line);) {
+    const bool describes = line.starts_with("# HELP ") || line.starts_with("# TYPE ");
+    const std::size_t name_end = describes ? line.find(' ', 7) : 0;
+    if (describes && std::string_view(line).substr(0, name_end).ends_with(kTotal))
+      line.erase(name_end - kTotal.size(), kTotal.size());
+    // It is the last label of a bucket, and may be the only one.
+    const std::size_t bound = std::min(line.rfind(kBound), line.rfind(kOnlyBound));
+    if (!describes && bound != std::string::npos) {
+      const std::size_t begin = bound + kBound.size(), end = line.find('"', begin);
+      if (line.find_first_not_of("0123456789", begin) == end) line.insert(end, ".0");
+    }
+    text += line + "\n";
+  }
+  return text + "# EOF\n";
 }
 
 }  // namespace es::actors::http

@@ -1,11 +1,12 @@
 #pragma once
-// What the head says as metrics: in the text format of Prometheus, and as families of series, which
-// otlp.h writes in another form. Pure functions.
+// What the head says as metrics: in OpenMetrics, in the older text format of Prometheus, and as
+// families of series, which otlp.h writes in another form. Pure functions.
 #include <prometheus/metric_family.h>
 
 #include <cstdint>
 #include <map>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -52,6 +53,11 @@ MetricFamilies metrics_of(const Snapshot& snapshot);
 MetricFamilies node_metrics(const ProcessFacts& process, const RequestCounts& requests);
 
 std::string metrics_text(const MetricFamilies& families);
+// OpenMetrics 1.0, for a reader that accepts it (the header Accept).
+std::string openmetrics_text(const MetricFamilies& families);
+bool accepts_openmetrics(std::string_view accept);
+inline constexpr const char* kOpenMetricsType =
+    "application/openmetrics-text; version=1.0.0; charset=utf-8";
 inline constexpr const char* kMetricsType = "text/plain; version=0.0.4; charset=utf-8";
 
 }  // namespace es::actors::http

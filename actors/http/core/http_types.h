@@ -15,6 +15,7 @@ struct Request {
   std::string path;                          // decoded, without the query
   std::map<std::string, std::string> query;  // decoded; the last one of equal names
   std::string authorization;                 // the header of this name; empty: none
+  std::string accept;                        // the header of this name
   std::string content_type;                  // without parameters
   std::string body;
   std::string host;  // the header of this name

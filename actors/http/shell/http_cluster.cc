@@ -190,6 +190,8 @@ void HttpState::clear_device(const Caller& caller) {
 }
 
 void HttpState::answer_metrics(const Caller& caller, const MetricFamilies& families) {
+  if (!caller.otlp && accepts_openmetrics(caller.request.accept))
+    return finish(caller, {.content_type = kOpenMetricsType, .body = openmetrics_text(families)});
   if (!caller.otlp)
     return finish(caller, {.content_type = kMetricsType, .body = metrics_text(families)});
   finish(caller,

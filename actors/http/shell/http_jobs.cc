@@ -7,6 +7,7 @@
 #include <set>
 
 #include "actors/access/core/requests.h"
+#include "actors/esctl/views/job_selection.h"
 #include "actors/esctl/views/log_filter.h"
 #include "actors/esctl/views/plans_view.h"
 #include "actors/esctl/views/profile_view.h"
@@ -31,6 +32,8 @@ constexpr std::size_t kListsMax = 64;
 constexpr std::chrono::minutes kJobTimeout{10};
 constexpr std::chrono::seconds kPlansTimeout{10};
 constexpr std::uint64_t kListMax = 1000;
+// The jobs that are not over.
+constexpr char kLive[] = "live";
 constexpr std::size_t kCurvesMax = 256;
 // About 75 MB of JSON.
 constexpr std::size_t kTracedSpansMax = 500'000;
@@ -132,7 +135,7 @@ void HttpState::drop_old_lists() {
 
 // The jobs that are not over, as far as this reader may see them.
 cluster::JobFilter HttpState::live_jobs(const Identity& reader) {
-  return {.state = "live", .tenant = reader.tenant};
+  return {.state = kLive, .tenant = reader.tenant};
 }
 
 Result<HttpState::JobList> HttpState::read_job_list(const std::shared_ptr<const Frame>& frame) {
@@ -149,11 +152,16 @@ void HttpState::list_jobs(const Caller& caller) {
   const Request& request = caller.request;
   const Status known = check_query(request, {"state", "tenant", "search", "offset", "limit"});
   if (!known.ok()) return finish(caller, error_response(known.error()));
+  const std::string state = query_text(request, "state");
+  if (!state.empty() && state != kLive && !esctl::is_job_state(state))
+    return finish(caller, error_response(usage_error("query state = \"" + escaped(state) +
+                                                     "\": allowed are " + kLive + ", " +
+                                                     esctl::job_state_list())));
   const auto offset = query_number(request, "offset", 0, std::numeric_limits<std::uint32_t>::max());
   if (!offset) return finish(caller, error_response(offset.error()));
   const auto limit = query_number(request, "limit", 100, kListMax);
   if (!limit) return finish(caller, error_response(limit.error()));
-  cluster::JobFilter filter{.state = query_text(request, "state"),
+  cluster::JobFilter filter{.state = state,
                             .tenant = query_text(request, "tenant"),
                             .search = query_text(request, "search"),
                             .offset = *offset,
@@ -360,7 +368,8 @@ void HttpState::follow(const Caller& caller, const JobId& job) {
   follow.readers.push_back(caller.reply);
   if (!is_new) {
     if (!follow.last.empty()) caller.reply->push(follow.last);
-    return;
+    // While it had no readers, the newest state was kept and not shown.
+    return on_show(job);
   }
   post<wire::FollowJob>(
       job, [](wire::FollowJob::Builder b) { b.setInfo(true); }, {},
@@ -402,7 +411,7 @@ void HttpState::push_all(Follow& follow, const std::string& text) {
 // Shows the newest state of a job to its readers.
 void HttpState::on_show(const JobId& job) {
   const auto at = follows_.find(job);
-  if (at == follows_.end()) return;
+  if (at == follows_.end() || at->second.readers.empty()) return;
   const auto message = std::exchange(at->second.message, std::nullopt);
   if (!message) return;
   const auto event = message->decode(esctl::read_event);

@@ -31,11 +31,16 @@ class Call {
 
   Request request;
   bool too_large = false;
+  bool no_room = false;
   bool dispatched = false;
 
-  void append(const char* data, std::size_t bytes) {
+  // `received`: the bytes of all bodies that are being received.
+  void append(const char* data, std::size_t bytes, std::size_t& received) {
     too_large = too_large || request.body.size() + bytes > kRequestBytesMax;
-    if (!too_large) request.body.append(data, bytes);
+    no_room = no_room || (!too_large && received + bytes > kReceivedBytesMax);
+    if (too_large || no_room) return;
+    request.body.append(data, bytes);
+    received += bytes;
   }
 
   // Stops the connection until an answer or more of a stream is there. REQUIRES: mutex_ is held.
@@ -173,6 +178,7 @@ MHD_Result add_query(void* map, MHD_ValueKind, const char* name, const char* val
 Request request_of(MHD_Connection* connection, const char* url, const char* method) {
   Request request{.method = method, .path = url};
   MHD_get_connection_values(connection, MHD_GET_ARGUMENT_KIND, add_query, &request.query);
+  request.accept = header_of(connection, MHD_HTTP_HEADER_ACCEPT);
   request.authorization = header_of(connection, MHD_HTTP_HEADER_AUTHORIZATION);
   const std::string type = header_of(connection, MHD_HTTP_HEADER_CONTENT_TYPE);
   request.content_type = type.substr(0, type.find(';'));
@@ -224,6 +230,8 @@ class MicroServer : public HttpServer {
     std::vector<MHD_OptionItem> items{
         {MHD_OPTION_SOCK_ADDR, 0, &address},
         {MHD_OPTION_CONNECTION_LIMIT, static_cast<std::intptr_t>(options.connections_max), nullptr},
+        {MHD_OPTION_PER_IP_CONNECTION_LIMIT,
+         static_cast<std::intptr_t>(options.connections_of_address_max), nullptr},
         {MHD_OPTION_CONNECTION_TIMEOUT, kIdleSeconds, nullptr},
         {MHD_OPTION_NOTIFY_COMPLETED, reinterpret_cast<std::intptr_t>(&MicroServer::completed),
          this},
@@ -288,7 +296,7 @@ class MicroServer : public HttpServer {
     }
     const std::shared_ptr<Call> call = *static_cast<std::shared_ptr<Call>*>(*state);
     if (*bytes != 0) {
-      call->append(data, *bytes);
+      call->append(data, *bytes, received_);
       *bytes = 0;
       return MHD_YES;
     }
@@ -298,6 +306,10 @@ class MicroServer : public HttpServer {
 
   void dispatch(const std::shared_ptr<Call>& call) {
     call->dispatched = true;
+    received_ -= call->request.body.size();
+    if (call->no_room)
+      return call->answer(
+          error_response(503, "this head receives too many large requests now; try again"), false);
     if (stopping_) return call->answer(error_response(503, "the head is ending"), false);
     if (call->too_large)
       return call->answer(error_response(413, "the body of a request has at most " +
@@ -312,6 +324,7 @@ class MicroServer : public HttpServer {
     (*held)->close();
     {
       auto* server = static_cast<MicroServer*>(self);
+      if (!(*held)->dispatched) server->received_ -= (*held)->request.body.size();
       const std::lock_guard lock(server->mutex_);
       server->open_.erase(*held);
       server->closed_.notify_all();
@@ -322,6 +335,7 @@ class MicroServer : public HttpServer {
 
   Handler handler_;
   MHD_Daemon* daemon_ = nullptr;
+  std::size_t received_ = 0;  // bytes of bodies; used on the server's thread
   std::atomic<bool> stopping_ = false;
   std::mutex mutex_;
   std::condition_variable closed_;        // a call has left open_

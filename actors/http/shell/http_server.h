@@ -31,6 +31,10 @@ class Reply {
 inline constexpr std::size_t kUnreadBytesMax = 1 << 20;
 // Largest body of a request. A larger one is answered with status 413.
 inline constexpr std::size_t kRequestBytesMax = 4 << 20;
+// Of all requests that are being received. Any program that can connect may send a body, because
+// the token is looked at when the request is complete. A request that would exceed this is answered
+// with status 503.
+inline constexpr std::size_t kReceivedBytesMax = 64 << 20;
 
 struct HttpServerOptions {
   std::string address;      // "127.0.0.1", "0.0.0.0" or "::"
@@ -38,6 +42,8 @@ struct HttpServerOptions {
   std::string certificate;  // PEM text; empty: no TLS
   std::string key;          // PEM text
   unsigned connections_max = 4096;
+  // Of one address, so that it cannot lock the others out.
+  unsigned connections_of_address_max = 3072;
 };
 
 class HttpServer {

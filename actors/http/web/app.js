@@ -75,10 +75,12 @@ function shape(tag, attributes = {}, ...children) {
 }
 
 const number = (value, digits = 4) =>
-  value === null || value === undefined ? "–" : Number(value.toPrecision(digits)).toLocaleString("en");
+  value === null || value === undefined ? "–"
+    : value.toLocaleString("en", { maximumSignificantDigits: digits });
 
 const duration = (seconds) =>
-  seconds < 60 ? `${number(seconds, 3)} s`
+  seconds > 0 && seconds < 1 ? `${number(1000 * seconds, 3)} ms`
+    : seconds < 60 ? `${number(seconds, 3)} s`
     : seconds < 3600 ? `${Math.floor(seconds / 60)} min ${Math.round(seconds % 60)} s`
       : `${Math.floor(seconds / 3600)} h ${Math.round((seconds % 3600) / 60)} min`;
 
@@ -617,6 +619,25 @@ function comparePage(names) {
   });
 }
 
+// Queues as a tree, each with a row for every device type that says something.
+function queuesTable(queues) {
+  const rows = [];
+  const add = (parent, depth) => queues.filter((q) => q.parent === parent).forEach((q) => {
+    const types = q.types.filter((t) => t.used || t.guarantee || t.entitled || t.limit !== null);
+    (types.length ? types : [null]).forEach((t, i) => rows.push([
+      i === 0 ? `${"– ".repeat(depth)}${q.queue}` : "",
+      ...(i === 0 ? [number(q.weight), String(q.running), String(q.waiting)] : ["", "", ""]),
+      ...(t ? [t.type, String(t.used), String(t.guarantee), String(t.entitled), String(t.borrowed),
+        t.limit === null ? null : String(t.limit)] : [null, "0", "0", "0", "0", null]),
+      i === 0 && q.device_seconds !== null ? number(q.device_seconds / 3600, 3) : ""]));
+    add(q.queue, depth + 1);
+  });
+  add(null, 0);
+  return table("Queues", [["queue"], ["weight", "number"], ["running", "number"], ["waiting", "number"],
+    ["type"], ["used", "number"], ["guarantee", "number"], ["entitled", "number"], ["borrowed", "number"],
+    ["limit", "number"], ["device-hours of late", "number"]], rows);
+}
+
 function schedulerPage() {
   const place = element("div");
   main.replaceChildren(element("h2", {}, "Scheduler"), place);
@@ -625,6 +646,7 @@ function schedulerPage() {
   repeat(async () => {
     const { jobs, total } = await get("/api/v1/jobs?state=live&limit=1000");
     const { nodes } = await get("/api/v1/nodes");
+    const { queues } = await get("/api/v1/queues");
     const inOrder = jobs.toReversed();
     const waiting = inOrder.filter((job) => !job.placement);
     const running = inOrder.filter((job) => job.placement);
@@ -654,6 +676,9 @@ function schedulerPage() {
       held.size ? table("Devices by tenant", [["tenant"], ["devices", "number"], ["share", "number"]],
         [...held].map(([tenant, count]) => [tenant, String(count), `${number(100 * count / devices.length, 3)} %`]))
         : element("p", { class: "note" }, "All devices are free."),
+      element("h3", {}, "Queues"),
+      queues.length ? queuesTable(queues)
+        : element("p", { class: "note" }, "This head was started without queues (--queues)."),
     ].filter((part) => part));
   });
 }

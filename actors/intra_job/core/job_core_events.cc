@@ -113,8 +113,9 @@ std::string JobCore::waiting_for() const {
   if (context_.phase != Phase::kIdle) return {};
   if (!have.empty()) return "its worker processes to start";
   const std::optional<DeviceType>& bound = context_.record.bound_type;
-  return "at least " + std::to_string(std::max(context_.config.spec.resources.min_devices, 1U)) +
-         " free devices" + (bound ? " of type " + bound->name : "");
+  const std::uint32_t least = std::max(context_.config.spec.resources.min_devices, 1U);
+  return "at least " + std::to_string(least) + (least == 1 ? " free device" : " free devices") +
+         (bound ? " of type " + bound->name : "");
 }
 
 std::uint32_t JobCore::devices_wanted() const {

@@ -79,7 +79,7 @@ void JobTrace::last_part(Incarnation worker) {
 TraceSends JobTrace::gone(Incarnation worker, const std::string& why) {
   const auto at = workers_.find(worker);
   if (at == workers_.end() || at->second.state == State::kSettled) return {};
-  settle(at->second, why);
+  settle(at->second, why.empty() ? over_ : why);
   TraceSends sends = choose_steps();
   finish_if_settled();
   return sends;
@@ -90,22 +90,27 @@ void JobTrace::settle(Worker& worker, const std::string& missing) {
   worker.missing = missing;
 }
 
-// If no worker has reached the end, others will take their place.
+// If no worker has reached the end, others will take their place, unless the job is over.
 void JobTrace::finish_if_settled() {
   bool reached = false;
   for (const auto& [incarnation, worker] : workers_) {
     if (worker.state != State::kSettled) return;
     reached = reached || worker.sent_all;
   }
-  finished_ = finished_ || reached;
+  if (finished_ || (!reached && over_.empty())) return;
+  if (!reached) note_ = over_;
+  finished_ = true;
+}
+
+void JobTrace::job_ends(const std::string& why) {
+  over_ = why;
+  finish_if_settled();
 }
 
 void JobTrace::no_workers(const std::string& why) {
   for (auto& [incarnation, worker] : workers_)
     if (worker.state != State::kSettled) settle(worker, why);
-  if (finished_) return;
-  note_ = why;
-  finished_ = true;
+  job_ends(why);
 }
 
 TraceSends JobTrace::stop() {

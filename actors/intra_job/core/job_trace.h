@@ -70,7 +70,10 @@ class JobTrace {
   void last_part(Incarnation worker);
   // Its process has ended. `why` is empty if the job has released it.
   TraceSends gone(Incarnation worker, const std::string& why);
-  // The job waits without workers, or is over: no more steps will come soon.
+  // The job is over. Its workers may still send their last parts; they are waited for until their
+  // processes have ended.
+  void job_ends(const std::string& why);
+  // The job waits without workers, or the last one has ended: no more spans will come soon.
   void no_workers(const std::string& why);
   TraceSends stop();
   std::optional<Instant> next_tick() const;
@@ -110,6 +113,7 @@ class JobTrace {
   std::map<Incarnation, Worker> workers_;
   Version first_ = 0, end_ = 0;
   std::string note_;
+  std::string over_;  // why no more steps will come; empty: they will
   bool finished_ = false;
 
   std::vector<tracing::Span> spans_;

@@ -182,6 +182,7 @@ class IntraJobState {
   void on_trace_part(const Inbound& inbound);
   void trace_effect(const intra_job::SendWorker& effect);
   void trace_state(JobState state);
+  void trace_job_ended(JobState state);  // and so have all of its workers
   void trace_gone(Incarnation worker, const std::string& why);
   void trace_client_gone(const PeerId& client);
   void trace_ledger(Version version);

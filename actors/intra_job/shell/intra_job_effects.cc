@@ -159,7 +159,7 @@ Status IntraJobState::perform_effect(const intra_job::JobEnded& effect) {
     end_follower(follower);
   }
   followers_.clear();
-  trace_state(effect.state);
+  trace_job_ended(effect.state);
   tell_cluster(protocol::JobEnded{});
   return {};
 }

@@ -139,7 +139,18 @@ void IntraJobState::trace_state(JobState state) {
   if (!trace_) return;
   // A trace may wait for a job that has not begun.
   const bool waits = state == JobState::kPaused || state == JobState::kQueued;
-  if (!is_over(state) && !(waits && trace_->has_begun())) return;
+  const std::string why = std::string("the job is ") + state_name(state);
+  if (is_over(state))
+    trace_->job_ends(why);
+  else if (waits && trace_->has_begun())
+    trace_->no_workers(why);
+  else
+    return;
+  perform(intra_job::TraceSends{});
+}
+
+void IntraJobState::trace_job_ended(JobState state) {
+  if (!trace_) return;
   trace_->no_workers(std::string("the job is ") + state_name(state));
   perform(intra_job::TraceSends{});
 }

@@ -1,5 +1,6 @@
 #include "actors/tracing/core/recorder.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace es::actors::tracing {
@@ -17,20 +18,27 @@ void Recorder::stop() {
   on_.store(false, std::memory_order_relaxed);
 }
 
-void Recorder::add(const Span& span) {
+void Recorder::add(std::span<const Span> spans) {
   const std::lock_guard lock(mutex_);
   if (!on()) return;
-  if (room_ == 0) {
-    ++dropped_;
-    return;
-  }
-  --room_;
-  spans_.push_back(span);
+  const std::size_t kept = std::min(spans.size(), room_);
+  room_ -= kept;
+  dropped_ += spans.size() - kept;
+  spans_.insert(spans_.end(), spans.begin(), spans.begin() + static_cast<std::ptrdiff_t>(kept));
+}
+
+void Recorder::take(Taken& taken) {
+  const std::lock_guard lock(mutex_);
+  taken.spans.clear();
+  std::swap(taken.spans, spans_);
+  taken.dropped = dropped_;
+  if (!on()) spans_ = {};
 }
 
 Recorder::Taken Recorder::take() {
-  const std::lock_guard lock(mutex_);
-  return {std::exchange(spans_, {}), dropped_};
+  Taken taken;
+  take(taken);
+  return taken;
 }
 
 std::size_t Recorder::waiting() const {

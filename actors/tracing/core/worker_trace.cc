@@ -78,12 +78,15 @@ std::vector<TracePiece> WorkerTrace::take(Instant now, Send when) {
   if (when == Send::kIfDue && !last && !due) return {};
   sent_ = now;
   if (last) recorder_.stop();
-  Recorder::Taken taken = recorder_.take();
-  note_times(taken.spans);
-  std::erase_if(taken.spans, [this](const Span& span) { return !belongs(span); });
-  auto pieces = pieces_of(trace_, std::exchange(about_, {}), taken.spans, taken.dropped);
+  recorder_.take(taken_);
+  note_times(taken_.spans);
+  std::erase_if(taken_.spans, [this](const Span& span) { return !belongs(span); });
+  auto pieces = pieces_of(trace_, std::exchange(about_, {}), taken_.spans, taken_.dropped);
   pieces.back().last = last;
-  if (last) trace_ = 0;
+  if (last) {
+    trace_ = 0;
+    taken_ = {};
+  }
   return pieces;
 }
 

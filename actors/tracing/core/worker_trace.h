@@ -82,6 +82,7 @@ class WorkerTrace {
   std::optional<Instant> begin_, over_;  // when the first traced step began and the last one ended
   Instant sent_{};
   std::optional<TracedProcess> about_;
+  Recorder::Taken taken_;  // only its memory is used again
 };
 
 }  // namespace es::actors::tracing

@@ -8,18 +8,41 @@
 
 namespace es::actors::worker {
 
+Instant OperatorRecorder::begin_slice(Version step) {
+  step_ = step;
+  in_slice_ = true;
+  runs_.clear();
+  const Instant now = tracing::trace_now();
+  slice_ = {now, tracing::trace_ticks()};
+  return now;
+}
+
+Instant OperatorRecorder::end_slice() {
+  const std::uint64_t ticks = tracing::trace_ticks();
+  const tracing::ClockReading end{tracing::trace_now(), ticks};
+  in_slice_ = false;
+  const tracing::TickTimes times(slice_, end);
+  spans_.clear();
+  for (const Run& run : runs_) {
+    const Instant begin = times.at(run.begin);
+    spans_.push_back({.kind = tracing::SpanKind::kOperator,
+                      .lane = tracing::lane::kDevice,
+                      .number = run.number,
+                      .step = step_,
+                      .begin = begin,
+                      .duration = times.at(run.end) - begin});
+  }
+  recorder_.add(spans_);
+  return end.time;
+}
+
 void OperatorRecorder::begin_op(const gpu::Op&) {
-  begin_ = tracing::trace_now();
+  op_begin_ = tracing::trace_ticks();
 }
 
 void OperatorRecorder::end_op(const gpu::Op& op) {
   if (!in_slice_) return;
-  recorder_.add({.kind = tracing::SpanKind::kOperator,
-                 .lane = tracing::lane::kDevice,
-                 .number = static_cast<std::uint32_t>(&op - first_),
-                 .step = step_,
-                 .begin = begin_,
-                 .duration = tracing::trace_now() - begin_});
+  runs_.push_back({static_cast<std::uint32_t>(&op - first_), op_begin_, tracing::trace_ticks()});
 }
 
 std::vector<tracing::TracedOperator> traced_operators(const gpu::Engine& engine) {

@@ -1,6 +1,11 @@
 #pragma once
 // OperatorRecorder adds the operators of local steps to the trace of this process, and describes
 // them and the memory of the engine. Only the device thread uses it.
+//
+// Cost: two readings of the counter of the processor for each operator. At the end of a local step
+// they become times, and all spans are added together.
+#include <vector>
+
 #include "actors/tracing/clock/trace_clock.h"
 #include "actors/tracing/core/recorder.h"
 #include "gpu/engine/engine.h"
@@ -13,21 +18,29 @@ class OperatorRecorder final : public gpu::OpObserver {
   OperatorRecorder(const gpu::Engine& engine, tracing::Recorder& recorder)
       : first_(engine.graph().ops.data()), recorder_(recorder) {}
 
-  // The operators until end_slice() belong to a local step of this step.
-  void begin_slice(Version step) {
-    step_ = step;
-    in_slice_ = true;
-  }
-  void end_slice() { in_slice_ = false; }
+  // The operators until end_slice() belong to a local step of this step, which begins now. Returns
+  // the time.
+  Instant begin_slice(Version step);
+  // Adds them. Returns the end of the local step.
+  Instant end_slice();
   void begin_op(const gpu::Op& op) override;
   void end_op(const gpu::Op& op) override;
 
  private:
+  struct Run {
+    std::uint32_t number = 0;
+    std::uint64_t begin = 0, end = 0;  // ticks
+  };
+
   const gpu::Op* first_;
   tracing::Recorder& recorder_;
   Version step_ = 0;
   bool in_slice_ = false;  // evaluations run operators too
-  Instant begin_{};
+  tracing::ClockReading slice_;
+  std::uint64_t op_begin_ = 0;
+  // Of one slice. They keep their memory, so that a step allocates nothing.
+  std::vector<Run> runs_;
+  std::vector<tracing::Span> spans_;
 };
 
 // The operators of a local step, in the order of their numbers.

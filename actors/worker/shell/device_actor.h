@@ -143,7 +143,8 @@ class DeviceState {
 
   // Traces (device_trace.cc).
   void begin_trace(Version step);
-  void trace_slice_begins();
+  Instant trace_slice_begins();
+  void trace_slice_ends(VirtualRank rank, Instant begin);
   void add_to_trace(tracing::SpanKind kind, Version step, std::uint32_t number, Instant begin);
   // The begin of a span; not used while nothing is traced.
   Instant span_begin() const { return traced_ ? tracing::trace_now() : Instant{}; }

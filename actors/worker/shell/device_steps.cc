@@ -175,13 +175,11 @@ Status DeviceState::run_slice(const worker::RunSlice& run) {
   const bool audited = audited_ == rank;
   const Instant computed_before = clock_.spent(worker::StepClock::kCompute);
   clock_.enter(worker::StepClock::kCompute);
-  if (traced_) trace_slice_begins();
-  const Instant begin = span_begin();
+  const Instant begin = traced_ ? trace_slice_begins() : Instant{};
   const Result<float> loss =
       local_step(rank, batch, gradient, context, audited ? &digest : nullptr,
                  [this](std::uint32_t bucket) { tree_->bucket_ready(bucket); });
-  operators_->end_slice();
-  add_to_trace(tracing::SpanKind::kSlice, step_, rank, begin);
+  if (traced_) trace_slice_ends(rank, begin);
   if (!loss) end_if_device_lost();
   if (!loss && loss.error().kind == ErrorKind::kUsage)
     return wrong_batch(rank, batch, loss.error());

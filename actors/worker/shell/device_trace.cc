@@ -35,9 +35,13 @@ void DeviceState::begin_trace(Version step) {
   self_->send(control_, std::move(began));
 }
 
-void DeviceState::trace_slice_begins() {
+Instant DeviceState::trace_slice_begins() {
   lane_->wait_ends(tracing::trace_now());
-  operators_->begin_slice(step_);
+  return operators_->begin_slice(step_);
+}
+
+void DeviceState::trace_slice_ends(VirtualRank rank, Instant begin) {
+  lane_->add(tracing::SpanKind::kSlice, step_, rank, begin, operators_->end_slice());
 }
 
 void DeviceState::add_to_trace(tracing::SpanKind kind, Version step, std::uint32_t number,

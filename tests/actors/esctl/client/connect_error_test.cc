@@ -11,6 +11,7 @@ ConnectAttempt attempt(std::optional<LinkNews> news, std::optional<EndpointProbe
           .waited_s = 5,
           .news = news,
           .handshakes_failed = 2,
+          .turned_away = 2,
           .probe = std::move(probe)};
 }
 
@@ -57,6 +58,14 @@ TEST_SUITE("actors/esctl/connect_error") {
     ConnectAttempt once =
         attempt(LinkNews{News::kHandshakeFailed}, EndpointProbe{Listener::kSecure, {}});
     once.handshakes_failed = 1;
+    CHECK_FALSE(certain_error(once).has_value());
+  }
+
+  TEST_CASE("one goodbye proves nothing, because the head may still have the last connection") {
+    ConnectAttempt once =
+        attempt(LinkNews{News::kTurnedAway}, EndpointProbe{Listener::kSecure, {}});
+    once.handshakes_failed = 0;
+    once.turned_away = 1;
     CHECK_FALSE(certain_error(once).has_value());
   }
 

@@ -26,8 +26,8 @@ TEST_SUITE("actors/esctl/commands/man_page") {
     command->add_option("--state", state, "State")->type_name("DIR")->capture_default_str();
     command->footer("Example:\n.a line that roff would obey\n  logs \\-f");
     app.add_subcommand("hidden", "Nothing to see")->group("");
-    const std::string page = command_page(*command, "1.2");
-    CHECK(page.starts_with(".TH ESCTL-LOGS 1 \"\" \"1.2\""));
+    const std::string page = command_page(*command, "1.2\nbuilt from 3f");
+    CHECK(page.starts_with(".TH ESCTL-LOGS 1 \"\" \"1.2\" \"EasyScale\"\n.SH NAME\n"));
     CHECK(contains(page, "esctl\\-logs \\- Print a log\n"));
     CHECK(contains(page, "\\fBesctl logs\\fR [\\fIOPTION\\fR]... \\fIJOB\\fR\n"));
     CHECK(contains(page,

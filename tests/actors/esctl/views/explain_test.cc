@@ -47,7 +47,7 @@ ClusterFacts waiting() {
   facts.job.level = "D2";
   facts.job.last_step = 60;
   facts.job.submitted_unix_ms = 2000;
-  facts.job.waiting_for = "at least 1 free devices";
+  facts.job.waiting_for = "at least 1 free device";
   facts.spec.level = DeterminismLevel::kD2;
   facts.now_unix_ms = 12'000;
   return facts;
@@ -129,7 +129,7 @@ TEST_SUITE("actors/esctl/views/explain") {
     ClusterFacts facts = waiting();
     facts.job.level = "D1";
     facts.spec.level = DeterminismLevel::kD1;
-    facts.job.waiting_for = "at least 1 free devices of type cpu-avx512";
+    facts.job.waiting_for = "at least 1 free device of type cpu-avx512";
     facts.nodes = {node("n1", "cpu-avx2", {""}), node("n2", "cpu-avx512", {"a-1"})};
     const auto reasons = reasons_of_wait(facts);
     CHECK(kinds_of(reasons) == Kinds{"missing", "held"});
@@ -240,6 +240,11 @@ TEST_SUITE("actors/esctl/views/explain") {
                  "It has 2 devices; on cpu-avx2:4 a step would take 100.0 ms instead of 200.0 ms, "
                  "2.0 times as fast."));
     CHECK(contains(reason(reasons, "exchange").text, "Of a step of 250.0 ms, 20 %"));
+    // Assumed speeds say how fast types are beside each other, and nothing about milliseconds.
+    for (PlanView& each : facts.plans->plans) each.measured = false;
+    CHECK(
+        contains(reason(reasons_of_speed(facts), "more-devices").text,
+                 "on cpu-avx2:4 a step would be 2.0 times as fast, if its speeds are as assumed."));
     facts.plans->plans = {plan(2, 0.2, true)};  // the best one already
     facts.plans->pace_seconds = 0.2;
     CHECK(kinds_of(reasons_of_speed(facts)) == Kinds{});

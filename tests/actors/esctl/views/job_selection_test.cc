@@ -50,6 +50,8 @@ TEST_SUITE("actors/esctl/job selection") {
 
   TEST_CASE("a wrong word is refused with what is allowed") {
     CHECK(check({.states = {"runing"}}).error().message.find("running") != std::string::npos);
+    CHECK(check({.states = {"timed-out"}}).ok());
+    CHECK(check({.states = {"runing"}}).error().message.find("timed-out") != std::string::npos);
     CHECK(check({.sort = "age"}).error().message.find("progress") != std::string::npos);
   }
 }

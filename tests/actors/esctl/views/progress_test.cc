@@ -33,6 +33,47 @@ TEST_SUITE("actors/esctl/progress") {
           "step 27/1000  loss 1.5000  100.0 samples/s  cpu-avx2:2  running");
   }
 
+  JobView evaluated() {
+    JobView job = at_step(400);
+    job.stages = {{"cpu-avx2:2", 400, 40.0, 0}};
+    job.evaluations = {{.version = 300, .total = 8, .metrics = {{"top1", 0.375}}}};
+    return job;
+  }
+
+  TEST_CASE("the text has the time left and the newest evaluation") {
+    CHECK(progress_text(evaluated()) ==
+          "step 400/1000  loss 1.5000  100.0 samples/s  1 min 0 s left  accuracy 37.50 %  "
+          "cpu-avx2:2  running");
+  }
+
+  TEST_CASE("what has no room beside a bar is left out") {
+    const auto has = [](int columns, const std::string& part) {
+      return progress_bar(evaluated(), columns).find(part) != std::string::npos;
+    };
+    for (int columns = 1; columns <= 140; ++columns) {
+      CAPTURE(columns);
+      CHECK(progress_bar(evaluated(), columns).size() <= static_cast<std::size_t>(columns));
+      if (has(columns, "accuracy")) CHECK(has(columns, "[##"));
+      if (has(columns, "accuracy")) CHECK(has(columns, "left"));
+    }
+    const std::string rest = "step 400/1000  loss 1.5000  100.0 samples/s  1 min 0 s left  ";
+    CHECK(has(120, "accuracy"));
+    CHECK(progress_bar(evaluated(), 96).ends_with("] " + rest + "cpu-avx2:2  running"));
+    CHECK(progress_bar(evaluated(), 84).ends_with("] " + rest + "running"));
+    CHECK(progress_bar(evaluated(), 74) == rest + "running");
+    CHECK_FALSE(has(66, "left"));
+    CHECK(has(66, "cpu-avx2:2  running"));
+  }
+
+  TEST_CASE("an evaluation causes a plain line") {
+    PlainProgress plain;
+    JobView job = evaluated();
+    CHECK(plain.worth_a_line(job));
+    CHECK_FALSE(plain.worth_a_line(job));
+    job.evaluations.push_back({.version = 400, .total = 8, .metrics = {{"top1", 0.5}}});
+    CHECK(plain.worth_a_line(job));
+  }
+
   TEST_CASE("a job without steps has no rate") {
     JobView paused = at_step(27);
     paused.samples_per_second_now = 0;

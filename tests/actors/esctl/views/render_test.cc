@@ -208,8 +208,10 @@ TEST_SUITE("actors/esctl/render_text") {
     job.stages = {{"cpu-scalar:2", 20, 1.0, 0}, {"cpu-scalar:1", 20, 40.0, 0.1}};
     CHECK(contains(jobs_text({job}, true), "  vision  2 min 0 s"));
     CHECK_FALSE(contains(jobs_text({job}), "vision"));
+    CHECK(contains(summary_text(job), "time left      2 min 0 s\n"));
     job.samples_per_second_now = 0;
     CHECK(contains(jobs_text({job}, true), "  vision  -"));
+    CHECK_FALSE(contains(summary_text(job), "time left"));
   }
 
   TEST_CASE("the summary names each of its two rates") {

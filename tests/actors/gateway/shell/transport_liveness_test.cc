@@ -113,6 +113,32 @@ TEST_SUITE("actors/gateway/transport_liveness") {
     CHECK(node.seen().count("down head") == 0);
   }
 
+  TEST_CASE("a client with the default times stays connected to a head with other ones") {
+    // The head has shorter times than a client sends beats at, and then longer ones than a client
+    // waits for.
+    for (const auto& [beat, dead] : {std::pair{20, 200}, std::pair{10'000, 20'000}}) {
+      const TempDirectory dir;
+      TransportOptions options = quick_options("head", dir.ipc("head.sock"));
+      options.heartbeat_interval = std::chrono::milliseconds(beat);
+      options.dead_after = std::chrono::milliseconds(dead);
+      Station head(options);
+      TransportOptions defaults;
+      defaults.self = "client/1";
+      Station client(defaults);
+      REQUIRE(client->connect("head", head->endpoint()).ok());
+      REQUIRE(head.wait_for("up client/1"));
+      // A silent peer of another process serves as the clock.
+      TransportOptions later = quick_options("clock", dir.ipc("clock.sock"));
+      later.dead_after = kDeadAfter + std::chrono::milliseconds(500);
+      Station clock(later);
+      zmq::context_t context;
+      const zmq::socket_t silent = silent_caller(context, "worker/1", clock->endpoint());
+      REQUIRE(clock.wait_for("down worker/1"));
+      CHECK(head.seen().count("down client/1") == 0);
+      CHECK(client.seen().count("down head") == 0);
+    }
+  }
+
   TEST_CASE(
       "a process that is killed is reported down, and the frames that it sent before are not "
       "lost") {

@@ -16,6 +16,7 @@ TEST_SUITE("http/metrics") {
     JobView live{.id = "a-1", .state = "running", .step = 7, .last_step = 20};
     live.tenant = "vision";
     live.loss_last = 0.5F;
+    live.samples_per_second_mean = 7 * 32 / 3.0;
     live.stages = {{"x:1", 4, 2.0, 0.5}, {"x:2", 3, 1.0, 0.25}};
     live.evaluations = {{.version = 5, .total = 10, .metrics = {{"top1", 0.25}}}};
     for (const double seconds : {0.0005, 0.0015, 0.002, 1000.0}) live.step_times.add(seconds);
@@ -27,6 +28,7 @@ TEST_SUITE("http/metrics") {
     CHECK(has_line(text, "easyscale_jobs{state=\"finished\"} 1"));
     CHECK(has_line(text, "easyscale_jobs{state=\"failed\"} 0"));
     CHECK(has_line(text, "easyscale_job_steps_total" + labels + "} 7"));
+    CHECK(has_line(text, "easyscale_job_samples_total" + labels + "} 224"));  // 7 steps of 32
     CHECK(has_line(text, "easyscale_job_loss" + labels + "} 0.5"));
     CHECK(
         has_line(text, "easyscale_job_step_duration_seconds_bucket" + labels + ",le=\"0.001\"} 1"));
@@ -39,6 +41,30 @@ TEST_SUITE("http/metrics") {
     CHECK(has_line(text, "easyscale_job_rescales_total" + labels + "} 1"));
     CHECK(has_line(text, "easyscale_job_rescale_seconds_total" + labels + "} 0.75"));
     CHECK(has_line(text, "easyscale_job_evaluation" + labels + ",metric=\"top1\"} 0.25"));
+  }
+
+  TEST_CASE("OpenMetrics names families of counters without their suffix, and has an end") {
+    CHECK(accepts_openmetrics("application/openmetrics-text;version=1.0.0,text/plain;q=0.3"));
+    CHECK_FALSE(accepts_openmetrics("text/plain"));
+    CHECK_FALSE(accepts_openmetrics(""));
+    Snapshot snapshot;
+    JobView live{.id = "le=\"7", .state = "running", .step = 7, .last_step = 20};
+    live.step_times.add(1000.0);
+    snapshot.jobs = {live};
+    const std::string text = openmetrics_text(metrics_of(snapshot));
+    const std::string labels = "{job_id=\"le=\\\"7\",tenant=\"\"";
+    CHECK(has_line(text, "# TYPE easyscale_job_steps counter"));
+    CHECK(has_line(text, "# HELP easyscale_job_steps Committed global steps."));
+    CHECK(has_line(text, "easyscale_job_steps_total" + labels + "} 7"));
+    CHECK(has_line(text, "# TYPE easyscale_job_planned_steps gauge"));
+    const std::string bucket = "easyscale_job_step_duration_seconds_bucket" + labels;
+    CHECK(has_line(text, bucket + ",le=\"0.001\"} 0"));
+    CHECK(has_line(text, bucket + ",le=\"300.0\"} 0"));
+    CHECK(has_line(text, bucket + ",le=\"+Inf\"} 1"));
+    snapshot.decisions.add(0.5);
+    CHECK(openmetrics_text(metrics_of(snapshot))
+              .find("decision_duration_seconds_bucket{le=\"1.0\"}") != std::string::npos);
+    CHECK(text.ends_with("\n# EOF\n"));
   }
 
   TEST_CASE("a job has its pauses by cause, its retries, checkpoints and bytes") {

@@ -144,6 +144,55 @@ TEST_SUITE("http/server") {
     CHECK(client.rest().starts_with("HTTP/1.1 413"));
   }
 
+  TEST_CASE("bodies that are being received have a bound together") {
+    const auto server = serve([](Request request, std::shared_ptr<Reply> reply) {
+      reply->send({.body = std::to_string(request.body.size())});
+    });
+    const auto begin = [](const Client& client, std::size_t bytes) {
+      client.send("POST / HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: " +
+                  std::to_string(kRequestBytesMax) + "\r\n\r\n" + std::string(bytes, 'x'));
+    };
+    {
+      // These never send their last byte.
+      std::vector<std::unique_ptr<Client>> slow;
+      for (std::size_t i = 0; i < kReceivedBytesMax / kRequestBytesMax; ++i) {
+        slow.push_back(std::make_unique<Client>(server->port()));
+        begin(*slow.back(), kRequestBytesMax - 1);
+      }
+      const auto is_refused = [&] {
+        const Client next(server->port());
+        begin(next, kRequestBytesMax);
+        return next.rest().starts_with("HTTP/1.1 503");
+      };
+      while (!is_refused()) std::this_thread::yield();
+      const Client small(server->port());
+      small.get("/");
+      CHECK(small.rest().starts_with("HTTP/1.1 200"));
+    }
+    const auto is_taken = [&] {
+      const Client next(server->port());
+      begin(next, kRequestBytesMax);
+      return next.rest().ends_with("\r\n\r\n" + std::to_string(kRequestBytesMax));
+    };
+    while (!is_taken()) std::this_thread::yield();
+  }
+
+  TEST_CASE("one address cannot have all connections") {
+    const auto server = HttpServer::start(
+        {.address = "127.0.0.1", .connections_max = 8, .connections_of_address_max = 2},
+        [](const Request&, const std::shared_ptr<Reply>& reply) { reply->send({}); });
+    REQUIRE(server.ok());
+    const Client first((*server)->port()), second((*server)->port());
+    first.send("GET / HTTP/1.1\r\n");
+    second.send("GET / HTTP/1.1\r\n");
+    const auto is_closed = [&] {
+      const Client next((*server)->port());
+      next.send("GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+      return next.rest().empty();
+    };
+    while (!is_closed()) std::this_thread::yield();
+  }
+
   TEST_CASE("a reply that is dropped without an answer is an answer") {
     const auto server = serve([](const Request&, const std::shared_ptr<Reply>&) {});
     const Client client(server->port());

@@ -124,6 +124,37 @@ TEST_SUITE("intra_job/job_trace") {
     CHECK(summary.processes[0].missing == "the job is cancelled");
   }
 
+  TEST_CASE("the last parts of workers are waited for when the job is over") {
+    JobTrace trace = trace_of(5, 10);
+    trace.members(members({1, 2, 3}), Instant(1));
+    for (const std::uint64_t worker : {1, 2, 3}) begins(trace, worker, 7);
+    trace.last_part({1});
+    trace.job_ends("the job is finished");
+    CHECK(!trace.finished());
+    trace.last_part({2});
+    CHECK(!trace.finished());
+    trace.gone({3}, "");  // it has ended as it should, without its last part
+    CHECK(trace.finished());
+    const tracing::Trace summary = trace.summary();
+    CHECK(summary.note == "the job has no more steps");
+    CHECK(summary.processes[0].missing.empty());
+    CHECK(summary.processes[1].missing.empty());
+    CHECK(summary.processes[2].missing == "the job is finished");
+  }
+
+  TEST_CASE("a job that is cancelled without a whole trace says so when its workers have ended") {
+    JobTrace trace = trace_of(5);
+    trace.members(members({1, 2}), Instant(1));
+    begins(trace, 1, 3);
+    trace.job_ends("the job is cancelled");
+    trace.gone({1}, "");
+    CHECK(!trace.finished());
+    trace.no_workers("the job is cancelled");
+    CHECK(trace.finished());
+    CHECK(trace.summary().note == "the job is cancelled");
+    CHECK(trace.summary().processes[0].missing == "the job is cancelled");
+  }
+
   TEST_CASE("a job that ends before the steps are chosen has those that all recorded") {
     JobTrace trace = trace_of(5, 10);
     trace.members(members({1, 2}), Instant(1));

@@ -6,6 +6,7 @@
 
 #include "actors/tracing/core/device_lane.h"
 #include "actors/tracing/core/step_phases.h"
+#include "actors/tracing/core/tick_times.h"
 
 TEST_SUITE("tracing/recorder") {
   using namespace es::actors;
@@ -45,6 +46,53 @@ TEST_SUITE("tracing/recorder") {
     CHECK(taken.dropped == 4);
     recorder.start(3);
     CHECK(recorder.take().dropped == 0);
+  }
+
+  TEST_CASE("many spans at once count one by one") {
+    Recorder recorder;
+    recorder.start(5);
+    const std::vector<Span> three{span(0, 1), span(1, 1), span(2, 1)};
+    for (int i = 0; i < 3; ++i) recorder.add(three);
+    const Recorder::Taken taken = recorder.take();
+    REQUIRE(taken.spans.size() == 5);
+    CHECK(taken.spans[4].begin == Instant(1));
+    CHECK(taken.dropped == 4);
+    recorder.add(std::span<const Span>());
+    CHECK(recorder.take().dropped == 4);
+  }
+
+  TEST_CASE("the memory of what was taken is used again until the trace ends") {
+    Recorder recorder;
+    recorder.start();
+    Recorder::Taken taken;
+    for (int round = 0; round < 3; ++round) {
+      for (int i = 0; i <= round; ++i) recorder.add(span(i, 1));
+      recorder.take(taken);
+      CHECK(taken.spans.size() == static_cast<std::size_t>(round + 1));
+    }
+    taken.spans.reserve(1000);
+    recorder.take(taken);
+    recorder.add(span(7, 1));
+    recorder.take(taken);
+    REQUIRE(taken.spans.size() == 1);
+    CHECK(taken.spans[0].begin == Instant(7));
+    CHECK(taken.spans.capacity() >= 1000);
+    recorder.stop();
+    recorder.take(taken);
+    CHECK(taken.spans.empty());
+  }
+
+  TEST_CASE("readings of a counter lie on the line between two readings of the clock") {
+    const TickTimes times({Instant(1000), 500}, {Instant(2000), 2500});
+    CHECK(times.at(500) == Instant(1000));
+    CHECK(times.at(1500) == Instant(1500));
+    CHECK(times.at(1503) == Instant(1501));
+    CHECK(times.at(2500) == Instant(2000));
+    // A counter that was read elsewhere gives no time outside of them.
+    CHECK(times.at(0) == Instant(1000));
+    CHECK(times.at(90'000) == Instant(2000));
+    const TickTimes stands_still({Instant(1000), 500}, {Instant(2000), 500});
+    CHECK(stands_still.at(501) == Instant(1000));
   }
 
   TEST_CASE("threads may record at the same time") {
