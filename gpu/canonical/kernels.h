@@ -409,15 +409,16 @@ struct KernelTable {
 
   // --- Embedding: y[i][c] = table[ids[i]][c] with ids in [0, rows). The backward pass writes
   // dtable[rows][c]: for each row a chain of additions in ascending position, in chunks of 512; +0
-  // if no id names the row. embedding_sort lists the positions of each row in ws. embedding_bwd
-  // writes a rectangle of dtable.
+  // if no id names the row. If `before` is not nullptr, dtable is before + that; the two may be the
+  // same memory. embedding_sort lists the positions of each row in ws. embedding_bwd writes a
+  // rectangle of dtable.
   void (*embedding_fwd)(std::int64_t count, std::int64_t c, const float* table,
                         const std::int32_t* ids, float* y);
   std::size_t (*embedding_bwd_workspace_floats)(std::int64_t count, std::int64_t rows);
   void (*embedding_sort)(std::int64_t count, std::int64_t rows, const std::int32_t* ids, float* ws);
   void (*embedding_bwd)(std::int64_t c, std::int64_t rows, std::int64_t row_begin,
                         std::int64_t row_end, std::int64_t col_begin, std::int64_t col_end,
-                        const float* dy, const float* ws, float* dtable);
+                        const float* dy, const float* ws, const float* before, float* dtable);
 
   // --- Softmax cross entropy over logits[rows][classes]. Labels are in [0, classes), or negative:
   // the row takes no part (row_loss +0, dx +0). With R rows that take part (at least 1):

@@ -41,6 +41,7 @@ Result<std::unique_ptr<DeviceExecutor>> DeviceExecutor::create(
   ES_RETURN_IF_ERROR(executor->upload_constants(constants));
   executor->tensors_ = std::make_unique<TensorAddresses>(executor->graph(), executor->plan_,
                                                          executor->arena_, constants);
+  executor->tensors_->bind_gradients(executor->gradients_->gradient());
   ES_RETURN_IF_ERROR(executor->try_vendor_kernels());
   return executor;
 }
