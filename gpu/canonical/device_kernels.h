@@ -137,7 +137,8 @@ struct DeviceKernels {
                         const std::int32_t* ids, float* y);
   std::size_t (*embedding_bwd_workspace_floats)(std::int64_t count, std::int64_t rows);
   void (*embedding_bwd)(Stream, std::int64_t count, std::int64_t c, std::int64_t rows,
-                        const std::int32_t* ids, const float* dy, float* dtable, float* ws);
+                        const std::int32_t* ids, const float* dy, const float* before,
+                        float* dtable, float* ws);
   void (*softmax_xent_fwd)(Stream, std::int64_t rows, std::int64_t classes, const float* logits,
                            const std::int32_t* labels, const LossTerms&, float* probs,
                            float* row_loss);

@@ -20,6 +20,7 @@
 #include <cstdint>
 
 #include "gpu/canonical/bf16.h"
+#include "gpu/canonical/factor.h"
 #include "gpu/canonical/on_device.h"
 #include "gpu/canonical/program.h"
 #include "proto/base/device.h"
@@ -237,12 +238,15 @@ struct AdamStep {
   float decay = 1.0F;         // AdamW: p = p * decay first, decay = 1 - lr * weight_decay; Adam: 1
 };
 
-// C[m][n] = sum_k A(m,k) * B(k,n). Element (i,j) of a matrix X is X[i*x_row + j*x_col].
+// C[m][n] = sum_k A(m,k) * B(k,n). Element (i,j) of a matrix X is X[i*x_row + j*x_col]; the strides
+// count numbers, however these are stored.
 struct GemmShape {
   std::int64_t m = 1, n = 1, k = 1;
   std::int64_t a_row = 1, a_col = 1, b_row = 1, b_col = 1, c_row = 1, c_col = 1;
   // C contains the sum of earlier chunks of K, to which the chunks of this product are added.
   bool add = false;
+  // The kernels of a device read fp32 only.
+  Factor a_stored = Factor::kF32, b_stored = Factor::kF32;
 };
 
 struct KernelTable {
@@ -253,7 +257,8 @@ struct KernelTable {
   void (*gemm)(const GemmShape&, const float* a, const float* b, const float* bias, float* c,
                float* ws);
 
-  // `count` independent products. Operand X of product i begins at x + i * x_step.
+  // `count` independent products. Operand X of product i begins x_step numbers behind that of the
+  // product before.
   void (*gemm_batched)(const GemmShape&, std::int64_t count, std::int64_t a_step,
                        std::int64_t b_step, std::int64_t c_step, const float* a, const float* b,
                        float* c, float* ws);  // ws as for gemm
@@ -409,15 +414,16 @@ struct KernelTable {
 
   // --- Embedding: y[i][c] = table[ids[i]][c] with ids in [0, rows). The backward pass writes
   // dtable[rows][c]: for each row a chain of additions in ascending position, in chunks of 512; +0
-  // if no id names the row. embedding_sort lists the positions of each row in ws. embedding_bwd
-  // writes a rectangle of dtable.
+  // if no id names the row. If `before` is not nullptr, dtable is before + that; the two may be the
+  // same memory. embedding_sort lists the positions of each row in ws. embedding_bwd writes a
+  // rectangle of dtable.
   void (*embedding_fwd)(std::int64_t count, std::int64_t c, const float* table,
                         const std::int32_t* ids, float* y);
   std::size_t (*embedding_bwd_workspace_floats)(std::int64_t count, std::int64_t rows);
   void (*embedding_sort)(std::int64_t count, std::int64_t rows, const std::int32_t* ids, float* ws);
   void (*embedding_bwd)(std::int64_t c, std::int64_t rows, std::int64_t row_begin,
                         std::int64_t row_end, std::int64_t col_begin, std::int64_t col_end,
-                        const float* dy, const float* ws, float* dtable);
+                        const float* dy, const float* ws, const float* before, float* dtable);
 
   // --- Softmax cross entropy over logits[rows][classes]. Labels are in [0, classes), or negative:
   // the row takes no part (row_loss +0, dx +0). With R rows that take part (at least 1):

@@ -147,22 +147,23 @@ void layer_norm_bwd(const KernelTable& k, std::int64_t rows, std::int64_t c, con
   });
 }
 
-// Computes dtable[rows][c] from dy[count][c]. The work is divided by columns if there are enough of
-// them: rows of the table are not read equally often, but columns are.
+// Computes dtable[rows][c] from dy[count][c], added to `before` if that is not nullptr. The work is
+// divided by columns if there are enough of them: rows of the table are not read equally often, but
+// columns are.
 template <class Workers>
 void embedding_bwd(const KernelTable& k, std::int64_t count, std::int64_t c, std::int64_t rows,
-                   const std::int32_t* ids, const float* dy, float* dtable, float* ws,
-                   const Workers& by) {
+                   const std::int32_t* ids, const float* dy, const float* before, float* dtable,
+                   float* ws, const Workers& by) {
   k.embedding_sort(count, rows, ids, ws);
   if ((rows + count) * c < kSumAloneFloats) {
-    k.embedding_bwd(c, rows, 0, rows, 0, c, dy, ws, dtable);
+    k.embedding_bwd(c, rows, 0, rows, 0, c, dy, ws, before, dtable);
   } else if (c >= kColumnBlock * by.threads()) {
     share_columns(c, rows + count, by, [&](std::int64_t begin, std::int64_t end) {
-      k.embedding_bwd(c, rows, 0, rows, begin, end, dy, ws, dtable);
+      k.embedding_bwd(c, rows, 0, rows, begin, end, dy, ws, before, dtable);
     });
   } else {
     by.share(rows, c + count * c / rows, [&](std::int64_t begin, std::int64_t end) {
-      k.embedding_bwd(c, rows, begin, end, 0, c, dy, ws, dtable);
+      k.embedding_bwd(c, rows, begin, end, 0, c, dy, ws, before, dtable);
     });
   }
 }

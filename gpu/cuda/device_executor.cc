@@ -19,6 +19,13 @@ std::int64_t max_workspace(const Program& program, const DeviceKernels& kernels)
   return static_cast<std::int64_t>(floats);
 }
 
+// The workspace of a kernel of a library, in whole lines of memory.
+std::int64_t library_floats(const DeviceVendorKernel& kernel) {
+  constexpr std::size_t kLine = 256;  // bytes
+  const std::size_t lines = (kernel.workspace_bytes() + kLine - 1) / kLine;
+  return static_cast<std::int64_t>(lines * kLine / sizeof(float));
+}
+
 }  // namespace
 
 Result<std::unique_ptr<DeviceExecutor>> DeviceExecutor::create(
@@ -41,6 +48,7 @@ Result<std::unique_ptr<DeviceExecutor>> DeviceExecutor::create(
   ES_RETURN_IF_ERROR(executor->upload_constants(constants));
   executor->tensors_ = std::make_unique<TensorAddresses>(executor->graph(), executor->plan_,
                                                          executor->arena_, constants);
+  executor->tensors_->bind_gradients(executor->gradients_->gradient());
   ES_RETURN_IF_ERROR(executor->try_vendor_kernels());
   return executor;
 }
@@ -65,10 +73,10 @@ void DeviceExecutor::bind_vendor() {
     });
     if (!bound.ok()) vendor_refusals_.push_back(vendor_refusal(op, bound.error()));
     if (kernel) {
-      const std::size_t floats = (kernel->workspace_bytes() + sizeof(float) - 1) / sizeof(float);
       // All operators use one workspace, because they follow each other on one stream. Its size is
       // that of the largest request.
-      workspace_floats_ = std::max(workspace_floats_, static_cast<std::int64_t>(floats));
+      workspace_floats_ =
+          std::max(workspace_floats_, library_floats(*kernel) + converted_floats({graph(), op}));
     }
     vendor_ops_.push_back(std::move(kernel));
   }
@@ -88,7 +96,8 @@ Status DeviceExecutor::try_vendor_kernels() {
   for (std::size_t i = 0; i < vendor_ops_.size(); ++i) {
     if (vendor_ops_[i] == nullptr) continue;
     const Op& op = graph().ops[i];
-    const Status ran = run_vendor(i, dense_call(graph(), op, buffers()));
+    const RunBuffers memory = buffers();
+    const Status ran = run_vendor(i, vendor_call(i, memory));
     // An error of the device itself cannot be repaired by the canonical kernel, so it ends the
     // creation. A refusal of the library only means that the canonical kernel runs.
     if (const Status alive = device_->synchronise(compute_); !alive.ok())
@@ -104,6 +113,16 @@ Status DeviceExecutor::try_vendor_kernels() {
   scope_ = vendor_library().empty() ? FiniteChecks::Scope::kAll : FiniteChecks::Scope::kVisible;
   checks_->set_scope(scope_);
   return {};
+}
+
+// The operands for a kernel of the library. Converted factors lie behind the library's workspace.
+DenseCall DeviceExecutor::vendor_call(std::size_t index, const RunBuffers& buffers) {
+  const Op& op = graph().ops[index];
+  DenseCall call = dense_call(graph(), op, buffers);
+  const OnDevice on{device_->kernels(), compute_, inputs_->key(variant_)};
+  float* const behind = workspace_ + library_floats(*vendor_ops_[index]);
+  convert_factors(on, {graph(), op, buffers}, behind, call);
+  return call;
 }
 
 Status DeviceExecutor::run_vendor(std::size_t index, const DenseCall& call) {
@@ -236,7 +255,7 @@ void DeviceExecutor::launch(std::size_t index, RunMode mode, const RunBuffers& b
   if (index >= vendor_ops_.size() || vendor_ops_[index] == nullptr)
     return gpu::queue_op({device_->kernels(), compute_, inputs_->key(variant_)},
                          {graph(), op, buffers, mode});
-  const DenseCall call = dense_call(graph(), op, buffers);
+  const DenseCall call = vendor_call(index, buffers);
   // The library accepted this work in the trial. A refusal now could leave half of the work on the
   // stream, and the canonical kernel has other bits than those that the checkpoint records, so the
   // device is given up.

@@ -107,6 +107,7 @@ class DeviceExecutor final : public StepRunner {
   void bind_vendor();
   Result<std::unique_ptr<DeviceVendorKernel>> vendor_kernel(const Op& op);
   Status try_vendor_kernels();
+  DenseCall vendor_call(std::size_t index, const RunBuffers& buffers);
   Status run_vendor(std::size_t index, const DenseCall& call);
   Status allocate();
   Status make_streams();

@@ -23,7 +23,9 @@ ConvPass conv_pass(OpKind kind) {
 
 MatmulShape product_of(const Graph& graph, const Op& op) {
   ES_CHECK_MSG(is_gemm(op.kind), op.name);
-  return op_def(op.kind).dense.product({graph, op});
+  MatmulShape shape = op_def(op.kind).dense.product({graph, op});
+  shape.gemm.a_stored = shape.gemm.b_stored = Factor::kF32;
+  return shape;
 }
 
 // A library binds its kernel to this answer before any address is known, so it comes from the
@@ -36,6 +38,44 @@ DenseCall dense_call(const Graph& graph, const Op& op, const RunBuffers& buffers
   const auto call = op_def(op.kind).dense.call;
   ES_CHECK_MSG(call != nullptr, op.name);
   return call(OpRun(graph, op, buffers));
+}
+
+namespace {
+
+constexpr std::int64_t kAlignmentFloats = 64;
+
+// Calls with(input, floats of memory) for the inputs that are converted.
+template <class With>
+void for_converted(const OpShapes& op, With&& with) {
+  const Operator& entry = op_def(op.op.kind);
+  if (!op.graph.bf16 || !entry.converts_factors) return;
+  for (const std::size_t i : entry.factors(op.op)) {
+    const std::int64_t count = op.in_shape(i).count();
+    with(i, (count + kAlignmentFloats - 1) / kAlignmentFloats * kAlignmentFloats);
+  }
+}
+
+}  // namespace
+
+std::int64_t converted_floats(const OpShapes& op) {
+  std::int64_t floats = 0;
+  for_converted(op, [&](std::size_t, std::int64_t needed) { floats += needed; });
+  return floats;
+}
+
+float* convert_factors(const OnDevice& on, const OpRun& run, float* memory, DenseCall& call) {
+  const ChainStage rounding{.kind = ChainKind::kRoundBf16};
+  for_converted(run, [&](std::size_t i, std::int64_t floats) {
+    const float* const stored = run.in(i);
+    const bool bf16 = run.stored_bf16(run.op.in[i]);
+    on(on.kernels.chain, run.in_shape(i).count(), stored, &rounding, std::int64_t{bf16 ? 0 : 1},
+       Bf16Arrays{.in = bf16 ? 1U : 0U}, on.key, memory);
+    // Both operands may be the same tensor.
+    if (call.a == stored) call.a = memory;
+    if (call.b == stored) call.b = memory;
+    memory += floats;
+  });
+  return memory;
 }
 
 std::string vendor_refusal(const Op& op, const Error& why) {

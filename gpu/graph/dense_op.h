@@ -14,8 +14,8 @@ bool is_gemm(OpKind kind);
 
 // REQUIRES: is_conv(kind).
 ConvPass conv_pass(OpKind kind);
-// Returns the product that the operator computes, or the products of one shape. REQUIRES:
-// is_gemm().
+// Returns the product that the operator computes, or the products of one shape; its factors are
+// fp32. REQUIRES: is_gemm().
 MatmulShape product_of(const Graph& graph, const Op& op);
 // Returns whether a library may compute the operator: one of these that does not round its weight
 // as well (Operator::rounds_weight).
@@ -26,6 +26,18 @@ bool adds_bias(const Op& op);
 // Returns the operands. Sets the padding of a weight gradient to +0. REQUIRES: is_conv() or
 // is_gemm().
 DenseCall dense_call(const Graph& graph, const Op& op, const RunBuffers& buffers);
+
+// --- Factors that an operator reads as they are stored (Operator::converts_factors), on a device,
+// whose kernels and libraries read fp32: they are converted before.
+
+// Returns the floats of memory that the conversions need; 0: there are none.
+std::int64_t converted_floats(const OpShapes& op);
+// Queues the conversions and replaces the operands. Returns the address behind the memory.
+float* convert_factors(const OnDevice& on, const OpRun& run, float* memory, DenseCall& call);
+// A CPU needs no memory for them.
+inline float* convert_factors(const OnCpu&, const OpRun&, float* memory, DenseCall&) {
+  return memory;
+}
 
 // Returns a line of text about an operator that a vendor library refuses.
 std::string vendor_refusal(const Op& op, const Error& why);

@@ -14,14 +14,20 @@ namespace {
 // a tensor. `place` is where the position of the tensor's gradient is noted. The gradient of a
 // parameter is not a tensor, because the operator writes it to the flat gradient array.
 void emit_operand_grad(Gradients& g, const Op& forward, OpKind kind, std::vector<TensorId> in,
-                       TensorId operand, std::int32_t WeightTensors::*place) {
+                       TensorId operand, std::int32_t WeightTensors::*place, Adds adds) {
   Op op = forward;
   op.tensors = {};
   if (operand == kNoTensor) return g.emit(op, kind, std::move(in), {});
   if (!g.needed(operand)) return;
   const TensorId gradient = g.add_tensor(g.graph().shape(operand));
+  // With bf16, a contribution is rounded before it is added.
+  const bool joins =
+      adds == Adds::kYes && !g.graph().tensors[static_cast<std::size_t>(operand)].bf16;
+  const TensorId before = joins ? g.of(operand) : kNoTensor;
   op.tensors.*place = 0;
+  if (before != kNoTensor) in.push_back(before);
   g.emit(op, kind, std::move(in), {gradient});
+  if (before != kNoTensor) return g.replace(operand, gradient);
   g.contribute(forward.name, operand, gradient);
 }
 
@@ -88,15 +94,16 @@ void Gradients::emit_data_grad(const Op& forward, OpKind kind, std::vector<Tenso
   contribute(forward.name, x, dx);
 }
 
-void Gradients::emit_weight_grad(const Op& forward, OpKind kind, std::vector<TensorId> in) {
+void Gradients::emit_weight_grad(const Op& forward, OpKind kind, std::vector<TensorId> in,
+                                 Adds adds) {
   emit_operand_grad(*this, forward, kind, std::move(in), weight_of(forward),
-                    &WeightTensors::weight_grad);
+                    &WeightTensors::weight_grad, adds);
 }
 
 void Gradients::emit_bias_grad(const Op& forward, OpKind kind, std::vector<TensorId> in) {
   if (bias_of(forward) == kNoTensor && forward.bias == kNoParam) return;
   emit_operand_grad(*this, forward, kind, std::move(in), bias_of(forward),
-                    &WeightTensors::bias_grad);
+                    &WeightTensors::bias_grad, Adds::kNo);
 }
 
 void Gradients::emit_norm_grad(const Op& forward, OpKind kind, std::vector<TensorId> in) {
@@ -139,8 +146,12 @@ void Gradients::contribute(const std::string& name, TensorId x, TensorId dx) {
   // The sum of earlier contributions is in[0] of the addition, and so its left operand. The order
   // of emission thus fixes the order of additions, which decides the bits.
   if (of(x) != kNoTensor) dx = emit_chain(name, of(x), {.kind = ChainKind::kAdd}, dx);
-  store_like(dx, x);
-  gradient_[static_cast<std::size_t>(x)] = dx;
+  replace(x, dx);
+}
+
+void Gradients::replace(TensorId x, TensorId sum) {
+  store_like(sum, x);
+  gradient_[static_cast<std::size_t>(x)] = sum;
 }
 
 void Gradients::store_like(TensorId dx, TensorId x) {

@@ -33,7 +33,7 @@ Executor::Executor(Program program, const KernelTable& kernels, const std::vecto
       kernels_(kernels),
       parallel_(parallel),
       onednn_(std::move(onednn)),
-      plan_(plan_memory(program_)),
+      plan_(plan_memory(program_, GradientsInForward::kYes)),
       buckets_(buckets),
       bucket_ready_op_(bucket_ready_ops(program_, buckets)),
       arena_(plan_.arena_floats, "activations and their gradients"),
@@ -56,6 +56,7 @@ void Executor::try_onednn_kernels() {
   AlignedBuffer grads = some(graph().table.total_floats());
   tensors_.bind_inputs(batch.data());
   tensors_.bind_params(params.data());
+  tensors_.bind_gradients(grads.data());
   onednn_.drop_refused(graph(), {.tensors = tensors_.data(),
                                  .params = params.data(),
                                  .grads = grads.data(),
@@ -112,6 +113,7 @@ Result<LocalStepResult> Executor::run_local_step(const LocalStep& step,
   tensors_.bind_inputs(step.batch.words);
   tensors_.bind_params(step.params);
   grads_ = step.gradient.host(step.gradient.path.slots.front());
+  tensors_.bind_gradients(grads_);
   Result<Fault> forward = run_forward(step, Check::kFlagged);
   if (!forward) return forward.error();
   const float loss = *tensors_[graph().mean_loss];

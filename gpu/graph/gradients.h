@@ -11,6 +11,8 @@ namespace es::gpu {
 
 // What a backward operator reads of an operator's weight and bias.
 enum class Reads { kNothing, kWeight };
+// Whether a backward operator can add the gradient that it computes to an earlier part of the sum.
+enum class Adds { kNo, kYes };
 
 class Gradients {
  public:
@@ -44,8 +46,10 @@ class Gradients {
   void emit_data_grad(const Op& forward, OpKind kind, std::vector<TensorId> in, TensorId x,
                       Reads reads = Reads::kNothing);
   // Append an operator that writes the gradient of the weight or of the bias, if the operator has
-  // it and it needs a gradient.
-  void emit_weight_grad(const Op& forward, OpKind kind, std::vector<TensorId> in);
+  // it and it needs a gradient. If the weight is a tensor whose gradient has earlier contributions,
+  // an operator that adds gets their sum as its last input, and its result is the new sum.
+  void emit_weight_grad(const Op& forward, OpKind kind, std::vector<TensorId> in,
+                        Adds adds = Adds::kNo);
   void emit_bias_grad(const Op& forward, OpKind kind, std::vector<TensorId> in);
   // Appends an operator that reads weight and bias, and writes the gradients of both and of the
   // operator's input.
@@ -56,6 +60,8 @@ class Gradients {
   // Adds a contribution to the gradient of x. The sum of earlier contributions is the left operand,
   // so the order of emission fixes the order of additions.
   void contribute(const std::string& name, TensorId x, TensorId dx);
+  // `sum` has all contributions to the gradient of x until now.
+  void replace(TensorId x, TensorId sum);
 
  private:
   // The gradient of x is stored as x is. A gradient that an operator passes on without a copy stays

@@ -35,12 +35,14 @@ std::int64_t tensor_floats(const Tensor& t) {
 // depends on the last reader of the whole block, and a view of its input may be read later.
 class SharedBlocks {
  public:
-  explicit SharedBlocks(const Program& program)
+  SharedBlocks(const Program& program, GradientsInForward early)
       : program_(program),
         graph_(program.graph),
+        early_(early),
         parent_(graph_.tensors.size()),
         block_(graph_.tensors.size(), LiveBlock{0, -1, -1, -1}),
-        outside_(graph_.tensors.size(), false) {
+        outside_(graph_.tensors.size(), false),
+        gradient_of_(graph_.tensors.size(), kNoParam) {
     std::iota(parent_.begin(), parent_.end(), 0);
     for (const TensorId t : graph_.inputs) outside_[t] = true;
     for (const Constant& c : graph_.constants) outside_[c.tensor] = true;
@@ -54,6 +56,10 @@ class SharedBlocks {
       if (const TensorId t = evaluation_output(op); t != kNoTensor) block_[find(t)].last = -1;
     for (std::size_t i = 0; i < graph_.ops.size(); ++i)
       share_in_place(graph_.ops[i], static_cast<std::int64_t>(i));
+    // After the others, because operators may work in place in the gradient array.
+    for (std::size_t i = 0; i < graph_.ops.size(); ++i)
+      if (graph_.ops[i].kind == OpKind::kParameterGrad && !graph_.ops[i].in.empty())
+        place_in_gradient(graph_.ops[i], static_cast<std::int64_t>(i));
   }
 
   TensorId find(TensorId t) const {
@@ -62,6 +68,7 @@ class SharedBlocks {
   }
   const LiveBlock& block(TensorId root) const { return block_[root]; }
   bool outside(TensorId root) const { return outside_[root]; }
+  const std::vector<ParamId>& gradient_of() const { return gradient_of_; }
 
  private:
   void measure_lifetimes() {
@@ -81,10 +88,11 @@ class SharedBlocks {
     for (const TensorId t : {graph_.row_loss, graph_.row_weight, graph_.mean_loss})
       if (t != kNoTensor) keep(t);
     for (std::size_t i = 0; i < graph_.ops.size(); ++i)
-      if (evaluation_output(graph_.ops[i]) != kNoTensor) drop_from_evaluation(i);
+      if (op_def(graph_.ops[i].kind).evaluation_output != nullptr) drop_from_evaluation(i);
   }
 
-  // Such an operator writes nothing in an evaluation that is not read there.
+  // Such an operator writes nothing in an evaluation that is not read there, also if it has no
+  // output that only an evaluation writes.
   void drop_from_evaluation(std::size_t index) {
     for (const TensorId t : graph_.ops[index].out)
       if (block_[t].evaluation_last == static_cast<std::int64_t>(index))
@@ -136,11 +144,25 @@ class SharedBlocks {
     }
   }
 
+  // An evaluation has no gradient array, and when the gradient is complete, others change it.
+  void place_in_gradient(const Op& op, std::int64_t now) {
+    const TensorId root = find(op.in[0]);
+    const LiveBlock& b = block_[root];
+    const bool in_time = early_ == GradientsInForward::kYes ||
+                         b.first >= static_cast<std::int64_t>(program_.first_backward);
+    if (outside_[root] || !in_time || b.evaluation_last >= 0 || b.last != now) return;
+    if (b.floats != graph_.table[op.weight].count) return;
+    outside_[root] = true;
+    gradient_of_[root] = op.weight;
+  }
+
   const Program& program_;
   const Graph& graph_;
+  GradientsInForward early_;
   std::vector<TensorId> parent_;
-  std::vector<LiveBlock> block_;  // valid for roots
-  std::vector<bool> outside_;     // valid for roots
+  std::vector<LiveBlock> block_;      // valid for roots
+  std::vector<bool> outside_;         // valid for roots
+  std::vector<ParamId> gradient_of_;  // valid for roots
 };
 
 // Places the blocks in this order, each at the lowest free offset. Returns the length of the arena,
@@ -229,10 +251,11 @@ std::int64_t live_peak(std::span<const LiveBlock> blocks) {
                   peak_until(blocks, &LiveBlock::evaluation_last));
 }
 
-MemoryPlan plan_memory(const Program& program) {
-  const SharedBlocks shared(program);
+MemoryPlan plan_memory(const Program& program, GradientsInForward early) {
+  const SharedBlocks shared(program, early);
   const auto tensors = static_cast<TensorId>(program.graph.tensors.size());
   MemoryPlan plan;
+  plan.gradient_of = shared.gradient_of();
   plan.offset.assign(program.graph.tensors.size(), MemoryPlan::kOutside);
   std::vector<TensorId> roots;
   std::vector<LiveBlock> blocks;

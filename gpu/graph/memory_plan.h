@@ -27,12 +27,15 @@ std::vector<std::int64_t> place_blocks(std::span<const LiveBlock> blocks);
 std::int64_t live_peak(std::span<const LiveBlock> blocks);
 
 struct MemoryPlan {
-  static constexpr std::int64_t kOutside =
-      -1;                            // for an input, a constant, a parameter, or a view of one
+  // For an input, a constant, a parameter, a gradient of a parameter, or a view of one.
+  static constexpr std::int64_t kOutside = -1;
   std::vector<std::int64_t> offset;  // [tensor], in floats, or kOutside
   // [tensor]: a tensor that represents all tensors with the same memory. For tensors outside the
   // arena it is the input, the constant or the parameter itself.
   std::vector<TensorId> owner;
+  // [tensor]: the parameter whose gradient has the memory of this tensor, or kNoParam. Valid for
+  // owners.
+  std::vector<ParamId> gradient_of;
   std::int64_t arena_floats = 0;
   std::int64_t live_peak_floats = 0;
 };
@@ -43,10 +46,16 @@ struct MemoryPlan {
 //     output takes the memory of the input, or
 //   - they are never live at the same time.
 //
+// A tensor that becomes the gradient of a parameter (kParameterGrad), and is read by no later
+// operator, is written into the gradient array, so it needs no memory of its own and no copy. Where
+// the forward pass of a step writes such a tensor (kLinearCrossEntropy), this happens only if the
+// executor can give the gradient array to a forward pass.
+//
 // A tensor is live from the operator that writes it to the last one that reads it. The tensors that
 // an evaluation or the caller of a step reads (outputs, row losses, their weights, mean loss) are
 // live at least until the first backward operator is done. What only an evaluation writes may lie
 // where a local step keeps something for its backward pass.
-MemoryPlan plan_memory(const Program& program);
+enum class GradientsInForward { kNo, kYes };
+MemoryPlan plan_memory(const Program& program, GradientsInForward early = GradientsInForward::kNo);
 
 }  // namespace es::gpu

@@ -22,7 +22,8 @@ MadeKernel bind(const Graph& graph, const Op& op, const OnednnLibrary& library,
     return onednn_preferred(cpu_class, op.conv, conv_pass(op.kind))
                ? library.conv(op.conv, conv_pass(op.kind), adds_bias(op))
                : no_kernel();
-  if (!is_library_product(graph, op.kind)) return no_kernel();
+  // A kernel reads fp32 only.
+  if (!is_library_product(graph, op.kind) || converted_floats({graph, op}) != 0) return no_kernel();
   const MatmulShape products = product_of(graph, op);
   // Batches of products have no kernel here.
   const bool bound = products.count == 1 && onednn_preferred(cpu_class, products.gemm);

@@ -83,6 +83,7 @@ class StorageConversion {
     for (std::size_t i = 0; i < op.in.size(); ++i) {
       const bool weight = entry.multiplies_weight && static_cast<int>(i) == op.tensors.weight;
       const bool factor = weight || std::ranges::find(factors, i) != factors.end();
+      if (entry.converts_factors && !weight && factor) continue;
       const bool reads = entry.reads_bf16 != nullptr && entry.reads_bf16(op, i);
       if (tensor(op.in[i]).bf16 ? !reads : factor && is_number(tensor(op.in[i])))
         op.in[i] = as_fp32(op.name, op.in[i]);

@@ -7,7 +7,8 @@ namespace es::gpu {
 TensorAddresses::TensorAddresses(const Graph& graph, const MemoryPlan& plan, float* arena,
                                  const std::vector<const float*>& constants)
     : tensors_(graph.tensors.size(), nullptr) {
-  // No operator writes to memory outside the arena, so the casts here and in bind() are safe.
+  // No operator writes to constants, samples or parameters, so the casts here and in bind() are
+  // safe.
   for (std::size_t i = 0; i < constants.size(); ++i)
     tensors_[graph.constants[i].tensor] = const_cast<float*>(constants[i]);
   std::vector<std::int64_t> offset(tensors_.size(), MemoryPlan::kOutside);
@@ -25,6 +26,8 @@ TensorAddresses::TensorAddresses(const Graph& graph, const MemoryPlan& plan, flo
       tensors_[t] = arena + plan.offset[t];
     } else if (offset[owner] != MemoryPlan::kOutside) {
       inputs_.push_back({static_cast<TensorId>(t), offset[owner]});
+    } else if (const ParamId param = plan.gradient_of[owner]; param != kNoParam) {
+      gradients_.push_back({static_cast<TensorId>(t), graph.table[param].offset});
     } else if (in_params[owner] != MemoryPlan::kOutside) {
       params_.push_back({static_cast<TensorId>(t), in_params[owner]});
     } else {
@@ -45,6 +48,10 @@ void TensorAddresses::bind_inputs(const float* words) {
 
 void TensorAddresses::bind_params(const float* params) {
   bind(tensors_, params_, params);
+}
+
+void TensorAddresses::bind_gradients(float* gradients) {
+  bind(tensors_, gradients_, gradients);
 }
 
 }  // namespace es::gpu

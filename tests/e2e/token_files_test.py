@@ -93,6 +93,17 @@ class Training(TokenFilesTest):
         self.assertEqual(wide["params_digest"], summary["params_digest"])
         self.assertEqual(wide["eval"], summary["eval"])
 
+    def test_without_texts_for_an_evaluation_no_metric_is_shown(self):
+        (self.data / "eval/0.bin").unlink()
+        (self.data / "eval").rmdir()
+        device = ("--devices", self.fast_class() + ":1")
+        summary = self.run_job(self.job(), *device)
+        self.assertIsNone(summary["eval"])
+        self.assertEqual(summary["evaluations"], [])
+        text = self.esctl("run", self.job(), *device).out
+        self.assertIn("loss", text)
+        self.assertNotIn("perplexity", text)
+
     def test_a_killed_worker_changes_no_bit(self):
         self.check_killed_worker(self.job(steps=400))
 

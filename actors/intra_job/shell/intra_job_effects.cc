@@ -114,16 +114,19 @@ Status IntraJobState::perform_effect(const intra_job::EvaluationAdded& effect) {
   // The worker forgets the evaluation after the head has acknowledged it, so it is stored first.
   ES_RETURN_IF_ERROR(peers_.store->history().save_evaluation(options_.job, effect.version,
                                                              {bytes, effect.totals->size()}));
-  log(show_evaluation(effect.version, *effect.totals));
+  if (const std::string line = show_evaluation(effect.version, *effect.totals); !line.empty())
+    log(line);
   progress_due_ = true;
   return {};
 }
 
-// Keeps the evaluation for users and returns a line for the log.
+// Keeps the evaluation for users and returns a line for the log. Data without evaluation samples
+// have no metrics, so there is nothing to show.
 std::string IntraJobState::show_evaluation(Version version, const std::vector<std::byte>& bytes) {
   const std::string what = "evaluation of version " + std::to_string(version);
   const auto totals = store::MetricTotals::decode(bytes);
   if (!totals) return what + " cannot be read: " + totals.error().message;
+  if (totals->samples == 0) return "";
   EvaluationView& view = evaluations_[version];
   view = {version, totals->samples, {}};
   std::string text;

@@ -32,7 +32,7 @@ void embedding_sort(std::int64_t count, std::int64_t rows, const std::int32_t* i
 
 void embedding_bwd(std::int64_t c, std::int64_t rows, std::int64_t row_begin, std::int64_t row_end,
                    std::int64_t col_begin, std::int64_t col_end, const float* dy, const float* ws,
-                   float* dtable) {
+                   const float* before, float* dtable) {
   const auto* ends = reinterpret_cast<const std::int32_t*>(ws);
   const std::int32_t* order = ends + rows;
   for (std::int64_t r = row_begin; r < row_end; ++r) {
@@ -48,7 +48,7 @@ void embedding_bwd(std::int64_t c, std::int64_t rows, std::int64_t row_begin, st
         // sum that began with +0, so it is never -0, and the addition would change nothing.
         total = chunk == begin ? sum : total + sum;
       }
-      dtable[r * c + j] = total;
+      dtable[r * c + j] = before == nullptr ? total : before[r * c + j] + total;
     }
   }
 }

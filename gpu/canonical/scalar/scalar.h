@@ -102,7 +102,7 @@ std::size_t embedding_bwd_workspace_floats(std::int64_t count, std::int64_t rows
 void embedding_sort(std::int64_t count, std::int64_t rows, const std::int32_t* ids, float* ws);
 void embedding_bwd(std::int64_t c, std::int64_t rows, std::int64_t row_begin, std::int64_t row_end,
                    std::int64_t col_begin, std::int64_t col_end, const float* dy, const float* ws,
-                   float* dtable);
+                   const float* before, float* dtable);
 
 bool any_non_finite(std::int64_t n, const float* x);
 float sum_of_squares(std::int64_t n, const float* x);

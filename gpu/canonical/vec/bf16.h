@@ -16,6 +16,8 @@ inline IntVec bf16_words(Vec v) {
   const IntVec bits = bits_of(v), magnitude = bit_and(bits, int_bits(0x7fffffffu));
   const IntVec odd = bit_and(shift_right_16(bits), set_int(1));
   const IntVec near = add(add(bits, set_int(0x7fff)), odd);
+  const IntVec below = int_bits(kBf16Saturates - 1);
+  if (!any(less(below, magnitude))) return near;  // nearly always
   const IntVec largest = add(bit_and(bits, int_bits(0x80000000u)), int_bits(kBf16Largest));
   const IntVec infinity = int_bits(kInfinityBits);
   IntVec words = select(less(magnitude, int_bits(kBf16Saturates)), near, largest);

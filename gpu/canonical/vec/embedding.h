@@ -33,11 +33,15 @@ inline void embedding_sort(std::int64_t count, std::int64_t rows, const std::int
   for (std::int64_t i = 0; i < count; ++i) order[ends[ids[i]]++] = static_cast<std::int32_t>(i);
 }
 
-// out[c] = the sum of `count` >= 1 rows of dy, which are `stride` floats apart, in chunks of 512.
+// out[c] = the sum of `count` >= 1 rows of dy, which are `stride` floats apart, in chunks of 512;
+// added to before[c] if `before` is not nullptr.
 inline void sum_positions(std::int64_t count, std::int64_t stride, std::int64_t cols,
-                          const std::int32_t* order, const float* dy, float* out) {
+                          const std::int32_t* order, const float* dy, const float* before,
+                          float* out) {
   for_columns<kEmbeddingVecs>(cols, [&](std::int64_t j, auto at, auto vecs) {
     constexpr int kVecs = decltype(vecs)::value;
+    Vec total[kVecs];
+    for (Vec& v : total) v = zero();
     for (std::int64_t chunk = 0; chunk < count; chunk += kDotChunk) {
       Vec sum[kVecs];
       for (int v = 0; v < kVecs; ++v) sum[v] = zero();
@@ -45,30 +49,37 @@ inline void sum_positions(std::int64_t count, std::int64_t stride, std::int64_t 
         const float* row = dy + order[i] * stride + j;
         for (int v = 0; v < kVecs; ++v) sum[v] = add(sum[v], at.load(row + v * kWidth));
       }
-      for (int v = 0; v < kVecs; ++v) {
-        float* to = out + j + v * kWidth;
-        // The first chunk is stored without an addition to +0. A sum that began with +0 is never
-        // -0, so the addition would change nothing.
-        at.store(to, chunk == 0 ? sum[v] : add(at.load(to), sum[v]));
-      }
+      // A sum that began with +0 is never -0, so the addition of the first chunk to +0 changes
+      // nothing.
+      for (int v = 0; v < kVecs; ++v) total[v] = add(total[v], sum[v]);
+    }
+    for (int v = 0; v < kVecs; ++v) {
+      const std::int64_t to = j + v * kWidth;
+      at.store(out + to, before == nullptr ? total[v] : add(at.load(before + to), total[v]));
     }
   });
 }
 
 inline void embedding_bwd(std::int64_t c, std::int64_t rows, std::int64_t row_begin,
                           std::int64_t row_end, std::int64_t col_begin, std::int64_t col_end,
-                          const float* dy, const float* ws, float* dtable) {
+                          const float* dy, const float* ws, const float* before, float* dtable) {
   const auto* ends = reinterpret_cast<const std::int32_t*>(ws);
   const std::int32_t* order = ends + rows;
   const std::int64_t cols = col_end - col_begin;
   std::int64_t begin = row_begin == 0 ? 0 : ends[row_begin - 1];
   for (std::int64_t r = row_begin; r < row_end; ++r) {
     float* out = dtable + r * c + col_begin;
+    const float* left = before == nullptr ? nullptr : before + r * c + col_begin;
     const std::int64_t end = ends[r];
-    if (begin == end) {
+    if (begin != end) {
+      sum_positions(end - begin, c, cols, order + begin, dy + col_begin, left, out);
+    } else if (left == nullptr) {
       zero_floats(out, cols);
     } else {
-      sum_positions(end - begin, c, cols, order + begin, dy + col_begin, out);
+      // The addition of +0 turns -0 into +0.
+      for_vectors(cols, [=](std::int64_t i, auto at) {
+        at.store(out + i, add(at.load(left + i), zero()));
+      });
     }
     begin = end;
   }

@@ -48,7 +48,7 @@ struct LeftSlices {
   }
   Fetch fetch(const Span& part, const Span& lanes) const {
     const bool by_k = r.s.a_col == 1;
-    return fetch_block(r.a + lanes.begin * r.s.a_row + part.begin * r.s.a_col,
+    return fetch_block(r.s.a_stored, r.a, lanes.begin * r.s.a_row + part.begin * r.s.a_col,
                        by_k ? lanes.size() : part.size(), by_k ? part.size() : lanes.size(),
                        by_k ? r.s.a_row : r.s.a_col);
   }
@@ -69,7 +69,7 @@ struct RightSlices {
   }
   Fetch fetch(const Span& part, const Span& lanes) const {
     const bool by_k = r.s.b_row == 1;
-    return fetch_block(r.b + part.begin * r.s.b_row + lanes.begin * r.s.b_col,
+    return fetch_block(r.s.b_stored, r.b, part.begin * r.s.b_row + lanes.begin * r.s.b_col,
                        by_k ? lanes.size() : part.size(), by_k ? part.size() : lanes.size(),
                        by_k ? r.s.b_col : r.s.b_row);
   }
@@ -324,7 +324,8 @@ inline void gemm_batched(const GemmShape& s, std::int64_t count, std::int64_t a_
                          float* c, float* ws) {
   const PreparedGemm prepared(s);
   for (std::int64_t i = 0; i < count; ++i) {
-    prepared.run(a + i * a_step, b + i * b_step, nullptr, c + i * c_step, ws);
+    prepared.run(number_at(s.a_stored, a, i * a_step), number_at(s.b_stored, b, i * b_step),
+                 nullptr, c + i * c_step, ws);
   }
 }
 

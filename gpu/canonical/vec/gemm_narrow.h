@@ -15,6 +15,7 @@ constexpr std::int64_t kStreamColumns = 4096;
 constexpr std::int64_t kStreamDepth = 32;  // rows of B that are read side by side
 
 inline bool is_narrow(const GemmShape& s) {
+  if (s.a_stored != Factor::kF32 || s.b_stored != Factor::kF32) return false;
   return s.m <= kNarrowRows && s.a_col == 1 && s.c_col == 1 && s.n >= kWidth &&
          (s.b_row == 1 || s.b_col == 1) && s.n * s.k >= kLargeFloats;
 }

@@ -36,7 +36,9 @@ inline GemmShape transposed(const GemmShape& s) {
           .b_col = s.a_row,
           .c_row = s.c_col,
           .c_col = s.c_row,
-          .add = s.add};
+          .add = s.add,
+          .a_stored = s.b_stored,
+          .b_stored = s.a_stored};
 }
 
 constexpr std::int64_t kStageFloats = kTileRows * kPanelWidth;
@@ -82,6 +84,7 @@ inline bool wants_b_to_stay(const GemmShape& s, ASide side) {
 
 // Returns whether A is copied if it is read `times` times.
 inline bool wants_copied_a(const GemmShape& s, bool b_stays, std::int64_t times) {
+  if (s.a_stored != Factor::kF32) return true;  // tiles read fp32
   if (s.a_col != 1 && s.a_row != 1) return true;
   if (times <= 1) return false;
   if (s.a_col == 1) {
@@ -92,6 +95,7 @@ inline bool wants_copied_a(const GemmShape& s, bool b_stays, std::int64_t times)
 }
 
 inline bool wants_copied_b(const GemmShape& s, std::int64_t times) {
+  if (s.b_stored != Factor::kF32) return true;
   if (s.b_col != 1 || s.n < kWidth) return true;
   return times > 2 && s.k * s.b_row > kSmallFloats;
 }

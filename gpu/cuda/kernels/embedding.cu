@@ -165,19 +165,35 @@ ES_HD inline Pack<kWidth> chunk_sum(const std::int32_t* position, std::int32_t b
   return sum;
 }
 
+// Where the sums go. `before` is added to from the left; nullptr: nothing is.
+struct SumTarget {
+  const float* before;
+  float* dtable;
+
+  template <int kWidth>
+  ES_HD void store(std::int64_t at, Pack<kWidth> sum) const {
+    if (before != nullptr) {
+      const Pack<kWidth> left = load_pack<kWidth>(before + at);
+      ES_UNROLL
+      for (int j = 0; j < kWidth; ++j) sum.v[j] = left.v[j] + sum.v[j];
+    }
+    store_pack(dtable + at, sum);
+  }
+};
+
 // Sums the rows that have at most one chunk of positions.
 struct SumRareRows {
   std::int64_t c;
   SortedPositions sorted;
   const float* dy;
-  float* dtable;
+  SumTarget to;
 
   template <int kWidth>
   ES_HD void run(std::uint32_t row, std::uint32_t channel) const {
     const std::int32_t begin = sorted.begin(row), end = sorted.end[row];
     if (end - begin > kDotChunk) return;
-    store_pack(dtable + static_cast<std::int64_t>(row) * c + channel,
-               chunk_sum<kWidth>(sorted.position, begin, end, c, dy + channel));
+    to.store(static_cast<std::int64_t>(row) * c + channel,
+             chunk_sum<kWidth>(sorted.position, begin, end, c, dy + channel));
   }
 };
 
@@ -193,7 +209,7 @@ struct SumFrequentRows {
   std::int64_t c;
   SortedPositions sorted;
   const float* dy;
-  float* dtable;
+  SumTarget to;
 
   template <class Block>
   ES_HD void operator()(const Block& block, Shared& shared) const {
@@ -220,22 +236,24 @@ struct SumFrequentRows {
       // The next round overwrites the sums of this round.
       block.sync();
     }
-    if (mine == 0 && col < c) dtable[row * c + col] = total;
+    if (mine == 0 && col < c) to.store(row * c + col, Pack<1>{{total}});
   }
 };
 
 void embedding_bwd(Stream stream, std::int64_t count, std::int64_t c, std::int64_t rows,
-                   const std::int32_t* ids, const float* dy, float* dtable, float* ws) {
+                   const std::int32_t* ids, const float* dy, const float* before, float* dtable,
+                   float* ws) {
   const Sorting w = sorting(count, ws);
   const SortedPositions sorted = w.all;
+  const SumTarget to{before, dtable};
   const auto n = static_cast<std::int32_t>(count);
   launch(stream, {.x = ceil_div(count, SortTiles::kTile)}, SortTiles{n, ids, w.tiles});
   launch(stream, {.x = blocks_for<MergeTiles>(count)}, MergeTiles{n, w.tiles, sorted});
   launch(stream, {.x = blocks_for<FindEnds>(rows)}, FindEnds{rows, n, sorted});
-  for_cells(stream, rows, c, SumRareRows{c, sorted, dy, dtable}, dy, dtable);
+  for_cells(stream, rows, c, SumRareRows{c, sorted, dy, to}, dy, before, dtable);
   if (count > kDotChunk) {
     launch(stream, {.x = ceil_div(count, kDotChunk), .y = ceil_div(c, 32)},
-           SumFrequentRows{c, sorted, dy, dtable});
+           SumFrequentRows{c, sorted, dy, to});
   }
 }
 

@@ -144,6 +144,18 @@ Bf16Arrays arrays_of_chain(const OpRun& run) {
   return arrays;
 }
 
+// A chain without stages that changes how its numbers are stored.
+void convert_numbers(const OnCpu& on, const OpRun& run, bool widens, std::int64_t begin,
+                     std::int64_t end) {
+  if (widens) {
+    const auto* const from = reinterpret_cast<const Bf16*>(run.in(0));
+    on.kernels.widen(end - begin, from + begin, run.out(0) + begin);
+  } else {
+    auto* const to = reinterpret_cast<Bf16*>(run.out(0));
+    on.kernels.narrow(end - begin, run.in(0) + begin, to + begin);
+  }
+}
+
 // The chain over the elements [begin, end), a tile at a time: what is stored as bf16 is converted
 // into memory of the tile and back, so nowhere else is it fp32.
 void run_converted_chain(const OnCpu& on, const OpRun& run, const ChainStages& stages,
@@ -174,7 +186,9 @@ void run_chain(const OnCpu& on, const OpRun& run) {
     if (x != y) std::memcpy(y, x, static_cast<std::size_t>(elements) * sizeof(float));
     return;
   }
+  const bool converts = count == 0 && bf16.reads(0) != bf16.writes(0);
   run.ranges({elements, kGrainFloats, run.threads()}, [&](std::int64_t begin, std::int64_t end) {
+    if (converts) return convert_numbers(on, run, bf16.reads(0), begin, end);
     if (bf16.any()) return run_converted_chain(on, run, stages, count, bf16, begin, end);
     on.kernels.chain(begin, end, x, stages.data(), count, on.key, y);
   });

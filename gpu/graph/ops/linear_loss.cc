@@ -50,6 +50,20 @@ struct LossMemory {
   std::int64_t strip, runs;  // floats
 };
 
+// The gradients of logits and x are fp32 in memory.
+GemmShape weight_gradient(const Graph& graph, const LinearShape& s) {
+  GemmShape shape = s.weight_gradient();
+  shape.a_stored = shape.b_stored = fp32_factor(graph);
+  return shape;
+}
+
+// The gradients of the logits are factors of two products (precision.h). A CPU rounds them where
+// they are read.
+void round_factors(const OnCpu&, const Graph&, std::int64_t, float*) {}
+void round_factors(const OnDevice& on, const Graph& graph, std::int64_t count, float* strip) {
+  if (graph.bf16) round_floats(on, count, strip, strip);
+}
+
 template <class Kernels>
 std::size_t linear_loss_floats(const Kernels& k, const OpShapes& op, int threads) {
   const std::int64_t rows = op.in_shape().rows(), classes = layer_of(op, 1).out;
@@ -60,8 +74,8 @@ std::size_t linear_loss_floats(const Kernels& k, const OpShapes& op, int threads
     if (n == 0) continue;
     const LinearShape s = layer_of(op, n);
     for (const LayerPass pass : {LayerPass::kForward, LayerPass::kDataGradient})
-      rest = std::max(rest, layer_floats(k, op.graph, s, pass, threads));
-    rest = std::max(rest, gemm_floats(k, s.weight_gradient(), threads));
+      rest = std::max(rest, layer_floats(k, op.graph, s, pass, fp32_factor(op.graph), threads));
+    rest = std::max(rest, gemm_floats(k, weight_gradient(op.graph, s), threads));
   }
   if (memory.runs != 0)
     for (const std::int64_t n : {kColumnRun, LossMemory::run_total(rows)})
@@ -113,7 +127,7 @@ class LinearLoss {
         run_.mode == RunMode::kEvaluate && logits_of_evaluation(run_.op) != kNoTensor;
     const std::size_t losses = run_.op.out.size() - kLossOutputs;
     float* const logits = keeps ? run_.out(losses - 1) + r * classes() : strip_;
-    run_layer(on_, run_, layer_of(run_, n), LayerPass::kForward,
+    run_layer(on_, run_, layer_of(run_, n), LayerPass::kForward, fp32_factor(run_.graph),
               {rows_of_x(r), run_.weight(), run_.bias(), logits}, rest_);
     run_.share(n, classes(), [&](std::int64_t begin, std::int64_t end) {
       const std::int64_t at = begin * classes();
@@ -131,12 +145,12 @@ class LinearLoss {
           counted, run_.op.terms, at);
     });
     if (has_linear_bias_grad(run_.op)) sum_runs(r, n);
-    round_factors(n);
+    round_factors(on_, run_.graph, n * classes(), strip_);
     const LinearShape shape = layer_of(run_, n);
-    run_layer(on_, run_, shape, LayerPass::kDataGradient,
+    run_layer(on_, run_, shape, LayerPass::kDataGradient, fp32_factor(run_.graph),
               {strip_, run_.weight(), nullptr, run_.out(0) + r * run_.in_shape().row()}, rest_);
     if (!has_weight_grad(run_.op)) return;
-    GemmShape weight = shape.weight_gradient();
+    GemmShape weight = weight_gradient(run_.graph, shape);
     weight.add = r > 0;
     run_gemm(on_, run_, weight, {strip_, rows_of_x(r), nullptr, run_.weight_grad()}, rest_);
   }
@@ -146,11 +160,6 @@ class LinearLoss {
     for (std::int64_t i = 0; i < n; i += kColumnRun)
       sum_class_columns(on_, run_, std::min(kColumnRun, n - i), classes(), strip_ + i * classes(),
                         runs_ + (r + i) / kColumnRun * classes(), rest_);
-  }
-
-  // The gradients of the logits are factors of two products (precision.h).
-  void round_factors(std::int64_t n) const {
-    if (run_.graph.bf16) round_floats(on_, run_, n * classes(), strip_, strip_);
   }
 
   const On& on_;

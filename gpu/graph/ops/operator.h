@@ -140,6 +140,9 @@ struct Operator {
   bool writes_bf16 = false;  // the kernels write outputs that are stored as bf16
   // Returns the inputs that are factors of products, beside the weight; nullptr: none.
   std::vector<std::size_t> (*factors)(const Op&) = nullptr;
+  // The operator reads these inputs as they are stored: the kernels of a CPU convert them where
+  // they are read, and a device before they run (dense_op.h).
+  bool converts_factors = false;
   // The weight is a factor, too. It is rounded before the operator, or by the operator itself. With
   // bf16 no library may run the latter.
   bool multiplies_weight = false, rounds_weight = false;

@@ -14,9 +14,10 @@ void parameter_gradient(Gradients& g, const Op& op) {
 }
 
 void run_parameter_gradient(const OnCpu&, const OpRun& run) {
-  float* const to = run.weight_grad();
+  float* const to = run.weight_grad();  // which also sets the padding
   // Without an input the loss does not depend on the parameter (Gradients::clear_untouched).
   const float* const from = run.op.in.empty() ? nullptr : run.in(0);
+  if (from == to) return;  // the memory plan has put it there
   run.ranges({run.weight_count(), kGrainFloats, run.threads()},
              [&](std::int64_t begin, std::int64_t end) {
                const auto bytes = static_cast<std::size_t>(end - begin) * sizeof(float);
@@ -31,6 +32,7 @@ void run_parameter_gradient(const OnCpu&, const OpRun& run) {
 void queue_parameter_gradient(const OnDevice& on, const OpRun& run) {
   const std::int64_t count = run.weight_count();
   if (run.op.in.empty()) return on(on.kernels.fill_zero, count, run.weight_grad());
+  if (run.in(0) == run.weight_grad()) return;
   // A copy of one dimension: the words have the same order in both places.
   BlockCopy copy;
   copy.size.back() = count;

@@ -62,13 +62,20 @@ MatmulShape linear_data_gradient(const OpShapes& op) {
   return {.gemm = data_gradient_shape(op).data_gradient()};
 }
 
+// The shape with the storage of its factors.
+MatmulShape with_factors(const OpShapes& op, MatmulShape shape, std::size_t a, std::size_t b) {
+  shape.gemm.a_stored = factor_of(op, op.op.in[a]);
+  shape.gemm.b_stored = factor_of(op, op.op.in[b]);
+  return shape;
+}
+
 MatmulShape linear_weight_gradient(const OpShapes& op) {
   const LinearShape s{op.in_shape().rows(), op.in_shape().row(), op.in_shape(1).row()};
-  return {.gemm = s.weight_gradient()};
+  return with_factors(op, {.gemm = s.weight_gradient()}, 1, 0);
 }
 
 MatmulShape matmul_shape(const OpShapes& op) {
-  return op.op.matmul;
+  return with_factors(op, op.op.matmul, 0, 1);
 }
 
 // --- Gradients.
@@ -151,7 +158,7 @@ void run_product(const OnCpu& on, const OpRun& run) {
 
 void run_matmul(const OnCpu& on, const OpRun& run) {
   const DenseCall call = matmul_call(run);
-  const MatmulShape& s = run.op.matmul;
+  const MatmulShape s = matmul_shape(run);
   // Threads share whole products, or the rows or columns of a single one.
   if (s.count == 1) return run_gemm(on, run, s.gemm, call, run.buffers.workspace);
   const Cut cut(s.count, 1, run.threads());
@@ -160,7 +167,8 @@ void run_matmul(const OnCpu& on, const OpRun& run) {
   run.parts(cut.parts, [&](int i) {
     const std::int64_t at = cut.begin(i);
     on.kernels.gemm_batched(s.gemm, cut.end(i) - at, s.a_step, s.b_step, s.y_step,
-                            call.a + at * s.a_step, call.b + at * s.b_step,
+                            number_at(s.gemm.a_stored, call.a, at * s.a_step),
+                            number_at(s.gemm.b_stored, call.b, at * s.b_step),
                             call.out + at * s.y_step, scratch.of_part(run.buffers.workspace, i));
   });
 }
@@ -168,16 +176,16 @@ void run_matmul(const OnCpu& on, const OpRun& run) {
 // --- Execution on a device.
 
 void queue_products(const OnDevice& on, const OpRun& run) {
-  const Dense& dense = op_def(run.op.kind).dense;
-  const DenseCall call = dense.call(run);
-  const MatmulShape s = dense.product(run);
+  DenseCall call = dense_call(run.graph, run.op, run.buffers);
+  float* const workspace = convert_factors(on, run, run.buffers.workspace, call);
+  const MatmulShape s = product_of(run.graph, run.op);
   on(on.kernels.gemm, s.gemm, s.count, s.a_step, s.b_step, s.y_step, call.a, call.b, call.bias,
-     call.out, run.buffers.workspace);
+     call.out, workspace);
 }
 
 std::size_t device_workspace(const cuda::DeviceKernels& k, const OpShapes& op) {
-  const MatmulShape s = op_def(op.op.kind).dense.product(op);
-  return k.gemm_workspace_floats(s.gemm, s.count);
+  const MatmulShape s = product_of(op.graph, op.op);
+  return static_cast<std::size_t>(converted_floats(op)) + k.gemm_workspace_floats(s.gemm, s.count);
 }
 
 // --- The products with the weight of a linear layer.
@@ -189,18 +197,22 @@ LinearShape layer_shape(const OpShapes& op) {
 
 template <LayerPass kPass>
 constexpr auto kRunLayer = [](const auto& on, const OpRun& run) {
-  run_layer(on, run, layer_shape<kPass>(run), kPass, op_def(run.op.kind).dense.call(run),
-            run.buffers.workspace);
+  DenseCall call = dense_call(run.graph, run.op, run.buffers);
+  float* const workspace = convert_factors(on, run, run.buffers.workspace, call);
+  run_layer(on, run, layer_shape<kPass>(run), kPass, factor_of(run, run.op.in[0]), call, workspace);
 };
 
 template <LayerPass kPass>
-constexpr Workspace kLayerWorkspace = {
-    [](const KernelTable& k, const OpShapes& op, int threads) {
-      return layer_floats(k, op.graph, layer_shape<kPass>(op), kPass, threads);
-    },
-    [](const cuda::DeviceKernels& k, const OpShapes& op) {
-      return layer_floats(k, op.graph, layer_shape<kPass>(op), kPass, 1);
-    }};
+constexpr Workspace kLayerWorkspace = {[](const KernelTable& k, const OpShapes& op, int threads) {
+                                         return layer_floats(k, op.graph, layer_shape<kPass>(op),
+                                                             kPass, factor_of(op, op.op.in[0]),
+                                                             threads);
+                                       },
+                                       [](const cuda::DeviceKernels& k, const OpShapes& op) {
+                                         return static_cast<std::size_t>(converted_floats(op)) +
+                                                layer_floats(k, op.graph, layer_shape<kPass>(op),
+                                                             kPass, factor_of(op, op.op.in[0]), 1);
+                                       }};
 
 constexpr Workspace kProductWorkspace = {[](const KernelTable& k, const OpShapes& op, int threads) {
                                            const MatmulShape shape =
@@ -217,6 +229,7 @@ constexpr Operator kProductOperators[] = {
      .outputs = linear_outputs,
      .stored = Stored::kFirstBf16,
      .factors = [](const Op&) { return std::vector<std::size_t>{0}; },
+     .converts_factors = true,
      .rounds_weight = true,
      .gradient = linear_gradient,
      .workspace = kLayerWorkspace<LayerPass::kForward>,
@@ -225,6 +238,7 @@ constexpr Operator kProductOperators[] = {
     {.kind = OpKind::kLinearDgrad,
      .name = "linear data gradient",
      .factors = [](const Op&) { return std::vector<std::size_t>{0}; },
+     .converts_factors = true,
      .rounds_weight = true,
      .workspace = kLayerWorkspace<LayerPass::kDataGradient>,
      .run = kRunLayer<LayerPass::kDataGradient>,
@@ -235,6 +249,7 @@ constexpr Operator kProductOperators[] = {
          [](const Op&) {
            return std::vector<std::size_t>{0, 1};
          },
+     .converts_factors = true,
      .writes_weight_grad = true,
      .workspace = kProductWorkspace,
      .run = {run_product, queue_products},
@@ -249,9 +264,10 @@ constexpr Operator kProductOperators[] = {
          [](const Op&) {
            return std::vector<std::size_t>{0, 1};
          },
+     .converts_factors = true,
      .gradient = matmul_gradient,
      .workspace = {[](const KernelTable& k, const OpShapes& op, int threads) {
-                     return scratch_of_matmul(k, op.op.matmul, threads).all();
+                     return scratch_of_matmul(k, matmul_shape(op), threads).all();
                    },
                    device_workspace},
      .run = {run_matmul, queue_products},

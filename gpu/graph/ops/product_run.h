@@ -2,7 +2,7 @@
 // Runs a product for operators that consist of products: the threads of a CPU share its rows or
 // columns, and a device computes all of it.
 #include "gpu/canonical/order.h"
-#include "gpu/graph/ops/operator.h"
+#include "gpu/graph/dense_op.h"
 #include "gpu/graph/ops/scratch.h"
 
 namespace es::gpu {
@@ -34,6 +34,14 @@ inline Scratch scratch_of_cut(const KernelTable& k, const GemmCut& cut, int thre
   return scratch;
 }
 
+// How a product reads a factor that is fp32 in memory, and a tensor.
+inline Factor fp32_factor(const Graph& graph) {
+  return graph.bf16 ? Factor::kRounded : Factor::kF32;
+}
+inline Factor factor_of(const OpShapes& op, TensorId t) {
+  return op.graph.tensors[static_cast<std::size_t>(t)].bf16 ? Factor::kBf16 : fp32_factor(op.graph);
+}
+
 // Computes a product; `workspace` has gemm_floats() floats.
 inline void run_gemm(const OnCpu& on, const OpRun& run, const GemmShape& shape,
                      const DenseCall& call, float* workspace) {
@@ -45,12 +53,13 @@ inline void run_gemm(const OnCpu& on, const OpRun& run, const GemmShape& shape,
     const GemmShape part = cut.part(i);
     float* const ws = scratch.of_part(workspace, i);
     if (cut.by_rows) {
-      on.kernels.gemm(part, call.a + at * part.a_row, call.b, call.bias, call.out + at * part.c_row,
-                      ws);
+      on.kernels.gemm(part, number_at(part.a_stored, call.a, at * part.a_row), call.b, call.bias,
+                      call.out + at * part.c_row, ws);
     } else {
       // The bias belongs to the columns, so a part by columns begins in its middle.
       const float* bias = call.bias == nullptr ? nullptr : call.bias + at;
-      on.kernels.gemm(part, call.a, call.b + at * part.b_col, bias, call.out + at * part.c_col, ws);
+      on.kernels.gemm(part, call.a, number_at(part.b_stored, call.b, at * part.b_col), bias,
+                      call.out + at * part.c_col, ws);
     }
   });
 }
@@ -108,10 +117,10 @@ struct LinearShape {
   }
 };
 
-// --- The two products that read the weight. With bf16 (precision.h) the weight is rounded a block
-// of rows at a time, so its rounded copy is small whatever the weight is. The columns of the
-// forward product are divided, and the sums over rows in the data gradient between chunks of DOT,
-// so the blocks decide no bit.
+// --- The two products that read the weight. With bf16 (precision.h) a CPU rounds the weight where
+// it is read. A device rounds it a block of rows at a time, so its rounded copy is small whatever
+// the weight is. The columns of the forward product are divided, and the sums over rows in the data
+// gradient between chunks of DOT, so the blocks decide no bit.
 enum class LayerPass { kForward, kDataGradient };
 
 constexpr std::int64_t kWeightBlockFloats = 1 << 20;
@@ -137,28 +146,34 @@ inline GemmShape product_of_rows(const LinearShape& s, LayerPass pass, std::int6
 }
 
 // Writes x rounded to bf16; y may be x.
-inline void round_floats(const OnCpu& on, const OpRun& run, std::int64_t count, const float* x,
-                         float* y) {
-  run.ranges({count, kGrainFloats, run.threads()}, [&](std::int64_t begin, std::int64_t end) {
-    on.kernels.chain(begin, end, x, &kBf16Rounding, 1, on.key, y);
-  });
-}
-inline void round_floats(const OnDevice& on, const OpRun&, std::int64_t count, const float* x,
-                         float* y) {
+inline void round_floats(const OnDevice& on, std::int64_t count, const float* x, float* y) {
   on(on.kernels.chain, count, x, &kBf16Rounding, std::int64_t{1}, Bf16Arrays(), on.key, y);
 }
 
-// Computes the product; `workspace` has layer_floats() floats.
-template <class On>
-void run_layer(const On& on, const OpRun& run, const LinearShape& s, LayerPass pass,
-               const DenseCall& call, float* workspace) {
+// Returns the product with x, or the gradient of the result, stored as `left`.
+inline GemmShape layer_product(const Graph& graph, const LinearShape& s, LayerPass pass,
+                               Factor left) {
+  GemmShape shape = product_of_rows(s, pass, 0, s.out);
+  shape.a_stored = left;
+  shape.b_stored = fp32_factor(graph);
+  return shape;
+}
+
+// Computes the product; `workspace` has layer_floats() floats. On a device call.a is fp32, and
+// rounded.
+inline void run_layer(const OnCpu& on, const OpRun& run, const LinearShape& s, LayerPass pass,
+                      Factor left, const DenseCall& call, float* workspace) {
+  run_gemm(on, run, layer_product(run.graph, s, pass, left), call, workspace);
+}
+inline void run_layer(const OnDevice& on, const OpRun& run, const LinearShape& s, LayerPass pass,
+                      Factor, const DenseCall& call, float* workspace) {
   const std::int64_t step = run.graph.bf16 ? weight_block_rows(s) : s.out;
   float* const rest = run.graph.bf16 ? workspace + weight_block_floats(s) : workspace;
   for (std::int64_t begin = 0; begin < s.out; begin += step) {
     const std::int64_t rows = std::min(step, s.out - begin);
     DenseCall part = call;
     if (run.graph.bf16) {
-      round_floats(on, run, rows * s.in, call.b + begin * s.in, workspace);
+      round_floats(on, rows * s.in, call.b + begin * s.in, workspace);
       part.b = workspace;
     }
     if (pass == LayerPass::kForward) {
@@ -171,9 +186,12 @@ void run_layer(const On& on, const OpRun& run, const LinearShape& s, LayerPass p
   }
 }
 
-template <class Kernels>
-std::size_t layer_floats(const Kernels& k, const Graph& graph, const LinearShape& s, LayerPass pass,
-                         int threads) {
+inline std::size_t layer_floats(const KernelTable& k, const Graph& graph, const LinearShape& s,
+                                LayerPass pass, Factor left, int threads) {
+  return gemm_floats(k, layer_product(graph, s, pass, left), threads);
+}
+inline std::size_t layer_floats(const cuda::DeviceKernels& k, const Graph& graph,
+                                const LinearShape& s, LayerPass pass, Factor, int threads) {
   if (!graph.bf16) return gemm_floats(k, product_of_rows(s, pass, 0, s.out), threads);
   const std::int64_t step = weight_block_rows(s);
   std::size_t floats = 0;

@@ -209,13 +209,13 @@ auto with_added_rows(const OpShapes& op, Call&& with) {
 
 void run_add_rows(const OnCpu& on, const OpRun& run) {
   with_added_rows(run, [&](std::int64_t count, std::int64_t c, std::int64_t rows) {
-    embedding_bwd(on.kernels, count, c, rows, run.ids(1), run.in(0), run.out(0),
+    embedding_bwd(on.kernels, count, c, rows, run.ids(1), run.in(0), nullptr, run.out(0),
                   run.buffers.workspace, run);
   });
 }
 void queue_add_rows(const OnDevice& on, const OpRun& run) {
   with_added_rows(run, [&](std::int64_t count, std::int64_t c, std::int64_t rows) {
-    on(on.kernels.embedding_bwd, count, c, rows, run.ids(1), run.in(0), run.out(0),
+    on(on.kernels.embedding_bwd, count, c, rows, run.ids(1), run.in(0), nullptr, run.out(0),
        run.buffers.workspace);
   });
 }

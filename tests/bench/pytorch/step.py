@@ -108,7 +108,7 @@ def main():
         sys.exit("step.py: torch.compile has compiled nothing")
     print(json.dumps({
         "ms": 1e3 * statistics.median(times), "min_ms": 1e3 * min(times), "loss": loss,
-        "cpu_ms": 1e3 * statistics.median(processor),
+        "cpu_ms": 1e3 * statistics.median(processor), "min_cpu_ms": 1e3 * min(processor),
         "torch": torch.__version__, "blas": "MKL, oneDNN", "threads": torch.get_num_threads(),
         "capability": torch.backends.cpu.get_cpu_capability(), "product_gflops": round(gflops, 1),
         "graphs": compiled_graphs() if options.mode == "compile" else 0,

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cstring>
 
 #include "gpu/canonical/phases.h"
@@ -9,11 +10,16 @@ namespace {
 
 std::vector<Floats> backward(const KernelTable& t, std::int64_t c, std::int64_t rows,
                              const std::vector<std::int32_t>& ids, const Floats& dy,
-                             const TestWorkers& workers = TestWorkers()) {
+                             const TestWorkers& workers = TestWorkers(),
+                             const Floats* before = nullptr) {
   const auto count = static_cast<std::int64_t>(ids.size());
   std::vector<Floats> out;
   const Floats ws = workspace(t.embedding_bwd_workspace_floats(count, rows));
-  embedding_bwd(t, count, c, rows, ids.data(), dy, out.emplace_back(rows * c), ws, workers);
+  const Floats& to = out.emplace_back(rows * c);
+  // What is known already may have the memory of the result.
+  if (before != nullptr) std::copy_n(before->data(), before->size(), to.data());
+  embedding_bwd(t, count, c, rows, ids.data(), dy, before == nullptr ? nullptr : to.data(), to, ws,
+                workers);
   return out;
 }
 
@@ -56,6 +62,25 @@ TEST_SUITE("gpu/canonical/embedding") {
       for (std::int64_t i = 0; i < rows * c; ++i) {
         check_near(out[0][i], sums[i].sum, sums[i].bound(), "dtable");
       }
+    }
+  }
+
+  TEST_CASE("a sum that is known already is the left operand of one addition") {
+    Random random(test::seed("embedding before"));
+    for (int trial = 0; trial < 20; ++trial) {
+      const std::int64_t c = random.integer(1, 200), rows = random.integer(1, 100);
+      const std::int64_t count = random.integer(1, 2000);
+      const Floats dy = random.normals(count * c);
+      const Floats before = random.normals(rows * c);
+      before[0] = -0.0F;  // -0 + (+0) is +0
+      const auto ids = random.labels(count, random.integer(1, rows));
+      const auto found = same_however_shared(
+          "c=" + std::to_string(c), random, [&](const KernelTable& t, const TestWorkers& workers) {
+            return backward(t, c, rows, ids, dy, workers, &before);
+          });
+      const std::vector<Floats> expected = backward(reference(), c, rows, ids, dy);
+      for (std::int64_t i = 0; i < rows * c; ++i) expected[0][i] = before[i] + expected[0][i];
+      CHECK(found[0].first_difference(expected[0]) == -1);
     }
   }
 

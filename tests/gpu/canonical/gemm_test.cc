@@ -1,3 +1,5 @@
+#include <tuple>
+
 #include "tests/gpu/canonical/kernel_testing.h"
 #include "tests/support/seed.h"
 
@@ -78,6 +80,43 @@ void check_parts(Random& random, std::int64_t m, std::int64_t n, std::int64_t fi
   }
 }
 
+// An operand in memory, and its numbers as a product reads them.
+struct Operand {
+  Operand(Random& random, Factor stored, std::int64_t n)
+      : memory(stored == Factor::kBf16 ? (n + 1) / 2 : n), numbers(n) {
+    for (std::int64_t i = 0; i < n; ++i) {
+      const float x = random.normal();
+      if (stored == Factor::kBf16) {
+        reinterpret_cast<Bf16*>(memory.data())[i] = narrowed(x);
+      } else {
+        memory[i] = x;
+      }
+      numbers[i] = read_number(stored, memory, i);
+    }
+  }
+  Floats memory, numbers;
+};
+
+// A product that converts its operands has the bits of one that reads converted operands.
+void check_stored(Random& random, GemmShape s, std::int64_t a_size, std::int64_t b_size,
+                  std::int64_t c_size) {
+  constexpr Factor kAll[] = {Factor::kF32, Factor::kRounded, Factor::kBf16};
+  GemmShape plain = s;
+  s.a_stored = kAll[random.integer(0, 2)];
+  s.b_stored = kAll[random.integer(s.a_stored == Factor::kF32 ? 1 : 0, 2)];
+  const Operand a(random, s.a_stored, a_size), b(random, s.b_stored, b_size);
+  const Floats bias = random.normals(s.n);
+  const float* bias_or_null = random.coin() ? bias.data() : nullptr;
+  const auto expected = run(reference(), plain, a.numbers, b.numbers, bias_or_null, c_size);
+  const auto found =
+      same_in_all_classes(text(s) + " stored " + std::to_string(int(s.a_stored)) + " and " +
+                              std::to_string(int(s.b_stored)),
+                          [&](const KernelTable& table) {
+                            return run(table, s, a.memory, b.memory, bias_or_null, c_size);
+                          });
+  CHECK_MESSAGE(found[0].first_difference(expected[0]) == -1, text(s));
+}
+
 // Layouts of a linear layer: y = x W^T, dx = dy W, dW = dy^T x.
 GemmShape linear_forward(std::int64_t rows, std::int64_t in, std::int64_t out) {
   return {.m = rows, .n = out, .k = in, .a_row = in, .b_row = 1, .b_col = in, .c_row = out};
@@ -145,6 +184,22 @@ TEST_SUITE("gpu/canonical/gemm") {
       check_linear(random, random.integer(1, 14), random.integer(100, 900),
                    random.integer(100, 900));
     }
+  }
+
+  TEST_CASE("operands may be bf16, or rounded where they are read") {
+    Random random(test::seed("gemm stored"));
+    for (int i = 0; i < 100; ++i) {
+      GemmShape s{.m = random.integer(1, 50), .n = random.integer(1, 90), .k = 1};
+      s.k = random.integer(1, random.coin() ? 70 : 1100);
+      const std::int64_t a = layout(random, s.m, s.k, s.a_row, s.a_col);
+      const std::int64_t b = layout(random, s.k, s.n, s.b_row, s.b_col);
+      check_stored(random, s, a, b, layout(random, s.m, s.n, s.c_row, s.c_col));
+    }
+    for (const auto& [rows, in, out] :
+         {std::tuple{1, 517, 131}, {15, 1100, 257}, {300, 1100, 250}, {1000, 300, 120}})
+      for (const GemmShape& s : {linear_forward(rows, in, out), linear_dgrad(rows, in, out),
+                                 linear_wgrad(rows, in, out)})
+        check_stored(random, s, s.m * s.k, s.k * s.n, s.m * s.n);
   }
 
   TEST_CASE("a result of few k that is larger than the caches") {

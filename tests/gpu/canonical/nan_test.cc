@@ -262,7 +262,7 @@ class Operators {
         [ids](const KernelTable& t, const std::vector<Values>& in) {
           std::vector<Floats> out;
           t.embedding_fwd(5, 19, in[0].data(), ids.data(), out.emplace_back(5 * 19));
-          embedding_bwd(t, 5, 19, 4, ids.data(), in[1].data(), out.emplace_back(4 * 19),
+          embedding_bwd(t, 5, 19, 4, ids.data(), in[1].data(), nullptr, out.emplace_back(4 * 19),
                         workspace(t.embedding_bwd_workspace_floats(5, 4)), Alone());
           return out;
         })

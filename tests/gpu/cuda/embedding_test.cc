@@ -6,13 +6,17 @@ namespace {
 void check_embedding(Random& random, std::int64_t count, std::int64_t c, std::int64_t rows,
                      const Numbers<std::int32_t>& ids) {
   const Floats table = mixed(random, rows * c), dy = mixed(random, count * c);
-  auto out = outputs({count * c, rows * c}), on_device = outputs({count * c, rows * c});
+  auto out = outputs({count * c, rows * c, rows * c});
+  auto on_device = outputs({count * c, rows * c, rows * c});
+  const Floats before = mixed(random, rows * c);
   reference().embedding_fwd(count, c, table, ids.data(), out[0]);
   const Floats ws = workspace(reference().embedding_bwd_workspace_floats(count, rows));
-  embedding_bwd(reference(), count, c, rows, ids.data(), dy, out[1], ws, Alone());
+  embedding_bwd(reference(), count, c, rows, ids.data(), dy, nullptr, out[1], ws, Alone());
+  embedding_bwd(reference(), count, c, rows, ids.data(), dy, before, out[2], ws, Alone());
   device().embedding_fwd(kStream, count, c, table, ids.data(), on_device[0]);
   const Floats device_ws = workspace(device().embedding_bwd_workspace_floats(count, rows));
-  device().embedding_bwd(kStream, count, c, rows, ids.data(), dy, on_device[1], device_ws);
+  device().embedding_bwd(kStream, count, c, rows, ids.data(), dy, nullptr, on_device[1], device_ws);
+  device().embedding_bwd(kStream, count, c, rows, ids.data(), dy, before, on_device[2], device_ws);
   check_same(shaped("embedding", count, c) + " of " + std::to_string(rows) + " rows", out,
              on_device);
 }

@@ -3,13 +3,16 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <bit>
 #include <numeric>
 #include <random>
 
+#include "gpu/graph/builder.h"
 #include "gpu/graph/fuse.h"
 #include "gpu/graph/ops/operator.h"
 #include "gpu/models/models.h"
 #include "tests/gpu/models/samples_by_formula.h"
+#include "tests/gpu/support/step_rig.h"
 #include "tests/support/seed.h"
 
 TEST_SUITE("gpu/graph/memory_plan") {
@@ -52,16 +55,19 @@ TEST_SUITE("gpu/graph/memory_plan") {
     CHECK(live_peak(std::vector<LiveBlock>{{1, 0, 0}, {1, 1, 1}}) == 16);
   }
 
-  // Executes the plan symbolically: for every word of the arena it stores which tensor was written
-  // there.
+  // Executes the plan symbolically: for every word of the arena and of the gradient of a parameter
+  // it stores which tensor was written there.
   class PlanCheck {
    public:
-    explicit PlanCheck(const Program& program)
+    explicit PlanCheck(const Program& program, GradientsInForward early = GradientsInForward::kNo)
         : program_(program),
           graph_(program.graph),
-          plan_(plan_memory(program)),
+          plan_(plan_memory(program, early)),
           owner_(static_cast<std::size_t>(plan_.arena_floats), kNoTensor),
-          content_(graph_.tensors.size()) {}
+          content_(graph_.tensors.size()) {
+      for (const ParamInfo& p : graph_.table.params())
+        gradients_.emplace_back(static_cast<std::size_t>(p.count), kNoTensor);
+    }
 
     void run() {
       std::iota(content_.begin(), content_.end(), 0);
@@ -79,13 +85,20 @@ TEST_SUITE("gpu/graph/memory_plan") {
       return tensor.type == ElementType::kU8 ? (tensor.shape.count() + 3) / 4
                                              : tensor.shape.count();
     }
-    bool intact(TensorId t) const {
-      if (plan_.offset[t] == MemoryPlan::kOutside) return true;
-      const auto begin = owner_.begin() + plan_.offset[t];
+    ParamId gradient_of(TensorId t) const { return plan_.gradient_of[plan_.owner[t]]; }
+    bool intact(TensorId t) {
+      if (plan_.offset[t] == MemoryPlan::kOutside && gradient_of(t) == kNoParam) return true;
+      const auto begin = place(t);
       return std::all_of(begin, begin + words(t), [&](TensorId o) { return o == content_[t]; });
+    }
+    std::vector<TensorId>::iterator place(TensorId t) {
+      if (gradient_of(t) != kNoParam)
+        return gradients_[static_cast<std::size_t>(gradient_of(t))].begin();
+      return owner_.begin() + plan_.offset[t];
     }
     void execute(const Op& op) {
       for (const TensorId t : op.in) CHECK_MESSAGE(intact(t), op.name << " " << op_name(op.kind));
+      if (op_def(op.kind).in_params) return;  // parameters, which are outside
       for (const TensorId t : op.out) {
         if (op.kind == OpKind::kView) {
           content_[t] = content_[op.in[0]];  // A view has the content of its base.
@@ -93,13 +106,17 @@ TEST_SUITE("gpu/graph/memory_plan") {
           CHECK(plan_.owner[t] == plan_.owner[op.in[0]]);
           continue;
         }
-        REQUIRE(plan_.offset[t] >= 0);
-        REQUIRE(plan_.offset[t] + words(t) <= plan_.arena_floats);
-        std::fill_n(owner_.begin() + plan_.offset[t], words(t), t);
+        if (gradient_of(t) == kNoParam) {
+          REQUIRE(plan_.offset[t] >= 0);
+          REQUIRE(plan_.offset[t] + words(t) <= plan_.arena_floats);
+        } else {
+          REQUIRE(words(t) == graph_.table[gradient_of(t)].count);
+        }
+        std::fill_n(place(t), words(t), t);
       }
     }
     // The results of an evaluation exist after the last forward operator.
-    void check_results() const {
+    void check_results() {
       for (const TensorId t : graph_.outputs) CHECK(intact(t));
       CHECK(intact(graph_.row_loss));
       CHECK(intact(graph_.mean_loss));
@@ -108,8 +125,9 @@ TEST_SUITE("gpu/graph/memory_plan") {
     const Program& program_;
     const Graph& graph_;
     MemoryPlan plan_;
-    std::vector<TensorId> owner_;    // By word of the arena.
-    std::vector<TensorId> content_;  // By tensor.
+    std::vector<TensorId> owner_;                   // By word of the arena.
+    std::vector<std::vector<TensorId>> gradients_;  // By parameter and word.
+    std::vector<TensorId> content_;                 // By tensor.
   };
 
   TEST_CASE(
@@ -128,6 +146,95 @@ TEST_SUITE("gpu/graph/memory_plan") {
         const Program program = compile(*graph);
         PlanCheck(program).run();
       }
+  }
+
+  // A language model whose embedding is also its last layer, or equal to it.
+  Graph tied_model(std::int64_t rows, std::int64_t classes, std::int64_t width, bool tied = true) {
+    const auto largest = static_cast<int>(classes) - 1;
+    GraphBuilder b("tied", 2,
+                   {{{"ids", es::FieldType::kI32, rows, 1, 1, 0, largest},
+                     {"label", es::FieldType::kI32, rows, 1, 1, 0, largest}}});
+    const auto table = [&](const std::string& name) {
+      return b.parameter_tensor(b.parameter({.name = name,
+                                             .torch_shape = {classes, width},
+                                             .order = {.outer = classes * width},
+                                             .init = {.bound = 0.5F}}),
+                                {classes, width});
+    };
+    const auto with_table = [&](OpKind kind, TensorId x, TensorId weight, std::int64_t features) {
+      return b.apply({.kind = kind,
+                      .name = op_name(kind),
+                      .in = {x, weight},
+                      .tensors = {.weight = 1},
+                      .features = features});
+    };
+    const TensorId words = table("words");
+    TensorId x = with_table(OpKind::kEmbedding, b.input("ids"), words, width);
+    x = b.gelu("gelu", b.linear("hidden", x, {.out = width}));
+    x = with_table(OpKind::kLinear, x, tied ? words : table("head"), classes);
+    b.cross_entropy("loss", x, b.input("label"));
+    Graph graph = *b.finish({x});
+    // Without logits, which only an evaluation would write.
+    graph.outputs = {graph.row_loss};
+    return graph;
+  }
+
+  TEST_CASE("a gradient that two layers add up needs no memory beside the gradient array") {
+    constexpr std::int64_t kRows = 600, kClasses = 900, kWidth = 40;
+    for (const std::int64_t chunked : {std::int64_t{1}, INT64_MAX}) {
+      const Program program = compile(tied_model(kRows, kClasses, kWidth), chunked);
+      PlanCheck(program).run();
+      PlanCheck(program, GradientsInForward::kYes).run();
+      const MemoryPlan plan = plan_memory(program, GradientsInForward::kYes);
+      const MemoryPlan later = plan_memory(program);
+      const bool begins_in_forward = chunked == 1;
+      for (const Op& op : program.graph.ops)
+        for (const TensorId t : op.out) {
+          if (program.graph.shape(t) != TensorShape{kClasses, kWidth} || op_def(op.kind).in_params)
+            continue;
+          CHECK(plan.gradient_of[plan.owner[t]] == 0);
+          // An executor without a gradient array in the forward pass keeps a sum that begins there.
+          CHECK((later.gradient_of[later.owner[t]] == kNoParam) == begins_in_forward);
+        }
+    }
+  }
+
+  TEST_CASE("the gradient of a table that two layers share is the sum of two tables' gradients") {
+    constexpr std::int64_t kRows = 600, kClasses = 900, kWidth = 40;
+    const std::uint64_t seed = es::test::seed("tied gradients");
+    for (const es::CpuClass cpu_class : es::supported_cpu_classes())
+      for (const std::int64_t chunked : {std::int64_t{1}, INT64_MAX})
+        for (const bool bf16 : {false, true}) {
+          const auto rig_of = [&](bool tied) {
+            Graph graph = tied_model(kRows, kClasses, kWidth, tied);
+            graph.bf16 = bf16;
+            return es::test::StepRig(compile(std::move(graph), chunked), seed,
+                                     {.cpu_class = cpu_class, .threads = 2});
+          };
+          es::test::StepRig one = rig_of(true), two = rig_of(false);
+          const auto at = [](const es::test::StepRig& rig, const std::string& name) {
+            for (const ParamInfo& p : rig.graph().table.params())
+              if (p.name == name) return p.offset;
+            return std::int64_t{-1};
+          };
+          const auto same = [&](const std::string& of, const std::string& as, std::int64_t count) {
+            std::copy_n(one.params.data() + at(one, of), count, two.params.data() + at(two, as));
+          };
+          two.words = one.words;
+          same("words", "words", kClasses * kWidth);
+          same("words", "head", kClasses * kWidth);
+          same("hidden.weight", "hidden.weight", kWidth * kWidth);
+          same("hidden.bias", "hidden.bias", kWidth);
+          CHECK(one.run() == two.run());
+          const float* const sum = one.grads.data() + at(one, "words");
+          const float* const head = two.grads.data() + at(two, "head");
+          const float* const words = two.grads.data() + at(two, "words");
+          std::int64_t differ = 0;
+          for (std::int64_t i = 0; i < kClasses * kWidth; ++i)
+            differ += std::bit_cast<std::uint32_t>(sum[i]) !=
+                      std::bit_cast<std::uint32_t>(head[i] + words[i]);
+          CHECK(differ == 0);
+        }
   }
 
   TEST_CASE("an input and its views stay outside the arena, and nothing is written to them") {
