@@ -30,6 +30,13 @@ def as_integers(x):
     return (x * 1000).long()
 
 
+def bag(x, mode):
+    """Bags of two, one of which may be all padding."""
+    ids = (x > 0).long().view(-1, 2)
+    table = x[0, :6].view(2, 3)
+    return F.embedding_bag(ids, table, mode=mode, padding_idx=0).view(len(x), -1)
+
+
 # For each name a function of x [samples, 8].
 REAL = {
     "remainder": lambda x: torch.remainder(x, 1.5),
@@ -82,6 +89,30 @@ REAL = {
     "sort": lambda x: torch.sort(x, dim=1, descending=True)[0] * torch.arange(8.0),
     "argsort": lambda x: x.gather(1, torch.argsort(x, dim=1)) * torch.arange(8.0),
     "median": lambda x: x.median(1)[0], "kthvalue": lambda x: x.kthvalue(2, 1)[0],
+    "scatter of the largest": lambda x: torch.zeros_like(x).scatter(
+        1, x.topk(3, dim=1).indices, x.topk(3, dim=1).values.softmax(1)),
+    "scatter that names a place twice": lambda x: x.scatter(
+        1, as_integers(x[:, :5]) % 8, x[:, 1:6].detach() * 2),  # the last one, without gradients
+    "scatter of a number": lambda x: x.scatter(1, as_integers(x[:, :3]) % 8, 1.5) * x,
+    "scatter on an inner axis": lambda x: x.view(-1, 4, 2).scatter(
+        1, x.view(-1, 4, 2).argsort(1)[:, :2], x.view(-1, 4, 2)[:, 2:]),
+    "max_pool2d and its places": lambda x: F.max_unpool2d(*F.max_pool2d(
+        x.view(-1, 1, 2, 4), 2, return_indices=True), 2),
+    "places of pools that overlap": lambda x: F.max_pool2d(
+        x.view(-1, 1, 2, 4), (1, 2), (1, 2), (0, 1), ceil_mode=True, return_indices=True)[1].float()
+        * x[:, :6].view(-1, 1, 2, 3),
+    "multilabel_margin_loss": lambda x: F.multilabel_margin_loss(
+        x, torch.tensor([1, 4, -1, 2, 0, 0, 0, 0]).expand(len(x), 8), reduction="none"),
+    "cosine_similarity of other ranks": lambda x: F.cosine_similarity(
+        x.view(-1, 1, 8), torch.arange(24.0).view(3, 8), dim=-1),
+    "cosine_similarity of repeated elements": lambda x: F.cosine_similarity(
+        x.view(-1, 2, 4), torch.ones(1, 1), dim=1),
+    "convolution with a weight for each sample": lambda x: F.conv2d(
+        x.reshape(1, -1, 2, 4), x.reshape(-1, 1, 2, 2).sin(), padding=1, stride=(1, 2),
+        groups=len(x)).view(len(x), -1),
+    "bag without its padding": lambda x: bag(x, "sum"),
+    "mean bag without its padding": lambda x: bag(x, "mean"),
+    "max bag without its padding": lambda x: bag(x, "max"),
     "bucketize": lambda x: torch.bucketize(x, torch.tensor([-1.0, 0, 1])).float() * x,
     "grid_sample": lambda x: F.grid_sample(
         x.view(-1, 1, 2, 4), 1.5 * torch.tanh(x.view(-1, 2, 2, 2)), align_corners=False),
@@ -123,6 +154,17 @@ COMPLEX = {
     "irfft, odd": lambda x: torch.fft.irfft(torch.fft.rfft(x), n=7),
     "filter": lambda x: torch.fft.irfft(
         torch.fft.rfft(x) * torch.tensor([1.0, 1, 0, 0, 0]), n=8),
+    "stft": lambda x: torch.stft(x, 4, 2, window=torch.hann_window(4), return_complex=True).abs(),
+    "stft, short window": lambda x: torch.stft(
+        x, 4, 1, 2, torch.ones(2), center=False, normalized=True, return_complex=True).real,
+    "stft, both sides": lambda x: torch.view_as_real(torch.stft(
+        x, 4, window=torch.ones(4), onesided=False, return_complex=True)),
+    "istft": lambda x: torch.istft(torch.stft(
+        x, 4, 2, window=torch.hann_window(4), return_complex=True) * 2, 4, 2,
+        window=torch.hann_window(4), length=8),
+    "istft, whole frames": lambda x: torch.istft(torch.stft(
+        x, 4, 1, window=torch.ones(4), normalized=True, return_complex=True), 4, 1,
+        window=torch.ones(4), normalized=True),
     "rfft2": lambda x: torch.fft.irfft2(
         torch.fft.rfft2(x.view(-1, 2, 4), norm="ortho") * 2, norm="ortho"),
 }

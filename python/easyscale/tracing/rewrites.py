@@ -355,6 +355,81 @@ def index_add(self: Tensor, dim: int, index: Tensor, source: Tensor, alpha: floa
     return torch.scatter_add(self, dim, _along(index, source, dim), source * alpha)
 
 
+@rewrites("scatter.value", "scatter.src")
+def scatter(self: Tensor, dim: int, index: Tensor, written: Any) -> Tensor:
+    """Where an index is named twice, the last element is written, as torch does on CPUs."""
+    dim, count = dim % self.dim(), index.shape[dim]
+    if any(index.shape[i] != self.shape[i] for i in range(self.dim()) if i != dim):
+        raise NotImplementedError  # writes a part of the other axes
+    positions = _along(torch.arange(self.shape[dim]), self, dim)
+    if not torch.is_tensor(written):
+        written = torch.full_like(index, written, dtype=self.dtype)
+    for i, size in enumerate(index.shape):
+        written = torch.narrow(written, i, 0, size)
+    if count == 1:
+        return torch.where(positions == index, written, self)
+    if count * self.shape[dim] > SORTED_MAX ** 2:
+        raise NotImplementedError
+    named = index.unsqueeze(dim) == positions.unsqueeze(dim + 1)
+    numbers = torch.arange(1, count + 1).reshape([-1] + [1] * (self.dim() - 1 - dim))
+    last = (named.long() * numbers).amax(dim + 1)
+    return torch.where(last > 0, torch.gather(written, dim, torch.clamp(last - 1, min=0)), self)
+
+
+def _windows(size: int, kernel: int, stride: int, padding: int, dilation: int,
+             ceil_mode: bool) -> Tensor:
+    """[windows, kernel]: the places that every window sees along an axis of this size."""
+    free = size + 2 * padding - dilation * (kernel - 1) - 1
+    count = (free + stride - 1 if ceil_mode else free) // stride + 1
+    if ceil_mode and (count - 1) * stride >= size + padding:
+        count -= 1
+    return (torch.arange(count)[:, None] * stride - padding + torch.arange(kernel) * dilation)
+
+
+@rewrites("max_pool2d_with_indices.default")
+def max_pool2d_with_indices(self: Tensor, kernel_size: list[int], stride: list[int],
+                            padding: list[int], dilation: list[int],
+                            ceil_mode: bool) -> tuple[Tensor, Tensor]:
+    height, width = self.shape[-2:]
+
+    def both(values: list[int]) -> list[int]:
+        return list(values) * 2 if len(values) == 1 else list(values)
+
+    kernel = both(kernel_size)
+    steps, pads, spread = both(stride or kernel), both(padding), both(dilation)
+    rows, columns = (_windows(size, kernel[i], steps[i], pads[i], spread[i], ceil_mode)
+                     for i, size in enumerate((height, width)))
+    rows, columns = rows[:, None, :, None], columns[None, :, None, :]
+    inside = (rows >= 0) & (rows < height) & (columns >= 0) & (columns < width)
+    place = (torch.clamp(rows, 0, height - 1) * width
+             + torch.clamp(columns, 0, width - 1)).flatten(2)  # [rows, columns, pixels of a window]
+    taken = self.flatten(-2)[..., place]
+    taken = torch.where(inside.flatten(2), taken, torch.full_like(taken, -FP32_MAX))
+    first = torch.argmax(taken, -1, keepdim=True)
+    chosen = torch.arange(place.shape[-1]) == first
+    return torch.gather(taken, -1, first).squeeze(-1), (chosen.long() * place).sum(-1)
+
+
+@rewrites("max_unpool2d.default")
+def max_unpool2d(self: Tensor, indices: Tensor, output_size: list[int]) -> Tensor:
+    # Windows that do not overlap name each place once at most.
+    empty = torch.zeros([*self.shape[:-2], output_size[0] * output_size[1]])
+    whole = torch.scatter_add(empty, -1, indices.flatten(-2), self.flatten(-2))
+    return whole.unflatten(-1, tuple(output_size))
+
+
+@rewrites("multilabel_margin_loss.default")
+def multilabel_margin_loss(self: Tensor, target: Tensor, reduction: int) -> Tensor:
+    ended = torch.cumsum((target < 0).long(), -1) > 0
+    index = torch.clamp(target, min=0)
+    classes = torch.arange(self.shape[-1])
+    wanted = ((index.unsqueeze(-1) == classes) & ~ended.unsqueeze(-1)).any(-2)
+    gaps = torch.relu(1 - torch.gather(self, -1, index).unsqueeze(-1) + self.unsqueeze(-2))
+    counted = (~ended.unsqueeze(-1) & ~wanted.unsqueeze(-2)).to(self.dtype)
+    loss = (gaps * counted).sum((-2, -1)) / self.shape[-1]
+    return (loss, loss.mean(), loss.sum())[reduction]
+
+
 @rewrites("index_copy.default")
 def index_copy(self: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor:
     named, mask = _chosen(self, dim, index)

@@ -294,12 +294,18 @@ def unfold(b: Builder, self: Operand, dimension: int, size: int, step: int) -> O
 @lowers("im2col.default")
 def im2col(b: Builder, self: Operand, kernel_size: list[int], dilation: list[int],
            padding: list[int], stride: list[int]) -> Operand:
-    n, c, h, w = self.shape
-    padded = pad(b, self, [padding[1], padding[1], padding[0], padding[0]], "constant", 0.0)
+    return patches_of(b, self, kernel_size, dilation, padding, stride)
+
+
+def patches_of(b: Builder, x: Operand, kernel_size: list[int], dilation: list[int],
+               padding: list[int], stride: list[int]) -> Operand:
+    """What the windows of images [n,c,h,w] see, [n, c * pixels of the window, windows]."""
+    padded = pad(b, x, [padding[1], padding[1], padding[0], padding[0]], "constant", 0.0)
     rows = _window_index(padded.shape[2], kernel_size[0], stride[0], dilation[0])
     columns = _window_index(padded.shape[3], kernel_size[1], stride[1], dilation[1])
     taken = windows(b, windows(b, padded, 3, columns), 2, rows)  # [n,c,ho,kh,wo,kw]
-    return b.reshape(b.permute(taken, (0, 1, 3, 5, 2, 4)), b.result.shape)
+    pixels = math.prod(kernel_size)
+    return b.reshape(b.permute(taken, (0, 1, 3, 5, 2, 4)), (x.shape[0], x.shape[1] * pixels, -1))
 
 
 @lowers("col2im.default")

@@ -1,13 +1,14 @@
 """Products of matrices, convolutions and embeddings."""
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import torch
 
-from .builder import Builder, Operand, number
+from .builder import Builder, Operand, Val, number
 from .elementwise import binary
-from .moves import repeats_rows
+from .moves import patches_of, repeats_rows
 from .reductions import reduce
 from .table import CannotLower, lowers
 
@@ -167,9 +168,33 @@ def _with_batch(b: Builder, x: Operand, rank: int) -> Operand:
 def conv(b: Builder, input: Operand, weight: Operand, bias: Operand | None, stride: list[int],
          padding: list[int], dilation: list[int], groups: int) -> Operand:
     rank = weight.dim() - 2
-    out = b.emit("conv", _with_batch(b, input, rank), weight, bias, stride=_each(stride, rank),
-                 padding=_each(padding, rank), dilation=_each(dilation, rank), groups=groups)
+    input = _with_batch(b, input, rank)
+    stride, padding, dilation = (_each(x, rank) for x in (stride, padding, dilation))
+    if input.shape[0] == 1 and groups > 1 and rank == 2 and bias is None and _is_computed(b, weight):
+        return b.reshape(_conv_of_groups(b, input, weight, stride, padding, dilation, groups),
+                         b.result.shape)
+    out = b.emit("conv", input, weight, bias, stride=stride, padding=padding, dilation=dilation,
+                 groups=groups)
     return b.reshape(out, b.result.shape)
+
+
+def _is_computed(b: Builder, x: Operand) -> bool:
+    """Whether a node has computed a value."""
+    return isinstance(x, Val) and any(node.output == x.id for node in b.nodes)
+
+
+def _conv_of_groups(b: Builder, input: Operand, weight: Operand, stride: list[int],
+                    padding: list[int], dilation: list[int], groups: int) -> Operand:
+    """A convolution [1, g*c, h, w] whose groups are samples with weights [g*o, c, kh, kw] of their
+    own: a product of matrices for each sample."""
+    _, channels, *kernel = weight.shape
+    images = b.reshape(input, (groups, channels, *input.shape[2:]))
+    extents = [(size + 2 * p - d * (k - 1) - 1) // s + 1 for size, k, s, p, d in zip(
+        input.shape[2:], kernel, stride, padding, dilation)]
+    patches = patches_of(b, images, kernel, dilation, padding, stride)
+    rows = b.reshape(weight, (groups, -1, channels * math.prod(kernel)))
+    product = b.emit("matmul", rows, patches)
+    return b.reshape(product, (1, -1, *extents))
 
 
 @lowers("conv1d.padding", "conv2d.padding", "conv3d.padding")
@@ -221,9 +246,7 @@ def embedding(b: Builder, weight: Operand, indices: Operand, padding_idx: int,
 def embedding_bag(b: Builder, weight: Operand, indices: Operand, offsets: Operand,
                   mode: int, per_sample_weights: Operand | None, padding_idx: int | None = None,
                   **_: Any) -> list[Operand]:
-    """Bags of one length: the rows of an embedding, summed or averaged."""
-    if padding_idx is not None and padding_idx >= 0:
-        raise CannotLower("embedding_bag with a padding index")
+    """Bags of one length: the rows of an embedding, summed or averaged, or their maxima."""
     if not isinstance(offsets, torch.Tensor) or len(set(offsets.diff().tolist())) > 1:
         raise CannotLower("embedding_bag with bags of different lengths")
     bags = offsets.numel()
@@ -231,5 +254,22 @@ def embedding_bag(b: Builder, weight: Operand, indices: Operand, offsets: Operan
     rows = b.emit("embedding", weight, ids, padding_idx=-1)
     if per_sample_weights is not None:
         rows = b.emit("mul", rows, b.reshape(per_sample_weights, (*ids.shape, 1)))
-    out = reduce(b, ("sum", "mean", "amax")[mode], rows, [1], False)
-    return [out, None, None, None]
+    kind = ("sum", "mean", "amax")[mode]
+    if padding_idx is None or padding_idx < 0:
+        return [reduce(b, kind, rows, [1], False), None, None, None]
+    counts = b.reshape(b.emit("ne", b.cast(ids, "i32"), torch.tensor(padding_idx)),
+                       (*ids.shape, 1))
+    return [_reduced_where(b, kind, rows, counts), None, None, None]
+
+
+def _reduced_where(b: Builder, kind: str, rows: Operand, counts: Operand) -> Operand:
+    """The rows [n, m, ...] of a bag that count, reduced; zeros if none counts."""
+    other = torch.tensor(torch.finfo(torch.float32).min if kind == "amax" else 0.0)
+    kept = reduce(b, "amax" if kind == "amax" else "sum", b.emit("where", counts, rows, other), [1],
+                  False)
+    number = reduce(b, "sum", b.cast(counts, "f32"), [1], False)
+    if kind == "mean":
+        return b.emit("div", kept, b.emit("clamp", number, min=1.0))
+    if kind == "amax":
+        return b.emit("where", b.emit("gt", number, torch.tensor(0.0)), kept, torch.tensor(0.0))
+    return kept

@@ -30,18 +30,6 @@ def scatter_add(b: Builder, self: Operand, dim: int, index: Operand, src: Operan
     return b.emit("scatter_add", self, index, src, axis=dim % self.dim())
 
 
-@lowers("scatter.value", "scatter.src")
-def scatter(b: Builder, self: Operand, dim: int, index: Operand, value: Any = None,
-            src: Any = None) -> Operand:
-    """Lowered where every element is written at most once: one index along the axis."""
-    axis = dim % self.dim()
-    if index.shape[axis] != 1 or src is not None:
-        raise CannotLower("a scatter that may write an element twice")
-    positions = torch.arange(self.shape[axis]).reshape(
-        [-1 if i == axis else 1 for i in range(self.dim())])
-    return b.emit("where", b.emit("eq", positions, index), torch.tensor(float(value)), self)
-
-
 @lowers("one_hot.default")
 def one_hot(b: Builder, self: Operand, num_classes: int) -> Operand:
     classes = b.result.shape[-1]
