@@ -41,6 +41,8 @@ BATCHES = {
     "triu": lambda z, n: (z @ z.T)[:n, n:].masked_fill(
         torch.ones(n, n).triu(1).bool(), 0.0).mean(),
     "eye of numbers": lambda z, n: ((z[:n] @ z[n:].T) - torch.eye(n)).square().mean(),
+    "sorted samples": lambda z, n: torch.logcumsumexp(
+        z[:, 0][torch.argsort(z[:, 1], descending=True)], 0).mean(),
     "reversed numbers": lambda z, n: F.cross_entropy(
         z @ z[:n].T, torch.cat([torch.arange(n), torch.arange(n - 1, -1, -1)])),
     "a number of the model that is the number of samples": lambda z, n: (

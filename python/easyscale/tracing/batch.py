@@ -198,14 +198,16 @@ class _Writer:
         return self._node("sum", [wide], self._value("f32", [Dim(1)]), axes=[0], keepdim=True)
 
     def _write_numbers(self, val: Val, arrays: list[np.ndarray], dims: list[Dim]) -> bool:
-        """Integers that are linear in the number of a sample and in the number of samples.
+        """Integers that are linear in the number of a sample and in the number of samples: [a * B],
+        or so with ones.
 
-        Of an extent a * B, each of the `a` parts has its own line.
+        Each of the `a` parts has its own line.
         """
-        if val.type != "i32" or len(dims) != 1:
+        wide = [dim for dim in dims if dim != Dim(1)]
+        if val.type != "i32" or len(wide) != 1:
             return False
-        lines = [_line([array.reshape(dims[0].size, -1)[part] for array in arrays],
-                       self.pair.sizes) for part in range(dims[0].size)]
+        lines = [_line([array.reshape(wide[0].size, -1)[part] for array in arrays],
+                       self.pair.sizes) for part in range(wide[0].size)]
         if None in lines:
             return False
         count, one = self._count(), [Dim(1, True)]
@@ -218,8 +220,10 @@ class _Writer:
                 part = self._node("add", [part, more], self._value("f32", one))
             parts.append(self._node("add_scalar", [part], self._value("f32", one), value=begin))
         whole = parts[0] if len(parts) == 1 else self._node(
-            "concat", parts, self._value("f32", dims), axis=0)
-        self._node("cast", [whole], self._add(val, dims), to="i32")
+            "concat", parts, self._value("f32", wide), axis=0)
+        placed = whole if len(dims) == 1 else self._node(
+            "reshape", [whole], self._value("f32", dims))
+        self._node("cast", [placed], self._add(val, dims), to="i32")
         return True
 
     def _write_matrix(self, val: Val, arrays: list[np.ndarray], dims: list[Dim]) -> bool:

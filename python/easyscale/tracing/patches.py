@@ -21,6 +21,7 @@ from .assertions import assumed_assertions, overridden
 from .ctc import ctc_loss
 from .dense_experts import dense_experts
 from .errors import CaptureError, CustomFunction, DataDependent, StateChanged
+from .gradients import traced_gradient
 from .known import known_contents
 from .recurrent_calls import stand_in
 from .regions import marked_checkpoints, run_region
@@ -166,6 +167,7 @@ def tracing(step: nn.Module, allowed: tuple[type, ...]) -> Iterator[None]:
         if masks is not None and hasattr(masks, "_vmap_for_bhqkv"):
             stack.enter_context(exchanged(masks, "_vmap_for_bhqkv", _mask_by_broadcasting))
         stack.enter_context(exchanged(torch, "ctc_loss", ctc_loss))
+        stack.enter_context(exchanged(torch.autograd, "grad", traced_gradient))
         stack.enter_context(dense_experts(exchanged))
         stack.enter_context(exchanged(torch._VF, "_pack_padded_sequence", _refuse_packing))
         stack.enter_context(exchanged(torch.nn.modules.transformer, "_detect_is_causal_mask",

@@ -910,6 +910,23 @@ class GradientPenalty(nn.Module):
         return y.mean() + 10 * (slope.norm(2, dim=1) - 1).pow(2).mean()
 
 
+class Burgers(nn.Module):
+    """A physics-informed network: its loss has the derivatives of its output."""
+
+    def __init__(self):
+        super().__init__()
+        self.net = nn.Sequential(nn.Linear(2, 12), nn.Tanh(), nn.Linear(12, 12), nn.Tanh(),
+                                 nn.Linear(12, 1))
+
+    def forward(self, x, t):
+        x, t = x.requires_grad_(True), t.requires_grad_(True)
+        u = self.net(torch.cat([x, t], dim=1))
+        def derivative(y, z):
+            return torch.autograd.grad(y, z, torch.ones_like(y), create_graph=True)[0]
+        u_x = derivative(u, x)
+        return (derivative(u, t) + u * u_x - 0.01 / math.pi * derivative(u_x, x)).pow(2).mean()
+
+
 class Gaussian(nn.Module):
     """A normal distribution with a full covariance."""
 
@@ -993,6 +1010,7 @@ CASES = {
     "memory": case(Memory, nn.CrossEntropyLoss, lambda: floats(4, 3), lambda: integers(2)),
     "orthogonal": case(Householder, nn.MSELoss, lambda: floats(4), lambda: floats(4)),
     "gradient_penalty": case(GradientPenalty, None, lambda: floats(4)),
+    "burgers": case(Burgers, None, lambda: (floats(1), floats(1))),
     "full_covariance": case(Gaussian, None, lambda: {"x": floats(4), "y": floats(3)}),
 }
 
