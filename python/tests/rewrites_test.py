@@ -30,6 +30,20 @@ def as_integers(x):
     return (x * 1000).long()
 
 
+def square(x):
+    """Matrices of two rows, which need an exchange of rows."""
+    return x[:, :4].view(-1, 2, 2)
+
+
+def wide(x):
+    """Matrices of four rows."""
+    return torch.sin(x[:, :4, None] * x[:, None, 4:] * torch.arange(1.0, 5)) + torch.eye(4).flip(0)
+
+
+def definite(x):
+    return 0.1 * wide(x) @ wide(x).mT + torch.eye(4)
+
+
 def bag(x, mode):
     """Bags of two, one of which may be all padding."""
     ids = (x > 0).long().view(-1, 2)
@@ -89,6 +103,23 @@ REAL = {
     "sort": lambda x: torch.sort(x, dim=1, descending=True)[0] * torch.arange(8.0),
     "argsort": lambda x: x.gather(1, torch.argsort(x, dim=1)) * torch.arange(8.0),
     "median": lambda x: x.median(1)[0], "kthvalue": lambda x: x.kthvalue(2, 1)[0],
+    "solve": lambda x: torch.linalg.solve(square(x), x.view(-1, 2, 4)[:, :, :2]),
+    "solve for a vector": lambda x: torch.linalg.solve(square(x), x[:, :2]),
+    "solve from the right": lambda x: torch.linalg.solve(square(x), x.view(-1, 4, 2), left=False),
+    "inverse": lambda x: torch.linalg.inv(wide(x)), "det": lambda x: torch.linalg.det(wide(x)),
+    "slogdet": lambda x: torch.linalg.slogdet(wide(x))[1] + torch.slogdet(wide(x))[0],
+    "logdet": lambda x: torch.logdet(definite(x)),
+    "cholesky": lambda x: torch.linalg.cholesky(definite(x)),
+    "cholesky, upper": lambda x: torch.linalg.cholesky(definite(x), upper=True),
+    "solve_triangular": lambda x: torch.linalg.solve_triangular(
+        definite(x).tril(), x.view(-1, 4, 2), upper=False),
+    "solve_triangular, upper, from the right": lambda x: torch.linalg.solve_triangular(
+        definite(x).triu(), x.view(-1, 2, 4), upper=True, left=False),
+    "cholesky_solve": lambda x: torch.cholesky_solve(
+        x.view(-1, 4, 2), torch.linalg.cholesky(definite(x))),
+    "matrix_exp": lambda x: torch.matrix_exp(wide(x)),
+    "householder_product": lambda x: torch.linalg.householder_product(
+        x.view(-1, 4, 2), torch.sigmoid(x[:, :2])),
     "scatter of the largest": lambda x: torch.zeros_like(x).scatter(
         1, x.topk(3, dim=1).indices, x.topk(3, dim=1).values.softmax(1)),
     "scatter that names a place twice": lambda x: x.scatter(

@@ -14,6 +14,7 @@ from torch._decomp import decomposition_table
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.proxy_tensor import make_fx
 
+from . import matrices  # noqa: F401  (its functions are registered)
 from .complex_numbers import Complex, rule_for
 from .errors import Missing, UnsupportedOperators
 from .fold import FILLED

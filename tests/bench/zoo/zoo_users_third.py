@@ -885,8 +885,8 @@ class Memory(nn.Module):
         return self.out(torch.cat((h, read), 1))
 
 
-class Householder(nn.Module):
-    """A layer with an orthogonal weight, and the exponential of a skew matrix."""
+class Orthogonal(nn.Module):
+    """A layer whose weight stays orthogonal by the Cayley map."""
 
     def __init__(self):
         super().__init__()
@@ -1008,7 +1008,7 @@ CASES = {
     "torch_transformer": case(Translator, nn.CrossEntropyLoss,
                               lambda: (integers(20, 6), integers(20, 5)), lambda: integers(20, 5)),
     "memory": case(Memory, nn.CrossEntropyLoss, lambda: floats(4, 3), lambda: integers(2)),
-    "orthogonal": case(Householder, nn.MSELoss, lambda: floats(4), lambda: floats(4)),
+    "orthogonal": case(Orthogonal, nn.MSELoss, lambda: floats(4), lambda: floats(4)),
     "gradient_penalty": case(GradientPenalty, None, lambda: floats(4)),
     "burgers": case(Burgers, None, lambda: (floats(1), floats(1))),
     "full_covariance": case(Gaussian, None, lambda: {"x": floats(4), "y": floats(3)}),
