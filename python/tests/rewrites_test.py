@@ -30,6 +30,21 @@ def as_integers(x):
     return (x * 1000).long()
 
 
+def written(x, places=0):
+    index = x.argsort(1)[:, places]
+    rows = torch.arange(len(x)).view(-1, *[1] * (index.dim() - 1))
+    x = x * 1
+    x[rows, index] -= 0.5
+    return x
+
+
+def clipped(x):
+    x = x * 1
+    x[x > 0.5] = 0.5
+    x[x < -0.5] = -0.5
+    return x
+
+
 def square(x):
     """Matrices of two rows, which need an exchange of rows."""
     return x[:, :4].view(-1, 2, 2)
@@ -120,6 +135,24 @@ REAL = {
     "matrix_exp": lambda x: torch.matrix_exp(wide(x)),
     "householder_product": lambda x: torch.linalg.householder_product(
         x.view(-1, 4, 2), torch.sigmoid(x[:, :2])),
+    "a write at a place of each sample": lambda x: written(x),
+    "writes at several places of each sample": lambda x: written(x, slice(0, 3)),
+    "a sum at places of each sample": lambda x: torch.zeros(len(x), 4).index_put(
+        (torch.arange(len(x))[:, None], as_integers(x) % 4), x, accumulate=True),
+    "writes of a number where a mask holds": lambda x: clipped(x),
+    "a mask that is known": lambda x: x.index_put(
+        ((torch.arange(8) > 5).expand_as(x),), torch.tensor(2.0)) * x,
+    "cummax": lambda x: x.cummax(1)[0] * torch.arange(1.0, 9),
+    "cummin": lambda x: x.cummin(1)[0] + x.cummin(1)[1], "digamma": lambda x: positive(x).digamma(),
+    "erfinv": lambda x: torch.erfinv(torch.tanh(x) * 0.999),
+    "log_ndtr": lambda x: torch.special.log_ndtr(4 * x),
+    "fmax and fmin": lambda x: torch.fmax(x, x.sin()) * torch.fmin(x, x.cos()),
+    "round to decimals": lambda x: torch.round(x, decimals=1) * x,
+    "searchsorted": lambda x: torch.searchsorted(torch.tensor([-1.0, 0, 1]), x).float() * x,
+    "einsum with a trace": lambda x: torch.einsum("bii->b", square(x)),
+    "einsum with diagonals": lambda x: torch.einsum("bii,bi->bi", square(x), x[:, 6:]),
+    "a resize with antialiasing": lambda x: F.interpolate(
+        x.view(-1, 1, 2, 4), size=(1, 3), mode="bilinear", antialias=True),
     "scatter of the largest": lambda x: torch.zeros_like(x).scatter(
         1, x.topk(3, dim=1).indices, x.topk(3, dim=1).values.softmax(1)),
     "scatter that names a place twice": lambda x: x.scatter(
@@ -169,6 +202,7 @@ COMPLEX = {
     "a write to a part": lambda x: written_parts(x),
     "zeros and ones": lambda x: torch.view_as_real(
         (pairs(x) + torch.ones(4, dtype=torch.cfloat)) * (1 + torch.zeros_like(pairs(x)))),
+    "exp": lambda x: torch.exp(1j * x).real + pairs(x).exp().imag.sum(1, True),
     "product": lambda x: torch.view_as_real(pairs(x) * pairs(x)),
     "quotient": lambda x: torch.view_as_real(pairs(x) / (pairs(x) + 4)),
     "rotation": lambda x: torch.view_as_real(

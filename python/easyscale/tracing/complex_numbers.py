@@ -180,6 +180,21 @@ def _mul(x: Number, y: Number) -> Complex:
     return _product(lambda a, b: a * b, x, y)
 
 
+@_rule("exp")
+def _exp(x: Complex) -> Complex:
+    return _polar(torch.exp(x.real), x.imag)
+
+
+@_rule("square")
+def _square(x: Complex) -> Complex:
+    return _mul(x, x)
+
+
+@_rule("reciprocal")
+def _reciprocal(x: Complex) -> Complex:
+    return _div(1.0, x)
+
+
 @_rule("div")
 def _div(x: Number, y: Number) -> Complex:
     if not isinstance(y, (Complex, complex)):

@@ -90,6 +90,8 @@ class Lowering:
         typed = []
         for output, operand in zip(node.outputs, results):
             meta = self.graph.metas[output]
+            if operand is None and output in self.used:
+                raise CannotLower(f"its result {len(typed)}")
             if operand is not None and output in self.used:
                 if tuple(operand.shape) != meta.shape:
                     raise AssertionError(f"{node.target}: {operand.shape}, torch has {meta.shape}")

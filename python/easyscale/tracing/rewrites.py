@@ -273,6 +273,84 @@ def lgamma(self: Tensor) -> Tensor:
             - torch.log(torch.abs(factors)))
 
 
+@rewrites("digamma.default", "special_digamma.default", "special_psi.default")
+def digamma(self: Tensor) -> Tensor:
+    # The asymptotic series at x + 8, less 1 / x, 1 / (x + 1), ..., for x above 0.
+    z, below = self + 8, torch.zeros_like(self)
+    for k in range(8):
+        below = below + 1 / (self + k)
+    square = 1 / (z * z)
+    return (torch.log(z) - 0.5 / z - square * (1 / 12 - square * (1 / 120 - square / 252))
+            - below)
+
+
+@rewrites("erfinv.default", "special_erfinv.default")
+def erfinv(self: Tensor) -> Tensor:
+    # The polynomials of Giles (2010), and one step of Newton's method.
+    w = -torch.log((1 - self) * (1 + self))
+    near, far = torch.clamp(w, max=5.0) - 2.5, torch.sqrt(torch.clamp(w, min=5.0)) - 3
+    inner = torch.zeros_like(self)
+    for c in (2.81022636e-08, 3.43273939e-07, -3.5233877e-06, -4.39150654e-06, 0.00021858087,
+              -0.00125372503, -0.00417768164, 0.246640727, 1.50140941):
+        inner = inner * near + c
+    outer = torch.zeros_like(self)
+    for c in (-0.000200214257, 0.000100950558, 0.00134934322, -0.00367342844, 0.00573950773,
+              -0.0076224613, 0.00943887047, 1.00167406, 2.83297682):
+        outer = outer * far + c
+    x = torch.where(w < 5, inner, outer) * self
+    return x - (torch.erf(x) - self) * (math.sqrt(math.pi) / 2) * torch.exp(x * x)
+
+
+@rewrites("special_log_ndtr.default")
+def log_ndtr(self: Tensor) -> Tensor:
+    # Below -5 a continued fraction of Mills' ratio, because the probability loses its digits there.
+    inside = torch.log(0.5 * (1 + torch.erf(torch.clamp(self, min=-5.0) * math.sqrt(0.5))))
+    t = torch.clamp(-self, min=5.0)
+    ratio = t
+    for k in range(12, 0, -1):
+        ratio = t + k / ratio
+    tail = -0.5 * t * t - 0.5 * math.log(2 * math.pi) - torch.log(ratio)
+    return torch.where(self < -5, tail, inside)
+
+
+@rewrites("fmax.default")
+def fmax(self: Tensor, other: Tensor) -> Tensor:
+    return torch.maximum(self, other)  # a NaN ends the job
+
+
+@rewrites("fmin.default")
+def fmin(self: Tensor, other: Tensor) -> Tensor:
+    return torch.minimum(self, other)
+
+
+def _running(self: Tensor, dim: int, is_better: Callable) -> tuple[Tensor, Tensor]:
+    """The best element so far, the last of equal ones, and its place."""
+    parts = list(torch.unbind(self, dim))
+    if len(parts) > SORTED_MAX:
+        raise NotImplementedError
+    places = [torch.zeros_like(parts[0], dtype=torch.int64)]
+    for i in range(1, len(parts)):
+        better = is_better(parts[i], parts[i - 1])
+        places.append(torch.where(better, i, places[i - 1]))
+        parts[i] = torch.where(better, parts[i], parts[i - 1])
+    return torch.stack(parts, dim), torch.stack(places, dim)
+
+
+@rewrites("cummax.default")
+def cummax(self: Tensor, dim: int) -> tuple[Tensor, Tensor]:
+    return _running(self, dim, torch.ge)
+
+
+@rewrites("cummin.default")
+def cummin(self: Tensor, dim: int) -> tuple[Tensor, Tensor]:
+    return _running(self, dim, torch.le)
+
+
+@rewrites("round.decimals")
+def round_decimals(self: Tensor, decimals: int) -> Tensor:
+    return torch.round(self * 10.0 ** decimals) / 10.0 ** decimals
+
+
 @rewrites("erfc.default")
 def erfc(self: Tensor) -> Tensor:
     return 1 - torch.erf(self)
@@ -527,6 +605,15 @@ def bucketize(self: Tensor, boundaries: Tensor, out_int32: bool, right: bool) ->
     x = self.unsqueeze(-1)
     counted = (boundaries <= x if right else boundaries < x).long().sum(-1)
     return counted.int() if out_int32 else counted
+
+
+@rewrites("searchsorted.Tensor")
+def searchsorted(sorted_sequence: Tensor, self: Tensor, out_int32: bool, right: bool,
+                 side: str | None, sorter: Tensor | None) -> Tensor:
+    if sorter is not None:
+        raise NotImplementedError
+    boundaries = sorted_sequence if sorted_sequence.dim() == 1 else sorted_sequence.unsqueeze(-2)
+    return bucketize(self, boundaries, out_int32, right or side == "right")
 
 
 @rewrites("scatter_reduce.two")

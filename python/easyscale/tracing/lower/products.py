@@ -110,9 +110,10 @@ def _without_ellipsis(equation: str, tensors: list[Operand]) -> str:
 def _contract(b: Builder, equation: str, tensors: list[Operand]) -> Operand:
     """Multiplies the operands of an einsum from the left to the right."""
     left, right = equation.split("->")
-    terms = left.split(",")
-    if any(len(set(term)) < len(term) for term in terms):
-        raise CannotLower("an einsum with a repeated index")
+    terms, tensors = left.split(","), list(tensors)
+    for place in range(len(terms)):
+        while len(set(terms[place])) < len(terms[place]):
+            terms[place], tensors[place] = _diagonal(b, terms[place], tensors[place])
     term, x = terms[0], tensors[0]
     for i in range(1, len(terms)):
         later = set("".join(terms[i + 1:])) | set(right)
@@ -122,6 +123,16 @@ def _contract(b: Builder, equation: str, tensors: list[Operand]) -> Operand:
         x = reduce(b, "sum", x, extra, False)
         term = "".join(c for c in term if c in right)
     return b.permute(x, [term.index(c) for c in right])
+
+
+def _diagonal(b: Builder, term: str, x: Operand) -> tuple[str, Operand]:
+    """An operand whose repeated index has one axis less."""
+    second = next(i for i, c in enumerate(term) if c in term[:i])
+    first = term.index(term[second])
+    shape = [size if i in (first, second) else 1 for i, size in enumerate(x.shape)]
+    mask = torch.eye(x.shape[first], dtype=torch.bool).reshape(shape)
+    kept = b.emit("where", mask, b.cast(x, "f32"), torch.tensor(0.0))
+    return term[:second] + term[second + 1:], reduce(b, "sum", kept, [second], False)
 
 
 def _multiply(b: Builder, first: str, x: Operand, second: str, y: Operand,
