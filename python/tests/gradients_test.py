@@ -61,6 +61,22 @@ def two_inputs(net, x):
     return (first * second).sin().mean() + u.mean()
 
 
+def adapted(net, x):
+    """A step of the last layer that the loss sees (MAML)."""
+    h, weight = net[:-1](x), net[-1].weight
+    slope, = grad((h @ weight.T - x[:, :1]).square().mean(), weight, create_graph=True)
+    return (h @ (weight - 0.1 * slope).T - x[:, 1:2]).square().mean()
+
+
+def sliced_score(net, x):
+    """A score in a random direction."""
+    x = x.requires_grad_(True)
+    direction = torch.randn_like(x)
+    score = net(x) * direction
+    along = grad(score.sum(), x, create_graph=True)[0] * direction
+    return (along.sum(1) + 0.5 * score.sum(1) ** 2).mean()
+
+
 def force(net, x):
     """The gradient is used as a number."""
     x = x.requires_grad_()
@@ -106,7 +122,8 @@ class Gradients(unittest.TestCase):
         torch.manual_seed(SEED)
 
     def test_losses(self):
-        for function in (penalty, burgers, laplace, third, two_inputs, force):
+        for function in (penalty, burgers, laplace, third, two_inputs, adapted, sliced_score,
+                         force):
             with self.subTest(function.__name__):
                 capture(Model(mlp(nn.Tanh()), function), None, torch.randn(16, 4))
         capture(Model(mlp(nn.ReLU()), wasserstein), None, torch.randn(16, 8))

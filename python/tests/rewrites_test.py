@@ -174,6 +174,9 @@ REAL = {
     "convolution with a weight for each sample": lambda x: F.conv2d(
         x.reshape(1, -1, 2, 4), x.reshape(-1, 1, 2, 2).sin(), padding=1, stride=(1, 2),
         groups=len(x)).view(len(x), -1),
+    "transposed convolution with a weight for each sample": lambda x: F.conv_transpose2d(
+        x.reshape(1, -1, 2, 4), x.reshape(-1, 2, 2, 2)[:, :, :1].sin().expand(-1, -1, 2, -1),
+        stride=2, padding=(1, 0), output_padding=1, groups=len(x)).view(len(x), -1),
     "bag without its padding": lambda x: bag(x, "sum"),
     "mean bag without its padding": lambda x: bag(x, "mean"),
     "max bag without its padding": lambda x: bag(x, "max"),
@@ -217,6 +220,8 @@ COMPLEX = {
     "fftn": lambda x: torch.fft.fftn(x.view(-1, 2, 4), dim=(1, 2)).imag,
     "rfft": lambda x: torch.fft.rfft(x).abs(),
     "irfft, odd": lambda x: torch.fft.irfft(torch.fft.rfft(x), n=7),
+    "transform of a vector": lambda x: torch.fft.irfft(
+        torch.fft.rfft(x, n=16) * torch.fft.rfft(x[0], n=16), n=16),
     "filter": lambda x: torch.fft.irfft(
         torch.fft.rfft(x) * torch.tensor([1.0, 1, 0, 0, 0]), n=8),
     "stft": lambda x: torch.stft(x, 4, 2, window=torch.hann_window(4), return_complex=True).abs(),

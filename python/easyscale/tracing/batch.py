@@ -5,6 +5,7 @@ is a multiple of the batch, and everything else must be equal.
 """
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -154,9 +155,9 @@ class _Writer:
         if not any(dim.per_batch for dim in dims):
             if np.array_equal(*arrays, equal_nan=arrays[0].dtype.kind == "f"):
                 self._constant(arrays[0], val.type, self._add(val, dims))
-            else:
+            elif not self._write_share(val, arrays, dims):
                 self._write_multiple(val, arrays)
-        elif not (self._write_numbers(val, arrays, dims) or self._write_matrix(val, arrays, dims)
+        elif not (self._write_share(val, arrays, dims) or self._write_numbers(val, arrays, dims) or self._write_matrix(val, arrays, dims)
                   or self._write_repeated(val, arrays, dims)):
             raise _constant_refused(arrays[0])
 
@@ -183,6 +184,21 @@ class _Writer:
         one = self._constant(each[0].astype(arrays[0].dtype).reshape(1), val.type)
         wide = self._node("expand", [one], self._value(val.type, [Dim(1, True)]))
         self._node("sum", [wide], self._add(val, []), axes=[0], keepdim=False)
+
+    def _write_share(self, val: Val, arrays: list[np.ndarray], dims: list[Dim]) -> bool:
+        """One number everywhere that is a part of the samples, such as 1 / B."""
+        if val.type != "f32" or not all((array == array.flat[0]).all() for array in arrays):
+            return False
+        whole = [float(array.flat[0]) * size for array, size in zip(arrays, self.pair.sizes)]
+        if arrays[0].flat[0] == arrays[1].flat[0] or not math.isclose(*whole, rel_tol=1e-6):
+            return False
+        near = round(whole[0])
+        number = near if math.isclose(near, whole[0], rel_tol=1e-6) else sum(whole) / 2
+        total = self._constant(np.full(1, number, np.float32), "f32")
+        share = self._node("div", [total, self._samples()], self._value("f32", [Dim(1)]))
+        once = self._node("reshape", [share], self._value("f32", [Dim(1)] * len(dims)))
+        self._node("expand", [once], self._add(val, dims))
+        return True
 
     def _count(self) -> int:
         """The numbers of the samples as f32 [B], [0, 1, ...]: the sums of ones, minus one."""

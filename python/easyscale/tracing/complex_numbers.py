@@ -234,6 +234,14 @@ def _resized(x: Tensor, axis: int, length: int) -> Tensor:
     return torch.cat([x, torch.zeros(shape)], axis)
 
 
+def _multiplied(x: Tensor, matrix: Tensor, axis: int) -> Tensor:
+    """An axis exchanged by its product with a matrix."""
+    last = torch.movedim(x, axis, -1)
+    # A vector becomes a row: its product with a matrix would be decomposed into writes.
+    rows = torch.matmul(last.unsqueeze(0), matrix).squeeze(0)
+    return torch.movedim(rows, -1, axis)
+
+
 def _transformed(x: Number, axis: int, length: int, outputs: int, norm: str | None,
                  inverse: bool) -> Complex:
     """The first `outputs` elements of the Fourier transform of an axis."""
@@ -247,8 +255,7 @@ def _transformed(x: Number, axis: int, length: int, outputs: int, norm: str | No
     sine = (torch.sin(angle) * (factor if inverse else -factor)).float()
 
     def multiply(part: Tensor, matrix: Tensor) -> Tensor:
-        last = torch.movedim(_resized(part, axis, length), axis, -1)
-        return torch.movedim(torch.matmul(last, matrix), -1, axis)
+        return _multiplied(_resized(part, axis, length), matrix, axis)
     return _product(multiply, x, Complex(cosine, sine))
 
 
@@ -298,8 +305,7 @@ def _whole(x: Complex, sizes: Any, axes: Any, norm: str | None) -> Tensor:
     angle = turns.double() * (2 * math.pi / length)
     weight = twice.double()[:, None] * _factor(norm, True, length)
     cosine, sine = (torch.cos(angle) * weight).float(), (torch.sin(angle) * weight).float()
-    real, imag = (torch.movedim(part, axis, -1) for part in (x.real, x.imag))
-    return torch.movedim(torch.matmul(real, cosine) - torch.matmul(imag, sine), -1, axis)
+    return _multiplied(x.real, cosine, axis) - _multiplied(x.imag, sine, axis)
 
 
 @_rule("fft_fft")

@@ -21,7 +21,8 @@ from .regions import LIBRARY
 from .schema import named_arguments, operator
 
 GRADIENT = "easyscale.gradient.default"
-CUTS = {"aten.detach.default"}  # no gradient passes them
+CUTS = {"aten.detach.default"}
+DRAWN = {"bernoulli", "normal_functional", "uniform"}
 
 LIBRARY.define("gradient(Tensor[] outputs, Tensor[] inputs, Tensor[] weights) -> Tensor[]")
 LIBRARY.impl("gradient", lambda outputs, inputs, weights: [torch.zeros_like(x) for x in inputs],
@@ -93,7 +94,7 @@ class _Backward:
         """The nodes that depend on the inputs and that the outputs depend on."""
         needed, dependent = set(self.outputs) - set(self.inputs), set(self.inputs)
         for node in before:
-            if node.target not in CUTS and dependent.intersection(refs(node.args)):
+            if not _ends_gradients(node) and dependent.intersection(refs(node.args)):
                 dependent.update(node.outputs)
         kept = []
         for node in reversed(before):
@@ -148,6 +149,12 @@ class _Backward:
         nodes.append(Node(str(call.target), args, outputs, self.node.path, self.node.source,
                           region=self.node.region))
         return Ref(outputs[0]) if single else [Ref(x) for x in outputs]
+
+
+def _ends_gradients(node: Node) -> bool:
+    """Whether no gradient passes a node: random numbers take the shape of an input only."""
+    name = node.target.split(".")[1]
+    return node.target in CUTS or (node.site >= 0 and (name in DRAWN or name.endswith("_like")))
 
 
 def _check_repeatable(node: Node) -> None:

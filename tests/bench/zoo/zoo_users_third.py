@@ -219,31 +219,20 @@ class Bags(nn.Module):
                                     self.tags(tags)], 1))
 
 
-class LearnedWeights(nn.Module):
-    """The losses of two tasks, weighted by trained variances (Kendall 2018)."""
+class TwoTasks(nn.Module):
+    """One body with two heads, whose losses are weighted by trained variances (Kendall 2018)."""
 
     def __init__(self):
         super().__init__()
         self.log_variances = nn.Parameter(torch.zeros(2))
-
-    def forward(self, outputs, targets):
-        logits, values = outputs
-        losses = torch.stack([F.cross_entropy(logits, targets["labels"]),
-                              F.smooth_l1_loss(values, targets["values"])])
-        return (torch.exp(-self.log_variances) * losses + self.log_variances).sum()
-
-
-class TwoTasks(nn.Module):
-    """One body with two heads."""
-
-    def __init__(self):
-        super().__init__()
         self.body = nn.Sequential(nn.Linear(6, 16), nn.LayerNorm(16), nn.Hardswish())
         self.heads = nn.ModuleDict({"classes": nn.Linear(16, 4), "value": nn.Linear(16, 1)})
 
-    def forward(self, x):
+    def forward(self, x, labels, values):
         h = self.body(x)
-        return self.heads["classes"](h), self.heads["value"](h).squeeze(-1)
+        losses = torch.stack([F.cross_entropy(self.heads["classes"](h), labels),
+                              F.smooth_l1_loss(self.heads["value"](h).squeeze(-1), values)])
+        return (torch.exp(-self.log_variances) * losses + self.log_variances).sum()
 
 
 class Spectrogram(nn.Module):
@@ -961,8 +950,8 @@ CASES = {
                           lambda: integers(3)),
     "bags": case(Bags, nn.CrossEntropyLoss, lambda: (integers(30, 6), floats(6), integers(10, 4)),
                  lambda: integers(3)),
-    "learned_weights": case(TwoTasks, LearnedWeights, lambda: floats(6),
-                            lambda: {"labels": integers(4), "values": floats()}),
+    "learned_weights": case(TwoTasks, None, lambda: {"x": floats(6), "labels": integers(4),
+                                                     "values": floats()}),
     "spectrogram": case(Spectrogram, nn.CrossEntropyLoss, lambda: floats(96), lambda: integers(3)),
     "global_filter": case(GlobalFilter, nn.CrossEntropyLoss, lambda: floats(1, 8, 8),
                           lambda: integers(3)),

@@ -8,7 +8,7 @@ import torch
 
 from .builder import Builder, Operand, Val, number
 from .elementwise import binary
-from .moves import patches_of, repeats_rows
+from .moves import image_of, patches_of, repeats_rows
 from .reductions import reduce
 from .table import CannotLower, lowers
 
@@ -181,7 +181,7 @@ def conv(b: Builder, input: Operand, weight: Operand, bias: Operand | None, stri
     rank = weight.dim() - 2
     input = _with_batch(b, input, rank)
     stride, padding, dilation = (_each(x, rank) for x in (stride, padding, dilation))
-    if input.shape[0] == 1 and groups > 1 and rank == 2 and bias is None and _is_computed(b, weight):
+    if _has_own_weights(b, input, weight, bias, groups):
         return b.reshape(_conv_of_groups(b, input, weight, stride, padding, dilation, groups),
                          b.result.shape)
     out = b.emit("conv", input, weight, bias, stride=stride, padding=padding, dilation=dilation,
@@ -189,9 +189,11 @@ def conv(b: Builder, input: Operand, weight: Operand, bias: Operand | None, stri
     return b.reshape(out, b.result.shape)
 
 
-def _is_computed(b: Builder, x: Operand) -> bool:
-    """Whether a node has computed a value."""
-    return isinstance(x, Val) and any(node.output == x.id for node in b.nodes)
+def _has_own_weights(b: Builder, input: Operand, weight: Operand, bias: Operand | None,
+                     groups: int) -> bool:
+    """Whether the groups of a convolution may be samples: its weight is computed."""
+    return (input.shape[0] == 1 and groups > 1 and weight.dim() == 4 and bias is None
+            and isinstance(weight, Val) and any(node.output == weight.id for node in b.nodes))
 
 
 def _conv_of_groups(b: Builder, input: Operand, weight: Operand, stride: list[int],
@@ -235,11 +237,37 @@ def conv_transpose(b: Builder, input: Operand, weight: Operand, bias: Operand | 
                    stride: list[int], padding: list[int], output_padding: list[int], groups: int,
                    dilation: list[int]) -> Operand:
     rank = weight.dim() - 2
-    out = b.emit("conv_transpose", _with_batch(b, input, rank), weight, bias,
-                 stride=_each(stride, rank), padding=_each(padding, rank),
-                 dilation=_each(dilation, rank), groups=groups,
-                 output_padding=_each(output_padding, rank))
+    input = _with_batch(b, input, rank)
+    stride, padding, dilation, output_padding = (
+        _each(x, rank) for x in (stride, padding, dilation, output_padding))
+    if _has_own_weights(b, input, weight, bias, groups):
+        return b.reshape(_conv_transpose_of_groups(b, input, weight, stride, padding, output_padding,
+                                                   dilation, groups), b.result.shape)
+    out = b.emit("conv_transpose", input, weight, bias, stride=stride, padding=padding,
+                 dilation=dilation, groups=groups, output_padding=output_padding)
     return b.reshape(out, b.result.shape)
+
+
+def _conv_transpose_of_groups(b: Builder, input: Operand, weight: Operand, stride: list[int],
+                              padding: list[int], output_padding: list[int], dilation: list[int],
+                              groups: int) -> Operand:
+    """The same for weights [g*c, o, kh, kw]: a product for each sample, added up where it goes."""
+    _, outputs, *kernel = weight.shape
+    channels, pixels = input.shape[1] // groups, math.prod(input.shape[2:])
+    images = b.reshape(input, (groups, channels, pixels))
+    rows = b.swap(b.reshape(weight, (groups, channels, outputs * math.prod(kernel))), 1, 2)
+    extents = [(size - 1) * s - 2 * p + d * (k - 1) + more + 1 for size, k, s, p, d, more in zip(
+        input.shape[2:], kernel, stride, padding, dilation, output_padding)]
+    seen = [(size - 1) * s + d * (k - 1) + 1 for size, k, s, d in zip(
+        input.shape[2:], kernel, stride, dilation)]
+    whole = image_of(b, b.emit("matmul", rows, images), seen, kernel, dilation, [0, 0], stride)
+    for axis, (begin, size, full) in enumerate(zip(padding, extents, seen), start=2):
+        missing = begin + size - full  # the output padding reaches behind what the windows see
+        if missing > 0:
+            whole = b.emit("pad", whole, before=[0] * 4, value=0.0,
+                           after=[missing if i == axis else 0 for i in range(4)])
+        whole = b.slice(whole, axis, begin, begin + size)
+    return b.reshape(whole, (1, groups * outputs, *extents))
 
 
 @lowers("embedding.default")
