@@ -162,7 +162,8 @@ class Experts(unittest.TestCase):
         transformers.logging.set_verbosity_error()
         own = {"n_routed_experts": 4, "q_lora_rank": 8, "kv_lora_rank": 8, "qk_nope_head_dim": 4,
                "qk_rope_head_dim": 4, "v_head_dim": 8, "first_k_dense_replace": 0, "n_group": 1,
-               "moe_intermediate_size": 8, "num_experts_per_tok": 2, "topk_group": 1}
+               "moe_intermediate_size": 8, "num_experts_per_tok": 2, "topk_group": 1,
+               "num_key_value_heads": 2}
         for name, options in (("Mixtral", {}), ("GraniteMoe", {}), ("DeepseekV2", own)):
             config = getattr(transformers, f"{name}Config")(
                 **{"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2,
