@@ -206,7 +206,10 @@ def _function_of(target: str) -> Callable | None:
     op = operator(target)
     if target in REWRITES:
         return REWRITES[target]
-    if torch._C._dispatch_has_kernel_for_dispatch_key(op.name(), "CompositeImplicitAutograd"):
+    # Of a gradient, newer versions trace the kernel that is made of others as the operator itself.
+    composite = not (target.split(".")[1].endswith("_backward") and op in decomposition_table)
+    if composite and torch._C._dispatch_has_kernel_for_dispatch_key(
+            op.name(), "CompositeImplicitAutograd"):
         return op.decompose
     return decomposition_table.get(op)
 
