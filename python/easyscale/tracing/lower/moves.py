@@ -379,7 +379,8 @@ def diagonal(b: Builder, self: Operand, offset: int, dim1: int, dim2: int) -> Op
     rest = [i for i in range(rank) if i not in (dim1, dim2)]
     moved = b.permute(self, rest + [dim1, dim2])
     rows, columns = moved.shape[-2:]
-    if rank == 2 and rows * columns <= DIAGONAL_MAX and isinstance(self, Val):
+    if rank == 2 and rows * columns <= DIAGONAL_MAX and (
+            isinstance(self, Val) and self.type == "f32"):
         return _masked_diagonal(b, moved, offset)
     index = torch.arange(rows * columns).reshape(rows, columns).diagonal(offset)
     return windows(b, b.reshape(moved, (*moved.shape[:-2], rows * columns)), rank - 2, index)
