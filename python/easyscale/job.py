@@ -5,6 +5,7 @@ import re
 import shutil
 from collections.abc import Sequence
 from dataclasses import asdict, replace
+from os import PathLike
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from .optimizers import Optimizer, read_optimizer, read_schedule
 from .private_head import PrivateHead
 from .programs import find_easyscaled, find_esctl, run_json
 from .run import RemoteJob, Run
+from .settings import checked
 
 WEIGHTS_FILE = "sample_weights.npy"
 GROUPS_FILE = "sample_groups.npy"
@@ -84,21 +86,25 @@ class Job:
                  threads: int = 1, clip_norm: float = 0.0, ema: float = 0.0,
                  lora: Lora | None = None, directory: str | Path | None = None,
                  allow_functions: tuple[type, ...] = ()):
+        _check_kinds(model=model, loss=loss, data=data, name=name, metrics=metrics, metric=metric,
+                     lora=lora, directory=directory, allow_functions=allow_functions)
+        top = {key: checked(key, value) for key, value in {
+            "max_p": max_p, "batch_size": batch_size, "seed": seed, "level": level,
+            "eval_every": eval_every, "recompute": recompute, "precision": precision}.items()}
+        self._threads = checked("resources.threads", threads)
+        every = checked("checkpoint.every_steps", checkpoint_every, "checkpoint_every")
+        clip_norm, ema = checked("optimizer.clip_norm", clip_norm), checked("optimizer.ema", ema)
         is_captured = isinstance(model, Captured)
         self.name = _job_name(name or (model.program.name if is_captured else type(model).__name__))
         self._order = _order(sample_weights, sample_groups, data.samples)
-        self.steps = _steps(data, self._order, max_p * batch_size, steps, epochs)
+        self.steps = _steps(data, self._order, top["max_p"] * top["batch_size"], steps, epochs)
         rule = read_optimizer(optimizer, _parameters(model, loss), scheduled=schedule is not None)
         self._optimizer = _changed(rule, clip_norm, ema)
         self._lora = lora
         self._schedule = read_schedule(schedule, self.steps)
-        self._top = {"name": self.name, "max_p": max_p, "batch_size": batch_size,
-                     "steps": self.steps, "seed": seed, "level": level, "eval_every": eval_every,
-                     "recompute": recompute, "precision": precision,
-                     "metrics": named(metrics)}
+        self._top = {"name": self.name, "steps": self.steps, **top, "metrics": named(metrics)}
         self._metric = metric
-        self._checkpoint_every = checkpoint_every or ONLY_LAST
-        self._threads = threads
+        self._checkpoint_every = every or ONLY_LAST
         self._data, self._eval_data = data, eval_data
         self._place = None if directory is None else Path(directory).resolve()
         self._path: Path | None = None  # the folder of the files, after they were written
@@ -268,6 +274,39 @@ class Job:
             self.interrupted = None  # the job had made no step or was already over
 
 
+def _check_kinds(*, model: Any, loss: Any, data: Any, name: Any, metrics: Any, metric: Any,
+                 lora: Any, directory: Any, allow_functions: Any) -> None:
+    """Raises UsageError for the first argument that is no such thing at all."""
+    is_module = not isinstance(model, type) and hasattr(model, "named_parameters")
+    is_list = isinstance(metrics, Sequence) and not isinstance(metrics, str)
+    rules = [
+        ("model", model, is_module or isinstance(model, Captured),
+         "a torch.nn.Module, or what easyscale.capture or easyscale.from_onnx has returned"),
+        ("loss", loss, loss is None or (callable(loss) and not _is_module_class(loss)),
+         "a function (outputs, target) -> number, a loss of torch.nn, or None"),
+        ("data", data, isinstance(data, Arrays), "what a function of easyscale.data has returned"),
+        ("name", name, name is None or isinstance(name, str), "a text"),
+        ("metrics", metrics, is_list, "a list of names"),
+        ("metric", metric, metric is None or callable(metric),
+         "a function (outputs, labels) -> number"),
+        ("lora", lora, lora is None or isinstance(lora, Lora), "easyscale.Lora"),
+        ("directory", directory, directory is None or isinstance(directory, (str, PathLike)),
+         "a path"),
+        ("allow_functions", allow_functions, isinstance(allow_functions, (tuple, list)) and all(
+            isinstance(function, type) for function in allow_functions),
+         "a tuple of classes of torch.autograd.Function")]
+    for argument, value, is_right, allowed in rules:
+        if not is_right:
+            what = (f"the class {value.__name__}" if isinstance(value, type)
+                    else repr(value) if isinstance(value, (str, int, float))
+                    else f"of the type {type(value).__name__}")
+            raise UsageError(f"{argument} is {what}: allowed is {allowed}")
+
+
+def _is_module_class(loss: Any) -> bool:
+    return isinstance(loss, type) and hasattr(loss, "named_parameters")
+
+
 def _job_name(text: str) -> str:
     return re.sub(r"[^A-Za-z0-9._-]", "-", text)[:64]
 
@@ -276,17 +315,18 @@ def _steps(data: Arrays, order: dict[str, tuple[str, np.ndarray]], global_batch:
            steps: int | None, epochs: int | None) -> int:
     if (steps is None) == (epochs is None):
         raise UsageError("steps and epochs: allowed is exactly one of them")
+    key, length = ("epochs", epochs) if steps is None else ("steps", steps)
+    length = checked(key, length)
     used, what = data.samples, "samples"
     if "groups" in order:
         used, what = len(np.unique(order["groups"][1])), "groups of samples"
-    in_epoch = used // max(1, global_batch)
+    in_epoch = used // global_batch
     if in_epoch == 0:
         raise UsageError(f"data has {used} {what}: allowed is at least max_p * batch_size "
                          f"= {global_batch}, one global step")
-    found = steps if steps is not None else (epochs or 0) * in_epoch
-    if found < 1:
-        raise UsageError(f"the job has {found} steps: allowed is at least 1")
-    return found
+    if length == 0:
+        raise UsageError(f"{key} = 0: allowed is at least 1")
+    return length * (in_epoch if key == "epochs" else 1)
 
 
 def _parameters(model: Any, loss: Any) -> list[tuple[str, Any]] | None:

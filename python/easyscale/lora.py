@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from .errors import UsageError
+from .settings import check_table
 
 
 @dataclass(frozen=True)
@@ -24,10 +25,11 @@ class Lora:
     def __post_init__(self) -> None:
         if isinstance(self.targets, str) or not self.targets:
             raise UsageError(f"targets = {self.targets!r}: allowed is a list of at least one name")
-        if self.rank < 1:
-            raise UsageError(f"rank = {self.rank}: allowed is at least 1")
+        check_table(self, "lora")
+        if self.rank == 0:
+            raise UsageError("rank = 0: allowed is at least 1")
         object.__setattr__(self, "targets", tuple(self.targets))
 
     def table(self) -> dict[str, Any]:
         """The keys of the table."""
-        return {**asdict(self), "alpha": float(self.alpha), "dropout": float(self.dropout)}
+        return asdict(self)

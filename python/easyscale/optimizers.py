@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from .errors import UsageError
+from .settings import check_table
 
 
 @dataclass(frozen=True)
@@ -28,6 +29,7 @@ class ParameterGroup:
         if isinstance(self.parameters, str):
             raise UsageError(f"parameters = {self.parameters!r}: allowed is a list of names")
         object.__setattr__(self, "parameters", tuple(self.parameters))
+        check_table(self, "optimizer.groups")
 
 
 @dataclass(frozen=True)
@@ -48,8 +50,9 @@ class Optimizer:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "groups", tuple(self.groups))
-        if self.kind not in ("sgd", "adam", "adamw"):
-            raise UsageError(f"optimizer {self.kind!r}: allowed are sgd, adam and adamw")
+        check_table(self, "optimizer")
+        if self.nesterov and (self.kind != "sgd" or self.momentum == 0):
+            raise UsageError("nesterov = True: allowed with kind sgd and a momentum above 0")
 
 
 @dataclass(frozen=True)
@@ -63,8 +66,7 @@ class Schedule:
     warmup_steps: int = 0
 
     def __post_init__(self) -> None:
-        if self.kind not in ("constant", "step", "cosine", "linear"):
-            raise UsageError(f"schedule {self.kind!r}: allowed are constant, step, cosine, linear")
+        check_table(self, "schedule", without=[] if self.kind == "step" else ["step_size"])
 
 
 def read_optimizer(given: Any, parameters: Iterable[tuple[str, Any]] | None,

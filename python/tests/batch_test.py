@@ -41,6 +41,11 @@ BATCHES = {
     "triu": lambda z, n: (z @ z.T)[:n, n:].masked_fill(
         torch.ones(n, n).triu(1).bool(), 0.0).mean(),
     "eye of numbers": lambda z, n: ((z[:n] @ z[n:].T) - torch.eye(n)).square().mean(),
+    "sorted samples": lambda z, n: torch.logcumsumexp(
+        z[:, 0][torch.argsort(z[:, 1], descending=True)], 0).mean(),
+    "diagonals of pairs": lambda z, n: (
+        torch.diag(z @ z.T, n).sin() + torch.diag(z @ z.T, -n).cos() + (z[:n] @ z[n:].T).diag()).mean(),
+    "a part of the samples": lambda z, n: (z * torch.full((n, 1), 2 / n).repeat(2, 1)).sum(),
     "reversed numbers": lambda z, n: F.cross_entropy(
         z @ z[:n].T, torch.cat([torch.arange(n), torch.arange(n - 1, -1, -1)])),
     "a number of the model that is the number of samples": lambda z, n: (

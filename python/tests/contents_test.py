@@ -160,14 +160,21 @@ class Experts(unittest.TestCase):
         except ImportError:
             self.skipTest("needs transformers")
         transformers.logging.set_verbosity_error()
-        config = transformers.MixtralConfig(
-            hidden_size=16, num_hidden_layers=1, num_attention_heads=2, num_key_value_heads=1,
-            intermediate_size=32, vocab_size=33, num_local_experts=4)
-        torch.manual_seed(SEED)
-        ids = torch.randint(0, 33, (4, 6))
-        captured = capture(transformers.MixtralForCausalLM(config), None,
-                           {"input_ids": ids, "labels": ids})
-        self.assertGreater(len(captured.program.nodes), 100)
+        own = {"n_routed_experts": 4, "q_lora_rank": 8, "kv_lora_rank": 8, "qk_nope_head_dim": 4,
+               "qk_rope_head_dim": 4, "v_head_dim": 8, "first_k_dense_replace": 0, "n_group": 1,
+               "moe_intermediate_size": 8, "num_experts_per_tok": 2, "topk_group": 1,
+               "num_key_value_heads": 2}
+        for name, options in (("Mixtral", {}), ("GraniteMoe", {}), ("DeepseekV2", own)):
+            config = getattr(transformers, f"{name}Config")(
+                **{"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2,
+                   "num_key_value_heads": 1, "intermediate_size": 32, "vocab_size": 33,
+                   "num_local_experts": 4, **options})
+            torch.manual_seed(SEED)
+            ids = torch.randint(0, 33, (4, 6))
+            with self.subTest(name):
+                captured = capture(getattr(transformers, f"{name}ForCausalLM")(config), None,
+                                   {"input_ids": ids, "labels": ids})
+                self.assertGreater(len(captured.program.nodes), 100)
 
 
 if __name__ == "__main__":

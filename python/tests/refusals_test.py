@@ -20,6 +20,16 @@ class Counter(support.Model):
         return self.layer(x) * self.calls
 
 
+def hooked(model):
+    model.bias.register_hook(lambda gradient: 2 * gradient)
+    return model
+
+
+def filled(model, value):
+    nn.init.constant_(model.weight, value)
+    return model
+
+
 class Refusals(unittest.TestCase):
     def refused(self, error, text, function, **options):
         with self.assertRaisesRegex(error, text):
@@ -72,12 +82,12 @@ class Refusals(unittest.TestCase):
     def test_all_unsupported_operators_are_listed(self):
         def forward(m, x):
             y = m.layer(x)
-            y = torch.special.bessel_j0(y) + torch.digamma(y)
-            return y + torch.digamma(y)
+            y = torch.special.bessel_j0(y) + torch.i0(y)
+            return y + torch.i0(y)
         with self.assertRaises(errors.UnsupportedOperators) as raised:
             support.capture_function(forward)
         text = str(raised.exception)
-        self.assertRegex(text, r"aten\.digamma\.default: .*; 2 times, first in .*refusals_test\.py")
+        self.assertRegex(text, r"aten\.i0\.default: .*; 2 times, first in .*refusals_test\.py")
         self.assertIn("aten.special_bessel_j0.default", text)
 
     def test_an_unknown_write_of_complex_numbers(self):
@@ -115,6 +125,17 @@ class Refusals(unittest.TestCase):
         model.turn = nn.Parameter(torch.ones(8, dtype=torch.complex64))
         with self.assertRaisesRegex(errors.UnsupportedType, "turn .*complex64.*view_as_complex"):
             capture(model, nn.MSELoss(), torch.randn(4, 8), torch.randn(4, 8))
+
+    def test_a_module_that_is_wrapped_or_cannot_begin(self):
+        for model, text in (
+                (torch.jit.script(nn.Linear(4, 3)), "TorchScript module: pass"),
+                (torch.jit.trace(nn.Linear(4, 3), torch.randn(2, 4)), "TorchScript module: pass"),
+                (torch.compile(nn.Linear(4, 3)), "torch.compile: pass .*_orig_mod"),
+                (nn.Linear(4, 3, device="meta"), "weight is on the device meta"),
+                (hooked(nn.Linear(4, 3)), "bias has a hook on its gradient"),
+                (filled(nn.Linear(4, 3), torch.nan), "weight has an element that is not finite")):
+            with self.assertRaisesRegex(errors.CaptureError, text):
+                capture(model, nn.MSELoss(), torch.randn(8, 4), torch.randn(8, 3))
 
     def test_a_spectral_norm_in_training(self):
         for norm in (nn.utils.spectral_norm, nn.utils.parametrizations.spectral_norm):

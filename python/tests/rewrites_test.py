@@ -30,6 +30,42 @@ def as_integers(x):
     return (x * 1000).long()
 
 
+def written(x, places=0):
+    index = x.argsort(1)[:, places]
+    rows = torch.arange(len(x)).view(-1, *[1] * (index.dim() - 1))
+    x = x * 1
+    x[rows, index] -= 0.5
+    return x
+
+
+def clipped(x):
+    x = x * 1
+    x[x > 0.5] = 0.5
+    x[x < -0.5] = -0.5
+    return x
+
+
+def square(x):
+    """Matrices of two rows, which need an exchange of rows."""
+    return x[:, :4].view(-1, 2, 2)
+
+
+def wide(x):
+    """Matrices of four rows."""
+    return torch.sin(x[:, :4, None] * x[:, None, 4:] * torch.arange(1.0, 5)) + torch.eye(4).flip(0)
+
+
+def definite(x):
+    return 0.1 * wide(x) @ wide(x).mT + torch.eye(4)
+
+
+def bag(x, mode):
+    """Bags of two, one of which may be all padding."""
+    ids = (x > 0).long().view(-1, 2)
+    table = x[0, :6].view(2, 3)
+    return F.embedding_bag(ids, table, mode=mode, padding_idx=0).view(len(x), -1)
+
+
 # For each name a function of x [samples, 8].
 REAL = {
     "remainder": lambda x: torch.remainder(x, 1.5),
@@ -82,6 +118,68 @@ REAL = {
     "sort": lambda x: torch.sort(x, dim=1, descending=True)[0] * torch.arange(8.0),
     "argsort": lambda x: x.gather(1, torch.argsort(x, dim=1)) * torch.arange(8.0),
     "median": lambda x: x.median(1)[0], "kthvalue": lambda x: x.kthvalue(2, 1)[0],
+    "solve": lambda x: torch.linalg.solve(square(x), x.view(-1, 2, 4)[:, :, :2]),
+    "solve for a vector": lambda x: torch.linalg.solve(square(x), x[:, :2]),
+    "solve from the right": lambda x: torch.linalg.solve(square(x), x.view(-1, 4, 2), left=False),
+    "inverse": lambda x: torch.linalg.inv(wide(x)), "det": lambda x: torch.linalg.det(wide(x)),
+    "slogdet": lambda x: torch.linalg.slogdet(wide(x))[1] + torch.slogdet(wide(x))[0],
+    "logdet": lambda x: torch.logdet(definite(x)),
+    "cholesky": lambda x: torch.linalg.cholesky(definite(x)),
+    "cholesky, upper": lambda x: torch.linalg.cholesky(definite(x), upper=True),
+    "solve_triangular": lambda x: torch.linalg.solve_triangular(
+        definite(x).tril(), x.view(-1, 4, 2), upper=False),
+    "solve_triangular, upper, from the right": lambda x: torch.linalg.solve_triangular(
+        definite(x).triu(), x.view(-1, 2, 4), upper=True, left=False),
+    "cholesky_solve": lambda x: torch.cholesky_solve(
+        x.view(-1, 4, 2), torch.linalg.cholesky(definite(x))),
+    "matrix_exp": lambda x: torch.matrix_exp(wide(x)),
+    "householder_product": lambda x: torch.linalg.householder_product(
+        x.view(-1, 4, 2), torch.sigmoid(x[:, :2])),
+    "a write at a place of each sample": lambda x: written(x),
+    "writes at several places of each sample": lambda x: written(x, slice(0, 3)),
+    "a sum at places of each sample": lambda x: torch.zeros(len(x), 4).index_put(
+        (torch.arange(len(x))[:, None], as_integers(x) % 4), x, accumulate=True),
+    "writes of a number where a mask holds": lambda x: clipped(x),
+    "a mask that is known": lambda x: x.index_put(
+        ((torch.arange(8) > 5).expand_as(x),), torch.tensor(2.0)) * x,
+    "cummax": lambda x: x.cummax(1)[0] * torch.arange(1.0, 9),
+    "cummin": lambda x: x.cummin(1)[0] + x.cummin(1)[1], "digamma": lambda x: positive(x).digamma(),
+    "erfinv": lambda x: torch.erfinv(torch.tanh(x) * 0.999),
+    "log_ndtr": lambda x: torch.special.log_ndtr(4 * x),
+    "fmax and fmin": lambda x: torch.fmax(x, x.sin()) * torch.fmin(x, x.cos()),
+    "round to decimals": lambda x: torch.round(x, decimals=1) * x,
+    "searchsorted": lambda x: torch.searchsorted(torch.tensor([-1.0, 0, 1]), x).float() * x,
+    "einsum with a trace": lambda x: torch.einsum("bii->b", square(x)),
+    "einsum with diagonals": lambda x: torch.einsum("bii,bi->bi", square(x), x[:, 6:]),
+    "a resize with antialiasing": lambda x: F.interpolate(
+        x.view(-1, 1, 2, 4), size=(1, 3), mode="bilinear", antialias=True),
+    "scatter of the largest": lambda x: torch.zeros_like(x).scatter(
+        1, x.topk(3, dim=1).indices, x.topk(3, dim=1).values.softmax(1)),
+    "scatter that names a place twice": lambda x: x.scatter(
+        1, as_integers(x[:, :5]) % 8, x[:, 1:6].detach() * 2),  # the last one, without gradients
+    "scatter of a number": lambda x: x.scatter(1, as_integers(x[:, :3]) % 8, 1.5) * x,
+    "scatter on an inner axis": lambda x: x.view(-1, 4, 2).scatter(
+        1, x.view(-1, 4, 2).argsort(1)[:, :2], x.view(-1, 4, 2)[:, 2:]),
+    "max_pool2d and its places": lambda x: F.max_unpool2d(*F.max_pool2d(
+        x.view(-1, 1, 2, 4), 2, return_indices=True), 2),
+    "places of pools that overlap": lambda x: F.max_pool2d(
+        x.view(-1, 1, 2, 4), (1, 2), (1, 2), (0, 1), ceil_mode=True, return_indices=True)[1].float()
+        * x[:, :6].view(-1, 1, 2, 3),
+    "multilabel_margin_loss": lambda x: F.multilabel_margin_loss(
+        x, torch.tensor([1, 4, -1, 2, 0, 0, 0, 0]).expand(len(x), 8), reduction="none"),
+    "cosine_similarity of other ranks": lambda x: F.cosine_similarity(
+        x.view(-1, 1, 8), torch.arange(24.0).view(3, 8), dim=-1),
+    "cosine_similarity of repeated elements": lambda x: F.cosine_similarity(
+        x.view(-1, 2, 4), torch.ones(1, 1), dim=1),
+    "convolution with a weight for each sample": lambda x: F.conv2d(
+        x.reshape(1, -1, 2, 4), x.reshape(-1, 1, 2, 2).sin(), padding=1, stride=(1, 2),
+        groups=len(x)).view(len(x), -1),
+    "transposed convolution with a weight for each sample": lambda x: F.conv_transpose2d(
+        x.reshape(1, -1, 2, 4), x.reshape(-1, 2, 2, 2)[:, :, :1].sin().expand(-1, -1, 2, -1),
+        stride=2, padding=(1, 0), output_padding=1, groups=len(x)).view(len(x), -1),
+    "bag without its padding": lambda x: bag(x, "sum"),
+    "mean bag without its padding": lambda x: bag(x, "mean"),
+    "max bag without its padding": lambda x: bag(x, "max"),
     "bucketize": lambda x: torch.bucketize(x, torch.tensor([-1.0, 0, 1])).float() * x,
     "grid_sample": lambda x: F.grid_sample(
         x.view(-1, 1, 2, 4), 1.5 * torch.tanh(x.view(-1, 2, 2, 2)), align_corners=False),
@@ -107,6 +205,7 @@ COMPLEX = {
     "a write to a part": lambda x: written_parts(x),
     "zeros and ones": lambda x: torch.view_as_real(
         (pairs(x) + torch.ones(4, dtype=torch.cfloat)) * (1 + torch.zeros_like(pairs(x)))),
+    "exp": lambda x: torch.exp(1j * x).real + pairs(x).exp().imag.sum(1, True),
     "product": lambda x: torch.view_as_real(pairs(x) * pairs(x)),
     "quotient": lambda x: torch.view_as_real(pairs(x) / (pairs(x) + 4)),
     "rotation": lambda x: torch.view_as_real(
@@ -121,8 +220,21 @@ COMPLEX = {
     "fftn": lambda x: torch.fft.fftn(x.view(-1, 2, 4), dim=(1, 2)).imag,
     "rfft": lambda x: torch.fft.rfft(x).abs(),
     "irfft, odd": lambda x: torch.fft.irfft(torch.fft.rfft(x), n=7),
+    "transform of a vector": lambda x: torch.fft.irfft(
+        torch.fft.rfft(x, n=16) * torch.fft.rfft(x[0], n=16), n=16),
     "filter": lambda x: torch.fft.irfft(
         torch.fft.rfft(x) * torch.tensor([1.0, 1, 0, 0, 0]), n=8),
+    "stft": lambda x: torch.stft(x, 4, 2, window=torch.hann_window(4), return_complex=True).abs(),
+    "stft, short window": lambda x: torch.stft(
+        x, 4, 1, 2, torch.ones(2), center=False, normalized=True, return_complex=True).real,
+    "stft, both sides": lambda x: torch.view_as_real(torch.stft(
+        x, 4, window=torch.ones(4), onesided=False, return_complex=True)),
+    "istft": lambda x: torch.istft(torch.stft(
+        x, 4, 2, window=torch.hann_window(4), return_complex=True) * 2, 4, 2,
+        window=torch.hann_window(4), length=8),
+    "istft, whole frames": lambda x: torch.istft(torch.stft(
+        x, 4, 1, window=torch.ones(4), normalized=True, return_complex=True), 4, 1,
+        window=torch.ones(4), normalized=True),
     "rfft2": lambda x: torch.fft.irfft2(
         torch.fft.rfft2(x.view(-1, 2, 4), norm="ortho") * 2, norm="ortho"),
 }

@@ -13,6 +13,7 @@ from easyscale.tracing import capture, errors
 sys.path.insert(0, str(support.Path(__file__).resolve().parents[2] / "tests/bench/zoo"))
 import zoo_users
 import zoo_users_more
+import zoo_users_third
 from zoo_case import without_dropout
 
 SEED = 0
@@ -44,6 +45,9 @@ class Users(unittest.TestCase):
 
     def test_the_models_of_the_second_list(self):
         self.check(zoo_users_more.entries())
+
+    def test_the_models_of_the_third_list(self):
+        self.check(zoo_users_third.entries())
 
 
 if __name__ == "__main__":

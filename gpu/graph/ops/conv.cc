@@ -147,6 +147,7 @@ constexpr Operator kConvOperators[] = {
      .name = "conv2d",
      .kernels = "conv_fwd, conv_dgrad, conv_wgrad, gemm",
      .inputs = Inputs::kImages,
+     .inputs_checked = 1,  // a weight and a bias may follow
      .outputs = conv_outputs,
      .stored = Stored::kFirstBf16,
      .factors = [](const Op&) { return std::vector<std::size_t>{0}; },

@@ -36,6 +36,7 @@ def capture(model: nn.Module, loss: Loss, example_inputs: Any, example_targets: 
 
     The module is traced in training and in evaluation, and is left as it was. Raises CaptureError.
     """
+    _refuse_wrapped(model)
     fields = _Sample.of(model, example_inputs, example_targets)
     modes = {module: module.training for module in model.modules()}
     step = Step(model, loss, fields.inputs, fields.targets)
@@ -44,6 +45,16 @@ def capture(model: nn.Module, loss: Loss, example_inputs: Any, example_targets: 
             name or type(model).__name__, check)
     finally:
         _set_modes(modes)
+
+
+def _refuse_wrapped(model: nn.Module) -> None:
+    """Raises CaptureError for what other tracers have made of a module."""
+    if hasattr(model, "_orig_mod"):
+        raise CaptureError("the model is compiled by torch.compile: pass the module that was "
+                           "compiled, which is model._orig_mod")
+    if isinstance(model, torch.jit.ScriptModule):
+        raise CaptureError("the model is a TorchScript module: pass the torch.nn.Module that it was "
+                           "made of")
 
 
 def _set_modes(modes: dict[nn.Module, bool]) -> None:

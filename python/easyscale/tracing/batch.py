@@ -5,6 +5,7 @@ is a multiple of the batch, and everything else must be equal.
 """
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -154,9 +155,9 @@ class _Writer:
         if not any(dim.per_batch for dim in dims):
             if np.array_equal(*arrays, equal_nan=arrays[0].dtype.kind == "f"):
                 self._constant(arrays[0], val.type, self._add(val, dims))
-            else:
+            elif not self._write_share(val, arrays, dims):
                 self._write_multiple(val, arrays)
-        elif not (self._write_numbers(val, arrays, dims) or self._write_matrix(val, arrays, dims)
+        elif not (self._write_share(val, arrays, dims) or self._write_numbers(val, arrays, dims) or self._write_matrix(val, arrays, dims)
                   or self._write_repeated(val, arrays, dims)):
             raise _constant_refused(arrays[0])
 
@@ -184,6 +185,21 @@ class _Writer:
         wide = self._node("expand", [one], self._value(val.type, [Dim(1, True)]))
         self._node("sum", [wide], self._add(val, []), axes=[0], keepdim=False)
 
+    def _write_share(self, val: Val, arrays: list[np.ndarray], dims: list[Dim]) -> bool:
+        """One number everywhere that is a part of the samples, such as 1 / B."""
+        if val.type != "f32" or not all((array == array.flat[0]).all() for array in arrays):
+            return False
+        whole = [float(array.flat[0]) * size for array, size in zip(arrays, self.pair.sizes)]
+        if arrays[0].flat[0] == arrays[1].flat[0] or not math.isclose(*whole, rel_tol=1e-6):
+            return False
+        near = round(whole[0])
+        number = near if math.isclose(near, whole[0], rel_tol=1e-6) else sum(whole) / 2
+        total = self._constant(np.full(1, number, np.float32), "f32")
+        share = self._node("div", [total, self._samples()], self._value("f32", [Dim(1)]))
+        once = self._node("reshape", [share], self._value("f32", [Dim(1)] * len(dims)))
+        self._node("expand", [once], self._add(val, dims))
+        return True
+
     def _count(self) -> int:
         """The numbers of the samples as f32 [B], [0, 1, ...]: the sums of ones, minus one."""
         one, dims = self._constant(np.ones(1, np.float32), "f32"), [Dim(1, True)]
@@ -198,14 +214,16 @@ class _Writer:
         return self._node("sum", [wide], self._value("f32", [Dim(1)]), axes=[0], keepdim=True)
 
     def _write_numbers(self, val: Val, arrays: list[np.ndarray], dims: list[Dim]) -> bool:
-        """Integers that are linear in the number of a sample and in the number of samples.
+        """Integers that are linear in the number of a sample and in the number of samples: [a * B],
+        or so with ones.
 
-        Of an extent a * B, each of the `a` parts has its own line.
+        Each of the `a` parts has its own line.
         """
-        if val.type != "i32" or len(dims) != 1:
+        wide = [dim for dim in dims if dim != Dim(1)]
+        if val.type != "i32" or len(wide) != 1:
             return False
-        lines = [_line([array.reshape(dims[0].size, -1)[part] for array in arrays],
-                       self.pair.sizes) for part in range(dims[0].size)]
+        lines = [_line([array.reshape(wide[0].size, -1)[part] for array in arrays],
+                       self.pair.sizes) for part in range(wide[0].size)]
         if None in lines:
             return False
         count, one = self._count(), [Dim(1, True)]
@@ -218,8 +236,10 @@ class _Writer:
                 part = self._node("add", [part, more], self._value("f32", one))
             parts.append(self._node("add_scalar", [part], self._value("f32", one), value=begin))
         whole = parts[0] if len(parts) == 1 else self._node(
-            "concat", parts, self._value("f32", dims), axis=0)
-        self._node("cast", [whole], self._add(val, dims), to="i32")
+            "concat", parts, self._value("f32", wide), axis=0)
+        placed = whole if len(dims) == 1 else self._node(
+            "reshape", [whole], self._value("f32", dims))
+        self._node("cast", [placed], self._add(val, dims), to="i32")
         return True
 
     def _write_matrix(self, val: Val, arrays: list[np.ndarray], dims: list[Dim]) -> bool:

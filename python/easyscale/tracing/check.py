@@ -59,16 +59,17 @@ def _compare_gradients(names: list[str], found: list[torch.Tensor], wanted: list
                 "a checkpoint or a torch.no_grad region may hide a part of it")
 
 
-@torch.no_grad()
 def check_evaluation(program: Program, step: Step, state: State, tensors: Tensors,
                      sites: dict[int, int]) -> None:
     """Compares the outputs in evaluation; `sites` are those of the module's draws that are used."""
     def compared(given: Tensors, floats: torch.dtype, factor: float) -> None:
-        with SameDraws(site_of=lambda draw: sites.get(draw, draw)):
+        # The module may compute gradients itself.
+        with torch.enable_grad(), SameDraws(site_of=lambda draw: sites.get(draw, draw)):
             outputs = step(*given.values())
         wanted = dict(zip(step.outputs.names, outputs))
         context = Context(training=False, draw=site_numbers, floats=floats)
-        values = interpret(program, state.tensors(), given, context)
+        with torch.no_grad():
+            values = interpret(program, state.tensors(), given, context)
         for output in program.outputs:
             if output.name not in wanted or not wanted[output.name].dim():
                 continue  # the loss of a model that has no other output

@@ -180,6 +180,21 @@ def _mul(x: Number, y: Number) -> Complex:
     return _product(lambda a, b: a * b, x, y)
 
 
+@_rule("exp")
+def _exp(x: Complex) -> Complex:
+    return _polar(torch.exp(x.real), x.imag)
+
+
+@_rule("square")
+def _square(x: Complex) -> Complex:
+    return _mul(x, x)
+
+
+@_rule("reciprocal")
+def _reciprocal(x: Complex) -> Complex:
+    return _div(1.0, x)
+
+
 @_rule("div")
 def _div(x: Number, y: Number) -> Complex:
     if not isinstance(y, (Complex, complex)):
@@ -219,6 +234,14 @@ def _resized(x: Tensor, axis: int, length: int) -> Tensor:
     return torch.cat([x, torch.zeros(shape)], axis)
 
 
+def _multiplied(x: Tensor, matrix: Tensor, axis: int) -> Tensor:
+    """An axis exchanged by its product with a matrix."""
+    last = torch.movedim(x, axis, -1)
+    # A vector becomes a row: its product with a matrix would be decomposed into writes.
+    rows = torch.matmul(last.unsqueeze(0), matrix).squeeze(0)
+    return torch.movedim(rows, -1, axis)
+
+
 def _transformed(x: Number, axis: int, length: int, outputs: int, norm: str | None,
                  inverse: bool) -> Complex:
     """The first `outputs` elements of the Fourier transform of an axis."""
@@ -232,8 +255,7 @@ def _transformed(x: Number, axis: int, length: int, outputs: int, norm: str | No
     sine = (torch.sin(angle) * (factor if inverse else -factor)).float()
 
     def multiply(part: Tensor, matrix: Tensor) -> Tensor:
-        last = torch.movedim(_resized(part, axis, length), axis, -1)
-        return torch.movedim(torch.matmul(last, matrix), -1, axis)
+        return _multiplied(_resized(part, axis, length), matrix, axis)
     return _product(multiply, x, Complex(cosine, sine))
 
 
@@ -283,8 +305,7 @@ def _whole(x: Complex, sizes: Any, axes: Any, norm: str | None) -> Tensor:
     angle = turns.double() * (2 * math.pi / length)
     weight = twice.double()[:, None] * _factor(norm, True, length)
     cosine, sine = (torch.cos(angle) * weight).float(), (torch.sin(angle) * weight).float()
-    real, imag = (torch.movedim(part, axis, -1) for part in (x.real, x.imag))
-    return torch.movedim(torch.matmul(real, cosine) - torch.matmul(imag, sine), -1, axis)
+    return _multiplied(x.real, cosine, axis) - _multiplied(x.imag, sine, axis)
 
 
 @_rule("fft_fft")
@@ -325,3 +346,57 @@ def _rfftn(x: Tensor, s: Any = None, dim: Any = None, norm: str | None = None) -
 @_rule("fft_irfft2", "fft_irfftn")
 def _irfftn(x: Complex, s: Any = None, dim: Any = None, norm: str | None = None) -> Tensor:
     return _whole(x, s, dim, norm)
+
+
+@_rule("stft")
+def _stft(x: Number, n_fft: int, hop_length: int | None = None, win_length: int | None = None,
+          window: Tensor | None = None, normalized: bool = False, onesided: bool | None = None,
+          return_complex: bool | None = None, align_to_window: bool | None = None) -> Number:
+    if align_to_window:
+        raise NotImplementedError
+    frames = _framed(x, n_fft, hop_length or n_fft // 4, _window(window, win_length, n_fft))
+    halves = not isinstance(x, Complex) if onesided is None else onesided
+    spectrum = _transformed(frames, len(_shape(frames)) - 1, n_fft,
+                            n_fft // 2 + 1 if halves else n_fft,
+                            "ortho" if normalized else None, False)
+    turned = Complex(spectrum.real.transpose(-1, -2), spectrum.imag.transpose(-1, -2))
+    return turned if return_complex else _view_as_real(turned)
+
+
+def _window(window: Tensor | None, length: int | None, n_fft: int) -> Tensor:
+    """A window of `length` in the middle of zeros."""
+    length = length or n_fft
+    inner = torch.ones(length) if window is None else window
+    before = (n_fft - length) // 2
+    return torch.nn.functional.pad(inner, (before, n_fft - length - before))
+
+
+def _framed(x: Number, n_fft: int, hop: int, window: Tensor) -> Number:
+    if isinstance(x, Complex):
+        return Complex(*(part.unfold(-1, n_fft, hop) * window for part in (x.real, x.imag)))
+    return x.unfold(-1, n_fft, hop) * window
+
+
+@_rule("istft")
+def _istft(x: Complex, n_fft: int, hop_length: int | None = None, win_length: int | None = None,
+           window: Tensor | None = None, center: bool = True, normalized: bool = False,
+           onesided: bool | None = None, length: int | None = None,
+           return_complex: bool = False) -> Tensor:
+    """Adds the frames up, and divides by the sum of the squares of the windows there."""
+    if return_complex or onesided is False:
+        raise NotImplementedError
+    hop, weight = hop_length or n_fft // 4, _window(window, win_length, n_fft)
+    turned = Complex(x.real.transpose(-1, -2), x.imag.transpose(-1, -2))
+    frames = _whole(turned, [n_fft], [-1], "ortho" if normalized else None) * weight
+    count = frames.shape[-2]
+    total = n_fft + hop * (count - 1)
+    place = (torch.arange(count)[:, None] * hop + torch.arange(n_fft)).flatten()
+    empty = torch.zeros([*frames.shape[:-2], total])
+    flat = frames.flatten(-2)
+    summed = torch.scatter_add(empty, -1, place.expand(flat.shape), flat)
+    squares = torch.scatter_add(torch.zeros(total), 0, place, (weight * weight).repeat(count))
+    begin = n_fft // 2 if center else 0
+    end = total - begin if length is None else min(total, begin + length)
+    kept = (summed / torch.where(squares > 1e-11, squares, torch.ones_like(squares)))[..., begin:end]
+    missing = 0 if length is None else length - (end - begin)
+    return torch.nn.functional.pad(kept, (0, missing))

@@ -14,6 +14,7 @@ from torch._decomp import decomposition_table
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.proxy_tensor import make_fx
 
+from . import matrices  # noqa: F401  (its functions are registered)
 from .complex_numbers import Complex, rule_for
 from .errors import Missing, UnsupportedOperators
 from .fold import FILLED
@@ -102,7 +103,7 @@ class _Decomposer:
             given = iter(tensors)
             known = {v: next(given) if self._is_real(v) else Complex(next(given), next(given))
                      for v in arguments}
-            return _flat(_called(function, node.target, {
+            return _flat(called(function, node.target, {
                 k: replace_refs(x, known.__getitem__) for k, x in node.args.items()}))
         try:
             with FakeTensorMode() as mode:
@@ -156,7 +157,7 @@ class _Decomposer:
             elif node.op == "call_function":
                 known[node] = self._call(node, known, origin, nodes, depth)
             elif node.op == "output":
-                results = _arguments(node.args[0], known)
+                results = trace_arguments(node.args[0], known)
         return nodes, list(refs(results))
 
     def _constant(self, tensor: torch.Tensor) -> Ref:
@@ -169,8 +170,8 @@ class _Decomposer:
             return known[node.args[0]][node.args[1]]
         if not isinstance(node.target, torch._ops.OpOverload) or node.target.namespace != "aten":
             raise _Unknown
-        args = named_arguments(node.target, _arguments(node.args, known),
-                               _arguments(node.kwargs, known))
+        args = named_arguments(node.target, trace_arguments(node.args, known),
+                               trace_arguments(node.kwargs, known))
         results = node.meta["val"]
         single = not isinstance(results, (list, tuple))
         outputs = [self.graph.new_value(meta_of(x)) for x in ([results] if single else results)]
@@ -205,7 +206,10 @@ def _function_of(target: str) -> Callable | None:
     op = operator(target)
     if target in REWRITES:
         return REWRITES[target]
-    if torch._C._dispatch_has_kernel_for_dispatch_key(op.name(), "CompositeImplicitAutograd"):
+    # Of a gradient, newer versions trace the kernel that is made of others as the operator itself.
+    composite = not (target.split(".")[1].endswith("_backward") and op in decomposition_table)
+    if composite and torch._C._dispatch_has_kernel_for_dispatch_key(
+            op.name(), "CompositeImplicitAutograd"):
         return op.decompose
     return decomposition_table.get(op)
 
@@ -225,18 +229,18 @@ def _flat(results: Any) -> Any:
     return results
 
 
-def _called(function: Callable, target: str, args: dict[str, Any]) -> Any:
+def called(function: Callable, target: str, args: dict[str, Any]) -> Any:
     """Calls a function like the operator: torch's functions name some arguments otherwise."""
     schema = operator(target)._schema.arguments
     return function(*(args[a.name] for a in schema if not a.kwarg_only and a.name in args),
                     **{a.name: args[a.name] for a in schema if a.kwarg_only and a.name in args})
 
 
-def _arguments(tree: Any, known: dict) -> Any:
+def trace_arguments(tree: Any, known: dict) -> Any:
     if isinstance(tree, torch.fx.Node):
         return known[tree]
     if isinstance(tree, (list, tuple)):
-        return [_arguments(item, known) for item in tree]
+        return [trace_arguments(item, known) for item in tree]
     if isinstance(tree, dict):
-        return {key: _arguments(item, known) for key, item in tree.items()}
+        return {key: trace_arguments(item, known) for key, item in tree.items()}
     return tree

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import torch
@@ -17,10 +17,14 @@ BLOCKS = {"mixtral": "MixtralSparseMoeBlock", "qwen2_moe": "Qwen2MoeSparseMoeBlo
           "qwen3_moe": "Qwen3MoeSparseMoeBlock", "olmoe": "OlmoeSparseMoeBlock"}
 
 # Blocks with a method `moe` (tokens, numbers of the chosen experts, their weights).
-CHOSEN = {"deepseek_v3": "DeepseekV3MoE", "glm4_moe": "Glm4MoeMoE", "dots1": "Dots1MoE"}
+CHOSEN = {"deepseek_v2": "DeepseekV2MoE", "deepseek_v3": "DeepseekV3MoE",
+          "glm4_moe": "Glm4MoeMoE", "dots1": "Dots1MoE"}
+# Blocks with the weights of all experts in one parameter.
+JOINED = {"granitemoe": "GraniteMoeMoE", "granitemoeshared": "GraniteMoeSharedMoE",
+          "granitemoehybrid": "GraniteMoeHybridMoE"}
 
 
-def _sum(experts: nn.ModuleList, x: Tensor, chosen: Tensor, weights: Tensor) -> Tensor:
+def _sum(experts: Iterable[Callable], x: Tensor, chosen: Tensor, weights: Tensor) -> Tensor:
     total = torch.zeros_like(x)
     for i, expert in enumerate(experts):
         total = total + expert(x) * ((chosen == i) * weights).sum(-1, keepdim=True)
@@ -53,6 +57,24 @@ def _dense(real: Callable) -> Callable:
     return forward
 
 
+def _joined(real: Callable) -> Callable:
+    def forward(self: Any, layer_input: Tensor) -> Any:
+        x = layer_input.reshape(-1, layer_input.shape[-1])
+        logits = self.router.layer(x).float()
+        best, chosen = logits.topk(self.router.top_k, dim=1)
+        weights = torch.softmax(best, dim=1)
+
+        def expert(number: int) -> Callable:
+            def apply(tokens: Tensor) -> Tensor:
+                a, b = nn.functional.linear(tokens, self.input_linear.weight[number]).chunk(2, -1)
+                return nn.functional.linear(self.activation(a) * b,
+                                            self.output_linear.weight[number])
+            return apply
+        experts = [expert(i) for i in range(self.router.num_experts)]
+        return _sum(experts, x, chosen, weights).view(layer_input.shape), logits
+    return forward
+
+
 @contextlib.contextmanager
 def dense_experts(exchanged: Callable[..., Any]) -> Iterator[None]:
     """In this block the known mixtures of experts are computed for all tokens.
@@ -60,7 +82,8 @@ def dense_experts(exchanged: Callable[..., Any]) -> Iterator[None]:
     `exchanged(owner, name, replacement)` sets an attribute for the time of a block.
     """
     with contextlib.ExitStack() as stack:
-        for families, method, dense in ((BLOCKS, "forward", _dense), (CHOSEN, "moe", _chosen)):
+        for families, method, dense in ((BLOCKS, "forward", _dense), (CHOSEN, "moe", _chosen),
+                                        (JOINED, "forward", _joined)):
             for family, name in families.items():
                 module = sys.modules.get(f"transformers.models.{family}.modeling_{family}")
                 real = getattr(getattr(module, name, None), method, None)

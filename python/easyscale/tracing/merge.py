@@ -10,6 +10,7 @@ from .errors import LossNotScalar, Missing, NoTrainableParameter, UnsupportedOpe
 from .decompose import decompose
 from .fold import fold_constants
 from .functional import make_functional
+from .gradients import expand_gradients
 from .graph import Graph, Node, refs, remove_unused, replace_refs
 from .lower import LOWERINGS
 from .lower.builder import TYPES, Builder, Operand, Val, type_of
@@ -89,6 +90,8 @@ class Lowering:
         typed = []
         for output, operand in zip(node.outputs, results):
             meta = self.graph.metas[output]
+            if operand is None and output in self.used:
+                raise CannotLower(f"its result {len(typed)}")
             if operand is not None and output in self.used:
                 if tuple(operand.shape) != meta.shape:
                     raise AssertionError(f"{node.target}: {operand.shape}, torch has {meta.shape}")
@@ -118,6 +121,10 @@ def simplify(graph: Graph, state: State) -> Graph:
     decompose(graph)
     make_functional(graph)
     remove_unused(graph)
+    if expand_gradients(graph):
+        decompose(graph)
+        make_functional(graph)
+        remove_unused(graph)
     tensors = state.tensors()
     graph.buffers = {value: state.name_of(target) for value, target in graph.buffers.items()}
     fold_constants(graph, tensors)

@@ -21,6 +21,7 @@ from .assertions import assumed_assertions, overridden
 from .ctc import ctc_loss
 from .dense_experts import dense_experts
 from .errors import CaptureError, CustomFunction, DataDependent, StateChanged
+from .gradients import traced_gradient
 from .known import known_contents
 from .recurrent_calls import stand_in
 from .regions import marked_checkpoints, run_region
@@ -99,6 +100,17 @@ def _mask_by_broadcasting(function: Callable, bh_indices: bool = True) -> Callab
     return over_all if bh_indices else over_pairs
 
 
+def _item_of(kind: type) -> Callable:
+    """A slice of a container is one of torch's class, and not of the tracer's class for it."""
+    real = kind.__getitem__  # type: ignore[attr-defined]
+
+    def item(self: Any, index: Any) -> Any:
+        if not isinstance(index, slice):
+            return real(self, index)
+        return kind(*list(self)[index]) if kind is nn.Sequential else kind(list(self)[index])
+    return item
+
+
 def _refuse_packing(*_: Any) -> Any:
     raise CaptureError(
         "the model packs sequences, whose shapes depend on their lengths; give the recurrent layer "
@@ -166,6 +178,9 @@ def tracing(step: nn.Module, allowed: tuple[type, ...]) -> Iterator[None]:
         if masks is not None and hasattr(masks, "_vmap_for_bhqkv"):
             stack.enter_context(exchanged(masks, "_vmap_for_bhqkv", _mask_by_broadcasting))
         stack.enter_context(exchanged(torch, "ctc_loss", ctc_loss))
+        stack.enter_context(exchanged(torch.autograd, "grad", traced_gradient))
+        for kind in (nn.Sequential, nn.ModuleList):
+            stack.enter_context(exchanged(kind, "__getitem__", _item_of(kind)))
         stack.enter_context(dense_experts(exchanged))
         stack.enter_context(exchanged(torch._VF, "_pack_padded_sequence", _refuse_packing))
         stack.enter_context(exchanged(torch.nn.modules.transformer, "_detect_is_causal_mask",

@@ -171,6 +171,9 @@ class _Reader:
         return Ref(value)
 
     def _read_operator(self, node: Any, target: str) -> None:
+        if getattr(node.target, "__module__", "") in ("_operator", "math", "torch"):
+            raise DataDependent(f"{_source(node)} computes with a number that depends on the content "
+                                "of a tensor; keep such numbers in tensors")
         if not isinstance(node.target, torch._ops.OpOverload):
             raise ExportFailed(f"{target} at {_source(node)} cannot be captured")
         target = REAL_NAMES.get(target, target)

@@ -17,9 +17,9 @@ from torch.utils._pytree import tree_flatten, tree_unflatten
 
 MARK = "easyscale.region_mark.default"
 
-_library = torch.library.Library("easyscale", "DEF")
-_library.define("region_mark(Tensor x, int region) -> Tensor")
-_library.impl("region_mark", lambda x, region: x.clone(), "CompositeExplicitAutograd")
+LIBRARY = torch.library.Library("easyscale", "DEF")
+LIBRARY.define("region_mark(Tensor x, int region) -> Tensor")
+LIBRARY.impl("region_mark", lambda x, region: x.clone(), "CompositeExplicitAutograd")
 _numbers = itertools.count(1)
 _inside: list[int] = []  # The region that is being traced.
 

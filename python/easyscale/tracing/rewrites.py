@@ -273,6 +273,84 @@ def lgamma(self: Tensor) -> Tensor:
             - torch.log(torch.abs(factors)))
 
 
+@rewrites("digamma.default", "special_digamma.default", "special_psi.default")
+def digamma(self: Tensor) -> Tensor:
+    # The asymptotic series at x + 8, less 1 / x, 1 / (x + 1), ..., for x above 0.
+    z, below = self + 8, torch.zeros_like(self)
+    for k in range(8):
+        below = below + 1 / (self + k)
+    square = 1 / (z * z)
+    return (torch.log(z) - 0.5 / z - square * (1 / 12 - square * (1 / 120 - square / 252))
+            - below)
+
+
+@rewrites("erfinv.default", "special_erfinv.default")
+def erfinv(self: Tensor) -> Tensor:
+    # The polynomials of Giles (2010), and one step of Newton's method.
+    w = -torch.log((1 - self) * (1 + self))
+    near, far = torch.clamp(w, max=5.0) - 2.5, torch.sqrt(torch.clamp(w, min=5.0)) - 3
+    inner = torch.zeros_like(self)
+    for c in (2.81022636e-08, 3.43273939e-07, -3.5233877e-06, -4.39150654e-06, 0.00021858087,
+              -0.00125372503, -0.00417768164, 0.246640727, 1.50140941):
+        inner = inner * near + c
+    outer = torch.zeros_like(self)
+    for c in (-0.000200214257, 0.000100950558, 0.00134934322, -0.00367342844, 0.00573950773,
+              -0.0076224613, 0.00943887047, 1.00167406, 2.83297682):
+        outer = outer * far + c
+    x = torch.where(w < 5, inner, outer) * self
+    return x - (torch.erf(x) - self) * (math.sqrt(math.pi) / 2) * torch.exp(x * x)
+
+
+@rewrites("special_log_ndtr.default")
+def log_ndtr(self: Tensor) -> Tensor:
+    # Below -5 a continued fraction of Mills' ratio, because the probability loses its digits there.
+    inside = torch.log(0.5 * (1 + torch.erf(torch.clamp(self, min=-5.0) * math.sqrt(0.5))))
+    t = torch.clamp(-self, min=5.0)
+    ratio = t
+    for k in range(12, 0, -1):
+        ratio = t + k / ratio
+    tail = -0.5 * t * t - 0.5 * math.log(2 * math.pi) - torch.log(ratio)
+    return torch.where(self < -5, tail, inside)
+
+
+@rewrites("fmax.default")
+def fmax(self: Tensor, other: Tensor) -> Tensor:
+    return torch.maximum(self, other)  # a NaN ends the job
+
+
+@rewrites("fmin.default")
+def fmin(self: Tensor, other: Tensor) -> Tensor:
+    return torch.minimum(self, other)
+
+
+def _running(self: Tensor, dim: int, is_better: Callable) -> tuple[Tensor, Tensor]:
+    """The best element so far, the last of equal ones, and its place."""
+    parts = list(torch.unbind(self, dim))
+    if len(parts) > SORTED_MAX:
+        raise NotImplementedError
+    places = [torch.zeros_like(parts[0], dtype=torch.int64)]
+    for i in range(1, len(parts)):
+        better = is_better(parts[i], parts[i - 1])
+        places.append(torch.where(better, i, places[i - 1]))
+        parts[i] = torch.where(better, parts[i], parts[i - 1])
+    return torch.stack(parts, dim), torch.stack(places, dim)
+
+
+@rewrites("cummax.default")
+def cummax(self: Tensor, dim: int) -> tuple[Tensor, Tensor]:
+    return _running(self, dim, torch.ge)
+
+
+@rewrites("cummin.default")
+def cummin(self: Tensor, dim: int) -> tuple[Tensor, Tensor]:
+    return _running(self, dim, torch.le)
+
+
+@rewrites("round.decimals")
+def round_decimals(self: Tensor, decimals: int) -> Tensor:
+    return torch.round(self * 10.0 ** decimals) / 10.0 ** decimals
+
+
 @rewrites("erfc.default")
 def erfc(self: Tensor) -> Tensor:
     return 1 - torch.erf(self)
@@ -355,6 +433,127 @@ def index_add(self: Tensor, dim: int, index: Tensor, source: Tensor, alpha: floa
     return torch.scatter_add(self, dim, _along(index, source, dim), source * alpha)
 
 
+@rewrites("scatter.value", "scatter.src")
+def scatter(self: Tensor, dim: int, index: Tensor, written: Any) -> Tensor:
+    """Where an index is named twice, the last element is written, as torch does on CPUs."""
+    dim, count = dim % self.dim(), index.shape[dim]
+    if any(index.shape[i] != self.shape[i] for i in range(self.dim()) if i != dim):
+        raise NotImplementedError  # writes a part of the other axes
+    positions = _along(torch.arange(self.shape[dim]), self, dim)
+    if not torch.is_tensor(written):
+        written = torch.full_like(index, written, dtype=self.dtype)
+    for i, size in enumerate(index.shape):
+        written = torch.narrow(written, i, 0, size)
+    if count == 1:
+        return torch.where(positions == index, written, self)
+    if count * self.shape[dim] > SORTED_MAX ** 2:
+        raise NotImplementedError
+    named = index.unsqueeze(dim) == positions.unsqueeze(dim + 1)
+    numbers = torch.arange(1, count + 1).reshape([-1] + [1] * (self.dim() - 1 - dim))
+    last = (named.long() * numbers).amax(dim + 1)
+    return torch.where(last > 0, torch.gather(written, dim, torch.clamp(last - 1, min=0)), self)
+
+
+def _windows(size: int, kernel: int, stride: int, padding: int, dilation: int,
+             ceil_mode: bool) -> Tensor:
+    """[windows, kernel]: the places that every window sees along an axis of this size."""
+    free = size + 2 * padding - dilation * (kernel - 1) - 1
+    count = (free + stride - 1 if ceil_mode else free) // stride + 1
+    if ceil_mode and (count - 1) * stride >= size + padding:
+        count -= 1
+    return (torch.arange(count)[:, None] * stride - padding + torch.arange(kernel) * dilation)
+
+
+@rewrites("max_pool2d_with_indices.default")
+def max_pool2d_with_indices(self: Tensor, kernel_size: list[int], stride: list[int],
+                            padding: list[int], dilation: list[int],
+                            ceil_mode: bool) -> tuple[Tensor, Tensor]:
+    height, width = self.shape[-2:]
+    kernel = _each(kernel_size, 2)
+    steps, pads, spread = (_each(x, 2) for x in (stride or kernel, padding, dilation))
+    rows, columns = (_windows(size, kernel[i], steps[i], pads[i], spread[i], ceil_mode)
+                     for i, size in enumerate((height, width)))
+    rows, columns = rows[:, None, :, None], columns[None, :, None, :]
+    inside = (rows >= 0) & (rows < height) & (columns >= 0) & (columns < width)
+    place = (torch.clamp(rows, 0, height - 1) * width
+             + torch.clamp(columns, 0, width - 1)).flatten(2)  # [rows, columns, pixels of a window]
+    taken = self.flatten(-2)[..., place]
+    taken = torch.where(inside.flatten(2), taken, torch.full_like(taken, -FP32_MAX))
+    first = torch.argmax(taken, -1, keepdim=True)
+    chosen = torch.arange(place.shape[-1]) == first
+    return torch.gather(taken, -1, first).squeeze(-1), (chosen.long() * place).sum(-1)
+
+
+@rewrites("max_unpool2d.default")
+def max_unpool2d(self: Tensor, indices: Tensor, output_size: list[int]) -> Tensor:
+    # Windows that do not overlap name each place once at most.
+    empty = torch.zeros([*self.shape[:-2], output_size[0] * output_size[1]])
+    whole = torch.scatter_add(empty, -1, indices.flatten(-2), self.flatten(-2))
+    return whole.unflatten(-1, tuple(output_size))
+
+
+# Gradients that a forward pass asks for (gradients.py).
+
+
+def _input_gradient(gradient: Tensor, size: list[int], weight: Tensor, stride: list[int],
+                    padding: list[int], dilation: list[int], groups: int) -> Tensor:
+    """The gradient of a convolution with regard to its input, whose spatial extents are `size`."""
+    rank = len(size)
+    stride, padding, dilation = (_each(x, rank) for x in (stride, padding, dilation))
+    missing = [n - ((out - 1) * s - 2 * p + d * (k - 1) + 1) for n, out, s, p, d, k in zip(
+        size, gradient.shape[2:], stride, padding, dilation, weight.shape[2:])]
+    transposed = (torch.conv_transpose1d, torch.conv_transpose2d, torch.conv_transpose3d)[rank - 1]
+    return transposed(gradient, weight, None, stride, padding, missing, groups, dilation)
+
+
+def _each(values: list[int], rank: int) -> list[int]:
+    return list(values) * rank if len(values) == 1 else list(values)
+
+
+@rewrites("convolution_backward.default")
+def convolution_backward(grad_output: Tensor, input: Tensor, weight: Tensor, bias_sizes: Any,
+                         stride: list[int], padding: list[int], dilation: list[int],
+                         transposed: bool, output_padding: list[int], groups: int,
+                         output_mask: list[bool]) -> tuple[Tensor | None, None, None]:
+    if transposed or output_mask[1] or output_mask[2]:
+        raise NotImplementedError
+    return _input_gradient(grad_output, list(input.shape[2:]), weight, stride, padding, dilation,
+                           groups), None, None
+
+
+@rewrites("avg_pool2d_backward.default")
+def avg_pool2d_backward(grad_output: Tensor, self: Tensor, kernel_size: list[int],
+                        stride: list[int], padding: list[int], ceil_mode: bool,
+                        count_include_pad: bool, divisor_override: int | None) -> Tensor:
+    if ceil_mode or divisor_override or (any(padding) and not count_include_pad):
+        raise NotImplementedError
+    kernel, channels = _each(kernel_size, 2), self.shape[1]
+    weight = torch.full((channels, 1, *kernel), 1 / math.prod(kernel))
+    return _input_gradient(grad_output, list(self.shape[2:]), weight, list(stride) or kernel, padding,
+                           [1, 1], channels)
+
+
+@rewrites("max_pool2d_with_indices_backward.default")
+def max_pool2d_backward(grad_output: Tensor, self: Tensor, kernel_size: list[int],
+                        stride: list[int], padding: list[int], dilation: list[int],
+                        ceil_mode: bool, indices: Tensor) -> Tensor:
+    summed = torch.scatter_add(torch.zeros_like(self.flatten(-2)), -1, indices.flatten(-2),
+                               grad_output.flatten(-2))
+    return summed.view(self.shape)
+
+
+@rewrites("multilabel_margin_loss.default")
+def multilabel_margin_loss(self: Tensor, target: Tensor, reduction: int) -> Tensor:
+    ended = torch.cumsum((target < 0).long(), -1) > 0
+    index = torch.clamp(target, min=0)
+    classes = torch.arange(self.shape[-1])
+    wanted = ((index.unsqueeze(-1) == classes) & ~ended.unsqueeze(-1)).any(-2)
+    gaps = torch.relu(1 - torch.gather(self, -1, index).unsqueeze(-1) + self.unsqueeze(-2))
+    counted = (~ended.unsqueeze(-1) & ~wanted.unsqueeze(-2)).to(self.dtype)
+    loss = (gaps * counted).sum((-2, -1)) / self.shape[-1]
+    return (loss, loss.mean(), loss.sum())[reduction]
+
+
 @rewrites("index_copy.default")
 def index_copy(self: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor:
     named, mask = _chosen(self, dim, index)
@@ -406,6 +605,15 @@ def bucketize(self: Tensor, boundaries: Tensor, out_int32: bool, right: bool) ->
     x = self.unsqueeze(-1)
     counted = (boundaries <= x if right else boundaries < x).long().sum(-1)
     return counted.int() if out_int32 else counted
+
+
+@rewrites("searchsorted.Tensor")
+def searchsorted(sorted_sequence: Tensor, self: Tensor, out_int32: bool, right: bool,
+                 side: str | None, sorter: Tensor | None) -> Tensor:
+    if sorter is not None:
+        raise NotImplementedError
+    boundaries = sorted_sequence if sorted_sequence.dim() == 1 else sorted_sequence.unsqueeze(-2)
+    return bucketize(self, boundaries, out_int32, right or side == "right")
 
 
 @rewrites("scatter_reduce.two")

@@ -69,6 +69,7 @@ class State:
             if tensor.dtype != torch.float32:
                 raise UnsupportedType(f"the parameter {name} has the type {tensor.dtype}; call "
                                       "model.float() first, and choose the job's precision")
+            _check_tensor(name, tensor)
             if tensor.numel() and tensor.data_ptr():
                 other = storages.setdefault(tensor.untyped_storage().data_ptr(), name)
                 if other != name:
@@ -76,6 +77,18 @@ class State:
                                        "two objects; assign the same Parameter to both names")
         if not any(tied.tensor.requires_grad for tied in self.parameters.values()):
             raise NoTrainableParameter("the model has no parameter with requires_grad=True")
+
+
+def _check_tensor(name: str, tensor: nn.Parameter) -> None:
+    """Raises CaptureError for a parameter that cannot begin a training, or not like its module."""
+    if tensor.is_meta:
+        raise CaptureError(f"the parameter {name} is on the device meta and has no elements; call "
+                           "model.to_empty(device=\"cpu\") and give it values")
+    if not torch.isfinite(tensor.detach()).all():
+        raise CaptureError(f"the parameter {name} has an element that is not finite")
+    if tensor._backward_hooks or getattr(tensor, "_post_accumulate_grad_hooks", None):
+        raise CaptureError(f"the parameter {name} has a hook on its gradient (register_hook), which "
+                           "cannot be captured; remove it, and change the gradient in the loss")
 
 
 def plain_name(name: str) -> str:

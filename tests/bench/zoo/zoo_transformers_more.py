@@ -13,6 +13,7 @@ PYRAMID = {"hidden_sizes": [8, 16, 24, 32], "depths": [1, 1, 1, 1]}
 SERIES = {"prediction_length": 4, "context_length": 8, "lags_sequence": [1, 2],
           "num_time_features": 1, "d_model": 16, "encoder_layers": 1, "decoder_layers": 1,
           "encoder_ffn_dim": 32, "decoder_ffn_dim": 32}
+LLM = DECODER | {"head_dim": 8, "pad_token_id": 0, "max_position_embeddings": 64}
 # (class, class of the configuration, its options, fields of the example).
 MORE = [
     ("CamembertForMaskedLM", "CamembertConfig", SMALL | {"max_position_embeddings": 40}, "tokens"),
@@ -217,6 +218,68 @@ MORE = [
     ("BertForQuestionAnswering", "BertConfig", SMALL, "span"),
     ("BertForPreTraining", "BertConfig", SMALL, "pretraining"),
     ("BertForMultipleChoice", "BertConfig", SMALL, "choice"),
+    # A third list, chosen after the others had been captured.
+    ("ArceeForCausalLM", "ArceeConfig", LLM, "tokens"),
+    ("BitNetForCausalLM", "BitNetConfig", LLM, "tokens"),
+    ("Cohere2ForCausalLM", "Cohere2Config", LLM | {"sliding_window": 8}, "tokens"),
+    ("DiffLlamaForCausalLM", "DiffLlamaConfig", LLM | {"num_key_value_heads": 2}, "tokens"),
+    ("Ernie4_5ForCausalLM", "Ernie4_5Config", LLM, "tokens"),
+    ("Exaone4ForCausalLM", "Exaone4Config", LLM | {"sliding_window": 8,
+     "sliding_window_pattern": 2}, "tokens"),
+    ("Glm4ForCausalLM", "Glm4Config", LLM, "tokens"),
+    ("HunYuanDenseV1ForCausalLM", "HunYuanDenseV1Config", LLM, "tokens"),
+    ("Lfm2ForCausalLM", "Lfm2Config", LLM | {"layer_types": ["conv", "full_attention"],
+     "block_auto_adjust_ff_dim": False}, "tokens"),
+    ("MinistralForCausalLM", "MinistralConfig", LLM | {"sliding_window": 8}, "tokens"),
+    ("ModernBertDecoderForCausalLM", "ModernBertDecoderConfig", SMALL | {"pad_token_id": 0,
+     "attn_implementation": "sdpa"}, "tokens"),
+    ("Olmo3ForCausalLM", "Olmo3Config", LLM | {"sliding_window": 8}, "tokens"),
+    ("PersimmonForCausalLM", "PersimmonConfig", SMALL, "tokens"),
+    ("SeedOssForCausalLM", "SeedOssConfig", LLM, "tokens"),
+    ("VaultGemmaForCausalLM", "VaultGemmaConfig", LLM | {"sliding_window": 8}, "tokens"),
+    ("FalconMambaForCausalLM", "FalconMambaConfig", {"hidden_size": 32, "state_size": 4,
+     "num_hidden_layers": 2, "vocab_size": 99}, "tokens"),
+    ("GPTNeoXJapaneseForCausalLM", "GPTNeoXJapaneseConfig", SMALL, "tokens"),
+    ("GraniteMoeForCausalLM", "GraniteMoeConfig", DECODER | {"num_local_experts": 4},
+     "tokens"),
+    ("DeepseekV2ForCausalLM", "DeepseekV2Config", SMALL | {"n_routed_experts": 4,
+     "q_lora_rank": 16, "kv_lora_rank": 16, "qk_nope_head_dim": 8, "qk_rope_head_dim": 8,
+     "v_head_dim": 8, "first_k_dense_replace": 1, "moe_intermediate_size": 16,
+     "num_experts_per_tok": 2, "n_group": 1, "topk_group": 1, "num_key_value_heads": 4},
+     "tokens"),
+    ("MvpForConditionalGeneration", "MvpConfig", SEQ2SEQ, "tokens"),
+    ("RobertaPreLayerNormForMaskedLM", "RobertaPreLayerNormConfig", SMALL |
+     {"max_position_embeddings": 40}, "tokens"),
+    ("RoCBertForMaskedLM", "RoCBertConfig", SMALL | {"pronunciation_vocab_size": 99,
+     "shape_vocab_size": 99, "pronunciation_embed_dim": 8, "shape_embed_dim": 8}, "tokens"),
+    ("MraForMaskedLM", "MraConfig", SMALL | {"max_position_embeddings": 40}, "tokens"),
+    ("XLMRobertaXLForMaskedLM", "XLMRobertaXLConfig", SMALL | {"max_position_embeddings": 40},
+     "tokens"),
+    ("MarkupLMForSequenceClassification", "MarkupLMConfig", SMALL |
+     {"max_position_embeddings": 40}, "classes"),
+    ("Dinov2WithRegistersForImageClassification", "Dinov2WithRegistersConfig", VISION |
+     {"num_register_tokens": 2}, "images"),
+    ("IJepaForImageClassification", "IJepaConfig", VISION, "images"),
+    ("HGNetV2ForImageClassification", "HGNetV2Config", {"depths": [1, 1, 1, 1],
+     "hidden_sizes": [8, 16, 16, 16], "stem_channels": [3, 8, 8], "stage_in_channels": [8, 8,
+     16, 16], "stage_mid_channels": [4, 4, 4, 4], "stage_out_channels": [8, 16, 16, 16],
+     "stage_num_blocks": [1, 1, 1, 1], "stage_numb_of_layers": [1, 1, 1, 1],
+     "stage_light_block": [False, False, False, False]}, "images"),
+    ("TextNetForImageClassification", "TextNetConfig", {"image_size": [32, 32]}, "images"),
+    ("TrOCRForCausalLM", "TrOCRConfig", {"d_model": 32, "decoder_layers": 2,
+     "decoder_attention_heads": 4, "decoder_ffn_dim": 64, "vocab_size": 99,
+     "max_position_embeddings": 32}, "tokens"),
+    ("BertGenerationDecoder", "BertGenerationConfig", SMALL | {"is_decoder": True}, "tokens"),
+    ("MegatronBertForSequenceClassification", "MegatronBertConfig", SMALL, "classes"),
+    ("GPT2ForSequenceClassification", "GPT2Config", GPT | {"pad_token_id": 0}, "classes"),
+    ("LlamaForSequenceClassification", "LlamaConfig", DECODER | {"pad_token_id": 0},
+     "classes"),
+    ("XLNetLMHeadModel", "XLNetConfig", {"d_model": 32, "n_layer": 2, "n_head": 4, "d_inner":
+     64, "vocab_size": 99}, "tokens"),
+    ("FunnelForMaskedLM", "FunnelConfig", {"d_model": 32, "n_head": 4, "d_head": 8, "d_inner":
+     64, "block_sizes": [1, 1], "vocab_size": 99}, "tokens"),
+    ("ElectraForMaskedLM", "ElectraConfig", SMALL | {"embedding_size": 16}, "tokens"),
+    ("AlbertForMaskedLM", "AlbertConfig", SMALL | {"embedding_size": 16}, "tokens"),
 ]
 
 

@@ -1147,6 +1147,11 @@ CASES = {
 }
 
 
+def entries_of(cases):
+    """The entries of a table of cases."""
+    return [Entry("users", name, make) for name, make in cases.items()]
+
+
 def entries():
     """The entries of all models."""
-    return [Entry("users", name, make) for name, make in CASES.items()]
+    return entries_of(CASES)

@@ -6,10 +6,12 @@ from typing import Any
 
 import torch
 
-from .builder import Builder, Operand, type_of
+from .builder import Builder, Operand, Val, type_of
+from .reductions import reduce
 from .table import CannotLower, lowers
 
 FP32_MAX = torch.finfo(torch.float32).max
+DIAGONAL_MAX = 2 ** 20  # the elements of a matrix whose diagonal is a sum
 
 
 @lowers("view.default", "reshape.default", "_unsafe_view.default", "flatten.using_ints",
@@ -294,23 +296,35 @@ def unfold(b: Builder, self: Operand, dimension: int, size: int, step: int) -> O
 @lowers("im2col.default")
 def im2col(b: Builder, self: Operand, kernel_size: list[int], dilation: list[int],
            padding: list[int], stride: list[int]) -> Operand:
-    n, c, h, w = self.shape
-    padded = pad(b, self, [padding[1], padding[1], padding[0], padding[0]], "constant", 0.0)
+    return patches_of(b, self, kernel_size, dilation, padding, stride)
+
+
+def patches_of(b: Builder, x: Operand, kernel_size: list[int], dilation: list[int],
+               padding: list[int], stride: list[int]) -> Operand:
+    """What the windows of images [n,c,h,w] see, [n, c * pixels of the window, windows]."""
+    padded = pad(b, x, [padding[1], padding[1], padding[0], padding[0]], "constant", 0.0)
     rows = _window_index(padded.shape[2], kernel_size[0], stride[0], dilation[0])
     columns = _window_index(padded.shape[3], kernel_size[1], stride[1], dilation[1])
     taken = windows(b, windows(b, padded, 3, columns), 2, rows)  # [n,c,ho,kh,wo,kw]
-    return b.reshape(b.permute(taken, (0, 1, 3, 5, 2, 4)), b.result.shape)
+    pixels = math.prod(kernel_size)
+    return b.reshape(b.permute(taken, (0, 1, 3, 5, 2, 4)), (x.shape[0], x.shape[1] * pixels, -1))
 
 
 @lowers("col2im.default")
 def col2im(b: Builder, self: Operand, output_size: list[int], kernel_size: list[int],
            dilation: list[int], padding: list[int], stride: list[int]) -> Operand:
+    return image_of(b, self, output_size, kernel_size, dilation, padding, stride)
+
+
+def image_of(b: Builder, x: Operand, output_size: list[int], kernel_size: list[int],
+             dilation: list[int], padding: list[int], stride: list[int]) -> Operand:
+    """The sums of what overlapping windows have, [n, c * pixels of the window, windows]."""
     h, w = (size + 2 * p for size, p in zip(output_size, padding))
     rows = _window_index(h, kernel_size[0], stride[0], dilation[0])
     columns = _window_index(w, kernel_size[1], stride[1], dilation[1])
     target = rows.T[:, None, :, None] * w + columns.T[None, :, None, :]  # [kh,kw,ho,wo]
-    n, c = self.shape[0], self.shape[1] // math.prod(kernel_size)
-    flat = b.reshape(self, (n, c, target.numel()))
+    n, c = x.shape[0], x.shape[1] // math.prod(kernel_size)
+    flat = b.reshape(x, (n, c, target.numel()))
     index = target.reshape(1, 1, -1).expand(n, c, -1)
     summed = b.emit("scatter_add", torch.zeros(n, c, h * w), index, flat, axis=2)
     image = b.reshape(summed, (n, c, h, w))
@@ -349,6 +363,15 @@ def triu(b: Builder, self: Operand, diagonal: int) -> Operand:
     return b.emit("where", mask, self, torch.zeros((), dtype=b.result.dtype))
 
 
+def _masked_diagonal(b: Builder, x: Operand, offset: int) -> Operand:
+    """The diagonal of a matrix as sums over its other elements, which holds for pairs of samples."""
+    rows, columns = x.shape
+    kept = (torch.arange(rows)[:, None] + offset == torch.arange(columns)).contiguous()
+    whole = reduce(b, "sum", b.emit("where", kept, x, torch.zeros((), dtype=b.result.dtype)),
+                   [1 if offset >= 0 else 0], False)
+    return b.slice(whole, 0, 0, b.result.shape[0])
+
+
 @lowers("diagonal.default")
 def diagonal(b: Builder, self: Operand, offset: int, dim1: int, dim2: int) -> Operand:
     rank = self.dim()
@@ -356,5 +379,8 @@ def diagonal(b: Builder, self: Operand, offset: int, dim1: int, dim2: int) -> Op
     rest = [i for i in range(rank) if i not in (dim1, dim2)]
     moved = b.permute(self, rest + [dim1, dim2])
     rows, columns = moved.shape[-2:]
+    if rank == 2 and rows * columns <= DIAGONAL_MAX and (
+            isinstance(self, Val) and self.type == "f32"):
+        return _masked_diagonal(b, moved, offset)
     index = torch.arange(rows * columns).reshape(rows, columns).diagonal(offset)
     return windows(b, b.reshape(moved, (*moved.shape[:-2], rows * columns)), rank - 2, index)

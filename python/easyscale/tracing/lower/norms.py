@@ -122,10 +122,15 @@ def weight_norm_interface(b: Builder, v: Operand, g: Operand, dim: int) -> list[
 
 @lowers("cosine_similarity.default")
 def cosine_similarity(b: Builder, x1: Operand, x2: Operand, dim: int, eps: float) -> Operand:
-    axes = [dim % x1.dim()]
-    unit = [b.emit("div", x, b.emit("clamp", vector_norm(b, x, 2, axes, True), min=float(eps)))
-            for x in (x1, x2)]
-    return reduce(b, "sum", b.emit("mul", *unit), axes, False)
+    shape = torch.broadcast_shapes(x1.shape, x2.shape)
+    axis = dim % len(shape)
+
+    def unit(x: Operand) -> Operand:
+        """The axis is one of the common shape, along which `x` may be repeated."""
+        x = b.reshape(x, (*[1] * (len(shape) - x.dim()), *x.shape))
+        x = b.expand(x, [shape[i] if i == axis else size for i, size in enumerate(x.shape)])
+        return b.emit("div", x, b.emit("clamp", vector_norm(b, x, 2, [axis], True), min=float(eps)))
+    return reduce(b, "sum", b.emit("mul", unit(x1), unit(x2)), [axis], False)
 
 
 @lowers("pairwise_distance.default")

@@ -107,9 +107,10 @@ for _name, _mode in (("linear1d", "linear"), ("bilinear2d", "linear"), ("triline
 
 def _resize_matrix(before: int, after: int, mode: str, align: bool) -> torch.Tensor:
     """[after, before]: what an antialiased resize of one axis multiplies with."""
-    unit = torch.eye(before).reshape(1, before, before, 1)
-    wide = F.interpolate(unit, (after, 1), mode=mode, align_corners=align, antialias=True)
-    return wide.reshape(before, after).T
+    # Two columns, because torch resizes images of one column along a wrong axis.
+    unit = torch.eye(before).reshape(1, before, before, 1).repeat(1, 1, 1, 2)
+    wide = F.interpolate(unit, (after, 2), mode=mode, align_corners=align, antialias=True)
+    return wide[0, :, :, 0].T
 
 
 def _register_antialiased(name: str, mode: str) -> None:

@@ -1,13 +1,14 @@
 """Products of matrices, convolutions and embeddings."""
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import torch
 
-from .builder import Builder, Operand, number
+from .builder import Builder, Operand, Val, number
 from .elementwise import binary
-from .moves import repeats_rows
+from .moves import image_of, patches_of, repeats_rows
 from .reductions import reduce
 from .table import CannotLower, lowers
 
@@ -109,9 +110,10 @@ def _without_ellipsis(equation: str, tensors: list[Operand]) -> str:
 def _contract(b: Builder, equation: str, tensors: list[Operand]) -> Operand:
     """Multiplies the operands of an einsum from the left to the right."""
     left, right = equation.split("->")
-    terms = left.split(",")
-    if any(len(set(term)) < len(term) for term in terms):
-        raise CannotLower("an einsum with a repeated index")
+    terms, tensors = left.split(","), list(tensors)
+    for place in range(len(terms)):
+        while len(set(terms[place])) < len(terms[place]):
+            terms[place], tensors[place] = _diagonal(b, terms[place], tensors[place])
     term, x = terms[0], tensors[0]
     for i in range(1, len(terms)):
         later = set("".join(terms[i + 1:])) | set(right)
@@ -121,6 +123,16 @@ def _contract(b: Builder, equation: str, tensors: list[Operand]) -> Operand:
         x = reduce(b, "sum", x, extra, False)
         term = "".join(c for c in term if c in right)
     return b.permute(x, [term.index(c) for c in right])
+
+
+def _diagonal(b: Builder, term: str, x: Operand) -> tuple[str, Operand]:
+    """An operand whose repeated index has one axis less."""
+    second = next(i for i, c in enumerate(term) if c in term[:i])
+    first = term.index(term[second])
+    shape = [size if i in (first, second) else 1 for i, size in enumerate(x.shape)]
+    mask = torch.eye(x.shape[first], dtype=torch.bool).reshape(shape)
+    kept = b.emit("where", mask, b.cast(x, "f32"), torch.tensor(0.0))
+    return term[:second] + term[second + 1:], reduce(b, "sum", kept, [second], False)
 
 
 def _multiply(b: Builder, first: str, x: Operand, second: str, y: Operand,
@@ -167,9 +179,35 @@ def _with_batch(b: Builder, x: Operand, rank: int) -> Operand:
 def conv(b: Builder, input: Operand, weight: Operand, bias: Operand | None, stride: list[int],
          padding: list[int], dilation: list[int], groups: int) -> Operand:
     rank = weight.dim() - 2
-    out = b.emit("conv", _with_batch(b, input, rank), weight, bias, stride=_each(stride, rank),
-                 padding=_each(padding, rank), dilation=_each(dilation, rank), groups=groups)
+    input = _with_batch(b, input, rank)
+    stride, padding, dilation = (_each(x, rank) for x in (stride, padding, dilation))
+    if _has_own_weights(b, input, weight, bias, groups):
+        return b.reshape(_conv_of_groups(b, input, weight, stride, padding, dilation, groups),
+                         b.result.shape)
+    out = b.emit("conv", input, weight, bias, stride=stride, padding=padding, dilation=dilation,
+                 groups=groups)
     return b.reshape(out, b.result.shape)
+
+
+def _has_own_weights(b: Builder, input: Operand, weight: Operand, bias: Operand | None,
+                     groups: int) -> bool:
+    """Whether the groups of a convolution may be samples: its weight is computed."""
+    return (input.shape[0] == 1 and groups > 1 and weight.dim() == 4 and bias is None
+            and isinstance(weight, Val) and any(node.output == weight.id for node in b.nodes))
+
+
+def _conv_of_groups(b: Builder, input: Operand, weight: Operand, stride: list[int],
+                    padding: list[int], dilation: list[int], groups: int) -> Operand:
+    """A convolution [1, g*c, h, w] whose groups are samples with weights [g*o, c, kh, kw] of their
+    own: a product of matrices for each sample."""
+    _, channels, *kernel = weight.shape
+    images = b.reshape(input, (groups, channels, *input.shape[2:]))
+    extents = [(size + 2 * p - d * (k - 1) - 1) // s + 1 for size, k, s, p, d in zip(
+        input.shape[2:], kernel, stride, padding, dilation)]
+    patches = patches_of(b, images, kernel, dilation, padding, stride)
+    rows = b.reshape(weight, (groups, -1, channels * math.prod(kernel)))
+    product = b.emit("matmul", rows, patches)
+    return b.reshape(product, (1, -1, *extents))
 
 
 @lowers("conv1d.padding", "conv2d.padding", "conv3d.padding")
@@ -199,11 +237,37 @@ def conv_transpose(b: Builder, input: Operand, weight: Operand, bias: Operand | 
                    stride: list[int], padding: list[int], output_padding: list[int], groups: int,
                    dilation: list[int]) -> Operand:
     rank = weight.dim() - 2
-    out = b.emit("conv_transpose", _with_batch(b, input, rank), weight, bias,
-                 stride=_each(stride, rank), padding=_each(padding, rank),
-                 dilation=_each(dilation, rank), groups=groups,
-                 output_padding=_each(output_padding, rank))
+    input = _with_batch(b, input, rank)
+    stride, padding, dilation, output_padding = (
+        _each(x, rank) for x in (stride, padding, dilation, output_padding))
+    if _has_own_weights(b, input, weight, bias, groups):
+        return b.reshape(_conv_transpose_of_groups(b, input, weight, stride, padding, output_padding,
+                                                   dilation, groups), b.result.shape)
+    out = b.emit("conv_transpose", input, weight, bias, stride=stride, padding=padding,
+                 dilation=dilation, groups=groups, output_padding=output_padding)
     return b.reshape(out, b.result.shape)
+
+
+def _conv_transpose_of_groups(b: Builder, input: Operand, weight: Operand, stride: list[int],
+                              padding: list[int], output_padding: list[int], dilation: list[int],
+                              groups: int) -> Operand:
+    """The same for weights [g*c, o, kh, kw]: a product for each sample, added up where it goes."""
+    _, outputs, *kernel = weight.shape
+    channels, pixels = input.shape[1] // groups, math.prod(input.shape[2:])
+    images = b.reshape(input, (groups, channels, pixels))
+    rows = b.swap(b.reshape(weight, (groups, channels, outputs * math.prod(kernel))), 1, 2)
+    extents = [(size - 1) * s - 2 * p + d * (k - 1) + more + 1 for size, k, s, p, d, more in zip(
+        input.shape[2:], kernel, stride, padding, dilation, output_padding)]
+    seen = [(size - 1) * s + d * (k - 1) + 1 for size, k, s, d in zip(
+        input.shape[2:], kernel, stride, dilation)]
+    whole = image_of(b, b.emit("matmul", rows, images), seen, kernel, dilation, [0, 0], stride)
+    for axis, (begin, size, full) in enumerate(zip(padding, extents, seen), start=2):
+        missing = begin + size - full  # the output padding reaches behind what the windows see
+        if missing > 0:
+            whole = b.emit("pad", whole, before=[0] * 4, value=0.0,
+                           after=[missing if i == axis else 0 for i in range(4)])
+        whole = b.slice(whole, axis, begin, begin + size)
+    return b.reshape(whole, (1, groups * outputs, *extents))
 
 
 @lowers("embedding.default")
@@ -221,9 +285,7 @@ def embedding(b: Builder, weight: Operand, indices: Operand, padding_idx: int,
 def embedding_bag(b: Builder, weight: Operand, indices: Operand, offsets: Operand,
                   mode: int, per_sample_weights: Operand | None, padding_idx: int | None = None,
                   **_: Any) -> list[Operand]:
-    """Bags of one length: the rows of an embedding, summed or averaged."""
-    if padding_idx is not None and padding_idx >= 0:
-        raise CannotLower("embedding_bag with a padding index")
+    """Bags of one length: the rows of an embedding, summed or averaged, or their maxima."""
     if not isinstance(offsets, torch.Tensor) or len(set(offsets.diff().tolist())) > 1:
         raise CannotLower("embedding_bag with bags of different lengths")
     bags = offsets.numel()
@@ -231,5 +293,22 @@ def embedding_bag(b: Builder, weight: Operand, indices: Operand, offsets: Operan
     rows = b.emit("embedding", weight, ids, padding_idx=-1)
     if per_sample_weights is not None:
         rows = b.emit("mul", rows, b.reshape(per_sample_weights, (*ids.shape, 1)))
-    out = reduce(b, ("sum", "mean", "amax")[mode], rows, [1], False)
-    return [out, None, None, None]
+    kind = ("sum", "mean", "amax")[mode]
+    if padding_idx is None or padding_idx < 0:
+        return [reduce(b, kind, rows, [1], False), None, None, None]
+    counts = b.reshape(b.emit("ne", b.cast(ids, "i32"), torch.tensor(padding_idx)),
+                       (*ids.shape, 1))
+    return [_reduced_where(b, kind, rows, counts), None, None, None]
+
+
+def _reduced_where(b: Builder, kind: str, rows: Operand, counts: Operand) -> Operand:
+    """The rows [n, m, ...] of a bag that count, reduced; zeros if none counts."""
+    other = torch.tensor(torch.finfo(torch.float32).min if kind == "amax" else 0.0)
+    kept = reduce(b, "amax" if kind == "amax" else "sum", b.emit("where", counts, rows, other), [1],
+                  False)
+    number = reduce(b, "sum", b.cast(counts, "f32"), [1], False)
+    if kind == "mean":
+        return b.emit("div", kept, b.emit("clamp", number, min=1.0))
+    if kind == "amax":
+        return b.emit("where", b.emit("gt", number, torch.tensor(0.0)), kept, torch.tensor(0.0))
+    return kept

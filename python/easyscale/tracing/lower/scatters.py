@@ -1,13 +1,16 @@
 """Indexing by tensors, and writes to a part of a tensor."""
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import torch
 
-from .builder import Builder, Operand, Val
+from .builder import Builder, Operand, Val, type_of
 from .moves import take
 from .table import CannotLower, lowers
+
+WRITES_MAX = 16
 
 
 @lowers("gather.default")
@@ -28,18 +31,6 @@ def take_along_dim(b: Builder, self: Operand, indices: Operand, dim: int | None)
 @lowers("scatter_add.default")
 def scatter_add(b: Builder, self: Operand, dim: int, index: Operand, src: Operand) -> Operand:
     return b.emit("scatter_add", self, index, src, axis=dim % self.dim())
-
-
-@lowers("scatter.value", "scatter.src")
-def scatter(b: Builder, self: Operand, dim: int, index: Operand, value: Any = None,
-            src: Any = None) -> Operand:
-    """Lowered where every element is written at most once: one index along the axis."""
-    axis = dim % self.dim()
-    if index.shape[axis] != 1 or src is not None:
-        raise CannotLower("a scatter that may write an element twice")
-    positions = torch.arange(self.shape[axis]).reshape(
-        [-1 if i == axis else 1 for i in range(self.dim())])
-    return b.emit("where", b.emit("eq", positions, index), torch.tensor(float(value)), self)
 
 
 @lowers("one_hot.default")
@@ -149,7 +140,14 @@ def _plus(b: Builder, x: Operand, y: Operand) -> Operand:
 def index_put(b: Builder, self: Operand, indices: list, values: Operand,
               accumulate: bool) -> Operand:
     """Constant indices of the leading axes: an index_select of the old and the new rows."""
+    (first, *others) = indices
+    if not others and first is not None and type_of(first) == "bool" and (
+            isinstance(first, Val) or values.dim() == 0):
+        return _written_where(b, self, first, values, accumulate)
     indices = _integer_indices(indices)
+    if len(indices) == 2 and isinstance(indices[1], Val) and _counts_samples(
+            indices[0], self.shape[0]):
+        return _written_per_sample(b, self, indices[1], values, accumulate)
     if any(isinstance(x, Val) or x is None for x in indices) or accumulate:
         raise CannotLower("a write at computed indices")
     count = len(indices)
@@ -164,6 +162,37 @@ def index_put(b: Builder, self: Operand, indices: list, values: Operand,
         source[row] = rows.shape[0] + number
     both = b.concat([rows, b.cast(new, _type(b))], 0)
     return b.reshape(b.emit("index_select", both, axis=0, index=source), self.shape)
+
+
+def _written_where(b: Builder, x: Operand, mask: Operand, values: Operand,
+                   accumulate: bool) -> Operand:
+    """One number at all places that a mask of the leading axes chooses."""
+    if values.dim() > 0 and values.shape != (1,):
+        raise CannotLower("a write of several numbers at computed places")
+    if isinstance(mask, torch.Tensor) and not bool(mask.any()):
+        return x
+    new = b.cast(b.reshape(values, ()), _type(b))
+    wide = b.reshape(mask, (*mask.shape, *[1] * (x.dim() - mask.dim())))
+    return b.emit("where", wide, b.emit("add", x, new) if accumulate else new, x)
+
+
+def _written_per_sample(b: Builder, x: Operand, index: Operand, values: Operand,
+                        accumulate: bool) -> Operand:
+    """x[sample, index[sample, ...]] = values. A place that is named twice has the last number."""
+    samples, length, *rest = x.shape
+    count = math.prod(index.shape[1:])
+    if not accumulate and count > WRITES_MAX:
+        raise CannotLower(f"a write at more than {WRITES_MAX} computed places of a sample")
+    new = b.cast(b.expand(values, (*index.shape, *rest)), _type(b))
+    new = b.reshape(new, (samples, count, *rest))
+    places = b.reshape(index, (samples, count, *[1] * len(rest)))
+    if accumulate:
+        return b.emit("scatter_add", x, b.expand(places, (samples, count, *rest)), new, axis=1)
+    numbers = torch.arange(length).reshape(1, -1, *[1] * len(rest))
+    for i in range(count):
+        named = b.emit("eq", numbers, b.slice(places, 1, i, i + 1))
+        x = b.emit("where", named, b.slice(new, 1, i, i + 1), x)
+    return x
 
 
 @lowers("embedding_renorm.default")
