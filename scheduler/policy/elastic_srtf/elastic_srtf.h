@@ -58,6 +58,10 @@
 // can use all of their devices. A job of the last class that can use others is given no more of
 // them.
 //
+// A job that may use several types but not mix them stays on the type on which it begins. It begins
+// on no type on which it would end after H with the best devices of this type, unless it takes at
+// most 1.5 * alone_j there.
+//
 // To keep (1), a projection without arrivals (projection.h) finds the job that is not narrow and
 // would end last, for each set of types T. That
 // job moves forward, only as far as needed, and never before the first two classes or a job with
