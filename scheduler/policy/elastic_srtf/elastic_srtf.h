@@ -95,8 +95,9 @@
 // places, or may get other devices. The projection covers at most 128 jobs (those before them count
 // as one), and is made only if it is not certain that all are in time. With queues, or if paused
 // jobs cannot keep what they hold, one pass over all jobs is made. Every decision looks at jobs of
-// unknown length, at jobs with a deadline in danger, and at waiting jobs that will age soon. While a
-// job that has aged waits, the policy wants to be asked again when its rho may have grown by a step.
+// unknown length, at jobs with a deadline in danger, and at waiting jobs that will age soon. While
+// a job that has aged waits, the policy wants to be asked again when its rho may have grown by a
+// step.
 #include "scheduler/policy/common/scan_mode.h"
 #include "scheduler/policy/elastic_srtf/full_scan_order.h"
 #include "scheduler/policy/elastic_srtf/indexed_decision.h"

@@ -30,8 +30,8 @@ struct Ranking {
   std::int64_t alone_step = 0;  // fine_step() of JobForecast::critical_s()
   // The job is in class kCritical instead of kOrdinary if alone_step >= critical_step.
   bool may_be_critical = false;
-  // rho_j = late_s / bound_s: the time from submission to end times hold_factor(), and the time with
-  // a 1/n share (at least 1 s). Not set for urgent jobs.
+  // rho_j = late_s / bound_s: the time from submission to end times hold_factor(), and the time
+  // with a 1/n share (at least 1 s). Not set for urgent jobs.
   double late_s = 0, bound_s = 1;
   double ages_s =
       kNeverS;         // when it may age, if it waits and that is soon and nothing else happens

@@ -12,8 +12,8 @@ namespace es::scheduler {
 namespace {
 
 constexpr double kQueueEnd = 3250;  // device-seconds
-// Also device-seconds. Sums of times are rounded, so at the end of queue 1 slightly less may have been
-// attained. Without this margin the policy would ask again and again at the same time.
+// Also device-seconds. Sums of times are rounded, so at the end of queue 1 slightly less may have
+// been attained. Without this margin the policy would ask again and again at the same time.
 constexpr double kRounding = 1e-3;
 constexpr double kPromoteKnob = 8;
 // A promotion is looked for at least this often while jobs wait.
