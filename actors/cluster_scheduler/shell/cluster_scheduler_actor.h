@@ -196,7 +196,7 @@ class ClusterSchedulerState {
   void fill_nodes(const Inbound& inbound, wire::NodeList::Builder b) const;
   void fill_queues(const Inbound& inbound, wire::NodeList::Builder b) const;
   void list_nodes(const Inbound& inbound);
-  Msg<wire::Inventory> inventory() const;
+  Msg<wire::Inventory> inventory();
   void send_inventory();
 
   void shut_down(const Inbound& inbound);
@@ -308,6 +308,9 @@ class ClusterSchedulerState {
   Incarnation first_own_incarnation_;
   std::map<PeerId, Arrival> arriving_nodes_;  // nodes that wait until their strays have ended
   std::set<PeerId> draining_nodes_;           // nodes whose daemons are about to end
+  // The last message of inventory(), valid while these devices exist and no node has come or left.
+  std::optional<Msg<wire::Inventory>> inventory_;
+  DeviceSet inventory_devices_;
   std::map<PeerId, DirectoryTrial> directory_trials_;  // checks of checkpoint_dir, by node
   std::map<PeerId, std::int64_t> clocks_ahead_ms_;     // of nodes, when they said hello
   std::map<PeerId, DevicePool::Place> node_places_;    // of nodes that have told them

@@ -260,20 +260,26 @@ void ClusterSchedulerState::on_peer_down(const PeerDown& down) {
   if (is_node) send_inventory();
 }
 
-Msg<wire::Inventory> ClusterSchedulerState::inventory() const {
+Msg<wire::Inventory> ClusterSchedulerState::inventory() {
   const DeviceSet& devices = core_->existing_devices();
+  if (inventory_ && inventory_devices_ == devices) return *inventory_;
   std::vector<std::string> present;
   for (const auto& node : core_->nodes())
     // The core treats a draining node as lost, but its daemon still runs and can read saved states.
     if (is_present(node)) present.push_back(node.name);
-  return Msg<wire::Inventory>::build({}, [&](wire::Inventory::Builder b) {
+  inventory_devices_ = devices;
+  inventory_ = Msg<wire::Inventory>::build({}, [&](wire::Inventory::Builder b) {
     put(b.initDevices(devices.counts.size()), devices);
     auto nodes = b.initNodes(static_cast<unsigned>(present.size()));
     for (unsigned i = 0; i < nodes.size(); ++i) nodes.set(i, present[i]);
   });
+  return *inventory_;
 }
 
 void ClusterSchedulerState::send_inventory() {
+  inventory_.reset();
+  // The next job gets it when it starts.
+  if (live_jobs_.empty()) return;
   const auto message = inventory();
   for (const JobId& id : live_jobs_) self_->send(jobs_.at(id).actor, message);
 }

@@ -17,7 +17,7 @@ std::vector<CheckpointRef> RestartPoint::states() const {
 }
 
 std::pair<Source, Version> RestartPoint::source() const {
-  const RestartChoice next = choose();
+  const SavedStates::Verdict& next = verdict();
   if (next.kind == RestartChoice::Kind::kStart)
     return {context_.config.start, context_.config.start_version};
   return {FromCheckpoint{next.state.path}, next.state.version};
@@ -42,7 +42,7 @@ void RestartPoint::ask_nodes() {
   // disks.
   if (context_.is_ending() || any_worker_holds_a_version()) return;
   const std::vector<CheckpointRef> all = states();
-  if (all.empty()) return;
+  if (all.empty() || saved_.exchange_asked(all)) return;
   for (const std::string& node : saved_.nodes())
     if (std::vector<CheckpointRef> asked = saved_.to_ask(node, all); !asked.empty())
       context_.emit(FindStates{node, std::move(asked)});
@@ -64,7 +64,7 @@ void RestartPoint::could_not_read(const std::string& node, const CheckpointRef& 
 
 bool RestartPoint::is_missing() const {
   if (context_.phase != Phase::kIdle || context_.is_paused()) return false;
-  const RestartChoice::Kind kind = choose().kind;
+  const RestartChoice::Kind kind = verdict().kind;
   return kind == RestartChoice::Kind::kAway || kind == RestartChoice::Kind::kLost;
 }
 
@@ -101,7 +101,7 @@ void RestartPoint::report_wait() {
 }
 
 bool RestartPoint::is_known_to(const std::set<Incarnation>& workers) const {
-  const RestartChoice next = choose();
+  const SavedStates::Verdict& next = verdict();
   if (next.kind == RestartChoice::Kind::kStart) return true;
   std::set<std::string> nodes;
   for (const Incarnation incarnation : workers)

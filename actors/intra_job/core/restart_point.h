@@ -23,6 +23,8 @@ class RestartPoint {
   std::vector<CheckpointRef> states() const;
   // Chooses the saved state from which the job can continue now, or says why it cannot.
   RestartChoice choose() const { return saved_.choose(states()); }
+  // The kind and the state of choose(), at a lower cost.
+  const SavedStates::Verdict& verdict() const { return saved_.verdict(states()); }
   // The source from which a round would begin, and its version.
   std::pair<protocol::Source, Version> source() const;
   Version version() const { return source().second; }

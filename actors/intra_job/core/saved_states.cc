@@ -23,16 +23,30 @@ void SavedStates::set_nodes(std::set<std::string> nodes) {
   nodes_ = std::move(nodes);
   std::erase_if(said_, [this](const auto& entry) { return !nodes_.contains(entry.first); });
   std::erase_if(failures_, [this](const auto& entry) { return !nodes_.contains(entry.first); });
+  nodes_changed();
+}
+
+void SavedStates::nodes_changed() {
+  asked_.clear();
+  known_.reset();
 }
 
 void SavedStates::forget() {
   said_.clear();
   failures_.clear();
+  nodes_changed();
 }
 
 void SavedStates::forget(const std::string& node) {
   said_.erase(node);
   failures_.erase(node);
+  nodes_changed();
+}
+
+bool SavedStates::exchange_asked(const std::vector<CheckpointRef>& states) {
+  if (asked_ == states) return true;
+  asked_ = states;
+  return false;
 }
 
 std::vector<CheckpointRef> SavedStates::to_ask(const std::string& node,
@@ -48,13 +62,27 @@ void SavedStates::found(const std::string& node, const CheckpointRef& state, Sig
   const auto of_node = said_.find(node);
   // The node has left since it was asked, or its answers were forgotten.
   if (of_node == said_.end()) return;
-  const auto asked = of_node->second.find(key_of(state));
-  if (asked != of_node->second.end()) asked->second = {true, sight, error};
+  const Key key = key_of(state);
+  const auto asked = of_node->second.find(key);
+  if (asked == of_node->second.end()) return;
+  const bool is_first = !std::exchange(asked->second, {true, sight, error}).answered;
+  if (!known_) return;
+  // All nodes have answered about newer states than that of the verdict, and older ones do not
+  // matter. So the first answer of a node changes nothing if the state can be read, nor while other
+  // nodes are silent, unless it is that the state is whole.
+  const RestartChoice::Kind kind = known_->verdict.kind;
+  if (is_first && kind == RestartChoice::Kind::kReadable) return;
+  if (is_first && kind == RestartChoice::Kind::kAsking) {
+    if (key != key_of(known_->verdict.state)) return;
+    if (sight != Sight::kWhole && --known_->silent > 0) return;
+  }
+  known_.reset();
 }
 
 void SavedStates::failed_to_read(const std::string& node, const CheckpointRef& state,
                                  const std::string& error) {
   const Key key = key_of(state);
+  nodes_changed();
   // Without its answer the node counts as not asked, so it is asked again.
   if (++failures_[node][key] < kReadAttemptsMax) {
     said_[node].erase(key);
@@ -120,6 +148,14 @@ RestartChoice SavedStates::choose(const std::vector<CheckpointRef>& states) cons
   }
   if (states.empty()) return {};
   return {.kind = RestartChoice::Kind::kLost, .state = states.front()};
+}
+
+const SavedStates::Verdict& SavedStates::verdict(const std::vector<CheckpointRef>& states) const {
+  if (!known_ || known_->states != states) {
+    const RestartChoice choice = choose(states);
+    known_ = {states, {choice.kind, choice.state}, choice.missing.size()};
+  }
+  return known_->verdict;
 }
 
 bool SavedStates::answered(const CheckpointRef& state, const std::set<std::string>& nodes) const {

@@ -13,6 +13,7 @@
 #include <compare>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <tuple>
@@ -50,6 +51,8 @@ class SavedStates {
   // Returns those of `states` that this node was not asked about, and marks them as asked.
   std::vector<CheckpointRef> to_ask(const std::string& node,
                                     const std::vector<CheckpointRef>& states);
+  // Returns whether all nodes were asked about these states, and says that they are from now on.
+  bool exchange_asked(const std::vector<CheckpointRef>& states);
   // Records an answer. Ignored if the node is not present or was not asked about this state.
   void found(const std::string& node, const CheckpointRef& state, protocol::Sight sight,
              const std::string& error);
@@ -62,6 +65,13 @@ class SavedStates {
 
   // Chooses among `states`, newest first.
   RestartChoice choose(const std::vector<CheckpointRef>& states) const;
+  // The kind and the state of choose(). Nodes answer one after the other, and this does not look at
+  // all of them after each answer.
+  struct Verdict {
+    RestartChoice::Kind kind = RestartChoice::Kind::kStart;
+    CheckpointRef state{};
+  };
+  const Verdict& verdict(const std::vector<CheckpointRef>& states) const;
   // Looks at one state alone; the kind is kReadable, kAsking, kAway or kLost.
   RestartChoice look(const CheckpointRef& state) const;
   // Returns whether all of these nodes that are present have answered about the state.
@@ -76,12 +86,22 @@ class SavedStates {
     protocol::Sight sight = protocol::Sight::kUnclear;
     std::string error;
   };
+  // The verdict on some states. It holds until an answer may change it.
+  struct Known {
+    std::vector<CheckpointRef> states;
+    Verdict verdict;
+    std::size_t silent = 0;  // nodes that have not answered about the state of the verdict
+  };
   static Key key_of(const CheckpointRef& state);
+  // Nodes have come, left or are to be asked again.
+  void nodes_changed();
   const Said* said(const std::string& node, const Key& key) const;
 
   std::set<std::string> nodes_;
   std::map<std::string, std::map<Key, Said>> said_;  // by node: the states that it was asked about
   std::map<std::string, std::map<Key, int>> failures_;
+  std::vector<CheckpointRef> asked_;  // all nodes were asked about these states
+  mutable std::optional<Known> known_;
 };
 
 // Returns "node n1", "nodes n1 and n2", "nodes n1, n2 and n3". REQUIRES: not empty.

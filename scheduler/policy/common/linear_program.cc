@@ -33,6 +33,10 @@ void count_node(glp_tree* tree, void* info) {
 
 }  // namespace
 
+bool LinearProgram::is_available() {
+  return true;
+}
+
 LinearProgram::LinearProgram() : problem_(std::make_unique<Problem>()) {
   glp_set_obj_dir(problem_->glpk, GLP_MAX);
 }

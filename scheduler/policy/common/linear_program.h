@@ -1,5 +1,6 @@
 #pragma once
-// LinearProgram: a linear or integer program, which is solved by GLPK.
+// LinearProgram: a linear or integer program, which is solved by GLPK. A build without GLPK
+// (`meson setup -Dglpk=disabled`) solves none.
 //
 //   maximise  sum_c objective_c * x_c
 //   where     sum_c a_rc * x_c <= upper_r   for each row r
@@ -18,6 +19,9 @@ namespace es::scheduler {
 
 class LinearProgram {
  public:
+  // False in a build without GLPK. Then no program may be made.
+  static bool is_available();
+
   LinearProgram();
   ~LinearProgram();
   LinearProgram(const LinearProgram&) = delete;

@@ -9,7 +9,7 @@ namespace es::scheduler {
 namespace {
 
 double rho_max(double fairness) {
-  return 1 + 0.05 * std::pow(400.0, 1 - fairness);
+  return 0.9 + 0.1 * std::pow(121.0, 1 - fairness);
 }
 
 }  // namespace

@@ -24,7 +24,9 @@
 //
 // 1. Higher priority.
 // 2. Deadlines in danger (slack below a quarter of alone_j), the earliest first.
-// 3. rho_j > rho_max, the greatest rho_j first. A job that waits ages into this class.
+// 3. rho_j > rho_max, the greatest rho_j first. A job that waits ages into this class. The rho_j of
+//    a job that holds devices counts for 6 percent more, so that jobs that are equally late do not
+//    take turns.
 // 4. The critical path: narrow jobs, whose best devices are at most a quarter of the cluster, with
 //    alone_j + pause_j >= 0.999 * H. Such a job cannot catch up later. It becomes critical at the
 //    last moment, because until then other jobs end earlier by going first, and n equal jobs on m
@@ -58,6 +60,10 @@
 // can use all of their devices. A job of the last class that can use others is given no more of
 // them.
 //
+// A job that may use several types but not mix them stays on the type on which it begins. It begins
+// on no type on which it would end after H with the best devices of this type, unless it takes at
+// most 1.5 * alone_j there.
+//
 // To keep (1), a projection without arrivals (projection.h) finds the job that is not narrow and
 // would end last, for each set of types T. That
 // job moves forward, only as far as needed, and never before the first two classes or a job with
@@ -65,8 +71,8 @@
 // reach 1.25 * H, because two wide jobs are both last, one of them is guaranteed the part of its
 // devices that it needs (makespan.h).
 //
-// The option `fairness` gives rho_max = 1 + 0.05 * 400^(1 - fairness): 21 at 0 (which only prevents
-// starvation), 2 at 0.5 (the default) and 1.05 at 1. rho_j compares with a 1/n share of the
+// The option `fairness` gives rho_max = 0.9 + 0.1 * 121^(1 - fairness): 13 at 0 (which only
+// prevents starvation), 2 at 0.5 (the default) and 1 at 1. rho_j compares with a 1/n share of the
 // cluster, where n is the mean number of jobs since j was submitted:
 //
 //   fair_speed_j = min(speed with its best devices, sum_i N_i * C_ij / n)
@@ -89,7 +95,9 @@
 // places, or may get other devices. The projection covers at most 128 jobs (those before them count
 // as one), and is made only if it is not certain that all are in time. With queues, or if paused
 // jobs cannot keep what they hold, one pass over all jobs is made. Every decision looks at jobs of
-// unknown length, at jobs with a deadline in danger, and at waiting jobs that will age soon.
+// unknown length, at jobs with a deadline in danger, and at waiting jobs that will age soon. While
+// a job that has aged waits, the policy wants to be asked again when its rho may have grown by a
+// step.
 #include "scheduler/policy/common/scan_mode.h"
 #include "scheduler/policy/elastic_srtf/full_scan_order.h"
 #include "scheduler/policy/elastic_srtf/indexed_decision.h"

@@ -160,6 +160,7 @@ void FullScanDecision::serve(const QueueEntry& entry) {
   const JobRow& row = table_.rows()[entry.slot];
   Counts left = choices_of(entry.slot);
   leave_scarce(entry, left);
+  leave_slow(entry, left);
   const auto held = table_.held(entry.slot);
   // best_choice() would return the same, at a higher cost.
   if (entry.at_optimum && covers(left, held)) return assign(entry.slot, held);
@@ -171,6 +172,20 @@ void FullScanDecision::serve(const QueueEntry& entry) {
                     entry.service_class() >= ServiceClass::kCritical;
   if (pays) return serve_at_a_charge(entry, left, choice);
   assign(entry.slot, choice.counts);
+}
+
+void FullScanDecision::leave_slow(const QueueEntry& entry, Counts& left) const {
+  const JobRow& row = table_.rows()[entry.slot];
+  if (row.mix_types || row.started || row.held_total > 0 || row.best_speed <= 0) return;
+  const auto speeds = table_.capabilities(entry.slot);
+  const double limit_s =
+      std::max(order_.load().horizon_s, kSlowType * table_.remaining(row) / row.best_speed);
+  for (std::size_t t = 0; t < left.size(); ++t) {
+    const std::uint32_t n = std::min(table_.total()[t], row.max_devices);
+    if (left[t] == 0 || n == 0 || speeds[t] <= 0) continue;
+    const double speed = one_type_speed(row.max_p, n, speeds[t], table_.sync(entry.slot));
+    if (table_.remaining(row) > speed * limit_s) left[t] = 0;
+  }
 }
 
 void FullScanDecision::leave_scarce(const QueueEntry& entry, Counts& left) const {
@@ -258,6 +273,7 @@ void FullScanDecision::reserve_until_pauses_end(const QueueEntry& entry, Counts 
   for (std::size_t t = 0; t < left.size(); ++t) left[t] += paused_devices_[t];
   left = targets_.within_queue(entry.slot, std::move(left));
   leave_scarce(entry, left);
+  leave_slow(entry, left);
   const Choice later = best_choice(table_, table_.rows()[entry.slot], left, limits_of(entry));
   if (!later.counts.empty()) targets_.reserve(later.counts);
 }
@@ -278,7 +294,9 @@ void FullScanDecision::serve_guaranteed() {
   part.max_devices = std::min(part.max_devices, std::max(part.min_devices, nearest));
   // The row is a copy with a smaller max_devices. When the turn of the job comes, it is served
   // again with the real one.
-  assign(entry.slot, best_choice(table_, part, choices_of(entry.slot), limits_of(entry)).counts);
+  Counts left = choices_of(entry.slot);
+  leave_slow(entry, left);
+  assign(entry.slot, best_choice(table_, part, left, limits_of(entry)).counts);
 }
 
 std::size_t FullScanDecision::guarantee_position() const {

@@ -26,6 +26,10 @@ inline constexpr double kPausesToTake = 2 * kPausesToGain;
 // Part of the horizon. It is nearly 1: until then jobs with several types may use all of them.
 inline constexpr double kScarcePart = 0.97;
 
+// A job that may not mix types may begin on a type on which it takes at most this many times as
+// long as with its best devices, also if it then ends after the horizon.
+inline constexpr double kSlowType = 1.5;
+
 enum class TargetState : std::uint8_t {
   kNone,       // no target yet
   kMinimum,    // what a job that may not be suspended keeps in any case; its turn is to come
@@ -79,6 +83,9 @@ class FullScanDecision {
   // A type is scarce while the work of the jobs that can use no other types takes it until the end
   // of all jobs. An ordinary job that can use other types is given no more devices of it.
   void leave_scarce(const QueueEntry& entry, Counts& left) const;
+  // A job that may not mix types stays on the type on which it begins, because its bits depend on
+  // it. So it begins on none on which it would end after all others, unless that is fast enough.
+  void leave_slow(const QueueEntry& entry, Counts& left) const;
   // A job whose communication is not known needs kEfficient. One that communicates may be less
   // efficient while there are devices for all, or if it comes before the ordinary ones.
   const ChoiceLimits& limits_of(const QueueEntry& entry) const;

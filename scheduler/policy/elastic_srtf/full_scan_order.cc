@@ -19,6 +19,7 @@ void FullScanOrder::arrange(const ClusterTable& table) {
   add_up(table);
   // Before any job is ranked, because the class of a job depends on the horizon of all jobs.
   rules_.critical_step = fine_step(kCriticalPart * load_.horizon_s);
+  double aged_wait_s = kNeverS;
   std::int64_t next_step = -1;  // largest of the waiting narrow jobs that are not critical
   entries_.clear();
   for (const JobRow& row : table.rows()) {
@@ -26,6 +27,7 @@ void FullScanOrder::arrange(const ClusterTable& table) {
     const Ranking ranking = rank_job(forecasts_[row.slot], table, rules_);
     entries_.push_back(ranking.entry);
     load_.again_s = std::min(load_.again_s, ranking.ages_s);
+    aged_wait_s = std::min(aged_wait_s, ranking.aged_wait_s);
     const bool is_critical = ranking.entry.service_class() == ServiceClass::kCritical;
     if (ranking.may_be_critical && !ranking.entry.holds && !is_critical)
       next_step = std::max(next_step, ranking.alone_step);
@@ -33,6 +35,8 @@ void FullScanOrder::arrange(const ClusterTable& table) {
     // age.
     if (ranking.waits) load_.again_s = std::min(load_.again_s, table.now_s() + kAgesSoon);
   }
+  if (aged_wait_s < kNeverS)
+    load_.again_s = std::min(load_.again_s, aged_again_s(aged_wait_s, table.now_s()));
   if (next_step >= 0)
     load_.again_s =
         std::min(load_.again_s, critical_at_s(next_step, load_.horizon_s, table.now_s()));

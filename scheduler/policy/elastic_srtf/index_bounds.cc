@@ -70,7 +70,7 @@ class Validator {
     const double alone_s = forecast_.alone_at(now_s_);
     // The job keeps its key until its remaining time falls below the begin of its step.
     const double over_s = forecast_.critical_s(now_s_) - fine_step_begin(ranking_.alone_step);
-    const double drop_s = over_s / forecast_.critical_factor();
+    const double drop_s = over_s / forecast_.hold_factor();
     until(when_fallen(forecast_, now_s_, 0, alone_s, drop_s));
   }
 
@@ -87,17 +87,18 @@ class Validator {
   // bound_rho() rests on two bounds. The number of jobs that share the cluster with the job is its
   // job-seconds divided by its age: job-seconds only grow, so the lowest value that is possible at
   // a later time is the present job-seconds divided by the age then. The time by which the job
-  // would be late grows by at most one second per second, and never falls.
+  // would be late grows by at most one second per second (times hold_factor()), and never falls.
 
   // Finds a time until which late + ahead_s surely stays below rho * bound.
   void bound_rho(double rho, double ahead_s) {
-    double dt = std::max(0.0, rho * ranking_.bound_s - ranking_.late_s - ahead_s);
+    const double factor = forecast_.hold_factor();
+    double dt = std::max(0.0, rho * ranking_.bound_s - ranking_.late_s - ahead_s) / factor;
     // The bound itself depends on dt, so a dt is tried and halved until it holds. If ten attempts
     // do not suffice, every decision looks at the job.
     for (int i = 0; i < 10; ++i, dt /= 2) {
       const double jobs = age_s_ + dt > 0 ? job_seconds_ / (age_s_ + dt) : 1;
       const double bound_s = std::max(1.0, forecast_.fair_s(jobs));
-      if (ranking_.late_s + dt + ahead_s <= rho * bound_s * (1 - kRounding))
+      if (ranking_.late_s + dt * factor + ahead_s <= rho * bound_s * (1 - kRounding))
         return until(now_s_ + dt);
     }
     look_always();

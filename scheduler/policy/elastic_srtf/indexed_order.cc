@@ -55,6 +55,8 @@ void IndexedOrder::arrange(const ClusterTable& table) {
   mark_critical(table);
   load_.again_s = waiting_ > 0 ? now_s_ + kAgesSoon : kNeverS;
   if (!ages_.empty()) load_.again_s = std::min(load_.again_s, ages_.begin()->first);
+  if (!aged_waiting_.empty())
+    load_.again_s = std::min(load_.again_s, aged_again_s(aged_waiting_.begin()->first, now_s_));
   find_next_critical(table);
 }
 
@@ -131,6 +133,10 @@ void IndexedOrder::reindex(std::size_t slot, const Ranking& was, const Ranking& 
   if (was.ages_s != is.ages_s) {
     ages_.erase({was.ages_s, slot});
     if (is.ages_s < kNeverS) ages_.emplace(is.ages_s, slot);
+  }
+  if (was.aged_wait_s != is.aged_wait_s) {
+    aged_waiting_.erase({was.aged_wait_s, slot});
+    if (is.aged_wait_s < kNeverS) aged_waiting_.emplace(is.aged_wait_s, slot);
   }
   waiting_ += static_cast<std::size_t>(is.waits) - static_cast<std::size_t>(was.waits);
   reindex_class(slot, was, is);

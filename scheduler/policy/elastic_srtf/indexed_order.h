@@ -85,6 +85,7 @@ class IndexedOrder final : public ServiceOrder {
   ByTime by_job_seconds_;  // by until_job_seconds
   ByTime longest_;         // finite jobs
   ByTime ages_;            // by ages_s, of jobs that have one
+  ByTime aged_waiting_;    // by aged_wait_s, of jobs that have one
   ByStep critical_;        // by alone_step
   ByStep narrow_;          // may become critical
   ByStep waiting_narrow_;  // those of narrow_ that hold nothing, by alone_step

@@ -13,7 +13,7 @@ constexpr double kNarrow = 0.25;  // part of the cluster
 // each power of two.
 constexpr int kStepBits = 48;  // bits of a double below those that give its step
 constexpr int kFineStepBits = 43;
-constexpr double kCriticalHold = 0.06;
+constexpr double kHoldBonus = 0.06;
 
 // What the key of the ordinary class adds to the remaining time. A key that depends on what a job
 // holds must never give a job that has lost its devices an earlier place. Otherwise two decisions
@@ -70,12 +70,12 @@ bool JobForecast::is_narrow() const {
   return width * share <= kNarrow;
 }
 
-double JobForecast::critical_factor() const {
-  return holds ? 1 + kCriticalHold : 1;
+double JobForecast::hold_factor() const {
+  return holds ? 1 + kHoldBonus : 1;
 }
 
 double JobForecast::critical_s(double now_s) const {
-  return alone_at(now_s) * critical_factor() + pause_s;
+  return alone_at(now_s) * hold_factor() + pause_s;
 }
 
 JobForecast forecast_of(const ClusterTable& table, const JobRow& row) {

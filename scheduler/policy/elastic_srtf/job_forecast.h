@@ -62,12 +62,12 @@ struct JobForecast {
   bool is_finite() const { return known && alone_s < ClusterTable::kUnknownSteps; }
   // Whether its best devices are at most a quarter of the cluster.
   bool is_narrow() const;
+  // Of two jobs that are critical or late, the one that holds devices counts for 6 percent more, so
+  // that it does not lose its place at once after it got it.
+  double hold_factor() const;
   // The seconds that decide whether a narrow job is on the critical path: those that it still
-  // needs, with the change that they begin with. A job that holds devices counts for 6 percent
-  // more, so that it does not lose its place at once after it got it.
+  // needs, times hold_factor(), with the change that they begin with.
   double critical_s(double now_s) const;
-  // By how much critical_s() falls for each second by which alone_at() falls.
-  double critical_factor() const;
 };
 
 // REQUIRES: row.present.

@@ -6,6 +6,7 @@ namespace es::scheduler {
 namespace {
 
 constexpr double kDeadlineMargin = 0.25;                      // part of the time that the job needs
+constexpr double kRhoStep = 0.04;                             // part by which rho grows in a step
 constexpr std::int64_t kUnknownStep = std::int64_t{1} << 20;  // after all steps
 
 // One call of rank_job().
@@ -68,7 +69,8 @@ class Ranker {
   }
 
   // Assigns the job to its class if it has aged. Otherwise notes when it may.
-  bool assign_aged(double late_s, double fair_s) {
+  bool assign_aged(double end_s, double fair_s) {
+    const double late_s = end_s * forecast_.hold_factor();
     // At least 1 s, so that very short jobs do not age at once.
     const double bound_s = std::max(fair_s, 1.0);
     result_.late_s = late_s;
@@ -79,9 +81,10 @@ class Ranker {
       // Negative, because the largest rho is served first and entries are sorted in ascending
       // order.
       assign(overdue ? ServiceClass::kOverdue : ServiceClass::kAged, -log_step(rho));
+      if (waits_elastically()) result_.aged_wait_s = forecast_.alone_s - forecast_.submit_s;
       return true;
     }
-    if (!forecast_.holds && !forecast_.pinned) {
+    if (waits_elastically()) {
       const double later_s = (rules_.rho_max * bound_s - late_s) * (fair_s / bound_s);
       result_.waits = later_s > kAgesSoon;
       // At least one second from now, so that the policy does not ask again in a loop at one time.
@@ -89,6 +92,8 @@ class Ranker {
     }
     return false;
   }
+
+  bool waits_elastically() const { return !forecast_.holds && !forecast_.pinned; }
 
   const JobForecast& forecast_;
   const ClusterTable& table_;
@@ -108,6 +113,11 @@ Ranking rank_job(const JobForecast& forecast, const ClusterTable& table,
 double critical_at_s(std::int64_t alone_step, double horizon_s, double now_s) {
   const double falls_s = horizon_s - fine_step_begin(alone_step + 1) / kCriticalPart;
   return now_s + std::max(1.0, falls_s);
+}
+
+double aged_again_s(double aged_wait_s, double now_s) {
+  // At least one second from now, so that the policy does not ask again in a loop at one time.
+  return now_s + std::max(1.0, kRhoStep * (now_s + aged_wait_s));
 }
 
 double mean_jobs(const JobForecast& forecast, const ClusterTable& table) {

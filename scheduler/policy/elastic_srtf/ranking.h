@@ -30,13 +30,19 @@ struct Ranking {
   std::int64_t alone_step = 0;  // fine_step() of JobForecast::critical_s()
   // The job is in class kCritical instead of kOrdinary if alone_step >= critical_step.
   bool may_be_critical = false;
-  // rho_j = late_s / bound_s: the time from submission to end, and the same with a 1/n share (at
-  // least 1 s). Not set for urgent jobs.
+  // rho_j = late_s / bound_s: the time from submission to end times hold_factor(), and the time
+  // with a 1/n share (at least 1 s). Not set for urgent jobs.
   double late_s = 0, bound_s = 1;
   double ages_s =
       kNeverS;         // when it may age, if it waits and that is soon and nothing else happens
   bool waits = false;  // it may age, but not soon
+  // Of a job that has aged and waits, the time from submission to end, less the present time.
+  double aged_wait_s = kNeverS;
 };
+
+// When the policy wants to be asked again because the rho of a job that has aged and waits has
+// grown by a step of its key. `aged_wait_s` is the smallest one of all jobs.
+double aged_again_s(double aged_wait_s, double now_s);
 
 // When the horizon has fallen so far that a waiting narrow job on this step becomes critical, if it
 // falls by a second in each second; at least one second from now.

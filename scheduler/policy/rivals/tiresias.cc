@@ -12,6 +12,9 @@ namespace es::scheduler {
 namespace {
 
 constexpr double kQueueEnd = 3250;  // device-seconds
+// Also device-seconds. Sums of times are rounded, so at the end of queue 1 slightly less may have
+// been attained. Without this margin the policy would ask again and again at the same time.
+constexpr double kRounding = 1e-3;
 constexpr double kPromoteKnob = 8;
 // A promotion is looked for at least this often while jobs wait.
 constexpr double kLookAgainS = 60;
@@ -43,8 +46,12 @@ class TiresiasDecision {
 
   double ran_s(const JobRow& row) const { return table_.attained(row) / row.max_devices; }
 
+  bool is_in_first_queue(const JobRow& row) const {
+    return table_.attained(row) < kQueueEnd - kRounding;
+  }
+
   int queue_of(const JobRow& row) const {
-    if (table_.attained(row) < kQueueEnd) return 1;
+    if (is_in_first_queue(row)) return 1;
     const double waited_s = table_.now_s() - row.submit_s - ran_s(row);
     return waited_s >= kPromoteKnob * ran_s(row) ? 1 : 2;
   }
@@ -88,9 +95,8 @@ class TiresiasDecision {
     for (const JobRow& row : table_.rows()) {
       if (!row.present || row.pinned) continue;
       waits = waits || row.held_total == 0;
-      const double attained = table_.attained(row);
-      if (row.held_total > 0 && attained < kQueueEnd)
-        next = std::min(next, table_.now_s() + (kQueueEnd - attained) / row.held_total);
+      if (row.held_total > 0 && is_in_first_queue(row))
+        next = std::min(next, table_.now_s() + (kQueueEnd - table_.attained(row)) / row.held_total);
     }
     if (waits) next = std::min(next, table_.now_s() + kLookAgainS);
     return next > table_.now_s() ? next : table_.now_s() + 1;

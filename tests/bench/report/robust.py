@@ -4,6 +4,7 @@ rescale and with poor knowledge, over the best policy and over the bound of esct
 Each run of esctl sim is a line of robust_runs.jsonl in --out. A second call with the same --out makes
 only the runs that are missing."""
 
+import argparse
 import concurrent.futures
 import json
 import math
@@ -197,20 +198,44 @@ def svg(rows, key, name, costs):
     return chart.bars(f"{name} of {OURS} over that of the best rival", loads, series, mark=1)
 
 
+def names_in(allowed):
+    """A type for argparse: names with commas between them, in the order of `allowed`."""
+    def parse(text):
+        chosen = text.split(",")
+        if unknown := sorted(set(chosen) - set(allowed)):
+            raise argparse.ArgumentTypeError(
+                f"unknown: {', '.join(unknown)}; allowed: {', '.join(allowed)}")
+        return tuple(name for name in allowed if name in chosen)
+    return parse
+
+
+def chosen_loads(args):
+    loads = shared(args.traces) | generated(args)
+    wanted = args.loads or (QUICK["loads"] if args.quick else loads)
+    if unknown := sorted(set(wanted) - set(loads)):
+        raise runner.BenchError(f"--loads: unknown: {', '.join(unknown)}; there are "
+                                f"{', '.join(loads)}")
+    return {name: words for name, words in loads.items() if name in wanted}
+
+
 def add_options(figure):
     figure.add_argument("--quick", action="store_true",
                         help="fewer loads and costs: about half an hour instead of hours")
+    figure.add_argument("--policies", type=names_in((OURS, *RIVALS)), default=(OURS, *RIVALS),
+                        help="only these, with commas between them (default all)")
+    figure.add_argument("--loads", type=lambda text: text.split(","),
+                        help="only these traces and families (default all)")
     figure.add_argument("--workers", type=int, default=2, help="simulations at a time (default 2)")
     figure.add_argument("--limit", type=float, default=600,
                         help="seconds after which a simulation is given up and left out (default 600)")
 
 
 def run(args):
-    loads = shared(args.traces) | generated(args)
+    loads = chosen_loads(args)
     costs = QUICK["costs"] if args.quick else COSTS_S
-    if args.quick:
-        loads = {name: words for name, words in loads.items() if name in QUICK["loads"]}
-    policies = (OURS, *RIVALS)
+    policies = args.policies
+    if OURS not in policies or len(policies) < 2:
+        raise runner.BenchError(f"--policies: needs {OURS} and at least one other")
     keys = planned(loads, costs, policies)
     results = complete(args, loads, keys)
     rows = rows_of(results, keys)

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """The generated families of scripts/figures robust: one seed gives one load, which fits its cluster."""
+import argparse
 import csv
 import random
 import tempfile
@@ -41,6 +42,14 @@ class Families(unittest.TestCase):
     def test_the_quick_loads_are_loads(self):
         self.assertLessEqual({"width-1", "type-bound", "bursty"} & set(robust.QUICK["loads"]),
                              set(FAMILIES))
+
+
+class Choice(unittest.TestCase):
+    def test_policies_are_chosen_by_name_and_keep_their_order(self):
+        parse = robust.names_in(("a", "b", "c"))
+        self.assertEqual(parse("c,a"), ("a", "c"))
+        with self.assertRaisesRegex(argparse.ArgumentTypeError, "unknown: d; allowed: a, b, c"):
+            parse("a,d")
 
 
 class Runs(unittest.TestCase):

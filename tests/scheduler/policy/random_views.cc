@@ -63,6 +63,9 @@ JobView RandomViews::job(const ClusterView& view) {
     if (!one_in(4)) job.types.push_back(c.type);
   for (const DeviceType& type : job.types)
     if (!one_in(8)) job.capabilities[type] = draw(5, 40) / 10.0;
+  if (one_in(4)) job.sync.set({draw(2, 12), draw(1, 40) / 10.0});
+  if (one_in(8)) job.sync.set({draw(1, 12), draw(1, 40) / 10.0});
+  if (one_in(3)) job.suspend_pause = Seconds(draw(0, 10));
   if (one_in(5)) job.pinned = one_in(3) ? DeviceSet{} : some(view.total);
   job.work.total_steps = one_in(8) ? scheduler::kUnknownLength : draw(1, 10000);
   job.work.remaining_steps = job.work.total_steps;

@@ -110,7 +110,8 @@ class World {
     // In rounds the job left a little earlier than it is taken off the count.
     const double n =
         (view_.job_seconds - job.job_seconds_at_submit) / (view_.now - job.submitted).count();
-    result.rho = jct / fair_seconds(job, std::max(1.0, n));
+    const Job& from = trace_.jobs[running_[slot].job];
+    result.rho = jct / fair_seconds(job, from.capabilities, std::max(1.0, n));
     view_.free = sum(view_.free, job.held);
     leave(slot);
     job = {};
@@ -120,11 +121,13 @@ class World {
     --alive_;
   }
 
-  double fair_seconds(const JobView& job, double n) const {
+  // With any of the types that it could have used, also if it is bound to one now.
+  double fair_seconds(const JobView& job, const scheduler::Capabilities& capabilities,
+                      double n) const {
     std::vector<std::uint32_t> counts;
     std::vector<double> speeds;
     double all = 0, best = 0;
-    for (const auto& [type, speed] : job.capabilities) {
+    for (const auto& [type, speed] : capabilities) {
       const std::uint32_t total = trace_.cluster.count_of(type);
       if (total == 0) continue;
       counts.push_back(total);
@@ -272,6 +275,7 @@ class World {
     view_.changed->push_back(slot);
     ++running_[slot].version;
     if (job.held.empty()) return;
+    if (!job.mix_types) bind_to_type(job);
     result.start_s = std::min(result.start_s, now.count());
     if (job.started && !again) ++result.rescales;
     // A first start that was interrupted begins anew.
@@ -288,6 +292,12 @@ class World {
     computing_s_ -= p.computing * (job.work.paused_until - now).count();  // they wait until then
     ends_.push({job.work.paused_until.count() + job.work.remaining_steps / p.speed, slot,
                 running_[slot].version});
+  }
+
+  static void bind_to_type(JobView& job) {
+    const DeviceType type = job.held.counts.front().type;
+    job.types = {type};
+    std::erase_if(job.capabilities, [&](const auto& known) { return known.first != type; });
   }
 
   double suspend_s() const { return rules_.suspend_s < 0 ? rules_.rescale_s : rules_.suspend_s; }

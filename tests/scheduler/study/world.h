@@ -6,6 +6,7 @@
 //   first start     start_s seconds without progress
 //   later changes   rescale_s seconds without progress for each change of any kind, suspend_s for
 //                   the restart of a job that was left with nothing
+//   types           a job that may not mix types stays on the type on which it begins
 //   progress        local steps at the throughput of the best plan on the devices of the job;
 //                   devices that this plan does not use, or that wait in a pause, are held but
 //                   compute nothing; each device but one makes a step sync_s longer

@@ -1,7 +1,10 @@
 // From which saved state a job continues when its nodes share no disk.
 #include "actors/intra_job/core/saved_states.h"
 
+#include <random>
+
 #include "tests/actors/intra_job/core/head_bench.h"
+#include "tests/support/seed.h"
 
 namespace es::actors::intra_job {
 namespace {
@@ -47,6 +50,37 @@ TEST_SUITE("actors/intra_job/saved_states") {
     }
     // No node is known to have written it, so nothing proves that it is gone.
     CHECK(said(state(7, {}), "ggg").look(state(7, {})).kind == Kind::kAway);
+  }
+
+  TEST_CASE("the verdict is that of a choice by all answers, whatever the order of the answers") {
+    std::mt19937_64 random(test::seed("verdict"));
+    const auto draw = [&](std::size_t n) { return static_cast<std::size_t>(random() % n); };
+    const std::vector<CheckpointRef> states{state(9, {"n1"}), state(5, {"n2"}), state(2, {})};
+    for (int history = 0; history < 300; ++history) {
+      SavedStates saved;
+      saved.set_nodes({"n1", "n2", "n3"});
+      // Either most nodes have a state or most do not, so that every kind occurs.
+      const std::size_t whole = draw(2) == 0 ? 2 : 9;
+      for (int event = 0; event < 40; ++event) {
+        const std::string node = "n" + std::to_string(1 + draw(4));
+        const CheckpointRef& about = states[draw(states.size())];
+        if (!saved.exchange_asked(states))
+          for (const std::string& present : saved.nodes()) saved.to_ask(present, states);
+        const std::size_t what = draw(20);
+        if (what == 0) saved.set_nodes({"n1", "n2", node});
+        if (what == 1) saved.forget(node);
+        if (what == 2 && saved.nodes().contains(node)) saved.failed_to_read(node, about, "no");
+        if (what > 2)
+          saved.found(node, about,
+                      draw(whole) == 0 ? Sight::kWhole
+                      : draw(8) == 0   ? Sight::kUnclear
+                                       : Sight::kGone,
+                      "");
+        const RestartChoice choice = saved.choose(states);
+        CHECK(saved.verdict(states).kind == choice.kind);
+        CHECK(saved.verdict(states).state == choice.state);
+      }
+    }
   }
 
   TEST_CASE("an older state replaces a newer one only when the newer one is gone") {

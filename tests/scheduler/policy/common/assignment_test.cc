@@ -39,7 +39,8 @@ double best_value(std::span<const AssignmentGroup> groups, std::size_t g, std::u
 
 }  // namespace
 
-TEST_SUITE("scheduler/policy/assignment") {
+// A build without GLPK has no solver.
+TEST_SUITE("scheduler/policy/assignment" * doctest::skip(!LinearProgram::is_available())) {
   TEST_CASE("a linear program has the optimum of the textbook") {
     // maximise 3x + 5y where x <= 4, 2y <= 12, 3x + 2y <= 18: x = 2, y = 6.
     LinearProgram program;

@@ -108,7 +108,7 @@ TEST_SUITE("scheduler/policy/elastic-srtf/four jobs") {
   TEST_CASE("no job is late for its share, D is critical, and the order is D, C, B, A") {
     const Arranged arranged(four_jobs());
     const Ranking a = arranged.ranking(kA);
-    CHECK(a.late_s == doctest::Approx(205));
+    CHECK(a.late_s == doctest::Approx(205 * 1.06));  // it holds devices
     CHECK(a.bound_s == doctest::Approx(201));
     for (const Slot slot : {kB, kC, kD}) {
       const Ranking other = arranged.ranking(slot);

@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include "scheduler/policy/common/linear_program.h"
 #include "scheduler/policy/rivals/gavel_shares.h"
 #include "tests/scheduler/policy/rivals/small_views.h"
 
@@ -18,7 +19,8 @@ GavelJob one_device(std::vector<double> speeds) {
 
 }  // namespace
 
-TEST_SUITE("scheduler/policy/gavel") {
+// A build without GLPK has no solver.
+TEST_SUITE("scheduler/policy/gavel" * doctest::skip(!LinearProgram::is_available())) {
   TEST_CASE("the job that gains most by the fast device gets it, and nobody has less than equal") {
     // Job 0 is four times as fast on type 0, job 1 equally fast on both. With equal time each would
     // have the value 1; job 1 keeps it, and job 0 rises to 4 / 2.5.

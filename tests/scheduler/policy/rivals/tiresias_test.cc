@@ -29,6 +29,12 @@ TEST_SUITE("scheduler/policy/tiresias") {
     CHECK(test::taken(TiresiasPolicy().decide(two_jobs(1625)), 0) == "gpu:2");
   }
 
+  TEST_CASE("a job that has left the first queue but for a rounding error has left it") {
+    const Decisions decisions = TiresiasPolicy().decide(two_jobs(1625 - 1e-9));
+    CHECK(test::taken(decisions, 0) == "gpu:2");
+    CHECK(decisions.again_at > Seconds(5000.1));
+  }
+
   TEST_CASE("of jobs of one queue those that have started come first") {
     ClusterView view = two_jobs(10);
     std::swap(view.jobs[0].number, view.jobs[1].number);  // the new one was submitted earlier
