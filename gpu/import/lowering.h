@@ -119,8 +119,8 @@ class Lowering {
   std::int64_t batch_;
   GraphBuilder& builder_;
   std::vector<StoredValue> stored_;  // [value]
-  std::vector<int> uses_;       // [value]
-  std::vector<ParamId> param_;  // [value]
+  std::vector<int> uses_;            // [value]
+  std::vector<ParamId> param_;       // [value]
   // [weight of a linear layer on an image] the channels, if the parameter is stored with these last
   std::map<ValueId, std::int64_t> image_channels_;
   std::map<std::pair<ValueId, AxisOrder>, TensorId> reordered_;

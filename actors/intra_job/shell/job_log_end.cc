@@ -23,8 +23,7 @@ bool is_complete(std::string_view tail) {
 JobLogEnd job_log_end(JobState state, const std::string& error) {
   std::string text = std::string(kEnded) + state_name(state);
   if (!error.empty()) text += ": " + error;
-  return {std::move(text),
-          state == JobState::kFailed ? log::Level::kError : log::Level::kInfo};
+  return {std::move(text), state == JobState::kFailed ? log::Level::kError : log::Level::kInfo};
 }
 
 void complete_job_log(const std::filesystem::path& file, const JobLogEnd& end,

@@ -437,9 +437,9 @@ void add_layers(std::vector<ProgramCase>& cases) {
   // A weight and a bias that are frozen, or that two nodes use, are inputs of the operator.
   cases.push_back(program_case("frozen conv", {3, 5, 5}, [](ProgramWriter& w, ValueId x) {
     const ValueId y = w.node("conv", {x, w.parameter("w", {4, 3, 3, 3})}, window(1, 1));
-    return w.node(
-        "conv", {y, w.parameter("frozen w", {4, 4, 3, 3}, false), w.parameter("b", {4}, false)},
-        window(1, 1));
+    return w.node("conv",
+                  {y, w.parameter("frozen w", {4, 4, 3, 3}, false), w.parameter("b", {4}, false)},
+                  window(1, 1));
   }));
   cases.push_back(program_case("conv with two uses", {3, 5, 5}, [](ProgramWriter& w, ValueId x) {
     const ValueId weight = w.parameter("w", {3, 3, 3, 3}), bias = w.parameter("b", {3});
