@@ -2,20 +2,27 @@
 """Measures the HTTP service of a head under load, beside the same head without load:
 
     tests/bench/http_load.py ESCTL EASYSCALED [--past JOBS] [--clients N] [--streams N] [--seconds S]
-                             [--ps N]
+                             [--ps N] [--pairs N] [--batch N]
 
 One job trains all the time, `--past` jobs are over: cancelled while a claim held all devices, so that
 no process was started for them. `--clients` connections ask for the list of jobs once a second each,
 and `--streams` follow the job. It prints the latencies of the answers, the steps per second of the job
 before and during the load, and the resident memory of the head before, during and after it. `--ps`
 processes of `esctl ps` are then started at once. There is no peer: the steps without load are what the
-load is compared with."""
+load is compared with.
+
+`--pairs` compares them more exactly: the worker gets one core, and the head and all clients another one,
+as if the clients were elsewhere. Then times with and without load alternate. A loop with the lowest
+priority keeps the other core busy all the time, because the cores of a virtual machine may be two
+threads of one core. `--batch` is the mini-batch of the job, and so the length of a step; `--pairs`
+takes several."""
 import argparse
 import asyncio
 import http.client
 import json
 import os
 import re
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -34,9 +41,12 @@ size = "tiny"
 kind = "synthetic"
 height = 8
 width = 8
-samples = 64
+samples = {samples}
 eval_samples = 8
 """
+
+
+WINDOW_S = 5  # of --pairs
 
 
 class Head:
@@ -67,7 +77,7 @@ class Head:
 
     def submit(self, name, steps, batch=4):
         path = self.directory / "job.toml"
-        path.write_text(JOB.format(name=name, steps=steps, batch=batch))
+        path.write_text(JOB.format(name=name, steps=steps, batch=batch, samples=16 * batch))
         return self.esctl("submit", path)["job"]
 
     def request(self, connection, method, path, body):
@@ -81,7 +91,7 @@ class Head:
         connection = http.client.HTTPConnection("127.0.0.1", self.port)
         self.request(connection, "PUT", "/api/v1/claims/all", {"type": "cpu-avx2", "count": 2})
         for number in range(count):
-            spec = JOB.format(name=f"past{number}", steps=1, batch=4)
+            spec = JOB.format(name=f"past{number}", steps=1, batch=4, samples=64)
             job = self.request(connection, "POST", "/api/v1/jobs", {"spec_toml": spec})["job"]
             self.request(connection, "POST", f"/api/v1/jobs/{job}/cancel", {})
             if number % 1000 == 999:
@@ -145,6 +155,8 @@ def main():
     parser.add_argument("--streams", type=int, default=200)
     parser.add_argument("--seconds", type=float, default=20)
     parser.add_argument("--ps", type=int, default=0)
+    parser.add_argument("--pairs", type=int, default=0)
+    parser.add_argument("--batch", type=int, nargs="+", default=[64])
     parser.add_argument("--port", type=int, help=argparse.SUPPRESS)
     parser.add_argument("--job", help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -161,16 +173,72 @@ def main():
             head.process.wait()
 
 
-def measure(options, head):
-    head.make_past_jobs(options.past)
-    job = head.submit("running", 100_000_000, batch=64)
+def start_clients(options, head, job, seconds):
+    return subprocess.Popen(
+        [sys.executable, __file__, "-", "-", "--port", str(head.port), "--job", job, "--clients",
+         str(options.clients), "--streams", str(options.streams), "--seconds", str(seconds)],
+        stdout=subprocess.PIPE, text=True)
+
+
+def move_to_core(pid, core):
+    for thread in Path(f"/proc/{pid}/task").iterdir():
+        os.sched_setaffinity(int(thread.name), {core})
+
+
+def compare_pairs(options, head, job, cores):
+    """Steps per second with load and without it, in turns."""
+    (worker,) = head.esctl("describe", job)["workers"]
+    for pid, core in ((worker["pid"], cores[1]), (head.process.pid, cores[0]), (os.getpid(), cores[0])):
+        move_to_core(pid, core)
+    connection = http.client.HTTPConnection("127.0.0.1", head.port)
+
+    def steps_and_time():
+        connection.request("GET", f"/api/v1/jobs/{job}")
+        return json.loads(connection.getresponse().read())["steps"], time.monotonic()
+
+    def rate():
+        steps, start = steps_and_time()
+        time.sleep(WINDOW_S)
+        more, end = steps_and_time()
+        return (more - steps) / (end - start)
+
+    busy = subprocess.Popen(["nice", "-n", "19", sys.executable, "-c", "while True: pass"])
+    ratios, alone = [], rate()
+    for _ in range(options.pairs):
+        clients = start_clients(options, head, job, WINDOW_S + 3)
+        time.sleep(2)  # Until all clients are connected and have asked.
+        loaded = rate()
+        clients.communicate()
+        again = rate()
+        ratios.append(2 * loaded / (alone + again))
+        print(f"steps per second: {alone:.1f} alone, {loaded:.1f} under load, {again:.1f} alone: "
+              f"{ratios[-1]:.4f}", flush=True)
+        alone = again
+    busy.kill()
+    busy.wait()
+    print(f"under load / alone: median {statistics.median(ratios):.4f} of {len(ratios)}, "
+          f"{min(ratios):.4f} to {max(ratios):.4f}")
+
+
+def start_job(head, batch):
+    job = head.submit("running", 100_000_000, batch=batch)
     while head.esctl("describe", job)["steps"] < 10:
         time.sleep(0.1)
+    return job
+
+
+def measure(options, head):
+    head.make_past_jobs(options.past)
+    if options.pairs:
+        cores = sorted(os.sched_getaffinity(0))
+        for batch in options.batch:
+            job = start_job(head, batch)
+            compare_pairs(options, head, job, cores)
+            head.esctl("cancel", job)
+        return
+    job = start_job(head, options.batch[0])
     before_mib, before = head.memory_mib(), head.steps_per_second(job, options.seconds / 2)
-    clients = subprocess.Popen(
-        [sys.executable, __file__, "-", "-", "--port", str(head.port), "--job", job, "--clients",
-         str(options.clients), "--streams", str(options.streams), "--seconds",
-         str(options.seconds)], stdout=subprocess.PIPE, text=True)
+    clients = start_clients(options, head, job, options.seconds)
     during = head.steps_per_second(job, options.seconds * 0.8)
     during_mib = head.memory_mib()
     result = json.loads(clients.communicate()[0])

@@ -112,6 +112,12 @@ void add_more_devices(const ClusterFacts& facts, std::vector<Reason>& reasons) {
   const double factor = now->seconds_per_step / best.seconds_per_step;
   if (factor < 1 + kWorthNaming) return;
   const bool fixed_devices = !facts.spec.stages.empty();
+  const std::string advice =
+      fixed_devices ? "The stages of its job file decide its devices."
+      : devices_of(best) < devices_of(*now)
+          ? "`esctl scale " + facts.job.id + " " + devices_text(best) + "` moves it there."
+          : "`esctl nodes` and `esctl ps` show who holds them; `esctl plans " + facts.job.id +
+                "` shows the steps between.";
   // Assumed speeds know ratios only.
   const std::string times =
       best.measured ? "take " + fixed(best.seconds_per_step * 1e3, 1) + " ms instead of " +
@@ -121,10 +127,7 @@ void add_more_devices(const ClusterFacts& facts, std::vector<Reason>& reasons) {
   reasons.push_back({"more-devices",
                      "It has " + counted(device_count_of(*now), "device") + "; on " +
                          devices_text(best) + " a step would " + times + ".",
-                     fixed_devices
-                         ? "The stages of its job file decide its devices."
-                         : "`esctl nodes` and `esctl ps` show who holds them; `esctl plans " +
-                               facts.job.id + "` shows the steps between."});
+                     advice});
 }
 
 void add_threads(const ClusterFacts& facts, std::vector<Reason>& reasons) {

@@ -245,6 +245,9 @@ TEST_SUITE("actors/esctl/views/explain") {
     CHECK(
         contains(reason(reasons_of_speed(facts), "more-devices").text,
                  "on cpu-avx2:4 a step would be 2.0 times as fast, if its speeds are as assumed."));
+    facts.plans->plans = {plan(1, 0.1, false), plan(2, 0.2, true)};
+    CHECK(contains(reason(reasons_of_speed(facts), "more-devices").advice,
+                   "cpu-avx2:1` moves it there."));
     facts.plans->plans = {plan(2, 0.2, true)};  // the best one already
     facts.plans->pace_seconds = 0.2;
     CHECK(kinds_of(reasons_of_speed(facts)) == Kinds{});
