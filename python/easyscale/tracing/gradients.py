@@ -30,8 +30,9 @@ LIBRARY.impl("gradient", lambda outputs, inputs, weights: [torch.zeros_like(x) f
 
 
 def traced_gradient(outputs: Any, inputs: Any, grad_outputs: Any = None,
-                    retain_graph: bool | None = None, create_graph: bool = False, only_inputs: bool = True,
-                    allow_unused: bool | None = None, is_grads_batched: bool = False,
+                    retain_graph: bool | None = None, create_graph: bool = False,
+                    only_inputs: bool = True, allow_unused: bool | None = None,
+                    is_grads_batched: bool = False,
                     materialize_grads: bool = False) -> tuple[torch.Tensor, ...]:
     """What torch.autograd.grad does under a tracer."""
     outputs, inputs = _listed(outputs), _listed(inputs)

@@ -24,13 +24,15 @@ REMARKS = {
     "cspdarknet53": """its largest difference in a gradient is at the limit. With SiLU in place of
         LeakyReLU, whose slope jumps at 0, all of its gradients agree (0.028 of what is explained),
         so the difference is that of rounding at the jumps.""",
-    "more": """on 2026-11-25 most of these were captured only, with the comparison of a capture (loss,
-        outputs and gradients beside the module) but without training: 48 of 52 models of users, 102
-        of 114 of transformers and 18 of 21 of torchvision. Refused are spectral norms, packed
+    "more": """on 2026-11-25 most models of transformers and torchvision, and those of the second list
+        of users, were captured only, with the comparison of a capture (loss, outputs and gradients
+        beside the module) but without training: 48 of 52 models of the second list of users, 140 of
+        152 of transformers and 18 of 21 of torchvision. The 43 models of the third list of users
+        were trained. Refused are spectral norms, packed
         sequences and complex parameters; reversible layers and other functions with a gradient of
         their own (Reformer, YOSO, SEW-D); models that branch on contents or choose by them (I-BERT,
-        GPT-OSS, Jamba, LED, Switch, Informer, Autoformer); models that change their state (RWKV, RecurrentGemma); deformable convolutions. Two
-        MViT of torchvision took too long."""}
+        GPT-OSS, Jamba, LED, Switch, Informer, Autoformer); models that change their state (RWKV,
+        RecurrentGemma); deformable convolutions. Two MViT of torchvision took too long."""}
 LIBRARIES = ("torch", "torchvision", "timm", "transformers")
 
 
