@@ -114,7 +114,7 @@ void add_more_devices(const ClusterFacts& facts, std::vector<Reason>& reasons) {
   const bool fixed_devices = !facts.spec.stages.empty();
   const std::string advice =
       fixed_devices ? "The stages of its job file decide its devices."
-      : devices_of(best) < devices_of(*now)
+      : device_count_of(best) < device_count_of(*now)
           ? "`esctl scale " + facts.job.id + " " + devices_text(best) + "` moves it there."
           : "`esctl nodes` and `esctl ps` show who holds them; `esctl plans " + facts.job.id +
                 "` shows the steps between.";
