@@ -43,19 +43,24 @@ class Call {
     received += bytes;
   }
 
+  // Returns whether the answer is still to come.
+  bool suspend_until_answered() {
+    const std::lock_guard lock(mutex_);
+    if (!answered_) suspend();
+    return !answered_;
+  }
+
   // Stops the connection until an answer or more of a stream is there. REQUIRES: mutex_ is held.
   void suspend() {
     suspended_ = true;
     MHD_suspend_connection(connection_);
   }
 
-  // Queues the answer, which is there after the connection was resumed.
+  // Queues the answer, which is there after the connection was resumed. Nothing changes it any more,
+  // so mutex_ is not needed. It must not be held: the functions for responses take a lock that
+  // libmicrohttpd also holds while it calls read().
   MHD_Result queue(const std::shared_ptr<Call>& self) {
-    const std::lock_guard lock(mutex_);
-    if (!answered_) {
-      suspend();
-      return MHD_YES;
-    }
+    if (suspend_until_answered()) return MHD_YES;
     MHD_Response* response =
         stream_ ? MHD_create_response_from_callback(
                       MHD_SIZE_UNKNOWN, 16 << 10, &Call::read, new std::shared_ptr<Call>(self),
