@@ -208,7 +208,7 @@ std::optional<WireMessage> WireSocket::receive() {
       } else {
         message.too_many_parts = true;
       }
-      part.rebuild();
+      part = zmq::message_t();
       if (!more || !socket_.recv(part, zmq::recv_flags::dontwait)) return message;
     }
   } catch (const zmq::error_t&) {
