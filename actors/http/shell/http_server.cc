@@ -56,9 +56,9 @@ class Call {
     MHD_suspend_connection(connection_);
   }
 
-  // Queues the answer, which is there after the connection was resumed. Nothing changes it any more,
-  // so mutex_ is not needed. It must not be held: the functions for responses take a lock that
-  // libmicrohttpd also holds while it calls read().
+  // Queues the answer, which is there after the connection was resumed. Nothing changes it any
+  // more, so mutex_ is not needed. It must not be held: the functions for responses take a lock
+  // that libmicrohttpd also holds while it calls read().
   MHD_Result queue(const std::shared_ptr<Call>& self) {
     if (suspend_until_answered()) return MHD_YES;
     MHD_Response* response =
