@@ -9,7 +9,16 @@ namespace es::actors {
 namespace {
 
 constexpr std::string_view kEnded = "job ended: ";
-constexpr std::size_t kLastLineBytesMax = 4096;
+
+// Returns the end of the file, with the whole of its last line. Most lines are short, and a head
+// that starts looks at the logs of all its past jobs.
+std::string end_of(const std::filesystem::path& file) {
+  std::size_t bytes = 4096;
+  std::string tail = log::tail_of(file, bytes);
+  // Only the end of a line that is longer still, or a file of just this size.
+  while (tail.size() == bytes) tail = log::tail_of(file, bytes *= 8);
+  return tail;
+}
 
 bool is_complete(std::string_view tail) {
   if (tail.empty() || tail.back() != '\n') return false;
@@ -30,7 +39,7 @@ void complete_job_log(const std::filesystem::path& file, const JobLogEnd& end,
                       std::chrono::system_clock::time_point now) {
   std::error_code ignored;
   if (!std::filesystem::exists(file, ignored)) return;
-  const std::string tail = log::tail_of(file, kLastLineBytesMax);
+  const std::string tail = end_of(file);
   if (is_complete(tail)) return;
   std::ofstream out(file, std::ios::app);
   if (!tail.empty() && tail.back() != '\n') out << '\n';

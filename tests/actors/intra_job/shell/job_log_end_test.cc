@@ -43,6 +43,15 @@ TEST_CASE("a line that was written partly is kept, and the last line follows it"
   CHECK(log.text() == torn + "\n" + kLast);
 }
 
+TEST_CASE("a last line that is longer than most logs is known as one") {
+  LogFile log(kFirst);
+  const JobLogEnd end = job_log_end(JobState::kFailed, std::string(100'000, 'x'));
+  complete_job_log(log.path, end, kNow);
+  const std::string once = log.text();
+  complete_job_log(log.path, end, kNow);
+  CHECK(log.text() == once);
+}
+
 TEST_CASE("an earlier message about an end is not the last line") {
   const std::string other = "2026-11-22T17:31:02.123Z info    job ended: failed\n" + kFirst;
   LogFile log(other);
