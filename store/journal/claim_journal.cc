@@ -55,10 +55,7 @@ Status ClaimJournal::erase(const std::string& name) {
 }
 
 Result<std::vector<ClaimRecord>> ClaimJournal::load_all() const {
-  const std::string begin = KeyBuilder(kClaimTable).key();
-  return scan_records<ClaimRecord>(
-      store_, begin, prefix_end(begin),
-      [](std::string_view, std::string_view value) { return decode_claim(value); });
+  return load_table(store_, kClaimTable, decode_claim);
 }
 
 }  // namespace es::store

@@ -49,10 +49,7 @@ Status SuspectDevices::clear(const SuspectDevice& device) {
 }
 
 Result<std::vector<SuspectDevice>> SuspectDevices::load_all() const {
-  const std::string begin = KeyBuilder(kSuspectTable).key();
-  return scan_records<SuspectDevice>(
-      store_, begin, prefix_end(begin),
-      [](std::string_view, std::string_view value) { return decode_suspect_device(value); });
+  return load_table(store_, kSuspectTable, decode_suspect_device);
 }
 
 }  // namespace es::store

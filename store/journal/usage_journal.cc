@@ -39,10 +39,7 @@ Status UsageJournal::save(const std::vector<UsageRecord>& records) {
 }
 
 Result<std::vector<UsageRecord>> UsageJournal::load_all() const {
-  const std::string begin = KeyBuilder(kUsageTable).key();
-  return scan_records<UsageRecord>(
-      store_, begin, prefix_end(begin),
-      [](std::string_view, std::string_view value) { return decode_usage(value); });
+  return load_table(store_, kUsageTable, decode_usage);
 }
 
 }  // namespace es::store

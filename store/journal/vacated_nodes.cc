@@ -42,10 +42,7 @@ Status VacatedNodes::erase(const std::string& node) {
 }
 
 Result<std::vector<VacatedNode>> VacatedNodes::load_all() const {
-  const std::string begin = KeyBuilder(kVacatedTable).key();
-  return scan_records<VacatedNode>(
-      store_, begin, prefix_end(begin),
-      [](std::string_view, std::string_view value) { return decode_vacated_node(value); });
+  return load_table(store_, kVacatedTable, decode_vacated_node);
 }
 
 }  // namespace es::store

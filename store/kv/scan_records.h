@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "store/kv/key_value_store.h"
+#include "store/kv/keys.h"
 
 namespace es::store {
 
@@ -31,6 +32,16 @@ Result<std::vector<Record>> scan_records(const KeyValueStore& store, const std::
   ES_RETURN_IF_ERROR(scanned);
   ES_RETURN_IF_ERROR(decoded);
   return records;
+}
+
+// Returns all records of a table, in the order of their keys. Error: the first one of `decode`.
+template <class Record>
+Result<std::vector<Record>> load_table(const KeyValueStore& store, const char* table,
+                                       Result<Record> (*decode)(std::string_view value)) {
+  const std::string begin = KeyBuilder(table).key();
+  return scan_records<Record>(
+      store, begin, prefix_end(begin),
+      [decode](std::string_view, std::string_view value) { return decode(value); });
 }
 
 }  // namespace es::store
