@@ -9,8 +9,8 @@ namespace es::actors::esctl {
 // Reads "90s", "10m", "2h" or "3d". No value: another text, or more than a hundred years.
 std::optional<std::chrono::seconds> parse_duration(std::string_view text);
 
-// Reads a duration as a time so long after `now`, and otherwise a time in UTC such as
-// 2026-11-22T17:31 (log::parse_time). No value: another text.
+// Reads a duration, which is added to `now`, or a time in UTC such as 2026-11-22T17:31
+// (log::parse_time). No value: another text.
 std::optional<std::chrono::system_clock::time_point> parse_moment(
     std::string_view text, std::chrono::system_clock::time_point now);
 
