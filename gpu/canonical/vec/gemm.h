@@ -1,9 +1,13 @@
 #pragma once
 // GEMM. One of the operands stays in the second-level cache while the other passes by, slice by
-// slice. A slice is one chunk of K of a tile of rows of A, or of a panel of columns of B.
+// slice. A slice is one chunk of K of a tile of rows of A, or of a panel of columns of B. `Form` is
+// the form of copied slices: WholeNumbers (gemm_pack.h) or Pairs (pairs.h).
 #include "gpu/canonical/vec/gemm_narrow.h"
 #include "gpu/canonical/vec/gemm_pack.h"
 #include "gpu/canonical/vec/gemm_plan.h"
+#if defined(__AVX512F__)
+#include "gpu/canonical/vec/pairs.h"
+#endif
 
 namespace es::gpu {
 namespace {
@@ -27,6 +31,7 @@ struct Slice {
 
 // --- Slices of A (`lanes` are rows of a tile) and of B (`lanes` are columns of a panel).
 
+template <class Form>
 struct LeftSlices {
   const GemmRun& r;
 
@@ -34,7 +39,7 @@ struct LeftSlices {
   std::int64_t floats() const { return a_slice_floats(r.plan.side, r.plan.depth_step); }
   float* copies() const { return r.a_copy; }
   std::int64_t copied_stride(const Span&) const {
-    return r.plan.side == ASide::kRows ? copied_row_stride(r.plan.depth_step) : kTileRows;
+    return r.plan.side == ASide::kRows ? Form::row_stride(r.plan.depth_step) : kTileRows;
   }
   Slice in_place(const Span& k, const Span& lanes) const {
     return {r.a + lanes.begin * r.s.a_row + k.begin * r.s.a_col,
@@ -42,9 +47,7 @@ struct LeftSlices {
   }
   // Copies the k of `part`, which lies in `chunk`, of the slice that begins at `out`.
   void pack(const Span& chunk, const Span& part, const Span& lanes, float* out) const {
-    const std::int64_t skipped = part.begin - chunk.begin, stride = copied_stride(lanes);
-    pack_tile(r.s, r.plan.side, part, lanes, stride, r.a,
-              out + (r.plan.side == ASide::kRows ? skipped : skipped * stride));
+    Form::pack_tile(r.s, r.plan.side, chunk, part, lanes, copied_stride(lanes), r.a, out);
   }
   Fetch fetch(const Span& part, const Span& lanes) const {
     const bool by_k = r.s.a_col == 1;
@@ -54,6 +57,7 @@ struct LeftSlices {
   }
 };
 
+template <class Form>
 struct RightSlices {
   const GemmRun& r;
 
@@ -65,7 +69,7 @@ struct RightSlices {
     return {r.b + k.begin * r.s.b_row + lanes.begin * r.s.b_col, r.s.b_row};
   }
   void pack(const Span& chunk, const Span& part, const Span& lanes, float* out) const {
-    pack_panel(r.s, part, lanes, r.b, out + (part.begin - chunk.begin) * copied_stride(lanes));
+    Form::pack_panel(r.s, chunk, part, lanes, r.b, out);
   }
   Fetch fetch(const Span& part, const Span& lanes) const {
     const bool by_k = r.s.b_row == 1;
@@ -141,15 +145,16 @@ struct Step {
   Span k, rows, columns;
 };
 
-inline void multiply(const GemmRun& r, const Step& at, const Slice& a, const Slice& b,
-                     const Fetch& fetch) {
+template <class Form>
+void multiply(const GemmRun& r, const Step& at, const Slice& a, const Slice& b,
+              const Fetch& fetch) {
   const bool last = at.k.end == r.s.k && r.bias != nullptr;
   GemmTile t{.a = a.at,
              .a_stride = a.stride,
              .b = b.at,
              .b_stride = b.stride,
              .width = at.columns.size(),
-             .depth = at.k.size(),
+             .depth = Form::words(at.k.size()),
              .c = r.c + at.rows.begin * r.s.c_row + at.columns.begin,
              .c_stride = r.s.c_row,
              .start = nullptr,
@@ -163,7 +168,7 @@ inline void multiply(const GemmRun& r, const Step& at, const Slice& a, const Sli
     t.add = false;
     t.bias = nullptr;
   }
-  run_gemm_tile(r.plan.side, at.rows.size(), t, fetch);
+  Form::run_tile(r.plan.side, at.rows.size(), t, fetch);
   if (r.plan.staged) spread_stage(r, at.k, at.rows, at.columns);
 }
 
@@ -185,25 +190,33 @@ Slice staying_slice(const Slices& slices, const Span& chunk, const Span& lanes, 
   return {out, slices.copied_stride(lanes)};
 }
 
-// Copies the chunks of a block of A that is read in strips. Returns whether the block is one.
-inline bool copy_strips(const GemmRun& r, const Span& depth, const Span& rows) {
+// Copies the chunks of a block of A that is read in strips: the tiles of all its rows, a few k at a
+// time, so that rows of memory are read completely. Returns whether the block is one.
+template <class Form>
+bool copy_strips(const GemmRun& r, const Span& depth, const Span& rows) {
   if (!r.plan.copy_a || r.plan.side != ASide::kColumns || r.s.a_row != 1) return false;
-  const std::int64_t slice = a_slice_floats(r.plan.side, r.plan.depth_step);
   float* out = r.a_copy;
-  for (std::int64_t k = depth.begin; k < depth.end; k += kDotChunk) {
-    pack_strips(r.s, chunk_at(k, depth), rows, r.a, slice, out);
-    out += ceil_div(rows.size(), kTileRows) * slice;
+  const LeftSlices<Form> left{r};
+  const std::int64_t tiles = ceil_div(rows.size(), kTileRows);
+  for (Span chunk = chunk_at(depth.begin, depth); chunk.size() > 0;
+       chunk = chunk_at(chunk.end, depth), out += tiles * left.floats()) {
+    for (std::int64_t k = chunk.begin; k < chunk.end; k += kStripRows) {
+      const Span few{k, smaller(chunk.end, k + kStripRows)};
+      for (std::int64_t i = 0; i < tiles; ++i)
+        left.pack(chunk, few, tile_rows(rows, i), out + i * left.floats());
+    }
   }
   return true;
 }
 
 // The block of A stays, and the panels of B pass by.
-inline void pass_panels(const GemmRun& r, const Span& depth, const Span& rows) {
-  const LeftSlices left{r};
-  Passing<RightSlices> right(r);
+template <class Form>
+void pass_panels(const GemmRun& r, const Span& depth, const Span& rows) {
+  const LeftSlices<Form> left{r};
+  Passing<RightSlices<Form>> right(r);
   const Span all{0, r.s.n};
   const std::int64_t tiles = ceil_div(rows.size(), kTileRows);
-  const bool copied = copy_strips(r, depth, rows);
+  const bool copied = copy_strips<Form>(r, depth, rows);
   for (Span columns = panel_at(0, all); columns.size() > 0; columns = panel_at(columns.end, all)) {
     float* slot = left.copies();
     for (Span chunk = chunk_at(depth.begin, depth); chunk.size() > 0;
@@ -218,7 +231,7 @@ inline void pass_panels(const GemmRun& r, const Span& depth, const Span& rows) {
       for (std::int64_t i = 0; i < tiles; ++i, slot += left.floats()) {
         const Span tile = tile_rows(rows, i);
         const Slice a = staying_slice(left, chunk, tile, slot, !copied && columns.begin == 0);
-        multiply(r, {chunk, tile, columns}, a, b, right.fetch());
+        multiply<Form>(r, {chunk, tile, columns}, a, b, right.fetch());
         right.step();
       }
     }
@@ -226,9 +239,10 @@ inline void pass_panels(const GemmRun& r, const Span& depth, const Span& rows) {
 }
 
 // The block of B stays, and the tiles of A pass by.
-inline void pass_tiles(const GemmRun& r, const Span& depth, const Span& block) {
-  const RightSlices right{r};
-  Passing<LeftSlices> left(r);
+template <class Form>
+void pass_tiles(const GemmRun& r, const Span& depth, const Span& block) {
+  const RightSlices<Form> right{r};
+  Passing<LeftSlices<Form>> left(r);
   const Span all{0, r.s.m};
   const std::int64_t tiles = ceil_div(r.s.m, kTileRows);
   for (std::int64_t i = 0; i < tiles; ++i) {
@@ -246,27 +260,35 @@ inline void pass_tiles(const GemmRun& r, const Span& depth, const Span& block) {
            columns = panel_at(columns.end, block)) {
         const Slice b = staying_slice(right, chunk, columns, slot, i == 0);
         slot += copied_panel_stride(columns.size()) * chunk.size();
-        multiply(r, {chunk, tile, columns}, a, b, left.fetch());
+        multiply<Form>(r, {chunk, tile, columns}, a, b, left.fetch());
         left.step();
       }
     }
   }
 }
 
-inline void run_gemm(const GemmRun& r) {
+template <class Form>
+void run_gemm_with(const GemmRun& r) {
   const GemmPlan& p = r.plan;
   for (std::int64_t i = 0; i < r.s.m; i += p.rows_step) {
     for (std::int64_t j = 0; j < r.s.n; j += p.columns_step) {
       for (std::int64_t k = 0; k < r.s.k; k += p.depth_step) {
         const Span depth{k, smaller(r.s.k, k + p.depth_step)};
         if (p.b_stays) {
-          pass_tiles(r, depth, {j, smaller(r.s.n, j + p.columns_step)});
+          pass_tiles<Form>(r, depth, {j, smaller(r.s.n, j + p.columns_step)});
         } else {
-          pass_panels(r, depth, {i, smaller(r.s.m, i + p.rows_step)});
+          pass_panels<Form>(r, depth, {i, smaller(r.s.m, i + p.rows_step)});
         }
       }
     }
   }
+}
+
+inline void run_gemm(const GemmRun& r) {
+#if defined(__AVX512F__)
+  if (multiplies_pairs(r.s)) return run_gemm_with<Pairs>(r);
+#endif
+  run_gemm_with<WholeNumbers>(r);
 }
 
 // A shape with all decisions about its execution, for any number of products.

@@ -89,8 +89,8 @@ inline void pack_converted_rows(Factor stored, std::int64_t depth, std::int64_t 
 
 // Copies columns of B: the k are copied_panel_stride() floats apart. A panel that is narrower than
 // a vector is filled with +0.
-inline void pack_panel(const GemmShape& s, const Span& k, const Span& columns, const float* b,
-                       float* out) {
+inline void pack_panel_at(const GemmShape& s, const Span& k, const Span& columns, const float* b,
+                          float* out) {
   const std::int64_t width = columns.size(), stride = copied_panel_stride(width);
   const std::int64_t first_number = k.begin * s.b_row + columns.begin * s.b_col;
   if (s.b_stored != Factor::kF32) {
@@ -112,7 +112,7 @@ inline void pack_panel(const GemmShape& s, const Span& k, const Span& columns, c
   }
 }
 
-// pack_tile() for an A that is not read as it is stored.
+// pack_tile_at() for an A that is not read as it is stored.
 inline void pack_converted_tile(const GemmShape& s, ASide side, const Span& k, const Span& rows,
                                 std::int64_t row_stride, const float* a, float* out) {
   const std::int64_t first = rows.begin * s.a_row + k.begin * s.a_col;
@@ -138,8 +138,8 @@ inline void pack_converted_tile(const GemmShape& s, ASide side, const Span& k, c
 
 // Copies rows of A. By rows: the rows are row_stride floats apart. By columns: each k has kTileRows
 // floats.
-inline void pack_tile(const GemmShape& s, ASide side, const Span& k, const Span& rows,
-                      std::int64_t row_stride, const float* a, float* out) {
+inline void pack_tile_at(const GemmShape& s, ASide side, const Span& k, const Span& rows,
+                         std::int64_t row_stride, const float* a, float* out) {
   if (s.a_stored != Factor::kF32) return pack_converted_tile(s, side, k, rows, row_stride, a, out);
   const float* from = a + rows.begin * s.a_row + k.begin * s.a_col;
   if (side == ASide::kRows) {
@@ -160,20 +160,29 @@ inline void pack_tile(const GemmShape& s, ASide side, const Span& k, const Span&
   row.store(out + last * kTileRows, row.load(from + last * s.a_col));
 }
 
-// Copies all tiles of the rows [rows.begin, rows.end) of an A with a_row = 1, for the k of one
-// chunk. Each tile has `slice` floats. A few k are copied at a time, so that rows of memory are
-// read completely.
-inline void pack_strips(const GemmShape& s, const Span& k, const Span& rows, const float* a,
-                        std::int64_t slice, float* out) {
-  constexpr std::int64_t kRowsAtOnce = 16;
-  const std::int64_t tiles = ceil_div(rows.size(), kTileRows);
-  for (std::int64_t i = k.begin; i < k.end; i += kRowsAtOnce, out += kRowsAtOnce * kTileRows) {
-    const Span few{i, smaller(k.end, i + kRowsAtOnce)};
-    for (std::int64_t t = 0; t < tiles; ++t) {
-      pack_tile(s, ASide::kColumns, few, tile_rows(rows, t), 0, a, out + t * slice);
-    }
+// Rows of memory that are copied at a time where many tiles are copied from strips of them.
+constexpr std::int64_t kStripRows = 16;
+
+// Copied slices whose words are fp32 numbers.
+struct WholeNumbers {
+  static std::int64_t words(std::int64_t depth) { return depth; }
+  static std::int64_t row_stride(std::int64_t depth) { return copied_row_stride(depth); }
+  // Copies the k of `part`, which lies in `chunk`, to the slice of a tile that begins at `slice`.
+  static void pack_tile(const GemmShape& s, ASide side, const Span& chunk, const Span& part,
+                        const Span& rows, std::int64_t stride, const float* a, float* slice) {
+    const std::int64_t skipped = part.begin - chunk.begin;
+    pack_tile_at(s, side, part, rows, stride, a,
+                 slice + (side == ASide::kRows ? skipped : skipped * stride));
   }
-}
+  static void pack_panel(const GemmShape& s, const Span& chunk, const Span& part,
+                         const Span& columns, const float* b, float* slice) {
+    const std::int64_t skipped = part.begin - chunk.begin;
+    pack_panel_at(s, part, columns, b, slice + skipped * copied_panel_stride(columns.size()));
+  }
+  static void run_tile(ASide side, std::int64_t rows, const GemmTile& t, const Fetch& fetch) {
+    run_gemm_tile(side, rows, t, fetch);
+  }
+};
 
 // Returns a Fetch of `rows` rows of `count` numbers that are `stride` numbers apart, from number
 // `first` of an operand on.

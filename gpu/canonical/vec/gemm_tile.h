@@ -1,7 +1,7 @@
 #pragma once
 // The register tile of GEMM and attention: up to kTileRows x 2 vectors of DOT results (G1) that
 // advance together through a part of one chunk of K. Operands are read in place or from the copies
-// of gemm_pack.h; only the strides differ.
+// of gemm_pack.h; only the strides differ. With pairs of bf16 numbers (pairs.h) a word is two k.
 #include "gpu/canonical/vec/lanes.h"
 
 namespace es::gpu {
@@ -50,7 +50,7 @@ struct GemmTile {
   const float* b;
   std::int64_t b_stride;  // distance between the k
   std::int64_t width;     // columns, at most kVecs * kWidth; at least kWidth with two vectors
-  std::int64_t depth;     // number of k, all in one chunk
+  std::int64_t depth;     // number of k (or of pairs), all in one chunk
   float* c;
   std::int64_t c_stride;  // distance between rows
   const float* start;     // the chains continue from here; nullptr: from +0
@@ -126,7 +126,12 @@ inline __attribute__((always_inline)) void finish_sums(const GemmTile& t,
 // B is prefetched from the second-level cache this many k ahead.
 constexpr std::int64_t kGemmAhead = 16;
 
-template <ASide kSide, int kRows, int kVecs>
+// How a tile continues a chain: with the product of two fp32 numbers.
+struct NumberProduct {
+  static Vec add_to(Vec sum, Vec left, Vec right) { return fma(left, right, sum); }
+};
+
+template <class Product, ASide kSide, int kRows, int kVecs>
 void gemm_tile(const GemmTile& t, const Fetch& fetch) {
   // Rows are addressed in groups of three: pointer, pointer + stride, pointer + 2 strides.
   constexpr bool kByRows = kSide == ASide::kRows;
@@ -153,7 +158,7 @@ void gemm_tile(const GemmTile& t, const Fetch& fetch) {
       if (kByRows && i % 3 == 0) asm("" : "+r"(a[i / 3]));
       const Vec left = set(kByRows ? a[i / 3][i % 3 * a_stride] : a[0][i]);
 #pragma GCC unroll 2
-      for (int j = 0; j < kVecs; ++j) sum.v[i][j] = fma(left, right[j], sum.v[i][j]);
+      for (int j = 0; j < kVecs; ++j) sum.v[i][j] = Product::add_to(sum.v[i][j], left, right[j]);
     }
 #pragma GCC unroll 8
     for (int g = 0; g < kGroups; ++g) a[g] += kByRows ? 1 : a_stride;
@@ -163,20 +168,24 @@ void gemm_tile(const GemmTile& t, const Fetch& fetch) {
 
 using GemmTileFunction = void (*)(const GemmTile&, const Fetch&);
 
-template <ASide kSide, int kVecs, int kRows = kTileRows>
+template <class Product, ASide kSide, int kVecs, int kRows = kTileRows>
 GemmTileFunction gemm_tile_function(std::int64_t rows) {
-  if (rows == kRows) return gemm_tile<kSide, kRows, kVecs>;
-  if constexpr (kRows > 1) return gemm_tile_function<kSide, kVecs, kRows - 1>(rows);
+  if (rows == kRows) return gemm_tile<Product, kSide, kRows, kVecs>;
+  if constexpr (kRows > 1) return gemm_tile_function<Product, kSide, kVecs, kRows - 1>(rows);
   return nullptr;
 }
 
-inline void run_gemm_tile(ASide side, std::int64_t rows, const GemmTile& t, const Fetch& fetch) {
-  const bool wide = t.width > kWidth;
-  const GemmTileFunction function = side == ASide::kRows
-                                        ? (wide ? gemm_tile_function<ASide::kRows, 2>(rows)
-                                                : gemm_tile_function<ASide::kRows, 1>(rows))
-                                        : (wide ? gemm_tile_function<ASide::kColumns, 2>(rows)
-                                                : gemm_tile_function<ASide::kColumns, 1>(rows));
+template <class Product, ASide kSide>
+GemmTileFunction gemm_tile_function(std::int64_t rows, std::int64_t width) {
+  return width > kWidth ? gemm_tile_function<Product, kSide, 2>(rows)
+                        : gemm_tile_function<Product, kSide, 1>(rows);
+}
+
+template <class Product = NumberProduct>
+void run_gemm_tile(ASide side, std::int64_t rows, const GemmTile& t, const Fetch& fetch) {
+  const GemmTileFunction function =
+      side == ASide::kRows ? gemm_tile_function<Product, ASide::kRows>(rows, t.width)
+                           : gemm_tile_function<Product, ASide::kColumns>(rows, t.width);
   function(t, fetch);
 }
 

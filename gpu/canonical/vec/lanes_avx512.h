@@ -299,6 +299,50 @@ inline Test test_of_bits(std::uint32_t bits) {
   return static_cast<Test>(bits);
 }
 
+// --- Pairs of bf16 numbers in 32-bit lanes (pairs.h).
+
+inline bool has_pair_instruction() {
+  return __builtin_cpu_supports("avx512bf16") != 0;
+}
+// Adds the product of the upper numbers of the lanes, and then that of the lower ones. The statement
+// is in assembly language because this file is compiled for processors without the instruction.
+inline Vec add_pair_products(Vec sum, Vec left, Vec right) {
+  asm("vdpbf16ps %2, %1, %0" : "+v"(sum) : "v"(left), "v"(right));
+  return sum;
+}
+inline IntVec pair_of_halves(IntVec upper, IntVec words_of_lower) {
+  return _mm512_mask_blend_epi16(0x55555555, upper, _mm512_srli_epi32(words_of_lower, 16));
+}
+inline IntVec load_words(const void* p) {
+  return _mm512_loadu_si512(p);
+}
+inline IntVec swap_halves(IntVec v) {
+  return _mm512_rol_epi32(v, 16);
+}
+inline IntVec lower_half_as_upper(IntVec v) {
+  return _mm512_slli_epi32(v, 16);
+}
+// Returns the upper halves of the lanes of `a`, and then of `b`, each two of them as one lane: the
+// upper half of an even lane becomes the upper half of its pair.
+inline IntVec pairs_along(IntVec a, IntVec b) {
+  const auto pairs = [](IntVec v) {
+    const IntVec even = _mm512_and_si512(v, _mm512_set1_epi64(0xffff0000));
+    return _mm512_cvtepi64_epi32(_mm512_or_si512(even, _mm512_srli_epi64(v, 48)));
+  };
+  return _mm512_inserti64x4(_mm512_castsi256_si512(pairs(a)), pairs(b), 1);
+}
+// The smaller and the larger halves of lanes, as unsigned numbers of 16 bits.
+inline IntVec smaller_halves(IntVec a, IntVec b) {
+  return _mm512_min_epu16(a, b);
+}
+inline IntVec larger_halves(IntVec a, IntVec b) {
+  return _mm512_max_epu16(a, b);
+}
+// Returns the halves minus one; 0 becomes 0xffff.
+inline IntVec halves_minus_one(IntVec v) {
+  return _mm512_add_epi16(v, _mm512_set1_epi16(-1));
+}
+
 // out[j] lane i = from[i * stride + j] for j < 4, i < kWidth. Rows are loaded into quarters of a
 // register, so that only the transposition inside each quarter needs shuffles.
 inline __attribute__((always_inline)) void transpose_four(const float* from, std::int64_t stride,

@@ -25,7 +25,7 @@ inline void for_panels(std::int64_t k, std::int64_t n, Body body) {
 // Copies the right operand of a product.
 inline void pack_all_panels(const GemmShape& s, const float* b, float* panels) {
   for_panels(s.k, s.n, [&](const Span& columns, std::int64_t at) {
-    pack_panel(s, {0, s.k}, columns, b, panels + at);
+    pack_panel_at(s, {0, s.k}, columns, b, panels + at);
   });
 }
 

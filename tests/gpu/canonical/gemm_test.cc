@@ -1,3 +1,4 @@
+#include <cmath>
 #include <tuple>
 
 #include "tests/gpu/canonical/kernel_testing.h"
@@ -80,12 +81,14 @@ void check_parts(Random& random, std::int64_t m, std::int64_t n, std::int64_t fi
   }
 }
 
-// An operand in memory, and its numbers as a product reads them.
+// An operand in memory, and its numbers as a product reads them. They have magnitudes around
+// 2^exponent, and every `zeros`-th of them is a zero of either sign.
 struct Operand {
-  Operand(Random& random, Factor stored, std::int64_t n)
+  Operand(Random& random, Factor stored, std::int64_t n, int exponent = 0, std::int64_t zeros = 0)
       : memory(stored == Factor::kBf16 ? (n + 1) / 2 : n), numbers(n) {
     for (std::int64_t i = 0; i < n; ++i) {
-      const float x = random.normal();
+      float x = std::ldexp(random.normal(), exponent);
+      if (zeros > 0 && i % zeros == 0) x *= 0.0f;
       if (stored == Factor::kBf16) {
         reinterpret_cast<Bf16*>(memory.data())[i] = narrowed(x);
       } else {
@@ -99,12 +102,13 @@ struct Operand {
 
 // A product that converts its operands has the bits of one that reads converted operands.
 void check_stored(Random& random, GemmShape s, std::int64_t a_size, std::int64_t b_size,
-                  std::int64_t c_size) {
+                  std::int64_t c_size, int exponent = 0, std::int64_t zeros = 0) {
   constexpr Factor kAll[] = {Factor::kF32, Factor::kRounded, Factor::kBf16};
   GemmShape plain = s;
   s.a_stored = kAll[random.integer(0, 2)];
   s.b_stored = kAll[random.integer(s.a_stored == Factor::kF32 ? 1 : 0, 2)];
-  const Operand a(random, s.a_stored, a_size), b(random, s.b_stored, b_size);
+  const Operand a(random, s.a_stored, a_size, exponent, zeros);
+  const Operand b(random, s.b_stored, b_size, exponent, zeros);
   const Floats bias = random.normals(s.n);
   const float* bias_or_null = random.coin() ? bias.data() : nullptr;
   const auto expected = run(reference(), plain, a.numbers, b.numbers, bias_or_null, c_size);
@@ -200,6 +204,46 @@ TEST_SUITE("gpu/canonical/gemm") {
       for (const GemmShape& s : {linear_forward(rows, in, out), linear_dgrad(rows, in, out),
                                  linear_wgrad(rows, in, out)})
         check_stored(random, s, s.m * s.k, s.k * s.n, s.m * s.n);
+  }
+
+  TEST_CASE("bf16 operands whose sums are subnormal, and those that are nearly so") {
+    // Products are multiples of 2^(2 * exponent - 14 - r), where the smallest of the numbers is
+    // 2^-r of the others: around an exponent of -45 some tiles may have subnormal sums.
+    Random random(test::seed("gemm subnormal"));
+    for (const int exponent : {-40, -44, -46, -48, -50, -55, -60, -65, -70, -130, 60, 70}) {
+      for (int i = 0; i < 6; ++i) {
+        GemmShape s{.m = random.integer(1, 50), .n = random.integer(1, 90)};
+        s.k = random.integer(32, 1100);
+        const std::int64_t a = layout(random, s.m, s.k, s.a_row, s.a_col);
+        const std::int64_t b = layout(random, s.k, s.n, s.b_row, s.b_col);
+        check_stored(random, s, a, b, layout(random, s.m, s.n, s.c_row, s.c_col), exponent,
+                     random.integer(0, 3));
+      }
+    }
+  }
+
+  TEST_CASE("a sum of bf16 products that cancel to the smallest normal number, and below it") {
+    // 129 * 129 - 128 * 130 = 1
+    for (const int exponent : {-125, -126, -127, -128, -130, -149}) {
+      const GemmShape s{.m = 1,
+                        .n = 1,
+                        .k = 32,
+                        .a_row = 32,
+                        .b_row = 1,
+                        .c_row = 1,
+                        .a_stored = Factor::kRounded,
+                        .b_stored = Factor::kRounded};
+      Floats a(s.k, [] { return 0.0f; }), b(s.k, [] { return 0.0f; });
+      a[6] = std::ldexp(129.0f, exponent / 2);
+      a[7] = std::ldexp(-128.0f, exponent / 2);
+      b[6] = std::ldexp(129.0f, exponent - exponent / 2);
+      b[7] = std::ldexp(130.0f, exponent - exponent / 2);
+      same_in_all_classes("cancelling", [&](const KernelTable& table) {
+        auto out = run(table, s, a, b, nullptr, 1);
+        CHECK(out[0][0] == std::ldexp(1.0f, exponent));
+        return out;
+      });
+    }
   }
 
   TEST_CASE("a result of few k that is larger than the caches") {
