@@ -81,7 +81,7 @@ struct RightSlices {
 
 // The slices of the operand that passes by. While one slice is used, the next one is copied part by
 // part. Each part is copied after a tile has prefetched it from memory.
-template <class Slices>
+template <class Form, class Slices>
 class Passing {
  public:
   explicit Passing(const GemmRun& r) : slices_{r} {}
@@ -102,7 +102,7 @@ class Passing {
     chunk_ = chunk;
     lanes_ = lanes;
     next_ = chunk.begin;
-    step_ = round_up(ceil_div(chunk.size(), steps), kCacheLineFloats);
+    step_ = round_up(ceil_div(chunk.size(), steps), Form::kPart);
     ready_ = true;
   }
   Fetch fetch() const { return pending() ? slices_.fetch(part(), lanes_) : Fetch(); }
@@ -200,8 +200,8 @@ bool copy_strips(const GemmRun& r, const Span& depth, const Span& rows) {
   const std::int64_t tiles = ceil_div(rows.size(), kTileRows);
   for (Span chunk = chunk_at(depth.begin, depth); chunk.size() > 0;
        chunk = chunk_at(chunk.end, depth), out += tiles * left.floats()) {
-    for (std::int64_t k = chunk.begin; k < chunk.end; k += kStripRows) {
-      const Span few{k, smaller(chunk.end, k + kStripRows)};
+    for (std::int64_t k = chunk.begin; k < chunk.end; k += Form::kPart) {
+      const Span few{k, smaller(chunk.end, k + Form::kPart)};
       for (std::int64_t i = 0; i < tiles; ++i)
         left.pack(chunk, few, tile_rows(rows, i), out + i * left.floats());
     }
@@ -213,7 +213,7 @@ bool copy_strips(const GemmRun& r, const Span& depth, const Span& rows) {
 template <class Form>
 void pass_panels(const GemmRun& r, const Span& depth, const Span& rows) {
   const LeftSlices<Form> left{r};
-  Passing<RightSlices<Form>> right(r);
+  Passing<Form, RightSlices<Form>> right(r);
   const Span all{0, r.s.n};
   const std::int64_t tiles = ceil_div(rows.size(), kTileRows);
   const bool copied = copy_strips<Form>(r, depth, rows);
@@ -242,7 +242,7 @@ void pass_panels(const GemmRun& r, const Span& depth, const Span& rows) {
 template <class Form>
 void pass_tiles(const GemmRun& r, const Span& depth, const Span& block) {
   const RightSlices<Form> right{r};
-  Passing<LeftSlices<Form>> left(r);
+  Passing<Form, LeftSlices<Form>> left(r);
   const Span all{0, r.s.m};
   const std::int64_t tiles = ceil_div(r.s.m, kTileRows);
   for (std::int64_t i = 0; i < tiles; ++i) {

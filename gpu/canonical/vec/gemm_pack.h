@@ -160,11 +160,11 @@ inline void pack_tile_at(const GemmShape& s, ASide side, const Span& k, const Sp
   row.store(out + last * kTileRows, row.load(from + last * s.a_col));
 }
 
-// Rows of memory that are copied at a time where many tiles are copied from strips of them.
-constexpr std::int64_t kStripRows = 16;
-
 // Copied slices whose words are fp32 numbers.
 struct WholeNumbers {
+  // Slices are copied in parts of so many k, and a last part of fewer.
+  static constexpr std::int64_t kPart = kCacheLineFloats;
+  // The words of one lane of a slice.
   static std::int64_t words(std::int64_t depth) { return depth; }
   static std::int64_t row_stride(std::int64_t depth) { return copied_row_stride(depth); }
   // Copies the k of `part`, which lies in `chunk`, to the slice of a tile that begins at `slice`.

@@ -316,6 +316,10 @@ inline IntVec pair_of_halves(IntVec upper, IntVec words_of_lower) {
 inline IntVec load_words(const void* p) {
   return _mm512_loadu_si512(p);
 }
+// Loads the first n words of 16 bits, n <= 32; the others are 0.
+inline IntVec load_halves(const void* p, std::int64_t n) {
+  return _mm512_maskz_loadu_epi16(n >= 32 ? ~__mmask32(0) : (__mmask32(1) << n) - 1, p);
+}
 inline IntVec swap_halves(IntVec v) {
   return _mm512_rol_epi32(v, 16);
 }

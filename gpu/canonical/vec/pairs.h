@@ -196,22 +196,21 @@ inline void copy_pairs_along(Factor stored, const float* x, std::int64_t first, 
     seen.see(words);
     store(to + i / 2, from_bits(words));
   };
-  std::int64_t i = 0;
-  if (stored == Factor::kBf16) {
-    const Bf16* const numbers = reinterpret_cast<const Bf16*>(x) + first;
-    for (; i + 2 * kWidth <= n; i += 2 * kWidth) put(i, swap_halves(load_words(numbers + i)));
-  } else {
-    for (; i + 2 * kWidth <= n; i += 2 * kWidth) {
-      const float* const from = x + first + i;
+  for (std::int64_t i = 0; i < n; i += 2 * kWidth) {
+    const std::int64_t left = n - i;
+    if (stored == Factor::kBf16) {
+      const Bf16* const numbers = reinterpret_cast<const Bf16*>(x) + first + i;
+      put(i, swap_halves(left < 2 * kWidth ? load_halves(numbers, left) : load_words(numbers)));
+      continue;
+    }
+    const float* const from = x + first + i;
+    if (left >= 2 * kWidth) {
       put(i, pairs_along(bf16_words(load(from)), bf16_words(load(from + kWidth))));
+    } else {
+      const Part one(left), two(larger(0, left - kWidth));
+      put(i, pairs_along(bf16_words(one.load(from)), bf16_words(two.load(from + kWidth))));
     }
   }
-  if (i == n) return;
-  std::int32_t words[kWidth] = {};
-  for (std::int64_t j = i; j < n; ++j)
-    words[(j - i) / 2] |=
-        static_cast<std::int32_t>(half_number(stored, x, first + j) << ((j - i) % 2 == 0 ? 16 : 0));
-  put(i, load_ints(words));
 }
 
 // Copies columns whose k are k_stride numbers apart to rows of words: some k at a time become rows,
@@ -257,8 +256,8 @@ struct ExactPairProduct {
 };
 
 // Copied slices whose words are pairs of bf16 numbers; WholeNumbers (gemm_pack.h) has the contract.
-// Every part of a slice but the last one of a chunk has an even number of k.
 struct Pairs {
+  static constexpr std::int64_t kPart = 2 * kWidth;
   static std::int64_t words(std::int64_t depth) { return ceil_div(depth, 2); }
   static std::int64_t row_stride(std::int64_t depth) {
     return copied_row_stride(words(smaller(depth, kDotChunk)));
