@@ -17,6 +17,9 @@ struct TraceJob {
   # Measure the speed of the devices before the trace (TraceProcess.peakGflops).
   wait @3 :Bool;
   # If the job does not train, begin when it does.
+  stop @4 :UInt64;
+  # > 0: no new trace. The one that this client has asked for by the request with this number ends
+  # with the steps that it has. Answer: Done, also if there is none.
 }
 
 struct TraceWorker {

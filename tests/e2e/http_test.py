@@ -313,6 +313,27 @@ class Jobs(Http):
         self.assertEqual(client.post(path, {"cancel": True}).status, 409)
         self.assertFalse(client.get("/api/v1/nodes").json["nodes"][0]["draining"])
 
+    def test_the_page_and_the_description_name_all_states_of_jobs(self):
+        self.start_head()
+        client = self.client(self.token)
+        answer = client.get("/api/v1/jobs?state=none")
+        states = answer.json["error"].partition("allowed are ")[2].split(", ")
+        self.assertEqual(states[0], "live")
+        described = []
+
+        def find(value):
+            if isinstance(value, dict) and "queued" in value.get("enum", []):
+                described.append(value["enum"])
+            for part in value.values() if isinstance(value, dict) else \
+                    value if isinstance(value, list) else []:
+                find(part)
+
+        find(client.get("/api/v1/openapi.json").json)
+        self.assertEqual(described, [["", *states], states[1:], states[1:]])
+        page = client.get("/app.js").text
+        shown = re.search(r'\["", ("queued"[^]]*)\]', page).group(1)
+        self.assertEqual(re.findall(r'"([^"]*)"', shown), states[1:])
+
     def test_bad_requests_name_what_is_allowed(self):
         self.start_head()
         client = self.client(self.token)

@@ -5,8 +5,10 @@ import json
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import unittest
+import urllib.parse
 import xml.dom.minidom
 from collections import defaultdict
 
@@ -291,14 +293,17 @@ class Trace(harness.EndToEndTest):
         self.assertEqual([p["missing"] for p in line.about["processes"]], [None] * 3)
         self.check(line, [2, 2])
 
-    def test_the_http_service_gives_the_same(self):
+    def start_head_with_http(self, devices):
         tokens = self.directory / "tokens"
-        token = self.esctl("token", "add", "reader", "--role", "view", "--file", tokens,
+        token = self.esctl("token", "add", "user", "--role", "submit", "--file", tokens,
                            "--json").json["token"]
-        head = self.start_daemon("head", f"{self.fast_class()}:2",
+        head = self.start_daemon("head", f"{self.fast_class()}:{devices}",
                                  ["--http", "127.0.0.1:0", "--http-tokens", tokens])
         base = head.running.wait_for_line(r"serves (http://127\.0\.0\.1:\d+)").group(1)
-        client = HttpClient(base, token)
+        return head, HttpClient(base, token)
+
+    def test_the_http_service_gives_the_same(self):
+        head, client = self.start_head_with_http(2)
         job = self.submit(head, f"{self.fast_class()}:2")
         path = self.directory / "http.json"
         answer = client.get(f"/api/v1/jobs/{job}/trace?steps=3")
@@ -314,6 +319,26 @@ class Trace(harness.EndToEndTest):
         self.assertEqual(client.get("/api/v1/jobs/absent/trace").status, 404)
         head.esctl("cancel", job)
         self.assertEqual(client.get(f"/api/v1/jobs/{job}/profile").status, 409)
+
+    def test_a_trace_ends_when_its_http_client_leaves(self):
+        head, client = self.start_head_with_http(1)
+        # A thousand steps take longer than the service needs to see that the client has left.
+        job = self.submit(head, f"{self.fast_class()}:1", batch_size=64)
+        trace = f"/api/v1/jobs/{job}/trace"
+        first = self.first_step(client.get(f"{trace}?steps=1"))
+        address = urllib.parse.urlsplit(client.base)
+        with socket.create_connection((address.hostname, address.port)) as leaver:
+            leaver.sendall(f"GET {trace}?steps=1000 HTTP/1.1\r\nHost: localhost\r\n"
+                           f"Authorization: Bearer {client.token}\r\n\r\n".encode())
+            while client.get(f"{trace}?steps=1").status == 200:
+                pass
+        while (answer := client.get(f"{trace}?steps=1")).status == 409:
+            pass
+        self.assertLess(self.first_step(answer), first + 1000)
+
+    def first_step(self, answer):
+        self.assertEqual(answer.status, 200)
+        return answer.json["otherData"]["first_step"]
 
     @unittest.skipUnless(can_have_other_clock(), "may not make time namespaces here")
     def test_the_clock_of_another_machine_is_aligned(self):

@@ -15,8 +15,9 @@ constexpr RequestKind kKinds[] = {
     {MessageType::kFollowJob, "FollowJob", Role::kView, true},
     {MessageType::kReadLedger, "ReadLedger", Role::kView, true},
     {MessageType::kListPlans, "ListPlans", Role::kView, true},
-    {MessageType::kTraceJob, "TraceJob", Role::kView, true},
     {MessageType::kSubmitJob, "SubmitJob", Role::kSubmit, false},
+    // A trace can make the steps of a job slower.
+    {MessageType::kTraceJob, "TraceJob", Role::kSubmit, true},
     {MessageType::kScaleJob, "ScaleJob", Role::kSubmit, true},
     {MessageType::kCheckpointJob, "CheckpointJob", Role::kSubmit, true},
     {MessageType::kCancelJob, "CancelJob", Role::kSubmit, true},

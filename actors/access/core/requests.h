@@ -16,7 +16,7 @@ struct RequestKind {
   const char* name;
   Role role;       // the role that it needs
   bool about_job;  // the envelope names a job
-  // Whether the request may change something, and so belongs into the audit log.
+  // Whether the request may change or slow down something, and so belongs into the audit log.
   bool changes() const { return role > Role::kView; }
 };
 

@@ -15,7 +15,7 @@
 namespace es::actors::http {
 namespace {
 
-constexpr std::chrono::seconds kBeatTime{15};
+constexpr std::chrono::seconds kBeatTime{5};
 constexpr std::chrono::seconds kFirstSample{1};
 // A token that was revoked is refused after this time.
 constexpr std::chrono::seconds kTokensAge{1};
@@ -205,6 +205,7 @@ void HttpState::on_expired(std::uint64_t request) {
 void HttpState::on_beat() {
   for (auto& [job, follow] : follows_)
     std::erase_if(follow.readers, [](const auto& reader) { return !reader->push(": beat\n\n"); });
+  stop_abandoned_traces();
   self_->delayed_send(self_, kBeatTime, HttpBeat{});
 }
 

@@ -67,7 +67,8 @@ struct HttpCall {
 struct HttpExpired {
   std::uint64_t request = 0;
 };
-// Tells streams that their connection is alive, which shows those whose client has gone.
+// Tells streams that their connection is alive, which shows those whose client has gone, and ends
+// traces that nobody waits for.
 struct HttpBeat {};
 // Time to note how many devices are in use.
 struct HttpSample {};
@@ -122,6 +123,10 @@ class HttpState {
     std::chrono::steady_clock::time_point until;  // from then on the list is too old
     std::string text;                             // the JSON of the list, once it was asked for
     std::vector<std::pair<Caller, ListThen>> readers;  // wait for the answer
+  };
+  struct Traced {
+    JobId job;
+    std::shared_ptr<Reply> reply;
   };
   struct LossCurve {
     Curve curve{1024};
@@ -181,6 +186,7 @@ class HttpState {
   void on_curve_part(const JobId& job, const FrameResult& frame);
   void read_ledger(const Caller& caller, const JobId& job);
   void trace(const Caller& caller, const JobId& job);
+  void stop_abandoned_traces();
 
   // --- the cluster (http_cluster.cc)
   void nodes(const Caller& caller);
@@ -201,6 +207,7 @@ class HttpState {
   std::map<std::uint64_t, Waiting> waiting_;
   std::map<JobId, Follow> follows_;
   std::map<JobId, LossCurve> curves_;
+  std::map<std::uint64_t, Traced> traces_;  // by the number of the request
 
   std::map<cluster::JobFilter, SharedList> lists_;
   Utilisation utilisation_{1024};

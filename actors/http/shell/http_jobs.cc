@@ -499,16 +499,32 @@ void HttpState::trace(const Caller& caller, const JobId& job) {
         b.setPeak(profile);
       },
       {},
-      [this, caller, assembly, profile](const FrameResult& frame) {
-        if (!frame) return finish(caller, error_response(frame.error()));
-        const auto trace = assembly->add(*frame);
+      [this, caller, assembly, profile, number = last_request_ + 1](const FrameResult& frame) {
+        const auto trace = frame ? assembly->add(*frame) : frame.error();
         if (trace && !*trace) return;
-        waiting_.erase((*frame)->envelope.request);
+        traces_.erase(number);
+        waiting_.erase(number);
         if (!trace) return finish(caller, error_response(trace.error()));
         finish(caller, {.body = profile ? esctl::profile_json(tracing::profile_of(**trace)) + "\n"
                                         : tracing::chrome_json(**trace)});
       },
       true);
+  traces_[last_request_] = {job, caller.reply};
+}
+
+// A job has one trace at a time, so one that nobody waits for would keep others from theirs.
+void HttpState::stop_abandoned_traces() {
+  for (auto at = traces_.begin(); at != traces_.end();) {
+    const auto [number, traced] = *at;
+    if (!traced.reply->abandoned()) {
+      ++at;
+      continue;
+    }
+    at = traces_.erase(at);
+    post<wire::TraceJob>(
+        traced.job, [&](wire::TraceJob::Builder b) { b.setStop(number); }, std::chrono::seconds(60),
+        [](const FrameResult&) {});
+  }
 }
 
 // A curve is kept, and only the new part of the ledger is read for the next request.

@@ -4,6 +4,7 @@
 #include <microhttpd.h>
 #include <netdb.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -113,6 +114,16 @@ class Call {
     resume();
   }
 
+  // libmicrohttpd does not look at a suspended connection, so the socket itself is asked.
+  bool abandoned() {
+    const std::lock_guard lock(mutex_);
+    if (connection_ == nullptr) return true;
+    const auto* info = MHD_get_connection_info(connection_, MHD_CONNECTION_INFO_CONNECTION_FD);
+    if (info == nullptr) return false;
+    pollfd socket{.fd = info->connect_fd, .events = POLLRDHUP, .revents = 0};
+    return ::poll(&socket, 1, 0) > 0;
+  }
+
  private:
   // REQUIRES: mutex_ is held.
   void resume() {
@@ -155,6 +166,7 @@ class CallReply : public Reply {
   void begin_stream(Response response) override { call_->answer(std::move(response), true); }
   bool push(std::string_view text) override { return call_->push(text); }
   void end() override { call_->end(); }
+  bool abandoned() const override { return call_->abandoned(); }
 
  private:
   std::shared_ptr<Call> call_;

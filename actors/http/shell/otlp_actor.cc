@@ -42,6 +42,7 @@ class HandedBody : public Reply {
   void begin_stream(Response) override {}
   bool push(std::string_view) override { return false; }
   void end() override {}
+  bool abandoned() const override { return false; }
 
  private:
   caf::actor to_;

@@ -40,13 +40,19 @@ void IntraJobState::begin_trace(const Inbound& inbound) {
   intra_job::TraceOptions options{.last_version = options_.config.last_version,
                                   .now = clock_now(),
                                   .unix_ms = options_.unix_ms()};
+  std::uint64_t stop = 0;
   const auto wait = request->decode([&](wire::TraceJob::Reader r) {
+    stop = r.getStop();
     options.steps = r.getSteps();
     options.all_operators = r.getAllOperators();
     options.peak = r.getPeak();
     return r.getWait();
   });
   if (!wait) return refuse(inbound.from, number, wait.error());
+  if (stop > 0) {
+    if (trace_client_.second == stop) trace_client_gone(inbound.from);
+    return answer<wire::Done>(inbound.from, number, [](wire::Done::Builder) {});
+  }
   if (const Status ok = check_trace(options.steps, *wait); !ok.ok())
     return refuse(inbound.from, number, ok.error());
   options.number = next_command_++;

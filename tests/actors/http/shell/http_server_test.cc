@@ -10,6 +10,7 @@
 
 #include <atomic>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -191,6 +192,29 @@ TEST_SUITE("http/server") {
       return next.rest().empty();
     };
     while (!is_closed()) std::this_thread::yield();
+  }
+
+  TEST_CASE("an answer that is still to come is abandoned when the client leaves") {
+    std::mutex mutex;
+    std::shared_ptr<Reply> kept;
+    const auto server = serve([&](const Request&, std::shared_ptr<Reply> reply) {
+      const std::lock_guard lock(mutex);
+      kept = std::move(reply);
+    });
+    const auto abandoned = [&]() -> std::optional<bool> {
+      const std::lock_guard lock(mutex);
+      if (kept == nullptr) return {};
+      return kept->abandoned();
+    };
+    {
+      const Client leaver(server->port());
+      leaver.get("/later");
+      while (!abandoned()) std::this_thread::yield();
+      CHECK(abandoned() == false);
+    }
+    while (abandoned() == false) std::this_thread::yield();
+    CHECK(abandoned() == true);
+    kept->send({});
   }
 
   TEST_CASE("a reply that is dropped without an answer is an answer") {
