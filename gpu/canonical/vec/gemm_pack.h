@@ -179,7 +179,7 @@ struct WholeNumbers {
     const std::int64_t skipped = part.begin - chunk.begin;
     pack_panel_at(s, part, columns, b, slice + skipped * copied_panel_stride(columns.size()));
   }
-  static void run_tile(ASide side, std::int64_t rows, const GemmTile& t, const Fetch& fetch) {
+  static void run_tile(ASide side, std::int64_t rows, GemmTile& t, const Fetch& fetch) {
     run_gemm_tile(side, rows, t, fetch);
   }
 };

@@ -293,7 +293,8 @@ struct Pairs {
     }
     finish(chunk, part, seen, slice);
   }
-  static void run_tile(ASide side, std::int64_t rows, GemmTile t, const Fetch& fetch) {
+  // Changes t in place: a copy would wait for all results that are on their way to memory.
+  static void run_tile(ASide side, std::int64_t rows, GemmTile& t, const Fetch& fetch) {
     const bool normal = sums_are_normal(range_of(t.a), range_of(t.b));
     t.a += kRangeFloats;
     t.b += kRangeFloats;
