@@ -68,7 +68,7 @@ struct HttpExpired {
   std::uint64_t request = 0;
 };
 // Tells streams that their connection is alive, which shows those whose client has gone, and ends
-// traces that nobody waits for.
+// traces whose client has gone.
 struct HttpBeat {};
 // Time to note how many devices are in use.
 struct HttpSample {};

@@ -512,7 +512,7 @@ void HttpState::trace(const Caller& caller, const JobId& job) {
   traces_[last_request_] = {job, caller.reply};
 }
 
-// A job has one trace at a time, so one that nobody waits for would keep others from theirs.
+// A job has one trace at a time, so one whose client has gone would keep others from theirs.
 void HttpState::stop_abandoned_traces() {
   for (auto at = traces_.begin(); at != traces_.end();) {
     const auto [number, traced] = *at;

@@ -26,7 +26,7 @@ class Reply {
   // kUnreadBytesMax bytes wait for it. The stream is then over.
   virtual bool push(std::string_view text) = 0;
   virtual void end() = 0;
-  // Whether nobody waits for the answer any more: the client has closed its end of the connection,
+  // Whether the client waits no more for the answer: it has closed its end of the connection,
   // or the connection is gone.
   virtual bool abandoned() const = 0;
 };

@@ -162,7 +162,7 @@ inline void pack_tile_at(const GemmShape& s, ASide side, const Span& k, const Sp
 
 // Copied slices whose words are fp32 numbers.
 struct WholeNumbers {
-  // Slices are copied in parts of so many k, and a last part of fewer.
+  // The number of k of a part in which a slice is copied; the last part may have fewer.
   static constexpr std::int64_t kPart = kCacheLineFloats;
   // The words of one lane of a slice.
   static std::int64_t words(std::int64_t depth) { return depth; }
