@@ -317,8 +317,8 @@ struct Pairs {
     seen.add_to(range);
     __builtin_memcpy(slice, &range, sizeof(range));
   }
-  // A tile of an A with contiguous rows. The words of a pair of k take kTileRows words, fewer than a
-  // vector: each store is followed by that of the next pair, and the last pair is written by parts.
+  // A tile of an A with contiguous rows. A pair of k has kTileRows words, fewer than a vector: the
+  // store of the next pair overwrites the rest, and the last pair is written in part.
   static void pack_strip(const GemmShape& s, const Span& part, const Span& rows, const float* a,
                          std::int64_t first, float* out, SeenPairs& seen) {
     static_assert(kTileRows <= kWidth);
