@@ -304,8 +304,8 @@ inline Test test_of_bits(std::uint32_t bits) {
 inline bool has_pair_instruction() {
   return __builtin_cpu_supports("avx512bf16") != 0;
 }
-// Adds the product of the upper numbers of the lanes, and then that of the lower ones. It is written
-// in assembly language because this file is compiled for processors without the instruction.
+// Adds the products of the upper numbers of the lanes, and then those of the lower ones. It is in
+// assembly language because this file is compiled for processors without the instruction.
 inline Vec add_pair_products(Vec sum, Vec left, Vec right) {
   asm("vdpbf16ps %2, %1, %0" : "+v"(sum) : "v"(left), "v"(right));
   return sum;
