@@ -143,6 +143,65 @@ inline void depthwise_wgrad_tap(const ConvShape& s, const Range& channels, const
   });
 }
 
+// Computes the kTaps taps of one row of the filter together. Every tap has a chain of its own, so
+// the chains wait less for each other than one after the other.
+template <int kTaps>
+inline void depthwise_wgrad_row(const ConvShape& s, const Range& channels, const float* image,
+                                const float* dy, const Range& output_rows, std::int64_t kh,
+                                float* out) {
+  const Range rows = outputs_inside(kh, s.pad, s.stride, s.h, s.oh());
+  const std::int64_t end = smaller(output_rows.end, rows.end);
+  // The output columns whose taps are all inside of the image.
+  const std::int64_t left = outputs_inside(0, s.pad, s.stride, s.w, s.ow()).begin;
+  const std::int64_t right = outputs_inside(kTaps - 1, s.pad, s.stride, s.w, s.ow()).end;
+  for_vectors(channels.size(), [&](std::int64_t i, auto at) {
+    const std::int64_t c = channels.begin + i;
+    Vec sums[kTaps];
+#pragma GCC unroll 8
+    for (int t = 0; t < kTaps; ++t) sums[t] = zero();
+    for (std::int64_t oh = larger(output_rows.begin, rows.begin); oh < end; ++oh) {
+      const float* row = image + (oh * s.stride + kh - s.pad) * s.w * s.c + c;
+      const float* gradient = dy + oh * s.ow() * s.c + c;
+      const auto add_near_edge = [&](std::int64_t ow) __attribute__((always_inline)) {
+        const Vec g = at.load(gradient + ow * s.c);
+#pragma GCC unroll 8
+        for (int t = 0; t < kTaps; ++t) {
+          const std::int64_t col = ow * s.stride + t - s.pad;
+          if (col >= 0 && col < s.w) sums[t] = fma(g, at.load(row + col * s.c), sums[t]);
+        }
+      };
+      std::int64_t ow = 0;
+      for (; ow < smaller(left, s.ow()); ++ow) add_near_edge(ow);
+      for (; ow < right; ++ow) {
+        const Vec g = at.load(gradient + ow * s.c);
+        const float* pixel = row + (ow * s.stride - s.pad) * s.c;
+#pragma GCC unroll 8
+        for (int t = 0; t < kTaps; ++t) sums[t] = fma(g, at.load(pixel + t * s.c), sums[t]);
+      }
+      for (; ow < s.ow(); ++ow) add_near_edge(ow);
+    }
+#pragma GCC unroll 8
+    for (int t = 0; t < kTaps; ++t) at.store(out + t * s.c + c, add(zero(), sums[t]));
+  });
+}
+
+// Computes all taps over some output rows of one image for the channels: out[tap][c].
+inline void depthwise_wgrad_block(const ConvShape& s, const Range& channels, const float* image,
+                                  const float* dy, const Range& output_rows, const float* zeros,
+                                  float* out) {
+  if (is_3x3(s)) return wgrad_block_3x3(s, channels, image, dy, output_rows, zeros, out);
+  for (std::int64_t kh = 0; kh < s.kh; ++kh, out += s.kw * s.c) {
+    if (s.kw == 5) {
+      depthwise_wgrad_row<5>(s, channels, image, dy, output_rows, kh, out);
+    } else if (s.kw == 7) {
+      depthwise_wgrad_row<7>(s, channels, image, dy, output_rows, kh, out);
+    } else {
+      for (std::int64_t kw = 0; kw < s.kw; ++kw)
+        depthwise_wgrad_tap(s, channels, image, dy, output_rows, kh, kw, out + kw * s.c);
+    }
+  }
+}
+
 // Sums `rows` rows of `cols` floats in place into row 0, for the columns [begin, end): runs of 64,
 // each a chain that starts from its first element, until one row remains.
 inline void sum_blocks(std::int64_t rows, std::int64_t cols, const Range& columns, float* p) {
@@ -173,14 +232,7 @@ inline void depthwise_wgrad(const ConvShape& s, std::int64_t oc_begin, std::int6
   float* block = ws;  // [block][kh][kw][c], blocks ordered (n, first row)
   for (std::int64_t n = 0; n < s.n; ++n, x += s.h * s.w * s.c, dy += s.oh() * s.ow() * s.c) {
     for (std::int64_t oh = 0; oh < s.oh(); oh += rows, block += cols) {
-      const Range block_rows{oh, smaller(s.oh(), oh + rows)};
-      if (is_3x3(s)) {
-        wgrad_block_3x3(s, channels, x, dy, block_rows, zeros, block);
-        continue;
-      }
-      for (std::int64_t t = 0; t < taps(s); ++t) {
-        depthwise_wgrad_tap(s, channels, x, dy, block_rows, t / s.kw, t % s.kw, block + t * s.c);
-      }
+      depthwise_wgrad_block(s, channels, x, dy, {oh, smaller(s.oh(), oh + rows)}, zeros, block);
     }
   }
   for (std::int64_t t = 0; t < taps(s); ++t) {
