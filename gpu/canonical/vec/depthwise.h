@@ -31,6 +31,17 @@ inline Range taps_inside(std::int64_t origin, std::int64_t size, std::int64_t ex
   return {larger(0, -origin), smaller(size, extent - origin)};
 }
 
+// Returns the output positions whose tap k lies in [0, extent).
+inline Range outputs_inside(std::int64_t k, std::int64_t pad, std::int64_t stride,
+                            std::int64_t extent, std::int64_t outputs) {
+  const std::int64_t begin = k < pad ? ceil_div(pad - k, stride) : 0;
+  const std::int64_t room = extent - 1 - k + pad;  // the last origin that is inside
+  return {begin, room < 0 ? 0 : smaller(outputs, room / stride + 1)};
+}
+
+// Pixels of a row that are computed together, so that their chains do not wait for each other.
+constexpr std::int64_t kDepthwisePixels = 4;
+
 inline void depthwise_fwd_pixel(const ConvShape& s, const float* image, const float* packed,
                                 const float* bias, std::int64_t top, std::int64_t left, float* y) {
   const Range rows = taps_inside(top, s.kh, s.h), cols = taps_inside(left, s.kw, s.w);
@@ -48,15 +59,46 @@ inline void depthwise_fwd_pixel(const ConvShape& s, const float* image, const fl
   });
 }
 
+// The same for kDepthwisePixels pixels whose columns of taps are all inside of the image.
+inline void depthwise_fwd_pixels(const ConvShape& s, const float* image, const float* packed,
+                                 const float* bias, std::int64_t top, std::int64_t left, float* y) {
+  const Range rows = taps_inside(top, s.kh, s.h);
+  for_vectors(s.c, [&](std::int64_t c, auto at) {
+    Vec sums[kDepthwisePixels];
+#pragma GCC unroll 4
+    for (int p = 0; p < kDepthwisePixels; ++p) sums[p] = zero();
+    for (std::int64_t kh = rows.begin; kh < rows.end; ++kh) {
+      for (std::int64_t kw = 0; kw < s.kw; ++kw) {
+        const float* pixel = image + ((top + kh) * s.w + left + kw) * s.c + c;
+        const Vec weight = at.load(packed + (kh * s.kw + kw) * s.c + c);
+#pragma GCC unroll 4
+        for (int p = 0; p < kDepthwisePixels; ++p)
+          sums[p] = fma(at.load(pixel + p * s.stride * s.c), weight, sums[p]);
+      }
+    }
+#pragma GCC unroll 4
+    for (int p = 0; p < kDepthwisePixels; ++p) {
+      const Vec sum = add(zero(), sums[p]);
+      at.store(y + p * s.c + c, bias != nullptr ? add(sum, at.load(bias + c)) : sum);
+    }
+  });
+}
+
 inline void depthwise_fwd(const ConvShape& s, const float* x, const float* w, const float* bias,
                           float* y, float* ws) {
   const float* zeros = depthwise_pack(s, w, ws);
   if (is_3x3(s)) return depthwise_fwd_3x3(s, x, ws, zeros, bias, y);
+  const std::int64_t inside = outputs_inside(0, s.pad, s.stride, s.w, s.ow()).begin;
+  const std::int64_t end = outputs_inside(s.kw - 1, s.pad, s.stride, s.w, s.ow()).end;
   for (std::int64_t n = 0; n < s.n; ++n) {
     const float* image = x + n * s.h * s.w * s.c;
     for (std::int64_t oh = 0; oh < s.oh(); ++oh) {
-      for (std::int64_t ow = 0; ow < s.ow(); ++ow, y += s.c) {
-        depthwise_fwd_pixel(s, image, ws, bias, oh * s.stride - s.pad, ow * s.stride - s.pad, y);
+      for (std::int64_t ow = 0; ow < s.ow();) {
+        const bool together = ow >= inside && ow + kDepthwisePixels <= end;
+        (together ? depthwise_fwd_pixels : depthwise_fwd_pixel)(
+            s, image, ws, bias, oh * s.stride - s.pad, ow * s.stride - s.pad, y);
+        ow += together ? kDepthwisePixels : 1;
+        y += (together ? kDepthwisePixels : 1) * s.c;
       }
     }
   }
@@ -92,14 +134,42 @@ inline void depthwise_dgrad_pixel(const ConvShape& s, const float* dy, const flo
   });
 }
 
+// The same with stride 1 for kDepthwisePixels pixels that all columns of taps hit.
+inline void depthwise_dgrad_pixels(const ConvShape& s, const float* dy, const float* packed,
+                                   std::int64_t row, std::int64_t col, float* dx) {
+  const HittingTaps rows = taps_hitting(row, s.kh, 1, s.oh());
+  const std::int64_t row_floats = s.ow() * s.c;
+  for_vectors(s.c, [&](std::int64_t c, auto at) {
+    Vec sums[kDepthwisePixels];
+#pragma GCC unroll 4
+    for (int p = 0; p < kDepthwisePixels; ++p) sums[p] = zero();
+    const float* gradient_row = dy + rows.output * row_floats + col * s.c + c;
+    for (std::int64_t kh = rows.tap; kh < rows.end; ++kh, gradient_row -= row_floats) {
+      const float* gradient = gradient_row;
+      for (std::int64_t kw = 0; kw < s.kw; ++kw, gradient -= s.c) {
+        const Vec weight = at.load(packed + (kh * s.kw + kw) * s.c + c);
+#pragma GCC unroll 4
+        for (int p = 0; p < kDepthwisePixels; ++p)
+          sums[p] = fma(at.load(gradient + p * s.c), weight, sums[p]);
+      }
+    }
+#pragma GCC unroll 4
+    for (int p = 0; p < kDepthwisePixels; ++p) at.store(dx + p * s.c + c, add(zero(), sums[p]));
+  });
+}
+
 inline void depthwise_dgrad(const ConvShape& s, const float* dy, const float* w, float* dx,
                             float* ws) {
   const float* zeros = depthwise_pack(s, w, ws);
   if (is_3x3(s)) return depthwise_dgrad_3x3(s, dy, ws, zeros, dx);
   for (std::int64_t n = 0; n < s.n; ++n, dy += s.oh() * s.ow() * s.c) {
     for (std::int64_t h = 0; h < s.h; ++h) {
-      for (std::int64_t col = 0; col < s.w; ++col, dx += s.c) {
-        depthwise_dgrad_pixel(s, dy, ws, h + s.pad, col + s.pad, dx);
+      for (std::int64_t col = s.pad; col < s.w + s.pad;) {
+        const bool together = s.stride == 1 && col >= s.kw - 1 &&
+                              col + kDepthwisePixels <= smaller(s.ow(), s.w + s.pad);
+        (together ? depthwise_dgrad_pixels : depthwise_dgrad_pixel)(s, dy, ws, h + s.pad, col, dx);
+        col += together ? kDepthwisePixels : 1;
+        dx += (together ? kDepthwisePixels : 1) * s.c;
       }
     }
   }
@@ -112,14 +182,6 @@ inline std::int64_t depthwise_partial_floats(const ConvShape& s) {
 }
 inline std::size_t depthwise_wgrad_workspace_floats(const ConvShape& s) {
   return static_cast<std::size_t>(depthwise_partial_floats(s) + depthwise_zeros(s));
-}
-
-// Returns the output positions whose tap k lies in [0, extent).
-inline Range outputs_inside(std::int64_t k, std::int64_t pad, std::int64_t stride,
-                            std::int64_t extent, std::int64_t outputs) {
-  const std::int64_t begin = k < pad ? ceil_div(pad - k, stride) : 0;
-  const std::int64_t room = extent - 1 - k + pad;  // the last origin that is inside
-  return {begin, room < 0 ? 0 : smaller(outputs, room / stride + 1)};
 }
 
 // Computes one tap over some output rows of one image for the channels [begin, end).
