@@ -124,9 +124,12 @@ TEST_SUITE("gpu/models/written") {
     return words;
   }
 
-  TEST_CASE("a written ShuffleNetV2 moves no more words than the built-in one") {
-    CHECK(moved_words(compile(imported(written("shufflenetv2")))) ==
-          moved_words(compile(built_in("shufflenetv2"))));
+  TEST_CASE("written models move no more words than the built-in ones") {
+    for (const std::string model : {"shufflenetv2", "swin_t"}) {
+      CAPTURE(model);
+      CHECK(moved_words(compile(imported(written(model)))) ==
+            moved_words(compile(built_in(model))));
+    }
   }
 
   TEST_CASE("a written model has the losses, gradients and parameters of the built-in one") {
