@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "gpu/graph/pack_attention.h"
 #include "gpu/graph/precision.h"
 #include "gpu/graph/recompute.h"
 #include "gpu/graph/uses.h"
@@ -141,7 +142,8 @@ Program fuse_chains(Program program) {
 }
 
 Program compile(Graph graph, std::int64_t chunked_logits) {
-  Program program = differentiate(choose_storage(fuse_activations(std::move(graph))));
+  graph = fuse_activations(pack_attention(std::move(graph)));
+  Program program = differentiate(choose_storage(std::move(graph)));
   program = recompute(chunk_losses(std::move(program), chunked_logits));
   // Chains with several stages and joined programs have no gradients, and recompute() requires that
   // nothing but activations is fused, so the other fusions come last. fuse_programs() joins no two
@@ -150,7 +152,7 @@ Program compile(Graph graph, std::int64_t chunked_logits) {
 }
 
 Program compile_forward(Graph graph) {
-  Program program{choose_storage(fuse_activations(std::move(graph)))};
+  Program program{choose_storage(fuse_activations(pack_attention(std::move(graph))))};
   program.first_backward = program.graph.ops.size();
   return convert_storage(fuse_moves(fuse_programs(fuse_chains(std::move(program)))));
 }

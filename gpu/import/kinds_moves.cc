@@ -100,8 +100,9 @@ void lower_reshape(Lowering& l, const NodeView& node) {
   // Where the words can stay, the value gets another order of axes and no operator runs.
   if (const auto order = reshaped_order(node.shape(), x.order, node.out().shape))
     return l.set(node, x.tensor, *order);
-  // Words have to move: first into logical order, in which every reshape is a view.
-  l.set_logical(node, l.logical(node, 0));
+  // Words have to move: into an order in which this reshape is a view, and images stay [n,h,w,c].
+  const AxisOrder order = reshapable_order(node.shape(), x.order, node.out().shape);
+  l.set(node, l.in(node, 0, order), *reshaped_order(node.shape(), order, node.out().shape));
 }
 
 void lower_expand(Lowering& l, const NodeView& node) {

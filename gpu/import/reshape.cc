@@ -36,7 +36,31 @@ std::vector<Group> groups_of(const TensorShape& from, const TensorShape& to) {
   return groups;
 }
 
+// Returns the group that contains an axis of the shape before the reshape.
+std::size_t group_with(const std::vector<Group>& groups, int axis) {
+  // The first group that ends behind the axis contains it, because groups ascend without gaps.
+  return static_cast<std::size_t>(
+      std::ranges::find_if(groups, [&](const Group& group) { return axis < group.from_end; }) -
+      groups.begin());
+}
+
 }  // namespace
+
+AxisOrder reshapable_order(const TensorShape& from, const AxisOrder& order, const TensorShape& to) {
+  const std::vector<Group> groups = groups_of(from, to);
+  AxisOrder result;
+  std::vector<bool> done(groups.size(), false);
+  const auto append = [&](std::size_t g) {
+    if (done[g]) return;
+    done[g] = true;
+    for (int axis = groups[g].from_begin; axis < groups[g].from_end; ++axis) result.push_back(axis);
+  };
+  for (const int axis : order)
+    if (from[axis] > 1) append(group_with(groups, axis));
+  // What remains are groups with one element, whose place does not matter.
+  for (std::size_t g = 0; g < groups.size(); ++g) append(g);
+  return result;
+}
 
 std::optional<AxisOrder> reshaped_order(const TensorShape& from, const AxisOrder& order,
                                         const TensorShape& to) {
@@ -53,12 +77,7 @@ std::optional<AxisOrder> reshaped_order(const TensorShape& from, const AxisOrder
   for (const int axis : order)
     if (from[axis] > 1) memory.push_back(axis);
   for (std::size_t at = 0; at < memory.size();) {
-    const auto g = static_cast<std::size_t>(
-        // The first group that ends behind the axis contains it, because groups ascend without
-        // gaps.
-        std::find_if(groups.begin(), groups.end(),
-                     [&](const Group& group) { return memory[at] < group.from_end; }) -
-        groups.begin());
+    const std::size_t g = group_with(groups, memory[at]);
     for (int axis = groups[g].from_begin; axis < groups[g].from_end; ++axis) {
       if (from[axis] == 1) continue;
       // An axis of another group lies between, or the axes of this one are in another order: the

@@ -7,6 +7,11 @@
 
 namespace es::gpu {
 
+// Returns an order of the axes of `from` in which no word has to move for the reshape, and which is
+// like `order`: axes that become one, or come from one, are neighbours in their logical order, at
+// the place of the first of them. So the channels of an image that is reshaped stay the last axis.
+AxisOrder reshapable_order(const TensorShape& from, const AxisOrder& order, const TensorShape& to);
+
 // Returns the order of axes in which the reshaped value is stored without a copy; nothing if the
 // words have to move. For example, [n,c,h,w] stored as [n,h,w,c] is [n,c,h*w] stored as [n,h*w,c].
 std::optional<AxisOrder> reshaped_order(const TensorShape& from, const AxisOrder& order,

@@ -199,12 +199,16 @@ def _embedding(weight, ids, a, c):
 
 
 @kind("attention")
-def _attention(q, k, v, mask=None, *, a, c):
+def _attention(q, k, v, mask=None, bias=None, *, a, c):
     scores = torch.matmul(q, k.transpose(-1, -2)) * a["scale"]
     if a["causal"]:
         ahead = torch.ones(scores.shape[-2:], dtype=torch.bool, device=q.device).triu(1)
         scores = scores.masked_fill(ahead, float("-inf"))
+    if bias is not None:
+        scores = scores + bias
     if mask is not None:
+        if mask.dim() == 4 and mask.shape[0] not in (1, q.shape[0]):
+            mask = mask.repeat(q.shape[0] // mask.shape[0], 1, 1, 1)  # in turn
         blocked = mask.dtype == torch.bool
         scores = scores.masked_fill(~mask, float("-inf")) if blocked else scores + mask
     weights = scores.softmax(-1)

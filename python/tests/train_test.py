@@ -87,6 +87,25 @@ class Relative(nn.Module):
         return self.last(y.transpose(1, 2).flatten(2).mean(1))
 
 
+class Windows(nn.Module):
+    """Attention of two windows of three inputs that is written out: with a table that is trained,
+    and a mask of the second window."""
+
+    def __init__(self):
+        super().__init__()
+        self.qkv, self.last = nn.Linear(1, 24), nn.Linear(8, 3)
+        self.table = nn.Parameter(torch.randn(2, 3, 3))
+
+    def forward(self, x):
+        parts = self.qkv(x.view(-1, 3, 1)).reshape(-1, 3, 3, 2, 4)
+        q, k, v = parts.permute(2, 0, 3, 1, 4)
+        scores = (q * 0.5) @ k.transpose(-1, -2) + self.table[None]
+        mask = torch.tensor([[[0.0] * 3] * 3, [[0, 0, -100], [0, 0, -100], [-100, -100, 0]]])
+        scores = scores.view(-1, 2, 2, 3, 3) + mask[:, None][None]
+        y = scores.view(-1, 2, 3, 3).softmax(-1) @ v
+        return self.last(y.transpose(1, 2).reshape(-1, 6, 8).mean(1))
+
+
 def masked_loss(smoothing):
     """A loss with class weights, in which a class that is not the label has the logit -inf."""
     def loss(outputs, labels):
@@ -210,6 +229,13 @@ class Train(FolderCase):
     def test_a_mask_of_attention_that_is_trained_trains_as_in_pytorch(self):
         torch.manual_seed(5)
         model = Relative()
+        before = model.table.detach().clone()
+        self.check_beside_torch(model, nn.functional.cross_entropy)
+        self.assertGreater(float((model.table.detach() - before).abs().max()), 1e-4)
+
+    def test_attention_that_is_written_out_trains_as_in_pytorch(self):
+        torch.manual_seed(7)
+        model = Windows()
         before = model.table.detach().clone()
         self.check_beside_torch(model, nn.functional.cross_entropy)
         self.assertGreater(float((model.table.detach() - before).abs().max()), 1e-4)

@@ -185,12 +185,12 @@ inline void multiply_gathered(const ConvShape& s, const WgradRows& rows, const P
   }
 }
 
-// Windows of so few columns that it does not pay to arrange dy in tiles: tiles read it in place. A
-// tile may begin its second vector before the end of its first one, so it needs a whole vector.
-constexpr std::int64_t kNarrowColumns = 2 * kPanelWidth;
+// If one block holds the windows, dy is read once, so it does not pay to arrange it in tiles, which
+// read it in place. A tile may begin its second vector before the end of its first one, so it needs
+// a whole vector.
 inline bool reads_dy_in_place(const ConvShape& s) {
   const std::int64_t columns = taps(s) * group_c(s);
-  return !reads_in_place(s) && columns >= kWidth && columns <= kNarrowColumns;
+  return !reads_in_place(s) && columns >= kWidth && columns <= kGatherColumns;
 }
 
 inline void multiply_narrow(const ConvShape& s, const WgradRows& rows, const PixelChunk& chunk,

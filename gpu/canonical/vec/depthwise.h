@@ -31,6 +31,17 @@ inline Range taps_inside(std::int64_t origin, std::int64_t size, std::int64_t ex
   return {larger(0, -origin), smaller(size, extent - origin)};
 }
 
+// Returns the output positions whose tap k lies in [0, extent).
+inline Range outputs_inside(std::int64_t k, std::int64_t pad, std::int64_t stride,
+                            std::int64_t extent, std::int64_t outputs) {
+  const std::int64_t begin = k < pad ? ceil_div(pad - k, stride) : 0;
+  const std::int64_t room = extent - 1 - k + pad;  // the last origin that is inside
+  return {begin, room < 0 ? 0 : smaller(outputs, room / stride + 1)};
+}
+
+// Pixels of a row that are computed together, so that their chains do not wait for each other.
+constexpr std::int64_t kDepthwisePixels = 4;
+
 inline void depthwise_fwd_pixel(const ConvShape& s, const float* image, const float* packed,
                                 const float* bias, std::int64_t top, std::int64_t left, float* y) {
   const Range rows = taps_inside(top, s.kh, s.h), cols = taps_inside(left, s.kw, s.w);
@@ -48,15 +59,46 @@ inline void depthwise_fwd_pixel(const ConvShape& s, const float* image, const fl
   });
 }
 
+// The same for kDepthwisePixels pixels whose columns of taps are all inside of the image.
+inline void depthwise_fwd_pixels(const ConvShape& s, const float* image, const float* packed,
+                                 const float* bias, std::int64_t top, std::int64_t left, float* y) {
+  const Range rows = taps_inside(top, s.kh, s.h);
+  for_vectors(s.c, [&](std::int64_t c, auto at) {
+    Vec sums[kDepthwisePixels];
+#pragma GCC unroll 4
+    for (int p = 0; p < kDepthwisePixels; ++p) sums[p] = zero();
+    for (std::int64_t kh = rows.begin; kh < rows.end; ++kh) {
+      for (std::int64_t kw = 0; kw < s.kw; ++kw) {
+        const float* pixel = image + ((top + kh) * s.w + left + kw) * s.c + c;
+        const Vec weight = at.load(packed + (kh * s.kw + kw) * s.c + c);
+#pragma GCC unroll 4
+        for (int p = 0; p < kDepthwisePixels; ++p)
+          sums[p] = fma(at.load(pixel + p * s.stride * s.c), weight, sums[p]);
+      }
+    }
+#pragma GCC unroll 4
+    for (int p = 0; p < kDepthwisePixels; ++p) {
+      const Vec sum = add(zero(), sums[p]);
+      at.store(y + p * s.c + c, bias != nullptr ? add(sum, at.load(bias + c)) : sum);
+    }
+  });
+}
+
 inline void depthwise_fwd(const ConvShape& s, const float* x, const float* w, const float* bias,
                           float* y, float* ws) {
   const float* zeros = depthwise_pack(s, w, ws);
   if (is_3x3(s)) return depthwise_fwd_3x3(s, x, ws, zeros, bias, y);
+  const std::int64_t inside = outputs_inside(0, s.pad, s.stride, s.w, s.ow()).begin;
+  const std::int64_t end = outputs_inside(s.kw - 1, s.pad, s.stride, s.w, s.ow()).end;
   for (std::int64_t n = 0; n < s.n; ++n) {
     const float* image = x + n * s.h * s.w * s.c;
     for (std::int64_t oh = 0; oh < s.oh(); ++oh) {
-      for (std::int64_t ow = 0; ow < s.ow(); ++ow, y += s.c) {
-        depthwise_fwd_pixel(s, image, ws, bias, oh * s.stride - s.pad, ow * s.stride - s.pad, y);
+      for (std::int64_t ow = 0; ow < s.ow();) {
+        const bool together = ow >= inside && ow + kDepthwisePixels <= end;
+        (together ? depthwise_fwd_pixels : depthwise_fwd_pixel)(
+            s, image, ws, bias, oh * s.stride - s.pad, ow * s.stride - s.pad, y);
+        ow += together ? kDepthwisePixels : 1;
+        y += (together ? kDepthwisePixels : 1) * s.c;
       }
     }
   }
@@ -92,14 +134,42 @@ inline void depthwise_dgrad_pixel(const ConvShape& s, const float* dy, const flo
   });
 }
 
+// The same with stride 1 for kDepthwisePixels pixels that all columns of taps hit.
+inline void depthwise_dgrad_pixels(const ConvShape& s, const float* dy, const float* packed,
+                                   std::int64_t row, std::int64_t col, float* dx) {
+  const HittingTaps rows = taps_hitting(row, s.kh, 1, s.oh());
+  const std::int64_t row_floats = s.ow() * s.c;
+  for_vectors(s.c, [&](std::int64_t c, auto at) {
+    Vec sums[kDepthwisePixels];
+#pragma GCC unroll 4
+    for (int p = 0; p < kDepthwisePixels; ++p) sums[p] = zero();
+    const float* gradient_row = dy + rows.output * row_floats + col * s.c + c;
+    for (std::int64_t kh = rows.tap; kh < rows.end; ++kh, gradient_row -= row_floats) {
+      const float* gradient = gradient_row;
+      for (std::int64_t kw = 0; kw < s.kw; ++kw, gradient -= s.c) {
+        const Vec weight = at.load(packed + (kh * s.kw + kw) * s.c + c);
+#pragma GCC unroll 4
+        for (int p = 0; p < kDepthwisePixels; ++p)
+          sums[p] = fma(at.load(gradient + p * s.c), weight, sums[p]);
+      }
+    }
+#pragma GCC unroll 4
+    for (int p = 0; p < kDepthwisePixels; ++p) at.store(dx + p * s.c + c, add(zero(), sums[p]));
+  });
+}
+
 inline void depthwise_dgrad(const ConvShape& s, const float* dy, const float* w, float* dx,
                             float* ws) {
   const float* zeros = depthwise_pack(s, w, ws);
   if (is_3x3(s)) return depthwise_dgrad_3x3(s, dy, ws, zeros, dx);
   for (std::int64_t n = 0; n < s.n; ++n, dy += s.oh() * s.ow() * s.c) {
     for (std::int64_t h = 0; h < s.h; ++h) {
-      for (std::int64_t col = 0; col < s.w; ++col, dx += s.c) {
-        depthwise_dgrad_pixel(s, dy, ws, h + s.pad, col + s.pad, dx);
+      for (std::int64_t col = s.pad; col < s.w + s.pad;) {
+        const bool together = s.stride == 1 && col >= s.kw - 1 &&
+                              col + kDepthwisePixels <= smaller(s.ow(), s.w + s.pad);
+        (together ? depthwise_dgrad_pixels : depthwise_dgrad_pixel)(s, dy, ws, h + s.pad, col, dx);
+        col += together ? kDepthwisePixels : 1;
+        dx += (together ? kDepthwisePixels : 1) * s.c;
       }
     }
   }
@@ -112,14 +182,6 @@ inline std::int64_t depthwise_partial_floats(const ConvShape& s) {
 }
 inline std::size_t depthwise_wgrad_workspace_floats(const ConvShape& s) {
   return static_cast<std::size_t>(depthwise_partial_floats(s) + depthwise_zeros(s));
-}
-
-// Returns the output positions whose tap k lies in [0, extent).
-inline Range outputs_inside(std::int64_t k, std::int64_t pad, std::int64_t stride,
-                            std::int64_t extent, std::int64_t outputs) {
-  const std::int64_t begin = k < pad ? ceil_div(pad - k, stride) : 0;
-  const std::int64_t room = extent - 1 - k + pad;  // the last origin that is inside
-  return {begin, room < 0 ? 0 : smaller(outputs, room / stride + 1)};
 }
 
 // Computes one tap over some output rows of one image for the channels [begin, end).
@@ -141,6 +203,65 @@ inline void depthwise_wgrad_tap(const ConvShape& s, const Range& channels, const
     }
     at.store(out + c, add(zero(), sum));
   });
+}
+
+// Computes the kTaps taps of one row of the filter together. Every tap has a chain of its own, so
+// the chains wait less for each other than one after the other.
+template <int kTaps>
+inline void depthwise_wgrad_row(const ConvShape& s, const Range& channels, const float* image,
+                                const float* dy, const Range& output_rows, std::int64_t kh,
+                                float* out) {
+  const Range rows = outputs_inside(kh, s.pad, s.stride, s.h, s.oh());
+  const std::int64_t end = smaller(output_rows.end, rows.end);
+  // The output columns whose taps are all inside of the image.
+  const std::int64_t left = outputs_inside(0, s.pad, s.stride, s.w, s.ow()).begin;
+  const std::int64_t right = outputs_inside(kTaps - 1, s.pad, s.stride, s.w, s.ow()).end;
+  for_vectors(channels.size(), [&](std::int64_t i, auto at) {
+    const std::int64_t c = channels.begin + i;
+    Vec sums[kTaps];
+#pragma GCC unroll 8
+    for (int t = 0; t < kTaps; ++t) sums[t] = zero();
+    for (std::int64_t oh = larger(output_rows.begin, rows.begin); oh < end; ++oh) {
+      const float* row = image + (oh * s.stride + kh - s.pad) * s.w * s.c + c;
+      const float* gradient = dy + oh * s.ow() * s.c + c;
+      const auto add_near_edge = [&](std::int64_t ow) __attribute__((always_inline)) {
+        const Vec g = at.load(gradient + ow * s.c);
+#pragma GCC unroll 8
+        for (int t = 0; t < kTaps; ++t) {
+          const std::int64_t col = ow * s.stride + t - s.pad;
+          if (col >= 0 && col < s.w) sums[t] = fma(g, at.load(row + col * s.c), sums[t]);
+        }
+      };
+      std::int64_t ow = 0;
+      for (; ow < smaller(left, s.ow()); ++ow) add_near_edge(ow);
+      for (; ow < right; ++ow) {
+        const Vec g = at.load(gradient + ow * s.c);
+        const float* pixel = row + (ow * s.stride - s.pad) * s.c;
+#pragma GCC unroll 8
+        for (int t = 0; t < kTaps; ++t) sums[t] = fma(g, at.load(pixel + t * s.c), sums[t]);
+      }
+      for (; ow < s.ow(); ++ow) add_near_edge(ow);
+    }
+#pragma GCC unroll 8
+    for (int t = 0; t < kTaps; ++t) at.store(out + t * s.c + c, add(zero(), sums[t]));
+  });
+}
+
+// Computes all taps over some output rows of one image for the channels: out[tap][c].
+inline void depthwise_wgrad_block(const ConvShape& s, const Range& channels, const float* image,
+                                  const float* dy, const Range& output_rows, const float* zeros,
+                                  float* out) {
+  if (is_3x3(s)) return wgrad_block_3x3(s, channels, image, dy, output_rows, zeros, out);
+  for (std::int64_t kh = 0; kh < s.kh; ++kh, out += s.kw * s.c) {
+    if (s.kw == 5) {
+      depthwise_wgrad_row<5>(s, channels, image, dy, output_rows, kh, out);
+    } else if (s.kw == 7) {
+      depthwise_wgrad_row<7>(s, channels, image, dy, output_rows, kh, out);
+    } else {
+      for (std::int64_t kw = 0; kw < s.kw; ++kw)
+        depthwise_wgrad_tap(s, channels, image, dy, output_rows, kh, kw, out + kw * s.c);
+    }
+  }
 }
 
 // Sums `rows` rows of `cols` floats in place into row 0, for the columns [begin, end): runs of 64,
@@ -173,14 +294,7 @@ inline void depthwise_wgrad(const ConvShape& s, std::int64_t oc_begin, std::int6
   float* block = ws;  // [block][kh][kw][c], blocks ordered (n, first row)
   for (std::int64_t n = 0; n < s.n; ++n, x += s.h * s.w * s.c, dy += s.oh() * s.ow() * s.c) {
     for (std::int64_t oh = 0; oh < s.oh(); oh += rows, block += cols) {
-      const Range block_rows{oh, smaller(s.oh(), oh + rows)};
-      if (is_3x3(s)) {
-        wgrad_block_3x3(s, channels, x, dy, block_rows, zeros, block);
-        continue;
-      }
-      for (std::int64_t t = 0; t < taps(s); ++t) {
-        depthwise_wgrad_tap(s, channels, x, dy, block_rows, t / s.kw, t % s.kw, block + t * s.c);
-      }
+      depthwise_wgrad_block(s, channels, x, dy, {oh, smaller(s.oh(), oh + rows)}, zeros, block);
     }
   }
   for (std::int64_t t = 0; t < taps(s); ++t) {

@@ -251,6 +251,8 @@ inline void wgrad_block_3x3(const ConvShape& s, const Range& channels, const flo
   for_vectors(channels.size(), [&](std::int64_t i, auto at) {
     const std::int64_t c = channels.begin + i;
     Filter f;
+    // Unrolled, because the compiler makes a loop fill memory, from which it then reads the taps.
+#pragma GCC unroll 9
     for (int t = 0; t < 9; ++t) f.tap[t] = zero();
     for (std::int64_t oh = output_rows.begin; oh < output_rows.end; ++oh) {
       const ThreeRows rows =
@@ -262,6 +264,7 @@ inline void wgrad_block_3x3(const ConvShape& s, const Range& channels, const flo
         wgrad_row_stride2(rows, gradient, s.w, s.ow(), s.c, at, f);
       }
     }
+#pragma GCC unroll 9
     for (int t = 0; t < 9; ++t) at.store(out + t * s.c + c, add(zero(), f.tap[t]));
   });
 }

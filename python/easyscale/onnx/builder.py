@@ -1,18 +1,17 @@
 """The builder of a program, with what the conversion of ONNX asks about nodes it has made."""
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 
-from ..tracing.lower.builder import Builder, Emitted, Operand, Val
+from ..tracing.lower.builder import Builder, Operand
 
 
 @dataclass
 class OnnxBuilder(Builder):
-    """`weights` are the values of parameters, and `readers` says how often a value is read.
+    """`weights` are the values of parameters.
 
     `fixed_samples` is the number of samples that the file has in place of a symbolic one, if any,
     and `samples` the number of this program. `statistic_names` has the names of running means and
@@ -20,28 +19,10 @@ class OnnxBuilder(Builder):
     """
 
     weights: set[int] = field(default_factory=set)
-    readers: Counter[int] = field(default_factory=Counter)
     fixed_samples: int | None = None
     samples: int = 0
     statistic_names: dict[int, str] = field(default_factory=dict)
     sites: int = 0
-    _makers: dict[int, Emitted] = field(default_factory=dict)
-    _seen: int = 0
-
-    def made(self, x: Operand | None, *kinds: str) -> Emitted | None:
-        """The node that has made a value, if it is of one of these kinds."""
-        for node in self.nodes[self._seen:]:
-            self._makers[node.output] = node
-        self._seen = len(self.nodes)
-        node = self._makers.get(x.id) if isinstance(x, Val) else None
-        return node if node is not None and node.kind in kinds else None
-
-    def read(self, node: Emitted, index: int) -> Operand | None:
-        """An input of a node: a value, a constant, or None if the node does not have it."""
-        number = node.inputs[index] if index < len(node.inputs) else -1
-        if number in self.constants:
-            return torch.from_numpy(self.constants[number]).to(_CONSTANT[self.values[number].type])
-        return self.values[number] if number >= 0 else None
 
     def new_site(self) -> int:
         """The number of a random site, in the order of the file."""
@@ -69,5 +50,3 @@ class OnnxBuilder(Builder):
             return self.permute(self.read(before, 0), [earlier[axis] for axis in order])
         return super().permute(x, order)
 
-
-_CONSTANT = {"f32": torch.float32, "i32": torch.int64, "bool": torch.bool}

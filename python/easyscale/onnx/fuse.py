@@ -13,14 +13,8 @@ from dataclasses import dataclass, replace
 import torch
 
 from ..tracing.lower.builder import Emitted, Operand, Val
+from ..tracing.lower.factors import close, unscaled
 from .builder import OnnxBuilder
-
-CLOSE = 1e-5  # relative; constants of a pattern were rounded to fp32
-
-
-def close(x: float, y: float) -> bool:
-    """True for numbers that differ by the rounding of constants."""
-    return math.isclose(x, y, rel_tol=CLOSE)
 
 
 @dataclass(frozen=True)
@@ -54,21 +48,6 @@ def _product(b: OnnxBuilder, x: Operand, depth: int = 5) -> _Product:
         if not second.values:
             return replace(first, factor=first.factor / second.factor)
     return _Product(1.0, Counter([x.id]))
-
-
-def unscaled(b: OnnxBuilder, x: Operand) -> tuple[float, Operand]:
-    """A value without the numbers that it is multiplied with or divided by."""
-    node = b.made(x, "mul_scalar", "div")
-    if node is None:
-        return 1.0, x
-    if node.kind == "mul_scalar":
-        factor, inner = unscaled(b, b.read(node, 0))
-        return factor * node.attributes["value"], inner
-    divisor = b.read(node, 1)
-    if not isinstance(divisor, torch.Tensor) or divisor.numel() != 1:
-        return 1.0, x
-    factor, inner = unscaled(b, b.read(node, 0))
-    return factor / float(divisor), inner
 
 
 # Sums, products and quotients.

@@ -1,6 +1,7 @@
 """Lowers the train graph and the eval graph of a module into one static program."""
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
@@ -50,8 +51,9 @@ class Lowering:
         self.values |= {value: named[name] for name, value in graph.inputs.items()}
         self.values |= {value: parameters[state.name_of(target)]
                         for value, target in graph.parameters.items()}
-        self.used = {value for node in graph.nodes for value in refs(node.args)}
-        self.used.update(refs(graph.outputs))
+        self.uses = Counter(value for node in graph.nodes for value in refs(node.args))
+        self.uses.update(refs(graph.outputs))
+        builder.readers.clear()
         self.missing: list[Missing] = []
 
     def run(self) -> list[Operand]:
@@ -76,6 +78,14 @@ class Lowering:
             except CannotLower as reason:
                 self._miss(node, str(reason))
         self.values.update(zip(node.outputs, results))
+        self._count_readers(node, results)
+
+    def _count_readers(self, node: Node, results: list) -> None:
+        """Adds those of the results; an operator that returns what it reads is no reader."""
+        passed = {x.id for x in map(self._known, refs(node.args)) if isinstance(x, Val)}
+        for output, result in zip(node.outputs, results):
+            if isinstance(result, Val):
+                self.builder.readers[result.id] += self.uses[output] - (result.id in passed)
 
     def _known(self, value: int) -> Any:
         """A value; one of complex numbers that was replaced by its parts is not known."""
@@ -90,9 +100,9 @@ class Lowering:
         typed = []
         for output, operand in zip(node.outputs, results):
             meta = self.graph.metas[output]
-            if operand is None and output in self.used:
+            if operand is None and output in self.uses:
                 raise CannotLower(f"its result {len(typed)}")
-            if operand is not None and output in self.used:
+            if operand is not None and output in self.uses:
                 if tuple(operand.shape) != meta.shape:
                     raise AssertionError(f"{node.target}: {operand.shape}, torch has {meta.shape}")
                 if isinstance(operand, Val):

@@ -23,14 +23,27 @@ Result<InputArray> InputArray::create(NpyFile file, CapturedInput input) {
   if (found != expected)
     return bad_field(file.name(), "shape", axes_text(found),
                      axes_text(expected) + ", as input \"" + taken.field.name + "\" of the model");
-  return InputArray(std::move(file), *std::move(conversion));
+  InputArray array(std::move(file), *std::move(conversion));
+  const NpyHeader& rows = array.file_.header();
+  if (rows.row_bytes() <= kShortSampleBytes && rows.bytes() <= kKeptBytesMax) {
+    array.kept_.resize(rows.bytes());
+    ES_RETURN_IF_ERROR(array.file_.read(0, array.kept_));
+  }
+  return array;
 }
 
 Status InputArray::read(std::uint64_t index, std::vector<std::uint8_t>& bytes,
                         std::span<float> words) const {
-  bytes.resize(file_.header().row_bytes());
-  ES_RETURN_IF_ERROR(file_.read(index, bytes));
-  const auto wrong = conversion_.convert(bytes, words);
+  const std::uint64_t row = file_.header().row_bytes();
+  std::span<const std::uint8_t> sample;
+  if (kept_.empty()) {
+    bytes.resize(row);
+    ES_RETURN_IF_ERROR(file_.read(index, bytes));
+    sample = bytes;
+  } else {
+    sample = std::span(kept_).subspan(index * row, row);
+  }
+  const auto wrong = conversion_.convert(sample, words);
   if (!wrong) return {};
   return conversion_.out_of_range(file_.name() + ": sample " + std::to_string(index), *wrong);
 }

@@ -13,16 +13,22 @@ namespace es::store {
 // Immutable and thread-safe.
 class InputArray {
  public:
-  // Error (usage), naming file, field, value and what is allowed: the type or the shape of the
-  // array does not fit the input.
+  static constexpr std::uint64_t kKeptBytesMax = std::uint64_t{16} << 20;
+  static constexpr std::uint64_t kShortSampleBytes = 64;
+
+  // An array of at most kKeptBytesMax with samples of at most kShortSampleBytes is read here as a
+  // whole and kept, because a read of the file for each short sample would take longer than a step.
+  // Errors: those of NpyFile::read; usage, naming file, field, value and what is allowed: the type
+  // or the shape of the array does not fit the input.
   static Result<InputArray> create(NpyFile file, CapturedInput input);
 
   const NpyFile& file() const { return file_; }
   const CapturedInput& input() const { return conversion_.input(); }
 
   // Writes sample `index` in the form of a sample (CapturedInput::shape). `bytes` is memory that
-  // calls reuse. REQUIRES: index < file().rows(); words.size() == input().field.words(). Errors:
-  // those of NpyFile::read; usage for an integer outside of the range of the input.
+  // calls reuse, of arrays that are not kept. REQUIRES: index < file().rows(); words.size() ==
+  // input().field.words(). Errors: those of NpyFile::read; usage for an integer outside of the
+  // range of the input.
   Status read(std::uint64_t index, std::vector<std::uint8_t>& bytes, std::span<float> words) const;
 
  private:
@@ -31,6 +37,7 @@ class InputArray {
 
   NpyFile file_;
   InputConversion conversion_;
+  std::vector<std::uint8_t> kept_;  // all rows of the file, or empty
 };
 
 }  // namespace es::store

@@ -7,6 +7,7 @@ FOLDER is a new folder. Prints the path of its job file, which has no stages. EA
 esctl.
 """
 import argparse
+import inspect
 import sys
 from pathlib import Path
 
@@ -29,9 +30,15 @@ def main():
     torch.set_num_threads(1)
     work = WORKLOADS[options.workload]
     samples = work.samples(4 * work.batch)
+    model = work.make()
+    if len(work.targets) > 1:
+        # Several targets have names, and so the inputs have those of the arguments.
+        inputs = [name for name in samples if name not in work.targets]
+        arguments = dict(zip(inputs, inspect.signature(model.forward).parameters))
+        samples = {arguments.get(name, name): array for name, array in samples.items()}
     named = work.loss is None or len(work.targets) > 1
     data = es.data.arrays(**samples) if named else es.data.arrays(*samples.values())
-    job = es.Job(work.make(), loss=work.loss, data=data, batch_size=work.batch, max_p=1,
+    job = es.Job(model, loss=work.loss, data=data, batch_size=work.batch, max_p=1,
                  steps=options.steps, threads=options.threads, directory=options.folder,
                  optimizer=es.Optimizer("sgd", learning_rate=1e-4, momentum=0.9))
     print(job.write())

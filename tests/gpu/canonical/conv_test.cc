@@ -120,6 +120,21 @@ TEST_SUITE("gpu/canonical/conv") {
     check_shape(
         random,
         {.n = 70, .h = 17, .w = 8, .c = 3, .oc = 3, .kh = 3, .kw = 3, .pad = 1, .groups = 3});
+    // Large filters, whose taps or pixels are computed together, also on images that are smaller.
+    for (const std::int64_t side : {5, 7}) {
+      ConvShape s{.n = 2, .h = 13, .w = 19, .c = 35, .oc = 35, .kh = side, .kw = side};
+      s.groups = s.c;
+      for (const std::int64_t stride : {1, 2}) {
+        for (const std::int64_t pad : {std::int64_t{0}, side / 2, side}) {
+          s.stride = stride;
+          s.pad = pad;
+          check_shape(random, s);
+        }
+      }
+      s = {.n = 3, .h = 2, .w = 3, .c = 18, .oc = 18, .kh = side, .kw = side, .pad = side / 2};
+      s.groups = s.c;
+      check_shape(random, s);
+    }
   }
 
   TEST_CASE("sums longer than a chunk of 512 agree in all three passes") {
@@ -135,6 +150,9 @@ TEST_SUITE("gpu/canonical/conv") {
     check_shape(random, {.n = 2, .h = 33, .w = 34, .c = 3, .oc = 37, .kh = 3, .kw = 3, .pad = 1});
     check_shape(random,
                 {.n = 2, .h = 64, .w = 60, .c = 3, .oc = 29, .kh = 4, .kw = 4, .stride = 2});
+    check_shape(
+        random,
+        {.n = 2, .h = 45, .w = 50, .c = 3, .oc = 37, .kh = 7, .kw = 7, .stride = 2, .pad = 3});
     check_shape(random, {.n = 3, .h = 16, .w = 17, .c = 16, .oc = 96});
     check_shape(random, {.n = 2, .h = 21, .w = 26, .c = 27, .oc = 45});
     check_shape(random, {.n = 2, .h = 21, .w = 26, .c = 5, .oc = 30});

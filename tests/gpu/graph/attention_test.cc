@@ -130,6 +130,31 @@ TEST_SUITE("gpu/graph/builder") {
     return rig.executor->plan().arena_floats + rig.executor->workspace_floats();
   }
 
+  // Attention of three parts [n,t,1,16] of a linear layer.
+  Program of_parts(const std::vector<std::int64_t>& begins, bool read_again) {
+    GraphBuilder b("net", 2, {{{"tokens", FieldType::kF32, 5, 1, 6}}});
+    const TensorId all = b.linear("all", b.input("tokens"), {.out = 48});
+    std::vector<TensorId> parts;
+    for (const std::int64_t begin : begins)
+      parts.push_back(b.slice("part", all, Axis::kC, begin, 16));
+    TensorId y = b.attention("attention", parts[0], parts[1], parts[2], {.heads = 2});
+    if (read_again) y = b.add("again", y, parts[1]);
+    b.mse("loss", y,
+          b.constant("target", b.shape(y), std::vector<float>(b.shape(y).count(), 0.3F)));
+    return compile(*b.finish({y}));
+  }
+
+  std::int64_t moves(const Program& program) {
+    return std::ranges::count(program.graph.ops, OpKind::kMove, &Op::kind);
+  }
+
+  TEST_CASE("queries, keys and values are read where one linear layer has written them") {
+    CHECK(moves(of_parts({0, 16, 32}, false)) == 0);
+    // Other parts, or another reader: the thirds are copied, and so are their gradients.
+    CHECK(moves(of_parts({16, 0, 32}, false)) == 2);
+    CHECK(moves(of_parts({0, 16, 32}, true)) == 2);
+  }
+
   TEST_CASE("the memory of attention grows with the tokens, and not with their square") {
     for (const std::int64_t heads : {2, 4}) {
       std::int64_t least = INT64_MAX, most = 0;

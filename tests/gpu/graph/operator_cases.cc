@@ -155,6 +155,17 @@ void add_products(std::vector<OperatorCase>& cases) {
         "op", tokens(b, 3 * 14),
         {.heads = 2, .bias = bias, .mask = mask, .length = b.input("length"), .dropout = 0.25});
   }));
+  cases.push_back(measured("attention of the thirds of one tensor", [](GraphBuilder& b) {
+    const TensorId mask = b.constant("mask", {3, 1, 5, 5}, random_values(75, 5));
+    const TensorId all = b.reshape("apart", tokens(b, 3 * 8), {3, 5, 3, 2, 4});
+    std::vector<TensorId> thirds;
+    for (const std::int64_t i : {2, 0, 1}) {
+      const TensorId third = b.strided_slice("third", all, 2, i, 1, 1);
+      thirds.push_back(b.reshape("rows", third, {3, 5, 1, 8}));
+    }
+    return b.attention("op", thirds[1], thirds[2], thirds[0],
+                       {.heads = 2, .mask = mask, .dropout = 0.25});
+  }));
   cases.push_back(measured("attention, causal, with a mask of keys", [](GraphBuilder& b) {
     const TensorId mask = b.constant("mask", {1, 1, 1, 5}, random_values(5, 7));
     return b.attention("op", tokens(b, 3 * 8), {.heads = 2, .causal = true, .mask = mask});

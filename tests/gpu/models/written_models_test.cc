@@ -115,6 +115,23 @@ TEST_SUITE("gpu/models/written") {
     return all;
   }
 
+  // Words that the moves of a step write.
+  std::int64_t moved_words(const Program& program) {
+    std::int64_t words = 0;
+    for (const Op& op : program.graph.ops)
+      for (const TensorId t : op.out)
+        if (op.kind == OpKind::kMove) words += program.graph.shape(t).count();
+    return words;
+  }
+
+  TEST_CASE("written models move no more words than the built-in ones") {
+    for (const std::string model : {"shufflenetv2", "swin_t"}) {
+      CAPTURE(model);
+      CHECK(moved_words(compile(imported(written(model)))) ==
+            moved_words(compile(built_in(model))));
+    }
+  }
+
   TEST_CASE("a written model has the losses, gradients and parameters of the built-in one") {
     for (const std::string& model : all_models()) {
       CAPTURE(model);

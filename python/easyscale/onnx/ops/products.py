@@ -4,7 +4,7 @@ from __future__ import annotations
 from ...tracing.lower import products as torch_products
 from ...tracing.lower.builder import Operand, Val, type_of
 from ...tracing.lower.table import CannotLower
-from ..attention import fused_attention
+from ...tracing.lower.written_attention import written_attention
 from ..builder import OnnxBuilder
 from ..table import Call, converts
 from .windows import Window, explicit_padding, window
@@ -16,7 +16,8 @@ def matmul(b: OnnxBuilder, call: Call, x: Operand, y: Operand) -> Operand:
         raise CannotLower("a product of integers")
     if isinstance(y, Val) and y.dim() == 2 and x.dim() >= 2 and b.is_weight(y):
         return b.emit("linear", x, b.swap(y, 0, 1), None)
-    return fused_attention(b, x, y) or torch_products.matmul(b, x, y)
+    # Exporters write PyTorch's operator out, in which a row that sees nothing is zero.
+    return written_attention(b, x, y, all_may_hide=True) or torch_products.matmul(b, x, y)
 
 
 @converts("Gemm")

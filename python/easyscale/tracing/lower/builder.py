@@ -7,6 +7,7 @@ shape has the numbers of the first one of training.
 """
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -62,7 +63,10 @@ def type_of(x: Operand) -> str:
 
 @dataclass
 class Builder:
-    """The program so far. `node` and `results` are the operator that is lowered and its outputs."""
+    """The program so far. `node` and `results` are the operator that is lowered and its outputs.
+
+    `readers` says how often operators of the graph that is lowered read a value.
+    """
 
     values: list[Val] = field(default_factory=list)
     nodes: list[Emitted] = field(default_factory=list)
@@ -75,6 +79,9 @@ class Builder:
     mirrored: set[int] = field(default_factory=set)  # as in the graph of training
     sites: int = 0  # the first number that is no random site of training
     evaluation_sites: dict[int, int] = field(default_factory=dict)  # draw in evaluation -> site
+    readers: Counter[int] = field(default_factory=Counter)
+    _makers: dict[int, Emitted] = field(default_factory=dict)
+    _seen: int = 0  # nodes that are in _makers
     _draws: dict = field(default_factory=dict)  # (kind, shape) -> draws of training, with their site
     _known: dict = field(default_factory=dict)
     _known_in_evaluation: dict = field(default_factory=dict)
@@ -117,6 +124,31 @@ class Builder:
             return self._evaluate(kind, inputs, shape, attributes)
         vals = [None if x is None else self.value(x) for x in inputs]
         return self._find(kind, vals, attributes, shape) or self._add(kind, vals, attributes, shape)
+
+    def maker(self, x: Operand | None) -> Emitted | None:
+        """The node that has made a value; None for an input, a parameter and a constant."""
+        for node in self.nodes[self._seen:]:
+            self._makers[node.output] = node
+        self._seen = len(self.nodes)
+        return self._makers.get(x.id) if isinstance(x, Val) else None
+
+    def made(self, x: Operand | None, *kinds: str) -> Emitted | None:
+        """The node that has made a value, if it is of one of these kinds."""
+        node = self.maker(x)
+        return node if node is not None and node.kind in kinds else None
+
+    def read(self, node: Emitted, index: int) -> Operand | None:
+        """An input of a node: a value, a constant, or None if the node does not have it."""
+        number = node.inputs[index] if index < len(node.inputs) else -1
+        if number in self.constants:
+            return torch.from_numpy(self.constants[number]).to(
+                TORCH_TYPE[self.values[number].type])
+        return self.values[number] if number >= 0 else None
+
+    def is_known(self, kind: str, *inputs: Operand | None, **attributes: Any) -> bool:
+        """Whether there is such a node already."""
+        vals = [None if x is None else self.value(x) for x in inputs]
+        return self._find(kind, vals, attributes, None) is not None
 
     def draw(self, kind: str, shape: tuple[int, ...] | None = None, number: int = 0) -> Val:
         """Random numbers in the shape of the result or another; `kind` is one of DRAWN.

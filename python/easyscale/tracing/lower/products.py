@@ -11,6 +11,7 @@ from .elementwise import binary
 from .moves import image_of, patches_of, repeats_rows
 from .reductions import reduce
 from .table import CannotLower, lowers
+from .written_attention import written_attention
 
 
 @lowers("linear.default")
@@ -27,7 +28,7 @@ def matmul(b: Builder, self: Operand, other: Operand = None, mat2: Operand = Non
     other = next(x for x in (other, mat2, tensor2) if x is not None)
     left = b.reshape(self, (1, *self.shape)) if self.dim() == 1 else self
     right = b.reshape(other, (*other.shape, 1)) if other.dim() == 1 else other
-    product = b.emit("matmul", left, right)
+    product = written_attention(b, left, right) or b.emit("matmul", left, right)
     shape = list(product.shape)
     if other.dim() == 1:
         del shape[-1]

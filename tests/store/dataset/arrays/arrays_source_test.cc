@@ -5,6 +5,7 @@
 #include <bit>
 #include <filesystem>
 
+#include "store/dataset/arrays/input_array.h"
 #include "tests/store/dataset/arrays/array_files.h"
 #include "tests/store/dataset/every_kind.h"
 #include "tests/store/temp_directory.h"
@@ -175,6 +176,31 @@ TEST_SUITE("store/dataset/arrays") {
     CHECK(error_of(npy_file(good, data, 4)).find("NumPy file") != std::string::npos);
     CHECK(error_of("PK").find("NumPy file") != std::string::npos);
     CHECK(error_of("").find("NumPy file") != std::string::npos);
+  }
+
+  TEST_CASE("short samples are kept, and longer ones are read when they are needed") {
+    const Arrays arrays;
+    CapturedInputs inputs = *test::inputs_of(arrays.spec);
+    for (const std::uint64_t elements :
+         {InputArray::kShortSampleBytes / 4, InputArray::kShortSampleBytes / 4 + 1}) {
+      const bool kept = elements * 4 <= InputArray::kShortSampleBytes;
+      CAPTURE(kept);
+      std::filesystem::remove_all(arrays.place("eval"));
+      const std::string header =
+          npy_file(npy_literal("<f4", {5, elements}), std::string(5 * 4 * elements, '\1'));
+      arrays.write("train/image.npy", header);
+      inputs.inputs = {{{.name = "image", .height = static_cast<std::uint32_t>(elements)},
+                        ValueType::kF32,
+                        {static_cast<std::int64_t>(elements)}}};
+      const auto source = arrays_source(arrays.spec, inputs);
+      REQUIRE_MESSAGE(source.ok(), (source.ok() ? "" : source.error().message));
+      std::filesystem::resize_file(arrays.place("train/image.npy"), 100);
+      std::vector<float> words(elements);
+      const std::uint64_t sample = 4;
+      const Status filled = (*source)->fill_train(0, std::span(&sample, 1), words);
+      CHECK(filled.ok() == kept);
+      CHECK((bits(words.back()) == 0x01010101) == kept);
+    }
   }
 
   TEST_CASE("memory does not grow with the files") {
