@@ -27,7 +27,7 @@ JobCore::JobCore(Config config, Services services, JobRecord record, const Ledge
       audits_(context_),
       rounds_(parts()),
       suspension_(context_, restart_, demand_, checkpoints_, rounds_),
-      time_limit_(context_),
+      usage_(context_),
       lifecycle_(parts(), rounds_, suspension_) {
   ES_CHECK(context_.config.last_version > 0 && context_.config.bucket_count > 0);
   const std::optional<Version>& rewinding = context_.record.rewinding;
@@ -115,7 +115,7 @@ std::optional<Instant> JobCore::next_tick() const {
   std::optional<Instant> first;
   for (const std::optional<Instant>& limit :
        {demand_.repeated_at(), rounds_.next_limit(), suspension_.tries_again_at(),
-        fleet_.next_limit(), time_limit_.next()})
+        fleet_.next_limit(), usage_.next()})
     if (limit) first = std::min(first.value_or(*limit), *limit);
   return first;
 }
@@ -126,14 +126,15 @@ std::optional<Instant> JobCore::next_tick() const {
 // consider_change(), so that a finished job begins no further round. report_end() follows
 // reconcile(), which gives back the last devices.
 void JobCore::settle() {
-  time_limit_.update();
+  usage_.update();
   checkpoints_.ask_elsewhere();
   lifecycle_.consider_stop();
   if (!context_.is_ending() && !context_.is_paused() && !lifecycle_.is_stopping()) {
-    if (time_limit_.is_used_up()) suspension_.time_out();
+    if (usage_.is_time_used_up()) suspension_.time_out();
+    suspension_.keep_within_budget(usage_.is_budget_used_up());
     suspension_.consider();
   }
-  if (suspension_.may_end()) lifecycle_.end(JobState::kTimedOut, time_limit_.text());
+  if (suspension_.may_end()) lifecycle_.end(JobState::kTimedOut, usage_.time_text());
   restart_.ask_nodes();
   restart_.report_wait();
   // The restart point may have become an older state, which belongs to an earlier stage.
@@ -145,7 +146,7 @@ void JobCore::settle() {
     rounds_.consider_change();
   lifecycle_.report_end();
   if (context_.is_paused() && context_.fleet.holds_nothing()) suspension_.answer_pauses({});
-  time_limit_.look();
+  usage_.look();
 }
 
 Effects JobCore::take_effects() {
