@@ -73,6 +73,7 @@ Effects JobCore::start(Instant now) {
 
 Effects JobCore::on(const Event& event, Instant now) {
   context_.now = now;
+  usage_.update();
   std::visit([this](const auto& e) { handle(e); }, event);
   settle();
   return take_effects();
@@ -80,6 +81,7 @@ Effects JobCore::on(const Event& event, Instant now) {
 
 Effects JobCore::on(const WorkerMessage& message, Instant now) {
   context_.now = now;
+  usage_.update();
   const Stamp& from = stamp_of(message);
   Worker* worker = context_.fleet.find(from.sender);
   // A Hello counts in every generation: it is the first message of a process, and of a worker that
@@ -97,6 +99,7 @@ Effects JobCore::on(const WorkerMessage& message, Instant now) {
 
 Effects JobCore::tick(Instant now) {
   context_.now = now;
+  usage_.update();
   rounds_.end_late_drain();
   fleet_.kill_late_leavers();
   // All workers that are silent now are evicted in one call. The first eviction begins a new round
@@ -126,7 +129,6 @@ std::optional<Instant> JobCore::next_tick() const {
 // consider_change(), so that a finished job begins no further round. report_end() follows
 // reconcile(), which gives back the last devices.
 void JobCore::settle() {
-  usage_.update();
   checkpoints_.ask_elsewhere();
   lifecycle_.consider_stop();
   if (!context_.is_ending() && !context_.is_paused() && !lifecycle_.is_stopping()) {
