@@ -13,7 +13,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "e2e"))
 import harness  # noqa: E402
 from six_arrivals import SixArrivals  # noqa: E402
 
-UNIT_STEPS = 400
+UNIT_STEPS = 100
 
 
 class LiveAndSimulated(SixArrivals):

@@ -1,9 +1,11 @@
 """Six jobs arrive at a real head with two devices, and in `esctl sim` with what was measured.
 
 Two long jobs take the devices. Four short ones arrive while these train, and wait until the second
-one ends; so the policy decides in which order they are served. No job may be suspended, so no
-decision weighs seconds against the cost of a suspension, and the second job is longer than all
-submissions together on a machine of any speed. All times are those in the logs of the head.
+one ends; so the policy decides in which order they are served. The order does not depend on the
+speed of the machine: no job may be suspended, so nothing is weighed against the cost of that; with
+fairness 0 it does not count how long a job has waited; the first job is longer than all others
+together, so none of them has to be early for the end of all; and the second one is longer than all
+submissions together. All times are those in the logs of the head.
 """
 import csv
 import re
@@ -13,7 +15,7 @@ import harness
 from jobs import ANY_LENGTH, job_text
 
 # Name and length in units, in the order of their arrivals.
-LENGTHS = {"a": 60, "b": 30, "f": 6, "c": 2, "e": 3, "d": 1}
+LENGTHS = {"a": 120, "b": 30, "f": 6, "c": 2, "e": 3, "d": 1}
 LOG_LINE = re.compile(r"^(\S+)Z \S* *job is (\w+)$", re.MULTILINE)
 
 
@@ -22,11 +24,11 @@ class SixArrivals(harness.EndToEndTest):
         """For each job the seconds, since an origin of all jobs, of its submission, of the moment
         at which it was given a device, of its first step and of its end; its number of steps, and
         the mean seconds of a step."""
-        daemon = self.start_daemon(devices=f"{self.fast_class()}:2")
+        daemon = self.start_daemon(devices=f"{self.fast_class()}:2", options=["--fairness", "0"])
         ids, seen = {}, {}
         for name, length in LENGTHS.items():
-            spec = {"max_p": 1, "steps": length * unit_steps, "resources.suspendable": False,
-                    **ANY_LENGTH}
+            spec = {"max_p": 4, "resources.max_devices": 1, "steps": length * unit_steps,
+                    "resources.suspendable": False, **ANY_LENGTH}
             file = self.write_job(job_text(self.word + name, changes=spec), f"{name}.toml")
             ids[name] = daemon.submit(file)
             if name == "b":  # both train before the others arrive
@@ -66,7 +68,7 @@ class SixArrivals(harness.EndToEndTest):
             f"{name},gpu,{job['step_s']!r}\n" for name, job in seen.items()), encoding="utf-8")
         out = self.directory / "sim"
         self.esctl("sim", "--trace", trace, "--steptimes", steps, "--cluster", "gpu=2",
-                   "--start-cost", starts[len(starts) // 2], "--out", out)
+                   "--fairness", 0, "--start-cost", starts[len(starts) // 2], "--out", out)
         with open(out / "jobs.csv", newline="", encoding="utf-8") as file:
             return {row["job_id"]: row for row in csv.DictReader(file)}
 
