@@ -85,7 +85,8 @@ class SixArrivals(harness.EndToEndTest):
             jct, simulated = job["end"] - job["submit"], float(rows[name]["jct_s"])
             worst = max(worst, abs(jct / simulated - 1))
             print(f"{name}: {job['steps']} steps of {1e3 * job['step_s']:.2f} ms, completed in "
-                  f"{jct:.2f} s, simulated {simulated:.2f} s, {jct / simulated - 1:+.1%}", flush=True)
+                  f"{jct:.2f} s, simulated {simulated:.2f} s, {jct / simulated - 1:+.1%}",
+                  flush=True)
         print(f"largest difference: {worst:.1%}", flush=True)
         return (sorted(seen, key=lambda name: seen[name]["given"]),
                 sorted(rows, key=lambda name: float(rows[name]["first_step_s"])))
