@@ -69,6 +69,7 @@ bool is_known(std::uint16_t type) {
     case MessageType::kScaleJob:
     case MessageType::kCheckpointJob:
     case MessageType::kPauseJob:
+    case MessageType::kBudgetJob:
     case MessageType::kResumeJob:
     case MessageType::kCancelJob:
     case MessageType::kFollowJob:

@@ -84,6 +84,7 @@ enum class MessageType : std::uint16_t {
   kTraceJob = 76,  // trace.capnp
   kReserveDevices = 77,
   kVacateNode = 78,
+  kBudgetJob = 79,
   kJobAccepted = 80,
   kJobList = 81,
   kJobDetails = 82,

@@ -32,6 +32,7 @@ struct DaemonOptions {
   std::string policy{scheduler::kDefaultPolicy};  // head: see scheduler/policy/registry.h
   scheduler::PolicyOptions policy_options;
   std::vector<scheduler::Queue> queues;  // head: completed_queues()
+  scheduler::Prices prices;              // head: what devices cost
   double share_half_life_s = 0;          // head: of the usage of queues; 0: no fair share
   std::optional<DeviceSet> claim_quota;  // head: limit of all claims; nullopt: all devices
   // Directories in which the paths must lie that clients of a head name and that this node's

@@ -9,6 +9,7 @@
 #include <cstring>
 
 #include "actors/easyscaled/daemon.h"
+#include "actors/job_file/price_options.h"
 #include "actors/job_file/queue_file.h"
 #include "actors/log/log.h"
 #include "actors/program/default_devices.h"
@@ -156,7 +157,7 @@ Result<DaemonOptions> parse(int argc, char** argv) {
   app.add_option(
       "--parent-pid", options.parent_pid,
       "End when the process with this id ends; a head then cancels its jobs, and also at SIGTERM");
-  std::vector<std::string> quotas;
+  std::vector<std::string> quotas, prices, spot_prices;
   std::string queue_file, claim_quota;
   app.add_option(
          "--policy", options.policy,
@@ -183,6 +184,13 @@ Result<DaemonOptions> parse(int argc, char** argv) {
       ->check(CLI::Range(0.0, 1e5))
       ->check(finite_number())
       ->capture_default_str();
+  app.add_option("--price", prices,
+                 "Head: what a device of a type costs in an hour, TYPE=NUMBER, in any unit; may be "
+                 "repeated")
+      ->type_name("TYPE=NUMBER");
+  app.add_option("--spot-price", spot_prices,
+                 "Head: the same for devices of spot nodes (default: --price of the type)")
+      ->type_name("TYPE=NUMBER");
   app.add_option("--claim-quota", claim_quota,
                  "Head: the largest number of devices of each type that claims may take together "
                  "(default: all)");
@@ -269,6 +277,9 @@ Result<DaemonOptions> parse(int argc, char** argv) {
   ES_RETURN_IF_ERROR(check_devices(options.devices, workers_per_gpu));
   options.share_half_life_s = half_life_hours * 3600;
   ES_RETURN_IF_ERROR(parse_policy(queue_file, quotas, claim_quota, options));
+  auto parsed_prices = parse_prices(prices, spot_prices);
+  if (!parsed_prices) return parsed_prices.error();
+  options.prices = *std::move(parsed_prices);
   return options;
 }
 

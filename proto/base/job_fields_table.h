@@ -734,6 +734,15 @@ void visit_resources(Resources& r, Visit& visit) {
                  .zero = "none",
                  .left_out_at_default = true},
         r.max_seconds);
+  visit(JobField{.key = "resources.budget",
+                 .bits = Bits::kNot,
+                 .unit = "unit of the prices",
+                 .meaning = "The most that the devices of the job may cost, at the prices of the "
+                            "head. Then it is saved and paused until `esctl budget` gives more.",
+                 .high = kBudgetMax,
+                 .zero = "none",
+                 .left_out_at_default = true},
+        r.budget);
 }
 
 template <class Checkpoint, class Visit>

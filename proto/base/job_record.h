@@ -104,6 +104,11 @@ struct JobRecord {
   std::optional<Version> rewinding{};
   // The time in which it has held devices, as far as it is journaled; 0 without a time limit.
   std::uint64_t held_ms = 0;
+  // What its devices have cost, as far as it is journaled, in the unit of the prices of the head.
+  double spent = 0;
+  double budget = 0;  // the most that it may spend; 0: no limit
+  // It is paused because more than its budget would be spent.
+  bool over_budget = false;
 
   // Returns the first of `checkpoints`, valid until they change; nullptr: there is none.
   const CheckpointRef* newest_checkpoint() const {

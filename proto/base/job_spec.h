@@ -173,6 +173,8 @@ struct ScheduleSpec {
   bool operator==(const ScheduleSpec&) const = default;
 };
 
+inline constexpr double kBudgetMax = 1e12;
+
 struct ResourceSpec {
   std::uint32_t min_devices = 1;
   std::uint32_t max_devices = 0;  // 0 for max_p
@@ -186,6 +188,7 @@ struct ResourceSpec {
   double deadline_seconds = 0;  // longest desired time from submission to end; 0 for none
   bool suspendable = true;      // may be left with nothing after it has started
   double max_seconds = 0;       // longest time with devices, then the job ends; 0 for none
+  double budget = 0;            // the most its devices may cost, then it is paused; 0 for none
   bool operator==(const ResourceSpec&) const = default;
 };
 

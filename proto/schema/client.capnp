@@ -106,6 +106,14 @@ struct ResumeJob {
   # without being paused.
 }
 
+struct BudgetJob {
+  # Client -> head, about the envelope's job: the most that it may spend, in the unit of the prices
+  # of the head, with what it has spent already. A job that is paused because its budget is used up
+  # continues. Answer: Done when it is in the journal.
+  budget @0 :Float64;
+  # More than it has spent; 0: it has no budget any more.
+}
+
 struct FollowJob {
   # Client -> head, about the envelope's job. Answer: a stream of JobEvent that ends with `ended`.
   logFromStart @0 :Bool;
@@ -398,6 +406,12 @@ struct JobInfo {
   # Global steps that were computed again after an interruption.
   startRetries @37 :UInt64;
   # Worker processes that ended before they were ready and were replaced.
+  spent @38 :Float64;
+  # What the devices have cost that the job has held, in the unit of the prices of the head.
+  pricePerHour @39 :Float64;
+  # What the devices that it holds cost in an hour.
+  budget @40 :Float64;
+  # The most that it may spend; 0 for no budget.
 }
 
 struct PauseInfo {

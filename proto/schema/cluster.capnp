@@ -52,6 +52,8 @@ struct JobProgress {
   # Seconds of training that a suspension and the restart after it cost; 0 if not known.
   sync @8 :List(SyncPoint);
   # What the job is known to lose by communication.
+  budgetLeft @9 :Float64 = inf;
+  # What the job may still spend.
 }
 
 struct Proposal {
@@ -81,6 +83,8 @@ struct Allocation {
   urgent @3 :Bool;
   # The devices that are no longer listed are about to end. A job that keeps no device writes a
   # checkpoint and waits.
+  pricesPerHour @4 :List(Float64);
+  # What each of the devices costs in an hour; empty: they cost nothing.
 }
 
 struct Inventory {

@@ -77,6 +77,10 @@ class Client:
         """Moves a running job to exactly these devices: "cpu-avx2:2", or "auto"."""
         return self._ask("scale", job, devices)
 
+    def budget(self, job: str, amount: float) -> Answer:
+        """Changes the most that a job may spend; 0 for no budget. A job paused by it continues."""
+        return self._ask("budget", job, str(amount))
+
     def pause(self, job: str) -> Answer:
         """Saves a job at its next step boundary and frees its devices."""
         return self._ask("pause", job)

@@ -14,8 +14,9 @@ namespace {
 
 // Another number for every change of encode_job_record(), because a record has no names of fields:
 // a reader with another order would take one field for another.
-constexpr std::uint8_t kJobRecordVersion = 7;  // version of a job record
-// The version before is read too: it is the same without the last field.
+constexpr std::uint8_t kJobRecordVersion = 8;  // version of a job record
+// The two versions before are read too: they are the same without the last fields.
+constexpr std::uint8_t kJobRecordWithoutCost = 7;
 constexpr std::uint8_t kJobRecordWithoutHeldTime = 6;
 constexpr std::uint8_t kCounterVersion = 1;
 constexpr std::uint8_t kTagVersion = 1;
@@ -203,6 +204,13 @@ JobState read_state(RecordReader& in) {
   return known ? kStoredStates[number] : JobState::kFailed;
 }
 
+// The version of these bytes if it can be read, otherwise the one that is expected.
+std::uint8_t record_version(std::string_view bytes) {
+  for (const std::uint8_t version : {kJobRecordWithoutHeldTime, kJobRecordWithoutCost})
+    if (bytes.starts_with(static_cast<char>(version))) return version;
+  return kJobRecordVersion;
+}
+
 }  // namespace
 
 std::string encode_job_record(const JobRecord& record) {
@@ -228,13 +236,15 @@ std::string encode_job_record(const JobRecord& record) {
   out.text(record.error);
   out.text(record.request_id);
   out.u64(record.held_ms);
+  out.f64(record.spent);
+  out.f64(record.budget);
+  out.u8(record.over_budget ? 1 : 0);
   return out.take();
 }
 
 Result<JobRecord> decode_job_record(std::string_view bytes, const JobId& id) {
-  const bool has_held_time = !bytes.starts_with(static_cast<char>(kJobRecordWithoutHeldTime));
-  RecordReader in(bytes, has_held_time ? kJobRecordVersion : kJobRecordWithoutHeldTime,
-                  "record of job \"" + id + '"');
+  const std::uint8_t version = record_version(bytes);
+  RecordReader in(bytes, version, "record of job \"" + id + '"');
   JobRecord record;
   record.id = id;
   record.spec_toml = in.text();
@@ -253,7 +263,13 @@ Result<JobRecord> decode_job_record(std::string_view bytes, const JobId& id) {
   record.submitted_unix_ms = in.u64();
   record.error = in.text();
   record.request_id = in.text();
-  if (has_held_time) record.held_ms = in.u64();
+  if (version > kJobRecordWithoutHeldTime) record.held_ms = in.u64();
+  if (version > kJobRecordWithoutCost) {
+    record.spent = in.f64();
+    record.budget = in.f64();
+    record.over_budget = read_presence(in, "over_budget");
+    in.expect(record.spent >= 0 && record.budget >= 0, "spent");
+  }
   ES_RETURN_IF_ERROR(in.finish());
   return record;
 }

@@ -5,6 +5,7 @@
 #include <limits>
 #include <set>
 
+#include "proto/base/job_spec.h"
 #include "store/dataset/file_bytes.h"
 #include "store/traces/csv_table.h"
 
@@ -52,6 +53,7 @@ Result<TraceJob> easyscale_job(const Row& row) {
   ES_TAKE(suspendable, row.number("suspendable", 0, 1, 1));
   job.suspendable = suspendable != 0;
   ES_TAKE(job.max_s, row.number("max_s", 0, kSecondsMax, 0));
+  ES_TAKE(job.budget, row.number("budget", 0, kBudgetMax, 0));
   return job;
 }
 

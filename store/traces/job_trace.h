@@ -29,7 +29,8 @@ struct TraceJob {
   int priority = 0;
   double deadline_s = 0;  // seconds from its submission; 0 for none
   bool suspendable = true;
-  double max_s = 0;  // the most seconds with devices; 0 for no limit
+  double max_s = 0;   // the most seconds with devices; 0 for no limit
+  double budget = 0;  // the most that its devices may cost; 0 for no limit
 };
 
 enum class TraceFormat { kEasyScale, kPhilly, kPollux, kGavel };

@@ -100,7 +100,7 @@ class Answers(harness.EndToEndTest):
             ("queues",),
             ("ledger", job, "--from", "2", "--to", "3"), ("diff", job, ledger), ("inspect", job),
             ("scale", endless, f"{self.fast}:2"), ("pause", endless), ("resume", endless),
-            ("cancel", endless),
+            ("budget", endless, "5"), ("cancel", endless),
         ]
         answers = [(words, self.daemon.json(*words)) for words in commands]
         answers += [(words, self.esctl(*words, "--json").json) for words in [

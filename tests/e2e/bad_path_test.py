@@ -63,7 +63,8 @@ MADE = {"run": ["missing", "a folder", "no path"], "sim": ["missing", "a folder"
 # Every command accepts a path for the head and one for keys.
 ASKS = {
     "ps": ["ps"], "describe": ["describe", "j"], "plans": ["plans", "j"],
-    "scale": ["scale", "j", "auto"], "pause": ["pause", "j"], "resume": ["resume", "j"],
+    "scale": ["scale", "j", "auto"], "budget": ["budget", "j", "1"],
+    "pause": ["pause", "j"], "resume": ["resume", "j"],
     "checkpoint": ["checkpoint", "j"], "cancel": ["cancel", "j"], "logs": ["logs", "j"],
     "nodes": ["nodes"], "claim": ["claim", "--type", "cpu-avx2", "--count", "1", "--name", "c"],
     "claims": ["claims"], "queues": ["queues"], "release": ["release", "c"],

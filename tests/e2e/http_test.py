@@ -103,7 +103,7 @@ class Access(Http):
         self.assertEqual(us.get(job_path(job)).json["tenant"], "vision")
         for rest in ("", "/log", "/curve", "/ledger", "/plans", "/events"):
             self.assertEqual(them.get(job_path(job, rest)).status, 404, rest)
-        for action in ("pause", "resume", "cancel", "scale", "checkpoint"):
+        for action in ("pause", "resume", "cancel", "scale", "budget", "checkpoint"):
             self.assertEqual(them.post(job_path(job, f"/{action}")).status, 404, action)
         self.assertEqual(them.get("/api/v1/jobs").json["total"], 0)
         for path in ("/metrics", "/api/v1/nodes", "/api/v1/claims"):

@@ -74,6 +74,7 @@ ClusterCore::ClusterCore(std::unique_ptr<scheduler::Policy> policy, cluster::Lim
   if (limits_.share_half_life_s > 0 && !limits_.queues.empty())
     shares_.emplace(limits_.queues, scheduler::Seconds(limits_.share_half_life_s));
   renew_guarantees();
+  view_.prices = limits_.prices;
 }
 
 std::vector<cluster::Effect> ClusterCore::take(const cluster::Event& event, double now_s) {
@@ -88,6 +89,7 @@ std::vector<cluster::Effect> ClusterCore::decide(double now_s) {
   empty_vacated_nodes();
   end_claims();
   renew_guarantees();
+  renew_price_limits();
   serve_claims();
   schedule();
   send_changed_allocations();
@@ -262,6 +264,7 @@ void ClusterCore::handle(Job& job, const protocol::JobEnded&) {
   // more. Lost ones become free when their node returns.
   pool_.release_all(job.admitted.job);
   release_slot(job);
+  price_limits_s_.erase(number->second);
   jobs_.erase(number->second);
   submit_numbers_.erase(number);
 }
@@ -305,8 +308,8 @@ void ClusterCore::schedule() {
   // device changes its owner.
   const Status status = check_decisions(view_, decisions);
   ES_CHECK_MSG(status.ok(), status.error().message);
-  decide_again_s_ =
-      std::min({decisions.again_at.count(), next_share_s(), next_claim_s(), next_leave_s()});
+  decide_again_s_ = std::min({decisions.again_at.count(), next_share_s(), next_claim_s(),
+                              next_leave_s(), next_price_limit_s()});
   for (const scheduler::Change& shrink : decisions.shrinks)
     take_back(*find(view_.jobs[shrink.slot].id), shrink.devices);
   for (const scheduler::Change& grant : decisions.grants)
@@ -327,7 +330,8 @@ void ClusterCore::send_changed_allocations() {
         {job.admitted.job, protocol::Allocation{.sequence = ++job.sequence,
                                                 .releases_seen = job.releases_seen,
                                                 .devices = {held.begin(), held.end()},
-                                                .urgent = std::exchange(job.urgent, false)}});
+                                                .urgent = std::exchange(job.urgent, false),
+                                                .prices_per_hour = prices_of(held)}});
     // Until the job reports again, the policy works with a predicted speed. Without it, a policy
     // would take the speed of the old devices for that of the new ones.
     if (job.moved) expect_change(job);

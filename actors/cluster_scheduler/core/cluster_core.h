@@ -162,6 +162,13 @@ class ClusterCore {
   void refresh(Job& job);
   void refresh_progress(Job& job, scheduler::JobView& view) const;
   void limit_holding(scheduler::JobView& view) const;
+
+  // Prices (cluster_prices.cc).
+  void limit_by_price(const Job& job, scheduler::JobView& view);
+  void renew_price_limits();
+  double next_price_limit_s() const;
+  std::vector<double> prices_of(const std::set<DeviceId>& devices) const;
+
   void expect_change(const Job& job);
   void take_slot(Job& job);
   void release_slot(const Job& job);
@@ -197,6 +204,8 @@ class ClusterCore {
   // The reservations that view_.queues contains, with their numbers of devices; nullopt:
   // view_.queues is not written yet.
   std::optional<std::map<std::string, std::uint32_t>> guaranteed_;
+  // When the devices of a job are to be chosen anew by their prices, by submit number.
+  std::map<std::uint64_t, double> price_limits_s_;
   struct Vacated {
     double leave_s = 0;
     bool is_empty = false;  // the jobs on it were told to leave, and the pool takes it for lost

@@ -137,6 +137,8 @@ struct Limits {
   // Half-life of the usage by which queues are ordered (fair_share.h); 0: they are not, and what no
   // guarantee needs is divided by weight at every moment instead.
   double share_half_life_s = 0;
+  // What devices cost; empty: nothing.
+  scheduler::Prices prices{};
   // Limit of all claims together, for each type; nullopt: all devices that exist.
   std::optional<DeviceSet> claims{};
 };

@@ -100,6 +100,7 @@ void ClusterCore::refresh(Job& job) {
   }
   scheduler::advance_work(view, Seconds(now_s_));
   view.types = usable_types(admitted, all_types_);
+  view.max_devices = max_devices(admitted);
   const std::vector<DeviceType>& named = admitted.resources.device_types;
   if (!named.empty()) view.gang_type = named.front();
   DeviceSet held = pool_.held_devices(admitted.job);
@@ -114,6 +115,7 @@ void ClusterCore::refresh(Job& job) {
   // A job with an Allocation that is not sent yet would be judged by proposals for its earlier
   // devices.
   if (!view.pinned && !job.changed) view.proposals = job.demand->proposals;
+  limit_by_price(job, view);
   // A refusal of a set below the job's minimum (its user's choice) is hidden, because the job must
   // still be able to start.
   view.refusals.clear();
@@ -143,6 +145,7 @@ void ClusterCore::refresh_progress(Job& job, JobView& view) const {
   view.sync = scheduler::SyncCurve(progress.sync);
   if (progress.rescale_seconds > 0) view.rescale_pause = Seconds(progress.rescale_seconds);
   if (progress.suspend_seconds > 0) view.suspend_pause = Seconds(progress.suspend_seconds);
+  view.budget_left = progress.budget_left;
   view.work.total_steps = progress.total_steps;
   view.work.remaining_steps = progress.remaining_steps;
   view.work.steps_per_s = progress.steps_per_second;

@@ -67,6 +67,7 @@ class DevicePool {
   // and changes nothing if the device is not free or does not exist.
   bool adopt(const JobId& job, const DeviceId& device);
   bool is_live(const std::string& node) const;
+  bool is_spot(const std::string& node) const { return place_of(node).spot; }
   // Whether a node with a device has ever joined.
   bool knows_devices() const { return !devices_.empty(); }
   // Marks all devices of the node as lost. Does nothing if the node is not live. Returns the jobs

@@ -83,6 +83,7 @@ void ClusterSchedulerState::submit(const Inbound& inbound) {
   // The request id is journaled too, so the next head recognises a repeated request.
   record.request_id = request->id;
   record.submitted_unix_ms = options_.unix_ms();
+  record.budget = admitted->config.spec.resources.budget;
   kill_point("submit.before");
   // The record is durable before JobAccepted, so an accepted job survives the head. A repeated
   // request with the same id finds the job in requests_.

@@ -18,6 +18,7 @@ void add_ps_command(CLI::App& app, Shell& shell);
 void add_describe_command(CLI::App& app, Shell& shell);
 void add_plans_command(CLI::App& app, Shell& shell);
 void add_scale_command(CLI::App& app, Shell& shell);
+void add_budget_command(CLI::App& app, Shell& shell);
 void add_pause_command(CLI::App& app, Shell& shell);
 void add_resume_command(CLI::App& app, Shell& shell);
 void add_checkpoint_command(CLI::App& app, Shell& shell);

@@ -86,7 +86,9 @@ void add_ps_command(CLI::App& app, Shell& shell) {
                    "submitted, state, name, rate (samples per second) or progress")
       ->type_name("ORDER")
       ->capture_default_str();
-  command->add_flag("--wide", options->wide, "Show the level, the tenant and the time left, too");
+  command->add_flag(
+      "--wide", options->wide,
+      "Show the level, the tenant, the time left, what the job has spent and its budget, too");
   command
       ->add_option_function<std::string>(
           "-o,--output", [options](const std::string&) { options->wide = true; },

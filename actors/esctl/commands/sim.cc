@@ -11,6 +11,7 @@
 #include "actors/esctl/views/sim_page.h"
 #include "actors/esctl/views/sim_view.h"
 #include "actors/http/shell/web_files.h"
+#include "actors/job_file/price_options.h"
 #include "actors/job_file/queue_file.h"
 #include "actors/program/finite.h"
 #include "actors/simulator/report/charts.h"
@@ -38,7 +39,7 @@ const CLI::Validator kMeanHours{[](const std::string& text) {
 struct SimOptions {
   std::string trace, workload, cluster, step_times, claims, queues, out;
   std::string policy{scheduler::kDefaultPolicy};
-  std::vector<std::string> policies, quotas;
+  std::vector<std::string> policies, quotas, prices, spot_prices;
   std::vector<double> fairness{scheduler::PolicyOptions().fairness};
   bool homogeneous = false;
   simulator::WorldOptions world{.rescale_s = 5};
@@ -108,6 +109,9 @@ Result<Scene> read_scene(const SimOptions& options) {
     if (!scene.world.suspend_s) scene.world.suspend_s = scene.world.rescale_s;
     scene.world.rescale_s = *options.scale_s;
   }
+  auto prices = actors::parse_prices(options.prices, options.spot_prices);
+  if (!prices) return prices.error();
+  scene.world.prices = *std::move(prices);
   if (options.claims.empty()) return scene;
   auto claims = store::read_claims(options.claims);
   if (!claims) return claims.error();
@@ -406,6 +410,14 @@ void add_options(CLI::App& command, SimOptions& options) {
       .add_option("--queues", options.queues,
                   "Queues with guarantees, limits and weights: a TOML file, as for easyscaled")
       ->type_name("FILE");
+  command
+      .add_option("--price", options.prices,
+                  "What a device of a type costs in an hour, in any unit; may be repeated")
+      ->type_name("TYPE=NUMBER");
+  command
+      .add_option("--spot-price", options.spot_prices,
+                  "The same on spot nodes (default: --price of the type)")
+      ->type_name("TYPE=NUMBER");
   command
       .add_option("--share-half-life", options.half_life_hours,
                   "Order queues by what they have used over their weights, with this half-life in "

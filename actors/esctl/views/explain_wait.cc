@@ -294,6 +294,11 @@ std::vector<Reason> reasons_of_wait(const ClusterFacts& facts) {
           "Its newest checkpoint is " + job.checkpoint + "; `esctl submit --from` continues it.";
     return reasons;
   }
+  if (job.state == "paused" && job.budget > 0 && job.waiting_for.starts_with("a higher budget")) {
+    reasons.push_back({"budget", "It waits for " + job.waiting_for + ".",
+                       "`esctl budget " + job.id + " AMOUNT` gives it more, and continues it."});
+    return reasons;
+  }
   if (job.state == "paused") {
     reasons.push_back(
         {"paused", "A user has paused it.", "`esctl resume " + job.id + "` continues it."});

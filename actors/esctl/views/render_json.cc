@@ -104,6 +104,9 @@ Json job_object(const JobView& job) {
   json["error"] = text_or_null(job.error);
   json["waiting_for"] = text_or_null(job.waiting_for);
   json["devices_wanted"] = job.devices_wanted;
+  json["spent"] = job.spent;
+  json["price_per_hour"] = job.price_per_hour;
+  json["budget"] = positive_or_null(job.budget);
   return json;
 }
 

@@ -7,6 +7,7 @@
 #include <map>
 
 #include "actors/log/line.h"
+#include "proto/base/number_text.h"
 
 namespace es::actors::esctl {
 namespace {
@@ -126,10 +127,22 @@ std::string table(const std::vector<Row>& rows) {
   return text;
 }
 
+// "7.93 of a budget of 8, and 3.60 an hour now"
+std::string spent_text(const JobView& job) {
+  std::string text = fixed(job.spent, 2);
+  if (job.budget > 0) text += " of a budget of " + number_text(job.budget);
+  if (job.price_per_hour > 0) text += ", and " + fixed(job.price_per_hour, 2) + " an hour now";
+  return text;
+}
+
+std::string amount_or_dash(double amount) {
+  return amount > 0 ? fixed(amount, 2) : "-";
+}
+
 std::string jobs_text(const std::vector<JobView>& jobs, bool wide) {
   std::vector<Row> rows{
       {"JOB", "STATE", "STEP", "LOSS", "SAMPLES/S", "DEVICES", "METRIC", "ERROR"}};
-  if (wide) rows[0].insert(rows[0].end() - 1, {"LEVEL", "TENANT", "TIME LEFT"});
+  if (wide) rows[0].insert(rows[0].end() - 1, {"LEVEL", "TENANT", "TIME LEFT", "SPENT", "BUDGET"});
   for (const JobView& job : jobs) {
     Row row{job.id,
             job.state,
@@ -138,7 +151,9 @@ std::string jobs_text(const std::vector<JobView>& jobs, bool wide) {
             rate_text(job.samples_per_second_now),
             or_dash(job.placement),
             headline(job)};
-    if (wide) row.insert(row.end(), {job.level, or_dash(job.tenant), time_left_text(job)});
+    if (wide)
+      row.insert(row.end(), {job.level, or_dash(job.tenant), time_left_text(job),
+                             amount_or_dash(job.spent), amount_or_dash(job.budget)});
     row.push_back(job.error);
     rows.push_back(std::move(row));
   }
@@ -209,6 +224,7 @@ std::string summary_text(const JobView& job) {
   rows.push_back({"between ESTs", fixed(100 * job.context_switch_share, 2) + " % switching, " +
                                       fixed(100 * job.data_wait_share, 2) + " % waiting for data"});
   if (!job.placement.empty()) rows.push_back({"devices", job.placement});
+  if (job.spent > 0 || job.budget > 0) rows.push_back({"spent", spent_text(job)});
   if (!job.checkpoint.empty()) rows.push_back({"checkpoint", job.checkpoint});
   if (!job.warning.empty()) rows.push_back({"warning", job.warning});
   if (!job.error.empty()) rows.push_back({"error", job.error});

@@ -16,6 +16,9 @@ nlohmann::ordered_json object(const Report& r) {
           {"jobs", r.jobs},
           {"unfinished", r.unfinished},
           {"timed_out", r.timed_out},
+          {"over_budget", r.over_budget},
+          {"late", r.late},
+          {"cost", r.cost},
           {"avg_jct_s", r.avg_jct_s},
           {"p50_jct_s", r.p50_jct_s},
           {"p99_jct_s", r.p99_jct_s},
@@ -74,6 +77,10 @@ std::string reports_text(const std::vector<Report>& reports) {
     text += line;
     if (r.unfinished > 0) text += "  " + counted(r.unfinished, "job") + " did not end\n";
     if (r.timed_out > 0) text += "  " + counted(r.timed_out, "job") + " ended by a time limit\n";
+    if (r.cost > 0) text += "  the devices of the jobs have cost " + fixed(r.cost, 2) + "\n";
+    if (r.late > 0) text += "  " + counted(r.late, "job") + " ended after its deadline\n";
+    if (r.over_budget > 0)
+      text += "  " + counted(r.over_budget, "job") + " paused because the budget was used up\n";
     if (r.many_racks_share > 0)
       text += "  " + fixed(100 * r.many_racks_share, 1) +
               " % of the computing time of devices was in jobs in several racks, and " +

@@ -33,7 +33,9 @@ Json summary(const JobView& job) {
       {"submitted_unix_ms", job.submitted_unix_ms},
       {"waiting_for", text_or_nothing(job.waiting_for)},
       {"warning", text_or_nothing(job.warning)},
-      {"error", text_or_nothing(job.error)}};
+      {"error", text_or_nothing(job.error)},
+      {"spent", job.spent},
+      {"budget", job.budget > 0 ? Json(job.budget) : Json()}};
 }
 
 Json number(double value) {

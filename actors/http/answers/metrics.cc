@@ -199,6 +199,15 @@ void add_live_jobs(const std::vector<JobView>& jobs, Families& out) {
                [](const JobView& j) { return sum_of_stages(j, &StageView::rescale_seconds); });
   add_for_each(jobs, out, "easyscale_job_rescales_total", kCounter, "Changes of the devices.",
                changes_of);
+  add_for_each(jobs, out, "easyscale_job_spent_total", kCounter,
+               "What the devices of the job have cost, in the unit of the prices of the head.",
+               [](const JobView& j) { return j.spent; });
+  add_for_each(jobs, out, "easyscale_job_price_per_hour", kGauge,
+               "What the devices that the job holds cost in an hour.",
+               [](const JobView& j) { return j.price_per_hour; });
+  add_for_each(jobs, out, "easyscale_job_budget", kGauge,
+               "The most that the job may spend; 0 for no budget.",
+               [](const JobView& j) { return j.budget; });
   add_for_each(jobs, out, "easyscale_job_workers", kGauge, "Worker processes.",
                [](const JobView& j) { return double(j.workers.size()); });
   add_for_each(jobs, out, "easyscale_job_peak_resident_memory_bytes", kGauge,

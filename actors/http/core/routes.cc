@@ -26,6 +26,7 @@ constexpr Route kRoutes[] = {
     {"POST", "/api/v1/jobs/{job}/resume", Action::kResumeJob, MessageType::kResumeJob},
     {"POST", "/api/v1/jobs/{job}/cancel", Action::kCancelJob, MessageType::kCancelJob},
     {"POST", "/api/v1/jobs/{job}/scale", Action::kScaleJob, MessageType::kScaleJob},
+    {"POST", "/api/v1/jobs/{job}/budget", Action::kBudgetJob, MessageType::kBudgetJob},
     {"POST", "/api/v1/jobs/{job}/checkpoint", Action::kCheckpointJob, MessageType::kCheckpointJob},
     {"GET", "/api/v1/nodes", Action::kListNodes, MessageType::kListNodes},
     {"GET", "/api/v1/cluster", Action::kReadCluster, MessageType::kListNodes},

@@ -31,6 +31,7 @@ enum class Action {
   kResumeJob,
   kCancelJob,
   kScaleJob,
+  kBudgetJob,
   kCheckpointJob,
   kListNodes,
   kListClaims,

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "actors/esctl/views/json_text.h"
+#include "proto/base/job_spec.h"
 
 namespace es::actors::http {
 namespace {
@@ -64,6 +65,13 @@ Result<std::uint64_t> number_field(const nlohmann::json& body, const char* field
   if (!(value >= 0 && value <= double(kMost)) || value != std::floor(value))
     return wrong(field, "a whole number from 0 to " + std::to_string(kMost));
   return static_cast<std::uint64_t>(value);
+}
+
+Result<double> amount_field(const nlohmann::json& body, const char* field) {
+  const auto at = body.find(field);
+  const double value = at != body.end() && at->is_number() ? at->get<double>() : -1.0;
+  if (!(value >= 0 && value <= kBudgetMax)) return wrong(field, "a number from 0 to 1e12");
+  return value;
 }
 
 Result<bool> flag_field(const nlohmann::json& body, const char* field) {

@@ -20,6 +20,8 @@ Result<std::string> text_field(const nlohmann::json& body, const char* field);
 Result<std::string> line_field(const nlohmann::json& body, const char* field);
 // A whole number from 0 to 2^32 - 1; 0 if the field is missing.
 Result<std::uint64_t> number_field(const nlohmann::json& body, const char* field);
+// A number from 0 to 1e12, which must be there.
+Result<double> amount_field(const nlohmann::json& body, const char* field);
 Result<bool> flag_field(const nlohmann::json& body, const char* field);
 
 // A whole number of the query from 0 to `most`.

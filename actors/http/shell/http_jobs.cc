@@ -308,6 +308,14 @@ void HttpState::change_job(const Caller& caller, const JobId& job) {
       return command<wire::ScaleJob>(caller, job,
                                      [&](wire::ScaleJob::Builder b) { b.setDevices(*devices); });
     }
+    case Action::kBudgetJob: {
+      const auto body = read_body(caller.request, {"budget"});
+      if (!body) return finish(caller, error_response(body.error()));
+      const auto budget = amount_field(*body, "budget");
+      if (!budget) return finish(caller, error_response(budget.error()));
+      return command<wire::BudgetJob>(caller, job,
+                                      [&](wire::BudgetJob::Builder b) { b.setBudget(*budget); });
+    }
     default:
       return checkpoint_job(caller, job);
   }

@@ -409,6 +409,9 @@ function jobActions(job) {
   button("Cancel", "cancel", true));
 }
 
+// What devices cost, in the unit of the prices of the head.
+const amount = (value) => value.toFixed(2);
+
 function showJob(job, place) {
   const stage = job.stages.at(-1);
   const eta = job.samples_per_s && job.steps < job.steps_total && stage?.steps > 0 && stage.seconds > 0
@@ -417,7 +420,10 @@ function showJob(job, place) {
     cards([["State", stateText(job.state)], ["Steps", `${job.steps} of ${job.steps_total}`],
       ["Time left", eta], ["Loss", number(job.loss_last)], ["Samples/s now", number(job.samples_per_s)],
       ["Samples/s, mean", number(job.samples_per_s_mean)], ["Devices", job.placement],
-      ["Level", job.level], ["ESTs", String(job.max_p)]]),
+      ["Level", job.level], ["ESTs", String(job.max_p)],
+      ["Spent", job.spent > 0 ? amount(job.spent) : null],
+      ["Costs in an hour", job.price_per_hour > 0 ? amount(job.price_per_hour) : null],
+      ["Budget", job.budget === null ? null : amount(job.budget)]]),
     job.error ? element("p", { class: "fault" }, job.error) : null,
     job.warning ? element("p", { class: "fault" }, job.warning) : null,
     job.waiting_for ? element("p", { class: "note" }, `Waits for ${job.waiting_for}.`) : null,

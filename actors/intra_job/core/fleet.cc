@@ -13,15 +13,24 @@ bool Fleet::allocate(const Allocation& allocation) {
   // Only the permission to use a device ends here. A device that is not in the new list stays held
   // until its process has ended.
   allocated_.clear();
-  for (const DeviceId& device : allocation.devices) {
+  for (std::size_t i = 0; i < allocation.devices.size(); ++i) {
+    const DeviceId& device = allocation.devices[i];
     const auto release = released_.find(device);
     // The scheduler sent this list before it had processed the release, so the device no longer
     // belongs to the job.
     if (release != released_.end() && release->second > allocation.releases_seen) continue;
     allocated_.insert(device);
     held_.insert(device);
+    if (i < allocation.prices_per_hour.size())
+      price_per_hour_[device] = allocation.prices_per_hour[i];
   }
   return true;
+}
+
+double Fleet::price_per_hour() const {
+  double sum = 0;
+  for (const auto& [device, price] : price_per_hour_) sum += price;
+  return sum;
 }
 
 void Fleet::hold(const DeviceId& device) {
@@ -44,6 +53,7 @@ std::vector<DeviceId> Fleet::idle_devices() const {
 
 void Fleet::release(const DeviceId& device) {
   ES_CHECK(held_.erase(device) == 1);
+  price_per_hour_.erase(device);
   allocated_.erase(device);
   given_up_.erase(device);
   released_[device] = ++releases_;

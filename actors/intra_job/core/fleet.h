@@ -48,6 +48,8 @@ class Fleet {
   void hold(const DeviceId& device);
   bool holds(const DeviceId& device) const { return held_.contains(device); }
   bool holds_nothing() const { return held_.empty() && workers_.empty(); }
+  // What the held devices cost in an hour, as far as an allocation has told it.
+  double price_per_hour() const;
   bool allocated(const DeviceId& device) const {
     return allocated_.contains(device) && !given_up_.contains(device);
   }
@@ -101,6 +103,7 @@ class Fleet {
   std::uint64_t releases_ = 0;
   std::map<DeviceId, std::uint64_t> released_;  // by device: number of its last release
   std::set<DeviceId> held_;
+  std::map<DeviceId, double> price_per_hour_;  // of held devices
   std::set<DeviceId> allocated_;
   std::set<DeviceId> given_up_;  // removed at their release
   std::map<Incarnation, Worker> workers_;

@@ -27,7 +27,7 @@ JobCore::JobCore(Config config, Services services, JobRecord record, const Ledge
       audits_(context_),
       rounds_(parts()),
       suspension_(context_, restart_, demand_, checkpoints_, rounds_),
-      time_limit_(context_),
+      usage_(context_),
       lifecycle_(parts(), rounds_, suspension_) {
   ES_CHECK(context_.config.last_version > 0 && context_.config.bucket_count > 0);
   const std::optional<Version>& rewinding = context_.record.rewinding;
@@ -73,6 +73,7 @@ Effects JobCore::start(Instant now) {
 
 Effects JobCore::on(const Event& event, Instant now) {
   context_.now = now;
+  usage_.update();
   std::visit([this](const auto& e) { handle(e); }, event);
   settle();
   return take_effects();
@@ -80,6 +81,7 @@ Effects JobCore::on(const Event& event, Instant now) {
 
 Effects JobCore::on(const WorkerMessage& message, Instant now) {
   context_.now = now;
+  usage_.update();
   const Stamp& from = stamp_of(message);
   Worker* worker = context_.fleet.find(from.sender);
   // A Hello counts in every generation: it is the first message of a process, and of a worker that
@@ -97,6 +99,7 @@ Effects JobCore::on(const WorkerMessage& message, Instant now) {
 
 Effects JobCore::tick(Instant now) {
   context_.now = now;
+  usage_.update();
   rounds_.end_late_drain();
   fleet_.kill_late_leavers();
   // All workers that are silent now are evicted in one call. The first eviction begins a new round
@@ -115,7 +118,7 @@ std::optional<Instant> JobCore::next_tick() const {
   std::optional<Instant> first;
   for (const std::optional<Instant>& limit :
        {demand_.repeated_at(), rounds_.next_limit(), suspension_.tries_again_at(),
-        fleet_.next_limit(), time_limit_.next()})
+        fleet_.next_limit(), usage_.next()})
     if (limit) first = std::min(first.value_or(*limit), *limit);
   return first;
 }
@@ -126,14 +129,14 @@ std::optional<Instant> JobCore::next_tick() const {
 // consider_change(), so that a finished job begins no further round. report_end() follows
 // reconcile(), which gives back the last devices.
 void JobCore::settle() {
-  time_limit_.update();
   checkpoints_.ask_elsewhere();
   lifecycle_.consider_stop();
   if (!context_.is_ending() && !context_.is_paused() && !lifecycle_.is_stopping()) {
-    if (time_limit_.is_used_up()) suspension_.time_out();
+    if (usage_.is_time_used_up()) suspension_.time_out();
+    suspension_.keep_within_budget(usage_.is_budget_used_up());
     suspension_.consider();
   }
-  if (suspension_.may_end()) lifecycle_.end(JobState::kTimedOut, time_limit_.text());
+  if (suspension_.may_end()) lifecycle_.end(JobState::kTimedOut, usage_.time_text());
   restart_.ask_nodes();
   restart_.report_wait();
   // The restart point may have become an older state, which belongs to an earlier stage.
@@ -145,7 +148,7 @@ void JobCore::settle() {
     rounds_.consider_change();
   lifecycle_.report_end();
   if (context_.is_paused() && context_.fleet.holds_nothing()) suspension_.answer_pauses({});
-  time_limit_.look();
+  usage_.look();
 }
 
 Effects JobCore::take_effects() {

@@ -18,7 +18,7 @@
 //   Audits         which device computes wrongly
 //   Rounds         generation, placement, the round Prepare to Go
 //   Suspension     gives up all devices, and continues later
-//   TimeLimit      how long the job has held devices
+//   UsageLimits    how long the job has held devices, and what they have cost
 //   Lifecycle      the end of the job
 //
 // Events      Messages of workers; the events of job_events.h; tick().
@@ -52,7 +52,7 @@
 #include "actors/intra_job/core/rounds.h"
 #include "actors/intra_job/core/run_progress.h"
 #include "actors/intra_job/core/suspension.h"
-#include "actors/intra_job/core/time_limit.h"
+#include "actors/intra_job/core/usage_limits.h"
 
 namespace es::actors::intra_job {
 
@@ -148,6 +148,7 @@ class JobCore {
   void handle(const CheckpointCommand& event) { checkpoints_.request(event); }
   void handle(const PauseCommand& event) { suspension_.pause(event); }
   void handle(const ResumeCommand& event) { suspension_.resume(event, waiting_for()); }
+  void handle(const BudgetCommand& event);
   void handle(const CancelCommand& event) { lifecycle_.cancel(event); }
   void handle(const RebalanceCommand& event);
   void handle(const GiveBackCommand& event);
@@ -176,7 +177,7 @@ class JobCore {
   Audits audits_;
   Rounds rounds_;
   Suspension suspension_;
-  TimeLimit time_limit_;
+  UsageLimits usage_;
   Lifecycle lifecycle_;
 };
 

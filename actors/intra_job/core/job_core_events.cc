@@ -3,6 +3,7 @@
 #include <iterator>
 
 #include "actors/intra_job/core/job_core.h"
+#include "proto/base/number_text.h"
 
 namespace es::actors::intra_job {
 
@@ -64,6 +65,21 @@ void JobCore::lose(const Worker& worker, const std::string& why, PauseCause caus
   }
 }
 
+void JobCore::handle(const BudgetCommand& event) {
+  JobRecord& record = context_.record;
+  if (context_.is_ending()) return context_.answer(event.request, refused("the job has ended"));
+  if (event.budget > 0 && event.budget <= record.spent)
+    return context_.answer(
+        event.request,
+        refused("budget = " + number_text(event.budget) + ": the job has spent " +
+                amount_text(record.spent) + "; allowed is more than that, or 0 for no budget"));
+  record.budget = event.budget;
+  if (std::exchange(record.over_budget, false))
+    return suspension_.resume({.request = event.request}, waiting_for());
+  context_.save();
+  context_.answer(event.request, {});
+}
+
 void JobCore::handle(const RebalanceCommand&) {
   if (!context_.is_paused() && !suspension_.is_active()) rounds_.rebalance();
 }
@@ -103,6 +119,7 @@ void JobCore::handle(const StatesFound& event) {
 
 std::string JobCore::waiting_for() const {
   if (context_.is_ending()) return {};
+  if (context_.record.over_budget) return "a higher budget: " + budget_text(context_.record);
   if (context_.is_paused()) return suspension_.resume_refusal();
   if (context_.phase == Phase::kIdle || rounds_.all_reported())
     if (std::string state = restart_.text(restart_.choose()); !state.empty()) return state;

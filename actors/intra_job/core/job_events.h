@@ -112,6 +112,12 @@ struct ResumeCommand {
   bool accept_loss = false;
 };
 
+// The most that the job may spend. If it is paused because its budget is used up, it continues.
+struct BudgetCommand {
+  std::uint64_t request = 0;
+  double budget = 0;  // >= 0; 0: no limit
+};
+
 // All nodes that are connected, including those that are about to end.
 struct NodesPresent {
   std::set<std::string> nodes;
@@ -149,8 +155,8 @@ struct GiveBackCommand {
 
 using Event =
     std::variant<Allocation, DemandRefused, WorkerExited, WorkerLost, ScaleCommand,
-                 CheckpointCommand, PauseCommand, ResumeCommand, CancelCommand, RebalanceCommand,
-                 GiveBackCommand, NodesPresent, NodeSaidHello, StatesFound>;
+                 CheckpointCommand, PauseCommand, ResumeCommand, BudgetCommand, CancelCommand,
+                 RebalanceCommand, GiveBackCommand, NodesPresent, NodeSaidHello, StatesFound>;
 
 // --- effects -----------------------------------------------------------------------------------
 
@@ -233,7 +239,7 @@ struct StateChanged {
   JobState state = JobState::kQueued;
 };
 
-// The answer to ScaleCommand, PauseCommand, ResumeCommand and CancelCommand.
+// The answer to ScaleCommand, PauseCommand, ResumeCommand, BudgetCommand and CancelCommand.
 struct CommandDone {
   std::uint64_t request = 0;
   Status status;

@@ -118,7 +118,8 @@ protocol::JobProgress JobPlanner::progress_of(const PlannerView& job) const {
           .started = has_run_ || job.ledger_through > options_.start_version,
           .adopted = has_adopted(job),
           .capabilities = speeds_.list(),
-          .sync = speeds_.sync().points()};
+          .sync = speeds_.sync().points(),
+          .budget_left = job.budget_left};
 }
 
 // While the job changes its placement, it does not know yet what it will want.

@@ -4,6 +4,15 @@
 
 namespace es::actors::intra_job {
 
+namespace {
+
+double budget_left_of(const JobRecord& record) {
+  if (record.budget == 0) return scheduler::kNever.count();
+  return std::max(0.0, record.budget - record.spent);
+}
+
+}  // namespace
+
 PlannerView planner_view_of(const JobCore& core, bool stalled, Instant now) {
   return {.state = core.state(),
           .phase = core.phase(),
@@ -13,6 +22,7 @@ PlannerView planner_view_of(const JobCore& core, bool stalled, Instant now) {
           .fleet = core.fleet(),
           .members = core.members(),
           .bound_type = core.record().bound_type,
+          .budget_left = budget_left_of(core.record()),
           .stalled = stalled,
           .now = now};
 }

@@ -15,8 +15,9 @@ struct PlannerView {
   Version progress = 0;        // JobCore::progress()
   Version ledger_through = 0;  // version of the newest ledger line
   const Fleet& fleet;
-  const std::vector<protocol::Member>& members;  // of the last placement
-  const std::optional<DeviceType>& bound_type;   // JobRecord::bound_type
+  const std::vector<protocol::Member>& members;    // of the last placement
+  const std::optional<DeviceType>& bound_type;     // JobRecord::bound_type
+  double budget_left = scheduler::kNever.count();  // what it may still spend
   bool stalled = false;  // the state directory cannot be written, so nothing can be changed
   Instant now{};
 };

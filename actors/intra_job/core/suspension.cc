@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "actors/intra_job/core/usage_limits.h"
+
 namespace es::actors::intra_job {
 
 void Suspension::pause(const PauseCommand& command) {
@@ -20,6 +22,20 @@ void Suspension::time_out() {
   if (becomes_ != JobState::kPaused) becomes_ = JobState::kTimedOut;
 }
 
+void Suspension::keep_within_budget(bool used_up) {
+  if (!used_up && over_budget_ && pause_requests_.empty()) stay();
+  over_budget_ = used_up && !failed_ && becomes_ != JobState::kTimedOut;
+  if (over_budget_) becomes_ = JobState::kPaused;
+}
+
+// The job keeps its devices after all.
+void Suspension::stay() {
+  becomes_.reset();
+  checkpoints_.forget_suspension();
+  // The answer to a forgotten request is lost, and the next request needs another directory.
+  if (context_.phase == Phase::kNormal && rounds_.all_stopped()) rounds_.begin();
+}
+
 void Suspension::resume(const ResumeCommand& command, const std::string& waiting_for) {
   const bool waits = restart_.is_missing();
   if (!context_.is_paused() && !(command.accept_loss && waits)) {
@@ -28,6 +44,8 @@ void Suspension::resume(const ResumeCommand& command, const std::string& waiting
     if (command.accept_loss && !context_.is_ending()) why += ", and waits for no saved state";
     return context_.answer(command.request, refused(std::move(why)));
   }
+  if (context_.record.over_budget)
+    return context_.answer(command.request, refused(budget_text(context_.record)));
   std::string note;
   if (command.accept_loss) {
     Result<std::string> accepted = restart_.accept_loss();
@@ -76,12 +94,7 @@ bool Suspension::must_suspend() const {
 
 void Suspension::consider() {
   if (!becomes_ && must_suspend()) becomes_ = JobState::kQueued;
-  if (becomes_ == JobState::kQueued && !must_suspend()) {  // it was given devices meanwhile
-    becomes_.reset();
-    checkpoints_.forget_suspension();
-    // The answer to a forgotten request is lost, and the next request needs another directory.
-    if (context_.phase == Phase::kNormal && rounds_.all_stopped()) rounds_.begin();
-  }
+  if (becomes_ == JobState::kQueued && !must_suspend()) stay();  // it was given devices meanwhile
   if (!becomes_) return;
   // In phase Idle no worker holds more than the restart point.
   if (context_.phase == Phase::kIdle) return suspend();
@@ -104,9 +117,9 @@ void Suspension::written(const Status& status) {
     return;
   }
   context_.warn("the job keeps its devices: " + status.error().message);
-  failed_ = becomes_ == JobState::kQueued;
+  failed_ = becomes_ == JobState::kQueued || over_budget_;
   // A failed pause is reported to its user, who may repeat it. A failed suspension repeats itself,
-  // because the devices are about to end.
+  // because the devices are about to end, or cost what the job may not spend.
   if (failed_) {
     save_again_at_ = context_.now + kSaveAgainAfter;
     report_kept(status.error().message);
@@ -136,6 +149,10 @@ void Suspension::suspend() {
   // The checkpoint that was just written is the restart point now, and no node was asked about it.
   restart_.forget();
   report_kept("");
+  if (std::exchange(over_budget_, false)) {
+    context_.record.over_budget = true;
+    context_.log("the job is saved and paused: " + budget_text(context_.record));
+  }
   // The state is set first: release_everybody() saves the record with it.
   context_.show_state(*std::exchange(becomes_, std::nullopt));
   // The new placement applies after the pause.

@@ -35,6 +35,9 @@ class Suspension {
   void resume(const ResumeCommand& command, const std::string& waiting_for);
   // The time limit of the job is used up: it is saved, and does not continue.
   void time_out();
+  // Whether more than its budget would be spent. If so it is saved, and paused until it is given
+  // more. It goes on if it is given more before it is saved.
+  void keep_within_budget(bool used_up);
   // Whether it was saved after time_out(), or cannot be saved. REQUIRES of the owner: ends the job.
   bool may_end() const { return may_end_; }
   // The cluster scheduler has given or called back devices.
@@ -67,6 +70,7 @@ class Suspension {
  private:
   bool must_suspend() const;
   void suspend();
+  void stay();
 
   JobContext& context_;
   RestartPoint& restart_;
@@ -77,6 +81,7 @@ class Suspension {
   // The state that the job takes after its checkpoint is written: paused, queued until it is given
   // devices, or timed out.
   std::optional<JobState> becomes_;
+  bool over_budget_ = false;  // it is to be paused because its budget is used up
   bool may_end_ = false;
   bool urgent_ = false;                   // the devices that members must leave are about to end
   bool failed_ = false;                   // saving the job failed since the last allocation

@@ -200,6 +200,7 @@ class IntraJobState {
   void checkpoint(const Inbound& inbound);
   void pause(const Inbound& inbound);
   void resume(const Inbound& inbound);
+  void budget(const Inbound& inbound);
   void cancel(const Inbound& inbound);
   void list_plans(const Inbound& inbound);
   std::uint64_t remember(const Inbound& inbound);

@@ -21,7 +21,7 @@ float mean_loss_of(const std::optional<protocol::LedgerLine>& line) {
 bool is_command(MessageType type) {
   return type == MessageType::kScaleJob || type == MessageType::kCheckpointJob ||
          type == MessageType::kPauseJob || type == MessageType::kResumeJob ||
-         type == MessageType::kCancelJob;
+         type == MessageType::kBudgetJob || type == MessageType::kCancelJob;
 }
 
 }  // namespace
@@ -55,6 +55,8 @@ void IntraJobState::on_client(const Inbound& inbound) {
       return pause(inbound);
     case MessageType::kResumeJob:
       return resume(inbound);
+    case MessageType::kBudgetJob:
+      return budget(inbound);
     case MessageType::kCancelJob:
       return cancel(inbound);
     case MessageType::kListPlans:
@@ -131,6 +133,9 @@ JobView IntraJobState::view(JobState state) const {
   v.checkpoint_seconds = core_->checkpoint_counts().seconds;
   v.repeated_steps = repeated_steps_;
   v.start_retries = core_->start_retries();
+  v.spent = core_->record().spent;
+  v.price_per_hour = core_->fleet().price_per_hour();
+  v.budget = core_->record().budget;
   for (const auto& [version, evaluation] : evaluations_) v.evaluations.push_back(evaluation);
   for (const protocol::Member& member : core_->members()) {
     const auto at = core_->fleet().workers().find(member.incarnation);
@@ -299,6 +304,18 @@ void IntraJobState::resume(const Inbound& inbound) {
     return refuse(inbound.from, inbound.frame->envelope.request, accept_loss.error());
   perform(core_->on(intra_job::Event(intra_job::ResumeCommand{remember(inbound), *accept_loss}),
                     now()));
+}
+
+void IntraJobState::budget(const Inbound& inbound) {
+  const auto request = Msg<wire::BudgetJob>::from_frame(inbound.frame);
+  if (!request) return;
+  const auto budget = request->decode([](wire::BudgetJob::Reader r) { return r.getBudget(); });
+  const std::uint64_t number = inbound.frame->envelope.request;
+  if (!budget) return refuse(inbound.from, number, budget.error());
+  if (!(*budget >= 0 && *budget <= kBudgetMax))
+    return refuse(inbound.from, number,
+                  usage_error("budget: allowed is a number from 0 to 1e12; 0 for no budget"));
+  perform(core_->on(intra_job::Event(intra_job::BudgetCommand{remember(inbound), *budget}), now()));
 }
 
 // The head is shutting down.

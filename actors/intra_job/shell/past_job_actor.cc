@@ -28,6 +28,8 @@ Details of_record(const JobRecord& record) {
     view.state = state_name(record.state);
     view.error = record.error;
     view.submitted_unix_ms = record.submitted_unix_ms;
+    view.spent = record.spent;
+    view.budget = record.budget;
     if (const CheckpointRef* newest = record.newest_checkpoint()) view.checkpoint = newest->path;
     put(b.initInfo(), view);
     b.setSpecToml(record.spec_toml);

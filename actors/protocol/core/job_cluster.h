@@ -34,6 +34,8 @@ struct Allocation {
   // The devices that are missing from the list are about to end. If the job has none left, it
   // writes a checkpoint and waits.
   bool urgent = false;
+  // What each of the devices costs in an hour, in their order; empty: they cost nothing.
+  std::vector<double> prices_per_hour{};
   bool operator==(const Allocation&) const = default;
 };
 
@@ -56,6 +58,7 @@ struct JobProgress {
   bool adopted = true;          // it uses exactly the devices that it was last given
   std::vector<Capability> capabilities{};    // ascending by type
   std::vector<scheduler::SyncPoint> sync{};  // what it loses by communication, ascending
+  double budget_left = std::numeric_limits<double>::infinity();  // what it may still spend, >= 0
   bool operator==(const JobProgress&) const = default;
 };
 

@@ -65,6 +65,7 @@ void put_progress(wire::JobProgress::Builder b, const JobProgress& progress) {
   b.setAdopted(progress.adopted);
   put_capabilities(b.initCapabilities(progress.capabilities.size()), progress.capabilities);
   put_sync(b.initSync(progress.sync.size()), progress.sync);
+  b.setBudgetLeft(progress.budget_left);
 }
 
 JobProgress progress_from(wire::JobProgress::Reader r) {
@@ -76,7 +77,8 @@ JobProgress progress_from(wire::JobProgress::Reader r) {
           .started = r.getStarted(),
           .adopted = r.getAdopted(),
           .capabilities = capabilities_from(r.getCapabilities()),
-          .sync = sync_from(r.getSync())};
+          .sync = sync_from(r.getSync()),
+          .budget_left = r.getBudgetLeft()};
 }
 
 JobRefusals refusals_from(capnp::List<wire::RefusedDevices>::Reader r) {
@@ -99,6 +101,8 @@ Msg<wire::Allocation> message_of(const Allocation& value) {
     auto devices = b.initDevices(value.devices.size());
     for (unsigned i = 0; i < devices.size(); ++i) put(devices[i], value.devices[i]);
     b.setUrgent(value.urgent);
+    auto prices = b.initPricesPerHour(static_cast<unsigned>(value.prices_per_hour.size()));
+    for (unsigned i = 0; i < prices.size(); ++i) prices.set(i, value.prices_per_hour[i]);
   });
 }
 
@@ -159,6 +163,7 @@ Msg<wire::JobEnded> message_of(const JobId& job, const JobEnded&) {
 Allocation value_of(wire::Allocation::Reader r) {
   Allocation value{r.getSequence(), r.getReleasesSeen(), {}, r.getUrgent()};
   for (const auto device : r.getDevices()) value.devices.push_back(device_from(device));
+  for (const double price : r.getPricesPerHour()) value.prices_per_hour.push_back(price);
   return value;
 }
 

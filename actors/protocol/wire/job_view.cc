@@ -164,6 +164,9 @@ void put(wire::JobInfo::Builder b, const JobView& view) {
   b.setCheckpointsFailed(view.checkpoints_failed);
   b.setRepeatedSteps(view.repeated_steps);
   b.setStartRetries(view.start_retries);
+  b.setSpent(view.spent);
+  b.setPricePerHour(view.price_per_hour);
+  b.setBudget(view.budget);
 }
 
 JobView read_job(wire::JobInfo::Reader j) {
@@ -203,7 +206,10 @@ JobView read_job(wire::JobInfo::Reader j) {
           .checkpoints_failed = j.getCheckpointsFailed(),
           .checkpoint_seconds = j.getCheckpointSeconds(),
           .repeated_steps = j.getRepeatedSteps(),
-          .start_retries = j.getStartRetries()};
+          .start_retries = j.getStartRetries(),
+          .spent = j.getSpent(),
+          .price_per_hour = j.getPricePerHour(),
+          .budget = j.getBudget()};
 }
 
 void put(wire::SpanInfo::Builder b, const SpanView& view) {

@@ -108,6 +108,9 @@ struct JobView {
   std::uint64_t checkpoints_written = 0, checkpoints_failed = 0;
   double checkpoint_seconds = 0;
   std::uint64_t repeated_steps = 0, start_retries = 0;
+  // What its devices have cost, and cost in an hour, in the unit of the prices of the head.
+  double spent = 0, price_per_hour = 0;
+  double budget = 0;  // the most that it may spend; 0: no limit
 };
 
 // The pauses after which the job continued although a worker, a link or a device had failed.

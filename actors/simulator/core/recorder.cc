@@ -54,6 +54,7 @@ void Recorder::settle(std::size_t job, double now_s) {
   const double passed = now_s - std::exchange(life.since_s, now_s);
   if (life.held == 0) jobs_[job].waiting_s += passed;
   jobs_[job].device_s += passed * life.held;
+  jobs_[job].cost += passed * life.price_per_hour / 3600;
 }
 
 void Recorder::submitted(std::size_t job, double now_s) {
@@ -71,6 +72,11 @@ void Recorder::timed_out(std::size_t job, double now_s) {
   ended(job, now_s);
 }
 
+void Recorder::over_budget(std::size_t job, double now_s) {
+  jobs_[job].over_budget = true;
+  ended(job, now_s);
+}
+
 void Recorder::ended(std::size_t job, double now_s) {
   // The job may end while it makes steps. Its devices stop computing now, although it still holds
   // them for a moment.
@@ -84,12 +90,15 @@ void Recorder::ended(std::size_t job, double now_s) {
   sample(now_s);
 }
 
-void Recorder::held(std::size_t job, const DeviceType& type, int change, double now_s) {
+void Recorder::held(std::size_t job, const DeviceType& type, int change, double now_s,
+                    double price_per_hour) {
   advance(now_s);
   Life& life = lives_[job];
   if (!life.is_over) settle(job, now_s);
   const bool waited = life.held == 0 && !life.is_over;
   life.held += change;
+  // Without the condition a rounding error could remain.
+  life.price_per_hour = life.held == 0 ? 0 : life.price_per_hour + change * price_per_hour;
   const bool waits = life.held == 0 && !life.is_over;
   // A job that loses its last device makes no step with fewer devices, so this change is counted
   // here and not in stepping().

@@ -22,7 +22,9 @@ struct JobResult {
   std::uint32_t scale_ins = 0;  // changes to fewer devices or to none
   double lost_s = 0;            // seconds of training that failures made vain or that were repeated
   double sharing_job_s = 0;     // integral over its life of the number of jobs in the cluster
+  double cost = 0;              // what the devices that it held have cost
   bool timed_out = false;       // it ended because its time limit was used up
+  bool over_budget = false;     // it was paused because its budget was used up, and did not go on
 };
 
 // The state of the cluster between two changes.
@@ -45,7 +47,10 @@ class Recorder {
   void submitted(std::size_t job, double now_s);
   void ended(std::size_t job, double now_s);
   void timed_out(std::size_t job, double now_s);
-  void held(std::size_t job, const DeviceType& type, int change, double now_s);
+  void over_budget(std::size_t job, double now_s);
+  // `price_per_hour`: of one of these devices.
+  void held(std::size_t job, const DeviceType& type, int change, double now_s,
+            double price_per_hour = 0);
   // The devices on which the job steps from now on; an empty set if it stands still.
   void stepping(std::size_t job, const DeviceSet& devices, double now_s, const Spread& spread = {});
   void claimed(int change, double now_s);
@@ -68,8 +73,9 @@ class Recorder {
  private:
   struct Life {
     std::uint32_t held = 0;
-    double since_s = 0;     // time of the last change of `held`
-    double stopped_s = -1;  // time since which it stands still, or < 0
+    double price_per_hour = 0;  // of the held devices
+    double since_s = 0;         // time of the last change of `held`
+    double stopped_s = -1;      // time since which it stands still, or < 0
     double job_s_at_submit = 0;
     DeviceSet stepping;
     Spread spread;              // of `stepping`

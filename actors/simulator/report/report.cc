@@ -36,6 +36,10 @@ std::string hex(std::uint64_t value) {
   return text;
 }
 
+bool is_late(const ResourceSpec& resources, const JobResult& job) {
+  return resources.deadline_seconds > 0 && job.end_s - job.submit_s > resources.deadline_seconds;
+}
+
 }  // namespace
 
 double fairness(const WorkJob& job, const JobResult& result, const DeviceSet& cluster,
@@ -68,6 +72,9 @@ Report make_report(const Workload& workload, const SimulationResult& result, dou
     const JobResult& job = result.jobs[i];
     if (job.end_s < 0) continue;
     report.timed_out += job.timed_out ? 1 : 0;
+    report.over_budget += job.over_budget ? 1 : 0;
+    report.late += is_late(workload.jobs[i].spec.resources, job) ? 1 : 0;
+    report.cost += job.cost;
     jct.push_back(job.end_s - job.submit_s);
     queue.push_back(job.waiting_s);
     rho.push_back(fairness(workload.jobs[i], job, workload.cluster, start_s));
@@ -116,7 +123,7 @@ Report make_report(const Workload& workload, const SimulationResult& result, dou
 std::string jobs_csv(const Workload& workload, const SimulationResult& result, double start_s) {
   std::ostringstream out;
   out << "job_id,submit_s,first_step_s,end_s,jct_s,queue_s,device_s,rescales,rescale_s,scale_ins,"
-         "rho,lost_s\n";
+         "rho,lost_s,cost\n";
   for (std::size_t i = 0; i < result.jobs.size(); ++i) {
     const JobResult& job = result.jobs[i];
     const WorkJob& work = workload.jobs[i];
@@ -127,7 +134,7 @@ std::string jobs_csv(const Workload& workload, const SimulationResult& result, d
         << ',' << number_text(job.device_s) << ',' << job.rescales << ','
         << number_text(job.rescale_s) << ',' << job.scale_ins << ','
         << number_text(ended ? fairness(work, job, workload.cluster, start_s) : -1) << ','
-        << number_text(job.lost_s) << '\n';
+        << number_text(job.lost_s) << ',' << number_text(job.cost) << '\n';
   }
   return out.str();
 }

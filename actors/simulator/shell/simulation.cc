@@ -148,6 +148,7 @@ class Machine {
     };
     options.limits.queues = options_.queues;
     options.limits.share_half_life_s = options_.share_half_life_s;
+    options.limits.prices = options_.world.prices;
     options.decision_delay = nanoseconds_of(options_.round_s);
     options.start_pause = nanoseconds_of(options_.world.start_s);
     options.rescale_pause = nanoseconds_of(options_.world.rescale_s);

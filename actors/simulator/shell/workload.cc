@@ -66,6 +66,7 @@ Result<WorkJob> work_job(const store::TraceJob& job, const store::StepTimes& tim
   spec.resources.deadline_seconds = job.deadline_s;
   spec.resources.suspendable = job.suspendable;
   spec.resources.max_seconds = job.max_s;
+  spec.resources.budget = job.budget;
   return work;
 }
 

@@ -81,7 +81,7 @@ void WorldState::start_worker(const Outbound& outbound) {
   run.workers.insert(incarnation);
   run.actor = caf::actor_cast<caf::actor>(self_->current_sender());
   if (run.first_given_s < 0) run.first_given_s = now_s();
-  recorder_->held(index, worker.device.type, 1, now_s());
+  recorder_->held(index, worker.device.type, 1, now_s(), price_of(device));
   // The start of the first processes of a job costs start_s. Later processes start while the others
   // train, which the rescale cost covers.
   const double ready_s = run.has_run ? now_s() : run.first_given_s + options_.start_s;
@@ -100,9 +100,10 @@ void WorldState::end_worker(Incarnation incarnation, int exit_code, bool tell) {
   const auto at = workers_.find(incarnation);
   if (at == workers_.end()) return;
   Run& run = run_of(at->second);
-  recorder_->held(index_of(run), at->second.device.type, -1, now_s());
+  const DeviceId& device = at->second.device;
+  recorder_->held(index_of(run), device.type, -1, now_s(), price_of(device));
   run.workers.erase(incarnation);
-  const PeerId node = node_peer(at->second.device.node);
+  const PeerId node = node_peer(device.node);
   workers_.erase(at);
   if (tell) {
     const auto exited =
@@ -112,7 +113,14 @@ void WorldState::end_worker(Incarnation incarnation, int exit_code, bool tell) {
         });
     self_->send(run.actor, Inbound{node, exited.frame()});
   }
-  if (run.is_over && run.workers.empty()) forget(run);
+  if (!run.workers.empty()) return;
+  if (run.is_over) return forget(run);
+  if (workload_->jobs[index_of(run)].spec.resources.budget > 0) ask_whether_paused(index_of(run));
+}
+
+double WorldState::price_of(const DeviceId& device) const {
+  const bool on_spot_node = !options_.hides_places && spot_nodes_.contains(device.node);
+  return options_.prices.of(device.type, on_spot_node);
 }
 
 // Releases the memory of a job that is over and has no worker.

@@ -46,6 +46,7 @@
 #include "actors/simulator/core/recorder.h"
 #include "actors/simulator/shell/workload.h"
 #include "proto/messages.h"
+#include "scheduler/policy/common/prices.h"
 
 namespace es::actors::simulator {
 
@@ -71,6 +72,7 @@ struct WorldOptions {
   double straggler_hours = 0;   // mean hours between two slow times of one device; 0 for none
   double straggler_s = 600;     // seconds that a slow time lasts
   double straggler_factor = 3;  // factor of the duration of a local step during it
+  scheduler::Prices prices;     // what devices cost
   bool learns_speeds = false;   // the head knows no speed before it was measured
   std::vector<store::TraceClaim> claims;
 
@@ -127,6 +129,9 @@ class WorldState {
  private:
   void follow(std::size_t index);
   void on_job_ended(std::size_t index);
+  void ask_whether_paused(std::size_t index);
+  void on_job_without_devices(std::size_t index, const Msg<wire::JobDetails>& details);
+  double price_of(const DeviceId& device) const;
 
   struct Worker {
     std::uint32_t run = 0;
@@ -242,7 +247,8 @@ class WorldState {
   std::map<std::string, std::string> racks_;  // by node
   std::set<std::string> lost_nodes_;
   std::set<std::string> announced_;  // nodes that will be lost
-  std::vector<DeviceId> devices_;    // of all nodes
+  std::set<std::string> spot_nodes_;
+  std::vector<DeviceId> devices_;  // of all nodes
   std::set<DeviceId> slow_;
   std::optional<Mishaps> failure_plan_, straggler_plan_;
   std::map<std::string, Serving> servings_;  // by name

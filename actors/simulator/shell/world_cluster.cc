@@ -27,6 +27,7 @@ void WorldState::add_nodes() {
       racks_[name] = rack;
       const std::uint32_t behind = (c.count - 1 - first) / options_.devices_per_node;
       nodes_.back().spot = behind < options_.spot_nodes;
+      if (nodes_.back().spot) spot_nodes_.insert(name);
       if (options_.spot_nodes == 0 || nodes_.back().spot)
         failing_nodes_.push_back(nodes_.size() - 1);
     }
@@ -77,6 +78,8 @@ void WorldState::on_answer(const std::shared_ptr<const Frame>& frame) {
     if (event->view()->isEnded()) on_job_ended(run_of_job_.at(frame->envelope.job));
     return;
   }
+  if (const auto details = Msg<wire::JobDetails>::from_frame(frame))
+    return on_job_without_devices(run_of_job_.at(frame->envelope.job), *details);
   if (!refusal) return;
   ++refused_;
   if (first_refusal_.empty()) first_refusal_ = refusal->view()->getMessage().cStr();
@@ -97,6 +100,27 @@ void WorldState::on_job_ended(std::size_t index) {
   ++finished_;
   recorder_->timed_out(index, now_s());
   if (run.workers.empty()) forget(run);
+}
+
+// A job with a budget has no process any more: it is suspended, or paused because its budget is
+// used up.
+void WorldState::ask_whether_paused(std::size_t index) {
+  const auto request = Msg<wire::DescribeJob>::build(
+      {.job = runs_[index].id, .request = next_request_++}, [](wire::DescribeJob::Builder) {});
+  self_->send(head_, Inbound{kSimulatedClient, request.frame()});
+}
+
+// The world does not raise the budget of a job, so a paused one does not go on.
+void WorldState::on_job_without_devices(std::size_t index, const Msg<wire::JobDetails>& details) {
+  Run& run = runs_[index];
+  if (run.is_over || details.view()->getInfo().getState() != state_name(JobState::kPaused)) return;
+  run.is_over = true;
+  ++finished_;
+  recorder_->over_budget(index, now_s());
+  const auto cancel = Msg<wire::CancelJob>::build({.job = run.id, .request = next_request_++},
+                                                  [](wire::CancelJob::Builder) {});
+  self_->send(head_, Inbound{kSimulatedClient, cancel.frame()});
+  forget(run);
 }
 
 // --- Claims.

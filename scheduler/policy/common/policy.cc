@@ -44,6 +44,14 @@ Status check_bounds(const JobView& job, const DeviceSet& granted, const DeviceSe
   return {};
 }
 
+Status check_price(const JobView& job, const DeviceSet& granted, const Prices& prices) {
+  if (granted.empty()) return {};
+  if (job.budget_left <= 0) return broken(job, "granted devices, and its budget is used up");
+  constexpr double kRounding = 1e-9;
+  if (prices.of(granted) <= job.price_limit * (1 + kRounding)) return {};
+  return broken(job, "granted \"" + granted.text() + "\", which costs more than its limit");
+}
+
 Status check_grant(const JobView& job, const JobChange& change) {
   const std::uint32_t held = job.held.total();
   const DeviceSet kept = beyond(job.held, change.shrunk);
@@ -174,6 +182,7 @@ Status check_decisions(const ClusterView& view, const Decisions& decisions) {
     const JobView& job = view.jobs[slot];
     granted = sum(granted, change.granted);
     ES_RETURN_IF_ERROR(job.pinned ? check_pinned(job, change) : check_elastic(job, change));
+    ES_RETURN_IF_ERROR(check_price(job, change.granted, view.prices));
   }
   if (!view.free.contains(granted))
     return failure("policy: granted \"" + granted.text() + "\" of free \"" + view.free.text() +

@@ -29,6 +29,8 @@
 //             job that has not started. Any other shrink leaves min_devices.
 //   settled   A job that has not adopted its last change (settled is false) is granted nothing,
 //             unless it is below its minimum. It may be shrunk.
+//   budget    A job that may spend nothing any more is granted nothing.
+//   price     What a job is granted costs at most its price_limit in an hour.
 //   queue     No queue of which a job is granted devices of a type has, after, more of this type
 //             than its limit (queue.h), and no queue above it.
 //
@@ -48,6 +50,7 @@
 #include "scheduler/model/model.h"
 #include "scheduler/model/seconds.h"
 #include "scheduler/plans/proposal.h"
+#include "scheduler/policy/common/prices.h"
 #include "scheduler/policy/common/queue.h"
 
 namespace es::scheduler {
@@ -86,6 +89,11 @@ struct JobView {
   // else. With decayed fair share it is that of the queue (fair_share.h); < kShareLevels.
   std::uint32_t share_level = 0;
   Seconds deadline = kNever;  // time by which it should end
+  // What it may still spend, in the unit of the prices; 0: it is pinned to nothing.
+  double budget_left = kNever.count();
+  // What the devices that it is granted may cost in an hour. The owner of the view has limited
+  // `types` and `max_devices` to those of price_choice.h, so a policy need not look at it.
+  double price_limit = kNever.count();
 
   // Bounds of what it may hold.
   std::uint32_t min_devices = 1;  // >= 1: with fewer it does not run
@@ -139,6 +147,7 @@ struct ClusterView {
   Seconds now{0};
   double job_seconds = 0;  // integral over time of the number of submitted jobs that have not ended
   std::vector<Queue> queues = {};  // completed_queues(); if empty, all devices are common
+  Prices prices = {};              // what devices cost; empty: nothing
   // The slots whose JobView may differ from the last view that this policy was given; nullopt if
   // any may differ. A caller that keeps one view up to date sets it, so that a decision costs only
   // what has changed.

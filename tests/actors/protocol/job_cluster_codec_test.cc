@@ -37,6 +37,9 @@ TEST_SUITE("actors/protocol/job_cluster_codec") {
   TEST_CASE("what the cluster scheduler tells a job comes back as it was") {
     check_back(Allocation{});
     check_back(Allocation{3, 2, {{"n", {"a"}, 0}, {"m", {"b"}, 7}}, true});
+    check_back(Allocation{.sequence = 4,
+                          .devices = {{"n", {"a"}, 0}, {"m", {"b"}, 7}},
+                          .prices_per_hour = {0.35, 0}});
     check_back(DemandRefused{"needs a:2, the cluster has a:1"});
   }
 
@@ -54,7 +57,8 @@ TEST_SUITE("actors/protocol/job_cluster_codec") {
                                        .started = true,
                                        .adopted = false,
                                        .capabilities = {{{"a"}, 10, true}, {{"b"}, 5, false}}}});
-    check_demand(Demand{.progress = JobProgress()});  // infinite numbers of steps
+    check_demand(Demand{.progress = JobProgress{.budget_left = 2.5}});
+    check_demand(Demand{.progress = JobProgress()});  // infinite numbers of steps, and budget
     check_demand(JobRefusals{});
     check_demand(JobRefusals{{{set("a:1"), {{"a"}, {"b"}}, {}}, {set("b:2"), {{"b"}}, {}}}});
     check_demand(BoundToType{{"cpu-avx2"}});

@@ -6,6 +6,7 @@
 
 #include "scheduler/model/device_sets.h"
 #include "scheduler/policy/common/linear_program.h"
+#include "scheduler/policy/common/price_choice.h"
 #include "scheduler/policy/registry.h"
 #include "tests/scheduler/policy/random_views.h"
 #include "tests/support/seed.h"
@@ -117,6 +118,33 @@ TEST_SUITE("scheduler/policy/every policy") {
         CHECK_MESSAGE(status.ok(), (status.ok() ? "" : status.error().message));
       });
     }
+  }
+
+  TEST_CASE("jobs with a deadline or a budget are granted what they are limited to by prices") {
+    std::uint32_t limited = 0, granted = 0;
+    for (const PolicyInfo& info : policies()) {
+      CAPTURE(info.name);
+      walk(info.name, 20, 20, [&](RandomViews& random, const ClusterView& view, const Decisions&) {
+        ClusterView priced = view;
+        priced.changed.reset();
+        for (const char* type : {"a", "b", "c"})
+          if (!random.one_in(4)) priced.prices.per_hour[{type}] = random.draw(1, 50) / 7.0;
+        for (JobView& job : priced.jobs) {
+          if (job.id.empty()) continue;
+          if (random.one_in(3)) job.budget_left = random.draw(0, 40) / 10.0;
+          if (random.one_in(3)) job.deadline = priced.now + Seconds(random.draw(10, 5000));
+          limit_by_price(job, priced.total, priced.prices, priced.now);
+          limited += job.price_limit < kNever.count() ? 1 : 0;
+        }
+        const Decisions decisions = make(info.name)->decide(priced);
+        const Status status = check_decisions(priced, decisions);
+        CHECK_MESSAGE(status.ok(), (status.ok() ? "" : status.error().message));
+        for (const Change& grant : decisions.grants)
+          granted += priced.jobs[grant.slot].price_limit < kNever.count() ? 1 : 0;
+      });
+    }
+    CHECK(limited > 1000);
+    CHECK(granted > 100);
   }
 
   TEST_CASE("is a function of the view: earlier views change nothing") {

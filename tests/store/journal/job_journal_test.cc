@@ -41,6 +41,9 @@ JobRecord sample(const JobId& id, std::uint64_t sequence) {
   record.refusals[1].types = {{"cpu-avx512"}};
   record.rewinding = 80;
   record.held_ms = 123'456;
+  record.spent = 7.25;
+  record.budget = 8;
+  record.over_budget = true;
   record.sequence = sequence;
   record.submitted_unix_ms = 1'700'000'000'123;
   record.error = "none \"yet\"\n";
@@ -72,14 +75,17 @@ TEST_SUITE("store/journal/job_journal") {
     CHECK(decoded(encode_job_record(empty), "b") == empty);
   }
 
-  TEST_CASE(
-      "a record of the version before is read, without the time that the job has held devices") {
-    JobRecord record = sample("a", 1);
-    record.held_ms = 60'000;
+  TEST_CASE("records of the two versions before are read, without the fields that they lack") {
+    const JobRecord record = sample("a", 1);
     std::string bytes = encode_job_record(record);
+    JobRecord expected = decoded(bytes, "a");
+    bytes[0] = 7;
+    bytes.resize(bytes.size() - 2 * sizeof(double) - 1);
+    expected.spent = expected.budget = 0;
+    expected.over_budget = false;
+    CHECK(decoded(bytes, "a") == expected);
     bytes[0] = 6;
     bytes.resize(bytes.size() - sizeof(record.held_ms));
-    JobRecord expected = decoded(encode_job_record(record), "a");
     expected.held_ms = 0;
     CHECK(decoded(bytes, "a") == expected);
   }

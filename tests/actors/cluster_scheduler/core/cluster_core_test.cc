@@ -434,6 +434,46 @@ TEST_SUITE("actors/cluster_scheduler/cluster_core") {
     CHECK(c.core.claims().at(0).devices == 2);
   }
 
+  TEST_CASE("allocations tell what devices cost, on spot nodes too") {
+    ClusterCore core(*scheduler::make_policy("elastic-srtf"),
+                     {.prices = {.per_hour = {{{"a"}, 3}}, .spot_per_hour = {{{"a"}, 1}}}});
+    core.on(NodeJoined{"n", devices("a:1+b:1"), {}, {}});
+    core.on(NodeJoined{"spot", devices("a:1"), {}, {.spot = true}});
+    core.on(JobAdmitted{.job = "j", .level = DeterminismLevel::kD2, .max_p = 8});
+    const Effects effects = core.on(FromJob{"j", Demand{.exact = devices("a:2+b:1")}});
+    const auto& allocation = std::get<Allocation>(effects.at(0).message);
+    CHECK(allocation.devices ==
+          std::vector<DeviceId>{{"n", {"a"}, 0}, {"n", {"b"}, 0}, {"spot", {"a"}, 0}});
+    CHECK(allocation.prices_per_hour == std::vector<double>{3, 0, 1});
+  }
+
+  TEST_CASE("a job with a deadline is given cheap devices, and fast ones when it has waited") {
+    ClusterCore core(*scheduler::make_policy("elastic-srtf"),
+                     {.prices = {.per_hour = {{{"fast"}, 50}, {{"slow"}, 1}}}});
+    core.on(NodeJoined{"n", devices("fast:1+slow:1")});
+    const auto admit = [&](const JobId& job, double deadline_s, double now_s) {
+      core.on(JobAdmitted{.job = job,
+                          .resources = {.deadline_seconds = deadline_s},
+                          .level = DeterminismLevel::kD2,
+                          .max_p = 1},
+              now_s);
+      Demand demand;
+      demand.progress = JobProgress{.total_steps = 100, .remaining_steps = 100};
+      demand.progress->capabilities = {{{"fast"}, 10, true}, {{"slow"}, 1, true}};
+      core.on(FromJob{job, demand}, now_s);
+    };
+    admit("j", 1000, 0);
+    CHECK(core.held("j") == std::set<DeviceId>{{"n", {"slow"}, 0}});
+    // The slow device is taken, and the next job may wait for it.
+    admit("k", 1000, 0);
+    CHECK(core.held("k").empty());
+    CHECK(core.decide_again_s() < 1000);
+    core.decide(500);
+    CHECK(core.held("k").empty());
+    core.decide(950);
+    CHECK(core.held("k") == std::set<DeviceId>{{"n", {"fast"}, 0}});
+  }
+
   TEST_CASE("a job is in the queue of its file or of its tenant, and keeps the limits of it") {
     ClusterCore core(*scheduler::make_policy("elastic-srtf"),
                      {.queues = *scheduler::completed_queues(

@@ -258,6 +258,22 @@ TEST_SUITE("actors/esctl/commands") {
     CHECK(read<wire::ScaleJob>(seen[1], devices).empty());
   }
 
+  TEST_CASE("budget sends a number from 0, and says what the job may spend") {
+    Desk desk;
+    desk.head.on(MessageType::kBudgetJob,
+                 [](const Request& request) { return Frames{done(request)}; });
+    CHECK(desk.run({"budget", "cnn-1", "12.5", "--json"}) == 0);
+    CHECK(desk.json() == Json{{"job", "cnn-1"}, {"budget", 12.5}});
+    CHECK(desk.run({"budget", "cnn-1", "0"}) == 0);
+    CHECK(desk.run({"budget", "cnn-1", "-1"}) == 2);
+    CHECK(desk.run({"budget", "cnn-1", "much"}) == 2);
+    const Frames seen = desk.head.seen();
+    REQUIRE(seen.size() == 2);
+    const auto budget = [](wire::BudgetJob::Reader r) { return r.getBudget(); };
+    CHECK(read<wire::BudgetJob>(seen[0], budget) == 12.5);
+    CHECK(read<wire::BudgetJob>(seen[1], budget) == 0);
+  }
+
   TEST_CASE("scale prints what will happen to the job") {
     Desk desk;
     std::string state = "running";

@@ -3,6 +3,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "scheduler/policy/registry.h"
 #include "tests/actors/esctl/session.h"
 #include "tests/store/temp_directory.h"
 
@@ -190,6 +191,74 @@ TEST_SUITE("actors/esctl/sim") {
     CHECK(bench.session.err().find(
               "job b: resources.queue = \"speech\": there is no such queue; allowed: vision") !=
           std::string::npos);
+  }
+
+  TEST_CASE("prices: what jobs cost, deadlines on cheap devices, and budgets that pause") {
+    Bench bench;
+    const std::string header =
+        "job_id,submit_s,model,max_p,batch_size,samples_total,d2,gpu_type,deadline_s,budget\n";
+    const auto write = [&](const std::string& jobs) {
+      es::test::write_file(bench.directory / "jobs.csv", header + jobs);
+    };
+    // A V100 is twice as fast, and costs five times as much: 1 and 0.2 for a second.
+    es::test::write_file(bench.directory / "steps.csv",
+                         "model,gpu_type,seconds_per_local_step\nm,v100,0.1\nm,t4,0.2\n");
+    const auto run = [&](std::vector<std::string> more, bool with_prices = true) {
+      std::vector<std::string> words{"sim",
+                                     "--trace",
+                                     (bench.directory / "jobs.csv").string(),
+                                     "--steptimes",
+                                     (bench.directory / "steps.csv").string(),
+                                     "--cluster",
+                                     "v100=2,t4=4",
+                                     "--start-cost",
+                                     "0",
+                                     "--json"};
+      if (with_prices) more.insert(more.end(), {"--price", "v100=3600", "--price", "t4=720"});
+      words.insert(words.end(), more.begin(), more.end());
+      return bench.session.run(std::move(words));
+    };
+    const auto number = [](const Json& report, const char* name) {
+      return report.at(name).get<double>();
+    };
+    for (const scheduler::PolicyInfo& info : scheduler::policies()) {
+      const std::string policy(info.name);
+      if (!scheduler::make_policy(policy)) continue;  // it needs GLPK
+      CAPTURE(policy);
+      // 1000 steps take 200 s on a T4, which costs 40, and 100 s on a V100, which costs 100.
+      write("a,0,m,1,1,1000,1,v100,300,0\n");
+      REQUIRE(run({"--policy", policy}) == 0);
+      CHECK(number(bench.json(), "cost") == doctest::Approx(40).epsilon(0.05));
+      CHECK(number(bench.json(), "late") == 0);
+      // In time on a V100 only.
+      write("a,0,m,1,1,1000,1,t4,150,0\n");
+      REQUIRE(run({"--policy", policy}) == 0);
+      CHECK(number(bench.json(), "cost") == doctest::Approx(100).epsilon(0.05));
+      CHECK(number(bench.json(), "late") == 0);
+      // The budget suffices for T4, and then for nothing.
+      write("a,0,m,1,1,1000,1,v100,0,60\n");
+      REQUIRE(run({"--policy", policy}) == 0);
+      CHECK(number(bench.json(), "cost") == doctest::Approx(40).epsilon(0.05));
+      CHECK(number(bench.json(), "over_budget") == 0);
+      write("a,0,m,1,1,1000,1,v100,0,20\nb,1,m,1,1,1000,1,t4,0,0\n");
+      REQUIRE(run({"--policy", policy, "--out", (bench.directory / "out").string()}) == 0);
+      CHECK(number(bench.json(), "over_budget") == 1);
+      CHECK(number(bench.json(), "unfinished") == 0);
+      const std::string jobs = es::test::read_file(bench.directory / "out" / "jobs.csv");
+      CHECK(jobs.find(",cost\n") != std::string::npos);
+      const std::size_t line = jobs.find("\na,");
+      const std::size_t end = jobs.find('\n', line + 1);
+      const double cost = std::stod(jobs.substr(jobs.rfind(',', end) + 1));
+      CHECK(cost > 18);
+      CHECK(cost <= 20);
+    }
+    write("a,0,m,1,1,1000,1,v100,300,0\n");
+    REQUIRE(run({"--policy", "elastic-srtf"}, false) == 0);
+    CHECK(number(bench.json(), "cost") == 0);
+    CHECK(run({"--price", "v100=-1"}, false) == 2);
+    CHECK(bench.session.err().find("--price v100=-1: allowed is TYPE=NUMBER") != std::string::npos);
+    CHECK(run({"--spot-price", "t5=1"}) == 2);
+    CHECK(run({"--price", "t4=1"}) == 2);
   }
 }
 

@@ -79,12 +79,18 @@ TEST_SUITE("http/metrics") {
     job.checkpoint_seconds = 2.5;
     job.repeated_steps = 6;
     job.start_retries = 2;
+    job.spent = 7.5;
+    job.price_per_hour = 3;
+    job.budget = 8;
     snapshot.jobs = {job};
     const std::string text = metrics_text(metrics_of(snapshot));
     const std::string labels = "{job_id=\"a-1\",tenant=\"\"";
     CHECK(has_line(text, "easyscale_job_pauses_total" + labels + ",cause=\"change\"} 2"));
     CHECK(
         has_line(text, "easyscale_job_pause_seconds_total" + labels + ",cause=\"worker_lost\"} 3"));
+    CHECK(has_line(text, "easyscale_job_spent_total" + labels + "} 7.5"));
+    CHECK(has_line(text, "easyscale_job_price_per_hour" + labels + "} 3"));
+    CHECK(has_line(text, "easyscale_job_budget" + labels + "} 8"));
     CHECK(has_line(text, "easyscale_job_recoveries_total" + labels + "} 2"));
     CHECK(has_line(text, "easyscale_job_retries_total" + labels + ",what=\"step\"} 6"));
     CHECK(has_line(text, "easyscale_job_retries_total" + labels + ",what=\"worker_start\"} 2"));

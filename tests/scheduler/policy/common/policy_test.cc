@@ -162,6 +162,20 @@ TEST_SUITE("scheduler/policy/policy") {
           "policy: job j: granted \"a:1\", so that queue top has 7 of a, beyond its limit");
   }
 
+  TEST_CASE("a job is granted what its price limit allows, and nothing without a budget") {
+    ClusterView view = one_job_view();
+    view.prices.per_hour = {{{"a"}, 2}, {{"b"}, 3}};
+    view.jobs[0].price_limit = 4;
+    CHECK(allowed(view, grant("a:2")));
+    view.jobs[0].price_limit = 2.5;
+    CHECK(!allowed(view, grant("a:2")));
+    CHECK(!allowed(view, grant("b:1")));
+    CHECK(allowed(view, shrink("a:1")));
+    view.jobs[0].price_limit = kNever.count();
+    view.jobs[0].budget_left = 0;
+    CHECK(!allowed(view, grant("a:2")));
+  }
+
   TEST_CASE("a policy may request another call later, not now") {
     ClusterView view = one_job_view();
     view.now = Seconds(5);
