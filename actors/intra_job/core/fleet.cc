@@ -18,15 +18,15 @@ bool Fleet::allocate(const Allocation& allocation) {
     // The scheduler sent this list before it had processed the release, so the device no longer
     // belongs to the job.
     if (release != released_.end() && release->second > allocation.releases_seen) continue;
-    allocated_.insert(device);
-    held_.insert(device);
+    hold(device);
   }
   return true;
 }
 
 void Fleet::hold(const DeviceId& device) {
-  held_.insert(device);
   allocated_.insert(device);
+  if (!held_.insert(device).second) return;
+  if (nodes_.insert(device.node).second) nodes_used_.insert(device.node);
 }
 
 DeviceSet Fleet::allocated_set() const {
@@ -44,6 +44,8 @@ std::vector<DeviceId> Fleet::idle_devices() const {
 
 void Fleet::release(const DeviceId& device) {
   ES_CHECK(held_.erase(device) == 1);
+  const auto other = held_.lower_bound({device.node, {}, 0});
+  if (other == held_.end() || other->node != device.node) nodes_.erase(device.node);
   allocated_.erase(device);
   given_up_.erase(device);
   released_[device] = ++releases_;

@@ -47,6 +47,10 @@ class Fleet {
   // Adds a device that a restarted head finds in its journal.
   void hold(const DeviceId& device);
   bool holds(const DeviceId& device) const { return held_.contains(device); }
+  // The nodes of the held devices.
+  const std::set<std::string>& nodes() const { return nodes_; }
+  // The same, of all devices that this job has ever held under this head.
+  const std::set<std::string>& nodes_used() const { return nodes_used_; }
   bool holds_nothing() const { return held_.empty() && workers_.empty(); }
   bool allocated(const DeviceId& device) const {
     return allocated_.contains(device) && !given_up_.contains(device);
@@ -101,6 +105,7 @@ class Fleet {
   std::uint64_t releases_ = 0;
   std::map<DeviceId, std::uint64_t> released_;  // by device: number of its last release
   std::set<DeviceId> held_;
+  std::set<std::string> nodes_, nodes_used_;
   std::set<DeviceId> allocated_;
   std::set<DeviceId> given_up_;  // removed at their release
   std::map<Incarnation, Worker> workers_;

@@ -283,7 +283,8 @@ void Simulation::restart_head() {
     if (process.life != Process::Life::kGone) occupied_.insert(process.device);
   }
   perform_head(head_->start(now_));
-  perform_head(head_->on(intra_job::Event(intra_job::NodesPresent{{"node"}}), now_));
+  perform_head(
+      head_->on(intra_job::Event(intra_job::NodesPresent(std::set<std::string>{"node"})), now_));
   allocate(granted_);
 }
 

@@ -74,7 +74,7 @@ class Bench {
   }
   void start() {
     started = core.start(now);
-    const Effects more = event(NodesPresent{{"node"}});
+    const Effects more = event(NodesPresent(std::set<std::string>{"node"}));
     started.insert(started.end(), more.begin(), more.end());
   }
 

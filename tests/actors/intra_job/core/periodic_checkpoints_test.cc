@@ -28,7 +28,7 @@ class Bench {
  public:
   Bench() : core(config(), services()) {
     core.start(now);
-    core.on(Event(NodesPresent{{"node"}}), now);
+    core.on(Event(NodesPresent(std::set<std::string>{"node"})), now);
     begin();
   }
 
