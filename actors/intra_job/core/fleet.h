@@ -59,15 +59,20 @@ class Fleet {
   DeviceSet allocated_set() const;
   // Places nothing on this device any more, whatever an Allocation says. The device is given back
   // as soon as its process has ended.
-  void give_up(const DeviceId& device) { given_up_.insert(device); }
-  // Returns the held devices without a process.
-  std::vector<DeviceId> idle_devices() const;
+  void give_up(const DeviceId& device) {
+    given_up_.insert(device);
+    settled_for_.reset();
+  }
+  // The held devices without a process.
+  const std::set<DeviceId>& idle_devices() const { return idle_; }
   // REQUIRES: the device is held and idle.
   void release(const DeviceId& device);
 
   // REQUIRES: the device is held and idle.
   Worker& add(Incarnation incarnation, const DeviceId& device);
-  void erase(Incarnation incarnation) { workers_.erase(incarnation); }
+  void erase(Incarnation incarnation);
+  // The worker takes no part any more; only its exit is awaited.
+  void leave(Worker& worker);
   Worker* find(Incarnation incarnation);
   const std::map<Incarnation, Worker>& workers() const { return workers_; }
   std::map<Incarnation, Worker>& workers() { return workers_; }
@@ -82,6 +87,9 @@ class Fleet {
   // devices that are still allocated. Members stay where the types allow it, so that few processes
   // change.
   Choice choose(const Wanted& wanted, bool with_warm) const;
+  // Returns whether choose(wanted, true) cannot be complete, because a process that it would choose
+  // is starting. Finds this without a look at all workers while most of them are starting.
+  bool awaits_start(const Wanted& wanted) const;
   // Returns the members to use while the wanted set is not available: the known workers on
   // allocated devices or, if there are none, all known workers.
   std::set<Incarnation> all_available() const;
@@ -105,10 +113,14 @@ class Fleet {
   std::uint64_t releases_ = 0;
   std::map<DeviceId, std::uint64_t> released_;  // by device: number of its last release
   std::set<DeviceId> held_;
+  std::set<DeviceId> idle_;
   std::set<std::string> nodes_, nodes_used_;
   std::set<DeviceId> allocated_;
   std::set<DeviceId> given_up_;  // removed at their release
   std::map<Incarnation, Worker> workers_;
+  // staffing() for this has nothing to start, give back or dismiss, as long as no worker or device
+  // comes, goes or leaves. A worker that comes up changes nothing.
+  mutable std::optional<Wanted> settled_for_;
 };
 
 }  // namespace es::actors::intra_job

@@ -180,7 +180,8 @@ struct KillWorker {
 struct SendWorker {
   Incarnation to;
   std::string address;
-  protocol::HeadMessage message;
+  // Never null. The receivers of one message share it, because a list of members is long.
+  std::shared_ptr<const protocol::HeadMessage> message;
 };
 
 // To the cluster scheduler: the job wants exactly the devices in `exact`; empty when the job is

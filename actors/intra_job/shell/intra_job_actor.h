@@ -243,6 +243,13 @@ class IntraJobState {
   intra_job::HeldEffects held_;
   bool refusals_wait_ = false;  // refusals must be saved before the held effects
   bool writes_held_ = false;    // write_held() is running
+  // The last message to a worker and its frame, while effects are performed: it often has several
+  // receivers.
+  struct Encoded {
+    std::shared_ptr<const protocol::HeadMessage> message;
+    std::shared_ptr<const Frame> frame;
+  };
+  Encoded encoded_;
   // The core's time stands still while an effect waits whose answer has a time limit: the limit
   // must not run before the effect is performed. `stood_still_` is the total of these times.
   std::optional<Instant> stands_still_at_;

@@ -67,8 +67,8 @@ void Simulation::perform_one(const intra_job::KillWorker& effect) {
 }
 
 void Simulation::perform_one(const intra_job::SendWorker& effect) {
-  check_head_message(effect.to.value, effect.message);
-  send(0, effect.to.value, effect.message);
+  check_head_message(effect.to.value, *effect.message);
+  send(0, effect.to.value, *effect.message);
 }
 
 void Simulation::perform_one(const intra_job::Demand& effect) {
