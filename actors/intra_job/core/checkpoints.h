@@ -60,8 +60,8 @@ class Checkpoints {
 
   // --- what stays on disks; REQUIRES: the record is saved
   // Tells the nodes on which the job may have written suspension checkpoints, except for `but`,
-  // which of them to keep. These are the nodes on which it has run. They are all nodes if an earlier
-  // head had the job, or if one of them is away, because others may share its disk.
+  // which of them to keep. These are the nodes on which it has run. They are all nodes if an
+  // earlier head had the job, or if one of them is away, because others may share its disk.
   void keep_suspensions(const std::set<std::string>& but = {});
   // Removes the states from all their nodes, and from `also` if it is not empty: a node that shares
   // a directory with a node that is away.

@@ -1,6 +1,6 @@
 #pragma once
-// PresentNodes reads the names of the nodes from an Inventory once for all jobs of a head. A cluster
-// may have thousands of nodes, and each of thousands of jobs receives the same message.
+// PresentNodes reads the names of the nodes from an Inventory once for all jobs of a head. A
+// cluster may have thousands of nodes, and each of thousands of jobs receives the same message.
 // Thread-safe.
 #include <mutex>
 #include <optional>
