@@ -1,6 +1,7 @@
 """scripts/bench sched: the cost of decisions and of simulated events, by number of jobs and
 devices."""
 
+import argparse
 import csv
 import gzip
 import json
@@ -212,6 +213,14 @@ def main(args):
     runner.write_results(args, results, charts(results))
 
 
+def large_names(text):
+    names = [part for part in text.split(",") if part]
+    if unknown := sorted(set(names) - set(LARGE)):
+        raise argparse.ArgumentTypeError(
+            f"unknown: {', '.join(unknown)}; allowed: {', '.join(LARGE)}")
+    return names
+
+
 def add_arguments(parser):
     numbers = lambda text: [int(part) for part in text.split(",") if part]
     parser.add_argument("--sizes", type=numbers, default=[100, 300, 1000, 3000, 10000],
@@ -222,6 +231,6 @@ def add_arguments(parser):
                         default=["elastic-srtf", "easyscale", "srtf"],
                         help="the first one for Philly and the large loads (default "
                              "elastic-srtf,easyscale,srtf)")
-    parser.add_argument("--large", type=lambda text: [part for part in text.split(",") if part],
+    parser.add_argument("--large", type=large_names,
                         default=list(LARGE), help="large loads (default many,wide): 100,000 jobs on "
                         "10,000 devices, and 10,000 jobs of 16 to 256 ESTs on 50,000")
