@@ -53,6 +53,7 @@
 #include "actors/gateway/shell/gateway_messages.h"
 #include "actors/head/head_store.h"
 #include "actors/head/store_atoms.h"
+#include "actors/intra_job/shell/present_nodes.h"
 #include "actors/protocol/shell/caf_messages.h"
 #include "actors/version/saved_state_files.h"
 #include "proto/messages.h"
@@ -311,6 +312,7 @@ class ClusterSchedulerState {
   // The last message of inventory(), valid while these devices exist and no node has come or left.
   std::optional<Msg<wire::Inventory>> inventory_;
   DeviceSet inventory_devices_;
+  const std::shared_ptr<PresentNodes> present_nodes_ = std::make_shared<PresentNodes>();
   std::map<PeerId, DirectoryTrial> directory_trials_;  // checks of checkpoint_dir, by node
   std::map<PeerId, std::int64_t> clocks_ahead_ms_;     // of nodes, when they said hello
   std::map<PeerId, DevicePool::Place> node_places_;    // of nodes that have told them

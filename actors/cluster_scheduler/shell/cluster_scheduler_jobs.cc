@@ -133,9 +133,10 @@ void ClusterSchedulerState::start_job(AdmittedJob admitted, JobRecord record, bo
   options.config.suspend_prefix = (options_.checkpoint_dir / (id + "-suspended-")).string();
   if (!options_.log_dir.empty()) options.log_file = options_.log_dir / (id + ".log");
   jobs_[id].companion = companion;
-  jobs_[id].actor = self_->spawn<caf::monitored>(
-      intra_job_actor, std::move(options),
-      IntraJobPeers{caf::actor_cast<caf::actor>(self_), companion, gateway_, store_});
+  jobs_[id].actor =
+      self_->spawn<caf::monitored>(intra_job_actor, std::move(options),
+                                   IntraJobPeers{caf::actor_cast<caf::actor>(self_), companion,
+                                                 gateway_, store_, present_nodes_});
   for (const caf::actor& child : {companion, jobs_.at(id).actor})
     children_->emplace(child.id(), child);
   enter_in_order(id);

@@ -11,13 +11,9 @@ namespace es::actors::intra_job {
 
 using namespace protocol;
 
-void Checkpoints::keep_suspensions() {
-  for (const std::string& node : restart_.nodes()) keep_suspensions(node);
-}
-
 // The bound on the generation protects a checkpoint that is written while this message is on its
 // way.
-void Checkpoints::keep_suspensions(const std::string& node) {
+void Checkpoints::keep_suspensions(const std::set<std::string>& but) {
   const JobRecord& record = context_.record;
   const std::string& prefix = context_.config.suspend_prefix;
   // Before its first round the job has written nothing.
@@ -26,7 +22,12 @@ void Checkpoints::keep_suspensions(const std::string& node) {
       context_.is_ending() ? std::numeric_limits<std::uint64_t>::max() : record.generation.value;
   std::vector<std::string> kept = suspensions(record, prefix);
   kept.insert(kept.end(), record.set_aside.begin(), record.set_aside.end());
-  context_.emit(KeepSuspensions{node, below, std::move(kept)});
+  const std::set<std::string>& used = context_.fleet.nodes_used();
+  const bool anywhere = ran_before_ || !std::ranges::all_of(used, [this](const std::string& node) {
+                          return restart_.nodes().contains(node);
+                        });
+  for (const std::string& node : anywhere ? restart_.nodes() : used)
+    if (!but.contains(node)) context_.emit(KeepSuspensions{node, below, kept});
 }
 
 void Checkpoints::report_remaining_suspensions() {

@@ -18,6 +18,7 @@ Checkpoints::Checkpoints(JobContext& context, const RestartPoint& restart,
                          const RunProgress& progress,
                          std::function<void(const Status&)> suspension_done)
     : context_(context),
+      ran_before_(context.record.generation.value > 0),
       restart_(restart),
       progress_(progress),
       suspension_done_(std::move(suspension_done)),

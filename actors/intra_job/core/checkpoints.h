@@ -59,8 +59,10 @@ class Checkpoints {
   void refuse_all(const std::string& why);
 
   // --- what stays on disks; REQUIRES: the record is saved
-  void keep_suspensions();
-  void keep_suspensions(const std::string& node);
+  // Tells the nodes on which the job may have written suspension checkpoints, except for `but`,
+  // which of them to keep. These are the nodes on which it has run. They are all nodes if an
+  // earlier head had the job, or if one of them is away, because others may share its disk.
+  void keep_suspensions(const std::set<std::string>& but = {});
   // Removes the states from all their nodes, and from `also` if it is not empty: a node that shares
   // a directory with a node that is away.
   void remove_from_nodes(const std::vector<CheckpointRef>& states, const std::string& also = "");
@@ -111,6 +113,7 @@ class Checkpoints {
                                          const std::vector<std::string>& removed) const;
 
   JobContext& context_;
+  const bool ran_before_;  // under an earlier head
   const RestartPoint& restart_;
   const RunProgress& progress_;
   std::function<void(const Status&)> suspension_done_;

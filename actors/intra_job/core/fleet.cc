@@ -10,6 +10,7 @@ namespace es::actors::intra_job {
 bool Fleet::allocate(const Allocation& allocation) {
   if (allocation.sequence <= sequence_) return false;
   sequence_ = allocation.sequence;
+  settled_for_.reset();
   // Only the permission to use a device ends here. A device that is not in the new list stays held
   // until its process has ended.
   allocated_.clear();
@@ -19,8 +20,7 @@ bool Fleet::allocate(const Allocation& allocation) {
     // The scheduler sent this list before it had processed the release, so the device no longer
     // belongs to the job.
     if (release != released_.end() && release->second > allocation.releases_seen) continue;
-    allocated_.insert(device);
-    held_.insert(device);
+    hold(device);
     if (i < allocation.prices_per_hour.size())
       price_per_hour_[device] = allocation.prices_per_hour[i];
   }
@@ -34,8 +34,11 @@ double Fleet::price_per_hour() const {
 }
 
 void Fleet::hold(const DeviceId& device) {
-  held_.insert(device);
+  settled_for_.reset();
   allocated_.insert(device);
+  if (!held_.insert(device).second) return;
+  idle_.insert(device);
+  if (nodes_.insert(device.node).second) nodes_used_.insert(device.node);
 }
 
 DeviceSet Fleet::allocated_set() const {
@@ -45,27 +48,39 @@ DeviceSet Fleet::allocated_set() const {
   return set;
 }
 
-std::vector<DeviceId> Fleet::idle_devices() const {
-  std::set<DeviceId> idle = held_;
-  for (const auto& [incarnation, worker] : workers_) idle.erase(worker.device);
-  return {idle.begin(), idle.end()};
-}
-
 void Fleet::release(const DeviceId& device) {
-  ES_CHECK(held_.erase(device) == 1);
+  settled_for_.reset();
+  ES_CHECK(idle_.erase(device) == 1);
+  held_.erase(device);
   price_per_hour_.erase(device);
+  const auto other = held_.lower_bound({device.node, {}, 0});
+  if (other == held_.end() || other->node != device.node) nodes_.erase(device.node);
   allocated_.erase(device);
   given_up_.erase(device);
   released_[device] = ++releases_;
 }
 
 Worker& Fleet::add(Incarnation incarnation, const DeviceId& device) {
-  ES_CHECK(held_.contains(device));
-  for (const auto& [other, worker] : workers_) ES_CHECK(worker.device != device);
+  settled_for_.reset();
+  ES_CHECK(idle_.erase(device) == 1);
   Worker& worker = workers_[incarnation];
   worker.incarnation = incarnation;
   worker.device = device;
   return worker;
+}
+
+void Fleet::erase(Incarnation incarnation) {
+  const auto at = workers_.find(incarnation);
+  if (at == workers_.end()) return;
+  settled_for_.reset();
+  if (held_.contains(at->second.device)) idle_.insert(at->second.device);
+  workers_.erase(at);
+}
+
+void Fleet::leave(Worker& worker) {
+  worker.phase = Worker::Phase::kLeaving;
+  worker.placed = false;
+  settled_for_.reset();
 }
 
 Worker* Fleet::find(Incarnation incarnation) {
@@ -121,6 +136,15 @@ Fleet::Choice Fleet::choose(const Wanted& wanted, bool with_warm) const {
   return choice;
 }
 
+bool Fleet::awaits_start(const Wanted& wanted) const {
+  // With more workers than max_p, enough of them may be up.
+  if (wanted || workers_.size() > max_p_) return false;
+  // Processes usually come up in the order of their start.
+  return std::any_of(workers_.rbegin(), workers_.rend(), [this](const auto& entry) {
+    return entry.second.phase == Worker::Phase::kStarting && available(entry.second);
+  });
+}
+
 std::set<Incarnation> Fleet::all_available() const {
   // If all members must leave their devices and no other worker is known, they stay members until
   // another one is: they may hold the only copies of the state.
@@ -137,6 +161,7 @@ Fleet::Staffing Fleet::staffing(const Wanted& wanted) const {
   // After a restart it is not known which devices may be used. A job that wants none can give all
   // back.
   if (sequence_ == 0 && !(wanted && wanted->empty())) return {};
+  if (settled_for_ && *settled_for_ == wanted) return {};
   std::map<DeviceType, std::uint32_t> staffed;
   std::map<DeviceType, std::uint32_t> held;
   std::uint32_t total = 0;
@@ -176,6 +201,8 @@ Fleet::Staffing Fleet::staffing(const Wanted& wanted) const {
       result.give_back.push_back(device);
     }
   }
+  if (result.start.empty() && result.give_back.empty() && result.dismiss.empty())
+    settled_for_ = wanted;
   return result;
 }
 

@@ -47,6 +47,10 @@ class Fleet {
   // Adds a device that a restarted head finds in its journal.
   void hold(const DeviceId& device);
   bool holds(const DeviceId& device) const { return held_.contains(device); }
+  // The nodes of the held devices.
+  const std::set<std::string>& nodes() const { return nodes_; }
+  // The same, of all devices that this job has ever held under this head.
+  const std::set<std::string>& nodes_used() const { return nodes_used_; }
   bool holds_nothing() const { return held_.empty() && workers_.empty(); }
   // What the held devices cost in an hour, as far as an allocation has told it.
   double price_per_hour() const;
@@ -57,15 +61,20 @@ class Fleet {
   DeviceSet allocated_set() const;
   // Places nothing on this device any more, whatever an Allocation says. The device is given back
   // as soon as its process has ended.
-  void give_up(const DeviceId& device) { given_up_.insert(device); }
-  // Returns the held devices without a process.
-  std::vector<DeviceId> idle_devices() const;
+  void give_up(const DeviceId& device) {
+    given_up_.insert(device);
+    settled_for_.reset();
+  }
+  // The held devices without a process.
+  const std::set<DeviceId>& idle_devices() const { return idle_; }
   // REQUIRES: the device is held and idle.
   void release(const DeviceId& device);
 
   // REQUIRES: the device is held and idle.
   Worker& add(Incarnation incarnation, const DeviceId& device);
-  void erase(Incarnation incarnation) { workers_.erase(incarnation); }
+  void erase(Incarnation incarnation);
+  // The worker takes no part any more; only its exit is awaited.
+  void leave(Worker& worker);
   Worker* find(Incarnation incarnation);
   const std::map<Incarnation, Worker>& workers() const { return workers_; }
   std::map<Incarnation, Worker>& workers() { return workers_; }
@@ -80,6 +89,9 @@ class Fleet {
   // devices that are still allocated. Members stay where the types allow it, so that few processes
   // change.
   Choice choose(const Wanted& wanted, bool with_warm) const;
+  // Returns whether choose(wanted, true) cannot be complete, because a process that it would choose
+  // is starting. Finds this without a look at all workers while most of them are starting.
+  bool awaits_start(const Wanted& wanted) const;
   // Returns the members to use while the wanted set is not available: the known workers on
   // allocated devices or, if there are none, all known workers.
   std::set<Incarnation> all_available() const;
@@ -104,9 +116,14 @@ class Fleet {
   std::map<DeviceId, std::uint64_t> released_;  // by device: number of its last release
   std::set<DeviceId> held_;
   std::map<DeviceId, double> price_per_hour_;  // of held devices
+  std::set<DeviceId> idle_;
+  std::set<std::string> nodes_, nodes_used_;
   std::set<DeviceId> allocated_;
   std::set<DeviceId> given_up_;  // removed at their release
   std::map<Incarnation, Worker> workers_;
+  // staffing() for this has nothing to start, give back or dismiss, as long as no worker or device
+  // comes, goes or leaves. A worker that comes up changes nothing.
+  mutable std::optional<Wanted> settled_for_;
 };
 
 }  // namespace es::actors::intra_job

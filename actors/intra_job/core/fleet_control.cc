@@ -5,8 +5,7 @@
 namespace es::actors::intra_job {
 
 void FleetControl::kill(Worker& worker) {
-  worker.phase = Worker::Phase::kLeaving;
-  worker.placed = false;
+  context_.fleet.leave(worker);
   // From now on none of its messages counts (JobCore::counts).
   worker.killed = true;
   context_.emit(KillWorker{worker.incarnation});
@@ -18,8 +17,7 @@ void FleetControl::kill_unknown(Incarnation incarnation) {
 
 void FleetControl::release(Worker& worker) {
   const bool known = worker.phase == Worker::Phase::kKnown;
-  worker.phase = Worker::Phase::kLeaving;
-  worker.placed = false;
+  context_.fleet.leave(worker);
   worker.leaving_since = context_.now;
   context_.send(worker, protocol::Release{known ? context_.stamp() : protocol::Stamp{}});
 }

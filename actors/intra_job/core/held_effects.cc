@@ -28,15 +28,15 @@ void HeldEffects::forget_node(const std::string& node, const Fleet& fleet) {
 
 // Both messages say up to which version the head has what workers have reported.
 bool makes_workers_forget(const SendWorker& effect) {
-  return std::holds_alternative<protocol::Acknowledge>(effect.message) ||
-         std::holds_alternative<protocol::Install>(effect.message);
+  return std::holds_alternative<protocol::Acknowledge>(*effect.message) ||
+         std::holds_alternative<protocol::Install>(*effect.message);
 }
 
 // The worker answers no Acknowledge. Every other message leads to messages of the worker or to its
 // exit.
 bool awaits_an_answer(const Effect& effect) {
   if (const auto* send = std::get_if<SendWorker>(&effect))
-    return !std::holds_alternative<protocol::Acknowledge>(send->message);
+    return !std::holds_alternative<protocol::Acknowledge>(*send->message);
   return std::holds_alternative<StartWorker>(effect) || std::holds_alternative<KillWorker>(effect);
 }
 

@@ -11,12 +11,13 @@ JobContext::JobContext(Config config_of_job, Services services_of_job, JobRecord
       record(std::move(record_of_job)),
       fleet(config.spec.max_p) {}
 
-void JobContext::send(const Worker& worker, protocol::HeadMessage message) {
+void JobContext::send(const Worker& worker, SharedMessage message) {
   emit(SendWorker{worker.incarnation, worker.address, std::move(message)});
 }
 
-void JobContext::send_to_members(const protocol::HeadMessage& message) {
-  for (const Incarnation incarnation : fleet.placed()) send(*fleet.find(incarnation), message);
+void JobContext::send_to_members(protocol::HeadMessage message) {
+  const auto shared = std::make_shared<const protocol::HeadMessage>(std::move(message));
+  for (const Incarnation incarnation : fleet.placed()) send(*fleet.find(incarnation), shared);
 }
 
 void JobContext::show_state(JobState state) {

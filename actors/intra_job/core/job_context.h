@@ -38,9 +38,13 @@ struct JobContext {
   void emit(Effect effect) { effects.push_back(std::move(effect)); }
   void log(std::string text) { emit(LogLine{std::move(text)}); }
   void warn(std::string text) { emit(LogLine{std::move(text), true}); }
-  void send(const Worker& worker, protocol::HeadMessage message);
+  using SharedMessage = std::shared_ptr<const protocol::HeadMessage>;
+  void send(const Worker& worker, SharedMessage message);
+  void send(const Worker& worker, protocol::HeadMessage message) {
+    send(worker, std::make_shared<const protocol::HeadMessage>(std::move(message)));
+  }
   // Sends to all members that take part in the placement.
-  void send_to_members(const protocol::HeadMessage& message);
+  void send_to_members(protocol::HeadMessage message);
   void show_state(JobState state);
   // Journals the record with the workers that are known now. An ended job has none: a restarted
   // head kills those that are left.

@@ -93,14 +93,13 @@ void JobCore::handle(const GiveBackCommand& event) {
 }
 
 void JobCore::handle(const NodesPresent& event) {
-  const std::set<std::string> before = restart_.nodes();
+  const NodeNames before = restart_.node_names();
+  if (before == event.nodes) return;
   std::set<std::string> lost;
-  std::ranges::set_difference(before, event.nodes, std::inserter(lost, lost.end()));
+  std::ranges::set_difference(*before, *event.nodes, std::inserter(lost, lost.end()));
   restart_.set_nodes(event.nodes);
-  if (!context_.is_ending())
-    for (const std::string& node : event.nodes)
-      // While it was away, the node may have missed that checkpoints on its disk were replaced.
-      if (!before.contains(node)) checkpoints_.keep_suspensions(node);
+  // While they were away, the others may have missed that checkpoints on their disks were replaced.
+  if (!context_.is_ending()) checkpoints_.keep_suspensions(*before);
   rounds_.load_again_without(lost);
   rounds_.continue_if_known();  // a node that left owes no answer any more
 }

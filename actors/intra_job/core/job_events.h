@@ -3,6 +3,7 @@
 // between head and workers are in protocol/messages.h.
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <set>
 #include <string>
@@ -118,9 +119,14 @@ struct BudgetCommand {
   double budget = 0;  // >= 0; 0: no limit
 };
 
-// All nodes that are connected, including those that are about to end.
+// All nodes that are connected, including those that are about to end. The jobs of a head share the
+// names, because there may be thousands of nodes and of jobs.
+using NodeNames = std::shared_ptr<const std::set<std::string>>;
 struct NodesPresent {
-  std::set<std::string> nodes;
+  explicit NodesPresent(NodeNames names) : nodes(std::move(names)) {}  // REQUIRES: not null
+  explicit NodesPresent(std::set<std::string> names)
+      : nodes(std::make_shared<const std::set<std::string>>(std::move(names))) {}
+  NodeNames nodes;
 };
 
 // A node has said hello, perhaps again after its daemon or its link was away. Messages to it or
@@ -180,7 +186,8 @@ struct KillWorker {
 struct SendWorker {
   Incarnation to;
   std::string address;
-  protocol::HeadMessage message;
+  // Never null. The receivers of one message share it, because a list of members is long.
+  std::shared_ptr<const protocol::HeadMessage> message;
 };
 
 // To the cluster scheduler: the job wants exactly the devices in `exact`; empty when the job is

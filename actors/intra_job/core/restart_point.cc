@@ -42,10 +42,9 @@ void RestartPoint::ask_nodes() {
   // disks.
   if (context_.is_ending() || any_worker_holds_a_version()) return;
   const std::vector<CheckpointRef> all = states();
-  if (all.empty() || saved_.exchange_asked(all)) return;
-  for (const std::string& node : saved_.nodes())
-    if (std::vector<CheckpointRef> asked = saved_.to_ask(node, all); !asked.empty())
-      context_.emit(FindStates{node, std::move(asked)});
+  if (all.empty()) return;
+  for (auto& [node, asked] : saved_.to_ask(all, context_.fleet.nodes()))
+    context_.emit(FindStates{node, std::move(asked)});
 }
 
 void RestartPoint::take(const StatesFound& event) {

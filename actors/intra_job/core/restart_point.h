@@ -32,10 +32,12 @@ class RestartPoint {
   // holds, otherwise version().
   Version next_version() const;
 
-  // Asks nodes that have not been asked yet what they can read, if no worker holds a version.
+  // Asks nodes what they can read, if no worker holds a version: those that wrote the newest state,
+  // those of the job's devices, and others only if these cannot read it.
   void ask_nodes();
-  const std::set<std::string>& nodes() const { return saved_.nodes(); }
-  void set_nodes(const std::set<std::string>& nodes) { saved_.set_nodes(nodes); }
+  const std::set<std::string>& nodes() const { return *saved_.nodes(); }
+  const NodeNames& node_names() const { return saved_.nodes(); }
+  void set_nodes(NodeNames nodes) { saved_.set_nodes(std::move(nodes)); }
   // Forgets the answers of the nodes, because they may be outdated.
   void forget() { saved_.forget(); }
   void forget(const std::string& node) { saved_.forget(node); }

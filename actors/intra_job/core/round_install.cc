@@ -1,6 +1,7 @@
 // Rounds: the source, the target and the placement of a round, and the node from which each worker
 // loads a saved state.
 #include <algorithm>
+#include <map>
 #include <utility>
 
 #include "actors/intra_job/core/rounds.h"
@@ -109,13 +110,18 @@ void Rounds::send_install(Source source) {
                   .pause_at = pause_at_,
                   .evaluated_through = parts_.progress.evaluated_through(),
                   .acknowledged_through = parts_.progress.through()};
+  // By the node from which the receiver loads the state; "" for its own one, or if none is loaded.
+  std::map<std::string, JobContext::SharedMessage> messages;
   for (const Incarnation incarnation : context_.fleet.in_phase(Worker::Phase::kKnown)) {
     const Worker& worker = *context_.fleet.find(incarnation);
-    if (loads_) {
-      const std::string node = source_node(worker);
-      install.source = FromCheckpoint{loads_->state.path, node == worker.device.node ? "" : node};
+    std::string node = loads_ ? source_node(worker) : "";
+    if (node == worker.device.node) node.clear();
+    JobContext::SharedMessage& message = messages[node];
+    if (!message) {
+      if (loads_) install.source = FromCheckpoint{loads_->state.path, node};
+      message = std::make_shared<const HeadMessage>(install);
     }
-    context_.send(worker, install);
+    context_.send(worker, message);
   }
 }
 

@@ -24,8 +24,9 @@ void Rounds::begin(PauseCause cause) {
   // The generation is durable before the first Prepare, because a restarted head must not use it
   // again.
   context_.save();
+  const auto prepare = std::make_shared<const HeadMessage>(Prepare{context_.stamp()});
   for (const Incarnation incarnation : known)
-    context_.send(*context_.fleet.find(incarnation), Prepare{context_.stamp()});
+    context_.send(*context_.fleet.find(incarnation), prepare);
 }
 
 void Rounds::forget_round() {
@@ -124,8 +125,9 @@ void Rounds::go() {
   // head expects exactly the workers of its record.
   context_.save();
   parts_.audits.begin(target_);
+  const auto go = std::make_shared<const HeadMessage>(Go{context_.stamp()});
   for (const Member& member : context_.members)
-    context_.send(*context_.fleet.find(member.incarnation), Go{context_.stamp()});
+    context_.send(*context_.fleet.find(member.incarnation), go);
   for (const Incarnation incarnation : leavers)
     context_.send(*context_.fleet.find(incarnation), Release{context_.stamp()});
   // In the round, the earlier writer has forgotten the requests that it had not begun.
@@ -139,7 +141,7 @@ std::vector<Incarnation> Rounds::dismiss_unplaced() {
   for (const Incarnation incarnation : context_.fleet.in_phase(Worker::Phase::kKnown)) {
     Worker& worker = *context_.fleet.find(incarnation);
     if (worker.placed) continue;
-    worker.phase = Worker::Phase::kLeaving;
+    context_.fleet.leave(worker);
     worker.leaving_since = context_.now;
     leavers.push_back(incarnation);
   }
@@ -179,16 +181,19 @@ bool Rounds::must_leave() const {
 }
 
 void Rounds::consider_change() {
+  if (context_.phase != Phase::kIdle && context_.phase != Phase::kNormal) return;
   const Version version = parts_.restart.next_version();
   const Fleet& fleet = context_.fleet;
-  const Fleet::Choice choice = fleet.choose(parts_.demand.at(version), true);
+  const Wanted wanted = parts_.demand.at(version);
+  if (context_.phase == Phase::kIdle && fleet.awaits_start(wanted)) return;
+  const Fleet::Choice choice = fleet.choose(wanted, true);
   if (context_.phase == Phase::kIdle) {
     // The first round waits until all wanted processes are up and their nodes have said what they
     // can read. A round with only some of them would soon be followed by another one.
     if (choice.complete && parts_.restart.is_known_to(choice.workers)) begin();
     return;
   }
-  if (context_.phase != Phase::kNormal || version == context_.config.last_version) return;
+  if (version == context_.config.last_version) return;
   const std::vector<Incarnation> placed = fleet.placed();
   // One worker must keep the state. If no other worker can be a member, leaving waits.
   const bool leaves = must_leave() && (!choice.workers.empty() ||

@@ -19,15 +19,15 @@ SavedStates::Key SavedStates::key_of(const CheckpointRef& state) {
   return {state.version, {params.high, params.low, rest.high, rest.low}, state.path};
 }
 
-void SavedStates::set_nodes(std::set<std::string> nodes) {
+void SavedStates::set_nodes(NodeNames nodes) {
   nodes_ = std::move(nodes);
-  std::erase_if(said_, [this](const auto& entry) { return !nodes_.contains(entry.first); });
-  std::erase_if(failures_, [this](const auto& entry) { return !nodes_.contains(entry.first); });
+  std::erase_if(said_, [this](const auto& entry) { return !nodes_->contains(entry.first); });
+  std::erase_if(failures_, [this](const auto& entry) { return !nodes_->contains(entry.first); });
   nodes_changed();
 }
 
 void SavedStates::nodes_changed() {
-  asked_.clear();
+  asked_.reset();
   known_.reset();
 }
 
@@ -43,18 +43,30 @@ void SavedStates::forget(const std::string& node) {
   nodes_changed();
 }
 
-bool SavedStates::exchange_asked(const std::vector<CheckpointRef>& states) {
-  if (asked_ == states) return true;
-  asked_ = states;
-  return false;
-}
-
-std::vector<CheckpointRef> SavedStates::to_ask(const std::string& node,
-                                               const std::vector<CheckpointRef>& states) {
-  std::vector<CheckpointRef> asked;
-  for (const CheckpointRef& state : states)
-    if (said_[node].try_emplace(key_of(state)).second) asked.push_back(state);
-  return asked;
+std::map<std::string, std::vector<CheckpointRef>> SavedStates::to_ask(
+    const std::vector<CheckpointRef>& states, const std::set<std::string>& near) {
+  std::map<std::string, std::vector<CheckpointRef>> questions;
+  if (asked_ && asked_->states == states && asked_->near == near) return questions;
+  for (const CheckpointRef& state : states) {
+    const Key key = key_of(state);
+    bool is_open = false, is_whole = false;
+    const auto ask = [&](const std::string& node) {
+      if (!nodes_->contains(node)) return;
+      const auto [at, is_new] = said_[node].try_emplace(key);
+      if (is_new) questions[node].push_back(state);
+      is_open |= !at->second.answered;
+      is_whole |= at->second.answered && at->second.sight == Sight::kWhole;
+    };
+    std::ranges::for_each(near, ask);
+    std::ranges::for_each(state.nodes, ask);
+    if (is_whole || is_open) break;
+    std::ranges::for_each(*nodes_, ask);
+    if (is_whole || is_open) break;
+  }
+  // The number of silent nodes that the verdict counts has changed.
+  if (!questions.empty()) known_.reset();
+  asked_ = {states, near};
+  return questions;
 }
 
 void SavedStates::found(const std::string& node, const CheckpointRef& state, Sight sight,
@@ -66,6 +78,7 @@ void SavedStates::found(const std::string& node, const CheckpointRef& state, Sig
   const auto asked = of_node->second.find(key);
   if (asked == of_node->second.end()) return;
   const bool is_first = !std::exchange(asked->second, {true, sight, error}).answered;
+  asked_.reset();
   if (!known_) return;
   // All nodes have answered about newer states than that of the verdict, and older ones do not
   // matter. So the first answer of a node changes nothing if the state can be read, nor while other
@@ -103,7 +116,7 @@ std::string SavedStates::error_of(const CheckpointRef& state) const {
   for (const std::string& node : state.nodes)  // the node that wrote it knows best
     if (const Said* one = said(node, key); one != nullptr && !one->error.empty())
       return "node " + node + ": " + one->error;
-  for (const std::string& node : nodes_)
+  for (const std::string& node : *nodes_)
     if (const Said* one = said(node, key); one != nullptr && !one->error.empty())
       return "node " + node + ": " + one->error;
   return {};
@@ -112,29 +125,34 @@ std::string SavedStates::error_of(const CheckpointRef& state) const {
 RestartChoice SavedStates::look(const CheckpointRef& state) const {
   RestartChoice choice{.kind = RestartChoice::Kind::kReadable, .state = state};
   const Key key = key_of(state);
-  std::set<std::string> silent;
-  for (const std::string& node : nodes_) {
-    const Said* one = said(node, key);
-    if (one == nullptr) {
-      silent.insert(node);
-    } else if (one->sight == Sight::kWhole) {
+  std::set<std::string> asked;
+  std::size_t answers = 0;
+  for (const auto& [node, states] : said_) {
+    const auto one = states.find(key);
+    if (one == states.end() || !nodes_->contains(node)) continue;
+    if (!one->second.answered) {
+      asked.insert(node);
+      continue;
+    }
+    ++answers;
+    if (one->second.sight == Sight::kWhole) {
       choice.at.insert(node);
-    } else if (one->sight == Sight::kUnclear) {
+    } else if (one->second.sight == Sight::kUnclear) {
       choice.missing.insert(node);
-      choice.why = one->error;
+      choice.why = one->second.error;
     }
   }
   // One node that can read the state is enough. Otherwise every open answer is awaited, because it
   // may be that the state is whole.
   if (!choice.at.empty()) return choice;
-  if (!silent.empty()) {
+  if (answers < nodes_->size()) {
     choice.kind = RestartChoice::Kind::kAsking;
-    choice.missing = std::move(silent);
+    choice.missing = asked.empty() ? *nodes_ : std::move(asked);
     return choice;
   }
   // A node that wrote the state and is away may still have it on its disk.
   for (const std::string& node : state.nodes)
-    if (!nodes_.contains(node)) choice.missing.insert(node);
+    if (!nodes_->contains(node)) choice.missing.insert(node);
   // Without a known writer nothing is ever proven gone: the node that has the state may be away.
   const bool proven = choice.missing.empty() && !state.nodes.empty();
   choice.kind = proven ? RestartChoice::Kind::kLost : RestartChoice::Kind::kAway;
@@ -161,7 +179,7 @@ const SavedStates::Verdict& SavedStates::verdict(const std::vector<CheckpointRef
 bool SavedStates::answered(const CheckpointRef& state, const std::set<std::string>& nodes) const {
   const Key key = key_of(state);
   return std::ranges::all_of(nodes, [&](const std::string& node) {
-    return !nodes_.contains(node) || said(node, key) != nullptr;
+    return !nodes_->contains(node) || said(node, key) != nullptr;
   });
 }
 

@@ -28,9 +28,10 @@ struct RestartChoice {
   enum class Kind {
     kStart,     // no state was ever saved: continue from the start of the job
     kReadable,  // continue from `state`, which is whole on the nodes `at`
-    kAsking,    // the nodes `missing` have not answered yet what they can read of `state`
-    kAway,  // `state` may be whole on the nodes `missing`, which are away or could not decide it
-    kLost,  // every saved state is gone; `state` is the newest of them
+    kAsking,  // the nodes `missing` have not answered yet what they can read of `state`; others may
+              // have to be asked after them
+    kAway,    // `state` may be whole on the nodes `missing`, which are away or could not decide it
+    kLost,    // every saved state is gone; `state` is the newest of them
   };
   Kind kind = Kind::kStart;
   CheckpointRef state{};
@@ -42,17 +43,18 @@ struct RestartChoice {
 class SavedStates {
  public:
   // Sets the nodes that are present. Answers of a node that left are dropped.
-  void set_nodes(std::set<std::string> nodes);
-  const std::set<std::string>& nodes() const { return nodes_; }
+  void set_nodes(NodeNames nodes);
+  const NodeNames& nodes() const { return nodes_; }
   // Drops the answers and open questions, of all nodes or of one, because they may be outdated.
   void forget();
   void forget(const std::string& node);
 
-  // Returns those of `states` that this node was not asked about, and marks them as asked.
-  std::vector<CheckpointRef> to_ask(const std::string& node,
-                                    const std::vector<CheckpointRef>& states);
-  // Returns whether all nodes were asked about these states, and says that they are from now on.
-  bool exchange_asked(const std::vector<CheckpointRef>& states);
+  // Returns which nodes have to be asked now, about which of `states` (newest first), and marks
+  // them as asked. To be called after every event. The nodes that wrote a state come first, with
+  // those in `near`, which are going to load it. All others follow only if these nodes cannot read
+  // it, and an older state only if no node can. Only present nodes are asked.
+  std::map<std::string, std::vector<CheckpointRef>> to_ask(const std::vector<CheckpointRef>& states,
+                                                           const std::set<std::string>& near);
   // Records an answer. Ignored if the node is not present or was not asked about this state.
   void found(const std::string& node, const CheckpointRef& state, protocol::Sight sight,
              const std::string& error);
@@ -92,15 +94,21 @@ class SavedStates {
     Verdict verdict;
     std::size_t silent = 0;  // nodes that have not answered about the state of the verdict
   };
+  // What to_ask() was called with, when there was nothing left to ask.
+  struct Asked {
+    std::vector<CheckpointRef> states;
+    std::set<std::string> near;
+    bool operator==(const Asked&) const = default;
+  };
   static Key key_of(const CheckpointRef& state);
   // Nodes have come, left or are to be asked again.
   void nodes_changed();
   const Said* said(const std::string& node, const Key& key) const;
 
-  std::set<std::string> nodes_;
+  NodeNames nodes_ = std::make_shared<const std::set<std::string>>();
   std::map<std::string, std::map<Key, Said>> said_;  // by node: the states that it was asked about
   std::map<std::string, std::map<Key, int>> failures_;
-  std::vector<CheckpointRef> asked_;  // all nodes were asked about these states
+  std::optional<Asked> asked_;  // nullopt: an answer or another event may require more questions
   mutable std::optional<Known> known_;
 };
 

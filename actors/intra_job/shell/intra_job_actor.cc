@@ -264,11 +264,9 @@ void IntraJobState::on_refused(wire::DemandRefused::Reader r) {
   perform(core_->on(intra_job::Event(protocol::value_of(r)), now()));
 }
 
-void IntraJobState::on_inventory(wire::Inventory::Reader r) {
-  planner_->devices_exist(device_set_from(r.getDevices()));
-  intra_job::NodesPresent present;
-  for (const auto node : r.getNodes()) present.nodes.insert(node.cStr());
-  perform(core_->on(intra_job::Event(std::move(present)), now()));
+void IntraJobState::on_inventory(const Msg<wire::Inventory>& inventory) {
+  planner_->devices_exist(device_set_from(inventory.view()->getDevices()));
+  perform(core_->on(intra_job::NodesPresent(peers_.present_nodes->of(inventory)), now()));
   act(planner_->ask_for_plans(planner_view()));
 }
 
@@ -355,7 +353,7 @@ caf::behavior intra_job_actor(caf::stateful_actor<IntraJobState>* self, IntraJob
       [=](const Inbound& inbound) { self->state.on_inbound(inbound); },
       [=](const Msg<wire::Allocation>& m) { self->state.on_allocation(*m.view()); },
       [=](const Msg<wire::DemandRefused>& m) { self->state.on_refused(*m.view()); },
-      [=](const Msg<wire::Inventory>& m) { self->state.on_inventory(*m.view()); },
+      [=](const Msg<wire::Inventory>& m) { self->state.on_inventory(m); },
       [=](const Msg<wire::PlanAnswer>& m) { self->state.on_plans(*m.view()); },
       [=](const Msg<wire::PlanList>& m) { self->state.on_plan_list(m); },
       [=](const PeerDown& down) { self->state.on_peer_down(down); },

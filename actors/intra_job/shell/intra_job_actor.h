@@ -55,6 +55,7 @@
 #include "actors/intra_job/core/job_planner.h"
 #include "actors/intra_job/core/job_trace.h"
 #include "actors/intra_job/core/lost_steps.h"
+#include "actors/intra_job/shell/present_nodes.h"
 #include "actors/log/line.h"
 #include "actors/protocol/shell/caf_messages.h"
 #include "actors/protocol/wire/job_cluster_codec.h"
@@ -79,6 +80,7 @@ struct IntraJobOptions {
 struct IntraJobPeers {
   caf::actor cluster, companion, gateway;
   std::shared_ptr<HeadStore> store;
+  std::shared_ptr<PresentNodes> present_nodes;
 };
 
 class IntraJobState {
@@ -87,7 +89,7 @@ class IntraJobState {
   void on_inbound(const Inbound& inbound);
   void on_allocation(wire::Allocation::Reader r);
   void on_refused(wire::DemandRefused::Reader r);
-  void on_inventory(wire::Inventory::Reader r);
+  void on_inventory(const Msg<wire::Inventory>& inventory);
   void on_plans(wire::PlanAnswer::Reader r);
   void on_plan_list(const Msg<wire::PlanList>& list);
   void on_peer_down(const PeerDown& down);
@@ -242,6 +244,13 @@ class IntraJobState {
   intra_job::HeldEffects held_;
   bool refusals_wait_ = false;  // refusals must be saved before the held effects
   bool writes_held_ = false;    // write_held() is running
+  // The last message to a worker and its frame, while effects are performed: it often has several
+  // receivers.
+  struct Encoded {
+    std::shared_ptr<const protocol::HeadMessage> message;
+    std::shared_ptr<const Frame> frame;
+  };
+  Encoded encoded_;
   // The core's time stands still while an effect waits whose answer has a time limit: the limit
   // must not run before the effect is performed. `stood_still_` is the total of these times.
   std::optional<Instant> stands_still_at_;

@@ -66,10 +66,13 @@ Status IntraJobState::perform_effect(const intra_job::SendWorker& effect) {
   // Ledger lines and evaluations are written without waiting for the disk. Here they have to be on
   // it, because no worker will have them afterwards.
   if (makes_workers_forget(effect)) ES_RETURN_IF_ERROR(peers_.store->sync());
-  if (const auto* install = std::get_if<protocol::Install>(&effect.message)) tell_loss(*install);
-  if (std::holds_alternative<protocol::Go>(effect.message)) lost_steps_->go();
+  if (const auto* install = std::get_if<protocol::Install>(effect.message.get()))
+    tell_loss(*install);
+  if (std::holds_alternative<protocol::Go>(*effect.message)) lost_steps_->go();
   if (trace_) trace_effect(effect);
-  send_to(worker_peer(effect.to), protocol::encode(options_.job, effect.message));
+  if (std::exchange(encoded_.message, effect.message) != effect.message)
+    encoded_.frame = protocol::encode(options_.job, *effect.message);
+  send_to(worker_peer(effect.to), encoded_.frame);
   return {};
 }
 

@@ -19,6 +19,7 @@ void IntraJobState::perform(intra_job::Effects effects) {
     }
     hold(std::move(effect));
   }
+  encoded_ = {};
   if (progress_due_) tell_followers_progress();
   progress_due_ = false;
   arm_tick();

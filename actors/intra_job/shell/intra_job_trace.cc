@@ -128,9 +128,9 @@ void IntraJobState::stop_trace_of(const Inbound& inbound, std::uint64_t trace) {
 }
 
 void IntraJobState::trace_effect(const intra_job::SendWorker& effect) {
-  if (const auto* prepare = std::get_if<protocol::Prepare>(&effect.message))
+  if (const auto* prepare = std::get_if<protocol::Prepare>(effect.message.get()))
     trace_->round_begins(prepare->stamp.generation, clock_now());
-  if (const auto* go = std::get_if<protocol::Go>(&effect.message)) {
+  if (const auto* go = std::get_if<protocol::Go>(effect.message.get())) {
     trace_->round_ends(go->stamp.generation, clock_now());
     // New members are asked before their Go, so their first step can be traced.
     trace_members();

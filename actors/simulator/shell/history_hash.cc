@@ -29,6 +29,16 @@ void HistoryHash::mix(const Frame& frame) {
   }
 }
 
+void HistoryHash::mix_digest_of(const std::shared_ptr<const Frame>& frame) {
+  if (frame_ != frame) {
+    HistoryHash alone;
+    alone.mix(*frame);
+    digest_ = alone.state_;
+    frame_ = frame;
+  }
+  mix(digest_);
+}
+
 void HistoryHash::add(Instant now, std::uint64_t receiver, const caf::mailbox_element& message) {
   ++count_;
   mix(static_cast<std::uint64_t>(now.count()));
@@ -39,9 +49,9 @@ void HistoryHash::add(Instant now, std::uint64_t receiver, const caf::mailbox_el
   // Frames are hashed with their content. Of other messages only time, sender, receiver and the
   // number of elements count.
   if (content.match_elements<Inbound>()) {
-    mix(*content.get_as<Inbound>(0).frame);
+    mix_digest_of(content.get_as<Inbound>(0).frame);
   } else if (content.match_elements<Outbound>()) {
-    mix(*content.get_as<Outbound>(0).frame);
+    mix_digest_of(content.get_as<Outbound>(0).frame);
   }
 }
 

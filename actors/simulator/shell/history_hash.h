@@ -5,6 +5,7 @@
 #include <caf/mailbox_element.hpp>
 
 #include <cstdint>
+#include <memory>
 
 #include "actors/protocol/core/instant.h"
 #include "proto/frame.h"
@@ -20,9 +21,13 @@ class HistoryHash {
  private:
   void mix(std::uint64_t value);
   void mix(const Frame& frame);
+  void mix_digest_of(const std::shared_ptr<const Frame>& frame);
 
   std::uint64_t state_ = 0x9e3779b97f4a7c15;
   std::uint64_t count_ = 0;
+  // The last frame and its digest: a frame with several receivers is hashed once.
+  std::shared_ptr<const Frame> frame_;
+  std::uint64_t digest_ = 0;
 };
 
 }  // namespace es::actors::simulator

@@ -141,15 +141,20 @@ void WorldState::on_outbound(const Outbound& outbound) {
   const Frame& frame = *outbound.frame;
   if (outbound.to == kSimulatedClient) return on_answer(outbound.frame);
   if (frame.envelope.type == MessageType::kStartWorker) return start_worker(outbound);
-  if (auto kill = Msg<wire::KillWorker>::from_frame(outbound.frame))
+  if (frame.envelope.type == MessageType::kKillWorker) {
+    const auto kill = Msg<wire::KillWorker>::from_frame(outbound.frame);
     return end_worker({kill->view()->getIncarnation()}, -1, true);
-  if (auto find = Msg<wire::FindStates>::from_frame(outbound.frame))
-    return find_states(outbound.to, *find);
+  }
+  if (frame.envelope.type == MessageType::kFindStates)
+    return find_states(outbound.to, *Msg<wire::FindStates>::from_frame(outbound.frame));
   const auto to = incarnation_of(outbound.to);
   if (!to || !is_head_message(frame.envelope.type)) return;
-  const auto message = decode_head(outbound.frame);
-  ES_CHECK_OK(message, "a message of the head");
-  on_head_message(*to, *message);
+  if (std::exchange(decoded_.frame, outbound.frame) != outbound.frame) {
+    const auto message = decode_head(outbound.frame);
+    ES_CHECK_OK(message, "a message of the head");
+    decoded_.message = *message;
+  }
+  on_head_message(*to, decoded_.message);
 }
 
 // Answers that every checkpoint can be read, as if all nodes shared one disk.

@@ -259,6 +259,12 @@ class WorldState {
   std::uint32_t finished_ = 0, refused_ = 0, failures_ = 0, stragglers_ = 0;
   std::uint64_t next_request_ = 0;  // number of the next request of a claim
   std::string first_refusal_;
+  // The last message of the head to a worker: the workers of a job often get the same one.
+  struct Decoded {
+    std::shared_ptr<const Frame> frame;
+    protocol::HeadMessage message;
+  };
+  Decoded decoded_;
 };
 
 caf::behavior world_actor(caf::stateful_actor<WorldState>* self, const Workload* workload,

@@ -47,7 +47,8 @@
 // Changes are charged (choice.h, full_scan_decision.h): a job gets other devices only if it then
 // ends earlier by three of its pauses, and in the last two classes it takes devices that other jobs
 // hold only if that gains six pauses over what is idle. If nothing is idle, a waiting job counts on
-// the devices of a job that ends within six pauses, one for each. The pause of a suspension is
+// the devices of a job that ends within six pauses, one for each. A critical job also waits if that
+// is within 0.02 * H, so that it suspends no job just before its end. The pause of a suspension is
 // another one than that of a smaller change, and each job measures both (policy.h).
 //
 // A set of devices needs an efficiency of 0.8. A job whose communication is known (model/sync.h) is

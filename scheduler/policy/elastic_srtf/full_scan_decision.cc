@@ -216,7 +216,10 @@ void FullScanDecision::serve_at_a_charge(const QueueEntry& entry, const Counts& 
   if (!without.counts.empty())
     return assign(entry.slot,
                   without.finish_s <= choice.finish_s + charge_s ? without.counts : choice.counts);
-  if (!counts_on_an_end(row, charge_s)) return assign(entry.slot, choice.counts);
+  const double wait_s = entry.service_class() == ServiceClass::kCritical
+                            ? std::max(charge_s, kCriticalWait * order_.load().horizon_s)
+                            : charge_s;
+  if (!counts_on_an_end(row, wait_s)) return assign(entry.slot, choice.counts);
   // What is idle now is not enough for it, and is reserved until there is more.
   Counts reserved = choice.counts;
   for (std::size_t t = 0; t < reserved.size(); ++t) {

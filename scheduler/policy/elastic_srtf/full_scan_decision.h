@@ -23,6 +23,10 @@ inline constexpr ChoiceLimits kHalfComputes{.efficiency_min = 0.5};
 // twice: when it gives them back, and when it gets others.
 inline constexpr double kPausesToTake = 2 * kPausesToGain;
 
+// Part of the horizon for which a critical job waits if another one ends meanwhile. It delays the
+// end of all jobs by no more than this, and no job is suspended just before its end.
+inline constexpr double kCriticalWait = 0.02;
+
 // Part of the horizon. It is nearly 1: until then jobs with several types may use all of them.
 inline constexpr double kScarcePart = 0.97;
 

@@ -83,7 +83,8 @@ bool Simulation::lives(std::uint64_t incarnation) const {
 void Simulation::run() {
   if (options_.stages.empty()) reallocate();
   perform_head(head_->start(now_));
-  perform_head(head_->on(intra_job::Event(intra_job::NodesPresent{{"node"}}), now_));
+  perform_head(
+      head_->on(intra_job::Event(intra_job::NodesPresent(std::set<std::string>{"node"})), now_));
   while (true) {
     if (++actions_ > 200'000) violated("no end in sight");
     now_ += std::chrono::milliseconds(1);

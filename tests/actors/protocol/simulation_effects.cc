@@ -67,8 +67,8 @@ void Simulation::perform_one(const intra_job::KillWorker& effect) {
 }
 
 void Simulation::perform_one(const intra_job::SendWorker& effect) {
-  check_head_message(effect.to.value, effect.message);
-  send(0, effect.to.value, effect.message);
+  check_head_message(effect.to.value, *effect.message);
+  send(0, effect.to.value, *effect.message);
 }
 
 void Simulation::perform_one(const intra_job::Demand& effect) {
@@ -283,7 +283,8 @@ void Simulation::restart_head() {
     if (process.life != Process::Life::kGone) occupied_.insert(process.device);
   }
   perform_head(head_->start(now_));
-  perform_head(head_->on(intra_job::Event(intra_job::NodesPresent{{"node"}}), now_));
+  perform_head(
+      head_->on(intra_job::Event(intra_job::NodesPresent(std::set<std::string>{"node"})), now_));
   allocate(granted_);
 }
 

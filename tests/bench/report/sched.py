@@ -1,6 +1,7 @@
 """scripts/bench sched: the cost of decisions and of simulated events, by number of jobs and
 devices."""
 
+import argparse
 import csv
 import gzip
 import json
@@ -18,6 +19,36 @@ TYPES = ("p100", "t4", "v100")
 MODELS = 24
 PHILLY = os.path.join(runner.ROOT, "..", "shared", "traces", "philly.csv.gz")
 PHILLY_DEVICES = 2500
+# Loads near the largest that a head is meant for: jobs, devices, ESTs of a job.
+LARGE = {"many": (100_000, 10_000, (1, 1, 1, 2, 4, 8)),
+         "wide": (10_000, 50_000, (16, 32, 64, 128, 256))}
+LARGE_SPAN_S = 50_000
+
+
+def write_table(path, head, rows):
+    with open(path, "w", newline="") as out:
+        table = csv.writer(out)
+        table.writerow(head)
+        table.writerows(rows)
+
+
+def write_crowd_files(directory, name, speeds, rows, size):
+    """The files of a trace on `size` devices of three types. `speeds` has those of each model.
+    Returns the arguments of esctl."""
+    times = os.path.join(directory, f"{name}-times.csv")
+    write_table(times, ("model", "gpu_type", "seconds_per_local_step"),
+                ((f"m{m}", TYPES[t], f"{1 / speeds[m][t]:.6f}")
+                 for m in range(MODELS) for t in range(3)))
+    jobs = os.path.join(directory, f"{name}.csv")
+    write_table(jobs, ("job_id", "submit_s", "model", "max_p", "batch_size", "samples_total", "d2",
+                       "gpu_type"),
+                ((number, *row) for number, row in enumerate(sorted(rows))))
+    cluster = ",".join(f"{t}={size // 3 + (i < size % 3)}" for i, t in enumerate(TYPES))
+    return ["--trace", jobs, "--steptimes", times, "--cluster", cluster]
+
+
+def draw_speeds(draw):
+    return [[draw.uniform(1, 1.2 + 0.6 * t) for t in range(3)] for _ in range(MODELS)]
 
 
 def write_crowd(directory, size):
@@ -25,26 +56,29 @@ def write_crowd(directory, size):
     jobs of 1 to 4 devices of any types arrive within 1,000 s and need 1,000 to 5,000 s. Returns the
     arguments of esctl."""
     draw = random.Random(1)
-    speeds = [[draw.uniform(1, 1.2 + 0.6 * t) for t in range(3)] for _ in range(MODELS)]
-    times = os.path.join(directory, "times.csv")
-    with open(times, "w", newline="") as out:
-        table = csv.writer(out)
-        table.writerow(("model", "gpu_type", "seconds_per_local_step"))
-        table.writerows((f"m{m}", TYPES[t], f"{1 / speeds[m][t]:.6f}")
-                        for m in range(MODELS) for t in range(3))
+    speeds = draw_speeds(draw)
     rows = []
     for _ in range(size * 11 // 10):
         max_p = draw.randint(2, 4) if draw.random() < 0.25 else 1
         rows.append((round(draw.uniform(0, 1000), 3), f"m{draw.randrange(MODELS)}", max_p, 1,
                      draw.randint(1000, 5000) * max_p, 1, draw.choice(TYPES)))
-    jobs = os.path.join(directory, f"crowd-{size}.csv")
-    with open(jobs, "w", newline="") as out:
-        table = csv.writer(out)
-        table.writerow(("job_id", "submit_s", "model", "max_p", "batch_size", "samples_total", "d2",
-                        "gpu_type"))
-        table.writerows((number, *row) for number, row in enumerate(sorted(rows)))
-    cluster = ",".join(f"{t}={size // 3 + (i < size % 3)}" for i, t in enumerate(TYPES))
-    return ["--trace", jobs, "--steptimes", times, "--cluster", cluster]
+    return write_crowd_files(directory, f"crowd-{size}", speeds, rows, size)
+
+
+def write_large(directory, name):
+    """A load of LARGE: jobs of 500 to 5,000 s arrive within LARGE_SPAN_S, and half of them may mix
+    types. Returns the arguments of esctl."""
+    count, devices, widths = LARGE[name]
+    draw = random.Random(1)
+    speeds = draw_speeds(draw)
+    rows = []
+    for _ in range(count):
+        max_p = draw.choice(widths)
+        rows.append((round(draw.uniform(0, LARGE_SPAN_S), 3), f"m{draw.randrange(MODELS)}", max_p,
+                     1, draw.randint(500, 5000) * max_p, int(draw.random() < 0.5),
+                     draw.choice(TYPES)))
+    return [*write_crowd_files(directory, name, speeds, rows, devices), "--start-cost", "20",
+            "--rescale-cost", "10"]
 
 
 def write_philly(directory, jobs):
@@ -104,6 +138,10 @@ def measure(esctl, args):
             runner.progress(f"{jobs} jobs of Philly: {args.policies[0]}")
             results.append(result_of("philly", PHILLY_DEVICES, args.policies[0], simulate(
                 esctl, write_philly(directory, jobs), args.policies[0], args.core)))
+        for name in args.large:
+            runner.progress(f"{name}: {args.policies[0]}")
+            results.append(result_of(name, LARGE[name][1], args.policies[0], simulate(
+                esctl, write_large(directory, name), args.policies[0], args.core)))
     return results
 
 
@@ -123,7 +161,8 @@ def runs(results):
         yield *key, sorted(group, key=lambda r: r["events"])
 
 
-COUNT = {"crowd": "devices", "philly": "events"}  # The quantity that grows in a trace.
+# The quantity that grows in a trace. There is one run for each of the others.
+COUNT = {"crowd": "devices", "philly": "events"}
 
 
 def table(results):
@@ -136,7 +175,7 @@ def table(results):
                  f"| {r['us_per_event']:.1f} | {r['us_per_event'] / line:.2f} "
                  f"| {r['decision_ms_mean']:.4f} | {r['decision_ms_p99']:.3f} "
                  f"| {r['decision_ms_max']:.1f} | {r['rescales']:,} | {r['mib']} |"
-                 for r, line in zip(group, log_line(group, COUNT[trace]))]
+                 for r, line in zip(group, log_line(group, COUNT.get(trace, "events")))]
     return "\n".join(rows)
 
 
@@ -160,7 +199,7 @@ def stacked(pages):
 
 
 def charts(results):
-    return stacked([growth(*run) for run in runs(results)])
+    return stacked([growth(*run) for run in runs(results) if run[0] in COUNT])
 
 
 def main(args):
@@ -174,6 +213,14 @@ def main(args):
     runner.write_results(args, results, charts(results))
 
 
+def large_names(text):
+    names = [part for part in text.split(",") if part]
+    if unknown := sorted(set(names) - set(LARGE)):
+        raise argparse.ArgumentTypeError(
+            f"unknown: {', '.join(unknown)}; allowed: {', '.join(LARGE)}")
+    return names
+
+
 def add_arguments(parser):
     numbers = lambda text: [int(part) for part in text.split(",") if part]
     parser.add_argument("--sizes", type=numbers, default=[100, 300, 1000, 3000, 10000],
@@ -182,4 +229,8 @@ def add_arguments(parser):
                         help="jobs of Philly (default 1000,3000,10000,30000,82247)")
     parser.add_argument("--policies", type=lambda text: text.split(","),
                         default=["elastic-srtf", "easyscale", "srtf"],
-                        help="the first one for Philly (default elastic-srtf,easyscale,srtf)")
+                        help="the first one for Philly and the large loads (default "
+                             "elastic-srtf,easyscale,srtf)")
+    parser.add_argument("--large", type=large_names,
+                        default=list(LARGE), help="large loads (default many,wide): 100,000 jobs on "
+                        "10,000 devices, and 10,000 jobs of 16 to 256 ESTs on 50,000")

@@ -2,6 +2,10 @@
 
 #include <doctest/doctest.h>
 
+#include <random>
+
+#include "tests/support/seed.h"
+
 namespace es::actors::intra_job {
 namespace {
 
@@ -125,6 +129,44 @@ TEST_SUITE("actors/intra_job/fleet") {
     const Fleet::Staffing staffing = fleet.staffing(std::nullopt);
     CHECK(staffing.start.empty());
     CHECK(staffing.give_back.empty());
+  }
+
+  TEST_CASE("what is remembered of the last answers never changes an answer") {
+    std::mt19937_64 random(test::seed("fleet"));
+    const auto draw = [&](std::size_t n) { return static_cast<std::size_t>(random() % n); };
+    for (int history = 0; history < 200; ++history) {
+      Fleet fleet(1 + static_cast<std::uint32_t>(draw(4)));
+      std::uint64_t incarnations = 0, sequence = 0;
+      const Wanted wanted = draw(3) == 0 ? Wanted(set("a", 2)) : std::nullopt;
+      for (int event = 0; event < 60; ++event) {
+        const std::size_t what = draw(8);
+        if (what == 0 || sequence == 0) {
+          Allocation allocation{.sequence = ++sequence, .releases_seen = 1000, .devices = {}};
+          for (std::uint32_t i = 0; i < 5; ++i)
+            if (draw(2) == 0) allocation.devices.push_back(device(draw(2) == 0 ? "a" : "b", i));
+          fleet.allocate(allocation);
+        } else if (what == 1 && !fleet.idle_devices().empty()) {
+          fleet.release(DeviceId(*fleet.idle_devices().begin()));
+        } else if (what <= 3 && !fleet.idle_devices().empty()) {
+          fleet.add(Incarnation{++incarnations}, DeviceId(*fleet.idle_devices().begin()));
+        } else if (!fleet.workers().empty()) {
+          Worker& worker = std::next(fleet.workers().begin(),
+                                     static_cast<std::ptrdiff_t>(draw(fleet.workers().size())))
+                               ->second;
+          if (what == 4) fleet.leave(worker);
+          if (what == 5) fleet.erase(Incarnation(worker.incarnation));
+          if (what >= 6 && worker.phase == Phase::kWarm) worker.phase = Phase::kKnown;
+          if (what >= 6 && worker.phase == Phase::kStarting) worker.phase = Phase::kWarm;
+        }
+        Fleet other = fleet;
+        other.give_up(device("none", 0));  // It remembers nothing after this.
+        const Fleet::Staffing staffing = fleet.staffing(wanted), again = other.staffing(wanted);
+        CHECK(staffing.start == again.start);
+        CHECK(staffing.give_back == again.give_back);
+        CHECK(staffing.dismiss == again.dismiss);
+        if (fleet.awaits_start(wanted)) CHECK_FALSE(fleet.choose(wanted, true).complete);
+      }
+    }
   }
 }
 

@@ -34,7 +34,7 @@ template <class M>
 std::vector<std::uint64_t> receivers(const Effects& effects) {
   std::vector<std::uint64_t> found;
   for (const SendWorker& send : all<SendWorker>(effects)) {
-    if (std::holds_alternative<M>(send.message)) found.push_back(send.to.value);
+    if (std::holds_alternative<M>(*send.message)) found.push_back(send.to.value);
   }
   std::sort(found.begin(), found.end());
   return found;
@@ -43,7 +43,7 @@ std::vector<std::uint64_t> receivers(const Effects& effects) {
 template <class M>
 M message(const Effects& effects) {
   for (const SendWorker& send : all<SendWorker>(effects)) {
-    if (const M* one = std::get_if<M>(&send.message)) return *one;
+    if (const M* one = std::get_if<M>(send.message.get())) return *one;
   }
   FAIL("no such message was sent");
   return {};
@@ -74,7 +74,7 @@ class Bench {
   }
   void start() {
     started = core.start(now);
-    const Effects more = event(NodesPresent{{"node"}});
+    const Effects more = event(NodesPresent(std::set<std::string>{"node"}));
     started.insert(started.end(), more.begin(), more.end());
   }
 

@@ -293,7 +293,7 @@ TEST_SUITE("actors/intra_job/intra_job_core") {
       history.lines.push_back({v, {0, 0, 0, 0}, {7, v}, std::nullopt});
     Bench bench(record, history, config);
     const DeviceId elsewhere{"other", {"a"}, 0};
-    bench.event(NodesPresent{{"node", "other"}});
+    bench.event(NodesPresent(std::set<std::string>{"node", "other"}));
     bench.allocate({elsewhere});
     bench.hello(100);
     bench.report(100, std::nullopt);

@@ -28,7 +28,7 @@ class Bench {
  public:
   Bench() : core(config(), services()) {
     core.start(now);
-    core.on(Event(NodesPresent{{"node"}}), now);
+    core.on(Event(NodesPresent(std::set<std::string>{"node"})), now);
     begin();
   }
 
@@ -94,7 +94,7 @@ class Bench {
   static const M* sent(const Effects& effects) {
     for (const Effect& effect : effects)
       if (const auto* send = std::get_if<SendWorker>(&effect))
-        if (const M* message = std::get_if<M>(&send->message)) return message;
+        if (const M* message = std::get_if<M>(send->message.get())) return message;
     return nullptr;
   }
 

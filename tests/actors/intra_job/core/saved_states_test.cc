@@ -13,17 +13,23 @@ CheckpointRef state(Version version, std::set<std::string> nodes) {
   return {"/s/" + std::to_string(version), version, false, std::move(nodes), {{version, 1}, {}}};
 }
 
+using Questions = std::map<std::string, std::vector<CheckpointRef>>;
+
+NodeNames names(std::set<std::string> nodes) {
+  return std::make_shared<const std::set<std::string>>(std::move(nodes));
+}
+
 // The answers of three nodes: w whole, g gone, u unclear, . no answer yet, - the node is away.
 SavedStates said(const CheckpointRef& state, const std::string& nodes) {
   SavedStates saved;
   std::set<std::string> present;
   for (std::size_t i = 0; i < nodes.size(); ++i)
     if (nodes[i] != '-') present.insert("n" + std::to_string(i + 1));
-  saved.set_nodes(present);
+  saved.set_nodes(names(present));
+  saved.to_ask({state}, present);
   for (std::size_t i = 0; i < nodes.size(); ++i) {
     const std::string node = "n" + std::to_string(i + 1);
     if (nodes[i] == '-') continue;
-    saved.to_ask(node, {state});
     if (nodes[i] == 'w') saved.found(node, state, Sight::kWhole, "");
     if (nodes[i] == 'g') saved.found(node, state, Sight::kGone, "absent");
     if (nodes[i] == 'u') saved.found(node, state, Sight::kUnclear, "no answer of the disk");
@@ -58,18 +64,17 @@ TEST_SUITE("actors/intra_job/saved_states") {
     const std::vector<CheckpointRef> states{state(9, {"n1"}), state(5, {"n2"}), state(2, {})};
     for (int history = 0; history < 300; ++history) {
       SavedStates saved;
-      saved.set_nodes({"n1", "n2", "n3"});
+      saved.set_nodes(names({"n1", "n2", "n3"}));
       // Either most nodes have a state or most do not, so that every kind occurs.
       const std::size_t whole = draw(2) == 0 ? 2 : 9;
       for (int event = 0; event < 40; ++event) {
         const std::string node = "n" + std::to_string(1 + draw(4));
         const CheckpointRef& about = states[draw(states.size())];
-        if (!saved.exchange_asked(states))
-          for (const std::string& present : saved.nodes()) saved.to_ask(present, states);
+        saved.to_ask(states, draw(2) == 0 ? std::set<std::string>{node} : std::set<std::string>());
         const std::size_t what = draw(20);
-        if (what == 0) saved.set_nodes({"n1", "n2", node});
+        if (what == 0) saved.set_nodes(names({"n1", "n2", node}));
         if (what == 1) saved.forget(node);
-        if (what == 2 && saved.nodes().contains(node)) saved.failed_to_read(node, about, "no");
+        if (what == 2 && saved.nodes()->contains(node)) saved.failed_to_read(node, about, "no");
         if (what > 2)
           saved.found(node, about,
                       draw(whole) == 0 ? Sight::kWhole
@@ -86,16 +91,19 @@ TEST_SUITE("actors/intra_job/saved_states") {
   TEST_CASE("an older state replaces a newer one only when the newer one is gone") {
     const CheckpointRef newer = state(9, {"n1"}), older = state(5, {"n2"});
     SavedStates saved;
-    saved.set_nodes({"n2"});
-    for (const CheckpointRef& asked : saved.to_ask("n2", {newer, older}))
-      saved.found("n2", asked, asked == older ? Sight::kWhole : Sight::kGone, "");
+    saved.set_nodes(names({"n2"}));
+    CHECK(saved.to_ask({newer, older}, {}) == Questions{{"n2", {newer}}});
+    saved.found("n2", newer, Sight::kGone, "");
+    CHECK(saved.to_ask({newer, older}, {}) == Questions{{"n2", {older}}});
+    saved.found("n2", older, Sight::kWhole, "");
     CHECK(saved.choose({newer, older}).kind == RestartChoice::Kind::kAway);
     CHECK(saved.choose({newer, older}).state == newer);
     CHECK(saved.choose({newer, older}).missing == std::set<std::string>{"n1"});
-    saved.set_nodes({"n1", "n2"});
+    saved.set_nodes(names({"n1", "n2"}));
     CHECK(saved.choose({newer, older}).kind == RestartChoice::Kind::kAsking);
-    for (const CheckpointRef& asked : saved.to_ask("n1", {newer, older}))
-      saved.found("n1", asked, Sight::kGone, "damaged");
+    CHECK(saved.to_ask({newer, older}, {}) == Questions{{"n1", {newer}}});
+    saved.found("n1", newer, Sight::kGone, "damaged");
+    CHECK(saved.to_ask({newer, older}, {}).empty());
     CHECK(saved.choose({newer, older}).kind == RestartChoice::Kind::kReadable);
     CHECK(saved.choose({newer, older}).state == older);
     CHECK(saved.choose({}).kind == RestartChoice::Kind::kStart);
@@ -109,8 +117,8 @@ TEST_SUITE("actors/intra_job/saved_states") {
     CheckpointRef other = one;
     other.digests.params.high = 8;
     CHECK(saved.look(other).kind == RestartChoice::Kind::kAsking);
-    saved.set_nodes({});
-    saved.set_nodes({"n1"});
+    saved.set_nodes(names({}));
+    saved.set_nodes(names({"n1"}));
     CHECK(saved.look(one).kind == RestartChoice::Kind::kAsking);
     saved.found("n2", one, Sight::kWhole, "");  // It was never asked.
     CHECK(saved.look(one).at.empty());
@@ -123,12 +131,50 @@ TEST_SUITE("actors/intra_job/saved_states") {
     for (int attempt = 0; attempt < 2; ++attempt) {
       saved.failed_to_read("n1", one, "the link broke");
       CHECK(saved.look(one).kind == RestartChoice::Kind::kAsking);
-      CHECK(saved.to_ask("n1", {one}).size() == 1);
+      CHECK(saved.to_ask({one}, {}) == Questions{{"n1", {one}}});
       saved.found("n1", one, Sight::kWhole, "");
     }
     saved.failed_to_read("n1", one, "the link broke");
     CHECK(saved.look(one).kind == RestartChoice::Kind::kAway);
     CHECK(saved.look(one).why == "the link broke");
+  }
+
+  TEST_CASE(
+      "nodes that neither wrote a state nor are to load it are asked only if these cannot read "
+      "it") {
+    const CheckpointRef newer = state(9, {"n2"}), older = state(5, {"n3"});
+    SavedStates saved;
+    saved.set_nodes(names({"n1", "n2", "n3", "n4"}));
+    CHECK(saved.to_ask({newer, older}, {"n4"}) == Questions{{"n2", {newer}}, {"n4", {newer}}});
+    CHECK(saved.to_ask({newer, older}, {"n4"}).empty());
+    CHECK(saved.choose({newer, older}).missing == std::set<std::string>{"n2", "n4"});
+    saved.found("n4", newer, Sight::kGone, "absent");
+    CHECK(saved.to_ask({newer, older}, {"n4"}).empty());
+    SUBCASE("its writer can read it") {
+      saved.found("n2", newer, Sight::kWhole, "");
+      CHECK(saved.to_ask({newer, older}, {"n4"}).empty());
+      CHECK(saved.choose({newer, older}).kind == RestartChoice::Kind::kReadable);
+      // The job is given a device on another node.
+      CHECK(saved.to_ask({newer, older}, {"n1"}) == Questions{{"n1", {newer}}});
+      CHECK_FALSE(saved.answered(newer, {"n1"}));
+    }
+    SUBCASE("its writer cannot read it") {
+      saved.found("n2", newer, Sight::kGone, "damaged");
+      CHECK(saved.to_ask({newer, older}, {}) == Questions{{"n1", {newer}}, {"n3", {newer}}});
+      saved.found("n1", newer, Sight::kGone, "absent");
+      CHECK(saved.to_ask({newer, older}, {}).empty());
+      saved.found("n3", newer, Sight::kGone, "absent");
+      CHECK(saved.to_ask({newer, older}, {}) == Questions{{"n3", {older}}});
+    }
+    SUBCASE("its writer is away") {
+      saved.set_nodes(names({"n1", "n3"}));
+      CHECK(saved.to_ask({newer, older}, {}) == Questions{{"n1", {newer}}, {"n3", {newer}}});
+      saved.found("n1", newer, Sight::kGone, "absent");
+      saved.found("n3", newer, Sight::kGone, "absent");
+      // The user may give it up, so it has to be known what is older.
+      CHECK(saved.to_ask({newer, older}, {}) == Questions{{"n3", {older}}});
+      CHECK(saved.choose({newer, older}).kind == RestartChoice::Kind::kAway);
+    }
   }
 
   TEST_CASE("nodes are listed as in a sentence") {
@@ -155,7 +201,7 @@ struct Apart {
     };
     present({"one", "two"});
   }
-  Effects present(std::set<std::string> nodes) { return bench->event(NodesPresent{nodes}); }
+  Effects present(std::set<std::string> nodes) { return bench->event(NodesPresent(nodes)); }
   // Runs up to the Install.
   Effects begin_on_second_node() {
     bench->event(ResumeCommand{1});
@@ -231,7 +277,7 @@ TEST_SUITE("actors/intra_job/intra_job_saved") {
     Bench bench(record, LedgerHistory{});
     bench.sight = [](const std::string&, const CheckpointRef&) { return Sight::kGone; };
     bench.silent = {"one"};
-    bench.event(NodesPresent{{"one", "two"}});
+    bench.event(NodesPresent(std::set<std::string>{"one", "two"}));
     bench.allocate({on("one"), on("two")});
     bench.report(1, 3);
     bench.ready(1, 3);
@@ -245,7 +291,7 @@ TEST_SUITE("actors/intra_job/intra_job_saved") {
     bench.core.tick(bench.now);
     CHECK(bench.core.phase() == Phase::kPreparing);
     CHECK(bench.core.next_tick().value_or(Instant::max()) > bench.now);
-    const Effects effects = bench.event(NodesPresent{{"two"}});
+    const Effects effects = bench.event(NodesPresent(std::set<std::string>{"two"}));
     CHECK(receivers<Release>(effects) == Ids{100});
     CHECK(bench.core.phase() == Phase::kIdle);
     CHECK(bench.core.waiting_for() ==

@@ -103,6 +103,30 @@ TEST_SUITE("actors/intra_job/intra_job_pause") {
     CHECK(bench.core.record().checkpoints.empty());
   }
 
+  TEST_CASE(
+      "only nodes on which a job has run are told which checkpoints to keep, while all of them are "
+      "there") {
+    const auto nodes_told = [](const Effects& effects) {
+      std::set<std::string> nodes;
+      for (const KeepSuspensions& keep : all<KeepSuspensions>(effects)) nodes.insert(keep.node);
+      return nodes;
+    };
+    Config config = Bench::config("", 4);
+    config.suspend_prefix = "/s/job-suspended-";
+    Bench bench(config);
+    bench.event(NodesPresent(std::set<std::string>{"node", "other", "third"}));
+    const WriteCheckpoint asked = drained_for_pause(bench);
+    CHECK(nodes_told(bench.say(written(bench, asked, 3))) == std::set<std::string>{"node"});
+    bench.exited(1);
+    bench.exited(2);
+    // The other nodes may have the disk of the one that is away.
+    bench.event(NodesPresent(std::set<std::string>{"other", "third"}));
+    CHECK(nodes_told(bench.event(NodesPresent(std::set<std::string>{"node", "other", "third"}))) ==
+          std::set<std::string>{"node"});
+    bench.event(NodesPresent(std::set<std::string>{"other", "third"}));
+    CHECK(nodes_told(bench.event(CancelCommand{8})) == std::set<std::string>{"other", "third"});
+  }
+
   TEST_CASE("no node removes what a recovery of the journal has set aside") {
     JobRecord record;
     record.generation = Generation{4};
