@@ -13,7 +13,7 @@ import torch
 
 from ..interpret import Context, interpret
 from ..program import Program
-from .errors import SelfCheckFailed
+from .errors import SelfCheckFailed, StateChanged
 from .same_draws import SameDraws, site_numbers
 from .state import State
 from .step import Step
@@ -45,6 +45,36 @@ def check_training(program: Program, step: Step, state: State, tensors: Tensors,
         compare("the loss", own_loss, loss, factor * LOSS_ERROR)
         _compare_gradients(list(parameters), found, wanted, factor)
     _decide(compared, state, tensors)
+
+
+def check_no_state(step: Step, state: State, tensors: Tensors) -> None:
+    """Raises StateChanged if the forward pass changes a parameter, or what the next one computes.
+
+    The program of a file begins every step with nothing but the parameters, so a model that keeps a
+    tensor for its next mini-batch would silently train without it.
+    """
+    def run() -> torch.Tensor:
+        with SameDraws():
+            return step(*tensors.values())[0].detach()
+    before = _sums(state)
+    first = run()
+    changed = [name for name, number in _sums(state).items() if number != before[name]]
+    if changed:
+        raise StateChanged(f"the forward pass changes the parameter {changed[0]}; compute what is "
+                           "used from the parameter, which only the optimizer may change")
+    try:
+        compare("", run(), first, LOSS_ERROR)
+    except SelfCheckFailed:
+        raise StateChanged(
+            "a second forward pass with the same samples has another loss, because the model keeps "
+            "something between its calls (an attribute, a list or a global variable); a captured "
+            "model keeps only the statistics of batch norms") from None
+
+
+def _sums(state: State) -> dict[str, int]:
+    """The sum of the bits of each parameter."""
+    return {tied.names[0]: int(tied.tensor.detach().contiguous().view(torch.int32).sum())
+            for tied in state.parameters.values()}
 
 
 def _compare_gradients(names: list[str], found: list[torch.Tensor], wanted: list[torch.Tensor],
