@@ -83,6 +83,21 @@ class Refusals(unittest.TestCase):
         self.refused(errors.CaptureError, "max_unpool1d of windows .3. with the strides .1.",
                      forward)
 
+    def test_a_branch_on_a_random_number(self):
+        def forward(m, x):
+            return x if m.training and torch.rand(()) < 0.3 else m.layer(x)
+        self.refused(errors.DataDependent, "branches on the content", forward)
+
+    def test_random_numbers_that_the_engine_does_not_draw(self):
+        draws = {
+            "randperm": lambda: torch.randperm(8), "poisson": lambda: torch.poisson(torch.ones(8)),
+            "multinomial": lambda: torch.multinomial(torch.ones(8), 8),
+            "_sample_dirichlet": lambda: torch.distributions.Beta(torch.ones(8), 1.0).sample(),
+            "log_normal": lambda: torch.empty(8).log_normal_()}
+        for name, draw in draws.items():
+            self.refused(errors.UnsupportedOperators, f"aten.{name}",
+                         lambda m, x, draw=draw: m.layer(x) * draw())
+
     def test_no_trainable_parameter(self):
         model = support.Model(lambda m, x: m.layer(x)).requires_grad_(False)
         with self.assertRaisesRegex(errors.NoTrainableParameter, "requires_grad=True"):

@@ -171,8 +171,11 @@ class _Writer:
                 self._constant(arrays[0], val.type, self._add(val, dims))
             elif not self._write_share(val, arrays, dims):
                 self._write_multiple(val, arrays)
-        elif not (self._write_share(val, arrays, dims) or self._write_numbers(val, arrays, dims) or self._write_matrix(val, arrays, dims)
-                  or self._write_repeated(val, arrays, dims)):
+        elif not (self._write_share(val, arrays, dims)
+                  or (val.type == "i32" and self._write_numbers(val, arrays, dims))
+                  or self._write_matrix(val, arrays, dims)
+                  or self._write_repeated(val, arrays, dims)
+                  or self._write_sums(val, arrays, dims)):
             raise _constant_refused(arrays[0])
 
     def _constant(self, array: np.ndarray, type_: str, number: int | None = None) -> int:
@@ -231,17 +234,15 @@ class _Writer:
         """Integers that are linear in the number of a sample and in the number of samples: [a * B],
         or so with ones.
 
-        Each of the `a` parts has its own line. Other axes may add a number of their own.
+        Each of the `a` parts has its own line.
         """
         wide = [dim for dim in dims if dim != Dim(1)]
-        if val.type == "bool" or any(np.any(array != np.round(array)) for array in arrays):
-            return False
         if len(wide) != 1:
-            return self._write_sums(val, arrays, dims)
+            return False
         lines = [_line([array.reshape(wide[0].size, -1)[part] for array in arrays],
                        self.pair.sizes) for part in range(wide[0].size)]
         if None in lines:
-            return self._write_interleaved(val, arrays, dims, wide[0].size)
+            return False
         count, one = self._count(), [Dim(1, True)]
         parts = []
         for slope, growth, begin in lines:
@@ -261,21 +262,23 @@ class _Writer:
         self._node("cast", [placed], self._add(val, dims), to="i32")
         return True
 
-    def _write_interleaved(self, val: Val, arrays: list[np.ndarray], dims: list[Dim],
-                           each: int) -> bool:
-        """Integers [B * each] that are sums of a number of the sample and one of `each`."""
-        apart = [array.reshape(-1, each) for array in arrays]
-        if each == 1 or not self._write_sums(Val(-1, apart[0].shape, val.type), apart,
-                                             [Dim(1, True), Dim(each)]):
-            return False
-        self._node("reshape", [self.numbers[-1]], self._add(val, dims))
-        return True
-
     def _write_sums(self, val: Val, arrays: list[np.ndarray], dims: list[Dim]) -> bool:
-        """Integers of several axes: those along the axis of the samples, plus a constant."""
+        """Integers of several axes: those along the axis of the samples, plus a constant. An axis
+        B * a is two axes."""
         axes = [axis for axis, dim in enumerate(dims) if dim.per_batch]
-        if len(axes) != 1:
+        if len(axes) != 1 or val.type == "bool" or any(
+                np.any(array != np.round(array)) for array in arrays):
             return False
+        if self._write_numbers(val, arrays, dims):
+            return True
+        if dims[axes[0]].size > 1:
+            apart = _apart(dims, True)
+            both = [array.reshape([dim.at(size) for dim in apart])
+                    for array, size in zip(arrays, self.pair.sizes)]
+            if not self._write_sums(Val(-1, both[0].shape, val.type), both, apart):
+                return False
+            self._node("reshape", [self.numbers[-1]], self._add(val, dims))
+            return True
         window = tuple(slice(None) if axis in axes else slice(0, 1) for axis in range(len(dims)))
         lines = [array[window] for array in arrays]
         rests = [array - line for array, line in zip(arrays, lines)]

@@ -27,6 +27,7 @@ from .gradients import traced_gradient
 from .known import known_contents
 from .recurrent_calls import stand_in
 from .regions import marked_checkpoints, run_region
+from .same_draws import drops_a_layer
 from .selected import node_of
 
 SIMPLE = (bool, int, float, str)
@@ -77,13 +78,14 @@ def _forward_of(cls: type, args: tuple, kwargs: dict) -> Any:
 
 
 def _rand_for(model: nn.Module) -> Callable:
-    """torch.rand, but a single number (a LayerDrop decision) is 1.0 where no layer is dropped."""
+    """torch.rand, but a single number that transformers asks for (a LayerDrop decision) is 1.0 where no
+    layer is dropped."""
     real = torch.rand
     dropping = [name for name, module in model.named_modules()
                 if getattr(module, "layerdrop", 0) or 0 > 0]
 
     def rand(*size: Any, **kwargs: Any) -> Any:
-        if size not in (([],), ((),), ()) or "size" in kwargs:
+        if size not in (([],), ((),), ()) or "size" in kwargs or not drops_a_layer():
             return real(*size, **kwargs)
         if dropping:
             raise DataDependent(f"layers of {dropping[0]} are dropped at random; set layerdrop=0")

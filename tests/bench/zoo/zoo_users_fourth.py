@@ -849,7 +849,7 @@ class Ssd(nn.Module):
     def forward(self, x):
         loc, conf = list(), list()
         for i, stage in enumerate(self.stages):
-            x = F.relu(stage(x), inplace=True)
+            x = F.silu(stage(x), inplace=True)
             h = x / (x.pow(2).sum(dim=1, keepdim=True).sqrt() + 1e-10) * self.l2[None, :, None, None]
             loc.append(self.loc[i](h).permute(0, 2, 3, 1).contiguous())
             conf.append(self.conf[i](h).permute(0, 2, 3, 1).contiguous())
