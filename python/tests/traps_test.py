@@ -171,6 +171,26 @@ class Traps(unittest.TestCase):
             capture(model, nn.CrossEntropyLoss(), torch.randint(0, 9, (4, 5)),
                     torch.randint(0, 9, (4, 5)))
 
+    def test_integers_are_limited_to_those_whose_products_have_32_bits(self):
+        """torch computes with 64 bits, and the engine with 32."""
+        class Hashed(nn.Module):
+            def __init__(self, hashed):
+                super().__init__()
+                self.table, self.hashed = nn.Embedding(100, 8), hashed
+
+            def forward(self, ids):
+                return self.table(self.hashed(ids) % 100)
+        limits = {
+            (-53020, 53020): lambda ids: ids * 40503 + 17,
+            (-(2 ** 31 - 4) // 70000, (2 ** 31 - 4) // 70000): lambda ids: (ids * 35000 + 1) * -2 + 1,
+            (-2 ** 31, 2 ** 31 - 1): lambda ids: ids + 3}
+        for limit, hashed in limits.items():
+            captured = capture(Hashed(hashed), nn.MSELoss(), torch.randint(0, 90, (4, 3)),
+                               torch.randn(4, 3, 8))
+            found = captured.program.inputs[0]
+            self.assertAlmostEqual(found.low, limit[0], delta=1)
+            self.assertAlmostEqual(found.high, limit[1], delta=1)
+
     def test_the_mode_of_a_module_is_the_one_that_train_gives_it(self):
         for prepare in (lambda m: m, nn.Module.train, lambda m: m.eval(), lambda m: m.train()):
             model = FrozenNorm()
