@@ -74,7 +74,26 @@ class Refusals(unittest.TestCase):
         def forward(m, x):
             m.layer.weight.data = nn.functional.normalize(m.layer.weight.data)
             return m.layer(x)
-        self.refused(errors.StateChanged, "changes the parameter layer.weight", forward)
+        self.refused(errors.StateChanged, "changes layer.weight", forward)
+
+    def test_a_forward_that_would_change_a_parameter_later(self):
+        def forward(m, x):
+            m.layer.weight.data = m.layer.weight.data.clamp(-100, 100)
+            return m.layer(x)
+        self.refused(errors.StateChanged, "changes layer.weight", forward)
+
+    def test_a_buffer_that_training_changes_for_evaluations(self):
+        model = support.Model(None)
+        model.register_buffer("seen", torch.zeros(8))
+
+        def forward(x):
+            y = model.layer(x)
+            if model.training:
+                model.seen.data = 0.9 * model.seen + 0.1 * y.detach().mean(0)
+            return y if model.training else y - model.seen
+        model.forward = forward
+        with self.assertRaisesRegex(errors.StateChanged, "changes seen"):
+            capture(model, nn.MSELoss(), torch.randn(4, 8), torch.randn(4, 8))
 
     def test_pools_that_are_undone_with_windows_that_overlap(self):
         def forward(m, x):

@@ -14,6 +14,7 @@ import torch
 from ..interpret import Context, interpret
 from ..program import Program
 from .errors import SelfCheckFailed, StateChanged
+from .known import STATISTICS
 from .same_draws import SameDraws, site_numbers
 from .state import State
 from .step import Step
@@ -48,7 +49,8 @@ def check_training(program: Program, step: Step, state: State, tensors: Tensors,
 
 
 def check_no_state(step: Step, state: State, tensors: Tensors) -> None:
-    """Raises StateChanged if the forward pass changes a parameter, or what the next one computes.
+    """Raises StateChanged if the forward pass changes a parameter or a buffer, or what the next one
+    computes.
 
     The program of a file begins every step with nothing but the parameters, so a model that keeps a
     tensor for its next mini-batch would silently train without it.
@@ -56,12 +58,13 @@ def check_no_state(step: Step, state: State, tensors: Tensors) -> None:
     def run() -> torch.Tensor:
         with SameDraws():
             return step(*tensors.values())[0].detach()
-    before = _sums(state)
+    before = _contents(state)
     first = run()
-    changed = [name for name, number in _sums(state).items() if number != before[name]]
+    changed = [name for name, found in _contents(state).items() if found != before[name]]
     if changed:
-        raise StateChanged(f"the forward pass changes the parameter {changed[0]}; compute what is "
-                           "used from the parameter, which only the optimizer may change")
+        raise StateChanged(f"the forward pass changes {changed[0]}; parameters are changed by the "
+                           "optimizer only, and of the buffers only the statistics of batch norms "
+                           "may change in training")
     try:
         compare("", run(), first, LOSS_ERROR)
     except SelfCheckFailed:
@@ -71,10 +74,15 @@ def check_no_state(step: Step, state: State, tensors: Tensors) -> None:
             "model keeps only the statistics of batch norms") from None
 
 
-def _sums(state: State) -> dict[str, int]:
-    """The sum of the bits of each parameter."""
-    return {tied.names[0]: int(tied.tensor.detach().contiguous().view(torch.int32).sum())
-            for tied in state.parameters.values()}
+def _contents(state: State) -> dict[str, tuple[int, int]]:
+    """The address and the sum of the bytes of every parameter, and of what else may not change."""
+    return {name: (tensor.data_ptr(), _sum(tensor.detach()))
+            for name, tensor in state.tensors().items() if not name.endswith(STATISTICS)}
+
+
+def _sum(tensor: torch.Tensor) -> int:
+    whole = tensor.dtype in (torch.float32, torch.int32)
+    return int(tensor.contiguous().reshape(-1).view(torch.int32 if whole else torch.uint8).sum())
 
 
 def _compare_gradients(names: list[str], found: list[torch.Tensor], wanted: list[torch.Tensor],
