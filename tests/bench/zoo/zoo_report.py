@@ -28,7 +28,7 @@ REMARKS = {
         of users, were captured only, with the comparison of a capture (loss, outputs and gradients
         beside the module) but without training: 48 of 52 models of the second list of users, 140 of
         152 of transformers and 18 of 21 of torchvision. The 43 models of the third list of users
-        were trained. Refused are spectral norms, packed
+        and the 51 of the fourth one were trained. Refused are spectral norms, packed
         sequences and complex parameters; reversible layers and other functions with a gradient of
         their own (Reformer, YOSO, SEW-D); models that branch on contents or choose by them (I-BERT,
         GPT-OSS, Jamba, LED, Switch, Informer, Autoformer); models that change their state (RWKV,
