@@ -8,7 +8,6 @@ from collections import OrderedDict
 
 import torch
 import torch.nn.functional as F
-import torchvision.ops
 from torch import nn
 from torch.func import functional_call
 from torch.nn.utils import weight_norm
@@ -796,9 +795,13 @@ def set_loss(outputs, targets):
     def corners(b):
         cx, cy, w, h = b.unbind(-1)
         return torch.stack([cx - 0.5 * w, cy - 0.5 * h, cx + 0.5 * w, cy + 0.5 * h], dim=-1)
-    giou = torchvision.ops.generalized_box_iou_loss(
-        corners(outputs["pred_boxes"]).flatten(0, 1), corners(targets["boxes"]).flatten(0, 1),
-        reduction="none").view_as(there)
+    a, b = corners(outputs["pred_boxes"]), corners(targets["boxes"])
+    def area(box):
+        return (box[..., 2:] - box[..., :2]).clamp(min=0).prod(-1)
+    inner = torch.cat([torch.max(a[..., :2], b[..., :2]), torch.min(a[..., 2:], b[..., 2:])], -1)
+    outer = torch.cat([torch.min(a[..., :2], b[..., :2]), torch.max(a[..., 2:], b[..., 2:])], -1)
+    union = area(a) + area(b) - area(inner)
+    giou = 1 - area(inner) / union + (area(outer) - union) / area(outer)
     return ce + ((5 * l1 + 2 * giou) * there).sum() / there.sum().clamp(min=1)
 
 
@@ -1641,15 +1644,30 @@ class InPlace(nn.Module):
 class FrozenNorms(nn.Module):
     """A pretrained body whose batch norms stay in evaluation, by a `train` of its own."""
 
+    class Fixed(nn.Module):
+        """A batch norm that has only buffers."""
+
+        def __init__(self, channels):
+            super().__init__()
+            for name, value in (("weight", 1.0), ("bias", 0.1), ("mean", -0.1), ("var", 0.7)):
+                self.register_buffer(name, torch.full((channels,), value))
+
+        def forward(self, x):
+            w, b, mean, var = (t.reshape(1, -1, 1, 1)
+                               for t in (self.weight, self.bias, self.mean, self.var))
+            scale = w * (var + 1e-5).rsqrt()
+            return x * scale + (b - mean * scale)
+
     def __init__(self):
         super().__init__()
         self.body = nn.Sequential(nn.Conv2d(3, 6, 3), nn.BatchNorm2d(6), nn.ReLU(),
-                                  nn.Conv2d(6, 6, 3), torchvision.ops.FrozenBatchNorm2d(6), nn.ReLU())
+                                  nn.Conv2d(6, 6, 3), self.Fixed(6), nn.ReLU())
         self.body[1].running_mean.uniform_(-0.2, 0.2)
         self.body[1].running_var.uniform_(0.5, 2)
-        self.drop = torchvision.ops.StochasticDepth(0.0, "row")
-        self.fpn = torchvision.ops.FeaturePyramidNetwork([6, 6], 4)
-        self.mlp = torchvision.ops.MLP(4, [8, 3], norm_layer=nn.LayerNorm, dropout=0.0)
+        self.inner, self.outer = (nn.ModuleList(nn.Conv2d(n, 4, k, padding=k // 2) for _ in range(2))
+                                  for n, k in ((6, 1), (4, 3)))
+        self.mlp = nn.Sequential(nn.Linear(4, 8), nn.LayerNorm(8), nn.ReLU(inplace=True),
+                                 nn.Linear(8, 3))
         self.train()
 
     def train(self, mode=True):
@@ -1661,9 +1679,16 @@ class FrozenNorms(nn.Module):
         return self
 
     def forward(self, x):
-        h = self.drop(self.body(x))
-        levels = self.fpn(OrderedDict(a=h, b=F.max_pool2d(h, 2)))
-        return self.mlp(sum(level.mean((2, 3)) for level in levels.values()))
+        h = self.body(x)
+        features = OrderedDict(a=h, b=F.max_pool2d(h, 2))
+        last, levels = None, []
+        for lateral, output, level in zip(self.inner, self.outer, reversed(features.values())):
+            inner = lateral(level)
+            if last is not None:
+                inner = inner + F.interpolate(last, size=inner.shape[-2:], mode="nearest")
+            last = inner
+            levels.insert(0, output(inner))
+        return self.mlp(sum(level.mean((2, 3)) for level in levels))
 
 
 class TrainedBelief(nn.Module):
