@@ -102,6 +102,11 @@ class Refusals(unittest.TestCase):
         self.refused(errors.CaptureError, "max_unpool1d of windows .3. with the strides .1.",
                      forward)
 
+    def test_a_batch_norm_that_averages_all_mini_batches(self):
+        model = nn.Sequential(nn.Linear(8, 8), nn.BatchNorm1d(8, momentum=None))
+        with self.assertRaisesRegex(errors.CaptureError, "batch norm 1 has momentum=None"):
+            capture(model, nn.MSELoss(), torch.randn(4, 8), torch.randn(4, 8))
+
     def test_a_branch_on_a_random_number(self):
         def forward(m, x):
             return x if m.training and torch.rand(()) < 0.3 else m.layer(x)

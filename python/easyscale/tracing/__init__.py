@@ -15,7 +15,7 @@ from .errors import BatchTraced, CaptureError, ExportFailed
 from .graph import Graph
 from .lower.builder import Builder
 from .merge import Static, lower_both, simplify
-from .patches import refuse_power_iterations, tracing, unchanged
+from .patches import refuse_cumulative_averages, refuse_power_iterations, tracing, unchanged
 from .reader import read
 from .state import State
 from .step import Loss, Step, argument_names, name_fields, with_samples
@@ -156,6 +156,7 @@ class _Capture:
     def _trace(self, tensors: dict[str, torch.Tensor], training: bool) -> Graph:
         self._set_mode(training)
         refuse_power_iterations(self.step.model)
+        refuse_cumulative_averages(self.step.model)
         with unchanged(self.step.model), tracing(self.step, self.allowed):
             graph = read(self.step, list(tensors.values()), list(tensors))
         return simplify(graph, self.state)

@@ -139,6 +139,15 @@ def refuse_power_iterations(model: nn.Module) -> None:
             raise _power_iteration(owner, "torch.nn.utils.parametrizations.spectral_norm")
 
 
+def refuse_cumulative_averages(model: nn.Module) -> None:
+    """Refuses a batch norm in training whose statistics are means over all of its mini-batches."""
+    for path, module in model.named_modules():
+        if isinstance(module, nn.modules.batchnorm._NormBase) and module.momentum is None and (
+                module.training and module.track_running_stats):
+            raise CaptureError(f"the batch norm {path or 'of the model'} has momentum=None, which "
+                               "averages all mini-batches; give it a number, such as 0.1")
+
+
 def _power_iteration(path: str, function: str) -> StateChanged:
     return StateChanged(
         f"the spectral norm of {path or 'the model'} ({function}) changes the vectors u and v in "
