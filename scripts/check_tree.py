@@ -228,8 +228,8 @@ def check_readmes(root):
 
 def check_top_level(root):
     for entry in sorted(root.iterdir()):
-        hidden_or_build = entry.name.startswith(".") or entry.name.startswith("build")
-        if not hidden_or_build and entry.name not in TOP_LEVEL:
+        made = entry.name.startswith((".", "build")) or entry.name == "dist"  # dist: scripts/wheel
+        if not made and entry.name not in TOP_LEVEL:
             yield f"top-level: {entry.name} is not one of {', '.join(sorted(TOP_LEVEL))}"
 
 

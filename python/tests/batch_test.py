@@ -48,6 +48,19 @@ BATCHES = {
     "a part of the samples": lambda z, n: (z * torch.full((n, 1), 2 / n).repeat(2, 1)).sum(),
     "reversed numbers": lambda z, n: F.cross_entropy(
         z @ z[:n].T, torch.cat([torch.arange(n), torch.arange(n - 1, -1, -1)])),
+    "rows of samples by their numbers": lambda z, n: z.view(n, 2, 4)[
+        torch.arange(n).view(-1, 1).expand(n, 3), torch.tensor([[1, 0, 1]])].sin().mean(),
+    "computed rows of samples by their numbers": lambda z, n: z.view(n, 2, 4)[
+        torch.arange(n).view(-1, 1).expand(n, 3), (z[:n, :3] > 0).long()].sin().mean(),
+    "numbers of samples and of columns": lambda z, n: z.flatten().index_add(
+        0, (4 * torch.arange(2 * n)[:, None] + torch.tensor([3, 0, 0])).flatten(),
+        z[:, :3].flatten()).square().mean(),
+    "numbers that are no integers by type": lambda z, n: (
+        z * (torch.arange(2 * n)[:, None] + torch.arange(4.0))).sin().mean(),
+    "gradients of a mean": lambda z, n: torch.autograd.grad(
+        z.square().mean(), z, create_graph=True)[0].exp().sum() * n,
+    "weights and a bias of each sample": lambda z, n: F.conv2d(
+        z.view(1, -1, 2, 2), z.view(-1, 1, 2, 2).sin(), z[:, 0], groups=2 * n).cos().mean(),
     "a number of the model that is the number of samples": lambda z, n: (
         F.kl_div(F.log_softmax(z[:n] / 3, 1), F.softmax(z[n:] / 5, 1), reduction="batchmean")
         + z.sum() / n),

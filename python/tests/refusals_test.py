@@ -20,6 +20,21 @@ class Counter(support.Model):
         return self.layer(x) * self.calls
 
 
+class Recurrent(support.Model):
+    """Keeps what it has computed for the next mini-batch, as `keep` says."""
+
+    def __init__(self, keep):
+        super().__init__(None)
+        self.keep, self.kept, self.all = keep, None, []
+
+    def forward(self, x):
+        y = self.layer(x)
+        before = self.kept if self.kept is not None else 0.0
+        before = self.all[-1] if self.all else before
+        self.keep(self, y.detach().mean(0))
+        return y + before
+
+
 def hooked(model):
     model.bias.register_hook(lambda gradient: 2 * gradient)
     return model
@@ -41,6 +56,71 @@ class Refusals(unittest.TestCase):
             return y if y.sum() > 0 else -y
         self.refused(errors.DataDependent, r"refusals_test\.py:\d+ branches on the content",
                      forward)
+
+    def test_a_model_that_keeps_something_for_the_next_mini_batch(self):
+        for keep in (lambda m, y: setattr(m, "kept", y), lambda m, y: m.all.append(y)):
+            model = Recurrent(keep)
+            with self.assertRaisesRegex(errors.StateChanged, "keeps something between its calls"):
+                capture(model, nn.MSELoss(), torch.randn(4, 8), torch.randn(4, 8))
+            self.assertEqual((model.kept, model.all), (None, []))
+
+    def test_a_tensor_that_is_kept_and_not_read_is_allowed(self):
+        def forward(m, x):
+            m.seen = m.layer(x)
+            return m.seen
+        support.capture_function(forward)
+
+    def test_a_forward_that_changes_a_parameter(self):
+        def forward(m, x):
+            m.layer.weight.data = nn.functional.normalize(m.layer.weight.data)
+            return m.layer(x)
+        self.refused(errors.StateChanged, "changes layer.weight", forward)
+
+    def test_a_forward_that_would_change_a_parameter_later(self):
+        def forward(m, x):
+            m.layer.weight.data = m.layer.weight.data.clamp(-100, 100)
+            return m.layer(x)
+        self.refused(errors.StateChanged, "changes layer.weight", forward)
+
+    def test_a_buffer_that_training_changes_for_evaluations(self):
+        model = support.Model(None)
+        model.register_buffer("seen", torch.zeros(8))
+
+        def forward(x):
+            y = model.layer(x)
+            if model.training:
+                model.seen.data = 0.9 * model.seen + 0.1 * y.detach().mean(0)
+            return y if model.training else y - model.seen
+        model.forward = forward
+        with self.assertRaisesRegex(errors.StateChanged, "changes seen"):
+            capture(model, nn.MSELoss(), torch.randn(4, 8), torch.randn(4, 8))
+
+    def test_pools_that_are_undone_with_windows_that_overlap(self):
+        def forward(m, x):
+            y, places = nn.functional.max_pool1d(m.layer(x), 3, 1, return_indices=True)
+            return nn.functional.max_unpool1d(y, places, 3, 1)
+        self.refused(errors.CaptureError, "max_unpool1d of windows .3. with the strides .1.",
+                     forward)
+
+    def test_a_batch_norm_that_averages_all_mini_batches(self):
+        model = nn.Sequential(nn.Linear(8, 8), nn.BatchNorm1d(8, momentum=None))
+        with self.assertRaisesRegex(errors.CaptureError, "batch norm 1 has momentum=None"):
+            capture(model, nn.MSELoss(), torch.randn(4, 8), torch.randn(4, 8))
+
+    def test_a_branch_on_a_random_number(self):
+        def forward(m, x):
+            return x if m.training and torch.rand(()) < 0.3 else m.layer(x)
+        self.refused(errors.DataDependent, "branches on the content", forward)
+
+    def test_random_numbers_that_the_engine_does_not_draw(self):
+        draws = {
+            "randperm": lambda: torch.randperm(8), "poisson": lambda: torch.poisson(torch.ones(8)),
+            "multinomial": lambda: torch.multinomial(torch.ones(8), 8),
+            "_sample_dirichlet": lambda: torch.distributions.Beta(torch.ones(8), 1.0).sample(),
+            "log_normal": lambda: torch.empty(8).log_normal_()}
+        for name, draw in draws.items():
+            self.refused(errors.UnsupportedOperators, f"aten.{name}",
+                         lambda m, x, draw=draw: m.layer(x) * draw())
 
     def test_no_trainable_parameter(self):
         model = support.Model(lambda m, x: m.layer(x)).requires_grad_(False)

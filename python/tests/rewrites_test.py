@@ -8,6 +8,7 @@ from torch import nn
 from torch.nn import functional as F
 
 SEED = 5
+NODES = torch.tensor([0, 1, 2, 0, 1, 2, 0, 1])
 
 
 def positive(x):
@@ -180,6 +181,15 @@ REAL = {
     "bag without its padding": lambda x: bag(x, "sum"),
     "mean bag without its padding": lambda x: bag(x, "mean"),
     "max bag without its padding": lambda x: bag(x, "max"),
+    "reflected grid": lambda x: F.grid_sample(
+        x.view(-1, 1, 2, 4), 1.7 * torch.tanh(x.view(-1, 2, 2, 2)), padding_mode="reflection",
+        align_corners=False) + F.grid_sample(
+            x.view(-1, 1, 2, 4), 1.7 * torch.tanh(x.view(-1, 2, 2, 2)), padding_mode="reflection",
+            align_corners=True),
+    "shifted bits": lambda x: x * (((x > 0).long() << 3) + (torch.arange(8) >> 1)),
+    "scattered extremes": lambda x: torch.cat([
+        torch.full((len(x), 4), 0.2).scatter_reduce(1, NODES.expand(len(x), 8), x, how, include_self=own)
+        for how in ("amax", "amin", "mean", "sum") for own in (True, False)], 1),
     "bucketize": lambda x: torch.bucketize(x, torch.tensor([-1.0, 0, 1])).float() * x,
     "grid_sample": lambda x: F.grid_sample(
         x.view(-1, 1, 2, 4), 1.5 * torch.tanh(x.view(-1, 2, 2, 2)), align_corners=False),

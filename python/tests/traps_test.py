@@ -63,6 +63,23 @@ class Tied(nn.Module):
         return self.head(self.words(ids)).transpose(1, 2)
 
 
+class FrozenNorm(nn.Module):
+    """Its batch norm stays in evaluation, by a `train` of its own."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer, self.norm = nn.Linear(8, 8), nn.BatchNorm1d(8)
+        self.norm.running_mean.fill_(0.5)
+
+    def train(self, mode=True):
+        super().train(mode)
+        self.norm.eval()
+        return self
+
+    def forward(self, x):
+        return self.norm(self.layer(x))
+
+
 class Traps(unittest.TestCase):
     def test_a_custom_function_is_refused_by_name(self):
         with self.assertRaisesRegex(errors.CustomFunction, "Swish"):
@@ -153,6 +170,67 @@ class Traps(unittest.TestCase):
         with self.assertRaisesRegex(errors.CaptureError, "words.weight and head.weight share"):
             capture(model, nn.CrossEntropyLoss(), torch.randint(0, 9, (4, 5)),
                     torch.randint(0, 9, (4, 5)))
+
+    def test_integers_are_limited_to_those_whose_products_have_32_bits(self):
+        """torch computes with 64 bits, and the engine with 32."""
+        class Hashed(nn.Module):
+            def __init__(self, hashed):
+                super().__init__()
+                self.table, self.hashed = nn.Embedding(100, 8), hashed
+
+            def forward(self, ids):
+                return self.table(self.hashed(ids) % 100)
+        limits = {
+            (-53020, 53020): lambda ids: ids * 40503 + 17,
+            (-(2 ** 31 - 4) // 70000, (2 ** 31 - 4) // 70000): lambda ids: (ids * 35000 + 1) * -2 + 1,
+            (-2 ** 31, 2 ** 31 - 1): lambda ids: ids + 3}
+        for limit, hashed in limits.items():
+            captured = capture(Hashed(hashed), nn.MSELoss(), torch.randint(0, 90, (4, 3)),
+                               torch.randn(4, 3, 8))
+            found = captured.program.inputs[0]
+            self.assertAlmostEqual(found.low, limit[0], delta=1)
+            self.assertAlmostEqual(found.high, limit[1], delta=1)
+
+    def test_the_mode_of_a_module_is_the_one_that_train_gives_it(self):
+        for prepare in (lambda m: m, nn.Module.train, lambda m: m.eval(), lambda m: m.train()):
+            model = FrozenNorm()
+            prepare(model)
+            modes = [module.training for module in model.modules()]
+            captured = capture(model, nn.MSELoss(), torch.randn(4, 8), torch.randn(4, 8))
+            self.assertEqual(captured.program.statistics, [])
+            self.assertEqual([module.training for module in model.modules()], modes)
+
+    def test_a_module_that_the_user_has_put_into_evaluation_stays_there(self):
+        model = nn.Sequential(nn.Linear(8, 8), nn.BatchNorm1d(8), nn.BatchNorm1d(8))
+        model[1].eval()
+        captured = capture(model, nn.MSELoss(), torch.randn(4, 8), torch.randn(4, 8))
+        self.assertEqual({s.name.split(".")[0] for s in captured.program.statistics}, {"2"})
+
+    def test_a_write_past_autograd_changes_the_content_and_not_the_gradient(self):
+        def data(m, x):
+            y = m.layer(x)
+            y.data.masked_fill_(x > 0, -1e4)
+            return torch.softmax(y, 1)
+
+        def detached(m, x):
+            y = m.layer(x) + 0
+            y.detach()[:, 2:].clamp_(max=0.25)
+            return y
+        for forward in (data, detached):
+            support.capture_function(forward)
+
+    def test_the_data_of_a_tensor_is_content_without_a_gradient(self):
+        captured = support.capture_function(lambda m, x: m.layer(x) * m.layer(x).sin().data)
+        self.assertIn("stop_gradient", support.kinds(captured))
+
+    def test_a_write_to_a_diagonal_changes_the_matrix(self):
+        def forward(m, x):
+            y = m.layer(x).view(-1, 2, 4) * 1
+            y.diagonal(dim1=-2, dim2=-1).add_(x[:, :2])
+            y.diagonal(1, 1, 2).mul_(3.0)
+            y.diagonal(-1, -2, -1).fill_(0.5)
+            return y
+        support.capture_function(forward)
 
     def test_an_inplace_write_to_a_view_changes_its_base(self):
         def forward(m, x):

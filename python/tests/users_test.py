@@ -12,6 +12,7 @@ from easyscale.tracing import capture, errors
 
 sys.path.insert(0, str(support.Path(__file__).resolve().parents[2] / "tests/bench/zoo"))
 import zoo_users
+import zoo_users_fourth
 import zoo_users_more
 import zoo_users_third
 from zoo_case import without_dropout
@@ -48,6 +49,9 @@ class Users(unittest.TestCase):
 
     def test_the_models_of_the_third_list(self):
         self.check(zoo_users_third.entries())
+
+    def test_the_models_of_the_fourth_list(self):
+        self.check(zoo_users_fourth.entries())
 
 
 if __name__ == "__main__":

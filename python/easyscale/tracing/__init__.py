@@ -10,12 +10,12 @@ from torch import nn
 from ..captured import Captured
 from ..program import Program
 from .batch import ADVICE, OTHER_SIZES, SIZES, unify
-from .check import check_evaluation, check_training
+from .check import check_evaluation, check_no_state, check_training
 from .errors import BatchTraced, CaptureError, ExportFailed
 from .graph import Graph
 from .lower.builder import Builder
 from .merge import Static, lower_both, simplify
-from .patches import refuse_power_iterations, tracing, unchanged
+from .patches import refuse_cumulative_averages, refuse_power_iterations, tracing, unchanged
 from .reader import read
 from .state import State
 from .step import Loss, Step, argument_names, name_fields, with_samples
@@ -39,11 +39,13 @@ def capture(model: nn.Module, loss: Loss, example_inputs: Any, example_targets: 
     _refuse_wrapped(model)
     fields = _Sample.of(model, example_inputs, example_targets)
     modes = {module: module.training for module in model.modules()}
-    step = Step(model, loss, fields.inputs, fields.targets)
     try:
-        return _Capture(step, fields.tensors, allow_functions, modes).run(
+        training = _training_modes(model, modes)
+        step = Step(model, loss, fields.inputs, fields.targets)
+        return _Capture(step, fields.tensors, allow_functions, training).run(
             name or type(model).__name__, check)
     finally:
+        model.train(modes[model])
         _set_modes(modes)
 
 
@@ -55,6 +57,14 @@ def _refuse_wrapped(model: nn.Module) -> None:
     if isinstance(model, torch.jit.ScriptModule):
         raise CaptureError("the model is a TorchScript module: pass the torch.nn.Module that it was "
                            "made of")
+
+
+def _training_modes(model: nn.Module, modes: dict[nn.Module, bool]) -> dict[nn.Module, bool]:
+    """The modes of a training. A module is in evaluation if its user has put it there, or if a
+    `train` of the model's own does it, as one that freezes batch norms. A model that is in evaluation
+    as a whole is put into training."""
+    model.train()
+    return {module: module.training and (was or not modes[model]) for module, was in modes.items()}
 
 
 def _set_modes(modes: dict[nn.Module, bool]) -> None:
@@ -84,7 +94,7 @@ class _Capture:
                  modes: dict[nn.Module, bool]):
         self.step, self.tensors, self.allowed = step, tensors, allowed
         self.state = State(step)
-        self.modes = modes if modes[step.model] else dict.fromkeys(modes, True)
+        self.modes = modes  # of a training
 
     def run(self, name: str, check: bool) -> Captured:
         try:
@@ -146,17 +156,20 @@ class _Capture:
     def _trace(self, tensors: dict[str, torch.Tensor], training: bool) -> Graph:
         self._set_mode(training)
         refuse_power_iterations(self.step.model)
+        refuse_cumulative_averages(self.step.model)
         with unchanged(self.step.model), tracing(self.step, self.allowed):
             graph = read(self.step, list(tensors.values()), list(tensors))
         return simplify(graph, self.state)
 
     def _set_mode(self, training: bool) -> None:
-        """Training is what the user has set; a model in evaluation is put into training."""
         self.step.with_loss = training
         _set_modes(self.modes if training else dict.fromkeys(self.modes, False))
 
     def _check(self, program: Program, builder: Builder) -> None:
         tensors = with_samples(self.tensors, SIZES[0])
+        with unchanged(self.step.model):
+            self._set_mode(True)
+            check_no_state(self.step, self.state, tensors)
         with unchanged(self.step.model):
             self._set_mode(True)
             check_training(program, self.step, self.state, tensors, builder.mirrored)

@@ -58,7 +58,7 @@ def _check_aligned(small: Static, large: Static, sizes: tuple[int, int]) -> None
             raise BatchTraced(f"{_place(first)}: the forward pass differs for {sizes[0]} and "
                               f"{sizes[1]} samples; {ADVICE}")
         if first.attributes != second.attributes and not _is_slice_of_samples(
-                first, second, sizes):
+                first, second, sizes) and _factor_of_samples(first, second, sizes) is None:
             raise BatchTraced(f"{_place(first)}: the number of samples is in its attributes "
                               f"({_difference(first, second)}); {ADVICE}")
     if len(small.builder.nodes) != len(large.builder.nodes):
@@ -74,6 +74,20 @@ def _is_slice_of_samples(first: Emitted, second: Emitted, sizes: tuple[int, int]
             and all(first.attributes[name] == second.attributes[name] for name in ("axis", "step"))
             and all(a % sizes[0] == 0 and a * sizes[1] == b * sizes[0]
                     for a, b in zip(bounds(first), bounds(second))))
+
+
+def _factor_of_samples(first: Emitted, second: Emitted,
+                       sizes: tuple[int, int]) -> tuple[str, float] | None:
+    """What multiplies at two numbers of samples: ("mul" or "div", number), for number * B and
+    number / B."""
+    if not first.kind == second.kind == "mul_scalar":
+        return None
+    small, large = first.attributes["value"], second.attributes["value"]
+    for kind, each in (("mul", (small / sizes[0], large / sizes[1])),
+                       ("div", (small * sizes[0], large * sizes[1]))):
+        if math.isclose(*each, rel_tol=1e-12):
+            return kind, each[0]
+    return None
 
 
 def _difference(first: Emitted, second: Emitted) -> str:
@@ -157,8 +171,11 @@ class _Writer:
                 self._constant(arrays[0], val.type, self._add(val, dims))
             elif not self._write_share(val, arrays, dims):
                 self._write_multiple(val, arrays)
-        elif not (self._write_share(val, arrays, dims) or self._write_numbers(val, arrays, dims) or self._write_matrix(val, arrays, dims)
-                  or self._write_repeated(val, arrays, dims)):
+        elif not (self._write_share(val, arrays, dims)
+                  or (val.type == "i32" and self._write_numbers(val, arrays, dims))
+                  or self._write_matrix(val, arrays, dims)
+                  or self._write_repeated(val, arrays, dims)
+                  or self._write_sums(val, arrays, dims)):
             raise _constant_refused(arrays[0])
 
     def _constant(self, array: np.ndarray, type_: str, number: int | None = None) -> int:
@@ -220,7 +237,7 @@ class _Writer:
         Each of the `a` parts has its own line.
         """
         wide = [dim for dim in dims if dim != Dim(1)]
-        if val.type != "i32" or len(wide) != 1:
+        if len(wide) != 1:
             return False
         lines = [_line([array.reshape(wide[0].size, -1)[part] for array in arrays],
                        self.pair.sizes) for part in range(wide[0].size)]
@@ -237,9 +254,42 @@ class _Writer:
             parts.append(self._node("add_scalar", [part], self._value("f32", one), value=begin))
         whole = parts[0] if len(parts) == 1 else self._node(
             "concat", parts, self._value("f32", wide), axis=0)
+        if val.type == "f32":
+            self._node("reshape", [whole], self._add(val, dims))
+            return True
         placed = whole if len(dims) == 1 else self._node(
             "reshape", [whole], self._value("f32", dims))
         self._node("cast", [placed], self._add(val, dims), to="i32")
+        return True
+
+    def _write_sums(self, val: Val, arrays: list[np.ndarray], dims: list[Dim]) -> bool:
+        """Integers of several axes: those along the axis of the samples, plus a constant. An axis
+        B * a is two axes."""
+        axes = [axis for axis, dim in enumerate(dims) if dim.per_batch]
+        if len(axes) != 1 or val.type == "bool" or any(
+                np.any(array != np.round(array)) for array in arrays):
+            return False
+        if self._write_numbers(val, arrays, dims):
+            return True
+        if dims[axes[0]].size > 1:
+            apart = _apart(dims, True)
+            both = [array.reshape([dim.at(size) for dim in apart])
+                    for array, size in zip(arrays, self.pair.sizes)]
+            if not self._write_sums(Val(-1, both[0].shape, val.type), both, apart):
+                return False
+            self._node("reshape", [self.numbers[-1]], self._add(val, dims))
+            return True
+        window = tuple(slice(None) if axis in axes else slice(0, 1) for axis in range(len(dims)))
+        lines = [array[window] for array in arrays]
+        rests = [array - line for array, line in zip(arrays, lines)]
+        rest = _first(rests[0], axes)
+        if not all((np.broadcast_to(rest, other.shape) == other).all() for other in rests):
+            return False
+        thin = [dim if axis in axes else Dim(1) for axis, dim in enumerate(dims)]
+        line = Val(-1, lines[0].shape, val.type)
+        if not self._write_numbers(line, lines, thin):
+            return False
+        self._node("add", [self.numbers[-1], self._constant(rest, val.type)], self._add(val, dims))
         return True
 
     def _write_matrix(self, val: Val, arrays: list[np.ndarray], dims: list[Dim]) -> bool:
@@ -305,7 +355,10 @@ class _Writer:
         inputs = [-1 if i < 0 else self.numbers[i] for i in node.inputs]
         other = self.large_nodes.get(node.output)
         if other is not None and other.attributes != node.attributes:
-            self._write_slice_of_samples(node, inputs[0], number)
+            if node.kind == "slice":
+                self._write_slice_of_samples(node, inputs[0], number)
+            else:
+                self._write_factor_of_samples(node, other, inputs[0], number)
             return
         self.program.nodes.append(Node(node.kind, inputs, [number], dict(node.attributes),
                                        node.path, node.source, region=node.region))
@@ -322,6 +375,16 @@ class _Writer:
         part = self._node("slice", [whole], self._value(type_, apart(end - begin)), axis=axis,
                           begin=begin, end=end, step=1)
         self._node("reshape", [part], number)
+
+    def _write_factor_of_samples(self, node: Emitted, other: Emitted, source: int,
+                                 number: int) -> None:
+        """Multiplies by a multiple of the number of samples, or by a part of it."""
+        kind, each = _factor_of_samples(node, other, self.pair.sizes) or ("", 0.0)
+        one, dims = [Dim(1)], self.program.values[source].dims
+        total = self._constant(np.full(1, each, np.float32), "f32")
+        factor = self._node(kind, [total, self._samples()], self._value("f32", one))
+        whole = self._node("reshape", [factor], self._value("f32", one * len(dims)))
+        self._node("mul", [source, whole], number)
 
     def _write_statistics(self, static: Static) -> None:
         self.program.statistics = [Statistic(*entry) for entry in static.builder.statistics]

@@ -13,7 +13,8 @@ import torch
 
 from ..interpret import Context, interpret
 from ..program import Program
-from .errors import SelfCheckFailed
+from .errors import SelfCheckFailed, StateChanged
+from .known import STATISTICS
 from .same_draws import SameDraws, site_numbers
 from .state import State
 from .step import Step
@@ -45,6 +46,43 @@ def check_training(program: Program, step: Step, state: State, tensors: Tensors,
         compare("the loss", own_loss, loss, factor * LOSS_ERROR)
         _compare_gradients(list(parameters), found, wanted, factor)
     _decide(compared, state, tensors)
+
+
+def check_no_state(step: Step, state: State, tensors: Tensors) -> None:
+    """Raises StateChanged if the forward pass changes a parameter or a buffer, or what the next one
+    computes.
+
+    The program of a file begins every step with nothing but the parameters, so a model that keeps a
+    tensor for its next mini-batch would silently train without it.
+    """
+    def run() -> torch.Tensor:
+        with SameDraws():
+            return step(*tensors.values())[0].detach()
+    before = _contents(state)
+    first = run()
+    changed = [name for name, found in _contents(state).items() if found != before[name]]
+    if changed:
+        raise StateChanged(f"the forward pass changes {changed[0]}; parameters are changed by the "
+                           "optimizer only, and of the buffers only the statistics of batch norms "
+                           "may change in training")
+    try:
+        compare("", run(), first, LOSS_ERROR)
+    except SelfCheckFailed:
+        raise StateChanged(
+            "a second forward pass with the same samples has another loss, because the model keeps "
+            "something between its calls (an attribute, a list or a global variable); a captured "
+            "model keeps only the statistics of batch norms") from None
+
+
+def _contents(state: State) -> dict[str, tuple[int, int]]:
+    """The address and the sum of the bytes of every parameter, and of what else may not change."""
+    return {name: (tensor.data_ptr(), _sum(tensor.detach()))
+            for name, tensor in state.tensors().items() if not name.endswith(STATISTICS)}
+
+
+def _sum(tensor: torch.Tensor) -> int:
+    whole = tensor.dtype in (torch.float32, torch.int32)
+    return int(tensor.contiguous().reshape(-1).view(torch.int32 if whole else torch.uint8).sum())
 
 
 def _compare_gradients(names: list[str], found: list[torch.Tensor], wanted: list[torch.Tensor],

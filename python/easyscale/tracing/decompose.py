@@ -170,6 +170,8 @@ class _Decomposer:
             return known[node.args[0]][node.args[1]]
         if not isinstance(node.target, torch._ops.OpOverload) or node.target.namespace != "aten":
             raise _Unknown
+        if torch.Tag.nondeterministic_seeded in node.target.tags:
+            raise _Unknown  # its draws would have no number
         args = named_arguments(node.target, trace_arguments(node.args, known),
                                trace_arguments(node.kwargs, known))
         results = node.meta["val"]

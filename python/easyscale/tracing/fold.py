@@ -27,12 +27,17 @@ def fold_constants(graph: Graph, state: dict[str, torch.Tensor]) -> None:
         filled = _filled(node, graph.metas[node.outputs[0]], known)
         if filled is not None:
             known[node.outputs[0]] = filled
-        elif node.site < 0 and all(value in known for value in refs(node.args)):
+        elif not _is_random(node) and all(value in known for value in refs(node.args)):
             known.update(zip(node.outputs, _evaluate(node, known)))
         else:
             kept.append(node)
     graph.nodes = kept
     graph.constants = known
+
+
+def _is_random(node: Node) -> bool:
+    """Whether a node draws, also one whose draws the lowering refuses."""
+    return node.site >= 0 or torch.Tag.nondeterministic_seeded in operator(node.target).tags
 
 
 def _filled(node: Node, meta: Meta, known: dict[int, torch.Tensor]) -> torch.Tensor | None:

@@ -147,8 +147,18 @@ class _Rewriter:
             return
         parent_meta = self.graph.metas[view.parent]
         before = self._content(view.parent)
+        if view.node.target == "aten.detach.default":
+            self._store(view.parent, self._aside(before, Ref(result), parent_meta, node), node)
+            return
         target, args = _inverse(view, before, Ref(result), parent_meta, self.graph)
         self._store(view.parent, self._emit(target, args, parent_meta, node), node)
+
+    def _aside(self, before: Ref, new: Ref, meta: Meta, node: Node) -> int:
+        """New content that was written past autograd: the gradient is that of the content before."""
+        change = self._emit("aten.sub.Tensor", {"self": new, "other": before, "alpha": 1}, meta, node)
+        fixed = self._emit("aten.detach.default", {"self": Ref(change)}, meta, node)
+        return self._emit("aten.add.Tensor", {"self": before, "other": Ref(fixed), "alpha": 1}, meta,
+                          node)
 
 
 def _viewed(node: Node) -> str | None:
@@ -180,6 +190,10 @@ def _inverse(view: _View, parent: Ref, new: Ref, meta: Meta, graph: Graph) -> tu
         size = graph.metas[node.outputs[view.index]].shape[dim]
         return "aten.slice_scatter.default", {"self": parent, "src": new, "dim": dim,
                                               "start": begin, "end": begin + size, "step": 1}
+    if name == "diagonal":
+        return "aten.diagonal_scatter.default", {
+            "self": parent, "src": new, "offset": args.get("offset", 0),
+            "dim1": args.get("dim1", 0), "dim2": args.get("dim2", 1)}
     raise UnsupportedOperators([Missing(node.target, "its result is written to", node.path,
                                         node.source)])
 

@@ -6,6 +6,7 @@ without gradients under a tracer, and looks like a torch.no_grad region.
 from __future__ import annotations
 
 import contextlib
+import functools
 import logging
 import random
 import sys
@@ -16,6 +17,7 @@ from typing import Any
 import torch
 import torch.utils.checkpoint
 from torch import nn
+from torch.fx.experimental import proxy_tensor
 
 from .assertions import assumed_assertions, overridden
 from .ctc import ctc_loss
@@ -25,6 +27,8 @@ from .gradients import traced_gradient
 from .known import known_contents
 from .recurrent_calls import stand_in
 from .regions import marked_checkpoints, run_region
+from .same_draws import drops_a_layer
+from .selected import node_of
 
 SIMPLE = (bool, int, float, str)
 
@@ -74,13 +78,14 @@ def _forward_of(cls: type, args: tuple, kwargs: dict) -> Any:
 
 
 def _rand_for(model: nn.Module) -> Callable:
-    """torch.rand, but a single number (a LayerDrop decision) is 1.0 where no layer is dropped."""
+    """torch.rand, but a single number that transformers asks for (a LayerDrop decision) is 1.0 where no
+    layer is dropped."""
     real = torch.rand
     dropping = [name for name, module in model.named_modules()
                 if getattr(module, "layerdrop", 0) or 0 > 0]
 
     def rand(*size: Any, **kwargs: Any) -> Any:
-        if size not in (([],), ((),), ()) or "size" in kwargs:
+        if size not in (([],), ((),), ()) or "size" in kwargs or not drops_a_layer():
             return real(*size, **kwargs)
         if dropping:
             raise DataDependent(f"layers of {dropping[0]} are dropped at random; set layerdrop=0")
@@ -134,12 +139,50 @@ def refuse_power_iterations(model: nn.Module) -> None:
             raise _power_iteration(owner, "torch.nn.utils.parametrizations.spectral_norm")
 
 
+def refuse_cumulative_averages(model: nn.Module) -> None:
+    """Refuses a batch norm in training whose statistics are means over all of its mini-batches."""
+    for path, module in model.named_modules():
+        if isinstance(module, nn.modules.batchnorm._NormBase) and module.momentum is None and (
+                module.training and module.track_running_stats):
+            raise CaptureError(f"the batch norm {path or 'of the model'} has momentum=None, which "
+                               "averages all mini-batches; give it a number, such as 0.1")
+
+
 def _power_iteration(path: str, function: str) -> StateChanged:
     return StateChanged(
         f"the spectral norm of {path or 'the model'} ({function}) changes the vectors u and v in "
         "every step of training, and only the statistics of batch norms may change; put it into "
         "evaluation (module.eval() before the capture keeps its vectors as they are), or use "
         "torch.nn.utils.parametrizations.weight_norm or orthogonal")
+
+
+def _data() -> property:
+    """Tensor.data, which a tracer does not see: a tensor of its own is detached instead."""
+    real = torch.Tensor.data
+
+    def get(tensor: torch.Tensor) -> torch.Tensor:
+        mode = proxy_tensor.get_proxy_mode()
+        if mode is not None and node_of(tensor, mode.tracer) is not None:
+            return tensor.detach()
+        return real.__get__(tensor)
+    return property(get, real.__set__)
+
+
+def _unpooled(real: Callable) -> Callable:
+    """max_unpool of windows that do not overlap, where every place is named once at most."""
+    @functools.wraps(real)
+    def unpool(input: torch.Tensor, indices: torch.Tensor, kernel_size: Any, stride: Any = None,
+               padding: Any = 0, output_size: Any = None) -> torch.Tensor:
+        rank = int(real.__name__[-2])
+        kernel, step = (x if isinstance(x, (list, tuple)) else (x,) * rank
+                        for x in (kernel_size, stride or kernel_size))
+        if any(s < k for s, k in zip(step, kernel)):
+            raise CaptureError(f"{real.__name__} of windows {list(kernel)} with the strides "
+                               f"{list(step)}: windows that overlap may name a place several times, "
+                               "and which number stays is not defined; use a stride of the size "
+                               "of the window")
+        return real(input, indices, kernel_size, stride, padding, output_size)
+    return unpool
 
 
 @contextlib.contextmanager
@@ -172,6 +215,10 @@ def tracing(step: nn.Module, allowed: tuple[type, ...]) -> Iterator[None]:
             real = getattr(torch._VF, name)
             stack.enter_context(exchanged(torch._VF, name, stand_in(name, real)))
         stack.enter_context(exchanged(torch, "rand", _rand_for(model)))
+        stack.enter_context(overridden(torch.Tensor, "data", _data()))
+        for name in ("max_unpool1d", "max_unpool2d", "max_unpool3d"):
+            real = getattr(nn.functional, name)
+            stack.enter_context(exchanged(nn.functional, name, _unpooled(real)))
         # The checks of a distribution branch on the content of tensors.
         stack.enter_context(exchanged(torch.distributions.Distribution, "_validate_args", False))
         masks = sys.modules.get("transformers.masking_utils")

@@ -53,6 +53,7 @@ def run_region(function: Callable, args: tuple, kwargs: dict) -> Any:
 def _checkpoint(function: Callable, *args: Any, use_reentrant: Any = None, context_fn: Any = None,
                 determinism_check: Any = None, debug: Any = None, **kwargs: Any) -> Any:
     from easyscale.tracing.regions import run_region  # Runs with the globals of torch.
+    kwargs.pop("preserve_rng_state", None)
     return run_region(function, args, kwargs)
 
 

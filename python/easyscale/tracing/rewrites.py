@@ -574,15 +574,29 @@ def _unnormalized(grid: Tensor, size: int, align_corners: bool) -> Tensor:
     return ((grid + 1) * size - 1) / 2
 
 
+def _reflected(x: Tensor, size: int, align_corners: bool) -> Tensor:
+    """Places beyond the first and the last pixel, or beyond their outer edges, are mirrored there."""
+    low, span = (0.0, float(size - 1)) if align_corners else (-0.5, float(size))
+    if span == 0:
+        return torch.zeros_like(x)
+    away = torch.abs(x - low)
+    turns = torch.floor(away / span).detach()
+    rest = away - turns * span
+    is_odd = remainder(turns, 2.0) > 0
+    return torch.where(is_odd, span - rest, rest) + low
+
+
 @rewrites("grid_sampler.default", "grid_sampler_2d.default")
 def grid_sampler(input: Tensor, grid: Tensor, interpolation_mode: int, padding_mode: int,
                  align_corners: bool) -> Tensor:
-    if input.dim() != 4 or interpolation_mode > 1 or padding_mode > 1:
-        raise NotImplementedError  # volumes, bicubic interpolation, reflection
+    if input.dim() != 4 or interpolation_mode > 1:
+        raise NotImplementedError  # volumes, bicubic interpolation
     height, width = input.shape[2:]
     x = _unnormalized(grid[..., 0], width, align_corners)
     y = _unnormalized(grid[..., 1], height, align_corners)
-    if padding_mode == 1:
+    if padding_mode == 2:
+        x, y = _reflected(x, width, align_corners), _reflected(y, height, align_corners)
+    if padding_mode >= 1:
         x, y = torch.clamp(x, 0, width - 1), torch.clamp(y, 0, height - 1)
     flat = input.flatten(2)
 
@@ -619,9 +633,47 @@ def searchsorted(sorted_sequence: Tensor, self: Tensor, out_int32: bool, right: 
 @rewrites("scatter_reduce.two")
 def scatter_reduce(self: Tensor, dim: int, index: Tensor, src: Tensor, reduce: str,
                    include_self: bool) -> Tensor:
-    if reduce != "sum" or not include_self:
+    if reduce not in ("sum", "mean", "amax", "amin") or self.dim() == 0:
         raise NotImplementedError
-    return torch.scatter_add(self, dim, index, src)
+    if reduce == "sum" and include_self:
+        return torch.scatter_add(self, dim, index, src)
+    if not src.is_floating_point():
+        raise NotImplementedError
+    src = src[tuple(slice(0, size) for size in index.shape)]  # it may have more than is read
+    if reduce in ("amax", "amin"):
+        return _scattered_extreme(self, dim, index, src, reduce == "amin", include_self)
+    count = torch.scatter_add(torch.zeros_like(self), dim, index, torch.ones_like(src))
+    base = self if include_self else torch.where(count > 0, torch.zeros_like(self), self)
+    total = torch.scatter_add(base, dim, index, src)
+    if reduce == "sum":
+        return total
+    return total / (count + 1 if include_self else torch.clamp(count, min=1))
+
+
+def _scattered_extreme(self: Tensor, dim: int, index: Tensor, src: Tensor, is_least: bool,
+                       include_self: bool) -> Tensor:
+    # Every element meets every place: [..., places, elements].
+    at, elements = torch.movedim(index, dim, -1).unsqueeze(-2), torch.movedim(src, dim, -1)
+    old = torch.movedim(self, dim, -1)
+    if index.shape[dim] * self.shape[dim] > SORTED_MAX ** 2 or at.shape[:-2] != old.shape[:-1]:
+        raise NotImplementedError
+    named = at == torch.arange(self.shape[dim])[:, None]
+    sign = -1.0 if is_least else 1.0
+    nothing = torch.full((), -FP32_MAX)
+    candidates = torch.where(named, (sign * elements).unsqueeze(-2), nothing)
+    own = sign * old if include_self else torch.where(named.any(-1), nothing, sign * old)
+    found = torch.amax(torch.cat([candidates, own.unsqueeze(-1)], -1), -1)
+    return torch.movedim(sign * found, -1, dim)
+
+
+@rewrites("__lshift__.Scalar", "bitwise_left_shift.Tensor_Scalar")
+def left_shift(self: Tensor, other: int) -> Tensor:
+    return self * 2 ** other
+
+
+@rewrites("__rshift__.Scalar", "bitwise_right_shift.Tensor_Scalar")
+def right_shift(self: Tensor, other: int) -> Tensor:
+    return floor_divide(self, 2 ** other)
 
 
 @rewrites("aminmax.default")

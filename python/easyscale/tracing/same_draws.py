@@ -1,6 +1,7 @@
 """Makes a module draw given random numbers, so that it can be compared with its program."""
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Collection
 from typing import Any
 
@@ -12,6 +13,16 @@ from .schema import named_arguments
 
 FIRST_SEED = 0x4553_0000_0000
 LEAST_UNIFORM = 2.0 ** -25  # takes the place of 0 where exponential numbers are made
+
+
+def drops_a_layer() -> bool:
+    """Whether a single random number is asked for by transformers: a LayerDrop decision, which is no
+    draw of a captured model (patches.py)."""
+    frame = sys._getframe(1)
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith(
+            ("torch.", "easyscale.")):
+        frame = frame.f_back
+    return frame.f_globals.get("__name__", "").startswith("transformers.")
 
 
 def site_numbers(site: int, shape: tuple[int, ...]) -> torch.Tensor:
@@ -50,8 +61,8 @@ class SameDraws(TorchDispatchMode):
         if name not in REPLACED:
             return function(*args, **(kwargs or {}))
         named = named_arguments(function, args, kwargs or {})
-        if name == "rand.default" and not list(named["size"]):
-            return function(*args, **(kwargs or {}))  # which layers are dropped (patches.py)
+        if name == "rand.default" and not list(named["size"]) and drops_a_layer():
+            return function(*args, **(kwargs or {}))
         return REPLACED[name](self, **named)
 
     def _site(self) -> int:

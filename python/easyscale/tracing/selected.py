@@ -36,10 +36,11 @@ KNOWN = {"dtype", "device", "dim", "ndim", "requires_grad", "is_floating_point",
 
 
 class Selected(torch.Tensor):
-    """Rows of `full` [n, ...] that `mask` [n] chooses."""
+    """Rows of `full` [n, ...] that `mask` [n] chooses, `together` in a row at a time."""
 
     full: torch.Tensor
     mask: torch.Tensor
+    together: int
 
     @classmethod
     def __torch_function__(cls, func: Callable, types: Any, args: tuple = (),
@@ -58,22 +59,26 @@ def select(x: torch.Tensor, index: Any) -> Any:
     if mask.shape != x.shape[:mask.dim()]:
         raise IndexError(f"a mask of the shape {list(mask.shape)} for a tensor of the shape "
                          f"{list(x.shape)}")
-    full = x.flatten(0, mask.dim() - 1)
-    return made(full[(slice(None), *rest)] if rest else full, mask.flatten())
+    full, together = x.flatten(0, mask.dim() - 1), 1
+    for size, stride in zip(reversed(mask.shape), reversed(mask.stride())):
+        if stride:
+            break
+        together *= size  # the mask was expanded along this axis
+    return made(full[(slice(None), *rest)] if rest else full, mask.flatten(), together)
 
 
-def made(full: torch.Tensor, mask: torch.Tensor) -> Selected:
+def made(full: torch.Tensor, mask: torch.Tensor, together: int = 1) -> Selected:
     """The rows of a tensor that a mask chooses."""
     rows = mask.reshape(-1, *[1] * (full.dim() - 1))
     if full.dtype.is_floating_point:
         full = torch.where(rows, full, torch.ones((), dtype=full.dtype))
-    return _wrapped(full, mask)
+    return _wrapped(full, mask, together)
 
 
-def _wrapped(full: torch.Tensor, mask: torch.Tensor) -> Selected:
+def _wrapped(full: torch.Tensor, mask: torch.Tensor, together: int = 1) -> Selected:
     with _disable_current_modes():
         found = torch.Tensor._make_subclass(Selected, torch.empty(0))
-    found.full, found.mask = full, mask
+    found.full, found.mask, found.together = full, mask, together
     return found
 
 
@@ -165,8 +170,20 @@ def _call(func: Callable, name: str, args: tuple, kwargs: dict) -> Any:
         return _wrapped(func(*inner[0], **inner[1]), first.mask)
     if name in LAST_AXIS and first.full.dim() > 1 and _axis(args, kwargs) not in (0, None):
         return _wrapped(func(*inner[0], **inner[1]), first.mask)
+    if name in ("view", "reshape", "flatten") and first.full.dim() == 1:
+        return _reshaped(name, first, args[1:])
     if name == "__getitem__" and isinstance(args[1], tuple) and args[1][0] == slice(None):
         return _wrapped(func(*inner[0]), first.mask)
+    raise _refused(name)
+
+
+def _reshaped(name: str, x: Selected, args: tuple) -> Selected:
+    """Chosen numbers as they are, or as rows of those that are chosen together."""
+    shape = tuple(args[0]) if args and isinstance(args[0], (list, tuple)) else args
+    if name == "flatten" or shape == (-1,):
+        return x
+    if len(shape) == 2 and shape[0] == -1 and x.together == shape[1]:
+        return _wrapped(x.full.reshape(shape), x.mask.reshape(shape)[:, 0])
     raise _refused(name)
 
 

@@ -13,7 +13,7 @@ def entries(families):
 
 
 # torchvision: all classification models at a small image, where the model allows one.
-IMAGE = {"inception_v3": 299, "maxvit_t": 224, "vit_h_14": 56} | dict.fromkeys(
+IMAGE = {"inception_v3": 96, "vit_h_14": 56} | dict.fromkeys(
     ["efficientnet_v2_l", "regnet_x_32gf", "regnet_x_8gf", "regnet_y_128gf", "regnet_y_16gf",
      "regnet_y_1_6gf", "regnet_y_32gf", "regnet_y_3_2gf", "regnet_y_800mf", "regnet_y_8gf",
      "resnet101", "resnet152", "resnet34", "resnext101_32x8d", "resnext101_64x4d",
@@ -50,7 +50,14 @@ def torchvision_case(name):
     options = {"image_size": size} if name.startswith("vit_") else {}
     if name in ("googlenet", "inception_v3"):
         options["init_weights"] = False
-    model = torchvision.models.get_model(name, weights=None, **options)
+    if name == "inception_v3":
+        options["aux_logits"] = False  # that head needs an image of 299 x 299 pixels
+    if name == "maxvit_t":  # windows of 7 x 7 pixels need an image of 224 x 224 pixels
+        model = torchvision.models.MaxVit(
+            (size, size), stem_channels=64, partition_size=2, block_channels=[64, 128, 256, 512],
+            block_layers=[2, 2, 5, 2], head_dim=32, stochastic_depth_prob=0.2)
+    else:
+        model = torchvision.models.get_model(name, weights=None, **options)
     if name in CUT:
         model = cut(model, CUT[name])
     loss = auxiliary_loss if name in ("googlenet", "inception_v3") else nn.CrossEntropyLoss()
@@ -281,11 +288,12 @@ def transformers_models():
 def more_models():
     """What was chosen after the capture had been written."""
     import zoo_transformers_more
+    import zoo_users_fourth
     import zoo_users_more
     import zoo_users_third
     import zoo_vision
     return [Entry("more", entry.name, entry.make) for module in (
-        zoo_users_more, zoo_users_third, zoo_transformers_more, zoo_vision)
+        zoo_users_more, zoo_users_third, zoo_users_fourth, zoo_transformers_more, zoo_vision)
         for entry in module.entries()]
 
 

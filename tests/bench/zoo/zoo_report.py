@@ -28,7 +28,7 @@ REMARKS = {
         of users, were captured only, with the comparison of a capture (loss, outputs and gradients
         beside the module) but without training: 48 of 52 models of the second list of users, 140 of
         152 of transformers and 18 of 21 of torchvision. The 43 models of the third list of users
-        were trained. Refused are spectral norms, packed
+        and the 51 of the fourth one were trained. Refused are spectral norms, packed
         sequences and complex parameters; reversible layers and other functions with a gradient of
         their own (Reformer, YOSO, SEW-D); models that branch on contents or choose by them (I-BERT,
         GPT-OSS, Jamba, LED, Switch, Informer, Autoformer); models that change their state (RWKV,
@@ -138,8 +138,10 @@ def _head(rows):
         that the first step changes no parameter by more than {FIRST_UPDATE:g}."""), _filled(
         f"""Most images have 64 x 64 pixels, and those of some large models 32 x 32, because that takes
         less time; `tests/bench/zoo/zoo_models.py` has the sizes. Models above 200 million parameters
-        keep only the first blocks of each stage: {_cuts()}. The family *more* was chosen after the
-        capture had been written, to find what it lacks."""),
+        keep only the first blocks of each stage: {_cuts()}. Of torchvision, maxvit_t has windows of
+        2 x 2 pixels and inception_v3 no second head, because both need images of more than 200
+        pixels otherwise. The family *more* was chosen after the capture had been written, to find
+        what it lacks."""),
         "![difference and sensitivity of all trained models](zoo.svg)\n"])
 
 
@@ -166,7 +168,8 @@ def _trained_text():
         difference, four units in the last place, and {ROUNDING:g} of the largest update.
         Above 1 the gradients of the first step were compared with those of PyTorch in double
         precision; what PyTorch's fp32 differs from these is explained, and twice of what the noise
-        changes in them. A model is only *sensitive* if they agree."""]
+        changes in them. A model is only *sensitive* if they agree. Results since the second half of
+        2026-11-25 have this ratio of the gradients in parentheses."""]
     lines = [_filled(text, initial_indent="* ", subsequent_indent="  ") for text in entries]
     return "\n".join(["The columns of the tables:", "", *lines, ""])
 
@@ -178,6 +181,8 @@ def _trained_table(rows):
         numbers = [f"{row[key]:.1e}" for key in ("loss_difference", "loss_sensitivity",
                                                  "update_difference", "update_sensitivity")]
         worst = f"{row['worst_tensor']['excess']:.2g}"
+        if "worst_gradient" in row:
+            worst += f" ({row['worst_gradient']['excess']:.2g})"
         bits = "equal" if row["equal_bits"] else "DIFFER"
         lines.append(f"| {row['model']} | {row['parameters'] / 1e6:.3g} | {row['nodes']} | "
                      + " | ".join(numbers) + f" | {worst} | {row['status']} | {bits} |")

@@ -165,6 +165,8 @@ def bce_with_logits(b: Builder, self: Operand, target: Operand, weight: Operand 
 @lowers("kl_div.default")
 def kl_div(b: Builder, self: Operand, target: Operand, reduction: int,
            log_target: bool) -> Operand:
+    shape = torch.broadcast_shapes(self.shape, target.shape)
+    self, target = b.expand(self, shape), b.expand(target, shape)
     if reduction == 0 and not log_target:
         positive = b.emit("gt", target, torch.tensor(0.0))
         safe = b.emit("where", positive, target, torch.tensor(1.0))

@@ -182,18 +182,21 @@ def conv(b: Builder, input: Operand, weight: Operand, bias: Operand | None, stri
     rank = weight.dim() - 2
     input = _with_batch(b, input, rank)
     stride, padding, dilation = (_each(x, rank) for x in (stride, padding, dilation))
-    if _has_own_weights(b, input, weight, bias, groups):
-        return b.reshape(_conv_of_groups(b, input, weight, stride, padding, dilation, groups),
-                         b.result.shape)
+    if _has_own_weights(b, input, weight, groups):
+        own = _conv_of_groups(b, input, weight, stride, padding, dilation, groups)
+        return b.reshape(_with_bias(b, own, bias), b.result.shape)
     out = b.emit("conv", input, weight, bias, stride=stride, padding=padding, dilation=dilation,
                  groups=groups)
     return b.reshape(out, b.result.shape)
 
 
-def _has_own_weights(b: Builder, input: Operand, weight: Operand, bias: Operand | None,
-                     groups: int) -> bool:
+def _with_bias(b: Builder, x: Operand, bias: Operand | None) -> Operand:
+    return x if bias is None else b.emit("add", x, b.reshape(bias, (1, -1, 1, 1)))
+
+
+def _has_own_weights(b: Builder, input: Operand, weight: Operand, groups: int) -> bool:
     """Whether the groups of a convolution may be samples: its weight is computed."""
-    return (input.shape[0] == 1 and groups > 1 and weight.dim() == 4 and bias is None
+    return (input.shape[0] == 1 and groups > 1 and weight.dim() == 4
             and isinstance(weight, Val) and any(node.output == weight.id for node in b.nodes))
 
 
@@ -241,9 +244,10 @@ def conv_transpose(b: Builder, input: Operand, weight: Operand, bias: Operand | 
     input = _with_batch(b, input, rank)
     stride, padding, dilation, output_padding = (
         _each(x, rank) for x in (stride, padding, dilation, output_padding))
-    if _has_own_weights(b, input, weight, bias, groups):
-        return b.reshape(_conv_transpose_of_groups(b, input, weight, stride, padding, output_padding,
-                                                   dilation, groups), b.result.shape)
+    if _has_own_weights(b, input, weight, groups):
+        own = _conv_transpose_of_groups(b, input, weight, stride, padding, output_padding, dilation,
+                                        groups)
+        return b.reshape(_with_bias(b, own, bias), b.result.shape)
     out = b.emit("conv_transpose", input, weight, bias, stride=stride, padding=padding,
                  dilation=dilation, groups=groups, output_padding=output_padding)
     return b.reshape(out, b.result.shape)

@@ -72,6 +72,23 @@ def select_scatter(b: Builder, self: Operand, src: Operand, dim: int, index: int
     return slice_scatter(b, self, b.reshape(src, shape), axis, index, index + 1, 1)
 
 
+@lowers("diagonal_scatter.default")
+def diagonal_scatter(b: Builder, self: Operand, src: Operand, offset: int, dim1: int,
+                     dim2: int) -> Operand:
+    rank = self.dim()
+    if (dim1 % rank, dim2 % rank) != (rank - 2, rank - 1):
+        raise CannotLower("a write to a diagonal of other axes than the last two")
+    rows, columns = torch.arange(self.shape[-2])[:, None], torch.arange(self.shape[-1])
+    written = columns - rows == offset
+    if not bool(written.any()):
+        return self
+    # Every row has the number of its place on the diagonal in all of its columns.
+    place = (rows.flatten() + min(offset, 0)).clamp(0, src.shape[-1] - 1).tolist()
+    src = b.cast(src, _type(b))
+    spread = b.emit("index_select", src, axis=src.dim() - 1, index=place)
+    return b.emit("where", written, b.reshape(spread, (*spread.shape, 1)), self)
+
+
 @lowers("index.Tensor")
 def index(b: Builder, self: Operand, indices: list) -> Operand:
     indices = _integer_indices(indices)
@@ -80,9 +97,9 @@ def index(b: Builder, self: Operand, indices: list) -> Operand:
         return take(b, self, axes[0], indices[axes[0]])
     if axes != list(range(axes[0], axes[-1] + 1)):
         raise CannotLower("indices on axes that are apart")
-    if any(_counts_samples(x, self.shape[axis]) for axis, x in zip(axes, indices)
-           if axis == 0) and len(axes) == 2:
-        return _take_per_sample(b, self, indices[1])
+    own = _index_of_samples(b, self, indices) if axes == [0, 1] else None
+    if own is not None:
+        return _take_per_sample(b, self, own)
     return _take_flat(b, self, axes, [indices[axis] for axis in axes])
 
 
@@ -97,10 +114,19 @@ def _integer_indices(indices: list) -> list:
     return result
 
 
+def _index_of_samples(b: Builder, x: Operand, indices: list[Operand]) -> Operand | None:
+    """The second of two indices as [samples, ...], if the first one is the number of the sample."""
+    first, second = indices
+    if not _counts_samples(first, x.shape[0]):
+        return None
+    shape = torch.broadcast_shapes(first.shape, second.shape)
+    return b.expand(second, shape) if len(shape) == first.dim() else None
+
+
 def _counts_samples(x: Operand, size: int) -> bool:
-    """True for [0, 1, ..., size - 1] along the first axis, and nothing else."""
-    return (isinstance(x, torch.Tensor) and x.numel() == size
-            and x.flatten().tolist() == list(range(size)) and x.shape[0] == size)
+    """True for [0, 1, ..., size - 1] along the first axis, the same along the others."""
+    return (isinstance(x, torch.Tensor) and x.dim() > 0 and x.shape[0] == size
+            and bool((x == torch.arange(size).view(-1, *[1] * (x.dim() - 1))).all()))
 
 
 def _take_per_sample(b: Builder, x: Operand, index: Operand) -> Operand:
@@ -108,9 +134,6 @@ def _take_per_sample(b: Builder, x: Operand, index: Operand) -> Operand:
     samples, length, *rest = x.shape
     if isinstance(index, torch.Tensor) and bool((index == index[:1]).all()):
         return b.reshape(take(b, x, 1, index[0].flatten()), b.result.shape)
-    count = [samples] + [1] * (index.dim() - 1)
-    index = b.expand(index, [samples, *index.shape[1:]]) if index.dim() > 1 else b.expand(
-        index, count)
     wide = b.reshape(index, (samples, -1, *([1] * len(rest))))
     wide = b.expand(wide, (samples, wide.shape[1], *rest))
     return b.reshape(b.emit("gather", x, wide, axis=1), b.result.shape)
@@ -118,13 +141,19 @@ def _take_per_sample(b: Builder, x: Operand, index: Operand) -> Operand:
 
 def _take_flat(b: Builder, x: Operand, axes: list[int], indices: list[Operand]) -> Operand:
     """Several indices of adjacent axes: one index of their product."""
-    sizes = [x.shape[axis] for axis in axes]
-    flat: Any = None
-    for size, at in zip(sizes, indices):
-        at = at % size if isinstance(at, torch.Tensor) else at
-        flat = at if flat is None else _plus(b, _times(b, flat, size), at)
+    flat = _flat_index(b, x, axes, indices)
     shape = (*x.shape[:axes[0]], -1, *x.shape[axes[-1] + 1:])
     return take(b, b.reshape(x, shape), axes[0], flat)
+
+
+def _flat_index(b: Builder, x: Operand, axes: list[int], indices: list[Operand]) -> Operand:
+    """The index into the product of adjacent axes."""
+    flat: Any = None
+    for axis, at in zip(axes, indices):
+        size = x.shape[axis]
+        at = at % size if isinstance(at, torch.Tensor) else at
+        flat = at if flat is None else _plus(b, _times(b, flat, size), at)
+    return flat
 
 
 def _times(b: Builder, x: Operand, size: int) -> Operand:
@@ -139,29 +168,35 @@ def _plus(b: Builder, x: Operand, y: Operand) -> Operand:
 @lowers("index_put.default")
 def index_put(b: Builder, self: Operand, indices: list, values: Operand,
               accumulate: bool) -> Operand:
-    """Constant indices of the leading axes: an index_select of the old and the new rows."""
+    """Constant indices: an index_select of the old and the new rows. What is added is scattered."""
     (first, *others) = indices
     if not others and first is not None and type_of(first) == "bool" and (
             isinstance(first, Val) or values.dim() == 0):
         return _written_where(b, self, first, values, accumulate)
     indices = _integer_indices(indices)
-    if len(indices) == 2 and isinstance(indices[1], Val) and _counts_samples(
-            indices[0], self.shape[0]):
-        return _written_per_sample(b, self, indices[1], values, accumulate)
-    if any(isinstance(x, Val) or x is None for x in indices) or accumulate:
+    if len(indices) == 2 and isinstance(indices[1], Val):
+        own = _index_of_samples(b, self, indices)
+        if own is not None:
+            return _written_per_sample(b, self, own, values, accumulate)
+    axes = [axis for axis, x in enumerate(indices) if x is not None]
+    if axes != list(range(axes[0], axes[-1] + 1)):
+        raise CannotLower("a write at indices of axes that are apart")
+    flat = _flat_index(b, self, axes, [indices[axis] for axis in axes])
+    if isinstance(flat, Val) and not accumulate:
         raise CannotLower("a write at computed indices")
-    count = len(indices)
-    sizes = self.shape[:count]
-    flat = torch.zeros((), dtype=torch.int64)
-    for size, at in zip(sizes, indices):
-        flat = flat * size + at % size
-    rows = b.reshape(self, (-1, *self.shape[count:]))
-    new = b.reshape(b.expand(values, (*flat.shape, *rows.shape[1:])), (-1, *rows.shape[1:]))
-    source = list(range(rows.shape[0]))
+    axis, before, after = axes[0], self.shape[:axes[0]], self.shape[axes[-1] + 1:]
+    rows = b.reshape(self, (*before, -1, *after))
+    new = b.expand(values, (*before, *flat.shape, *after))
+    new = b.cast(b.reshape(new, (*before, -1, *after)), _type(b))
+    if accumulate:
+        places = b.reshape(flat, (*[1] * len(before), -1, *[1] * len(after)))
+        places = b.expand(places, new.shape)
+        return b.reshape(b.emit("scatter_add", rows, places, new, axis=axis), self.shape)
+    source = list(range(rows.shape[axis]))
     for number, row in enumerate(flat.flatten().tolist()):
-        source[row] = rows.shape[0] + number
-    both = b.concat([rows, b.cast(new, _type(b))], 0)
-    return b.reshape(b.emit("index_select", both, axis=0, index=source), self.shape)
+        source[row] = rows.shape[axis] + number
+    both = b.concat([rows, new], axis)
+    return b.reshape(b.emit("index_select", both, axis=axis, index=source), self.shape)
 
 
 def _written_where(b: Builder, x: Operand, mask: Operand, values: Operand,
