@@ -46,8 +46,9 @@ Result<std::unique_ptr<DeviceExecutor>> DeviceExecutor::create(
   executor->cut_pieces(buckets);
   std::vector<const float*> constants;
   ES_RETURN_IF_ERROR(executor->upload_constants(constants));
-  executor->tensors_ = std::make_unique<TensorAddresses>(executor->graph(), executor->plan_,
-                                                         executor->arena_, constants);
+  // Without GradientsInForward::kYes an evaluation has the same places.
+  executor->tensors_ = std::make_unique<TensorAddresses>(
+      executor->graph(), executor->plan_, executor->plan_.step, executor->arena_, constants);
   executor->tensors_->bind_gradients(executor->gradients_->gradient());
   ES_RETURN_IF_ERROR(executor->try_vendor_kernels());
   return executor;
@@ -417,7 +418,7 @@ Result<Fault> DeviceExecutor::find_first_fault() {
                  ": a local step gave a value that is not finite, but the repeated step did not");
 }
 
-Status DeviceExecutor::run_eval(const float* params, const StepInput& input) {
+Status DeviceExecutor::run_eval(const float* params, const StepInput& input, float*) {
   ES_RETURN_IF_ERROR(device_->begin());
   drop_next_forward();
   enter(params, input);

@@ -84,7 +84,7 @@ class DeviceExecutor final : public StepRunner {
   // value again.
   Result<LocalStepResult> run_local_step(const LocalStep& step,
                                          const OnBucketReady& on_bucket_ready) override;
-  Status run_eval(const float* params, const StepInput& input) override;
+  Status run_eval(const float* params, const StepInput& input, float* gradient) override;
   std::span<const float> values(TensorId t) const override;
   std::span<const float> gradient(ParamId param) const override;
   Status check() const override { return device_->check(); }

@@ -506,7 +506,7 @@ void Engine::use_parameters() {
 }
 
 Result<EvalBatch> Engine::evaluate(const Batch& full_batch, std::uint64_t count,
-                                   std::uint64_t number) {
+                                   std::uint64_t number, float* free_slot) {
   ES_CHECK(!replica_.contexts.empty() && count >= 1 && count <= spec_.batch_size);
   ES_RETURN_IF_ERROR(usable_);
   ES_RETURN_IF_ERROR(check_fields(full_batch));
@@ -514,11 +514,13 @@ Result<EvalBatch> Engine::evaluate(const Batch& full_batch, std::uint64_t count,
   if (!params) return params.error();
   // Evaluation always uses the statistics of rank 0, whichever ranks this worker runs. Its random
   // numbers are the same at every version, so that the losses of two versions can be compared.
-  ES_RETURN_IF_ERROR(runner_->run_eval(*params, {.stats = replica_.contexts[0].stats.data(),
-                                                 .batch = full_batch,
-                                                 .key = {.seed = spec_.seed,
-                                                         .step = static_cast<std::uint32_t>(number),
-                                                         .rank = kEvaluationRank}}));
+  const StepInput input{
+      .stats = replica_.contexts[0].stats.data(),
+      .batch = full_batch,
+      .key = {
+          .seed = spec_.seed, .step = static_cast<std::uint32_t>(number), .rank = kEvaluationRank}};
+  ES_RETURN_IF_ERROR(
+      if_memory_suffices(spec_, [&] { return runner_->run_eval(*params, input, free_slot); }));
   EvalBatch result;
   for (const TensorId t : graph().outputs) {
     // The rows of the samples behind the first `count` are filled up by the caller and are left
@@ -565,10 +567,11 @@ Result<std::vector<std::span<const float>>> Engine::evaluate_forward(const Batch
   if (wrong) return wrong->error();
   const auto params = evaluated_params();
   if (!params) return params.error();
+  const StepInput input{.stats = replica_.contexts[0].stats.data(),
+                        .batch = batch,
+                        .key = {.seed = spec_.seed, .rank = kEvaluationRank}};
   ES_RETURN_IF_ERROR(
-      forward_->run_eval(*params, {.stats = replica_.contexts[0].stats.data(),
-                                   .batch = batch,
-                                   .key = {.seed = spec_.seed, .rank = kEvaluationRank}}));
+      if_memory_suffices(spec_, [&] { return forward_->run_eval(*params, input, nullptr); }));
   std::vector<std::span<const float>> outputs;
   for (const TensorId t : graph.outputs) outputs.push_back(forward_->values(t));
   ES_RETURN_IF_ERROR(forward_->check());

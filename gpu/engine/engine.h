@@ -81,7 +81,8 @@ struct MemoryUse {
   std::int64_t params = 0;
   std::int64_t moments = 0;    // all arrays of the optimizer together
   std::int64_t constants = 0;  // constants of the model
-  // Activations and their gradients, which share memory according to their lifetimes.
+  // Activations and their gradients, which share memory according to their lifetimes. On a CPU it
+  // has only those for which there is no room where gradients of parameters are not yet written.
   std::int64_t arena = 0;
   std::int64_t arena_live_peak = 0;  // largest number of live bytes: the lower bound of `arena`
   std::int64_t workspace = 0;        // kernel scratch, shared by all operators
@@ -257,9 +258,12 @@ class Engine {
   // first `count` are counted. The other samples must be valid too; a caller can repeat some. The
   // result of a sample does not depend on the other samples of the batch. Errors:
   // as local_step(), for any sample of the batch. `number` is that of the batch in the evaluation;
-  // it selects the random numbers of a model that draws some.
-  Result<EvalBatch> evaluate(const Batch& full_batch, std::uint64_t count,
-                             std::uint64_t number = 0);
+  // it selects the random numbers of a model that draws some. `free_slot` is a gradient slot whose
+  // contents no worker needs: a CPU computes in it, and the results may lie there. nullptr: the
+  // engine has such memory of its own, from the first such evaluation on. Error (failure): it is
+  // missing.
+  Result<EvalBatch> evaluate(const Batch& full_batch, std::uint64_t count, std::uint64_t number = 0,
+                             float* free_slot = nullptr);
 
   // Prepares a second model that is only evaluated, with the parameters and the device of this
   // engine, for example one of another batch size. Replaces the one of an earlier call. Error
@@ -268,7 +272,7 @@ class Engine {
   // Evaluates the second model on a whole mini-batch of its own. Returns its outputs in order; they
   // stay valid until the next call on the engine. REQUIRES: add_forward() was called; no update was
   // applied since the replica came; real numbers of the batch are finite. Error (usage): an integer
-  // of the batch outside its range. Error (failure): the device is lost.
+  // of the batch outside its range. Error (failure): the device is lost, or memory is missing.
   Result<std::vector<std::span<const float>>> evaluate_forward(const Batch& batch);
 
   // Returns the first sample of the batch for which local_step() and evaluate() would refuse the

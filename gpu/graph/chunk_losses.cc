@@ -130,8 +130,9 @@ class LossChunks {
     op.out = {ops()[p.data_grad].out[0]};
     const std::int64_t classes = program_.graph.shape(ops()[p.linear].out[0]).row();
     const std::int64_t width = program_.graph.shape(op.in[0]).row();
-    // A forward operator may not write to the array of gradients, which still belongs to the step
-    // before. So the gradients of parameters are tensors here, and are copied in the backward pass.
+    // A forward operator may not write to the array of gradients, which on a device still belongs
+    // to the step before. So the gradients of parameters are tensors here. They are copied in the
+    // backward pass, unless the memory plan places them in the array.
     const auto write = [&](std::size_t grad, const TensorShape& shape, std::int32_t& to) {
       if (grad == kNone) return;
       to = static_cast<std::int32_t>(op.out.size());

@@ -38,7 +38,9 @@ Executor::Executor(Program program, const KernelTable& kernels, const std::vecto
       bucket_ready_op_(bucket_ready_ops(program_, buckets)),
       arena_(plan_.arena_floats, "activations and their gradients"),
       workspace_(max_workspace(program_, kernels, parallel.threads()), "the kernels' workspace"),
-      tensors_(program_.graph, plan_, arena_.data(), constant_words(program_.graph)) {
+      tensors_(program_.graph, plan_, plan_.step, arena_.data(), constant_words(program_.graph)),
+      evaluation_(program_.graph, plan_, plan_.evaluation, arena_.data(),
+                  constant_words(program_.graph)) {
   results_ = op_results(graph());
   if (onednn_.count() != 0) try_onednn_kernels();
 }
@@ -110,6 +112,7 @@ Result<Fault> Executor::run_forward(const LocalStep& step, Check check) {
 
 Result<LocalStepResult> Executor::run_local_step(const LocalStep& step,
                                                  const OnBucketReady& on_bucket_ready) {
+  last_run_ = &tensors_;
   tensors_.bind_inputs(step.batch.words);
   tensors_.bind_params(step.params);
   grads_ = step.gradient.host(step.gradient.path.slots.front());
@@ -149,10 +152,16 @@ void Executor::complete_bucket(std::uint32_t bucket, const GradientTarget& targe
   merge_on_host(target, buckets_[bucket], kernels_);
 }
 
-Status Executor::run_eval(const float* params, const StepInput& input) {
-  tensors_.bind_inputs(input.batch.words);
-  tensors_.bind_params(params);
-  const RunBuffers buffers{.tensors = tensors_.data(),
+Status Executor::run_eval(const float* params, const StepInput& input, float* gradient) {
+  const std::int64_t floats = graph().table.trained_floats();
+  // An evaluation rarely needs all of it, and what it does not touch occupies no memory.
+  if (gradient == nullptr && in_place_of_gradient_.floats() != floats)
+    in_place_of_gradient_ = AlignedBuffer::uninitialised(floats, "activations of an evaluation");
+  last_run_ = &evaluation_;
+  evaluation_.bind_gradients(gradient == nullptr ? in_place_of_gradient_.data() : gradient);
+  evaluation_.bind_inputs(input.batch.words);
+  evaluation_.bind_params(params);
+  const RunBuffers buffers{.tensors = evaluation_.data(),
                            .params = params,
                            .stats = input.stats,
                            .key = input.key,
@@ -165,9 +174,10 @@ Status Executor::run_eval(const float* params, const StepInput& input) {
 
 std::span<const float> Executor::values(TensorId t) const {
   const auto count = static_cast<std::size_t>(graph().shape(t).count());
-  if (!graph().tensors[static_cast<std::size_t>(t)].bf16) return {tensors_[t], count};
+  const float* const at = (*last_run_)[t];
+  if (!graph().tensors[static_cast<std::size_t>(t)].bf16) return {at, count};
   widened_.resize(count);
-  kernels_.widen(std::ssize(widened_), reinterpret_cast<const Bf16*>(tensors_[t]), widened_.data());
+  kernels_.widen(std::ssize(widened_), reinterpret_cast<const Bf16*>(at), widened_.data());
   return widened_;
 }
 

@@ -48,7 +48,7 @@ class Executor final : public StepRunner {
   std::string slower_because() const override { return {}; }
   Result<LocalStepResult> run_local_step(const LocalStep& step,
                                          const OnBucketReady& on_bucket_ready) override;
-  Status run_eval(const float* params, const StepInput& input) override;
+  Status run_eval(const float* params, const StepInput& input, float* gradient) override;
   std::span<const float> values(TensorId t) const override;
   std::span<const float> gradient(ParamId param) const override;
   Status check() const override { return {}; }
@@ -73,8 +73,11 @@ class Executor final : public StepRunner {
   std::vector<std::vector<OpResult>> results_;  // [operator]
 
   AlignedBuffer arena_;
+  AlignedBuffer in_place_of_gradient_;  // of evaluations without one
   AlignedBuffer workspace_;
-  TensorAddresses tensors_;
+  TensorAddresses tensors_;     // of a local step
+  TensorAddresses evaluation_;  // of an evaluation
+  const TensorAddresses* last_run_ = &tensors_;
   float* grads_ = nullptr;  // the gradient slot of the step in progress
   OpObserver* observer_ = nullptr;
   mutable std::vector<float> widened_;  // the last answer of values() that is stored as bf16

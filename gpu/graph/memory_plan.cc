@@ -165,29 +165,73 @@ class SharedBlocks {
   std::vector<ParamId> gradient_of_;  // valid for roots
 };
 
-// Places the blocks in this order, each at the lowest free offset. Returns the length of the arena,
-// or `give_up` as soon as the length reaches it.
-std::int64_t place_in_order(std::span<const LiveBlock> blocks, std::span<const std::size_t> order,
-                            std::int64_t give_up, std::vector<std::int64_t>& offset) {
-  std::vector<std::size_t> placed;  // indices of blocks, sorted by offset
+// Chooses places for blocks one after the other. Some blocks have their places from the beginning.
+class Places {
+ public:
+  // `blocks` begins with those that get a place. offset[i] is the place of the others already.
+  // `given` has the indices of the others, sorted by offset; they do not overlap.
+  Places(std::span<const LiveBlock> blocks, std::span<const std::size_t> given,
+         std::vector<std::int64_t>& offset)
+      : blocks_(blocks), given_(given), placed_(given.begin(), given.end()), offset_(offset) {}
+
+  // Puts block i where it takes no place that is free for longer than others: among the free places
+  // that of the given blocks which are needed first, then the lowest one. Returns its end.
+  std::int64_t place(std::size_t i) {
+    const std::int64_t size = round_up(blocks_[i].floats);
+    Choice best;
+    std::int64_t at = 0;
+    for (const std::size_t p : placed_) {
+      // Blocks with separate lifetimes may lie on the same addresses.
+      if (!live_together(blocks_[i], blocks_[p])) continue;
+      // `placed_` is sorted by offset, so this is a gap between two blocks. Its ends are enough,
+      // because the gradients of parameters appear in the order of the array or against it.
+      if (offset_[p] >= at + size) {
+        consider(at, size, best);
+        consider(offset_[p] - size, size, best);
+        // Without given blocks all places are equal, and this one is the lowest.
+        if (given_.empty()) break;
+      }
+      at = std::max(at, end(p));
+    }
+    consider(at, size, best);
+    offset_[i] = best.at;
+    const auto position =
+        std::upper_bound(placed_.begin(), placed_.end(), best.at,
+                         [&](std::int64_t value, std::size_t p) { return value < offset_[p]; });
+    placed_.insert(position, i);
+    return best.at + size;
+  }
+
+ private:
+  struct Choice {
+    std::int64_t needed = INT64_MAX, at = INT64_MAX;
+    auto operator<=>(const Choice&) const = default;
+  };
+  std::int64_t end(std::size_t i) const { return offset_[i] + round_up(blocks_[i].floats); }
+
+  void consider(std::int64_t at, std::int64_t size, Choice& best) const {
+    Choice choice{.at = at};
+    auto g = std::partition_point(given_.begin(), given_.end(),
+                                  [&](std::size_t i) { return end(i) <= at; });
+    for (; g != given_.end() && offset_[*g] < at + size; ++g)
+      choice.needed = std::min(choice.needed, blocks_[*g].first);
+    best = std::min(best, choice);
+  }
+
+  std::span<const LiveBlock> blocks_;
+  std::span<const std::size_t> given_;
+  std::vector<std::size_t> placed_;  // indices of blocks, sorted by offset
+  std::vector<std::int64_t>& offset_;
+};
+
+// Places the blocks in this order. Returns the end of the last one, or `give_up` as soon as an end
+// reaches it.
+std::int64_t place_in_order(std::span<const std::size_t> order, std::int64_t give_up,
+                            Places places) {
   std::int64_t length = 0;
   for (const std::size_t i : order) {
-    const std::int64_t size = round_up(blocks[i].floats);
-    std::int64_t at = 0;
-    // `placed` is sorted by offset, so the first gap that is large enough is the lowest one.
-    for (const std::size_t p : placed) {
-      // Blocks with separate lifetimes may lie on the same addresses.
-      if (!live_together(blocks[i], blocks[p])) continue;
-      if (offset[p] >= at + size) break;
-      at = std::max(at, offset[p] + round_up(blocks[p].floats));
-    }
-    offset[i] = at;
-    length = std::max(length, at + size);
+    length = std::max(length, places.place(i));
     if (length >= give_up) return give_up;
-    const auto position =
-        std::upper_bound(placed.begin(), placed.end(), at,
-                         [&](std::int64_t value, std::size_t p) { return value < offset[p]; });
-    placed.insert(position, i);
   }
   return length;
 }
@@ -221,11 +265,124 @@ constexpr Key kOrders[] = {
     [](const LiveBlock& b) { return b.last; },
 };
 
+// Returns for each parameter the operator from which on its place in the gradient array has its
+// gradient, or a part of it.
+std::vector<std::int64_t> gradient_births(const Program& program, const SharedBlocks& shared) {
+  const Graph& graph = program.graph;
+  const auto end = static_cast<std::int64_t>(graph.ops.size());
+  std::vector<std::int64_t> birth(graph.table.params().size(), end);
+  const auto born = [&](ParamId id, std::int64_t at) {
+    if (id != kNoParam) birth[id] = std::min(birth[id], at);
+  };
+  for (std::int64_t i = 0; i < end; ++i) {
+    const Op& op = graph.ops[i];
+    if (op_def(op.kind).writes_weight_grad) born(op.weight, i);
+    if (op_def(op.kind).writes_bias_grad) born(op.bias, i);
+  }
+  for (std::size_t t = 0; t < graph.tensors.size(); ++t)
+    born(shared.gradient_of()[t], shared.block(static_cast<TensorId>(t)).first);
+  return birth;
+}
+
+// A line of addresses in which the gradient array comes first and then the arena.
+class GradientsAndArena {
+ public:
+  explicit GradientsAndArena(const Program& program)
+      : floats_(program.graph.table.trained_floats()),
+        end_(static_cast<std::int64_t>(program.graph.ops.size())) {
+    // No block lies in both.
+    taken_.push_back({{kAlignmentFloats, 0, end_, -1}, floats_});
+  }
+
+  // Reserves the places of the gradients from the operators on that write them.
+  void take_gradients(const ParamTable& table, const std::vector<std::int64_t>& birth) {
+    for (std::size_t p = 0; p < table.trained().size(); ++p) {
+      const std::int64_t begin = table.trained()[p].offset;
+      const std::int64_t padded_end = table.padded_end(static_cast<ParamId>(p));
+      taken_.push_back({{padded_end - begin, birth[p], end_, -1}, begin});
+    }
+  }
+
+  const std::vector<PlacedBlock>& taken() const { return taken_; }
+  std::int64_t arena_begin() const { return floats_ + kAlignmentFloats; }
+
+ private:
+  std::int64_t floats_, end_;
+  std::vector<PlacedBlock> taken_;
+};
+
+// The blocks that need memory, each with the tensor that stands for it.
+struct PlannedBlocks {
+  std::vector<TensorId> roots;
+  std::vector<LiveBlock> blocks;
+};
+
+TensorPlaces no_places(std::size_t tensors) {
+  const std::vector<std::int64_t> outside(tensors, TensorPlaces::kOutside);
+  return {outside, outside};
+}
+
+// Places blocks in the arena, and adds what this needs to the plan.
+TensorPlaces place_in_arena(const PlannedBlocks& planned, MemoryPlan& plan) {
+  TensorPlaces places = no_places(plan.owner.size());
+  const std::vector<std::int64_t> offset = place_blocks(planned.blocks);
+  for (std::size_t i = 0; i < offset.size(); ++i) {
+    places.in_arena[planned.roots[i]] = offset[i];
+    plan.arena_floats = std::max(plan.arena_floats, offset[i] + round_up(planned.blocks[i].floats));
+  }
+  plan.live_peak_floats = live_peak(planned.blocks);
+  return places;
+}
+
+// The same where blocks may lie in the gradient array too.
+TensorPlaces place_in_both(const PlannedBlocks& planned, const GradientsAndArena& memory,
+                           MemoryPlan& plan) {
+  TensorPlaces places = no_places(plan.owner.size());
+  const std::vector<std::int64_t> address = place_blocks(planned.blocks, memory.taken());
+  std::vector<LiveBlock> all = planned.blocks;
+  for (const PlacedBlock& taken : memory.taken()) all.push_back(taken.block);
+  for (std::size_t i = 0; i < address.size(); ++i) {
+    const std::int64_t in_arena = address[i] - memory.arena_begin();
+    if (in_arena >= 0) {
+      places.in_arena[planned.roots[i]] = in_arena;
+      plan.arena_floats =
+          std::max(plan.arena_floats, in_arena + round_up(planned.blocks[i].floats));
+    } else {
+      places.in_gradients[planned.roots[i]] = address[i];
+    }
+  }
+  plan.live_peak_floats = std::max(plan.live_peak_floats, live_peak(all) - memory.arena_begin());
+  return places;
+}
+
+// Returns the blocks that one of the two runs uses, as if it was the only one. `end` is the end of
+// their lifetimes in it.
+PlannedBlocks used_in_run(const PlannedBlocks& planned, std::int64_t LiveBlock::*end) {
+  PlannedBlocks used;
+  for (std::size_t i = 0; i < planned.blocks.size(); ++i) {
+    const LiveBlock& block = planned.blocks[i];
+    if (block.*end < block.first) continue;
+    used.roots.push_back(planned.roots[i]);
+    used.blocks.push_back({.floats = block.floats, .first = block.first, .last = block.*end});
+  }
+  return used;
+}
+
 }  // namespace
 
-std::vector<std::int64_t> place_blocks(std::span<const LiveBlock> blocks) {
-  const std::int64_t peak = live_peak(blocks);
-  std::vector<std::int64_t> best, offset(blocks.size(), 0);
+std::vector<std::int64_t> place_blocks(std::span<const LiveBlock> blocks,
+                                       std::span<const PlacedBlock> placed) {
+  std::vector<LiveBlock> all(blocks.begin(), blocks.end());
+  std::vector<std::int64_t> offset(blocks.size(), 0), best;
+  std::vector<std::size_t> given;
+  for (const PlacedBlock& p : placed) {
+    given.push_back(all.size());
+    all.push_back(p.block);
+    offset.push_back(p.offset);
+  }
+  std::sort(given.begin(), given.end(),
+            [&](std::size_t a, std::size_t b) { return offset[a] < offset[b]; });
+  const std::int64_t peak = live_peak(all);
   std::int64_t shortest = INT64_MAX;
   for (const Key key : kOrders) {
     std::vector<std::size_t> order(blocks.size());
@@ -235,14 +392,16 @@ std::vector<std::int64_t> place_blocks(std::span<const LiveBlock> blocks) {
       const std::int64_t left = key(blocks[a]), right = key(blocks[b]);
       return left != right ? left > right : blocks[a].floats > blocks[b].floats;
     });
-    const std::int64_t length = place_in_order(blocks, order, shortest, offset);
+    const std::int64_t length = place_in_order(order, shortest, {all, given, offset});
     if (length < shortest) {
       shortest = length;
       best = offset;
     }
-    // No plan is shorter than the most floats that are live at one operator.
-    if (shortest == peak) break;
+    // No plan is shorter than the most floats that are live at one operator, unless the placed
+    // blocks alone are longer than the others.
+    if (shortest <= peak) break;
   }
+  best.resize(blocks.size());
   return best;
 }
 
@@ -256,24 +415,28 @@ MemoryPlan plan_memory(const Program& program, GradientsInForward early) {
   const auto tensors = static_cast<TensorId>(program.graph.tensors.size());
   MemoryPlan plan;
   plan.gradient_of = shared.gradient_of();
-  plan.offset.assign(program.graph.tensors.size(), MemoryPlan::kOutside);
-  std::vector<TensorId> roots;
-  std::vector<LiveBlock> blocks;
+  PlannedBlocks planned;
   for (TensorId t = 0; t < tensors; ++t) {
     plan.owner.push_back(shared.find(t));
     // Fusion leaves tensors that no operator writes any more. They need no memory.
     const bool used = shared.block(t).first >= 0;
     if (plan.owner.back() != t || shared.outside(t) || !used) continue;
-    roots.push_back(t);
-    blocks.push_back(shared.block(t));
+    planned.roots.push_back(t);
+    planned.blocks.push_back(shared.block(t));
   }
-  const std::vector<std::int64_t> placed = place_blocks(blocks);
-  for (std::size_t i = 0; i < roots.size(); ++i) {
-    plan.offset[roots[i]] = placed[i];
-    plan.arena_floats = std::max(plan.arena_floats, placed[i] + round_up(blocks[i].floats));
+  if (early == GradientsInForward::kNo) {
+    plan.step = place_in_arena(planned, plan);
+    plan.evaluation = plan.step;
+  } else {
+    GradientsAndArena memory(program);
+    plan.evaluation =
+        place_in_both(used_in_run(planned, &LiveBlock::evaluation_last), memory, plan);
+    memory.take_gradients(program.graph.table, gradient_births(program, shared));
+    plan.step = place_in_both(used_in_run(planned, &LiveBlock::last), memory, plan);
   }
-  for (TensorId t = 0; t < tensors; ++t) plan.offset[t] = plan.offset[plan.owner[t]];
-  plan.live_peak_floats = live_peak(blocks);
+  for (TensorPlaces* places : {&plan.step, &plan.evaluation})
+    for (std::vector<std::int64_t>* offset : {&places->in_arena, &places->in_gradients})
+      for (TensorId t = 0; t < tensors; ++t) (*offset)[t] = (*offset)[plan.owner[t]];
   return plan;
 }
 

@@ -37,7 +37,9 @@ struct LocalStep {
   const float* params = nullptr;  // flat layout; a device reads them only after params_changed()
   const float* stats = nullptr;   // the EST's statistics of the current version
   float* next_stats = nullptr;    // statistics of the next version; not the same memory as `stats`
-  GradientTarget gradient;        // all of the slot is written, with its padding
+  // All of the slot of this rank is written, with its padding. On a CPU it is memory for other
+  // tensors until its gradients are written, so it means nothing before a bucket is ready.
+  GradientTarget gradient;
   Batch batch;
   DropoutKey key;
   // Called once when a device has received all its work and the host would otherwise wait. A CPU
@@ -123,9 +125,11 @@ class StepRunner {
   virtual Result<LocalStepResult> run_local_step(const LocalStep& step,
                                                  const OnBucketReady& on_bucket_ready) = 0;
 
-  // Runs the forward pass in evaluation mode. The results stay valid until the next run. Error: as
+  // Runs the forward pass in evaluation mode. `gradient` is memory of trained_floats() floats that
+  // a CPU uses, or nullptr: then it uses memory of its own, which the first such run allocates. The
+  // results stay valid until the next run, and as long as this memory is not changed. Error: as
   // above.
-  virtual Status run_eval(const float* params, const StepInput& input) = 0;
+  virtual Status run_eval(const float* params, const StepInput& input, float* gradient) = 0;
   // Returns a tensor that the last run_eval() has left: graph().outputs, row_loss, row_weight and
   // mean_loss. The values are undefined if the device was lost meanwhile; check() reports that.
   virtual std::span<const float> values(TensorId t) const = 0;

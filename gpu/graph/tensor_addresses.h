@@ -1,6 +1,6 @@
 #pragma once
-// The addresses of a program's tensors: in the arena, among the constants, the parameters or their
-// gradients, or in the mini-batch.
+// The addresses of a program's tensors in a local step or in an evaluation: in the arena, in the
+// gradient array, among the constants or the parameters, or in the mini-batch.
 #include <cstdint>
 #include <vector>
 
@@ -10,17 +10,17 @@ namespace es::gpu {
 
 class TensorAddresses {
  public:
-  // `arena` has plan.arena_floats floats. constants[i] points to the words of graph.constants[i].
-  // The constructor reads and writes none of this memory. Operators write to the arena and to
-  // gradients only.
-  TensorAddresses(const Graph& graph, const MemoryPlan& plan, float* arena,
-                  const std::vector<const float*>& constants);
+  // `places` are plan.step or plan.evaluation. `arena` has plan.arena_floats floats. constants[i]
+  // points to the words of graph.constants[i]. The constructor reads and writes none of this
+  // memory. Operators write to the arena and to the gradient array only.
+  TensorAddresses(const Graph& graph, const MemoryPlan& plan, const TensorPlaces& places,
+                  float* arena, const std::vector<const float*>& constants);
 
   // Sets the mini-batch; `words` is laid out as in Batch.
   void bind_inputs(const float* words);
   // Sets the parameters, in the flat layout.
   void bind_params(const float* params);
-  // Sets the gradients of the parameters, in the flat layout.
+  // Sets the array for the gradients of the parameters, in the flat layout.
   void bind_gradients(float* gradients);
 
   float* const* data() const { return tensors_.data(); }
@@ -36,7 +36,7 @@ class TensorAddresses {
 
   std::vector<Place> inputs_;     // the inputs and views of them
   std::vector<Place> params_;     // the parameters that are tensors, and views of them
-  std::vector<Place> gradients_;  // what is written where a gradient of a parameter belongs
+  std::vector<Place> gradients_;  // what is written to the gradient array
   std::vector<float*> tensors_;
 };
 

@@ -31,7 +31,7 @@ Result<EvaluationView> evaluate_checkpoint(const EvalOptions& options) {
   if (!engine) return engine.error();
   const Version version = source->reader.head().version;
   const auto bytes = worker::evaluate(**engine, spec, *samples, source->model.inputs().get(),
-                                      version, [] { return false; });
+                                      version, nullptr, [] { return false; });
   if (!bytes) return bytes.error();
   const auto totals = store::MetricTotals::decode(**bytes);
   if (!totals) return totals.error();

@@ -22,8 +22,8 @@ std::span<const float> target_words(const SampleLayout& layout, std::uint64_t co
 // Computes the samples [begin, begin + count), the first of which are in `words`.
 Status evaluate_batch(gpu::Engine& engine, const JobSpec& spec, const SampleLayout& layout,
                       std::uint64_t begin, std::uint64_t count, const std::vector<float>& words,
-                      store::MetricSink& sink) {
-  const auto batch = engine.evaluate({words.data()}, count, begin / spec.batch_size);
+                      float* free_slot, store::MetricSink& sink) {
+  const auto batch = engine.evaluate({words.data()}, count, begin / spec.batch_size, free_slot);
   if (batch) {
     sink.add(begin, count, batch->outputs, batch->losses, batch->weights,
              target_words(layout, count, words, sink));
@@ -44,7 +44,7 @@ Status evaluate_batch(gpu::Engine& engine, const JobSpec& spec, const SampleLayo
 Result<std::optional<std::vector<std::byte>>> evaluate(
     gpu::Engine& engine, const JobSpec& spec,
     const std::shared_ptr<const store::SampleSource>& samples, const store::CapturedInputs* inputs,
-    Version version, const std::function<bool()>& abandoned) {
+    Version version, float* free_slot, const std::function<bool()>& abandoned) {
   const auto sink = store::MetricSink::create(spec, samples, inputs);
   std::vector<float> words(spec.batch_size * static_cast<std::size_t>(samples->layout().words()));
   const std::string where = "evaluation of step " + std::to_string(version) + ": ";
@@ -55,7 +55,8 @@ Result<std::optional<std::vector<std::byte>>> evaluate(
     kill_point("evaluate");
     const Status filled = samples->fill_eval(begin, count, spec.batch_size, words);
     if (!filled.ok()) return usage_error(where + filled.error().message);
-    const Status done = evaluate_batch(engine, spec, samples->layout(), begin, count, words, *sink);
+    const Status done =
+        evaluate_batch(engine, spec, samples->layout(), begin, count, words, free_slot, *sink);
     if (!done.ok()) return Error{done.error().kind, where + done.error().message};
   }
   sink->complete();

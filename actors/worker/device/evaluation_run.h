@@ -19,10 +19,10 @@ namespace es::actors::worker {
 // totals (store/metrics/metric.h), or no value if `abandoned` returned true before a mini-batch.
 // Errors: usage for a sample that cannot be loaded or that the engine refuses, so the data can be
 // repaired; failure for everything else. After an error the caller checks engine.device_status().
-// REQUIRES: `version` is that of the engine.
+// `free_slot` is that of Engine::evaluate(). REQUIRES: `version` is that of the engine.
 Result<std::optional<std::vector<std::byte>>> evaluate(
     gpu::Engine& engine, const JobSpec& spec,
     const std::shared_ptr<const store::SampleSource>& samples, const store::CapturedInputs* inputs,
-    Version version, const std::function<bool()>& abandoned);
+    Version version, float* free_slot, const std::function<bool()>& abandoned);
 
 }  // namespace es::actors::worker

@@ -152,12 +152,14 @@ class DeviceState {
   // Sums and updates (device_reduction.cc).
   Result<const float*> find_floats(const protocol::Bulk& bulk, std::int64_t floats);
   void provide_for_peers();
+  Result<float*> slot_for_evaluation(Generation generation);
 
   // Versions (device_versions.cc).
   Status load_checkpoint(const protocol::FromCheckpoint& from, const std::string& copy);
   void share_base();
   void fetch_replica();
   void fail_for_data(const std::string& error);
+  void fail_for_gradients(const Error& no_memory);
   void fail_keeping_state(const std::string& error, const char* when);
 
   caf::stateful_actor<DeviceState>* self_ = nullptr;

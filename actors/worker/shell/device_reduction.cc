@@ -112,10 +112,21 @@ void DeviceState::perform_effect(const worker::ApplyUpdate& effect) {
                                     tree_ ? tree_->peak_live_buffers() : 0});
 }
 
+// Returns the gradient slot in which an evaluation computes; nullptr if it needs none. The step
+// before is committed, so the slot is free, as for a step (StartLocalSteps).
+Result<float*> DeviceState::slot_for_evaluation(Generation generation) {
+  if (parts_->engine->merges_on_device()) return nullptr;
+  begin_generation(generation);
+  return gradients_->slot(0);
+}
+
 void DeviceState::perform_effect(const worker::RunEvaluation& effect) {
+  if (abandoned(effect.generation)) return;
   const Instant begin = span_begin();
+  const Result<float*> free_slot = slot_for_evaluation(effect.generation);
+  if (!free_slot) return fail_for_gradients(free_slot.error());
   auto totals = worker::evaluate(*parts_->engine, parts_->options.spec, parts_->data->samples,
-                                 parts_->inputs.get(), effect.version,
+                                 parts_->inputs.get(), effect.version, *free_slot,
                                  [&] { return abandoned(effect.generation); });
   if (!totals) end_if_device_lost();
   if (!totals) return fail(totals.error());

@@ -51,7 +51,7 @@ void DeviceState::perform_effect(const worker::StartLocalSteps& effect) {
   begin_generation(effect.generation);
   set_ranks(effect.ranks);
   if (const Status taken = take_gradient_slots(); !taken.ok())
-    return fail_keeping_state("gradients: " + taken.error().message, "where there is more memory");
+    return fail_for_gradients(taken.error());
   // The previous step is committed or given up. It was committed only with all sums, and a sum
   // exists only after its owner has read the parts, so no peer reads these slots any more.
   tree_->release_all();

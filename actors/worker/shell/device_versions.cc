@@ -102,6 +102,10 @@ void DeviceState::fail_for_data(const std::string& error) {
   fail_keeping_state(error, "when the data are repaired");
 }
 
+void DeviceState::fail_for_gradients(const Error& no_memory) {
+  fail_keeping_state("gradients: " + no_memory.message, "where there is more memory");
+}
+
 // Keeps the last state of a job whose failure can be repaired, so that the job can continue from
 // it. Another worker of this host may have written it already; both states are equal.
 void DeviceState::fail_keeping_state(const std::string& error, const char* when) {

@@ -62,7 +62,7 @@ TEST_SUITE("gpu/cuda/device_executor") {
   }
 
   std::vector<std::uint32_t> evaluation_bits(StepRunner & runner, const StepRig& rig) {
-    REQUIRE(runner.run_eval(rig.params.data(), rig.input()).ok());
+    REQUIRE(runner.run_eval(rig.params.data(), rig.input(), nullptr).ok());
     std::vector<TensorId> results = rig.graph().outputs;
     results.push_back(rig.graph().row_loss);
     std::vector<std::uint32_t> all;
@@ -309,7 +309,7 @@ TEST_SUITE("gpu/cuda/device_executor") {
       REQUIRE_FALSE(result.ok());
       CHECK(result.error().message == "GPU 0: fell off the bus");
     }
-    CHECK_FALSE(runner->run_eval(rig.params.data(), rig.input()).ok());
+    CHECK_FALSE(runner->run_eval(rig.params.data(), rig.input(), nullptr).ok());
   }
 
   TEST_CASE("an error about missing device memory names the purpose of the memory") {

@@ -97,7 +97,9 @@ TEST_SUITE("gpu/cuda/device_steps") {
         device.params_changed();
       }
       if (random() % 5 == 0)
-        CHECK(device.run_eval(rig.params.data(), {now.stats.data(), {now.words.data()}, now.key})
+        CHECK(device
+                  .run_eval(rig.params.data(), {now.stats.data(), {now.words.data()}, now.key},
+                            nullptr)
                   .ok());
       now = random() % 4 == 0 ? random_input(rig, random, ++serial) : next;
       if (random() % 4 == 0) now.serial = 0;

@@ -185,7 +185,7 @@ TEST_SUITE("gpu/cuda/device_updates") {
     void evaluate() {
       REQUIRE(runner_
                   .run_eval(replica_.params.data(),
-                            {replica_.contexts[0].stats.data(), {words_[0].data()}, {}})
+                            {replica_.contexts[0].stats.data(), {words_[0].data()}, {}}, nullptr)
                   .ok());
       const auto values = runner_.values(rig_.graph().row_loss);
       told_.insert(told_.end(), values.begin(), values.end());

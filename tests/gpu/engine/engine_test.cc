@@ -282,7 +282,9 @@ TEST_SUITE("gpu/engine") {
     REQUIRE(two.outputs[0].size() == 20);
     REQUIRE(two.losses.size() == 2);
     const std::vector<float> logits(two.outputs[0].begin(), two.outputs[0].end());
-    const EvalBatch four = *engine->evaluate(source.make(0, 0), 4);
+    // In a gradient slot, which is memory for it.
+    AlignedBuffer slot(engine->table().trained_floats());
+    const EvalBatch four = *engine->evaluate(source.make(0, 0), 4, 0, slot.data());
     CHECK(four.outputs[0].size() == 40);
     CHECK(std::equal(logits.begin(), logits.end(), four.outputs[0].begin()));
     CHECK(four.losses[0] == two.losses[0]);

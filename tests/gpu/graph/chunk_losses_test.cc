@@ -80,7 +80,7 @@ TEST_SUITE("gpu/graph/chunk_losses") {
     const std::int64_t logits = graph.shape(graph.outputs[0]).count();
     const Program chunked = compile(std::move(graph), 1);
     const MemoryPlan plan = plan_memory(chunked);
-    CHECK(plan.offset[chunked.graph.outputs[0]] != MemoryPlan::kOutside);
+    CHECK(plan.evaluation.in_arena[chunked.graph.outputs[0]] != TensorPlaces::kOutside);
     CHECK(plan.arena_floats >= logits);
     // The gradient of the weight, which only a step writes, lies in their place, and so do the
     // tensors of the backward pass.

@@ -4,11 +4,15 @@
 
 #include <algorithm>
 #include <bit>
+#include <limits>
 #include <numeric>
 #include <random>
+#include <span>
+#include <utility>
 
 #include "gpu/graph/builder.h"
 #include "gpu/graph/fuse.h"
+#include "gpu/graph/op_results.h"
 #include "gpu/graph/ops/operator.h"
 #include "gpu/models/models.h"
 #include "tests/gpu/models/samples_by_formula.h"
@@ -50,74 +54,134 @@ TEST_SUITE("gpu/graph/memory_plan") {
     }
   }
 
+  TEST_CASE("blocks lie where placed ones are not needed yet, first where one is needed soonest") {
+    const std::vector<PlacedBlock> placed{{{64, 9, 20}, 0}, {{64, 5, 20}, 64}, {{16, 0, 20}, 128}};
+    const std::int64_t behind = 144;
+    const auto place_of = [&](std::int64_t floats, std::int64_t first, std::int64_t last) {
+      return place_blocks(std::vector<LiveBlock>{{floats, first, last}}, placed).front();
+    };
+    CHECK(place_of(64, 1, 4) == 64);
+    CHECK(place_of(16, 1, 4) == 64 + 48);
+    CHECK(place_of(64, 1, 5) == 0);
+    CHECK(place_of(128, 1, 4) == 0);
+    CHECK(place_of(128, 1, 5) == behind);
+    CHECK(place_of(64, 9, 9) == behind);
+    CHECK(place_of(144, 1, 1) == behind);
+  }
+
   TEST_CASE("the peak counts the blocks that are live at one operator") {
     CHECK(live_peak(std::vector<LiveBlock>{{16, 0, 2}, {32, 2, 3}, {64, 3, 4}}) == 96);
     CHECK(live_peak(std::vector<LiveBlock>{{1, 0, 0}, {1, 1, 1}}) == 16);
   }
 
-  // Executes the plan symbolically: for every word of the arena and of the gradient of a parameter
-  // it stores which tensor was written there.
+  // Executes the plan symbolically: for every word of the arena and of the gradient array it stores
+  // which tensor was written there.
   class PlanCheck {
    public:
     explicit PlanCheck(const Program& program, GradientsInForward early = GradientsInForward::kNo)
         : program_(program),
           graph_(program.graph),
           plan_(plan_memory(program, early)),
-          owner_(static_cast<std::size_t>(plan_.arena_floats), kNoTensor),
-          content_(graph_.tensors.size()) {
-      for (const ParamInfo& p : graph_.table.params())
-        gradients_.emplace_back(static_cast<std::size_t>(p.count), kNoTensor);
+          evaluated_(evaluation_tensors(graph_)),
+          outside_(graph_.tensors.size(), false) {
+      for (const TensorId t : graph_.inputs) outside_[t] = true;
+      for (const Constant& c : graph_.constants) outside_[c.tensor] = true;
+      for (const Op& op : graph_.ops)
+        if (op_def(op.kind).in_params) outside_[op.out[0]] = true;
     }
 
-    void run() {
-      std::iota(content_.begin(), content_.end(), 0);
+    const MemoryPlan& run() {
+      begin(plan_.step);
       for (std::size_t i = 0; i < graph_.ops.size(); ++i) {
-        execute(graph_.ops[i]);
-        if (i + 1 == program_.first_backward) check_results();
+        execute(graph_.ops[i], RunMode::kTrain);
+        if (i + 1 == program_.first_backward) check_results(RunMode::kTrain);
       }
+      for (ParamId p = 0; p < std::ssize(graph_.table.trained()); ++p)
+        CHECK_MESSAGE(has(gradient(p), gradient_mark(p)), graph_.table[p].name);
+      begin(plan_.evaluation);
+      for (std::size_t i = 0; i < program_.first_backward; ++i)
+        execute(graph_.ops[i], RunMode::kEvaluate);
+      check_results(RunMode::kEvaluate);
       CHECK(plan_.arena_floats >= plan_.live_peak_floats);
-      CHECK(plan_.arena_floats <= plan_.live_peak_floats + plan_.live_peak_floats / 20);
+      return plan_;
     }
 
    private:
-    std::int64_t words(TensorId t) const {
+    using Words = std::span<TensorId>;
+
+    void begin(const TensorPlaces& places) {
+      places_ = &places;
+      arena_.assign(static_cast<std::size_t>(plan_.arena_floats), kNoTensor);
+      gradients_.assign(static_cast<std::size_t>(graph_.table.trained_floats()), kNoTensor);
+      content_.resize(graph_.tensors.size());
+      std::iota(content_.begin(), content_.end(), 0);
+    }
+    static bool has(Words words, TensorId mark) {
+      return std::all_of(words.begin(), words.end(), [&](TensorId w) { return w == mark; });
+    }
+    // What stands in the place of a complete gradient, with its padding.
+    static TensorId gradient_mark(ParamId p) { return -2 - p; }
+    Words gradient(ParamId p) {
+      const std::int64_t begin = graph_.table[p].offset;
+      return Words(gradients_).subspan(begin, graph_.table.padded_end(p) - begin);
+    }
+    // The words of a tensor; none if it has no place in this run.
+    Words place(TensorId t) {
       const Tensor& tensor = graph_.tensors[t];
-      return tensor.type == ElementType::kU8 ? (tensor.shape.count() + 3) / 4
-                                             : tensor.shape.count();
+      const std::int64_t count = tensor.shape.count();
+      const std::int64_t words = tensor.bf16                       ? (count + 1) / 2
+                                 : tensor.type == ElementType::kU8 ? (count + 3) / 4
+                                                                   : count;
+      if (const ParamId p = plan_.gradient_of[plan_.owner[t]]; p != kNoParam) {
+        CHECK(places_->in_arena[t] == TensorPlaces::kOutside);
+        CHECK(places_->in_gradients[t] == TensorPlaces::kOutside);
+        REQUIRE(words == graph_.table[p].count);
+        return gradient(p).first(words);
+      }
+      for (const auto& [offset, memory] :
+           {std::pair(places_->in_arena[t], Words(arena_)),
+            std::pair(places_->in_gradients[t], Words(gradients_))}) {
+        if (offset == TensorPlaces::kOutside) continue;
+        CHECK(offset % 16 == 0);
+        REQUIRE(offset >= 0);
+        REQUIRE(offset + words <= std::ssize(memory));
+        return memory.subspan(offset, words);
+      }
+      return {};
     }
-    ParamId gradient_of(TensorId t) const { return plan_.gradient_of[plan_.owner[t]]; }
     bool intact(TensorId t) {
-      if (plan_.offset[t] == MemoryPlan::kOutside && gradient_of(t) == kNoParam) return true;
-      const auto begin = place(t);
-      return std::all_of(begin, begin + words(t), [&](TensorId o) { return o == content_[t]; });
+      if (outside_[plan_.owner[t]]) return true;
+      const Words words = place(t);
+      return !words.empty() && has(words, content_[t]);
     }
-    std::vector<TensorId>::iterator place(TensorId t) {
-      if (gradient_of(t) != kNoParam)
-        return gradients_[static_cast<std::size_t>(gradient_of(t))].begin();
-      return owner_.begin() + plan_.offset[t];
-    }
-    void execute(const Op& op) {
+    void execute(const Op& op, RunMode mode) {
       for (const TensorId t : op.in) CHECK_MESSAGE(intact(t), op.name << " " << op_name(op.kind));
       if (op_def(op.kind).in_params) return;  // parameters, which are outside
       for (const TensorId t : op.out) {
         if (op.kind == OpKind::kView) {
           content_[t] = content_[op.in[0]];  // A view has the content of its base.
-          CHECK(plan_.offset[t] == plan_.offset[op.in[0]]);
+          CHECK(places_->in_arena[t] == places_->in_arena[op.in[0]]);
+          CHECK(places_->in_gradients[t] == places_->in_gradients[op.in[0]]);
           CHECK(plan_.owner[t] == plan_.owner[op.in[0]]);
           continue;
         }
-        if (gradient_of(t) == kNoParam) {
-          REQUIRE(plan_.offset[t] >= 0);
-          REQUIRE(plan_.offset[t] + words(t) <= plan_.arena_floats);
-        } else {
-          REQUIRE(words(t) == graph_.table[gradient_of(t)].count);
-        }
-        std::fill_n(place(t), words(t), t);
+        const bool is_gradient = plan_.gradient_of[plan_.owner[t]] != kNoParam;
+        // Some outputs are written in one of the runs only.
+        if (mode == RunMode::kTrain ? evaluated_[t] : is_gradient) continue;
+        const Words words = place(t);
+        if (mode == RunMode::kTrain) REQUIRE(!words.empty());
+        std::fill(words.begin(), words.end(), t);
       }
+      if (mode == RunMode::kEvaluate) return;
+      for (const ParamId p : {op_def(op.kind).writes_weight_grad ? op.weight : kNoParam,
+                              op_def(op.kind).writes_bias_grad ? op.bias : kNoParam})
+        if (p != kNoParam) std::ranges::fill(gradient(p), gradient_mark(p));
     }
-    // The results of an evaluation exist after the last forward operator.
-    void check_results() {
-      for (const TensorId t : graph_.outputs) CHECK(intact(t));
+    // The results of an evaluation exist after the last forward operator, and those of a step that
+    // it writes.
+    void check_results(RunMode mode) {
+      for (const TensorId t : graph_.outputs)
+        if (mode == RunMode::kEvaluate || !evaluated_[t]) CHECK(intact(t));
       CHECK(intact(graph_.row_loss));
       CHECK(intact(graph_.mean_loss));
     }
@@ -125,10 +189,16 @@ TEST_SUITE("gpu/graph/memory_plan") {
     const Program& program_;
     const Graph& graph_;
     MemoryPlan plan_;
-    std::vector<TensorId> owner_;                   // By word of the arena.
-    std::vector<std::vector<TensorId>> gradients_;  // By parameter and word.
-    std::vector<TensorId> content_;                 // By tensor.
+    std::vector<bool> evaluated_, outside_;  // By tensor.
+    // Of the run that is executed.
+    const TensorPlaces* places_ = nullptr;
+    std::vector<TensorId> arena_, gradients_;  // By word.
+    std::vector<TensorId> content_;            // By tensor.
   };
+
+  void check_waste(const MemoryPlan& plan) {
+    CHECK(plan.arena_floats <= plan.live_peak_floats + plan.live_peak_floats / 20);
+  }
 
   TEST_CASE(
       "in the plan of every model the operators find their inputs, and little memory is wasted") {
@@ -144,8 +214,42 @@ TEST_SUITE("gpu/graph/memory_plan") {
             build_model(spec, 2, es::test::sample_layout(task_of(spec), sizes));
         REQUIRE_MESSAGE(graph.ok(), graph.error().message);
         const Program program = compile(*graph);
-        PlanCheck(program).run();
+        const MemoryPlan alone = PlanCheck(program).run();
+        check_waste(alone);
+        const MemoryPlan shared = PlanCheck(program, GradientsInForward::kYes).run();
+        CHECK(shared.arena_floats <= alone.arena_floats);
+        // Few samples of a large model: activations are smaller than gradients.
+        if (model == "bert" && size == "published")
+          CHECK(shared.arena_floats * 4 < alone.arena_floats);
       }
+  }
+
+  TEST_CASE("the gradient array is memory for a step and for an evaluation, which change no bits") {
+    const es::ModelSpec spec{.name = "small_cnn", .size = "tiny", .classes = 10};
+    const es::SampleLayout layout = es::test::sample_layout(es::Task::kClassification);
+    es::test::StepRig rig(compile(*build_model(spec, 2, layout)), 7);
+    const auto fill_gradients = [&](float value) {
+      std::fill_n(rig.grads.data(), rig.grads.floats(), value);
+    };
+    const auto places = [&](const TensorPlaces& run) {
+      return std::ranges::any_of(run.in_gradients,
+                                 [](std::int64_t at) { return at != TensorPlaces::kOutside; });
+    };
+    CHECK(places(rig.executor->plan().step));
+    CHECK(places(rig.executor->plan().evaluation));
+    const std::vector<std::uint32_t> step = rig.step_bits(), evaluation = rig.evaluation_bits();
+    fill_gradients(std::numeric_limits<float>::quiet_NaN());
+    CHECK(rig.step_bits() == step);
+    fill_gradients(std::numeric_limits<float>::quiet_NaN());
+    REQUIRE(rig.executor->run_eval(rig.params.data(), rig.input(), rig.grads.data()).ok());
+    std::vector<std::uint32_t> found;
+    std::vector<TensorId> results = rig.graph().outputs;
+    results.push_back(rig.graph().row_loss);
+    for (const TensorId t : results)
+      for (const float v : rig.executor->values(t))
+        found.push_back(std::bit_cast<std::uint32_t>(v));
+    CHECK(found == evaluation);
+    CHECK(rig.step_bits() == step);
   }
 
   // A language model whose embedding is also its last layer, or equal to it.
@@ -183,7 +287,7 @@ TEST_SUITE("gpu/graph/memory_plan") {
     constexpr std::int64_t kRows = 600, kClasses = 900, kWidth = 40;
     for (const std::int64_t chunked : {std::int64_t{1}, INT64_MAX}) {
       const Program program = compile(tied_model(kRows, kClasses, kWidth), chunked);
-      PlanCheck(program).run();
+      check_waste(PlanCheck(program).run());
       PlanCheck(program, GradientsInForward::kYes).run();
       const MemoryPlan plan = plan_memory(program, GradientsInForward::kYes);
       const MemoryPlan later = plan_memory(program);
@@ -243,11 +347,11 @@ TEST_SUITE("gpu/graph/memory_plan") {
     const Program program = compile(*build_model(spec, 2, layout));
     const MemoryPlan plan = plan_memory(program);
     for (const TensorId input : program.graph.inputs) {
-      CHECK(plan.offset[input] == MemoryPlan::kOutside);
+      CHECK(plan.step.in_arena[input] == TensorPlaces::kOutside);
       CHECK(plan.owner[input] == input);
     }
     for (const Op& op : program.graph.ops)
       if (op.kind != OpKind::kView)
-        for (const TensorId t : op.out) CHECK(plan.offset[t] != MemoryPlan::kOutside);
+        for (const TensorId t : op.out) CHECK(plan.step.in_arena[t] != TensorPlaces::kOutside);
   }
 }

@@ -165,7 +165,7 @@ TEST_SUITE("gpu/graph/onednn_ops") {
     const auto step = executor.run_local_step(rig.step(), [](std::uint32_t) {});
     REQUIRE_FALSE(step.ok());
     CHECK(step.error().message == "first: Refusing: not supported");
-    CHECK_FALSE(executor.run_eval(rig.params.data(), rig.input()).ok());
+    CHECK_FALSE(executor.run_eval(rig.params.data(), rig.input(), nullptr).ok());
   }
 
   TEST_CASE("D0 and D1 use the same vendor kernels, D2 none") {

@@ -91,7 +91,7 @@ TEST_SUITE("gpu/import/kinds") {
   }
 
   void check_outputs(const ModelProgram& program, StepRig& rig, const std::vector<Array>& values) {
-    REQUIRE(rig.executor->run_eval(rig.params.data(), rig.input()).ok());
+    REQUIRE(rig.executor->run_eval(rig.params.data(), rig.input(), nullptr).ok());
     for (std::size_t i = 0; i < program.outputs.size(); ++i) {
       INFO(program.outputs[i].name);
       const auto got = rig.executor->values(rig.graph().outputs[i]);
@@ -209,7 +209,7 @@ TEST_SUITE("gpu/import/kinds") {
     REQUIRE_MESSAGE(graph.ok(), (graph.ok() ? "" : graph.error().message));
     for (const es::CpuClass cpu_class : es::supported_cpu_classes()) {
       StepRig rig(compile(*graph), es::test::seed("outside"), {.cpu_class = cpu_class});
-      REQUIRE(rig.executor->run_eval(rig.params.data(), rig.input()).ok());
+      REQUIRE(rig.executor->run_eval(rig.params.data(), rig.input(), nullptr).ok());
       const auto* places = reinterpret_cast<const std::int32_t*>(rig.words.data() + 4 * kBatch);
       const auto read = rig.executor->values(rig.graph().outputs[0]);
       const auto one = rig.executor->values(rig.graph().outputs[1]);

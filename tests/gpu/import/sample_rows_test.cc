@@ -43,7 +43,7 @@ TEST_SUITE("gpu/import/sample_rows") {
 
   // The rows of one sample.
   std::vector<std::uint32_t> rows(StepRig & rig, std::int64_t sample) {
-    REQUIRE(rig.executor->run_eval(rig.params.data(), rig.input()).ok());
+    REQUIRE(rig.executor->run_eval(rig.params.data(), rig.input(), nullptr).ok());
     std::vector<std::uint32_t> bits;
     for (const TensorId t : {rig.graph().row_loss, rig.graph().row_weight}) {
       if (t == kNoTensor) continue;

@@ -57,7 +57,7 @@ float StepRig::run() {
 }
 
 std::vector<float> StepRig::evaluate() {
-  ES_CHECK(executor->run_eval(params.data(), input()).ok());
+  ES_CHECK(executor->run_eval(params.data(), input(), nullptr).ok());
   std::vector<gpu::TensorId> results = graph().outputs;
   results.push_back(graph().row_loss);
   std::vector<float> all;
