@@ -24,6 +24,9 @@ REMARKS = {
     "cspdarknet53": """its largest difference in a gradient is at the limit. With SiLU in place of
         LeakyReLU, whose slope jumps at 0, all of its gradients agree (0.028 of what is explained),
         so the difference is that of rounding at the jumps.""",
+    "vgg16": """its gradients differ by 1.5 of what is explained. With SiLU in place of ReLU and
+        means in place of maxima, which have no jumps in their slopes, all of them agree (0.028), so
+        the difference is that of rounding at the jumps.""",
     "more": """on 2026-11-25 most models of transformers and torchvision, and those of the second list
         of users, were captured only, with the comparison of a capture (loss, outputs and gradients
         beside the module) but without training: 48 of 52 models of the second list of users, 140 of
