@@ -53,9 +53,17 @@ inline bool instruction_is_exact() {
   return true;
 }
 
+// Compares once. Several threads may do so at the same time, and find the same. (A static variable
+// that is initialised at its first use would need library code; README.md of the parent folder.)
 inline bool has_exact_instruction() {
-  static const bool exact = has_pair_instruction() && instruction_is_exact();
-  return exact;
+  enum { kUnknown, kNo, kYes };
+  static int known = kUnknown;
+  int found = __atomic_load_n(&known, __ATOMIC_RELAXED);
+  if (found == kUnknown) {
+    found = has_pair_instruction() && instruction_is_exact() ? kYes : kNo;
+    __atomic_store_n(&known, found, __ATOMIC_RELAXED);
+  }
+  return found == kYes;
 }
 
 // Operands of fewer k are not worth it. A last chunk of one or two k has no place for its range.

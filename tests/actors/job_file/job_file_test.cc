@@ -272,17 +272,18 @@ learning_rate_factor = 10
   // A field that is missing in the canonical text would be lost between the head and its workers.
   TEST_CASE("the canonical text holds every key that a job file may have") {
     const std::string text =
-        to_toml(JobSpec{.steps = 1,
-                        .recompute = "blocks",
-                        .precision = "bf16",
-                        .tf32 = true,
-                        .model = {.name = "gpt2", .label_smoothing = 0.1, .z_loss = 1e-4},
-                        .lora = {.rank = 4, .alpha = 16, .dropout = 0.1, .targets = {"*.c_attn"}},
-                        .optimizer = {.ema = 0.99, .groups = {{.parameters = {"*"}}}},
-                        .metrics = {"f1"},
-                        .resources = {.queue = "vision", .suspendable = false, .max_seconds = 60},
-                        .log = {.tensorboard = "runs", .mlflow = "http://x", .experiment = "e"},
-                        .stages = *parse_stages("cpu-avx2:1@1")}) +
+        to_toml(JobSpec{
+            .steps = 1,
+            .recompute = "blocks",
+            .precision = "bf16",
+            .tf32 = true,
+            .model = {.name = "gpt2", .label_smoothing = 0.1, .z_loss = 1e-4},
+            .lora = {.rank = 4, .alpha = 16, .dropout = 0.1, .targets = {"*.c_attn"}},
+            .optimizer = {.ema = 0.99, .groups = {{.parameters = {"*"}}}},
+            .metrics = {"f1"},
+            .resources = {.queue = "vision", .suspendable = false, .max_seconds = 60, .budget = 5},
+            .log = {.tensorboard = "runs", .mlflow = "http://x", .experiment = "e"},
+            .stages = *parse_stages("cpu-avx2:1@1")}) +
         to_toml(JobSpec{.model = {.file = "net", .file_digest = "digest"},
                         .data = {.length = 8,
                                  .token_type = "uint32",
