@@ -176,6 +176,8 @@ class HttpState {
   void explain(const Caller& caller, const Details& details);
   void explain_with_nodes(const Caller& caller, const std::shared_ptr<esctl::ClusterFacts>& facts);
   void checkpoint_job(const Caller& caller, const JobId& job);
+
+  // --- what a job has done and does (http_job_reads.cc)
   void follow(const Caller& caller, const JobId& job);
   void on_follow_event(const JobId& job, const FrameResult& frame);
   static void push_all(Follow& follow, const std::string& text);
