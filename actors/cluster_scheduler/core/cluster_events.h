@@ -25,7 +25,7 @@ struct NodeJoined {
   std::string node;
   DeviceSet devices;
   std::vector<std::pair<JobId, DeviceId>> kept = {};
-  DevicePool::Place place = {};
+  NodePlace place = {};
 };
 
 struct NodeLost {

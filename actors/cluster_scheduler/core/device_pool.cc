@@ -15,7 +15,7 @@ namespace {
 
 constexpr char kSpotMark = '\n';  // begins the rack of spot nodes; no name has it
 
-std::uint32_t island_of(const DevicePool::Place& place, std::uint32_t index) {
+std::uint32_t island_of(const NodePlace& place, std::uint32_t index) {
   return place.island_devices == 0 ? 0 : index / place.island_devices;
 }
 
@@ -34,7 +34,7 @@ class DevicePool::Choice {
          const Wish& wish)
       : pool_(pool), type_(type), free_(pool.free_.at(type)), missing_(count), wish_(wish) {
     for (const DeviceId& id : pool.held(job)) {
-      const Place& place = pool.place_of(id.node);
+      const NodePlace& place = pool.place_of(id.node);
       ++held_in_rack_[pool.rack_of(id.node)];
       ++held_on_node_[id.node];
       if (id.type == type) ++held_in_island_[{id.node, island_of(place, id.index)}];
@@ -110,7 +110,7 @@ class DevicePool::Choice {
 
   void take_node(const std::string& node) {
     if (missing_ == 0) return;
-    const Place& place = pool_.place_of(node);
+    const NodePlace& place = pool_.place_of(node);
     std::map<std::uint32_t, std::vector<std::uint32_t>> islands;
     for (const std::uint32_t index : free_.by_node.at(node))
       islands[island_of(place, index)].push_back(index);
@@ -149,18 +149,18 @@ class DevicePool::Choice {
   std::vector<DeviceId> chosen_;
 };
 
-const DevicePool::Place& DevicePool::place_of(const std::string& node) const {
-  static const Place kUnknown;
+const NodePlace& DevicePool::place_of(const std::string& node) const {
+  static const NodePlace kUnknown;
   const auto at = places_.find(node);
   return at == places_.end() ? kUnknown : at->second;
 }
 
 std::string DevicePool::rack_of(const std::string& node) const {
-  const Place& place = place_of(node);
+  const NodePlace& place = place_of(node);
   return place.spot ? kSpotMark + place.rack : place.rack;
 }
 
-void DevicePool::join(const std::string& node, const DeviceSet& devices, const Place& place) {
+void DevicePool::join(const std::string& node, const DeviceSet& devices, const NodePlace& place) {
   if (place != place_of(node)) {
     // The indexes of free devices contain the rack, so a node that has moved leaves them first.
     std::vector<DeviceId> moved;
@@ -259,7 +259,7 @@ void DevicePool::retire(const JobId& job, const DeviceType& type, std::uint32_t 
   std::map<std::pair<std::string, std::uint32_t>, std::uint32_t> in_island;
   std::vector<DeviceId> chosen;
   for (const DeviceId& id : held(job)) {
-    const Place& place = place_of(id.node);
+    const NodePlace& place = place_of(id.node);
     ++in_rack[rack_of(id.node)];
     ++on_node[id.node];
     if (id.type != type) continue;
@@ -270,7 +270,7 @@ void DevicePool::retire(const JobId& job, const DeviceType& type, std::uint32_t 
   // The devices where the job holds most come first. The last `count` ones are given back, so the
   // job is left in few racks, on few nodes, and in few islands.
   const auto neighbours = [&](const DeviceId& id) {
-    const Place& place = place_of(id.node);
+    const NodePlace& place = place_of(id.node);
     const auto island = in_island.find({id.node, island_of(place, id.index)});
     return std::tuple(in_rack.at(rack_of(id.node)), on_node.at(id.node),
                       island == in_island.end() ? 0U : island->second);
@@ -309,7 +309,7 @@ void DevicePool::vacate(const std::string& node) {
 
 bool DevicePool::stay(const std::string& node, bool is_present) {
   if (vacated_.erase(node) == 0) return false;
-  if (is_present) join(node, DeviceSet(listed_[node]), Place(place_of(node)));
+  if (is_present) join(node, DeviceSet(listed_[node]), NodePlace(place_of(node)));
   return true;
 }
 

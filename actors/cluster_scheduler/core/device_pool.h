@@ -52,17 +52,16 @@ class DevicePool {
     JobId owner;          // empty: none
     std::string suspect;  // reason; empty: not suspect
   };
-  using Place = NodePlace;
   struct NodeView {
     std::string name;
     bool alive = false;
     std::vector<DeviceView> devices;
-    Place place;
+    NodePlace place;
   };
 
   // The node is present with these numbers of devices of each type (indices from 0). New devices
   // are free. Known devices of a live node keep their state. Lost devices that are listed return.
-  void join(const std::string& node, const DeviceSet& devices, const Place& place = {});
+  void join(const std::string& node, const DeviceSet& devices, const NodePlace& place = {});
   // Marks a free device as held by the job that used it before a restart of the head. Returns false
   // and changes nothing if the device is not free or does not exist.
   bool adopt(const JobId& job, const DeviceId& device);
@@ -152,7 +151,7 @@ class DevicePool {
   };
   class Choice;  // of grant()
 
-  const Place& place_of(const std::string& node) const;
+  const NodePlace& place_of(const std::string& node) const;
   // The rack of a node in the order of grant().
   std::string rack_of(const std::string& node) const;
 
@@ -167,7 +166,7 @@ class DevicePool {
   void account(const DeviceId& id, const Device& device, bool add);
 
   std::map<std::string, bool> live_nodes_;    // every node ever seen, and whether it is live
-  std::map<std::string, Place> places_;       // of nodes that have said where they are
+  std::map<std::string, NodePlace> places_;   // of nodes that have said where they are
   std::map<std::string, DeviceSet> listed_;   // devices of all these nodes, as of the last join()
   std::set<std::string> vacated_;             // nodes that jobs have to leave
   std::map<DeviceId, Device> devices_;        // devices of all these nodes

@@ -315,7 +315,7 @@ class ClusterSchedulerState {
   const std::shared_ptr<PresentNodes> present_nodes_ = std::make_shared<PresentNodes>();
   std::map<PeerId, DirectoryTrial> directory_trials_;  // checks of checkpoint_dir, by node
   std::map<PeerId, std::int64_t> clocks_ahead_ms_;     // of nodes, when they said hello
-  std::map<PeerId, DevicePool::Place> node_places_;    // of nodes that have told them
+  std::map<PeerId, NodePlace> node_places_;            // of nodes that have told them
   // Nodes that jobs have to leave: when they will be gone, or 0, and the same in the journal.
   struct Vacated {
     double gone_s = 0;

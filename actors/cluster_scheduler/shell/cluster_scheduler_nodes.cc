@@ -26,7 +26,7 @@ constexpr double kLeaveSecondsMax = 30;
 void ClusterSchedulerState::on_node_place(const Inbound& inbound) {
   const auto place =
       Msg<wire::NodePlace>::from_frame(inbound.frame)->decode([](wire::NodePlace::Reader r) {
-        return DevicePool::Place{name_of(r.getRack(), "rack"), r.getIslandDevices(), r.getSpot()};
+        return NodePlace{name_of(r.getRack(), "rack"), r.getIslandDevices(), r.getSpot()};
       });
   if (place) node_places_[inbound.from] = *place;
 }

@@ -103,8 +103,8 @@ class History {
     const std::string node = "n" + std::to_string(draw(0, 4));
     const auto [at, is_new] = inventory_.try_emplace(node, draw_set(3));
     // A node may come back to another rack.
-    const DevicePool::Place place{draw(0, 1) == 0 ? "" : "r" + std::to_string(draw(0, 2)),
-                                  static_cast<std::uint32_t>(draw(0, 2))};
+    const NodePlace place{draw(0, 1) == 0 ? "" : "r" + std::to_string(draw(0, 2)),
+                          static_cast<std::uint32_t>(draw(0, 2))};
     return NodeJoined{node, at->second, {}, place};
   }
 
