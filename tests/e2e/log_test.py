@@ -144,7 +144,8 @@ class Logs(harness.EndToEndTest):
             worker["pid"] > 0 for worker in d["workers"]))
         subprocess.run(["kill", "-KILL", str(running["workers"][0]["pid"])], check=True)
         lost = harness.wait_until("the loss", lambda: head.esctl(
-            "logs", job, "--level", "warning", "--grep", "was ended by signal 9").out)
+            "logs", job, "--level", "warning", "--grep", "was ended by signal 9").out,
+            state=lambda: head.esctl("logs", job).out)
         head.stop()
         again = self.start_again(head)
         self.assertTrue(again.esctl("logs", job, "--level", "warning").out.startswith(lost))
