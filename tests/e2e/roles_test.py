@@ -15,7 +15,7 @@ ROLES = ["view", "submit", "operate", "admin"]
 # end the head, is tried by itself.
 REQUESTS = {60: "submit", 61: "view", 62: "view", 63: "submit", 64: "submit", 65: "submit", 66: "view",
             67: "view", 69: "view", 70: "operate", 71: "submit", 72: "submit", 73: "view",
-            74: "operate", 75: "operate", 76: "view"}
+            74: "operate", 75: "operate", 76: "submit", 77: "operate", 78: "operate", 79: "submit"}
 SHUTDOWN = 68
 REFUSAL = 87
 # The messages of workers and nodes, and the answers of a head (proto/message_type.h).

@@ -11,7 +11,7 @@ UNIT_STEPS = 60
 
 class Simulated(SixArrivals):
     def test_six_arrivals_are_served_in_the_simulated_order(self):
-        live, simulated = self.compare(UNIT_STEPS)
+        live, simulated = self.compare(UNIT_STEPS, one_speed=True)
         self.assertEqual(set(live[:2]), {"a", "b"})
         self.assertEqual(live[2:], ["d", "c", "e", "f"])
         self.assertEqual(set(simulated[:2]), {"a", "b"})
