@@ -222,7 +222,8 @@ void HttpState::trace(const Caller& caller, const JobId& job) {
 // A job has one trace at a time, so one whose client has gone would keep others from theirs.
 void HttpState::stop_abandoned_traces() {
   for (auto at = traces_.begin(); at != traces_.end();) {
-    const auto [number, traced] = *at;
+    const std::uint64_t number = at->first;
+    const Traced traced = at->second;
     if (!traced.reply->abandoned()) {
       ++at;
       continue;

@@ -147,7 +147,7 @@ RestartChoice SavedStates::look(const CheckpointRef& state) const {
   if (!choice.at.empty()) return choice;
   if (answers < nodes_->size()) {
     choice.kind = RestartChoice::Kind::kAsking;
-    choice.missing = asked.empty() ? *nodes_ : std::move(asked);
+    choice.missing = asked.empty() ? *nodes_ : asked;
     return choice;
   }
   // A node that wrote the state and is away may still have it on its disk.

@@ -125,20 +125,22 @@ Status check_queue_limits(const ClusterView& view, const ChangesBySlot& by_slot)
                       [&](const Queue& queue) { after[&queue] = sum(after[&queue], has); });
   }
   Status status;
-  for (const auto& [slot, change] : by_slot)
-    visit_queues_of(view, view.jobs[slot], [&](const Queue& queue) {
+  for (const auto& at : by_slot) {
+    const JobView& job = view.jobs[at.first];
+    const auto& change = at.second;
+    visit_queues_of(view, job, [&](const Queue& queue) {
       for (const DeviceCount& c : change.granted.counts) {
         const auto borrow = queue.borrow.find(c.type);
         const std::uint32_t has = after[&queue].count_of(c.type);
         if (borrow == queue.borrow.end() ||
             has <= std::uint64_t{queue.guarantee.count_of(c.type)} + borrow->second)
           continue;
-        status =
-            broken(view.jobs[slot], "granted \"" + change.granted.text() + "\", so that queue " +
-                                        queue.name + " has " + std::to_string(has) + " of " +
-                                        c.type.name + ", beyond its limit");
+        status = broken(job, "granted \"" + change.granted.text() + "\", so that queue " +
+                                 queue.name + " has " + std::to_string(has) + " of " + c.type.name +
+                                 ", beyond its limit");
       }
     });
+  }
   return status;
 }
 
