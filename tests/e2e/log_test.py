@@ -185,7 +185,8 @@ class Logs(harness.EndToEndTest):
             self.train(head)
         harness.wait_until("two logs", lambda: len(self.worker_logs()) == 2)
         kept = sorted(int(path.stem.split("-")[1]) for path in self.directory.glob("**/worker-*.log"))
-        self.assertEqual(kept, [4, 5])
+        # Workers count from 2. The second job has one worker if a device was not free yet.
+        self.assertIn(kept, ([3, 4], [4, 5]))
         head.stop()
 
 
