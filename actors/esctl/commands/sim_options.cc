@@ -1,5 +1,7 @@
 #include "actors/esctl/commands/sim_options.h"
 
+#include <utility>
+
 #include "actors/esctl/client/options.h"
 #include "actors/program/finite.h"
 
@@ -17,14 +19,20 @@ const CLI::Validator kMeanHours{[](const std::string& text) {
                                 },
                                 "HOURS"};
 
+// Adds an option for a finite number.
+template <class Number>
+CLI::Option* add_number(CLI::App& command, const char* name, Number& value, CLI::Validator range,
+                        const char* help) {
+  return command.add_option(name, value, help)->check(std::move(range))->check(finite_number());
+}
+
+const CLI::Range kSeconds{0.0, 1e6};
+
 // The options for faults and what they cost.
 void add_mishap_options(CLI::App& command, SimOptions& options) {
   simulator::WorldOptions& world = options.world;
   const auto add = [&](const char* name, double& value, CLI::Validator range, const char* help) {
-    command.add_option(name, value, help)
-        ->check(range)
-        ->check(finite_number())
-        ->capture_default_str();
+    add_number(command, name, value, std::move(range), help)->capture_default_str();
   };
   command
       .add_option("--seed", world.seed,
@@ -61,9 +69,9 @@ void add_mishap_options(CLI::App& command, SimOptions& options) {
       ->capture_default_str();
   command.add_flag("--hide-places", world.hides_places,
                    "Nodes do not say in which rack they are, nor which devices are linked");
-  add("--node-sync-cost", world.node_sync_s, CLI::Range(0.0, 1e6),
+  add("--node-sync-cost", world.node_sync_s, kSeconds,
       "Seconds by which each node of a job but one makes a global step longer");
-  add("--rack-sync-cost", world.rack_sync_s, CLI::Range(0.0, 1e6),
+  add("--rack-sync-cost", world.rack_sync_s, kSeconds,
       "Seconds by which each rack of a job but one makes a global step longer");
   add("--checkpoint-every", options.checkpoint_s, CLI::Range(0.0, 1e9),
       "Seconds of training between two checkpoints of a job, to which it goes back when all its "
@@ -73,27 +81,21 @@ void add_mishap_options(CLI::App& command, SimOptions& options) {
   add("--straggler-time", world.straggler_s, kMishapSeconds, "Seconds of a slow period");
   add("--straggler-factor", world.straggler_factor, CLI::Range(1.0, 1000.0),
       "Factor by which a step takes longer on a slow device");
-  add("--sync-cost", world.sync_s, CLI::Range(0.0, 1e6),
+  add("--sync-cost", world.sync_s, kSeconds,
       "Seconds by which each device but one makes a global step longer; jobs learn this from their "
       "steps");
 }
 
 // The options for what policies are told.
 void add_knowledge_options(CLI::App& command, SimOptions& options) {
-  command
-      .add_option("--estimate-error", options.knowledge.estimate_error,
-                  "Policies are told lengths and speeds times e^x, where x is normal with this "
-                  "standard deviation; 0: the truth")
-      ->check(CLI::Range(0.0, 3.0))
-      ->check(finite_number())
+  add_number(command, "--estimate-error", options.knowledge.estimate_error, CLI::Range(0.0, 3.0),
+             "Policies are told lengths and speeds times e^x, where x is normal with this "
+             "standard deviation; 0: the truth")
       ->capture_default_str();
   command.add_flag("--unknown-lengths", options.knowledge.unknown_lengths,
                    "Jobs stop early, at 0.2 to 1 of the length that policies are told");
-  command
-      .add_option("--lying-users", options.knowledge.lying_users,
-                  "Part of the jobs of which policies are told a tenth of the length")
-      ->check(CLI::Range(0.0, 1.0))
-      ->check(finite_number())
+  add_number(command, "--lying-users", options.knowledge.lying_users, CLI::Range(0.0, 1.0),
+             "Part of the jobs of which policies are told a tenth of the length")
       ->capture_default_str();
   command.add_flag("--learn-speeds", options.world.learns_speeds,
                    "Speeds are known only after a job of the model has run on the type");
@@ -141,47 +143,28 @@ void add_sim_options(CLI::App& command, SimOptions& options) {
       .add_option("--spot-price", options.spot_prices,
                   "The same on spot nodes (default: --price of the type)")
       ->type_name("TYPE=NUMBER");
-  command
-      .add_option("--share-half-life", options.half_life_hours,
-                  "Order queues by what they have used over their weights, with this half-life in "
-                  "hours; 0: divide what no guarantee needs by the weights at every moment")
-      ->check(CLI::Range(0.0, 1e5))
-      ->check(finite_number())
+  add_number(command, "--share-half-life", options.half_life_hours, CLI::Range(0.0, 1e5),
+             "Order queues by what they have used over their weights, with this half-life in "
+             "hours; 0: divide what no guarantee needs by the weights at every moment")
       ->capture_default_str();
-  command.add_option("--start-cost", options.world.start_s, "Seconds of a job's first start")
-      ->check(CLI::Range(0.0, 1e6))
-      ->check(finite_number())
+  add_number(command, "--start-cost", options.world.start_s, kSeconds,
+             "Seconds of a job's first start")
       ->capture_default_str();
-  command
-      .add_option("--rescale-cost", options.world.rescale_s,
-                  "Seconds of each later change of devices")
-      ->check(CLI::Range(0.0, 1e6))
-      ->check(finite_number())
+  add_number(command, "--rescale-cost", options.world.rescale_s, kSeconds,
+             "Seconds of each later change of devices")
       ->capture_default_str();
-  command
-      .add_option("--scale-cost", options.scale_s,
-                  "Seconds of a change that leaves the job a device or moves it (default: the "
-                  "--rescale-cost)")
-      ->check(CLI::Range(0.0, 1e6))
-      ->check(finite_number());
-  command
-      .add_option("--suspend-cost", options.world.suspend_s,
-                  "Seconds of a suspension and the restart after it together (default: the "
-                  "--rescale-cost)")
-      ->check(CLI::Range(0.0, 1e6))
-      ->check(finite_number());
-  command
-      .add_option("--round", options.round_s,
-                  "Smallest number of seconds between two decisions; 0: a decision at every event")
-      ->check(CLI::Range(0.0, 1e6))
-      ->check(finite_number())
+  add_number(command, "--scale-cost", options.scale_s, kSeconds,
+             "Seconds of a change that leaves the job a device or moves it (default: the "
+             "--rescale-cost)");
+  add_number(command, "--suspend-cost", options.world.suspend_s, kSeconds,
+             "Seconds of a suspension and the restart after it together (default: the "
+             "--rescale-cost)");
+  add_number(command, "--round", options.round_s, kSeconds,
+             "Smallest number of seconds between two decisions; 0: a decision at every event")
       ->capture_default_str();
-  command
-      .add_option("--fairness", options.fairness,
-                  "Knob of elastic-srtf, from 0 (fast) to 1 (fair); compare accepts several "
-                  "values, and the policy runs with each")
-      ->check(CLI::Range(0.0, 1.0))
-      ->check(finite_number())
+  add_number(command, "--fairness", options.fairness, CLI::Range(0.0, 1.0),
+             "Knob of elastic-srtf, from 0 (fast) to 1 (fair); compare accepts several "
+             "values, and the policy runs with each")
       ->delimiter(',')
       ->type_name("F")
       ->capture_default_str();
