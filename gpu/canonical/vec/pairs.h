@@ -66,7 +66,8 @@ inline bool has_exact_instruction() {
   return found == kYes;
 }
 
-// Operands of fewer k are not worth it. A last chunk of one or two k has no place for its range.
+// Operands of fewer k are not worth it. A last chunk of fewer than four k has no place for its
+// range.
 constexpr std::int64_t kPairsDepth = 32, kPairsTail = 4;
 
 inline bool multiplies_pairs(const GemmShape& s) {
