@@ -1,4 +1,5 @@
 """The program's state: names, statistics, buffers, modes, files."""
+import importlib.util
 import tempfile
 import unittest
 from pathlib import Path
@@ -125,6 +126,20 @@ class State(unittest.TestCase):
         (node,) = [n for n in captured_net().program.nodes if n.kind == "dropout"]
         self.assertEqual((node.attributes, node.name), ({"p": 0.5, "site": 0}, "drop"))
         self.assertRegex(node.source, r"state_test\.py:\d+")
+
+    def test_the_lines_of_a_model_are_known_in_any_folder(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder, "easyscale", "torch", "lib", "python3.11", "users_net.py")
+            path.parent.mkdir(parents=True)
+            path.write_text("from torch import nn\n\n\nclass UsersNet(nn.Linear):\n"
+                            "    def forward(self, x):\n        return super().forward(x).tanh()\n")
+            spec = importlib.util.spec_from_file_location("users_net", path)
+            module = importlib.util.module_from_spec(spec)
+            spec.loader.exec_module(module)
+            program = capture(module.UsersNet(4, 2), nn.MSELoss(), torch.randn(3, 4),
+                              torch.randn(3, 2)).program
+        (node,) = [n for n in program.nodes if n.kind == "tanh"]
+        self.assertEqual(node.source, "users_net.py:6")
 
     def test_files(self):
         captured = captured_net()

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import operator
+import os
 import re
 import traceback
 from typing import Any
@@ -17,7 +18,10 @@ from .schema import named_arguments
 from .sites import draws
 
 FRAME = re.compile(r'File "([^"]+)", line (\d+)')
-LIBRARY = ("/torch/", "/easyscale/", "/lib/python3", "<")
+# Folders of code whose lines say nothing about a model. A user may have folders of the same names.
+PACKAGES = tuple(os.path.join(folder, "") for folder in (
+    os.path.dirname(torch.__file__), os.path.dirname(os.path.dirname(__file__))))
+PYTHON = os.path.join(os.path.dirname(os.__file__), "")
 DATA_DEPENDENT = ("GuardOnDataDependent", "DataDependentOutput", "data-dependent",
                   "Could not guard", "Could not extract specialized integer")
 IGNORED = {"aten._assert_async.msg", "aten._assert_tensor_metadata.default",
@@ -57,8 +61,9 @@ def _last_user_line(error: BaseException) -> str:
 
 
 def _in_library(path: str) -> bool:
-    user_package = "/site-packages/" in path and "/site-packages/torch/" not in path
-    return not user_package and any(part in path for part in LIBRARY)
+    # Other packages may be installed below Python's own files, and may define models.
+    python = path.startswith(PYTHON) and "-packages/" not in path
+    return path.startswith(("<", *PACKAGES)) or python
 
 
 def short_path(path: str) -> str:
