@@ -55,7 +55,9 @@
 // fastest with a less efficient set. With w = max_T sum of width_j * N_j / N_T it needs 0 if w <=
 // 1, otherwise min(0.8, 1 / (1 + 1 / w^2)) in the last class and 0.5 before it. With an efficiency
 // e it would have 2 * sqrt(e * (1 - e)) of its best speed if each device costs the same; if it
-// would then end after H, it needs 0.5 too.
+// would then end after H, it needs 0.5 too. In W_T its work is that with an efficiency of 0.65, if
+// its best devices have less, because in a crowded cluster it is given fewer. Of a job of which no
+// communication is known, that of other jobs is expected (model/sync_prior.h).
 //
 // The types of T are scarce while W_T >= 0.97 * H and the jobs that can use no types outside of T
 // can use all of their devices. A job of the last class that can use others is given no more of
@@ -110,13 +112,14 @@ class ElasticSrtf final : public Policy {
   // `fairness` is in [0, 1].
   explicit ElasticSrtf(double fairness, ScanMode scan_mode = ScanMode::kIndexed);
   Decisions decide(const ClusterView& view) override;
+  bool expects_sync() const override { return true; }
 
  private:
   template <class Decision, class Order>
   Decisions decide_with(Order& order);
 
   const ScanMode scan_mode_;
-  ClusterTable table_;
+  ClusterTable table_{{.expects_sync = true}};
   FullScanOrder full_scan_order_;
   IndexedOrder indexed_order_;
   DecisionMemory memory_;
