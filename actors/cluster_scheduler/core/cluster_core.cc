@@ -90,6 +90,7 @@ std::vector<cluster::Effect> ClusterCore::decide(double now_s) {
   end_claims();
   renew_guarantees();
   renew_price_limits();
+  renew_expected_sync();
   serve_claims();
   schedule();
   send_changed_allocations();
@@ -260,11 +261,13 @@ void ClusterCore::handle(Job& job, const protocol::DeviceReleased& message) {
 void ClusterCore::handle(Job& job, const protocol::JobEnded&) {
   const auto number = submit_numbers_.find(job.admitted.job);
   charge(job);
+  note_sync(job);
   // The job sends JobEnded after its processes have ended, so nothing runs on these devices any
   // more. Lost ones become free when their node returns.
   pool_.release_all(job.admitted.job);
   release_slot(job);
   price_limits_s_.erase(number->second);
+  measured_by_s_.erase(number->second);
   jobs_.erase(number->second);
   submit_numbers_.erase(number);
 }
@@ -309,7 +312,7 @@ void ClusterCore::schedule() {
   const Status status = check_decisions(view_, decisions);
   ES_CHECK_MSG(status.ok(), status.error().message);
   decide_again_s_ = std::min({decisions.again_at.count(), next_share_s(), next_claim_s(),
-                              next_leave_s(), next_price_limit_s()});
+                              next_leave_s(), next_price_limit_s(), next_measured_s()});
   for (const scheduler::Change& shrink : decisions.shrinks)
     take_back(*find(view_.jobs[shrink.slot].id), shrink.devices);
   for (const scheduler::Change& grant : decisions.grants)

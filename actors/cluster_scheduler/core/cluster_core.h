@@ -40,6 +40,7 @@
 
 #include "actors/cluster_scheduler/core/cluster_events.h"
 #include "actors/cluster_scheduler/core/device_pool.h"
+#include "scheduler/model/sync_prior.h"
 #include "scheduler/policy/common/fair_share.h"
 #include "scheduler/policy/common/policy.h"
 #include "scheduler/policy/common/queue_states.h"
@@ -121,6 +122,7 @@ class ClusterCore {
     // Some of the changes are on a draining node, or all devices were taken away.
     bool urgent = false;
     bool listed = false;          // contained in touched_
+    bool loses_nothing = false;   // it ran on several devices, which did not wait for each other
     double charged_device_s = 0;  // of its attained service, what its queue was charged for
   };
 
@@ -160,7 +162,7 @@ class ClusterCore {
   void touch(Job& job);
   void refresh_view();
   void refresh(Job& job);
-  void refresh_progress(Job& job, scheduler::JobView& view) const;
+  void refresh_progress(Job& job, scheduler::JobView& view);
   void limit_holding(scheduler::JobView& view) const;
 
   // Prices (cluster_prices.cc).
@@ -169,7 +171,14 @@ class ClusterCore {
   double next_price_limit_s() const;
   std::vector<double> prices_of(const std::set<DeviceId>& devices) const;
 
-  void expect_change(const Job& job);
+  // Expected communication (cluster_sync.cc).
+  void note_sync(Job& job);
+  void learn_sync(const scheduler::JobView& view, double seconds_per_device);
+  void expect_sync(const Job& job, scheduler::JobView& view);
+  void renew_expected_sync();
+  double next_measured_s() const;
+
+  void expect_change(Job& job);
   void take_slot(Job& job);
   void release_slot(const Job& job);
 
@@ -206,6 +215,10 @@ class ClusterCore {
   std::optional<std::map<std::string, std::uint32_t>> guaranteed_;
   // When the devices of a job are to be chosen anew by their prices, by submit number.
   std::map<std::uint64_t, double> price_limits_s_;
+  scheduler::SyncPrior sync_prior_;
+  bool expectation_changed_ = false;  // since the views of jobs were written
+  // When jobs of which communication is expected will have measured it, by submit number.
+  std::map<std::uint64_t, double> measured_by_s_;
   struct Vacated {
     double leave_s = 0;
     bool is_empty = false;  // the jobs on it were told to leave, and the pool takes it for lost

@@ -98,6 +98,7 @@ void ClusterCore::refresh(Job& job) {
     view.job_seconds_at_submit = view_.job_seconds;
     refresh_progress(job, view);
   }
+  note_sync(job);
   scheduler::advance_work(view, Seconds(now_s_));
   view.types = usable_types(admitted, all_types_);
   view.max_devices = max_devices(admitted);
@@ -121,6 +122,7 @@ void ClusterCore::refresh(Job& job) {
   view.refusals.clear();
   for (const scheduler::Refusal& refusal : job.refusals)
     if (refusal.held.total() >= view.min_devices) view.refusals.push_back(refusal);
+  expect_sync(job, view);
 }
 
 // A grant adds at most max_p devices to what the job owns, so it is allowed only if the job owns at
@@ -134,7 +136,7 @@ void ClusterCore::limit_holding(JobView& view) const {
 }
 
 // The job has just reported its progress.
-void ClusterCore::refresh_progress(Job& job, JobView& view) const {
+void ClusterCore::refresh_progress(Job& job, JobView& view) {
   if (view.id.empty() || !job.demand->progress) return;
   const protocol::JobProgress& progress = *job.demand->progress;
   scheduler::advance_work(view, Seconds(now_s_));
@@ -143,6 +145,8 @@ void ClusterCore::refresh_progress(Job& job, JobView& view) const {
     view.capabilities[c.type] = c.steps_per_second;
   view.started = progress.started;
   view.sync = scheduler::SyncCurve(progress.sync);
+  if (const double seconds = scheduler::seconds_per_device(view.sync); seconds > 0)
+    learn_sync(view, seconds);
   if (progress.rescale_seconds > 0) view.rescale_pause = Seconds(progress.rescale_seconds);
   if (progress.suspend_seconds > 0) view.suspend_pause = Seconds(progress.suspend_seconds);
   view.budget_left = progress.budget_left;
@@ -154,9 +158,10 @@ void ClusterCore::refresh_progress(Job& job, JobView& view) const {
 
 // Predicts the effect of a change until the job reports: the job stands still for the usual time of
 // a change, and then has the speed that the model predicts.
-void ClusterCore::expect_change(const Job& job) {
+void ClusterCore::expect_change(Job& job) {
   JobView& view = view_.jobs[job.slot];
   if (view.id.empty()) return;
+  note_sync(job);
   scheduler::advance_work(view, Seconds(now_s_));
   if (view.started) ++view.work.changes;
   const bool restarts = view.held.empty();

@@ -114,8 +114,8 @@ void ClusterTable::write_row(const JobView& job, std::size_t slot) {
   row.changes = job.work.changes;
   row.as_of_s = job.work.as_of.count();
   row.changed_s = job.changed.count();
-  row.rescale_s = job.rescale_pause.count();
-  row.suspend_s = job.suspend_pause.count();
+  row.rescale_s = std::max(rules_.pause_min_s, job.rescale_pause.count());
+  row.suspend_s = std::max(rules_.pause_min_s, job.suspend_pause.count());
   // The first start and the restart after a suspension have pauses of their own, which are usually
   // much longer than that of another change.
   row.pause_s = !job.started       ? job.start_pause.count()
@@ -203,6 +203,8 @@ void ClusterTable::write_speeds(const JobView& job, std::size_t slot) {
     if (job.capabilities.empty()) speeds[t] = 1;
   }
   sync_[slot] = job.sync;
+  if (rules_.expects_sync && job.sync.empty() && job.expected_sync_s > 0)
+    sync_[slot] = SyncCurve({{2, job.expected_sync_s}});
   JobRow& row = rows_[slot];
   for (std::size_t t = 0; t < types(); ++t) row.cluster_speed += total_[t] * speeds[t];
   row.mix_types ? write_best_mix(row) : write_best_type(row);

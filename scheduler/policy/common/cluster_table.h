@@ -61,8 +61,18 @@ struct JobRow {
   double held_speed = 0;       // with the devices that it holds, by the model
 };
 
+// What a policy takes for values that the view leaves open.
+struct TableRules {
+  // A job of which no communication is known loses what it is expected to lose
+  // (JobView::expected_sync_s), and not nothing.
+  bool expects_sync = false;
+  double pause_min_s = 0;  // a change costs at least this
+};
+
 class ClusterTable {
  public:
+  explicit ClusterTable(const TableRules& rules = {}) : rules_(rules) {}
+
   // Stands for work of unknown length. It is longer than any other work, but still a finite number.
   static constexpr double kUnknownSteps = 1e15;
 
@@ -100,7 +110,7 @@ class ClusterTable {
   // C_i; 0 for a type that the job may not use, or whose speed is not known. While no speed is
   // known, all types that it may use have speed 1.
   std::span<const double> capabilities(std::size_t slot) const { return at(capabilities_, slot); }
-  // What the job loses by communication; empty if nothing is known.
+  // What the job loses by communication, or is expected to lose (TableRules); empty: nothing.
   const SyncCurve& sync(std::size_t slot) const { return sync_[slot]; }
   // The most devices of each type that the job can be granted while it keeps what it holds.
   std::span<const std::uint32_t> grantable(std::size_t slot) const { return at(grantable_, slot); }
@@ -157,6 +167,7 @@ class ClusterTable {
   bool knows_types_of(const DeviceSet& set) const;
   void fill(const DeviceSet& set, std::uint32_t* counts) const;
 
+  TableRules rules_;
   std::vector<DeviceType> types_;
   std::vector<JobRow> rows_;
   std::vector<std::size_t> written_;

@@ -121,6 +121,9 @@ struct JobView {
   // only through proposals and minima.
   Capabilities capabilities;
   SyncCurve sync;  // what it is known to lose by communication; empty: nothing is known
+  // While `sync` is empty: what it is expected to lose for each further device, in seconds of a
+  // global step (model/sync_prior.h), >= 0.
+  double expected_sync_s = 0;
   Work work;
   bool started = false;       // it has run before
   Seconds changed = -kNever;  // time of the last change of its devices
@@ -174,6 +177,8 @@ class Policy {
   // Deterministic: the same view gives the same decisions, whatever was asked before. One caller at
   // a time.
   virtual Decisions decide(const ClusterView& view) = 0;
+  // Whether it reads JobView::expected_sync_s. Otherwise the owner of the view need not know it.
+  virtual bool expects_sync() const { return false; }
 };
 
 // Local steps that the job still has to do at this time, >= 0.

@@ -16,10 +16,11 @@ Backlog::Part Backlog::part_of(const JobForecast& forecast, double now_s) {
   part.width = std::llround(std::ldexp(forecast.width, 40));
   // The job would have ended by now, so only its width remains.
   if (now_s >= forecast.done_at_s()) return part;
-  part.work = std::llround(std::ldexp(std::min(forecast.alone_s * forecast.width, kWorkMax), 32));
+  const double width = forecast.width * forecast.crowded_part;
+  part.work = std::llround(std::ldexp(std::min(forecast.alone_s * width, kWorkMax), 32));
   // Before from_s the work does not fall.
   if (now_s <= forecast.from_s) return part;
-  part.falls = std::llround(std::ldexp(forecast.alone_falls * forecast.width, 48));
+  part.falls = std::llround(std::ldexp(forecast.alone_falls * width, 48));
   part.from = std::llround(std::ldexp(forecast.from_s, 16));
   return part;
 }

@@ -46,16 +46,20 @@
 //
 // Changes are charged (choice.h, full_scan_decision.h): a job gets other devices only if it then
 // ends earlier by three of its pauses, and in the last two classes it takes devices that other jobs
-// hold only if that gains six pauses over what is idle. If nothing is idle, a waiting job counts on
-// the devices of a job that ends within six pauses, one for each. A critical job also waits if that
-// is within 0.02 * H, so that it suspends no job just before its end. The pause of a suspension is
-// another one than that of a smaller change, and each job measures both (policy.h).
+// hold only if that gains 24 pauses over what is idle. If nothing is idle, a waiting job counts on
+// the devices of a job that ends within 24 pauses, one for each; a job of the last class only if
+// that is also within six pauses and twice what it would need on the devices that it could take. A
+// critical job also waits if that is within 0.02 * H, so that it suspends no job just before its
+// end. The pause of a suspension is another one than that of a smaller change, and each job
+// measures both (policy.h). A change that is free is charged like one of a second.
 //
 // A set of devices needs an efficiency of 0.8. A job whose communication is known (model/sync.h) is
 // fastest with a less efficient set. With w = max_T sum of width_j * N_j / N_T it needs 0 if w <=
 // 1, otherwise min(0.8, 1 / (1 + 1 / w^2)) in the last class and 0.5 before it. With an efficiency
 // e it would have 2 * sqrt(e * (1 - e)) of its best speed if each device costs the same; if it
-// would then end after H, it needs 0.5 too.
+// would then end after H, it needs 0.5 too. In W_T its work is that with an efficiency of 0.65, if
+// its best devices have less, because in a crowded cluster it is given fewer. Of a job of which no
+// communication is known, that of other jobs is expected (model/sync_prior.h).
 //
 // The types of T are scarce while W_T >= 0.97 * H and the jobs that can use no types outside of T
 // can use all of their devices. A job of the last class that can use others is given no more of
@@ -110,13 +114,16 @@ class ElasticSrtf final : public Policy {
   // `fairness` is in [0, 1].
   explicit ElasticSrtf(double fairness, ScanMode scan_mode = ScanMode::kIndexed);
   Decisions decide(const ClusterView& view) override;
+  bool expects_sync() const override { return true; }
 
  private:
   template <class Decision, class Order>
   Decisions decide_with(Order& order);
 
   const ScanMode scan_mode_;
-  ClusterTable table_;
+  // A change that is free is charged like one of a second. Otherwise jobs would change places for a
+  // gain of nothing.
+  ClusterTable table_{{.expects_sync = true, .pause_min_s = 1}};
   FullScanOrder full_scan_order_;
   IndexedOrder indexed_order_;
   DecisionMemory memory_;

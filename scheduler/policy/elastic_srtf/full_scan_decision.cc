@@ -211,14 +211,16 @@ void FullScanDecision::serve_at_a_charge(const QueueEntry& entry, const Counts& 
   const JobRow& row = table_.rows()[entry.slot];
   const Counts idle = idle_choices_of(entry.slot, left);
   if (covers(idle, choice.counts)) return assign(entry.slot, choice.counts);
-  const double charge_s = kPausesToTake * taking_pause_s(row, choice.counts, idle);
+  const double pause_s = taking_pause_s(row, choice.counts, idle);
+  const double charge_s = kPausesToTake * pause_s;
   const Choice without = best_choice(table_, row, idle, limits_of(entry));
   if (!without.counts.empty())
     return assign(entry.slot,
                   without.finish_s <= choice.finish_s + charge_s ? without.counts : choice.counts);
+  const double needs_s = table_.remaining(row) / choice.speed;
   const double wait_s = entry.service_class() == ServiceClass::kCritical
                             ? std::max(charge_s, kCriticalWait * order_.load().horizon_s)
-                            : charge_s;
+                            : std::min(charge_s, kPausesToWait * pause_s + kTimesToWait * needs_s);
   if (!counts_on_an_end(row, wait_s)) return assign(entry.slot, choice.counts);
   // What is idle now is not enough for it, and is reserved until there is more.
   Counts reserved = choice.counts;

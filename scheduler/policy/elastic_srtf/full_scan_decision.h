@@ -20,8 +20,15 @@ inline constexpr ChoiceLimits kHalfComputes{.efficiency_min = 0.5};
 // A job that takes devices which other jobs hold must gain this many times the cost of a change by
 // it: the larger one of its own cost and of that of the last job in the order that would lose some,
 // which is a suspension if that job would be left with too few. The job that loses them changes
-// twice: when it gives them back, and when it gets others.
-inline constexpr double kPausesToTake = 2 * kPausesToGain;
+// twice: when it gives them back, and when it gets others. What it then takes from others, and they
+// from others again, is charged too.
+inline constexpr double kPausesToTake = 8 * kPausesToGain;
+
+// An ordinary job that has nothing waits for an end no longer than this many times what it would
+// need on the devices that it could take, and kPausesToWait. A later end would delay it by more
+// than its going first delays others.
+inline constexpr double kTimesToWait = 2;
+inline constexpr double kPausesToWait = 2 * kPausesToGain;
 
 // Part of the horizon for which a critical job waits if another one ends meanwhile. It delays the
 // end of all jobs by no more than this, and no job is suspended just before its end.

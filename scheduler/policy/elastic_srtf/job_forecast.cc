@@ -66,6 +66,10 @@ Task JobForecast::task_at(double now_s) const {
   return {width, alone_at(now_s) * width, !is_narrow()};
 }
 
+double JobForecast::crowded_work_s(double now_s) const {
+  return alone_at(now_s) * width * crowded_part;
+}
+
 bool JobForecast::is_narrow() const {
   return width * share <= kNarrow;
 }
@@ -110,6 +114,9 @@ JobForecast forecast_of(const ClusterTable& table, const JobRow& row) {
   forecast.alone_falls = std::min(1.0, row.steps_per_s / row.best_speed);
   forecast.from_s = row.progress_from_s;
   forecast.width = std::min(1.0, row.best_capability / row.cluster_speed);
+  if (row.best_capability > 0)
+    forecast.crowded_part =
+        std::min(1.0, row.best_speed / row.best_capability / kCrowdedEfficiency);
   forecast.fair_alone_s = row.total_steps / row.best_speed;
   forecast.fair_shared_s = row.total_steps / row.cluster_speed;
   return forecast;

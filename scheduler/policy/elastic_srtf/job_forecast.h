@@ -23,6 +23,11 @@ double log_step_begin(std::int64_t step);
 std::int64_t fine_step(double x);
 double fine_step_begin(std::int64_t step);
 
+// The part of its devices that computes while a job that communicates shares a crowded cluster:
+// less than that of an ordinary job and more than that of a critical one (kEfficient,
+// kHalfComputes).
+inline constexpr double kCrowdedEfficiency = 0.65;
+
 // All times are in seconds, unless stated otherwise.
 struct JobForecast {
   std::uint64_t number = 0;
@@ -39,6 +44,9 @@ struct JobForecast {
   std::uint64_t types = 0;  // type_bit() of the types that it can use
   double width = 0;         // part of the devices of these types
   double share = 1;         // of these devices in all devices of the cluster
+  // Part of alone * width that the job needs in a crowded cluster. Its best devices may mostly wait
+  // for each other; then it is given fewer, of which kCrowdedEfficiency compute.
+  double crowded_part = 1;
   double submit_s = 0;
   double paused_until_s = 0;  // -kNeverS if it holds nothing
   double pause_s = 0;         // cost of a change of its devices
@@ -58,6 +66,8 @@ struct JobForecast {
   // What the ordinary class is sorted by, divided by the width: alone + start - pause.
   double ordinary_s(double now_s) const;
   Task task_at(double now_s) const;
+  // What it adds to the work of all jobs: seconds of all devices that it can use.
+  double crowded_work_s(double now_s) const;
   // Whether the length is finite, so that the job is part of projections.
   bool is_finite() const { return known && alone_s < ClusterTable::kUnknownSteps; }
   // Whether its best devices are at most a quarter of the cluster.

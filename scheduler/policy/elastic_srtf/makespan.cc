@@ -50,7 +50,7 @@ class Guard {
       const double part = devices_of(forecast.types) / group.devices;
       tasks.back().width *= part;
       tasks.back().work_s *= part;
-      after_s += tasks.back().work_s;
+      after_s += forecast.crowded_work_s(now_s_) * part;
     }
     // Both are rounded differently, so the difference may be slightly negative.
     const double before_s = std::max(0.0, group.backlog_s - after_s);

@@ -44,16 +44,34 @@ class TiresiasDecision {
   // Priority, queue, whether it has not started, submit number, slot.
   using Key = std::tuple<int, int, bool, std::uint64_t, std::size_t>;
 
-  double ran_s(const JobRow& row) const { return table_.attained(row) / row.max_devices; }
-
   bool is_in_first_queue(const JobRow& row) const {
     return table_.attained(row) < kQueueEnd - kRounding;
   }
 
+  // Device-seconds since it was given what it holds.
+  double attained_since_start(const JobRow& row) const {
+    return row.held_total * (table_.now_s() - row.changed_s);
+  }
+
+  // A job that waits is promoted by what it has waited until now; one that runs was promoted by
+  // what it had waited when it began, and has not used up what that gives it. If its wait counted
+  // while it runs, it would be demoted as soon as it begins, and promoted again when it is
+  // suspended.
+  bool is_promoted(const JobRow& row) const {
+    const bool runs = row.held_total > 0;
+    const double attained = runs ? attained_since_start(row) : 0;
+    const double ran_s = std::max(0.0, table_.attained(row) - attained) / row.max_devices;
+    const double waited_s = (runs ? row.changed_s : table_.now_s()) - row.submit_s - ran_s;
+    return waited_s >= kPromoteKnob * ran_s && attained < kQueueEnd - kRounding;
+  }
+
   int queue_of(const JobRow& row) const {
-    if (is_in_first_queue(row)) return 1;
-    const double waited_s = table_.now_s() - row.submit_s - ran_s(row);
-    return waited_s >= kPromoteKnob * ran_s(row) ? 1 : 2;
+    return is_in_first_queue(row) || is_promoted(row) ? 1 : 2;
+  }
+
+  // Device-seconds until a running job leaves queue 1.
+  double left_in_first_queue(const JobRow& row) const {
+    return kQueueEnd - (is_promoted(row) ? attained_since_start(row) : table_.attained(row));
   }
 
   Key key_of(const JobRow& row) const {
@@ -95,8 +113,8 @@ class TiresiasDecision {
     for (const JobRow& row : table_.rows()) {
       if (!row.present || row.pinned) continue;
       waits = waits || row.held_total == 0;
-      if (row.held_total > 0 && is_in_first_queue(row))
-        next = std::min(next, table_.now_s() + (kQueueEnd - table_.attained(row)) / row.held_total);
+      if (row.held_total > 0 && queue_of(row) == 1)
+        next = std::min(next, table_.now_s() + left_in_first_queue(row) / row.held_total);
     }
     if (waits) next = std::min(next, table_.now_s() + kLookAgainS);
     return next > table_.now_s() ? next : table_.now_s() + 1;

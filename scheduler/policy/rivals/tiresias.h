@@ -8,7 +8,8 @@
 // Jobs of queue 1 come first. Within a queue jobs that have started come before jobs that have not,
 // each in submit order (the paper orders by the time of the first start). A job gets max_devices of
 // one type or nothing, and an earlier job suspends later ones. A job that has waited eight times as
-// long as it has run is in queue 1 (the PromoteKnob against starvation).
+// long as it has run is promoted to queue 1 (the PromoteKnob against starvation). There it has the
+// service of a new job: after it begins, it stays in queue 1 for another 3,250 device-seconds.
 //
 // Different from `las` (gang.h): two queues with the threshold of the authors' program and not
 // three, jobs that run stay before equal ones that wait, and starving jobs are promoted. Different

@@ -65,6 +65,7 @@ JobView RandomViews::job(const ClusterView& view) {
     if (!one_in(8)) job.capabilities[type] = draw(5, 40) / 10.0;
   if (one_in(4)) job.sync.set({draw(2, 12), draw(1, 40) / 10.0});
   if (one_in(8)) job.sync.set({draw(1, 12), draw(1, 40) / 10.0});
+  if (job.number % 3 == 0) job.expected_sync_s = 0.2;
   if (one_in(3)) job.suspend_pause = Seconds(draw(0, 10));
   if (one_in(5)) job.pinned = one_in(3) ? DeviceSet{} : some(view.total);
   job.work.total_steps = one_in(8) ? scheduler::kUnknownLength : draw(1, 10000);

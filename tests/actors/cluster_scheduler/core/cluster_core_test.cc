@@ -48,6 +48,36 @@ class Mover : public scheduler::Policy {
   const DeviceType& turn_;
 };
 
+// A policy that gives every job one device at most, or two to the job "wide", and shows what it
+// sees.
+class Watcher : public scheduler::Policy {
+ public:
+  explicit Watcher(scheduler::ClusterView& seen) : seen_(seen) {}
+  bool expects_sync() const override { return true; }
+  scheduler::Decisions decide(const scheduler::ClusterView& view) override {
+    seen_ = view;
+    scheduler::Decisions decisions;
+    std::uint32_t free = view.free.total();
+    for (std::size_t slot = 0; slot < view.jobs.size(); ++slot) {
+      const scheduler::JobView& job = view.jobs[slot];
+      const std::uint32_t wants = job.id == "wide" ? 2 : 1;
+      if (job.id.empty() || !job.held.empty() || free < wants) continue;
+      decisions.grants.push_back({slot, {{{{"a"}, wants}}}});
+      free -= wants;
+    }
+    return decisions;
+  }
+
+ private:
+  scheduler::ClusterView& seen_;
+};
+
+double expected_sync_s(const scheduler::ClusterView& view, const JobId& id) {
+  for (const scheduler::JobView& job : view.jobs)
+    if (job.id == id) return job.expected_sync_s;
+  return -1;
+}
+
 // A core whose invariants are checked after every event.
 struct Cluster {
   Effects on(const Event& event) {
@@ -764,6 +794,46 @@ TEST_SUITE("actors/cluster_scheduler/cluster_core") {
     c.admit("j");
     CHECK(c.propose("j", {}, 0).empty());
     CHECK(c.on(ClaimEnded{"serving"}) == Effects{ToJob{"j", Allocation{1, 0, ids("n", "a", 1)}}});
+  }
+
+  TEST_CASE("jobs are expected to lose what others lose, until they measure that they do not") {
+    scheduler::ClusterView seen;
+    ClusterCore core(std::make_unique<Watcher>(seen));
+    const auto demand = [&](const JobId& job, double now_s, std::uint64_t sequence,
+                            double steps_per_s, std::vector<scheduler::SyncPoint> sync) {
+      JobProgress progress{.total_steps = 1e6,
+                           .remaining_steps = 1e6,
+                           .steps_per_second = steps_per_s,
+                           .started = steps_per_s > 0,
+                           .sync = std::move(sync)};
+      core.on(FromJob{job, Demand{.sequence = sequence, .progress = std::move(progress)}}, now_s);
+    };
+    core.on(NodeJoined{"n", devices("a:2")}, 0);
+    for (const char* job : {"wide", "j", "k", "l", "m"}) {
+      core.on(JobAdmitted{.job = job, .max_p = 8, .submit_s = 0}, 0);
+      demand(job, 0, 0, 0, {});
+    }
+    CHECK(core.held("wide").size() == 2);
+    // They were restored with what earlier jobs of their models had measured.
+    demand("j", 1, 0, 0, {{2, 0.25}});
+    demand("k", 1, 0, 0, {{5, 1}});
+    core.decide(1);
+    CHECK(expected_sync_s(seen, "m") == 0);
+    demand("l", 2, 0, 0, {{2, 0.5}});
+    core.decide(2);
+    CHECK(expected_sync_s(seen, "m") == 0.25);
+    CHECK(expected_sync_s(seen, "wide") == 0.25);
+    CHECK(expected_sync_s(seen, "j") == 0);  // its own curve is known
+    // Steps of 1 s. After a pause of at most 3 s and eight steps it has measured nothing.
+    demand("wide", 5, 1, 8, {});
+    CHECK(core.decide_again_s() == doctest::Approx(11));
+    core.decide(10);
+    CHECK(expected_sync_s(seen, "wide") == 0.25);
+    core.decide(11);
+    CHECK(expected_sync_s(seen, "wide") == 0);
+    CHECK(expected_sync_s(seen, "m") == 0.25);  // one of four loses nothing
+    core.on(FromJob{"wide", JobEnded{}}, 30);
+    core.check_invariants();
   }
 
   TEST_CASE("events that are only entered lead to one decision together") {

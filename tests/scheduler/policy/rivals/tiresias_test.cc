@@ -54,6 +54,24 @@ TEST_SUITE("scheduler/policy/tiresias") {
     CHECK(test::taken(TiresiasPolicy().decide(view), 0) == "gpu:2");
   }
 
+  TEST_CASE("a promoted job has the service of a new one before it is suspended again") {
+    // It had run for 2,000 s on two devices and waited for 16,000 s when it began again.
+    const auto began_before = [](double seconds) {
+      ClusterView view = two_jobs(seconds);
+      view.jobs[0].submitted = Seconds(5000 - seconds - 18000);
+      view.jobs[0].started = true;
+      view.jobs[0].work.attained_device_s = 4000 + 2 * seconds;
+      return view;
+    };
+    const Decisions decisions = TiresiasPolicy().decide(began_before(1600));
+    CHECK(decisions.shrinks.empty());
+    CHECK(decisions.again_at == Seconds(5025));
+    CHECK(test::taken(TiresiasPolicy().decide(began_before(1625)), 0) == "gpu:2");
+    ClusterView too_soon = began_before(1600);
+    too_soon.jobs[0].submitted += Seconds(1);
+    CHECK(test::taken(TiresiasPolicy().decide(too_soon), 0) == "gpu:2");
+  }
+
   TEST_CASE("a job takes another type if its own one is not left") {
     ClusterView view = test::small_view("fast:2+slow:2", 5000);
     for (int i = 0; i < 2; ++i) test::add_job(view, 2, 1e6, {{{"fast"}, 2.0}, {{"slow"}, 1.0}});
