@@ -1,12 +1,13 @@
-// The engine without its device and its updates, which are in engine_device.cc and
-// engine_update.cc: its creation, the replica, the checks of inputs, local steps and evaluations.
+// The engine's creation, its replica and its local steps. Its device is in engine_device.cc, and so
+// are the updates in engine_update.cc, the checks of values in engine_checks.cc and the evaluations
+// in engine_evaluate.cc.
 #include "gpu/engine/engine.h"
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <utility>
 
+#include "gpu/engine/if_memory_suffices.h"
 #include "gpu/engine/useful_threads.h"
 #include "gpu/graph/blocks.h"
 #include "gpu/graph/fuse.h"
@@ -27,49 +28,6 @@ std::int64_t parameters_of(const ParamTable& table, const Op& op) {
   for (const ParamId id : {op.weight, op.bias})
     if (id != kNoParam) count += table[id].count;
   return count;
-}
-
-// Returns whether the field allows this word.
-bool fits(const SampleField& field, float word) {
-  const auto value = std::bit_cast<std::int32_t>(word);
-  return field.type == FieldType::kI32 ? field.low <= value && value <= field.high
-                                       : std::isfinite(word);
-}
-
-// Returns the mean of each sample's rows. The sums use double precision; they are metrics and never
-// reach a parameter.
-std::vector<double> sample_means(std::span<const float> rows, std::uint64_t samples,
-                                 std::int64_t rows_per_sample) {
-  std::vector<double> means(samples, 0.0);
-  for (std::uint64_t i = 0; i < samples; ++i) {
-    for (const float row : rows.subspan(i * rows_per_sample, rows_per_sample))
-      means[i] += static_cast<double>(row);
-    means[i] /= static_cast<double>(rows_per_sample);
-  }
-  return means;
-}
-
-// Returns the weights of rows with these labels, which are integers: a negative one takes no part.
-std::vector<float> weights_of_labels(std::span<const float> labels) {
-  std::vector<float> weights;
-  for (const float label : labels)
-    weights.push_back(std::bit_cast<std::int32_t>(label) < 0 ? 0.0F : 1.0F);
-  return weights;
-}
-
-// Returns what make() returns, or an error if memory runs out. NoMemory comes from the large
-// buffers. A plain bad_alloc comes from the small allocations beside them or from a vendor library.
-template <class Make>
-auto if_memory_suffices(const JobSpec& spec, Make make) -> decltype(make()) {
-  const std::string model =
-      "model " + model_text(spec.model) + ", batch_size " + std::to_string(spec.batch_size) + ": ";
-  try {
-    return make();
-  } catch (const NoMemory& missing) {
-    return failure(model + missing.what());
-  } catch (const std::bad_alloc&) {
-    return failure(model + "not enough memory for its graph and tables");
-  }
 }
 
 // Chooses what is computed again in the backward pass (JobSpec::recompute).
@@ -293,57 +251,6 @@ void Engine::replica_changed() {
   usable_ = {};
 }
 
-namespace {
-
-// All statistics must be finite, and no variance may be negative, because its square root would be
-// NaN.
-Status check_statistics(const ParamTable& table, const EstContext& context,
-                        const std::string& where) {
-  for (const StatInfo& s : table.stats()) {
-    for (std::int64_t i = s.offset; i < s.offset + s.count; ++i) {
-      const float value = context.stats[static_cast<std::size_t>(i)];
-      if (std::isfinite(value) && !(s.is_variance && value < 0.0F)) continue;
-      return failure(where + "statistic " + s.name + " of EST " + std::to_string(context.rank) +
-                     " = " + std::to_string(value) + ": allowed is a finite number" +
-                     (s.is_variance ? " of at least 0" : ""));
-    }
-  }
-  return {};
-}
-
-}  // namespace
-
-Status Engine::check_finite(const Replica& replica) const {
-  const std::string where = "version " + std::to_string(replica.version) + ": ";
-  std::string bad = first_non_finite(table_.params(), replica.params.data(), kernels_);
-  if (!bad.empty()) return failure(where + "parameter " + bad + " is not finite");
-  for (const AlignedBuffer& moment : replica.moments) {
-    bad = first_non_finite(table_.trained(), moment.data(), kernels_);
-    if (!bad.empty()) return failure(where + "the optimizer's moment of " + bad + " is not finite");
-  }
-  for (const EstContext& c : replica.contexts)
-    ES_RETURN_IF_ERROR(check_statistics(table_, c, where));
-  return {};
-}
-
-Status Engine::check_contexts(const std::vector<EstContext>& contexts, Version version) const {
-  if (contexts.size() != spec_.max_p)
-    return failure(std::to_string(contexts.size()) +
-                   " EST contexts: allowed is max_p = " + std::to_string(spec_.max_p));
-  for (VirtualRank rank = 0; rank < spec_.max_p; ++rank) {
-    const EstContext& c = contexts[rank];
-    const bool fits = c.rank == rank && c.version == version &&
-                      static_cast<std::int64_t>(c.stats.size()) == table_.stat_floats();
-    if (!fits)
-      return failure("EST context " + std::to_string(rank) + " is of rank " +
-                     std::to_string(c.rank) + ", version " + std::to_string(c.version) + ", " +
-                     std::to_string(c.stats.size()) + " statistics: allowed is rank " +
-                     std::to_string(rank) + ", version " + std::to_string(version) + ", " +
-                     std::to_string(table_.stat_floats()) + " statistics");
-  }
-  return {};
-}
-
 std::span<const std::byte> Engine::frozen_pages() const {
   const AlignedBuffer& params = replica_.params;
   const AlignedBuffer::Pages pages = params.pages_behind(table_.trained_floats());
@@ -356,63 +263,6 @@ bool Engine::share_frozen(int fd) {
   averaged_ = AlignedBuffer();
   use_parameters();
   return replica_.params.map_pages(replica_.params.pages_behind(table_.trained_floats()), fd);
-}
-
-Error Engine::WrongValue::error() const {
-  const std::string where =
-      "field " + field->name + " of sample " + std::to_string(sample()) + " in the batch: ";
-  if (field->type == FieldType::kF32)
-    return usage_error(where + "value " + std::to_string(word) + ": allowed is a finite number");
-  return usage_error(where + "value " + std::to_string(std::bit_cast<std::int32_t>(word)) +
-                     ": allowed is " + std::to_string(field->low) + " to " +
-                     std::to_string(field->high));
-}
-
-std::optional<Engine::WrongValue> Engine::find_wrong(const SampleLayout& layout,
-                                                     std::int64_t samples, const Batch& batch,
-                                                     Values values) const {
-  const float* words = batch.words;
-  for (const SampleField& field : layout.fields) {
-    const std::int64_t count = field.words() * samples;
-    // Integers are always compared with their range, because an index outside of it would read
-    // memory that does not belong to its table. For floats the fast kernel answers first, and the
-    // slow search runs only if it has found something.
-    const bool suspicious = field.type == FieldType::kI32 ||
-                            (values == Values::kAll && kernels_.any_non_finite(count, words));
-    if (suspicious) {
-      const float* bad =
-          std::find_if(words, words + count, [&](float word) { return !fits(field, word); });
-      if (bad != words + count) return WrongValue{&field, bad - words, *bad};
-    }
-    words += count;
-  }
-  return std::nullopt;
-}
-
-std::optional<std::uint64_t> Engine::wrong_sample(const Batch& batch) const {
-  const auto wrong = find_wrong(batch);
-  return wrong ? std::optional(wrong->sample()) : std::nullopt;
-}
-
-Status Engine::check_fields(const Batch& batch) {
-  // A serial names the contents of a batch; 0 stands for unknown contents. prepare() has usually
-  // checked the batch while the device computed the step before.
-  if (batch.serial != 0 && batch.serial == checked_) return {};
-  const auto wrong = find_wrong(batch);
-  if (!wrong) checked_ = batch.serial;
-  return wrong ? Status(wrong->error()) : Status();
-}
-
-Error Engine::fault_error(VirtualRank rank, const Fault& fault) const {
-  const std::string where =
-      "EST " + std::to_string(rank) + ", step " + std::to_string(replica_.version) + ": ";
-  if (fault.op == nullptr) return failure(where + "the loss is not finite");
-  const std::string op = fault.op->name + " (" + op_name(fault.op->kind) + ")";
-  if (fault.param == kNoParam)
-    return failure(where +
-                   "a value that is not finite; the first operator with such an output: " + op);
-  return failure(where + "the gradient of " + table_[fault.param].name +
-                 " is not finite; operator: " + op);
 }
 
 StepInput Engine::input_of(VirtualRank rank, const Batch& batch) const {
@@ -472,110 +322,6 @@ Result<float> Engine::local_step(VirtualRank rank, const Batch& batch, SamplerCu
   // fault_error() then reports the loss alone.
   if (run->fault.op != nullptr || !std::isfinite(run->loss)) return fault_error(rank, run->fault);
   return run->loss;
-}
-
-std::vector<double> Engine::sample_weights(std::uint64_t count) const {
-  const TensorId rows = graph().row_weight;
-  if (rows == kNoTensor) return std::vector<double>(count, 1.0);
-  const std::span<const float> words = runner_->values(rows);
-  const bool labels = graph().tensors[static_cast<std::size_t>(rows)].type == ElementType::kI32;
-  return labels ? sample_means(weights_of_labels(words), count, graph().rows_per_sample)
-                : sample_means(words, count, graph().rows_per_sample);
-}
-
-// The parameters of an evaluation. A device gets the average once, and its own parameters back
-// before the next step (use_parameters()).
-Result<const float*> Engine::evaluated_params() {
-  if (!optimizer_.averages() || version() == 0) return replica_.params.data();
-  const AlignedBuffer& average = replica_.moments.back();
-  const std::int64_t trained = table_.trained_floats(), all = table_.total_floats();
-  if (!std::exchange(evaluates_average_, true)) {
-    ES_RETURN_IF_ERROR(fetch_replica());
-    runner_->params_changed();
-    if (trained < all) {
-      if (averaged_.floats() != all) averaged_ = AlignedBuffer(all, "averaged parameters");
-      std::copy_n(average.data(), trained, averaged_.data());
-      std::copy_n(replica_.params.data() + trained, all - trained, averaged_.data() + trained);
-    }
-  }
-  return trained < all ? averaged_.data() : average.data();
-}
-
-void Engine::use_parameters() {
-  if (std::exchange(evaluates_average_, false)) runner_->params_changed();
-}
-
-Result<EvalBatch> Engine::evaluate(const Batch& full_batch, std::uint64_t count,
-                                   std::uint64_t number, float* free_slot) {
-  ES_CHECK(!replica_.contexts.empty() && count >= 1 && count <= spec_.batch_size);
-  ES_RETURN_IF_ERROR(usable_);
-  ES_RETURN_IF_ERROR(check_fields(full_batch));
-  const auto params = evaluated_params();
-  if (!params) return params.error();
-  // Evaluation always uses the statistics of rank 0, whichever ranks this worker runs. Its random
-  // numbers are the same at every version, so that the losses of two versions can be compared.
-  const StepInput input{
-      .stats = replica_.contexts[0].stats.data(),
-      .batch = full_batch,
-      .key = {
-          .seed = spec_.seed, .step = static_cast<std::uint32_t>(number), .rank = kEvaluationRank}};
-  ES_RETURN_IF_ERROR(
-      if_memory_suffices(spec_, [&] { return runner_->run_eval(*params, input, free_slot); }));
-  EvalBatch result;
-  for (const TensorId t : graph().outputs) {
-    // The rows of the samples behind the first `count` are filled up by the caller and are left
-    // out.
-    const std::span<const float> values = runner_->values(t);
-    result.outputs.push_back(values.first(values.size() / spec_.batch_size * count));
-  }
-  result.losses = sample_means(runner_->values(graph().row_loss), count, graph().rows_per_sample);
-  result.weights = sample_weights(count);
-  // values() returns no error of the device, so the device is asked once after all copies.
-  ES_RETURN_IF_ERROR(runner_->check());
-  return result;
-}
-
-namespace {
-
-bool same_places(const ParamTable& a, const ParamTable& b) {
-  return std::ranges::equal(a.params(), b.params(), [](const ParamInfo& x, const ParamInfo& y) {
-    return x.name == y.name && x.offset == y.offset && x.torch_shape == y.torch_shape;
-  });
-}
-
-}  // namespace
-
-Status Engine::add_forward(Graph model) {
-  if (!same_places(model.table, table_))
-    return usage_error("model " + model.name +
-                       " has other parameters than the model of the engine");
-  return if_memory_suffices(spec_, [&]() -> Status {
-    model.bf16 = spec_.precision == "bf16";
-    auto runner = make_runner(compile_forward(std::move(model)));
-    if (!runner) return runner.error();
-    forward_ = *std::move(runner);
-    return {};
-  });
-}
-
-Result<std::vector<std::span<const float>>> Engine::evaluate_forward(const Batch& batch) {
-  ES_CHECK(forward_ != nullptr && !replica_.contexts.empty());
-  ES_RETURN_IF_ERROR(usable_);
-  const Graph& graph = forward_->graph();
-  // The other numbers are results of earlier evaluations, which may be many.
-  const auto wrong = find_wrong(graph.layout, graph.batch, batch, Values::kIntegers);
-  if (wrong) return wrong->error();
-  const auto params = evaluated_params();
-  if (!params) return params.error();
-  const StepInput input{.stats = replica_.contexts[0].stats.data(),
-                        .batch = batch,
-                        .key = {.seed = spec_.seed, .rank = kEvaluationRank}};
-  ES_RETURN_IF_ERROR(
-      if_memory_suffices(spec_, [&] { return forward_->run_eval(*params, input, nullptr); }));
-  std::vector<std::span<const float>> outputs;
-  for (const TensorId t : graph.outputs) outputs.push_back(forward_->values(t));
-  ES_RETURN_IF_ERROR(forward_->check());
-  return outputs;
 }
 
 }  // namespace es::gpu

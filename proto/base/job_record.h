@@ -104,6 +104,11 @@ struct JobRecord {
   std::optional<Version> rewinding{};
   // The time in which it has held devices, as far as it is journaled; 0 without a time limit.
   std::uint64_t held_ms = 0;
+  // The date up to which held_ms and spent count, while the job holds devices for which they do; 0
+  // otherwise.
+  std::uint64_t counted_unix_ms = 0;
+  // What the devices cost that it holds then.
+  double price_per_hour = 0;
   // What its devices have cost, as far as it is journaled, in the unit of the prices of the head.
   double spent = 0;
   double budget = 0;  // the most that it may spend; 0: no limit

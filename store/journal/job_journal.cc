@@ -14,8 +14,9 @@ namespace {
 
 // Another number for every change of encode_job_record(), because a record has no names of fields:
 // a reader with another order would take one field for another.
-constexpr std::uint8_t kJobRecordVersion = 8;  // version of a job record
-// The two versions before are read too: they are the same without the last fields.
+constexpr std::uint8_t kJobRecordVersion = 9;  // version of a job record
+// The three versions before are read too: they are the same without the last fields.
+constexpr std::uint8_t kJobRecordWithoutDate = 8;
 constexpr std::uint8_t kJobRecordWithoutCost = 7;
 constexpr std::uint8_t kJobRecordWithoutHeldTime = 6;
 constexpr std::uint8_t kCounterVersion = 1;
@@ -206,7 +207,8 @@ JobState read_state(RecordReader& in) {
 
 // The version of these bytes if it can be read, otherwise the one that is expected.
 std::uint8_t record_version(std::string_view bytes) {
-  for (const std::uint8_t version : {kJobRecordWithoutHeldTime, kJobRecordWithoutCost})
+  for (const std::uint8_t version :
+       {kJobRecordWithoutHeldTime, kJobRecordWithoutCost, kJobRecordWithoutDate})
     if (bytes.starts_with(static_cast<char>(version))) return version;
   return kJobRecordVersion;
 }
@@ -239,6 +241,8 @@ std::string encode_job_record(const JobRecord& record) {
   out.f64(record.spent);
   out.f64(record.budget);
   out.u8(record.over_budget ? 1 : 0);
+  out.u64(record.counted_unix_ms);
+  out.f64(record.price_per_hour);
   return out.take();
 }
 
@@ -269,6 +273,11 @@ Result<JobRecord> decode_job_record(std::string_view bytes, const JobId& id) {
     record.budget = in.f64();
     record.over_budget = read_presence(in, "over_budget");
     in.expect(record.spent >= 0 && record.budget >= 0, "spent");
+  }
+  if (version > kJobRecordWithoutDate) {
+    record.counted_unix_ms = in.u64();
+    record.price_per_hour = in.f64();
+    in.expect(record.price_per_hour >= 0, "price_per_hour");
   }
   ES_RETURN_IF_ERROR(in.finish());
   return record;

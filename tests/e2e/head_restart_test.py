@@ -3,6 +3,7 @@
 kept."""
 import os
 import signal
+import time
 from pathlib import Path
 
 import harness
@@ -18,12 +19,12 @@ class HeadRestart(harness.EndToEndTest):
         self.other = self.other_class()
         self.listen = f"tcp://127.0.0.1:{harness.free_port()}"
 
-    def start_head(self):
+    def start_head(self, *options):
         directory = self.directory / "head"
         directory.mkdir(exist_ok=True)
         running = self.start(harness.easyscaled_program, "--head", "--state", directory / "state",
                              "--listen", self.listen, "--node", "first", "--devices",
-                             f"{self.fast}:1", "--insecure-loopback")
+                             f"{self.fast}:1", "--insecure-loopback", *options)
         return harness.Daemon(self, running, ["--insecure-loopback"])
 
     def start_node(self, head, name):
@@ -134,6 +135,28 @@ class HeadRestart(harness.EndToEndTest):
         alone = self.run_job(job_file, "--devices", f"{self.fast}:1")
         self.assertEqual(end["evaluations"], alone["evaluations"])
         self.assertEqual([e["version"] for e in end["evaluations"]], list(range(50, 3001, 50)))
+
+    def test_a_job_that_trains_on_without_a_head_pays_for_that_time(self):
+        prices = ["--price", f"{self.other}=36000"]  # 10 in a second
+        head = self.start_head(*prices)
+        self.start_node(head, "second")
+        job = head.submit(self.job("job.toml", steps=ENDLESS, **{"resources.budget": 1e9}))
+        head.esctl("scale", job, f"{self.other}:1")
+        before = head.wait_for(
+            job, "trains at its price", lambda d: d["state"] == "running" and d["steps"] > 20
+            and d["price_per_hour"] == 36000 and all(w["pid"] for w in d["workers"]))
+        worker, = [w["pid"] for w in before["workers"]]
+        head.running.stop(signal.SIGKILL)
+        begin = time.monotonic()
+        self.wait_for_work(worker, 2)
+        away_s = time.monotonic() - begin
+        head = self.start_head(*prices)
+        after = head.wait_for(job, "trains again", lambda d: d["steps"] > before["steps"]
+                              and d["price_per_hour"] == 36000)
+        self.assertIn("without a head, which counts: it has spent", head.esctl("logs", job).out)
+        self.assertGreaterEqual(after["spent"], before["spent"] + 10 * away_s)
+        head.esctl("cancel", job)
+        head.stop()
 
     def wait_for_work(self, pid, seconds):
         """Waits until this process has computed for this number of further seconds."""

@@ -185,6 +185,19 @@ void add_never(const Need& need, const std::map<DeviceType, TypeUse>& uses,
                        "Start a node with such devices, or ask for others (esctl scale)."});
 }
 
+// Cheap devices for which the job may wait although others are free. The answers of a head do not
+// say what devices cost.
+void add_price(const ClusterFacts& facts, std::vector<Reason>& reasons) {
+  const ResourceSpec& asks = facts.spec.resources;
+  const bool has_budget = facts.job.budget > 0;
+  if (!has_budget && asks.deadline_seconds <= 0) return;
+  reasons.push_back({"price",
+                     std::string("It has a ") + (has_budget ? "budget" : "deadline") +
+                         ", so a head with prices gives it only the cheapest devices that are in "
+                         "time, and it may wait for these although others are free.",
+                     "`esctl scale " + facts.job.id + " TYPE:COUNT` takes devices at any price."});
+}
+
 void add_queue(const ClusterFacts& facts, std::vector<Reason>& reasons) {
   std::size_t waiting = 0, earlier = 0;
   for (const JobView& other : facts.jobs) {
@@ -261,10 +274,12 @@ void add_reasons_of_need(const ClusterFacts& facts, std::vector<Reason>& reasons
   for (const DeviceType& type : types_of(need, uses))
     if (const auto at = uses.find(type); at != uses.end())
       add_reasons_of_type(type, at->second, reasons);
-  if (suffices(need, uses))
+  if (suffices(need, uses)) {
     reasons.push_back({"free",
                        "Enough devices are free. The head is about to decide, or keeps them "
                        "for jobs that its policy serves first."});
+    if (!need.exact) add_price(facts, reasons);
+  }
   add_queue(facts, reasons);
   add_tree(facts, reasons);
   add_tenant(facts, reasons);

@@ -11,6 +11,11 @@ JobContext::JobContext(Config config_of_job, Services services_of_job, JobRecord
       record(std::move(record_of_job)),
       fleet(config.spec.max_p) {}
 
+std::uint64_t JobContext::unix_ms() const {
+  const auto since_zero = std::chrono::duration_cast<std::chrono::milliseconds>(now);
+  return config.zero_unix_ms + static_cast<std::uint64_t>(since_zero.count());
+}
+
 void JobContext::send(const Worker& worker, SharedMessage message) {
   emit(SendWorker{worker.incarnation, worker.address, std::move(message)});
 }

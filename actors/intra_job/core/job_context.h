@@ -25,9 +25,11 @@ struct JobContext {
   Fleet fleet;
   std::vector<protocol::Member> members;  // of the last placement, ascending by rank (rounds.h)
   DeviceSet placement;                    // the devices of the members
-  Instant now{};                          // time of the running call
+  Instant now{};                          // time of the running call, since Config::zero_unix_ms
   Effects effects;                        // of the running call
 
+  // The date; REQUIRES: Config::zero_unix_ms is known.
+  std::uint64_t unix_ms() const;
   bool staged() const { return !schedule.empty(); }
   bool is_paused() const { return record.state == JobState::kPaused; }
   bool is_ending() const { return phase == Phase::kEnding; }

@@ -186,6 +186,7 @@ void JobCore::handle(const Hello& message) {
   worker->address = message.address;
   worker->host_id = message.host_id;
   worker->channel = message.channel;
+  usage_.came_back(sender);
   if (worker->phase == Worker::Phase::kKnown && !context_.is_ending()) rounds_.came_back(*worker);
 }
 

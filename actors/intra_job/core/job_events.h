@@ -46,6 +46,8 @@ struct Config {
   // appended. It is a path on the disk of the node that writes. Empty: such checkpoints are never
   // removed.
   std::string suspend_prefix;
+  // The date at which the clock of the core was 0; 0: not known.
+  std::uint64_t zero_unix_ms = 0;
 };
 
 // Decisions that the core leaves to its owner. Both are pure or return a fresh value.

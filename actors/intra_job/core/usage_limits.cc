@@ -31,16 +31,60 @@ Instant UsageLimits::time_limit() const {
   return instant_of(context_.config.spec.resources.max_seconds);
 }
 
+UsageLimits::UsageLimits(JobContext& context) : context_(context) {
+  if (context.record.counted_unix_ms == 0 || context.config.zero_unix_ms == 0) return;
+  for (const KnownWorker& known : context.record.known) awaited_.insert(known.incarnation);
+}
+
+void UsageLimits::add(Instant time, double price_per_s) {
+  context_.record.spent += price_per_s * std::chrono::duration<double>(time).count();
+  if (!has_time_limit()) return;
+  part_ += time;
+  const auto whole = std::chrono::duration_cast<std::chrono::milliseconds>(part_);
+  context_.record.held_ms += static_cast<std::uint64_t>(whole.count());
+  part_ -= whole;
+}
+
+void UsageLimits::write_date() {
+  JobRecord& record = context_.record;
+  if (context_.config.zero_unix_ms == 0 || !awaited_.empty()) return;
+  record.counted_unix_ms = counted_to_ ? context_.unix_ms() : 0;
+  record.price_per_hour = counted_to_ ? price_per_s_ * 3600 : 0;
+}
+
+void UsageLimits::came_back(Incarnation worker) {
+  if (!awaited_.contains(worker) || context_.is_ending()) return;
+  awaited_.clear();
+  const double spent_before = context_.record.spent;
+  add(*away_, context_.record.price_per_hour / 3600);
+  const double spent = context_.record.spent - spent_before;
+  context_.log("it has held its devices for " +
+               number_text(std::chrono::duration<double>(*away_).count()) +
+               " s without a head, which counts" +
+               (spent > 0 ? ": it has spent " + amount_text(spent) : ""));
+  write_date();
+  context_.save();
+}
+
+// Until now, since the date in the record of the earlier head. A date may be set back.
+Instant UsageLimits::time_without_head() const {
+  if (awaited_.empty()) return {};
+  const std::uint64_t from = context_.record.counted_unix_ms;
+  return std::chrono::milliseconds(std::max(from, context_.unix_ms()) - from);
+}
+
+// Whether a worker of the earlier head may still come back.
+bool UsageLimits::awaits_workers() const {
+  return std::ranges::any_of(awaited_, [this](Incarnation incarnation) {
+    const Worker* worker = context_.fleet.find(incarnation);
+    return worker != nullptr && worker->phase == Worker::Phase::kKnown;
+  });
+}
+
 void UsageLimits::update() {
   if (!counted_to_ || context_.is_ending()) return;
-  const Instant passed = context_.now - *std::exchange(counted_to_, context_.now);
-  context_.record.spent += price_per_s_ * std::chrono::duration<double>(passed).count();
-  if (has_time_limit()) {
-    part_ += passed;
-    const auto whole = std::chrono::duration_cast<std::chrono::milliseconds>(part_);
-    context_.record.held_ms += static_cast<std::uint64_t>(whole.count());
-    part_ -= whole;
-  }
+  add(context_.now - *std::exchange(counted_to_, context_.now), price_per_s_);
+  write_date();
   if (context_.now < journaled_at_ + kJournalEvery) return;
   journaled_at_ = context_.now;
   context_.save();
@@ -48,13 +92,18 @@ void UsageLimits::update() {
 
 void UsageLimits::look() {
   const bool holds = !context_.is_ending() && !context_.fleet.holds_nothing();
-  const double before = price_per_s_;
-  price_per_s_ = holds ? context_.fleet.price_per_hour() / 3600 : 0;
-  // Nothing may happen for long from now on, so what was spent until now is journaled.
-  if (before > 0 && price_per_s_ == 0 && !context_.is_ending()) context_.save();
+  if (!away_) away_ = time_without_head();
+  if (!awaits_workers()) awaited_.clear();
+  const double before = std::exchange(price_per_s_, 0);
+  if (holds) price_per_s_ = context_.fleet.price_per_hour() / 3600;
+  const bool counted = counted_to_.has_value();
   const bool counts = holds && (has_time_limit() || price_per_s_ > 0);
-  if (counts && !counted_to_) counted_to_ = journaled_at_ = context_.now;
+  if (counts && !counted) counted_to_ = journaled_at_ = context_.now;
   if (!counts) counted_to_.reset();
+  write_date();
+  // Nothing may happen for long from now on, so what was counted until now, or the date from which
+  // it counts, is journaled.
+  if (!context_.is_ending() && (counted != counts || before != price_per_s_)) context_.save();
 }
 
 bool UsageLimits::is_time_used_up() const {

@@ -4,9 +4,12 @@
 // no time, and on devices without a price no cost.
 //
 // Time and cost are parts of the journaled record. They are journaled with every other change, and
-// at least once in kJournalEvery, so a crash of the head forgets no more than that. While there is
-// no head, nothing is counted.
+// at least once in kJournalEvery, with the date up to which they count. A job that trains on while
+// there is no head holds its devices: when a worker of the earlier head comes back, the time since
+// that date counts too, at the price of the devices that the job had then. If none comes back, the
+// head cannot know how long the job had its devices, and this time does not count.
 #include <optional>
+#include <set>
 #include <string>
 
 #include "actors/intra_job/core/job_context.h"
@@ -25,8 +28,10 @@ class UsageLimits {
   // that cost something.
   static constexpr double kSavingSeconds = 5;
 
-  explicit UsageLimits(JobContext& context) : context_(context) {}
+  explicit UsageLimits(JobContext& context);
 
+  // A process has said hello. If an earlier head knew it, counts the time without a head.
+  void came_back(Incarnation worker);
   // Counts the time since the last look(), if the job held devices then. Called at the begin of
   // every event.
   void update();
@@ -42,6 +47,10 @@ class UsageLimits {
  private:
   bool has_time_limit() const { return context_.config.spec.resources.max_seconds > 0; }
   Instant time_limit() const;
+  bool awaits_workers() const;
+  Instant time_without_head() const;
+  void add(Instant time, double price_per_s);
+  void write_date();
   Instant until_budget_is_used_up() const;
 
   JobContext& context_;
@@ -49,6 +58,10 @@ class UsageLimits {
   double price_per_s_ = 0;             // of these devices
   Instant part_{};                     // of the time, counted, less than a millisecond
   Instant journaled_at_{};
+  // The workers of the earlier head. The time without a head counts when one of them comes back;
+  // until then the record keeps its date, for the head after this one.
+  std::set<Incarnation> awaited_;
+  std::optional<Instant> away_;  // the time without a head; known after the first look()
 };
 
 }  // namespace es::actors::intra_job

@@ -33,6 +33,7 @@ void IntraJobState::init(caf::stateful_actor<IntraJobState>* self, IntraJobOptio
   if (!directory.empty())
     options_.config.checkpoint_directory =
         (std::filesystem::path(directory) / options_.job).string();
+  options_.config.zero_unix_ms = date_of_zero();
   planner_.emplace(intra_job::JobPlanner::Options{.max_p = spec.max_p,
                                                   .level = spec.level,
                                                   .resources = spec.resources,
@@ -111,6 +112,13 @@ Result<std::vector<std::pair<Version, Digest>>> IntraJobState::read_evaluations(
     show_evaluation(version, {bytes.begin(), bytes.end()});
   }
   return evaluations;
+}
+
+// Simulations have no date.
+std::uint64_t IntraJobState::date_of_zero() const {
+  const std::uint64_t date = options_.unix_ms();
+  const auto passed = std::chrono::duration_cast<std::chrono::milliseconds>(now()).count();
+  return date == 0 ? 0 : date - static_cast<std::uint64_t>(passed);
 }
 
 Instant IntraJobState::now() const {

@@ -227,6 +227,7 @@ class IntraJobState {
   void write_log_file();
   void send_to(const PeerId& peer, std::shared_ptr<const Frame> frame);
   Instant now() const;
+  std::uint64_t date_of_zero() const;  // of now()
 
   caf::stateful_actor<IntraJobState>* self_ = nullptr;
   IntraJobOptions options_;

@@ -8,9 +8,10 @@
 namespace es::scheduler {
 
 Backlog::Part Backlog::part_of(const JobForecast& forecast, double now_s) {
-  if (!forecast.is_finite()) return {};
   constexpr double kWorkMax = 1 << 30;  // seconds; longer than any job
   Part part;
+  part.waits = forecast.holds || forecast.pinned ? 0 : 1;
+  if (!forecast.is_finite()) return part;
   // Fixed-point integers: their sums do not depend on the order of additions, and a part that is
   // subtracted leaves nothing behind. Rounding happens once for each part.
   part.width = std::llround(std::ldexp(forecast.width, 40));
@@ -32,6 +33,7 @@ void Backlog::add(const Part& part, int sign) {
   // from give the sum for all parts without a pass over them.
   falls_from_ += sign * Wide{part.falls} * part.from;
   widths_ += sign * part.width;
+  waiting_ += sign * part.waits;
 }
 
 double Backlog::seconds_at(double now_s) const {
@@ -74,6 +76,7 @@ GroupLoad Backlogs::load_of(std::uint64_t types, double now_s, const Counts& tot
     const double part = devices_of(inner, total) / load.devices;
     load.backlog_s += group.backlog.seconds_at(now_s) * part;
     load.widths += group.backlog.widths() * part;
+    load.waiting += static_cast<double>(group.backlog.waiting());
   }
   return load;
 }

@@ -18,6 +18,7 @@ class Backlog {
     std::int64_t falls = 0;  // per second, in units of 2^-48
     std::int64_t from = 0;   // in units of 2^-16 s
     std::int64_t width = 0;  // in units of 2^-40
+    std::int64_t waits = 0;  // 1 if it holds nothing and is not pinned
     bool operator==(const Part&) const = default;
   };
   // The result stays the same while the forecast does, until its from_s and until the time when
@@ -27,12 +28,14 @@ class Backlog {
   void add(const Part& part, int sign);
 
   double seconds_at(double now_s) const;
-  double widths() const;  // sum over all jobs
+  double widths() const;                             // sum over all jobs
+  std::int64_t waiting() const { return waiting_; }  // jobs that wait
 
  private:
   using Wide = __int128;
   Wide work_ = 0, falls_ = 0, falls_from_ = 0;
   std::int64_t widths_ = 0;
+  std::int64_t waiting_ = 0;
 };
 
 // The jobs that can use no other types than these, so that they compete for the same devices.
@@ -41,6 +44,7 @@ struct GroupLoad {
   double devices = 0;       // of these types in the cluster
   double backlog_s = 0;     // work of the jobs, in seconds of these devices
   double widths = 0;        // sum over the jobs of the part of these devices that each can use
+  double waiting = 0;       // number of the jobs that hold nothing and are not pinned
   bool operator==(const GroupLoad&) const = default;
 };
 

@@ -31,6 +31,19 @@ std::uint64_t scarce_types(const ClusterLoad& load) {
 
 }  // namespace
 
+std::vector<FullScanDecision::Wanted> FullScanDecision::wanted_types(const ClusterTable& table,
+                                                                     const ClusterLoad& load) {
+  std::vector<Wanted> wanted;
+  for (const GroupLoad& group : load.groups) {
+    double idle = 0;
+    for (std::size_t t = 0; t < table.types(); ++t)
+      if ((group.types & type_bit(t)) != 0) idle += table.free()[t] + table.returning()[t];
+    if (group.waiting > idle)
+      wanted.push_back({group.types, 1 + std::max(kWorthLeaving, group.waiting / group.devices)});
+  }
+  return wanted;
+}
+
 FullScanDecision::FullScanDecision(const ClusterTable& table, const ServiceOrder& order,
                                    DecisionMemory& memory)
     : table_(table),
@@ -41,6 +54,7 @@ FullScanDecision::FullScanDecision(const ClusterTable& table, const ServiceOrder
       marked_(memory.marked),
       paused_devices_(table.types(), 0),
       scarce_(scarce_types(order.load())),
+      wanted_(wanted_types(table, order.load())),
       communicating_(limits_for(order.load())),
       again_s_(order.load().again_s) {
   targets_.begin(table);
@@ -164,14 +178,35 @@ void FullScanDecision::serve(const QueueEntry& entry) {
   const auto held = table_.held(entry.slot);
   // best_choice() would return the same, at a higher cost.
   if (entry.at_optimum && covers(left, held)) return assign(entry.slot, held);
-  const ChoiceLimits& limits = limits_of(entry);
-  const Choice choice = best_choice(table_, row, left, limits);
+  const Choice choice = choice_of(entry, left);
   if (choice.counts.empty()) return reserve_until_pauses_end(entry, left);
   // What is late, or has a deadline in danger, comes first at any cost.
   const bool pays = std::max(row.rescale_s, row.suspend_s) > 0 &&
                     entry.service_class() >= ServiceClass::kCritical;
   if (pays) return serve_at_a_charge(entry, left, choice);
   assign(entry.slot, choice.counts);
+}
+
+Choice FullScanDecision::choice_of(const QueueEntry& entry, Counts& left) const {
+  const JobRow& row = table_.rows()[entry.slot];
+  const ChoiceLimits& limits = limits_of(entry);
+  Choice choice = best_choice(table_, row, left, limits);
+  if (wanted_.empty() || entry.service_class() != ServiceClass::kOrdinary) return choice;
+  const std::uint64_t types = order_.forecast(entry.slot).types;
+  const auto held = table_.held(entry.slot);
+  Counts others = left;
+  double slower = 1;
+  for (const Wanted& wanted : wanted_) {
+    if ((types & ~wanted.types) == 0 || (types & wanted.types) == 0) continue;
+    slower = std::max(slower, wanted.slower);
+    for (std::size_t t = 0; t < others.size(); ++t)
+      if ((wanted.types & type_bit(t)) != 0) others[t] = std::min(others[t], held[t]);
+  }
+  if (others == left) return choice;
+  Choice other = best_choice(table_, row, others, limits);
+  if (other.counts.empty() || other.finish_s > slower * choice.finish_s) return choice;
+  left = std::move(others);
+  return other;
 }
 
 void FullScanDecision::leave_slow(const QueueEntry& entry, Counts& left) const {

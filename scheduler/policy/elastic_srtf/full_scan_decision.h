@@ -41,6 +41,11 @@ inline constexpr double kScarcePart = 0.97;
 // long as with its best devices, also if it then ends after the horizon.
 inline constexpr double kSlowType = 1.5;
 
+// A job leaves devices to jobs that can use no others if it then takes at most 1 + max(1, q) times
+// as long, where q jobs wait for each of these devices. Each device second that it leaves lets at
+// least one job, and with a queue q jobs, end earlier by about a second.
+inline constexpr double kWorthLeaving = 1;
+
 enum class TargetState : std::uint8_t {
   kNone,       // no target yet
   kMinimum,    // what a job that may not be suspended keeps in any case; its turn is to come
@@ -94,6 +99,9 @@ class FullScanDecision {
   // A type is scarce while the work of the jobs that can use no other types takes it until the end
   // of all jobs. An ordinary job that can use other types is given no more devices of it.
   void leave_scarce(const QueueEntry& entry, Counts& left) const;
+  // The best devices for a job. While jobs wait that can use no other types than some of its own,
+  // it is given no more of those, if it is not much slower without them; `left` then lacks them.
+  Choice choice_of(const QueueEntry& entry, Counts& left) const;
   // A job that may not mix types stays on the type on which it begins, because its bits depend on
   // it. So it begins on none on which it would end after all others, unless that is fast enough.
   void leave_slow(const QueueEntry& entry, Counts& left) const;
@@ -117,6 +125,13 @@ class FullScanDecision {
   TimelyOrder timely_;
 
  private:
+  // Types for which jobs wait that can use no others.
+  struct Wanted {
+    std::uint64_t types = 0;  // type_bit() of each
+    double slower = 1;        // how many times as long a job may take that leaves them
+  };
+  static std::vector<Wanted> wanted_types(const ClusterTable& table, const ClusterLoad& load);
+
   void serve_fixed_jobs();
   // Gives the jobs of every queue first what the queue is entitled to.
   void serve_owners();
@@ -132,7 +147,8 @@ class FullScanDecision {
   // By type: free and returning devices that no job has been given. Negative if jobs in their turn
   // were given more; later jobs lose these.
   std::vector<std::int64_t> idle_;
-  const std::uint64_t scarce_;        // type_bit() of each scarce type
+  const std::uint64_t scarce_;  // type_bit() of each scarce type
+  const std::vector<Wanted> wanted_;
   const ChoiceLimits communicating_;  // of ordinary jobs whose communication is known
   std::set<std::size_t> counted_on_;  // slots of jobs whose end another job waits for
   std::vector<std::size_t> leaving_;  // slots of jobs that may have to give up all devices

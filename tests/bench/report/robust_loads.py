@@ -8,7 +8,9 @@ policy can do wrong. One seed gives one load, in the format `easyscale` of esctl
     bursty       crowds of jobs of mixed widths, several hours apart
     two-month    jobs of one to eight devices that keep arriving for two months, at 90 % load
     wide         few jobs, each as wide as a large part of the cluster
-    mixed        jobs of all widths on three types; half of them may mix types"""
+    mixed        jobs of all widths on three types; half of them may mix types
+    own-speeds   mostly narrow jobs, each with speeds of its own on four types, of which some are full
+                 and others half empty; three of ten jobs may use one type only"""
 
 import csv
 import os
@@ -133,5 +135,18 @@ def mixed(random, size):
     return load
 
 
+def own_speeds(random, size):
+    load = Load({"t4": 20, "p100": 6, "v100": 6, "k80": 8})
+    seconds = {"t4": 2.5, "p100": 1.7, "v100": 1.0, "k80": 3.3}
+    for _ in range(int(330 * size)):
+        ratios = {t: lognormal(random, s, 0.25) for t, s in seconds.items()}
+        only = random.choices(list(load.cluster), (50, 15, 20, 15))[0]
+        load.add(random.uniform(0, DAY_S * size), random.choices((1, 2, 4), (82, 11, 7))[0],
+                 min(lognormal(random, 700, 1.3), 50_000), only=only if random.random() < 0.3 else "",
+                 ratios=ratios)
+    return load
+
+
 FAMILIES = {"type-bound": type_bound, "width-1": width_1, "narrow": narrow, "sync": sync,
-            "bursty": bursty, "two-month": two_month, "wide": wide, "mixed": mixed}
+            "bursty": bursty, "two-month": two_month, "wide": wide, "mixed": mixed,
+            "own-speeds": own_speeds}

@@ -171,6 +171,26 @@ TEST_SUITE("actors/esctl/views/explain") {
     CHECK(contains(reason(reasons_of_wait(facts), "tree").text, "It is in no queue"));
   }
 
+  TEST_CASE("a job with a deadline or a budget may wait for cheap devices") {
+    ClusterFacts facts = waiting();
+    facts.nodes = {node("n1", "v100", {""}), node("n2", "t4", {"x-1"})};
+    CHECK(kinds_of(reasons_of_wait(facts)) == Kinds{"missing", "held", "free"});
+    facts.spec.resources.deadline_seconds = 600;
+    auto reasons = reasons_of_wait(facts);
+    CHECK(kinds_of(reasons) == Kinds{"missing", "held", "free", "price"});
+    CHECK(contains(reason(reasons, "price").text, "It has a deadline, so a head with prices"));
+    CHECK(contains(reason(reasons, "price").advice, "`esctl scale me-1 TYPE:COUNT`"));
+    facts.job.budget = 8;  // it may be another one than that of the job file
+    CHECK(contains(reason(reasons_of_wait(facts), "price").text, "It has a budget"));
+    // Chosen devices are taken at any price.
+    facts.job.waiting_for = "devices v100:1, has none";
+    CHECK(kinds_of(reasons_of_wait(facts)) == Kinds{"pinned", "free"});
+    // Without free devices the price is not what it waits for.
+    facts.job.waiting_for = "at least 1 free device";
+    facts.nodes = {node("n1", "t4", {"x-1"})};
+    CHECK(kinds_of(reasons_of_wait(facts)) == Kinds{"missing", "held"});
+  }
+
   TEST_CASE("a job that is over, paused, starting or without its state says so") {
     ClusterFacts facts = waiting();
     const auto kinds = [&](const char* state, const char* waiting_for) {

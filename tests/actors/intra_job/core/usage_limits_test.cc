@@ -233,6 +233,66 @@ TEST_SUITE("actors/intra_job/usage_limits") {
     CHECK(receivers<Drain>(pass(later, milliseconds(5'100))) == Ids{100});
   }
 
+  TEST_CASE("a job that trains on without a head is charged for that time when it is found") {
+    constexpr std::uint64_t kDate = 1'700'000'000'000;
+    Config config = limited(1000);
+    config.zero_unix_ms = kDate;
+    Bench bench(with_budget(10'000), {}, config);
+    run_at(bench, {3600, 1800});
+    bench.committed(100, 1);
+    const JobRecord record = all<SaveRecord>(pass(bench, seconds(65))).back().record;
+    CHECK(record.spent == doctest::Approx(90));
+    CHECK(record.held_ms == 60'000);
+    CHECK(record.counted_unix_ms == kDate + 60'000);
+    CHECK(record.price_per_hour == 5400);
+    const LedgerHistory history{{{1, {0, 0, 0, 0}, {7, 1}, std::nullopt}}};
+
+    SUBCASE("its workers come back to a head that begins 300 s later") {
+      config.zero_unix_ms = kDate + 360'000;
+      Bench later(record, history, config);
+      // Another head may follow before they do.
+      later.allocate({device(0), device(1)});
+      CHECK(later.core.record().counted_unix_ms == kDate + 60'000);
+      const Effects effects = later.hello(101);
+      CHECK(later.core.record().spent == doctest::Approx(90 + 450));
+      CHECK(later.core.record().held_ms == 360'000);
+      CHECK(all<SaveRecord>(effects).back().record.counted_unix_ms == kDate + 360'000);
+      CHECK(all<LogLine>(effects).front().text ==
+            "it has held its devices for 300 s without a head, which counts: it has spent 450");
+      later.hello(100);
+      later.hello(101);
+      CHECK(later.core.record().spent == doctest::Approx(90 + 450));
+    }
+    SUBCASE("it is not known until when the workers had their devices") {
+      config.zero_unix_ms = kDate + 360'000;
+      Bench later(record, history, config);
+      later.allocate({device(0), device(1)});
+      later.exited(100);
+      later.exited(101);
+      later.hello(102);
+      CHECK(later.core.record().spent == doctest::Approx(90));
+      CHECK(later.core.record().held_ms == 60'000);
+    }
+    SUBCASE("the date was set back") {
+      config.zero_unix_ms = kDate - 1000;
+      Bench later(record, history, config);
+      later.hello(100);
+      CHECK(later.core.record().spent == doctest::Approx(90));
+      CHECK(later.core.record().held_ms == 60'000);
+    }
+    SUBCASE("its time is used up when it is found") {
+      config.zero_unix_ms = kDate + 2'000'000;
+      Bench later(record, history, config);
+      later.allocate({device(0), device(1)});
+      later.hello(100);
+      later.hello(101);
+      later.report(100, 1);
+      later.report(101, 1);
+      later.ready(100, 1);
+      CHECK(receivers<Drain>(later.ready(101, 1)) == Ids{100, 101});
+    }
+  }
+
   TEST_CASE("a job whose state cannot be saved goes on beyond its budget, and tries again") {
     Bench bench = with_record(with_budget(100));
     run_at(bench, {3600});

@@ -309,6 +309,52 @@ TEST_SUITE("scheduler/policy/elastic-srtf") {
     CHECK(r.rescales == 0);
   }
 
+  TEST_CASE("a job leaves devices to waiting jobs that can use no others, if that is worth it") {
+    scheduler::ClusterView view;
+    view.total = *parse_device_set("fast:1+slow:1+third:1");
+    view.free = *parse_device_set("fast:1+slow:1");
+    view.now = scheduler::Seconds(100);
+    const auto add = [&view](double steps, scheduler::Capabilities capabilities) {
+      scheduler::JobView j;
+      j.id = "j" + std::to_string(view.jobs.size());
+      j.number = view.jobs.size();
+      j.submitted = scheduler::Seconds(90);
+      for (const auto& [type, speed] : capabilities) j.types.push_back(type);
+      j.capabilities = std::move(capabilities);
+      j.mix_types = true;
+      j.start_pause = scheduler::Seconds(0);
+      j.work.total_steps = j.work.remaining_steps = steps;
+      view.jobs.push_back(j);
+    };
+    // The type that the decision gives to the first job.
+    const auto type_of_first = [&view] {
+      const auto policy = std::move(*scheduler::make_policy("elastic-srtf"));
+      for (const scheduler::Change& grant : policy->decide(view).grants)
+        if (grant.slot == 0) return grant.devices.text();
+      return std::string("none");
+    };
+    add(100, {{{"fast"}, 1.0}, {{"slow"}, 0.6}});  // the shortest one, so it is served first
+    add(500, {{{"fast"}, 1.0}});
+    // It decides the end of all jobs, so none of the others has to come first for that.
+    add(50'000, {{{"third"}, 1.0}});
+    view.jobs.back().held = *parse_device_set("third:1");
+    view.jobs.back().started = true;
+    CHECK(type_of_first() == "fast:1");
+    add(600, {{{"fast"}, 1.0}});
+    CHECK(type_of_first() == "slow:1");  // two jobs wait for one device
+    view.jobs[0].capabilities[{"slow"}] = 0.3;
+    CHECK(type_of_first() == "fast:1");  // 333 s in place of 100 s is more than they gain
+    for (int i = 0; i < 3; ++i) add(700, {{{"fast"}, 1.0}});
+    CHECK(type_of_first() == "slow:1");  // five jobs gain
+    view.free = *parse_device_set("fast:1");
+    CHECK(type_of_first() == "fast:1");  // nothing else is free
+    // What it holds it keeps.
+    view.free = *parse_device_set("slow:1");
+    view.jobs[0].held = *parse_device_set("fast:1");
+    view.jobs[0].started = true;
+    CHECK(type_of_first() == "none");
+  }
+
   TEST_CASE("jobs that are bound to a type do not compete with those on other types") {
     // The wide job is bound to the slow type and decides the end of all. Jobs on the fast type have
     // more work together, and nothing to do with it.
