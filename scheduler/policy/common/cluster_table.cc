@@ -63,6 +63,7 @@ void ClusterTable::build_columns(const ClusterView& view) {
   fill(view.total, total_.data());
   elastic_held_.assign(t, 0);
   rows_.clear();
+  jobs_ = 0;
   refused_.clear();
   under_served_.clear();
   ends_.clear();
@@ -84,11 +85,13 @@ void ClusterTable::write_row(const JobView& job, std::size_t slot) {
   // With the old number, before the row is overwritten.
   under_served_.erase({row.number, slot});
   ends_.erase({row.end_s, slot});
+  jobs_ -= row.present ? 1 : 0;
   row = JobRow();
   row.slot = slot;
   refused_[slot].clear();
   if (job.id.empty()) return;
   row.present = true;
+  ++jobs_;
   row.number = job.number;
   row.queue = queues_.index_of(job.queue);
   row.priority = job.priority * static_cast<int>(kShareLevels) - static_cast<int>(job.share_level);
@@ -118,9 +121,8 @@ void ClusterTable::write_row(const JobView& job, std::size_t slot) {
   row.suspend_s = std::max(rules_.pause_min_s, job.suspend_pause.count());
   // The first start and the restart after a suspension have pauses of their own, which are usually
   // much longer than that of another change.
-  row.pause_s = !job.started       ? job.start_pause.count()
-                : job.held.empty() ? row.suspend_s
-                                   : row.rescale_s;
+  row.start_s = job.start_pause.count();
+  row.pause_s = !job.started ? row.start_s : job.held.empty() ? row.suspend_s : row.rescale_s;
   row.paused_until_s = job.work.paused_until.count();
   row.job_seconds_at_submit = job.job_seconds_at_submit;
   write_devices(job, slot);

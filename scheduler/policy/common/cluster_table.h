@@ -49,6 +49,7 @@ struct JobRow {
   std::uint32_t changes = 0;  // of its devices, after its first start
   double as_of_s = 0;
   double changed_s = 0;
+  double start_s = 0;      // cost of its first start
   double pause_s = 0;      // present cost of other devices: of its start, a rescale or a restart
   double rescale_s = 0;    // cost of a later change
   double suspend_s = 0;    // cost of a suspension and the restart after it
@@ -83,6 +84,7 @@ class ClusterTable {
   std::size_t types() const { return types_.size(); }
   const std::vector<DeviceType>& type_names() const { return types_; }
   const std::vector<JobRow>& rows() const { return rows_; }  // by slot
+  std::size_t jobs() const { return jobs_; }                 // rows that are present
   // Slots whose rows the last update() wrote.
   const std::vector<std::size_t>& written() const { return written_; }
   double now_s() const { return now_s_; }
@@ -170,6 +172,7 @@ class ClusterTable {
   TableRules rules_;
   std::vector<DeviceType> types_;
   std::vector<JobRow> rows_;
+  std::size_t jobs_ = 0;
   std::vector<std::size_t> written_;
   std::set<std::pair<std::uint64_t, std::size_t>> under_served_;
   std::set<std::pair<double, std::size_t>> ends_;

@@ -8,6 +8,19 @@
 namespace es::scheduler {
 namespace {
 
+// At the fair end a job that may not mix types does not begin on one on which it would be far later
+// than with its best devices from now on.
+class FairDecision final : public FullScanDecision {
+ public:
+  using FullScanDecision::FullScanDecision;
+
+ protected:
+  double slow_limit_s(const JobRow& row) const override {
+    const double age_s = table_.now_s() - row.submit_s;
+    return kSlowType * (age_s + table_.remaining(row) / row.best_speed) - age_s;
+  }
+};
+
 double rho_max(double fairness) {
   return 0.9 + 0.1 * std::pow(121.0, 1 - fairness);
 }
@@ -16,11 +29,18 @@ double rho_max(double fairness) {
 
 ElasticSrtf::ElasticSrtf(double fairness, ScanMode scan_mode)
     : scan_mode_(scan_mode),
+      is_fair_(fairness > kFairFrom),
       full_scan_order_(rho_max(fairness)),
+      fair_order_(rho_max(fairness)),
       indexed_order_(rho_max(fairness)) {}
 
 Decisions ElasticSrtf::decide(const ClusterView& view) {
   table_.update(view);
+  if (is_fair_ && table_.jobs() <= kFairJobsMax) {
+    // The index reads every update, so that it is right when there are more jobs.
+    if (scan_mode_ == ScanMode::kIndexed) indexed_order_.update(table_);
+    return decide_with<FairDecision>(fair_order_);
+  }
   return scan_mode_ == ScanMode::kIndexed ? decide_with<IndexedDecision>(indexed_order_)
                                           : decide_with<FullScanDecision>(full_scan_order_);
 }

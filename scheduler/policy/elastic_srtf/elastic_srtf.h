@@ -26,7 +26,9 @@
 // 2. Deadlines in danger (slack below a quarter of alone_j), the earliest first.
 // 3. rho_j > rho_max, the greatest rho_j first. A job that waits ages into this class. The rho_j of
 //    a job that holds devices counts for 6 percent more, so that jobs that are equally late do not
-//    take turns.
+//    take turns. With `fairness` above 0.5 the rho_j of this class is the one of fair_order.h, with
+//    the number of jobs until the end of job j in place of the one until now, turns of a bounded
+//    length, and 0.9 * rho_max as bound.
 // 4. The critical path: narrow jobs, whose best devices are at most a quarter of the cluster, with
 //    alone_j + pause_j >= 0.999 * H. Such a job cannot catch up later. It becomes critical at the
 //    last moment, because until then other jobs end earlier by going first, and n equal jobs on m
@@ -97,19 +99,19 @@
 //
 // The definition in code is ranking.h (the class and key of a job), full_scan_order.h (the order),
 // makespan.h (condition 1) and full_scan_decision.h (which job gets which devices). It looks at
-// every job in every decision. The product decides the same with an index (indexed_order.h) that
-// knows which jobs may have changed places, and with a walk (indexed_decision.h) that passes in
-// blocks the jobs that surely keep what they hold.
+// every job in every decision, as the fair end does (fair_order.h). Otherwise the product decides
+// the same with an index (indexed_order.h) that knows which jobs may have changed places, and with
+// a walk (indexed_decision.h) that passes in blocks the jobs that surely keep what they hold.
 //
 // The cost with the index is the logarithm of the number of jobs for each job that may have changed
 // places, or may get other devices. The projection covers at most 128 jobs (those before them count
 // as one), and is made only if it is not certain that all are in time. With queues, or if paused
-// jobs cannot keep what they hold, one pass over all jobs is made. Every decision looks at jobs of
-// unknown length, at jobs with a deadline in danger, and at waiting jobs that will age soon. While
-// a job that has aged waits, the policy wants to be asked again when its rho may have grown by a
-// step.
+// jobs cannot keep what they hold, or with fairness above 0.5 and at most 4,096 jobs, one pass over
+// all jobs is made. Every decision looks at jobs of unknown length, at jobs with a deadline in
+// danger, and at waiting jobs that will age soon. While a job that has aged waits, the policy wants
+// to be asked again when its rho may have grown by a step.
 #include "scheduler/policy/common/scan_mode.h"
-#include "scheduler/policy/elastic_srtf/full_scan_order.h"
+#include "scheduler/policy/elastic_srtf/fair_order.h"
 #include "scheduler/policy/elastic_srtf/indexed_decision.h"
 
 namespace es::scheduler {
@@ -126,10 +128,12 @@ class ElasticSrtf final : public Policy {
   Decisions decide_with(Order& order);
 
   const ScanMode scan_mode_;
+  const bool is_fair_;
   // A change that is free is charged like one of a second. Otherwise jobs would change places for a
   // gain of nothing.
   ClusterTable table_{{.expects_sync = true, .pause_min_s = 1}};
   FullScanOrder full_scan_order_;
+  FairOrder fair_order_;
   IndexedOrder indexed_order_;
   DecisionMemory memory_;
 };

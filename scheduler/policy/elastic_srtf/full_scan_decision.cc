@@ -213,14 +213,17 @@ void FullScanDecision::leave_slow(const QueueEntry& entry, Counts& left) const {
   const JobRow& row = table_.rows()[entry.slot];
   if (row.mix_types || row.started || row.held_total > 0 || row.best_speed <= 0) return;
   const auto speeds = table_.capabilities(entry.slot);
-  const double limit_s =
-      std::max(order_.load().horizon_s, kSlowType * table_.remaining(row) / row.best_speed);
+  const double limit_s = slow_limit_s(row);
   for (std::size_t t = 0; t < left.size(); ++t) {
     const std::uint32_t n = std::min(table_.total()[t], row.max_devices);
     if (left[t] == 0 || n == 0 || speeds[t] <= 0) continue;
     const double speed = one_type_speed(row.max_p, n, speeds[t], table_.sync(entry.slot));
     if (table_.remaining(row) > speed * limit_s) left[t] = 0;
   }
+}
+
+double FullScanDecision::slow_limit_s(const JobRow& row) const {
+  return std::max(order_.load().horizon_s, kSlowType * table_.remaining(row) / row.best_speed);
 }
 
 void FullScanDecision::leave_scarce(const QueueEntry& entry, Counts& left) const {

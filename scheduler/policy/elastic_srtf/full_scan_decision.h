@@ -78,6 +78,8 @@ class FullScanDecision {
   virtual void serve_in_order();
   // Gives one job the devices with which it ends first, out of those that are left.
   virtual void serve(const QueueEntry& entry);
+  // The longest time for which a job that may not mix types may begin on one.
+  virtual double slow_limit_s(const JobRow& row) const;
   // Whether it was decided before the job's turn that it keeps what it holds.
   virtual bool is_kept(const QueueEntry& entry) const;
 

@@ -19,12 +19,13 @@ void FullScanOrder::arrange(const ClusterTable& table) {
   add_up(table);
   // Before any job is ranked, because the class of a job depends on the horizon of all jobs.
   rules_.critical_step = fine_step(kCriticalPart * load_.horizon_s);
+  begin_ranking(table);
   double aged_wait_s = kNeverS;
   std::int64_t next_step = -1;  // largest of the waiting narrow jobs that are not critical
   entries_.clear();
   for (const JobRow& row : table.rows()) {
     if (!row.present) continue;
-    const Ranking ranking = rank_job(forecasts_[row.slot], table, rules_);
+    const Ranking ranking = rank(forecasts_[row.slot], table);
     entries_.push_back(ranking.entry);
     load_.again_s = std::min(load_.again_s, ranking.ages_s);
     aged_wait_s = std::min(aged_wait_s, ranking.aged_wait_s);

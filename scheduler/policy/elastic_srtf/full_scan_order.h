@@ -6,7 +6,7 @@
 
 namespace es::scheduler {
 
-class FullScanOrder final : public ServiceOrder {
+class FullScanOrder : public ServiceOrder {
  public:
   explicit FullScanOrder(double rho_max) { rules_.rho_max = rho_max; }
 
@@ -21,13 +21,21 @@ class FullScanOrder final : public ServiceOrder {
   const JobForecast& forecast(std::size_t slot) const override { return forecasts_[slot]; }
   const ClusterLoad& load() const override { return load_; }
 
+ protected:
+  // Called once in each arrange(), when all forecasts are written and no job is ranked.
+  virtual void begin_ranking(const ClusterTable&) {}
+  virtual Ranking rank(const JobForecast& forecast, const ClusterTable& table) const {
+    return rank_job(forecast, table, rules_);
+  }
+
+  RankingRules rules_;
+  std::vector<JobForecast> forecasts_;  // by slot; number 0 and unknown for a slot without a job
+  ClusterLoad load_;
+
  private:
   void add_up(const ClusterTable& table);
 
-  RankingRules rules_;
-  std::vector<JobForecast> forecasts_;  // by slot
-  std::vector<QueueEntry> entries_;     // in the order of service
-  ClusterLoad load_;
+  std::vector<QueueEntry> entries_;  // in the order of service
 };
 
 }  // namespace es::scheduler

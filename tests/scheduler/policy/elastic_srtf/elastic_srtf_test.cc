@@ -256,7 +256,7 @@ TEST_SUITE("scheduler/policy/elastic-srtf") {
     CHECK(r.avg_jct_s < 1.01 * report(trace(34, jobs), {}, "srtf").avg_jct_s);
   }
 
-  TEST_CASE("at the fair end jobs that are equally late do not take turns") {
+  TEST_CASE("at the fair end jobs that are equally late take long turns") {
     std::vector<Job> jobs;
     for (int i = 0; i < 120; ++i) {
       jobs.push_back(job("j", 40 * i, 1, 100 + 50.0 * (i * 31 % 17)));
@@ -265,8 +265,8 @@ TEST_SUITE("scheduler/policy/elastic-srtf") {
     // Half more work than the eight devices do while jobs arrive.
     const Report fair = report(trace(8, jobs), {}, "elastic-srtf", 1);
     const Report equal = report(trace(8, jobs), {}, "max-min-fair");
-    CHECK(fair.rescales < 4 * jobs.size());
-    CHECK(fair.worst_rho < 1.5 * equal.worst_rho);
+    CHECK(fair.rescales < 6 * jobs.size());
+    CHECK(fair.worst_rho < 1.05 * equal.worst_rho);
     CHECK(fair.avg_jct_s < equal.avg_jct_s);
   }
 

@@ -131,7 +131,7 @@ TEST_SUITE("scheduler/policy/elastic-srtf/service order") {
     RandomViews random(test::seed("passing over"));
     std::size_t changes = 0;
     for (int w = 0; w < 120; ++w) {
-      const double fairness = random.draw(0, 2) / 2.0;
+      const double fairness = random.draw(0, 4) / 4.0;
       ElasticSrtf indexed(fairness);
       walk(random, w % 2 == 0 ? 14 : 300, 60, [&](const ClusterView& view) {
         ClusterView whole = view;

@@ -1,0 +1,134 @@
+#include "scheduler/policy/elastic_srtf/fair_order.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+
+#include "scheduler/policy/common/speed.h"
+#include "scheduler/policy/elastic_srtf/fair_projection.h"
+
+namespace es::scheduler {
+namespace {
+
+constexpr double kShares = 1.5;
+constexpr double kMargin = 0.9;
+
+// The length of a turn is the largest of the first three; the first one is at most the last one.
+constexpr double kTurnS = 120;
+constexpr double kTurnPauses = 10;
+// Of the time that the job takes with a fair share.
+constexpr double kTurnPart = 0.02;
+constexpr double kTurnPartMax = 0.25;
+
+constexpr double kNoBound = 1e9;
+constexpr double kLateAgainS = 30;  // a job that is late and waits is looked at again
+
+// Of a job whose communication is known: the speed with its best devices if they did not
+// communicate.
+double ideal_speed(const ClusterTable& table, const JobRow& row) {
+  const auto speeds = table.capabilities(row.slot);
+  if (row.mix_types) return mixed_speed(row.max_p, table.total(), speeds);
+  double best = 0;
+  for (std::size_t t = 0; t < speeds.size(); ++t) {
+    const std::uint32_t n = std::min(table.total()[t], row.max_devices);
+    if (n > 0 && speeds[t] > 0) best = std::max(best, one_type_speed(row.max_p, n, speeds[t]));
+  }
+  return best;
+}
+
+// How many times longer jobs take because of their communication: the mean of those of which it is
+// known, and of those that run on several devices and have no communication worth a curve.
+double mean_loss(const ClusterTable& table) {
+  std::int64_t sum = 0;  // in units of 2^-20, so that the order of the rows does not matter
+  std::int64_t count = 0;
+  for (const JobRow& row : table.rows()) {
+    const bool is_known = row.present && !table.sync(row.slot).empty() && row.best_speed > 0;
+    if (!is_known && row.held_total <= 1) continue;
+    sum += std::llround(std::ldexp(is_known ? ideal_speed(table, row) / row.best_speed : 1, 20));
+    ++count;
+  }
+  if (count == 0) return 1;
+  return std::max(1.0, std::ldexp(static_cast<double>(sum), -20) / static_cast<double>(count));
+}
+
+}  // namespace
+
+void FairOrder::begin_ranking(const ClusterTable& table) {
+  level_ = kMargin * rules_.rho_max;
+  jobs_.assign(table.rows().size(), {});
+  project(table);
+  find_next_change(table);
+}
+
+void FairOrder::project(const ClusterTable& table) {
+  const double loss = mean_loss(table);
+  std::vector<std::size_t> slots;
+  std::vector<SharingTask> tasks;
+  for (const JobForecast& forecast : forecasts_) {
+    if (!forecast.is_finite()) continue;
+    const JobRow& row = table.rows()[forecast.slot];
+    // Whether it has run does not matter, so that no job is later when its devices are taken.
+    const bool is_guess = row.max_devices > 1 && table.sync(row.slot).empty();
+    const double width = std::clamp(forecast.width * forecast.share, 1e-9, 1.0);
+    slots.push_back(row.slot);
+    tasks.push_back({forecast.alone_at(table.now_s()) * (is_guess ? loss : 1), width});
+  }
+  const std::vector<SharedEnd> ends = project_shared_ends(tasks, kShares);
+  for (std::size_t i = 0; i < slots.size(); ++i)
+    jobs_[slots[i]] = fair_job(table, forecasts_[slots[i]], ends[i].ahead_s, ends[i].job_s);
+}
+
+FairOrder::FairJob FairOrder::fair_job(const ClusterTable& table, const JobForecast& forecast,
+                                       double ahead_s, double job_s) const {
+  const JobRow& row = table.rows()[forecast.slot];
+  const double age_s = forecast.age_at(table.now_s());
+  const double life_s = age_s + ahead_s;
+  const double lived_job_s = table.job_seconds() - forecast.job_seconds_at_submit + job_s;
+  const double jobs = life_s > 0 ? std::max(1.0, lived_job_s / life_s) : 1;
+  const bool is_known = !table.sync(row.slot).empty();
+  const double alone_s =
+      is_known ? row.total_steps / ideal_speed(table, row) : forecast.fair_alone_s;
+  // At least 1 s, so that very short jobs are not late at once.
+  const double fair_s =
+      std::max(1.0, row.start_s + std::max(alone_s, forecast.fair_shared_s * jobs));
+  const double change_s = std::max(row.rescale_s, row.suspend_s);
+  // Another job leaves its devices before this one can start.
+  if (!forecast.holds) return {(life_s + change_s + row.pause_s) / fair_s, fair_s};
+  const double pause_s = std::max(0.0, forecast.paused_until_s - table.now_s());
+  const double turn_s = std::max(
+      {std::min(kTurnS, kTurnPartMax * fair_s), kTurnPauses * change_s, kTurnPart * fair_s});
+  return {(life_s + pause_s + turn_s) / fair_s, fair_s};
+}
+
+// When a job that waits may be later than one that holds devices.
+void FairOrder::find_next_change(const ClusterTable& table) {
+  double lowest = kNeverS;  // of the jobs that hold devices
+  for (const JobForecast& forecast : forecasts_)
+    if (forecast.is_finite() && forecast.holds && !forecast.pinned)
+      lowest = std::min(lowest, jobs_[forecast.slot].rho);
+  const double level = std::max(level_, lowest);
+  for (const JobForecast& forecast : forecasts_) {
+    if (!forecast.is_finite() || forecast.holds || forecast.pinned) continue;
+    const FairJob& job = jobs_[forecast.slot];
+    const double later_s = job.rho <= level ? (level - job.rho) * job.fair_s : kLateAgainS;
+    load_.again_s = std::min(load_.again_s, table.now_s() + std::max(1.0, later_s));
+  }
+}
+
+Ranking FairOrder::rank(const JobForecast& forecast, const ClusterTable& table) const {
+  RankingRules rules = rules_;
+  // A job of known length does not age by the mean number of jobs until now.
+  rules.rho_max = forecast.is_finite() ? kNoBound : level_;
+  Ranking ranking = rank_job(forecast, table, rules);
+  if (ranking.entry.service_class() == ServiceClass::kUrgent) return ranking;
+  const double rho =
+      forecast.is_finite() ? jobs_[forecast.slot].rho : ranking.late_s / ranking.bound_s;
+  if (rho <= level_) return ranking;
+  // This class, so that no projection of the makespan moves a job before it.
+  ranking.entry.rank = QueueEntry::rank_of(forecast.priority_rank, ServiceClass::kOverdue);
+  ranking.entry.key = sortable_bits(-rho);
+  ranking.may_be_critical = false;
+  return ranking;
+}
+
+}  // namespace es::scheduler
