@@ -21,12 +21,6 @@ TRAINED = ("same", "sensitive", "differs", "bits differ")
 WIDTH = 120  # of the lines of a page
 # What is known of results beyond their numbers.
 REMARKS = {
-    "cspdarknet53": """its largest difference in a gradient is at the limit. With SiLU in place of
-        LeakyReLU, whose slope jumps at 0, all of its gradients agree (0.028 of what is explained),
-        so the difference is that of rounding at the jumps.""",
-    "vgg16": """its gradients differ by 1.5 of what is explained. With SiLU in place of ReLU and
-        means in place of maxima, which have no jumps in their slopes, all of them agree (0.028), so
-        the difference is that of rounding at the jumps.""",
     "more": """on 2026-11-25 most models of transformers and torchvision, and those of the second list
         of users, were captured only, with the comparison of a capture (loss, outputs and gradients
         beside the module) but without training: 48 of 52 models of the second list of users, 140 of
@@ -172,7 +166,12 @@ def _trained_text():
         Above 1 the gradients of the first step were compared with those of PyTorch in double
         precision; what PyTorch's fp32 differs from these is explained, and twice of what the noise
         changes in them. A model is only *sensitive* if they agree. Results since the second half of
-        2026-11-25 have this ratio of the gradients in parentheses."""]
+        2026-11-25 have this ratio of the gradients in parentheses.""",
+        """*crossed*: if the gradients do not agree, rounding may have decided on which side of a kink
+        an activation is, or which element of a window is the largest. The gradient that each such
+        element adds is known, so the elements are found that explain the difference once each, and
+        the gradients are compared with those of PyTorch in double precision with these elements on
+        the other side (`zoo_kinks.py`). Behind their number is the ratio without that."""]
     lines = [_filled(text, initial_indent="* ", subsequent_indent="  ") for text in entries]
     return "\n".join(["The columns of the tables:", "", *lines, ""])
 
@@ -185,7 +184,10 @@ def _trained_table(rows):
                                                  "update_difference", "update_sensitivity")]
         worst = f"{row['worst_tensor']['excess']:.2g}"
         if "worst_gradient" in row:
-            worst += f" ({row['worst_gradient']['excess']:.2g})"
+            gradient = row["worst_gradient"]
+            crossed = (f"; {gradient['crossed']} crossed, {gradient['uncrossed']:.2g}"
+                       if "crossed" in gradient else "")
+            worst += f" ({gradient['excess']:.2g}{crossed})"
         bits = "equal" if row["equal_bits"] else "DIFFER"
         lines.append(f"| {row['model']} | {row['parameters'] / 1e6:.3g} | {row['nodes']} | "
                      + " | ".join(numbers) + f" | {worst} | {row['status']} | {bits} |")
