@@ -16,9 +16,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from zoo_case import RANKS
 
 aten = torch.ops.aten
-# An element is near a kink if it is so many times closer than PyTorch's fp32 is wrong there, as the
-# root mean square over all elements.
-NEAR = 8
+NEAR = 8         # errors of fp32 (root mean square over its tensor): the farthest that is near
 ELEMENTS = 64    # the nearest ones that are tried
 PARTS = 512      # elements of a parameter that are compared to find out which kinks were crossed
 # An element whose side was changed explains its own gradient once; other coefficients are noise.
