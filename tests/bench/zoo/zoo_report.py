@@ -21,6 +21,8 @@ TRAINED = ("same", "sensitive", "differs", "bits differ")
 WIDTH = 120  # of the lines of a page
 # What is known of results beyond their numbers.
 REMARKS = {
+    "spatial_transformer": """it begins with the identity, so all of its samples lie exactly on pixels,
+        where the slope of the interpolation jumps. Its gradients agree (0.072).""",
     "more": """on 2026-11-25 most models of transformers and torchvision, and those of the second list
         of users, were captured only, with the comparison of a capture (loss, outputs and gradients
         beside the module) but without training: 48 of 52 models of the second list of users, 140 of
