@@ -266,12 +266,19 @@ struct KernelTable {
   // --- Convolution. `w` is the plain weight tensor [oc][kh][kw][c/groups]. The kernels rearrange
   // slices of it in `ws`, so nothing is kept between calls. A part of the images (another n) is a
   // shape of its own and may need more workspace than all images.
+  //
+  // conv_fwd writes the output channels [oc_begin, oc_end) of y, and conv_dgrad the input channels
+  // [c_begin, c_end) of dx; the pointers are those of channel 0. Threads can share the work in this
+  // way, and the results do not depend on the ranges. The workspace is that of a shape with as many
+  // channels. REQUIRES: a range is whole unless groups is 1.
   std::size_t (*conv_fwd_workspace_floats)(const ConvShape&);
-  void (*conv_fwd)(const ConvShape&, const float* x, const float* w, const float* bias, float* y,
+  void (*conv_fwd)(const ConvShape&, std::int64_t oc_begin, std::int64_t oc_end, const float* x,
+                   const float* w, const float* bias, float* y,
                    float* ws);  // bias[oc] or nullptr, added afterwards
 
   std::size_t (*conv_dgrad_workspace_floats)(const ConvShape&);
-  void (*conv_dgrad)(const ConvShape&, const float* dy, const float* w, float* dx, float* ws);
+  void (*conv_dgrad)(const ConvShape&, std::int64_t c_begin, std::int64_t c_end, const float* dy,
+                     const float* w, float* dx, float* ws);
 
   // Writes the rows [oc_begin, oc_end) of dw; dw points to row 0. Threads can share the work in
   // this way, and the results do not depend on the ranges.

@@ -3,6 +3,7 @@
 Each case is a small function of (module, x), captured with the self-check, which compares the loss,
 the outputs and all gradients.
 """
+import math
 import unittest
 import warnings
 
@@ -179,6 +180,13 @@ class Operators(unittest.TestCase):
 
     def test_elementwise(self):
         self.check_functions(ELEMENTWISE)
+
+    def test_an_infinite_bound_is_left_out(self):
+        captured = support.capture_function(
+            lambda m, x: (m.layer(x).clamp(0.1, math.inf) + m.layer(x).clamp(-math.inf, math.inf)
+                          + F.hardtanh(m.layer(x), -math.inf, 0.3)))
+        found = [node.attributes for node in captured.program.nodes if node.kind == "clamp"]
+        self.assertEqual(found, [{"min": 0.1}, {"max": 0.3}])
 
     def test_moves(self):
         self.check_functions(MOVES)

@@ -25,9 +25,9 @@ struct OurConv {
   void run(ConvPass pass) {
     switch (pass) {
       case ConvPass::kForward:
-        return table.conv_fwd(s, x, w, nullptr, y, ws);
+        return table.conv_fwd(s, 0, s.oc, x, w, nullptr, y, ws);
       case ConvPass::kDataGradient:
-        return table.conv_dgrad(s, y, w, x, ws);
+        return table.conv_dgrad(s, 0, s.c, y, w, x, ws);
       case ConvPass::kWeightGradient:
         return table.conv_wgrad(s, 0, s.oc, x, y, w, ws);
     }

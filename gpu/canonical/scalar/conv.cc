@@ -33,11 +33,12 @@ void fwd_pixel(const ConvShape& s, const float* x, const float* filters, std::in
 }
 
 // Computes one input pixel of one group: k = (kh, kw, oc) over the taps that hit a multiple of the
-// stride. Output pixels outside the image take part as +0.
-void dgrad_pixel(const ConvShape& s, const float* dy, const float* w, std::int64_t n,
-                 std::int64_t h, std::int64_t col, std::int64_t g, float* acc, float* out) {
+// stride. Output pixels outside the image take part as +0. It computes `count` channels.
+void dgrad_pixel(const ConvShape& s, std::int64_t count, const float* dy, const float* w,
+                 std::int64_t n, std::int64_t h, std::int64_t col, std::int64_t g, float* acc,
+                 float* out) {
   const std::int64_t cg = group_c(s), ocg = group_oc(s);
-  Dots dots(cg, acc, out);
+  Dots dots(count, acc, out);
   for (std::int64_t kh = 0; kh < s.kh; ++kh) {
     for (std::int64_t kw = 0; kw < s.kw; ++kw) {
       const std::int64_t oh = h + s.pad - kh, ow = col + s.pad - kw;
@@ -88,19 +89,21 @@ std::size_t conv_fwd_workspace_floats(const ConvShape& s) {
   return static_cast<std::size_t>(weight_floats(s) + group_oc(s));
 }
 
-void conv_fwd(const ConvShape& s, const float* x, const float* w, const float* bias, float* y,
-              float* ws) {
+void conv_fwd(const ConvShape& s, std::int64_t oc_begin, std::int64_t oc_end, const float* x,
+              const float* w, const float* bias, float* y, float* ws) {
   if (is_depthwise(s)) return depthwise_fwd(s, x, w, bias, y, ws);
-  float* acc = ws + weight_floats(s);
-  transpose_filters(s, w, ws);
+  ConvShape part = s;
+  part.oc = oc_end - oc_begin;
+  float* acc = ws + weight_floats(part);
+  transpose_filters(part, w + oc_begin * taps(s) * group_c(s), ws);
   for (std::int64_t n = 0; n < s.n; ++n) {
     for (std::int64_t oh = 0; oh < s.oh(); ++oh) {
       for (std::int64_t ow = 0; ow < s.ow(); ++ow, y += s.oc) {
         for (std::int64_t g = 0; g < s.groups; ++g) {
-          fwd_pixel(s, x, ws, n, oh, ow, g, acc, y + g * group_oc(s));
+          fwd_pixel(part, x, ws, n, oh, ow, g, acc, y + oc_begin + g * group_oc(s));
         }
         if (bias == nullptr) continue;
-        for (std::int64_t o = 0; o < s.oc; ++o) y[o] = y[o] + bias[o];
+        for (std::int64_t o = oc_begin; o < oc_end; ++o) y[o] = y[o] + bias[o];
       }
     }
   }
@@ -110,13 +113,15 @@ std::size_t conv_dgrad_workspace_floats(const ConvShape& s) {
   return static_cast<std::size_t>(is_depthwise(s) ? weight_floats(s) : group_c(s));
 }
 
-void conv_dgrad(const ConvShape& s, const float* dy, const float* w, float* dx, float* ws) {
+void conv_dgrad(const ConvShape& s, std::int64_t c_begin, std::int64_t c_end, const float* dy,
+                const float* w, float* dx, float* ws) {
   if (is_depthwise(s)) return depthwise_dgrad(s, dy, w, dx, ws);
   for (std::int64_t n = 0; n < s.n; ++n) {
     for (std::int64_t h = 0; h < s.h; ++h) {
       for (std::int64_t col = 0; col < s.w; ++col, dx += s.c) {
         for (std::int64_t g = 0; g < s.groups; ++g) {
-          dgrad_pixel(s, dy, w, n, h, col, g, ws, dx + g * group_c(s));
+          dgrad_pixel(s, (c_end - c_begin) / s.groups, dy, w + c_begin, n, h, col, g, ws,
+                      dx + c_begin + g * group_c(s));
         }
       }
     }

@@ -25,10 +25,11 @@ void attention_bwd(const AttentionShape&, const float* q, const float* k, const 
                    float* dq, float* dk, float* dv, float* dbias, float* ws);
 
 std::size_t conv_fwd_workspace_floats(const ConvShape&);
-void conv_fwd(const ConvShape&, const float* x, const float* w, const float* bias, float* y,
-              float* ws);
+void conv_fwd(const ConvShape&, std::int64_t oc_begin, std::int64_t oc_end, const float* x,
+              const float* w, const float* bias, float* y, float* ws);
 std::size_t conv_dgrad_workspace_floats(const ConvShape&);
-void conv_dgrad(const ConvShape&, const float* dy, const float* w, float* dx, float* ws);
+void conv_dgrad(const ConvShape&, std::int64_t c_begin, std::int64_t c_end, const float* dy,
+                const float* w, float* dx, float* ws);
 std::size_t conv_wgrad_workspace_floats(const ConvShape&);
 void conv_wgrad(const ConvShape&, std::int64_t oc_begin, std::int64_t oc_end, const float* x,
                 const float* dy, float* dw, float* ws);

@@ -41,12 +41,12 @@ inline std::size_t conv_fwd_workspace_floats(const ConvShape& s) {
       product_workspace_floats(forward_product(s, 0, nullptr, nullptr, nullptr)));
 }
 
-inline void conv_fwd(const ConvShape& s, const float* x, const float* w, const float* bias,
-                     float* y, float* ws) {
+inline void conv_fwd(const ConvShape& s, std::int64_t oc_begin, std::int64_t oc_end, const float* x,
+                     const float* w, const float* bias, float* y, float* ws) {
   if (is_depthwise(s)) return depthwise_fwd(s, x, w, bias, y, ws);
   const std::int64_t filter_floats = taps(s) * group_c(s);
   for (std::int64_t g = 0; g < s.groups; ++g) {
-    const float* group = w + g * group_oc(s) * filter_floats;
+    const float* group = w + (g * group_oc(s) + oc_begin) * filter_floats;
     const auto pack = [&](std::int64_t k, std::int64_t depth, std::int64_t column,
                           std::int64_t columns, float* out) {
       for (std::int64_t j = 0; j < columns; j += kPanelWidth) {
@@ -55,7 +55,11 @@ inline void conv_fwd(const ConvShape& s, const float* x, const float* w, const f
         out += depth * panel_stride(width) + kPanelGap;
       }
     };
-    multiply_pixels(forward_product(s, g, x, bias, y), pack, ws);
+    PixelProduct product = forward_product(s, g, x, bias, y);
+    product.columns = (oc_end - oc_begin) / s.groups;
+    if (bias != nullptr) product.bias += oc_begin;
+    product.out += oc_begin;
+    multiply_pixels(product, pack, ws);
   }
 }
 
@@ -163,25 +167,35 @@ inline void pack_row(const float* row, std::int64_t columns, std::int64_t i, std
 }
 
 inline void dgrad_phase(const ConvShape& s, const StridePhase& phase, std::int64_t g,
-                        const float* dy, const float* w, float* dx, float* ws) {
+                        std::int64_t c_begin, std::int64_t c_end, const float* dy, const float* w,
+                        float* dx, float* ws) {
   const auto pack = [&](std::int64_t k, std::int64_t depth, std::int64_t column,
                         std::int64_t columns, float* out) {
     const float* rows[kDotChunk];
     weight_rows(s, phase, g, w, k, depth, rows);
     for (std::int64_t i = 0; i < depth; ++i) {
-      pack_row(rows[i] + column, columns, i, depth, out);
+      pack_row(rows[i] + c_begin + column, columns, i, depth, out);
     }
   };
-  multiply_pixels(phase_product(s, phase, g, dy, dx), pack, ws);
+  PixelProduct product = phase_product(s, phase, g, dy, dx);
+  product.columns = (c_end - c_begin) / s.groups;
+  product.out += c_begin;
+  multiply_pixels(product, pack, ws);
 }
 
-inline void conv_dgrad(const ConvShape& s, const float* dy, const float* w, float* dx, float* ws) {
+inline void conv_dgrad(const ConvShape& s, std::int64_t c_begin, std::int64_t c_end,
+                       const float* dy, const float* w, float* dx, float* ws) {
   if (is_depthwise(s)) return depthwise_dgrad(s, dy, w, dx, ws);
   // If the stride is larger than the filter, no tap hits some of the pixels.
-  if (s.stride > smaller(s.kh, s.kw)) zero_floats(dx, s.n * s.h * s.w * s.c);
+  if (s.stride > smaller(s.kh, s.kw)) {
+    for (std::int64_t pixel = 0; pixel < s.n * s.h * s.w; ++pixel)
+      zero_floats(dx + pixel * s.c + c_begin, c_end - c_begin);
+  }
   for_each_phase(s, [&](const StridePhase& phase) {
     if (phase.tap_rows * phase.tap_cols == 0) return;
-    for (std::int64_t g = 0; g < s.groups; ++g) dgrad_phase(s, phase, g, dy, w, dx, ws);
+    for (std::int64_t g = 0; g < s.groups; ++g) {
+      dgrad_phase(s, phase, g, c_begin, c_end, dy, w, dx, ws);
+    }
   });
 }
 

@@ -1,5 +1,6 @@
-// Convolutions. The work is divided by images, or by output channels for the gradient of the
-// weights, because its sums run over all images. Every thread has its own scratch memory.
+// Convolutions. The work is divided by images, or by channels: for the gradient of the weights,
+// because its sums run over all images, and where the weights are larger than the images. Every
+// thread has its own scratch memory.
 #include "gpu/graph/gradients.h"
 #include "gpu/graph/ops/operator.h"
 #include "gpu/graph/ops/product_run.h"
@@ -68,14 +69,43 @@ ConvShape images(const ConvShape& shape, std::int64_t begin, std::int64_t end) {
 
 using WorkspaceOfShape = std::size_t (*)(const ConvShape&);
 
-// Scratch memory of a pass that is divided by images.
-Scratch scratch_by_images(WorkspaceOfShape floats, const ConvShape& shape, int threads) {
-  const Cut cut = by_images(shape, threads);
-  Scratch scratch(threads);
-  for (std::int64_t i = 0; i < cut.parts; ++i)
-    scratch.cover(floats(images(shape, cut.begin(i), cut.end(i))));
-  return scratch;
-}
+// The division of the forward pass, or of the data gradient. A part of the images rearranges all
+// weights, a part of the channels reads all images.
+struct PixelCut {
+  PixelCut(ConvPass pass, const ConvShape& shape, int threads)
+      : shape(shape),
+        channels(pass == ConvPass::kForward ? &ConvShape::oc : &ConvShape::c),
+        cut(by_images(shape, threads)) {
+    const std::int64_t map = pass == ConvPass::kForward ? shape.h * shape.w * shape.c
+                                                        : shape.oh() * shape.ow() * shape.oc;
+    const Cut columns(shape.*channels, 16, threads);  // they fill vector registers
+    by_channels = shape.groups == 1 && columns.parts >= cut.parts &&
+                  shape.oc * shape.kh * shape.kw * shape.c > shape.n * map;
+    if (by_channels) cut = columns;
+  }
+  // The images of a part, and its channels.
+  ConvShape images_of(std::int64_t i) const {
+    return by_channels ? shape : images(shape, cut.begin(i), cut.end(i));
+  }
+  std::int64_t image(std::int64_t i) const { return by_channels ? 0 : cut.begin(i); }
+  std::int64_t begin(std::int64_t i) const { return by_channels ? cut.begin(i) : 0; }
+  std::int64_t end(std::int64_t i) const { return by_channels ? cut.end(i) : shape.*channels; }
+  // Scratch memory of all parts.
+  Scratch scratch(WorkspaceOfShape floats, int threads) const {
+    Scratch all(threads);
+    for (std::int64_t i = 0; i < cut.parts; ++i) {
+      ConvShape part = images_of(i);
+      part.*channels = end(i) - begin(i);
+      all.cover(floats(part));
+    }
+    return all;
+  }
+
+  ConvShape shape;
+  std::int64_t ConvShape::*channels;
+  Cut cut;
+  bool by_channels;
+};
 
 // The pass gets the whole shape and a range of channels, so each thread needs the scratch memory of
 // the whole.
@@ -103,14 +133,14 @@ void run_forward(const OnCpu& on, const OpRun& run) {
   if (is_pointwise(s))
     return run_gemm(on, run, pointwise_shape(s).forward(), call, run.buffers.workspace);
   const std::int64_t image = s.h * s.w * s.c, map = s.oh() * s.ow() * s.oc;
-  const Cut cut = by_images(s, run.threads());
+  const PixelCut cut(ConvPass::kForward, s, run.threads());
   const Scratch scratch = scratch_for(run.threads(), [&] {
-    return scratch_by_images(on.kernels.conv_fwd_workspace_floats, s, run.threads());
+    return cut.scratch(on.kernels.conv_fwd_workspace_floats, run.threads());
   });
-  run.parts(cut.parts, [&](int i) {
-    const std::int64_t begin = cut.begin(i), end = cut.end(i);
-    on.kernels.conv_fwd(images(s, begin, end), call.a + begin * image, call.b, call.bias,
-                        call.out + begin * map, scratch.of_part(run.buffers.workspace, i));
+  run.parts(cut.cut.parts, [&](int i) {
+    on.kernels.conv_fwd(cut.images_of(i), cut.begin(i), cut.end(i), call.a + cut.image(i) * image,
+                        call.b, call.bias, call.out + cut.image(i) * map,
+                        scratch.of_part(run.buffers.workspace, i));
   });
 }
 
@@ -120,14 +150,14 @@ void run_data_gradient(const OnCpu& on, const OpRun& run) {
   if (is_pointwise(s))
     return run_gemm(on, run, pointwise_shape(s).data_gradient(), call, run.buffers.workspace);
   const std::int64_t image = s.h * s.w * s.c, map = s.oh() * s.ow() * s.oc;
-  const Cut cut = by_images(s, run.threads());
+  const PixelCut cut(ConvPass::kDataGradient, s, run.threads());
   const Scratch scratch = scratch_for(run.threads(), [&] {
-    return scratch_by_images(on.kernels.conv_dgrad_workspace_floats, s, run.threads());
+    return cut.scratch(on.kernels.conv_dgrad_workspace_floats, run.threads());
   });
-  run.parts(cut.parts, [&](int i) {
-    const std::int64_t begin = cut.begin(i), end = cut.end(i);
-    on.kernels.conv_dgrad(images(s, begin, end), call.a + begin * map, call.b,
-                          call.out + begin * image, scratch.of_part(run.buffers.workspace, i));
+  run.parts(cut.cut.parts, [&](int i) {
+    on.kernels.conv_dgrad(cut.images_of(i), cut.begin(i), cut.end(i), call.a + cut.image(i) * map,
+                          call.b, call.out + cut.image(i) * image,
+                          scratch.of_part(run.buffers.workspace, i));
   });
 }
 
@@ -153,15 +183,16 @@ constexpr Operator kConvOperators[] = {
      .factors = [](const Op&) { return std::vector<std::size_t>{0}; },
      .multiplies_weight = true,
      .gradient = conv_gradient,
-     .workspace = {
-         [](const KernelTable& k, const OpShapes& op, int threads) {
-           if (is_pointwise(op.op.conv))
-             return gemm_floats(k, pointwise_shape(op.op.conv).forward(), threads);
-           return scratch_by_images(k.conv_fwd_workspace_floats, op.op.conv, threads).all();
-         },
-         [](const cuda::DeviceKernels& k, const OpShapes& op) {
-           return k.conv_fwd_workspace_floats(op.op.conv);
-         }},
+     .workspace = {[](const KernelTable& k, const OpShapes& op, int threads) {
+                     if (is_pointwise(op.op.conv))
+                       return gemm_floats(k, pointwise_shape(op.op.conv).forward(), threads);
+                     return PixelCut(ConvPass::kForward, op.op.conv, threads)
+                         .scratch(k.conv_fwd_workspace_floats, threads)
+                         .all();
+                   },
+                   [](const cuda::DeviceKernels& k, const OpShapes& op) {
+                     return k.conv_fwd_workspace_floats(op.op.conv);
+                   }},
      .run = {run_forward,
              [](const OnDevice& on, const OpRun& run) {
                const DenseCall call = conv_call(run);
@@ -174,15 +205,16 @@ constexpr Operator kConvOperators[] = {
      .name = "conv2d data gradient",
      .factors = [](const Op&) { return std::vector<std::size_t>{0}; },
      .multiplies_weight = true,
-     .workspace = {
-         [](const KernelTable& k, const OpShapes& op, int threads) {
-           if (is_pointwise(op.op.conv))
-             return gemm_floats(k, pointwise_shape(op.op.conv).data_gradient(), threads);
-           return scratch_by_images(k.conv_dgrad_workspace_floats, op.op.conv, threads).all();
-         },
-         [](const cuda::DeviceKernels& k, const OpShapes& op) {
-           return k.conv_dgrad_workspace_floats(op.op.conv);
-         }},
+     .workspace = {[](const KernelTable& k, const OpShapes& op, int threads) {
+                     if (is_pointwise(op.op.conv))
+                       return gemm_floats(k, pointwise_shape(op.op.conv).data_gradient(), threads);
+                     return PixelCut(ConvPass::kDataGradient, op.op.conv, threads)
+                         .scratch(k.conv_dgrad_workspace_floats, threads)
+                         .all();
+                   },
+                   [](const cuda::DeviceKernels& k, const OpShapes& op) {
+                     return k.conv_dgrad_workspace_floats(op.op.conv);
+                   }},
      .run = {run_data_gradient,
              [](const OnDevice& on, const OpRun& run) {
                const DenseCall call = conv_dgrad_call(run);

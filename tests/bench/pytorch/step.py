@@ -82,8 +82,10 @@ def step_times(work, options):
 
 
 def compiled_graphs():
+    """The number of graphs that torch.compile has compiled, and that of the places between them,
+    which are executed by the interpreter."""
     from torch._dynamo.utils import counters
-    return counters["stats"]["unique_graphs"]
+    return counters["stats"]["unique_graphs"], sum(counters["graph_break"].values())
 
 
 def main():
@@ -104,14 +106,15 @@ def main():
     work = WORKLOADS[options.workload]
     gflops = product_gflops()
     times, processor, loss = step_times(work, options)
-    if options.mode == "compile" and not compiled_graphs():
+    graphs, breaks = compiled_graphs() if options.mode == "compile" else (0, 0)
+    if options.mode == "compile" and not graphs:
         sys.exit("step.py: torch.compile has compiled nothing")
     print(json.dumps({
         "ms": 1e3 * statistics.median(times), "min_ms": 1e3 * min(times), "loss": loss,
         "cpu_ms": 1e3 * statistics.median(processor), "min_cpu_ms": 1e3 * min(processor),
         "torch": torch.__version__, "blas": "MKL, oneDNN", "threads": torch.get_num_threads(),
         "capability": torch.backends.cpu.get_cpu_capability(), "product_gflops": round(gflops, 1),
-        "graphs": compiled_graphs() if options.mode == "compile" else 0,
+        "graphs": graphs, "graph_breaks": breaks,
         "peak_rss_mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024}))
 
 

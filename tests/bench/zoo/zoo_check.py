@@ -8,13 +8,14 @@ import traceback
 
 import easyscale as es
 import torch
+import zoo_kinks
 import zoo_torch
 from easyscale.tracing.errors import CaptureError, UnsupportedOperators
 from zoo_case import BATCH, RANKS, without_dropout
 
 STATUS = {
     "same": "trains like PyTorch",
-    "sensitive": "misses a goal, but amplifies noise, and its gradients are those of PyTorch",
+    "sensitive": "misses a goal, but by less than noise explains, or has PyTorch's gradients",
     "differs": "has another gradient than PyTorch: a suspected error",
     "bits differ": "the placements have different bits: an error",
     "captured": "captured only, because it is too large for this machine",
@@ -195,7 +196,8 @@ def worst_gradient(case, weights):
     """The parameter with the most suspicious gradient; `weights` are those after a step of rate 1.
 
     The measure is PyTorch in double precision. What PyTorch's fp32 differs from it is explained, and
-    what noise changes in it.
+    what noise changes in it. If this is not enough, the measure is PyTorch with those activations on
+    the other side of a kink that fit best; their number is `crossed` then.
     """
     rate, begin = 1.0, _begin(case)
     peer = zoo_torch.train(case, rate, steps=1)
@@ -207,7 +209,13 @@ def worst_gradient(case, weights):
     # A kink changes some elements only, so what it explains is counted for each element.
     answers = {name: torch.stack([KINK_FACTOR * (n[name] - exact[name]).abs() for n in noisy]
                                  ).amax(0).clamp(min=rounding[name]) for name in exact}
-    return _worst_tensor(_updates(weights, begin, peer), exact, begin, answers)
+    own = _updates(weights, begin, peer)
+    worst = _worst_tensor(own, exact, begin, answers)
+    if worst["excess"] <= 1:
+        return worst
+    closest, crossed = zoo_kinks.closest(case, own)
+    return _worst_tensor(own, closest, begin, answers) | {"crossed": crossed,
+                                                          "uncrossed": worst["excess"]}
 
 
 def _loss_difference(losses, peer):

@@ -5,14 +5,17 @@ import sys
 import unittest
 from dataclasses import replace
 from pathlib import Path
+from unittest import mock
 
 import torch
 from torch import nn
+from torch.nn import functional as F
 
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parents[2] / "python")]
 
 import zoo_case
+import zoo_kinks
 import zoo_torch
 from zoo_check import worst_gradient
 
@@ -64,6 +67,63 @@ class Gradients(unittest.TestCase):
                     worst = worst_gradient(self.case, wrong)
                     self.assertEqual(worst["name"], name)
                     self.assertGreater(worst["excess"], 1)
+
+
+ACTIVATIONS = {"relu": F.relu, "leaky_relu": nn.LeakyReLU(0.1), "relu6": F.relu6,
+               "hardswish": lambda x: F.hardswish(x - 3), "abs": torch.abs,
+               "relu_": nn.ReLU(inplace=True), "clamp": lambda x: x.clamp(min=0),
+               "prelu": nn.PReLU()}
+
+
+class Activated(nn.Module):
+    """A convolution and a linear layer with an activation between them."""
+
+    def __init__(self, activation):
+        super().__init__()
+        self.first, self.last = nn.Conv2d(2, 3, 3, padding=1), nn.Linear(48, 2)
+        self.activation = activation
+
+    def forward(self, x):
+        return self.last(self.activation(self.first(x)).flatten(1))
+
+
+class Crossings(unittest.TestCase):
+    """zoo_kinks.closest finds out which elements are on the other side."""
+
+    def closest_to_crossed(self, activation, side=4):
+        torch.manual_seed(5)
+        case = zoo_case.Case(Activated(activation), nn.MSELoss(),
+                             torch.randn(zoo_case.SAMPLES, 2, side, side),
+                             torch.randn(zoo_case.SAMPLES, 2))
+        double, ranks = case.in_double(), range(zoo_case.RANKS)
+        exact = zoo_torch.train(double, 1.0, steps=1).updates
+        with mock.patch.object(zoo_kinks, "NEAR", 3e5):
+            near = [c for rank in ranks for c in zoo_kinks.crossings(case, double, rank)]
+            self.assertGreater(len(near), 3)
+            crossed = near[::3]
+            parts = [zoo_kinks.updates_of(double, rank, crossed) for rank in ranks]
+            wanted = {name: sum(part[name] for part in parts) for name in exact}
+            self.assertGreater(max(float((wanted[n] - exact[n]).abs().max()) for n in exact), 1e-3)
+            found, count = zoo_kinks.closest(case, wanted)
+        self.assertEqual(count, len(crossed))
+        for name in exact:
+            torch.testing.assert_close(found[name], wanted[name])
+
+    def test_activations(self):
+        for name, activation in ACTIVATIONS.items():
+            with self.subTest(name):
+                self.closest_to_crossed(activation)
+
+    def test_largest_elements_of_windows(self):
+        self.closest_to_crossed(nn.MaxPool2d(3, 2, 1), 8)
+
+    def test_no_crossing_explains_a_wrong_gradient(self):
+        case = case_at_a_kink()
+        exact = zoo_torch.train(case.in_double(), 1.0, steps=1).updates
+        wrong = exact | {"0.weight": 1.01 * exact["0.weight"]}
+        found, _ = zoo_kinks.closest(case, wrong)
+        self.assertGreater((found["0.weight"] - wrong["0.weight"]).abs().max(),
+                           0.005 * exact["0.weight"].abs().max())
 
 
 if __name__ == "__main__":

@@ -1,4 +1,5 @@
 """Training steps of PyTorch on the samples that a job of EasyScale uses."""
+import contextlib
 from dataclasses import dataclass
 
 import torch
@@ -46,7 +47,9 @@ def train(case, learning_rate=None, noise=None, steps=STEPS):
         begin = {name: p.detach().clone() for name, p in trainable.items()}
         losses = []
         for step in range(steps):
-            losses.append(_backward(case, step, scaled if is_noisy else None))
+            # Every rank has a mini-batch of its own; their gradients are added up.
+            losses.append(sum(backward(case, step, rank, scaled if is_noisy else None)
+                              for rank in range(RANKS)))
             learning_rate = learning_rate or _learning_rate(trainable.values())
             _update(trainable.values(), learning_rate)
         updates = {name: p.detach() - begin[name] for name, p in trainable.items()}
@@ -57,16 +60,14 @@ def train(case, learning_rate=None, noise=None, steps=STEPS):
     return Training(learning_rate, losses, updates)
 
 
-def _backward(case, step, scaled):
-    """Adds up the gradients of all ranks, each of which has a mini-batch of its own."""
-    total = 0.0
-    for rank in range(RANKS):
-        rows = torch.tensor(zoo_order.batch(SAMPLES, SEED, RANKS, BATCH, step, rank))
-        with _engine_draws(step, rank):
-            loss = case.loss_of(rows, scaled) / RANKS
-        loss.backward()
-        total += float(loss.detach())
-    return total
+def backward(case, step, rank, scaled=None, around=contextlib.nullcontext()):
+    """Adds the gradients of the mini-batch of a rank, and returns its part of the loss; `around` is
+    entered for the forward pass."""
+    rows = torch.tensor(zoo_order.batch(SAMPLES, SEED, RANKS, BATCH, step, rank))
+    with _engine_draws(step, rank), around:
+        loss = case.loss_of(rows, scaled) / RANKS
+    loss.backward()
+    return float(loss.detach())
 
 
 def _engine_draws(step, rank):

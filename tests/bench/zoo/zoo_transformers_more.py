@@ -318,10 +318,11 @@ def fields(what):
     return made[what]() if what in made else None
 
 
-def square_of(name, axes=None):
-    """A loss of models that have none: the squares of an output, or of its mean over axes."""
+def square_of(name, feature=None):
+    """A loss of models that have none: the squares of an output, or of the mean of a feature over
+    the tokens. The mean over the features of a layer norm would be 0 whatever the parameters are."""
     def loss(outputs, target):
-        x = outputs[name] if axes is None else outputs[name].mean(axes)
+        x = outputs[name] if feature is None else outputs[name][..., feature].mean(1)
         return (x - target).square().mean()
     return loss
 
@@ -342,7 +343,7 @@ def without_loss(model, what):
         return Case(model, square_of("action_preds"), inputs, torch.randn(SAMPLES, 6, 2))
     else:
         return None
-    return Case(model, square_of("last_hidden_state", (1, 2)), inputs, torch.randn(SAMPLES))
+    return Case(model, square_of("last_hidden_state", 0), inputs, torch.randn(SAMPLES))
 
 
 def configuration(config, options, what):

@@ -1,3 +1,5 @@
+#include <array>
+
 #include "tests/gpu/canonical/kernel_testing.h"
 #include "tests/support/seed.h"
 
@@ -11,26 +13,43 @@ struct ConvData {
         dy(random.normals(s.n * s.oh() * s.ow() * s.oc)),
         bias(random.normals(s.oc)),
         has_bias(random.coin()),
-        cut(random.integer(0, s.oc)) {}
+        cut(random.integer(0, s.oc)),
+        output_cut(s.groups == 1 ? random.integer(0, s.oc) : 0),
+        input_cut(s.groups == 1 ? random.integer(0, s.c) : 0) {}
   Floats x, w, dy, bias;
   bool has_bias;
   std::int64_t cut;  // The output channel at which the weight gradient is split.
+  // The channels at which the forward pass and the data gradient are split.
+  std::int64_t output_cut, input_cut;
 };
 
-// Forward, data gradient and weight gradient, the last in two ranges of output channels.
+// The shape whose workspace a range of channels needs.
+ConvShape with(ConvShape s, std::int64_t ConvShape::*channels, std::int64_t count) {
+  s.*channels = count;
+  return s;
+}
+
+// Forward, data gradient and weight gradient, each in two ranges of channels.
 std::vector<Floats> run(const KernelTable& table, const ConvShape& s, const ConvData& data) {
   std::vector<Floats> out;
-  {
-    Floats ws = workspace(table.conv_fwd_workspace_floats(s));
-    table.conv_fwd(s, data.x, data.w, data.has_bias ? data.bias.data() : nullptr,
-                   out.emplace_back(data.dy.size()), ws);
+  const auto ranges = [](std::int64_t cut, std::int64_t count) {
+    return std::array{std::pair{cut, count}, std::pair{std::int64_t{0}, cut}};
+  };
+  Floats& y = out.emplace_back(data.dy.size());
+  for (const auto& [begin, end] : ranges(data.output_cut, s.oc)) {
+    if (begin == end) continue;
+    Floats ws = workspace(table.conv_fwd_workspace_floats(with(s, &ConvShape::oc, end - begin)));
+    table.conv_fwd(s, begin, end, data.x, data.w, data.has_bias ? data.bias.data() : nullptr, y,
+                   ws);
   }
-  {
-    Floats ws = workspace(table.conv_dgrad_workspace_floats(s));
-    table.conv_dgrad(s, data.dy, data.w, out.emplace_back(data.x.size()), ws);
+  Floats& dx = out.emplace_back(data.x.size());
+  for (const auto& [begin, end] : ranges(data.input_cut, s.c)) {
+    if (begin == end) continue;
+    Floats ws = workspace(table.conv_dgrad_workspace_floats(with(s, &ConvShape::c, end - begin)));
+    table.conv_dgrad(s, begin, end, data.dy, data.w, dx, ws);
   }
   Floats& dw = out.emplace_back(data.w.size());
-  for (const auto& [begin, end] : {std::pair{data.cut, s.oc}, {std::int64_t{0}, data.cut}}) {
+  for (const auto& [begin, end] : ranges(data.cut, s.oc)) {
     Floats ws = workspace(table.conv_wgrad_workspace_floats(s));
     table.conv_wgrad(s, begin, end, data.x, data.dy, dw, ws);
   }

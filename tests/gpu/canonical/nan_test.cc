@@ -431,7 +431,7 @@ class Operators {
       add(name, {numbers(x), numbers(w), numbers(s.oc)},
           [=](const KernelTable& t, const std::vector<Values>& in) {
             std::vector<Floats> out;
-            t.conv_fwd(s, in[0].data(), in[1].data(), in[2].data(), out.emplace_back(y),
+            t.conv_fwd(s, 0, s.oc, in[0].data(), in[1].data(), in[2].data(), out.emplace_back(y),
                        workspace(t.conv_fwd_workspace_floats(s)));
             return out;
           })
@@ -439,7 +439,7 @@ class Operators {
       add(name + ", gradients", {numbers(x), numbers(w), numbers(y)},
           [=](const KernelTable& t, const std::vector<Values>& in) {
             std::vector<Floats> out;
-            t.conv_dgrad(s, in[2].data(), in[1].data(), out.emplace_back(x),
+            t.conv_dgrad(s, 0, s.c, in[2].data(), in[1].data(), out.emplace_back(x),
                          workspace(t.conv_dgrad_workspace_floats(s)));
             t.conv_wgrad(s, 0, s.oc, in[0].data(), in[2].data(), out.emplace_back(w),
                          workspace(t.conv_wgrad_workspace_floats(s)));

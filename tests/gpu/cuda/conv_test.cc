@@ -14,8 +14,10 @@ void check(Random& random, const ConvShape& s) {
   const auto actual = outputs({dy.size(), x.size(), w.size()});
 
   const KernelTable& scalar = reference();
-  scalar.conv_fwd(s, x, w, added, expected[0], workspace(scalar.conv_fwd_workspace_floats(s)));
-  scalar.conv_dgrad(s, dy, w, expected[1], workspace(scalar.conv_dgrad_workspace_floats(s)));
+  scalar.conv_fwd(s, 0, s.oc, x, w, added, expected[0],
+                  workspace(scalar.conv_fwd_workspace_floats(s)));
+  scalar.conv_dgrad(s, 0, s.c, dy, w, expected[1],
+                    workspace(scalar.conv_dgrad_workspace_floats(s)));
   scalar.conv_wgrad(s, 0, s.oc, x, dy, expected[2],
                     workspace(scalar.conv_wgrad_workspace_floats(s)));
   device().conv_fwd(kStream, s, x, w, added, actual[0],
@@ -57,9 +59,9 @@ void check_one_image(Random& random, const ConvShape& s) {
   one.n = 1;
   const auto expected = outputs({y_image, x_image});
   const KernelTable& scalar = reference();
-  scalar.conv_fwd(one, x + image * x_image, w, bias, expected[0],
+  scalar.conv_fwd(one, 0, s.oc, x + image * x_image, w, bias, expected[0],
                   workspace(scalar.conv_fwd_workspace_floats(one)));
-  scalar.conv_dgrad(one, dy + image * y_image, w, expected[1],
+  scalar.conv_dgrad(one, 0, s.c, dy + image * y_image, w, expected[1],
                     workspace(scalar.conv_dgrad_workspace_floats(one)));
   finish();
   std::vector<Floats> actual;

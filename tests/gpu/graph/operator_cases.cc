@@ -65,6 +65,10 @@ void add_layers(std::vector<OperatorCase>& cases) {
   conv("1x1", {.out = 7, .kernel = 1});
   conv("groups", {.out = 6, .kernel = 5, .pad = 2, .groups = 2});
   conv("depthwise", {.out = 4, .stride = 2, .pad = 1, .groups = 4});
+  // Threads share its channels in place of its images.
+  cases.push_back(measured("conv2d with more weights than pixels", [](GraphBuilder& b) {
+    return b.conv2d("op", image(b, 48), {.out = 50, .stride = 2, .pad = 1, .bias = true});
+  }));
   cases.push_back(measured("linear over the last axis", [](GraphBuilder& b) {
     return b.linear("op", tokens(b, 9), {.out = 5, .bias = false});
   }));

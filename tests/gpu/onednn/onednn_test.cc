@@ -63,10 +63,11 @@ Floats canonical(const ConvShape& s, ConvPass pass, const Call& call) {
   const KernelTable& table = kernel_table(onednn_class());
   Floats out(call.out_floats);
   if (pass == ConvPass::kForward)
-    table.conv_fwd(s, call.a, call.b, call.bias_or_null(), out,
+    table.conv_fwd(s, 0, s.oc, call.a, call.b, call.bias_or_null(), out,
                    workspace(table.conv_fwd_workspace_floats(s)));
   else if (pass == ConvPass::kDataGradient)
-    table.conv_dgrad(s, call.a, call.b, out, workspace(table.conv_dgrad_workspace_floats(s)));
+    table.conv_dgrad(s, 0, s.c, call.a, call.b, out,
+                     workspace(table.conv_dgrad_workspace_floats(s)));
   else
     table.conv_wgrad(s, 0, s.oc, call.a, call.b, out,
                      workspace(table.conv_wgrad_workspace_floats(s)));

@@ -106,7 +106,7 @@ def tan(b: Builder, self: Operand) -> Operand:
 
 @lowers("hardtanh.default")
 def hardtanh(b: Builder, self: Operand, min_val: float, max_val: float) -> Operand:
-    return b.emit("clamp", self, min=float(min_val), max=float(max_val))
+    return clamp(b, self, min_val, max_val)
 
 
 @lowers("relu6.default")
@@ -116,11 +116,14 @@ def relu6(b: Builder, self: Operand) -> Operand:
 
 @lowers("clamp.default", "clip.default")
 def clamp(b: Builder, self: Operand, min: Any, max: Any) -> Operand:
-    bounds = {"min": min, "max": max}
+    # An infinite bound bounds nothing, and a model file has finite numbers only.
+    min, max = None if min == -math.inf else min, None if max == math.inf else max
     if type_of(self) == "i32":
         lower = self if min is None else b.emit("maximum", self, torch.tensor(int(min)))
         return lower if max is None else b.emit("minimum", lower, torch.tensor(int(max)))
-    return b.emit("clamp", self, **{k: float(v) for k, v in bounds.items() if v is not None})
+    bounds = {"min": min, "max": max}
+    given = {name: float(bound) for name, bound in bounds.items() if bound is not None}
+    return b.emit("clamp", self, **given) if given else self
 
 
 @lowers("clamp_min.default")
