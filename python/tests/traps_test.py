@@ -191,6 +191,22 @@ class Traps(unittest.TestCase):
             self.assertAlmostEqual(found.low, limit[0], delta=1)
             self.assertAlmostEqual(found.high, limit[1], delta=1)
 
+    def test_integers_of_eight_bits_wrap(self):
+        functions = {
+            "sum": lambda x: x + 100, "product": lambda x: x * 3, "difference": lambda x: x - 100,
+            "negative": lambda x: -x, "shift": lambda x: x << 1,
+            "conversion": lambda x: (x.long() * 1000).to(x.dtype)}
+        for dtype in (torch.uint8, torch.int8, torch.int16):
+            x = torch.arange(-128, 128).repeat(2).view(-1, 8).to(dtype)
+            scale = 100 if dtype == torch.int16 else 1
+            for name, function in functions.items():
+                with self.subTest(name, dtype=dtype):
+                    capture(support.Model(lambda m, x, f=function: m.layer(f(x * scale).float() / 99)),
+                            nn.MSELoss(), x, torch.randn(len(x), 8))
+        with self.assertRaisesRegex(errors.UnsupportedOperators, "torch.uint8, in which it may wrap"):
+            capture(support.Model(lambda m, x: m.layer((x ** 3).float())), nn.MSELoss(),
+                    torch.randint(0, 256, (4, 8), dtype=torch.uint8), torch.randn(4, 8))
+
     def test_the_mode_of_a_module_is_the_one_that_train_gives_it(self):
         for prepare in (lambda m: m, nn.Module.train, lambda m: m.eval(), lambda m: m.train()):
             model = FrozenNorm()

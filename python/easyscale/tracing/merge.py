@@ -15,6 +15,7 @@ from .gradients import expand_gradients
 from .graph import Graph, Node, refs, remove_unused, replace_refs
 from .lower import LOWERINGS
 from .lower.builder import TYPES, Builder, Operand, Val, type_of
+from .lower.narrow import wrapped
 from .lower.table import CannotLower
 from .patterns import name_stochastic_depth
 from .sites import draws
@@ -108,6 +109,7 @@ class Lowering:
                 if isinstance(operand, Val):
                     if meta.dtype not in TYPES:
                         raise CannotLower(f"its result has the type {meta.dtype}")
+                    operand = wrapped(self.builder, node.target, operand, meta.dtype)
                     operand = self.builder.cast(operand, TYPES[meta.dtype])
                 else:
                     operand = operand.to(meta.dtype)
