@@ -191,7 +191,8 @@ class Job:
         bound = bind(model, loss is not None, self._data)
         try:
             self.captured = capture(model, loss, bound.inputs, bound.targets, name=self.name,
-                                    allow_functions=allow_functions)
+                                    allow_functions=allow_functions,
+                                    batch_size=self._top["batch_size"])
         except CaptureError:
             raise
         except Exception as error:

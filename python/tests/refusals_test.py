@@ -3,6 +3,7 @@ import random
 import unittest
 
 import capture_support as support
+import numpy as np
 import torch
 from easyscale.tracing import capture, errors
 from torch import nn
@@ -35,6 +36,51 @@ class Recurrent(support.Model):
         return y + before
 
 
+class OwnBatchNorm(support.Model):
+    """A batch norm of its user's, whose mean training changes by `keep`."""
+
+    def __init__(self, keep):
+        super().__init__(None)
+        self.keep = keep
+        self.register_buffer("running_mean", torch.zeros(8))
+
+    def forward(self, x):
+        y = self.layer(x)
+        if not self.training:
+            return y - self.running_mean
+        self.keep(self, 0.9 * self.running_mean + 0.1 * y.mean(0).detach())
+        return y - y.mean(0)
+
+
+class Clock:
+    """What is computed changes after a thousand calls."""
+
+    def __init__(self):
+        self.calls = 0
+
+    def factor(self):
+        self.calls += 1
+        return 1.0 if self.calls < 1000 else 0.5
+
+
+CALLS = [0]
+
+
+def counted_loss(outputs, targets):
+    CALLS[0] += 1
+    return outputs.square().mean() * (1.0 if CALLS[0] < 1000 else 0.5)
+
+
+class CountedLoss(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.calls = 0
+
+    def forward(self, outputs, targets):
+        self.calls += 1
+        return outputs.square().mean() * (1.0 if self.calls < 1000 else 0.5)
+
+
 def hooked(model):
     model.bias.register_hook(lambda gradient: 2 * gradient)
     return model
@@ -63,6 +109,89 @@ class Refusals(unittest.TestCase):
             with self.assertRaisesRegex(errors.StateChanged, "keeps something between its calls"):
                 capture(model, nn.MSELoss(), torch.randn(4, 8), torch.randn(4, 8))
             self.assertEqual((model.kept, model.all), (None, []))
+
+    def test_a_model_that_keeps_something_of_its_first_mini_batch(self):
+        def forward(m, x):
+            if m.kept is None:
+                m.kept = x.mean(0)
+            return m.layer(x - m.kept)
+        model = support.Model(forward)
+        model.kept = None
+        with self.assertRaisesRegex(errors.StateChanged, "keeps something between its calls"):
+            capture(model, nn.MSELoss(), torch.randn(8, 8), torch.randn(8, 8))
+
+    def test_a_batch_norm_that_the_user_has_written(self):
+        for keep in (lambda m, mean: setattr(m, "running_mean", mean),
+                     lambda m, mean: setattr(m.running_mean, "data", mean),
+                     lambda m, mean: m.running_mean.copy_(mean)):
+            with self.assertRaisesRegex(errors.StateChanged, "changes running_mean"):
+                capture(OwnBatchNorm(keep), nn.MSELoss(), torch.randn(4, 8), torch.randn(4, 8))
+
+    def test_a_batch_norm_of_torchs_function_is_captured(self):
+        model = OwnBatchNorm(None)
+        model.register_buffer("running_var", torch.ones(8))
+        model.forward = lambda x: nn.functional.batch_norm(
+            model.layer(x), model.running_mean, model.running_var, training=model.training)
+        captured = capture(model, nn.MSELoss(), torch.randn(4, 8), torch.randn(4, 8))
+        self.assertEqual([s.name for s in captured.program.statistics],
+                         ["running_mean", "running_var"])
+
+    def test_a_counter_that_no_loss_shows_yet(self):
+        def dictionary(m, x):
+            m.counts["calls"] += 1
+            return m.layer(x)
+
+        clock = Clock()
+        for forward, name in ((lambda m, x: m.layer(x) * m.clock.factor(), "model.clock.calls"),
+                              (lambda m, x: m.layer(x) * clock.factor(), "clock.calls"),
+                              (dictionary, r"model.counts\['calls'\]")):
+            model = support.Model(forward)
+            model.clock, model.counts = Clock(), {"calls": 0}
+            with self.assertRaisesRegex(errors.StateChanged, f"every forward pass changes {name}"):
+                capture(model, nn.MSELoss(), torch.randn(4, 8), torch.randn(4, 8))
+
+    def test_a_counter_of_a_loss(self):
+        for loss, name in ((counted_loss, r"CALLS\[0\]"), (CountedLoss(), "calls of the loss")):
+            with self.assertRaisesRegex(errors.StateChanged, name):
+                support.capture_function(lambda m, x: m.layer(x), loss=loss)
+
+    def test_a_draw_from_a_generator_of_the_model(self):
+        for generator in (random.Random(1), np.random.default_rng(1), np.random.RandomState(1)):
+            with self.assertRaisesRegex(errors.StateChanged, "draws from a random generator"):
+                support.capture_function(
+                    lambda m, x, g=generator: m.layer(x) if g.uniform(0, 1) < 2 else x)
+
+    def test_what_is_logged_and_made_once_is_allowed(self):
+        def forward(m, x):
+            m.logged["mean"] = x.mean().item()
+            if m.mask.numel() != 8:
+                m.mask = torch.ones(8)
+            m.tables.setdefault(x.shape[1], torch.arange(x.shape[1]))
+            return m.layer(x * m.mask + m.tables[8])
+        model = support.Model(forward)
+        model.logged, model.tables = {}, {}
+        model.register_buffer("mask", torch.ones(2))
+        capture(model, nn.MSELoss(), torch.randn(4, 8), torch.randn(4, 8))
+
+    def test_a_hook_on_a_gradient(self):
+        def forward(m, x):
+            y = m.layer(x)
+            y.register_hook(lambda gradient: gradient.clamp(-100, 100))
+            return y
+        self.refused(errors.CaptureError, "registers a hook on a gradient", forward)
+        for register in ("register_full_backward_hook", "register_full_backward_pre_hook"):
+            model = support.Model(lambda m, x: m.layer(x))
+            getattr(model.layer, register)(lambda *arguments: None)
+            with self.assertRaisesRegex(errors.CaptureError, "module layer has a backward hook"):
+                capture(model, nn.MSELoss(), torch.randn(4, 8), torch.randn(4, 8))
+
+    def test_a_forward_pass_that_differs_for_the_batch_size_of_the_job(self):
+        def branched(m, x):
+            return m.layer(x) if len(x) < 20 else torch.tanh(m.layer(x))
+        for forward in (branched, lambda m, x: m.layer(x) / min(len(x), 20),
+                        lambda m, x: m.layer(x) * (2 if len(x) == 32 else 1)):
+            support.capture_function(branched, batch_size=16)
+            self.refused(errors.BatchTraced, "32", forward, batch_size=32)
 
     def test_a_tensor_that_is_kept_and_not_read_is_allowed(self):
         def forward(m, x):
@@ -148,7 +277,8 @@ class Refusals(unittest.TestCase):
                      lambda m, x: m.layer(x).view(4, 8))
 
     def test_a_forward_that_fails_with_any_number_of_samples(self):
-        self.refused(errors.ExportFailed, r"refusals_test\.py:\d+: RuntimeError",
+        self.refused(errors.ExportFailed, r"refusals_test\.py:\d+: RuntimeError.* fail on the example "
+                                          "themselves, with RuntimeError",
                      lambda m, x: m.layer(x) @ torch.ones(3, 3))
 
     def test_a_branch_on_the_batch_size(self):

@@ -52,6 +52,33 @@ def _place(node: Emitted) -> str:
     return f"{node.kind} in {node.path or 'the model'}" + (f" ({node.source})" * bool(node.source))
 
 
+def check_same(program: Program, other: Program) -> None:
+    """Raises BatchTraced unless a program that was made with few samples is also that of more, `other`.
+    """
+    for node, larger in zip(program.nodes, other.nodes):
+        if (node.kind, node.inputs) != (larger.kind, larger.inputs) or not _is_close(
+                node.attributes, larger.attributes):
+            raise _differs(f"{node.kind} in {node.name or 'the model'}"
+                           + f" ({node.source})" * bool(node.source))
+    if len(program.nodes) != len(other.nodes) or program.values != other.values:
+        raise _differs("the model")
+    for constant, larger in zip(program.constants, other.constants):
+        if not np.allclose(constant.array, larger.array, rtol=1e-6, equal_nan=True):
+            raise _differs(f"a constant that begins with {constant.array.flat[0]}")
+
+
+def _differs(place: str) -> BatchTraced:
+    return BatchTraced(f"{place}: the forward pass differs from that of few samples; {ADVICE}")
+
+
+def _is_close(first: Any, second: Any) -> bool:
+    """Whether attributes are equal but for rounding."""
+    if isinstance(first, dict):
+        return first.keys() == second.keys() and all(_is_close(first[k], second[k]) for k in first)
+    return first == second or (isinstance(first, float) and isinstance(second, float)
+                               and math.isclose(first, second, rel_tol=1e-6))
+
+
 def _check_aligned(small: Static, large: Static, sizes: tuple[int, int]) -> None:
     for first, second in zip(small.builder.nodes, large.builder.nodes):
         if (first.kind, first.inputs) != (second.kind, second.inputs):

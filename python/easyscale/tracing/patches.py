@@ -139,6 +139,20 @@ def refuse_power_iterations(model: nn.Module) -> None:
             raise _power_iteration(owner, "torch.nn.utils.parametrizations.spectral_norm")
 
 
+def refuse_hooks(model: nn.Module) -> None:
+    """Refuses hooks that may change the gradient of a module."""
+    for path, module in model.named_modules():
+        if module._backward_hooks or module._backward_pre_hooks:
+            raise CaptureError(f"the module {path.removeprefix('model.')} has a backward hook, which "
+                               "cannot be captured; remove it, and change the gradient in the "
+                               "forward pass or the loss")
+
+
+def _refuse_hook(tensor: torch.Tensor, hook: Callable) -> Any:
+    raise CaptureError("the forward pass registers a hook on a gradient (register_hook), which cannot "
+                       "be captured: it may change the gradient")
+
+
 def refuse_cumulative_averages(model: nn.Module) -> None:
     """Refuses a batch norm in training whose statistics are means over all of its mini-batches."""
     for path, module in model.named_modules():
@@ -216,6 +230,7 @@ def tracing(step: nn.Module, allowed: tuple[type, ...]) -> Iterator[None]:
             stack.enter_context(exchanged(torch._VF, name, stand_in(name, real)))
         stack.enter_context(exchanged(torch, "rand", _rand_for(model)))
         stack.enter_context(overridden(torch.Tensor, "data", _data()))
+        stack.enter_context(overridden(torch.Tensor, "register_hook", _refuse_hook))
         for name in ("max_unpool1d", "max_unpool2d", "max_unpool3d"):
             real = getattr(nn.functional, name)
             stack.enter_context(exchanged(nn.functional, name, _unpooled(real)))
@@ -256,8 +271,9 @@ def _without_caches(model: nn.Module) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def unchanged(model: nn.Module) -> Iterator[None]:
-    """Restores the module after a block, and refuses Python state that the block has changed."""
+def unchanged(model: nn.Module, what: str) -> Iterator[None]:
+    """Restores a module after a block, and refuses Python state that the block has changed. `what` is
+    the module in a message."""
     modules = list(model.modules())
     attributes = [dict(module.__dict__) for module in modules]
     containers = [(value, value.copy()) for before in attributes for value in before.values()
@@ -266,7 +282,7 @@ def unchanged(model: nn.Module) -> Iterator[None]:
     generators = (random.getstate(), _numpy_state())
     try:
         yield
-        _compare(model, attributes)
+        _compare(model, attributes, what)
         if generators != (random.getstate(), _numpy_state()):
             raise StateChanged("the forward pass draws from the random generator of Python or "
                                "numpy; a captured model would repeat one draw")
@@ -293,11 +309,11 @@ def _numpy_state() -> str:
     return repr(numpy.random.get_state()[1:3])
 
 
-def _compare(model: nn.Module, attributes: list[dict]) -> None:
+def _compare(model: nn.Module, attributes: list[dict], what: str) -> None:
     for (path, module), before in zip(model.named_modules(), attributes):
         for name, value in module.__dict__.items():
             known = before.get(name)
             if name != "training" and isinstance(known, SIMPLE) and known != value:
                 raise StateChanged(f"the forward pass changes the attribute {name} of "
-                                   f"{path or 'the model'} from {known!r} to {value!r}; a captured "
+                                   f"{path or what} from {known!r} to {value!r}; a captured "
                                    "model has no Python state")
