@@ -189,6 +189,7 @@ class Job:
         from .tracing import capture
         from .tracing.errors import CaptureError
         bound = bind(model, loss is not None, self._data)
+        self._data.check_finite()
         try:
             self.captured = capture(model, loss, bound.inputs, bound.targets, name=self.name,
                                     allow_functions=allow_functions,
@@ -210,7 +211,10 @@ class Job:
 
     def _bind(self) -> None:
         program = self.captured.program
-        self._ranges = {x.name: Range(x.low, x.high) for x in program.inputs
+        ignored = {node.attributes["ignore_index"] for node in program.nodes
+                   if node.kind in ("cross_entropy", "nll")}
+        self._ranges = {x.name: Range(0, x.high, x.low) if x.low < 0 and x.low in ignored
+                        else Range(x.low, x.high) for x in program.inputs
                         if program.values[x.value].type == "i32"}
         self._aliases = {alias: p.name for p in program.parameters for alias in p.aliases}
         if self._eval_data is not None:

@@ -52,6 +52,9 @@ def stages_text(stages: str | None, devices: str | None, steps: int) -> str:
     *first, last = [entry.strip() for entry in stages.split(",")]
     used = sum(_steps_of(entry, stages) for entry in first)
     if "@" not in last:
+        if used >= steps:
+            raise UsageError(f"stages = {stages!r} has {used} steps before its last entry: allowed is "
+                             f"less than {steps}, the steps of the job")
         last = f"{last}@{steps - used}"
     total = used + _steps_of(last, stages)
     if total != steps:

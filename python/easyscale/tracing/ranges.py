@@ -29,9 +29,16 @@ def _range(static: Static, source: int) -> tuple[int, int]:
     """
     low, high = int(INT32.min), int(INT32.max)
     same = {source}
+    marks: dict[int, int] = {}  # conditions that find one integer, which is then replaced
+    replaced: set[int] = set()
     for node in static.builder.nodes:
         if not same.intersection(node.inputs):
             continue
+        if node.kind == "where" and node.inputs[0] in marks:
+            replaced.add(marks[node.inputs[0]])
+        if node.kind == "eq" and (other := static.builder.constants.get(
+                node.inputs[1])) is not None and other.size == 1:
+            marks[node.output] = int(other.flat[0])
         if node.kind in MOVES or (node.kind == "where" and same.intersection(node.inputs[1:])):
             same.add(node.output)
             continue
@@ -41,7 +48,8 @@ def _range(static: Static, source: int) -> tuple[int, int]:
     least, most = _without_overflow(static, source)
     if least > -OVERFLOW and most < OVERFLOW:
         low, high = max(low, least), min(high, most)
-    return low, high
+    # A label that a loss ignores is allowed besides the classes.
+    return min({low, *replaced}), max({high, *replaced})
 
 
 def _without_overflow(static: Static, source: int) -> tuple[int, int]:
