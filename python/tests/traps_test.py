@@ -191,6 +191,13 @@ class Traps(unittest.TestCase):
             self.assertAlmostEqual(found.low, limit[0], delta=1)
             self.assertAlmostEqual(found.high, limit[1], delta=1)
 
+    def test_compiled_parts_are_captured_as_they_were_written(self):
+        function = torch.compile(torch.sin)
+        model = support.Model(lambda m, x: function(m.part(m.layer(x))))
+        model.part = torch.compile(nn.Linear(8, 8))
+        captured = capture(model, nn.MSELoss(), torch.randn(4, 8), torch.randn(4, 8))
+        self.assertEqual(support.kinds(captured)[:3], ["linear", "linear", "sin"])
+
     def test_integers_of_eight_bits_wrap(self):
         functions = {
             "sum": lambda x: x + 100, "product": lambda x: x * 3, "difference": lambda x: x - 100,

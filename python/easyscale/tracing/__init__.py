@@ -47,8 +47,9 @@ def capture(model: nn.Module, loss: Loss, example_inputs: Any, example_targets: 
     try:
         training = _training_modes(model, modes)
         step = Step(model, loss, fields.inputs, fields.targets)
-        return _Capture(step, fields.tensors, allow_functions, training, batch_size).run(
-            name or type(model).__name__, check)
+        with torch.compiler.set_stance("force_eager"):
+            return _Capture(step, fields.tensors, allow_functions, training, batch_size).run(
+                name or type(model).__name__, check)
     finally:
         model.train(modes[model])
         _set_modes(modes)

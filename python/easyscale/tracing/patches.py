@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
+import torch._dynamo
 import torch.utils.checkpoint
 from torch import nn
 from torch.fx.experimental import proxy_tensor
@@ -221,6 +222,8 @@ def tracing(step: nn.Module, allowed: tuple[type, ...]) -> Iterator[None]:
     fast_path = torch.backends.mha.get_fastpath_enabled()
     with contextlib.ExitStack() as stack:
         stack.enter_context(_quiet())
+        # What torch.compile has made inside of a model is called as it was written.
+        stack.enter_context(torch._dynamo.config.patch(error_on_nested_fx_trace=False))
         stack.enter_context(exchanged(torch.autograd.Function, "apply", _apply_with(allowed)))
         stack.enter_context(marked_checkpoints())
         known_truth = stack.enter_context(known_contents(step, overridden))
