@@ -120,6 +120,25 @@ class Refusals(unittest.TestCase):
         with self.assertRaisesRegex(errors.StateChanged, "keeps something between its calls"):
             capture(model, nn.MSELoss(), torch.randn(8, 8), torch.randn(8, 8))
 
+    def test_a_model_that_keeps_a_copy_of_its_weights(self):
+        def forward(m, x):
+            if "weight" not in m.tables:
+                m.tables["weight"] = m.layer.weight.detach().clone()
+            return m.layer(x) + x @ m.tables["weight"]
+        model = support.Model(forward)
+        model.tables = {}
+        with self.assertRaisesRegex(errors.StateChanged, "of weights that have changed since"):
+            capture(model, nn.MSELoss(), torch.randn(8, 8), torch.randn(8, 8))
+        self.assertEqual(model.tables, {})
+
+    def test_a_forward_pass_that_writes_into_its_argument_is_captured(self):
+        captured = support.capture_function(lambda m, x: m.layer(x.mul_(2)))
+        self.assertEqual(support.kinds(captured)[:2], ["mul_scalar", "linear"])
+
+    def test_a_generator_of_torch(self):
+        self.refused(errors.ExportFailed, "torch.Generator of its own",
+                     lambda m, x: m.layer(x) + torch.randn(8, generator=torch.Generator()))
+
     def test_a_batch_norm_that_the_user_has_written(self):
         for keep in (lambda m, mean: setattr(m, "running_mean", mean),
                      lambda m, mean: setattr(m.running_mean, "data", mean),

@@ -12,7 +12,7 @@ from torch import nn
 from ..captured import Captured
 from ..program import Program
 from .batch import ADVICE, OTHER_SIZES, SIZES, check_same, unify
-from .check import check_evaluation, check_no_state, check_training, loss_alone
+from .check import check_evaluation, check_no_state, check_training, loss_alone, moved_weights
 from .errors import BatchTraced, CaptureError, ExportFailed
 from .graph import Graph
 from .known import STATISTICS
@@ -203,7 +203,7 @@ class _Capture:
     def _check(self, program: Program, builder: Builder) -> None:
         tensors = with_samples(self.tensors, SIZES[0])
         others = with_samples({name: x.flip(0) for name, x in self.tensors.items()}, SIZES[0])
-        with self._unchanged(training=True):
+        with self._unchanged(training=True), moved_weights(self.state):
             loss = loss_alone(self.step, others)
         with self._unchanged(training=True):
             check_no_state(self.step, self.state, tensors, others, loss, self._statistics(program))

@@ -26,6 +26,7 @@ SMALL = 1e-5           # of the largest gradient's norm: below it a gradient is 
 # In double precision less is allowed, by this factor. Constants of the program stay rounded to fp32
 # there, and so does what a module computes in fp32 by name.
 DOUBLE = 0.1
+MOVE = 1e-2  # how far weights are moved to find what is kept of them, as a part of them
 ASIDE = 1e-6  # how far parameters are moved away from where a slope jumps, as a part of them
 
 Tensors = dict[str, torch.Tensor]
@@ -38,7 +39,7 @@ def check_training(program: Program, step: Step, state: State, tensors: Tensors,
         parameters = {tied.names[0]: tied.tensor for tied in state.parameters.values()
                       if tied.tensor.requires_grad}
         with SameDraws(mirrored=mirrored):
-            loss = step(*given.values())[0]
+            loss = step(*_copies(given))[0]
             wanted = _gradients(loss, list(parameters.values()))
         context = Context(training=True, draw=site_numbers, floats=floats)
         own_loss = interpret(program, state.tensors(), given, context)[program.loss]
@@ -51,7 +52,12 @@ def check_training(program: Program, step: Step, state: State, tensors: Tensors,
 def loss_alone(step: Step, tensors: Tensors) -> torch.Tensor:
     """The loss of a forward pass, with the random numbers of the self-check."""
     with SameDraws():
-        return step(*tensors.values())[0].detach()
+        return step(*_copies(tensors))[0].detach()
+
+
+def _copies(tensors: Tensors) -> list[torch.Tensor]:
+    """The arguments of a forward pass, which may write into them."""
+    return [tensor.clone() for tensor in tensors.values()]
 
 
 def check_no_state(step: Step, state: State, tensors: Tensors, others: Tensors,
@@ -59,8 +65,8 @@ def check_no_state(step: Step, state: State, tensors: Tensors, others: Tensors,
     """Raises StateChanged if the forward pass changes a parameter, or a buffer that is none of the
     `statistics`, or what the next forward pass computes or may compute.
 
-    `wanted` is the loss of other samples, `others`, without a forward pass before it. The program of
-    a file begins every step with nothing but the parameters and statistics, so a model that keeps
+    `wanted` is the loss of other samples, `others`, with moved weights and without a forward pass
+    before it. The program of a file begins every step with nothing but the parameters and statistics, so a model that keeps
     anything else for its next mini-batch would silently train without it.
     """
     generators = Generators()
@@ -69,7 +75,8 @@ def check_no_state(step: Step, state: State, tensors: Tensors, others: Tensors,
     changed = [name for name, found in _contents(state, statistics).items() if found != before[name]]
     # What the first pass alone replaces or counts does not matter, if the second one agrees.
     buffers, numbers = _buffers(step, statistics), numbers_of(step.roots())
-    loss = loss_alone(step, others)
+    with moved_weights(state):
+        loss = loss_alone(step, others)
     changed += [name for name, found in _buffers(step, statistics).items()
                 if buffers.get(name, found) != found]
     if changed:
@@ -81,8 +88,9 @@ def check_no_state(step: Step, state: State, tensors: Tensors, others: Tensors,
     except SelfCheckFailed:
         raise StateChanged(
             "a second forward pass has another loss than it has alone, because the model keeps "
-            "something between its calls (an attribute, a list or a global variable); a captured "
-            "model keeps only the statistics of batch norms") from None
+            "something between its calls, of its samples or of weights that have changed since (an "
+            "attribute, a list or a global variable); a captured model keeps only the statistics of "
+            "batch norms") from None
     loss_alone(step, tensors)
     after = numbers_of(step.roots())
     for name, value in numbers.items():
@@ -92,6 +100,21 @@ def check_no_state(step: Step, state: State, tensors: Tensors, others: Tensors,
     if used := generators.changed():
         raise StateChanged(f"the forward pass draws from a random generator of the class {used}; a "
                            "captured model would repeat one draw: use those of torch")
+
+
+@contextlib.contextmanager
+def moved_weights(state: State) -> Iterator[None]:
+    """Other weights in this block, as a step of the optimizer makes them."""
+    generator = torch.Generator().manual_seed(1)
+    tensors = [tied.tensor.data for tied in state.parameters.values() if tied.tensor.requires_grad]
+    before = [tensor.clone() for tensor in tensors]
+    try:
+        for tensor in tensors:
+            tensor.mul_(1 + MOVE * torch.randn(tensor.shape, generator=generator))
+        yield
+    finally:
+        for tensor, known in zip(tensors, before):
+            tensor.copy_(known)
 
 
 def _contents(state: State, statistics: Collection[str]) -> dict[str, tuple[int, int]]:
@@ -130,7 +153,7 @@ def check_evaluation(program: Program, step: Step, state: State, tensors: Tensor
     def compared(given: Tensors, floats: torch.dtype, factor: float) -> None:
         # The module may compute gradients itself.
         with torch.enable_grad(), SameDraws(site_of=lambda draw: sites.get(draw, draw)):
-            outputs = step(*given.values())
+            outputs = step(*_copies(given))
         wanted = dict(zip(step.outputs.names, outputs))
         context = Context(training=False, draw=site_numbers, floats=floats)
         with torch.no_grad():

@@ -50,6 +50,9 @@ def _explain(error: Exception) -> CaptureError:
         return DataDependent(
             f"the forward pass at {line} branches on the content of a tensor, or has a shape that "
             "depends on it; use torch.where or a fixed shape instead")
+    if "torch._C.Generator" in text:
+        return ExportFailed(f"the forward pass at {line} draws with a torch.Generator of its own, which "
+                            "cannot be captured; leave it out, and the engine draws the numbers")
     return ExportFailed(f"the forward pass cannot be traced at {line}: {text.splitlines()[0]}")
 
 
@@ -103,7 +106,8 @@ class _Reader:
             elif spec.kind == kinds.CONSTANT_TENSOR:
                 self.graph.constants[value] = self.program.constants[spec.target]
             else:
-                raise ExportFailed(f"the model holds an object that is no tensor: {spec.target}")
+                raise ExportFailed("the forward pass uses an object that is no tensor, such as a "
+                                   f"torch.Generator of its own: {spec.target}; leave it out")
 
     def _read_nodes(self, module: nn.Module, no_grad: bool) -> list:
         for node in module.graph.nodes:
