@@ -11,10 +11,11 @@ import torch
 from torch import nn
 
 from .errors import CaptureError, DataDependent, ExportFailed, StateChanged
-from .graph import Graph, Node, Ref, meta_of
+from .graph import Graph, Meta, Node, Ref, meta_of
 from .recurrent_calls import REAL_NAMES
 from .regions import MARK
 from .schema import named_arguments
+from .rewrites import SORTED_MAX
 from .sites import draws
 
 FRAME = re.compile(r'File "([^"]+)", line (\d+)')
@@ -200,9 +201,19 @@ class _Reader:
         site = -1
         if count := draws(target, args):
             site, self.sites = self.sites, self.sites + count
+        if target == "aten.randperm.default" and args["n"] <= SORTED_MAX:
+            target, args, site = self._permutation(node, args["n"], site)
         self.graph.nodes.append(Node(target, args, outputs, _path(node), _source(node), site,
                                      self.region))
         self.values[node] = Ref(outputs[0]) if single else [Ref(x) for x in outputs]
+
+    def _permutation(self, node: Any, size: int, site: int) -> tuple[str, dict[str, Any], int]:
+        """A random permutation is the order of random numbers: what takes its place."""
+        numbers = self.graph.new_value(Meta((size,), torch.float32))
+        self.graph.nodes.append(Node("aten.rand.default", {"size": [size]}, [numbers], _path(node),
+                                     _source(node), site, self.region))
+        return "aten.argsort.stable", {"self": Ref(numbers), "stable": True, "dim": 0,
+                                       "descending": False}, -1
 
     def _argument(self, tree: Any) -> Any:
         if isinstance(tree, torch.fx.Node):

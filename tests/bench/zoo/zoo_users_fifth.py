@@ -101,6 +101,49 @@ class Mixup(nn.Module):
         return torch.sum(-target * F.log_softmax(self.net(image), dim=-1), dim=-1).mean()
 
 
+class ShuffledMixup(nn.Module):
+    """Mixes the mini-batch with itself in a random order, as in the paper."""
+
+    def __init__(self):
+        super().__init__()
+        self.net = nn.Sequential(nn.Linear(6, 12), nn.ReLU(), nn.Linear(12, 4))
+
+    def forward(self, x, y):
+        if not self.training:
+            return F.cross_entropy(self.net(x), y)
+        index, lam = torch.randperm(x.size(0)), torch.rand(())
+        logits = self.net(lam * x + (1 - lam) * x[index, :])
+        return lam * F.cross_entropy(logits, y) + (1 - lam) * F.cross_entropy(logits, y[index])
+
+
+class MaskedPatches(nn.Module):
+    """A masked autoencoder: the tokens that are seen are drawn for every sample, and put back."""
+
+    def __init__(self, patches=9, d=8, keep=3):
+        super().__init__()
+        self.keep = keep
+        self.embed, self.decode = nn.Linear(4, d), nn.Linear(d, 4)
+        self.encoder = nn.TransformerEncoderLayer(d, 2, 16, 0.0, batch_first=True, norm_first=True)
+        self.mask_token = nn.Parameter(torch.zeros(1, 1, d))
+        self.place = nn.Parameter(torch.randn(1, patches, d) * 0.02)
+
+    def forward(self, x):
+        b, n, _ = x.shape
+        tokens = self.embed(x) + self.place
+        d = tokens.shape[-1]
+        shuffle = torch.argsort(torch.rand(b, n), dim=1)
+        restore = torch.argsort(shuffle, dim=1)
+        kept = shuffle[:, : self.keep].unsqueeze(-1).repeat(1, 1, d)
+        seen = self.encoder(torch.gather(tokens, dim=1, index=kept))
+        every = torch.cat([seen, self.mask_token.repeat(b, n - self.keep, 1)], 1)
+        every = torch.gather(every, 1, restore.unsqueeze(-1).repeat(1, 1, d))
+        mask = torch.ones(b, n)
+        mask[:, : self.keep] = 0
+        mask = torch.gather(mask, 1, restore)
+        loss = (self.decode(every + self.place) - x).pow(2).mean(-1)
+        return (loss * mask).sum() / mask.sum()
+
+
 class ClipTowers(nn.Module):
     """Two towers with a learned temperature that is limited, and both directions of the loss."""
 
@@ -831,6 +874,8 @@ CASES = {
         "attention_mask": torch.cat([torch.ones(SAMPLES, 4).long(), integers(2, 3)], 1),
         "labels": integers(5, 7)}),
     "mixup": case(Mixup, None, lambda: {"image": floats(3, 8, 8), "label": integers(4)}),
+    "shuffled_mixup": case(ShuffledMixup, None, lambda: {"x": floats(6), "y": integers(4)}),
+    "masked_patches": case(MaskedPatches, None, lambda: floats(9, 4)),
     "clip_towers": case(ClipTowers, None, lambda: (floats(3, 8, 8), integers(20, 5))),
     "batch_hard": case(BatchHard, None, lambda: {"x": floats(6), "y": integers(3)}),
     "packed_ctc": case(PackedCtc, None, lambda: {
