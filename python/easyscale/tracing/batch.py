@@ -85,7 +85,8 @@ def _check_aligned(small: Static, large: Static, sizes: tuple[int, int]) -> None
             raise BatchTraced(f"{_place(first)}: the forward pass differs for {sizes[0]} and "
                               f"{sizes[1]} samples; {ADVICE}")
         if first.attributes != second.attributes and not _is_slice_of_samples(
-                first, second, sizes) and _factor_of_samples(first, second, sizes) is None:
+                first, second, sizes) and _factor_of_samples(first, second, sizes) is None and (
+                _log_of_samples(first, second, sizes) is None):
             raise BatchTraced(f"{_place(first)}: the number of samples is in its attributes "
                               f"({_difference(first, second)}); {ADVICE}")
     if len(small.builder.nodes) != len(large.builder.nodes):
@@ -114,6 +115,20 @@ def _factor_of_samples(first: Emitted, second: Emitted,
                        ("div", (small * sizes[0], large * sizes[1]))):
         if math.isclose(*each, rel_tol=1e-12):
             return kind, each[0]
+    return None
+
+
+def _log_of_samples(first: Emitted, second: Emitted,
+                    sizes: tuple[int, int]) -> tuple[float, float] | None:
+    """What is added at two numbers of samples: (factor, rest), for factor * log(B) + rest, where the
+    factor is 1 or -1."""
+    if not first.kind == second.kind == "add_scalar":
+        return None
+    for factor in (1.0, -1.0):
+        rests = [node.attributes["value"] - factor * math.log(size)
+                 for node, size in zip((first, second), sizes)]
+        if math.isclose(*rests, rel_tol=1e-6, abs_tol=1e-6):
+            return factor, rests[0] if abs(rests[0]) > 1e-6 else 0.0
     return None
 
 
@@ -384,6 +399,8 @@ class _Writer:
         if other is not None and other.attributes != node.attributes:
             if node.kind == "slice":
                 self._write_slice_of_samples(node, inputs[0], number)
+            elif node.kind == "add_scalar":
+                self._write_log_of_samples(node, other, inputs[0], number)
             else:
                 self._write_factor_of_samples(node, other, inputs[0], number)
             return
@@ -412,6 +429,17 @@ class _Writer:
         factor = self._node(kind, [total, self._samples()], self._value("f32", one))
         whole = self._node("reshape", [factor], self._value("f32", one * len(dims)))
         self._node("mul", [source, whole], number)
+
+    def _write_log_of_samples(self, node: Emitted, other: Emitted, source: int,
+                              number: int) -> None:
+        """Adds a number and the logarithm of the number of samples, or subtracts this."""
+        factor, rest = _log_of_samples(node, other, self.pair.sizes) or (1.0, 0.0)
+        one, dims = [Dim(1)], self.program.values[source].dims
+        log = self._node("log", [self._samples()], self._value("f32", one))
+        signed = self._node("mul_scalar", [log], self._value("f32", one), value=factor)
+        whole = self._node("add_scalar", [signed], self._value("f32", one), value=rest)
+        shaped = self._node("reshape", [whole], self._value("f32", one * len(dims)))
+        self._node("add", [source, shaped], number)
 
     def _write_statistics(self, static: Static) -> None:
         self.program.statistics = [Statistic(*entry) for entry in static.builder.statistics]
