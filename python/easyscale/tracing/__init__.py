@@ -60,6 +60,9 @@ def _refuse_wrapped(model: nn.Module) -> None:
     if hasattr(model, "_orig_mod"):
         raise CaptureError("the model is compiled by torch.compile: pass the module that was "
                            "compiled, which is model._orig_mod")
+    if isinstance(model, nn.parallel.DistributedDataParallel):
+        raise CaptureError("the model is wrapped by DistributedDataParallel: pass the module inside of "
+                           "it, which is model.module; a job has its own ranks")
     if isinstance(model, torch.jit.ScriptModule):
         raise CaptureError("the model is a TorchScript module: pass the torch.nn.Module that it was "
                            "made of")

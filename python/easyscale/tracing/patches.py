@@ -117,6 +117,26 @@ def _item_of(kind: type) -> Callable:
     return item
 
 
+def _quantile_with(real: Callable) -> Callable:
+    """torch.quantile of a number, whose check branches on content; other calls are torch's."""
+    def quantile(x: torch.Tensor, q: Any, dim: int | None = None, keepdim: bool = False,
+                 *, interpolation: str = "linear", **kwargs: Any) -> torch.Tensor:
+        if not isinstance(q, float) or not 0 <= q <= 1 or interpolation != "linear" or kwargs:
+            return real(x, q, dim, keepdim, interpolation=interpolation, **kwargs)
+        shape = [1] * x.dim()
+        y, axis = (x.reshape(-1), 0) if dim is None else (x, dim)
+        ordered = torch.sort(y, dim=axis)[0]
+        last = ordered.shape[axis] - 1
+        below = min(int(q * last), last)
+        above = min(below + 1, last)
+        found = torch.lerp(ordered.narrow(axis, below, 1), ordered.narrow(axis, above, 1),
+                           q * last - below)
+        if dim is None:
+            return found.reshape(shape if keepdim else [])
+        return found if keepdim else found.squeeze(axis)
+    return quantile
+
+
 def _refuse_packing(*_: Any) -> Any:
     raise CaptureError(
         "the model packs sequences, whose shapes depend on their lengths; give the recurrent layer "
@@ -234,6 +254,8 @@ def tracing(step: nn.Module, allowed: tuple[type, ...]) -> Iterator[None]:
         stack.enter_context(exchanged(torch, "rand", _rand_for(model)))
         stack.enter_context(overridden(torch.Tensor, "data", _data()))
         stack.enter_context(overridden(torch.Tensor, "register_hook", _refuse_hook))
+        for owner in (torch, torch.Tensor):
+            stack.enter_context(overridden(owner, "quantile", _quantile_with(torch.quantile)))
         for name in ("max_unpool1d", "max_unpool2d", "max_unpool3d"):
             real = getattr(nn.functional, name)
             stack.enter_context(exchanged(nn.functional, name, _unpooled(real)))

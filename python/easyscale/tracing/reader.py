@@ -226,7 +226,8 @@ class _Reader:
 
 
 def _autocast_refused(node: Any) -> ExportFailed:
-    return ExportFailed(f"autocast at {_source(node)}: capture the model in fp32, and choose the "
+    place = _source(node) or "some line of the forward pass"
+    return ExportFailed(f"autocast at {place}: capture the model in fp32, and choose the "
                         "precision of the job instead")
 
 
