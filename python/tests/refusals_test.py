@@ -135,6 +135,18 @@ class Refusals(unittest.TestCase):
         captured = support.capture_function(lambda m, x: m.layer(x.mul_(2)))
         self.assertEqual(support.kinds(captured)[:2], ["mul_scalar", "linear"])
 
+    def test_a_batch_norm_whose_result_only_evaluations_read(self):
+        def forward(m, x):
+            y = m.layer(x)
+            z = m.norm(y)
+            return y if m.training else z
+        model = support.Model(forward)
+        model.norm = nn.BatchNorm1d(8)
+        with self.assertRaisesRegex(errors.UnsupportedOperators, "batch norm .* in norm "):
+            capture(model, nn.MSELoss(), torch.randn(4, 8), torch.randn(4, 8))
+        model.forward = lambda x: (model.layer(x), model.norm(model.layer(x)))[0]
+        capture(model, nn.MSELoss(), torch.randn(4, 8), torch.randn(4, 8))
+
     def test_a_generator_of_torch(self):
         self.refused(errors.ExportFailed, "torch.Generator of its own",
                      lambda m, x: m.layer(x) + torch.randn(8, generator=torch.Generator()))
