@@ -1,4 +1,5 @@
 """What cannot be captured is refused with the place and what to do."""
+import itertools
 import random
 import unittest
 
@@ -52,8 +53,17 @@ class OwnBatchNorm(support.Model):
         return y - y.mean(0)
 
 
+def iter_of_numbers():
+    number = 0
+    while True:
+        yield number
+        number += 1
+
+
 class Clock:
     """What is computed changes after a thousand calls."""
+
+    all_calls = 0
 
     def __init__(self):
         self.calls = 0
@@ -179,6 +189,31 @@ class Refusals(unittest.TestCase):
             model = support.Model(forward)
             model.clock, model.counts = Clock(), {"calls": 0}
             with self.assertRaisesRegex(errors.StateChanged, f"every forward pass changes {name}"):
+                capture(model, nn.MSELoss(), torch.randn(4, 8), torch.randn(4, 8))
+
+    def test_a_counter_that_is_a_tensor_an_array_or_an_iterator(self):
+        def in_place(m, x):
+            m.kept += 1
+            return m.layer(x) * (m.kept < 1000)
+
+        def by_class(m, x):
+            Clock.all_calls += 1
+            return m.layer(x) if Clock.all_calls < 1000 else x
+
+        def iterator(m, x):
+            return m.layer(x) if next(m.kept) < 1000 else x
+
+        def listed(m, x):
+            m.kept[0] += 1
+            return m.layer(x) * float(m.kept[0] < 1000)
+        cases = [(in_place, torch.zeros(())), (in_place, torch.zeros(1, dtype=torch.long)),
+                 (by_class, Clock()), (iterator, itertools.count()),
+                 (iterator, iter_of_numbers()), (listed, np.zeros(1))]
+        for forward, kept in cases:
+            model = support.Model(forward)
+            model.kept = kept
+            with self.subTest(forward.__name__, kept=kept), \
+                    self.assertRaisesRegex(errors.StateChanged, "every forward pass changes"):
                 capture(model, nn.MSELoss(), torch.randn(4, 8), torch.randn(4, 8))
 
     def test_a_counter_of_a_loss(self):

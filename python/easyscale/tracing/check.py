@@ -6,6 +6,7 @@ any size, so a difference counts only if it is there in double precision too.
 from __future__ import annotations
 
 import contextlib
+import math
 from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
@@ -94,7 +95,7 @@ def check_no_state(step: Step, state: State, tensors: Tensors, others: Tensors,
     loss_alone(step, tensors)
     after = numbers_of(step.roots())
     for name, value in numbers.items():
-        if value == value and after.get(name, value) != value:
+        if _is_another(value, after.get(name, value)):
             raise StateChanged(f"every forward pass changes {name}, now from {value!r} to "
                                f"{after[name]!r}; a captured model has no Python state")
     if used := generators.changed():
@@ -115,6 +116,13 @@ def moved_weights(state: State) -> Iterator[None]:
     finally:
         for tensor, known in zip(tensors, before):
             tensor.copy_(known)
+
+
+def _is_another(value: Any, after: Any) -> bool:
+    """Whether a number or text has changed; a computed number may be rounded otherwise."""
+    if isinstance(value, float) and isinstance(after, float):
+        return not (math.isclose(value, after, rel_tol=1e-6) or math.isnan(value))
+    return bool(value != after)
 
 
 def _contents(state: State, statistics: Collection[str]) -> dict[str, tuple[int, int]]:

@@ -1,5 +1,5 @@
 """The Python state that a forward pass may keep between its calls: numbers and texts in objects,
-containers, closures and global variables, and generators of random numbers.
+classes, containers, closures and global variables, and generators of random numbers.
 
 A captured program has none of it. A counter that decides something only after a thousand calls
 shows in no comparison of losses, so its change is looked for.
@@ -7,6 +7,7 @@ shows in no comparison of losses, so its change is looked for.
 from __future__ import annotations
 
 import gc
+import itertools
 import random
 import sys
 import types
@@ -14,10 +15,12 @@ from collections import deque
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+import numpy as np
 import torch
 from torch import nn
 
 SIMPLE = (bool, int, float, str)
+KNOWN = (torch.Tensor, np.ndarray, np.generic, itertools.count)  # leaves with a content
 OBJECTS_MAX = 100_000  # of a state that is compared; tables of words may be large
 LIBRARIES = ("torch", "numpy", "transformers", "timm", "torchvision")
 
@@ -29,12 +32,22 @@ def numbers_of(roots: Mapping[str, Any]) -> dict[str, Any]:
     waiting = deque(roots.items())
     while waiting and len(seen) < OBJECTS_MAX:
         path, value = waiting.popleft()
-        if type(value) in SIMPLE:
-            found[path] = value
-        elif id(value) not in seen and not isinstance(value, (torch.Tensor, type)):
+        if type(value) in SIMPLE or isinstance(value, KNOWN):
+            found |= _leaf(path, value)
+        elif id(value) not in seen and not isinstance(value, type):
             seen.add(id(value))
             waiting.extend(_parts(path, value))
     return found
+
+
+def _leaf(path: str, value: Any) -> dict[str, Any]:
+    if type(value) in SIMPLE:
+        return {path: value}
+    if isinstance(value, itertools.count):
+        return {path: repr(value)}
+    if value.size != 1 if isinstance(value, (np.ndarray, np.generic)) else value.numel() != 1:
+        return {}  # what it changes would show in the loss
+    return {path: value.item()}
 
 
 def _parts(path: str, value: Any) -> Iterator[tuple[str, Any]]:
@@ -47,8 +60,12 @@ def _parts(path: str, value: Any) -> Iterator[tuple[str, Any]]:
         yield from _parts_of_module(path, value)
     elif isinstance(value, (types.FunctionType, types.MethodType)):
         yield from _variables(path, value)
+    elif isinstance(value, types.GeneratorType):
+        if value.gi_frame is not None:
+            yield path, dict(value.gi_frame.f_locals)
     elif not _is_of_library(type(value)):
         yield from ((f"{path}.{name}", part) for name, part in _attributes(value).items())
+        yield from _class_attributes(type(value))
 
 
 def _parts_of_module(path: str, module: nn.Module) -> Iterator[tuple[str, Any]]:
@@ -60,6 +77,7 @@ def _parts_of_module(path: str, module: nn.Module) -> Iterator[tuple[str, Any]]:
     yield from ((f"{path}.{name}", part) for name, part in module._modules.items() if part is not None)
     if not _is_of_library(type(module)):
         yield from _variables(path, type(module).forward)
+        yield from _class_attributes(type(module))
 
 
 def _variables(path: str, function: Any) -> Iterator[tuple[str, Any]]:
@@ -79,6 +97,13 @@ def _variables(path: str, function: Any) -> Iterator[tuple[str, Any]]:
         if not isinstance(part, types.ModuleType):
             yield name, part
     yield from ((f"{path} (default {i})", part) for i, part in enumerate(function.__defaults__ or ()))
+
+
+def _class_attributes(kind: type) -> Iterator[tuple[str, Any]]:
+    for owner in kind.__mro__:
+        if not _is_of_library(owner):
+            yield from ((f"{owner.__name__}.{name}", part) for name, part in vars(owner).items()
+                        if not name.startswith("__") and not callable(part))
 
 
 def _attributes(value: Any) -> dict[str, Any]:
@@ -114,8 +139,7 @@ class Generators:
 
 
 def _kinds() -> tuple[type, ...]:
-    numpy_random = sys.modules["numpy"].random
-    return random.Random, numpy_random.BitGenerator, numpy_random.RandomState
+    return random.Random, np.random.BitGenerator, np.random.RandomState
 
 
 def _state(generator: Any) -> str:
