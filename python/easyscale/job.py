@@ -14,7 +14,7 @@ import numpy as np
 from .captured import Captured
 from .client import Client
 from .data import Arrays, Range, Table
-from .errors import EasyScaleError, RefusedError, UsageError
+from .errors import EasyScaleError, NotFoundError, RefusedError, UsageError
 from .fields import bind_fields
 from .folders import TemporaryFolder
 from .job_text import stages_text, toml_text
@@ -159,7 +159,14 @@ class Job:
         placements = stages_text(stages, None, self.steps)
         client = Client(head, keys, insecure_loopback)
         client.nodes()
-        return self._submit(client, self._write_job(placements))
+        is_new = self._path is None
+        try:
+            return self._submit(client, self._write_job(placements))
+        except (NotFoundError, RefusedError, UsageError):  # then the head has no job that reads them
+            if is_new and self._path is not None:
+                shutil.rmtree(self._path, ignore_errors=True)
+                self._path = self._files = None
+            raise
 
     def write(self, stages: str | None = None) -> Path:
         """Writes model, weights, samples and job.toml into the folder of the job.

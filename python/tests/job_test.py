@@ -218,6 +218,17 @@ class Refused(FakeProgramsCase):
         with self.assertRaisesRegex(es.RefusedError, "allowed is a new folder"):
             job.submit()
 
+    def test_a_job_that_the_head_refuses_leaves_no_files(self):
+        job = make_job(directory=self.folder / "job")
+        self.refuse("submit", 4, "needs the role submit")
+        with self.assertRaisesRegex(es.RefusedError, "needs the role"):
+            job.submit()
+        self.assertFalse((self.folder / "job").exists())
+        self.refuse("submit", 1, "the answer was lost")
+        with self.assertRaises(es.FailedError):
+            job.submit()
+        self.assertTrue((self.folder / "job").exists())  # the head may have the job
+
     def test_submit_needs_a_folder_and_a_head(self):
         with self.assertRaisesRegex(es.UsageError, "submit needs Job"):
             make_job().submit()
