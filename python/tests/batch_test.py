@@ -38,6 +38,8 @@ def halves(z, n):
 # Each is a function of (z [2 * samples, 4], samples).
 BATCHES = {
     "eye and shifted labels": sim_clr, "halves": halves,
+    "a covariance": lambda z, n: ((z[:n] - z[:n].mean(0)).T @ (z[n:] - z[n:].mean(0)) / (n - 1)
+                                  ).square().sum() * (n + 1) + z.sum() * 3 / (n - 1),
     "the logarithm of their number": lambda z, n: (
         torch.logsumexp(z, (0, 1)).sin() - math.log(n) + torch.logsumexp(z[:, 0], 0)
         - torch.log(torch.tensor(float(n))) + math.log(4 * n)),

@@ -105,16 +105,18 @@ def _is_slice_of_samples(first: Emitted, second: Emitted, sizes: tuple[int, int]
 
 
 def _factor_of_samples(first: Emitted, second: Emitted,
-                       sizes: tuple[int, int]) -> tuple[str, float] | None:
-    """What multiplies at two numbers of samples: ("mul" or "div", number), for number * B and
-    number / B."""
+                       sizes: tuple[int, int]) -> tuple[str, int, float] | None:
+    """What multiplies at two numbers of samples: ("mul" or "div", term, number), for
+    number * (B + term) and number / (B + term); a covariance divides by B - 1."""
     if not first.kind == second.kind == "mul_scalar":
         return None
     small, large = first.attributes["value"], second.attributes["value"]
-    for kind, each in (("mul", (small / sizes[0], large / sizes[1])),
-                       ("div", (small * sizes[0], large * sizes[1]))):
-        if math.isclose(*each, rel_tol=1e-12):
-            return kind, each[0]
+    for term in (0, -1, 1):
+        counts = [size + term for size in sizes]
+        for kind, each in (("mul", (small / counts[0], large / counts[1])),
+                           ("div", (small * counts[0], large * counts[1]))):
+            if math.isclose(*each, rel_tol=1e-12):
+                return kind, term, each[0]
     return None
 
 
@@ -236,13 +238,22 @@ class _Writer:
         return output
 
     def _write_multiple(self, val: Val, arrays: list[np.ndarray]) -> None:
-        """A number that is a multiple of the samples: one per sample, summed."""
-        each = [array / size for array, size in zip(arrays, self.pair.sizes)]
-        if val.shape or each[0] != each[1] or (val.type == "i32" and each[0] % 1):
+        """A number that is a multiple of B, B - 1 or B + 1: one per sample, summed, and a rest."""
+        for term in (0, -1, 1):
+            each = [array / (size + term) for array, size in zip(arrays, self.pair.sizes)]
+            if not val.shape and each[0] == each[1] and not (val.type == "i32" and each[0] % 1):
+                break
+        else:
             raise _constant_refused(arrays[0])
-        one = self._constant(each[0].astype(arrays[0].dtype).reshape(1), val.type)
+        number = each[0].astype(arrays[0].dtype)
+        one = self._constant(number.reshape(1), val.type)
         wide = self._node("expand", [one], self._value(val.type, [Dim(1, True)]))
-        self._node("sum", [wide], self._add(val, []), axes=[0], keepdim=False)
+        if not term:
+            self._node("sum", [wide], self._add(val, []), axes=[0], keepdim=False)
+            return
+        whole = self._node("sum", [wide], self._value(val.type, []), axes=[0], keepdim=False)
+        rest = self._constant(np.asarray(term * number), val.type)
+        self._node("add", [whole, rest], self._add(val, []))
 
     def _write_share(self, val: Val, arrays: list[np.ndarray], dims: list[Dim]) -> bool:
         """One number everywhere that is a part of the samples, such as 1 / B."""
@@ -423,10 +434,13 @@ class _Writer:
     def _write_factor_of_samples(self, node: Emitted, other: Emitted, source: int,
                                  number: int) -> None:
         """Multiplies by a multiple of the number of samples, or by a part of it."""
-        kind, each = _factor_of_samples(node, other, self.pair.sizes) or ("", 0.0)
+        kind, term, each = _factor_of_samples(node, other, self.pair.sizes) or ("", 0, 0.0)
         one, dims = [Dim(1)], self.program.values[source].dims
         total = self._constant(np.full(1, each, np.float32), "f32")
-        factor = self._node(kind, [total, self._samples()], self._value("f32", one))
+        count = self._samples()
+        if term:
+            count = self._node("add_scalar", [count], self._value("f32", one), value=float(term))
+        factor = self._node(kind, [total, count], self._value("f32", one))
         whole = self._node("reshape", [factor], self._value("f32", one * len(dims)))
         self._node("mul", [source, whole], number)
 
