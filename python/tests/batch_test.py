@@ -40,6 +40,7 @@ BATCHES = {
     "eye and shifted labels": sim_clr, "halves": halves,
     "a covariance": lambda z, n: ((z[:n] - z[:n].mean(0)).T @ (z[n:] - z[n:].mean(0)) / (n - 1)
                                   ).square().sum() * (n + 1) + z.sum() * 3 / (n - 1),
+    "pairs": lambda z, n: (z @ z.T).sum() / (n * (n - 1)) * n ** 2 + 2 * z.sum() * (n * (n - 1)),
     "the logarithm of their number": lambda z, n: (
         torch.logsumexp(z, (0, 1)).sin() - math.log(n) + torch.logsumexp(z[:, 0], 0)
         - torch.log(torch.tensor(float(n))) + math.log(4 * n)),

@@ -257,6 +257,7 @@ class Refusals(unittest.TestCase):
         for forward in (branched, lambda m, x: m.layer(x) / min(len(x), 20),
                         lambda m, x: m.layer(x) * (2 if len(x) == 32 else 1)):
             support.capture_function(branched, batch_size=16)
+            self.refused(errors.BatchTraced, "batch_size 8", lambda m, x: m.layer(x) / (len(x) // 2))
             self.refused(errors.BatchTraced, "32", forward, batch_size=32)
 
     def test_a_tensor_that_is_kept_and_not_read_is_allowed(self):

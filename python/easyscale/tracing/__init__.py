@@ -25,11 +25,12 @@ from .state import State, plain_name
 from .step import Loss, Step, argument_names, name_fields, with_samples
 
 VERSION = "0.1"
+BATCH_SIZE = 8  # where none is given: an even number, because SIZES are odd
 
 
 def capture(model: nn.Module, loss: Loss, example_inputs: Any, example_targets: Any = None,
             name: str = "", allow_functions: tuple[type, ...] = (),
-            check: bool = True, batch_size: int | None = None) -> Captured:
+            check: bool = True, batch_size: int = BATCH_SIZE) -> Captured:
     """Captures a model with its loss.
 
     `example_inputs` is a tensor [samples, ...], a tuple of them, or a dict of keyword arguments;
@@ -100,7 +101,7 @@ class _Capture:
     """One capture: traces, lowers, checks."""
 
     def __init__(self, step: Step, tensors: dict[str, torch.Tensor], allowed: tuple[type, ...],
-                 modes: dict[nn.Module, bool], batch_size: int | None):
+                 modes: dict[nn.Module, bool], batch_size: int):
         self.step, self.tensors, self.allowed = step, tensors, allowed
         self.state = State(step)
         self.modes = modes  # of a training
@@ -140,14 +141,14 @@ class _Capture:
         """Raises BatchTraced if the program is another one for the mini-batches of the job. Those of
         one sample are not looked at, because that number is special to torch."""
         count = self.batch_size
-        if count in (None, 1, size):
+        if count in (1, size):
             return
         try:
             larger = self._lower(count, evaluate=small.evaluation_differs)
             check_same(program, unify(small, larger, self.state, program.name, program.producer,
                                       (size, count)))
         except BatchTraced as error:
-            raise BatchTraced(f"with the batch_size {count} of the job: {error}") from None
+            raise BatchTraced(f"with the batch_size {count}: {error}") from None
 
     def _about_samples(self, error: ExportFailed, sizes: tuple[int, int]) -> CaptureError:
         """Says that the number of samples is the reason, if the module runs with another one."""

@@ -5,6 +5,7 @@ is a multiple of the batch, and everything else must be equal.
 """
 from __future__ import annotations
 
+import functools
 import math
 from dataclasses import dataclass
 from typing import Any
@@ -22,6 +23,8 @@ from .state import SAFETENSORS_TYPE, State
 SIZES = (3, 5)  # samples of the two captures; a batch of one would be special to torch
 # Those of a second attempt: a number of the model may happen to be the number of samples.
 OTHER_SIZES = (7, 11)
+# Products of B + term, which sums over pairs of samples and covariances have as divisors.
+COUNTS = ((0,), (-1,), (1,), (0, 0), (0, -1))
 ADVICE = ("use -1 or tensor.shape[0] for the number of samples, and no branch on it")
 
 
@@ -105,19 +108,23 @@ def _is_slice_of_samples(first: Emitted, second: Emitted, sizes: tuple[int, int]
 
 
 def _factor_of_samples(first: Emitted, second: Emitted,
-                       sizes: tuple[int, int]) -> tuple[str, int, float] | None:
-    """What multiplies at two numbers of samples: ("mul" or "div", term, number), for
-    number * (B + term) and number / (B + term); a covariance divides by B - 1."""
+                       sizes: tuple[int, int]) -> tuple[str, tuple[int, ...], float] | None:
+    """What multiplies at two numbers of samples: ("mul" or "div", terms, number), for number times
+    one of COUNTS or number divided by it."""
     if not first.kind == second.kind == "mul_scalar":
         return None
     small, large = first.attributes["value"], second.attributes["value"]
-    for term in (0, -1, 1):
-        counts = [size + term for size in sizes]
+    for terms in COUNTS:
+        counts = [_count(size, terms) for size in sizes]
         for kind, each in (("mul", (small / counts[0], large / counts[1])),
                            ("div", (small * counts[0], large * counts[1]))):
             if math.isclose(*each, rel_tol=1e-12):
-                return kind, term, each[0]
+                return kind, terms, each[0]
     return None
+
+
+def _count(size: int, terms: tuple[int, ...]) -> int:
+    return math.prod(size + term for term in terms)
 
 
 def _log_of_samples(first: Emitted, second: Emitted,
@@ -238,22 +245,23 @@ class _Writer:
         return output
 
     def _write_multiple(self, val: Val, arrays: list[np.ndarray]) -> None:
-        """A number that is a multiple of B, B - 1 or B + 1: one per sample, summed, and a rest."""
-        for term in (0, -1, 1):
-            each = [array / (size + term) for array, size in zip(arrays, self.pair.sizes)]
-            if not val.shape and each[0] == each[1] and not (val.type == "i32" and each[0] % 1):
+        """A number that is a multiple of the samples: one per sample, summed; or one of COUNTS."""
+        for terms in COUNTS:
+            each = [array / _count(size, terms) for array, size in zip(arrays, self.pair.sizes)]
+            if not val.shape and each[0] == each[1]:
                 break
         else:
             raise _constant_refused(arrays[0])
-        number = each[0].astype(arrays[0].dtype)
-        one = self._constant(number.reshape(1), val.type)
-        wide = self._node("expand", [one], self._value(val.type, [Dim(1, True)]))
-        if not term:
+        if terms == (0,) and not (val.type == "i32" and each[0] % 1):
+            one = self._constant(each[0].astype(arrays[0].dtype).reshape(1), val.type)
+            wide = self._node("expand", [one], self._value(val.type, [Dim(1, True)]))
             self._node("sum", [wide], self._add(val, []), axes=[0], keepdim=False)
             return
-        whole = self._node("sum", [wide], self._value(val.type, []), axes=[0], keepdim=False)
-        rest = self._constant(np.asarray(term * number), val.type)
-        self._node("add", [whole, rest], self._add(val, []))
+        if val.type != "f32":
+            raise _constant_refused(arrays[0])
+        number = self._node("mul_scalar", [self._samples(terms)], self._value("f32", [Dim(1)]),
+                            value=float(each[0]))
+        self._node("reshape", [number], self._add(val, []))
 
     def _write_share(self, val: Val, arrays: list[np.ndarray], dims: list[Dim]) -> bool:
         """One number everywhere that is a part of the samples, such as 1 / B."""
@@ -277,11 +285,16 @@ class _Writer:
         sums = self._node("cumsum", [wide], self._value("f32", dims), axis=0)
         return self._node("add_scalar", [sums], self._value("f32", dims), value=-1.0)
 
-    def _samples(self) -> int:
-        """The number of samples as f32 [1]."""
+    def _samples(self, terms: tuple[int, ...] = (0,)) -> int:
+        """The number of samples as f32 [1], or another one of COUNTS."""
+        dims = [Dim(1)]
         one = self._constant(np.ones(1, np.float32), "f32")
         wide = self._node("expand", [one], self._value("f32", [Dim(1, True)]))
-        return self._node("sum", [wide], self._value("f32", [Dim(1)]), axes=[0], keepdim=True)
+        samples = self._node("sum", [wide], self._value("f32", dims), axes=[0], keepdim=True)
+        counts = [samples if not term else self._node(
+            "add_scalar", [samples], self._value("f32", dims), value=float(term)) for term in terms]
+        return functools.reduce(
+            lambda x, y: self._node("mul", [x, y], self._value("f32", dims)), counts)
 
     def _write_numbers(self, val: Val, arrays: list[np.ndarray], dims: list[Dim]) -> bool:
         """Integers that are linear in the number of a sample and in the number of samples: [a * B],
@@ -434,13 +447,10 @@ class _Writer:
     def _write_factor_of_samples(self, node: Emitted, other: Emitted, source: int,
                                  number: int) -> None:
         """Multiplies by a multiple of the number of samples, or by a part of it."""
-        kind, term, each = _factor_of_samples(node, other, self.pair.sizes) or ("", 0, 0.0)
+        kind, terms, each = _factor_of_samples(node, other, self.pair.sizes) or ("", (0,), 0.0)
         one, dims = [Dim(1)], self.program.values[source].dims
         total = self._constant(np.full(1, each, np.float32), "f32")
-        count = self._samples()
-        if term:
-            count = self._node("add_scalar", [count], self._value("f32", one), value=float(term))
-        factor = self._node(kind, [total, count], self._value("f32", one))
+        factor = self._node(kind, [total, self._samples(terms)], self._value("f32", one))
         whole = self._node("reshape", [factor], self._value("f32", one * len(dims)))
         self._node("mul", [source, whole], number)
 
