@@ -90,8 +90,8 @@ def read_optimizer(given: Any, parameters: Iterable[tuple[str, Any]] | None,
         raise UsageError(f"optimizer {name}{origin}: allowed are torch.optim.SGD, Adam and AdamW, and "
                          "easyscale.Optimizer")
     if given._optimizer_step_pre_hooks or given._optimizer_step_post_hooks:
-        raise UsageError(f"optimizer {name} has a hook on its steps, which a job does not call: allowed "
-                         "is an optimizer without hooks")
+        raise UsageError(f"optimizer {name} has a hook on its steps, which a job does not call: "
+                         "allowed is an optimizer without hooks")
     if given.state:
         raise UsageError(f"optimizer {name} has the state of steps that it has made, with which a "
                          "job cannot begin: make a new one")

@@ -67,8 +67,9 @@ def check_no_state(step: Step, state: State, tensors: Tensors, others: Tensors,
     `statistics`, or what the next forward pass computes or may compute.
 
     `wanted` is the loss of other samples, `others`, with moved weights and without a forward pass
-    before it. The program of a file begins every step with nothing but the parameters and statistics, so a model that keeps
-    anything else for its next mini-batch would silently train without it.
+    before it. The program of a file begins every step with nothing but the parameters and
+    statistics, so a model that keeps anything else for its next mini-batch would silently train
+    without it.
     """
     generators = Generators()
     before = _contents(state, statistics)
