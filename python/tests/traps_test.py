@@ -183,7 +183,10 @@ class Traps(unittest.TestCase):
         limits = {
             (-53020, 53020): lambda ids: ids * 40503 + 17,
             (-(2 ** 31 - 4) // 70000, (2 ** 31 - 4) // 70000): lambda ids: (ids * 35000 + 1) * -2 + 1,
-            (-2 ** 31, 2 ** 31 - 1): lambda ids: ids + 3}
+            (-2 ** 31, 2 ** 31 - 1): lambda ids: ids + 3,
+            (-(2 ** 31 // 3), 2 ** 31 // 3): lambda ids: ids.sum(1, keepdim=True).expand(-1, 3),
+            (-(2 ** 31 // 6), 2 ** 31 // 6): lambda ids: ids.cumsum(1) * 2,
+            (-46340, 46340): lambda ids: ids * ids}
         for limit, hashed in limits.items():
             captured = capture(Hashed(hashed), nn.MSELoss(), torch.randint(0, 90, (4, 3)),
                                torch.randn(4, 3, 8))

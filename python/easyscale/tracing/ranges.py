@@ -2,6 +2,8 @@
 computed with them."""
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from .lower.builder import Emitted
@@ -61,6 +63,11 @@ def _without_overflow(static: Static, source: int) -> tuple[int, int]:
             continue
         if node.kind in MOVES or (node.kind == "where" and source in node.inputs[1:]):
             allowed = _without_overflow(static, node.output)
+        elif node.kind in ("sum", "cumsum"):
+            allowed = _part(_without_overflow(static, node.output), _terms(static, node))
+        elif node.kind == "square" or (node.kind == "mul" and node.inputs == [source, source]):
+            bound = math.isqrt(max(0, _without_overflow(static, node.output)[1]))
+            allowed = -bound, bound
         elif node.kind in ("mul", "add", "sub") and (other := constants.get(
                 node.inputs[1 - node.inputs.index(source)])) is not None and other.size:
             allowed = _operand(node.kind, _without_overflow(static, node.output),
@@ -69,6 +76,17 @@ def _without_overflow(static: Static, source: int) -> tuple[int, int]:
             continue
         low, high = max(low, allowed[0]), min(high, allowed[1])
     return low, high
+
+
+def _terms(static: Static, node: Emitted) -> int:
+    """How many integers are added up at most."""
+    shape = static.builder.values[node.inputs[0]].shape
+    axes = node.attributes.get("axes", [node.attributes.get("axis")])
+    return math.prod(shape[axis] for axis in axes)
+
+
+def _part(allowed: tuple[int, int], terms: int) -> tuple[int, int]:
+    return -(-allowed[0] // max(terms, 1)), allowed[1] // max(terms, 1)
 
 
 def _operand(kind: str, result: tuple[int, int], least: int, most: int,
