@@ -33,6 +33,7 @@ def _range(static: Static, source: int) -> tuple[int, int]:
     same = {source}
     marks: dict[int, int] = {}  # conditions that find one integer, which is then replaced
     replaced: set[int] = set()
+    words = False  # whether the integers choose rows of a table
     for node in static.builder.nodes:
         if not same.intersection(node.inputs):
             continue
@@ -45,11 +46,15 @@ def _range(static: Static, source: int) -> tuple[int, int]:
             same.add(node.output)
             continue
         allowed = _allowed(static, node, same)
+        if allowed and node.kind in ("embedding", "take_rows"):
+            words = True
         if allowed:
             low, high = max(low, allowed[0]), min(high, allowed[1])
     least, most = _without_overflow(static, source)
     if least > -OVERFLOW and most < OVERFLOW:
         low, high = max(low, least), min(high, most)
+    if words:
+        return low, high
     # A label that a loss ignores is allowed besides the classes.
     return min({low, *replaced}), max({high, *replaced})
 
