@@ -259,17 +259,31 @@ TensorId huber(const Elements& e, const NodeView& node) {
 }
 
 // -(t max(log p, -100) + (1 - t) max(log(1 - p), -100)). PyTorch limits the logarithms in this way
-// too, so that p = 0 or 1 gives a finite loss.
+// too, so that p = 0 or 1 gives a finite loss. Its derivative is (p - t) / max(p (1 - p), 1e-12),
+// also where a logarithm is limited, so it is written here as the slope of a term that is 0.
 TensorId binary_entropy(const Elements& e, const NodeView&) {
-  const auto logarithm = [&](TensorId p) {
-    return e.unary(Function::kClampMin, e.unary(Function::kLog, p), {.a = -100.0F});
+  const bool trained = e.b.needs_grad(e.x);
+  const TensorId p = trained ? e.b.stop_gradient(e.name, e.x) : e.x;
+  const auto logarithm = [&](TensorId probability) {
+    // The logarithm of the least number is below -100, and that of 0 would not be finite.
+    const TensorId positive =
+        e.unary(Function::kClampMin, probability, {.a = std::numeric_limits<float>::denorm_min()});
+    return e.unary(Function::kClampMin, e.unary(Function::kLog, positive), {.a = -100.0F});
   };
   const auto one_minus = [&](TensorId t) {
     return e.unary(Function::kAddScalar, e.unary(Function::kNegate, t), {.a = 1.0F});
   };
-  const TensorId yes = e.binary(Function::kMul, e.target, logarithm(e.x));
-  const TensorId no = e.binary(Function::kMul, one_minus(e.target), logarithm(one_minus(e.x)));
-  return e.unary(Function::kNegate, e.binary(Function::kAdd, yes, no));
+  const TensorId rest = one_minus(p);
+  const TensorId yes = e.binary(Function::kMul, e.target, logarithm(p));
+  const TensorId no = e.binary(Function::kMul, one_minus(e.target), logarithm(rest));
+  const TensorId losses = e.unary(Function::kNegate, e.binary(Function::kAdd, yes, no));
+  if (!trained) return losses;
+  const TensorId divisor =
+      e.unary(Function::kClampMin, e.binary(Function::kMul, p, rest), {.a = 1e-12F});
+  const TensorId slope = e.binary(Function::kDiv, e.binary(Function::kSub, p, e.target), divisor);
+  const TensorId fixed = e.b.needs_grad(slope) ? e.b.stop_gradient(e.name, slope) : slope;
+  return e.binary(Function::kAdd, losses,
+                  e.binary(Function::kMul, e.binary(Function::kSub, e.x, p), fixed));
 }
 
 // t (log t - x), and +0 where t is 0; or exp(t) (t - x) if the target is a logarithm. The logarithm
@@ -303,14 +317,11 @@ void lower_mse(Lowering& l, const NodeView& node) {
   l.builder().mse(node.label(), l.unless_refused(l.logical(node, 0)), l.logical(node, 1));
 }
 
-// max(x, 0) - x t + log(1 + exp(-|x|)), where the positive part has the weight pos_weight:
-// (1 - t) x + (1 + (pos_weight - 1) t) (log(1 + exp(-|x|)) + max(-x, 0)); all times weight.
+// softplus(x) - x t, where the positive part has the weight pos_weight:
+// (1 - t) x + (1 + (pos_weight - 1) t) softplus(-x); all times weight. Written with |x| and
+// max(x, 0) the loss would have another gradient at 0, where both have a kink.
 TensorId logit_entropy(Lowering& l, const NodeView& node, const Elements& e) {
-  const TensorId opposite = e.unary(Function::kNegate, e.x);
-  const TensorId tail =
-      e.unary(Function::kLog1p,
-              e.unary(Function::kExp, e.unary(Function::kNegate, e.unary(Function::kAbs, e.x))));
-  TensorId log_part = e.binary(Function::kAdd, tail, e.unary(Function::kRelu, opposite));
+  TensorId log_part = e.unary(Function::kSoftplus, e.unary(Function::kNegate, e.x), {.a = 1.0F});
   if (node.has(3)) {
     const AxisOrder order = logical_order(node.shape().rank());
     const TensorId extra = e.unary(Function::kAddScalar, l.operand(node, 3, order), {.a = -1.0F});

@@ -382,7 +382,7 @@ Result<Graph> Lowering::finish() {
   }
   for (const ModelNode& node : program_.nodes)
     if (std::ranges::find(node.outputs, program_.loss) != node.outputs.end() &&
-        has_pairs_of_samples(program_, node))
+        has_other_samples(program_, node))
       builder_.set_loss_of_batch();
   std::vector<TensorId> outputs;
   for (const ModelOutput& output : program_.outputs)

@@ -159,10 +159,13 @@ class SampleAxes {
   explicit SampleAxes(const ModelProgram& program)
       : program_(program),
         has_samples_(program.values.size(), false),
-        apart_(program.values.size(), false) {
+        apart_(program.values.size(), false),
+        content_(program.values.size(), false),
+        of_all_(program.values.size(), false) {
     for (const ModelInput& input : program.inputs) {
       at(has_samples_, input.value) = true;
       at(apart_, input.value) = true;
+      at(content_, input.value) = true;
     }
     for (const ModelNode& node : program.nodes) visit(node);
   }
@@ -171,6 +174,8 @@ class SampleAxes {
   bool rows(ValueId id) const { return at(apart_, id) && axis(id) == 0; }
   // Whether an element of the value depends on samples or on their number.
   bool involved(ValueId id) const { return at(has_samples_, id) || axis(id) != kNoAxis; }
+  // Whether an element of the value depends on a reduction over the samples.
+  bool of_all(ValueId id) const { return at(of_all_, id); }
 
  private:
   static std::vector<bool>::reference at(std::vector<bool>& list, ValueId id) {
@@ -185,9 +190,19 @@ class SampleAxes {
   int axis(ValueId id) const { return sample_axis(value(id)); }
 
   void visit(const ModelNode& node) {
-    const bool from_samples = std::ranges::any_of(
-        node.inputs, [&](ValueId id) { return id != kNoValue && involved(id); });
+    // A value that has lost the axis of the samples is of all of them, and what it is part of, too.
+    const auto any_input = [&](auto&& holds) {
+      return std::ranges::any_of(node.inputs,
+                                 [&](ValueId id) { return id != kNoValue && holds(id); });
+    };
+    const bool from_samples = any_input([&](ValueId id) { return involved(id); });
+    const bool of_all = any_input([&](ValueId id) { return at(of_all_, id); });
+    const bool content = any_input([&](ValueId id) { return at(content_, id); });
+    const bool along_samples =
+        any_input([&](ValueId id) { return at(content_, id) && axis(id) != kNoAxis; });
     for (const ValueId id : node.outputs) {
+      at(content_, id) = content;
+      at(of_all_, id) = of_all || (along_samples && axis(id) == kNoAxis);
       at(has_samples_, id) = from_samples;
       at(apart_, id) = axis(id) >= 0 && keeps_apart(node, id);
     }
@@ -219,6 +234,8 @@ class SampleAxes {
   const ModelProgram& program_;
   std::vector<bool> has_samples_;  // [value]: computed from the samples or their number
   std::vector<bool> apart_;        // [value]: each index of its axis belongs to one sample
+  std::vector<bool> content_;      // [value]: computed from the content of samples
+  std::vector<bool> of_all_;       // [value]: computed from a reduction over the samples
 };
 
 }  // namespace
@@ -231,11 +248,17 @@ bool rows_are_of_samples(const ModelProgram& program, const ModelNode& loss) {
          });
 }
 
-bool has_pairs_of_samples(const ModelProgram& program, const ModelNode& loss) {
+bool has_other_samples(const ModelProgram& program, const ModelNode& loss) {
+  const SampleAxes axes(program);
   return std::ranges::any_of(loss.inputs, [&](ValueId id) {
     return id != kNoValue &&
-           sample_axis(program.values[static_cast<std::size_t>(id)]) == kSeveralAxes;
+           (axes.of_all(id) ||
+            sample_axis(program.values[static_cast<std::size_t>(id)]) == kSeveralAxes);
   });
+}
+
+bool depends_on_mini_batch(const ModelProgram& program, ValueId value) {
+  return SampleAxes(program).of_all(value);
 }
 
 }  // namespace es::gpu

@@ -12,7 +12,11 @@ namespace es::gpu {
 bool rows_are_of_samples(const ModelProgram& program, const ModelNode& loss);
 
 // Returns whether an input of the node has several extents that grow with the mini-batch, such as
-// the products of all pairs of samples.
-bool has_pairs_of_samples(const ModelProgram& program, const ModelNode& loss);
+// the products of all pairs of samples, or depends on all samples of a mini-batch.
+bool has_other_samples(const ModelProgram& program, const ModelNode& loss);
+
+// Returns whether an element of a value is computed from a sum or mean, or another reduction, over
+// the samples of a mini-batch. The running statistics of a batch norm are none in an evaluation.
+bool depends_on_mini_batch(const ModelProgram& program, ValueId value);
 
 }  // namespace es::gpu

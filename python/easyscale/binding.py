@@ -11,10 +11,10 @@ import torch
 from torch import nn
 
 from .data import Arrays
+from .data.array_samples import FIRST_SAMPLES
 from .errors import UsageError
 from .tracing.step import argument_names, name_fields
 
-EXAMPLE_SAMPLES = 8
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class Binding:
 
 def bind(model: nn.Module, has_loss: bool, data: Arrays) -> Binding:
     """Binds the arrays; Raises UsageError if there is no argument or no target for them."""
-    head = data.head(EXAMPLE_SAMPLES)
+    head = data.head(FIRST_SAMPLES)
     target_keys = _target_keys(model, has_loss, data)
     inputs = {key: _tensor(array) for key, array in head.items() if key not in target_keys}
     targets = {key: _target(head[key]) for key in target_keys}

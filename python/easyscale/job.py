@@ -14,7 +14,7 @@ import numpy as np
 from .captured import Captured
 from .client import Client
 from .data import Arrays, Range, Table
-from .errors import EasyScaleError, RefusedError, UsageError
+from .errors import EasyScaleError, NotFoundError, RefusedError, UsageError
 from .fields import bind_fields
 from .folders import TemporaryFolder
 from .job_text import stages_text, toml_text
@@ -159,7 +159,14 @@ class Job:
         placements = stages_text(stages, None, self.steps)
         client = Client(head, keys, insecure_loopback)
         client.nodes()
-        return self._submit(client, self._write_job(placements))
+        is_new = self._path is None
+        try:
+            return self._submit(client, self._write_job(placements))
+        except (NotFoundError, RefusedError, UsageError):  # then the head has no job that reads them
+            if is_new and self._path is not None:
+                shutil.rmtree(self._path, ignore_errors=True)
+                self._path = self._files = None
+            raise
 
     def write(self, stages: str | None = None) -> Path:
         """Writes model, weights, samples and job.toml into the folder of the job.
@@ -189,9 +196,11 @@ class Job:
         from .tracing import capture
         from .tracing.errors import CaptureError
         bound = bind(model, loss is not None, self._data)
+        self._data.check_finite()
         try:
             self.captured = capture(model, loss, bound.inputs, bound.targets, name=self.name,
-                                    allow_functions=allow_functions)
+                                    allow_functions=allow_functions,
+                                    batch_size=self._top["batch_size"])
         except CaptureError:
             raise
         except Exception as error:
@@ -209,7 +218,10 @@ class Job:
 
     def _bind(self) -> None:
         program = self.captured.program
-        self._ranges = {x.name: Range(x.low, x.high) for x in program.inputs
+        ignored = {node.attributes["ignore_index"] for node in program.nodes
+                   if node.kind in ("cross_entropy", "nll")}
+        self._ranges = {x.name: Range(0, x.high, x.low) if x.low < 0 and x.low in ignored
+                        else Range(x.low, x.high) for x in program.inputs
                         if program.values[x.value].type == "i32"}
         self._aliases = {alias: p.name for p in program.parameters for alias in p.aliases}
         if self._eval_data is not None:

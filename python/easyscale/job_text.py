@@ -43,6 +43,9 @@ def stages_text(stages: str | None, devices: str | None, steps: int) -> str:
     >>> stages_text("cpu-avx512:4@20,cpu-avx2:2", None, 50)
     'cpu-avx512:4@20,cpu-avx2:2@30'
     """
+    for name, value in (("stages", stages), ("devices", devices)):
+        if not isinstance(value, str | None):
+            raise UsageError(f"{name} = {value!r}: allowed is a text such as cpu-avx2:2")
     if stages and devices:
         raise UsageError("stages and devices: allowed is one of them")
     if devices:
@@ -52,6 +55,9 @@ def stages_text(stages: str | None, devices: str | None, steps: int) -> str:
     *first, last = [entry.strip() for entry in stages.split(",")]
     used = sum(_steps_of(entry, stages) for entry in first)
     if "@" not in last:
+        if used >= steps:
+            raise UsageError(f"stages = {stages!r} has {used} steps before its last entry: allowed is "
+                             f"less than {steps}, the steps of the job")
         last = f"{last}@{steps - used}"
     total = used + _steps_of(last, stages)
     if total != steps:

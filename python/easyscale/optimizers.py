@@ -84,14 +84,20 @@ def read_optimizer(given: Any, parameters: Iterable[tuple[str, Any]] | None,
     if parameters is None:
         raise UsageError(f"optimizer {name}: allowed for a captured model is easyscale.Optimizer")
     reader = _READERS.get(name)
-    if reader is None or not hasattr(given, "param_groups"):
-        raise UsageError(f"optimizer {name}: allowed are torch.optim.SGD, Adam and AdamW, and "
+    is_of_torch = _is_of_torch(given, "torch.optim")
+    if reader is None or not is_of_torch:
+        origin = "" if is_of_torch or reader is None else f" of {type(given).__module__}"
+        raise UsageError(f"optimizer {name}{origin}: allowed are torch.optim.SGD, Adam and AdamW, and "
                          "easyscale.Optimizer")
+    if given._optimizer_step_pre_hooks or given._optimizer_step_post_hooks:
+        raise UsageError(f"optimizer {name} has a hook on its steps, which a job does not call: "
+                         "allowed is an optimizer without hooks")
     if given.state:
         raise UsageError(f"optimizer {name} has the state of steps that it has made, with which a "
                          "job cannot begin: make a new one")
-    names = {id(parameter): full for full, parameter in reversed(list(parameters))
-             if parameter.requires_grad}
+    known = list(parameters)
+    _check_no_others(name, given.param_groups, {id(parameter) for _, parameter in known})
+    names = {id(parameter): full for full, parameter in reversed(known) if parameter.requires_grad}
     _check_parameters(name, given.param_groups, names)
     settings = [_settings(name, group, scheduled) for group in given.param_groups]
     _check_settings(name, settings)
@@ -103,6 +109,20 @@ def read_optimizer(given: Any, parameters: Iterable[tuple[str, Any]] | None,
 
 def _class_name(given: Any) -> str:
     return type(given).__name__
+
+
+def _is_of_torch(given: Any, module: str) -> bool:
+    """Whether the class is one of torch's; another one of its name may have another rule."""
+    return f"{type(given).__module__}.".startswith(f"{module}.")
+
+
+def _check_no_others(name: str, groups: list[dict[str, Any]], known: set[int]) -> None:
+    others = sum(parameter.requires_grad and id(parameter) not in known
+                 for group in groups for parameter in group["params"])
+    if others:
+        raise UsageError(f"optimizer {name} has {others} parameters that are neither of the model nor "
+                         "of its loss, so nothing would train them: allowed are those of the model, "
+                         "and of a loss that is a torch.nn.Module")
 
 
 def _check_parameters(name: str, groups: list[dict[str, Any]], names: dict[int, str]) -> None:
@@ -204,7 +224,7 @@ def read_schedule(given: Any, steps: int) -> Schedule:
         raise UsageError(f"schedule {_class_name(given)} has made {made} steps, with which a job "
                          "cannot begin: make a new one")
     reader = _SCHEDULES.get(_class_name(given))
-    if reader is None:
+    if reader is None or not _is_of_torch(given, "torch.optim.lr_scheduler"):
         raise UsageError(f"schedule {_class_name(given)}: {ALLOWED_SCHEDULES}")
     return reader(given, steps)
 

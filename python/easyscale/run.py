@@ -86,22 +86,26 @@ class Run:
     def load_into(self, module: Any, loss: Any = None, ema: bool = False) -> None:
         """Copies the trained weights into a torch module, bit for bit and in place.
 
-        `ema`: the moving averages of the parameters in place of them. `loss` is a module with the parameters of the loss that was trained; without it they are
-        left out. Every parameter must be there with its shape; else UsageError, and nothing is
-        changed.
+        `ema`: the moving averages of the parameters in place of them. `loss` is a module with the
+        parameters of the loss that was trained; without it they are left out. Every parameter must be
+        there with its shape; else UsageError, and nothing is changed.
         """
+        for name, part in (("module", module), ("loss", loss)):
+            if isinstance(part, type) or not (hasattr(part, "named_buffers")
+                                              or (part is None and name == "loss")):
+                raise UsageError(f"load_into: {name} is {part!r}: allowed is a torch.nn.Module")
         if self._has_adapters:
             raise UsageError("load_into: the run has adapters, which the module has no place for; "
                              "write them with save_adapter(folder) and add them to the module with "
                              "peft.PeftModel.from_pretrained(module, folder)")
         weights = self.state_dict(ema)
-        own = dict(module.state_dict())
+        own = _tensors_of(module)
         parameters = [name for name, _ in module.named_parameters()]
         if loss is None:
             weights = {name: array for name, array in weights.items()
                        if name in own or not name.startswith(LOSS_PREFIX)}
         else:
-            own |= {LOSS_PREFIX + name: tensor for name, tensor in loss.state_dict().items()}
+            own |= {LOSS_PREFIX + name: tensor for name, tensor in _tensors_of(loss).items()}
             parameters += [LOSS_PREFIX + name for name, _ in loss.named_parameters()]
         _check_fit(weights, own, parameters)
         for name, tensor in own.items():
@@ -209,6 +213,13 @@ def _exported(checkpoint: Path | None, ema: bool, has_adapters: bool) -> dict[st
             return load_file(place)
         weights = load_file(place / "adapter_model.safetensors")
         return {name.removeprefix(PEFT_PREFIX): array for name, array in weights.items()}
+
+
+def _tensors_of(module: Any) -> dict[str, Any]:
+    """The tensors themselves by their names; a `state_dict` of the user's own may return copies."""
+    named = [*module.named_parameters(remove_duplicate=False),
+             *module.named_buffers(remove_duplicate=False)]
+    return {name: tensor.detach() for name, tensor in named}
 
 
 def _check_fit(weights: Mapping[str, np.ndarray], own: Mapping[str, Any],

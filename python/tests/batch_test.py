@@ -1,4 +1,5 @@
 """The number of samples in a captured model: as extents, in constants and as bounds of slices."""
+import math
 import unittest
 
 import capture_support  # noqa: F401  (makes the package importable)
@@ -37,6 +38,12 @@ def halves(z, n):
 # Each is a function of (z [2 * samples, 4], samples).
 BATCHES = {
     "eye and shifted labels": sim_clr, "halves": halves,
+    "a covariance": lambda z, n: ((z[:n] - z[:n].mean(0)).T @ (z[n:] - z[n:].mean(0)) / (n - 1)
+                                  ).square().sum() * (n + 1) + z.sum() * 3 / (n - 1),
+    "pairs": lambda z, n: (z @ z.T).sum() / (n * (n - 1)) * n ** 2 + 2 * z.sum() * (n * (n - 1)),
+    "the logarithm of their number": lambda z, n: (
+        torch.logsumexp(z, (0, 1)).sin() - math.log(n) + torch.logsumexp(z[:, 0], 0)
+        - torch.log(torch.tensor(float(n))) + math.log(4 * n)),
     "tril": lambda z, n: (z @ z.T * torch.ones(2 * n, 2 * n).tril()).mean(),
     "triu": lambda z, n: (z @ z.T)[:n, n:].masked_fill(
         torch.ones(n, n).triu(1).bool(), 0.0).mean(),

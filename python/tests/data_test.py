@@ -45,7 +45,9 @@ class Write(FolderCase):
     def test_a_number_that_fp32_has_not_is_refused(self):
         with self.assertRaisesRegex(es.UsageError, "sample 0 has the value 1e\\+300"):
             self.written(np.array([1e300]))
-        self.assertTrue(np.isinf(self.written(np.array([np.inf]))[0]))
+        for number in (np.inf, np.nan):
+            with self.assertRaisesRegex(es.UsageError, "sample 1 .*: allowed is a finite number"):
+                self.written(np.array([0.5, number]))
 
 
 class Check(unittest.TestCase):

@@ -218,6 +218,17 @@ class Refused(FakeProgramsCase):
         with self.assertRaisesRegex(es.RefusedError, "allowed is a new folder"):
             job.submit()
 
+    def test_a_job_that_the_head_refuses_leaves_no_files(self):
+        job = make_job(directory=self.folder / "job")
+        self.refuse("submit", 4, "needs the role submit")
+        with self.assertRaisesRegex(es.RefusedError, "needs the role"):
+            job.submit()
+        self.assertFalse((self.folder / "job").exists())
+        self.refuse("submit", 1, "the answer was lost")
+        with self.assertRaises(es.FailedError):
+            job.submit()
+        self.assertTrue((self.folder / "job").exists())  # the head may have the job
+
     def test_submit_needs_a_folder_and_a_head(self):
         with self.assertRaisesRegex(es.UsageError, "submit needs Job"):
             make_job().submit()
@@ -225,6 +236,55 @@ class Refused(FakeProgramsCase):
         with self.assertRaisesRegex(es.NotFoundError, "no head"):
             make_job(directory=self.folder / "job").submit()
         self.assertFalse((self.folder / "job").exists())
+
+
+class Samples(FakeProgramsCase):
+    """Samples that PyTorch refuses in the middle of a training are refused before it."""
+
+    def refuses(self, text, x=None, y=None, **options):
+        model = nn.Linear(4, 3)
+        x = torch.randn(64, 4) if x is None else x
+        y = torch.arange(64) % 3 if y is None else y
+        with self.assertRaisesRegex(es.UsageError, text):
+            es.Job(model, loss=options.pop("loss", nn.CrossEntropyLoss()), data=es.data.arrays(x, y),
+                   steps=1, batch_size=4, max_p=2, optimizer=es.Optimizer("sgd"), **options).run()
+
+    def changed(self, tensor, value):
+        tensor[20] = value
+        return tensor
+
+    def test_labels(self):
+        y = torch.arange(64) % 3
+        for label in (3, -1, -99):
+            self.refuses(f"array 1: sample 20 has the value {label}: allowed is 0 to 2, and -100",
+                         y=self.changed(y.clone(), label))
+        self.refuses("sample 20 has the value 3: allowed is -100 to 2",
+                     y=self.changed(y.clone(), 3),
+                     loss=lambda outputs, labels: nn.functional.cross_entropy(
+                         outputs, labels, reduction="none").mean())
+        es.Job(nn.Linear(4, 3), loss=nn.CrossEntropyLoss(), steps=1, batch_size=4, max_p=2,
+               data=es.data.arrays(torch.randn(64, 4), self.changed(y.clone(), -100)),
+               optimizer=es.Optimizer("sgd")).write()
+
+    def test_numbers_that_are_not_finite(self):
+        self.refuses("array 0: sample 20 has the value nan: allowed is a finite number",
+                     self.changed(torch.randn(64, 4), torch.nan))
+        self.refuses("array 0: sample 0 has the value inf", torch.full((64, 4), torch.inf))
+
+    def test_evaluation_samples_of_another_type(self):
+        self.refuses("eval_data: array 1 has elements of the type float32: allowed is int64",
+                     eval_data=es.data.arrays(torch.randn(8, 4), torch.zeros(8)))
+
+    def test_stages(self):
+        model = nn.Linear(4, 3)
+        job = es.Job(model, loss=nn.CrossEntropyLoss(), batch_size=4, max_p=2, steps=5,
+                     data=es.data.arrays(torch.randn(64, 4), torch.arange(64) % 3),
+                     optimizer=es.Optimizer("sgd"))
+        for options, text in (({"stages": "cpu-avx2:2@20,cpu-avx2:1"}, "has 20 steps before its last"),
+                              ({"stages": 3}, "stages = 3: allowed is a text"),
+                              ({"devices": ["cpu-avx2:1"]}, "devices = .*allowed is a text")):
+            with self.assertRaisesRegex(es.UsageError, text):
+                job.run(**options)
 
 
 class Finished(FakeProgramsCase):
@@ -255,6 +315,25 @@ class Finished(FakeProgramsCase):
                 run.load_into(other)
             for parameter, was in zip(other.parameters(), before):
                 self.assertTrue(torch.equal(parameter, was))
+
+    def test_the_weights_go_into_the_tensors_themselves(self):
+        class Compact(Tied):
+            def state_dict(self, *arguments, **options):  # a copy, as to store it smaller
+                return {name: tensor.clone() for name, tensor in
+                        super().state_dict(*arguments, **options).items()}
+        model = Compact()
+        expected = model.first.weight.detach().clone()
+        run = make_job(model).run()
+        nn.init.zeros_(model.first.weight)
+        run.load_into(model)
+        self.assertTrue(torch.equal(model.first.weight, expected))
+
+    def test_weights_go_into_modules_only(self):
+        run = make_job().run()
+        for arguments, text in (((None,), "module is None"), ((Tied,), "module is <class"),
+                                ((Tied(), "mse"), "loss is 'mse'")):
+            with self.assertRaisesRegex(es.UsageError, text):
+                run.load_into(*arguments)
 
     def test_the_weights_of_a_loss_go_into_the_loss(self):
         model, loss, other = nn.Linear(4, 3), Scaled(), Scaled()

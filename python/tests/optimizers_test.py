@@ -53,6 +53,23 @@ class Optimizers(WithModel):
         self.assertEqual(self.read(AdamW(self.model.parameters(), torch.tensor(0.5))),
                          es.Optimizer("adamw", 0.5, weight_decay=0.01))
 
+    def test_a_class_of_that_name_that_is_not_of_torch_is_refused(self):
+        named = type("AdamW", (AdamW,), {})
+        self.refuses(f"AdamW of {__name__}: allowed are torch.optim.SGD", named(
+            self.model.parameters()))
+
+    def test_a_hook_on_steps_is_refused(self):
+        for register in ("register_step_pre_hook", "register_step_post_hook"):
+            optimizer = SGD(self.model.parameters(), 0.1)
+            getattr(optimizer, register)(lambda *arguments: None)
+            self.refuses("SGD has a hook on its steps", optimizer)
+
+    def test_parameters_of_another_model_are_refused(self):
+        other = torch.nn.Linear(2, 2)
+        self.refuses("SGD has 2 parameters that are neither of the model nor of its loss",
+                     SGD([*self.model.parameters(), *other.parameters()], 0.1))
+        SGD([*self.model.parameters(), *other.requires_grad_(False).parameters()], 0.1)
+
     def test_groups_that_agree_are_one(self):
         groups = [{"params": [self.model.weight]}, {"params": [self.model.bias]}]
         self.assertEqual(self.read(SGD(groups, 0.5)).learning_rate, 0.5)

@@ -52,6 +52,7 @@ CALLS = {
     "bernoulli of a number": lambda m, s: torch.bernoulli(torch.ones_like(m), 0.3) * s + m,
     "bernoulli_": lambda m, s: torch.zeros_like(m).bernoulli_(m.sigmoid()) * s + m,
     "randint": lambda m, s: m[torch.randint(0, 3, (len(m),)) * 0] + torch.randint(7, (4,)) * s,
+    "randperm": lambda m, s: m[torch.randperm(len(m))] * s + m[:, torch.randperm(4)],
     "rsample": lambda m, s: torch.distributions.Normal(m, s).rsample(),
     "sample": lambda m, s: torch.distributions.Normal(m, s).sample() * m + s,
     "uniform sample": lambda m, s: torch.distributions.Uniform(m, m + s).rsample(),

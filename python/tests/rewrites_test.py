@@ -69,6 +69,8 @@ def bag(x, mode):
 
 # For each name a function of x [samples, 8].
 REAL = {
+    "quantile": lambda x: torch.quantile(x, 0.3, dim=1, keepdim=True) * x + x.quantile(0.75, 1)[:, None],
+    "quantile of all": lambda x: torch.quantile(x[:1], 0.5, keepdim=True) + x - x[:1].quantile(1.0),
     "remainder": lambda x: torch.remainder(x, 1.5),
     "remainder by a tensor": lambda x: torch.remainder(x, positive(x)),
     "remainder of integers": lambda x: (as_integers(x) % 7).float() + x,

@@ -312,6 +312,15 @@ class Train(FolderCase):
         with self.assertRaisesRegex(es.UsageError, "12 evaluation samples: allowed is a multiple"):
             job.run(devices="cpu-avx2:1")
 
+    def test_what_depends_on_a_whole_mini_batch_is_computed_of_whole_ones_only(self):
+        model = nn.Sequential(nn.Linear(6, 8), nn.BatchNorm1d(8, track_running_stats=False),
+                              nn.Linear(8, 3))
+        job = es.Job(model, loss=nn.CrossEntropyLoss(), data=es.data.arrays(*samples(1)), batch_size=8,
+                     max_p=4, eval_data=es.data.arrays(*(part[:12] for part in samples(2))), steps=1,
+                     optimizer=torch.optim.SGD(model.parameters(), lr=0.1))
+        with self.assertRaisesRegex(es.UsageError, "12 evaluation samples: allowed is a multiple"):
+            job.run(devices="cpu-avx2:1")
+
     def test_the_weights_come_back_bit_for_bit(self):
         model = Net()
         job = self.job(model, torch.optim.SGD(model.parameters(), 0.1))

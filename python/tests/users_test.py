@@ -12,6 +12,7 @@ from easyscale.tracing import capture, errors
 
 sys.path.insert(0, str(support.Path(__file__).resolve().parents[2] / "tests/bench/zoo"))
 import zoo_users
+import zoo_users_fifth
 import zoo_users_fourth
 import zoo_users_more
 import zoo_users_third
@@ -19,7 +20,9 @@ from zoo_case import without_dropout
 
 SEED = 0
 REFUSED = {"dcgan": errors.StateChanged, "spectral_norm": errors.StateChanged,
-           "fourier_operator_complex": errors.UnsupportedType, "packed_gru": errors.CaptureError}
+           "fourier_operator_complex": errors.UnsupportedType, "packed_gru": errors.CaptureError,
+           "momentum_queue": errors.StateChanged, "own_batch_norm": errors.StateChanged,
+           "annealed": errors.StateChanged}
 
 
 class Users(unittest.TestCase):
@@ -52,6 +55,9 @@ class Users(unittest.TestCase):
 
     def test_the_models_of_the_fourth_list(self):
         self.check(zoo_users_fourth.entries())
+
+    def test_the_models_of_the_fifth_list(self):
+        self.check(zoo_users_fifth.entries())
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@
 #include <memory>
 #include <system_error>
 
+#include "gpu/import/sample_rows.h"
 #include "store/dataset/arrays/npz_file.h"
 #include "store/dataset/images/pixel_writer.h"
 
@@ -70,6 +71,19 @@ std::string names_text(const std::vector<CapturedInput>& inputs, const std::vect
 float placeholder(const SampleField& field) {
   if (field.type == FieldType::kI32) return std::bit_cast<float>(field.low);
   return field.name == kBoxes ? -1.0F : 0.0F;
+}
+
+// An incomplete mini-batch is filled up, which must not change the outputs of its samples.
+Status check_count(const CheckpointModel& source, std::uint64_t samples) {
+  const ModelProgram* const program = source.model.program();
+  if (program == nullptr || samples % source.spec.batch_size == 0) return {};
+  for (const ModelOutput& output : program->outputs)
+    if (gpu::depends_on_mini_batch(*program, output.value))
+      return usage_error(std::to_string(samples) +
+                         " samples: allowed is a multiple of batch_size = " +
+                         std::to_string(source.spec.batch_size) + ", because the output \"" +
+                         output.name + "\" depends on all samples of a mini-batch");
+  return {};
 }
 
 // Writes mini-batches of the input into the form of a sample block.
@@ -224,6 +238,7 @@ Result<PredictionInput> PredictionInput::open(const CheckpointModel& source,
 
 Result<std::vector<Prediction>> predict(gpu::Engine& engine, const CheckpointModel& source,
                                         const PredictionInput& input) {
+  ES_RETURN_IF_ERROR(check_count(source, input.samples));
   auto writer = BatchWriter::create(source, input);
   if (!writer) return writer.error();
   std::vector<Prediction> predictions = empty_predictions(source, input.samples);

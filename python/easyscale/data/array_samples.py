@@ -12,15 +12,20 @@ from ..errors import UsageError
 from .dataset_samples import STORED, to_numpy
 
 CHUNK_BYTES = 16 << 20
+FIRST_SAMPLES = 8  # that a capture looks at
 INT32 = np.iinfo(np.int32)
 
 
 @dataclass(frozen=True)
 class Range:
-    """The integers, or fp32 numbers of an input, that are allowed: low <= x <= high."""
+    """The integers of an input that are allowed: low <= x <= high, and `also`."""
 
     low: int
     high: int
+    also: int | None = None  # the label that a loss ignores
+
+    def __str__(self) -> str:
+        return f"{self.low} to {self.high}" + (f", and {self.also}" if self.also is not None else "")
 
 
 @dataclass(frozen=True)
@@ -55,11 +60,22 @@ class Arrays:
         if not type(eval_data) is type(self):
             raise UsageError(f"eval_data is {type(eval_data).__name__}: allowed is "
                              f"{type(self).__name__}, as data")
-        wanted, found = ({key: array.shape[1:] for key, array in half.head(1).items()}
-                         for half in (self, eval_data))
+        heads = [half.head(1) for half in (self, eval_data)]
+        wanted, found = ({key: array.shape[1:] for key, array in head.items()} for head in heads)
         if wanted != found:
             raise UsageError(f"eval_data has the arrays {found}: allowed is {wanted}, as in data "
                              "(the shape of a sample by array)")
+        for key, array in heads[1].items():
+            kinds = ["f" if half.dtype.kind == "f" else "i" for half in (heads[0][key], array)]
+            if kinds[0] != kinds[1]:
+                raise UsageError(f"eval_data: {_name(key)} has elements of the type {array.dtype}: "
+                                 f"allowed is {heads[0][key].dtype}, as in data")
+
+    def check_finite(self) -> None:
+        """Raises UsageError if one of the first samples has a number that is not finite."""
+        for key, array in self.head(FIRST_SAMPLES).items():
+            if array.dtype.kind == "f":
+                _refuse_if(~np.isfinite(array), array, _name(key), 0, "a finite number")
 
     def write(self, folder: Path, eval_data: Arrays | None, names: Mapping[str, Any],
               ranges: Mapping[str, Range]) -> None:
@@ -88,7 +104,7 @@ def arrays(*positional: Any, **named: Any) -> Arrays:
     other names are the targets. A job whose model returns its loss has no targets.
 
     Floating-point numbers are stored as fp32 and integers with 32 bits. An integer that does not
-    fit, and a number that is infinite only in fp32, is an error.
+    fit, and a number that is not finite in fp32, is an error.
 
     >>> arrays(np.zeros((10, 3)), np.arange(10)).samples
     10
@@ -130,12 +146,16 @@ def converted(piece: np.ndarray, stored: type, name: str, begin: int,
     if piece.dtype.kind in "iu":
         limits = allowed or Range(int(INT32.min), int(INT32.max))
         wrong = (piece < limits.low) | (piece > limits.high)
-        _refuse_if(wrong, piece, name, begin, f"{limits.low} to {limits.high}")
+        if limits.also is not None:
+            wrong &= piece != limits.also
+        _refuse_if(wrong, piece, name, begin, str(limits))
         return piece.astype(stored)
+    if piece.dtype.kind == "f":
+        _refuse_if(~np.isfinite(piece), piece, name, begin, "a finite number")
     if piece.dtype == np.float64:
         with np.errstate(over="ignore"):
             single = piece.astype(np.float32)
-        _refuse_if(np.isinf(single) & ~np.isinf(piece), piece, name, begin, "the numbers of fp32")
+        _refuse_if(np.isinf(single), piece, name, begin, "the numbers of fp32")
         return single
     return piece.astype(stored)
 

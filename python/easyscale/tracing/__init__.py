@@ -1,6 +1,8 @@
 """Captures a PyTorch module with its loss as a model file. The only part that imports torch."""
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,30 +11,34 @@ from torch import nn
 
 from ..captured import Captured
 from ..program import Program
-from .batch import ADVICE, OTHER_SIZES, SIZES, unify
-from .check import check_evaluation, check_no_state, check_training
+from .batch import ADVICE, OTHER_SIZES, SIZES, check_same, unify
+from .check import check_evaluation, check_no_state, check_training, loss_alone, moved_weights
 from .errors import BatchTraced, CaptureError, ExportFailed
 from .graph import Graph
+from .known import STATISTICS
 from .lower.builder import Builder
 from .merge import Static, lower_both, simplify
-from .patches import refuse_cumulative_averages, refuse_power_iterations, tracing, unchanged
+from .patches import (refuse_cumulative_averages, refuse_hooks, refuse_power_iterations, tracing,
+                      unchanged)
 from .reader import read
-from .state import State
+from .state import State, plain_name
 from .step import Loss, Step, argument_names, name_fields, with_samples
 
 VERSION = "0.1"
+BATCH_SIZE = 8  # where none is given: an even number, because SIZES are odd
 
 
 def capture(model: nn.Module, loss: Loss, example_inputs: Any, example_targets: Any = None,
             name: str = "", allow_functions: tuple[type, ...] = (),
-            check: bool = True) -> Captured:
+            check: bool = True, batch_size: int = BATCH_SIZE) -> Captured:
     """Captures a model with its loss.
 
     `example_inputs` is a tensor [samples, ...], a tuple of them, or a dict of keyword arguments;
     `example_targets` is what the loss gets as its second argument. `loss` is a module or a function
     (outputs, targets) -> number; None means that the model returns its loss. The number of samples
-    may be any. A torch.autograd.Function in `allow_functions` is captured by its forward. `check`
-    runs the captured program beside the module, and refuses one that differs.
+    may be any, but a model that computes something else for `batch_size` samples than for few is
+    refused. A torch.autograd.Function in `allow_functions` is captured by its forward. `check` runs
+    the captured program beside the module, and refuses one that differs.
 
     The module is traced in training and in evaluation, and is left as it was. Raises CaptureError.
     """
@@ -42,8 +48,9 @@ def capture(model: nn.Module, loss: Loss, example_inputs: Any, example_targets: 
     try:
         training = _training_modes(model, modes)
         step = Step(model, loss, fields.inputs, fields.targets)
-        return _Capture(step, fields.tensors, allow_functions, training).run(
-            name or type(model).__name__, check)
+        with torch.compiler.set_stance("force_eager"):
+            return _Capture(step, fields.tensors, allow_functions, training, batch_size).run(
+                name or type(model).__name__, check)
     finally:
         model.train(modes[model])
         _set_modes(modes)
@@ -54,6 +61,9 @@ def _refuse_wrapped(model: nn.Module) -> None:
     if hasattr(model, "_orig_mod"):
         raise CaptureError("the model is compiled by torch.compile: pass the module that was "
                            "compiled, which is model._orig_mod")
+    if isinstance(model, nn.parallel.DistributedDataParallel):
+        raise CaptureError("the model is wrapped by DistributedDataParallel: pass the module inside of "
+                           "it, which is model.module; a job has its own ranks")
     if isinstance(model, torch.jit.ScriptModule):
         raise CaptureError("the model is a TorchScript module: pass the torch.nn.Module that it was "
                            "made of")
@@ -91,10 +101,11 @@ class _Capture:
     """One capture: traces, lowers, checks."""
 
     def __init__(self, step: Step, tensors: dict[str, torch.Tensor], allowed: tuple[type, ...],
-                 modes: dict[nn.Module, bool]):
+                 modes: dict[nn.Module, bool], batch_size: int):
         self.step, self.tensors, self.allowed = step, tensors, allowed
         self.state = State(step)
         self.modes = modes  # of a training
+        self.batch_size = batch_size
 
     def run(self, name: str, check: bool) -> Captured:
         try:
@@ -122,44 +133,72 @@ class _Capture:
         producer = f"easyscale {VERSION}, torch {torch.__version__}"
         program = unify(small, large, self.state, name, producer, sizes)
         if check:
+            self._check_batch_size(program, small, sizes[0])
             self._check(program, small.builder)
         return program
+
+    def _check_batch_size(self, program: Program, small: Static, size: int) -> None:
+        """Raises BatchTraced if the program is another one for the mini-batches of the job. Those of
+        one sample are not looked at, because that number is special to torch."""
+        count = self.batch_size
+        if count in (1, size):
+            return
+        try:
+            larger = self._lower(count, evaluate=small.evaluation_differs)
+            check_same(program, unify(small, larger, self.state, program.name, program.producer,
+                                      (size, count)))
+        except BatchTraced as error:
+            raise BatchTraced(f"with the batch_size {count}: {error}") from None
 
     def _about_samples(self, error: ExportFailed, sizes: tuple[int, int]) -> CaptureError:
         """Says that the number of samples is the reason, if the module runs with another one."""
         example = len(next(iter(self.tensors.values())))
-        works = {count: self._runs(count) for count in dict.fromkeys((example, *sizes))}
-        if all(works.values()) or not any(works.values()):
+        failures = {count: self._failure(count) for count in dict.fromkeys((example, *sizes))}
+        works = {count: failure is None for count, failure in failures.items()}
+        if all(works.values()):
             return error
+        if not any(works.values()):
+            own = failures[example]
+            return ExportFailed(f"{error}; the model and its loss fail on the example themselves, with "
+                                f"{type(own).__name__}: {own}")
         good = ", ".join(str(count) for count in works if works[count])
         bad = ", ".join(str(count) for count in works if not works[count])
         return BatchTraced(f"{error}; the forward pass runs with {good} samples and not with {bad}, "
                            f"so it has their number as a constant: {ADVICE}")
 
-    def _runs(self, count: int) -> bool:
-        """Whether the module itself runs with a number of samples."""
-        self._set_mode(True)
+    def _failure(self, count: int) -> Exception | None:
+        """What the module itself raises for a number of samples."""
         try:
-            with unchanged(self.step.model), torch.no_grad():
+            with self._unchanged(training=True), torch.no_grad():
                 self.step(*with_samples(self.tensors, count).values())
-        except Exception:  # torch has no common class for what it raises here
-            return False
-        return True
+        except Exception as error:  # torch has no common class for what it raises here
+            return error
+        return None
 
     def _lower(self, count: int, evaluate: bool) -> Static:
-        """The program for `count` samples; evaluation is traced where it may have own nodes."""
-        tensors = with_samples(self.tensors, count)
+        """The program for `count` samples, whose contents are not read; evaluation is traced where it
+        may have own nodes."""
+        tensors = {name: x.new_empty((count, *x.shape[1:]))
+                   for name, x in with_samples(self.tensors, 1).items()}
         train = self._trace(tensors, training=True)
         evaluation = self._trace(tensors, training=False) if evaluate else None
         return lower_both(train, evaluation, self.state, self.step.outputs.names)
 
     def _trace(self, tensors: dict[str, torch.Tensor], training: bool) -> Graph:
-        self._set_mode(training)
-        refuse_power_iterations(self.step.model)
-        refuse_cumulative_averages(self.step.model)
-        with unchanged(self.step.model), tracing(self.step, self.allowed):
+        with self._unchanged(training), tracing(self.step, self.allowed):
+            refuse_hooks(self.step)
+            refuse_power_iterations(self.step.model)
+            refuse_cumulative_averages(self.step.model)
             graph = read(self.step, list(tensors.values()), list(tensors))
         return simplify(graph, self.state)
+
+    def _statistics(self, program: Program) -> set[str]:
+        """The buffers that training may change: those of the program, and of all batch norms of
+        torch, which also count their mini-batches."""
+        norms = [path for path, module in self.step.named_modules()
+                 if isinstance(module, nn.modules.batchnorm._NormBase)]
+        return {s.name for s in program.statistics} | {
+            plain_name(f"{path}.{name}") for path in norms for name in STATISTICS}
 
     def _set_mode(self, training: bool) -> None:
         self.step.with_loss = training
@@ -167,13 +206,22 @@ class _Capture:
 
     def _check(self, program: Program, builder: Builder) -> None:
         tensors = with_samples(self.tensors, SIZES[0])
-        with unchanged(self.step.model):
-            self._set_mode(True)
-            check_no_state(self.step, self.state, tensors)
-        with unchanged(self.step.model):
-            self._set_mode(True)
+        others = with_samples({name: x.flip(0) for name, x in self.tensors.items()}, SIZES[0])
+        with self._unchanged(training=True), moved_weights(self.state):
+            loss = loss_alone(self.step, others)
+        with self._unchanged(training=True):
+            check_no_state(self.step, self.state, tensors, others, loss, self._statistics(program))
+        with self._unchanged(training=True):
             check_training(program, self.step, self.state, tensors, builder.mirrored)
-        with unchanged(self.step.model):
-            self._set_mode(False)
+        with self._unchanged(training=False):
             check_evaluation(program, self.step, self.state, tensors,
                              builder.evaluation_sites)
+
+    @contextlib.contextmanager
+    def _unchanged(self, training: bool) -> Iterator[None]:
+        """Puts the model into a mode, and keeps its state and that of its loss as they are."""
+        with contextlib.ExitStack() as stack:
+            for name, part in self.step.named_children():
+                stack.enter_context(unchanged(part, f"the {name}"))
+            self._set_mode(training)
+            yield

@@ -5,6 +5,7 @@ is a multiple of the batch, and everything else must be equal.
 """
 from __future__ import annotations
 
+import functools
 import math
 from dataclasses import dataclass
 from typing import Any
@@ -22,6 +23,8 @@ from .state import SAFETENSORS_TYPE, State
 SIZES = (3, 5)  # samples of the two captures; a batch of one would be special to torch
 # Those of a second attempt: a number of the model may happen to be the number of samples.
 OTHER_SIZES = (7, 11)
+# Products of B + term, which sums over pairs of samples and covariances have as divisors.
+COUNTS = ((0,), (-1,), (1,), (0, 0), (0, -1))
 ADVICE = ("use -1 or tensor.shape[0] for the number of samples, and no branch on it")
 
 
@@ -52,13 +55,41 @@ def _place(node: Emitted) -> str:
     return f"{node.kind} in {node.path or 'the model'}" + (f" ({node.source})" * bool(node.source))
 
 
+def check_same(program: Program, other: Program) -> None:
+    """Raises BatchTraced unless a program that was made with few samples is also that of more, `other`.
+    """
+    for node, larger in zip(program.nodes, other.nodes):
+        if (node.kind, node.inputs) != (larger.kind, larger.inputs) or not _is_close(
+                node.attributes, larger.attributes):
+            raise _differs(f"{node.kind} in {node.name or 'the model'}"
+                           + f" ({node.source})" * bool(node.source))
+    if len(program.nodes) != len(other.nodes) or program.values != other.values:
+        raise _differs("the model")
+    for constant, larger in zip(program.constants, other.constants):
+        if not np.allclose(constant.array, larger.array, rtol=1e-6, equal_nan=True):
+            raise _differs(f"a constant that begins with {constant.array.flat[0]}")
+
+
+def _differs(place: str) -> BatchTraced:
+    return BatchTraced(f"{place}: the forward pass differs from that of few samples; {ADVICE}")
+
+
+def _is_close(first: Any, second: Any) -> bool:
+    """Whether attributes are equal but for rounding."""
+    if isinstance(first, dict):
+        return first.keys() == second.keys() and all(_is_close(first[k], second[k]) for k in first)
+    return first == second or (isinstance(first, float) and isinstance(second, float)
+                               and math.isclose(first, second, rel_tol=1e-6))
+
+
 def _check_aligned(small: Static, large: Static, sizes: tuple[int, int]) -> None:
     for first, second in zip(small.builder.nodes, large.builder.nodes):
         if (first.kind, first.inputs) != (second.kind, second.inputs):
             raise BatchTraced(f"{_place(first)}: the forward pass differs for {sizes[0]} and "
                               f"{sizes[1]} samples; {ADVICE}")
         if first.attributes != second.attributes and not _is_slice_of_samples(
-                first, second, sizes) and _factor_of_samples(first, second, sizes) is None:
+                first, second, sizes) and _factor_of_samples(first, second, sizes) is None and (
+                _log_of_samples(first, second, sizes) is None):
             raise BatchTraced(f"{_place(first)}: the number of samples is in its attributes "
                               f"({_difference(first, second)}); {ADVICE}")
     if len(small.builder.nodes) != len(large.builder.nodes):
@@ -77,16 +108,36 @@ def _is_slice_of_samples(first: Emitted, second: Emitted, sizes: tuple[int, int]
 
 
 def _factor_of_samples(first: Emitted, second: Emitted,
-                       sizes: tuple[int, int]) -> tuple[str, float] | None:
-    """What multiplies at two numbers of samples: ("mul" or "div", number), for number * B and
-    number / B."""
+                       sizes: tuple[int, int]) -> tuple[str, tuple[int, ...], float] | None:
+    """What multiplies at two numbers of samples: ("mul" or "div", terms, number), for number times
+    one of COUNTS or number divided by it."""
     if not first.kind == second.kind == "mul_scalar":
         return None
     small, large = first.attributes["value"], second.attributes["value"]
-    for kind, each in (("mul", (small / sizes[0], large / sizes[1])),
-                       ("div", (small * sizes[0], large * sizes[1]))):
-        if math.isclose(*each, rel_tol=1e-12):
-            return kind, each[0]
+    for terms in COUNTS:
+        counts = [_count(size, terms) for size in sizes]
+        for kind, each in (("mul", (small / counts[0], large / counts[1])),
+                           ("div", (small * counts[0], large * counts[1]))):
+            if math.isclose(*each, rel_tol=1e-12):
+                return kind, terms, each[0]
+    return None
+
+
+def _count(size: int, terms: tuple[int, ...]) -> int:
+    return math.prod(size + term for term in terms)
+
+
+def _log_of_samples(first: Emitted, second: Emitted,
+                    sizes: tuple[int, int]) -> tuple[float, float] | None:
+    """What is added at two numbers of samples: (factor, rest), for factor * log(B) + rest, where the
+    factor is 1 or -1."""
+    if not first.kind == second.kind == "add_scalar":
+        return None
+    for factor in (1.0, -1.0):
+        rests = [node.attributes["value"] - factor * math.log(size)
+                 for node, size in zip((first, second), sizes)]
+        if math.isclose(*rests, rel_tol=1e-6, abs_tol=1e-6):
+            return factor, rests[0] if abs(rests[0]) > 1e-6 else 0.0
     return None
 
 
@@ -194,13 +245,23 @@ class _Writer:
         return output
 
     def _write_multiple(self, val: Val, arrays: list[np.ndarray]) -> None:
-        """A number that is a multiple of the samples: one per sample, summed."""
-        each = [array / size for array, size in zip(arrays, self.pair.sizes)]
-        if val.shape or each[0] != each[1] or (val.type == "i32" and each[0] % 1):
+        """A number that is a multiple of the samples: one per sample, summed; or one of COUNTS."""
+        for terms in COUNTS:
+            each = [array / _count(size, terms) for array, size in zip(arrays, self.pair.sizes)]
+            if not val.shape and each[0] == each[1]:
+                break
+        else:
             raise _constant_refused(arrays[0])
-        one = self._constant(each[0].astype(arrays[0].dtype).reshape(1), val.type)
-        wide = self._node("expand", [one], self._value(val.type, [Dim(1, True)]))
-        self._node("sum", [wide], self._add(val, []), axes=[0], keepdim=False)
+        if terms == (0,) and not (val.type == "i32" and each[0] % 1):
+            one = self._constant(each[0].astype(arrays[0].dtype).reshape(1), val.type)
+            wide = self._node("expand", [one], self._value(val.type, [Dim(1, True)]))
+            self._node("sum", [wide], self._add(val, []), axes=[0], keepdim=False)
+            return
+        if val.type != "f32":
+            raise _constant_refused(arrays[0])
+        number = self._node("mul_scalar", [self._samples(terms)], self._value("f32", [Dim(1)]),
+                            value=float(each[0]))
+        self._node("reshape", [number], self._add(val, []))
 
     def _write_share(self, val: Val, arrays: list[np.ndarray], dims: list[Dim]) -> bool:
         """One number everywhere that is a part of the samples, such as 1 / B."""
@@ -224,11 +285,16 @@ class _Writer:
         sums = self._node("cumsum", [wide], self._value("f32", dims), axis=0)
         return self._node("add_scalar", [sums], self._value("f32", dims), value=-1.0)
 
-    def _samples(self) -> int:
-        """The number of samples as f32 [1]."""
+    def _samples(self, terms: tuple[int, ...] = (0,)) -> int:
+        """The number of samples as f32 [1], or another one of COUNTS."""
+        dims = [Dim(1)]
         one = self._constant(np.ones(1, np.float32), "f32")
         wide = self._node("expand", [one], self._value("f32", [Dim(1, True)]))
-        return self._node("sum", [wide], self._value("f32", [Dim(1)]), axes=[0], keepdim=True)
+        samples = self._node("sum", [wide], self._value("f32", dims), axes=[0], keepdim=True)
+        counts = [samples if not term else self._node(
+            "add_scalar", [samples], self._value("f32", dims), value=float(term)) for term in terms]
+        return functools.reduce(
+            lambda x, y: self._node("mul", [x, y], self._value("f32", dims)), counts)
 
     def _write_numbers(self, val: Val, arrays: list[np.ndarray], dims: list[Dim]) -> bool:
         """Integers that are linear in the number of a sample and in the number of samples: [a * B],
@@ -357,6 +423,8 @@ class _Writer:
         if other is not None and other.attributes != node.attributes:
             if node.kind == "slice":
                 self._write_slice_of_samples(node, inputs[0], number)
+            elif node.kind == "add_scalar":
+                self._write_log_of_samples(node, other, inputs[0], number)
             else:
                 self._write_factor_of_samples(node, other, inputs[0], number)
             return
@@ -379,12 +447,23 @@ class _Writer:
     def _write_factor_of_samples(self, node: Emitted, other: Emitted, source: int,
                                  number: int) -> None:
         """Multiplies by a multiple of the number of samples, or by a part of it."""
-        kind, each = _factor_of_samples(node, other, self.pair.sizes) or ("", 0.0)
+        kind, terms, each = _factor_of_samples(node, other, self.pair.sizes) or ("", (0,), 0.0)
         one, dims = [Dim(1)], self.program.values[source].dims
         total = self._constant(np.full(1, each, np.float32), "f32")
-        factor = self._node(kind, [total, self._samples()], self._value("f32", one))
+        factor = self._node(kind, [total, self._samples(terms)], self._value("f32", one))
         whole = self._node("reshape", [factor], self._value("f32", one * len(dims)))
         self._node("mul", [source, whole], number)
+
+    def _write_log_of_samples(self, node: Emitted, other: Emitted, source: int,
+                              number: int) -> None:
+        """Adds a number and the logarithm of the number of samples, or subtracts this."""
+        factor, rest = _log_of_samples(node, other, self.pair.sizes) or (1.0, 0.0)
+        one, dims = [Dim(1)], self.program.values[source].dims
+        log = self._node("log", [self._samples()], self._value("f32", one))
+        signed = self._node("mul_scalar", [log], self._value("f32", one), value=factor)
+        whole = self._node("add_scalar", [signed], self._value("f32", one), value=rest)
+        shaped = self._node("reshape", [whole], self._value("f32", one * len(dims)))
+        self._node("add", [source, shaped], number)
 
     def _write_statistics(self, static: Static) -> None:
         self.program.statistics = [Statistic(*entry) for entry in static.builder.statistics]

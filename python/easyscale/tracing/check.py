@@ -6,7 +6,8 @@ any size, so a difference counts only if it is there in double precision too.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
+import math
+from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
 import torch
@@ -14,9 +15,9 @@ import torch
 from ..interpret import Context, interpret
 from ..program import Program
 from .errors import SelfCheckFailed, StateChanged
-from .known import STATISTICS
+from .python_state import Generators, numbers_of
 from .same_draws import SameDraws, site_numbers
-from .state import State
+from .state import State, plain_name
 from .step import Step
 
 LOSS_ERROR = 1e-5      # relative
@@ -26,6 +27,7 @@ SMALL = 1e-5           # of the largest gradient's norm: below it a gradient is 
 # In double precision less is allowed, by this factor. Constants of the program stay rounded to fp32
 # there, and so does what a module computes in fp32 by name.
 DOUBLE = 0.1
+MOVE = 1e-2  # how far weights are moved to find what is kept of them, as a part of them
 ASIDE = 1e-6  # how far parameters are moved away from where a slope jumps, as a part of them
 
 Tensors = dict[str, torch.Tensor]
@@ -38,7 +40,7 @@ def check_training(program: Program, step: Step, state: State, tensors: Tensors,
         parameters = {tied.names[0]: tied.tensor for tied in state.parameters.values()
                       if tied.tensor.requires_grad}
         with SameDraws(mirrored=mirrored):
-            loss = step(*given.values())[0]
+            loss = step(*_copies(given))[0]
             wanted = _gradients(loss, list(parameters.values()))
         context = Context(training=True, draw=site_numbers, floats=floats)
         own_loss = interpret(program, state.tensors(), given, context)[program.loss]
@@ -48,36 +50,93 @@ def check_training(program: Program, step: Step, state: State, tensors: Tensors,
     _decide(compared, state, tensors)
 
 
-def check_no_state(step: Step, state: State, tensors: Tensors) -> None:
-    """Raises StateChanged if the forward pass changes a parameter or a buffer, or what the next one
-    computes.
+def loss_alone(step: Step, tensors: Tensors) -> torch.Tensor:
+    """The loss of a forward pass, with the random numbers of the self-check."""
+    with SameDraws():
+        return step(*_copies(tensors))[0].detach()
 
-    The program of a file begins every step with nothing but the parameters, so a model that keeps a
-    tensor for its next mini-batch would silently train without it.
+
+def _copies(tensors: Tensors) -> list[torch.Tensor]:
+    """The arguments of a forward pass, which may write into them."""
+    return [tensor.clone() for tensor in tensors.values()]
+
+
+def check_no_state(step: Step, state: State, tensors: Tensors, others: Tensors,
+                   wanted: torch.Tensor, statistics: Collection[str]) -> None:
+    """Raises StateChanged if the forward pass changes a parameter, or a buffer that is none of the
+    `statistics`, or what the next forward pass computes or may compute.
+
+    `wanted` is the loss of other samples, `others`, with moved weights and without a forward pass
+    before it. The program of a file begins every step with nothing but the parameters and
+    statistics, so a model that keeps anything else for its next mini-batch would silently train
+    without it.
     """
-    def run() -> torch.Tensor:
-        with SameDraws():
-            return step(*tensors.values())[0].detach()
-    before = _contents(state)
-    first = run()
-    changed = [name for name, found in _contents(state).items() if found != before[name]]
+    generators = Generators()
+    before = _contents(state, statistics)
+    loss_alone(step, tensors)
+    changed = [name for name, found in _contents(state, statistics).items() if found != before[name]]
+    # What the first pass alone replaces or counts does not matter, if the second one agrees.
+    buffers, numbers = _buffers(step, statistics), numbers_of(step.roots())
+    with moved_weights(state):
+        loss = loss_alone(step, others)
+    changed += [name for name, found in _buffers(step, statistics).items()
+                if buffers.get(name, found) != found]
     if changed:
         raise StateChanged(f"the forward pass changes {changed[0]}; parameters are changed by the "
                            "optimizer only, and of the buffers only the statistics of batch norms "
-                           "may change in training")
+                           "may change in training, which torch.nn.functional.batch_norm keeps")
     try:
-        compare("", run(), first, LOSS_ERROR)
+        compare("", loss, wanted, LOSS_ERROR)
     except SelfCheckFailed:
         raise StateChanged(
-            "a second forward pass with the same samples has another loss, because the model keeps "
-            "something between its calls (an attribute, a list or a global variable); a captured "
-            "model keeps only the statistics of batch norms") from None
+            "a second forward pass has another loss than it has alone, because the model keeps "
+            "something between its calls, of its samples or of weights that have changed since (an "
+            "attribute, a list or a global variable); a captured model keeps only the statistics of "
+            "batch norms") from None
+    loss_alone(step, tensors)
+    after = numbers_of(step.roots())
+    for name, value in numbers.items():
+        if _is_another(value, after.get(name, value)):
+            raise StateChanged(f"every forward pass changes {name}, now from {value!r} to "
+                               f"{after[name]!r}; a captured model has no Python state")
+    if used := generators.changed():
+        raise StateChanged(f"the forward pass draws from a random generator of the class {used}; a "
+                           "captured model would repeat one draw: use those of torch")
 
 
-def _contents(state: State) -> dict[str, tuple[int, int]]:
+@contextlib.contextmanager
+def moved_weights(state: State) -> Iterator[None]:
+    """Other weights in this block, as a step of the optimizer makes them."""
+    generator = torch.Generator().manual_seed(1)
+    tensors = [tied.tensor.data for tied in state.parameters.values() if tied.tensor.requires_grad]
+    before = [tensor.clone() for tensor in tensors]
+    try:
+        for tensor in tensors:
+            tensor.mul_(1 + MOVE * torch.randn(tensor.shape, generator=generator))
+        yield
+    finally:
+        for tensor, known in zip(tensors, before):
+            tensor.copy_(known)
+
+
+def _is_another(value: Any, after: Any) -> bool:
+    """Whether a number or text has changed; a computed number may be rounded otherwise."""
+    if isinstance(value, float) and isinstance(after, float):
+        return not (math.isclose(value, after, rel_tol=1e-6) or math.isnan(value))
+    return bool(value != after)
+
+
+def _contents(state: State, statistics: Collection[str]) -> dict[str, tuple[int, int]]:
     """The address and the sum of the bytes of every parameter, and of what else may not change."""
     return {name: (tensor.data_ptr(), _sum(tensor.detach()))
-            for name, tensor in state.tensors().items() if not name.endswith(STATISTICS)}
+            for name, tensor in state.tensors().items() if name not in statistics}
+
+
+def _buffers(step: Step, statistics: Collection[str]) -> dict[str, tuple]:
+    """The extents and the sum of the bytes of the buffers, which a forward pass may replace."""
+    found = ((plain_name(name), tensor) for name, tensor in step.named_buffers())
+    return {name: (tensor.shape, _sum(tensor.detach())) for name, tensor in found
+            if name not in statistics}
 
 
 def _sum(tensor: torch.Tensor) -> int:
@@ -103,7 +162,7 @@ def check_evaluation(program: Program, step: Step, state: State, tensors: Tensor
     def compared(given: Tensors, floats: torch.dtype, factor: float) -> None:
         # The module may compute gradients itself.
         with torch.enable_grad(), SameDraws(site_of=lambda draw: sites.get(draw, draw)):
-            outputs = step(*given.values())
+            outputs = step(*_copies(given))
         wanted = dict(zip(step.outputs.names, outputs))
         context = Context(training=False, draw=site_numbers, floats=floats)
         with torch.no_grad():

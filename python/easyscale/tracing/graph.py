@@ -59,7 +59,8 @@ class Graph:
 
     `inputs` are values by name, `parameters` and `buffers` names by value, and `constants` tensors
     by value. `outputs` has the flat results. `mirrored` are the sites of which the module uses 1 - u
-    where its program uses u.
+    where its program uses u. `trained` are the running means of all batch norms in training, also of
+    those whose results are not read.
     """
 
     nodes: list[Node] = field(default_factory=list)
@@ -70,6 +71,7 @@ class Graph:
     constants: dict[int, torch.Tensor] = field(default_factory=dict)
     outputs: list[Any] = field(default_factory=list)
     mirrored: set[int] = field(default_factory=set)
+    trained: set[str] = field(default_factory=set)
 
     def new_value(self, meta: Meta | None) -> int:
         """Adds a value."""

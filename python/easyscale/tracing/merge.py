@@ -12,9 +12,10 @@ from .decompose import decompose
 from .fold import fold_constants
 from .functional import make_functional
 from .gradients import expand_gradients
-from .graph import Graph, Node, refs, remove_unused, replace_refs
+from .graph import Graph, Node, Ref, refs, remove_unused, replace_refs
 from .lower import LOWERINGS
 from .lower.builder import TYPES, Builder, Operand, Val, type_of
+from .lower.narrow import wrapped
 from .lower.table import CannotLower
 from .patterns import name_stochastic_depth
 from .sites import draws
@@ -108,6 +109,7 @@ class Lowering:
                 if isinstance(operand, Val):
                     if meta.dtype not in TYPES:
                         raise CannotLower(f"its result has the type {meta.dtype}")
+                    operand = wrapped(self.builder, node.target, operand, meta.dtype)
                     operand = self.builder.cast(operand, TYPES[meta.dtype])
                 else:
                     operand = operand.to(meta.dtype)
@@ -128,6 +130,8 @@ def simplify(graph: Graph, state: State) -> Graph:
     for value in [value for value in graph.buffers if graph.metas[value].dtype.is_complex]:
         # Its parts are taken apart, so it is a constant from the beginning.
         graph.constants[value] = state.tensors()[state.name_of(graph.buffers.pop(value))].detach()
+    graph.trained = {state.name_of(graph.buffers[x.id]) for x in map(_trained_mean, graph.nodes)
+                     if x is not None and x.id in graph.buffers}
     decompose(graph)
     make_functional(graph)
     remove_unused(graph)
@@ -144,6 +148,13 @@ def simplify(graph: Graph, state: State) -> Graph:
     return graph
 
 
+def _trained_mean(node: Node) -> Ref | None:
+    """The running mean that a batch norm in training changes."""
+    if node.target == "aten.batch_norm.default" and node.args["training"]:
+        return node.args["running_mean"]
+    return None
+
+
 def lower_both(train: Graph, evaluation: Graph | None, state: State,
                output_names: list[str]) -> Static:
     """One program of both graphs; without an eval graph the outputs are those of training."""
@@ -152,7 +163,7 @@ def lower_both(train: Graph, evaluation: Graph | None, state: State,
               for name, value in train.inputs.items()}
     parameters = {tied.names[0]: builder.new_value(tuple(tied.tensor.shape), "f32")
                   for tied in state.parameters.values()}
-    builder.buffers = train.buffers
+    builder.buffers, builder.trained = train.buffers, train.trained
     loss, *outputs = Lowering(builder, train, state, inputs, parameters).run()
     check_loss(builder, loss, [parameters[tied.names[0]] for tied in state.parameters.values()
                                 if tied.tensor.requires_grad])

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
+import torch._dynamo
 import torch.utils.checkpoint
 from torch import nn
 from torch.fx.experimental import proxy_tensor
@@ -116,6 +117,26 @@ def _item_of(kind: type) -> Callable:
     return item
 
 
+def _quantile_with(real: Callable) -> Callable:
+    """torch.quantile of a number, whose check branches on content; other calls are torch's."""
+    def quantile(x: torch.Tensor, q: Any, dim: int | None = None, keepdim: bool = False,
+                 *, interpolation: str = "linear", **kwargs: Any) -> torch.Tensor:
+        if not isinstance(q, float) or not 0 <= q <= 1 or interpolation != "linear" or kwargs:
+            return real(x, q, dim, keepdim, interpolation=interpolation, **kwargs)
+        shape = [1] * x.dim()
+        y, axis = (x.reshape(-1), 0) if dim is None else (x, dim)
+        ordered = torch.sort(y, dim=axis)[0]
+        last = ordered.shape[axis] - 1
+        below = min(int(q * last), last)
+        above = min(below + 1, last)
+        found = torch.lerp(ordered.narrow(axis, below, 1), ordered.narrow(axis, above, 1),
+                           q * last - below)
+        if dim is None:
+            return found.reshape(shape if keepdim else [])
+        return found if keepdim else found.squeeze(axis)
+    return quantile
+
+
 def _refuse_packing(*_: Any) -> Any:
     raise CaptureError(
         "the model packs sequences, whose shapes depend on their lengths; give the recurrent layer "
@@ -137,6 +158,20 @@ def refuse_power_iterations(model: nn.Module) -> None:
         if type(module).__name__ == "_SpectralNorm" and module.training:
             owner = path.split(".parametrizations")[0]
             raise _power_iteration(owner, "torch.nn.utils.parametrizations.spectral_norm")
+
+
+def refuse_hooks(model: nn.Module) -> None:
+    """Refuses hooks that may change the gradient of a module."""
+    for path, module in model.named_modules():
+        if module._backward_hooks or module._backward_pre_hooks:
+            raise CaptureError(f"the module {path.removeprefix('model.')} has a backward hook, which "
+                               "cannot be captured; remove it, and change the gradient in the "
+                               "forward pass or the loss")
+
+
+def _refuse_hook(tensor: torch.Tensor, hook: Callable) -> Any:
+    raise CaptureError("the forward pass registers a hook on a gradient (register_hook), which cannot "
+                       "be captured: it may change the gradient")
 
 
 def refuse_cumulative_averages(model: nn.Module) -> None:
@@ -207,6 +242,8 @@ def tracing(step: nn.Module, allowed: tuple[type, ...]) -> Iterator[None]:
     fast_path = torch.backends.mha.get_fastpath_enabled()
     with contextlib.ExitStack() as stack:
         stack.enter_context(_quiet())
+        # What torch.compile has made inside of a model is called as it was written.
+        stack.enter_context(torch._dynamo.config.patch(error_on_nested_fx_trace=False))
         stack.enter_context(exchanged(torch.autograd.Function, "apply", _apply_with(allowed)))
         stack.enter_context(marked_checkpoints())
         known_truth = stack.enter_context(known_contents(step, overridden))
@@ -216,6 +253,9 @@ def tracing(step: nn.Module, allowed: tuple[type, ...]) -> Iterator[None]:
             stack.enter_context(exchanged(torch._VF, name, stand_in(name, real)))
         stack.enter_context(exchanged(torch, "rand", _rand_for(model)))
         stack.enter_context(overridden(torch.Tensor, "data", _data()))
+        stack.enter_context(overridden(torch.Tensor, "register_hook", _refuse_hook))
+        for owner in (torch, torch.Tensor):
+            stack.enter_context(overridden(owner, "quantile", _quantile_with(torch.quantile)))
         for name in ("max_unpool1d", "max_unpool2d", "max_unpool3d"):
             real = getattr(nn.functional, name)
             stack.enter_context(exchanged(nn.functional, name, _unpooled(real)))
@@ -256,8 +296,9 @@ def _without_caches(model: nn.Module) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def unchanged(model: nn.Module) -> Iterator[None]:
-    """Restores the module after a block, and refuses Python state that the block has changed."""
+def unchanged(model: nn.Module, what: str) -> Iterator[None]:
+    """Restores a module after a block, and refuses Python state that the block has changed. `what` is
+    the module in a message."""
     modules = list(model.modules())
     attributes = [dict(module.__dict__) for module in modules]
     containers = [(value, value.copy()) for before in attributes for value in before.values()
@@ -266,7 +307,7 @@ def unchanged(model: nn.Module) -> Iterator[None]:
     generators = (random.getstate(), _numpy_state())
     try:
         yield
-        _compare(model, attributes)
+        _compare(model, attributes, what)
         if generators != (random.getstate(), _numpy_state()):
             raise StateChanged("the forward pass draws from the random generator of Python or "
                                "numpy; a captured model would repeat one draw")
@@ -293,11 +334,11 @@ def _numpy_state() -> str:
     return repr(numpy.random.get_state()[1:3])
 
 
-def _compare(model: nn.Module, attributes: list[dict]) -> None:
+def _compare(model: nn.Module, attributes: list[dict], what: str) -> None:
     for (path, module), before in zip(model.named_modules(), attributes):
         for name, value in module.__dict__.items():
             known = before.get(name)
             if name != "training" and isinstance(known, SIMPLE) and known != value:
                 raise StateChanged(f"the forward pass changes the attribute {name} of "
-                                   f"{path or 'the model'} from {known!r} to {value!r}; a captured "
+                                   f"{path or what} from {known!r} to {value!r}; a captured "
                                    "model has no Python state")

@@ -2,6 +2,8 @@
 computed with them."""
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from .lower.builder import Emitted
@@ -29,19 +31,32 @@ def _range(static: Static, source: int) -> tuple[int, int]:
     """
     low, high = int(INT32.min), int(INT32.max)
     same = {source}
+    marks: dict[int, int] = {}  # conditions that find one integer, which is then replaced
+    replaced: set[int] = set()
+    words = False  # whether the integers choose rows of a table
     for node in static.builder.nodes:
         if not same.intersection(node.inputs):
             continue
+        if node.kind == "where" and node.inputs[0] in marks:
+            replaced.add(marks[node.inputs[0]])
+        if node.kind == "eq" and (other := static.builder.constants.get(
+                node.inputs[1])) is not None and other.size == 1:
+            marks[node.output] = int(other.flat[0])
         if node.kind in MOVES or (node.kind == "where" and same.intersection(node.inputs[1:])):
             same.add(node.output)
             continue
         allowed = _allowed(static, node, same)
+        if allowed and node.kind in ("embedding", "take_rows"):
+            words = True
         if allowed:
             low, high = max(low, allowed[0]), min(high, allowed[1])
     least, most = _without_overflow(static, source)
     if least > -OVERFLOW and most < OVERFLOW:
         low, high = max(low, least), min(high, most)
-    return low, high
+    if words:
+        return low, high
+    # A label that a loss ignores is allowed besides the classes.
+    return min({low, *replaced}), max({high, *replaced})
 
 
 def _without_overflow(static: Static, source: int) -> tuple[int, int]:
@@ -53,6 +68,11 @@ def _without_overflow(static: Static, source: int) -> tuple[int, int]:
             continue
         if node.kind in MOVES or (node.kind == "where" and source in node.inputs[1:]):
             allowed = _without_overflow(static, node.output)
+        elif node.kind in ("sum", "cumsum"):
+            allowed = _part(_without_overflow(static, node.output), _terms(static, node))
+        elif node.kind == "square" or (node.kind == "mul" and node.inputs == [source, source]):
+            bound = math.isqrt(max(0, _without_overflow(static, node.output)[1]))
+            allowed = -bound, bound
         elif node.kind in ("mul", "add", "sub") and (other := constants.get(
                 node.inputs[1 - node.inputs.index(source)])) is not None and other.size:
             allowed = _operand(node.kind, _without_overflow(static, node.output),
@@ -61,6 +81,17 @@ def _without_overflow(static: Static, source: int) -> tuple[int, int]:
             continue
         low, high = max(low, allowed[0]), min(high, allowed[1])
     return low, high
+
+
+def _terms(static: Static, node: Emitted) -> int:
+    """How many integers are added up at most."""
+    shape = static.builder.values[node.inputs[0]].shape
+    axes = node.attributes.get("axes", [node.attributes.get("axis")])
+    return math.prod(shape[axis] for axis in axes)
+
+
+def _part(allowed: tuple[int, int], terms: int) -> tuple[int, int]:
+    return -(-allowed[0] // max(terms, 1)), allowed[1] // max(terms, 1)
 
 
 def _operand(kind: str, result: tuple[int, int], least: int, most: int,

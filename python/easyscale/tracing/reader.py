@@ -11,10 +11,11 @@ import torch
 from torch import nn
 
 from .errors import CaptureError, DataDependent, ExportFailed, StateChanged
-from .graph import Graph, Node, Ref, meta_of
+from .graph import Graph, Meta, Node, Ref, meta_of
 from .recurrent_calls import REAL_NAMES
 from .regions import MARK
 from .schema import named_arguments
+from .rewrites import SORTED_MAX
 from .sites import draws
 
 FRAME = re.compile(r'File "([^"]+)", line (\d+)')
@@ -50,6 +51,9 @@ def _explain(error: Exception) -> CaptureError:
         return DataDependent(
             f"the forward pass at {line} branches on the content of a tensor, or has a shape that "
             "depends on it; use torch.where or a fixed shape instead")
+    if "torch._C.Generator" in text:
+        return ExportFailed(f"the forward pass at {line} draws with a torch.Generator of its own, which "
+                            "cannot be captured; leave it out, and the engine draws the numbers")
     return ExportFailed(f"the forward pass cannot be traced at {line}: {text.splitlines()[0]}")
 
 
@@ -103,7 +107,8 @@ class _Reader:
             elif spec.kind == kinds.CONSTANT_TENSOR:
                 self.graph.constants[value] = self.program.constants[spec.target]
             else:
-                raise ExportFailed(f"the model holds an object that is no tensor: {spec.target}")
+                raise ExportFailed("the forward pass uses an object that is no tensor, such as a "
+                                   f"torch.Generator of its own: {spec.target}; leave it out")
 
     def _read_nodes(self, module: nn.Module, no_grad: bool) -> list:
         for node in module.graph.nodes:
@@ -196,9 +201,19 @@ class _Reader:
         site = -1
         if count := draws(target, args):
             site, self.sites = self.sites, self.sites + count
+        if target == "aten.randperm.default" and args["n"] <= SORTED_MAX:
+            target, args, site = self._permutation(node, args["n"], site)
         self.graph.nodes.append(Node(target, args, outputs, _path(node), _source(node), site,
                                      self.region))
         self.values[node] = Ref(outputs[0]) if single else [Ref(x) for x in outputs]
+
+    def _permutation(self, node: Any, size: int, site: int) -> tuple[str, dict[str, Any], int]:
+        """A random permutation is the order of random numbers: what takes its place."""
+        numbers = self.graph.new_value(Meta((size,), torch.float32))
+        self.graph.nodes.append(Node("aten.rand.default", {"size": [size]}, [numbers], _path(node),
+                                     _source(node), site, self.region))
+        return "aten.argsort.stable", {"self": Ref(numbers), "stable": True, "dim": 0,
+                                       "descending": False}, -1
 
     def _argument(self, tree: Any) -> Any:
         if isinstance(tree, torch.fx.Node):
@@ -211,7 +226,8 @@ class _Reader:
 
 
 def _autocast_refused(node: Any) -> ExportFailed:
-    return ExportFailed(f"autocast at {_source(node)}: capture the model in fp32, and choose the "
+    place = _source(node) or "some line of the forward pass"
+    return ExportFailed(f"autocast at {place}: capture the model in fp32, and choose the "
                         "precision of the job instead")
 
 

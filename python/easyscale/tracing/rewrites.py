@@ -105,10 +105,19 @@ def log10(self: Tensor) -> Tensor:
     return torch.log(self) * (1 / math.log(10))
 
 
+def _signed(x: Tensor, function: Callable[[Tensor], Tensor]) -> Tensor:
+    """An odd function of x, from its values at numbers from 0 on; at 0 it has the slope that it has
+    above 0, which |x| would hide."""
+    sign = torch.where(x < 0, -torch.ones_like(x), torch.ones_like(x))
+    return sign * function(sign * x)
+
+
 @rewrites("sinh.default")
 def sinh(self: Tensor) -> Tensor:
-    grown = torch.expm1(torch.abs(self))
-    return torch.sign(self) * 0.5 * (grown + grown / (grown + 1))
+    def above(x: Tensor) -> Tensor:
+        grown = torch.expm1(x)
+        return 0.5 * (grown + grown / (grown + 1))
+    return _signed(self, above)
 
 
 @rewrites("cosh.default")
@@ -119,9 +128,8 @@ def cosh(self: Tensor) -> Tensor:
 
 @rewrites("asinh.default")
 def asinh(self: Tensor) -> Tensor:
-    x = torch.abs(self)
     # log1p keeps small numbers exact: x + (sqrt(x^2 + 1) - 1) = x + x^2 / (sqrt(x^2 + 1) + 1).
-    return torch.sign(self) * torch.log1p(x + x * x / (torch.sqrt(x * x + 1) + 1))
+    return _signed(self, lambda x: torch.log1p(x + x * x / (torch.sqrt(x * x + 1) + 1)))
 
 
 @rewrites("acosh.default")
@@ -251,7 +259,7 @@ def logit(self: Tensor, eps: float | None) -> Tensor:
 @rewrites("xlogy.Tensor", "xlogy.Scalar_Other", "xlogy.Scalar_Self")
 def xlogy(self: Any, other: Any) -> Tensor:
     x, y = _pair(self, other)
-    zero = x == 0
+    zero = (x == 0) & (y <= 0)
     return torch.where(zero, torch.zeros_like(x), x * torch.log(torch.where(zero, 1.0, y)))
 
 
@@ -315,12 +323,12 @@ def log_ndtr(self: Tensor) -> Tensor:
 
 @rewrites("fmax.default")
 def fmax(self: Tensor, other: Tensor) -> Tensor:
-    return torch.maximum(self, other)  # a NaN ends the job
+    return torch.where(self >= other, self, other)  # a NaN ends the job
 
 
 @rewrites("fmin.default")
 def fmin(self: Tensor, other: Tensor) -> Tensor:
-    return torch.minimum(self, other)
+    return torch.where(self <= other, self, other)
 
 
 def _running(self: Tensor, dim: int, is_better: Callable) -> tuple[Tensor, Tensor]:
@@ -661,9 +669,11 @@ def _scattered_extreme(self: Tensor, dim: int, index: Tensor, src: Tensor, is_le
     sign = -1.0 if is_least else 1.0
     nothing = torch.full((), -FP32_MAX)
     candidates = torch.where(named, (sign * elements).unsqueeze(-2), nothing)
-    own = sign * old if include_self else torch.where(named.any(-1), nothing, sign * old)
-    found = torch.amax(torch.cat([candidates, own.unsqueeze(-1)], -1), -1)
-    return torch.movedim(sign * found, -1, dim)
+    if include_self:  # of equal elements, which share the gradient, it may be one more
+        found = torch.amax(torch.cat([candidates, (sign * old).unsqueeze(-1)], -1), -1)
+        return torch.movedim(sign * found, -1, dim)
+    best = torch.where(named.any(-1), sign * torch.amax(candidates, -1), old)
+    return torch.movedim(best, -1, dim)
 
 
 @rewrites("__lshift__.Scalar", "bitwise_left_shift.Tensor_Scalar")

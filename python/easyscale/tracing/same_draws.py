@@ -111,6 +111,7 @@ _replaces("rand_like.default")(lambda s, self, **_: s.uniform(self.shape).to(sel
 _replaces("randn_like.default")(lambda s, self, **_: s.normal(self.shape).to(self.dtype))
 _replaces("randint.default")(lambda s, high, size, **_: s.integers(0, high, size))
 _replaces("randint.low")(lambda s, low, high, size, **_: s.integers(low, high, size))
+_replaces("randperm.default")(lambda s, n, **_: s.uniform((n,)).argsort(stable=True))
 _replaces("exponential_.default")(
     lambda s, self, lambd=1.0, **_: self.copy_(exponential(s.uniform(self.shape)) / lambd))
 _replaces("bernoulli_.float", "bernoulli_.Tensor")(

@@ -133,6 +133,10 @@ class Step(nn.Module):
         """The names of the arguments of forward, in their order."""
         return [name for part in self.fields if part is not None for name in part.names]
 
+    def roots(self) -> dict[str, Any]:
+        """Where the Python state of a forward pass may be, by names for a message."""
+        return {"model": self.model, "loss": self._loss[0]}
+
     def _call(self, given: Any) -> Any:
         if isinstance(given, dict):
             return self.model(**given)
@@ -152,7 +156,9 @@ class Step(nn.Module):
 
 def _checked(loss: Any) -> torch.Tensor:
     if not isinstance(loss, torch.Tensor):
-        raise LossNotScalar(f"the loss is {type(loss).__name__}, but must be one number; pass a "
+        kind = "a Python number" if isinstance(loss, (int, float, torch.SymFloat)) else (
+            type(loss).__name__)
+        raise LossNotScalar(f"the loss is {kind}, but must be a tensor with one number; pass a "
                             "function (outputs, targets) -> tensor")
     if loss.numel() != 1 or not loss.dtype.is_floating_point:
         raise LossNotScalar(f"the loss has the shape {list(loss.shape)} and the type {loss.dtype}, "

@@ -115,6 +115,24 @@ TEST_SUITE("gpu/import/sample_rows") {
     return known(w, body(w, x));
   }
 
+  TEST_CASE("a mean over samples makes what is computed with it one of the mini-batch") {
+    for (const bool centred : {false, true}) {
+      ProgramWriter w;
+      const ValueId x = w.linear("layer", w.input("x", {4}), 4);
+      const ValueId mean = w.node("mean", {x}, {{"axes", Ints{0}}, {"keepdim", true}});
+      const ValueId y = centred ? w.node("sub", {x, mean}) : w.node("tanh", {x});
+      w.program.loss = w.node("cross_entropy", {y, w.ids("label", {}, 1)}, {{"reduction", "mean"}});
+      w.output("x", x);
+      w.output("y", y);
+      REQUIRE(check_program(w.program).ok());
+      const es::Result<Graph> graph = import_model(w.program, kSamples);
+      REQUIRE_MESSAGE(graph.ok(), (graph.ok() ? "" : graph.error().message));
+      CHECK(graph->loss_of_batch == centred);
+      CHECK(depends_on_mini_batch(w.program, y) == centred);
+      CHECK_FALSE(depends_on_mini_batch(w.program, x));
+    }
+  }
+
   TEST_CASE("what mixes samples is found") {
     const auto node = [](const char* kind, std::vector<es::ModelAttribute> attributes) {
       return known_of([&](ProgramWriter& w, ValueId x) { return w.node(kind, {x}, attributes); });

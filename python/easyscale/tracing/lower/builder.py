@@ -77,6 +77,7 @@ class Builder:
     results: list[Meta] = field(default_factory=list)
     buffers: dict[int, str] = field(default_factory=dict)
     mirrored: set[int] = field(default_factory=set)  # as in the graph of training
+    trained: set[str] = field(default_factory=set)  # as Graph.trained
     sites: int = 0  # the first number that is no random site of training
     evaluation_sites: dict[int, int] = field(default_factory=dict)  # draw in evaluation -> site
     readers: Counter[int] = field(default_factory=Counter)

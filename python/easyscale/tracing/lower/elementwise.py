@@ -106,12 +106,22 @@ def tan(b: Builder, self: Operand) -> Operand:
 
 @lowers("hardtanh.default")
 def hardtanh(b: Builder, self: Operand, min_val: float, max_val: float) -> Operand:
-    return clamp(b, self, min_val, max_val)
+    # Its slope at both limits is 0, and that of a clamp is 1.
+    value = self
+    if min_val == 0:
+        value = b.emit("relu", value)
+    elif min_val > -math.inf:
+        low = torch.tensor(float(min_val))
+        value = b.emit("where", b.emit("gt", value, low), value, low)
+    if max_val < math.inf:
+        high = torch.tensor(float(max_val))
+        value = b.emit("where", b.emit("lt", self, high), value, high)
+    return value
 
 
 @lowers("relu6.default")
 def relu6(b: Builder, self: Operand) -> Operand:
-    return b.emit("clamp", self, min=0.0, max=6.0)
+    return hardtanh(b, self, 0.0, 6.0)
 
 
 @lowers("clamp.default", "clip.default")
@@ -141,8 +151,9 @@ def clamp_tensor(b: Builder, self: Operand, min: Any, max: Any) -> Operand:
     low, high = number(min), number(max)
     if (min is None or low is not None) and (max is None or high is not None):
         return clamp(b, self, low, high)
-    lower = self if min is None else b.emit("maximum", self, min)
-    return lower if max is None else b.emit("minimum", lower, max)
+    # Of two equal numbers the first one gets the whole gradient.
+    lower = self if min is None else b.emit("where", b.emit("ge", self, min), self, min)
+    return lower if max is None else b.emit("where", b.emit("le", lower, max), lower, max)
 
 
 @lowers("clamp_min.Tensor")

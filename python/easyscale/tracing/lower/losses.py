@@ -178,8 +178,8 @@ def kl_div(b: Builder, self: Operand, target: Operand, reduction: int,
 
 
 def _hinge(b: Builder, x: Operand) -> Operand:
-    """max(x, 0)."""
-    return b.emit("relu", x)
+    """max(x, 0) with the slope 1 at 0, as torch has it in its losses."""
+    return b.emit("clamp", x, min=0.0)
 
 
 @lowers("cosine_embedding_loss.default")

@@ -24,6 +24,9 @@ def batch_norm(b: Builder, input: Operand, weight: Operand | None, bias: Operand
         momentum = _trained_momentum(b, mean) if b.evaluating else momentum
         return b.emit("batch_norm", input, weight, bias, eps=float(eps), mean=mean,
                       variance=variance, momentum=float(momentum))
+    if b.evaluating and names[0] in b.trained:
+        raise CannotLower("the running statistics of a batch norm in an evaluation whose result in "
+                          "training has no part in the loss, so they would not be trained")
     if training:
         return normalise_batch(b, input, weight, bias, eps)
     return frozen_batch_norm(b, input, weight, bias, running_mean, running_var, eps)
