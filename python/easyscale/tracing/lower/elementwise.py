@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 
+from ..ties import TIES_ARE_SHARED
 from .builder import CONSTANT_TYPES, TYPES, Builder, Operand, Val, number, type_of
 from .table import CannotLower, lowers
 
@@ -106,11 +107,19 @@ def tan(b: Builder, self: Operand) -> Operand:
 
 @lowers("hardtanh.default")
 def hardtanh(b: Builder, self: Operand, min_val: float, max_val: float) -> Operand:
-    # Its slope at both limits is 0, and that of a clamp is 1.
-    low, high = torch.tensor(float(min_val)), torch.tensor(float(max_val))
-    above = b.emit("relu", self) if min_val == 0 else b.emit(
-        "where", b.emit("gt", self, low), self, low)
-    return b.emit("where", b.emit("lt", self, high), above, high)
+    return _flat_at_limits(b, self, min_val, max_val)
+
+
+def _flat_at_limits(b: Builder, x: Operand, min: float | None, max: float | None) -> Operand:
+    """A clamp whose slope at its limits is 0; that of a clamp of older versions of torch is 1."""
+    above = x
+    if min is not None:
+        low = torch.tensor(float(min))
+        above = b.emit("relu", x) if min == 0 else b.emit("where", b.emit("gt", x, low), x, low)
+    if max is None:
+        return above
+    high = torch.tensor(float(max))
+    return b.emit("where", b.emit("lt", x, high), above, high)
 
 
 @lowers("relu6.default")
@@ -124,6 +133,8 @@ def clamp(b: Builder, self: Operand, min: Any, max: Any) -> Operand:
     if type_of(self) == "i32":
         lower = self if min is None else b.emit("maximum", self, torch.tensor(int(min)))
         return lower if max is None else b.emit("minimum", lower, torch.tensor(int(max)))
+    if TIES_ARE_SHARED:
+        return _flat_at_limits(b, self, min, max)
     return b.emit("clamp", self, **{k: float(v) for k, v in bounds.items() if v is not None})
 
 
@@ -142,7 +153,9 @@ def clamp_tensor(b: Builder, self: Operand, min: Any, max: Any) -> Operand:
     low, high = number(min), number(max)
     if (min is None or low is not None) and (max is None or high is not None):
         return clamp(b, self, low, high)
-    # Of two equal numbers the first one gets the whole gradient.
+    if TIES_ARE_SHARED:
+        lower = self if min is None else b.emit("maximum", self, min)
+        return lower if max is None else b.emit("minimum", lower, max)
     lower = self if min is None else b.emit("where", b.emit("ge", self, min), self, min)
     return lower if max is None else b.emit("where", b.emit("le", lower, max), lower, max)
 
