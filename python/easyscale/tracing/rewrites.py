@@ -13,6 +13,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from .ties import TIES_ARE_SHARED
+
 REWRITES: dict[str, Callable] = {}
 FP32_MAX = torch.finfo(torch.float32).max
 SORTED_MAX = 2048  # the elements of a row that is sorted: it takes a comparison for each pair
@@ -323,12 +325,13 @@ def log_ndtr(self: Tensor) -> Tensor:
 
 @rewrites("fmax.default")
 def fmax(self: Tensor, other: Tensor) -> Tensor:
-    return torch.where(self >= other, self, other)  # a NaN ends the job
+    # A NaN ends the job.
+    return torch.maximum(self, other) if TIES_ARE_SHARED else torch.where(self >= other, self, other)
 
 
 @rewrites("fmin.default")
 def fmin(self: Tensor, other: Tensor) -> Tensor:
-    return torch.where(self <= other, self, other)
+    return torch.minimum(self, other) if TIES_ARE_SHARED else torch.where(self <= other, self, other)
 
 
 def _running(self: Tensor, dim: int, is_better: Callable) -> tuple[Tensor, Tensor]:

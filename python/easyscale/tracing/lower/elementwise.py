@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 
+from ..ties import TIES_ARE_SHARED
 from .builder import CONSTANT_TYPES, TYPES, Builder, Operand, Val, number, type_of
 from .table import CannotLower, lowers
 
@@ -106,17 +107,24 @@ def tan(b: Builder, self: Operand) -> Operand:
 
 @lowers("hardtanh.default")
 def hardtanh(b: Builder, self: Operand, min_val: float, max_val: float) -> Operand:
-    # Its slope at both limits is 0, and that of a clamp is 1.
-    value = self
-    if min_val == 0:
-        value = b.emit("relu", value)
-    elif min_val > -math.inf:
-        low = torch.tensor(float(min_val))
-        value = b.emit("where", b.emit("gt", value, low), value, low)
-    if max_val < math.inf:
-        high = torch.tensor(float(max_val))
-        value = b.emit("where", b.emit("lt", self, high), value, high)
-    return value
+    return _flat_at_limits(b, self, *_finite_bounds(min_val, max_val))
+
+
+def _finite_bounds(min: Any, max: Any) -> tuple[Any, Any]:
+    """An infinite bound bounds nothing, and a model file has finite numbers only."""
+    return None if min == -math.inf else min, None if max == math.inf else max
+
+
+def _flat_at_limits(b: Builder, x: Operand, min: float | None, max: float | None) -> Operand:
+    """A clamp whose slope at its limits is 0; that of a clamp of older versions of torch is 1."""
+    above = x
+    if min is not None:
+        low = torch.tensor(float(min))
+        above = b.emit("relu", x) if min == 0 else b.emit("where", b.emit("gt", x, low), x, low)
+    if max is None:
+        return above
+    high = torch.tensor(float(max))
+    return b.emit("where", b.emit("lt", x, high), above, high)
 
 
 @lowers("relu6.default")
@@ -126,11 +134,12 @@ def relu6(b: Builder, self: Operand) -> Operand:
 
 @lowers("clamp.default", "clip.default")
 def clamp(b: Builder, self: Operand, min: Any, max: Any) -> Operand:
-    # An infinite bound bounds nothing, and a model file has finite numbers only.
-    min, max = None if min == -math.inf else min, None if max == math.inf else max
+    min, max = _finite_bounds(min, max)
     if type_of(self) == "i32":
         lower = self if min is None else b.emit("maximum", self, torch.tensor(int(min)))
         return lower if max is None else b.emit("minimum", lower, torch.tensor(int(max)))
+    if TIES_ARE_SHARED:
+        return _flat_at_limits(b, self, min, max)
     bounds = {"min": min, "max": max}
     given = {name: float(bound) for name, bound in bounds.items() if bound is not None}
     return b.emit("clamp", self, **given) if given else self
@@ -151,7 +160,9 @@ def clamp_tensor(b: Builder, self: Operand, min: Any, max: Any) -> Operand:
     low, high = number(min), number(max)
     if (min is None or low is not None) and (max is None or high is not None):
         return clamp(b, self, low, high)
-    # Of two equal numbers the first one gets the whole gradient.
+    if TIES_ARE_SHARED:
+        lower = self if min is None else b.emit("maximum", self, min)
+        return lower if max is None else b.emit("minimum", lower, max)
     lower = self if min is None else b.emit("where", b.emit("ge", self, min), self, min)
     return lower if max is None else b.emit("where", b.emit("le", lower, max), lower, max)
 

@@ -6,6 +6,7 @@ import math
 import torch
 
 from .builder import Builder, Operand, type_of
+from .elementwise import clamp
 from .moves import take
 from .norms import cosine_similarity
 from .reductions import reduce, vector_norm
@@ -178,8 +179,8 @@ def kl_div(b: Builder, self: Operand, target: Operand, reduction: int,
 
 
 def _hinge(b: Builder, x: Operand) -> Operand:
-    """max(x, 0) with the slope 1 at 0, as torch has it in its losses."""
-    return b.emit("clamp", x, min=0.0)
+    """max(x, 0) with the slope of a clamp at 0, as torch has it in its losses."""
+    return clamp(b, x, 0.0, None)
 
 
 @lowers("cosine_embedding_loss.default")
