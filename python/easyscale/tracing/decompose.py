@@ -1,6 +1,6 @@
 """Replaces operators that have no lowering by operators that have one.
 
-Such an operator is written with others in rewrites.py, or torch knows how it is made of others. The
+Such an operator is written with others in rewrites/, or torch knows how it is made of others. The
 function is traced for the shapes of the node, and the nodes of this trace take its place.
 """
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Linear algebra of small matrices, written out: an elimination takes a few operators for each row.
 
-Registers functions as rewrites.py does. Rows are exchanged as LAPACK exchanges them: the largest
+Registers functions as rewrites/ does. Rows are exchanged as LAPACK exchanges them: the largest
 element of a column is its pivot, so the numbers differ from torch's by rounding only.
 """
 from __future__ import annotations

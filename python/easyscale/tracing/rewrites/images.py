@@ -1,0 +1,94 @@
+"""Pools that return their places, and samples between the pixels of an image."""
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from .backward import _each
+from .division import remainder
+from .table import FP32_MAX, rewrites
+
+
+def _windows(size: int, kernel: int, stride: int, padding: int, dilation: int,
+             ceil_mode: bool) -> Tensor:
+    """[windows, kernel]: the places that every window sees along an axis of this size."""
+    free = size + 2 * padding - dilation * (kernel - 1) - 1
+    count = (free + stride - 1 if ceil_mode else free) // stride + 1
+    if ceil_mode and (count - 1) * stride >= size + padding:
+        count -= 1
+    return (torch.arange(count)[:, None] * stride - padding + torch.arange(kernel) * dilation)
+
+
+@rewrites("max_pool2d_with_indices.default")
+def max_pool2d_with_indices(self: Tensor, kernel_size: list[int], stride: list[int],
+                            padding: list[int], dilation: list[int],
+                            ceil_mode: bool) -> tuple[Tensor, Tensor]:
+    height, width = self.shape[-2:]
+    kernel = _each(kernel_size, 2)
+    steps, pads, spread = (_each(x, 2) for x in (stride or kernel, padding, dilation))
+    rows, columns = (_windows(size, kernel[i], steps[i], pads[i], spread[i], ceil_mode)
+                     for i, size in enumerate((height, width)))
+    rows, columns = rows[:, None, :, None], columns[None, :, None, :]
+    inside = (rows >= 0) & (rows < height) & (columns >= 0) & (columns < width)
+    place = (torch.clamp(rows, 0, height - 1) * width
+             + torch.clamp(columns, 0, width - 1)).flatten(2)  # [rows, columns, pixels of a window]
+    taken = self.flatten(-2)[..., place]
+    taken = torch.where(inside.flatten(2), taken, torch.full_like(taken, -FP32_MAX))
+    first = torch.argmax(taken, -1, keepdim=True)
+    chosen = torch.arange(place.shape[-1]) == first
+    return torch.gather(taken, -1, first).squeeze(-1), (chosen.long() * place).sum(-1)
+
+
+@rewrites("max_unpool2d.default")
+def max_unpool2d(self: Tensor, indices: Tensor, output_size: list[int]) -> Tensor:
+    # Windows that do not overlap name each place once at most.
+    empty = torch.zeros([*self.shape[:-2], output_size[0] * output_size[1]])
+    whole = torch.scatter_add(empty, -1, indices.flatten(-2), self.flatten(-2))
+    return whole.unflatten(-1, tuple(output_size))
+
+
+def _unnormalized(grid: Tensor, size: int, align_corners: bool) -> Tensor:
+    """Places from -1 to 1 as places of pixels."""
+    if align_corners:
+        return (grid + 1) * ((size - 1) / 2)
+    return ((grid + 1) * size - 1) / 2
+
+
+def _reflected(x: Tensor, size: int, align_corners: bool) -> Tensor:
+    """Places beyond the first and the last pixel, or beyond their outer edges, are mirrored there."""
+    low, span = (0.0, float(size - 1)) if align_corners else (-0.5, float(size))
+    if span == 0:
+        return torch.zeros_like(x)
+    away = torch.abs(x - low)
+    turns = torch.floor(away / span).detach()
+    rest = away - turns * span
+    is_odd = remainder(turns, 2.0) > 0
+    return torch.where(is_odd, span - rest, rest) + low
+
+
+@rewrites("grid_sampler.default", "grid_sampler_2d.default")
+def grid_sampler(input: Tensor, grid: Tensor, interpolation_mode: int, padding_mode: int,
+                 align_corners: bool) -> Tensor:
+    if input.dim() != 4 or interpolation_mode > 1:
+        raise NotImplementedError  # volumes, bicubic interpolation
+    height, width = input.shape[2:]
+    x = _unnormalized(grid[..., 0], width, align_corners)
+    y = _unnormalized(grid[..., 1], height, align_corners)
+    if padding_mode == 2:
+        x, y = _reflected(x, width, align_corners), _reflected(y, height, align_corners)
+    if padding_mode >= 1:
+        x, y = torch.clamp(x, 0, width - 1), torch.clamp(y, 0, height - 1)
+    flat = input.flatten(2)
+
+    def pixels(column: Tensor, row: Tensor) -> Tensor:
+        inside = (column >= 0) & (column < width) & (row >= 0) & (row < height)
+        place = (torch.clamp(row, 0, height - 1) * width + torch.clamp(column, 0, width - 1)).long()
+        index = place.flatten(1).unsqueeze(1).expand(-1, flat.shape[1], -1)
+        found = torch.gather(flat, 2, index).unflatten(2, tuple(grid.shape[1:3]))
+        return found * inside.float().unsqueeze(1)
+    if interpolation_mode == 1:
+        return pixels(torch.round(x).detach(), torch.round(y).detach())
+    left, top = torch.floor(x).detach(), torch.floor(y).detach()
+    right, below = (x - left).unsqueeze(1), (y - top).unsqueeze(1)
+    return ((pixels(left, top) * (1 - right) + pixels(left + 1, top) * right) * (1 - below)
+            + (pixels(left, top + 1) * (1 - right) + pixels(left + 1, top + 1) * right) * below)
