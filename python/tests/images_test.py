@@ -177,11 +177,16 @@ class Train(FolderCase):
             es.data.webdataset(self.folder, SIDE)
 
     def test_a_class_that_the_model_does_not_have_is_refused(self):
-        write_tar(self.folder / "train/0.tar", [*samples(range(60)), ("x.png", png(pixels_of(0))),
-                                                ("x.cls", b"3")])
+        good, bad = samples(range(60)), [("x.png", png(pixels_of(0))), ("x.cls", b"3")]
+        write_tar(self.folder / "train/0.tar", [*good, *bad])
         data = es.data.webdataset(self.folder, SIDE)
         self.assertEqual(data.head(4)[1].max(), 3)
-        job = make_job(data)
+        with self.assertRaisesRegex(es.UsageError, "Target 3 is out of bounds"):
+            make_job(data)
+        # A sample that the capture has not seen is found when the job is submitted.
+        write_tar(self.folder / "train/0.tar", good)
+        job = make_job(es.data.webdataset(self.folder, SIDE))
+        write_tar(self.folder / "train/0.tar", [*good, *bad])
         with self.assertRaisesRegex(es.UsageError, "train/0.tar: block .*label is not as it must be: "
                                                    "allowed is 0 to 2"):
             job.run(devices=offered_types()[0] + ":1", progress=False)

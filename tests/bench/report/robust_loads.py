@@ -136,14 +136,14 @@ def mixed(random, size):
 
 
 def own_speeds(random, size):
-    load = Load({"t4": 20, "p100": 6, "v100": 6, "k80": 8})
+    load = Load({"t4": 40, "p100": 12, "v100": 12, "k80": 16})
     seconds = {"t4": 2.5, "p100": 1.7, "v100": 1.0, "k80": 3.3}
-    for _ in range(int(330 * size)):
+    for _ in range(int(660 * size)):
         ratios = {t: lognormal(random, s, 0.25) for t, s in seconds.items()}
         only = random.choices(list(load.cluster), (50, 15, 20, 15))[0]
-        load.add(random.uniform(0, DAY_S * size), random.choices((1, 2, 4), (82, 11, 7))[0],
-                 min(lognormal(random, 700, 1.3), 50_000), only=only if random.random() < 0.3 else "",
-                 ratios=ratios)
+        load.add(random.uniform(0, DAY_S * size), random.choices((1, 2, 4, 8), (80, 10, 6, 4))[0],
+                 min(lognormal(random, 1200, 1.3), 50_000),
+                 only=only if random.random() < 0.3 else "", ratios=ratios)
     return load
 
 
