@@ -241,12 +241,20 @@ class Train(FolderCase):
                           lambda model: model(input_ids=x, labels=x).loss)
 
     def test_a_token_that_the_model_does_not_have_is_refused(self):
-        write(self.folder / "train.bin", np.arange(LENGTH * WINDOWS + 1))
-        job = es.Job(Decoder(50), loss=loss_of, data=es.data.tokens(self.folder, LENGTH),
-                     batch_size=4, max_p=MAX_P, steps=1, optimizer=es.Optimizer("sgd"))
-        with self.assertRaisesRegex(es.UsageError, "train.bin: token 2[0-9]+ is not as it must be: "
+        def job():
+            return es.Job(Decoder(50), loss=loss_of, data=es.data.tokens(self.folder, LENGTH),
+                          batch_size=4, max_p=MAX_P, steps=1, optimizer=es.Optimizer("sgd"))
+        tokens = np.arange(LENGTH * WINDOWS + 1)
+        write(self.folder / "train.bin", tokens)
+        with self.assertRaisesRegex(es.UsageError, "index out of range"):
+            job()
+        # A token that the capture has not seen is found when the job is submitted.
+        write(self.folder / "train.bin", tokens % 50)
+        captured = job()
+        write(self.folder / "train.bin", tokens)
+        with self.assertRaisesRegex(es.UsageError, "train.bin: token [0-9]+ is not as it must be: "
                                                    "allowed is 0 to 49"):
-            job.run(devices=offered_types()[0] + ":1", progress=False)
+            captured.run(devices=offered_types()[0] + ":1", progress=False)
 
 
 if __name__ == "__main__":
