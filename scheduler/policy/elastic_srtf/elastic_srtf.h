@@ -34,7 +34,9 @@
 //    last moment, because until then other jobs end earlier by going first, and n equal jobs on m
 //    devices then change places at most m times (McNaughton's wrap-around). A job that holds
 //    devices counts for 6 percent more, so that critical jobs do not take turns.
-// 5. The smallest (alone_j + start_j - pause_j) * width_j first. start_j is the cost of its first
+// 5. The smallest (alone_j + start_j - pause_j) * width_j * share_j first. share_j is the part that
+//    the devices which j may use are of all devices, so that jobs that are bound to types and jobs
+//    that are not compare by the same devices. start_j is the cost of its first
 //    start; pause_j, for jobs that run, is the cost of taking their devices away. The key is work
 //    and not time: with near-linear speedups n short jobs with one device are worth more than one
 //    job with n devices.

@@ -80,7 +80,7 @@ class Validator {
     if (seconds <= 0) return;
     const double pause_left_s = std::max(0.0, forecast_.paused_until_s - now_s_);
     const double drop_s =
-        std::max(0.0, seconds - log_step_begin(ranking_.entry.key) / forecast_.width);
+        std::max(0.0, seconds - log_step_begin(ranking_.entry.key) / forecast_.part_of_cluster());
     until(when_fallen(forecast_, now_s_, pause_left_s, seconds, drop_s));
   }
 

@@ -63,7 +63,9 @@ struct JobForecast {
   double age_at(double now_s) const { return now_s - submit_s; }
   // Seconds from its submission to its end, if it always had a 1/n share of the cluster.
   double fair_s(double jobs) const;
-  // What the ordinary class is sorted by, divided by the width: alone + start - pause.
+  // What its best devices compute, as a part of the whole cluster.
+  double part_of_cluster() const { return width * share; }
+  // What the ordinary class is sorted by, divided by part_of_cluster(): alone + start - pause.
   double ordinary_s(double now_s) const;
   Task task_at(double now_s) const;
   // What it adds to the work of all jobs: seconds of all devices that it can use.

@@ -54,7 +54,7 @@ class Ranker {
     if (result_.may_be_critical && result_.alone_step >= rules_.critical_step)
       return assign(ServiceClass::kCritical, -result_.alone_step);
     const double seconds = std::max(0.0, forecast_.ordinary_s(now_s_));
-    assign(ServiceClass::kOrdinary, log_step(seconds * forecast_.width));
+    assign(ServiceClass::kOrdinary, log_step(seconds * forecast_.part_of_cluster()));
   }
 
   // Jobs of unknown length come after all others, the least attained service first. Such a job
