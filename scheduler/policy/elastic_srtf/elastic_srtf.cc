@@ -19,6 +19,7 @@ class FairDecision final : public FullScanDecision {
     const double age_s = table_.now_s() - row.submit_s;
     return kSlowType * (age_s + table_.remaining(row) / row.best_speed) - age_s;
   }
+  bool may_leave(const QueueEntry&) const override { return false; }
 };
 
 double rho_max(double fairness) {

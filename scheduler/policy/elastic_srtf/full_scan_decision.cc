@@ -191,7 +191,7 @@ Choice FullScanDecision::choice_of(const QueueEntry& entry, Counts& left) const 
   const JobRow& row = table_.rows()[entry.slot];
   const ChoiceLimits& limits = limits_of(entry);
   Choice choice = best_choice(table_, row, left, limits);
-  if (wanted_.empty() || entry.service_class() != ServiceClass::kOrdinary) return choice;
+  if (wanted_.empty() || !may_leave(entry)) return choice;
   const std::uint64_t types = order_.forecast(entry.slot).types;
   const auto held = table_.held(entry.slot);
   Counts others = left;

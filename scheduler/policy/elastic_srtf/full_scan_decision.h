@@ -104,6 +104,10 @@ class FullScanDecision {
   // The best devices for a job. While jobs wait that can use no other types than some of its own,
   // it is given no more of those, if it is not much slower without them; `left` then lacks them.
   Choice choice_of(const QueueEntry& entry, Counts& left) const;
+  // Whether the job leaves devices to others although it would be slower.
+  virtual bool may_leave(const QueueEntry& entry) const {
+    return entry.service_class() == ServiceClass::kOrdinary;
+  }
   // A job that may not mix types stays on the type on which it begins, because its bits depend on
   // it. So it begins on none on which it would end after all others, unless that is fast enough.
   void leave_slow(const QueueEntry& entry, Counts& left) const;
