@@ -9,7 +9,6 @@ from pathlib import Path
 from unittest import mock
 
 import numpy as np
-import onnx
 import onnx_support as support
 import torch
 from easyscale.tracing import errors
@@ -18,7 +17,7 @@ from easyscale.onnx import from_onnx, to_onnx
 from easyscale.onnx.evaluation import evaluation_of
 from easyscale.onnx.errors import OnnxNotInstalled, OnnxRefused
 from easyscale.program import Dim
-from onnx_support import TensorProto, node, normal
+from onnx_support import TensorProto, node, normal, onnx
 from torch import nn
 
 import easyscale as es

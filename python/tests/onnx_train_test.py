@@ -7,10 +7,10 @@ import io
 import unittest
 
 import numpy as np
-import onnx
 import onnx_support as support
 import torch
 from easyscale.onnx import from_onnx, to_onnx
+from onnx_support import onnx
 from support import FolderCase, programs_train_model_files
 from torch import nn
 from torch.onnx import TrainingMode
