@@ -16,9 +16,16 @@ ROOT = HERE.parents[1]
 
 
 class Examples(unittest.TestCase):
+    def left_out(self, module):
+        """Only the part that reads ONNX files may lack what it needs."""
+        self.assertEqual(module, "easyscale.onnx")
+        print(f"skipped: the examples of {module}, because the package onnx is not installed")
+
     def test_the_examples_in_docstrings(self):
         tried = 0
-        for module in pkgutil.walk_packages(easyscale.__path__, "easyscale."):
+        for module in pkgutil.walk_packages(easyscale.__path__, "easyscale.", onerror=self.left_out):
+            if module.name.startswith("easyscale.onnx") and not find_spec("onnx"):
+                continue
             result = doctest.testmod(import_module(module.name))
             self.assertEqual(result.failed, 0, module.name)
             tried += result.attempted
