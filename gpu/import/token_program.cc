@@ -248,9 +248,9 @@ class TokenWriter {
     taken.insert(taken.begin(), {1, true});
     const ValueId row = node("take_rows", {table, place_}, type, taken);
     ModelDims to(static_cast<std::size_t>(to_rank), ModelDim{.size = 1});
+    const auto last = to.end() - own;
     for (int i = 0; i < own; ++i)
-      if (i != along)
-        to[static_cast<std::size_t>(to_rank - own + i)] = dims(id)[static_cast<std::size_t>(i)];
+      if (i != along) last[i] = dims(id)[static_cast<std::size_t>(i)];
     to[0] = {1, true};
     const ValueId found = node("reshape", {row}, type, to);
     rows_[{id, from_end, to_rank}] = found;
