@@ -55,22 +55,18 @@ void UsageLimits::write_date() {
 void UsageLimits::came_back(Incarnation worker) {
   if (!awaited_.contains(worker) || context_.is_ending()) return;
   awaited_.clear();
+  // A date may be set back.
+  const std::uint64_t from = context_.record.counted_unix_ms;
+  const auto away = std::chrono::milliseconds(std::max(from, context_.unix_ms()) - from);
   const double spent_before = context_.record.spent;
-  add(*away_, context_.record.price_per_hour / 3600);
+  add(away, context_.record.price_per_hour / 3600);
   const double spent = context_.record.spent - spent_before;
   context_.log("it has held its devices for " +
-               number_text(std::chrono::duration<double>(*away_).count()) +
+               number_text(std::chrono::duration<double>(away).count()) +
                " s without a head, which counts" +
                (spent > 0 ? ": it has spent " + amount_text(spent) : ""));
   write_date();
   context_.save();
-}
-
-// Until now, since the date in the record of the earlier head. A date may be set back.
-Instant UsageLimits::time_without_head() const {
-  if (awaited_.empty()) return {};
-  const std::uint64_t from = context_.record.counted_unix_ms;
-  return std::chrono::milliseconds(std::max(from, context_.unix_ms()) - from);
 }
 
 // Whether a worker of the earlier head may still come back.
@@ -92,12 +88,13 @@ void UsageLimits::update() {
 
 void UsageLimits::look() {
   const bool holds = !context_.is_ending() && !context_.fleet.holds_nothing();
-  if (!away_) away_ = time_without_head();
   if (!awaits_workers()) awaited_.clear();
   const double before = std::exchange(price_per_s_, 0);
   if (holds) price_per_s_ = context_.fleet.price_per_hour() / 3600;
   const bool counted = counted_to_.has_value();
-  const bool counts = holds && (has_time_limit() || price_per_s_ > 0);
+  // The time until a worker comes back is counted then. If it were counted now too, and this head
+  // ended before, the next one would count it twice.
+  const bool counts = holds && awaited_.empty() && (has_time_limit() || price_per_s_ > 0);
   if (counts && !counted) counted_to_ = journaled_at_ = context_.now;
   if (!counts) counted_to_.reset();
   write_date();

@@ -48,7 +48,6 @@ class UsageLimits {
   bool has_time_limit() const { return context_.config.spec.resources.max_seconds > 0; }
   Instant time_limit() const;
   bool awaits_workers() const;
-  Instant time_without_head() const;
   void add(Instant time, double price_per_s);
   void write_date();
   Instant until_budget_is_used_up() const;
@@ -58,10 +57,9 @@ class UsageLimits {
   double price_per_s_ = 0;             // of these devices
   Instant part_{};                     // of the time, counted, less than a millisecond
   Instant journaled_at_{};
-  // The workers of the earlier head. The time without a head counts when one of them comes back;
-  // until then the record keeps its date, for the head after this one.
+  // The workers of the earlier head. The time since its date counts when one of them comes back;
+  // until then nothing counts, and the record keeps this date for the head after this one.
   std::set<Incarnation> awaited_;
-  std::optional<Instant> away_;  // the time without a head; known after the first look()
 };
 
 }  // namespace es::actors::intra_job

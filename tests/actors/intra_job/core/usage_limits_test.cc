@@ -263,6 +263,23 @@ TEST_SUITE("actors/intra_job/usage_limits") {
       later.hello(101);
       CHECK(later.core.record().spent == doctest::Approx(90 + 450));
     }
+    SUBCASE("no time counts twice if a head ends before they come back") {
+      config.zero_unix_ms = kDate + 360'000;
+      Bench middle(record, history, config);
+      middle.allocate({device(0), device(1)});
+      middle.now = seconds(20);
+      middle.event(PauseCommand{5});
+      middle.now = seconds(40);
+      middle.event(ResumeCommand{6});
+      JobRecord kept = middle.core.record();
+      CHECK(kept.held_ms == 60'000);
+      kept.state = JobState::kRunning;
+      config.zero_unix_ms = kDate + 460'000;
+      Bench later(kept, history, config);
+      later.hello(100);
+      CHECK(later.core.record().held_ms == 460'000);
+      CHECK(later.core.record().spent == doctest::Approx(90 + 1.5 * 400));
+    }
     SUBCASE("it is not known until when the workers had their devices") {
       config.zero_unix_ms = kDate + 360'000;
       Bench later(record, history, config);
