@@ -36,21 +36,6 @@ double ideal_speed(const ClusterTable& table, const JobRow& row) {
   return best;
 }
 
-// How many times longer jobs take because of their communication: the mean of those of which it is
-// known, and of those that run on several devices and have no communication worth a curve.
-double mean_loss(const ClusterTable& table) {
-  std::int64_t sum = 0;  // in units of 2^-20, so that the order of the rows does not matter
-  std::int64_t count = 0;
-  for (const JobRow& row : table.rows()) {
-    const bool is_known = row.present && !table.sync(row.slot).empty() && row.best_speed > 0;
-    if (!is_known && row.held_total <= 1) continue;
-    sum += std::llround(std::ldexp(is_known ? ideal_speed(table, row) / row.best_speed : 1, 20));
-    ++count;
-  }
-  if (count == 0) return 1;
-  return std::max(1.0, std::ldexp(static_cast<double>(sum), -20) / static_cast<double>(count));
-}
-
 }  // namespace
 
 void FairOrder::begin_ranking(const ClusterTable& table) {
@@ -61,17 +46,14 @@ void FairOrder::begin_ranking(const ClusterTable& table) {
 }
 
 void FairOrder::project(const ClusterTable& table) {
-  const double loss = mean_loss(table);
   std::vector<std::size_t> slots;
   std::vector<SharingTask> tasks;
   for (const JobForecast& forecast : forecasts_) {
     if (!forecast.is_finite()) continue;
     const JobRow& row = table.rows()[forecast.slot];
-    // Whether it has run does not matter, so that no job is later when its devices are taken.
-    const bool is_guess = row.max_devices > 1 && table.sync(row.slot).empty();
     const double width = std::clamp(forecast.width * forecast.share, 1e-9, 1.0);
     slots.push_back(row.slot);
-    tasks.push_back({forecast.alone_at(table.now_s()) * (is_guess ? loss : 1), width});
+    tasks.push_back({forecast.alone_at(table.now_s()), width});
   }
   const std::vector<SharedEnd> ends = project_shared_ends(tasks, kShares);
   for (std::size_t i = 0; i < slots.size(); ++i)

@@ -22,8 +22,7 @@
 //                   takes them when it is later by that, and jobs that are equally late take turns
 //                   of at least this length.
 //   communication   The best speed of fair_j is the one without communication, as in the report of
-//                   the simulator. A job whose communication is not known is assumed to lose as
-//                   much of its speed by it as the mean of the others.
+//                   the simulator.
 //
 // A job of unknown length has the rho_j of ranking.h. The cost is linear in the number of jobs.
 #include <cstddef>
