@@ -355,6 +355,38 @@ TEST_SUITE("scheduler/policy/elastic-srtf") {
     CHECK(type_of_first() == "none");
   }
 
+  TEST_CASE("the work of jobs is compared by devices, whichever types they can use") {
+    scheduler::ClusterView view;
+    view.total = *parse_device_set("fast:2+slow:6");
+    view.free = *parse_device_set("fast:1");
+    view.now = scheduler::Seconds(100);
+    const auto add = [&view](double steps, std::vector<DeviceType> types) {
+      scheduler::JobView j;
+      j.id = "j" + std::to_string(view.jobs.size());
+      j.number = view.jobs.size();
+      j.submitted = scheduler::Seconds(90);
+      j.types = std::move(types);
+      for (const DeviceType& type : j.types) j.capabilities[type] = 1;
+      j.mix_types = true;
+      j.work.total_steps = j.work.remaining_steps = steps;
+      view.jobs.push_back(j);
+    };
+    add(300, {{"fast"}});
+    add(400, {{"fast"}, {"slow"}});
+    // It decides the end of all jobs, so none of the others has to come first for that.
+    add(50'000, {{"slow"}});
+    view.jobs.back().held = *parse_device_set("slow:1");
+    view.jobs.back().started = true;
+    const auto first = [&view] {
+      const auto policy = std::move(*scheduler::make_policy("elastic-srtf"));
+      const auto grants = policy->decide(view).grants;
+      return grants.size() == 1 ? grants[0].slot : std::size_t{99};
+    };
+    CHECK(first() == 0);
+    view.jobs[0].work.total_steps = view.jobs[0].work.remaining_steps = 500;
+    CHECK(first() == 1);
+  }
+
   TEST_CASE("jobs that are bound to a type do not compete with those on other types") {
     // The wide job is bound to the slow type and decides the end of all. Jobs on the fast type have
     // more work together, and nothing to do with it.
