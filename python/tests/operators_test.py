@@ -157,6 +157,8 @@ LAYERS = {
     "lstm": (nn.LSTM(3, 4, 2, batch_first=True, bidirectional=True), (5, 3)),
     "lstm_state": (LastState(), (5, 3)), "gru": (nn.GRU(3, 4, batch_first=True), (5, 3)),
     "lstm_dropout": (nn.LSTM(3, 4, 3, batch_first=True, bidirectional=True, dropout=0.3), (5, 3)),
+    "lstm_projection": (nn.LSTM(3, 4, 2, batch_first=True, bidirectional=True, dropout=0.3,
+                                proj_size=2), (5, 3)),
     "lstm_cell_state": (LastState(cell=True), (5, 3)),
     "gru_dropout": (nn.GRU(3, 4, 2, batch_first=True, bidirectional=True, dropout=0.3), (1, 3)),
     "gru_no_bias": (nn.GRU(3, 4, batch_first=True, bias=False), (5, 3)),
@@ -235,12 +237,6 @@ class Operators(unittest.TestCase):
             warnings.simplefilter("error")
             capture(nn.GRU(3, 4, batch_first=True), mean_of_squares, torch.randn(4, 5, 3),
                     torch.zeros(4))
-
-    def test_a_projection_is_refused(self):
-        from easyscale.tracing import capture, errors
-        with self.assertRaisesRegex(errors.UnsupportedOperators, "projection"):
-            capture(nn.LSTM(3, 4, proj_size=2, batch_first=True), mean_of_squares,
-                    torch.randn(4, 5, 3), torch.zeros(4))
 
 
 if __name__ == "__main__":

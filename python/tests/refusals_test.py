@@ -427,16 +427,6 @@ class Refusals(unittest.TestCase):
         model[1].parametrizations.eval()
         capture(model, nn.MSELoss(), torch.randn(4, 8), torch.randn(4, 8))
 
-    def test_packed_sequences(self):
-        def forward(m, x):
-            packed = nn.utils.rnn.pack_padded_sequence(
-                m.layer(x).view(-1, 4, 2), torch.full((len(x),), 3), batch_first=True)
-            return m.gru(packed)[1][-1]
-        model = support.Model(forward)
-        model.gru = nn.GRU(2, 8, batch_first=True)
-        with self.assertRaisesRegex(errors.CaptureError, "padded sequences"):
-            capture(model, nn.MSELoss(), torch.randn(4, 8), torch.randn(4, 8))
-
     def test_a_shape_that_depends_on_the_data(self):
         self.refused(errors.DataDependent, r"unique.* \w+\.py:\d+ .*shape",
                      lambda m, x: m.layer(x) * torch.unique(m.layer(x)).sum())

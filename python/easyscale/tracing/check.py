@@ -15,6 +15,8 @@ import torch
 from ..interpret import Context, interpret
 from ..program import Program
 from .errors import SelfCheckFailed, StateChanged
+from .packed import same_dropouts
+from .patches import exchanged
 from .python_state import Generators, numbers_of
 from .same_draws import SameDraws, site_numbers
 from .state import State, plain_name
@@ -39,7 +41,7 @@ def check_training(program: Program, step: Step, state: State, tensors: Tensors,
     def compared(given: Tensors, floats: torch.dtype, factor: float) -> None:
         parameters = {tied.names[0]: tied.tensor for tied in state.parameters.values()
                       if tied.tensor.requires_grad}
-        with SameDraws(mirrored=mirrored):
+        with SameDraws(mirrored=mirrored), same_dropouts(step.model, exchanged):
             loss = step(*_copies(given))[0]
             wanted = _gradients(loss, list(parameters.values()))
         context = Context(training=True, draw=site_numbers, floats=floats)
@@ -52,7 +54,7 @@ def check_training(program: Program, step: Step, state: State, tensors: Tensors,
 
 def loss_alone(step: Step, tensors: Tensors) -> torch.Tensor:
     """The loss of a forward pass, with the random numbers of the self-check."""
-    with SameDraws():
+    with SameDraws(), same_dropouts(step.model, exchanged):
         return step(*_copies(tensors))[0].detach()
 
 

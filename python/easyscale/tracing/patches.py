@@ -20,13 +20,14 @@ import torch.utils.checkpoint
 from torch import nn
 from torch.fx.experimental import proxy_tensor
 
+from . import recurrent_calls  # noqa: F401  It registers operators.
 from .assertions import assumed_assertions, overridden
 from .ctc import ctc_loss
 from .dense_experts import dense_experts
 from .errors import CaptureError, CustomFunction, DataDependent, StateChanged
 from .gradients import traced_gradient
 from .known import known_contents
-from .recurrent_calls import stand_in
+from .packed import padded_sequences
 from .regions import marked_checkpoints, run_region
 from .same_draws import drops_a_layer
 from .selected import node_of
@@ -137,13 +138,6 @@ def _quantile_with(real: Callable) -> Callable:
     return quantile
 
 
-def _refuse_packing(*_: Any) -> Any:
-    raise CaptureError(
-        "the model packs sequences, whose shapes depend on their lengths; give the recurrent layer "
-        "padded sequences, and choose the last state of each by its length, for example "
-        "outputs[torch.arange(len(outputs)), lengths - 1]")
-
-
 def _is_said_to_be_causal(mask: Any, is_causal: bool | None = None, size: Any = None) -> bool:
     """What a layer of torch.nn reads from the content of a mask; the mask itself is always used."""
     return is_causal is True
@@ -249,8 +243,7 @@ def tracing(step: nn.Module, allowed: tuple[type, ...]) -> Iterator[None]:
         known_truth = stack.enter_context(known_contents(step, overridden))
         stack.enter_context(assumed_assertions(known_truth))
         for name in ("lstm", "gru"):
-            real = getattr(torch._VF, name)
-            stack.enter_context(exchanged(torch._VF, name, stand_in(name, real)))
+            stack.enter_context(exchanged(torch._VF, name, getattr(torch.ops.easyscale, name)))
         stack.enter_context(exchanged(torch, "rand", _rand_for(model)))
         stack.enter_context(overridden(torch.Tensor, "data", _data()))
         stack.enter_context(overridden(torch.Tensor, "register_hook", _refuse_hook))
@@ -269,7 +262,7 @@ def tracing(step: nn.Module, allowed: tuple[type, ...]) -> Iterator[None]:
         for kind in (nn.Sequential, nn.ModuleList):
             stack.enter_context(exchanged(kind, "__getitem__", _item_of(kind)))
         stack.enter_context(dense_experts(exchanged))
-        stack.enter_context(exchanged(torch._VF, "_pack_padded_sequence", _refuse_packing))
+        stack.enter_context(padded_sequences(exchanged))
         stack.enter_context(exchanged(torch.nn.modules.transformer, "_detect_is_causal_mask",
                                       _is_said_to_be_causal))
         # Its purpose is indexing inside of vmap, and newer versions cannot export what it does.

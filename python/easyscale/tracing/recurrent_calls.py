@@ -6,9 +6,6 @@ names of the real ones.
 """
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 import torch
 
 # What stands in for which operator.
@@ -40,12 +37,3 @@ def _gru(input: torch.Tensor, hx: torch.Tensor, params: list[torch.Tensor], has_
 
 _library.impl("lstm", _lstm, "Meta")
 _library.impl("gru", _gru, "Meta")
-
-
-def stand_in(name: str, real: Callable) -> Callable:
-    """What is called in place of torch.lstm or torch.gru; packed sequences are refused later."""
-    operator = getattr(torch.ops.easyscale, name)
-
-    def call(input: torch.Tensor, *rest: Any) -> Any:
-        return (operator if input.dim() == 3 else real)(input, *rest)
-    return call

@@ -1045,7 +1045,7 @@ class Set(nn.Module):
 
 
 class PackedGru(nn.Module):
-    """A GRU over packed sequences, which a captured model cannot have."""
+    """A GRU over packed sequences."""
 
     def __init__(self):
         super().__init__()
