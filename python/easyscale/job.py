@@ -223,7 +223,6 @@ class Job:
         self._ranges = {x.name: Range(0, x.high, x.low) if x.low < 0 and x.low in ignored
                         else Range(x.low, x.high) for x in program.inputs
                         if program.values[x.value].type == "i32"}
-        self._aliases = {alias: p.name for p in program.parameters for alias in p.aliases}
         if self._eval_data is not None:
             self._data.check_eval(self._eval_data)
         self._data.check_inputs([x.name for x in program.inputs], self._keys)
@@ -234,7 +233,7 @@ class Job:
         return file
 
     def _submit(self, client: Client, file: Path) -> RemoteJob:
-        return RemoteJob(client, client.submit(file), self._aliases, self._files,
+        return RemoteJob(client, client.submit(file), self.captured.names(), self._files,
                          has_adapters=self._lora is not None)
 
     def _write(self) -> Path:

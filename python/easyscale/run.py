@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from .captured import ModuleNames
 from .client import Client
 from .errors import FailedError, NotFoundError, UsageError
 from .folders import TemporaryFolder
@@ -26,11 +27,11 @@ class Run:
     """
 
     def __init__(self, view: dict[str, Any], history: list[StepRecord], checkpoint: str | None,
-                 aliases: Mapping[str, str], files: Any, has_adapters: bool = False):
+                 names: ModuleNames, files: Any, has_adapters: bool = False):
         self.view = view  # Client.describe() at the end of the job
         self.history = history  # one StepRecord for each global step
         self.checkpoint = Path(checkpoint) if checkpoint else None  # of the last step
-        self._aliases = aliases  # other names of tied weights, with the names in the checkpoint
+        self._names = names
         self._files = files  # keeps a temporary folder with the checkpoint while this object lives
         self._weights: dict[bool, dict[str, np.ndarray]] = {}  # by whether they are averages
         self._has_adapters = has_adapters
@@ -69,9 +70,7 @@ class Run:
         """
         if ema not in self._weights:
             self._weights[ema] = _exported(self.checkpoint, ema, self._has_adapters)
-        weights = self._weights[ema]
-        others = {alias: weights[name] for alias, name in self._aliases.items() if name in weights}
-        return weights | others
+        return self._names.state_dict(self._weights[ema])
 
     def save_adapter(self, directory: str | Path, ema: bool = False) -> None:
         """Writes the adapters of a job with `lora` into a new folder, for peft:
@@ -129,12 +128,12 @@ class Run:
 class RemoteJob:
     """A job at a head. The methods of `client` with its `id` do what the methods here do not."""
 
-    def __init__(self, client: Client, job: str, aliases: Mapping[str, str], files: Any = None,
+    def __init__(self, client: Client, job: str, names: ModuleNames, files: Any = None,
                  has_adapters: bool = False):
         self.client = client
         self._has_adapters = has_adapters
         self.id = job
-        self._aliases = aliases
+        self._names = names
         self._files = files
         self._speeds: list[tuple[int, float]] = []  # (step, samples per second), as they were seen
         self._values: dict[int, dict[str, float]] = {}  # of the metric function, by step
@@ -170,7 +169,7 @@ class RemoteJob:
         speeds = [*self._speeds, *([(view["steps"], mean)] if mean else [])]
         view["evaluations"] = with_values(view["evaluations"], self._values)
         history = records(self.client.ledger(self.id), view["evaluations"], speeds)
-        return Run(view, history, view["checkpoint"], self._aliases, self._files,
+        return Run(view, history, view["checkpoint"], self._names, self._files,
                    self._has_adapters)
 
     def _measure(self, measure: Measure, checkpoint: str | None) -> None:
@@ -191,7 +190,7 @@ class RemoteJob:
         run = self.result()
         at_checkpoint = {key: written[key] for key in ("params_digest", "state_digest")}
         view = run.view | at_checkpoint | {"steps": written["version"]}
-        return Run(view, run.history[:written["version"]], written["path"], self._aliases,
+        return Run(view, run.history[:written["version"]], written["path"], self._names,
                    self._files, self._has_adapters)
 
     def __repr__(self) -> str:

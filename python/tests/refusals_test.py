@@ -397,12 +397,6 @@ class Refusals(unittest.TestCase):
         with self.assertRaisesRegex(errors.UnsupportedType, "layer.weight"):
             capture(model, nn.MSELoss(), torch.randn(4, 8).double(), torch.randn(4, 8).double())
 
-    def test_complex_parameters(self):
-        model = support.Model(lambda m, x: m.layer(x) * m.turn.real)
-        model.turn = nn.Parameter(torch.ones(8, dtype=torch.complex64))
-        with self.assertRaisesRegex(errors.UnsupportedType, "turn .*complex64.*view_as_complex"):
-            capture(model, nn.MSELoss(), torch.randn(4, 8), torch.randn(4, 8))
-
     def test_a_module_that_is_wrapped_or_cannot_begin(self):
         for model, text in (
                 (torch.jit.script(nn.Linear(4, 3)), "TorchScript module: pass"),

@@ -21,7 +21,6 @@ from zoo_case import without_dropout
 
 SEED = 0
 REFUSED = {"dcgan": errors.StateChanged, "spectral_norm": errors.StateChanged,
-           "fourier_operator_complex": errors.UnsupportedType,
            "momentum_queue": errors.StateChanged, "own_batch_norm": errors.StateChanged,
            "annealed": errors.StateChanged}
 NEEDS_TORCHVISION = {"detector"}  # for its loss

@@ -121,7 +121,8 @@ class _Capture:
                 raise error from None
         names = [p.name for p in program.parameters] + [s.name for s in program.statistics]
         tensors = self.state.tensors()
-        return Captured(program, {n: tensors[n].detach().cpu().numpy().copy() for n in names})
+        return Captured(program, {n: tensors[n].detach().cpu().numpy().copy() for n in names},
+                        self.state.complex_parameters())
 
     def _checked(self, name: str, sizes: tuple[int, int], check: bool) -> Program:
         """The program, lowered at `sizes` samples and compared with SIZES[0] of them."""

@@ -218,7 +218,7 @@ def _move_aside(state: State) -> None:
 @contextlib.contextmanager
 def _in_double(state: State) -> Iterator[None]:
     """Gives the parameters and buffers double precision; they stay the same objects."""
-    tensors = list({id(tensor): tensor for tensor in state.tensors().values()}.values())
+    tensors = state.originals()
     before = [(tensor.data, tensor.grad) for tensor in tensors]
     for tensor in tensors:
         tensor.grad = None
@@ -233,6 +233,8 @@ def _in_double(state: State) -> Iterator[None]:
 
 
 def _doubled(tensor: torch.Tensor) -> torch.Tensor:
+    if tensor.is_complex():
+        return tensor.to(torch.complex128)
     return tensor.double() if tensor.is_floating_point() else tensor
 
 

@@ -21,7 +21,8 @@ TRANSFORMED_MAX = 4096  # the length of a Fourier transform: its matrix has the 
 LINEAR = {"view", "_unsafe_view", "reshape", "flatten", "unflatten", "unsqueeze", "squeeze",
           "transpose", "permute", "movedim", "slice", "select", "narrow", "expand", "expand_as",
           "clone", "contiguous", "alias", "detach", "cat", "stack", "sum", "mean", "neg", "roll",
-          "flip", "repeat", "index", "index_select", "split", "chunk", "unbind", "to", "_to_copy"}
+          "flip", "repeat", "index", "index_select", "split", "chunk", "unbind", "to", "_to_copy", "cumsum",
+          "diag", "diagonal", "tril", "triu", "constant_pad_nd", "gather"}
 
 
 @dataclass(frozen=True)
@@ -204,9 +205,77 @@ def _div(x: Number, y: Number) -> Complex:
     return _mul(x, Complex(c / size, -d / size))
 
 
-@_rule("matmul", "mm", "bmm")
+@_rule("rsub")
+def _reversed_sub(x: Complex, y: Number, alpha: float = 1) -> Complex:
+    return _sub(y, x, alpha) if isinstance(y, (Complex, complex)) else Complex(
+        y - x.real * alpha, -x.imag * alpha)
+
+
+@_rule("log")
+def _log(x: Complex) -> Complex:
+    return Complex(torch.log(_abs(x)), _angle(x))
+
+
+@_rule("pow")
+def _pow(x: Number, exponent: Number) -> Complex:
+    if not isinstance(exponent, (int, float)):
+        raise NotImplementedError
+    if exponent != int(exponent) or not 1 <= exponent <= 8:
+        return _polar(_abs(x) ** exponent, _angle(x) * exponent)
+    result = x
+    for _ in range(int(exponent) - 1):
+        result = _mul(result, x)
+    return result
+
+
+@_rule("sqrt")
+def _sqrt(x: Complex) -> Complex:
+    return _pow(x, 0.5)
+
+
+@_rule("where")
+def _where(condition: Tensor, x: Number, y: Number) -> Complex:
+    (a, b), (c, d) = parts(x), parts(y)
+    return Complex(torch.where(condition, a, c), torch.where(condition, b, d))
+
+
+@_rule("linalg_norm", "linalg_vector_norm", "norm")
+def _norm(x: Complex, ord: Any = 2, dim: Any = None, keepdim: bool = False, **_: Any) -> Tensor:
+    return torch.linalg.vector_norm(_abs(x), 2 if ord is None else ord, dim, keepdim)
+
+
+@_rule("matmul", "mm", "bmm", "mv", "dot")
 def _matmul(x: Number, y: Number) -> Complex:
     return _product(torch.matmul, x, y)
+
+
+@_rule("linear")
+def _linear(x: Number, weight: Number, bias: Number | None = None) -> Complex:
+    products = _product(torch.nn.functional.linear, x, weight)
+    return products if bias is None else _add(products, bias)
+
+
+def _convolution(name: str) -> None:
+    convolve = getattr(torch.nn.functional, name)
+
+    @_rule(name)
+    def rule(x: Number, weight: Number, bias: Number | None = None, *options: Any) -> Complex:
+        products = _product(lambda a, b: convolve(a, b, None, *options), x, weight)
+        if bias is None:
+            return products
+        shape = [-1] + [1] * (len(_shape(weight)) - 2)
+        return _add(products, Complex(*(part.reshape(shape) for part in parts(bias))))
+
+
+for _name in ("conv1d", "conv2d", "conv3d"):
+    _convolution(_name)
+
+
+@_rule("addmm")
+def _addmm(x: Number, y: Number, z: Number, beta: float = 1, alpha: float = 1) -> Complex:
+    if beta != 1 or alpha != 1:
+        raise NotImplementedError
+    return _add(x, _matmul(y, z))
 
 
 @_rule("einsum")

@@ -12,7 +12,7 @@ from .decompose import decompose
 from .fold import fold_constants
 from .functional import make_functional
 from .gradients import expand_gradients
-from .graph import Graph, Node, Ref, refs, remove_unused, replace_refs
+from .graph import Graph, Meta, Node, Ref, refs, remove_unused, replace_refs
 from .lower import LOWERINGS
 from .lower.builder import TYPES, Builder, Operand, Val, type_of
 from .lower.narrow import wrapped
@@ -73,6 +73,8 @@ class Lowering:
         rule = LOWERINGS.get(node.target)
         if rule is None:
             self._miss(node, "there is no kind for it")
+        elif not self.missing and self._reads_complex(node):
+            self._miss(node, "it computes with complex numbers")
         elif not _has_unknown(args):
             try:
                 results = self._typed(node, rule(self.builder, **args))
@@ -80,6 +82,10 @@ class Lowering:
                 self._miss(node, str(reason))
         self.values.update(zip(node.outputs, results))
         self._count_readers(node, results)
+
+    def _reads_complex(self, node: Node) -> bool:
+        metas = map(self.graph.metas.__getitem__, refs(node.args))
+        return any(meta is not None and meta.dtype.is_complex for meta in metas)
 
     def _count_readers(self, node: Node, results: list) -> None:
         """Adds those of the results; an operator that returns what it reads is no reader."""
@@ -130,6 +136,7 @@ def simplify(graph: Graph, state: State) -> Graph:
     for value in [value for value in graph.buffers if graph.metas[value].dtype.is_complex]:
         # Its parts are taken apart, so it is a constant from the beginning.
         graph.constants[value] = state.tensors()[state.name_of(graph.buffers.pop(value))].detach()
+    _read_complex_parameters(graph)
     graph.trained = {state.name_of(graph.buffers[x.id]) for x in map(_trained_mean, graph.nodes)
                      if x is not None and x.id in graph.buffers}
     decompose(graph)
@@ -148,6 +155,16 @@ def simplify(graph: Graph, state: State) -> Graph:
     return graph
 
 
+def _read_complex_parameters(graph: Graph) -> None:
+    """A complex parameter is stored as its parts, and read by view_as_complex."""
+    for value, name in [*graph.parameters.items()]:
+        meta = graph.metas[value]
+        if meta.dtype.is_complex:
+            stored = graph.new_value(Meta((*meta.shape, 2), torch.float32))
+            graph.parameters[stored] = graph.parameters.pop(value)
+            graph.nodes.insert(0, Node("aten.view_as_complex.default", {"self": Ref(stored)}, [value]))
+
+
 def _trained_mean(node: Node) -> Ref | None:
     """The running mean that a batch norm in training changes."""
     if node.target == "aten.batch_norm.default" and node.args["training"]:
@@ -161,7 +178,7 @@ def lower_both(train: Graph, evaluation: Graph | None, state: State,
     builder = Builder()
     inputs = {name: builder.new_value(train.metas[value].shape, _input_type(train, value))
               for name, value in train.inputs.items()}
-    parameters = {tied.names[0]: builder.new_value(tuple(tied.tensor.shape), "f32")
+    parameters = {tied.names[0]: builder.new_value(tuple(tied.numbers().shape), "f32")
                   for tied in state.parameters.values()}
     builder.buffers, builder.trained = train.buffers, train.trained
     loss, *outputs = Lowering(builder, train, state, inputs, parameters).run()

@@ -20,6 +20,10 @@ class Tied:
     tensor: nn.Parameter
     names: list[str] = field(default_factory=list)
 
+    def numbers(self) -> torch.Tensor:
+        """What is trained and stored: the parameter, or if it is complex its parts [..., 2]."""
+        return torch.view_as_real(self.tensor) if self.tensor.is_complex() else self.tensor
+
 
 class State:
     """The parameters and buffers of a model and of its loss.
@@ -50,9 +54,19 @@ class State:
         return tied.names[0] if tied else plain_name(target)
 
     def tensors(self) -> dict[str, torch.Tensor]:
-        """All parameters and buffers by their canonical names."""
-        named = {tied.names[0]: tied.tensor for tied in self.parameters.values()}
+        """The numbers of all parameters, and the buffers, by their canonical names."""
+        named = {tied.names[0]: tied.numbers() for tied in self.parameters.values()}
         return named | self.buffers
+
+    def complex_parameters(self) -> frozenset[str]:
+        """The canonical names of those whose parts are stored."""
+        return frozenset(tied.names[0] for tied in self.parameters.values()
+                         if tied.tensor.is_complex())
+
+    def originals(self) -> list[torch.Tensor]:
+        """The parameters and buffers themselves, each once."""
+        found = [*(tied.tensor for tied in self.parameters.values()), *self.buffers.values()]
+        return list({id(tensor): tensor for tensor in found}.values())
 
     def _check(self) -> None:
         storages: dict[int, str] = {}
@@ -61,12 +75,7 @@ class State:
             if isinstance(tensor, nn.parameter.UninitializedParameter):
                 raise CaptureError(f"the lazy parameter {name} has no shape yet: run the model "
                                    "once")
-            if tensor.dtype.is_complex:
-                raise UnsupportedType(
-                    f"the parameter {name} has the type {tensor.dtype}; parameters are real "
-                    "numbers, so keep its parts as one real parameter [..., 2], and read it by "
-                    "torch.view_as_complex")
-            if tensor.dtype != torch.float32:
+            if tensor.dtype not in (torch.float32, torch.complex64):
                 raise UnsupportedType(f"the parameter {name} has the type {tensor.dtype}; call "
                                       "model.float() first, and choose the job's precision")
             _check_tensor(name, tensor)
