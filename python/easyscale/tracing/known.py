@@ -16,6 +16,7 @@ from torch import nn
 from torch.fx.experimental import proxy_tensor
 from torch.utils._python_dispatch import _disable_current_modes
 
+from .chosen_places import Places, assigned_places, chosen, place_rows, places_of
 from .selected import Selected, assigned, node_of, select
 
 STATISTICS = ("running_mean", "running_var", "num_batches_tracked")  # training changes them
@@ -46,7 +47,8 @@ class _Replay:
             return None
         if mode.tracer.graph is not self._graph:
             self._graph, self._known, self._spoiled, self._last = mode.tracer.graph, {}, set(), None
-        with _disable_current_modes(), torch.no_grad():
+        # A tracer would record the change of the gradient mode, and is slow if there are many.
+        with torch._C.DisableTorchFunction(), _disable_current_modes(), torch.no_grad():
             self._run(mode.tracer)
         found = self._known.get(node)
         return found if self._is_good(found) else None
@@ -157,6 +159,8 @@ def known_contents(step: nn.Module,
             entries = index if isinstance(index, tuple) else (index,)
             found = [content(x) if _is_mask(x) else None for x in entries]
             if all(mask is None for mask in found):
+                if isinstance(entries[0], Places) and not isinstance(tensor, Selected):
+                    return chosen(tensor, index)
                 if _is_mask(entries[0]) and type(entries[0]) is not torch.Tensor:
                     return select(tensor, index)
                 return real(tensor, index)
@@ -183,12 +187,32 @@ def known_contents(step: nn.Module,
     def with_assignment(real: Callable) -> Callable:
         @functools.wraps(real)
         def assign(tensor: torch.Tensor, index: Any, value: Any) -> None:
-            if isinstance(value, Selected):
+            if isinstance(index, Places) or isinstance(index, tuple) and isinstance(
+                    index[0], Places):
+                tensor.copy_(assigned_places(tensor, index, value))
+            elif isinstance(value, Selected):
                 tensor.copy_(assigned(tensor, index, value))
             else:
                 real(tensor, index, value)
         return assign
+
+    def is_unknown_mask(x: Any) -> bool:
+        return _is_mask(x) and type(x) is not torch.Tensor and content(x) is None
+
+    def where(condition: torch.Tensor, *rest: Any, **options: Any) -> Any:
+        if rest or options or not is_unknown_mask(condition):
+            return real_where(condition, *rest, **options)
+        return places_of(condition)
+
+    def nonzero(x: torch.Tensor, *, as_tuple: bool = False, **options: Any) -> Any:
+        if options or not is_unknown_mask(x):
+            return real_nonzero(x, as_tuple=as_tuple, **options)
+        return places_of(x) if as_tuple else place_rows(x)
+    real_where, real_nonzero = torch.where, torch.nonzero
     with contextlib.ExitStack() as stack:
+        stack.enter_context(overridden(torch, "where", where))
+        for owner in (torch, torch.Tensor):
+            stack.enter_context(overridden(owner, "nonzero", nonzero))
         for name, change in (("__getitem__", with_places), ("masked_select", with_places_of),
                              ("__setitem__", with_assignment)):
             stack.enter_context(overridden(torch.Tensor, name,

@@ -1,8 +1,8 @@
 """Elements that a computed mask chooses, such as `loss[mask].mean()`.
 
-Their number depends on the data, so a tracer has no shape for them. Until they are reduced, all
-elements are kept with the mask, those that are not chosen as 1, at which the usual functions have
-finite gradients; the reduction leaves them out.
+Their number depends on the data, so a tracer has no shape for them. Until they are reduced, or
+written where they came from, all elements are kept with the mask, those that are not chosen as 1, at
+which the usual functions have finite gradients; the reduction leaves them out.
 """
 from __future__ import annotations
 
@@ -28,6 +28,11 @@ ELEMENTWISE = {
     "__mul__", "__rmul__", "__truediv__", "__rtruediv__", "__div__", "__rdiv__", "__pow__",
     "__rpow__", "__neg__", "__abs__", "__invert__", "__and__", "__or__", "__eq__", "__ne__",
     "__lt__", "__le__", "__gt__", "__ge__"}
+VIEWS = {"aten.view.default", "aten.reshape.default", "aten._unsafe_view.default",
+         "aten.flatten.using_ints"}
+MAY_BE_VIEWS = {"float", "long", "int", "bool", "to", "type_as", "detach", "contiguous"}
+IN_PLACE = {"add_", "sub_", "mul_", "div_", "__iadd__", "__isub__", "__imul__", "__itruediv__"}
+NORMS = {"layer_norm", "rms_norm"}
 LAST_AXIS = {"softmax", "log_softmax", "normalize"}  # elementwise if they work on another axis
 LOSSES = {"mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss", "binary_cross_entropy",
           "binary_cross_entropy_with_logits", "cross_entropy", "nll_loss"}
@@ -41,6 +46,7 @@ class Selected(torch.Tensor):
     full: torch.Tensor
     mask: torch.Tensor
     together: int
+    has_views: bool  # another object stands for the same elements
 
     @classmethod
     def __torch_function__(cls, func: Callable, types: Any, args: tuple = (),
@@ -78,7 +84,7 @@ def made(full: torch.Tensor, mask: torch.Tensor, together: int = 1) -> Selected:
 def _wrapped(full: torch.Tensor, mask: torch.Tensor, together: int = 1) -> Selected:
     with _disable_current_modes():
         found = torch.Tensor._make_subclass(Selected, torch.empty(0))
-    found.full, found.mask, found.together = full, mask, together
+    found.full, found.mask, found.together, found.has_views = full, mask, together, False
     return found
 
 
@@ -88,7 +94,7 @@ def node_of(tensor: torch.Tensor, tracer: Any) -> Any:
     return getattr(getattr(slot, "proxy", None), "node", None)
 
 
-def _is_same(first: torch.Tensor, second: torch.Tensor) -> bool:
+def same_masks(first: torch.Tensor, second: torch.Tensor) -> bool:
     """Whether two masks are one, or were computed in the same way from the same tensors."""
     if first is second:
         return True
@@ -96,13 +102,20 @@ def _is_same(first: torch.Tensor, second: torch.Tensor) -> bool:
     if first.shape != second.shape or mode is None:
         return False
     read: set[Node] = set()
-    nodes = (node_of(mask, mode.tracer) for mask in (first, second))
+    nodes = (_without_views(node_of(mask, mode.tracer)) for mask in (first, second))
     if not _are_equal(*nodes, read):
         return False
     # Nothing that they were computed from may have been written to.
     return not any(isinstance(node.target, torch._ops.OpOverload)
                    and node.target._schema.is_mutable and read.intersection(node.all_input_nodes)
                    for node in mode.tracer.graph.nodes)
+
+
+def _without_views(node: Any) -> Any:
+    """What a node has the elements of, in the same order."""
+    while isinstance(node, Node) and str(node.target) in VIEWS:
+        node = node.args[0]
+    return node
 
 
 def _are_equal(first: Any, second: Any, read: set[Node]) -> bool:
@@ -127,14 +140,14 @@ def _are_equal(first: Any, second: Any, read: set[Node]) -> bool:
 def assigned(x: torch.Tensor, index: Any, value: Selected) -> torch.Tensor:
     """What x is after x[index] = value, if both were chosen by the same mask."""
     mask = index if isinstance(index, torch.Tensor) else None
-    if mask is None or mask.shape != x.shape[:mask.dim()] or not _is_same(
+    if mask is None or mask.shape != x.shape[:mask.dim()] or not same_masks(
             mask.flatten(), value.mask):
-        raise _refused("an assignment")
+        raise refused("an assignment")
     chosen = mask.reshape(*mask.shape, *[1] * (x.dim() - mask.dim()))
     return torch.where(chosen, value.full.reshape(x.shape).to(x.dtype), x)
 
 
-def _refused(name: str) -> DataDependent:
+def refused(name: str) -> DataDependent:
     import sys
 
     from .reader import _in_library, short_path
@@ -148,16 +161,18 @@ def _refused(name: str) -> DataDependent:
 def _call(func: Callable, name: str, args: tuple, kwargs: dict) -> Any:
     chosen = [x for x in [*args, *kwargs.values()] if isinstance(x, Selected)]
     if not chosen:
-        raise _refused(name)
+        raise refused(name)
     first = chosen[0]
-    if not all(_is_same(x.mask, first.mask) for x in chosen):
-        raise _refused(name)
+    if not all(same_masks(x.mask, first.mask) for x in chosen):
+        raise refused(name)
 
     def plain(x: Any) -> Any:
         return x.full if isinstance(x, Selected) else x
     inner = tuple(map(plain, args)), {key: plain(x) for key, x in kwargs.items()}
     if name in KNOWN:
         return func(*inner[0], **inner[1])
+    if name in IN_PLACE:
+        return _changed(func, name, first, inner)
     if name == "ctc_loss":
         return func(*args, **kwargs)
     if name in ("sum", "mean"):
@@ -165,16 +180,32 @@ def _call(func: Callable, name: str, args: tuple, kwargs: dict) -> Any:
     if name in LOSSES:
         return _loss(func, name, first, inner)
     if name in ELEMENTWISE and _rows_stay(inner, first):
+        first.has_views |= name in MAY_BE_VIEWS
         return _wrapped(func(*inner[0], **inner[1]), first.mask)
     if name in ("linear", "matmul", "__matmul__") and args[0] is first and len(chosen) == 1:
         return _wrapped(func(*inner[0], **inner[1]), first.mask)
     if name in LAST_AXIS and first.full.dim() > 1 and _axis(args, kwargs) not in (0, None):
         return _wrapped(func(*inner[0], **inner[1]), first.mask)
+    if name in NORMS and args[0] is first and len(chosen) == 1 and len(args[1]) < first.full.dim():
+        return _wrapped(func(*inner[0], **inner[1]), first.mask)
+    first.has_views = True
     if name in ("view", "reshape", "flatten") and first.full.dim() == 1:
         return _reshaped(name, first, args[1:])
     if name == "__getitem__" and isinstance(args[1], tuple) and args[1][0] == slice(None):
         return _wrapped(func(*inner[0]), first.mask)
-    raise _refused(name)
+    if name in ("unsqueeze", "squeeze"):
+        axis, axes = _axis(args, kwargs), first.full.dim() + (name == "unsqueeze")
+        if isinstance(axis, int) and axis % axes != 0:
+            return _wrapped(func(*inner[0], **inner[1]), first.mask)
+    raise refused(name)
+
+
+def _changed(func: Callable, name: str, x: Selected, inner: tuple) -> Selected:
+    """An operator that writes: an index has made a copy, so nothing else sees it."""
+    if inner[0][0] is not x.full or x.has_views or not _rows_stay(inner, x):
+        raise refused(name)
+    x.full = func(x.full.clone(), *inner[0][1:], **inner[1])
+    return x
 
 
 def _reshaped(name: str, x: Selected, args: tuple) -> Selected:
@@ -184,7 +215,7 @@ def _reshaped(name: str, x: Selected, args: tuple) -> Selected:
         return x
     if len(shape) == 2 and shape[0] == -1 and x.together == shape[1]:
         return _wrapped(x.full.reshape(shape), x.mask.reshape(shape)[:, 0])
-    raise _refused(name)
+    raise refused(name)
 
 
 def _axis(args: tuple, kwargs: dict) -> Any:
@@ -231,7 +262,7 @@ def _loss(func: Callable, name: str, first: Selected, inner: tuple) -> Any:
         return func(args[0], target, *args[2:], **kwargs)
     reduction = kwargs.get("reduction", "mean")
     if name in ("cross_entropy", "nll_loss") or reduction not in ("mean", "sum", "none"):
-        raise _refused(name)
+        raise refused(name)
     pair = [torch.where(first.mask.reshape(-1, *[1] * (x.dim() - 1)), x,
                         torch.ones((), dtype=x.dtype)) if isinstance(x, torch.Tensor) and x.dim()
             else x for x in args[:2]]
