@@ -170,6 +170,25 @@ class Train(FolderCase):
                 np.testing.assert_allclose(mixed.state_dict()[name], tensor.numpy(), rtol=1e-3,
                                            atol=1e-5, err_msg=name)
 
+    def test_a_cycle_of_rates_and_momenta_trains_as_in_pytorch(self):
+        rules = [lambda p: torch.optim.AdamW(p, lr=0.01),
+                 lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.9, nesterov=True)]
+        for rule in rules:
+            torch.manual_seed(3)
+            model = Net()
+            optimizer = rule(model.parameters())
+            schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, 0.05, total_steps=STEPS + 1)
+            job = self.job(model, optimizer, schedule=schedule)
+            mixed, fixed = job.run(stages=MIX), job.run(devices="cpu-avx2:1")
+            self.assertEqual(mixed.params_digest, fixed.params_digest)
+            self.assertEqual(mixed.state_digest, fixed.state_digest)
+            losses = torch_losses(model, optimizer, nn.functional.cross_entropy, samples(1), STEPS,
+                                  schedule)
+            np.testing.assert_allclose([r.loss for r in mixed.history], losses, rtol=1e-5)
+            for name, tensor in model.state_dict().items():
+                np.testing.assert_allclose(mixed.state_dict()[name], tensor.numpy(), rtol=1e-3,
+                                           atol=1e-5, err_msg=name)
+
     def test_bf16_has_the_same_bits_on_all_devices_and_losses_near_those_of_fp32(self):
         for make in (Net, Selections, Relative, lambda: Blocks(False), lambda: Blocks(True)):
             torch.manual_seed(3)
