@@ -157,6 +157,9 @@ LAYERS = {
     "lstm": (nn.LSTM(3, 4, 2, batch_first=True, bidirectional=True), (5, 3)),
     "lstm_state": (LastState(), (5, 3)), "gru": (nn.GRU(3, 4, batch_first=True), (5, 3)),
     "lstm_dropout": (nn.LSTM(3, 4, 3, batch_first=True, bidirectional=True, dropout=0.3), (5, 3)),
+    "lstm_projection": (nn.LSTM(3, 4, 2, batch_first=True, bidirectional=True, proj_size=2,
+                                dropout=0.2), (5, 3)),
+    "lstm_projection_no_bias": (nn.LSTM(3, 4, batch_first=True, proj_size=3, bias=False), (2, 3)),
     "lstm_cell_state": (LastState(cell=True), (5, 3)),
     "gru_dropout": (nn.GRU(3, 4, 2, batch_first=True, bidirectional=True, dropout=0.3), (1, 3)),
     "gru_no_bias": (nn.GRU(3, 4, batch_first=True, bias=False), (5, 3)),
@@ -236,11 +239,11 @@ class Operators(unittest.TestCase):
             capture(nn.GRU(3, 4, batch_first=True), mean_of_squares, torch.randn(4, 5, 3),
                     torch.zeros(4))
 
-    def test_a_projection_is_refused(self):
+    def test_a_projection_of_a_long_sequence_is_refused(self):
         from easyscale.tracing import capture, errors
-        with self.assertRaisesRegex(errors.UnsupportedOperators, "projection"):
+        with self.assertRaisesRegex(errors.UnsupportedOperators, "projected .* more than 512 steps"):
             capture(nn.LSTM(3, 4, proj_size=2, batch_first=True), mean_of_squares,
-                    torch.randn(4, 5, 3), torch.zeros(4))
+                    torch.randn(4, 513, 3), torch.zeros(4))
 
 
 if __name__ == "__main__":

@@ -19,6 +19,11 @@ def pairs(x):
     return torch.view_as_complex(x.view(-1, 4, 2))
 
 
+def turned(x):
+    """Complex matrices [n, 2, 2]."""
+    return pairs(x).view(-1, 2, 2)
+
+
 def written_parts(x):
     spectrum = torch.fft.rfft(x)
     out = torch.zeros(len(x), 5, dtype=torch.cfloat)
@@ -201,6 +206,13 @@ REAL = {
     "grid_sample, nearest": lambda x: F.grid_sample(
         x.view(-1, 1, 2, 4), torch.tanh(x.view(-1, 2, 2, 2)), mode="nearest",
         align_corners=False),
+    "grid_sample of volumes": lambda x: sum(F.grid_sample(
+        x.view(-1, 1, 2, 2, 2), 1.3 * torch.tanh(torch.cat([x, x.sin(), x.cos()], 1)).view(-1, 2, 2, 2, 3),
+        padding_mode=padding, align_corners=corners).flatten(1)
+        for padding in ("zeros", "border", "reflection") for corners in (False, True)),
+    "grid_sample of volumes, nearest": lambda x: F.grid_sample(
+        x.view(-1, 1, 2, 2, 2), torch.tanh(x[:, :6]).view(-1, 1, 1, 2, 3), mode="nearest",
+        align_corners=True),
     "affine_grid": lambda x: F.grid_sample(
         x.view(-1, 1, 2, 4), F.affine_grid(x[:, :6].view(-1, 2, 3), (x.shape[0], 1, 2, 4),
                                            align_corners=False), align_corners=False),
@@ -236,6 +248,29 @@ COMPLEX = {
         torch.fft.rfft(x, n=16) * torch.fft.rfft(x[0], n=16), n=16),
     "filter": lambda x: torch.fft.irfft(
         torch.fft.rfft(x) * torch.tensor([1.0, 1, 0, 0, 0]), n=8),
+    "conversions": lambda x: ((x.to(torch.cfloat) * pairs(x).sum()).imag
+                              + (x[:, :4].cfloat() * pairs(x)).real.sum(1, True)),
+    "transposes": lambda x: torch.cat([f(turned(x)).real.flatten(1) for f in (
+        lambda z: z.mT @ z, lambda z: z.mH @ z, lambda z: z.adjoint() @ z.conj())], 1),
+    "products of matrices": lambda x: torch.cat([
+        F.linear(x.cfloat(), pairs(x).tile(2)[:3]).imag, torch.outer(pairs(x)[:, 0], pairs(x)[0]).real,
+        torch.kron(pairs(x), pairs(x)[:1]).imag,
+        torch.vdot(pairs(x)[0], pairs(x)[1]).imag.expand(len(x), 1)], 1),
+    "powers": lambda x: torch.cat([(pairs(x) ** 3).real, (pairs(x) ** 0.5).imag, torch.sqrt(
+        pairs(x)).real, (2.5 ** pairs(x)).real, ((0.3 + 0.4j) ** x[:, :4]).imag, torch.log(pairs(x)).imag,
+        (pairs(x)[..., None] ** torch.arange(3)).real.flatten(1)], 1),
+    "functions": lambda x: torch.cat([f(pairs(x)).real for f in (
+        torch.sin, torch.cos, torch.tanh, torch.sinh, torch.cosh, torch.sigmoid, torch.sgn)], 1),
+    "scans": lambda x: torch.cat([torch.cumsum(pairs(x), 1).imag, torch.cumprod(pairs(x), 1).imag,
+                                  pairs(x).prod(1, keepdim=True).real], 1),
+    "choices": lambda x: torch.cat([
+        torch.where(x[:, :4] > 0, pairs(x), pairs(x).conj() * 2).imag, F.pad(pairs(x), (1, 2)).real,
+        torch.tril(turned(x)).imag.flatten(1), (1 - pairs(x)).real], 1),
+    "norms": lambda x: torch.cat([torch.linalg.vector_norm(pairs(x), dim=1, keepdim=True),
+                                  pairs(x).norm(dim=1, keepdim=True)], 1),
+    "convolution": lambda x: F.conv1d(pairs(x)[:, None], turned(x)[:2, :1, :2],
+                                      pairs(x)[0, :2], padding=1).imag,
+    "fftshift": lambda x: torch.fft.fftshift(torch.fft.fft2(turned(x)), dim=(1, 2)).abs(),
     "stft": lambda x: torch.stft(x, 4, 2, window=torch.hann_window(4), return_complex=True).abs(),
     "stft, short window": lambda x: torch.stft(
         x, 4, 1, 2, torch.ones(2), center=False, normalized=True, return_complex=True).real,

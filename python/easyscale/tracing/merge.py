@@ -73,6 +73,8 @@ class Lowering:
         rule = LOWERINGS.get(node.target)
         if rule is None:
             self._miss(node, "there is no kind for it")
+        elif any(value not in self.values for value in refs(node.args)):
+            self._miss(node, "there is none for complex numbers")
         elif not _has_unknown(args):
             try:
                 results = self._typed(node, rule(self.builder, **args))
@@ -89,7 +91,7 @@ class Lowering:
                 self.builder.readers[result.id] += self.uses[output] - (result.id in passed)
 
     def _known(self, value: int) -> Any:
-        """A value; one of complex numbers that was replaced by its parts is not known."""
+        """A value; one of complex numbers is not known if it was replaced by its parts."""
         return self.values.get(value, _Unknown())
 
     def _miss(self, node: Node, reason: str) -> None:

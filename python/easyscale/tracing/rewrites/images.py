@@ -66,29 +66,38 @@ def _reflected(x: Tensor, size: int, align_corners: bool) -> Tensor:
     return torch.where(is_odd, span - rest, rest) + low
 
 
-@rewrites("grid_sampler.default", "grid_sampler_2d.default")
+@rewrites("grid_sampler.default", "grid_sampler_2d.default", "grid_sampler_3d.default")
 def grid_sampler(input: Tensor, grid: Tensor, interpolation_mode: int, padding_mode: int,
                  align_corners: bool) -> Tensor:
-    if input.dim() != 4 or interpolation_mode > 1:
-        raise NotImplementedError  # volumes, bicubic interpolation
-    height, width = input.shape[2:]
-    x = _unnormalized(grid[..., 0], width, align_corners)
-    y = _unnormalized(grid[..., 1], height, align_corners)
+    if interpolation_mode > 1:
+        raise NotImplementedError  # bicubic interpolation
+    sizes, flat = input.shape[2:], input.flatten(2)
+    # The last column of the grid belongs to the first axis.
+    places = [_unnormalized(x, size, align_corners)
+              for x, size in zip(reversed(grid.unbind(-1)), sizes)]
     if padding_mode == 2:
-        x, y = _reflected(x, width, align_corners), _reflected(y, height, align_corners)
+        places = [_reflected(x, size, align_corners) for x, size in zip(places, sizes)]
     if padding_mode >= 1:
-        x, y = torch.clamp(x, 0, width - 1), torch.clamp(y, 0, height - 1)
-    flat = input.flatten(2)
+        places = [torch.clamp(x, 0, size - 1) for x, size in zip(places, sizes)]
 
-    def pixels(column: Tensor, row: Tensor) -> Tensor:
-        inside = (column >= 0) & (column < width) & (row >= 0) & (row < height)
-        place = (torch.clamp(row, 0, height - 1) * width + torch.clamp(column, 0, width - 1)).long()
-        index = place.flatten(1).unsqueeze(1).expand(-1, flat.shape[1], -1)
-        found = torch.gather(flat, 2, index).unflatten(2, tuple(grid.shape[1:3]))
+    def pixels(chosen: list[Tensor]) -> Tensor:
+        inside, place = torch.ones_like(chosen[0], dtype=torch.bool), torch.zeros_like(chosen[0])
+        for x, size in zip(chosen, sizes):
+            inside = inside & (x >= 0) & (x < size)
+            place = place * size + torch.clamp(x, 0, size - 1)
+        index = place.long().flatten(1).unsqueeze(1).expand(-1, flat.shape[1], -1)
+        found = torch.gather(flat, 2, index).unflatten(2, tuple(grid.shape[1:-1]))
         return found * inside.float().unsqueeze(1)
     if interpolation_mode == 1:
-        return pixels(torch.round(x).detach(), torch.round(y).detach())
-    left, top = torch.floor(x).detach(), torch.floor(y).detach()
-    right, below = (x - left).unsqueeze(1), (y - top).unsqueeze(1)
-    return ((pixels(left, top) * (1 - right) + pixels(left + 1, top) * right) * (1 - below)
-            + (pixels(left, top + 1) * (1 - right) + pixels(left + 1, top + 1) * right) * below)
+        return pixels([torch.round(x).detach() for x in places])
+    lower = [torch.floor(x).detach() for x in places]
+    shares = [(x - low).unsqueeze(1) for x, low in zip(places, lower)]
+
+    def between(chosen: list[Tensor]) -> Tensor:
+        """Interpolates along all axes behind those for which a pixel is chosen."""
+        axis = len(chosen)
+        if axis == len(sizes):
+            return pixels(chosen)
+        return (between([*chosen, lower[axis]]) * (1 - shares[axis])
+                + between([*chosen, lower[axis] + 1]) * shares[axis])
+    return between([])
