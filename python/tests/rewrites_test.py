@@ -193,6 +193,8 @@ REAL = {
         align_corners=False) + F.grid_sample(
             x.view(-1, 1, 2, 4), 1.7 * torch.tanh(x.view(-1, 2, 2, 2)), padding_mode="reflection",
             align_corners=True),
+    "masked bits": lambda x: x * (((9 * x).long() & 6) - ((7 * x).long() | 5) + ((8 * x).long() ^ -3)
+                                  + ((5 * x).long() & 3) + ~(3 * x).long()),
     "shifted bits": lambda x: x * (((x > 0).long() << 3) + (torch.arange(8) >> 1)),
     "scattered extremes": lambda x: torch.cat([
         torch.full((len(x), 4), 0.2).scatter_reduce(1, NODES.expand(len(x), 8), x, how, include_self=own)

@@ -25,7 +25,9 @@ from .schema import functional_name, named_arguments, operator, written_argument
 
 DEPTH_MAX = 8  # decompositions of decompositions
 # A lowering of these refuses some arguments, for which there is a function.
-REFUSED_SOMETIMES = {"aten.div.Tensor_mode", "aten.div.Scalar_mode"}
+ROUNDING = {"aten.div.Tensor_mode", "aten.div.Scalar_mode"}
+BITWISE = {"aten.bitwise_and.Tensor", "aten.bitwise_or.Tensor", "aten.bitwise_xor.Tensor",
+           "aten.__and__.Tensor", "aten.__or__.Tensor", "aten.bitwise_not.default"}
 ARITHMETIC_DIVISION = (None, "floor")
 
 
@@ -217,7 +219,9 @@ def _has_lowering(node: Node, graph: Graph) -> bool:
     target = node.target
     if written_argument(target) is not None:
         target = functional_name(target) or target
-    if target in REFUSED_SOMETIMES:
+    if target in BITWISE:
+        return graph.metas[node.outputs[0]].dtype == torch.bool
+    if target in ROUNDING:
         return (node.args["rounding_mode"] in ARITHMETIC_DIVISION
                 and graph.metas[node.outputs[0]].dtype == torch.float32)
     return (target in LOWERINGS or target == "aten.copy_.default"

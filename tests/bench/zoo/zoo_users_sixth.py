@@ -534,7 +534,7 @@ def ciou_loss(outputs, targets, eps=1e-7):
     """The complete IoU of boxes with one target each, which is also that of the objectness."""
     boxes, objectness = outputs
     x1, y1, x2, y2 = boxes.unbind(-1)
-    a1, b1, a2, b2 = targets["boxes"][:, None].unbind(-1)
+    a1, b1, a2, b2 = targets[:, None].unbind(-1)
     inter = (torch.min(x2, a2) - torch.max(x1, a1)).clamp(0) * (
         torch.min(y2, b2) - torch.max(y1, b1)).clamp(0)
     w1, h1, w2, h2 = x2 - x1, y2 - y1 + eps, a2 - a1, b2 - b1 + eps
@@ -1901,8 +1901,8 @@ CASES = {
     "deep_ar": case(DeepAr, None, lambda: (floats(9), integers(5))),
     "d_linear": case(DLinear, nn.L1Loss, lambda: floats(12, 3), lambda: floats(4, 3)),
     "tas_net": case(TasNet, permutation_loss, lambda: floats(24), lambda: floats(2, 24)),
-    "bi_fpn": case(BiFpn, ciou_loss, lambda: floats(3, 16, 16), lambda: {
-        "boxes": torch.tensor([0.1, 0.2, 0.6, 0.8]) + 0.1 * torch.rand(SAMPLES, 4)}),
+    "bi_fpn": case(BiFpn, ciou_loss, lambda: floats(3, 16, 16),
+                   lambda: torch.tensor([0.1, 0.2, 0.6, 0.8]) + 0.1 * torch.rand(SAMPLES, 4)),
     "hourglass": case(Hourglass, joint_loss, lambda: floats(1, 8, 8), lambda: {
         "maps": torch.rand(SAMPLES, 3, 8, 8), "coords": floats(3, 2), "visible": integers(2, 3)}),
     "depth_net": case(DepthNet, None, lambda: (torch.rand(SAMPLES, 3, 8, 8),

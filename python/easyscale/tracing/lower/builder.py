@@ -196,10 +196,12 @@ class Builder:
             return self._known_in_evaluation.get(key)
         return self._known.get(self._key(kind, vals, attributes, shape, False))
 
-    def _add(self, kind: str, vals: list, attributes: dict, shape: Any) -> Val:
+    def _add(self, kind: str, vals: list, attributes: dict, shape: Any) -> Operand:
         metas = [None if v is None else torch.empty(v.shape, dtype=TORCH_TYPE[v.type],
                                                     device="meta") for v in vals]
         result = run_kind(kind, metas, attributes, Context(shape=shape))
+        if result.numel() == 0:
+            return torch.zeros(result.shape, dtype=result.dtype)  # it depends on nothing
         output = self.new_value(tuple(result.shape), TYPES[result.dtype])
         node = Emitted(kind, [-1 if v is None else v.id for v in vals], output.id, attributes,
                        self.node.path if self.node else "", self.node.source if self.node else "",
