@@ -181,7 +181,8 @@ TEST_SUITE("proto/base/job_spec") {
            s.schedule.warmup_steps = s.steps;
          }},
         {"schedule.points", [](JobSpec& s) { s.schedule.kind = "points"; }},
-        {"schedule.points", [](JobSpec& s) { s.schedule = {.kind = "points", .points = {{1, 1}}}; }},
+        {"schedule.points",
+         [](JobSpec& s) { s.schedule = {.kind = "points", .points = {{1, 1}}}; }},
         {"schedule.points",
          [](JobSpec& s) { s.schedule = {.kind = "points", .points = {{0, 1}, {2, 1}, {2, 0}}}; }},
         {"schedule.points",

@@ -79,7 +79,7 @@ def plain_cell(kind: str) -> Callable:
     return cell
 
 
-def _initial(b: Builder, hx: list[Operand], layer: int) -> State:
+def initial_state(b: Builder, hx: list[Operand], layer: int) -> State:
     """The state [n, hidden] of one layer and direction; a constant of zeros is left out."""
     return [None if isinstance(h, torch.Tensor) and not h.any() else pick(b, h, 0, layer)
             for h in hx]
@@ -125,7 +125,7 @@ def _layer(b: Builder, run: Direction, x: Operand, hx: list[Operand], params: li
     outputs, last = [], []
     for backwards, (w_in, w_state, b_in, b_state, w_out) in enumerate(params):
         gates = b.emit("linear", x, w_in, b_in)
-        state = _initial(b, hx, first + backwards)
+        state = initial_state(b, hx, first + backwards)
         direction = run if w_out is None else stepwise(projected_cell(w_out))
         out, state = direction(b, gates, state, w_state, b_state, backwards == 1)
         outputs.append(out)
