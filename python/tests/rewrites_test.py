@@ -1,5 +1,6 @@
 """Operators that the capture writes with others: each beside PyTorch, and one job with several."""
 import unittest
+from importlib.util import find_spec
 
 import capture_support  # noqa: F401  (makes the package importable)
 import torch
@@ -319,6 +320,29 @@ class Rewrites(unittest.TestCase):
 
     def test_complex_numbers(self):
         self.check_all(COMPLEX)
+
+    @unittest.skipUnless(find_spec("torchvision"), "torchvision is not installed")
+    def test_deformable_convolutions(self):
+        from torchvision.ops import DeformConv2d
+
+        class Deformed(nn.Module):
+            def __init__(self, masked, groups, offset_groups, **options):
+                super().__init__()
+                self.main = DeformConv2d(4, 6, (3, 2), groups=groups, **options)
+                self.offset, self.mask = (nn.Conv2d(4, size * offset_groups * 6, (3, 2), **{
+                    name: value for name, value in options.items() if name != "bias"})
+                    for size in (2, 1))
+                self.masked = masked
+
+            def forward(self, x):
+                mask = torch.sigmoid(self.mask(x)) if self.masked else None
+                return self.main(x, self.offset(x), mask)
+        for masked, groups, offset_groups, options in (
+                (True, 1, 1, {"padding": 1}), (False, 2, 2, {"stride": 2, "padding": (1, 0), "bias": False}),
+                (True, 1, 2, {"dilation": 2, "padding": 2})):
+            torch.manual_seed(SEED)
+            capture(Deformed(masked, groups, offset_groups, **options), weighted,
+                    torch.randn(6, 4, 7, 6), torch.zeros(6))
 
     def test_a_complex_buffer(self):
         class Turned(Layer):
