@@ -260,6 +260,14 @@ class Refusals(unittest.TestCase):
             self.refused(errors.BatchTraced, "batch_size 8", lambda m, x: m.layer(x) / (len(x) // 2))
             self.refused(errors.BatchTraced, "32", forward, batch_size=32)
 
+    def test_a_constant_that_is_equal_to_the_batch_size_is_allowed(self):
+        def forward(m, x):
+            rows = nn.functional.cross_entropy(m.layer(x) @ x.T, torch.arange(len(x)))
+            columns = nn.functional.cross_entropy(x.T @ m.layer(x), torch.arange(8))
+            return rows + columns + m.layer(x).sum() / len(x) / 8
+        for size in (8, 16):
+            support.capture_function(forward, loss=lambda outputs, targets: outputs, batch_size=size)
+
     def test_a_tensor_that_is_kept_and_not_read_is_allowed(self):
         def forward(m, x):
             m.seen = m.layer(x)

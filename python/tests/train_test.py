@@ -296,6 +296,33 @@ class Train(FolderCase):
                 with self.assertRaisesRegex(es.EasyScaleError, "not finite"):
                     job.run(devices="cpu-avx2:1", progress=False)
 
+    def test_a_contrastive_loss_trains_the_same_as_a_function_and_in_the_model(self):
+        """Its labels are the numbers of the samples."""
+        class Pairs(nn.Module):
+            def __init__(self, with_loss):
+                super().__init__()
+                self.layer, self.with_loss = nn.Linear(6, 4), with_loss
+
+            def forward(self, x):
+                both = self.layer(x), self.layer(x.flip(1))
+                return contrastive(both) if self.with_loss else both
+
+        def contrastive(outputs, targets=None):
+            first, second = (nn.functional.normalize(z, dim=1) for z in outputs)
+            labels = torch.arange(len(first))
+            return nn.functional.cross_entropy(first @ second.T / 0.1, labels)
+        runs = []
+        for with_loss in (True, False):
+            torch.manual_seed(3)
+            model = Pairs(with_loss)
+            x, y = samples(1)
+            data = es.data.arrays(x) if with_loss else es.data.arrays(x, y)
+            job = es.Job(model, loss=None if with_loss else contrastive, data=data, batch_size=8,
+                         max_p=4, steps=4, optimizer=torch.optim.SGD(model.parameters(), lr=0.1))
+            runs.append(job.run(stages="cpu-avx512:1@2,cpu-avx2:2"))
+        self.assertEqual(runs[0].params_digest, runs[1].params_digest)
+        self.assertLess(runs[1].history[-1].loss, runs[1].history[0].loss)
+
     def test_checkpoints_do_not_change_a_bit(self):
         runs, programs = [], []
         for checkpointed in (False, True):

@@ -158,9 +158,12 @@ def _trained_mean(node: Node) -> Ref | None:
 
 
 def lower_both(train: Graph, evaluation: Graph | None, state: State,
-               output_names: list[str]) -> Static:
-    """One program of both graphs; without an eval graph the outputs are those of training."""
-    builder = Builder()
+               output_names: list[str], distinct: bool = False) -> Static:
+    """One program of both graphs; without an eval graph the outputs are those of training.
+
+    `distinct`: constants that are equal are not one value.
+    """
+    builder = Builder(distinct=distinct)
     inputs = {name: builder.new_value(train.metas[value].shape, _input_type(train, value))
               for name, value in train.inputs.items()}
     parameters = {tied.names[0]: builder.new_value(tuple(tied.tensor.shape), "f32")

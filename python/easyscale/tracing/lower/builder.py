@@ -78,6 +78,7 @@ class Builder:
     buffers: dict[int, str] = field(default_factory=dict)
     mirrored: set[int] = field(default_factory=set)  # as in the graph of training
     trained: set[str] = field(default_factory=set)  # as Graph.trained
+    distinct: bool = False  # equal constants are values of their own
     sites: int = 0  # the first number that is no random site of training
     evaluation_sites: dict[int, int] = field(default_factory=dict)  # draw in evaluation -> site
     readers: Counter[int] = field(default_factory=Counter)
@@ -108,7 +109,7 @@ class Builder:
             raise CannotLower(f"a constant of the type {x.dtype}")
         array = _array(x, type_)
         key = (type_, array.shape, array.tobytes())
-        if key not in self._constant_ids:
+        if key not in self._constant_ids or self.distinct:
             value = self.new_value(array.shape, type_)
             self.constants[value.id] = array
             self._constant_ids[key] = value
