@@ -49,7 +49,7 @@ def scalar(number):
 
 UNARY = ["Relu", "Tanh", "Sigmoid", "HardSwish", "Softplus", "Exp", "Sin", "Cos", "Tan", "Erf",
          "Abs", "Neg", "Floor", "Ceil", "Round", "Sign", "Reciprocal", "Softsign", "Identity",
-         "GlobalAveragePool", "GlobalMaxPool", "Selu"]
+         "GlobalAveragePool", "GlobalMaxPool", "Selu", "Atan", "Asinh", "Sinh", "Cosh"]
 CASES = {name: One(name, shape=IMAGE) for name in UNARY} | {
     "Mish": One("Mish", opset=18), "Gelu": One("Gelu", opset=20),
     "Gelu tanh": One("Gelu", opset=20, approximate="tanh"),
@@ -166,6 +166,10 @@ GRAPHS = {
                             "ScatterElements z a b y axis=1 reduction='add'"],
     "GridSample": ["Tanh z a", "Reshape a places b", "Reshape z image c",
                    "GridSample c b d mode='linear' padding_mode='border'", "Reshape d flat y"],
+    "inverse functions": ["Tanh z a", "Acos a b", "Asin a c", "Atanh a d", "Abs z e", "Add e one f",
+                          "Acosh f g", "Sum b c d g y"],
+    "Mod of integers": ["ArgMax z a axis=1", "Mod a two b", "CastLike b z y"],
+    "Mod of numbers": ["Mod z lim y fmod=1"],
     "Gather computed": ["ArgMax z a axis=1", "Gather w a y"],
     "Shape": ["Shape z a", "Gather a first b", "ConstantOfShape a c", "Cast b d to=1", "Mul z d e",
               "Add e c y"],
