@@ -144,6 +144,11 @@ class Reader {
   void read(const JobField& field, const toml::node& node, std::vector<Stage>& out) {
     read_parsed(field, node, out, parse_stages);
   }
+  void read(const JobField& field, const toml::node& node, std::vector<SchedulePoint>& out) {
+    read_parsed(field, node, out, [&field](const std::string& text) {
+      return parse_schedule_points(field.key, text);
+    });
+  }
   template <class Value, class Parse>
   void read_parsed(const JobField& field, const toml::node& node, Value& out, Parse&& parse) {
     std::string text;

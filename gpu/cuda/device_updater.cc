@@ -130,7 +130,7 @@ void DeviceUpdater::update(const Optimizer& optimizer, const UpdateStep& step,
     return k.adam(compute_, n, gradient, step.grad_scale, numbers.adam, params,
                   moments_[0] + run.begin, moments_[1] + run.begin);
   const SgdNumbers sgd = optimizer.sgd_numbers(run.group);
-  k.sgd(compute_, n, gradient, step.grad_scale, numbers.rate, sgd.momentum, sgd.weight_decay,
+  k.sgd(compute_, n, gradient, step.grad_scale, numbers.rate, step.momentum, sgd.weight_decay,
         sgd.nesterov, params, optimizer.has_velocity() ? moments_[0] + run.begin : nullptr);
 }
 

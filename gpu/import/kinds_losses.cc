@@ -83,10 +83,11 @@ bool is_last(const Lowering& l, const NodeView& node) {
 
 // Returns whether the operator's rule for labels is that of the node. The operator leaves out
 // negative labels. PyTorch leaves out one label, so the two agree if this label is negative or does
-// not occur.
+// not occur. Labels that may be no class, because they are computed, are not for the operator.
 bool plain_labels(Lowering& l, const NodeView& node, TensorId labels) {
-  const std::int64_t ignored = node.integer("ignore_index");
-  return ignored < 0 || ignored > l.builder().range(labels).second;
+  const std::int64_t ignored = node.integer("ignore_index"), classes = node.shape(0)[1];
+  const std::int64_t largest = l.builder().range(labels).second;
+  return (ignored < 0 || ignored > largest) && largest < classes;
 }
 
 // Returns -sum over classes of target * log_probs for each row, where `targets` has the shape of

@@ -58,28 +58,38 @@ void Optimizer::advance_powers(std::uint64_t count) {
   }
 }
 
+double Optimizer::momentum(std::uint64_t step) const {
+  if (!schedule_.momentum_points.empty()) return value_at(schedule_.momentum_points, step);
+  return is_sgd() ? spec_.momentum : spec_.beta1;
+}
+
 UpdateStep Optimizer::step(Version version) {
   // Adam counts its steps from 1: the first update, which turns version 0 into version 1, divides
   // by 1 - beta. With the exponent 0 it would divide by zero.
   if (kind_ != Kind::kSgd) advance_powers(version + 1);
   for (std::size_t g = 0; g < settings_.size(); ++g) {
     steps_[g].rate = learning_rate(schedule_, settings_[g].learning_rate, version, total_steps_);
-    if (kind_ != Kind::kSgd) steps_[g].adam = adam_step(steps_[g].rate, settings_[g].weight_decay);
+    if (kind_ != Kind::kSgd)
+      steps_[g].adam = adam_step(version, steps_[g].rate, settings_[g].weight_decay);
   }
   // The update multiplies the sum over all ESTs by recip(max_p), which gives the mean.
   return {.grad_scale = 1.0F / static_cast<float>(max_p_),
           .average_weight = version == 0 ? 1.0F : rounded(1.0 - spec_.ema),
+          .momentum = is_sgd() ? rounded(momentum(version)) : 0.0F,
           .groups = steps_};
 }
 
-AdamStep Optimizer::adam_step(double rate, double weight_decay) const {
+AdamStep Optimizer::adam_step(Version version, double rate, double weight_decay) const {
+  const double beta1 = momentum(version);
+  const double beta1_power =
+      schedule_.momentum_points.empty() ? beta1_power_ : power(beta1, version + 1);
   // Each number is computed in double precision and rounded once. The kernels of all devices
   // receive these binary32 values, so no device computes a square root or a power of its own here.
-  return {.lr_over_bc1 = rounded(rate / (1.0 - beta1_power_)),
+  return {.lr_over_bc1 = rounded(rate / (1.0 - beta1_power)),
           .rsqrt_bc2 = rounded(1.0 / std::sqrt(1.0 - beta2_power_)),
-          .beta1 = rounded(spec_.beta1),
+          .beta1 = rounded(beta1),
           .beta2 = rounded(spec_.beta2),
-          .one_minus_beta1 = rounded(1.0 - spec_.beta1),
+          .one_minus_beta1 = rounded(1.0 - beta1),
           .one_minus_beta2 = rounded(1.0 - spec_.beta2),
           .epsilon = rounded(spec_.epsilon),
           .weight_decay = kind_ == Kind::kAdam ? rounded(weight_decay) : 0.0F,
@@ -94,9 +104,7 @@ float Optimizer::clipped_scale(float grad_scale, float sum_of_squares) const {
 }
 
 SgdNumbers Optimizer::sgd_numbers(std::size_t group) const {
-  return {.momentum = rounded(spec_.momentum),
-          .weight_decay = rounded(settings_[group].weight_decay),
-          .nesterov = spec_.nesterov};
+  return {.weight_decay = rounded(settings_[group].weight_decay), .nesterov = spec_.nesterov};
 }
 
 void Optimizer::apply(const UpdateStep& step, std::size_t group, const KernelTable& kernels,
@@ -105,7 +113,7 @@ void Optimizer::apply(const UpdateStep& step, std::size_t group, const KernelTab
   const GroupStep& numbers = step.groups[group];
   if (is_sgd()) {
     const SgdNumbers sgd = sgd_numbers(group);
-    kernels.sgd(n, grad_sum, step.grad_scale, numbers.rate, sgd.momentum, sgd.weight_decay,
+    kernels.sgd(n, grad_sum, step.grad_scale, numbers.rate, step.momentum, sgd.weight_decay,
                 sgd.nesterov, params, has_velocity() ? moments[0] : nullptr);
   } else {
     kernels.adam(n, grad_sum, step.grad_scale, numbers.adam, params, moments[0], moments[1]);

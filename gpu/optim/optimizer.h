@@ -8,6 +8,9 @@
 //   grad_scale  recip(max_p), which gives the mean over ESTs; with clipping times the coefficient
 //   Adam        beta^t, where t is the number of the update from 1, as a running product from 1;
 //               lr / (1 - beta1^t); 1 / sqrt(1 - beta2^t); AdamW's decay 1 - lr * weight_decay
+//   momentum    that of OptimizerSpec, or value_at(momentum_points, step); the beta1 of adam and
+//               adamw likewise. The power t of a beta1 that changes is made by repeated squaring
+//               (power() of schedule.h).
 // Groups of parameters: their numbers are those of a job whose learning_rate is learning_rate *
 // learning_rate_factor, a product in fp64, and whose weight_decay is that of the group.
 // Clipping (clip_norm > 0): sum = the chain of additions, over the parameters in table order, of
@@ -41,13 +44,14 @@ struct GroupStep {
 struct UpdateStep {
   float grad_scale = 1.0F;
   float average_weight = 1.0F;
+  float momentum = 0.0F;  // sgd only
   // By GroupRun::group; the memory of the optimizer, valid until its next step().
   std::span<const GroupStep> groups;
 };
 
 // The constants of sgd for the parameters of one group; the same for all steps.
 struct SgdNumbers {
-  float momentum = 0.0F, weight_decay = 0.0F;
+  float weight_decay = 0.0F;
   bool nesterov = false;
 };
 
@@ -89,7 +93,9 @@ class Optimizer {
     double learning_rate = 0.0, weight_decay = 0.0;
   };
   void advance_powers(std::uint64_t count);
-  AdamStep adam_step(double rate, double weight_decay) const;
+  // The momentum of sgd, or the beta1 of adam and adamw, in a step.
+  double momentum(std::uint64_t step) const;
+  AdamStep adam_step(Version version, double rate, double weight_decay) const;
 
   // These members are constant after construction.
   OptimizerSpec spec_;

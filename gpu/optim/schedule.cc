@@ -32,16 +32,6 @@ double cos_small(double a) {
   return 1.0 + sum * square;
 }
 
-// Computes base^exponent by repeated squaring, which is a fixed order of multiplications.
-double power(double base, std::uint64_t exponent) {
-  double result = 1.0;
-  for (; exponent != 0; exponent >>= 1) {
-    if ((exponent & 1) != 0) result = result * base;
-    base = base * base;
-  }
-  return result;
-}
-
 // Returns 0 up to the end of the warm-up, and then rises linearly to 1 at the end of the job.
 double linear_progress(std::uint64_t warmup_steps, std::uint64_t step, std::uint64_t total_steps) {
   if (step >= total_steps) return 1.0;
@@ -56,6 +46,15 @@ double above_floor(const ScheduleSpec& schedule, double rate, double base_rate) 
 }
 
 }  // namespace
+
+double power(double base, std::uint64_t exponent) {
+  double result = 1.0;
+  for (; exponent != 0; exponent >>= 1) {
+    if ((exponent & 1) != 0) result = result * base;
+    base = base * base;
+  }
+  return result;
+}
 
 double cos_pi(double x) {
   ES_CHECK(x >= 0.0 && x <= 1.0);
@@ -79,6 +78,8 @@ float learning_rate(const ScheduleSpec& schedule, double base_rate, std::uint64_
   } else if (schedule.kind == "linear") {
     const double left = 1.0 - linear_progress(schedule.warmup_steps, step, total_steps);
     rate = above_floor(schedule, base_rate * left, base_rate);
+  } else if (schedule.kind == "points") {
+    rate = base_rate * value_at(schedule.points, step);
   }
   // The first step uses 1 / warmup_steps of the rate and not 0, because a step with the rate 0
   // would be lost. The product comes before the quotient; the other order could give other bits.

@@ -11,10 +11,13 @@ namespace es::gpu {
 // below 3e-16.
 double cos_pi(double x);
 
+// Returns base^exponent by repeated squaring, which is a fixed order of multiplications.
+double power(double base, std::uint64_t exponent);
+
 // Returns the learning rate of global step `step` (0-based): the formula of ScheduleSpec in fp64,
 // rounded once to fp32. The cosine and linear schedules use total_steps; from that step on they
 // stay at their floor. REQUIRES: total_steps > 0 for "cosine" and "linear", step_size > 0 for
-// "step".
+// "step", what value_at() requires for "points".
 float learning_rate(const ScheduleSpec& schedule, double base_rate, std::uint64_t step,
                     std::uint64_t total_steps);
 

@@ -62,6 +62,9 @@ std::string_view type_name(DeterminismLevel) {
 std::string_view type_name(const std::vector<Stage>&) {
   return "text";
 }
+std::string_view type_name(const std::vector<SchedulePoint>&) {
+  return "text";
+}
 
 template <std::integral Integer>
 std::string toml_text(Integer value) {
@@ -100,6 +103,10 @@ std::string toml_text(DeterminismLevel level) {
 
 std::string toml_text(const std::vector<Stage>& stages) {
   return toml_text(stages_text(stages));
+}
+
+std::string toml_text(const std::vector<SchedulePoint>& points) {
+  return toml_text(schedule_points_text(points));
 }
 
 std::string toml_text(const std::optional<double>& value) {

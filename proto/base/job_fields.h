@@ -67,8 +67,8 @@ std::string_view name_in_table(const JobField& field);
 
 // Calls visit(const JobField&, value) for each field, in the order of the canonical text. `value`
 // is a reference into `spec` of type std::string, bool, double, int, std::uint32_t, std::uint64_t,
-// DeterminismLevel, or a std::vector of std::string, DeviceType, Stage or ParameterGroup. Spec is
-// JobSpec or const JobSpec.
+// DeterminismLevel, or a std::vector of std::string, DeviceType, Stage, SchedulePoint or
+// ParameterGroup. Spec is JobSpec or const JobSpec.
 template <class Spec, class Visit>
 void visit_job_fields(Spec& spec, Visit&& visit);
 

@@ -86,6 +86,11 @@ inline bool falls_to_the_end(const JobSpec& s) {
   return s.schedule.kind == "cosine" || s.schedule.kind == "linear";
 }
 
+inline bool goes_by_points(const JobSpec& s) {
+  return s.schedule.kind == "points";
+}
+inline constexpr std::size_t kPointsBytesMax = std::size_t{64} << 10;
+
 template <class Spec, class Visit>
 void visit_top(Spec& s, Visit& visit) {
   visit(JobField{.key = "name",
@@ -635,7 +640,7 @@ template <class Schedule, class Visit>
 void visit_schedule(Schedule& s, Visit& visit) {
   visit(JobField{.key = "schedule.kind",
                  .meaning = "How the learning rate changes with the steps.",
-                 .choices = "constant|step|cosine|linear"},
+                 .choices = "constant|step|cosine|linear|points"},
         s.kind);
   visit(JobField{.key = "schedule.step_size",
                  .unit = "global steps",
@@ -661,6 +666,29 @@ void visit_schedule(Schedule& s, Visit& visit) {
                             "linearly.",
                  .high = kStepsMax},
         s.warmup_steps);
+  visit(
+      JobField{.key = "schedule.points",
+               .meaning = "Factors of the learning rate at some global steps; it is linear between "
+                          "them, and constant behind the last one.",
+               .high = 1e6,
+               .bytes_max = kPointsBytesMax,
+               .allowed = "STEP:FACTOR[,STEP:FACTOR...] with rising steps from 0 and factors up to "
+                          "1000000",
+               .applies = goes_by_points,
+               .applies_to = "kind = \"points\"",
+               .left_out_at_default = true},
+      s.points);
+  visit(JobField{.key = "schedule.momentum_points",
+                 .meaning = "The momentum of sgd, or the beta1 of adam and adamw, at some global "
+                            "steps, in the same form; empty for the constant one.",
+                 .high = 1,
+                 .high_is_open = true,
+                 .bytes_max = kPointsBytesMax,
+                 .allowed =
+                     "empty, or STEP:VALUE[,STEP:VALUE...] with rising steps from 0 and values "
+                     "below 1, for adam, adamw and sgd with a momentum",
+                 .left_out_at_default = true},
+        s.momentum_points);
 }
 
 template <class Resources, class Visit>

@@ -97,6 +97,15 @@ class FieldRules {
   void check(const JobField& field, const std::vector<Stage>& stages) {
     check_size(field, stages_text(stages).size());
   }
+  void check(const JobField& field, const std::vector<SchedulePoint>& points) {
+    check_size(field, schedule_points_text(points).size());
+    for (std::size_t i = 0; i < points.size(); ++i) {
+      const bool rises = i == 0 ? points[i].step == 0 : points[i].step > points[i - 1].step;
+      rules_.expect(rises && static_cast<double>(points[i].step) <= job_fields::kStepsMax &&
+                        holds(field, points[i].value),
+                    std::string(field.key), schedule_points_text({points[i]}), allowed_text(field));
+    }
+  }
   void check(const JobField& field, const std::vector<ParameterGroup>& groups) {
     rules_.expect(groups.size() <= kGroupsMax, std::string(field.key),
                   std::to_string(groups.size()) + " groups", allowed_text(field));
@@ -337,6 +346,12 @@ void check_schedule(Rules& rules, const JobSpec& spec) {
     rules.expect(s.warmup_steps < spec.steps, "schedule.warmup_steps",
                  std::to_string(s.warmup_steps),
                  "less than steps = " + std::to_string(spec.steps) + " for kind = \"linear\"");
+  rules.expect(s.kind != "points" || !s.points.empty(), "schedule.points", "\"\"",
+               "at least one point for kind = \"points\"");
+  const bool has_momentum = spec.optimizer.kind != "sgd" || spec.optimizer.momentum > 0.0;
+  rules.expect(s.momentum_points.empty() || has_momentum, "schedule.momentum_points",
+               quoted(schedule_points_text(s.momentum_points)),
+               "empty for sgd with the momentum 0");
 }
 
 void check_log(Rules& rules, const LogSpec& log) {

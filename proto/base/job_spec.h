@@ -12,6 +12,7 @@
 #include "proto/base/device.h"
 #include "proto/base/digest.h"
 #include "proto/base/result.h"
+#include "proto/base/schedule_points.h"
 
 namespace es {
 
@@ -163,13 +164,18 @@ struct OptimizerSpec {
 //   cosine    lr * (floor + (1 - floor) * (1 + cos(pi * u)) / 2)    u = t / total_steps
 //   linear    lr * (floor + (1 - floor) * (1 - u))    u = max(0, t - warmup_steps) /
 //                                                         (total_steps - warmup_steps)
+//   points    lr * value_at(points, t)
 // During the first warmup_steps steps the result is multiplied by (t + 1) / warmup_steps.
 struct ScheduleSpec {
-  std::string kind = "constant";  // constant | step | cosine | linear
+  std::string kind = "constant";  // constant | step | cosine | linear | points
   std::uint64_t step_size = 0;
   double gamma = 0.1;
   double floor = 0.0;  // cosine, linear
   std::uint64_t warmup_steps = 0;
+  std::vector<SchedulePoint> points;  // kind = "points": factors of the learning rate
+  // The momentum of sgd, the beta1 of adam and adamw; empty for that of OptimizerSpec. Not with sgd
+  // without a momentum.
+  std::vector<SchedulePoint> momentum_points;
   bool operator==(const ScheduleSpec&) const = default;
 };
 

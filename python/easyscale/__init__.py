@@ -19,9 +19,10 @@ from .errors import EasyScaleError, FailedError, NotFoundError, RefusedError, Us
 from .history import StepRecord
 from .job import Job
 from .lora import Lora
-from .optimizers import Optimizer, ParameterGroup, Schedule
+from .optimizers import Optimizer, ParameterGroup
 from .program import Program
 from .run import RemoteJob, Run
+from .schedules import Schedule
 
 if TYPE_CHECKING:
     from .onnx import from_onnx, to_onnx

@@ -20,10 +20,11 @@ from .folders import TemporaryFolder
 from .job_text import stages_text, toml_text
 from .lora import Lora
 from .metrics import Function, Measure, named
-from .optimizers import Optimizer, read_optimizer, read_schedule
+from .optimizers import Optimizer, read_optimizer
 from .private_head import PrivateHead
 from .programs import find_easyscaled, find_esctl, run_json
 from .run import RemoteJob, Run
+from .schedules import read_schedule
 from .settings import checked
 
 WEIGHTS_FILE = "sample_weights.npy"
@@ -46,7 +47,9 @@ class Job:
     level: on which devices the bits are equal: "D0", "D1", "D2" (any mix of types) or "auto".
     optimizer: torch.optim.SGD, Adam or AdamW over all trainable parameters, also those of a loss
     that is a module, with groups that may differ in lr and weight_decay; or an Optimizer.
-    schedule: a torch scheduler whose unit is the global step, or a Schedule.
+    schedule: a torch scheduler that depends on nothing but the number of its steps, or a Schedule.
+    schedule_unit: "step" if the scheduler would be called after every global step, "epoch" if after
+    every pass over the data.
     metrics: names of metrics that compare the first output with the target: "accuracy", "top5" (any
     number), "f1", "f1_binary", "auc", "map", "mse", "mae"; the mean loss is always there.
     metric: a function (outputs, labels) -> number, or a dict of numbers, with NumPy arrays of all
@@ -79,7 +82,7 @@ class Job:
                  eval_data: Arrays | None = None, batch_size: int = 32, max_p: int = 4,
                  epochs: int | None = None, steps: int | None = None, level: str = "D2",
                  recompute: str = "captured", precision: str = "fp32",
-                 schedule: Any = None, metrics: Sequence[str] = (),
+                 schedule: Any = None, schedule_unit: str = "step", metrics: Sequence[str] = (),
                  metric: Function | None = None, sample_weights: Any = None,
                  sample_groups: Any = None, seed: int = 1,
                  name: str | None = None, eval_every: int = 0, checkpoint_every: int = 0,
@@ -97,11 +100,12 @@ class Job:
         is_captured = isinstance(model, Captured)
         self.name = _job_name(name or (model.program.name if is_captured else type(model).__name__))
         self._order = _order(sample_weights, sample_groups, data.samples)
-        self.steps = _steps(data, self._order, top["max_p"] * top["batch_size"], steps, epochs)
+        in_epoch = _steps_of_epoch(data, self._order, top["max_p"] * top["batch_size"])
+        self.steps = _steps(in_epoch, steps, epochs)
         rule = read_optimizer(optimizer, _parameters(model, loss), scheduled=schedule is not None)
         self._optimizer = _changed(rule, clip_norm, ema)
         self._lora = lora
-        self._schedule = read_schedule(schedule, self.steps)
+        self._schedule = read_schedule(schedule, self.steps, _unit(schedule_unit, in_epoch))
         self._top = {"name": self.name, "steps": self.steps, **top, "metrics": named(metrics)}
         self._metric = metric
         self._checkpoint_every = every or ONLY_LAST
@@ -187,7 +191,7 @@ class Job:
             "data": self._data.table(self._eval_data)
                     | {key: file for key, (file, _) in self._order.items()},
             "optimizer": _optimizer_table(self._optimizer),
-            "schedule": _schedule_table(self._schedule),
+            "schedule": self._schedule.table(),
             "resources": {"threads": self._threads},
             "checkpoint": {"every_steps": self._checkpoint_every, "directory": "checkpoints"}})
 
@@ -322,12 +326,8 @@ def _job_name(text: str) -> str:
     return re.sub(r"[^A-Za-z0-9._-]", "-", text)[:64]
 
 
-def _steps(data: Arrays, order: dict[str, tuple[str, np.ndarray]], global_batch: int,
-           steps: int | None, epochs: int | None) -> int:
-    if (steps is None) == (epochs is None):
-        raise UsageError("steps and epochs: allowed is exactly one of them")
-    key, length = ("epochs", epochs) if steps is None else ("steps", steps)
-    length = checked(key, length)
+def _steps_of_epoch(data: Arrays, order: dict[str, tuple[str, np.ndarray]],
+                    global_batch: int) -> int:
     used, what = data.samples, "samples"
     if "groups" in order:
         used, what = len(np.unique(order["groups"][1])), "groups of samples"
@@ -335,9 +335,24 @@ def _steps(data: Arrays, order: dict[str, tuple[str, np.ndarray]], global_batch:
     if in_epoch == 0:
         raise UsageError(f"data has {used} {what}: allowed is at least max_p * batch_size "
                          f"= {global_batch}, one global step")
+    return in_epoch
+
+
+def _steps(in_epoch: int, steps: int | None, epochs: int | None) -> int:
+    if (steps is None) == (epochs is None):
+        raise UsageError("steps and epochs: allowed is exactly one of them")
+    key, length = ("epochs", epochs) if steps is None else ("steps", steps)
+    length = checked(key, length)
     if length == 0:
         raise UsageError(f"{key} = 0: allowed is at least 1")
     return length * (in_epoch if key == "epochs" else 1)
+
+
+def _unit(name: Any, in_epoch: int) -> int | None:
+    """The global steps between two calls of a scheduler by epochs; None for one by steps."""
+    if name not in ("step", "epoch"):
+        raise UsageError(f"schedule_unit = {name!r}: allowed is one of step, epoch")
+    return in_epoch if name == "epoch" else None
 
 
 def _parameters(model: Any, loss: Any) -> list[tuple[str, Any]] | None:
@@ -360,13 +375,6 @@ def _optimizer_table(optimizer: Optimizer) -> dict[str, Any]:
     others = ("beta1", "beta2", "epsilon") if optimizer.kind == "sgd" else ("momentum", "nesterov")
     return {key: value for key, value in asdict(optimizer).items()
             if key not in others and value != () and (key != "ema" or value)}
-
-
-def _schedule_table(schedule: Any) -> dict[str, Any]:
-    others = {"floor"} if schedule.kind == "step" else {"step_size", "gamma"}
-    if schedule.kind == "constant":
-        others.add("floor")
-    return {key: value for key, value in asdict(schedule).items() if key not in others}
 
 
 def _order(weights: Any, groups: Any, samples: int) -> dict[str, tuple[str, np.ndarray]]:

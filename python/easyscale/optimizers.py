@@ -1,11 +1,11 @@
-"""Optimizers and schedules of the learning rate, from torch objects or from plain values.
+"""Optimizers, from torch objects or from plain values.
 
     es.Optimizer("adamw", learning_rate=1e-3)
     torch.optim.AdamW(model.parameters(), lr=1e-3)
 
-Only what the engine computes exactly is accepted: SGD, Adam and AdamW, and schedules with a closed
-form in the number of the global step. Everything else is refused by its name before a job starts.
-Nothing here imports torch; a torch object is recognised by the names of its classes.
+Only what the engine computes exactly is accepted: SGD, Adam and AdamW. Everything else is refused
+by its name before a job starts. Nothing here imports torch; a torch object is recognised by the
+names of its classes.
 """
 from __future__ import annotations
 
@@ -55,20 +55,6 @@ class Optimizer:
             raise UsageError("nesterov = True: allowed with kind sgd and a momentum above 0")
 
 
-@dataclass(frozen=True)
-class Schedule:
-    """The table [schedule] of a job file; steps are global steps."""
-
-    kind: str = "constant"  # constant, step, cosine, linear
-    step_size: int = 0
-    gamma: float = 0.1
-    floor: float = 0.0  # cosine, linear: the share of the learning rate at the end
-    warmup_steps: int = 0
-
-    def __post_init__(self) -> None:
-        check_table(self, "schedule", without=[] if self.kind == "step" else ["step_size"])
-
-
 def read_optimizer(given: Any, parameters: Iterable[tuple[str, Any]] | None,
                    scheduled: bool = False) -> Optimizer:
     """The optimizer of a job: `given` is an Optimizer, or a torch optimizer that has made no step.
@@ -80,13 +66,13 @@ def read_optimizer(given: Any, parameters: Iterable[tuple[str, Any]] | None,
     """
     if isinstance(given, Optimizer):
         return given
-    name = _class_name(given)
+    name = class_name(given)
     if parameters is None:
         raise UsageError(f"optimizer {name}: allowed for a captured model is easyscale.Optimizer")
     reader = _READERS.get(name)
-    is_of_torch = _is_of_torch(given, "torch.optim")
-    if reader is None or not is_of_torch:
-        origin = "" if is_of_torch or reader is None else f" of {type(given).__module__}"
+    of_torch = is_of_torch(given, "torch.optim")
+    if reader is None or not of_torch:
+        origin = "" if of_torch or reader is None else f" of {type(given).__module__}"
         raise UsageError(f"optimizer {name}{origin}: allowed are torch.optim.SGD, Adam and AdamW, and "
                          "easyscale.Optimizer")
     if given._optimizer_step_pre_hooks or given._optimizer_step_post_hooks:
@@ -107,11 +93,11 @@ def read_optimizer(given: Any, parameters: Iterable[tuple[str, Any]] | None,
                                                           names))
 
 
-def _class_name(given: Any) -> str:
+def class_name(given: Any) -> str:
     return type(given).__name__
 
 
-def _is_of_torch(given: Any, module: str) -> bool:
+def is_of_torch(given: Any, module: str) -> bool:
     """Whether the class is one of torch's; another one of its name may have another rule."""
     return f"{type(given).__module__}.".startswith(f"{module}.")
 
@@ -167,9 +153,11 @@ def _own_groups(name: str, groups: list[dict[str, Any]], settings: list[dict[str
     return own
 
 
+# Keys that a scheduler adds to a group for itself.
+SCHEDULED = ("max_lr", "min_lr", "max_momentum", "base_momentum")
 # Keys of a group that choose between implementations of one rule, or that are read elsewhere.
 NO_SETTINGS = {"foreach", "fused", "capturable", "differentiable", "maximize", "amsgrad", "params",
-               "initial_lr", "lr"}
+               "initial_lr", "lr", *SCHEDULED}
 
 
 def _settings(name: str, group: dict[str, Any], scheduled: bool) -> dict[str, Any]:
@@ -201,109 +189,3 @@ def _read_adam(name: str, group: dict[str, Any]) -> Optimizer:
 
 
 _READERS = {"SGD": _read_sgd, "Adam": _read_adam, "AdamW": _read_adam}
-
-ALLOWED_SCHEDULES = (
-    "allowed are easyscale.Schedule and these schedulers, whose step() is called after every "
-    "global step: StepLR; ExponentialLR; CosineAnnealingLR(T_max=steps), with an eta_min if all "
-    "groups have one lr; LinearLR(start_factor=1, total_iters=steps); for a warm-up of W steps LinearLR(start_factor=1/W, "
-    "total_iters=W-1), alone, in a ChainedScheduler with one of the first three without eta_min, "
-    "or in a SequentialLR before LinearLR(start_factor=1, total_iters=steps-W)")
-
-
-def read_schedule(given: Any, steps: int) -> Schedule:
-    """The schedule of a job with this number of global steps; None means a constant rate.
-
-    `given` is a Schedule, or a new torch scheduler whose unit is the global step.
-    """
-    if given is None:
-        return Schedule()
-    if isinstance(given, Schedule):
-        return given
-    made = max(getattr(part, "last_epoch", 0) for part in [given, *getattr(given, "_schedulers", [])])
-    if made > 0:
-        raise UsageError(f"schedule {_class_name(given)} has made {made} steps, with which a job "
-                         "cannot begin: make a new one")
-    reader = _SCHEDULES.get(_class_name(given))
-    if reader is None or not _is_of_torch(given, "torch.optim.lr_scheduler"):
-        raise UsageError(f"schedule {_class_name(given)}: {ALLOWED_SCHEDULES}")
-    return reader(given, steps)
-
-
-def _refused(given: Any, what: str) -> UsageError:
-    return UsageError(f"schedule {_class_name(given)} with {what}: {ALLOWED_SCHEDULES}")
-
-
-def _read_step(given: Any, steps: int) -> Schedule:
-    return Schedule("step", step_size=int(given.step_size), gamma=float(given.gamma))
-
-
-def _read_exponential(given: Any, steps: int) -> Schedule:
-    return Schedule("step", step_size=1, gamma=float(given.gamma))
-
-
-def _read_cosine(given: Any, steps: int) -> Schedule:
-    rates = set(given.base_lrs)
-    if given.T_max != steps or given.eta_min < 0 or (
-            given.eta_min > 0 and (len(rates) > 1 or given.eta_min > max(rates))):
-        raise _refused(given, f"T_max = {given.T_max}, eta_min = {given.eta_min} and the learning "
-                       f"rates {sorted(rates)}, in a job of {steps} steps")
-    return Schedule("cosine", floor=given.eta_min / max(rates) if given.eta_min else 0.0)
-
-
-def _linear_facts(given: Any) -> str:
-    return (f"start_factor = {given.start_factor}, end_factor = {given.end_factor} and "
-            f"total_iters = {given.total_iters}")
-
-
-def _warmup(given: Any) -> int | None:
-    """The steps of a warm-up from 1/W to 1, or None if the scheduler is something else."""
-    if _class_name(given) != "LinearLR" or given.end_factor != 1:
-        return None
-    warmup = given.total_iters + 1
-    return warmup if abs(given.start_factor * warmup - 1) < 1e-9 else None
-
-
-def _is_linear_fall(given: Any, steps: int) -> bool:
-    return (_class_name(given) == "LinearLR" and 0 <= given.end_factor <= 1
-            and (given.start_factor, given.total_iters) == (1, steps))
-
-
-def _read_linear(given: Any, steps: int) -> Schedule:
-    warmup = _warmup(given)
-    if warmup is not None:
-        return Schedule(warmup_steps=warmup)
-    if not _is_linear_fall(given, steps):
-        raise _refused(given, f"{_linear_facts(given)}, in a job of {steps} steps")
-    return Schedule("linear", floor=float(given.end_factor))
-
-
-def _read_chained(given: Any, steps: int) -> Schedule:
-    parts = given._schedulers
-    warmups = [warmup for part in parts if (warmup := _warmup(part)) is not None]
-    others = [part for part in parts if _warmup(part) is None]
-    names = ", ".join(_class_name(part) for part in parts)
-    if len(warmups) != 1 or len(others) != 1 or _class_name(others[0]) not in _FACTORS:
-        raise _refused(given, names)
-    base = _FACTORS[_class_name(others[0])](others[0], steps)
-    if base.floor > 0:
-        raise _refused(given, "eta_min above 0: torch computes its rates from the rate before, which "
-                       "the warm-up has changed")
-    return replace(base, warmup_steps=warmups[0])
-
-
-def _read_sequential(given: Any, steps: int) -> Schedule:
-    parts, milestones = given._schedulers, list(given._milestones)
-    warmup = _warmup(parts[0])
-    if len(parts) != 2 or warmup is None or milestones != [warmup]:
-        raise _refused(given, ", ".join(_class_name(part) for part in parts)
-                       + f" and milestones = {milestones}")
-    after = parts[1]
-    if not _is_linear_fall(after, steps - warmup):
-        raise _refused(given, f"{_class_name(after)} after the warm-up")
-    return Schedule("linear", floor=float(after.end_factor), warmup_steps=warmup)
-
-
-_FACTORS = {"StepLR": _read_step, "ExponentialLR": _read_exponential,
-            "CosineAnnealingLR": _read_cosine}
-_SCHEDULES = {**_FACTORS, "LinearLR": _read_linear, "ChainedScheduler": _read_chained,
-              "SequentialLR": _read_sequential}

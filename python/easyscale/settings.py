@@ -72,6 +72,7 @@ class Flag:
 
 
 STEPS_MAX = 10**12
+FACTOR_MAX = 10**6  # of a learning rate
 Rule = Number | Choice | Flag
 RULES: dict[str, Rule] = {
     "max_p": Number(1, 1024, whole=True),
@@ -98,9 +99,9 @@ RULES: dict[str, Rule] = {
     "optimizer.weight_decay": Number(0, 1000),
     "optimizer.clip_norm": Number(0, 10**9),
     "optimizer.ema": Number(0, 1, below=True),
-    "optimizer.groups.learning_rate_factor": Number(0, 10**6),
+    "optimizer.groups.learning_rate_factor": Number(0, FACTOR_MAX),
     "optimizer.groups.weight_decay": Number(0, 1000),
-    "schedule.kind": Choice(("constant", "step", "cosine", "linear")),
+    "schedule.kind": Choice(("constant", "step", "cosine", "linear", "points")),
     "schedule.step_size": Number(1, STEPS_MAX, whole=True),
     "schedule.gamma": Number(0, 1),
     "schedule.floor": Number(0, 1),

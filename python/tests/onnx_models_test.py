@@ -52,6 +52,53 @@ class UNet(nn.Module):
         return self.last(torch.cat([up, self.transposed(deep) + self.smooth(deep)], 1))
 
 
+class Recurrent(nn.Module):
+    """Layers in both directions, of each kind, with states that are given or 0."""
+
+    def __init__(self):
+        super().__init__()
+        self.lstm = nn.LSTM(4, 5, 2, batch_first=True, bidirectional=True)
+        self.gru, self.rnn = nn.GRU(10, 6, bidirectional=True), nn.RNN(12, 6, batch_first=True)
+        self.last = nn.Linear(6, 3)
+
+    def forward(self, x):
+        y, (h, c) = self.lstm(x)
+        y, last = self.gru(y.transpose(0, 1) * c.sum())
+        y, _ = self.rnn(y.transpose(0, 1), last[:1])
+        return self.last(y[:, -1] + h[0].sum(1, keepdim=True))
+
+
+class Places(nn.Module):
+    """Writes into slices, the largest elements, and sums at computed places."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.last = nn.Linear(4, 4), nn.Linear(4, 3)
+
+    def forward(self, x):
+        y, out = self.first(x), torch.zeros_like(x)
+        out[:, :-1, :2] = y[:, 1:, :2]
+        out[:, :, 2:] = out[:, :, 2:] + y[:, :, 2:]
+        out[:, 0, 3] = 1.0
+        best, index = torch.topk(out.mean(-1), 3, dim=1)
+        rows = out.gather(1, index[..., None].expand(-1, -1, 4)) * best[..., None]
+        sums = torch.zeros_like(out).scatter_add(1, index[..., None].expand(-1, -1, 4), rows)
+        return self.last(sums.mean(1) + rows[:, 0].sort(1, descending=True)[0])
+
+
+class Sampled(nn.Module):
+    """Samples between the pixels of an image."""
+
+    def __init__(self):
+        super().__init__()
+        self.place, self.last = nn.Linear(6, 18), nn.Linear(9, 3)
+
+    def forward(self, x, image):
+        grid = torch.tanh(self.place(x)).view(-1, 3, 3, 2)
+        return self.last(F.grid_sample(image, grid, padding_mode="border",
+                                       align_corners=False).flatten(1))
+
+
 class Logits(nn.Module):
     """A model of transformers with one positional argument for each input."""
 
@@ -105,6 +152,9 @@ def image(*shape):
 MODELS = {
     "mlp": (mlp, lambda: image(6), support.OPSETS, {"gelu", "layer_norm", "linear"}),
     "unet": (UNet, lambda: image(3, 8, 8), (13, 18), {"resize", "group_norm", "silu", "mish"}),
+    "recurrent": (Recurrent, lambda: image(5, 4), (14, 20), {"lstm", "gru", "tanh"}),
+    "places": (Places, lambda: image(5, 4), (16, 18), {"gather", "scatter_add"}),
+    "sampled": (Sampled, lambda: (*image(6), *image(1, 5, 5)), (16, 20), {"gather"}),
     "bert": (bert, words, (14, 20), {"attention", "gelu", "layer_norm", "embedding"}),
     "vit": (vit, lambda: image(3, 16, 16), (14, 17), {"attention", "gelu", "layer_norm"}),
     "mobilenet": (mobilenet, lambda: image(3, 32, 32), (13, 17), {"hardswish", "batch_norm"}),

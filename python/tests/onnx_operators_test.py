@@ -8,6 +8,7 @@ import torch
 from easyscale.onnx import from_onnx
 from easyscale.onnx.reference import evaluate
 from easyscale.onnx.table import CONVERSIONS
+from easyscale.tracing import errors
 from onnx_support import TensorProto, node, normal
 from torch import nn
 
@@ -48,7 +49,7 @@ def scalar(number):
 
 UNARY = ["Relu", "Tanh", "Sigmoid", "HardSwish", "Softplus", "Exp", "Sin", "Cos", "Tan", "Erf",
          "Abs", "Neg", "Floor", "Ceil", "Round", "Sign", "Reciprocal", "Softsign", "Identity",
-         "GlobalAveragePool", "GlobalMaxPool", "Selu"]
+         "GlobalAveragePool", "GlobalMaxPool", "Selu", "Atan", "Asinh", "Sinh", "Cosh"]
 CASES = {name: One(name, shape=IMAGE) for name in UNARY} | {
     "Mish": One("Mish", opset=18), "Gelu": One("Gelu", opset=20),
     "Gelu tanh": One("Gelu", opset=20, approximate="tanh"),
@@ -159,6 +160,16 @@ GRAPHS = {
                  "CastLike d z y"],
     "OneHot": ["ArgMax z a axis=1", "OneHot a four ends y"],
     "GatherElements": ["ArgMax z a axis=1", "GatherElements z a y axis=1"],
+    "ScatterElements": ["ArgMax z a axis=1", "ReduceSum z axis1 b",
+                        "ScatterElements z a b y axis=1"],
+    "ScatterElements sum": ["ArgMax z a axis=1", "ReduceSum z axis1 b",
+                            "ScatterElements z a b y axis=1 reduction='add'"],
+    "GridSample": ["Tanh z a", "Reshape a places b", "Reshape z image c",
+                   "GridSample c b d mode='linear' padding_mode='border'", "Reshape d flat y"],
+    "inverse functions": ["Tanh z a", "Acos a b", "Asin a c", "Atanh a d", "Abs z e", "Add e one f",
+                          "Acosh f g", "Sum b c d g y"],
+    "Mod of integers": ["ArgMax z a axis=1", "Mod a two b", "CastLike b z y"],
+    "Mod of numbers": ["Mod z lim y fmod=1"],
     "Gather computed": ["ArgMax z a axis=1", "Gather w a y"],
     "Shape": ["Shape z a", "Gather a first b", "ConstantOfShape a c", "Cast b d to=1", "Mul z d e",
               "Add e c y"],
@@ -167,7 +178,8 @@ GRAPHS = {
 }
 WEIGHTS = {"w": normal(4, 6), "zero": scalar(0), "one": scalar(1), "neg": scalar(-2),
            "two": np.array(2), "four": np.array(4), "ends": floats(0, 1), "lim": scalar(0.5),
-           "first": np.array(1)}
+           "first": np.array(1), "axis1": ints(1), "places": ints(0, 3, 4, 2), "flat": ints(0, 12),
+           "image": ints(0, 1, 4, 6)}
 
 
 class Operators(unittest.TestCase):
@@ -191,6 +203,43 @@ class Operators(unittest.TestCase):
         for name, lines in GRAPHS.items():
             with self.subTest(name):
                 self.compare(support.graph(lines, WEIGHTS, ROWS))
+
+    def test_recurrent_layers(self):
+        for operator, gates, options in (
+                ("LSTM", 4, {}), ("LSTM", 4, {"direction": "reverse"}),
+                ("LSTM", 4, {"direction": "bidirectional"}), ("GRU", 3, {"linear_before_reset": 1}),
+                ("RNN", 1, {"activations": ["Tanh"]})):
+            directions = 2 if options.get("direction") == "bidirectional" else 1
+            nodes = [node("Mul", "x w", "z"), node("Transpose", "z", "t", perm=[1, 0, 2]),
+                     node(operator, "t wi wr wb", "a last", hidden_size=5, **options),
+                     node("Reshape", "a shape", "b"), node("Transpose", "b", "y", perm=[1, 0, 2])]
+            weights = {"w": normal(4, 6), "wi": normal(directions, gates * 5, 6, seed=3),
+                       "wr": normal(directions, gates * 5, 5, seed=4),
+                       "wb": normal(directions, gates * 10, seed=5),
+                       "shape": ints(4, -1, 5 * directions)}
+            if directions == 2:
+                nodes[3:4] = [node("Transpose", "a", "c", perm=[0, 2, 1, 3]),
+                              node("Reshape", "c shape", "b")]
+            with self.subTest(operator, options=options):
+                self.compare(support.model(nodes, {"x": ("n", 4, 6)}, weights, "y z", 17))
+
+    def test_recurrent_layers_that_torch_does_not_have_are_refused(self):
+        for operator, gates, reason, options in (
+                ("LSTM", 4, "coupled gates", {"input_forget": 1}), ("GRU", 3, "linear_before_reset", {}),
+                ("RNN", 1, "activations other than", {"activations": ["Softsign"]}),
+                ("LSTM", 4, "a clip", {"clip": 3.0})):
+            nodes = [node("Mul", "x w", "z"), node("Transpose", "z", "t", perm=[1, 0, 2]),
+                     node(operator, "t wi wr wb", "y", hidden_size=5, **options)]
+            weights = {"w": normal(4, 6), "wi": normal(1, gates * 5, 6), "wr": normal(1, gates * 5, 5),
+                       "wb": normal(1, gates * 10)}
+            with self.assertRaisesRegex(errors.UnsupportedOperators, reason):
+                from_onnx(support.model(nodes, {"x": ("n", 4, 6)}, weights, "y z", 17), "mse", output="z")
+
+    def test_the_largest_and_smallest_elements(self):
+        for options in ({}, {"largest": 0, "axis": 1}):
+            nodes = [node("Mul", "x w", "z"), node("TopK", "z two", "y places", **options)]
+            self.compare(support.model(nodes, {"x": ("n", 4, 6)}, {"w": normal(4, 6), "two": ints(2)},
+                                       "y z", 17))
 
     def test_split(self):
         for opset, others, attributes in ((13, "", {}), (17, "sizes", {}),
@@ -252,7 +301,8 @@ class Operators(unittest.TestCase):
     def test_every_conversion_has_a_case(self):
         tested = {case.operator for case in CASES.values()} | {
             line.split()[0] for lines in GRAPHS.values() for line in lines} | {
-            "Split", "SoftmaxCrossEntropyLoss", "NegativeLogLikelihoodLoss"}
+            "Split", "SoftmaxCrossEntropyLoss", "NegativeLogLikelihoodLoss", "LSTM", "GRU", "RNN",
+            "TopK", "ScatterND"}
         self.assertEqual(set(CONVERSIONS) - tested, set())
 
 

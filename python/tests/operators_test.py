@@ -13,6 +13,13 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
+
+def write_apart(x, y):
+    """Writes at indices of axes that are apart."""
+    x[:, [0, 1], :, [1, 0]] = y[:, :2].t()[..., None]
+    return x
+
+
 ELEMENTWISE = {
     "relu6": lambda y: F.relu6(y), "elu": lambda y: F.elu(y, 0.5), "selu": lambda y: F.selu(y),
     "celu": lambda y: F.celu(y, 2.0), "softplus": lambda y: F.softplus(y),
@@ -25,6 +32,9 @@ ELEMENTWISE = {
     "clamp": lambda y: y.clamp(-0.5, 0.5) + y.clamp(min=0.1) + y.clamp(max=torch.zeros(8)),
     "lerp": lambda y: torch.lerp(y, y.sin(), 0.3), "addcmul": lambda y: torch.addcmul(y, y, y),
     "where": lambda y: torch.where((y > 0) & ~(y > 1), y, y * 2),
+    "softplus, threshold": lambda y: F.softplus(y, 3, 0.5) + F.softplus(20 * y, 1.5, 30),
+    "truth values": lambda y: y * ((y > 0) + (y < -1)) * torch.maximum(y > -1, y > 2) + torch.minimum(
+        y > 0, y < 1) + ((y > 0) & True) + ((y > 0) ^ (y < 1)) + ((y > 1) | False),
     "masked_fill": lambda y: y.masked_fill(y < 0, -1.0), "floor": lambda y: y * y.floor(),
     "type_as": lambda y: y * (y > 0), "ceil": lambda y: y * y.ceil(), "tan": lambda y: y.tan(),
 }
@@ -46,6 +56,10 @@ MOVES = {
     "pad_reflect": lambda y: F.pad(y.view(-1, 2, 4), (2, 1), mode="reflect"),
     "pad_circular": lambda y: F.pad(y.view(-1, 2, 4), (2, 1), mode="circular"),
     "index": lambda y: y[:, [3, 1, 1]], "index_two": lambda y: y.view(-1, 2, 4)[:, [0, 1], [3, 2]],
+    "index_apart": lambda y: y.view(-1, 2, 2, 2)[:, [0, 1, 1], :, [1, 0, 1]].transpose(0, 1),
+    "write_apart": lambda y: write_apart(y.view(-1, 2, 2, 2) * 1, y),
+    "no elements": lambda y: torch.cat([y[:, :0], y], 1) + y[:, 3:3].sum(1, keepdim=True) + y[
+        :, 8:].prod(1, keepdim=True),
     "index_computed": lambda y: y.t()[y[:, 0].long().clamp(0, 7)],
     "gather": lambda y: y.gather(1, y.argmax(1, keepdim=True)),
     "per_sample": lambda y: y[torch.arange(len(y)), y.argmax(1)],
@@ -57,6 +71,8 @@ MOVES = {
     "step_slice": lambda y: y[:, 1::2],
 }
 REDUCTIONS = {
+    "extremes of truth values": lambda y: (y > 0).amax(1) * y[:, 0] + (y > 0).max(1)[0] * y[:, 1] + (
+        y > 0).min() + (y > -1).prod(1) * y[:, 2],
     "sum": lambda y: y.sum(1), "mean": lambda y: y.mean((0, 1)), "amax": lambda y: y.amax(1),
     "max": lambda y: y.max(1)[0], "min": lambda y: y.min(1, keepdim=True)[0],
     "prod": lambda y: y.prod(1), "var": lambda y: y.var(1), "std": lambda y: y.std(1),
@@ -152,13 +168,23 @@ LAYERS = {
                  (1, 6, 6)),
     "adaptive_pool": (nn.Sequential(nn.Conv2d(1, 2, 1), nn.AdaptiveMaxPool2d((2, 3))), (1, 7, 7)),
     "upsample": (nn.Sequential(nn.Conv2d(1, 2, 1), nn.Upsample(scale_factor=2)), (1, 3, 3)),
+    "avg_pool_divisor": (nn.Sequential(nn.Conv2d(1, 2, 1), nn.AvgPool2d(
+        3, 2, 1, ceil_mode=True, divisor_override=5)), (1, 6, 6)),
+    "upsample_by_scale": (nn.Sequential(nn.Conv2d(1, 2, 1), nn.Upsample(scale_factor=(1.6, 2.3))), (1, 4, 5)),
+    "bilinear_by_scale": (nn.Sequential(nn.Conv2d(1, 2, 1), nn.Upsample(
+        scale_factor=(1.6, 0.7), mode="bilinear")), (1, 4, 5)),
+    "bicubic_by_scale": (nn.Sequential(nn.Conv2d(1, 2, 1), nn.Upsample(
+        scale_factor=1.3, mode="bicubic")), (1, 4, 5)),
+    "trilinear_by_scale": (nn.Sequential(nn.Conv3d(1, 2, 1), nn.Upsample(
+        scale_factor=1.3, mode="trilinear")), (1, 4, 5, 4)),
     "bilinear": (nn.Sequential(nn.Conv2d(1, 2, 1), nn.Upsample((5, 7), mode="bilinear")),
                  (1, 3, 3)),
     "lstm": (nn.LSTM(3, 4, 2, batch_first=True, bidirectional=True), (5, 3)),
     "lstm_state": (LastState(), (5, 3)), "gru": (nn.GRU(3, 4, batch_first=True), (5, 3)),
     "lstm_dropout": (nn.LSTM(3, 4, 3, batch_first=True, bidirectional=True, dropout=0.3), (5, 3)),
-    "lstm_projection": (nn.LSTM(3, 4, 2, batch_first=True, bidirectional=True, dropout=0.3,
-                                proj_size=2), (5, 3)),
+    "lstm_projection": (nn.LSTM(3, 4, 2, batch_first=True, bidirectional=True, proj_size=2,
+                                dropout=0.2), (5, 3)),
+    "lstm_projection_no_bias": (nn.LSTM(3, 4, batch_first=True, proj_size=3, bias=False), (2, 3)),
     "lstm_cell_state": (LastState(cell=True), (5, 3)),
     "gru_dropout": (nn.GRU(3, 4, 2, batch_first=True, bidirectional=True, dropout=0.3), (1, 3)),
     "gru_no_bias": (nn.GRU(3, 4, batch_first=True, bias=False), (5, 3)),
@@ -237,6 +263,12 @@ class Operators(unittest.TestCase):
             warnings.simplefilter("error")
             capture(nn.GRU(3, 4, batch_first=True), mean_of_squares, torch.randn(4, 5, 3),
                     torch.zeros(4))
+
+    def test_a_projection_of_a_long_sequence_is_refused(self):
+        from easyscale.tracing import capture, errors
+        with self.assertRaisesRegex(errors.UnsupportedOperators, "projected .* more than 512 steps"):
+            capture(nn.LSTM(3, 4, proj_size=2, batch_first=True), mean_of_squares,
+                    torch.randn(4, 513, 3), torch.zeros(4))
 
 
 if __name__ == "__main__":

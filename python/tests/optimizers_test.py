@@ -2,6 +2,7 @@
 """Torch optimizers and schedulers become tables, or are refused by their names."""
 import math
 import unittest
+import warnings
 
 import support  # noqa: F401  sets the path of the package
 import torch
@@ -9,7 +10,16 @@ from torch.optim import SGD, Adam, AdamW, RMSprop
 from torch.optim import lr_scheduler as lr
 
 import easyscale as es
-from easyscale.optimizers import read_optimizer, read_schedule
+from easyscale.optimizers import read_optimizer
+from easyscale.schedules import read_schedule
+
+
+def value_at(points, step):
+    """The formula of proto/base/schedule_points.h."""
+    for (a, low), (b, high) in zip(points, points[1:]):
+        if step < b:
+            return low + (high - low) * ((step - a) / (b - a))
+    return points[-1][1]
 
 
 def rate(schedule, base, step, steps):
@@ -22,6 +32,8 @@ def rate(schedule, base, step, steps):
     elif schedule.kind == "linear":
         warmup = schedule.warmup_steps
         factor = 1 - max(0, step - warmup) / (steps - warmup)
+    elif schedule.kind == "points":
+        factor = value_at(schedule.points, step)
     if schedule.kind in ("cosine", "linear"):
         factor = schedule.floor + (1 - schedule.floor) * factor
     if step < schedule.warmup_steps:
@@ -131,20 +143,30 @@ class Optimizers(WithModel):
 class Schedules(WithModel):
     STEPS = 12
 
-    def assert_same_rates(self, make):
+    def assert_same_rates(self, make, steps=STEPS, places=12, kind=SGD, epoch_steps=None):
+        """Compares with a scheduler that is called after every step, or at the end of an epoch.
+        Returns the schedule."""
         groups = [{"params": [self.model.weight]}, {"params": [self.model.bias], "lr": 0.2}]
-        optimizer = SGD(groups, 0.7)
+        optimizer = kind(groups, 0.7)
         scheduler = make(optimizer)
-        schedule = read_schedule(scheduler, self.STEPS)
+        schedule = read_schedule(scheduler, steps, epoch_steps)
         read = self.read(optimizer, scheduled=True)
-        for step in range(self.STEPS):
-            found = rate(schedule, read.learning_rate, step, self.STEPS)
+        for step in range(steps):
+            found = rate(schedule, read.learning_rate, step, steps)
             first, second = optimizer.param_groups
-            self.assertAlmostEqual(first["lr"], found, places=12)
-            self.assertAlmostEqual(second["lr"], found * read.groups[0].learning_rate_factor,
-                                   places=12)
+            self.assertAlmostEqual(first["lr"], found, places=places)
+            self.assertAlmostEqual(second["lr"], found * (
+                read.groups[0].learning_rate_factor if read.groups else 1), places=places)
+            if schedule.momentum_points:
+                momentum = first["betas"][0] if "betas" in first else first["momentum"]
+                self.assertAlmostEqual(momentum, value_at(schedule.momentum_points, step),
+                                       places=places)
             optimizer.step()
-            scheduler.step()
+            if (step + 1) % (epoch_steps or 1) == 0 and step + 1 < steps:
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore")  # of SequentialLR, about itself
+                    scheduler.step()
+        return schedule
 
     def test_closed_forms(self):
         self.assert_same_rates(lambda o: lr.StepLR(o, 5, 0.3))
@@ -176,24 +198,100 @@ class Schedules(WithModel):
         self.assert_same_rates(lambda o: lr.SequentialLR(
             o, [self.warmup(o), lr.LinearLR(o, 1, 0, self.STEPS - 4)], [4]))
 
+    OTHERS = {
+        "multi step": lambda o: lr.MultiStepLR(o, [3, 7, 8], 0.1),
+        "lambda": lambda o: lr.LambdaLR(o, lambda step: 1 / (1 + step) ** 0.5),
+        "multiplicative": lambda o: lr.MultiplicativeLR(o, lambda step: 0.9 + 0.01 * step),
+        "constant": lambda o: lr.ConstantLR(o, 0.3, total_iters=4),
+        "linear": lambda o: lr.LinearLR(o, 0.1, total_iters=5),
+        "short linear": lambda o: lr.LinearLR(o, 1, 0, 5),
+        "polynomial": lambda o: lr.PolynomialLR(o, 9, 2.0),
+        "restarts": lambda o: lr.CosineAnnealingWarmRestarts(o, 3, T_mult=2),
+        "warm-up and cosine": lambda o: lr.ChainedScheduler([
+            lr.LinearLR(o, 0.25, total_iters=3), lr.CosineAnnealingLR(o, 9)]),
+        "chained": lambda o: lr.ChainedScheduler([lr.LinearLR(o, 0.25, total_iters=3)] * 2),
+        "sequential": lambda o: lr.SequentialLR(o, [
+            lr.ConstantLR(o, 0.1, total_iters=99), lr.ExponentialLR(o, 0.8),
+            lr.CosineAnnealingLR(o, 4)], [2, 7])}
+
+    def test_other_schedulers_become_points(self):
+        for name, make in self.OTHERS.items():
+            with self.subTest(name):
+                self.assertEqual(self.assert_same_rates(make).kind, "points")
+
+    def test_points_of_long_schedules_are_few_and_close(self):
+        for make, points in [
+                (lambda o: lr.MultiStepLR(o, [3000, 7000]), 6),
+                (lambda o: lr.SequentialLR(o, [lr.LinearLR(o, 1e-3, total_iters=500),
+                                               lr.CosineAnnealingLR(o, 9500)], [500]), 1000)]:
+            schedule = self.assert_same_rates(make, steps=10000, places=5)
+            self.assertLessEqual(len(schedule.points), points)
+
+    def test_a_cycle_also_changes_the_momentum_or_beta1(self):
+        def one_cycle(optimizer):
+            return lr.OneCycleLR(optimizer, [0.5, 0.05], total_steps=self.STEPS)
+
+        def triangles(optimizer):
+            return lr.CyclicLR(optimizer, 0.1, 0.5, step_size_up=3, mode="triangular2")
+        for make in (one_cycle, triangles):
+            for kind in (lambda groups, rate: SGD(groups, rate, momentum=0.9), Adam, AdamW):
+                self.assertTrue(self.assert_same_rates(make, kind=kind).momentum_points)
+
+    def test_a_scheduler_by_epochs_changes_the_rate_at_their_ends(self):
+        for make in (*self.OTHERS.values(), lambda o: lr.CosineAnnealingLR(o, 3),
+                     lambda o: lr.StepLR(o, 2)):
+            self.assert_same_rates(make, epoch_steps=4)
+            self.assert_same_rates(make, epoch_steps=1)
+
+    def test_the_scheduler_and_its_optimizer_stay_as_they_are(self):
+        optimizer = SGD(self.model.parameters(), torch.tensor(0.7), momentum=0.5)
+        scheduler = lr.OneCycleLR(optimizer, 1.0, total_steps=self.STEPS)
+        before = (float(optimizer.param_groups[0]["lr"]), optimizer.param_groups[0]["momentum"],
+                  scheduler.last_epoch)
+        read_schedule(scheduler, self.STEPS)
+        self.assertEqual(before, (float(optimizer.param_groups[0]["lr"]),
+                                  optimizer.param_groups[0]["momentum"], scheduler.last_epoch))
+
+    def test_a_class_of_the_users_own(self):
+        class Noam(lr.LRScheduler):
+            def get_lr(self):
+                step = self.last_epoch + 1
+                return [base * min(step ** -0.5, step * 4 ** -1.5) for base in self.base_lrs]
+        self.assertEqual(self.assert_same_rates(Noam).kind, "points")
+
     def test_others_are_refused_by_name(self):
-        optimizer = SGD(self.model.parameters(), 0.7)
+        groups = [{"params": [self.model.weight]}, {"params": [self.model.bias], "lr": 0.2}]
+        optimizer = SGD(groups, 0.7)
         for text, scheduler in [
-                ("LambdaLR", lr.LambdaLR(optimizer, lambda step: 1.0)),
-                ("T_max = 5", lr.CosineAnnealingLR(optimizer, 5)),
-                ("total_iters = 5", lr.LinearLR(optimizer, 1, 0, 5)),
-                ("start_factor = 0.1", lr.LinearLR(optimizer, 0.1, total_iters=5)),
-                ("LinearLR, LinearLR", lr.ChainedScheduler([self.warmup(optimizer)] * 2)),
-                ("StepLR, StepLR", lr.SequentialLR(
-                    optimizer, [lr.StepLR(optimizer, 2), lr.StepLR(optimizer, 2)], [4]))]:
+                ("ReduceLROnPlateau", lr.ReduceLROnPlateau(optimizer)),
+                ("str: allowed", "cosine"),
+                ('T_max = 5, in a job of 12.*"epoch"', lr.CosineAnnealingLR(optimizer, 5)),
+                ("different ways .in the step 1 to", lr.LambdaLR(optimizer, [
+                    lambda step: 1.0, lambda step: 0.5 ** step])),
+                ("fails when it is called for the step 6, with ValueError", lr.OneCycleLR(
+                    SGD(self.model.parameters(), 0.1), 1.0, total_steps=5)),
+                ("has the learning rate -", lr.LambdaLR(optimizer, lambda step: 1 - step))]:
             with self.assertRaisesRegex(es.UsageError, text):
                 read_schedule(scheduler, self.STEPS)
+        noise = lr.LambdaLR(optimizer, lambda step: 1 + math.sin(step * step))
+        with self.assertRaisesRegex(es.UsageError, "needs [0-9]+ points"):
+            read_schedule(noise, 9000)
+        with self.assertRaisesRegex(es.UsageError, "schedule_unit = 'epoch': allowed is a torch"):
+            read_schedule(es.Schedule("cosine"), 12, 4)
 
     def test_plain_values(self):
         self.assertEqual(read_schedule(None, 5).kind, "constant")
         self.assertEqual(read_schedule(es.Schedule("cosine"), 5).kind, "cosine")
-        with self.assertRaisesRegex(es.UsageError, "'square': allowed"):
-            es.Schedule("square")
+        points = es.Schedule("points", points=[(0, 1), (5, 0.25)], momentum_points=[(0, 0.5)])
+        self.assertEqual(points.table(), {"kind": "points", "warmup_steps": 0,
+                                          "points": "0:1.0,5:0.25", "momentum_points": "0:0.5"})
+        for text, options in [("'square': allowed", {"kind": "square"}),
+                              ("points = .*at least one point", {"kind": "points"}),
+                              ("none with others", {"points": [(0, 1)]}),
+                              ("rising steps from 0", {"kind": "points", "points": [(1, 1)]}),
+                              ("list of .step, number", {"kind": "points", "points": [3]})]:
+            with self.assertRaisesRegex(es.UsageError, text):
+                es.Schedule(**options)
 
 
 if __name__ == "__main__":

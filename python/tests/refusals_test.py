@@ -260,6 +260,30 @@ class Refusals(unittest.TestCase):
             self.refused(errors.BatchTraced, "batch_size 8", lambda m, x: m.layer(x) / (len(x) // 2))
             self.refused(errors.BatchTraced, "32", forward, batch_size=32)
 
+    def test_gradients_by_other_ways_than_autograd_grad(self):
+        def of(m, x):
+            return torch.tanh(m.layer(x)).sum()
+
+        def backwards(m, x):
+            x = x.detach().requires_grad_()
+            of(m, x).backward(create_graph=True)
+            return x.grad
+
+        for text, forward in (
+                (r"calls backward\(\).* torch.autograd.grad", backwards),
+                ("grad, vjp or jacrev", lambda m, x: torch.func.grad(lambda y: of(m, y))(x)),
+                ("grad, vjp or jacrev", lambda m, x: torch.func.vjp(m.layer, x)[1](x)[0]),
+                ("jvp or jacfwd", lambda m, x: torch.func.jvp(m.layer, (x,), (x,))[1])):
+            self.refused(errors.CaptureError, text, forward)
+
+    def test_a_constant_that_is_equal_to_the_batch_size_is_allowed(self):
+        def forward(m, x):
+            rows = nn.functional.cross_entropy(m.layer(x) @ x.T, torch.arange(len(x)))
+            columns = nn.functional.cross_entropy(x.T @ m.layer(x), torch.arange(8))
+            return rows + columns + m.layer(x).sum() / len(x) / 8
+        for size in (8, 16):
+            support.capture_function(forward, loss=lambda outputs, targets: outputs, batch_size=size)
+
     def test_a_tensor_that_is_kept_and_not_read_is_allowed(self):
         def forward(m, x):
             m.seen = m.layer(x)

@@ -1,5 +1,6 @@
 """Operators that the capture writes with others: each beside PyTorch, and one job with several."""
 import unittest
+from importlib.util import find_spec
 
 import capture_support  # noqa: F401  (makes the package importable)
 import torch
@@ -17,6 +18,11 @@ def positive(x):
 
 def pairs(x):
     return torch.view_as_complex(x.view(-1, 4, 2))
+
+
+def turned(x):
+    """Complex matrices [n, 2, 2]."""
+    return pairs(x).view(-1, 2, 2)
 
 
 def written_parts(x):
@@ -188,6 +194,8 @@ REAL = {
         align_corners=False) + F.grid_sample(
             x.view(-1, 1, 2, 4), 1.7 * torch.tanh(x.view(-1, 2, 2, 2)), padding_mode="reflection",
             align_corners=True),
+    "masked bits": lambda x: x * (((9 * x).long() & 6) - ((7 * x).long() | 5) + ((8 * x).long() ^ -3)
+                                  + ((5 * x).long() & 3) + ~(3 * x).long()),
     "shifted bits": lambda x: x * (((x > 0).long() << 3) + (torch.arange(8) >> 1)),
     "scattered extremes": lambda x: torch.cat([
         torch.full((len(x), 4), 0.2).scatter_reduce(1, NODES.expand(len(x), 8), x, how, include_self=own)
@@ -201,6 +209,13 @@ REAL = {
     "grid_sample, nearest": lambda x: F.grid_sample(
         x.view(-1, 1, 2, 4), torch.tanh(x.view(-1, 2, 2, 2)), mode="nearest",
         align_corners=False),
+    "grid_sample of volumes": lambda x: sum(F.grid_sample(
+        x.view(-1, 1, 2, 2, 2), 1.3 * torch.tanh(torch.cat([x, x.sin(), x.cos()], 1)).view(-1, 2, 2, 2, 3),
+        padding_mode=padding, align_corners=corners).flatten(1)
+        for padding in ("zeros", "border", "reflection") for corners in (False, True)),
+    "grid_sample of volumes, nearest": lambda x: F.grid_sample(
+        x.view(-1, 1, 2, 2, 2), torch.tanh(x[:, :6]).view(-1, 1, 1, 2, 3), mode="nearest",
+        align_corners=True),
     "affine_grid": lambda x: F.grid_sample(
         x.view(-1, 1, 2, 4), F.affine_grid(x[:, :6].view(-1, 2, 3), (x.shape[0], 1, 2, 4),
                                            align_corners=False), align_corners=False),
@@ -236,6 +251,29 @@ COMPLEX = {
         torch.fft.rfft(x, n=16) * torch.fft.rfft(x[0], n=16), n=16),
     "filter": lambda x: torch.fft.irfft(
         torch.fft.rfft(x) * torch.tensor([1.0, 1, 0, 0, 0]), n=8),
+    "conversions": lambda x: ((x.to(torch.cfloat) * pairs(x).sum()).imag
+                              + (x[:, :4].cfloat() * pairs(x)).real.sum(1, True)),
+    "transposes": lambda x: torch.cat([f(turned(x)).real.flatten(1) for f in (
+        lambda z: z.mT @ z, lambda z: z.mH @ z, lambda z: z.adjoint() @ z.conj())], 1),
+    "products of matrices": lambda x: torch.cat([
+        F.linear(x.cfloat(), pairs(x).tile(2)[:3]).imag, torch.outer(pairs(x)[:, 0], pairs(x)[0]).real,
+        torch.kron(pairs(x), pairs(x)[:1]).imag,
+        torch.vdot(pairs(x)[0], pairs(x)[1]).imag.expand(len(x), 1)], 1),
+    "powers": lambda x: torch.cat([(pairs(x) ** 3).real, (pairs(x) ** 0.5).imag, torch.sqrt(
+        pairs(x)).real, (2.5 ** pairs(x)).real, ((0.3 + 0.4j) ** x[:, :4]).imag, torch.log(pairs(x)).imag,
+        (pairs(x)[..., None] ** torch.arange(3)).real.flatten(1)], 1),
+    "functions": lambda x: torch.cat([f(pairs(x)).real for f in (
+        torch.sin, torch.cos, torch.tanh, torch.sinh, torch.cosh, torch.sigmoid, torch.sgn)], 1),
+    "scans": lambda x: torch.cat([torch.cumsum(pairs(x), 1).imag, torch.cumprod(pairs(x), 1).imag,
+                                  pairs(x).prod(1, keepdim=True).real], 1),
+    "choices": lambda x: torch.cat([
+        torch.where(x[:, :4] > 0, pairs(x), pairs(x).conj() * 2).imag, F.pad(pairs(x), (1, 2)).real,
+        torch.tril(turned(x)).imag.flatten(1), (1 - pairs(x)).real], 1),
+    "norms": lambda x: torch.cat([torch.linalg.vector_norm(pairs(x), dim=1, keepdim=True),
+                                  pairs(x).norm(dim=1, keepdim=True)], 1),
+    "convolution": lambda x: F.conv1d(pairs(x)[:, None], turned(x)[:2, :1, :2],
+                                      pairs(x)[0, :2], padding=1).imag,
+    "fftshift": lambda x: torch.fft.fftshift(torch.fft.fft2(turned(x)), dim=(1, 2)).abs(),
     "stft": lambda x: torch.stft(x, 4, 2, window=torch.hann_window(4), return_complex=True).abs(),
     "stft, short window": lambda x: torch.stft(
         x, 4, 1, 2, torch.ones(2), center=False, normalized=True, return_complex=True).real,
@@ -282,6 +320,29 @@ class Rewrites(unittest.TestCase):
 
     def test_complex_numbers(self):
         self.check_all(COMPLEX)
+
+    @unittest.skipUnless(find_spec("torchvision"), "torchvision is not installed")
+    def test_deformable_convolutions(self):
+        from torchvision.ops import DeformConv2d
+
+        class Deformed(nn.Module):
+            def __init__(self, masked, groups, offset_groups, **options):
+                super().__init__()
+                self.main = DeformConv2d(4, 6, (3, 2), groups=groups, **options)
+                self.offset, self.mask = (nn.Conv2d(4, size * offset_groups * 6, (3, 2), **{
+                    name: value for name, value in options.items() if name != "bias"})
+                    for size in (2, 1))
+                self.masked = masked
+
+            def forward(self, x):
+                mask = torch.sigmoid(self.mask(x)) if self.masked else None
+                return self.main(x, self.offset(x), mask)
+        for masked, groups, offset_groups, options in (
+                (True, 1, 1, {"padding": 1}), (False, 2, 2, {"stride": 2, "padding": (1, 0), "bias": False}),
+                (True, 1, 2, {"dilation": 2, "padding": 2})):
+            torch.manual_seed(SEED)
+            capture(Deformed(masked, groups, offset_groups, **options), weighted,
+                    torch.randn(6, 4, 7, 6), torch.zeros(6))
 
     def test_a_complex_buffer(self):
         class Turned(Layer):

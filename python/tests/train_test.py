@@ -170,6 +170,25 @@ class Train(FolderCase):
                 np.testing.assert_allclose(mixed.state_dict()[name], tensor.numpy(), rtol=1e-3,
                                            atol=1e-5, err_msg=name)
 
+    def test_a_cycle_of_rates_and_momenta_trains_as_in_pytorch(self):
+        rules = [lambda p: torch.optim.AdamW(p, lr=0.01),
+                 lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.9, nesterov=True)]
+        for rule in rules:
+            torch.manual_seed(3)
+            model = Net()
+            optimizer = rule(model.parameters())
+            schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, 0.05, total_steps=STEPS + 1)
+            job = self.job(model, optimizer, schedule=schedule)
+            mixed, fixed = job.run(stages=MIX), job.run(devices="cpu-avx2:1")
+            self.assertEqual(mixed.params_digest, fixed.params_digest)
+            self.assertEqual(mixed.state_digest, fixed.state_digest)
+            losses = torch_losses(model, optimizer, nn.functional.cross_entropy, samples(1), STEPS,
+                                  schedule)
+            np.testing.assert_allclose([r.loss for r in mixed.history], losses, rtol=1e-5)
+            for name, tensor in model.state_dict().items():
+                np.testing.assert_allclose(mixed.state_dict()[name], tensor.numpy(), rtol=1e-3,
+                                           atol=1e-5, err_msg=name)
+
     def test_bf16_has_the_same_bits_on_all_devices_and_losses_near_those_of_fp32(self):
         for make in (Net, Selections, Relative, lambda: Blocks(False), lambda: Blocks(True)):
             torch.manual_seed(3)
@@ -276,6 +295,33 @@ class Train(FolderCase):
                              optimizer=torch.optim.SGD(model.parameters(), lr=0.1))
                 with self.assertRaisesRegex(es.EasyScaleError, "not finite"):
                     job.run(devices="cpu-avx2:1", progress=False)
+
+    def test_a_contrastive_loss_trains_the_same_as_a_function_and_in_the_model(self):
+        """Its labels are the numbers of the samples."""
+        class Pairs(nn.Module):
+            def __init__(self, with_loss):
+                super().__init__()
+                self.layer, self.with_loss = nn.Linear(6, 4), with_loss
+
+            def forward(self, x):
+                both = self.layer(x), self.layer(x.flip(1))
+                return contrastive(both) if self.with_loss else both
+
+        def contrastive(outputs, targets=None):
+            first, second = (nn.functional.normalize(z, dim=1) for z in outputs)
+            labels = torch.arange(len(first))
+            return nn.functional.cross_entropy(first @ second.T / 0.1, labels)
+        runs = []
+        for with_loss in (True, False):
+            torch.manual_seed(3)
+            model = Pairs(with_loss)
+            x, y = samples(1)
+            data = es.data.arrays(x) if with_loss else es.data.arrays(x, y)
+            job = es.Job(model, loss=None if with_loss else contrastive, data=data, batch_size=8,
+                         max_p=4, steps=4, optimizer=torch.optim.SGD(model.parameters(), lr=0.1))
+            runs.append(job.run(stages="cpu-avx512:1@2,cpu-avx2:2"))
+        self.assertEqual(runs[0].params_digest, runs[1].params_digest)
+        self.assertLess(runs[1].history[-1].loss, runs[1].history[0].loss)
 
     def test_checkpoints_do_not_change_a_bit(self):
         runs, programs = [], []

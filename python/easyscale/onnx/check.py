@@ -70,7 +70,7 @@ def _evaluate(model: OnnxModel, batches: list[dict[str, torch.Tensor]]
               ) -> list[dict[str, np.ndarray]]:
     """The outputs of the reference for every batch, by name."""
     try:
-        proto = _without_mixing(model.proto)
+        proto = _for_reference(model.proto)
         return [dict(zip(model.outputs, evaluate(proto, {
             field.name: batch[field.name].numpy().astype(field.dtype) for field in model.fields})))
             for batch in batches]
@@ -80,8 +80,8 @@ def _evaluate(model: OnnxModel, batches: list[dict[str, torch.Tensor]]
                               ) from error
 
 
-def _without_mixing(proto: Any) -> Any:
-    """The model in evaluation, for the reference.
+def _for_reference(proto: Any) -> Any:
+    """The model in evaluation, as the reference can evaluate it.
 
     The reference of opset 13 mixes the running statistics with those of the batch in any mode; with
     a momentum of 1 they stay as they are.
@@ -91,4 +91,13 @@ def _without_mixing(proto: Any) -> Any:
         if node.op_type == "BatchNormalization" and node.domain in DEFAULT_DOMAINS:
             keep_attributes(node, lambda name: name != "momentum")
             node.attribute.append(helper.make_attribute("momentum", 1.0))
+        if node.op_type == "GridSample":
+            _rename_mode(node)
     return result
+
+
+def _rename_mode(node: Any) -> None:
+    """Gives a mode of GridSample its name of opset 20, which alone the reference knows."""
+    for attribute in node.attribute:
+        if attribute.name == "mode":
+            attribute.s = {b"bilinear": b"linear", b"bicubic": b"cubic"}.get(attribute.s, attribute.s)

@@ -131,7 +131,9 @@ def _attribute(attribute: Any) -> Any:
         return value.decode()
     if isinstance(value, float):
         return decimal(value)
-    return list(value) if isinstance(value, (list, tuple)) or hasattr(value, "append") else value
+    if isinstance(value, (list, tuple)) or hasattr(value, "append"):
+        return [item.decode() if isinstance(item, bytes) else item for item in value]
+    return value
 
 
 def decimal(value: float) -> float:

@@ -52,6 +52,10 @@ class LossOf:
         if self.ready:
             return _Added(_number(builder, values[self.ready]), {}, {})
         outputs = {name: builder.value(values[name]) for name in self.given}
+        alone = next((name for name, val in outputs.items() if not val.shape), None)
+        if alone is not None and len(outputs) == 1 and self._example_targets is None:
+            raise UsageError(f"the output {alone!r} is one number, as a loss is: loss={alone!r} takes it "
+                             "as the loss")
         targets = self._targets(list(outputs.values()), count)
         return _lowered(builder, self.module, outputs, targets)
 

@@ -134,22 +134,31 @@ class _Capture:
         producer = f"easyscale {VERSION}, torch {torch.__version__}"
         program = unify(small, large, self.state, name, producer, sizes)
         if check:
-            self._check_batch_size(program, small, sizes[0])
+            self._check_batch_size(program, small, *sizes)
             self._check(program, small.builder)
         return program
 
-    def _check_batch_size(self, program: Program, small: Static, size: int) -> None:
+    def _check_batch_size(self, program: Program, small: Static, size: int,
+                          other_size: int) -> None:
         """Raises BatchTraced if the program is another one for the mini-batches of the job. Those of
         one sample are not looked at, because that number is special to torch."""
         count = self.batch_size
         if count in (1, size):
             return
+        evaluate = small.evaluation_differs
+
+        def of(static: Static, other: Static, sizes: tuple[int, int]) -> Program:
+            return unify(static, other, self.state, program.name, program.producer, sizes)
         try:
-            larger = self._lower(count, evaluate=small.evaluation_differs)
-            check_same(program, unify(small, larger, self.state, program.name, program.producer,
-                                      (size, count)))
+            check_same(program, of(small, self._lower(count, evaluate), (size, count)))
         except BatchTraced as error:
-            raise BatchTraced(f"with the batch_size {count}: {error}") from None
+            # A constant of the model may be equal to one that has the number of samples.
+            first, second, third = (self._lower(n, evaluate, distinct=True)
+                                    for n in (size, other_size, count))
+            try:
+                check_same(of(first, second, (size, other_size)), of(first, third, (size, count)))
+            except BatchTraced:
+                raise BatchTraced(f"with the batch_size {count}: {error}") from None
 
     def _about_samples(self, error: ExportFailed, sizes: tuple[int, int]) -> CaptureError:
         """Says that the number of samples is the reason, if the module runs with another one."""
@@ -176,14 +185,14 @@ class _Capture:
             return error
         return None
 
-    def _lower(self, count: int, evaluate: bool) -> Static:
+    def _lower(self, count: int, evaluate: bool, distinct: bool = False) -> Static:
         """The program for `count` samples, whose contents are not read; evaluation is traced where it
-        may have own nodes."""
+        may have own nodes. `distinct`: as for `lower_both`."""
         tensors = {name: x.new_empty((count, *x.shape[1:]))
                    for name, x in with_samples(self.tensors, 1).items()}
         train = self._trace(tensors, training=True)
         evaluation = self._trace(tensors, training=False) if evaluate else None
-        return lower_both(train, evaluation, self.state, self.step.outputs.names)
+        return lower_both(train, evaluation, self.state, self.step.outputs.names, distinct)
 
     def _trace(self, tensors: dict[str, torch.Tensor], training: bool) -> Graph:
         with self._unchanged(training), tracing(self.step, self.allowed):

@@ -5,6 +5,9 @@ transform a product with the cosines and sines of its angles.
 """
 from __future__ import annotations
 
+import cmath
+import functools
+import itertools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -16,13 +19,15 @@ from torch import Tensor
 from .rewrites import atan2
 
 RULES: dict[str, Callable] = {}
+MULTIPLIED_MAX = 8  # exponents up to it are products
 TRANSFORMED_MAX = 4096  # the length of a Fourier transform: its matrix has the square of it
 # Operators that move or add elements: they do the same to both parts.
 LINEAR = {"view", "_unsafe_view", "reshape", "flatten", "unflatten", "unsqueeze", "squeeze",
           "transpose", "permute", "movedim", "slice", "select", "narrow", "expand", "expand_as",
           "clone", "contiguous", "alias", "detach", "cat", "stack", "sum", "mean", "neg", "roll",
-          "flip", "repeat", "index", "index_select", "split", "chunk", "unbind", "to", "_to_copy", "cumsum",
-          "diag", "diagonal", "tril", "triu", "constant_pad_nd", "gather"}
+          "flip", "repeat", "index", "index_select", "split", "chunk", "unbind",
+          "tril", "triu", "cumsum", "constant_pad_nd", "diagonal", "diag_embed", "gather", "unfold",
+          "select_scatter", "slice_scatter"}
 
 
 @dataclass(frozen=True)
@@ -96,6 +101,15 @@ def _complex(real: Tensor, imag: Tensor) -> Complex:
 @_rule("polar")
 def _polar(size: Tensor, angle: Tensor) -> Complex:
     return Complex(size * torch.cos(angle), size * torch.sin(angle))
+
+
+@_rule("to", "_to_copy")
+def _converted(x: Number, *args: Any, **kwargs: Any) -> Number:
+    """The same number as a complex one, or its real part as a real one."""
+    if isinstance(x, Tensor):
+        return Complex(x.float(), torch.zeros_like(x, dtype=torch.float32))
+    types = [arg for arg in (*args, *kwargs.values()) if isinstance(arg, torch.dtype)]
+    return x if all(found.is_complex for found in types) else parts(x)[0]
 
 
 @_rule("real")
@@ -186,6 +200,93 @@ def _exp(x: Complex) -> Complex:
     return _polar(torch.exp(x.real), x.imag)
 
 
+@_rule("log")
+def _log(x: Complex) -> Complex:
+    return Complex(torch.log(_abs(x)), _angle(x))
+
+
+@_rule("sqrt")
+def _sqrt(x: Complex) -> Complex:
+    return _polar(torch.sqrt(_abs(x)), _angle(x) / 2)
+
+
+@_rule("pow")
+def _pow(x: Number, y: Number) -> Complex:
+    if isinstance(y, int) and 1 <= y <= MULTIPLIED_MAX:
+        return functools.reduce(_mul, [x] * y)
+    if isinstance(x, Complex):
+        logarithm: Number = _log(x)
+    else:
+        logarithm = torch.log(x) if isinstance(x, Tensor) else cmath.log(x)
+    return _exp(_mul(logarithm, y))
+
+
+@_rule("sin")
+def _sin(x: Complex) -> Complex:
+    return Complex(torch.sin(x.real) * torch.cosh(x.imag), torch.cos(x.real) * torch.sinh(x.imag))
+
+
+@_rule("cos")
+def _cos(x: Complex) -> Complex:
+    return Complex(torch.cos(x.real) * torch.cosh(x.imag), -torch.sin(x.real) * torch.sinh(x.imag))
+
+
+@_rule("sinh")
+def _sinh(x: Complex) -> Complex:
+    return Complex(torch.sinh(x.real) * torch.cos(x.imag), torch.cosh(x.real) * torch.sin(x.imag))
+
+
+@_rule("cosh")
+def _cosh(x: Complex) -> Complex:
+    return Complex(torch.cosh(x.real) * torch.cos(x.imag), torch.sinh(x.real) * torch.sin(x.imag))
+
+
+@_rule("tanh")
+def _tanh(x: Complex) -> Complex:
+    return _div(_sinh(x), _cosh(x))
+
+
+@_rule("sigmoid")
+def _sigmoid(x: Complex) -> Complex:
+    return _div(1.0, _add(_exp(_mul(x, -1.0)), 1.0))
+
+
+@_rule("sgn")
+def _sgn(x: Complex) -> Complex:
+    return _div(x, _abs(x))
+
+
+@_rule("where")
+def _where(condition: Tensor, x: Number, y: Number) -> Complex:
+    def chosen(a: Any, b: Any) -> Tensor:
+        return torch.where(condition, *(torch.as_tensor(part, dtype=torch.float32) for part in (a, b)))
+    return Complex(*map(chosen, parts(x), parts(y)))
+
+
+def _along(x: Complex, axis: int) -> list[Complex]:
+    return [Complex(a, b) for a, b in zip(x.real.unbind(axis), x.imag.unbind(axis))]
+
+
+@_rule("prod")
+def _prod(x: Complex, dim: int | None = None, keepdim: bool = False, **_: Any) -> Complex:
+    if dim is None:
+        x, dim = Complex(x.real.flatten(), x.imag.flatten()), 0
+    found = functools.reduce(_mul, _along(x, dim))
+    return Complex(found.real.unsqueeze(dim), found.imag.unsqueeze(dim)) if keepdim else found
+
+
+@_rule("cumprod")
+def _cumprod(x: Complex, dim: int, **_: Any) -> Complex:
+    found = list(itertools.accumulate(_along(x, dim), _mul))
+    return Complex(torch.stack([z.real for z in found], dim), torch.stack([z.imag for z in found], dim))
+
+
+@_rule("linalg_vector_norm")
+def _vector_norm(x: Complex, ord: float = 2, dim: Any = None, keepdim: bool = False,
+                 **_: Any) -> Tensor:
+    return torch.linalg.vector_norm(_abs(x), ord, dim, keepdim)
+
+
 @_rule("square")
 def _square(x: Complex) -> Complex:
     return _mul(x, x)
@@ -206,42 +307,8 @@ def _div(x: Number, y: Number) -> Complex:
 
 
 @_rule("rsub")
-def _reversed_sub(x: Complex, y: Number, alpha: float = 1) -> Complex:
-    return _sub(y, x, alpha) if isinstance(y, (Complex, complex)) else Complex(
-        y - x.real * alpha, -x.imag * alpha)
-
-
-@_rule("log")
-def _log(x: Complex) -> Complex:
-    return Complex(torch.log(_abs(x)), _angle(x))
-
-
-@_rule("pow")
-def _pow(x: Number, exponent: Number) -> Complex:
-    if not isinstance(exponent, (int, float)):
-        raise NotImplementedError
-    if exponent != int(exponent) or not 1 <= exponent <= 8:
-        return _polar(_abs(x) ** exponent, _angle(x) * exponent)
-    result = x
-    for _ in range(int(exponent) - 1):
-        result = _mul(result, x)
-    return result
-
-
-@_rule("sqrt")
-def _sqrt(x: Complex) -> Complex:
-    return _pow(x, 0.5)
-
-
-@_rule("where")
-def _where(condition: Tensor, x: Number, y: Number) -> Complex:
-    (a, b), (c, d) = parts(x), parts(y)
-    return Complex(torch.where(condition, a, c), torch.where(condition, b, d))
-
-
-@_rule("linalg_norm", "linalg_vector_norm", "norm")
-def _norm(x: Complex, ord: Any = 2, dim: Any = None, keepdim: bool = False, **_: Any) -> Tensor:
-    return torch.linalg.vector_norm(_abs(x), 2 if ord is None else ord, dim, keepdim)
+def _rsub(x: Number, y: Number, alpha: float = 1) -> Complex:
+    return _add(y, _mul(x, -alpha))
 
 
 @_rule("matmul", "mm", "bmm", "mv", "dot")
@@ -249,33 +316,18 @@ def _matmul(x: Number, y: Number) -> Complex:
     return _product(torch.matmul, x, y)
 
 
-@_rule("linear")
-def _linear(x: Number, weight: Number, bias: Number | None = None) -> Complex:
-    products = _product(torch.nn.functional.linear, x, weight)
-    return products if bias is None else _add(products, bias)
+@_rule("vdot")
+def _vdot(x: Complex, y: Complex) -> Complex:
+    return _matmul(_conj(x), y)
 
 
-def _convolution(name: str) -> None:
-    convolve = getattr(torch.nn.functional, name)
-
-    @_rule(name)
-    def rule(x: Number, weight: Number, bias: Number | None = None, *options: Any) -> Complex:
-        products = _product(lambda a, b: convolve(a, b, None, *options), x, weight)
-        if bias is None:
-            return products
-        shape = [-1] + [1] * (len(_shape(weight)) - 2)
-        return _add(products, Complex(*(part.reshape(shape) for part in parts(bias))))
-
-
-for _name in ("conv1d", "conv2d", "conv3d"):
-    _convolution(_name)
-
-
-@_rule("addmm")
-def _addmm(x: Number, y: Number, z: Number, beta: float = 1, alpha: float = 1) -> Complex:
-    if beta != 1 or alpha != 1:
-        raise NotImplementedError
-    return _add(x, _matmul(y, z))
+@_rule("convolution")
+def _convolution(x: Number, weight: Number, bias: Number | None, *options: Any) -> Complex:
+    found = _product(lambda a, b: torch.convolution(a, b, None, *options), x, weight)
+    if bias is None:
+        return found
+    shape = [-1] + [1] * (found.real.dim() - 2)
+    return _add(found, Complex(*(part.reshape(shape) for part in parts(bias))))
 
 
 @_rule("einsum")

@@ -25,7 +25,9 @@ from .schema import functional_name, named_arguments, operator, written_argument
 
 DEPTH_MAX = 8  # decompositions of decompositions
 # A lowering of these refuses some arguments, for which there is a function.
-REFUSED_SOMETIMES = {"aten.div.Tensor_mode", "aten.div.Scalar_mode"}
+ROUNDING = {"aten.div.Tensor_mode", "aten.div.Scalar_mode"}
+BITWISE = {"aten.bitwise_and.Tensor", "aten.bitwise_or.Tensor", "aten.bitwise_xor.Tensor",
+           "aten.__and__.Tensor", "aten.__or__.Tensor", "aten.bitwise_not.default"}
 ARITHMETIC_DIVISION = (None, "floor")
 
 
@@ -94,7 +96,11 @@ class _Decomposer:
         arguments = list(dict.fromkeys(refs(node.args)))
         real = all(map(self._is_real, [*arguments, *node.outputs]))
         function = _function_of(node.target) if real else _complex_function_of(node.target)
-        if function is None or depth == 0 or node.site >= 0:
+        if depth == 0 or node.site >= 0:
+            raise _Unknown
+        if function is None and not real:
+            return self._written_out(node, arguments, depth)
+        if function is None:
             raise _Unknown
         # A complex argument is traced as its two parts.
         values = [part for value in arguments for part in self._parts(value)]
@@ -105,16 +111,37 @@ class _Decomposer:
                      for v in arguments}
             return _flat(called(function, node.target, {
                 k: replace_refs(x, known.__getitem__) for k, x in node.args.items()}))
+        nodes, results = self._copied(self._trace(run, values), values, node, depth)
+        return nodes, results if real else self._joined(node, results)
+
+    def _trace(self, run: Callable, values: list[int]) -> torch.fx.GraphModule:
+        """The trace of a function of tensors like these values."""
         try:
             with FakeTensorMode() as mode:
                 fakes = [torch.empty(self.graph.metas[v].shape, dtype=self.graph.metas[v].dtype)
                          for v in values]
             with mode:
-                trace = make_fx(run)(*fakes)
+                return make_fx(run)(*fakes)
         except Exception as error:  # a decomposition raises whatever it does not support
             raise _Unknown from error
-        nodes, results = self._copied(trace, values, node, depth)
-        return nodes, results if real else self._joined(node, results)
+
+    def _written_out(self, node: Node, arguments: list[int],
+                     depth: int) -> tuple[list[Node], list[int]]:
+        """Replaces an operator on complex numbers by others on them, as torch itself does."""
+        function = _function_of_torch(node.target)
+        if function is None:
+            raise _Unknown
+
+        def run(*tensors: torch.Tensor) -> Any:
+            known = dict(zip(arguments, tensors))
+            return called(function, node.target, {
+                k: replace_refs(x, known.__getitem__) for k, x in node.args.items()})
+        nodes, results = self._copied(self._trace(run, arguments), arguments, node, depth)
+        for output, result in zip(node.outputs, results):
+            if not self._is_real(output):
+                self.parts[output] = self._parts(result)
+        return nodes, [result if self._is_real(output) else output
+                       for output, result in zip(node.outputs, results)]
 
     def _is_real(self, value: int) -> bool:
         meta = self.graph.metas[value]
@@ -179,7 +206,8 @@ class _Decomposer:
         outputs = [self.graph.new_value(meta_of(x)) for x in ([results] if single else results)]
         new = Node(str(node.target), args, outputs, origin.path, origin.source,
                    region=origin.region)
-        if _has_lowering(new, self.graph):
+        real = all(map(self._is_real, [*refs(args), *outputs]))
+        if real and _has_lowering(new, self.graph):
             nodes.append(new)
         else:
             inner, outputs = self._traced(new, depth - 1)
@@ -191,7 +219,9 @@ def _has_lowering(node: Node, graph: Graph) -> bool:
     target = node.target
     if written_argument(target) is not None:
         target = functional_name(target) or target
-    if target in REFUSED_SOMETIMES:
+    if target in BITWISE:
+        return graph.metas[node.outputs[0]].dtype == torch.bool
+    if target in ROUNDING:
         return (node.args["rounding_mode"] in ARITHMETIC_DIVISION
                 and graph.metas[node.outputs[0]].dtype == torch.float32)
     return (target in LOWERINGS or target == "aten.copy_.default"
@@ -205,9 +235,11 @@ def _reads_no_tensor(node: Node) -> bool:
 
 def _function_of(target: str) -> Callable | None:
     target = functional_name(target) or target if written_argument(target) else target
+    return REWRITES.get(target) or _function_of_torch(target)
+
+
+def _function_of_torch(target: str) -> Callable | None:
     op = operator(target)
-    if target in REWRITES:
-        return REWRITES[target]
     # Of a gradient, newer versions trace the kernel that is made of others as the operator itself.
     composite = not (target.split(".")[1].endswith("_backward") and op in decomposition_table)
     if composite and torch._C._dispatch_has_kernel_for_dispatch_key(

@@ -73,8 +73,8 @@ class Lowering:
         rule = LOWERINGS.get(node.target)
         if rule is None:
             self._miss(node, "there is no kind for it")
-        elif not self.missing and self._reads_complex(node):
-            self._miss(node, "it computes with complex numbers")
+        elif any(value not in self.values for value in refs(node.args)):
+            self._miss(node, "there is none for complex numbers")
         elif not _has_unknown(args):
             try:
                 results = self._typed(node, rule(self.builder, **args))
@@ -82,10 +82,6 @@ class Lowering:
                 self._miss(node, str(reason))
         self.values.update(zip(node.outputs, results))
         self._count_readers(node, results)
-
-    def _reads_complex(self, node: Node) -> bool:
-        metas = map(self.graph.metas.__getitem__, refs(node.args))
-        return any(meta is not None and meta.dtype.is_complex for meta in metas)
 
     def _count_readers(self, node: Node, results: list) -> None:
         """Adds those of the results; an operator that returns what it reads is no reader."""
@@ -95,7 +91,7 @@ class Lowering:
                 self.builder.readers[result.id] += self.uses[output] - (result.id in passed)
 
     def _known(self, value: int) -> Any:
-        """A value; one of complex numbers that was replaced by its parts is not known."""
+        """A value; one of complex numbers is not known if it was replaced by its parts."""
         return self.values.get(value, _Unknown())
 
     def _miss(self, node: Node, reason: str) -> None:
@@ -173,9 +169,12 @@ def _trained_mean(node: Node) -> Ref | None:
 
 
 def lower_both(train: Graph, evaluation: Graph | None, state: State,
-               output_names: list[str]) -> Static:
-    """One program of both graphs; without an eval graph the outputs are those of training."""
-    builder = Builder()
+               output_names: list[str], distinct: bool = False) -> Static:
+    """One program of both graphs; without an eval graph the outputs are those of training.
+
+    `distinct`: constants that are equal are not one value.
+    """
+    builder = Builder(distinct=distinct)
     inputs = {name: builder.new_value(train.metas[value].shape, _input_type(train, value))
               for name, value in train.inputs.items()}
     parameters = {tied.names[0]: builder.new_value(tuple(tied.numbers().shape), "f32")

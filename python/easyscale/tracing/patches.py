@@ -18,6 +18,7 @@ import torch
 import torch._dynamo
 import torch.utils.checkpoint
 from torch import nn
+from torch._functorch import eager_transforms
 from torch.fx.experimental import proxy_tensor
 
 from . import recurrent_calls  # noqa: F401  It registers operators.
@@ -168,6 +169,18 @@ def _refuse_hook(tensor: torch.Tensor, hook: Callable) -> Any:
                        "be captured: it may change the gradient")
 
 
+def _refuse_backward(*_: Any, **__: Any) -> Any:
+    raise CaptureError("the forward pass calls backward(), which cannot be captured: compute a gradient "
+                       "that it needs with torch.autograd.grad(..., create_graph=True)")
+
+
+def _refuse_transform(name: str) -> Callable:
+    def refuse(*_: Any) -> Any:
+        raise CaptureError(f"the forward pass uses {name} of torch.func, which cannot be captured: "
+                           "compute gradients with torch.autograd.grad(..., create_graph=True)")
+    return refuse
+
+
 def refuse_cumulative_averages(model: nn.Module) -> None:
     """Refuses a batch norm in training whose statistics are means over all of its mini-batches."""
     for path, module in model.named_modules():
@@ -257,6 +270,10 @@ def tracing(step: nn.Module, allowed: tuple[type, ...]) -> Iterator[None]:
         masks = sys.modules.get("transformers.masking_utils")
         if masks is not None and hasattr(masks, "_vmap_for_bhqkv"):
             stack.enter_context(exchanged(masks, "_vmap_for_bhqkv", _mask_by_broadcasting))
+        stack.enter_context(overridden(torch.Tensor, "backward", _refuse_backward))
+        for name, what in (("grad_increment_nesting", "grad, vjp or jacrev"),
+                           ("jvp_increment_nesting", "jvp or jacfwd")):
+            stack.enter_context(exchanged(eager_transforms, name, _refuse_transform(what)))
         stack.enter_context(exchanged(torch, "ctc_loss", ctc_loss))
         stack.enter_context(exchanged(torch.autograd, "grad", traced_gradient))
         for kind in (nn.Sequential, nn.ModuleList):

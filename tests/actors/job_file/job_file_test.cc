@@ -93,6 +93,10 @@ JobSpec random_spec(std::mt19937_64& random) {
         {.parameters = {"*"}, .learning_rate_factor = fraction(random)}};
   spec.schedule.gamma = 1.0;
   if (random() % 2 == 0) spec.schedule = {.kind = "cosine", .floor = fraction(random)};
+  if (random() % 4 == 0)
+    spec.schedule = {.kind = "points",
+                     .points = {{0, fraction(random)}, {1 + random() % 9, fraction(random)}},
+                     .momentum_points = {{0, fraction(random)}}};
   spec.resources.threads = 1 + random() % 8;
   spec.resources.device_types = {{"cpu-avx2"}, {"cpu-scalar"}};
   spec.audit.every_steps = 50;
@@ -189,12 +193,37 @@ learning_rate_factor = 10
     CHECK(to_toml(JobSpec{}).find("groups") == std::string::npos);
   }
 
+  TEST_CASE("points of a schedule are a text, which the canonical text has as it was") {
+    const auto spec = parse_job(R"(
+steps = 1
+[optimizer]
+kind = "adamw"
+[schedule]
+kind = "points"
+points = "0:0.04,30:1,100:4e-06"
+momentum_points = "0:0.95,30:0.85"
+)",
+                                "job.toml");
+    REQUIRE_MESSAGE(spec.ok(), (spec.ok() ? "" : spec.error().message));
+    CHECK(spec->schedule.points == std::vector<SchedulePoint>{{0, 0.04}, {30, 1.0}, {100, 4e-6}});
+    CHECK(spec->schedule.momentum_points == std::vector<SchedulePoint>{{0, 0.95}, {30, 0.85}});
+    CHECK(bits_toml(*spec).find("\npoints = \"0:0.04,30:1,100:4e-06\"\n") != std::string::npos);
+    const auto again = parse_job(to_toml(*spec), "again.toml");
+    REQUIRE(again.ok());
+    CHECK(*again == *spec);
+    CHECK(to_toml(JobSpec{}).find("points") == std::string::npos);
+  }
+
   TEST_CASE("each error in a file is reported with file, key, value and what is allowed") {
     struct Case {
       const char* text;
       const char* expected;
     };
     const Case cases[] = {
+        {"steps = 1\n[schedule]\nkind = \"points\"\npoints = \"0:1,5\"",
+         "job.toml: schedule.points: \"5\" is not STEP:VALUE"},
+        {"steps = 1\n[schedule]\nkind = \"points\"\npoints = \"0:1,\"",
+         "job.toml: schedule.points: \"0:1,\" is not STEP:VALUE"},
         {"steps = 1\nmax_p = \"four\"", "job.toml: max_p = 'four': allowed is a whole number"},
         {"steps = 1\nmax_p = -1", "job.toml: max_p = -1: allowed is a whole number from 0"},
         {"steps = 1\nmax_p = 99999999999", "allowed is a whole number from 0 to 4294967295"},
@@ -298,7 +327,10 @@ learning_rate_factor = 10
                                  .text_field = "body",
                                  .append_token = "<end>",
                                  .eval_share = 0.5},
-                        .schedule = {.kind = "cosine", .floor = 0.5}});
+                        .schedule = {.kind = "cosine",
+                                     .floor = 0.5,
+                                     .points = {{0, 1.0}},
+                                     .momentum_points = {{0, 0.5}}}});
     for (const char* section :
          {"", "model", "lora", "data", "optimizer", "schedule", "resources", "checkpoint", "log"}) {
       CAPTURE(section);

@@ -291,11 +291,12 @@ def more_models():
     import zoo_users_fifth
     import zoo_users_fourth
     import zoo_users_more
+    import zoo_users_sixth
     import zoo_users_third
     import zoo_vision
     return [Entry("more", entry.name, entry.make) for module in (
-        zoo_users_more, zoo_users_third, zoo_users_fourth, zoo_users_fifth, zoo_transformers_more,
-        zoo_vision)
+        zoo_users_more, zoo_users_third, zoo_users_fourth, zoo_users_fifth, zoo_users_sixth,
+        zoo_transformers_more, zoo_vision)
         for entry in module.entries()]
 
 

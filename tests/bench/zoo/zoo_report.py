@@ -31,11 +31,11 @@ REMARKS = {
         well (0.028).""",
     "spatial_transformer": """it begins with the identity, so all of its samples lie exactly on pixels,
         where the slope of the interpolation jumps. Its gradients agree (0.072).""",
-    "more": """those without a row are models of torchvision for segments, clips and detection, and
-        three of transformers. On 2026-11-25 they were captured only, with the comparison of a capture (loss,
-        outputs and gradients beside the module) but without training: 18 of the 21 of torchvision, not
-        the two MViT, which took too long, and not deformable convolutions. Refused are spectral norms,
-        packed sequences and complex parameters; reversible layers and other functions with a gradient
+    "more": """those without a row are models of torchvision for segments and clips. On 2026-11-25 they were
+        captured only, with the comparison of a capture (loss, outputs and gradients beside the module) but
+        without training; the two MViT took too long. Refused are spectral norms, packed sequences,
+        complex parameters, and matrices of all pairs of samples that are factorised (deep_kernel);
+        reversible layers and other functions with a gradient
         of their own (Reformer, YOSO, SEW-D); models that branch on contents or choose by them (I-BERT,
         GPT-OSS, Jamba, LED, Switch, Autoformer); models that change their weights (RWKV) or their
         state (RecurrentGemma)."""}

@@ -117,6 +117,26 @@ TEST_SUITE("gpu/optim/optimizer") {
     CHECK(jumping.step(3).groups[0].adam.lr_over_bc1 > late.lr_over_bc1);
   }
 
+  TEST_CASE("points of the momentum replace it in sgd, and beta1 with its power in adam") {
+    ScheduleSpec schedule;
+    schedule.momentum_points = {{0, 0.5}, {2, 0.75}};
+    OptimizerSpec spec;
+    spec.momentum = 0.9;
+    Optimizer sgd(spec, schedule, 0, 1);
+    CHECK(sgd.has_velocity());
+    CHECK(sgd.step(0).momentum == 0.5F);
+    CHECK(sgd.step(1).momentum == 0.625F);
+    CHECK(sgd.step(9).momentum == 0.75F);
+    CHECK(Optimizer(spec, {}, 0, 1).step(9).momentum == 0.9F);
+    spec.kind = "adam";
+    Optimizer adam(spec, schedule, 0, 1);
+    const AdamStep numbers = adam.step(1).groups[0].adam;
+    CHECK(numbers.beta1 == 0.625F);
+    CHECK(numbers.one_minus_beta1 == 0.375F);
+    // The power of the number of the update, 2, as PyTorch computes it from the beta1 of now.
+    CHECK(numbers.lr_over_bc1 == static_cast<float>(0.1F / (1.0 - 0.625 * 0.625)));
+  }
+
   TEST_CASE("the number of moments follows the optimizer") {
     OptimizerSpec spec;
     CHECK(Optimizer(spec, {}, 0, 1).moment_count() == 1);

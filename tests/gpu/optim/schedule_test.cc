@@ -54,6 +54,23 @@ TEST_SUITE("gpu/optim/schedule") {
     CHECK(learning_rate(schedule, 0.2, 1000, 100) == 0.05F);
   }
 
+  TEST_CASE("points: linear between them, constant behind the last one, with jumps between steps") {
+    const ScheduleSpec schedule{.kind = "points",
+                                .points = {{0, 0.5}, {4, 1.0}, {10, 1.0}, {11, 0.25}}};
+    CHECK(learning_rate(schedule, 0.4, 0, 0) == 0.2F);
+    CHECK(learning_rate(schedule, 0.4, 1, 0) == 0.25F);
+    CHECK(learning_rate(schedule, 0.4, 4, 0) == 0.4F);
+    CHECK(learning_rate(schedule, 0.4, 10, 0) == 0.4F);
+    CHECK(learning_rate(schedule, 0.4, 11, 0) == 0.1F);
+    CHECK(learning_rate(schedule, 0.4, 1'000'000, 0) == 0.1F);
+  }
+
+  TEST_CASE("powers by repeated squaring") {
+    CHECK(es::gpu::power(0.5, 0) == 1.0);
+    CHECK(es::gpu::power(0.5, 10) == std::ldexp(1.0, -10));
+    CHECK(es::gpu::power(0.9, 7) == doctest::Approx(std::pow(0.9, 7)).epsilon(1e-15));
+  }
+
   TEST_CASE("warm-up raises the rate linearly to its full value") {
     const ScheduleSpec schedule{
         .kind = "constant", .step_size = 0, .gamma = 0.1, .warmup_steps = 4};

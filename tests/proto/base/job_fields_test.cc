@@ -64,6 +64,8 @@ JobSpec changed(const JobSpec& spec, std::size_t place) {
       value.push_back("f1");
     else if constexpr (std::is_same_v<Value, std::vector<ParameterGroup>>)
       value.push_back({.parameters = {"*.bias"}});
+    else if constexpr (std::is_same_v<Value, std::vector<SchedulePoint>>)
+      value.push_back({0, 0.5});
     else
       value = parse_stages("cpu-avx2:1@1").value();
   });

@@ -180,6 +180,21 @@ TEST_SUITE("proto/base/job_spec") {
            s.schedule.kind = "linear";
            s.schedule.warmup_steps = s.steps;
          }},
+        {"schedule.points", [](JobSpec& s) { s.schedule.kind = "points"; }},
+        {"schedule.points",
+         [](JobSpec& s) { s.schedule = {.kind = "points", .points = {{1, 1}}}; }},
+        {"schedule.points",
+         [](JobSpec& s) { s.schedule = {.kind = "points", .points = {{0, 1}, {2, 1}, {2, 0}}}; }},
+        {"schedule.points",
+         [](JobSpec& s) { s.schedule = {.kind = "points", .points = {{0, 0.0 / 0.0}}}; }},
+        {"schedule.points",
+         [](JobSpec& s) {
+           s.schedule.kind = "points";
+           for (std::uint64_t i = 0; i < 10'000; ++i) s.schedule.points.push_back({i, 0.123456789});
+         }},
+        {"schedule.momentum_points", [](JobSpec& s) { s.schedule.momentum_points = {{0, 1}}; }},
+        {"schedule.momentum_points",
+         [](JobSpec& s) { s.schedule.momentum_points = {{0, 0.5}}, s.optimizer.momentum = 0; }},
         {"schedule.step_size", [](JobSpec& s) { s.schedule.kind = "step"; }},
         {"optimizer.kind", [](JobSpec& s) { s.optimizer.kind = "lamb"; }},
         {"optimizer.nesterov",

@@ -1,2 +1,3 @@
 """The conversions of ONNX operators to kinds of nodes, one file for each topic."""
-from . import elementwise, indices, losses, moves, norms, pools, products, reductions  # noqa: F401
+from . import (elementwise, indices, losses, moves, norms, pools, products, recurrent,  # noqa: F401
+               reductions)

@@ -14,6 +14,7 @@ from ..builder import OnnxBuilder
 from ..file import decimal
 from ..fuse import fused_product, fused_quotient, fused_sum
 from ..table import Call, converts, numbers
+from ..torch_calls import call_torch
 
 SAME_KIND = {"Relu": "relu", "Tanh": "tanh", "Sigmoid": "sigmoid", "HardSwish": "hardswish",
              "Mish": "mish", "Exp": "exp", "Log": "log", "Sqrt": "sqrt", "Sin": "sin",
@@ -244,3 +245,19 @@ def dropout(b: OnnxBuilder, call: Call, x: Operand, ratio: Operand | None = None
     if p == 0 or isinstance(x, torch.Tensor):
         return x
     return b.emit("dropout", x, p=p, site=b.new_site())
+
+
+def _register_of_torch(name: str) -> None:
+    @converts(name)
+    def convert(b: OnnxBuilder, call: Call, x: Operand) -> Operand:
+        return call_torch(b, f"aten.{name.lower()}.default", self=x)[0]
+
+
+for _name in ("Acos", "Acosh", "Asin", "Asinh", "Atan", "Atanh", "Cosh", "Sinh"):
+    _register_of_torch(_name)
+
+
+@converts("Mod")
+def mod(b: OnnxBuilder, call: Call, x: Operand, y: Operand) -> Operand:
+    target = "aten.fmod.Tensor" if call.get("fmod", 0) else "aten.remainder.Tensor"
+    return call_torch(b, target, self=x, other=y)[0]

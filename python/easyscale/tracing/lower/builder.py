@@ -78,6 +78,7 @@ class Builder:
     buffers: dict[int, str] = field(default_factory=dict)
     mirrored: set[int] = field(default_factory=set)  # as in the graph of training
     trained: set[str] = field(default_factory=set)  # as Graph.trained
+    distinct: bool = False  # equal constants are values of their own
     sites: int = 0  # the first number that is no random site of training
     evaluation_sites: dict[int, int] = field(default_factory=dict)  # draw in evaluation -> site
     readers: Counter[int] = field(default_factory=Counter)
@@ -108,7 +109,7 @@ class Builder:
             raise CannotLower(f"a constant of the type {x.dtype}")
         array = _array(x, type_)
         key = (type_, array.shape, array.tobytes())
-        if key not in self._constant_ids:
+        if key not in self._constant_ids or self.distinct:
             value = self.new_value(array.shape, type_)
             self.constants[value.id] = array
             self._constant_ids[key] = value
@@ -196,10 +197,12 @@ class Builder:
             return self._known_in_evaluation.get(key)
         return self._known.get(self._key(kind, vals, attributes, shape, False))
 
-    def _add(self, kind: str, vals: list, attributes: dict, shape: Any) -> Val:
+    def _add(self, kind: str, vals: list, attributes: dict, shape: Any) -> Operand:
         metas = [None if v is None else torch.empty(v.shape, dtype=TORCH_TYPE[v.type],
                                                     device="meta") for v in vals]
         result = run_kind(kind, metas, attributes, Context(shape=shape))
+        if result.numel() == 0:
+            return torch.zeros(result.shape, dtype=result.dtype)  # it depends on nothing
         output = self.new_value(tuple(result.shape), TYPES[result.dtype])
         node = Emitted(kind, [-1 if v is None else v.id for v in vals], output.id, attributes,
                        self.node.path if self.node else "", self.node.source if self.node else "",

@@ -58,9 +58,11 @@ def selu(b: Builder, self: Operand) -> Operand:
 
 @lowers("softplus.default")
 def softplus(b: Builder, self: Operand, beta: float, threshold: float) -> Operand:
-    if threshold != 20:
-        raise CannotLower("softplus with another threshold than 20")
-    return b.emit("softplus", self, beta=float(beta))
+    smooth = b.emit("softplus", self, beta=float(beta))
+    if threshold >= SOFTPLUS_THRESHOLD:  # above it both are equal in fp32
+        return smooth
+    is_above = b.emit("gt", b.scale(self, float(beta)), b.operand(float(threshold), "f32"))
+    return b.emit("where", is_above, self, smooth)
 
 
 @lowers("log_sigmoid.default")
@@ -177,6 +179,7 @@ def clamp_max_tensor(b: Builder, self: Operand, max: Operand) -> Operand:
     return clamp_tensor(b, self, None, max)
 
 
+SOFTPLUS_THRESHOLD = 20
 POWERS = {2: "square", 0.5: "sqrt", -0.5: "rsqrt", -1: "reciprocal"}
 
 
@@ -231,6 +234,8 @@ def _scaled(b: Builder, x: Any, alpha: float) -> Any:
 
 @lowers("add.Tensor", "add.Scalar")
 def add(b: Builder, self: Any, other: Any, alpha: float) -> Operand:
+    if b.result.dtype == torch.bool and alpha == 1:
+        return b.emit("or", b.operand(self, "bool"), b.operand(other, "bool"))
     return binary(b, "add", self, _scaled(b, other, alpha))
 
 
@@ -270,11 +275,15 @@ def div_mode(b: Builder, self: Any, other: Any, rounding_mode: str | None) -> Op
 
 @lowers("maximum.default", "max.other")
 def maximum(b: Builder, self: Operand, other: Operand) -> Operand:
+    if b.result.dtype == torch.bool:
+        return b.emit("or", self, other)
     return binary(b, "maximum", self, other)
 
 
 @lowers("minimum.default", "min.other")
 def minimum(b: Builder, self: Operand, other: Operand) -> Operand:
+    if b.result.dtype == torch.bool:
+        return b.emit("and", self, other)
     return binary(b, "minimum", self, other)
 
 
@@ -308,13 +317,17 @@ for _name in COMPARE:
 def _register_logical(overload: str, kind: str) -> None:
     @lowers(overload)
     def lower(b: Builder, self: Operand, other: Operand) -> Operand:
-        if b.result.dtype != torch.bool:
-            raise CannotLower("bits of integers")
+        _refuse_bits(b)
         return b.emit(kind, as_bool(b, self), as_bool(b, other))
 
 
 for _overload, _kind in LOGICAL.items():
     _register_logical(_overload, _kind)
+
+
+def _refuse_bits(b: Builder) -> None:
+    if b.result.dtype != torch.bool:
+        raise CannotLower("bits of two tensors of integers")
 
 
 def as_bool(b: Builder, x: Operand) -> Operand:
@@ -324,13 +337,13 @@ def as_bool(b: Builder, x: Operand) -> Operand:
 
 @lowers("logical_not.default", "bitwise_not.default")
 def logical_not(b: Builder, self: Operand) -> Operand:
-    if b.result.dtype != torch.bool:
-        raise CannotLower("bits of integers")
+    _refuse_bits(b)
     return b.emit("not", as_bool(b, self))
 
 
 @lowers("logical_xor.default", "bitwise_xor.Tensor")
 def logical_xor(b: Builder, self: Operand, other: Operand) -> Operand:
+    _refuse_bits(b)
     x, y = b.cast(as_bool(b, self), "i32"), b.cast(as_bool(b, other), "i32")
     return b.emit("ne", x, y)
 

@@ -19,7 +19,8 @@ def batch_norm(b: Builder, input: Operand, weight: Operand | None, bias: Operand
     known = {name for name, _, _ in b.statistics}
     if None not in names and (names[0] in known if b.evaluating else training):
         if not momentum and not b.evaluating:
-            raise CannotLower("a batch norm with a cumulative average (momentum=None)")
+            raise CannotLower("a batch norm with the momentum 0, which None becomes (a cumulative "
+                              "average)")
         mean, variance = b.statistic_index(names[0], names[1], input.shape[1])
         momentum = _trained_momentum(b, mean) if b.evaluating else momentum
         return b.emit("batch_norm", input, weight, bias, eps=float(eps), mean=mean,

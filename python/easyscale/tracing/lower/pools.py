@@ -37,12 +37,19 @@ def _register_avg_pool(rank: int) -> None:
     def lower(b: Builder, self: Operand, kernel_size: list[int], stride: list[int],
               padding: list[int], ceil_mode: bool, count_include_pad: bool,
               divisor_override: int | None = None) -> Operand:
-        if divisor_override:
-            raise CannotLower("an average pool with its own divisor")
         kernel = _each(kernel_size, rank)
-        return _with_samples(b, self, rank, lambda x: b.emit(
-            "avg_pool", x, kernel=kernel, stride=_each(stride or kernel, rank),
-            padding=_each(padding, rank), ceil=ceil_mode, count_include_pad=count_include_pad))
+        steps, pads = _each(stride or kernel, rank), _each(padding, rank)
+        mean = _with_samples(b, self, rank, lambda x: b.emit(
+            "avg_pool", x, kernel=kernel, stride=steps, padding=pads, ceil=ceil_mode,
+            count_include_pad=count_include_pad or divisor_override is not None))
+        if divisor_override is None:
+            return mean
+        counts = torch.tensor(1.0)  # of the elements of every window, with the padding
+        for axis in range(-rank, 0):
+            starts = torch.arange(b.result.shape[axis]) * steps[axis] - pads[axis]
+            ends = torch.clamp(starts + kernel[axis], max=self.shape[axis] + pads[axis])
+            counts = counts[..., None] * (ends - starts).float()
+        return b.emit("mul", mean, counts / divisor_override)
 
 
 def _register_adaptive(rank: int) -> None:
@@ -63,8 +70,14 @@ for _rank in (1, 2, 3):
     _register_adaptive(_rank)
 
 
-def _resize(b: Builder, x: Operand, mode: str, align: bool) -> Operand:
+# How torch names the modes for images; all work on one axis after the other.
+IMAGE_MODE = {"nearest": "nearest", "linear": "bilinear", "cubic": "bicubic"}
+
+
+def _resize(b: Builder, x: Operand, mode: str, align: bool, scales: list) -> Operand:
     size = list(b.result.shape[2:])
+    if not align and not _are_ratios(x, size, scales):
+        return _resize_by_matrices(b, x, scales, IMAGE_MODE[mode], align, False)
     if tuple(size) == tuple(x.shape[2:]):
         return x
     if mode == "cubic" and x.dim() != 4:
@@ -72,56 +85,61 @@ def _resize(b: Builder, x: Operand, mode: str, align: bool) -> Operand:
     return b.emit("resize", x, size=size, mode=mode, align_corners=align)
 
 
-def _check_scales(x: Operand, b: Builder, scales: Any) -> None:
-    """The engine derives the scale from the sizes; another given scale would change the result."""
-    for before, after, scale in zip(x.shape[2:], b.result.shape[2:], scales or []):
-        if scale is not None and not math.isclose(before * scale, after):
-            raise CannotLower("a resize whose scale factor is not the ratio of the sizes")
+def _are_ratios(x: Operand, size: list[int], scales: list) -> bool:
+    """Whether all scale factors are those of the sizes, from which the engine derives them."""
+    return all(scale is None or math.isclose(before * scale, after)
+               for before, after, scale in zip(x.shape[2:], size, scales))
 
 
-def _register_nearest(overload: str) -> None:
-    @lowers(overload)
-    def lower(b: Builder, scale_factors: Any = None, scales: Any = None, scales_h: Any = None,
-              scales_w: Any = None, **args: Any) -> Operand:
-        x = args.get("input", args.get("self"))
-        _check_scales(x, b, scale_factors)
-        return _resize(b, x, "nearest", False)
+def _resize_by_matrices(b: Builder, x: Operand, scales: list, mode: str, align: bool,
+                        antialias: bool) -> Operand:
+    """One axis after the other as a product with a constant matrix."""
+    for axis, after in enumerate(b.result.shape[2:], 2):
+        scale = scales[axis - 2] if scales else None
+        matrix = _resize_matrix(x.shape[axis], after, scale, mode, align, antialias)
+        last = b.emit("matmul", b.swap(x, axis, x.dim() - 1), matrix.T)
+        x = b.swap(last, axis, x.dim() - 1)
+    return x
 
 
-def _register_smooth(overload: str, mode: str) -> None:
-    @lowers(overload)
-    def lower(b: Builder, align_corners: bool, scale_factors: Any = None, **args: Any) -> Operand:
-        x = args.get("input", args.get("self"))
-        _check_scales(x, b, scale_factors)
-        return _resize(b, x, mode, align_corners)
-
-
-for _rank in (1, 2, 3):
-    _register_nearest(f"upsample_nearest{_rank}d.vec")
-    _register_nearest(f"upsample_nearest{_rank}d.default")
-for _name, _mode in (("linear1d", "linear"), ("bilinear2d", "linear"), ("trilinear3d", "linear"),
-                     ("bicubic2d", "cubic")):
-    _register_smooth(f"upsample_{_name}.vec", _mode)
-    _register_smooth(f"upsample_{_name}.default", _mode)
-
-
-def _resize_matrix(before: int, after: int, mode: str, align: bool) -> torch.Tensor:
-    """[after, before]: what an antialiased resize of one axis multiplies with."""
+def _resize_matrix(before: int, after: int, scale: float | None, mode: str, align: bool,
+                   antialias: bool) -> torch.Tensor:
+    """[after, before]: what a resize of one axis multiplies with."""
     # Two columns, because torch resizes images of one column along a wrong axis.
     unit = torch.eye(before).reshape(1, before, before, 1).repeat(1, 1, 1, 2)
-    wide = F.interpolate(unit, (after, 2), mode=mode, align_corners=align, antialias=True)
+    size = {"size": (after, 2)} if scale is None else {"scale_factor": (scale, 1.0)}
+    corners = None if mode == "nearest" else align
+    wide = F.interpolate(unit, mode=mode, align_corners=corners, antialias=antialias, **size)
     return wide[0, :, :, 0].T
 
 
-def _register_antialiased(name: str, mode: str) -> None:
-    @lowers(f"_upsample_{name}2d_aa.vec", f"_upsample_{name}2d_aa.default")
-    def lower(b: Builder, align_corners: bool, scale_factors: Any = None, **args: Any) -> Operand:
-        x = args.get("input", args.get("self"))
-        _check_scales(x, b, scale_factors)
-        (h, w), (ho, wo) = x.shape[2:], b.result.shape[2:]
-        rows = b.emit("matmul", _resize_matrix(h, ho, mode, align_corners), x)
-        return b.emit("matmul", rows, _resize_matrix(w, wo, mode, align_corners).T)
+def _scales_of(options: dict[str, Any]) -> list:
+    """The scale factors of the axes, under any of their names; no list if there are none."""
+    found = options.get("scale_factors") or [
+        options[name] for name in ("scales_d", "scales_h", "scales", "scales_w") if name in options]
+    return found if any(scale is not None for scale in found) else []
 
 
-_register_antialiased("bilinear", "bilinear")
-_register_antialiased("bicubic", "bicubic")
+def _register_resize(overload: str, mode: str) -> None:
+    @lowers(overload)
+    def lower(b: Builder, align_corners: bool = False, **options: Any) -> Operand:
+        x = options.get("input", options.get("self"))
+        return _resize(b, x, mode, align_corners, _scales_of(options))
+
+
+for _name, _mode in (("nearest1d", "nearest"), ("nearest2d", "nearest"), ("nearest3d", "nearest"),
+                     ("linear1d", "linear"), ("bilinear2d", "linear"), ("trilinear3d", "linear"),
+                     ("bicubic2d", "cubic")):
+    _register_resize(f"upsample_{_name}.vec", _mode)
+    _register_resize(f"upsample_{_name}.default", _mode)
+
+
+def _register_antialiased(mode: str) -> None:
+    @lowers(f"_upsample_{mode}2d_aa.vec", f"_upsample_{mode}2d_aa.default")
+    def lower(b: Builder, align_corners: bool, **options: Any) -> Operand:
+        x = options.get("input", options.get("self"))
+        return _resize_by_matrices(b, x, _scales_of(options), mode, align_corners, True)
+
+
+_register_antialiased("bilinear")
+_register_antialiased("bicubic")

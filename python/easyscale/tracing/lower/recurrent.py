@@ -1,7 +1,7 @@
 """LSTM, GRU and plain recurrent layers.
 
 Each direction of a layer of an LSTM or GRU is one node behind the products of all inputs. The time
-steps of plain layers and of an LSTM with a projection, and single steps, are written out as products
+steps of plain layers and of LSTMs with projections, and single steps, are written out as products
 and gates.
 """
 from __future__ import annotations
@@ -62,6 +62,15 @@ def gru_cell(b: Builder, x: Operand, state: State, weight: Operand,
     return [b.emit("add", new, b.emit("mul", update, b.emit("sub", h, new)))]
 
 
+def projected_cell(weights: Operand) -> Callable:
+    """One step of an LSTM whose state is multiplied by a matrix [projection, hidden]."""
+    def cell(b: Builder, x: Operand, state: State, weight: Operand,
+             bias: Operand | None) -> State:
+        h, c = lstm_cell(b, x, state, weight, bias)
+        return [b.emit("linear", h, weights), c]
+    return cell
+
+
 def plain_cell(kind: str) -> Callable:
     """One step of a recurrent layer with an activation."""
     def cell(b: Builder, x: Operand, state: State, weight: Operand,
@@ -70,16 +79,7 @@ def plain_cell(kind: str) -> Callable:
     return cell
 
 
-def projected_cell(projection: Operand) -> Callable:
-    """One step of an LSTM whose state is projected (proj_size)."""
-    def cell(b: Builder, x: Operand, state: State, weight: Operand,
-             bias: Operand | None) -> State:
-        h, c = lstm_cell(b, x, state, weight, bias)
-        return [b.emit("linear", h, projection, None), c]
-    return cell
-
-
-def _initial(b: Builder, hx: list[Operand], layer: int) -> State:
+def initial_state(b: Builder, hx: list[Operand], layer: int) -> State:
     """The state [n, hidden] of one layer and direction; a constant of zeros is left out."""
     return [None if isinstance(h, torch.Tensor) and not h.any() else pick(b, h, 0, layer)
             for h in hx]
@@ -107,7 +107,7 @@ def stepwise(cell: Callable) -> Direction:
     def run(b: Builder, gates: Operand, state: State, weight: Operand, bias: Operand | None,
             backwards: bool) -> tuple[Operand, State]:
         if gates.shape[0] > MOST_STEPS:
-            raise CannotLower(f"a plain recurrent layer, or one with a projection, of more than {MOST_STEPS} steps")
+            raise CannotLower(f"a plain or projected recurrent layer of more than {MOST_STEPS} steps")
         outputs = []
         for t in reversed(range(gates.shape[0])) if backwards else range(gates.shape[0]):
             state = cell(b, pick(b, gates, 0, t), state, weight, bias)
@@ -123,11 +123,11 @@ def _layer(b: Builder, run: Direction, x: Operand, hx: list[Operand], params: li
     `first` is the number of its first direction, by which `hx` is indexed.
     """
     outputs, last = [], []
-    for backwards, (w_in, w_state, b_in, b_state, projection) in enumerate(params):
+    for backwards, (w_in, w_state, b_in, b_state, w_out) in enumerate(params):
         gates = b.emit("linear", x, w_in, b_in)
-        state = _initial(b, hx, first + backwards)
-        steps = run if projection is None else stepwise(projected_cell(projection))
-        out, state = steps(b, gates, state, w_state, b_state, backwards == 1)
+        state = initial_state(b, hx, first + backwards)
+        direction = run if w_out is None else stepwise(projected_cell(w_out))
+        out, state = direction(b, gates, state, w_state, b_state, backwards == 1)
         outputs.append(out)
         last.append(state)
     return b.concat(outputs, 2), last
@@ -136,10 +136,13 @@ def _layer(b: Builder, run: Direction, x: Operand, hx: list[Operand], params: li
 def _run(b: Builder, run: Direction, input: Operand, hx: list[Operand], params: list,
          has_biases: bool, num_layers: int, dropout: float, train: bool, bidirectional: bool,
          batch_first: bool) -> list[Operand]:
-    directions, plain = 1 + bidirectional, 4 if has_biases else 2
-    width = len(params) // (directions * num_layers)  # one more with a projection
-    weights = [params[i:i + plain] + [None] * (4 - plain) + (params[i + plain:i + width] or [None])
-               for i in range(0, len(params), width)]
+    directions, width = 1 + bidirectional, len(params) // ((1 + bidirectional) * num_layers)
+    has_projection = width > (4 if has_biases else 2)
+    weights = []  # of each direction: both matrices, both biases and the projection, or None
+    for i in range(0, len(params), width):
+        found = params[i:i + width]
+        biases = found[2:4] if has_biases else [None, None]
+        weights.append([*found[:2], *biases, found[-1] if has_projection else None])
     x = b.swap(input, 0, 1) if batch_first else input
     last: list[State] = []
     for layer in range(num_layers):

@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from .builder import Builder, Operand, type_of
+from .builder import Builder, Operand, Val, type_of
 from .table import CannotLower, lowers
 
 
@@ -47,31 +47,38 @@ def mean(b: Builder, self: Operand, dim: Any, keepdim: bool, dtype: Any) -> Oper
     return reduce(b, "mean", b.cast(self, "f32"), dim, keepdim)
 
 
+def _extreme(b: Builder, kind: str, x: Operand, dim: Any, keepdim: bool) -> Operand:
+    if type_of(x) != "bool":
+        return reduce(b, kind, x, dim, keepdim)
+    return b.cast(reduce(b, kind, b.cast(x, "i32"), dim, keepdim), "bool")
+
+
 @lowers("amax.default")
 def amax(b: Builder, self: Operand, dim: Any, keepdim: bool) -> Operand:
-    return reduce(b, "amax", self, dim, keepdim)
+    return _extreme(b, "amax", self, dim, keepdim)
 
 
 @lowers("amin.default")
 def amin(b: Builder, self: Operand, dim: Any, keepdim: bool) -> Operand:
-    return reduce(b, "amin", self, dim, keepdim)
+    return _extreme(b, "amin", self, dim, keepdim)
 
 
 @lowers("max.default")
 def max_all(b: Builder, self: Operand) -> Operand:
-    return reduce(b, "amax", self, None, False)
+    return _extreme(b, "amax", self, None, False)
 
 
 @lowers("min.default")
 def min_all(b: Builder, self: Operand) -> Operand:
-    return reduce(b, "amin", self, None, False)
+    return _extreme(b, "amin", self, None, False)
 
 
 def _first_of(b: Builder, kind: str, x: Operand, dim: int, keepdim: bool) -> list[Operand]:
     """The first extreme element: only it has a gradient, so it is gathered by its index."""
-    axis = dim % x.dim()
+    axis, type_ = dim % x.dim(), type_of(x)
+    x = b.cast(x, "i32") if type_ == "bool" else x
     index = b.emit(kind, x, axis=axis, keepdim=True)
-    value = b.emit("gather", x, index, axis=axis)
+    value = b.cast(b.emit("gather", x, index, axis=axis), type_)
     if keepdim:
         return [value, index]
     shape = [n for i, n in enumerate(x.shape) if i != axis]
@@ -107,12 +114,20 @@ def argmin(b: Builder, self: Operand, dim: int | None, keepdim: bool) -> Operand
 
 @lowers("prod.default")
 def prod_all(b: Builder, self: Operand, dtype: Any) -> Operand:
-    return reduce(b, "prod", _result_type(b, self), None, False)
+    return _product(b, self, None, False)
 
 
 @lowers("prod.dim_int")
 def prod(b: Builder, self: Operand, dim: int, keepdim: bool, dtype: Any) -> Operand:
-    return reduce(b, "prod", _result_type(b, self), dim, keepdim)
+    return _product(b, self, dim, keepdim)
+
+
+def _product(b: Builder, x: Operand, dim: int | None, keepdim: bool) -> Operand:
+    if type_of(x) == "i32" and isinstance(x, Val):
+        raise CannotLower("a product of integers along an axis")
+    if type_of(x) == "bool":  # 0 or 1, which fp32 has too
+        return b.cast(reduce(b, "prod", b.cast(x, "f32"), dim, keepdim), "i32")
+    return reduce(b, "prod", _result_type(b, x), dim, keepdim)
 
 
 def _true_elements(b: Builder, x: Operand, dim: Any, keepdim: bool) -> Operand:

@@ -96,11 +96,18 @@ def index(b: Builder, self: Operand, indices: list) -> Operand:
     if len(axes) == 1:
         return take(b, self, axes[0], indices[axes[0]])
     if axes != list(range(axes[0], axes[-1] + 1)):
-        raise CannotLower("indices on axes that are apart")
+        # The axes of such indices come first in the result.
+        order = _with_first(self, axes)
+        return index(b, b.permute(self, order), [indices[axis] for axis in axes])
     own = _index_of_samples(b, self, indices) if axes == [0, 1] else None
     if own is not None:
         return _take_per_sample(b, self, own)
     return _take_flat(b, self, axes, [indices[axis] for axis in axes])
+
+
+def _with_first(x: Operand, axes: list[int]) -> list[int]:
+    """The order of all axes with these ones at the beginning."""
+    return axes + [axis for axis in range(x.dim()) if axis not in axes]
 
 
 def _integer_indices(indices: list) -> list:
@@ -180,7 +187,10 @@ def index_put(b: Builder, self: Operand, indices: list, values: Operand,
             return _written_per_sample(b, self, own, values, accumulate)
     axes = [axis for axis, x in enumerate(indices) if x is not None]
     if axes != list(range(axes[0], axes[-1] + 1)):
-        raise CannotLower("a write at indices of axes that are apart")
+        order = _with_first(self, axes)
+        written = index_put(b, b.permute(self, order), [indices[axis] for axis in axes], values,
+                            accumulate)
+        return b.permute(written, [order.index(axis) for axis in range(self.dim())])
     flat = _flat_index(b, self, axes, [indices[axis] for axis in axes])
     if isinstance(flat, Val) and not accumulate:
         raise CannotLower("a write at computed indices")

@@ -1,4 +1,4 @@
-"""Quotients and remainders of numbers and of integers, and shifts of bits."""
+"""Quotients and remainders of numbers and of integers, and their bits."""
 from __future__ import annotations
 
 from typing import Any
@@ -80,3 +80,38 @@ def left_shift(self: Tensor, other: int) -> Tensor:
 @rewrites("__rshift__.Scalar", "bitwise_right_shift.Tensor_Scalar")
 def right_shift(self: Tensor, other: int) -> Tensor:
     return floor_divide(self, 2 ** other)
+
+
+def _common_bits(x: Tensor, mask: int) -> Tensor:
+    """The bits of integers that are 1 in a number, too."""
+    if mask < 0:
+        return x - _common_bits(x, ~mask)
+    if (mask + 1) & mask == 0:  # the lowest bits
+        return remainder(x, mask + 1)
+    places = [place for place in range(mask.bit_length()) if mask >> place & 1]
+    return sum((remainder(right_shift(x, place), 2) * 2 ** place for place in places),
+               torch.zeros_like(x))
+
+
+def _bitwise(logical: Any, of_integers: Any) -> Any:
+    """An operator on bits: `logical` for truth values, `of_integers` (x, number, common bits)."""
+    def operator(self: Tensor, other: Any) -> Tensor:
+        if self.dtype == torch.bool:
+            return logical(self, torch.as_tensor(other))
+        if isinstance(other, Tensor):
+            raise NotImplementedError
+        return of_integers(self, other, _common_bits(self, other))
+    return operator
+
+
+for _name, _logical, _of_integers in (
+        ("and", torch.logical_and, lambda x, y, both: both),
+        ("or", torch.logical_or, lambda x, y, both: x + (y - both)),
+        ("xor", torch.logical_xor, lambda x, y, both: (x - both) + (y - both))):
+    rewrites(f"bitwise_{_name}.Tensor", f"bitwise_{_name}.Scalar", f"__{_name}__.Tensor",
+             f"__{_name}__.Scalar")(_bitwise(_logical, _of_integers))
+
+
+@rewrites("bitwise_not.default")
+def bitwise_not(self: Tensor) -> Tensor:
+    return -1 - self

@@ -6,7 +6,7 @@ from torch import Tensor
 
 from .backward import _each
 from .division import remainder
-from .table import FP32_MAX, rewrites
+from .table import FP32_MAX, REWRITES, rewrites
 
 
 def _windows(size: int, kernel: int, stride: int, padding: int, dilation: int,
@@ -66,29 +66,74 @@ def _reflected(x: Tensor, size: int, align_corners: bool) -> Tensor:
     return torch.where(is_odd, span - rest, rest) + low
 
 
-@rewrites("grid_sampler.default", "grid_sampler_2d.default")
+def _sampled(input: Tensor, places: list[Tensor], nearest: bool) -> Tensor:
+    """Elements [n,c,...] between those of input [n,c,spatial...], with zeros around it.
+
+    `places` has a tensor [n,...] for each spatial axis.
+    """
+    sizes, flat = input.shape[2:], input.flatten(2)
+
+    def pixels(chosen: list[Tensor]) -> Tensor:
+        inside, place = torch.ones_like(chosen[0], dtype=torch.bool), torch.zeros_like(chosen[0])
+        for x, size in zip(chosen, sizes):
+            inside = inside & (x >= 0) & (x < size)
+            place = place * size + torch.clamp(x, 0, size - 1)
+        index = place.long().flatten(1).unsqueeze(1).expand(-1, flat.shape[1], -1)
+        found = torch.gather(flat, 2, index).unflatten(2, tuple(place.shape[1:]))
+        return found * inside.float().unsqueeze(1)
+    if nearest:
+        return pixels([torch.round(x).detach() for x in places])
+    lower = [torch.floor(x).detach() for x in places]
+    shares = [(x - low).unsqueeze(1) for x, low in zip(places, lower)]
+
+    def between(chosen: list[Tensor]) -> Tensor:
+        """Interpolates along all axes behind those for which a pixel is chosen."""
+        axis = len(chosen)
+        if axis == len(sizes):
+            return pixels(chosen)
+        return (between([*chosen, lower[axis]]) * (1 - shares[axis])
+                + between([*chosen, lower[axis] + 1]) * shares[axis])
+    return between([])
+
+
+@rewrites("grid_sampler.default", "grid_sampler_2d.default", "grid_sampler_3d.default")
 def grid_sampler(input: Tensor, grid: Tensor, interpolation_mode: int, padding_mode: int,
                  align_corners: bool) -> Tensor:
-    if input.dim() != 4 or interpolation_mode > 1:
-        raise NotImplementedError  # volumes, bicubic interpolation
-    height, width = input.shape[2:]
-    x = _unnormalized(grid[..., 0], width, align_corners)
-    y = _unnormalized(grid[..., 1], height, align_corners)
+    if interpolation_mode > 1:
+        raise NotImplementedError  # bicubic interpolation
+    sizes = input.shape[2:]
+    # The last column of the grid belongs to the first axis.
+    places = [_unnormalized(x, size, align_corners)
+              for x, size in zip(reversed(grid.unbind(-1)), sizes)]
     if padding_mode == 2:
-        x, y = _reflected(x, width, align_corners), _reflected(y, height, align_corners)
+        places = [_reflected(x, size, align_corners) for x, size in zip(places, sizes)]
     if padding_mode >= 1:
-        x, y = torch.clamp(x, 0, width - 1), torch.clamp(y, 0, height - 1)
-    flat = input.flatten(2)
+        places = [torch.clamp(x, 0, size - 1) for x, size in zip(places, sizes)]
+    return _sampled(input, places, interpolation_mode == 1)
 
-    def pixels(column: Tensor, row: Tensor) -> Tensor:
-        inside = (column >= 0) & (column < width) & (row >= 0) & (row < height)
-        place = (torch.clamp(row, 0, height - 1) * width + torch.clamp(column, 0, width - 1)).long()
-        index = place.flatten(1).unsqueeze(1).expand(-1, flat.shape[1], -1)
-        found = torch.gather(flat, 2, index).unflatten(2, tuple(grid.shape[1:3]))
-        return found * inside.float().unsqueeze(1)
-    if interpolation_mode == 1:
-        return pixels(torch.round(x).detach(), torch.round(y).detach())
-    left, top = torch.floor(x).detach(), torch.floor(y).detach()
-    right, below = (x - left).unsqueeze(1), (y - top).unsqueeze(1)
-    return ((pixels(left, top) * (1 - right) + pixels(left + 1, top) * right) * (1 - below)
-            + (pixels(left, top + 1) * (1 - right) + pixels(left + 1, top + 1) * right) * below)
+
+def deform_conv2d(input: Tensor, weight: Tensor, offset: Tensor, mask: Tensor, bias: Tensor,
+                  stride_h: int, stride_w: int, pad_h: int, pad_w: int, dilation_h: int,
+                  dilation_w: int, groups: int, offset_groups: int, use_mask: bool) -> Tensor:
+    """The deformable convolution of torchvision: every pixel of a window has a place of its own."""
+    rows, columns = weight.shape[2:]
+    count, (height, width) = rows * columns, offset.shape[2:]
+    row = (torch.arange(height) * stride_h - pad_h + (torch.arange(rows) * dilation_h)[:, None])
+    column = (torch.arange(width) * stride_w - pad_w + (torch.arange(columns) * dilation_w)[:, None])
+    row = row[:, None, :, None].expand(rows, columns, height, width).reshape(count, height, width)
+    column = column[None, :, None].expand(rows, columns, height, width).reshape(count, height, width)
+    moved = offset.unflatten(1, (offset_groups, count, 2))
+    parts = []
+    for group, part in enumerate(input.chunk(offset_groups, 1)):
+        y, x = (moved[:, group, :, i] for i in (0, 1))
+        taken = _sampled(part, [row.float() + y, column.float() + x], False)  # [n,c,pixel,row,column]
+        if use_mask:
+            taken = taken * mask.unflatten(1, (offset_groups, count))[:, group].unsqueeze(1)
+        parts.append(taken)
+    windows = torch.cat(parts, 1).unflatten(1, (groups, -1))
+    factors = weight.flatten(2).unflatten(0, (groups, -1))
+    products = torch.einsum("ngckhw,gock->ngohw", windows, factors)
+    return products.flatten(1, 2) + bias.reshape(-1, 1, 1)
+
+
+REWRITES["torchvision.deform_conv2d.default"] = deform_conv2d
