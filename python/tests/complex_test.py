@@ -91,7 +91,7 @@ class Complex(unittest.TestCase):
     def test_what_cannot_be_captured_is_named(self):
         model = support.Model(lambda m, x: torch.asin(m.layer(x) * m.turn).real)
         model.turn = nn.Parameter(torch.randn(8, dtype=torch.cfloat))
-        with self.assertRaisesRegex(errors.UnsupportedOperators, "asin.*complex numbers; once"):
+        with self.assertRaisesRegex(errors.UnsupportedOperators, "asin.default"):
             capture(model, nn.MSELoss(), torch.randn(4, 8), torch.randn(4, 8))
         model.turn = nn.Parameter(torch.randn(8, dtype=torch.cdouble))
         with self.assertRaisesRegex(errors.UnsupportedType, "turn .*complex128"):
