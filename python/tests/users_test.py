@@ -16,13 +16,14 @@ import zoo_users
 import zoo_users_fifth
 import zoo_users_fourth
 import zoo_users_more
+import zoo_users_sixth
 import zoo_users_third
 from zoo_case import without_dropout
 
 SEED = 0
 REFUSED = {"dcgan": errors.StateChanged, "spectral_norm": errors.StateChanged,
            "momentum_queue": errors.StateChanged, "own_batch_norm": errors.StateChanged,
-           "annealed": errors.StateChanged}
+           "annealed": errors.StateChanged, "deep_kernel": errors.BatchTraced}
 NEEDS_TORCHVISION = {"detector"}  # for its loss
 
 
@@ -61,6 +62,9 @@ class Users(unittest.TestCase):
 
     def test_the_models_of_the_fifth_list(self):
         self.check(zoo_users_fifth.entries())
+
+    def test_the_models_of_the_sixth_list(self):
+        self.check(zoo_users_sixth.entries())
 
 
 if __name__ == "__main__":
