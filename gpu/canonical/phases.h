@@ -33,15 +33,16 @@ constexpr std::int64_t kSumAloneFloats = 1 << 17;
 
 // Returns whether rows[cols] should be divided by columns and not by runs. That is so if the
 // largest part is then smaller (deep layers have few rows). It is also so if the parts are equal
-// and there are few runs, because a thread that owns its columns goes through all phases without
-// waiting for other threads.
+// and a thread would get one run, because a thread that owns its columns goes through all phases
+// without waiting for other threads. With more rows, the operators before and after divide them,
+// so a division by columns would move half of the matrix from core to core.
 inline bool cut_by_columns(std::int64_t rows, std::int64_t cols, int threads) {
   const std::int64_t runs = run_count(rows);
   const std::int64_t most_runs = ceil_div(runs, threads);
   const std::int64_t blocks = ceil_div(ceil_div(cols, kColumnBlock), threads);
   const std::int64_t most_cols = smaller(cols, blocks * kColumnBlock);
   const std::int64_t by_runs = most_runs * cols, by_columns = most_cols * runs;
-  return by_columns < by_runs || (by_columns == by_runs && runs <= 4 * threads);
+  return by_columns < by_runs || (by_columns == by_runs && runs <= threads);
 }
 
 // Calls task(begin, end) for ranges of columns; each column is work on `floats` floats.

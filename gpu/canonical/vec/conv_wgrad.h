@@ -17,6 +17,8 @@ constexpr std::int64_t kFewChannels = 16;
 // The weight gradient of a 1x1 convolution with so few channels is computed as a product, whose
 // tiles read dy in place. With more channels it pays to arrange dy in tiles.
 constexpr std::int64_t kProductChannels = 32;
+// A gradient of this number of weights does not stay in the caches until it is read again.
+constexpr std::int64_t kStreamedWeights = 2 * 1024 * 1024;
 
 // The channels [begin, end) of a group, whose window is `window`.
 struct WgradRows {
@@ -67,6 +69,15 @@ inline std::size_t wgrad_product_floats(const ConvShape& s) {
   return most;
 }
 
+// Returns whether the gradient is written past the caches: it is large, all pixels are one chunk,
+// so each of its elements is written once, and its panels are whole and aligned. Otherwise the
+// processor would read what it overwrites from memory.
+inline bool streams_wgrad(const ConvShape& s, const float* dw) {
+  return weight_floats(s) >= kStreamedWeights && s.n * s.oh() * s.ow() <= kDotChunk &&
+         reads_in_place(s) && group_c(s) % kPanelWidth == 0 &&
+         reinterpret_cast<std::uintptr_t>(dw) % sizeof(Vec) == 0;
+}
+
 // Largest number of tiles for any range of channels of a group.
 inline std::int64_t wgrad_tiles(const ConvShape& s) {
   return ceil_div(group_oc(s), kTileRows) + 1;
@@ -109,6 +120,7 @@ struct RightOperand {
   std::int64_t stride, column, columns;
   const Run* runs;
   std::int64_t run_count;
+  bool stream = false;  // write the results past the caches
 };
 
 inline void multiply_chunk(const ConvShape& s, const WgradRows& rows, const PixelChunk& chunk,
@@ -130,7 +142,8 @@ inline void multiply_chunk(const ConvShape& s, const WgradRows& rows, const Pixe
                                           .column = j,
                                           .width = smaller(kPanelWidth, right.columns - j),
                                           .first = chunk.k == 0,
-                                          .bias = nullptr});
+                                          .bias = nullptr,
+                                          .stream = right.stream});
     }
     tiles += kTileStep;
     left -= count;
@@ -166,7 +179,8 @@ inline void multiply_in_place(const ConvShape& s, const WgradRows& rows, const P
                     .column = t * group_c(s),
                     .columns = group_c(s),
                     .runs = list.runs,
-                    .run_count = list.count},
+                    .run_count = list.count,
+                    .stream = streams_wgrad(s, dw)},
                    dw);
   }
 }
@@ -250,6 +264,8 @@ inline void conv_wgrad(const ConvShape& s, std::int64_t oc_begin, std::int64_t o
     const std::int64_t end = smaller(oc_end, (g + 1) * group_oc(s));
     if (begin < end) wgrad_group(s, {begin, end, forward_window(s, g)}, x, dy, dw, ws);
   }
+  // Such stores are weakly ordered, see gemm.h.
+  if (streams_wgrad(s, dw)) stream_fence();
 }
 
 }  // namespace

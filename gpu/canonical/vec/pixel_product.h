@@ -11,8 +11,9 @@
 namespace es::gpu {
 namespace {
 
-// Floats of packed weights: they stay in the second-level cache while all pixels of a region pass.
-constexpr std::int64_t kSliceFloats = 256 * 1024;
+// Floats of packed weights: they stay in the second-level cache, here half of 1 MiB, while all
+// pixels of a region pass.
+constexpr std::int64_t kSliceFloats = 128 * 1024;
 constexpr std::int64_t kSliceChunks = 4;  // chunks of K in a slice
 // Floats between panels, so that a row that is packed into all of them does not use the same cache
 // sets.

@@ -40,6 +40,9 @@ struct TileArgs {
   std::int64_t width;   // columns of the panel, at most kVecs * kWidth
   bool first;           // the first chunk is added to +0, later chunks to the result
   const float* bias;    // added afterwards, by column; nullptr before the last chunk
+  // Store past the caches. REQUIRES: first, no bias, a full panel, and whole vectors at aligned
+  // addresses.
+  bool stream = false;
 };
 
 template <int kRows, int kVecs>
@@ -62,6 +65,16 @@ inline __attribute__((always_inline)) void for_tile(const TileArgs& t, Body body
 template <int kRows, int kVecs>
 inline __attribute__((always_inline)) void store_tile(const TileArgs& t,
                                                       const TileSums<kRows, kVecs>& sum) {
+  if (t.stream) {
+#pragma GCC unroll 16
+    for (int i = 0; i < kRows; ++i) {
+#pragma GCC unroll 2
+      for (int j = 0; j < kVecs; ++j) {
+        stream(t.rows[i] + t.column + j * kWidth, add(zero(), sum.v[i][j]));
+      }
+    }
+    return;
+  }
   if (t.first && t.bias == nullptr) {
     return for_tile<kRows, kVecs>(t, [&](int i, int j, std::int64_t column, auto at) {
       at.store(t.rows[i] + column, add(zero(), sum.v[i][j]));

@@ -182,6 +182,8 @@ TEST_SUITE("gpu/canonical/conv") {
     // More columns of weights than a slice holds; several regions of several images.
     check_shape(random, {.n = 23, .h = 10, .w = 9, .c = 70, .oc = 35, .kh = 3, .kw = 3, .pad = 1});
     check_shape(random, {.n = 1, .h = 6, .w = 5, .c = 300, .oc = 601, .kh = 2, .kw = 2, .pad = 1});
+    // Weights that fit no cache; their gradient is written past the caches.
+    check_shape(random, {.n = 1, .h = 2, .w = 3, .c = 512, .oc = 461, .kh = 3, .kw = 3, .pad = 1});
     // A region of rows of one image.
     check_shape(random, {.n = 2, .h = 70, .w = 60, .c = 40, .oc = 7, .kh = 3, .kw = 3, .pad = 1});
   }
