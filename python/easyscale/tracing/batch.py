@@ -161,6 +161,9 @@ class _Writer:
         self.pair, self.state = pair, state
         self.program = Program(name=name, producer=producer)
         self.numbers: dict[int, int] = {}  # builder's value -> program's value
+        # Labels keep the range of a constant if no node computes them.
+        self.labels = {node.inputs[1] for node in pair.small.builder.nodes
+                       if node.kind in ("cross_entropy", "nll")}
         # The nodes at the larger size, by the output of the same node at the smaller one.
         self.large_nodes = {small.output: large for small, large in
                             zip(pair.small.builder.nodes, pair.large.builder.nodes)}
@@ -222,7 +225,8 @@ class _Writer:
                 self._constant(arrays[0], val.type, self._add(val, dims))
             elif not self._write_share(val, arrays, dims):
                 self._write_multiple(val, arrays)
-        elif not (self._write_share(val, arrays, dims)
+        elif not ((value in self.labels and self._write_repeated(val, arrays, dims))
+                  or self._write_share(val, arrays, dims)
                   or (val.type == "i32" and self._write_numbers(val, arrays, dims))
                   or self._write_matrix(val, arrays, dims)
                   or self._write_repeated(val, arrays, dims)
