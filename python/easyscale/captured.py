@@ -13,7 +13,8 @@ from .program import Program
 class Captured:
     """A model file's program, and the initial weights by their names in the state dict.
 
-    `weights` has the parameters and the statistics of batch norms, as fp32 arrays.
+    `weights` has the parameters and the statistics of batch norms, as fp32 arrays, and the first
+    contents of the states.
     """
 
     program: Program

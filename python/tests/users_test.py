@@ -20,10 +20,8 @@ import zoo_users_third
 from zoo_case import without_dropout
 
 SEED = 0
-REFUSED = {"dcgan": errors.StateChanged, "spectral_norm": errors.StateChanged,
-           "fourier_operator_complex": errors.UnsupportedType, "packed_gru": errors.CaptureError,
-           "momentum_queue": errors.StateChanged, "own_batch_norm": errors.StateChanged,
-           "annealed": errors.StateChanged}
+REFUSED = {"fourier_operator_complex": errors.UnsupportedType, "packed_gru": errors.CaptureError,
+           "momentum_queue": errors.BatchTraced, "annealed": errors.StateChanged}
 NEEDS_TORCHVISION = {"detector"}  # for its loss
 
 

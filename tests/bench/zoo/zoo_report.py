@@ -34,8 +34,9 @@ REMARKS = {
     "more": """those without a row are models of torchvision for segments, clips and detection, and
         three of transformers. On 2026-11-25 they were captured only, with the comparison of a capture (loss,
         outputs and gradients beside the module) but without training: 18 of the 21 of torchvision, not
-        the two MViT, which took too long, and not deformable convolutions. Refused are spectral norms,
-        packed sequences and complex parameters; reversible layers and other functions with a gradient
+        the two MViT, which took too long, and not deformable convolutions. dcgan, own_batch_norm and
+        spectral_norm, which write buffers, were refused then and are captured since, but were not trained
+        here. Refused are packed sequences and complex parameters; reversible layers and other functions with a gradient
         of their own (Reformer, YOSO, SEW-D); models that branch on contents or choose by them (I-BERT,
         GPT-OSS, Jamba, LED, Switch, Autoformer); models that change their weights (RWKV) or their
         state (RecurrentGemma)."""}
