@@ -1,5 +1,6 @@
 #include "actors/admission/admission.h"
 
+#include <algorithm>
 #include <numeric>
 #include <optional>
 
@@ -8,10 +9,12 @@
 #include "actors/job_model/job_model.h"
 #include "actors/version/initial_weights.h"
 #include "actors/version/kernel_record.h"
+#include "actors/worker/core/bulk_pull.h"
 #include "gpu/base/vendor_kernels.h"
 #include "gpu/optim/parameter_groups.h"
 #include "gpu/params/buckets.h"
 #include "proto/base/job_fields.h"
+#include "proto/frame.h"
 #include "store/checkpoint/checkpoint.h"
 #include "store/dataset/job_sampler.h"
 #include "store/metrics/metric.h"
@@ -155,6 +158,23 @@ Result<std::uint32_t> bucket_count(ModelGraph& graph) {
       gpu::cut_buckets((*built)->table, gpu::kBucketBytes / std::int64_t{sizeof(float)}).size());
 }
 
+// One message has the states of all ESTs (RankResult::context), beside data of up to
+// worker::kInlineBytesMax.
+Status check_states(const JobSpec& spec, ModelGraph& graph) {
+  constexpr std::uint64_t kMost = std::uint64_t{48} << 20;
+  static_assert(kMost + worker::kInlineBytesMax < kBodyBytesMax);
+  const auto built = graph.get();
+  if (!built) return built.error();
+  const gpu::ParamTable& table = (*built)->table;
+  const auto each = static_cast<std::uint64_t>(table.stat_floats()) * sizeof(float);
+  if (std::ranges::none_of(table.stats(), &gpu::StatInfo::is_state) || each * spec.max_p <= kMost)
+    return {};
+  return usage_error(std::string(kWhere) + ": max_p = " + std::to_string(spec.max_p) +
+                     ": allowed is at most " + std::to_string(kMost / each) +
+                     ", because the states of an EST have " + std::to_string(each) +
+                     " bytes, and those of all ESTs at most " + std::to_string(kMost));
+}
+
 // A name in a group that no parameter has would be a setting without effect.
 Status check_groups(const JobSpec& spec, ModelGraph& graph) {
   if (spec.optimizer.groups.empty()) return {};
@@ -228,6 +248,7 @@ Result<AdmittedJob> admit(const std::string& spec_toml, const std::string& from_
   ModelGraph graph(*model, resolved, data->layout);
   ES_RETURN_IF_ERROR(resolve_weights(resolved, graph));
   ES_RETURN_IF_ERROR(check_groups(resolved, graph));
+  ES_RETURN_IF_ERROR(check_states(resolved, graph));
   if (!from_checkpoint.empty()) {
     const auto start = look_at_checkpoint(resolved, from_checkpoint);
     if (!start) return start.error();

@@ -177,6 +177,11 @@ Status JobModel::check_initial_values(const ModelSpec& model) const {
           "job: model.weights = \"\": allowed is the safetensors file with the initial weights, "
           "because model.file = \"" +
           where_ + "\" gives no initial value of \"" + escaped(parameter.name) + "\"");
+  if (!program_->states.empty())
+    return usage_error(
+        "job: model.weights = \"\": allowed is the safetensors file with the first contents of the "
+        "states of model.file = \"" +
+        where_ + "\", such as \"" + escaped(program_->states.front().name) + "\"");
   return {};
 }
 

@@ -35,8 +35,9 @@ class JobModel {
   Result<store::DataFacts> data_facts(const JobSpec& spec) const;
   Result<std::shared_ptr<const store::SampleSource>> open_samples(const JobSpec& spec) const;
 
-  // Checks that the job has initial values for all parameters: model.weights, or a model that says
-  // them itself. Error (usage): the first parameter of the model file that lacks them.
+  // Checks that the job has initial values for all parameters and states: model.weights, or a model
+  // without states that says them itself. Error (usage): the first parameter or state of the model
+  // file that lacks them.
   Status check_initial_values(const ModelSpec& model) const;
 
   // The model for mini-batches of spec.batch_size samples of `layout`. Error (usage): the model

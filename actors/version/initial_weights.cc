@@ -2,9 +2,12 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cmath>
 #include <cstdio>
 #include <cstring>
+#include <limits>
+#include <map>
 #include <set>
 
 #include "gpu/import/adapters.h"
@@ -17,10 +20,10 @@ namespace fs = std::filesystem;
 constexpr const char* kMean = ".running_mean";
 constexpr const char* kTracked = ".num_batches_tracked";
 
-// Returns "bn1.num_batches_tracked" for "bn1.running_mean"; empty for other statistics.
-std::string tracked_name(const std::string& stat) {
-  if (!stat.ends_with(kMean)) return {};
-  return stat.substr(0, stat.size() - std::strlen(kMean)) + kTracked;
+// Returns "bn1.num_batches_tracked" for "bn1.running_mean"; empty for other statistics and states.
+std::string tracked_name(const gpu::StatInfo& stat) {
+  if (stat.is_state() || !stat.name.ends_with(kMean)) return {};
+  return stat.name.substr(0, stat.name.size() - std::strlen(kMean)) + kTracked;
 }
 
 std::vector<std::uint64_t> unsigned_shape(const std::vector<std::int64_t>& shape) {
@@ -83,6 +86,67 @@ Status check_numbers(const store::SafetensorsFile& file, const std::string& wher
   if (wrong == values->end()) return {};
   return wrong_value(where, name, static_cast<std::size_t>(wrong - values->begin()), *wrong,
                      is_variance ? "a finite number of at least 0" : "a finite number");
+}
+
+// Calls with(T()) with the type of the elements of a state that are no fp32 numbers.
+template <class With>
+auto with_element(const std::string& dtype, With&& with) {
+  if (dtype == "I64") return with(std::int64_t());
+  if (dtype == "I32") return with(std::int32_t());
+  if (dtype == "I16") return with(std::int16_t());
+  if (dtype == "I8") return with(std::int8_t());
+  return with(std::uint8_t());  // U8 and BOOL
+}
+
+// Checks a state: finite numbers, or integers or truth values that the engine can keep.
+Status check_initial_state(const store::SafetensorsFile& file, const std::string& where,
+                           const gpu::StatInfo& state) {
+  const std::vector<std::uint64_t> shape = unsigned_shape(state.torch_shape);
+  if (state.dtype == "F32") return check_numbers(file, where, state.name, shape, false);
+  const auto tensor = check_tensor(file, where, {state.name, state.dtype, shape});
+  if (!tensor) return tensor.error();
+  const bool truths = state.dtype == "BOOL";
+  const std::int64_t low = truths ? 0 : std::numeric_limits<std::int32_t>::min();
+  const std::int64_t high = truths ? 1 : std::numeric_limits<std::int32_t>::max();
+  return with_element(state.dtype, [&](auto element) -> Status {
+    const auto values = read_values<decltype(element)>(file, **tensor);
+    if (!values) return values.error();
+    for (std::size_t i = 0; i < values->size(); ++i)
+      if ((*values)[i] < low || (*values)[i] > high)
+        return wrong_value(where, state.name, i, static_cast<double>((*values)[i]),
+                           std::to_string(low) + " to " + std::to_string(high));
+    return {};
+  });
+}
+
+// The words of a state of the file, which check_initial_state() has accepted.
+Result<std::vector<float>> read_state(const store::SafetensorsFile& file,
+                                      const store::TensorInfo& tensor, const gpu::StatInfo& state) {
+  if (state.dtype == "F32") return read_values<float>(file, tensor);
+  return with_element(state.dtype, [&](auto element) -> Result<std::vector<float>> {
+    const auto values = read_values<decltype(element)>(file, tensor);
+    if (!values) return values.error();
+    std::vector<float> words;
+    words.reserve(values->size());
+    for (const auto value : *values)
+      words.push_back(state.has_integers() ? std::bit_cast<float>(static_cast<std::int32_t>(value))
+                                           : static_cast<float>(value));
+    return words;
+  });
+}
+
+// The bytes of a state in its type of the state dict. A number that does not fit the type wraps.
+std::vector<std::byte> state_bytes(const gpu::StatInfo& state, const std::vector<float>& words) {
+  return with_element(state.dtype, [&](auto element) {
+    std::vector<std::byte> bytes(words.size() * sizeof element);
+    for (std::size_t i = 0; i < words.size(); ++i) {
+      element = static_cast<decltype(element)>(state.has_integers()
+                                                   ? std::bit_cast<std::int32_t>(words[i])
+                                                   : static_cast<std::int32_t>(words[i] != 0.0F));
+      std::memcpy(bytes.data() + i * sizeof element, &element, sizeof element);
+    }
+    return bytes;
+  });
 }
 
 template <class T>
@@ -151,10 +215,11 @@ Status check_tensors(const store::SafetensorsFile& file, const std::string& wher
     known.insert(p.name);
   }
   for (const gpu::StatInfo& s : table.stats()) {
-    ES_RETURN_IF_ERROR(
-        check_numbers(file, where, s.name, {static_cast<std::uint64_t>(s.count)}, s.is_variance));
+    ES_RETURN_IF_ERROR(s.is_state() ? check_initial_state(file, where, s)
+                                    : check_numbers(file, where, s.name,
+                                                    unsigned_shape(s.torch_shape), s.is_variance));
     known.insert(s.name);
-    const std::string tracked = tracked_name(s.name);
+    const std::string tracked = tracked_name(s);
     if (tracked.empty()) continue;
     known.insert(tracked);
     if (file.find(tracked) == nullptr) continue;
@@ -179,16 +244,23 @@ Status check_tensors(const store::SafetensorsFile& file, const std::string& wher
   return {};
 }
 
-// Reads parameters and statistics. The other tensors were checked and are not needed.
+// Reads parameters, statistics and states. The other tensors were checked and are not needed.
 Result<std::vector<gpu::NamedTensor>> read_tensors(const store::SafetensorsFile& file,
                                                    const gpu::ParamTable& table) {
   std::set<std::string> left_out;
   for (const gpu::BufferInfo& buffer : table.buffers()) left_out.insert(buffer.name);
   for (const gpu::AliasInfo& alias : table.aliases()) left_out.insert(alias.name);
+  std::map<std::string, const gpu::StatInfo*> states;
+  for (const gpu::StatInfo& stat : table.stats()) {
+    if (stat.is_state()) states[stat.name] = &stat;
+    left_out.insert(tracked_name(stat));
+  }
   std::vector<gpu::NamedTensor> tensors;
   for (const store::TensorInfo& info : file.tensors()) {
-    if (info.name.ends_with(kTracked) || left_out.contains(info.name)) continue;
-    auto values = read_values<float>(file, info);
+    if (left_out.contains(info.name)) continue;
+    const auto state = states.find(info.name);
+    auto values = state == states.end() ? read_values<float>(file, info)
+                                        : read_state(file, info, *state->second);
     if (!values) return values.error();
     tensors.push_back({info.name, {info.shape.begin(), info.shape.end()}, *std::move(values)});
   }
@@ -267,20 +339,28 @@ store::TensorData tensor_data(const gpu::NamedTensor& tensor) {
 StateDict::StateDict(const gpu::ParamTable& table, const float* flat, const float* stats,
                      std::uint64_t version)
     : values_(gpu::export_state(table, flat, stats)), version_(static_cast<std::int64_t>(version)) {
-  for (const gpu::NamedTensor& tensor : values_) {
-    tensors_.push_back(tensor_data(tensor));
-    if (const std::string name = tracked_name(tensor.name); !name.empty())
+  // export_state() returns the parameters first and in the order of their ids, then the statistics.
+  const std::size_t params = table.params().size();
+  for (std::size_t i = 0; i < params; ++i) tensors_.push_back(tensor_data(values_[i]));
+  for (std::size_t i = 0; i < table.stats().size(); ++i) {
+    const gpu::StatInfo& stat = table.stats()[i];
+    tensors_.push_back(tensor_data(values_[params + i]));
+    if (stat.is_state() && stat.dtype != "F32") {
+      // tensors_ refers to these bytes. They stay in place when buffers_ grows, because only the
+      // vectors that own them are moved.
+      buffers_.push_back(state_bytes(stat, values_[params + i].values));
+      tensors_.back().dtype = stat.dtype;
+      tensors_.back().bytes = buffers_.back();
+    }
+    if (const std::string name = tracked_name(stat); !name.empty())
       tensors_.push_back({name, "I64", {}, std::as_bytes(std::span(&version_, 1))});
   }
   for (const gpu::AliasInfo& alias : table.aliases()) {
-    // export_state() returns the parameters first and in the order of their ids.
     tensors_.push_back(tensor_data(values_[static_cast<std::size_t>(alias.param)]));
     tensors_.back().name = alias.name;
   }
   for (const gpu::BufferInfo& buffer : table.buffers()) {
     if (!buffer.current) continue;
-    // tensors_ refers to these bytes. They stay in place when buffers_ grows, because only the
-    // vectors that own them are moved.
     buffers_.push_back(buffer_bytes(buffer));
     tensors_.push_back(
         {buffer.name, buffer.dtype, unsigned_shape(buffer.torch_shape), buffers_.back()});

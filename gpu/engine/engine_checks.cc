@@ -17,17 +17,18 @@ bool fits(const SampleField& field, float word) {
                                        : std::isfinite(word);
 }
 
-// All statistics must be finite, and no variance may be negative, because its square root would be
-// NaN.
+// All statistics and real states must be finite, and no variance may be negative, because its
+// square root would be NaN.
 Status check_statistics(const ParamTable& table, const EstContext& context,
                         const std::string& where) {
   for (const StatInfo& s : table.stats()) {
+    if (s.has_integers()) continue;
     for (std::int64_t i = s.offset; i < s.offset + s.count; ++i) {
       const float value = context.stats[static_cast<std::size_t>(i)];
       if (std::isfinite(value) && !(s.is_variance && value < 0.0F)) continue;
-      return failure(where + "statistic " + s.name + " of EST " + std::to_string(context.rank) +
-                     " = " + std::to_string(value) + ": allowed is a finite number" +
-                     (s.is_variance ? " of at least 0" : ""));
+      return failure(where + (s.is_state() ? "state " : "statistic ") + s.name + " of EST " +
+                     std::to_string(context.rank) + " = " + std::to_string(value) +
+                     ": allowed is a finite number" + (s.is_variance ? " of at least 0" : ""));
     }
   }
   return {};

@@ -53,6 +53,11 @@ Error bad(const std::string& what, std::uint64_t value, const std::string& allow
 
 }  // namespace
 
+bool EstContext::operator==(const EstContext& other) const {
+  return rank == other.rank && version == other.version && cursor == other.cursor &&
+         std::ranges::equal(std::as_bytes(std::span(stats)), std::as_bytes(std::span(other.stats)));
+}
+
 SamplerCursor advance(SamplerCursor cursor, std::uint64_t steps_per_epoch) {
   ES_CHECK(steps_per_epoch > 0);
   if (cursor.step + 1 < steps_per_epoch) return {cursor.epoch, cursor.step + 1};

@@ -26,9 +26,10 @@ struct EstContext {
   VirtualRank rank = 0;
   Version version = 0;  // the version of the parameters that the context belongs to
   SamplerCursor cursor;
-  // Running statistics of batch norm, in the layout of ParamTable::stats().
+  // Running statistics of batch norms and the model's states, in the layout of ParamTable::stats().
   std::vector<float> stats;
-  bool operator==(const EstContext&) const = default;
+  // Compares the bits of `stats`, because the integers of a state may look like NaN.
+  bool operator==(const EstContext& other) const;
 };
 
 // Returns the encoding, format 1, little endian: "ESCX", u32 format, u32 rank, u32 count, u64

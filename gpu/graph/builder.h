@@ -124,6 +124,19 @@ class GraphBuilder {
   const ParamInfo& param(ParamId id) const { return graph_.table[id]; }
   // Returns a parameter as a tensor of this shape, in the parameter's order of elements.
   TensorId parameter_tensor(ParamId param, const TensorShape& shape);
+  // Creates a state. REQUIRES: no other one has its name. Returns its place (Op::state).
+  std::int64_t add_state(std::string name, std::vector<std::int64_t> torch_shape,
+                         std::string dtype) {
+    return graph_.table.add_state(std::move(name), std::move(torch_shape), std::move(dtype));
+  }
+  // The content of a state at the beginning of the step or evaluation. Integers may be any.
+  // REQUIRES: the shape is that of the state.
+  TensorId state(const std::string& name, std::int64_t place, const TensorShape& shape,
+                 ElementType type);
+  // Returns x, which is the content of the state in the next step. In an evaluation it returns the
+  // present content, and writes nothing. REQUIRES: x has the shape and type of the state, and no
+  // other call has this place.
+  TensorId set_state(const std::string& name, std::int64_t place, TensorId x);
   // Creates the statistics of a batch norm that apply() appends.
   BatchNormStats statistics(std::string mean, std::string variance, std::int64_t channels);
 
@@ -349,6 +362,7 @@ class GraphBuilder {
   TensorId integer_minimum(const std::string& name, TensorId a, TensorId b);
   using Combine = TensorId (GraphBuilder::*)(const std::string&, TensorId, TensorId);
   TensorId halve(const std::string& name, TensorId x, int axis, Combine combine, bool once);
+  TensorId any_integer(TensorId t);
   bool valid_rows(const char* kind, const std::string& name, TensorId ids, std::int64_t rows);
   std::optional<std::uint32_t> axis_set(const char* kind, const std::string& name, TensorId x,
                                         const std::vector<int>& axes);

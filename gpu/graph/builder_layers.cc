@@ -1,4 +1,6 @@
 // GraphBuilder: operators with parameters, and pooling.
+#include <limits>
+
 #include "gpu/graph/builder.h"
 
 namespace es::gpu {
@@ -76,6 +78,27 @@ TensorId GraphBuilder::parameter_tensor(ParamId param, const TensorShape& shape)
   op.out = {add_tensor(shape, info.trained)};
   push(std::move(op));
   return graph_.ops.back().out[0];
+}
+
+TensorId GraphBuilder::state(const std::string& name, std::int64_t place, const TensorShape& shape,
+                             ElementType type) {
+  if (failed()) return 0;
+  Op op{.kind = OpKind::kState, .name = name, .state = place};
+  op.out = {add_tensor(shape, false, type)};
+  push(std::move(op));
+  return any_integer(graph_.ops.back().out[0]);
+}
+
+TensorId GraphBuilder::set_state(const std::string& name, std::int64_t place, TensorId x) {
+  const TensorId y = apply({.kind = OpKind::kSetState, .name = name, .in = {x}, .state = place});
+  return failed() ? 0 : any_integer(y);
+}
+
+// The range of the integers in a state is not known: a file may give its first content.
+TensorId GraphBuilder::any_integer(TensorId t) {
+  note(t).low = std::numeric_limits<std::int32_t>::min();
+  note(t).high = std::numeric_limits<std::int32_t>::max();
+  return t;
 }
 
 BatchNormStats GraphBuilder::statistics(std::string mean, std::string variance,

@@ -63,7 +63,9 @@ enum class OpKind {
   kUpsample2,        // in x            out y: `move` with repeated reads
   kView,             // in x            out y: the same memory under another shape
   kParameter,        //                 out y: the memory of a parameter      p: weight
-  kCrossEntropy,     // in logits, labels (i32)   out probs, row_loss, mean_loss
+  kState,            //                 out y: the content of the EST's state
+  kSetState,      // in x            out y: x, the EST's next state; its present one in evaluation
+  kCrossEntropy,  // in logits, labels (i32)   out probs, row_loss, mean_loss
   // Made by chunk_losses.h. In x, labels and, if they are tensors, the weight and the bias. Out dx,
   // dweight, dbias if there is a bias, logits if they are outputs, row_loss, mean_loss.
   kLinearCrossEntropy,
@@ -173,6 +175,7 @@ struct Op {
   MatmulShape matmul;                         // kMatmul
   bool transpose_b = false;                   // kMatmul: b is [n,h,p,k] and not [n,h,k,p]
   BatchNormStats stats;                       // kBatchNorm
+  std::int64_t state = 0;                     // kState, kSetState: as the offsets in `stats`
   Activation activation = Activation::kNone;  // batch norm
   float eps = 0.0F;                           // batch norm and layer norm
   float momentum = 0.0F;                      // batch norm: the part of the batch's statistics

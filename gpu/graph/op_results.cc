@@ -84,6 +84,10 @@ std::vector<OpResult> results_of(const Graph& graph, const Op& op,
     for (const std::int64_t offset : {op.stats.mean, op.stats.variance})
       results.push_back(
           {.place = Place::kStatistic, .offset = offset, .count = graph.shape(op.out[0]).row()});
+  // The content of an output in an evaluation is another one, but what a step writes is looked at.
+  if (op.kind == OpKind::kSetState && graph.tensors[op.in[0]].type == ElementType::kF32)
+    results.push_back(
+        {.place = Place::kStatistic, .offset = op.state, .count = graph.shape(op.in[0]).count()});
   return results;
 }
 

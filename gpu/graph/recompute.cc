@@ -58,9 +58,10 @@ class Recomputation {
   }
 
   // A repeated batch norm writes its running statistics again, from the same inputs. The bits are
-  // the same, but they would replace those that a later batch norm has made of them.
+  // the same, but they would replace those that a later batch norm has made of them. A state is
+  // written once.
   bool may_repeat(const Op& op) const {
-    if (op_def(op.kind).is_loss) return false;
+    if (op_def(op.kind).is_loss || op.kind == OpKind::kSetState) return false;
     return op.kind != OpKind::kBatchNorm || norms_.at(op.stats.mean) == 1;
   }
 

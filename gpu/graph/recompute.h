@@ -10,8 +10,9 @@ namespace es::gpu {
 // most part; what comes into a region and what leaves it stays live. A copy computes the same bits:
 // it has the same inputs, and the same random numbers.
 //
-// Losses are not copied, and neither are batch norms whose running statistics another batch norm of
-// the step updates too. Pure function. REQUIRES: no operators are fused but activations.
+// Losses are not copied, and neither are operators that write a state, nor batch norms whose
+// running statistics another batch norm of the step updates too. Pure function. REQUIRES: no
+// operators are fused but activations.
 Program recompute(Program program);
 
 }  // namespace es::gpu

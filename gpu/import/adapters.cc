@@ -43,6 +43,10 @@ class AdapterWriter {
       return usage_error("lora.rank = " + std::to_string(lora_.rank) +
                          ": allowed is 0 for a model with running statistics, such as \"" +
                          escaped(program_.statistics.front().name) + "\"");
+    if (!program_.states.empty())
+      return usage_error("lora.rank = " + std::to_string(lora_.rank) +
+                         ": allowed is 0 for a model with states, such as \"" +
+                         escaped(program_.states.front().name) + "\"");
     for (const ModelParameter& parameter : program_.parameters)
       if (is_adapter(parameter.name))
         return usage_error("lora.rank = " + std::to_string(lora_.rank) +

@@ -18,8 +18,8 @@ namespace es::gpu {
 // do, and B = "MODULE.lora_B.weight" [out,rank], which begins with zeros. Layers that share a
 // weight share the adapters. REQUIRES: check_program() accepts the program; lora.rank > 0.
 //
-// Error (usage): a target names no linear layer; the model has running statistics, which belong to
-// no adapter; the model has a parameter with the name of an adapter already.
+// Error (usage): a target names no linear layer; the model has running statistics or states, which
+// belong to no adapter; the model has a parameter with the name of an adapter already.
 Result<ModelProgram> with_adapters(ModelProgram program, const LoraSpec& lora);
 
 // The names of the two matrices of a module, and whether a parameter has such a name.

@@ -25,13 +25,17 @@ Status check_count(const char* path, std::size_t count, std::size_t most) {
 }
 
 Status check_counts(const ModelProgram& p) {
-  if (p.format != kModelFormat)
+  // Every model has one format, so that it has one digest.
+  const std::uint32_t format = p.states.empty() ? kModelFormat : kModelFormatWithStates;
+  if (p.format != format)
     return usage_error("format = " + std::to_string(p.format) + ": allowed is " +
-                       std::to_string(kModelFormat));
+                       std::to_string(format) + " for a model " +
+                       (p.states.empty() ? "without" : "with") + " states");
   ES_RETURN_IF_ERROR(check_count("values", p.values.size(), kCountMax));
   ES_RETURN_IF_ERROR(check_count("inputs", p.inputs.size(), kCountMax));
   ES_RETURN_IF_ERROR(check_count("parameters", p.parameters.size(), kCountMax));
   ES_RETURN_IF_ERROR(check_count("statistics", p.statistics.size(), kCountMax));
+  ES_RETURN_IF_ERROR(check_count("states", p.states.size(), kCountMax));
   ES_RETURN_IF_ERROR(check_count("buffers", p.buffers.size(), kCountMax));
   ES_RETURN_IF_ERROR(check_count("constants", p.constants.size(), kCountMax));
   ES_RETURN_IF_ERROR(check_count("nodes", p.nodes.size(), kCountMax));
@@ -51,6 +55,8 @@ class Definitions {
       ES_RETURN_IF_ERROR(define(program_.inputs[i].value, "inputs", i));
     for (std::size_t i = 0; i < program_.parameters.size(); ++i)
       ES_RETURN_IF_ERROR(define(program_.parameters[i].value, "parameters", i));
+    for (std::size_t i = 0; i < program_.states.size(); ++i)
+      ES_RETURN_IF_ERROR(define(program_.states[i].value, "states", i));
     for (std::size_t i = 0; i < program_.constants.size(); ++i)
       ES_RETURN_IF_ERROR(define(program_.constants[i].value, "constants", i));
     for (std::size_t n = 0; n < program_.nodes.size(); ++n) ES_RETURN_IF_ERROR(node(n));

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "gpu/import/kind.h"
 #include "proto/base/number_text.h"
 #include "proto/base/text.h"
 
@@ -15,6 +16,7 @@ namespace es::gpu {
 namespace {
 
 constexpr std::size_t kNameBytesMax = 512;
+constexpr std::int64_t kStateWordsMax = std::int64_t{1} << 28;  // of all states: 1 GiB
 
 std::string at(const char* list, std::size_t index, const char* field) {
   return std::string(list) + "[" + std::to_string(index) + "]" + field;
@@ -53,6 +55,7 @@ class StateCheck {
     ES_RETURN_IF_ERROR(inputs());
     ES_RETURN_IF_ERROR(parameters());
     ES_RETURN_IF_ERROR(statistics());
+    ES_RETURN_IF_ERROR(states());
     ES_RETURN_IF_ERROR(buffers());
     ES_RETURN_IF_ERROR(constants());
     return outputs();
@@ -178,6 +181,67 @@ class StateCheck {
                            " belong to another node together with " + std::to_string(known));
     }
     return {};
+  }
+
+  // Every state has a fixed shape, and one node that gives it new content of the same kind.
+  Status states() {
+    std::int64_t words = 0;
+    for (std::size_t i = 0; i < p_.states.size(); ++i) {
+      const ModelState& s = p_.states[i];
+      ES_RETURN_IF_ERROR(state_.add(at("states", i, ".name"), s.name));
+      const ValueInfo& info = values_[static_cast<std::size_t>(s.value)];
+      if (has_batch(s.value))
+        return usage_error(at("states", i, ".value") + " = " + std::to_string(s.value) +
+                           ": a state has no extent per batch");
+      const std::string allowed = state_dtypes(info.type);
+      if (s.dtype.empty() || (" " + allowed + ",").find(" " + s.dtype + ",") == std::string::npos)
+        return usage_error(at("states", i, ".dtype") + " = \"" + escaped(s.dtype.substr(0, 64)) +
+                           "\": allowed for " + type_name(info.type) + " is " + allowed);
+      if (info.shape.count() > kStateWordsMax - words)
+        return usage_error(at("states", i, "") + ": the states have more than " +
+                           std::to_string(kStateWordsMax) +
+                           " elements: allowed are at most as many");
+      words += info.shape.count();
+    }
+    return state_writers();
+  }
+
+  Status state_writers() const {
+    std::vector<std::int64_t> writer(p_.states.size(), -1);
+    for (std::size_t n = 0; n < p_.nodes.size(); ++n) {
+      const ModelNode& node = p_.nodes[n];
+      if (node.kind != kSetState) continue;
+      // The attributes have been checked, and set_state has only this one.
+      const std::int64_t index = std::get<std::int64_t>(node.attributes[0].value);
+      const std::string path =
+          at("nodes", n, ".attributes") + " \"state\" = " + std::to_string(index);
+      if (static_cast<std::size_t>(index) >= writer.size())
+        return usage_error(path + ": allowed is an index of states, 0 to " +
+                           std::to_string(static_cast<std::int64_t>(writer.size()) - 1));
+      std::int64_t& known = writer[static_cast<std::size_t>(index)];
+      if (known >= 0)
+        return usage_error(path + ": nodes[" + std::to_string(known) +
+                           "] writes this state already");
+      known = static_cast<std::int64_t>(n);
+      const ValueId state = p_.states[static_cast<std::size_t>(index)].value;
+      if (!node.inputs.empty() && node.inputs[0] != kNoValue &&
+          value(node.inputs[0]) != value(state))
+        return usage_error(path + ": x is " +
+                           value_text(values_[static_cast<std::size_t>(node.inputs[0])]) +
+                           ": allowed is " + value_text(values_[static_cast<std::size_t>(state)]) +
+                           ", as the state is");
+    }
+    for (std::size_t i = 0; i < writer.size(); ++i)
+      if (writer[i] < 0)
+        return usage_error(at("states", i, "") +
+                           " is written by no node: allowed is one set_state");
+    return {};
+  }
+
+  // The types that a state may have in the state dict.
+  static std::string state_dtypes(ValueType type) {
+    if (type == ValueType::kF32) return "F32";
+    return type == ValueType::kI32 ? "I64, I32, I16, I8, U8" : "BOOL";
   }
 
   Status buffers() {

@@ -43,6 +43,9 @@ struct Kind {
   void (*lower)(Lowering&, const NodeView&) = nullptr;
 };
 
+// The kind that writes a state: checks and rules of whole programs name it.
+constexpr std::string_view kSetState = "set_state";
+
 // Returns the entry of a kind; nullptr: there is none.
 const Kind* find_kind(std::string_view name);
 
@@ -62,6 +65,7 @@ std::vector<Kind> recurrent_kinds();
 std::vector<Kind> reduction_kinds();
 std::vector<Kind> resize_kinds();
 std::vector<Kind> row_kinds();
+std::vector<Kind> state_kinds();
 
 using Outputs = Result<std::vector<ValueInfo>>;
 

@@ -111,6 +111,7 @@ Lowering::Lowering(const ModelProgram& program, std::span<const ValueInfo> value
   count_uses(nodes);
   add_inputs();
   add_constants();
+  add_states();
   add_parameters(nodes);
 }
 
@@ -153,6 +154,25 @@ void Lowering::add_constants() {
                                                         : std::bit_cast<float>(c.words[i]);
     at(c.value) = {builder_.constant(c.name, shape, std::move(words)), order};
   }
+}
+
+void Lowering::add_states() {
+  for (const ModelState& state : program_.states) {
+    const ValueInfo& value = info(state.value);
+    std::vector<std::int64_t> shape;
+    for (int axis = 0; axis < value.shape.rank(); ++axis) shape.push_back(value.shape[axis]);
+    const std::int64_t place = builder_.add_state(state.name, std::move(shape), state.dtype);
+    state_place_.push_back(place);
+    const AxisOrder order = logical_order(value.shape.rank());
+    const auto type = value.type == ValueType::kI32 ? ElementType::kI32 : ElementType::kF32;
+    if (uses(state.value) != 0)
+      at(state.value) = {builder_.state(state.name, place, shape_in(state.value, order), type),
+                         order};
+  }
+}
+
+TensorId Lowering::set_state(const std::string& name, std::int64_t index, TensorId x) {
+  return builder_.set_state(name, state_place_[static_cast<std::size_t>(index)], x);
 }
 
 void Lowering::add_parameter(const ModelParameter& parameter, bool trained) {

@@ -89,6 +89,10 @@ class Lowering {
   // Returns the statistics with these numbers for the next batch norm that updates them.
   BatchNormStats statistics(std::int64_t mean, std::int64_t variance);
 
+  // Gives the state with this number the content x in logical order; returns what is read of it
+  // from there on.
+  TensorId set_state(const std::string& name, std::int64_t index, TensorId x);
+
   // Whether the program's loss is this output.
   bool is_loss(const NodeView& node, std::size_t output = 0) const {
     return node.output(output) == program_.loss;
@@ -113,6 +117,7 @@ class Lowering {
   void count_uses(std::span<const NodeView> nodes);
   void add_inputs();
   void add_constants();
+  void add_states();
 
   const ModelProgram& program_;
   std::span<const ValueInfo> values_;
@@ -124,6 +129,7 @@ class Lowering {
   // [weight of a linear layer on an image] the channels, if the parameter is stored with these last
   std::map<ValueId, std::int64_t> image_channels_;
   std::map<std::pair<ValueId, AxisOrder>, TensorId> reordered_;
+  std::vector<std::int64_t> state_place_;              // [state]
   std::map<std::int64_t, BatchNormStats> statistics_;  // [number of the mean], for the next one
   std::string refused_by_;                             // the first node that called refuse_if()
   LossRows loss_rows_;                                 // of a loss that no operator computes

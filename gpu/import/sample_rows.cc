@@ -195,6 +195,8 @@ class SampleAxes {
       return std::ranges::any_of(node.inputs,
                                  [&](ValueId id) { return id != kNoValue && holds(id); });
     };
+    // An evaluation reads the content that a state has, which does not depend on its samples.
+    if (node.kind == kSetState) return;
     const bool from_samples = any_input([&](ValueId id) { return involved(id); });
     const bool of_all = any_input([&](ValueId id) { return at(of_all_, id); });
     const bool content = any_input([&](ValueId id) { return at(content_, id); });

@@ -87,6 +87,7 @@ class TokenWriter {
     const ModelValue& ids = from_.values[id_at(from_.inputs[ids_].value)];
     length_ = ids.dims[1].size;
     if (length_ == 1) return usage_error("a text has one token");
+    if (!from_.states.empty()) return usage_error("the model keeps states");
     begin();
     const std::vector<bool> live = nodes_of_logits();
     for (std::size_t n = 0; n < from_.nodes.size(); ++n)

@@ -12,7 +12,7 @@ namespace es::gpu {
 // where w is word e mod 4 of Philox4x32-10 with key = seed and counter = (e / 4, i, stream, 0).
 void initialise_params(const ParamTable& table, std::uint64_t seed, float* flat);
 
-// Returns the statistics of an EST at version 0: means are 0 and variances are 1.
+// Returns the statistics of an EST at version 0: means and states are 0, and variances are 1.
 std::vector<float> initial_stats(const ParamTable& table);
 
 }  // namespace es::gpu

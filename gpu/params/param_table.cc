@@ -30,12 +30,25 @@ std::int64_t ParamTable::add_stat(StatInfo info) {
 }
 
 std::int64_t ParamTable::add_mean(std::string name, std::int64_t channels) {
-  return add_stat({.name = std::move(name), .count = channels});
+  return add_stat({.name = std::move(name), .torch_shape = {channels}, .count = channels});
 }
 
 std::int64_t ParamTable::add_variance(std::string name, std::int64_t channels) {
-  return add_stat(
-      {.name = std::move(name), .count = channels, .initial = 1.0F, .is_variance = true});
+  return add_stat({.name = std::move(name),
+                   .torch_shape = {channels},
+                   .count = channels,
+                   .initial = 1.0F,
+                   .is_variance = true});
+}
+
+std::int64_t ParamTable::add_state(std::string name, std::vector<std::int64_t> torch_shape,
+                                   std::string dtype) {
+  std::int64_t count = 1;
+  for (const std::int64_t extent : torch_shape) count *= extent;
+  return add_stat({.name = std::move(name),
+                   .torch_shape = std::move(torch_shape),
+                   .count = count,
+                   .dtype = std::move(dtype)});
 }
 
 const ParamInfo& ParamTable::operator[](ParamId id) const {

@@ -5,8 +5,8 @@
 // starts at a multiple of 16 floats (64 bytes). The padding between parameters is +0 and stays +0.
 // Gradients, optimizer moments and reduced gradients have the same layout. Frozen parameters lie
 // behind all others: they have no gradient, and no update changes them. The statistics (running
-// mean and variance of every batch norm) lie without padding in a second array; each EST has its
-// own.
+// mean and variance of every batch norm, and states that a model writes itself) lie without padding
+// in a second array; each EST has its own.
 //
 // Values only. Immutable once the model is built, and readable from any thread.
 #include <cstddef>
@@ -49,14 +49,20 @@ struct ParamInfo {
   std::int64_t count = 0;   // number of floats without padding
 };
 
-// One running statistic of a batch norm, for example "bn1.running_mean": the floats [offset, offset
-// + count) of an EST's statistics.
+// One running statistic of a batch norm, for example "bn1.running_mean", or one state: the floats
+// [offset, offset + count) of an EST's statistics.
 struct StatInfo {
   std::string name;
+  std::vector<std::int64_t> torch_shape;
   std::int64_t offset = 0;
   std::int64_t count = 0;
-  float initial = 0.0F;      // 0 for means, 1 for variances
+  float initial = 0.0F;      // 0 for means and states, 1 for variances
   bool is_variance = false;  // a variance is never negative
+  // Of a state: its type in the state dict, as safetensors names it. Truth values are the fp32
+  // numbers 1 and +0, and an integer is the float with the bits of the int32. Empty: a statistic.
+  std::string dtype;
+  bool is_state() const { return !dtype.empty(); }
+  bool has_integers() const { return is_state() && dtype != "F32" && dtype != "BOOL"; }
 };
 
 // A value that PyTorch's state dict contains beside parameters and statistics although it follows
@@ -86,6 +92,9 @@ class ParamTable {
   // Appends one statistic of `channels` floats and returns its offset.
   std::int64_t add_mean(std::string name, std::int64_t channels);      // initially 0
   std::int64_t add_variance(std::string name, std::int64_t channels);  // initially 1
+  // Appends one state and returns its offset.
+  std::int64_t add_state(std::string name, std::vector<std::int64_t> torch_shape,
+                         std::string dtype);
   void add_buffer(BufferInfo info) { buffers_.push_back(std::move(info)); }
   void add_alias(AliasInfo info) { aliases_.push_back(std::move(info)); }
 

@@ -50,7 +50,7 @@ std::vector<NamedTensor> export_state(const ParamTable& table, const float* flat
     tensors.push_back(std::move(t));
   }
   for (const StatInfo& s : table.stats())
-    tensors.push_back({s.name, {s.count}, {stats + s.offset, stats + s.offset + s.count}});
+    tensors.push_back({s.name, s.torch_shape, {stats + s.offset, stats + s.offset + s.count}});
   return tensors;
 }
 
@@ -64,7 +64,7 @@ Status import_state(const ParamTable& table, std::span<const NamedTensor> tensor
     from_pytorch(p, *values, flat + p.offset);
   }
   for (const StatInfo& s : table.stats()) {
-    const Result<const float*> values = find_values(tensors, s.name, {s.count}, s.count);
+    const Result<const float*> values = find_values(tensors, s.name, s.torch_shape, s.count);
     if (!values) return values.error();
     std::copy_n(*values, s.count, stats + s.offset);
   }

@@ -13,7 +13,7 @@ namespace es::gpu {
 struct NamedTensor {
   std::string name;
   std::vector<std::int64_t> shape;
-  std::vector<float> values;  // row-major in `shape`
+  std::vector<float> values;  // row-major in `shape`; integers of a state as in StatInfo::dtype
 };
 
 // Converts one parameter between the two layouts. Both arrays have param.count floats; `ours`,
@@ -21,7 +21,7 @@ struct NamedTensor {
 void to_pytorch(const ParamInfo& param, const float* ours, float* theirs);
 void from_pytorch(const ParamInfo& param, const float* theirs, float* ours);
 
-// Returns all parameters of a flat array, then all batch-norm statistics of one EST, in table
+// Returns all parameters of a flat array, then all statistics and states of one EST, in table
 // order.
 std::vector<NamedTensor> export_state(const ParamTable& table, const float* flat,
                                       const float* stats);

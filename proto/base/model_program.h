@@ -5,8 +5,8 @@
 // gradient.
 //
 // Nodes are listed in the order of execution. Every value is written exactly once: by a node, or as
-// an input, a parameter or a constant. docs/reference/model-file.md lists the kinds of nodes with
-// their inputs, attributes and shapes.
+// an input, a parameter, a state or a constant. docs/reference/model-file.md lists the kinds of
+// nodes with their inputs, attributes and shapes.
 //
 // Plain values. A ModelProgram that was read from a file has been checked (gpu/import/check.h).
 #include <cstdint>
@@ -69,6 +69,15 @@ struct ModelStatistic {
   bool operator==(const ModelStatistic&) const = default;
 };
 
+// A tensor that the forward pass of a step writes and that every EST keeps for its next step. One
+// node of the kind set_state gives it its new content.
+struct ModelState {
+  std::string name;          // as in the state dict, for example "quantizer.codes"
+  std::string dtype;         // there, as in safetensors: "F32", of integers "I64", "I32", ...
+  ValueId value = kNoValue;  // the content at the beginning of a step; no extent is per batch
+  bool operator==(const ModelState&) const = default;
+};
+
 // An entry of the state dict that training does not change, for example "position_ids". No node
 // reads it (a node reads a ModelConstant of the same content).
 struct ModelBuffer {
@@ -116,6 +125,7 @@ struct ModelOutput {
 };
 
 constexpr std::uint32_t kModelFormat = 1;
+constexpr std::uint32_t kModelFormatWithStates = 2;  // of programs that have states
 
 struct ModelProgram {
   std::uint32_t format = kModelFormat;
@@ -125,6 +135,7 @@ struct ModelProgram {
   std::vector<ModelInput> inputs;
   std::vector<ModelParameter> parameters;
   std::vector<ModelStatistic> statistics;
+  std::vector<ModelState> states;
   std::vector<ModelBuffer> buffers;
   std::vector<ModelConstant> constants;
   std::vector<ModelNode> nodes;

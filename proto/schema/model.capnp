@@ -20,6 +20,7 @@ struct Model {
   nodes @9 :List(Node);
   loss @10 :Int32;
   outputs @11 :List(Output);
+  states @12 :List(State);  # missing: none; in files of the format 2
 
   enum Type {
     f32 @0;
@@ -55,6 +56,11 @@ struct Model {
     name @0 :Text;
     size @1 :Int64;
     isVariance @2 :Bool;
+  }
+  struct State {
+    name @0 :Text;
+    dtype @1 :Text;
+    value @2 :Int32;
   }
   struct Buffer {
     name @0 :Text;

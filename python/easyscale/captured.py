@@ -29,8 +29,9 @@ class ModuleNames:
 class Captured:
     """A model file's program, and the initial weights by their names in the state dict.
 
-    `weights` has the parameters and the statistics of batch norms, as fp32 arrays. `complex` are the
-    names of complex parameters, of which a program has the parts [..., 2].
+    `weights` has the parameters and the statistics of batch norms, as fp32 arrays, and the first
+    contents of the states. `complex` are the names of complex parameters, of which a program has the
+    parts [..., 2].
     """
 
     program: Program

@@ -29,14 +29,15 @@ class Context:
 
     `shape` are the extents of the output, which some kinds take from the file. `draw` returns the
     numbers of a random site; a dropout keeps an element if its number is below 1 - p. `statistics`
-    are the running means and variances, which a batch norm reads outside of training. `floats` is
-    the type of real numbers.
+    are the running means and variances, which a batch norm reads outside of training, and `states` the
+    contents of the states at the beginning. `floats` is the type of real numbers.
     """
 
     shape: tuple[int, ...] | None = None
     training: bool = True
     draw: Draw | None = None
     statistics: list[Tensor] = field(default_factory=list)
+    states: list[Tensor] = field(default_factory=list)
     floats: torch.dtype = torch.float32
 
     def type_of(self, name: str) -> torch.dtype:
@@ -64,7 +65,7 @@ def interpret(program: Program, tensors: dict[str, Tensor], inputs: dict[str, Te
               context: Context) -> list[Tensor]:
     """All values of a program.
 
-    `tensors` has the parameters and statistics by name, `inputs` the fields of the samples with the
+    `tensors` has the parameters, statistics and states by name, `inputs` the fields of the samples with the
     extents [batch, ...]. The batch is read off the inputs. Returns the value of every index.
     """
     values: list[Tensor] = [None] * len(program.values)
@@ -72,6 +73,11 @@ def interpret(program: Program, tensors: dict[str, Tensor], inputs: dict[str, Te
         values[entry.value] = inputs[entry.name].to(context.type_of(program.values[entry.value].type))
     for parameter in program.parameters:
         values[parameter.value] = tensors[parameter.name]
+    context.states = []
+    for state in program.states:
+        values[state.value] = tensors[state.name].to(
+            context.type_of(program.values[state.value].type))
+        context.states.append(values[state.value])
     for constant in program.constants:
         to = context.type_of(program.values[constant.value].type)
         values[constant.value] = torch.from_numpy(constant.array.copy()).to(to)
@@ -82,6 +88,13 @@ def interpret(program: Program, tensors: dict[str, Tensor], inputs: dict[str, Te
         given = [None if i == NO_VALUE else values[i] for i in node.inputs]
         values[node.outputs[0]] = run_kind(node.kind, given, node.attributes, context)
     return values
+
+
+def next_states(program: Program, values: list[Tensor]) -> dict[str, Tensor]:
+    """The contents of the states after a step that has these values."""
+    written = {node.attributes["state"]: values[node.inputs[0]] for node in program.nodes
+               if node.kind == "set_state"}
+    return {state.name: written[number] for number, state in enumerate(program.states)}
 
 
 UNARY = {
@@ -119,6 +132,11 @@ kind("add_scalar")(lambda x, a, c: x + a["value"])
 kind("mul_scalar")(lambda x, a, c: x * a["value"])
 kind("where")(lambda condition, x, y, a, c: torch.where(condition, x, y))
 kind("cast")(lambda x, a, c: x.to(c.type_of(a["to"])))
+
+
+@kind("set_state")
+def _set_state(x, a, c):
+    return x if c.training else c.states[a["state"]]
 
 
 def _drop(x: Tensor, p: float, site: int, shape: tuple[int, ...], c: Context) -> Tensor:

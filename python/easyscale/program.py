@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 FORMAT = 1
+FORMAT_WITH_STATES = 2
 NO_VALUE = -1  # an optional input that a node does not have
 
 Attribute = bool | int | float | str | list[int] | list[float]
@@ -92,6 +93,16 @@ class Statistic:
 
 
 @dataclass
+class State:
+    """A tensor that a step writes and that every EST keeps for its next step; `value` is its content at
+    the beginning of a step, and a node set_state gives it the next one."""
+
+    name: str
+    dtype: str  # in the state dict, as in safetensors
+    value: int
+
+
+@dataclass
 class Buffer:
     """An entry of the state dict that training does not change."""
 
@@ -143,6 +154,7 @@ class Program:
     inputs: list[Input] = field(default_factory=list)
     parameters: list[Parameter] = field(default_factory=list)
     statistics: list[Statistic] = field(default_factory=list)
+    states: list[State] = field(default_factory=list)
     buffers: list[Buffer] = field(default_factory=list)
     constants: list[Constant] = field(default_factory=list)
     nodes: list[Node] = field(default_factory=list)
@@ -163,7 +175,7 @@ class Program:
 
     def to_json(self) -> str:
         """The JSON form of proto/schema/model.capnp."""
-        return json.dumps({
+        tree = {
             "format": self.format, "producer": self.producer, "name": self.name,
             "values": [{"type": value.type, "dims": [
                 {"size": dim.size, "perBatch": dim.per_batch} for dim in value.dims]}
@@ -180,7 +192,10 @@ class Program:
             "nodes": [_node_json(node) for node in self.nodes],
             "loss": self.loss,
             "outputs": [{"name": x.name, "value": x.value} for x in self.outputs],
-        })
+        }
+        if self.states:
+            tree["states"] = [vars(x) for x in self.states]
+        return json.dumps(tree)
 
     @staticmethod
     def from_json(text: str) -> Program:
@@ -194,6 +209,7 @@ class Program:
             parameters=[_parameter_from_json(x) for x in tree["parameters"]],
             statistics=[Statistic(x["name"], int(x["size"]), x["isVariance"])
                         for x in tree["statistics"]],
+            states=[State(**x) for x in tree.get("states", [])],
             buffers=[Buffer(x["name"], x["dtype"], [int(n) for n in x["shape"]],
                             base64.b64decode(x["bytes"])) for x in tree["buffers"]],
             constants=[_constant_from_json(x, values[x["value"]]) for x in tree["constants"]],

@@ -53,6 +53,8 @@ BATCHES = {
     "diagonals of pairs": lambda z, n: (
         torch.diag(z @ z.T, n).sin() + torch.diag(z @ z.T, -n).cos() + (z[:n] @ z[n:].T).diag()).mean(),
     "a part of the samples": lambda z, n: (z * torch.full((n, 1), 2 / n).repeat(2, 1)).sum(),
+    "the first column as the label": lambda z, n: F.cross_entropy(
+        z, torch.zeros(2 * n, dtype=torch.long)),
     "reversed numbers": lambda z, n: F.cross_entropy(
         z @ z[:n].T, torch.cat([torch.arange(n), torch.arange(n - 1, -1, -1)])),
     "rows of samples by their numbers": lambda z, n: z.view(n, 2, 4)[

@@ -37,22 +37,6 @@ class Recurrent(support.Model):
         return y + before
 
 
-class OwnBatchNorm(support.Model):
-    """A batch norm of its user's, whose mean training changes by `keep`."""
-
-    def __init__(self, keep):
-        super().__init__(None)
-        self.keep = keep
-        self.register_buffer("running_mean", torch.zeros(8))
-
-    def forward(self, x):
-        y = self.layer(x)
-        if not self.training:
-            return y - self.running_mean
-        self.keep(self, 0.9 * self.running_mean + 0.1 * y.mean(0).detach())
-        return y - y.mean(0)
-
-
 def iter_of_numbers():
     number = 0
     while True:
@@ -161,15 +145,9 @@ class Refusals(unittest.TestCase):
         self.refused(errors.ExportFailed, "torch.Generator of its own",
                      lambda m, x: m.layer(x) + torch.randn(8, generator=torch.Generator()))
 
-    def test_a_batch_norm_that_the_user_has_written(self):
-        for keep in (lambda m, mean: setattr(m, "running_mean", mean),
-                     lambda m, mean: setattr(m.running_mean, "data", mean),
-                     lambda m, mean: m.running_mean.copy_(mean)):
-            with self.assertRaisesRegex(errors.StateChanged, "changes running_mean"):
-                capture(OwnBatchNorm(keep), nn.MSELoss(), torch.randn(4, 8), torch.randn(4, 8))
-
     def test_a_batch_norm_of_torchs_function_is_captured(self):
-        model = OwnBatchNorm(None)
+        model = support.Model(None)
+        model.register_buffer("running_mean", torch.zeros(8))
         model.register_buffer("running_var", torch.ones(8))
         model.forward = lambda x: nn.functional.batch_norm(
             model.layer(x), model.running_mean, model.running_var, training=model.training)
@@ -302,19 +280,6 @@ class Refusals(unittest.TestCase):
             return m.layer(x)
         self.refused(errors.StateChanged, "changes layer.weight", forward)
 
-    def test_a_buffer_that_training_changes_for_evaluations(self):
-        model = support.Model(None)
-        model.register_buffer("seen", torch.zeros(8))
-
-        def forward(x):
-            y = model.layer(x)
-            if model.training:
-                model.seen.data = 0.9 * model.seen + 0.1 * y.detach().mean(0)
-            return y if model.training else y - model.seen
-        model.forward = forward
-        with self.assertRaisesRegex(errors.StateChanged, "changes seen"):
-            capture(model, nn.MSELoss(), torch.randn(4, 8), torch.randn(4, 8))
-
     def test_pools_that_are_undone_with_windows_that_overlap(self):
         def forward(m, x):
             y, places = nn.functional.max_pool1d(m.layer(x), 3, 1, return_indices=True)
@@ -399,15 +364,6 @@ class Refusals(unittest.TestCase):
         with self.assertRaisesRegex(errors.UnsupportedOperators, "tan_.*writes complex"):
             support.capture_function(forward)
 
-    def test_a_changed_buffer(self):
-        def forward(m, x):
-            m.seen.add_(1)
-            return m.layer(x)
-        model = support.Model(forward)
-        model.register_buffer("seen", torch.zeros(()))
-        with self.assertRaisesRegex(errors.StateChanged, "seen"):
-            capture(model, nn.MSELoss(), torch.randn(4, 8), torch.randn(4, 8))
-
     def test_a_changed_attribute(self):
         with self.assertRaisesRegex(errors.StateChanged, "calls"):
             capture(Counter(), nn.MSELoss(), torch.randn(4, 8), torch.randn(4, 8))
@@ -431,13 +387,6 @@ class Refusals(unittest.TestCase):
                 (filled(nn.Linear(4, 3), torch.nan), "weight has an element that is not finite")):
             with self.assertRaisesRegex(errors.CaptureError, text):
                 capture(model, nn.MSELoss(), torch.randn(8, 4), torch.randn(8, 3))
-
-    def test_a_spectral_norm_in_training(self):
-        for norm in (nn.utils.spectral_norm, nn.utils.parametrizations.spectral_norm):
-            with self.subTest(norm.__module__):
-                model = nn.Sequential(nn.Linear(8, 8), norm(nn.Linear(8, 8)))
-                with self.assertRaisesRegex(errors.StateChanged, "spectral norm of 1 .*eval"):
-                    capture(model, nn.MSELoss(), torch.randn(4, 8), torch.randn(4, 8))
 
     def test_a_spectral_norm_in_evaluation_is_captured(self):
         model = nn.Sequential(nn.Linear(8, 8),

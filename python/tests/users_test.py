@@ -21,9 +21,8 @@ import zoo_users_third
 from zoo_case import without_dropout
 
 SEED = 0
-REFUSED = {"dcgan": errors.StateChanged, "spectral_norm": errors.StateChanged,
-           "momentum_queue": errors.StateChanged, "own_batch_norm": errors.StateChanged,
-           "annealed": errors.StateChanged, "deep_kernel": errors.BatchTraced}
+REFUSED = {"momentum_queue": errors.BatchTraced, "annealed": errors.StateChanged,
+           "deep_kernel": errors.BatchTraced}
 NEEDS_TORCHVISION = {"detector"}  # for its loss
 
 

@@ -57,6 +57,11 @@ class ModelForm {
     add(statistic.size);
     add(statistic.is_variance);
   }
+  void add(const ModelState& state) {
+    add(state.name);
+    add(state.dtype);
+    add(state.value);
+  }
   void add(const ModelBuffer& buffer) {
     add(buffer.name);
     add(buffer.dtype);
@@ -115,6 +120,8 @@ Digest model_digest(const ModelProgram& program) {
   form.add(program.loss);
   form.add(program.outputs);
   form.add_inits(program.parameters);
+  // As for initial values: a program without states keeps the digest that it had before.
+  if (!program.states.empty()) form.add(program.states);
   return digest.finish();
 }
 

@@ -43,6 +43,8 @@ class ModelMessage {
     program.loss = model.getLoss();
     list(
         "outputs", [&] { return model.getOutputs(); }, program.outputs);
+    list(
+        "states", [&] { return model.getStates(); }, program.states);
     return program;
   }
 
@@ -50,10 +52,10 @@ class ModelMessage {
 
  private:
   static void check_format(std::uint32_t format) {
-    if (format == 0) throw WrongField("0: allowed is 1 to " + std::to_string(kModelFormat));
-    if (format > kModelFormat)
-      throw WrongField(std::to_string(format) + ": allowed is at most " +
-                       std::to_string(kModelFormat) +
+    constexpr std::uint32_t kNewest = kModelFormatWithStates;
+    if (format == 0) throw WrongField("0: allowed is 1 to " + std::to_string(kNewest));
+    if (format > kNewest)
+      throw WrongField(std::to_string(format) + ": allowed is at most " + std::to_string(kNewest) +
                        "; the file was written for a newer version of EasyScale: install that "
                        "version, or write the file with the one that is installed");
   }
@@ -146,6 +148,10 @@ class ModelMessage {
 
   ModelStatistic read(wire::Model::Statistic::Reader statistic) {
     return {text("name", statistic.getName()), statistic.getSize(), statistic.getIsVariance()};
+  }
+
+  ModelState read(wire::Model::State::Reader state) {
+    return {text("name", state.getName()), text("dtype", state.getDtype()), state.getValue()};
   }
 
   ModelBuffer read(wire::Model::Buffer::Reader buffer) {
@@ -287,6 +293,12 @@ void fill(wire::Model::Statistic::Builder to, const ModelStatistic& statistic) {
   to.setIsVariance(statistic.is_variance);
 }
 
+void fill(wire::Model::State::Builder to, const ModelState& state) {
+  to.setName(state.name);
+  to.setDtype(state.dtype);
+  to.setValue(state.value);
+}
+
 void fill(wire::Model::Buffer::Builder to, const ModelBuffer& buffer) {
   to.setName(buffer.name);
   to.setDtype(buffer.dtype);
@@ -363,6 +375,7 @@ void fill_message(wire::Model::Builder model, const ModelProgram& program) {
   fill_list(model.initNodes(program.nodes.size()), program.nodes);
   model.setLoss(program.loss);
   fill_list(model.initOutputs(program.outputs.size()), program.outputs);
+  if (!program.states.empty()) fill_list(model.initStates(program.states.size()), program.states);
 }
 
 }  // namespace es::store

@@ -42,9 +42,9 @@ bool is_small(const ModelProgram& program) {
   return true;
 }
 
-// The small model, with an initial value.
+// The small model, with an initial value and a state.
 ModelProgram seed_model() {
-  ModelProgram program = small_model();
+  ModelProgram program = with_state(small_model());
   program.parameters[0].init = ModelInit{.constant = 0.5F, .bound = 0.25F};
   return program;
 }
@@ -101,7 +101,7 @@ void change_number(ModelProgram& program, std::mt19937_64& random) {
   const auto any = static_cast<std::int32_t>(random() % 12) - 2;
   ModelValue& value = program.values[random() % program.values.size()];
   for (ModelNode& n : program.nodes) n.region = static_cast<std::uint32_t>(random() % 3);
-  switch (random() % 6) {
+  switch (random() % 8) {
     case 0:
       node.inputs[random() % node.inputs.size()] = any;
       break;
@@ -117,6 +117,12 @@ void change_number(ModelProgram& program, std::mt19937_64& random) {
       break;
     case 4:
       program.constants[0].words.resize(random() % 40);
+      break;
+    case 5:
+      program.states[0].value = any;
+      break;
+    case 6:
+      program.nodes[5].attributes[0].value = std::int64_t{any};
       break;
     default:
       (random() % 2 == 0 ? program.loss : program.outputs[0].value) = any;

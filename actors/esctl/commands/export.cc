@@ -258,7 +258,7 @@ void add_export_command(CLI::App& app, Shell& shell) {
       ->type_name("PATH");
   add_json_option(*command, options->json);
   command->footer(
-      "Batch norms get the statistics of EST 0.\n"
+      "Batch norms and states get the contents of EST 0.\n"
       "Example:\n"
       "  esctl export checkpoints/resnet18-1/step-200 resnet18.safetensors");
   command->callback([options, &shell] {

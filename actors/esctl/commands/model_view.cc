@@ -82,6 +82,7 @@ std::string program_text(const ModelProgram& program, const Digest& digest) {
                 {"digest", digest.hex()},
                 {"parameters", parameters_text(program)},
                 {"statistics", counted(program.statistics.size(), "tensor")},
+                {"states", counted(program.states.size(), "tensor")},
                 {"buffers", counted(program.buffers.size(), "tensor")},
                 {"constants", std::to_string(program.constants.size())},
                 {"nodes", std::to_string(program.nodes.size())}}) +

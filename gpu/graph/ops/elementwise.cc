@@ -201,11 +201,7 @@ void queue_chain(const OnDevice& on, const OpRun& run) {
   if (count != 0 || bf16.any())
     return on(on.kernels.chain, elements, run.in(0), stages.data(), count, bf16, on.key,
               run.out(0));
-  if (run.in(0) == run.out(0)) return;
-  BlockCopy copy;
-  copy.size.back() = elements;
-  copy.source_stride.back() = copy.target_stride.back() = 1;
-  on(on.kernels.block_copy, copy, run.in(0), run.out(0));
+  copy_words(on, run, elements, run.in(0), run.out(0));
 }
 
 void run_uniform(const OnCpu& on, const OpRun& run) {

@@ -190,6 +190,7 @@ std::span<const Operator> product_operators();
 std::span<const Operator> program_operators();
 std::span<const Operator> recurrent_operators();
 std::span<const Operator> reduce_operators();
+std::span<const Operator> state_operators();
 
 inline const char* op_name(OpKind kind) {
   return op_def(kind).name;
@@ -212,6 +213,12 @@ inline std::vector<TensorId> in_place_inputs(const Op& op) {
 // device.
 std::size_t op_workspace_floats(const KernelTable& kernels, const OpShapes& op, int threads);
 std::size_t op_workspace_floats(const cuda::DeviceKernels& kernels, const OpShapes& op);
+
+// Copies a tensor, with all threads of the CPU. Nothing is done if both addresses are equal.
+void copy_words(const OnCpu& on, const OpRun& run, std::int64_t count, const float* from,
+                float* to);
+void copy_words(const OnDevice& on, const OpRun& run, std::int64_t count, const float* from,
+                float* to);
 
 // Executes the operator.
 void run_op(const KernelTable& kernels, const OpRun& run);

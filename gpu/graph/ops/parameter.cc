@@ -13,31 +13,21 @@ void parameter_gradient(Gradients& g, const Op& op) {
   if (g.needed(op.out[0])) g.emit(op, OpKind::kParameterGrad, {g.of(op.out[0])}, {});
 }
 
-void run_parameter_gradient(const OnCpu&, const OpRun& run) {
+void run_parameter_gradient(const OnCpu& on, const OpRun& run) {
   float* const to = run.weight_grad();  // which also sets the padding
+  const std::int64_t count = run.weight_count();
+  // The memory plan may have put the input there.
+  if (!run.op.in.empty()) return copy_words(on, run, count, run.in(0), to);
   // Without an input the loss does not depend on the parameter (Gradients::clear_untouched).
-  const float* const from = run.op.in.empty() ? nullptr : run.in(0);
-  if (from == to) return;  // the memory plan has put it there
-  run.ranges({run.weight_count(), kGrainFloats, run.threads()},
-             [&](std::int64_t begin, std::int64_t end) {
-               const auto bytes = static_cast<std::size_t>(end - begin) * sizeof(float);
-               if (from == nullptr) {
-                 std::memset(to + begin, 0, bytes);
-               } else {
-                 std::memcpy(to + begin, from + begin, bytes);
-               }
-             });
+  run.ranges({count, kGrainFloats, run.threads()}, [&](std::int64_t begin, std::int64_t end) {
+    std::memset(to + begin, 0, static_cast<std::size_t>(end - begin) * sizeof(float));
+  });
 }
 
 void queue_parameter_gradient(const OnDevice& on, const OpRun& run) {
   const std::int64_t count = run.weight_count();
   if (run.op.in.empty()) return on(on.kernels.fill_zero, count, run.weight_grad());
-  if (run.in(0) == run.weight_grad()) return;
-  // A copy of one dimension: the words have the same order in both places.
-  BlockCopy copy;
-  copy.size.back() = count;
-  copy.source_stride.back() = copy.target_stride.back() = 1;
-  on(on.kernels.block_copy, copy, run.in(0), run.weight_grad());
+  copy_words(on, run, count, run.in(0), run.weight_grad());
 }
 
 constexpr Operator kParameterOperators[] = {

@@ -12,14 +12,14 @@ from torch import nn
 from ..captured import Captured
 from ..program import Program
 from .batch import ADVICE, OTHER_SIZES, SIZES, check_same, unify
-from .check import check_evaluation, check_no_state, check_training, loss_alone, moved_weights
+from .check import KeptStates, check_evaluation, check_no_state, check_training, loss_alone
+from .check import moved_weights
 from .errors import BatchTraced, CaptureError, ExportFailed
 from .graph import Graph
 from .known import STATISTICS
 from .lower.builder import Builder
 from .merge import Static, lower_both, simplify
-from .patches import (refuse_cumulative_averages, refuse_hooks, refuse_power_iterations, tracing,
-                      unchanged)
+from .patches import refuse_cumulative_averages, refuse_hooks, tracing, unchanged
 from .reader import read
 from .state import State, plain_name
 from .step import Loss, Step, argument_names, name_fields, with_samples
@@ -106,6 +106,7 @@ class _Capture:
         self.state = State(step)
         self.modes = modes  # of a training
         self.batch_size = batch_size
+        self.states: set[str] = set()  # what training writes, by full names
 
     def run(self, name: str, check: bool) -> Captured:
         try:
@@ -119,7 +120,7 @@ class _Capture:
                 program = self._checked(name, OTHER_SIZES, check)
             except CaptureError:
                 raise error from None
-        names = [p.name for p in program.parameters] + [s.name for s in program.statistics]
+        names = [x.name for x in (*program.parameters, *program.statistics, *program.states)]
         tensors = self.state.tensors()
         return Captured(program, {n: tensors[n].detach().cpu().numpy().copy() for n in names},
                         self.state.complex_parameters())
@@ -195,16 +196,23 @@ class _Capture:
         return lower_both(train, evaluation, self.state, self.step.outputs.names, distinct)
 
     def _trace(self, tensors: dict[str, torch.Tensor], training: bool) -> Graph:
-        with self._unchanged(training), tracing(self.step, self.allowed):
-            refuse_hooks(self.step)
-            refuse_power_iterations(self.step.model)
-            refuse_cumulative_averages(self.step.model)
-            graph = read(self.step, list(tensors.values()), list(tensors))
-        return simplify(graph, self.state)
+        while True:
+            with self._unchanged(training), tracing(self.step, self.allowed, self.states):
+                refuse_hooks(self.step)
+                refuse_cumulative_averages(self.step.model)
+                graph = read(self.step, list(tensors.values()), list(tensors))
+            graph = simplify(graph, self.state, training,
+                             {plain_name(name) for name in self.states})
+            written = {name for name in self.state.full_names()
+                       if training and plain_name(name) in graph.written.values()}
+            if written <= self.states:
+                return graph
+            # The trace may have used the contents of these buffers, which change: it is made again.
+            self.states |= written
 
     def _statistics(self, program: Program) -> set[str]:
-        """The buffers that training may change: those of the program, and of all batch norms of
-        torch, which also count their mini-batches."""
+        """The running statistics: those of the program, and of all batch norms of torch, which also
+        count their mini-batches."""
         norms = [path for path, module in self.step.named_modules()
                  if isinstance(module, nn.modules.batchnorm._NormBase)]
         return {s.name for s in program.statistics} | {
@@ -220,7 +228,8 @@ class _Capture:
         with self._unchanged(training=True), moved_weights(self.state):
             loss = loss_alone(self.step, others)
         with self._unchanged(training=True):
-            check_no_state(self.step, self.state, tensors, others, loss, self._statistics(program))
+            check_no_state(self.step, self.state, tensors, others, loss, self._statistics(program),
+                           {state.name for state in program.states})
         with self._unchanged(training=True):
             check_training(program, self.step, self.state, tensors, builder.mirrored)
         with self._unchanged(training=False):
@@ -231,6 +240,8 @@ class _Capture:
     def _unchanged(self, training: bool) -> Iterator[None]:
         """Puts the model into a mode, and keeps its state and that of its loss as they are."""
         with contextlib.ExitStack() as stack:
+            kept = KeptStates(self.step, {plain_name(name) for name in self.states})
+            stack.callback(kept.restore)
             for name, part in self.step.named_children():
                 stack.enter_context(unchanged(part, f"the {name}"))
             self._set_mode(training)

@@ -12,8 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from ..program import (Buffer, Constant, Dim, Input, Node, Output, Parameter, Program, Statistic,
-                       Value)
+from ..program import FORMAT_WITH_STATES, Buffer, Constant, Dim, Input, Node, Output, Parameter
+from ..program import Program, Statistic, Value
+from ..program import State as KeptState
 from .errors import BatchTraced, CaptureError
 from .lower.builder import Emitted, Val
 from .merge import Static
@@ -89,7 +90,8 @@ def _check_aligned(small: Static, large: Static, sizes: tuple[int, int]) -> None
                               f"{sizes[1]} samples; {ADVICE}")
         if first.attributes != second.attributes and not _is_slice_of_samples(
                 first, second, sizes) and _factor_of_samples(first, second, sizes) is None and (
-                _log_of_samples(first, second, sizes) is None):
+                _log_of_samples(first, second, sizes) is None) and (
+                _term_of_samples(first, second, sizes) is None):
             raise BatchTraced(f"{_place(first)}: the number of samples is in its attributes "
                               f"({_difference(first, second)}); {ADVICE}")
     if len(small.builder.nodes) != len(large.builder.nodes):
@@ -141,6 +143,14 @@ def _log_of_samples(first: Emitted, second: Emitted,
     return None
 
 
+def _term_of_samples(first: Emitted, second: Emitted, sizes: tuple[int, int]) -> float | None:
+    """What is added for each sample at two numbers of samples: a running count."""
+    if not first.kind == second.kind == "add_scalar":
+        return None
+    each = [node.attributes["value"] / size for node, size in zip((first, second), sizes)]
+    return each[0] if math.isclose(*each, rel_tol=1e-12) else None
+
+
 def _difference(first: Emitted, second: Emitted) -> str:
     return ", ".join(f"{name} = {first.attributes[name]} and {second.attributes[name]}"
                      for name in first.attributes
@@ -161,6 +171,9 @@ class _Writer:
         self.pair, self.state = pair, state
         self.program = Program(name=name, producer=producer)
         self.numbers: dict[int, int] = {}  # builder's value -> program's value
+        # Labels keep the range of a constant if no node computes them.
+        self.labels = {node.inputs[1] for node in pair.small.builder.nodes
+                       if node.kind in ("cross_entropy", "nll")}
         # The nodes at the larger size, by the output of the same node at the smaller one.
         self.large_nodes = {small.output: large for small, large in
                             zip(pair.small.builder.nodes, pair.large.builder.nodes)}
@@ -171,6 +184,7 @@ class _Writer:
         needed = _needed(static, outputs)
         self._write_inputs(static)
         self._write_parameters(static)
+        self._write_states(static)
         for value in sorted(static.builder.constants):
             if value in needed:
                 self._write_constant(value)
@@ -207,10 +221,20 @@ class _Writer:
 
     def _write_parameters(self, static: Static) -> None:
         for tied in self.state.parameters.values():
+            if tied.names[0] in static.builder.states:
+                continue
             val = static.parameters[tied.names[0]]
             number = self._add(val, [Dim(size) for size in val.shape])
             self.program.parameters.append(Parameter(
                 tied.names[0], number, tied.names[1:], tied.tensor.requires_grad))
+
+    def _write_states(self, static: Static) -> None:
+        for name, val in static.builder.states.items():
+            dtype = SAFETENSORS_TYPE[self.state.tensors()[name].dtype]
+            number = self._add(val, self.pair.dims(val.id, f"the buffer {name}"))
+            self.program.states.append(KeptState(name, dtype, number))
+        if self.program.states:
+            self.program.format = FORMAT_WITH_STATES
 
     def _write_constant(self, value: int) -> None:
         """A constant, or the nodes that make what depends on the number of samples."""
@@ -222,7 +246,8 @@ class _Writer:
                 self._constant(arrays[0], val.type, self._add(val, dims))
             elif not self._write_share(val, arrays, dims):
                 self._write_multiple(val, arrays)
-        elif not (self._write_share(val, arrays, dims)
+        elif not ((value in self.labels and self._write_repeated(val, arrays, dims))
+                  or self._write_share(val, arrays, dims)
                   or (val.type == "i32" and self._write_numbers(val, arrays, dims))
                   or self._write_matrix(val, arrays, dims)
                   or self._write_repeated(val, arrays, dims)
@@ -424,7 +449,7 @@ class _Writer:
             if node.kind == "slice":
                 self._write_slice_of_samples(node, inputs[0], number)
             elif node.kind == "add_scalar":
-                self._write_log_of_samples(node, other, inputs[0], number)
+                self._write_term_of_samples(node, other, inputs[0], number)
             else:
                 self._write_factor_of_samples(node, other, inputs[0], number)
             return
@@ -454,9 +479,17 @@ class _Writer:
         whole = self._node("reshape", [factor], self._value("f32", one * len(dims)))
         self._node("mul", [source, whole], number)
 
-    def _write_log_of_samples(self, node: Emitted, other: Emitted, source: int,
-                              number: int) -> None:
-        """Adds a number and the logarithm of the number of samples, or subtracts this."""
+    def _write_term_of_samples(self, node: Emitted, other: Emitted, source: int,
+                               number: int) -> None:
+        """Adds a multiple of the number of samples; or a number and the logarithm of the number of
+        samples, or subtracts this."""
+        each = _term_of_samples(node, other, self.pair.sizes)
+        if each is not None:
+            one, dims = [Dim(1)], self.program.values[source].dims
+            total = self._node("mul_scalar", [self._samples()], self._value("f32", one), value=each)
+            shaped = self._node("reshape", [total], self._value("f32", one * len(dims)))
+            self._node("add", [source, shaped], number)
+            return
         factor, rest = _log_of_samples(node, other, self.pair.sizes) or (1.0, 0.0)
         one, dims = [Dim(1)], self.program.values[source].dims
         log = self._node("log", [self._samples()], self._value("f32", one))
@@ -469,7 +502,7 @@ class _Writer:
         self.program.statistics = [Statistic(*entry) for entry in static.builder.statistics]
 
     def _write_buffers(self, static: Static) -> None:
-        trained = {name for name, _, _ in static.builder.statistics}
+        trained = {name for name, _, _ in static.builder.statistics} | set(static.builder.states)
         for name in self.state.persistent:
             tensor = self.state.buffers[name].detach().cpu()
             if name in trained:
@@ -528,8 +561,9 @@ def _first(array: np.ndarray, axes: list[int]) -> np.ndarray:
 
 
 def _needed(static: Static, outputs: list[tuple[str, Val]]) -> set[int]:
-    """The values that the loss and the outputs depend on."""
+    """The values that the loss, the outputs and the next contents of the states depend on."""
     needed = {static.loss.id} | {val.id for _, val in outputs}
+    needed |= {node.output for node in static.builder.nodes if node.kind == "set_state"}
     for node in reversed(static.builder.nodes):
         if node.output in needed:
             needed.update(node.inputs)

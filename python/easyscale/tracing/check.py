@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from ..interpret import Context, interpret
+from ..interpret import Context, interpret, next_states
 from ..program import Program
 from .errors import SelfCheckFailed, StateChanged
 from .packed import same_dropouts
@@ -35,21 +35,72 @@ ASIDE = 1e-6  # how far parameters are moved away from where a slope jumps, as a
 Tensors = dict[str, torch.Tensor]
 
 
+class KeptStates:
+    """The buffers and frozen parameters that training writes, with their contents of now."""
+
+    def __init__(self, step: Step, names: Collection[str]):
+        self._places = {}
+        for path, module in step.named_modules():
+            for owner in (module._buffers, module._parameters):
+                for leaf, tensor in owner.items():
+                    if (name := plain_name(f"{path}.{leaf}" if path else leaf)) in names:
+                        self._places[name] = (owner, leaf, tensor, tensor.detach().clone())
+
+    def restore(self, contents: Tensors | None = None) -> None:
+        """Gives them their first contents, or these."""
+        for name, (owner, leaf, tensor, content) in self._places.items():
+            owner[leaf] = tensor.detach_()
+            tensor.data.copy_(content if contents is None else contents[name])
+
+    def contents(self) -> Tensors:
+        """Copies of their contents by name."""
+        return {name: owner[leaf].detach().clone()
+                for name, (owner, leaf, _, _) in self._places.items()}
+
+
 def check_training(program: Program, step: Step, state: State, tensors: Tensors,
                    mirrored: set[int]) -> None:
-    """Compares the loss and all gradients in training, with the same random draws."""
+    """Compares the loss, all gradients and what is written to buffers in training, with the same
+    random draws. A model that writes buffers makes a second step."""
+    states = KeptStates(step, {kept.name for kept in program.states})
+
     def compared(given: Tensors, floats: torch.dtype, factor: float) -> None:
         parameters = {tied.names[0]: tied.tensor for tied in state.parameters.values()
                       if tied.tensor.requires_grad}
-        with SameDraws(mirrored=mirrored), same_dropouts(step.model, exchanged):
-            loss = step(*_copies(given))[0]
-            wanted = _gradients(loss, list(parameters.values()))
-        context = Context(training=True, draw=site_numbers, floats=floats)
-        own_loss = interpret(program, state.tensors(), given, context)[program.loss]
-        found = _gradients(own_loss, list(parameters.values()))
-        compare("the loss", own_loss, loss, factor * LOSS_ERROR)
-        _compare_gradients(list(parameters), found, wanted, factor)
+        states.restore()
+        kept = states.contents()
+        for number, samples in enumerate((given, _reversed(given)) if kept else (given,)):
+            place = " of a second step" if number else ""
+            with SameDraws(mirrored=mirrored), same_dropouts(step.model, exchanged):
+                loss = step(*_copies(samples))[0]
+                after = states.contents()
+                wanted = _gradients(loss, list(parameters.values()))
+            states.restore(after)  # a checkpoint of torch has written them again
+            context = Context(training=True, draw=site_numbers, floats=floats)
+            values = interpret(program, state.tensors() | kept, samples, context)
+            own_loss = values[program.loss]
+            found = _gradients(own_loss, list(parameters.values()))
+            compare("the loss" + place, own_loss, loss, factor * LOSS_ERROR)
+            kept = next_states(program, values)
+            _compare_states(kept, after, factor)
+            if not number:
+                _compare_gradients(list(parameters), found, wanted, factor)
     _decide(compared, state, tensors)
+
+
+def _reversed(tensors: Tensors) -> Tensors:
+    """The samples in another order."""
+    return {name: x.flip(0) for name, x in tensors.items()}
+
+
+def _compare_states(found: Tensors, wanted: Tensors, factor: float) -> None:
+    for name, own in found.items():
+        theirs = wanted[name]
+        if theirs.is_floating_point():
+            compare(f"the buffer {name} after a step", own, theirs, factor * OUTPUT_ERROR)
+        elif not torch.equal(own.detach().to(theirs.dtype), theirs):
+            raise SelfCheckFailed(f"the buffer {name} after a step has other values than that of the "
+                                  "module")
 
 
 def loss_alone(step: Step, tensors: Tensors) -> torch.Tensor:
@@ -64,19 +115,21 @@ def _copies(tensors: Tensors) -> list[torch.Tensor]:
 
 
 def check_no_state(step: Step, state: State, tensors: Tensors, others: Tensors,
-                   wanted: torch.Tensor, statistics: Collection[str]) -> None:
+                   wanted: torch.Tensor, statistics: Collection[str], states: Collection[str]) -> None:
     """Raises StateChanged if the forward pass changes a parameter, or a buffer that is none of the
-    `statistics`, or what the next forward pass computes or may compute.
+    `statistics` and `states`, or what the next forward pass computes or may compute.
 
     `wanted` is the loss of other samples, `others`, with moved weights and without a forward pass
-    before it. The program of a file begins every step with nothing but the parameters and
-    statistics, so a model that keeps anything else for its next mini-batch would silently train
-    without it.
+    before it. The program of a file begins every step with nothing but the parameters, statistics and
+    states, so a model that keeps anything else for its next mini-batch would silently train without
+    it. Here every pass begins with the first contents of the states.
     """
+    kept, statistics = KeptStates(step, states), {*statistics, *states}
     generators = Generators()
     before = _contents(state, statistics)
     loss_alone(step, tensors)
     changed = [name for name, found in _contents(state, statistics).items() if found != before[name]]
+    kept.restore()
     # What the first pass alone replaces or counts does not matter, if the second one agrees.
     buffers, numbers = _buffers(step, statistics), numbers_of(step.roots())
     with moved_weights(state):
@@ -85,16 +138,17 @@ def check_no_state(step: Step, state: State, tensors: Tensors, others: Tensors,
                 if buffers.get(name, found) != found]
     if changed:
         raise StateChanged(f"the forward pass changes {changed[0]}; parameters are changed by the "
-                           "optimizer only, and of the buffers only the statistics of batch norms "
-                           "may change in training, which torch.nn.functional.batch_norm keeps")
+                           "optimizer only, and buffers in place or by assignments that keep their "
+                           "shape and type (register_buffer, float32, long or bool)")
     try:
         compare("", loss, wanted, LOSS_ERROR)
     except SelfCheckFailed:
         raise StateChanged(
             "a second forward pass has another loss than it has alone, because the model keeps "
             "something between its calls, of its samples or of weights that have changed since (an "
-            "attribute, a list or a global variable); a captured model keeps only the statistics of "
-            "batch norms") from None
+            "attribute, a list or a global variable); a captured model keeps only registered buffers "
+            "(register_buffer)") from None
+    kept.restore()
     loss_alone(step, tensors)
     after = numbers_of(step.roots())
     for name, value in numbers.items():

@@ -76,7 +76,7 @@ class _Decomposer:
             # The new content is written where the operator would have written it.
             copied = {"self": node.args[written], "src": Ref(results[0]), "non_blocking": False}
             return [*nodes, Node("aten.copy_.default", copied, node.outputs, node.path,
-                                 node.source, region=node.region)]
+                                 node.source, region=node.region, no_grad=node.no_grad)]
         self.same.update(zip(node.outputs, results))
         return nodes
 

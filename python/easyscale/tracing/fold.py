@@ -5,6 +5,7 @@ from typing import Any
 
 import torch
 
+from .functional import SET_STATE
 from .graph import Graph, Meta, Node, Ref, refs, replace_refs
 from .schema import operator
 
@@ -14,20 +15,22 @@ FILLED = {"zeros_like": 0, "ones_like": 1, "full_like": None, "empty_like": 0, "
           "new_ones": 1, "new_full": None, "new_empty": 0}
 
 
-def fold_constants(graph: Graph, state: dict[str, torch.Tensor]) -> None:
+def fold_constants(graph: Graph, state: dict[str, torch.Tensor], states: set[str]) -> None:
     """Moves the results of constant nodes to `graph.constants`.
 
-    Buffers are constants too, with the content that `state` has under their names.
+    Buffers are constants too, with the content that `state` has under their names, but not those whose
+    names are `states`, which a step of training changes.
     """
     known = dict(graph.constants)
     for value, name in graph.buffers.items():
-        known[value] = state[name].detach()
+        if name not in states:
+            known[value] = state[name].detach()
     kept = []
     for node in graph.nodes:
         filled = _filled(node, graph.metas[node.outputs[0]], known)
         if filled is not None:
             known[node.outputs[0]] = filled
-        elif not _is_random(node) and all(value in known for value in refs(node.args)):
+        elif node.target != SET_STATE and not _is_random(node) and all(value in known for value in refs(node.args)):
             known.update(zip(node.outputs, _evaluate(node, known)))
         else:
             kept.append(node)

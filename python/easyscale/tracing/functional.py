@@ -2,6 +2,9 @@
 
 Every tensor of the graph is a base, or a view of another tensor. A write to a view makes new
 content for its base; other views of that base are computed again before they are read.
+
+A buffer that is written in training becomes a state, and so does a frozen parameter: an operator
+SET_STATE takes its last content, and what is read of it from there on is the result of this operator.
 """
 from __future__ import annotations
 
@@ -10,6 +13,7 @@ from typing import Any
 
 from .errors import Missing, StateChanged, UnsupportedOperators
 from .graph import Graph, Meta, Node, Ref, replace_refs
+from .regions import LIBRARY
 from .schema import functional_name, viewed_argument, written_argument
 
 RESHAPES = {"view", "reshape", "_unsafe_view", "flatten", "unflatten", "squeeze", "unsqueeze",
@@ -19,6 +23,13 @@ RESHAPES = {"view", "reshape", "_unsafe_view", "flatten", "unflatten", "squeeze"
 RENAMED = {"dropout": {"self": "input"}, "feature_dropout": {"self": "input"},
            "alpha_dropout": {"self": "input"}, "feature_alpha_dropout": {"self": "input"},
            "full_like": {"value": "fill_value"}}
+SET_STATE = "easyscale.set_state.default"
+LIBRARY.define("set_state(Tensor x, str name) -> Tensor")
+LIBRARY.impl("set_state", lambda x, name: x.clone(), "CompositeExplicitAutograd")
+# What the assignment of a tensor to a buffer is under a tracer: the tensor, as it is read from there on.
+ASSIGN = "easyscale.assign.default"
+LIBRARY.define("assign(Tensor buffer, Tensor value) -> Tensor")
+LIBRARY.impl("assign", lambda buffer, value: value.clone(), "CompositeExplicitAutograd")
 INACTIVE = {"aten.dropout.default": "input", "aten.feature_dropout.default": "input"}
 
 
@@ -33,23 +44,70 @@ class _View:
 
 
 class _Rewriter:
-    def __init__(self, graph: Graph):
+    def __init__(self, graph: Graph, counters: set[str], frozen: set[str]):
         self.graph = graph
+        self.counters = counters
+        # What may become a state: value -> name.
+        self.kept = graph.buffers | {value: name for value, name in graph.parameters.items()
+                                     if name in frozen}
         self.nodes: list[Node] = []
         self.same: dict[int, int] = {}     # result of an in-place operator -> what it changed
         self.current: dict[int, int] = {}  # tensor -> value with its content of now
         self.version: dict[int, int] = {}  # base -> number of writes
         self.views: dict[int, _View] = {}
+        self.with_gradient: dict[int, bool] = {}  # buffer -> it was written outside of no_grad
+        self.assigned: dict[int, int] = {}  # buffer -> the tensor that was assigned last
 
     def run(self) -> None:
         for node in self.graph.nodes:
             written = written_argument(node.target)
-            if written is None:
+            if node.target == ASSIGN:
+                self._assign(node)
+            elif written is None:
                 self._read(node)
             else:
                 self._write(node, written)
         self.graph.outputs = replace_refs(self.graph.outputs, self._content)
         self.graph.nodes = self.nodes
+        for base, name in self.kept.items():
+            if base in self.assigned or self.version.get(base, 0):
+                self.graph.written[base] = name
+                if self.graph.training:
+                    self._set_state(base, self._content(self.assigned.get(base, base)).id)
+
+    def _assign(self, node: Node) -> None:
+        """A tensor that is assigned to a buffer: the name has another tensor from there on."""
+        before = self._tensor(node.args["buffer"].id)
+        owners = [base for base, tensor in self.assigned.items() if tensor == before]
+        base = owners[0] if owners else self._base(before)
+        if self.kept.get(base) in self.counters:
+            self.same[node.outputs[0]] = base
+            return
+        if base not in self.kept:
+            raise StateChanged(f"the forward pass assigns to a buffer ({node.source or node.path}) that "
+                               "had another tensor before; register each buffer with a tensor of its own")
+        self._check_buffer(node, base, node.no_grad)
+        target, args = "aten.clone.default", {"self": node.args["value"], "memory_format": None}
+        if node.no_grad:
+            target, args = "aten.detach.default", {"self": node.args["value"]}
+        self._read(Node(target, args, node.outputs, node.path, node.source, region=node.region))
+        self.views.pop(node.outputs[0], None)  # a write to it is none to what was assigned
+        self.assigned[base] = node.outputs[0]
+
+    def _set_state(self, base: int, content: int) -> None:
+        """Adds the operator SET_STATE behind the last write to a buffer."""
+        name, meta = self.kept[base], self.graph.metas[base]
+        after = self.graph.new_value(meta)
+        at = next((i + 1 for i, node in enumerate(self.nodes) if content in node.outputs), 0)
+        for node in self.nodes[at:]:
+            node.args = {key: replace_refs(x, lambda value: Ref(after if value == content else value))
+                         for key, x in node.args.items()}
+        self.graph.outputs = replace_refs(
+            self.graph.outputs, lambda value: Ref(after if value == content else value))
+        last = self.nodes[at - 1] if at else Node("", {}, [])
+        self.nodes.insert(at, Node(SET_STATE, {"x": Ref(content), "name": name}, [after], last.path,
+                                   last.source, region=last.region))
+        self.graph.outputs.append(Ref(after))
 
     def _tensor(self, value: int) -> int:
         return self.same.get(value, value)
@@ -96,11 +154,23 @@ class _Rewriter:
     def _write(self, node: Node, written: str) -> None:
         tensor = self._tensor(node.args[written].id)
         base = self._base(tensor)
-        if base in self.graph.buffers or base in self.graph.parameters:
-            self._write_state(node, base)
+        name = self.kept.get(base)
+        if name is None and base in self.graph.parameters:
+            raise StateChanged(f"the forward pass changes {self._name(base)} "
+                               f"({node.source or node.path}); parameters that are trained are changed by "
+                               "the optimizer only: keep what the forward pass writes in a buffer")
+        if name in self.counters:  # a counter of batches, which nothing reads in the graph
+            self.same.update((output, base) for output in node.outputs)
             return
+        without_gradient = node.no_grad or self._is_detached(tensor)
+        if name is not None:
+            self._check_buffer(node, base, without_gradient)
         args = {k: replace_refs(x, self._content) for k, x in node.args.items()}
         result = self._functional(node, written, args, self.graph.metas[tensor])
+        if name is not None and without_gradient:
+            # A buffer has no gradient before, so what is written without one has none.
+            result = self._emit("aten.detach.default", {"self": Ref(result)}, self.graph.metas[tensor],
+                                node)
         for output in node.outputs:
             self.same[output] = tensor
         self._store(tensor, result, node)
@@ -109,15 +179,24 @@ class _Rewriter:
             self.views[tensor].version = self.version[base]
             tensor = self.views[tensor].parent
 
-    def _write_state(self, node: Node, base: int) -> None:
-        """A counter of batches may be changed; nothing reads it in the graph."""
-        name = self.graph.buffers.get(base) or self.graph.parameters.get(base)
-        if not name.endswith("num_batches_tracked"):
-            raise StateChanged(f"the forward pass changes {name.removeprefix('model.')} "
-                               f"({node.source or node.path}); only the statistics of batch norms "
-                               "may change in training")
-        for output in node.outputs:
-            self.same[output] = base
+    def _name(self, base: int) -> str:
+        return (self.graph.buffers | self.graph.parameters)[base].removeprefix("model.")
+
+    def _is_detached(self, tensor: int) -> bool:
+        """Whether a tensor is a view of its base past autograd."""
+        while tensor in self.views:
+            if self.views[tensor].node.target == "aten.detach.default":
+                return True
+            tensor = self.views[tensor].parent
+        return False
+
+    def _check_buffer(self, node: Node, base: int, without_gradient: bool) -> None:
+        """Raises StateChanged for a write to a buffer that cannot be a state."""
+        place = f"({node.source or node.path})"
+        if without_gradient and self.with_gradient.get(base):
+            raise StateChanged(f"the forward pass writes {self._name(base)} with gradients and then "
+                               f"without them {place}; write what has no gradient only")
+        self.with_gradient[base] = self.with_gradient.get(base, False) or not without_gradient
 
     def _functional(self, node: Node, written: str, args: dict[str, Any], meta: Meta) -> int:
         if node.target == "aten.copy_.default":
@@ -148,6 +227,9 @@ class _Rewriter:
         parent_meta = self.graph.metas[view.parent]
         before = self._content(view.parent)
         if view.node.target == "aten.detach.default":
+            if self._base(tensor) in self.kept:
+                self._store(view.parent, result, node)  # there is no gradient of the content before
+                return
             self._store(view.parent, self._aside(before, Ref(result), parent_meta, node), node)
             return
         target, args = _inverse(view, before, Ref(result), parent_meta, self.graph)
@@ -210,6 +292,7 @@ def _inverse_order(name: str, args: dict, meta: Meta) -> list[int]:
     return order
 
 
-def make_functional(graph: Graph) -> None:
-    """Replaces all in-place operators of a graph."""
-    _Rewriter(graph).run()
+def make_functional(graph: Graph, counters: set[str], frozen: set[str]) -> None:
+    """Replaces all in-place operators of a graph. Writes to `counters`, which are buffers, are left
+    out, and those to the parameters `frozen` are states as those to buffers."""
+    _Rewriter(graph, counters, frozen).run()

@@ -41,7 +41,8 @@ class Node:
     `site` numbers the random draws in the order of execution; -1 for other operators. A recurrent
     layer draws once between each two of its layers, and `site` is the first number. `path` is
     the module's path and `source` the user's line. Nodes with the same `region` other than 0 are
-    computed again in the backward pass.
+    computed again in the backward pass. `no_grad`: the node stands in a block of torch.no_grad, so no
+    gradient flows through what it writes.
     """
 
     target: str
@@ -51,6 +52,7 @@ class Node:
     source: str = ""
     site: int = -1
     region: int = 0
+    no_grad: bool = False
 
 
 @dataclass
@@ -58,7 +60,8 @@ class Graph:
     """Nodes in the order of execution, and what they read from outside.
 
     `inputs` are values by name, `parameters` and `buffers` names by value, and `constants` tensors
-    by value. `outputs` has the flat results. `mirrored` are the sites of which the module uses 1 - u
+    by value. `written` are the buffers and frozen parameters that the nodes write, names by value.
+    `outputs` has the flat results, and in `training` behind them the next contents of these. `mirrored` are the sites of which the module uses 1 - u
     where its program uses u. `trained` are the running means of all batch norms in training, also of
     those whose results are not read.
     """
@@ -70,6 +73,8 @@ class Graph:
     buffers: dict[int, str] = field(default_factory=dict)
     constants: dict[int, torch.Tensor] = field(default_factory=dict)
     outputs: list[Any] = field(default_factory=list)
+    written: dict[int, str] = field(default_factory=dict)
+    training: bool = True
     mirrored: set[int] = field(default_factory=set)
     trained: set[str] = field(default_factory=set)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
 import torch
@@ -28,10 +28,10 @@ RANDOM = torch.Tag.nondeterministic_seeded
 class _Replay:
     """Runs the nodes of a tracer's graph whose arguments are all known, in their order."""
 
-    def __init__(self, step: nn.Module):
+    def __init__(self, step: nn.Module, states: Collection[str]):
         self._step = step
         self._buffers = {name: tensor for name, tensor in step.named_buffers()
-                         if not name.endswith(STATISTICS)}
+                         if not name.endswith(STATISTICS) and name not in states}
         self._graph: Any = None
         self._known: dict[Any, Any] = {}
         self._spoiled: set[int] = set()  # storages with content that is not known
@@ -112,14 +112,15 @@ def _places(mask: torch.Tensor) -> list[torch.Tensor]:
 
 
 @contextlib.contextmanager
-def known_contents(step: nn.Module,
-                   overridden: Callable[..., Any]) -> Iterator[Callable[[Any], bool | None]]:
-    """In this block a tensor whose content is known answers what Python asks of it.
+def known_contents(step: nn.Module, overridden: Callable[..., Any],
+                   states: Collection[str]) -> Iterator[Callable[[Any], bool | None]]:
+    """In this block a tensor whose content is known answers what Python asks of it. Buffers with names
+    in `states` are changed by training, so their contents are not known.
 
     `overridden(owner, name, replacement)` exchanges an attribute for the time of a block. Gives the
     function that returns the truth of a tensor whose content is known, and None for others.
     """
-    replay = _Replay(step)
+    replay = _Replay(step, states)
 
     def content(tensor: Any) -> torch.Tensor | None:
         traced = isinstance(tensor, torch.Tensor) and type(tensor) not in (torch.Tensor, Selected)

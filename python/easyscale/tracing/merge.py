@@ -7,10 +7,11 @@ from typing import Any
 
 import torch
 
-from .errors import LossNotScalar, Missing, NoTrainableParameter, UnsupportedOperators
+from .errors import (LossNotScalar, Missing, NoTrainableParameter, StateChanged,
+                     UnsupportedOperators, UnsupportedType)
 from .decompose import decompose
 from .fold import fold_constants
-from .functional import make_functional
+from .functional import SET_STATE, make_functional
 from .gradients import expand_gradients
 from .graph import Graph, Meta, Node, Ref, refs, remove_unused, replace_refs
 from .lower import LOWERINGS
@@ -46,12 +47,14 @@ class Lowering:
     """Lowers one graph into a builder, and collects what cannot be lowered."""
 
     def __init__(self, builder: Builder, graph: Graph, state: State, named: dict[str, Val],
-                 parameters: dict[str, Val]):
+                 parameters: dict[str, Val], states: dict[str, Val]):
         self.builder, self.graph = builder, graph
         self.values: dict[int, Any] = dict(graph.constants)
         self.values |= {value: named[name] for name, value in graph.inputs.items()}
         self.values |= {value: parameters[state.name_of(target)]
                         for value, target in graph.parameters.items()}
+        self.values |= {value: states[name] for value, name in graph.buffers.items()
+                        if name in states}
         self.uses = Counter(value for node in graph.nodes for value in refs(node.args))
         self.uses.update(refs(graph.outputs))
         builder.readers.clear()
@@ -127,8 +130,11 @@ def _has_unknown(tree: Any) -> bool:
     return isinstance(tree, _Unknown)
 
 
-def simplify(graph: Graph, state: State) -> Graph:
-    """Brings a graph that was read into the form that is lowered."""
+def simplify(graph: Graph, state: State, training: bool, states: set[str]) -> Graph:
+    """Brings a graph that was read into the form that is lowered. `states` are the names of what training
+    writes, as far as they are known; a graph of training adds its own."""
+    graph.training = training
+    counters, frozen = state.counters(), state.frozen()
     for value in [value for value in graph.buffers if graph.metas[value].dtype.is_complex]:
         # Its parts are taken apart, so it is a constant from the beginning.
         graph.constants[value] = state.tensors()[state.name_of(graph.buffers.pop(value))].detach()
@@ -136,18 +142,29 @@ def simplify(graph: Graph, state: State) -> Graph:
     graph.trained = {state.name_of(graph.buffers[x.id]) for x in map(_trained_mean, graph.nodes)
                      if x is not None and x.id in graph.buffers}
     decompose(graph)
-    make_functional(graph)
+    make_functional(graph, counters, frozen)
     remove_unused(graph)
     if expand_gradients(graph):
         decompose(graph)
-        make_functional(graph)
+        make_functional(graph, counters, frozen)
         remove_unused(graph)
     tensors = state.tensors()
+    graph.written = {value: state.name_of(target) for value, target in graph.written.items()}
+    for node in graph.nodes:
+        if node.target == SET_STATE:
+            node.args["name"] = state.name_of(node.args["name"])
     graph.buffers = {value: state.name_of(target) for value, target in graph.buffers.items()}
-    fold_constants(graph, tensors)
+    if training:
+        states = states | set(graph.written.values())
+    for value, target in list(graph.parameters.items()):
+        if state.name_of(target) in states:  # a frozen parameter that is written
+            graph.buffers[value] = state.name_of(graph.parameters.pop(value))
+    fold_constants(graph, tensors, states)
     remove_unused(graph)
     name_stochastic_depth(graph)
     remove_unused(graph)
+    if not training:
+        _check_unwritten(graph)
     return graph
 
 
@@ -159,6 +176,19 @@ def _read_complex_parameters(graph: Graph) -> None:
             stored = graph.new_value(Meta((*meta.shape, 2), torch.float32))
             graph.parameters[stored] = graph.parameters.pop(value)
             graph.nodes.insert(0, Node("aten.view_as_complex.default", {"self": Ref(stored)}, [value]))
+
+
+def _check_unwritten(graph: Graph) -> None:
+    """Raises StateChanged if an output of an evaluation depends on what it writes: every mini-batch of
+    an evaluation begins with the same contents. Numbers are no outputs."""
+    read = {value for value in refs(graph.outputs) if graph.metas[value].shape}
+    for node in reversed(graph.nodes):
+        if read.intersection(node.outputs):
+            read.update(refs(node.args))
+    for value, name in graph.written.items():
+        if value in read:
+            raise StateChanged(f"the forward pass changes {name} in evaluations too, and their outputs "
+                               "depend on it; write it in training only (if self.training)")
 
 
 def _trained_mean(node: Node) -> Ref | None:
@@ -178,9 +208,13 @@ def lower_both(train: Graph, evaluation: Graph | None, state: State,
     inputs = {name: builder.new_value(train.metas[value].shape, _input_type(train, value))
               for name, value in train.inputs.items()}
     parameters = {tied.names[0]: builder.new_value(tuple(tied.numbers().shape), "f32")
-                  for tied in state.parameters.values()}
+                  for tied in state.parameters.values()
+                  if tied.names[0] not in train.written.values()}
     builder.buffers, builder.trained = train.buffers, train.trained
-    loss, *outputs = Lowering(builder, train, state, inputs, parameters).run()
+    states = builder.states = {name: builder.new_value(*_state_value(state, name))
+                               for name in sorted(train.written.values())}
+    results = Lowering(builder, train, state, inputs, parameters, states).run()
+    loss, *outputs = results[:len(results) - len(train.written)]
     check_loss(builder, loss, [parameters[tied.names[0]] for tied in state.parameters.values()
                                 if tied.tensor.requires_grad])
     trained = len(builder.nodes)
@@ -189,11 +223,26 @@ def lower_both(train: Graph, evaluation: Graph | None, state: State,
     builder.mirrored = train.mirrored
     if evaluation is not None:
         builder.buffers, builder.evaluating = evaluation.buffers, True
-        outputs = Lowering(builder, evaluation, state, inputs, parameters).run()
+        outputs = Lowering(builder, evaluation, state, inputs, parameters, states).run()
     builder.node = None
     named = [(name, builder.value(x)) for name, x in zip(output_names, outputs)
              if isinstance(x, (Val, torch.Tensor))]
     return Static(builder, inputs, parameters, loss, named, len(builder.nodes) > trained)
+
+
+def _state_value(state: State, name: str) -> tuple[tuple[int, ...], str]:
+    """Shape and type of what a forward pass in training writes."""
+    tensor = state.tensors()[name].detach()
+    if others := state.names_of_memory(tensor) - {name}:
+        raise StateChanged(f"the forward pass changes {name}, whose memory {min(others)} "
+                           "shares; give each a tensor of its own (clone)")
+    if tensor.dtype not in TYPES:
+        raise UnsupportedType(f"the forward pass changes {name}, which has the type "
+                              f"{tensor.dtype}; give it the type torch.float32, long or bool")
+    if tensor.dtype.is_floating_point and not torch.isfinite(tensor).all():
+        raise StateChanged(f"the forward pass changes {name}, which has an element that is "
+                           "not finite; let it begin with a finite number")
+    return tuple(tensor.shape), TYPES[tensor.dtype]
 
 
 def _input_type(graph: Graph, value: int) -> str:

@@ -11,7 +11,7 @@ import logging
 import random
 import sys
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
 import torch
@@ -144,17 +144,6 @@ def _is_said_to_be_causal(mask: Any, is_causal: bool | None = None, size: Any = 
     return is_causal is True
 
 
-def refuse_power_iterations(model: nn.Module) -> None:
-    """Refuses a spectral norm that changes its vectors in training."""
-    for path, module in model.named_modules():
-        for hook in module._forward_pre_hooks.values():  # torch.nn.utils.spectral_norm
-            if type(hook).__name__ == "SpectralNorm" and module.training:
-                raise _power_iteration(path, "torch.nn.utils.spectral_norm")
-        if type(module).__name__ == "_SpectralNorm" and module.training:
-            owner = path.split(".parametrizations")[0]
-            raise _power_iteration(owner, "torch.nn.utils.parametrizations.spectral_norm")
-
-
 def refuse_hooks(model: nn.Module) -> None:
     """Refuses hooks that may change the gradient of a module."""
     for path, module in model.named_modules():
@@ -190,16 +179,33 @@ def refuse_cumulative_averages(model: nn.Module) -> None:
                                "averages all mini-batches; give it a number, such as 0.1")
 
 
-def _power_iteration(path: str, function: str) -> StateChanged:
-    return StateChanged(
-        f"the spectral norm of {path or 'the model'} ({function}) changes the vectors u and v in "
-        "every step of training, and only the statistics of batch norms may change; put it into "
-        "evaluation (module.eval() before the capture keeps its vectors as they are), or use "
-        "torch.nn.utils.parametrizations.weight_norm or orthogonal")
+def _normalised(real: Callable) -> Callable:
+    """nn.functional.normalize, which writes its result behind the division: a spectral norm gives the
+    tensor for the result, and of an operator with such an argument torch does not know the gradient."""
+    def normalize(input: torch.Tensor, p: float = 2.0, dim: int = 1, eps: float = 1e-12,
+                  out: torch.Tensor | None = None) -> torch.Tensor:
+        result = real(input, p, dim, eps)
+        return result if out is None else out.copy_(result)
+    return normalize
+
+
+def _assigning(real: Callable) -> Callable:
+    """nn.Module.__setattr__, which shows the tracer the assignment of a tensor to a buffer that has the
+    same shape and type. Others may be made once, and are compared after the trace."""
+    def set_attribute(module: nn.Module, name: str, value: Any) -> None:
+        before = module.__dict__.get("_buffers", {}).get(name)
+        mode = proxy_tensor.get_proxy_mode()
+        if before is not None and isinstance(value, torch.Tensor) and value is not before and (
+                mode is not None and node_of(value, mode.tracer) is not None) and (
+                (value.shape, value.dtype) == (before.shape, before.dtype)):
+            value = torch.ops.easyscale.assign(before, value)
+        real(module, name, value)
+    return set_attribute
 
 
 def _data() -> property:
-    """Tensor.data, which a tracer does not see: a tensor of its own is detached instead."""
+    """Tensor.data, which a tracer does not see: a tensor of its own is detached instead, and what is
+    assigned is copied into it."""
     real = torch.Tensor.data
 
     def get(tensor: torch.Tensor) -> torch.Tensor:
@@ -207,7 +213,15 @@ def _data() -> property:
         if mode is not None and node_of(tensor, mode.tracer) is not None:
             return tensor.detach()
         return real.__get__(tensor)
-    return property(get, real.__set__)
+
+    def set_content(tensor: torch.Tensor, value: torch.Tensor) -> None:
+        mode = proxy_tensor.get_proxy_mode()
+        if mode is not None and node_of(tensor, mode.tracer) is not None and (
+                tensor.shape == value.shape):
+            tensor.detach().copy_(value.detach())
+        else:
+            real.__set__(tensor, value)
+    return property(get, set_content)
 
 
 def _unpooled(real: Callable) -> Callable:
@@ -243,8 +257,9 @@ def _quiet() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def tracing(step: nn.Module, allowed: tuple[type, ...]) -> Iterator[None]:
-    """Everything that must hold while a forward pass is traced; `step` wraps the model."""
+def tracing(step: nn.Module, allowed: tuple[type, ...], states: Collection[str]) -> Iterator[None]:
+    """Everything that must hold while a forward pass is traced; `step` wraps the model, and `states` are
+    its buffers that training is known to write."""
     model = step.model
     fast_path = torch.backends.mha.get_fastpath_enabled()
     with contextlib.ExitStack() as stack:
@@ -253,15 +268,18 @@ def tracing(step: nn.Module, allowed: tuple[type, ...]) -> Iterator[None]:
         stack.enter_context(torch._dynamo.config.patch(error_on_nested_fx_trace=False))
         stack.enter_context(exchanged(torch.autograd.Function, "apply", _apply_with(allowed)))
         stack.enter_context(marked_checkpoints())
-        known_truth = stack.enter_context(known_contents(step, overridden))
+        known_truth = stack.enter_context(known_contents(step, overridden, states))
         stack.enter_context(assumed_assertions(known_truth))
         for name in ("lstm", "gru"):
             stack.enter_context(exchanged(torch._VF, name, getattr(torch.ops.easyscale, name)))
         stack.enter_context(exchanged(torch, "rand", _rand_for(model)))
         stack.enter_context(overridden(torch.Tensor, "data", _data()))
+        stack.enter_context(exchanged(nn.Module, "__setattr__", _assigning(nn.Module.__setattr__)))
         stack.enter_context(overridden(torch.Tensor, "register_hook", _refuse_hook))
         for owner in (torch, torch.Tensor):
             stack.enter_context(overridden(owner, "quantile", _quantile_with(torch.quantile)))
+        stack.enter_context(exchanged(nn.functional, "normalize",
+                                      _normalised(nn.functional.normalize)))
         for name in ("max_unpool1d", "max_unpool2d", "max_unpool3d"):
             real = getattr(nn.functional, name)
             stack.enter_context(exchanged(nn.functional, name, _unpooled(real)))

@@ -145,7 +145,7 @@ class _Reader:
             self.region = self.regions.setdefault(region, len(self.regions))
             self.values[node] = tensor
         elif target not in IGNORED:
-            self._read_operator(node, target)
+            self._read_operator(node, target, no_grad)
 
     def _inline_gradient_region(self, node: Any, no_grad: bool) -> None:
         enabled, body, *arguments = node.args
@@ -180,7 +180,7 @@ class _Reader:
                                      _path(node), _source(node), region=self.region))
         return Ref(value)
 
-    def _read_operator(self, node: Any, target: str) -> None:
+    def _read_operator(self, node: Any, target: str, no_grad: bool) -> None:
         if getattr(node.target, "__module__", "") in ("_operator", "math", "torch"):
             raise DataDependent(f"{_source(node)} computes with a number that depends on the content "
                                 "of a tensor; keep such numbers in tensors")
@@ -204,7 +204,7 @@ class _Reader:
         if target == "aten.randperm.default" and args["n"] <= SORTED_MAX:
             target, args, site = self._permutation(node, args["n"], site)
         self.graph.nodes.append(Node(target, args, outputs, _path(node), _source(node), site,
-                                     self.region))
+                                     self.region, no_grad))
         self.values[node] = Ref(outputs[0]) if single else [Ref(x) for x in outputs]
 
     def _permutation(self, node: Any, size: int, site: int) -> tuple[str, dict[str, Any], int]:

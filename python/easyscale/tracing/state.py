@@ -68,6 +68,28 @@ class State:
         found = [*(tied.tensor for tied in self.parameters.values()), *self.buffers.values()]
         return list({id(tensor): tensor for tensor in found}.values())
 
+    def full_names(self) -> list[str]:
+        """The names of the buffers and frozen parameters of the wrapper."""
+        buffers = [name for name, _ in self._wrapper.named_buffers(remove_duplicate=False)]
+        return buffers + sorted(self.frozen())
+
+    def frozen(self) -> set[str]:
+        """The parameters that the optimizer does not change, by their full names."""
+        return {name for name, tensor in self._wrapper.named_parameters(remove_duplicate=False)
+                if not tensor.requires_grad}
+
+    def names_of_memory(self, tensor: torch.Tensor) -> set[str]:
+        """The names of the parameters and buffers that share memory with a tensor."""
+        place = tensor.untyped_storage().data_ptr()
+        aliases = {name: tied.tensor for tied in self.parameters.values() for name in tied.names}
+        return {name for name, other in (self.buffers | aliases).items()
+                if place and other.untyped_storage().data_ptr() == place}
+
+    def counters(self) -> set[str]:
+        """The buffers in which batch norms of torch count their mini-batches, by their full names."""
+        return {f"{path}.num_batches_tracked" for path, module in self._wrapper.named_modules()
+                if isinstance(module, nn.modules.batchnorm._NormBase)}
+
     def _check(self) -> None:
         storages: dict[int, str] = {}
         for tied in self.parameters.values():

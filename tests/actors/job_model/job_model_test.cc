@@ -78,6 +78,11 @@ TEST_SUITE("actors/job_model") {
     CHECK(error.ends_with("gives no initial value of \"fc.bias\""));
     program.parameters[1].init = ModelInit{.constant = 1.0F};
     CHECK(error_with(program, "").empty());
+    program = test::with_state(program);
+    CHECK(error_with(program, "w.safetensors").empty());
+    const std::string state_error = error_with(program, "");
+    CHECK(state_error.starts_with("job: model.weights = \"\": allowed is the safetensors file"));
+    CHECK(state_error.ends_with(", such as \"steps\""));
     const auto built_in = JobModel::open(ModelSpec());
     CHECK(built_in->check_initial_values(ModelSpec()).ok());
   }

@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstring>
 
@@ -205,6 +206,64 @@ TEST_SUITE("actors/version/initial_weights") {
                          first + "\", with which the model ties it"));
     CHECK(changed("mask").ends_with(
         ": tensor \"mask\" has other values: allowed are those of model.file"));
+  }
+
+  TEST_CASE("states keep the type and shape that they have in the state dict") {
+    gpu::ParamTable table;
+    table.add({.name = "w", .torch_shape = {2}, .order = {.outer = 2}});
+    table.add_mean("running_mean", 1);
+    table.add_state("own.running_mean", {2, 1}, "F32");
+    table.add_state("steps", {}, "I64");
+    table.add_state("bytes", {2}, "U8");
+    table.add_state("seen", {2}, "BOOL");
+    const auto word = [](std::int32_t v) { return std::bit_cast<float>(v); };
+    const std::vector<float> flat(16, 0.5F);
+    std::vector<float> stats{0.25F, 1.5F, -2.5F, word(-7), word(3), word(255), 1.0F, 0.0F};
+    const StateDict state(table, flat.data(), stats.data(), 9);
+    const auto find = [&](const std::string& name) -> const store::TensorData* {
+      const auto found = std::ranges::find(state.tensors(), name, &store::TensorData::name);
+      return found == state.tensors().end() ? nullptr : &*found;
+    };
+    CHECK(find("num_batches_tracked") == nullptr);  // the name of a module is in front of it
+    CHECK(find("own.num_batches_tracked") == nullptr);
+    CHECK(find("own.running_mean")->shape == std::vector<std::uint64_t>{2, 1});
+    CHECK(find("steps")->dtype == "I64");
+    CHECK(find("steps")->shape.empty());
+    std::int64_t steps = 0;
+    REQUIRE(find("steps")->bytes.size() == sizeof steps);
+    std::memcpy(&steps, find("steps")->bytes.data(), sizeof steps);
+    CHECK(steps == -7);
+    CHECK(find("bytes")->dtype == "U8");
+    CHECK(find("bytes")->bytes[1] == std::byte{255});
+    CHECK(find("seen")->dtype == "BOOL");
+    CHECK(find("seen")->bytes[0] == std::byte{1});
+    CHECK(find("seen")->bytes[1] == std::byte{0});
+
+    Files files;
+    CHECK(check_weights(files.write("states", state.tensors()), table, {}).ok());
+    const auto changed = [&](const char* name, const char* dtype, std::vector<std::byte> bytes) {
+      auto tensors = state.tensors();
+      const auto tensor = std::ranges::find(tensors, std::string(name), &store::TensorData::name);
+      tensor->dtype = dtype;
+      tensor->bytes = bytes;
+      const auto checked = check_weights(
+          files.write(("bad" + std::to_string(++files.written)).c_str(), tensors), table, {});
+      REQUIRE_FALSE(checked.ok());
+      return checked.error().message;
+    };
+    std::vector<std::byte> large(8);
+    large[4] = std::byte{1};  // 2^32
+    CHECK(changed("steps", "I64", large)
+              .ends_with("\"steps\": element 0 = 4.2949673e+09: allowed is -2147483648 to "
+                         "2147483647"));
+    CHECK(changed("steps", "I32", std::vector<std::byte>(4))
+              .ends_with("\"steps\": dtype = I32: allowed is I64"));
+    CHECK(changed("seen", "BOOL", std::vector<std::byte>(2, std::byte{2}))
+              .ends_with("\"seen\": element 0 = 2: allowed is 0 to 1"));
+    const float nan = std::nanf("");
+    std::vector<std::byte> two(8);
+    std::memcpy(two.data() + 4, &nan, sizeof nan);
+    CHECK(changed("own.running_mean", "F32", two).find("element 1 = nan") != std::string::npos);
   }
 
   TEST_CASE("a file that was changed after admission is noticed, and nothing is loaded") {

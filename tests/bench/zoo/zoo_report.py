@@ -33,9 +33,8 @@ REMARKS = {
         where the slope of the interpolation jumps. Its gradients agree (0.072).""",
     "more": """those without a row are models of torchvision for segments and clips. On 2026-11-25 they were
         captured only, with the comparison of a capture (loss, outputs and gradients beside the module) but
-        without training; the two MViT took too long. Refused are spectral norms, packed sequences,
-        complex parameters, and matrices of all pairs of samples that are factorised (deep_kernel);
-        reversible layers and other functions with a gradient
+        without training; the two MViT took too long. Refused are matrices of all pairs of samples that
+        are factorised (deep_kernel); reversible layers and other functions with a gradient
         of their own (Reformer, YOSO, SEW-D); models that branch on contents or choose by them (I-BERT,
         GPT-OSS, Jamba, LED, Switch, Autoformer); models that change their weights (RWKV) or their
         state (RecurrentGemma)."""}

@@ -809,7 +809,8 @@ def _fused_gelu(x: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
 
 
 class MomentumQueue(nn.Module):
-    """MoCo: a queue of keys and an average of weights, which a captured model cannot keep."""
+    """MoCo: an average of weights, and a queue of keys that is cut from queue and mini-batch, whose
+    number a captured model cannot have."""
 
     def __init__(self):
         super().__init__()

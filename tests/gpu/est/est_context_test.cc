@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include <bit>
 #include <limits>
 
 TEST_SUITE("gpu/est/est_context") {
@@ -21,6 +22,19 @@ TEST_SUITE("gpu/est/est_context") {
     REQUIRE(decoded.ok());
     CHECK(*decoded == context);
     CHECK(encode(*decoded) == bytes);
+  }
+
+  TEST_CASE("contexts are equal if their bits are") {
+    EstContext context = example(), other = example();
+    // The bits of the integer -1 are those of a NaN, which is not equal to itself.
+    for (EstContext* c : {&context, &other}) c->stats[0] = std::bit_cast<float>(-1);
+    CHECK(context == other);
+    CHECK(*decode_context(encode(context), 3) == context);
+    other.stats[1] = 0.0F;
+    CHECK_FALSE(context == other);
+    other = context;
+    other.cursor.step = 18;
+    CHECK_FALSE(context == other);
   }
 
   TEST_CASE("the encoding is little endian with a fixed header") {

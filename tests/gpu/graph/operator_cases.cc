@@ -293,6 +293,15 @@ void add_moves(std::vector<OperatorCase>& cases) {
     return b.add("sum", x, b.window_reverse("join", windows, 2, b.image(x)));
   });
   add("upsample2", [](GraphBuilder& b) { return b.upsample2("op", image(b)); });
+  add("state", [](GraphBuilder& b) {
+    const TensorId x = image(b);
+    const TensorShape& shape = b.shape(x);
+    const std::int64_t place =
+        b.add_state("state", {shape[0], shape[1], shape[2], shape[3]}, "F32");
+    const TensorId before = b.state("before", place, shape, ElementType::kF32);
+    const TensorId after = b.set_state("op", place, b.add("sum", b.gelu("gelu", x), before));
+    return b.add("both", b.tanh("tanh", after), before);
+  });
   add("channel_shuffle", [](GraphBuilder& b) { return b.channel_shuffle("op", image(b, 6), 3); });
   for (const std::int64_t channels : {4, 5})
     add("concat_shuffle_split " + std::to_string(channels), [&](GraphBuilder& b) {

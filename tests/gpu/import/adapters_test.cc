@@ -129,6 +129,10 @@ TEST_SUITE("gpu/import/adapters") {
     w.batch_norm("bn", w.conv("conv", w.input("x", {1, 4, 4}), 2, 3, 1, 1));
     CHECK(error_of(w.program, lora_of({"head"}))
               .starts_with("lora.rank = 2: allowed is 0 for a model with running statistics"));
+    ModelProgram counting = network();
+    counting.states = {{.name = "steps", .dtype = "F32", .value = 0}};
+    CHECK(error_of(counting, lora_of({"head"})) ==
+          "lora.rank = 2: allowed is 0 for a model with states, such as \"steps\"");
     const auto once = with_adapters(network(), lora_of({"head"}));
     CHECK(error_of(*once, lora_of({"head"}))
               .starts_with("lora.rank = 2: allowed is 0 for a model that has adapters"));

@@ -39,7 +39,8 @@ TEST_SUITE("gpu/import/check") {
   }
 
   TEST_CASE("a violation is reported with the path of the field and what is allowed") {
-    CHECK(error_of([](auto& p) { p.format = 2; }) == "format = 2: allowed is 1");
+    CHECK(error_of([](auto& p) { p.format = 2; }) ==
+          "format = 2: allowed is 1 for a model without states");
     CHECK(error_of([](auto& p) { p.values[0].dims.resize(9); }) ==
           "values[0].dims has 9 extents: allowed are at most 8");
     CHECK(error_of([](auto& p) { p.values[0].dims[1].size = 0; }) ==
@@ -112,6 +113,60 @@ TEST_SUITE("gpu/import/check") {
             p.values.push_back({ValueType::kF32, {{3, false}}});
             p.constants.push_back({"c", static_cast<es::ValueId>(p.values.size() - 1), {1, 2}});
           }) == "constants[0].words has 2 words: allowed are 3 for f32 [3]");
+  }
+
+  // small_program() with a state [4] to which every step adds 1: nodes 6 add_scalar, 7 set_state
+  std::string error_of_state(const std::function<void(ModelProgram&)>& damage) {
+    return error_of([&](ModelProgram& p) {
+      ProgramWriter w;
+      w.program = p;
+      const es::ValueId before = w.state("bn.count", {4});
+      w.node("set_state", {w.node("add_scalar", {before}, {{"value", 1.0}})}, {{"state", 0}});
+      REQUIRE(check_program(w.program).ok());
+      REQUIRE(import_model(w.program, 2).ok());
+      damage(w.program);
+      p = w.program;
+    });
+  }
+
+  TEST_CASE("a state has a name, a type and a shape of its own, and one node that writes it") {
+    const auto with = [](void (*change)(es::ModelState&)) {
+      return error_of_state([&](auto& p) { change(p.states[0]); });
+    };
+    CHECK(error_of_state([](auto& p) { p.format = 1; }) ==
+          "format = 1: allowed is 2 for a model with states");
+    CHECK(error_of_state([](auto& p) {
+            p.states.clear();
+            p.format = 1;
+          }) == "nodes[6].inputs[0] = 13: allowed is a value that an earlier node writes");
+    CHECK(with([](auto& s) { s.name = "bn.weight"; }) ==
+          "states[0].name = \"bn.weight\" is used twice");
+    CHECK(with([](auto& s) { s.name = "bn.running_mean"; }) ==
+          "states[0].name = \"bn.running_mean\" is used twice");
+    CHECK(with([](auto& s) { s.value = 0; }) == "states[0].value = 0: the value is written twice");
+    CHECK(with([](auto& s) { s.value = -1; }) == "states[0].value = -1: allowed is 0 to 15");
+    CHECK(with([](auto& s) { s.dtype = "I64"; }) ==
+          "states[0].dtype = \"I64\": allowed for f32 is F32");
+    CHECK(with([](auto& s) { s.dtype = ""; }) == "states[0].dtype = \"\": allowed for f32 is F32");
+    CHECK(with([](auto& s) { s.dtype = "F32,"; }) ==
+          "states[0].dtype = \"F32,\": allowed for f32 is F32");
+    CHECK(error_of_state([](auto& p) { p.values[13].dims[0].per_batch = true; }) ==
+          "states[0].value = 13: a state has no extent per batch");
+    CHECK(error_of_state([](auto& p) { p.values[13].dims[0].size = std::int64_t{1} << 30; }) ==
+          "states[0]: the states have more than 268435456 elements: allowed are at most as many");
+    CHECK(error_of_state([](auto& p) { p.nodes[7].attributes[0].value = std::int64_t{1}; }) ==
+          "nodes[7].attributes \"state\" = 1: allowed is an index of states, 0 to 0");
+    CHECK(error_of_state([](auto& p) { p.nodes.pop_back(); }) ==
+          "states[0] is written by no node: allowed is one set_state");
+    CHECK(error_of_state([](auto& p) {
+            es::ModelNode again = p.nodes[7];
+            p.values.push_back(p.values[13]);
+            again.outputs[0] = static_cast<es::ValueId>(p.values.size() - 1);
+            p.nodes.push_back(again);
+          }) == "nodes[8].attributes \"state\" = 0: nodes[7] writes this state already");
+    CHECK(error_of_state([](auto& p) {
+            p.values[14].dims[0].size = 5;
+          }).starts_with("nodes[7].attributes \"state\" = 0: x is f32 [5]: allowed is f32 [4]"));
   }
 
   TEST_CASE("initial values are finite, and their bound is not negative") {

@@ -2,6 +2,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <functional>
 #include <random>
@@ -189,6 +190,67 @@ TEST_SUITE("gpu/import/kinds") {
     const double expected[] = {after(0.5, mean, 3 * mean + 5), after(2.0, variance, 9 * variance)};
     for (std::size_t i = 0; i < 2; ++i)
       CHECK(std::abs(static_cast<double>(rig.next_stats[i]) - expected[i]) < 1e-5);
+  }
+
+  // Keeps s = 0.5 * s + mean(x) and counts by 3; the output is p * (x + s) * count, with the new
+  // contents in training.
+  ModelProgram program_with_states(std::uint32_t region) {
+    ProgramWriter w;
+    const es::ValueId x = w.input("x", {4}), p = w.parameter("p", {4});
+    const es::ValueId s = w.state("s", {4}), n = w.state("n", {}, "I64", es::ValueType::kI32);
+    const es::ValueId mean =
+        w.node("mean", {x}, {{"axes", std::vector<std::int64_t>{0}}, {"keepdim", false}});
+    const es::ValueId half = w.node("mul_scalar", {s}, {{"value", 0.5}});
+    const es::ValueId kept = w.node("set_state", {w.node("add", {half, mean})}, {{"state", 0}});
+    const es::ValueId more = w.node("add", {n, w.constant_ids({}, {3})});
+    const es::ValueId count = w.node("set_state", {more}, {{"state", 1}});
+    const es::ValueId sum = w.node("tanh", {w.node("mul", {w.node("add", {x, kept}), p})});
+    const es::ValueId y = w.node("mul", {sum, w.node("cast", {count}, {{"to", "f32"}})});
+    w.output("y", y);
+    w.program.loss =
+        w.node("mean", {y}, {{"axes", std::vector<std::int64_t>{0, 1}}, {"keepdim", false}});
+    for (es::ModelNode& node : w.program.nodes) node.region = region;
+    return w.program;
+  }
+
+  TEST_CASE(
+      "a step writes states beside those that it reads; an evaluation reads and writes none") {
+    std::vector<std::uint32_t> bits;
+    for (const std::uint32_t region : {0U, 1U}) {
+      const ModelProgram program = program_with_states(region);
+      REQUIRE(check_program(program).ok());
+      const es::Result<Graph> graph = import_model(program, kBatch);
+      REQUIRE_MESSAGE(graph.ok(), (graph.ok() ? "" : graph.error().message));
+      // The samples of an evaluation do not meet in a state.
+      CHECK_FALSE(graph->loss_of_batch);
+      for (const es::CpuClass cpu_class : es::supported_cpu_classes()) {
+        StepRig rig(compile(*graph), es::test::seed("states"), {.cpu_class = cpu_class});
+        // A count beyond 2^24, which no fp32 number has, and one whose bits are those of no finite
+        // number.
+        for (const std::int32_t count : {100'000'001, -1}) {
+          rig.stats = {1.0F, -2.0F, 0.25F, 4.0F, std::bit_cast<float>(count)};
+          const std::vector<std::uint32_t> step = rig.step_bits();
+          CHECK(std::bit_cast<std::int32_t>(rig.next_stats[4]) == count + 3);
+          for (std::size_t c = 0; c < 4; ++c) {
+            double mean = 0.0;
+            for (std::size_t i = 0; i < kBatch; ++i)
+              mean += static_cast<double>(rig.words[4 * i + c]) / kBatch;
+            const double expected = 0.5 * static_cast<double>(rig.stats[c]) + mean;
+            CHECK(std::abs(static_cast<double>(rig.next_stats[c]) - expected) < 1e-6);
+          }
+          CHECK(rig.step_bits() == step);
+          const std::vector<float> evaluated = rig.evaluate();
+          for (std::size_t i = 0; i < std::size_t{4} * kBatch; ++i) {
+            const auto x = static_cast<double>(rig.words[i] + rig.stats[i % 4]);
+            const double y = std::tanh(x * static_cast<double>(rig.params.data()[i % 4])) * count;
+            CHECK(std::abs(static_cast<double>(evaluated[i]) - y) < 1e-5 * (1 + std::abs(y)));
+          }
+          if (count < 0) continue;
+          if (bits.empty()) bits = step;
+          CHECK(step == bits);
+        }
+      }
+    }
   }
 
   TEST_CASE("what an integer outside its range selects is not a number") {

@@ -238,6 +238,23 @@ void add_selections(std::vector<ProgramCase>& cases) {
   }));
 }
 
+void add_states(std::vector<ProgramCase>& cases) {
+  cases.push_back(program_case("set_state", {5}, [](ProgramWriter& w, ValueId x) {
+    const ValueId before = w.state("s", {5});
+    const ValueId mean = w.node("mean", {x}, {{"axes", Ints{0}}, {"keepdim", false}});
+    const ValueId after = w.node("set_state", {w.node("add", {before, mean})}, {{"state", 0}});
+    return w.node("mul", {x, w.node("exp", {after})});
+  }));
+  cases.back().trains_only = true;
+  cases.push_back(program_case("set_state of integers", {5}, [](ProgramWriter& w, ValueId x) {
+    const ValueId before = w.state("s", {}, "I64", ValueType::kI32);
+    const ValueId more = w.node("add", {before, w.constant_ids({}, {3})});
+    const ValueId after = w.node("set_state", {more}, {{"state", 0}});
+    return w.node("mul", {x, w.node("cast", {after}, {{"to", "f32"}})});
+  }));
+  cases.back().trains_only = true;
+}
+
 void add_norms(std::vector<ProgramCase>& cases) {
   for (const bool affine : {true, false}) {
     const auto weights = [affine](ProgramWriter& w, ValueId x, std::int64_t c) {
@@ -735,6 +752,7 @@ std::vector<ProgramCase> program_cases() {
   add_moves(cases);
   add_selections(cases);
   add_norms(cases);
+  add_states(cases);
   add_random(cases);
   add_layers(cases);
   add_convs(cases);

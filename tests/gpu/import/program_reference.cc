@@ -62,6 +62,11 @@ class Evaluation {
   void run(const Arrays& given) {
     for (const ModelInput& input : p_.inputs) at_id(input.value) = given.at(input.name);
     for (const ModelParameter& q : p_.parameters) at_id(q.value) = given.at(q.name);
+    for (const ModelState& s : p_.states) {
+      Array& y = at_id(s.value);
+      y.shape = shape_of(s.value);
+      y.values.assign(static_cast<std::size_t>(product(y.shape)), 0.0);
+    }
     for (const ModelConstant& c : p_.constants) {
       Array& y = at_id(c.value);
       y.shape = shape_of(c.value);
@@ -176,6 +181,7 @@ class Evaluation {
                                                : 0.0; }},
         {"not", [](double x) { return x == 0 ? 1.0 : 0.0; }},
         {"stop_gradient", [](double x) { return x; }},
+        {"set_state", [](double x) { return x; }},
         {"dropout", [](double x) { return x; }},
         {"sample_dropout", [](double x) { return x; }},
     };

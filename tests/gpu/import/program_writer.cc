@@ -117,6 +117,14 @@ ValueId ProgramWriter::shaped(const std::string& kind, ValueId x, const Dims& ex
   return id;
 }
 
+ValueId ProgramWriter::state(const std::string& name, std::initializer_list<std::int64_t> extents,
+                             const std::string& dtype, ValueType type) {
+  const ValueId id = value(type, dims(extents));
+  program.states.push_back({.name = name, .dtype = dtype, .value = id});
+  program.format = kModelFormatWithStates;
+  return id;
+}
+
 ValueId ProgramWriter::draw(const std::string& kind, const Dims& extents, std::int64_t site) {
   const ValueId id = value(ValueType::kF32, extents);
   program.nodes.push_back({.kind = kind, .outputs = {id}, .attributes = {{"site", site}}});

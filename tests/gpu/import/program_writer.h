@@ -38,6 +38,9 @@ class ProgramWriter {
                const std::vector<ModelAttribute>& attributes = {}, const std::string& name = "");
   // The same with stated extents, for kinds whose output says the shape.
   ValueId shaped(const std::string& kind, ValueId x, const Dims& extents);
+  // A state, whose first content is 0; a node set_state must follow.
+  ValueId state(const std::string& name, std::initializer_list<std::int64_t> extents,
+                const std::string& dtype = "F32", ValueType type = ValueType::kF32);
   // Random numbers: the kind is uniform or normal.
   ValueId draw(const std::string& kind, const Dims& extents, std::int64_t site);
 

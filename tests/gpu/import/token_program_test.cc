@@ -239,6 +239,9 @@ TEST_SUITE("gpu/import/token_program") {
     CHECK(error({.mixes = true}).find("(softmax) mixes tokens") != std::string::npos);
     CHECK(error({.rolled = true}).find("(roll) mixes tokens") != std::string::npos);
     CHECK(error({.tokens = 1}) == "a text has one token");
+    es::ModelProgram counting = SmallDecoder().program();
+    counting.states = {{.name = "steps", .dtype = "F32", .value = 0}};
+    CHECK(token_program(counting, 0, 0).error().message == "the model keeps states");
   }
 
   TEST_CASE("a second model with other parameters is refused") {

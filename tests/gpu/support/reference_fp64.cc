@@ -63,6 +63,7 @@ class Reference {
   void run(const Op& op) {
     Values& y = value(op.out[0]);
     if (op.kind == OpKind::kUniform) return uniform(op, y);
+    if (op.kind == OpKind::kState) return;  // states begin with zeros
     const Values& x = value(op.in[0]);
     switch (op.kind) {
       case OpKind::kConv2d:
@@ -98,6 +99,7 @@ class Reference {
       case OpKind::kUpsample2:
         return move(op);
       case OpKind::kView:
+      case OpKind::kSetState:
         y = x;
         return;
       case OpKind::kProgram:

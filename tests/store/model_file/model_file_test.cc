@@ -13,6 +13,7 @@ namespace es::store {
 namespace {
 
 using test::small_model;
+using test::with_state;
 
 // The model with a statistic and an attribute of every type.
 ModelProgram full_model() {
@@ -99,11 +100,39 @@ TEST_SUITE("store/model_file") {
   }
 
   TEST_CASE("a model survives its JSON form") {
-    const ModelProgram model = full_model();
-    const auto read = model_from_json(model_to_json(model), "net.json");
-    if (!read.ok()) FAIL(read.error().message);
+    for (const ModelProgram& model : {full_model(), with_state(small_model())}) {
+      const auto read = model_from_json(model_to_json(model), "net.json");
+      if (!read.ok()) FAIL(read.error().message);
+      CHECK(*read == model);
+      CHECK(encode_model(*read) == encode_model(model));
+    }
+  }
+
+  TEST_CASE("states are written, read and a part of the digest; without them nothing is") {
+    const ModelProgram model = with_state(small_model());
+    const auto read = decode_model(encode_model(model), "net.esmodel");
+    REQUIRE(read.ok());
     CHECK(*read == model);
-    CHECK(encode_model(*read) == encode_model(model));
+    CHECK(model_to_json(small_model()).find("states") == std::string::npos);
+    const auto changed = [&](void (*change)(ModelState&)) {
+      ModelProgram other = model;
+      change(other.states[0]);
+      return model_digest(other) != model_digest(model);
+    };
+    CHECK(changed([](ModelState& s) { s.name = "other"; }));
+    CHECK(changed([](ModelState& s) { s.dtype = "I64"; }));
+    CHECK(changed([](ModelState& s) { s.value = 10; }));
+    const auto error_of_state = [&](void (*change)(ModelState&)) {
+      ModelProgram other = model;
+      change(other.states[0]);
+      return error_of(decode_model(encode_model(other), "net.esmodel"));
+    };
+    CHECK(error_of_state([](ModelState& s) {
+            s.name = "\n";
+          }).starts_with("net.esmodel: states[0].name is not as it must be"));
+    CHECK(error_of_state([](ModelState& s) {
+            s.dtype = std::string(4097, 'F');
+          }).starts_with("net.esmodel: states[0].dtype is not as it must be"));
   }
 
   TEST_CASE("JSON may leave out what has its default, and 64-bit integers may be numbers") {
@@ -149,12 +178,12 @@ TEST_SUITE("store/model_file") {
   }
 
   TEST_CASE("a newer format is refused with what to do") {
-    CHECK(error_with([](ModelProgram& m) { m.format = 2; }) ==
-          "net.esmodel: format is 2: allowed is at most 1; the file was written for a newer "
+    CHECK(error_with([](ModelProgram& m) { m.format = 3; }) ==
+          "net.esmodel: format is 3: allowed is at most 2; the file was written for a newer "
           "version of EasyScale: install that version, or write the file with the one that is "
           "installed");
     CHECK(error_with([](ModelProgram& m) { m.format = 0; }) ==
-          "net.esmodel: format is 0: allowed is 1 to 1");
+          "net.esmodel: format is 0: allowed is 1 to 2");
   }
 
   TEST_CASE("an error names the field and repeats no text") {

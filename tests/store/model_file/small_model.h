@@ -60,4 +60,24 @@ inline ModelProgram small_model() {
   return m;
 }
 
+// The same with a state, "steps" [3], to which every step adds 0.5.
+inline ModelProgram with_state(ModelProgram m) {
+  for (int i = 0; i < 3; ++i) m.values.push_back({.type = ValueType::kF32, .dims = {{3}}});
+  m.format = kModelFormatWithStates;
+  m.states = {{.name = "steps", .dtype = "F32", .value = 9}};
+  m.nodes.push_back({.kind = "add_scalar",
+                     .name = "counter",
+                     .inputs = {9},
+                     .outputs = {10},
+                     .attributes = {{"value", 0.5}},
+                     .source = "net.py:10"});
+  m.nodes.push_back({.kind = "set_state",
+                     .name = "counter",
+                     .inputs = {10},
+                     .outputs = {11},
+                     .attributes = {{"state", std::int64_t{0}}},
+                     .source = "net.py:10"});
+  return m;
+}
+
 }  // namespace es::test

@@ -2,8 +2,8 @@
 
 Equal nodes are written once. The train graph comes first; then the eval graph of the same module is
 lowered into the same program, and finds the nodes of the train graph where they mean the same: in
-evaluation a dropout is the identity, a batch norm reads its statistics, and the first draw of a
-shape has the numbers of the first one of training.
+evaluation a dropout is the identity, a batch norm reads its statistics, a state stays as it is, and
+the first draw of a shape has the numbers of the first one of training.
 """
 from __future__ import annotations
 
@@ -79,6 +79,7 @@ class Builder:
     mirrored: set[int] = field(default_factory=set)  # as in the graph of training
     trained: set[str] = field(default_factory=set)  # as Graph.trained
     distinct: bool = False  # equal constants are values of their own
+    states: dict[str, Val] = field(default_factory=dict)  # their contents before the step
     sites: int = 0  # the first number that is no random site of training
     evaluation_sites: dict[int, int] = field(default_factory=dict)  # draw in evaluation -> site
     readers: Counter[int] = field(default_factory=Counter)
@@ -152,6 +153,14 @@ class Builder:
         vals = [None if x is None else self.value(x) for x in inputs]
         return self._find(kind, vals, attributes, None) is not None
 
+    def set_state(self, x: Operand, name: str) -> Val:
+        """The content `x` that a state has in the next step, as it is read in this one."""
+        state = self.states[name]
+        output = self._add("set_state", [self.value(self.cast(x, state.type))],
+                           {"state": list(self.states).index(name)}, None)
+        self._evaluated[output.id] = state.id
+        return output
+
     def draw(self, kind: str, shape: tuple[int, ...] | None = None, number: int = 0) -> Val:
         """Random numbers in the shape of the result or another; `kind` is one of DRAWN.
 
@@ -209,7 +218,7 @@ class Builder:
                        self.node.region if self.node else 0)
         self.nodes.append(node)
         self._known.setdefault(self._key(kind, vals, attributes, shape, False), output)
-        if kind in IDENTITY_IN_EVALUATION:
+        if kind in IDENTITY_IN_EVALUATION or (kind == "stop_gradient" and self._is_state(vals[0])):
             self._evaluated[output.id] = self._evaluated.get(vals[0].id, vals[0].id)
         elif kind not in DRAWN:
             key = self._key(kind, vals, attributes, shape, True)
@@ -217,6 +226,10 @@ class Builder:
             if found.id != output.id:
                 self._evaluated[output.id] = found.id
         return output
+
+    def _is_state(self, val: Val) -> bool:
+        """Whether evaluation reads a state in place of a value. A state has no gradient."""
+        return self._evaluated.get(val.id) in {state.id for state in self.states.values()}
 
     def statistic_index(self, mean: str, variance: str, size: int) -> tuple[int, int]:
         """The indices of the statistics of a batch norm; they are added if they are new."""

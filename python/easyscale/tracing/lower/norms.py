@@ -16,6 +16,8 @@ def batch_norm(b: Builder, input: Operand, weight: Operand | None, bias: Operand
                running_mean: Operand | None, running_var: Operand | None, training: bool,
                momentum: float, eps: float, cudnn_enabled: bool) -> Operand:
     names = [_buffer_name(b, key) for key in ("running_mean", "running_var")]
+    if training and any(name in b.states for name in names):
+        raise CannotLower(f"a batch norm whose statistics the forward pass writes too ({names[0]})")
     known = {name for name, _, _ in b.statistics}
     if None not in names and (names[0] in known if b.evaluating else training):
         if not momentum and not b.evaluating:
@@ -66,11 +68,14 @@ def normalise_batch(b: Builder, x: Operand, weight: Operand | None, bias: Operan
 
 
 def frozen_batch_norm(b: Builder, x: Operand, weight: Operand | None, bias: Operand | None,
-                      mean: torch.Tensor, variance: torch.Tensor, eps: float) -> Operand:
-    """(x - mean) * (weight / sqrt(variance + eps)) + bias with constant statistics."""
-    rate = (variance.double() + eps).rsqrt().float()
+                      mean: Operand, variance: Operand, eps: float) -> Operand:
+    """(x - mean) * (weight / sqrt(variance + eps)) + bias with statistics that are constant or states."""
+    if isinstance(variance, torch.Tensor):
+        rate: Operand = (variance.double() + eps).rsqrt().float()
+    else:
+        rate = b.emit("rsqrt", b.shift(variance, eps))
     scale = rate if weight is None else b.emit("mul", weight, rate)
-    shift = b.emit("mul", scale, -mean)
+    shift = b.emit("mul", scale, b.emit("neg", mean))
     shift = shift if bias is None else b.emit("add", bias, shift)
     return _affine(b, x, scale, shift)
 

@@ -192,8 +192,6 @@ def index_put(b: Builder, self: Operand, indices: list, values: Operand,
                             accumulate)
         return b.permute(written, [order.index(axis) for axis in range(self.dim())])
     flat = _flat_index(b, self, axes, [indices[axis] for axis in axes])
-    if isinstance(flat, Val) and not accumulate:
-        raise CannotLower("a write at computed indices")
     axis, before, after = axes[0], self.shape[:axes[0]], self.shape[axes[-1] + 1:]
     rows = b.reshape(self, (*before, -1, *after))
     new = b.expand(values, (*before, *flat.shape, *after))
@@ -202,11 +200,35 @@ def index_put(b: Builder, self: Operand, indices: list, values: Operand,
         places = b.reshape(flat, (*[1] * len(before), -1, *[1] * len(after)))
         places = b.expand(places, new.shape)
         return b.reshape(b.emit("scatter_add", rows, places, new, axis=axis), self.shape)
+    if isinstance(flat, Val):
+        return b.reshape(_written_rows(b, rows, axis, b.reshape(flat, (-1,)), new), self.shape)
     source = list(range(rows.shape[axis]))
     for number, row in enumerate(flat.flatten().tolist()):
         source[row] = rows.shape[axis] + number
     both = b.concat([rows, new], axis)
     return b.reshape(b.emit("index_select", both, axis=axis, index=source), self.shape)
+
+
+@lowers("index_copy.default")
+def index_copy(b: Builder, self: Operand, dim: int, index: Operand, source: Operand) -> Operand:
+    return index_put(b, self, [None] * (dim % self.dim()) + [index], source, False)
+
+
+def _written_rows(b: Builder, x: Operand, axis: int, index: Operand, new: Operand) -> Operand:
+    """`x` with the rows `index` of an axis replaced by those of `new`.
+
+    Torch does not say which of two rows stays that are written to one place; here such a place selects
+    a row that does not exist, so the step ends with an error.
+    """
+    count, size = index.shape[0], x.shape[axis]
+    nothing = torch.zeros(size)
+    times = b.emit("scatter_add", nothing, index, torch.ones(count), axis=0)
+    number = b.emit("scatter_add", nothing, index, torch.arange(count, dtype=torch.float32), axis=0)
+    twice = b.emit("gt", times, torch.tensor(1.0))
+    number = b.cast(b.emit("where", twice, torch.tensor(float(count)), number), "i32")
+    written = b.reshape(b.emit("gt", times, torch.tensor(0.0)),
+                        [size if i == axis else 1 for i in range(x.dim())])
+    return b.emit("where", written, take(b, new, axis, number), x)
 
 
 def _written_where(b: Builder, x: Operand, mask: Operand, values: Operand,
