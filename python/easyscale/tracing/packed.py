@@ -145,9 +145,12 @@ def _initial(module: nn.RNNBase, x: torch.Tensor, hx: Any) -> list[torch.Tensor]
 
 def run_padded(module: nn.RNNBase, packed: Padded, hx: Any = None) -> tuple[Padded, Any]:
     """What a recurrent layer returns for packed sequences."""
+    # As torch does: reading a weight that is parametrized may change buffers.
+    module._update_flat_weights()
     x, ends = packed.sequences, _Ends(packed.lengths, packed.sequences.shape[1])
     start, last = _initial(module, x, hx), []
     directions = 2 if module.bidirectional else 1
+    width = len(module._flat_weights) // (module.num_layers * directions)
     for layer in range(module.num_layers):
         if layer > 0:
             x = nn.functional.dropout(x, module.dropout, module.training)
@@ -155,7 +158,8 @@ def run_padded(module: nn.RNNBase, packed: Padded, hx: Any = None) -> tuple[Padd
         for backwards in range(directions):
             number = layer * directions + backwards
             out, states = _direction(module, ends.reversed(x) if backwards else x, ends,
-                                     module.all_weights[number], [s[number] for s in start])
+                                     module._flat_weights[number * width:(number + 1) * width],
+                                     [s[number] for s in start])
             outputs.append(ends.reversed(out) if backwards else out)
             last.append(states)
         x = torch.cat(outputs, 2) if len(outputs) > 1 else outputs[0]
