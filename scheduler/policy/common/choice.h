@@ -27,10 +27,9 @@ struct ChoiceLimits {
 // leaves cause changes of other jobs too.
 inline constexpr double kPausesToGain = 3;
 
-// In the mean interval between its changes so far a job that could keep what it holds must gain
-// this many times its pause: that of this change and that of the next one, by which others probably
-// take some of the devices from it again.
-inline constexpr double kPausesInInterval = 2;
+// In twice the mean interval between its changes so far a job that could keep what it holds must
+// gain as much: others will probably take some of the devices from it again by then.
+inline constexpr double kPausesInInterval = kPausesToGain / 2;
 
 // Chooses the set out of `left` with which the job is done first:
 //

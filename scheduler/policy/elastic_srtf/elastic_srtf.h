@@ -50,7 +50,7 @@
 //
 // Changes are charged (choice.h, full_scan_decision.h): a job gets other devices only if it then
 // ends earlier by three of its pauses. A job whose devices have changed k times in its age a must
-// also gain two pauses in a time of a / k, unless it would end after (1 + 0.03) * H with what it
+// also gain 1.5 pauses in a time of a / k, unless it would end after (1 + 0.03) * H with what it
 // holds: jobs that others often disturb do not grow again each time. In the last two classes it
 // takes devices that other jobs hold only if that gains 24 pauses over what is idle. If nothing is
 // idle, a waiting job counts on the devices of a job that ends within 24 pauses, one for each; a

@@ -39,17 +39,17 @@ Choice choose(std::uint32_t changes, const ChoiceLimits& limits = {}) {
 
 TEST_SUITE("scheduler/policy/choice") {
   TEST_CASE("a job that often changes is given devices only if they pay before its next change") {
-    // It would be twice as fast, so it gains half of the time. Two pauses are 120 s.
+    // It would be twice as fast, so it gains half of the time. One and a half pauses are 90 s.
     CHECK(choose(0).counts == Counts{4});
-    CHECK(choose(4).counts == Counts{4});  // gains 125 s between two changes
-    CHECK(choose(4).again_s == kNeverS);
-    CHECK(choose(5).counts == Counts{2});  // gains 100 s
-    CHECK(choose(5).again_s == 1200);      // 120 s then
+    CHECK(choose(5).counts == Counts{4});  // gains 100 s between two changes
+    CHECK(choose(5).again_s == kNeverS);
+    CHECK(choose(6).counts == Counts{2});  // gains 83 s
+    CHECK(choose(6).again_s == 1080);      // 90 s then
   }
 
   TEST_CASE("a job that would not end in time with what it holds is given more in any case") {
-    CHECK(choose(5, {.in_time_s = 5000}).counts == Counts{2});
-    CHECK(choose(5, {.in_time_s = 4999}).counts == Counts{4});
+    CHECK(choose(6, {.in_time_s = 5000}).counts == Counts{2});
+    CHECK(choose(6, {.in_time_s = 4999}).counts == Counts{4});
   }
 }
 
