@@ -20,6 +20,14 @@ LENGTHS = {"a": 120, "b": 30, "f": 6, "c": 2, "e": 3, "d": 1}
 LOG_LINE = re.compile(r"^(\S+)Z \S* *job is (\w+)$", re.MULTILINE)
 
 
+def events(jobs, begin, end):
+    """The order in which jobs begin and end, as words like "begin a". Each decision of the policy
+    gives a job the device of the one that has just ended, so this order shows all of them."""
+    moments = [(float(job[begin]), f"begin {name}") for name, job in jobs.items()]
+    moments += [(float(job[end]), f"end {name}") for name, job in jobs.items()]
+    return [word for _, word in sorted(moments)]
+
+
 class SixArrivals(harness.EndToEndTest):
     def serve(self, unit_steps):
         """For each job the seconds, since an origin of all jobs, of its submission, of the moment
@@ -78,7 +86,7 @@ class SixArrivals(harness.EndToEndTest):
             return {row["job_id"]: row for row in csv.DictReader(file)}
 
     def compare(self, unit_steps, one_speed=False):
-        """Prints what each job took, live and simulated. Returns the two orders of service.
+        """Prints what each job took, live and simulated. Returns the two lists of events().
 
         one_speed: in the simulation all jobs, which have the same model, make steps of the same
         length. On a busy machine one may have been slowed so much that a longer one would end
@@ -96,5 +104,4 @@ class SixArrivals(harness.EndToEndTest):
                   f"{jct:.2f} s, simulated {simulated:.2f} s, {jct / simulated - 1:+.1%}",
                   flush=True)
         print(f"largest difference: {worst:.1%}", flush=True)
-        return (sorted(seen, key=lambda name: seen[name]["given"]),
-                sorted(rows, key=lambda name: float(rows[name]["first_step_s"])))
+        return events(seen, "start", "end"), events(rows, "first_step_s", "end_s")

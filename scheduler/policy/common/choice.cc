@@ -29,6 +29,7 @@ class Chooser {
     try_held();
     for (std::size_t t = 0; t < left_.size(); ++t) try_type(t);
     if (row_.mix_types) try_mix();
+    best_.again_s = again_s_;
     return std::move(best_);
   }
 
@@ -137,9 +138,23 @@ class Chooser {
         remaining_ / speed + (kept ? paused : std::max(paused, kPausesToGain * row_.pause_s));
     const bool better = finish < best_.finish_s ||
                         (finish == best_.finish_s && devices < total(best_.counts) && !best_kept_);
-    if (!better) return;
-    best_ = {candidate_, speed, finish};
+    if (!better || (best_kept_ && !pays_before_next_change(speed))) return;
+    best_ = {.counts = candidate_, .speed = speed, .finish_s = finish};
     best_kept_ = kept;
+  }
+
+  // Whether the job, which could keep what it holds, probably regains the pauses before its devices
+  // change again, or has to change in order to end in time.
+  bool pays_before_next_change(double speed) {
+    if (row_.changes == 0 || remaining_ / row_.held_speed > limits_.in_time_s) return true;
+    const double gain = 1 - row_.held_speed / speed;  // seconds in a second
+    // The age at which the mean interval is long enough.
+    const double age_s = kPausesInInterval * row_.pause_s * row_.changes / gain;
+    const double pays_s = row_.submit_s + age_s;
+    if (pays_s < table_.now_s()) return true;
+    // At least one second from now, so that the policy does not ask again in a loop at one time.
+    again_s_ = std::min(again_s_, std::max(table_.now_s() + 1, pays_s));
+    return false;
   }
 
   const ClusterTable& table_;
@@ -153,6 +168,7 @@ class Chooser {
   Counts candidate_;
   Choice best_;
   bool best_kept_ = false;
+  double again_s_ = kNeverS;
 };
 
 }  // namespace

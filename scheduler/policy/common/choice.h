@@ -11,23 +11,37 @@ struct Choice {
   Counts counts;              // empty if the job cannot run on what is left
   double speed = 0;           // local steps per second
   double finish_s = kNeverS;  // best_choice() minimises this
+  // When the job may be given other devices although nothing has happened: until then they would
+  // not pay before its next change. kNeverS if nothing waits for that.
+  double again_s = kNeverS;
 };
 
 struct ChoiceLimits {
   // A set is worth its devices if speed >= efficiency_min * sum of their capabilities.
   double efficiency_min = 0;
+  // Seconds. A job that would take longer with what it holds is not in time.
+  double in_time_s = kNeverS;
 };
 
 // A change must gain this many times its own pause, because the devices that the job moves to or
 // leaves cause changes of other jobs too.
 inline constexpr double kPausesToGain = 3;
 
+// In twice the mean interval between its changes so far a job that could keep what it holds must
+// gain as much: others will probably take some of the devices from it again by then.
+inline constexpr double kPausesInInterval = kPausesToGain / 2;
+
 // Chooses the set out of `left` with which the job is done first:
 //
 //   finish = remaining / speed + kPausesToGain * pause
 //
 // `pause` is the measured cost of getting these devices; it is 0 for the devices that the job
-// holds. Ties go to what it holds, then to fewer devices. The choice keeps the rules of policy.h
+// holds. A job of age a whose devices have changed k times, and that would end in time with what it
+// holds, keeps that unless
+//
+//   (1 - held speed / speed) * a / k > kPausesInInterval * pause
+//
+// Ties go to what it holds, then to fewer devices. The choice keeps the rules of policy.h
 // for grants. Without any known speed only what it holds, or its minimum of one type, is chosen. A
 // set that the job refuses is replaced by the devices to which it falls back.
 Choice best_choice(const ClusterTable& table, const JobRow& row,

@@ -49,13 +49,16 @@
 // age_j / (start + steps done / fair_speed_j).
 //
 // Changes are charged (choice.h, full_scan_decision.h): a job gets other devices only if it then
-// ends earlier by three of its pauses, and in the last two classes it takes devices that other jobs
-// hold only if that gains 24 pauses over what is idle. If nothing is idle, a waiting job counts on
-// the devices of a job that ends within 24 pauses, one for each; a job of the last class only if
-// that is also within six pauses and twice what it would need on the devices that it could take. A
-// critical job also waits if that is within 0.02 * H, so that it suspends no job just before its
-// end. The pause of a suspension is another one than that of a smaller change, and each job
-// measures both (policy.h). A change that is free is charged like one of a second.
+// ends earlier by three of its pauses. A job whose devices have changed k times in its age a must
+// also gain 1.5 pauses in a time of a / k, unless it would end after (1 + 0.03) * H with what it
+// holds: jobs that others often disturb do not grow again each time. In the last two classes it
+// takes devices that other jobs hold only if that gains 24 pauses over what is idle. If nothing is
+// idle, a waiting job counts on the devices of a job that ends within 24 pauses, one for each; a
+// job of the last class only if that is also within six pauses and twice what it would need on the
+// devices that it could take. A critical job also waits if that is within 0.02 * H, so that it
+// suspends no job just before its end. The pause of a suspension is another one than that of a
+// smaller change, and each job measures both (policy.h). A change that is free is charged like one
+// of a second.
 //
 // A set of devices needs an efficiency of 0.8. A job whose communication is known (model/sync.h) is
 // fastest with a less efficient set. With w = max_T sum of width_j * N_j / N_T it needs 0 if w <=

@@ -14,11 +14,11 @@ namespace {
 // one half computes, and with n / w devices the part 1 / (1 + 1 / w^2) of them computes. So jobs
 // that would be fastest with w times the devices that exist fit into the cluster with this
 // efficiency.
-ChoiceLimits limits_for(const ClusterLoad& load) {
+double efficiency_for(const ClusterLoad& load) {
   double widths = 0;
   for (const GroupLoad& group : load.groups) widths = std::max(widths, group.widths);
-  if (widths <= 1) return {};
-  return {std::min(kEfficient.efficiency_min, 1 / (1 + 1 / (widths * widths)))};
+  if (widths <= 1) return 0;
+  return std::min(kEfficient, 1 / (1 + 1 / (widths * widths)));
 }
 
 // The types that the jobs which can use no others need until the end of all jobs.
@@ -55,7 +55,7 @@ FullScanDecision::FullScanDecision(const ClusterTable& table, const ServiceOrder
       paused_devices_(table.types(), 0),
       scarce_(scarce_types(order.load())),
       wanted_(wanted_types(table, order.load())),
-      communicating_(limits_for(order.load())),
+      communicating_(efficiency_for(order.load())),
       again_s_(order.load().again_s) {
   targets_.begin(table);
   for (std::size_t t = 0; t < table.types(); ++t)
@@ -131,7 +131,7 @@ void FullScanDecision::serve_owners() {
     Counts left = choices_of(entry.slot);
     // At most what its queue is entitled to and earlier jobs of the queue have not taken.
     for (std::size_t t = 0; t < left.size(); ++t) left[t] = std::min(rest[t], left[t]);
-    assign(entry.slot, best_choice(table_, row, left, limits_of(entry)).counts);
+    assign(entry.slot, choose(row, left, limits_of(entry)).counts);
     use_up(owned, entry.slot);
   }
 }
@@ -187,10 +187,17 @@ void FullScanDecision::serve(const QueueEntry& entry) {
   assign(entry.slot, choice.counts);
 }
 
-Choice FullScanDecision::choice_of(const QueueEntry& entry, Counts& left) const {
-  const JobRow& row = table_.rows()[entry.slot];
-  const ChoiceLimits& limits = limits_of(entry);
+// best_choice(), after which the policy is asked again in time.
+Choice FullScanDecision::choose(const JobRow& row, const Counts& left, const ChoiceLimits& limits) {
   Choice choice = best_choice(table_, row, left, limits);
+  again_s_ = std::min(again_s_, choice.again_s);
+  return choice;
+}
+
+Choice FullScanDecision::choice_of(const QueueEntry& entry, Counts& left) {
+  const JobRow& row = table_.rows()[entry.slot];
+  const ChoiceLimits limits = limits_of(entry);
+  Choice choice = choose(row, left, limits);
   if (wanted_.empty() || !may_leave(entry)) return choice;
   const std::uint64_t types = order_.forecast(entry.slot).types;
   const auto held = table_.held(entry.slot);
@@ -203,7 +210,7 @@ Choice FullScanDecision::choice_of(const QueueEntry& entry, Counts& left) const 
       if ((wanted.types & type_bit(t)) != 0) others[t] = std::min(others[t], held[t]);
   }
   if (others == left) return choice;
-  Choice other = best_choice(table_, row, others, limits);
+  Choice other = choose(row, others, limits);
   if (other.counts.empty() || other.finish_s > slower * choice.finish_s) return choice;
   left = std::move(others);
   return other;
@@ -234,12 +241,16 @@ void FullScanDecision::leave_scarce(const QueueEntry& entry, Counts& left) const
     if ((scarce_ & type_bit(t)) != 0) left[t] = std::min(left[t], held[t]);
 }
 
-const ChoiceLimits& FullScanDecision::limits_of(const QueueEntry& entry) const {
+ChoiceLimits FullScanDecision::limits_of(const QueueEntry& entry) const {
+  return {efficiency_of(entry), (1 + kMakespanSlack) * order_.load().horizon_s};
+}
+
+double FullScanDecision::efficiency_of(const QueueEntry& entry) const {
   if (table_.sync(entry.slot).empty()) return kEfficient;
   if (entry.service_class() != ServiceClass::kOrdinary) return kHalfComputes;
   // With this part of its best speed it would end too late.
-  const double efficiency = communicating_.efficiency_min;
-  const double part = efficiency > 0.5 ? 2 * std::sqrt(efficiency * (1 - efficiency)) : 1;
+  const double part =
+      communicating_ > 0.5 ? 2 * std::sqrt(communicating_ * (1 - communicating_)) : 1;
   const double alone_s = order_.forecast(entry.slot).alone_at(table_.now_s());
   return alone_s >= part * order_.load().horizon_s ? kHalfComputes : communicating_;
 }
@@ -251,7 +262,7 @@ void FullScanDecision::serve_at_a_charge(const QueueEntry& entry, const Counts& 
   if (covers(idle, choice.counts)) return assign(entry.slot, choice.counts);
   const double pause_s = taking_pause_s(row, choice.counts, idle);
   const double charge_s = kPausesToTake * pause_s;
-  const Choice without = best_choice(table_, row, idle, limits_of(entry));
+  const Choice without = choose(row, idle, limits_of(entry));
   if (!without.counts.empty())
     return assign(entry.slot,
                   without.finish_s <= choice.finish_s + charge_s ? without.counts : choice.counts);
@@ -317,7 +328,7 @@ void FullScanDecision::reserve_until_pauses_end(const QueueEntry& entry, Counts 
   left = targets_.within_queue(entry.slot, std::move(left));
   leave_scarce(entry, left);
   leave_slow(entry, left);
-  const Choice later = best_choice(table_, table_.rows()[entry.slot], left, limits_of(entry));
+  const Choice later = choose(table_.rows()[entry.slot], left, limits_of(entry));
   if (!later.counts.empty()) targets_.reserve(later.counts);
 }
 
@@ -339,7 +350,7 @@ void FullScanDecision::serve_guaranteed() {
   // again with the real one.
   Counts left = choices_of(entry.slot);
   leave_slow(entry, left);
-  assign(entry.slot, best_choice(table_, part, left, limits_of(entry)).counts);
+  assign(entry.slot, choose(part, left, limits_of(entry)).counts);
 }
 
 std::size_t FullScanDecision::guarantee_position() const {

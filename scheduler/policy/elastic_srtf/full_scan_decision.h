@@ -13,9 +13,9 @@
 namespace es::scheduler {
 
 // Smaller sets of devices are chosen if larger ones would mostly wait for each other.
-inline constexpr ChoiceLimits kEfficient{.efficiency_min = 0.8};
+inline constexpr double kEfficient = 0.8;
 // With fewer devices a job that communicates would be hardly slower.
-inline constexpr ChoiceLimits kHalfComputes{.efficiency_min = 0.5};
+inline constexpr double kHalfComputes = 0.5;
 
 // A job that takes devices which other jobs hold must gain this many times the cost of a change by
 // it: the larger one of its own cost and of that of the last job in the order that would lose some,
@@ -103,7 +103,7 @@ class FullScanDecision {
   void leave_scarce(const QueueEntry& entry, Counts& left) const;
   // The best devices for a job. While jobs wait that can use no other types than some of its own,
   // it is given no more of those, if it is not much slower without them; `left` then lacks them.
-  Choice choice_of(const QueueEntry& entry, Counts& left) const;
+  Choice choice_of(const QueueEntry& entry, Counts& left);
   // Whether the job leaves devices to others although it would be slower.
   virtual bool may_leave(const QueueEntry& entry) const {
     return entry.service_class() == ServiceClass::kOrdinary;
@@ -113,7 +113,8 @@ class FullScanDecision {
   void leave_slow(const QueueEntry& entry, Counts& left) const;
   // A job whose communication is not known needs kEfficient. One that communicates may be less
   // efficient while there are devices for all, or if it comes before the ordinary ones.
-  const ChoiceLimits& limits_of(const QueueEntry& entry) const;
+  double efficiency_of(const QueueEntry& entry) const;
+  ChoiceLimits limits_of(const QueueEntry& entry) const;
   // Serves a job that would take devices which other jobs hold, unless what it gains by that is not
   // worth their pauses. Then it has what is idle, or waits for devices that become free soon.
   void serve_at_a_charge(const QueueEntry& entry, const Counts& left, const Choice& choice);
@@ -145,6 +146,7 @@ class FullScanDecision {
   std::vector<QueueEntry> all_entries() const;
   void mark(std::size_t slot, TargetState state);
   void assign(std::size_t slot, std::span<const std::uint32_t> counts);
+  Choice choose(const JobRow& row, const Counts& left, const ChoiceLimits& limits);
 
   const ServiceOrder& order_;
   std::vector<TargetState>& states_;
@@ -155,7 +157,7 @@ class FullScanDecision {
   std::vector<std::int64_t> idle_;
   const std::uint64_t scarce_;  // type_bit() of each scarce type
   const std::vector<Wanted> wanted_;
-  const ChoiceLimits communicating_;  // of ordinary jobs whose communication is known
+  const double communicating_;        // efficiency of ordinary jobs whose communication is known
   std::set<std::size_t> counted_on_;  // slots of jobs whose end another job waits for
   std::vector<std::size_t> leaving_;  // slots of jobs that may have to give up all devices
   double again_s_;

@@ -6,7 +6,6 @@
 namespace es::scheduler {
 namespace {
 
-constexpr double kMakespanSlack = 0.03;
 constexpr double kGuaranteeSlack = 0.25;  // a projection that is later leads to a guarantee
 constexpr int kMovesMax = 4;
 // Only the last jobs are projected one by one; the work before them counts as one busy period.

@@ -8,6 +8,9 @@
 
 namespace es::scheduler {
 
+// Part of the horizon by which the end of all jobs may be later.
+inline constexpr double kMakespanSlack = 0.03;
+
 // The order is that of the ServiceOrder up to the position `end`, followed by `moved`.
 struct TimelyOrder {
   std::size_t end = 0;
