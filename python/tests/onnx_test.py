@@ -256,6 +256,18 @@ class Losses(unittest.TestCase):
         with self.assertRaisesRegex(errors.CaptureError, "a loss with parameters"):
             from_onnx(two_layers(), nn.Bilinear(3, 3, 1))
 
+    def test_a_loss_that_writes_a_buffer(self):
+        class Counted(nn.MSELoss):
+            def __init__(self):
+                super().__init__()
+                self.register_buffer("calls", torch.zeros(()))
+
+            def forward(self, outputs, targets):
+                self.calls += 1
+                return super().forward(outputs, targets)
+        with self.assertRaisesRegex(errors.CaptureError, "the loss changes its buffer loss.calls"):
+            from_onnx(two_layers(), Counted(), example_targets=np.zeros((4, 3), np.float32))
+
 
 class Refusals(unittest.TestCase):
     def test_everything_that_is_missing_is_listed(self):

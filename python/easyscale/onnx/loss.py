@@ -131,6 +131,14 @@ class _LossState:
         """The buffers by name."""
         return self.buffers
 
+    def counters(self) -> set[str]:
+        """Counts of mini-batches, which a loss does not have."""
+        return set()
+
+    def frozen(self) -> set[str]:
+        """Parameters that are not trained, which a loss does not have."""
+        return set()
+
 
 def _lowered(builder: Builder, module: Any, outputs: dict[str, Val], targets: Any) -> _Added:
     """Traces module(outputs, targets) by torch, and lowers it into the program."""
@@ -147,11 +155,14 @@ def _lowered(builder: Builder, module: Any, outputs: dict[str, Val], targets: An
     if any(node.site >= 0 for node in graph.nodes):
         raise CaptureError("the loss draws random numbers")
     state = _LossState(step)
-    graph = simplify(graph, state)
+    graph = simplify(graph, state, training=True, states=set())
+    if graph.written:
+        raise CaptureError(f"the loss changes its buffer {min(graph.written.values())}, which only a "
+                           "captured module may do")
     inputs = {name: builder.new_value(tuple(tensor.shape), _TYPE_NAMES[tensor.dtype])
               for name, tensor in labels.items()}
     named = dict(zip(tensors, outputs.values())) | inputs
-    loss = Lowering(builder, graph, state, named, {}).run()[0]
+    loss = Lowering(builder, graph, state, named, {}, {}).run()[0]
     return _Added(loss, inputs, state.buffers)
 
 
