@@ -19,6 +19,7 @@ from .errors import UsageError
 from .optimizers import class_name, is_of_torch
 from .settings import FACTOR_MAX, check_table
 
+
 @dataclass(frozen=True)
 class Schedule:
     """The table [schedule] of a job file; steps are global steps."""
