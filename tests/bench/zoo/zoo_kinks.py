@@ -184,7 +184,8 @@ def updates_of(case, rank, moved=()):
 
 def _updates(case, rank, forward):
     case.model.train()
-    zoo_torch.backward(case, 0, rank, around=forward)
+    with zoo_torch.own_state(case.model, {rank: None}, rank):
+        zoo_torch.backward(case, 0, rank, around=forward)
     updates = {}
     for name, p in case.model.named_parameters():
         if p.requires_grad:

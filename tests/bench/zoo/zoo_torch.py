@@ -45,11 +45,14 @@ def train(case, learning_rate=None, noise=None, steps=STEPS):
                 for parameter in trainable.values():
                     parameter.copy_(scaled(parameter))
         begin = {name: p.detach().clone() for name, p in trainable.items()}
-        losses = []
+        losses, kept = [], [None] * RANKS
         for step in range(steps):
             # Every rank has a mini-batch of its own; their gradients are added up.
-            losses.append(sum(backward(case, step, rank, scaled if is_noisy else None)
-                              for rank in range(RANKS)))
+            loss = 0.0
+            for rank in range(RANKS):
+                with own_state(case.model, kept, rank):
+                    loss += backward(case, step, rank, scaled if is_noisy else None)
+            losses.append(loss)
             learning_rate = learning_rate or _learning_rate(trainable.values())
             _update(trainable.values(), learning_rate)
         updates = {name: p.detach() - begin[name] for name, p in trainable.items()}
@@ -58,6 +61,24 @@ def train(case, learning_rate=None, noise=None, steps=STEPS):
             for name, tensor in case.model.state_dict().items():
                 tensor.copy_(state[name])
     return Training(learning_rate, losses, updates)
+
+
+@contextlib.contextmanager
+def own_state(model, kept, rank):
+    """A rank has buffers and frozen parameters of its own, which a forward pass may write. They are
+    kept in `kept`, and the model gets back what it had."""
+    state = [*model.buffers(), *(p for p in model.parameters() if not p.requires_grad)]
+    before = [tensor.detach().clone() for tensor in state]
+    with torch.no_grad():
+        for tensor, own in zip(state, kept[rank] or before):
+            tensor.copy_(own)
+    try:
+        yield
+    finally:
+        kept[rank] = [tensor.detach().clone() for tensor in state]
+        with torch.no_grad():
+            for tensor, known in zip(state, before):
+                tensor.copy_(known)
 
 
 def backward(case, step, rank, scaled=None, around=contextlib.nullcontext()):
