@@ -14,6 +14,7 @@ from ..tracing.merge import Lowering, simplify
 from ..tracing.reader import read
 from ..tracing.step import Step, name_fields, with_samples
 from ..errors import UsageError
+from .state import BufferState
 
 LOSSES: dict[str, Callable[[], nn.Module]] = {
     "cross_entropy": nn.CrossEntropyLoss, "nll": nn.NLLLoss, "mse": nn.MSELoss, "l1": nn.L1Loss,
@@ -117,29 +118,6 @@ class _Same(nn.Module):
         return outputs or output
 
 
-class _LossState:
-    """The state of a loss without parameters, as a lowering needs it."""
-
-    def __init__(self, step: Step):
-        self.buffers = dict(step.named_buffers())
-
-    def name_of(self, target: str) -> str:
-        """The name of a buffer, which is its own."""
-        return target
-
-    def tensors(self) -> dict[str, torch.Tensor]:
-        """The buffers by name."""
-        return self.buffers
-
-    def counters(self) -> set[str]:
-        """Counts of mini-batches, which a loss does not have."""
-        return set()
-
-    def frozen(self) -> set[str]:
-        """Parameters that are not trained, which a loss does not have."""
-        return set()
-
-
 def _lowered(builder: Builder, module: Any, outputs: dict[str, Val], targets: Any) -> _Added:
     """Traces module(outputs, targets) by torch, and lowers it into the program."""
     examples = {name: torch.zeros(val.shape, dtype=TORCH_TYPE[val.type])
@@ -154,7 +132,7 @@ def _lowered(builder: Builder, module: Any, outputs: dict[str, Val], targets: An
     graph = read(step, [*tensors.values(), *labels.values()], [*tensors, *labels])
     if any(node.site >= 0 for node in graph.nodes):
         raise CaptureError("the loss draws random numbers")
-    state = _LossState(step)
+    state: Any = BufferState(dict(step.named_buffers()))
     graph = simplify(graph, state, training=True, states=set())
     if graph.written:
         raise CaptureError(f"the loss changes its buffer {min(graph.written.values())}, which only a "

@@ -13,18 +13,7 @@ from ..tracing.lower.table import CannotLower
 from ..tracing.merge import Lowering, simplify
 from ..tracing.schema import operator
 from .builder import OnnxBuilder
-
-
-class _NoState:
-    """The state of a graph without parameters and buffers, as a lowering needs it."""
-
-    def name_of(self, target: str) -> str:
-        """The name of a tensor."""
-        return target
-
-    def tensors(self) -> dict[str, torch.Tensor]:
-        """The tensors by name."""
-        return {}
+from .state import BufferState
 
 
 def call_torch(b: OnnxBuilder, target: str, **args: Any) -> list[Operand]:
@@ -54,8 +43,9 @@ def call_torch(b: OnnxBuilder, target: str, **args: Any) -> list[Operand]:
     graph.outputs = [Ref(value) for value in outputs]
     node, readers = b.node, b.readers.copy()
     try:
-        state: Any = _NoState()
-        return Lowering(b, simplify(graph, state), state, named, {}).run()
+        state: Any = BufferState({})
+        simple = simplify(graph, state, training=True, states=set())
+        return Lowering(b, simple, state, named, {}, {}).run()
     except UnsupportedOperators as error:
         raise CannotLower(error.missing[0].reason) from error
     finally:
