@@ -23,6 +23,7 @@ from .state import State, plain_name
 from .step import Step
 
 LOSS_ERROR = 1e-5      # relative
+LOSS_SCALE = 0.1       # of a smaller loss, whose parts may cancel out as those of a Wasserstein loss
 OUTPUT_ERROR = 1e-4    # of the largest magnitude
 GRADIENT_ERROR = 1e-3  # of the gradient's norm
 SMALL = 1e-5           # of the largest gradient's norm: below it a gradient is rounding only
@@ -80,7 +81,7 @@ def check_training(program: Program, step: Step, state: State, tensors: Tensors,
             values = interpret(program, state.tensors() | kept, samples, context)
             own_loss = values[program.loss]
             found = _gradients(own_loss, list(parameters.values()))
-            compare("the loss" + place, own_loss, loss, factor * LOSS_ERROR)
+            compare("the loss" + place, own_loss, loss, factor * LOSS_ERROR, least=LOSS_SCALE)
             kept = next_states(program, values)
             _compare_states(kept, after, factor)
             if not number:
@@ -310,10 +311,11 @@ def _gradients(loss: torch.Tensor, parameters: list) -> list[torch.Tensor]:
 
 
 def compare(what: str, own: torch.Tensor, theirs: torch.Tensor, allowed: float,
-            reference: str = "the module") -> None:
+            reference: str = "the module", least: float = 1e-3) -> None:
     """Raises SelfCheckFailed if a value of the program is not that of the `reference`.
 
-    `allowed` is the largest difference, as a part of the largest magnitude.
+    `allowed` is the largest difference, as a part of the largest magnitude, or of `least` if that is
+    more.
     """
     own, theirs = own.detach().double(), theirs.detach().double()
     if own.shape != theirs.shape:
@@ -323,6 +325,6 @@ def compare(what: str, own: torch.Tensor, theirs: torch.Tensor, allowed: float,
     error = torch.where(same, 0.0, (own - theirs).abs()).max() if own.numel() else torch.tensor(0.0)
     finite = theirs[theirs.isfinite()].abs()
     scale = float(finite.max()) if finite.numel() else 1.0
-    if not float(error) <= allowed * max(scale, 1e-3):
+    if not float(error) <= allowed * max(scale, least):
         raise SelfCheckFailed(f"{what} differs from that of {reference} by {float(error):.3g}, "
                               f"where the largest magnitude is {scale:.3g}")
