@@ -97,6 +97,30 @@ class Packed(unittest.TestCase):
                               nn.CrossEntropyLoss(), (x, lengths, labels), 4)
         np.testing.assert_allclose([step.loss for step in runs[0].history], losses, rtol=1e-5)
 
+    def test_a_length_that_torch_refuses_ends_the_job(self):
+        class Averaged(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.layer, self.head = nn.GRU(3, 4, batch_first=True), nn.Linear(4, CLASSES)
+
+            def forward(self, x, lengths):
+                packed = pack_padded_sequence(x, lengths, batch_first=True, enforce_sorted=False)
+                out, _ = pad_packed_sequence(self.layer(packed)[0], batch_first=True, total_length=TIME)
+                return self.head(out.mean(1))
+        x, lengths, labels = (s.numpy() for s in samples(16))
+        for wrong in (None, 0, TIME + 1, -1):
+            with self.subTest(length=wrong):
+                model, given = Averaged(), lengths.copy()
+                if wrong is not None:
+                    given[11] = wrong
+                job = es.Job(model, loss=nn.CrossEntropyLoss(), data=es.data.arrays(x, given, labels),
+                             batch_size=4, max_p=1, steps=4, optimizer=es.Optimizer("sgd", 0.1))
+                if wrong is None:
+                    self.assertEqual(job.run(devices="cpu-scalar:1").steps, 4)
+                else:
+                    with self.assertRaisesRegex(es.FailedError, "not finite"):
+                        job.run(devices="cpu-scalar:1")
+
     def refused(self, message, forward):
         model = support.Model(forward)
         model.gru = nn.GRU(2, 8, batch_first=True)

@@ -71,6 +71,12 @@ class _Ends:
         places = (self.lengths - 1)[:, None, None].expand(-1, 1, x.shape[2])
         return x.gather(1, places)[:, 0]
 
+    def zero(self) -> torch.Tensor:
+        """[n]: 0 for each sequence, and not finite for one whose length torch would refuse, because no
+        such place exists; so a job ends with an error."""
+        zeros = torch.zeros(len(self.lengths), self.time, device=self.lengths.device)
+        return zeros.gather(1, (self.lengths - 1)[:, None])[:, 0]
+
     def reversed(self, x: torch.Tensor) -> torch.Tensor:
         """[n, time, features]: each sequence backwards before its end, unchanged behind it."""
         steps, ends = self._steps(), self.lengths[:, None]
@@ -98,9 +104,9 @@ def unpack(sequence: Any, batch_first: bool = False, padding_value: float = 0.0,
             f"has, which a captured model does not know; give it total_length={x.shape[1]}, the "
             "length of the padded sequences" + (
                 "" if total_length is None else f", instead of {total_length}"))
-    inside = _Ends(sequence.lengths, x.shape[1]).inside()
-    inside = inside.reshape(*inside.shape[:2], *(1 for _ in x.shape[2:]))
-    x = torch.where(inside, x, padding_value)
+    ends, others = _Ends(sequence.lengths, x.shape[1]), [1 for _ in x.shape[2:]]
+    inside = ends.inside().reshape(*x.shape[:2], *others)
+    x = torch.where(inside, x, padding_value) + ends.zero().reshape(-1, 1, *others)
     return x if batch_first else x.transpose(0, 1), sequence.lengths
 
 
