@@ -131,6 +131,17 @@ class Train(FolderCase):
                       max_p=MAX_P, steps=STEPS, optimizer=optimizer, metrics=["accuracy"],
                       eval_every=5, **options)
 
+    def assert_trains_as_torch(self, job, model, optimizer, atol, **options):
+        """Equal bits on one device and on changing ones, and losses and weights near torch's."""
+        mixed, fixed = job.run(stages=MIX), job.run(devices="cpu-avx2:1")
+        self.assertEqual(mixed.params_digest, fixed.params_digest)
+        self.assertEqual(mixed.state_digest, fixed.state_digest)
+        losses = torch_losses(model, optimizer, nn.functional.cross_entropy, samples(1), STEPS, **options)
+        np.testing.assert_allclose([r.loss for r in mixed.history], losses, rtol=1e-5)
+        for name, tensor in model.state_dict().items():
+            np.testing.assert_allclose(mixed.state_dict()[name], tensor.numpy(), rtol=1e-3, atol=atol,
+                                       err_msg=name)
+
     def test_steps_are_those_of_pytorch_and_the_bits_do_not_depend_on_devices(self):
         rules = [lambda p: torch.optim.AdamW(p, lr=0.01),
                  lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.9, nesterov=True)]
@@ -139,14 +150,7 @@ class Train(FolderCase):
             model = Net()
             optimizer = rule(model.parameters())
             job = self.job(model, optimizer)
-            mixed, fixed = job.run(stages=MIX), job.run(devices="cpu-avx2:1")
-            self.assertEqual(mixed.params_digest, fixed.params_digest)
-            self.assertEqual(mixed.state_digest, fixed.state_digest)
-            losses = torch_losses(model, optimizer, nn.functional.cross_entropy, samples(1), STEPS)
-            np.testing.assert_allclose([r.loss for r in mixed.history], losses, rtol=1e-5)
-            for name, tensor in model.state_dict().items():
-                np.testing.assert_allclose(mixed.state_dict()[name], tensor.numpy(), rtol=1e-3,
-                                           atol=1e-6, err_msg=name)
+            self.assert_trains_as_torch(job, model, optimizer, atol=1e-6)
 
     def test_groups_of_parameters_train_as_in_pytorch_and_to_the_same_bits_on_all_devices(self):
         rules = [lambda g: torch.optim.AdamW(g, lr=0.01), lambda g: torch.optim.Adam(g, lr=0.01),
@@ -160,15 +164,7 @@ class Train(FolderCase):
                               {"params": [model.second.weight], "lr": 0.002, "weight_decay": 0.1}])
             schedule = torch.optim.lr_scheduler.StepLR(optimizer, 4, 0.5)
             job = self.job(model, optimizer, schedule=schedule, clip_norm=0.5)
-            mixed, fixed = job.run(stages=MIX), job.run(devices="cpu-avx2:1")
-            self.assertEqual(mixed.params_digest, fixed.params_digest)
-            self.assertEqual(mixed.state_digest, fixed.state_digest)
-            losses = torch_losses(model, optimizer, nn.functional.cross_entropy, samples(1), STEPS,
-                                  schedule, clip_norm=0.5)
-            np.testing.assert_allclose([r.loss for r in mixed.history], losses, rtol=1e-5)
-            for name, tensor in model.state_dict().items():
-                np.testing.assert_allclose(mixed.state_dict()[name], tensor.numpy(), rtol=1e-3,
-                                           atol=1e-5, err_msg=name)
+            self.assert_trains_as_torch(job, model, optimizer, atol=1e-5, schedule=schedule, clip_norm=0.5)
 
     def test_a_cycle_of_rates_and_momenta_trains_as_in_pytorch(self):
         rules = [lambda p: torch.optim.AdamW(p, lr=0.01),
@@ -179,15 +175,7 @@ class Train(FolderCase):
             optimizer = rule(model.parameters())
             schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, 0.05, total_steps=STEPS + 1)
             job = self.job(model, optimizer, schedule=schedule)
-            mixed, fixed = job.run(stages=MIX), job.run(devices="cpu-avx2:1")
-            self.assertEqual(mixed.params_digest, fixed.params_digest)
-            self.assertEqual(mixed.state_digest, fixed.state_digest)
-            losses = torch_losses(model, optimizer, nn.functional.cross_entropy, samples(1), STEPS,
-                                  schedule)
-            np.testing.assert_allclose([r.loss for r in mixed.history], losses, rtol=1e-5)
-            for name, tensor in model.state_dict().items():
-                np.testing.assert_allclose(mixed.state_dict()[name], tensor.numpy(), rtol=1e-3,
-                                           atol=1e-5, err_msg=name)
+            self.assert_trains_as_torch(job, model, optimizer, atol=1e-5, schedule=schedule)
 
     def test_bf16_has_the_same_bits_on_all_devices_and_losses_near_those_of_fp32(self):
         for make in (Net, Selections, Relative, lambda: Blocks(False), lambda: Blocks(True)):
