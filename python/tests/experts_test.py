@@ -116,7 +116,7 @@ class Experts(unittest.TestCase):
         torch.manual_seed(4)
         capture(support.Model(forward), nn.MSELoss(), torch.randn(16, 8), torch.randn(16, 8))
 
-    def test_a_change_in_place_is_seen_by_its_views(self):
+    def test_a_change_in_place_that_a_view_shares_is_refused(self):
         def with_view(m, x):
             rows = m.layer(x)[:, 0] > 0
             part = x[rows]
@@ -124,6 +124,13 @@ class Experts(unittest.TestCase):
             part += 1
             return (view.sum() + m.layer(x)).sum()
         self.refused("in add_", with_view)
+
+        def through_view(m, x):
+            part = x[m.layer(x)[:, 0] > 0]
+            view = part.detach()
+            view *= 2
+            return (part.sum() + m.layer(x)).sum()
+        self.refused("in mul_", through_view)
 
     def refused(self, message, forward):
         with self.assertRaisesRegex(errors.DataDependent, message):

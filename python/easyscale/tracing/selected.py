@@ -180,24 +180,29 @@ def _call(func: Callable, name: str, args: tuple, kwargs: dict) -> Any:
     if name in LOSSES:
         return _loss(func, name, first, inner)
     if name in ELEMENTWISE and _rows_stay(inner, first):
-        first.has_views |= name in MAY_BE_VIEWS
-        return _wrapped(func(*inner[0], **inner[1]), first.mask)
+        found = _wrapped(func(*inner[0], **inner[1]), first.mask)
+        return _sharing(first, found) if name in MAY_BE_VIEWS else found
     if name in ("linear", "matmul", "__matmul__") and args[0] is first and len(chosen) == 1:
         return _wrapped(func(*inner[0], **inner[1]), first.mask)
     if name in LAST_AXIS and first.full.dim() > 1 and _axis(args, kwargs) not in (0, None):
         return _wrapped(func(*inner[0], **inner[1]), first.mask)
     if name in NORMS and args[0] is first and len(chosen) == 1 and len(args[1]) < first.full.dim():
         return _wrapped(func(*inner[0], **inner[1]), first.mask)
-    first.has_views = True
     if name in ("view", "reshape", "flatten") and first.full.dim() == 1:
-        return _reshaped(name, first, args[1:])
+        return _sharing(first, _reshaped(name, first, args[1:]))
     if name == "__getitem__" and isinstance(args[1], tuple) and args[1][0] == slice(None):
-        return _wrapped(func(*inner[0]), first.mask)
+        return _sharing(first, _wrapped(func(*inner[0]), first.mask))
     if name in ("unsqueeze", "squeeze"):
         axis, axes = _axis(args, kwargs), first.full.dim() + (name == "unsqueeze")
         if isinstance(axis, int) and axis % axes != 0:
-            return _wrapped(func(*inner[0], **inner[1]), first.mask)
+            return _sharing(first, _wrapped(func(*inner[0], **inner[1]), first.mask))
     raise refused(name)
+
+
+def _sharing(x: Selected, view: Selected) -> Selected:
+    """A view, through which a write would change the other one."""
+    x.has_views = view.has_views = True
+    return view
 
 
 def _changed(func: Callable, name: str, x: Selected, inner: tuple) -> Selected:
