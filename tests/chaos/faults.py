@@ -53,6 +53,22 @@ def _head(run, fault):
     return f"back after {fault.seconds:.1f} s"
 
 
+# --- stop and cancel
+
+def _stop(run, fault):
+    name = fault.pick(run.cluster.names[1:])
+    if not run.stop_down(name, fault.seconds):
+        return None
+    return f"{name}, back after {fault.seconds:.1f} s"
+
+
+def _cancel(run, fault):
+    answer = run.cluster.esctl("cancel", run.job)
+    if answer.ok or answer.code != EXIT_REFUSED:  # The result may not be known.
+        run.cancelled.add(run.job)
+    return run.job + ("" if answer.ok else f": {answer.err.strip()[-200:]}")
+
+
 # --- freeze
 
 def _freeze(run, fault):
@@ -182,4 +198,4 @@ def _state(run, fault):
 
 
 _KINDS = {"state": _state, "kill": _kill, "head": _head, "freeze": _freeze, "scale": _scale,
-          "partition": _partition, "disk": _disk}
+          "partition": _partition, "disk": _disk, "stop": _stop, "cancel": _cancel}

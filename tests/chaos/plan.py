@@ -23,6 +23,9 @@ VARIANTS = {
     "head": (("kill", 1),),
     "disk": (("full", 2), ("no directory", 1), ("well", 1)),
     "state": (("full", 2), ("read-only", 1), ("broken", 1)),
+    # Only in a soak, which has many jobs.
+    "stop": (("node", 1),),
+    "cancel": (("job", 1),),
 }
 
 
@@ -50,15 +53,20 @@ class Fault:
         return f"{self.kind} {self.variant}"
 
 
-def _weighted(rng, choices):
+def weighted(rng, choices):
     names, weights = zip(*choices)
     return rng.choices(names, weights)[0]
 
 
 def _seconds(rng, kind):
-    if kind in ("kill", "head", "scale"):
+    if kind in ("kill", "head", "scale", "stop"):
         return rng.uniform(*RESTART_S)
     return rng.uniform(*(LONG_S if rng.random() < 0.6 else SHORT_S))
+
+
+def fault_of(rng, number, kind, variant, wait_s=None):
+    return Fault(number, kind, variant, wait_s, _seconds(rng, kind),
+                 [rng.random() for _ in range(16)])
 
 
 def plan(seed, count, kinds):
@@ -67,12 +75,11 @@ def plan(seed, count, kinds):
     faults, in_recovery = [], 0
     for number in range(1, count + 1):
         kind = rng.choice(list(kinds))
-        variant = _weighted(rng, VARIANTS[kind])
+        variant = weighted(rng, VARIANTS[kind])
         early = rng.random() < IN_RECOVERY and number > 1 and in_recovery < IN_RECOVERY_RUN_MAX
         in_recovery = in_recovery + 1 if early else 0
-        faults.append(Fault(number, kind, variant,
-                            rng.uniform(*IN_RECOVERY_S) if early else None,
-                            _seconds(rng, kind), [rng.random() for _ in range(16)]))
+        wait_s = rng.uniform(*IN_RECOVERY_S) if early else None
+        faults.append(fault_of(rng, number, kind, variant, wait_s))
     return faults
 
 

@@ -6,6 +6,7 @@ import unittest
 
 import plan
 import points
+import soak_plan
 from compare import Outcome, differences, read_ledger
 from plan import KINDS, device_sets
 
@@ -38,6 +39,40 @@ class Plans(unittest.TestCase):
     def test_device_sets(self):
         sets = device_sets({"n": "a:1+s:1", "o": "a:1"}, workers_max=2)
         self.assertEqual(sets, ["s:1", "a:1", "a:1+s:1", "a:2"])
+
+
+class Soaks(unittest.TestCase):
+    FIXED = {"cnn": ("aa", "bb")}
+    GOOD = {"state": "finished", "name": "cnn", "steps": 9, "params_digest": "aa",
+            "state_digest": "bb"}
+
+    def wrong(self, kinds=None, cancelled=(), **changes):
+        kinds = {"cnn-1": "cnn"} if kinds is None else kinds
+        return soak_plan.wrong({"cnn-1": {**self.GOOD, **changes}}, kinds, cancelled, self.FIXED)
+
+    def test_all_that_was_asked_for_comes_in_its_time(self):
+        events = soak_plan.plan(3, 100, 20, 30, ["a", "b"])
+        self.assertEqual(events, soak_plan.plan(3, 100, 20, 30, ["a", "b"]))
+        self.assertEqual([at for at, _ in events], sorted(at for at, _ in events))
+        arrivals = [event for _, event in events if isinstance(event, soak_plan.Arrival)]
+        self.assertEqual((len(arrivals), len(events)), (20, 50))
+        self.assertTrue(all(0 <= at <= 100 for at, _ in events))
+
+    def test_a_job_with_the_bits_of_fixed_devices_is_right(self):
+        self.assertEqual(self.wrong(), [])
+        self.assertEqual(self.wrong(kinds={}), [])  # Its answer was lost.
+
+    def test_one_other_digest_is_wrong(self):
+        for digest in ("params_digest", "state_digest"):
+            self.assertRegex(" ".join(self.wrong(**{digest: "ab"})), "cnn-1: digests .*ab")
+
+    def test_what_is_not_over_lost_or_cancelled_by_itself_is_wrong(self):
+        for state in ("queued", "running", "paused", "failed"):
+            self.assertRegex(" ".join(self.wrong(state=state)), f"cnn-1 is {state} at step 9")
+        self.assertEqual(len(self.wrong(state="cancelled")), 1)
+        self.assertEqual(self.wrong(state="cancelled", cancelled={"cnn-1"}), [])
+        self.assertRegex(" ".join(self.wrong(kinds={"cnn-1": "cnn", "cnn-2": "cnn"})),
+                         "cnn-2 was accepted and is not known")
 
 
 class Points(unittest.TestCase):

@@ -4,8 +4,8 @@ import time
 import compare
 import faults as fault_kinds
 import processes
-from agenda import Agenda
 from cluster import ChaosError, Cluster, wait_until
+from disturbed import Disturbed
 from plan import device_sets
 from watch import Resources, Watch
 
@@ -14,17 +14,16 @@ END_S = 600   # Seconds from the last fault to the end of the job.
 IDLE_S = 30   # Seconds from the end of the last job to the end of the cluster.
 
 
-class Run:
+class Run(Disturbed):
     """`jobs`: job.Jobs. `reference`: an Outcome of the same job without faults."""
 
     def __init__(self, programs, nodes, jobs, reference, networked=False, environment=None,
                  say=print, own_disks=False, failing_disk=None):
-        self.cluster = Cluster(programs, nodes, networked, environment, failing_disk=failing_disk,
-                               daemon_options=jobs.daemon_options,
-                               own_disks=[jobs.disk.path] if own_disks else [])
+        super().__init__(Cluster(
+            programs, nodes, networked, environment, failing_disk=failing_disk,
+            daemon_options=jobs.daemon_options, own_disks=[jobs.disk.path] if own_disks else []))
         self.jobs, self.reference, self.say = jobs, reference, say
         self.device_sets = device_sets(nodes, jobs.max_p)
-        self.agenda = Agenda()
         self.disk = jobs.disk
         self.job = self.watch = self.resources = None
         self.checkpoints = []   # Checkpoints that were written for the job.
@@ -32,7 +31,6 @@ class Run:
         self.wrong = []         # Other errors, as texts.
         self.faults = self.lost_steps = 0
         self.worst_pause = 0.0
-        self.expects_down = set()  # Daemons that the agenda will start again.
 
     # --- begin and end
 
@@ -94,39 +92,9 @@ class Run:
         self.worst_pause = max(self.worst_pause, self.watch.worst_pause)
 
     def close(self):
-        self.agenda.close()
         if self.watch:
             self._stop_watch()
-        self.cluster.close()
-
-    # --- daemons
-
-    def take_down(self, name, seconds):
-        """Kills a daemon, and starts it again later. Returns False when it is down already."""
-        if name in self.expects_down:
-            return False
-        self.expects_down.add(name)
-        self.cluster.daemons[name].kill()
-        if name == self.cluster.names[0]:
-            self.mend_state()  # A head does not start on a disk that fails.
-        self.agenda.add(seconds, lambda: self.bring_back(name))
-        return True
-
-    def bring_back(self, name):
-        # The daemon is not awaited, because the head may be away too.
-        self.cluster.daemons[name].start()
-        self.expects_down.discard(name)
-
-    def mend_state(self):
-        self.cluster.switch.unlink(missing_ok=True)
-
-    def check_daemons(self):
-        for name, daemon in self.cluster.daemons.items():
-            if not daemon.runs() and name not in self.expects_down:
-                raise ChaosError(f"the daemon {name} has ended by itself, status "
-                                 f"{daemon.process.returncode}")
-        if self.agenda.errors:
-            raise ChaosError(f"cannot undo a fault: {self.agenda.errors[0]}")
+        super().close()
 
     # --- faults
 
