@@ -59,6 +59,15 @@ def seeded_random(name):
     return random.Random(f"{name} {seed}")
 
 
+def one_flipped_bit(directory):
+    """The environment in which one bit of a gradient is flipped, in the first process that comes
+    to a step. Comparisons of bits must notice it (tests/support/broken_bits.py)."""
+    token = directory / "fault-token"
+    token.touch()
+    return {"ES_FAULT": f"flip-gradient:*:{os.environ['ES_BREAK_BITS']}:*",
+            "ES_FAULT_TOKEN": str(token)}
+
+
 def free_port():
     """The number of a TCP port of the loopback address that is free now."""
     with socket.socket() as probe:
@@ -200,6 +209,8 @@ class EndToEndTest(unittest.TestCase):
             if not name.startswith(("ES_", "XDG_"))}
         self.environment.update(HOME=str(self.directory), TMPDIR=str(self.temporary),
                                 EASYSCALED=str(easyscaled_program))
+        if "ES_BREAK_BITS" in os.environ:
+            self.environment.update(one_flipped_bit(self.directory))
         self.addCleanup(self._end)
 
     def _end(self):

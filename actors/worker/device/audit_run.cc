@@ -1,14 +1,17 @@
 // GradientFault: a test can make a device compute wrongly, to see whether audits find it.
 #include "actors/worker/device/audit_run.h"
 
+#include <algorithm>
 #include <bit>
 #include <charconv>
 #include <string>
+#include <system_error>
 
 namespace es::actors::worker {
 namespace {
 
 constexpr std::string_view kKind = "flip-gradient:";
+constexpr std::string_view kEveryDevice = "*";
 // a bit of the significand: a finite value stays finite
 constexpr std::uint32_t kFlippedBit = 1U << 20;
 
@@ -34,13 +37,17 @@ Error bad_fault(std::string_view text) {
 
 }  // namespace
 
-void GradientFault::strike(Version at, VirtualRank of, float* bucket_data) {
+void GradientFault::strike(Version at, VirtualRank of, std::span<float> bucket) {
   // A fault that is not permanent strikes once. When the step is repeated for an audit, the device
   // computes correctly and contradicts itself.
   const bool due = (!rank || of == *rank) && (permanent ? at >= step : at == step && !spent);
   if (!due) return;
+  const auto hit = std::ranges::find_if(bucket, [](float value) { return value != 0; });
+  if (hit == bucket.end()) return;
   spent = true;
-  *bucket_data = std::bit_cast<float>(std::bit_cast<std::uint32_t>(*bucket_data) ^ kFlippedBit);
+  std::error_code ignored;
+  if (!token.empty() && !std::filesystem::remove(token, ignored)) return;
+  *hit = std::bit_cast<float>(std::bit_cast<std::uint32_t>(*hit) ^ kFlippedBit);
 }
 
 Result<std::optional<GradientFault>> parse_fault(std::string_view text, std::string_view device) {
@@ -61,7 +68,7 @@ Result<std::optional<GradientFault>> parse_fault(std::string_view text, std::str
     if (!known_rank || !read(step, fault.step) || one.empty()) return bad_fault(whole);
     // The text may name faults of several devices. All parts are checked, and only the fault of
     // this device is used.
-    if (one == device) found = fault;
+    if (one == device || one == kEveryDevice) found = fault;
   }
   return found;
 }

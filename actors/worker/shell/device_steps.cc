@@ -221,8 +221,11 @@ Result<float> DeviceState::local_step(VirtualRank rank, const gpu::Batch& batch,
   if (parts_->options.lost_at == step) engine.lose_device(failure("ES_LOSE_DEVICE requests it"));
   if (digest != nullptr || parts_->options.fault)
     gradient.inspect = [&](std::uint32_t number, float* data) {
-      if (number == 0 && parts_->options.fault) parts_->options.fault->strike(step, rank, data);
-      if (digest != nullptr) digest->add_bucket(data, engine.buckets()[number]);
+      const gpu::Bucket& bucket = engine.buckets()[number];
+      if (number == 0 && parts_->options.fault)
+        parts_->options.fault->strike(step, rank,
+                                      {data, static_cast<std::size_t>(bucket.floats())});
+      if (digest != nullptr) digest->add_bucket(data, bucket);
     };
   return engine.local_step(rank, batch, {cursor.epoch, cursor.step}, gradient, next,
                            on_bucket_ready);

@@ -155,6 +155,8 @@ Result<std::shared_ptr<DeviceParts>> make_parts(const Arguments& a) {
   const char* fault = std::getenv("ES_FAULT");
   auto parsed = worker::parse_fault(fault == nullptr ? "" : fault, a.device.text());
   if (!parsed) return parsed.error();
+  const char* token = std::getenv("ES_FAULT_TOKEN");
+  if (*parsed && token != nullptr) (*parsed)->token = token;
   parts->options.fault = *parsed;
   const char* loss = std::getenv("ES_LOSE_DEVICE");
   const auto lost_at = worker::parse_device_loss(loss == nullptr ? "" : loss, a.device.text());

@@ -1,9 +1,14 @@
 #include "actors/worker/device/audit_run.h"
 
 #include <doctest/doctest.h>
+#include <unistd.h>
 
 #include <bit>
 #include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <vector>
 
 #include "actors/worker/device/device_loss.h"
 
@@ -12,7 +17,7 @@ namespace {
 
 float struck(GradientFault& fault, Version step, VirtualRank rank) {
   float value = 1.0F;
-  fault.strike(step, rank, &value);
+  fault.strike(step, rank, {&value, 1});
   return value;
 }
 
@@ -39,6 +44,28 @@ TEST_SUITE("actors/worker/audit_run") {
     CHECK(parse_fault(text, "n/a:1").value()->step == 3);
     CHECK_FALSE(parse_fault(text, "n/a:2").value().has_value());
     CHECK_FALSE(parse_fault("", "n/a:2").value().has_value());
+  }
+
+  TEST_CASE("a fault flips a bit of the first number that is not zero") {
+    auto fault = parse_fault("flip-gradient:*:7:*", "n/a:0").value();
+    REQUIRE(fault.has_value());
+    std::vector<float> values{0.0F, -0.0F, 2.0F, 3.0F};
+    fault->strike(7, 1, values);
+    CHECK(values[0] == 0.0F);
+    CHECK(values[2] != 2.0F);
+    CHECK(values[3] == 3.0F);
+  }
+
+  TEST_CASE("a fault with a token strikes only in the process that can remove the token") {
+    const auto token =
+        std::filesystem::temp_directory_path() / ("es-fault-token-" + std::to_string(::getpid()));
+    std::ofstream(token).put(' ');
+    auto first = parse_fault("flip-gradient:*:7:*", "n/a:0").value();
+    auto second = first;
+    first->token = second->token = token;
+    CHECK(struck(*first, 7, 0) != 1.0F);
+    CHECK_FALSE(std::filesystem::exists(token));
+    CHECK(struck(*second, 7, 0) == 1.0F);
   }
 
   TEST_CASE("a fault in another form is an error that lists the allowed forms") {

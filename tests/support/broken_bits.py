@@ -1,0 +1,146 @@
+#!/usr/bin/env python3
+"""Tests that compare bits must be able to fail.
+
+    broken_bits.py e2e ESCTL EASYSCALED SOURCE_ROOT [test_NAME ...]
+    broken_bits.py python SOURCE_ROOT [test_NAME ...]
+
+Runs one comparison of every such test file while one bit of one gradient is flipped, once, in the
+first process that comes to the step that the table names. The comparison must then fail, by an
+assertion. A file that compares digests and is in neither table is an error."""
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+SKIPPED = 77
+
+# File: test case, step of the flipped bit. The step comes after what all runs of the test share.
+E2E = {
+    "adapters": ("Adapters.test_the_bits_do_not_depend_on_the_placement", 2),
+    "channel": ("Channels.test_a_placement_that_changes_while_it_trains", 2),
+    "checkpoint": ("Writing.test_the_newest_stay_and_each_is_a_run_of_that_many_steps", 2),
+    "cuda_host": ("CudaHost.test_small_cnn", 2),
+    "damage": ("Damage.test_a_job_continues_after_its_newest_lines_were_lost", 2),
+    "data": ("ImageFolder.test_the_number_of_loaders_decides_no_bits", 2),
+    "elastic": ("Elastic.test_scaling_out_and_in_keeps_processes_and_bits", 2),
+    "ending": ("KilledWorkers.test_one_of_three", 2),
+    "groups": ("Groups.test_the_bits_depend_on_the_groups_and_not_on_the_placement", 2),
+    "head_restart": ("HeadRestart.test_running_jobs_keep_their_processes_and_their_bits", 2),
+    "http": ("Jobs.test_a_job_by_http_has_the_bits_of_the_command_line", 2),
+    "kept_weights": ("AtTheEnd.test_a_run_that_is_stopped_saves_its_last_completed_step", 2),
+    "learning": ("Learning.test_evaluations_have_the_same_bits_everywhere", 2),
+    "levels": ("Levels.test_d1_is_the_same_on_any_number_of_devices_of_a_type", 2),
+    "model_file": ("Training.test_the_bits_do_not_depend_on_the_devices", 2),
+    "models": ("Models.test_neumf", 2),
+    "other_host": ("OtherHost.test_a_large_model_trains_and_moves_across_hosts", 2),
+    "own_disks": ("OwnDisks.test_a_paused_job_continues_elsewhere_from_where_it_was", 2),
+    "pause": ("Pause.test_a_paused_job_holds_nothing_and_continues_with_the_same_bits", 2),
+    "recorded": ("Recorded.test_bits_of_the_tiny_jobs_at_bf16", 2),
+    "resume": ("Resume.test_on_more_devices_and_on_a_mix", 2),
+    "same_bits": ("SameBits.test_small_cnn_with_4_ests", 2),
+    "stragglers": ("Stragglers.test_a_hogged_worker_is_named_and_relieved_and_the_bits_are_those_of_a_calm_run", 2),
+    "texts": ("Texts.test_texts_are_encoded_once_and_the_job_is_one_on_tokens", 2),
+    "token_files": ("Training.test_the_bits_do_not_depend_on_the_devices", 2),
+    "trace": ("Trace.test_all_processes_are_on_one_time_line_and_no_bit_changes", 2),
+    "two_nodes": ("TwoNodes.test_a_lost_node_costs_no_bits", 2),
+    "webdataset": ("Training.test_the_bits_do_not_depend_on_the_devices", 2),
+    "written_models": ("WrittenModels.test_neumf", 2),
+}
+PYTHON = {
+    "complex": ("Complex.test_a_frozen_one_stays", 1),
+    "dataset": ("Train.test_no_bit_depends_on_placements_loaders_and_killed_processes", 2),
+    "images": ("Train.test_folders_and_shards_give_the_same_bits_everywhere", 2),
+    "language": ("Language.test_gpt2", 2),
+    "lora": ("Adapters.test_a_captured_model", 2),
+    "metrics": ("Weights.test_an_epoch_has_one_sample_of_each_group", 2),
+    "onnx_train": ("Train.test_attention", 2),
+    "packed": ("Packed.test_it_trains_as_torch_and_padding_has_no_influence", 2),
+    "random": ("Train.test_the_bits_depend_on_no_placement_and_evaluations_can_be_repeated", 2),
+    "states": ("Training.test_devices_that_change_give_the_same_bits", 2),
+    "texts": ("Train.test_a_model_learns_a_text", 2),
+    "tokens": ("Train.test_documents_that_do_not_attend_to_each_other", 2),
+    "train": ("Train.test_bf16_has_the_same_bits_on_all_devices_and_losses_near_those_of_fp32", 2),
+}
+# Files that name digests and compare no bits of two trainings.
+OTHERS = {
+    "e2e": {
+        "audit": "flips bits itself, and its comparisons fail without audits",
+        "suspect": "flips bits itself",
+        "export": "compares weights that are written and read, without training",
+        "install": "starts the installed programs once",
+        "tokenize": "compares the answers of two commands",
+        "curve": "reads what a tracker was sent",
+    },
+    "python": {
+        "finetune": "takes minutes; its comparison is that of train",
+        "history": "reads lines of a history",
+        "job": "reads what a stand-in answers",
+    },
+}
+COMPARES = re.compile(r"digests\(|_digest")
+
+
+class BrokenBits(unittest.TestCase):
+    suite, table, folder, arguments = "", {}, Path(), []
+
+    def test_every_file_that_compares_bits_is_named(self):
+        found = {path.name.removesuffix("_test.py") for path in self.folder.glob("*_test.py")
+                 if COMPARES.search(path.read_text())}
+        self.assertEqual(found, set(self.table) | set(OTHERS[self.suite]))
+
+    def check(self, name):
+        case, step = self.table[name]
+        with tempfile.TemporaryDirectory() as directory:
+            environment = {**os.environ, **self.flipped_bit(Path(directory), step)}
+            ended = subprocess.run([*self.command(name), case], env=environment, text=True,
+                                   stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        self.assertNotEqual(ended.returncode, 0, f"{name}: {case} passes with a flipped bit")
+        if ended.returncode == SKIPPED:
+            self.skipTest(ended.stdout.strip().splitlines()[-1])
+        self.assertIn("AssertionError", ended.stdout, ended.stdout)
+        self.assertRegex(ended.stdout, r"[0-9a-f]{32}|differ|[Nn]ot equal", ended.stdout)
+        self.assertNotIn("ERROR: test", ended.stdout)
+
+
+class EndToEnd(BrokenBits):
+    def command(self, name):
+        return [sys.executable, self.folder / f"{name}_test.py", *self.arguments]
+
+    def flipped_bit(self, _, step):
+        return {"ES_BREAK_BITS": str(step)}
+
+
+class Python(BrokenBits):
+    def command(self, name):
+        return [self.folder / "run", f"{name}_test.py"]
+
+    def flipped_bit(self, directory, step):
+        token = directory / "token"
+        token.touch()
+        return {"ES_FAULT": f"flip-gradient:*:{step}:*", "ES_FAULT_TOKEN": str(token)}
+
+
+SUITES = {"e2e": (EndToEnd, E2E, "tests/e2e", 3), "python": (Python, PYTHON, "python/tests", 1)}
+
+
+def main():
+    suite, *arguments = sys.argv[1:]
+    tests, tests.table, folder, paths = SUITES[suite]
+    tests.suite, tests.arguments = suite, arguments[:paths]
+    tests.folder = Path(arguments[paths - 1]).resolve() / folder
+    for name in tests.table:
+        setattr(tests, f"test_{name}", lambda self, name=name: self.check(name))
+    names = [f"{tests.__name__}.{name}" for name in arguments[paths:]] or [tests.__name__]
+    loaded = unittest.defaultTestLoader.loadTestsFromNames(names, sys.modules["__main__"])
+    result = unittest.TextTestRunner(verbosity=2).run(loaded)
+    if not result.wasSuccessful():
+        return 1
+    # The check of the table is the only one that needs no programs.
+    return SKIPPED if len(result.skipped) == len(tests.table) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
