@@ -85,12 +85,12 @@ class RandomProgram:
 
 class RandomProgramsTest(unittest.TestCase):
     def test_a_program_of_integers_has_the_numbers_of_torch(self):
-        first = int(os.environ.get("ES_TEST_SEED", random.randrange(10 ** 6)))
+        first = int(os.environ.get("ES_SEED", "20261128"))
         compared = 0
         for seed in range(first, first + 40):
             function = RandomProgram(seed)
             x, i = samples(seed, large=seed % 3 == 0)
-            with self.subTest(f"ES_TEST_SEED={seed}"):
+            with self.subTest(f"ES_SEED={seed}"):
                 program, model = captured(function, x, i, check=False)
                 values = interpret(program, dict(model.named_parameters()), {"x": x, "i": i},
                                    Context(training=True))

@@ -68,8 +68,8 @@ inline ElementCode random_code(Random& random, std::int32_t inputs) {
     const auto op = static_cast<ElementOp>(random.integer(0, kElementOps - 1));
     const std::vector<std::uint8_t>& from = works_on_words(op) ? words : all;
     const std::uint8_t a = one_of(from);
-    Instruction step{op, static_cast<std::uint8_t>(random.integer(0, kProgramRegisters - 1)), a, a,
-                     a, a};
+    Instruction step{
+        op, static_cast<std::uint8_t>(random.integer(0, kProgramRegisters - 1)), a, a, a, a};
     if (operands_of(op) > 1) step.b = one_of(from);
     if (operands_of(op) > 2) step.c = one_of(from);
     if (operands_of(op) > 3) step.d = one_of(from);

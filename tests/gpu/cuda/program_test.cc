@@ -34,8 +34,12 @@ TEST_SUITE("gpu/cuda/program") {
     constexpr std::int64_t kCount = 20'000;
     for (std::size_t i = 0; i < kElementOps; ++i) {
       ElementCode code{.inputs = 4, .instructions = 1, .outputs = 1};
-      code.instruction[0] = {static_cast<ElementOp>(i), 0, kFirstInput, kFirstInput + 1,
-                             kFirstInput + 2, kFirstInput + 3};
+      code.instruction[0] = {static_cast<ElementOp>(i),
+                             0,
+                             kFirstInput,
+                             kFirstInput + 1,
+                             kFirstInput + 2,
+                             kFirstInput + 3};
       ElementSpace space{.rank = 1, .size = {kCount}};
       for (auto& stride : space.stride) stride[0] = 1;
       std::vector<Floats> x;

@@ -127,13 +127,14 @@ TEST_SUITE("store/dataset/arrays") {
     CHECK(arrays.error() ==
           arrays.place("train/image.npy") +
               ": sample 1, element 0 is not as it must be: allowed is an f8 number that differs "
-              "from the one beside it also in f4, in which it is computed; of 5 such pairs 3 do "
+              "from the one beside it also in f4, in which it is computed; of 5 such pairs 4 do "
               "not: subtract an offset before, or write f4 if this rounding is right");
     for (double& time : times) time -= 1.7e9;
     write();
     CHECK(arrays.open().ok());
     // Differences that come from rounding in f8 are none.
-    for (std::size_t i = 0; i < times.size(); ++i) times[i] = 1.0 + 0x1p-52 * static_cast<double>(i);
+    for (std::size_t i = 0; i < times.size(); ++i)
+      times[i] = 1.0 + 0x1p-52 * static_cast<double>(i);
     write();
     CHECK(arrays.open().ok());
   }
