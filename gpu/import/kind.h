@@ -41,8 +41,8 @@ struct Kind {
   std::string (*unsupported)(const NodeView&) = nullptr;
   // Appends the operators of the node.
   void (*lower)(Lowering&, const NodeView&) = nullptr;
-  // The same where an input or the output has integers of 64 bits. nullptr: the node moves words, so
-  // `lower` is called once for the low and once for the high ones.
+  // The same where an input or the output has integers of 64 bits. nullptr: the node moves words,
+  // so `lower` is called once for the low and once for the high ones.
   void (*lower_long)(Lowering&, const NodeView&) = nullptr;
   std::uint32_t format = kModelFormat;  // of the files that may have this kind
 };

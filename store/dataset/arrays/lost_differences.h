@@ -2,8 +2,8 @@
 // Float64 numbers whose differences fp32 loses, as those of times in seconds since 1970.
 //
 // Two neighbours are the same element of consecutive samples, or consecutive elements of a sample.
-// Of the neighbours that differ in float64, by more than a part in 2^40, at most one pair in 100 may
-// be equal in fp32. The Python package has the same rule (python/easyscale/data/rounding.py).
+// Of the neighbours that differ in float64, by more than a part in 2^40, at most one pair in 100
+// may be equal in fp32. The Python package has the same rule (python/easyscale/data/rounding.py).
 #include <cstddef>
 #include <span>
 #include <string>

@@ -14,6 +14,8 @@ from typing import Any
 import numpy as np
 import torch
 
+from ...data.rounding import Rounding
+from ...errors import UsageError
 from ...interpret import TORCH_TYPE, Context, Undefined, run_kind
 from ..graph import Meta
 from ..graph import Node as GraphNode
@@ -27,6 +29,7 @@ BUILT = TORCH_TYPE | {"i32": torch.int64}
 IDENTITY_IN_EVALUATION = {"dropout", "sample_dropout"}
 DRAWN = {"uniform", "normal"}
 INT32 = torch.iinfo(torch.int32)
+LARGE = 2 ** 24  # from here on fp32 does not have every integer
 
 
 @dataclass(frozen=True)
@@ -322,4 +325,11 @@ def _array(x: torch.Tensor, type_: str) -> np.ndarray:
     x = x.detach()
     beyond = type_ == "i32" and x.numel() and (x.max() > INT32.max or x.min() < INT32.min)
     to = torch.float32 if type_ == "f32" else torch.int64 if beyond else torch.int32
+    if x.dtype == torch.float64 and x.numel() and x.abs().max() > LARGE:
+        rounding = Rounding("a constant")
+        rounding.add(x.reshape(-1, 1).numpy())
+        try:
+            rounding.check()
+        except UsageError as error:
+            raise CannotLower(str(error)) from None
     return np.array(x.to(to).contiguous().numpy(), order="C")
