@@ -25,8 +25,8 @@ NO_VALUE = -1  # an optional input that a node does not have
 Attribute = bool | int | float | str | list[int] | list[float]
 Json = dict[str, Any]
 
-ARRAY_TYPE = {"f32": np.dtype("<f4"), "i32": np.dtype("<i4"), "bool": np.dtype("<i4"),
-              "i64": np.dtype("<i8")}
+ARRAY_TYPE: dict[str, np.dtype[Any]] = {
+    "f32": np.dtype("<f4"), "i32": np.dtype("<i4"), "bool": np.dtype("<i4"), "i64": np.dtype("<i8")}
 
 
 @dataclass(frozen=True)

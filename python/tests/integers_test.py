@@ -124,6 +124,11 @@ class WidthsTest(unittest.TestCase):
             self.assertEqual(program.format, 3)
             self.assertTrue(kinds(program, "i64"))
 
+    def test_inputs_are_limited_by_the_tables_that_they_choose_rows_of_only(self):
+        x, i = samples()
+        program, _ = captured(lambda x, i: (i * 40503 + 17) % 100 + i * i, x, i)
+        self.assertEqual((program.inputs[1].low, program.inputs[1].high), (-2 ** 31, 2 ** 31 - 1))
+
     def test_the_lowest_bits_alone_need_32(self):
         program, _ = captured(lambda x, i: (i[:, :1] * 73856093 ^ i * 19349663) & 63, *samples())
         self.assertEqual(kinds(program, "i64"), [])
