@@ -119,7 +119,7 @@ def power(b: OnnxBuilder, call: Call, x: Operand, exponent: Operand) -> Operand:
         raise CannotLower("a power of integers")
     number = single(exponent, x)
     if number is not None:
-        return torch_elementwise.power(b, x, number)
+        return torch_elementwise.real_power(b, x, number)
     return b.emit("pow", x, b.cast(exponent, "f32"))
 
 

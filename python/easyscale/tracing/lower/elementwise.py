@@ -189,6 +189,11 @@ POWERS = {2: "square", 0.5: "sqrt", -0.5: "rsqrt", -1: "reciprocal"}
 def power(b: Builder, self: Operand, exponent: float) -> Operand:
     if not b.result.dtype.is_floating_point:
         return integers.power(b, self, exponent)
+    return real_power(b, self, exponent)
+
+
+def real_power(b: Builder, self: Operand, exponent: float) -> Operand:
+    """A power of real numbers."""
     self = b.cast(self, "f32")
     if exponent == 1:
         return self
