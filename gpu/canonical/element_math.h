@@ -3,6 +3,7 @@
 // vectors. What functions_math.h says about V holds here too.
 #include "gpu/canonical/bf16.h"
 #include "gpu/canonical/functions_math.h"
+#include "gpu/canonical/long_math.h"
 #include "gpu/canonical/program.h"
 
 namespace es::gpu {
@@ -150,7 +151,8 @@ ES_HD inline V integer(V a, V b) {
     return from_bits(truncated(a));  // kToInt
 }
 
-// Returns the result of the instruction. Operands that it does not have are not used.
+// Returns the result of an instruction that has a vector form. Operands that it does not have are
+// not used.
 template <ElementOp kOp, class V>
 ES_HD inline V element(V a, V b, V c) {
   if constexpr (kOp >= ElementOp::kAddInt)
@@ -159,6 +161,15 @@ ES_HD inline V element(V a, V b, V c) {
     return decision<kOp>(a, b, c);
   else
     return arithmetic<kOp>(a, b, c);
+}
+
+// Returns the result of any instruction for one element.
+template <ElementOp kOp>
+ES_HD inline float one_element(float a, float b, float c, float d) {
+  if constexpr (is_word_op(kOp))
+    return words<kOp>(a, b, c, d);
+  else
+    return element<kOp>(a, b, c);
 }
 
 }  // namespace

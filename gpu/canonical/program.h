@@ -9,7 +9,9 @@
 namespace es::gpu {
 // clang-format off
 // The instructions, with the number of their operands. Values are 32-bit words; most instructions
-// take them as floats. Truth values are the floats 1 and +0.
+// take them as floats. Truth values are the floats 1 and +0. An integer of 64 bits is two words;
+// instructions of such integers take the words of the first one and then those of the second one,
+// each time the low word first, and give the word that they name.
 #define ES_ELEMENT_OPS(OP) \
   OP(kCopy, 1) \
   OP(kAdd, 2) OP(kSub, 2) OP(kMul, 2) OP(kDiv, 2) OP(kFma, 3) OP(kMax, 2) OP(kMin, 2) \
@@ -21,7 +23,13 @@ namespace es::gpu {
   OP(kAnd, 2) OP(kOr, 2) OP(kNot, 1) OP(kSelect, 3) \
   OP(kAddInt, 2) OP(kSubInt, 2) OP(kMulInt, 2) \
   OP(kEqualInt, 2) OP(kLessInt, 2) \
-  OP(kFromInt, 1) OP(kToInt, 1)
+  OP(kFromInt, 1) OP(kToInt, 1) \
+  OP(kAndInt, 2) OP(kOrInt, 2) OP(kXorInt, 2) \
+  OP(kDivideInt, 2) OP(kRemainderInt, 2) OP(kShiftLeftInt, 2) OP(kShiftRightInt, 2) \
+  OP(kAddHigh, 4) OP(kSubHigh, 4) OP(kMulHigh, 4) \
+  OP(kDivideLow, 4) OP(kDivideHigh, 4) OP(kRemainderLow, 4) OP(kRemainderHigh, 4) \
+  OP(kShiftLeftLow, 4) OP(kShiftLeftHigh, 4) OP(kShiftRightLow, 4) OP(kShiftRightHigh, 4) \
+  OP(kLessLong, 4) OP(kFromLong, 2) OP(kToLow, 1) OP(kToHigh, 1) OP(kBeyondLong, 1)
 // clang-format on
 enum class ElementOp : std::uint8_t {
 #define ES_ELEMENT_OP(name, operands) name,
@@ -39,6 +47,11 @@ constexpr int operands_of(ElementOp op) {
   return kElementOperands[static_cast<std::size_t>(op)];
 }
 
+// Whether the instruction is one of those that work on words and have no vector form.
+constexpr bool is_word_op(ElementOp op) {
+  return op >= ElementOp::kAndInt;
+}
+
 constexpr int kProgramRank = 8;
 constexpr int kProgramInputs = 16, kProgramConstants = 16, kProgramOutputs = 4;
 constexpr int kProgramInstructions = 32, kProgramRegisters = 16;
@@ -51,7 +64,7 @@ constexpr std::uint8_t kOperandNames = kFirstConstant + kProgramConstants;
 // Writes register `to`. Operands that the instruction does not have are equal to `a`.
 struct Instruction {
   ElementOp op = ElementOp::kCopy;
-  std::uint8_t to = 0, a = 0, b = 0, c = 0;
+  std::uint8_t to = 0, a = 0, b = 0, c = 0, d = 0;
   bool operator==(const Instruction&) const = default;
 };
 

@@ -204,6 +204,16 @@ class GraphBuilder {
   // nearest). A tensor that has the type already is returned as it is. Truth values of integers are
   // binary(kNotEqual) with a constant 0.
   TensorId cast(const std::string& name, TensorId x, ElementType to);
+  // One instruction of program.h on the words of the operands, which are broadcast: integers, or
+  // truth values for kLessLong and kBeyondLong and numbers for kFromLong. It has no gradient.
+  // REQUIRES: as many operands as the instruction has.
+  TensorId words(const std::string& name, ElementOp op, const std::vector<TensorId>& xs);
+  // Says that integers are in [low, high].
+  void set_range(TensorId x, std::int32_t low, std::int32_t high) {
+    if (failed()) return;
+    note(x).low = low;
+    note(x).high = high;
+  }
   // Repeats axes of extent 1, and adds axes in front. Also for integers.
   TensorId expand(const std::string& name, TensorId x, TensorShape shape);
   // The same values, without a gradient.

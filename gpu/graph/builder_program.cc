@@ -72,6 +72,31 @@ TensorId GraphBuilder::element_wise(const std::string& name, Function function,
   return y;
 }
 
+TensorId GraphBuilder::words(const std::string& name, ElementOp instruction,
+                             const std::vector<TensorId>& xs) {
+  if (failed()) return 0;
+  const std::optional<TensorShape> shape = common_shape("words", name, xs);
+  if (!shape) return 0;
+  CodeWriter writer;
+  std::vector<Term> terms;
+  std::vector<ProgramOperand> operands;
+  for (std::size_t k = 0; k < xs.size(); ++k) {
+    terms.push_back(writer.input(static_cast<std::int32_t>(k)));
+    operands.push_back({xs[k], repeated_strides(graph_.shape(xs[k]), *shape)});
+  }
+  const auto at = [&](std::size_t k) { return terms[k < terms.size() ? k : 0]; };
+  Op op = program_op(name, writer, {writer.emit(instruction, at(0), at(1), at(2), at(3))}, *shape,
+                     operands);
+  op.function = Function::kWords;
+  const bool numbers = instruction == ElementOp::kLessLong || instruction == ElementOp::kFromLong ||
+                       instruction == ElementOp::kBeyondLong;
+  const TensorId y =
+      append(std::move(op), {{*shape, numbers ? ElementType::kF32 : ElementType::kI32}});
+  if (!numbers)
+    set_range(y, static_cast<std::int32_t>(kIntLow), static_cast<std::int32_t>(kIntHigh));
+  return y;
+}
+
 TensorId GraphBuilder::unary(const std::string& name, Function function, TensorId x,
                              FunctionParameters parameters) {
   const char* const kind = function_name(function);

@@ -16,7 +16,8 @@ Term CodeWriter::add(const Node& node) {
     return other.kind == node.kind && other.input == node.input &&
            std::bit_cast<std::uint32_t>(other.constant) ==
                std::bit_cast<std::uint32_t>(node.constant) &&
-           other.op == node.op && other.a == node.a && other.b == node.b && other.c == node.c;
+           other.op == node.op && other.a == node.a && other.b == node.b && other.c == node.c &&
+           other.d == node.d;
   };
   const auto found = std::find_if(nodes_.begin(), nodes_.end(), same);
   const auto id = static_cast<std::int32_t>(found - nodes_.begin());
@@ -25,15 +26,15 @@ Term CodeWriter::add(const Node& node) {
 }
 
 Term CodeWriter::input(std::int32_t k) {
-  return add({Kind::kInput, k, 0.0F, ElementOp::kCopy, 0, 0, 0});
+  return add({Kind::kInput, k, 0.0F, ElementOp::kCopy, 0, 0, 0, 0});
 }
 
 Term CodeWriter::constant(float value) {
-  return add({Kind::kConstant, 0, value, ElementOp::kCopy, 0, 0, 0});
+  return add({Kind::kConstant, 0, value, ElementOp::kCopy, 0, 0, 0, 0});
 }
 
-Term CodeWriter::emit(ElementOp op, Term a, Term b, Term c) {
-  return add({Kind::kInstruction, 0, 0.0F, op, a.id(), b.id(), c.id()});
+Term CodeWriter::emit(ElementOp op, Term a, Term b, Term c, Term d) {
+  return add({Kind::kInstruction, 0, 0.0F, op, a.id(), b.id(), c.id(), d.id()});
 }
 
 std::vector<Term> CodeWriter::append(const ElementCode& code, std::span<const Term> inputs) {
@@ -49,10 +50,10 @@ std::vector<Term> CodeWriter::append(const ElementCode& code, std::span<const Te
     const Instruction& step = code.instruction[static_cast<std::size_t>(i)];
     // Instruction i must write register i, which is so before with_few_registers() renames them.
     ES_CHECK(step.to == i);
-    const Term a = operand(step.a), b = operand(step.b), c = operand(step.c);
+    const Term a = operand(step.a), b = operand(step.b), c = operand(step.c), d = operand(step.d);
     // A copy only gives a result an instruction of its own (finish), so it vanishes when the code
     // becomes a part of other code.
-    registers.push_back(step.op == ElementOp::kCopy ? a : emit(step.op, a, b, c));
+    registers.push_back(step.op == ElementOp::kCopy ? a : emit(step.op, a, b, c, d));
   }
   std::vector<Term> results;
   for (std::int32_t k = 0; k < code.outputs; ++k)
@@ -67,7 +68,7 @@ std::vector<bool> CodeWriter::needed_for(std::span<const Term> results) const {
   for (const Term& r : results) needed[static_cast<std::size_t>(r.id())] = true;
   for (std::size_t i = nodes_.size(); i-- > 0;) {
     if (!needed[i] || nodes_[i].kind != Kind::kInstruction) continue;
-    for (const std::int32_t id : {nodes_[i].a, nodes_[i].b, nodes_[i].c})
+    for (const std::int32_t id : {nodes_[i].a, nodes_[i].b, nodes_[i].c, nodes_[i].d})
       needed[static_cast<std::size_t>(id)] = true;
   }
   return needed;
@@ -80,7 +81,7 @@ std::optional<WrittenCode> CodeWriter::finish(std::span<const Term> results) {
   for (const Term& r : results)
     computed.push_back(nodes_[static_cast<std::size_t>(r.id())].kind == Kind::kInstruction
                            ? r
-                           : emit(ElementOp::kCopy, r, r, r));
+                           : emit(ElementOp::kCopy, r, r, r, r));
   const std::vector<bool> needed = needed_for(computed);
   WrittenCode written;
   for (std::size_t i = 0; i < nodes_.size(); ++i)
@@ -108,7 +109,7 @@ std::optional<WrittenCode> CodeWriter::finish(std::span<const Term> results) {
       if (code.instructions == kProgramInstructions) return std::nullopt;
       name[i] = static_cast<std::uint8_t>(code.instructions);
       code.instruction[static_cast<std::size_t>(code.instructions++)] = {
-          node.op, name[i], at(node.a), at(node.b), at(node.c)};
+          node.op, name[i], at(node.a), at(node.b), at(node.c), at(node.d)};
     }
   }
   for (const Term& r : computed)
@@ -122,7 +123,7 @@ std::optional<ElementCode> with_few_registers(const ElementCode& code) {
   std::array<std::int32_t, kProgramInstructions> last_use = {};
   for (std::int32_t i = 0; i < code.instructions; ++i) {
     const Instruction& step = code.instruction[static_cast<std::size_t>(i)];
-    for (const std::uint8_t name : {step.a, step.b, step.c})
+    for (const std::uint8_t name : {step.a, step.b, step.c, step.d})
       if (name < kFirstInput) last_use[name] = i;
   }
   for (std::int32_t k = 0; k < code.outputs; ++k)
@@ -133,7 +134,7 @@ std::optional<ElementCode> with_few_registers(const ElementCode& code) {
   std::array<bool, kProgramRegisters> taken = {};
   for (std::int32_t i = 0; i < code.instructions; ++i) {
     Instruction& step = few.instruction[static_cast<std::size_t>(i)];
-    for (std::uint8_t* name : {&step.a, &step.b, &step.c}) {
+    for (std::uint8_t* name : {&step.a, &step.b, &step.c, &step.d}) {
       if (*name >= kFirstInput) continue;
       // The name is replaced in `few`, and `value` is the register of the original code, for which
       // the last use is known. The operands' registers are released before the result gets one, so

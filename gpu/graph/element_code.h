@@ -48,7 +48,7 @@ class CodeWriter {
   Term input(std::int32_t k);
   Term constant(float value);
   // REQUIRES: as many operands as the instruction has; the others are equal to `a`.
-  Term emit(ElementOp op, Term a, Term b, Term c);
+  Term emit(ElementOp op, Term a, Term b, Term c, Term d);
   // Appends other code, whose input k is inputs[k]. Returns its results.
   std::vector<Term> append(const ElementCode& code, std::span<const Term> inputs);
 
@@ -63,7 +63,7 @@ class CodeWriter {
     std::int32_t input;  // kInput
     float constant;      // kConstant
     ElementOp op;        // kInstruction, and the operands
-    std::int32_t a, b, c;
+    std::int32_t a, b, c, d;
   };
   Term add(const Node& node);
   std::vector<bool> needed_for(std::span<const Term> results) const;
@@ -72,13 +72,13 @@ class CodeWriter {
 };
 
 inline Term emit(ElementOp op, Term a) {
-  return a.writer().emit(op, a, a, a);
+  return a.writer().emit(op, a, a, a, a);
 }
 inline Term emit(ElementOp op, Term a, Term b) {
-  return a.writer().emit(op, a, b, a);
+  return a.writer().emit(op, a, b, a, a);
 }
 inline Term emit(ElementOp op, Term a, Term b, Term c) {
-  return a.writer().emit(op, a, b, c);
+  return a.writer().emit(op, a, b, c, a);
 }
 inline Term number(Term like, float value) {
   return like.writer().constant(value);

@@ -419,6 +419,7 @@ constexpr Entry kEntries[] = {
     {Function::kCopy, "copy", 1, [](const F& f) { return f.x[0]; }, {[](const G& g) {
        return g.dy;
      }}},
+    {Function::kWords, "words", 0, nullptr},
 };
 
 // The table is indexed by the function, so its entries must be in the order of the enumeration.

@@ -72,6 +72,8 @@ enum class Function : std::uint8_t {
   kToFloat,  // of an integer, rounded to nearest
   // A copy, with which operands are repeated.
   kCopy,
+  // One instruction on words (GraphBuilder::words), which is not in the table; no gradient.
+  kWords,
 };
 
 struct FunctionParameters {

@@ -1,5 +1,6 @@
 #include "gpu/import/check.h"
 
+#include <algorithm>
 #include <set>
 #include <string>
 #include <vector>
@@ -24,13 +25,22 @@ Status check_count(const char* path, std::size_t count, std::size_t most) {
                      " entries: allowed are at most " + std::to_string(most));
 }
 
+// Every model has one format, so that it has one digest.
+Status check_format(const ModelProgram& p) {
+  std::uint32_t format = p.states.empty() ? kModelFormat : kModelFormatWithStates;
+  for (const ModelValue& value : p.values)
+    if (value.type == ValueType::kI64) format = kModelFormatWithLongs;
+  for (const ModelNode& node : p.nodes)
+    if (const Kind* kind = find_kind(node.kind)) format = std::max(format, kind->format);
+  if (p.format == format) return {};
+  return usage_error("format = " + std::to_string(p.format) + ": allowed is " +
+                     std::to_string(format) + " for a model " +
+                     (format == kModelFormatWithLongs ? "with integers of 64 bits or their kinds"
+                      : p.states.empty()              ? "without states"
+                                                      : "with states"));
+}
+
 Status check_counts(const ModelProgram& p) {
-  // Every model has one format, so that it has one digest.
-  const std::uint32_t format = p.states.empty() ? kModelFormat : kModelFormatWithStates;
-  if (p.format != format)
-    return usage_error("format = " + std::to_string(p.format) + ": allowed is " +
-                       std::to_string(format) + " for a model " +
-                       (p.states.empty() ? "without" : "with") + " states");
   ES_RETURN_IF_ERROR(check_count("values", p.values.size(), kCountMax));
   ES_RETURN_IF_ERROR(check_count("inputs", p.inputs.size(), kCountMax));
   ES_RETURN_IF_ERROR(check_count("parameters", p.parameters.size(), kCountMax));
@@ -39,7 +49,8 @@ Status check_counts(const ModelProgram& p) {
   ES_RETURN_IF_ERROR(check_count("buffers", p.buffers.size(), kCountMax));
   ES_RETURN_IF_ERROR(check_count("constants", p.constants.size(), kCountMax));
   ES_RETURN_IF_ERROR(check_count("nodes", p.nodes.size(), kCountMax));
-  return check_count("outputs", p.outputs.size(), kCountMax);
+  ES_RETURN_IF_ERROR(check_count("outputs", p.outputs.size(), kCountMax));
+  return check_format(p);
 }
 
 // Follows the values in the order of execution: every value is written once, and before it is read.

@@ -125,13 +125,14 @@ Status check_input_types(const NodeView& node, const std::string& path) {
       return usage_error(at + " is missing: " + kind.name + " needs its " + slot_name(kind, i));
     }
     // The letters have the order of ValueType.
-    const char letter = "fib"[static_cast<std::size_t>(node.in(i).type)];
+    const char letter = "fibl"[static_cast<std::size_t>(node.in(i).type)];
     if (std::string_view(slot.types).find(letter) == std::string_view::npos) {
       std::string allowed;
       for (const char* t = slot.types; *t != 0; ++t)
         allowed += (allowed.empty() ? "" : ", ") + std::string(*t == 'f'   ? "f32"
                                                                : *t == 'i' ? "i32"
-                                                                           : "bool");
+                                                               : *t == 'b' ? "bool"
+                                                                           : "i64");
       return usage_error(at + " (" + slot.name + ") is " + value_text(node.in(i)) +
                          ": allowed is " + allowed);
     }

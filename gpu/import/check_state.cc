@@ -95,6 +95,9 @@ class StateCheck {
       if (!batched)
         return usage_error(at("inputs", i, ".value") + " = " + std::to_string(input.value) +
                            ": its extents must be 1 per batch, then those of a sample");
+      if (value(input.value).type == ValueType::kI64)
+        return usage_error(at("inputs", i, ".value") + " = " + std::to_string(input.value) +
+                           ": allowed is f32, i32 or bool");
       if (input.low > input.high)
         return usage_error(at("inputs", i, ".low") + " = " + std::to_string(input.low) +
                            ": allowed is at most high = " + std::to_string(input.high));
@@ -240,8 +243,17 @@ class StateCheck {
 
   // The types that a state may have in the state dict.
   static std::string state_dtypes(ValueType type) {
-    if (type == ValueType::kF32) return "F32";
-    return type == ValueType::kI32 ? "I64, I32, I16, I8, U8" : "BOOL";
+    switch (type) {
+      case ValueType::kF32:
+        return "F32";
+      case ValueType::kI32:
+        return "I64, I32, I16, I8, U8";
+      case ValueType::kBool:
+        return "BOOL";
+      case ValueType::kI64:
+        break;
+    }
+    return "none";
   }
 
   Status buffers() {
@@ -290,9 +302,10 @@ class StateCheck {
       if (has_batch(c.value))
         return usage_error(at("constants", i, ".value") + " = " + std::to_string(c.value) +
                            ": a constant has no extent per batch");
-      if (static_cast<std::int64_t>(c.words.size()) != info.shape.count())
+      const std::int64_t words = info.shape.count() * (info.type == ValueType::kI64 ? 2 : 1);
+      if (static_cast<std::int64_t>(c.words.size()) != words)
         return usage_error(at("constants", i, ".words") + " has " + std::to_string(c.words.size()) +
-                           " words: allowed are " + std::to_string(info.shape.count()) + " for " +
+                           " words: allowed are " + std::to_string(words) + " for " +
                            value_text(info));
       const bool truth =
           // Truth values become the floats 1 and 0, so no other word may stand for one.

@@ -61,6 +61,19 @@ class Unsupported {
   std::map<std::string, Entry> entries_;  // [kind and reason]
 };
 
+void lower_node(Lowering& l, const NodeView& node) {
+  const Kind& kind = node.kind();
+  bool has_longs = node.out().type == ValueType::kI64;
+  for (std::size_t slot = 0; slot < node.inputs(); ++slot)
+    has_longs = has_longs || (node.has(slot) && node.in(slot).type == ValueType::kI64);
+  if (!has_longs) return kind.lower(l, node);
+  if (kind.lower_long != nullptr) return kind.lower_long(l, node);
+  for (const bool high : {true, false}) {
+    l.select_word(high);
+    kind.lower(l, node);
+  }
+}
+
 }  // namespace
 
 SampleLayout program_layout(const ModelProgram& program) {
@@ -91,7 +104,7 @@ Result<Graph> import_model(const ModelProgram& program, std::int64_t batch) {
   Lowering lowering(program, *values, nodes, batch, builder);
   for (const NodeView& node : nodes) {
     builder.set_region(node.node().region);
-    node.kind().lower(lowering, node);
+    lower_node(lowering, node);
     if (builder.failed()) break;  // the value of the node may be missing
   }
   builder.set_region(0);

@@ -20,7 +20,7 @@ class Lowering;  // lowering.h
 // An input of a kind, by position.
 struct Slot {
   const char* name;
-  const char* types;      // the allowed types: letters of "fib" (f32, i32, bool)
+  const char* types;      // the allowed types: letters of "fibl" (f32, i32, bool, i64)
   bool optional = false;  // the input may be kNoValue, or missing at the end
   bool kernel = false;    // a convolution's weight, which is stored with its channels last
   // The weight of a linear layer on the image in slot 0. Its columns are stored with their channels
@@ -41,6 +41,10 @@ struct Kind {
   std::string (*unsupported)(const NodeView&) = nullptr;
   // Appends the operators of the node.
   void (*lower)(Lowering&, const NodeView&) = nullptr;
+  // The same where an input or the output has integers of 64 bits. nullptr: the node moves words,
+  // so `lower` is called once for the low and once for the high ones.
+  void (*lower_long)(Lowering&, const NodeView&) = nullptr;
+  std::uint32_t format = kModelFormat;  // of the files that may have this kind
 };
 
 // The kind that writes a state: checks and rules of whole programs name it.
@@ -54,6 +58,7 @@ std::vector<Kind> attention_kinds();
 std::vector<Kind> conv_kinds();
 std::vector<Kind> detection_kinds();
 std::vector<Kind> elementwise_kinds();
+std::vector<Kind> integer_kinds();
 std::vector<Kind> loss_kinds();
 std::vector<Kind> move_kinds();
 std::vector<Kind> norm_kinds();

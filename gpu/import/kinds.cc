@@ -11,9 +11,10 @@ using KindTable = std::map<std::string_view, Kind>;
 
 KindTable make_kind_table() {
   KindTable table;
-  for (auto topic : {attention_kinds, conv_kinds, detection_kinds, elementwise_kinds, loss_kinds,
-                     move_kinds, norm_kinds, padding_kinds, pool_kinds, product_kinds, random_kinds,
-                     recurrent_kinds, reduction_kinds, resize_kinds, row_kinds, state_kinds})
+  for (auto topic :
+       {attention_kinds, conv_kinds, detection_kinds, elementwise_kinds, integer_kinds, loss_kinds,
+        move_kinds, norm_kinds, padding_kinds, pool_kinds, product_kinds, random_kinds,
+        recurrent_kinds, reduction_kinds, resize_kinds, row_kinds, state_kinds})
     for (Kind& kind : topic()) {
       const std::string_view name = kind.name;
       ES_CHECK_MSG(kind.outputs != nullptr && kind.lower != nullptr, kind.name);

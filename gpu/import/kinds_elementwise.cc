@@ -41,6 +41,7 @@ Outputs cast_outputs(const NodeView& node) {
   const std::string to = node.text("to");
   return one_output(to == "f32"   ? ValueType::kF32
                     : to == "i32" ? ValueType::kI32
+                    : to == "i64" ? ValueType::kI64
                                   : ValueType::kBool,
                     node.shape());
 }
@@ -178,6 +179,69 @@ void lower_cast(Lowering& l, const NodeView& node) {
   });
 }
 
+using LongFunction = Long (*)(GraphBuilder&, const std::string&, const Long&, const Long&);
+
+template <ElementOp kLow, ElementOp kHigh>
+Long long_pair(GraphBuilder& b, const std::string& name, const Long& x, const Long& y) {
+  return long_words(b, name, kLow, kHigh, x, y);
+}
+
+template <LongFunction kFunction>
+void lower_long_binary(Lowering& l, const NodeView& node) {
+  const AxisOrder order = l.common_order(node);
+  const Long a = l.long_operand(node, 0, order), b = l.long_operand(node, 1, order);
+  l.set_long(node, kFunction(l.builder(), node.label(), a, b), order);
+}
+
+// Calls compute(words of a, words of b) and stores its truth value.
+template <class Compute>
+void lower_long_test(Lowering& l, const NodeView& node, Compute&& compute) {
+  const AxisOrder order = l.common_order(node);
+  const Long a = l.long_operand(node, 0, order), b = l.long_operand(node, 1, order);
+  l.set(node, compute(l.builder(), node.label(), a, b), order);
+}
+
+template <bool kNegated>
+void lower_long_equal(Lowering& l, const NodeView& node) {
+  lower_long_test(l, node, [](GraphBuilder& b, const std::string& name, auto& x, auto& y) {
+    const TensorId equal = long_equal(b, name, x, y);
+    return kNegated ? b.unary(name, Function::kNot, equal) : equal;
+  });
+}
+
+// a < b, b < a, and their negations.
+template <bool kSwapped, bool kNegated>
+void lower_long_less(Lowering& l, const NodeView& node) {
+  lower_long_test(l, node, [](GraphBuilder& b, const std::string& name, auto& x, auto& y) {
+    const TensorId less = kSwapped ? long_less(b, name, y, x) : long_less(b, name, x, y);
+    return kNegated ? b.unary(name, Function::kNot, less) : less;
+  });
+}
+
+// An integer of 32 bits is the low word, as in PyTorch. PyTorch does not define the integer of a
+// number beyond 64 bits, so the step or evaluation ends there.
+void lower_long_cast(Lowering& l, const NodeView& node) {
+  GraphBuilder& b = l.builder();
+  const std::string name = node.label();
+  const ValueType from = node.in().type, to = node.out().type;
+  const AxisOrder order = l.stored(node.input(0)).order;
+  if (to != ValueType::kI64) {
+    const Long x = l.long_operand(node, 0, order);
+    if (to == ValueType::kI32) return l.set(node, x.low, order);
+    if (to == ValueType::kF32) return l.set(node, float_from_long(b, name, x), order);
+    const TensorId is_zero = long_equal(b, name, x, long_constant(b, name, 0));
+    return l.set(node, b.unary(name, Function::kNot, is_zero), order);
+  }
+  if (from == ValueType::kI64) return l.set_long(node, l.long_operand(node, 0, order), order);
+  const TensorId x = l.in(node, 0, order);
+  if (from == ValueType::kF32) l.refuse_if(name, b.words(name, ElementOp::kBeyondLong, {x}));
+  l.set_long(node,
+             from == ValueType::kI32    ? long_from_int(b, name, x)
+             : from == ValueType::kBool ? long_from_truth(b, name, x)
+                                        : long_from_float(b, name, x),
+             order);
+}
+
 void lower_stop_gradient(Lowering& l, const NodeView& node) {
   lower_chain<&GraphBuilder::stop_gradient>(l, node);
 }
@@ -212,8 +276,13 @@ Kind unary(const char* name, Lower lower, std::vector<AttributeRule> attributes 
           .lower = lower};
 }
 
-Kind binary(const char* name, const char* types, Outputs (*outputs)(const NodeView&), Lower lower) {
-  return {.name = name, .slots = {{"a", types}, {"b", types}}, .outputs = outputs, .lower = lower};
+Kind binary(const char* name, const char* types, Outputs (*outputs)(const NodeView&), Lower lower,
+            Lower lower_long = nullptr) {
+  return {.name = name,
+          .slots = {{"a", types}, {"b", types}},
+          .outputs = outputs,
+          .lower = lower,
+          .lower_long = lower_long};
 }
 
 Kind random_kind(const char* name, Outputs (*outputs)(const NodeView&), Lower lower) {
@@ -258,19 +327,27 @@ std::vector<Kind> elementwise_kinds() {
       unary("pow_scalar", lower_pow_scalar, {number("exponent")}),
       unary("add_scalar", lower_add_scalar, {number("value")}),
       unary("mul_scalar", lower_mul_scalar, {number("value")}),
-      binary("add", "fi", arithmetic_outputs, kLowerAdd),
-      binary("sub", "fi", arithmetic_outputs, lower_binary<F::kSub>),
-      binary("mul", "fi", arithmetic_outputs, kLowerMul),
+      binary("add", "fil", arithmetic_outputs, kLowerAdd, lower_long_binary<long_sum>),
+      binary("sub", "fil", arithmetic_outputs, lower_binary<F::kSub>,
+             lower_long_binary<long_pair<ElementOp::kSubInt, ElementOp::kSubHigh>>),
+      binary("mul", "fil", arithmetic_outputs, kLowerMul,
+             lower_long_binary<long_pair<ElementOp::kMulInt, ElementOp::kMulHigh>>),
       binary("div", "f", arithmetic_outputs, lower_binary<F::kDiv>),
-      binary("maximum", "fi", arithmetic_outputs, lower_binary<F::kMaximum>),
-      binary("minimum", "fi", arithmetic_outputs, lower_binary<F::kMinimum>),
+      binary("maximum", "fil", arithmetic_outputs, lower_binary<F::kMaximum>,
+             lower_long_binary<long_maximum>),
+      binary("minimum", "fil", arithmetic_outputs, lower_binary<F::kMinimum>,
+             lower_long_binary<long_minimum>),
       binary("pow", "f", arithmetic_outputs, lower_binary<F::kPow>),
-      binary("eq", "fi", comparison_outputs, lower_binary<F::kEqual>),
-      binary("ne", "fi", comparison_outputs, lower_binary<F::kNotEqual>),
-      binary("lt", "fi", comparison_outputs, lower_binary<F::kLess>),
-      binary("le", "fi", comparison_outputs, lower_binary<F::kLessEqual>),
-      binary("gt", "fi", comparison_outputs, lower_binary<F::kGreater>),
-      binary("ge", "fi", comparison_outputs, lower_binary<F::kGreaterEqual>),
+      binary("eq", "fil", comparison_outputs, lower_binary<F::kEqual>, lower_long_equal<false>),
+      binary("ne", "fil", comparison_outputs, lower_binary<F::kNotEqual>, lower_long_equal<true>),
+      binary("lt", "fil", comparison_outputs, lower_binary<F::kLess>,
+             lower_long_less<false, false>),
+      binary("le", "fil", comparison_outputs, lower_binary<F::kLessEqual>,
+             lower_long_less<true, true>),
+      binary("gt", "fil", comparison_outputs, lower_binary<F::kGreater>,
+             lower_long_less<true, false>),
+      binary("ge", "fil", comparison_outputs, lower_binary<F::kGreaterEqual>,
+             lower_long_less<false, true>),
       binary("and", "b", arithmetic_outputs, lower_binary<F::kAnd>),
       binary("or", "b", arithmetic_outputs, lower_binary<F::kOr>),
       {.name = "not",
@@ -278,14 +355,15 @@ std::vector<Kind> elementwise_kinds() {
        .outputs = same_as_input,
        .lower = lower_unary<F::kNot>},
       {.name = "where",
-       .slots = {{"condition", "b"}, {"a", "fib"}, {"b", "fib"}},
+       .slots = {{"condition", "b"}, {"a", "fibl"}, {"b", "fibl"}},
        .outputs = where_outputs,
        .lower = lower_where},
       {.name = "cast",
-       .slots = {{"x", "fib"}},
-       .attributes = {text("to", {"f32", "i32", "bool"})},
+       .slots = {{"x", "fibl"}},
+       .attributes = {text("to", {"f32", "i32", "bool", "i64"})},
        .outputs = cast_outputs,
-       .lower = lower_cast},
+       .lower = lower_cast,
+       .lower_long = lower_long_cast},
       unary("stop_gradient", lower_stop_gradient),
       random_kind("dropout", same_as_input, lower_dropout<&GraphBuilder::dropout>),
       random_kind("sample_dropout", sample_dropout_outputs, lower_sample_dropout),

@@ -158,7 +158,7 @@ void lower_flip(Lowering& l, const NodeView& node) {
 }
 
 std::vector<Slot> any_x() {
-  return {{"x", "fib"}};
+  return {{"x", "fibl"}};
 }
 
 }  // namespace

@@ -52,8 +52,10 @@ TensorId fill_value(Lowering& l, const NodeView& node, const Side& s) {
   // A padding of truth values has 1 for every value that is not 0, as in PyTorch.
   const bool truth = node.in().type == ValueType::kBool;
   const double value = truth ? node.number("value") != 0.0 : node.number("value");
+  // The high word of an integer of 64 bits.
+  const std::int64_t word = static_cast<std::int64_t>(value) >> (l.high_word() ? 32 : 0);
   const TensorId one = b.type(s.x) == ElementType::kI32
-                           ? b.constant_ids(node.label(), {1}, {static_cast<std::int32_t>(value)})
+                           ? b.constant_ids(node.label(), {1}, {static_cast<std::int32_t>(word)})
                            : b.constant(node.label(), {1}, {static_cast<float>(value)});
   return b.expand(node.label(), one, with_extent(b.shape(s.x), s.axis, s.words));
 }
@@ -137,9 +139,10 @@ Outputs circular_outputs(const NodeView& node) {
 
 std::string pad_unsupported(const NodeView& node) {
   const double value = node.number("value");
-  return node.in().type != ValueType::kI32 || std::abs(value) < 2147483648.0
-             ? ""
-             : "a value that does not fit 32 bits";
+  const bool fits = node.in().type == ValueType::kI64   ? std::abs(value) < 0x1p63
+                    : node.in().type == ValueType::kI32 ? std::abs(value) < 0x1p31
+                                                        : true;
+  return fits ? "" : std::string("a value that does not fit ") + type_name(node.in().type);
 }
 
 }  // namespace
@@ -147,7 +150,7 @@ std::string pad_unsupported(const NodeView& node) {
 std::vector<Kind> padding_kinds() {
   std::vector<Kind> kinds{
       {.name = "pad",
-       .slots = {{"x", "fib"}},
+       .slots = {{"x", "fibl"}},
        .attributes = {integers("before", -kFarthest, kFarthest),
                       integers("after", -kFarthest, kFarthest), number("value").or_else(0.0)},
        .outputs = pad_outputs,
@@ -158,7 +161,7 @@ std::vector<Kind> padding_kinds() {
                            void (*lower)(Lowering&, const NodeView&)) {
     kinds.push_back(
         {.name = name,
-         .slots = {{"x", "fib"}},
+         .slots = {{"x", "fibl"}},
          .attributes = {integers("before", 0, kFarthest), integers("after", 0, kFarthest)},
          .outputs = outputs,
          .lower = lower});

@@ -54,27 +54,48 @@ std::vector<std::int64_t> sorted_axes(const NodeView& node) {
   return axes;
 }
 
-// Calls reduce(x, axes of the tensor) and stores its result.
-template <class Reduce>
-void lower_over(Lowering& l, const NodeView& node, const std::vector<std::int64_t>& axes,
-                Reduce&& reduce) {
-  const int rank = node.shape().rank();
-  const AxisOrder order = reduction_order(rank, axes);
+// The axes that are reduced, as places in the order, and the order of what remains.
+struct Over {
+  AxisOrder order;
   std::vector<int> places;
   AxisOrder kept;
+};
+
+Over over(const NodeView& node, const std::vector<std::int64_t>& axes) {
+  const int rank = node.shape().rank();
+  Over result{.order = reduction_order(rank, axes)};
   const bool keepdim = node.flag("keepdim");
   for (int place = 0; place < rank; ++place) {
-    const int axis = order[static_cast<std::size_t>(place)];
+    const int axis = result.order[static_cast<std::size_t>(place)];
     const bool gone = std::find(axes.begin(), axes.end(), axis) != axes.end();
-    if (gone) places.push_back(place);
+    if (gone) result.places.push_back(place);
     if (gone && !keepdim) continue;
     // Without the reduced axes, those behind them have lower numbers.
     const auto before = std::count_if(axes.begin(), axes.end(),
                                       [&](std::int64_t a) { return !keepdim && a < axis; });
-    kept.push_back(axis - static_cast<int>(before));
+    result.kept.push_back(axis - static_cast<int>(before));
   }
+  return result;
+}
+
+// Calls reduce(x, axes of the tensor) and stores its result.
+template <class Reduce>
+void lower_over(Lowering& l, const NodeView& node, const std::vector<std::int64_t>& axes,
+                Reduce&& reduce) {
+  const auto [order, places, kept] = over(node, axes);
   const TensorId x = l.in(node, 0, order);
-  l.set(node, rank == 0 ? x : reduce(x, places, keepdim), kept);
+  l.set(node, order.empty() ? x : reduce(x, places, node.flag("keepdim")), kept);
+}
+
+template <Reduction kReduction>
+void lower_long_reduction(Lowering& l, const NodeView& node) {
+  const auto [order, places, kept] = over(node, sorted_axes(node));
+  const Long x = l.long_operand(node, 0, order);
+  l.set_long(node,
+             order.empty() ? x
+                           : long_reduce(l.builder(), node.label(), kReduction, x, places,
+                                         node.flag("keepdim")),
+             kept);
 }
 
 template <Reduction kReduction>
@@ -120,26 +141,50 @@ void lower_arg(Lowering& l, const NodeView& node) {
              });
 }
 
+// The first element that is equal to the best one.
+template <Reduction kReduction>
+void lower_long_arg(Lowering& l, const NodeView& node) {
+  GraphBuilder& b = l.builder();
+  const auto [order, places, kept] = over(node, {node.integer("axis")});
+  const Long x = l.long_operand(node, 0, order);
+  const Long best = long_reduce(b, node.label(), kReduction, x, places, true);
+  l.set(node,
+        b.arg_reduce(node.label(), Reduction::kMax, long_equal(b, node.label(), x, best), places[0],
+                     node.flag("keepdim")),
+        kept);
+}
+
+void lower_long_cumsum(Lowering& l, const NodeView& node) {
+  const AxisOrder order = logical_order(node.shape().rank());
+  const Long x = l.long_operand(node, 0, order);
+  l.set_long(node,
+             long_cumsum(l.builder(), node.label(), x, static_cast<int>(node.integer("axis"))),
+             order);
+}
+
 void lower_cumsum(Lowering& l, const NodeView& node) {
   const TensorId x = l.logical(node, 0);
   l.set_logical(node, l.builder().cumsum(node.label(), x, static_cast<int>(node.integer("axis"))));
 }
 
 Kind reduction(const char* name, void (*lower)(Lowering&, const NodeView&),
-               const char* types = "f") {
+               void (*lower_long)(Lowering&, const NodeView&) = nullptr) {
   return {.name = name,
-          .slots = {{"x", types}},
+          .slots = {{"x", lower_long == nullptr ? "f" : "fil"}},
           .attributes = {integers("axes", 0, kRankMax - 1), flag("keepdim").or_else(0.0)},
           .outputs = reduction_outputs,
-          .lower = lower};
+          .lower = lower,
+          .lower_long = lower_long};
 }
 
-Kind arg_reduction(const char* name, void (*lower)(Lowering&, const NodeView&)) {
+template <Reduction kReduction>
+Kind arg_reduction(const char* name) {
   return {.name = name,
-          .slots = {{"x", "fi"}},
+          .slots = {{"x", "fil"}},
           .attributes = {axis_rule(), flag("keepdim").or_else(0.0)},
           .outputs = arg_outputs,
-          .lower = lower};
+          .lower = lower_arg<kReduction>,
+          .lower_long = lower_long_arg<kReduction>};
 }
 
 }  // namespace
@@ -149,20 +194,21 @@ std::vector<Kind> reduction_kinds() {
   variance.attributes.push_back(integer("correction", 0, 0x7fffffff).or_else(1.0));
   variance.outputs = variance_outputs;
   return {
-      reduction("sum", lower_reduction<Reduction::kSum>, "fi"),
+      reduction("sum", lower_reduction<Reduction::kSum>, lower_long_reduction<Reduction::kSum>),
       reduction("mean", lower_mean),
-      reduction("amax", lower_reduction<Reduction::kMax>, "fi"),
-      reduction("amin", lower_reduction<Reduction::kMin>, "fi"),
+      reduction("amax", lower_reduction<Reduction::kMax>, lower_long_reduction<Reduction::kMax>),
+      reduction("amin", lower_reduction<Reduction::kMin>, lower_long_reduction<Reduction::kMin>),
       reduction("prod", lower_reduction<Reduction::kProd>),
       reduction("logsumexp", lower_logsumexp),
       std::move(variance),
-      arg_reduction("argmax", lower_arg<Reduction::kMax>),
-      arg_reduction("argmin", lower_arg<Reduction::kMin>),
+      arg_reduction<Reduction::kMax>("argmax"),
+      arg_reduction<Reduction::kMin>("argmin"),
       {.name = "cumsum",
-       .slots = {{"x", "fi"}},
+       .slots = {{"x", "fil"}},
        .attributes = {axis_rule()},
        .outputs = cumsum_outputs,
-       .lower = lower_cumsum},
+       .lower = lower_cumsum,
+       .lower_long = lower_long_cumsum},
   };
 }
 

@@ -106,6 +106,7 @@ Lowering::Lowering(const ModelProgram& program, std::span<const ValueInfo> value
       batch_(batch),
       builder_(builder),
       stored_(values.size()),
+      high_(values.size()),
       uses_(values.size(), 0),
       param_(values.size(), kNoParam) {
   count_uses(nodes);
@@ -143,15 +144,23 @@ void Lowering::add_constants() {
     if (uses(c.value) == 0) continue;
     const AxisOrder order = logical_order(info(c.value).shape.rank());
     const TensorShape shape = shape_in(c.value, order);
-    if (info(c.value).type == ValueType::kI32) {
-      std::vector<std::int32_t> words(c.words.begin(), c.words.end());
-      at(c.value) = {builder_.constant_ids(c.name, shape, std::move(words)), order};
+    const ValueType type = info(c.value).type;
+    if (type == ValueType::kI32 || type == ValueType::kI64) {
+      const std::size_t step = type == ValueType::kI64 ? 2 : 1;
+      for (std::size_t word = 0; word < step; ++word) {
+        std::vector<std::int32_t> words;
+        for (std::size_t i = word; i < c.words.size(); i += step)
+          words.push_back(static_cast<std::int32_t>(c.words[i]));
+        select_word(word == 1);
+        at(c.value) = {builder_.constant_ids(c.name, shape, std::move(words)), order};
+      }
+      select_word(false);
       continue;
     }
     std::vector<float> words(c.words.size());
     for (std::size_t i = 0; i < words.size(); ++i)
-      words[i] = info(c.value).type == ValueType::kBool ? static_cast<float>(c.words[i])
-                                                        : std::bit_cast<float>(c.words[i]);
+      words[i] = type == ValueType::kBool ? static_cast<float>(c.words[i])
+                                          : std::bit_cast<float>(c.words[i]);
     at(c.value) = {builder_.constant(c.name, shape, std::move(words)), order};
   }
 }
@@ -249,7 +258,7 @@ TensorId Lowering::in_order(ValueId id, const AxisOrder& order) {
   const StoredValue& from = stored(id);
   if (from.order == order) return from.tensor;
   // A value that several nodes need in this order is moved once.
-  const auto [found, added] = reordered_.try_emplace({id, order}, kNoTensor);
+  const auto [found, added] = reordered_.try_emplace({id, is_high(id), order}, kNoTensor);
   if (!added) return found->second;
   const std::string name = "layout";
   const TensorShape& logical = info(id).shape;
@@ -286,6 +295,22 @@ TensorId Lowering::operand(const NodeView& node, std::size_t slot, const AxisOrd
 
 TensorId Lowering::in(const NodeView& node, std::size_t slot, const AxisOrder& order) {
   return in_order(node.input(slot), order);
+}
+
+Long Lowering::long_operand(const NodeView& node, std::size_t slot, const AxisOrder& order) {
+  Long x;
+  for (const bool high : {true, false}) {
+    select_word(high);
+    (high ? x.high : x.low) = operand(node, slot, order);
+  }
+  return x;
+}
+
+void Lowering::set_long(const NodeView& node, const Long& x, const AxisOrder& order) {
+  for (const bool high : {true, false}) {
+    select_word(high);
+    set(node, high ? x.high : x.low, order);
+  }
 }
 
 void Lowering::set(const NodeView& node, TensorId tensor, const AxisOrder& order,

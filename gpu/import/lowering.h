@@ -12,10 +12,12 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
 #include "gpu/graph/builder.h"
+#include "gpu/import/longs.h"
 #include "gpu/import/node_view.h"
 #include "proto/base/model_program.h"
 
@@ -61,6 +63,14 @@ class Lowering {
   // Returns the order in which an operator with operands that are broadcast works: that of an input
   // with all axes of the output, preferably one that is not logical.
   AxisOrder common_order(const NodeView& node);
+
+  // Says which word of values of 64 bits the functions above return, and those below set, until the
+  // next call: the low one (at first) or the high one.
+  void select_word(bool high) { high_word_ = high; }
+  bool high_word() const { return high_word_; }
+  // Both words of an operand, and of the output.
+  Long long_operand(const NodeView& node, std::size_t slot, const AxisOrder& order);
+  void set_long(const NodeView& node, const Long& x, const AxisOrder& order);
 
   // Says how an output is stored; its tensor may have another shape with the same words.
   void set(const NodeView& node, TensorId tensor, const AxisOrder& order, std::size_t output = 0);
@@ -109,7 +119,10 @@ class Lowering {
  private:
   // Returns the parameter that is the value if only one operator uses it; else kNoParam.
   ParamId own_param(ValueId id, const AxisOrder& order) const;
-  StoredValue& at(ValueId id) { return stored_[static_cast<std::size_t>(id)]; }
+  bool is_high(ValueId id) const { return high_word_ && info(id).type == ValueType::kI64; }
+  StoredValue& at(ValueId id) {
+    return (is_high(id) ? high_ : stored_)[static_cast<std::size_t>(id)];
+  }
   TensorShape shape_in(ValueId id, const AxisOrder& order) const;
   // Creates all parameters: those that are trained in the order of their first use, then others.
   void add_parameters(std::span<const NodeView> nodes);
@@ -123,13 +136,15 @@ class Lowering {
   std::span<const ValueInfo> values_;
   std::int64_t batch_;
   GraphBuilder& builder_;
-  std::vector<StoredValue> stored_;  // [value]
-  std::vector<int> uses_;            // [value]
-  std::vector<ParamId> param_;       // [value]
+  std::vector<StoredValue> stored_;  // [value]; of 64 bits: the low words
+  std::vector<StoredValue> high_;    // [value of 64 bits]: the high words
+  bool high_word_ = false;
+  std::vector<int> uses_;       // [value]
+  std::vector<ParamId> param_;  // [value]
   // [weight of a linear layer on an image] the channels, if the parameter is stored with these last
   std::map<ValueId, std::int64_t> image_channels_;
-  std::map<std::pair<ValueId, AxisOrder>, TensorId> reordered_;
-  std::vector<std::int64_t> state_place_;              // [state]
+  std::map<std::tuple<ValueId, bool, AxisOrder>, TensorId> reordered_;  // [value, high word, order]
+  std::vector<std::int64_t> state_place_;                               // [state]
   std::map<std::int64_t, BatchNormStats> statistics_;  // [number of the mean], for the next one
   std::string refused_by_;                             // the first node that called refuse_if()
   LossRows loss_rows_;                                 // of a loss that no operator computes

@@ -144,7 +144,8 @@ const std::vector<Rules>& named_rules() {
 Rule rule_of(const std::string& kind) {
   static const std::set<std::string, std::less<>> element_wise = [] {
     std::set<std::string, std::less<>> names;
-    for (const Kind& k : elementwise_kinds()) names.insert(k.name);
+    for (const auto topic : {elementwise_kinds, integer_kinds})
+      for (const Kind& k : topic()) names.insert(k.name);
     return names;
   }();
   if (element_wise.contains(kind)) return aligned;

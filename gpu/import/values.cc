@@ -52,6 +52,8 @@ const char* type_name(ValueType type) {
       return "i32";
     case ValueType::kBool:
       return "bool";
+    case ValueType::kI64:
+      return "i64";
   }
   return "unknown";
 }

@@ -25,7 +25,7 @@ struct ValueInfo {
 // more than 2^40 elements at this batch size. REQUIRES: batch > 0.
 Result<std::vector<ValueInfo>> values_at(std::span<const ModelValue> values, std::int64_t batch);
 
-const char* type_name(ValueType type);          // "f32", "i32", "bool"
+const char* type_name(ValueType type);          // "f32", "i32", "bool", "i64"
 std::string value_text(const ValueInfo& info);  // "f32 [2,64,8,8]"
 
 }  // namespace es::gpu

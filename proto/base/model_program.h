@@ -21,7 +21,7 @@ namespace es {
 using ValueId = std::int32_t;
 constexpr ValueId kNoValue = -1;  // an optional input that a node does not have
 
-enum class ValueType { kF32, kI32, kBool };
+enum class ValueType { kF32, kI32, kBool, kI64 };
 
 // One extent of a value: `size`, or `size` times the number of samples in the mini-batch.
 struct ModelDim {
@@ -92,7 +92,8 @@ struct ModelBuffer {
 struct ModelConstant {
   std::string name;
   ValueId value = kNoValue;
-  std::vector<std::uint32_t> words;  // bits of fp32 or int32, row-major; a bool is 0 or 1
+  // Bits of fp32 or int32, row-major; a bool is 0 or 1; an int64 is two words, the low one first.
+  std::vector<std::uint32_t> words;
   bool operator==(const ModelConstant&) const = default;
 };
 
@@ -126,6 +127,8 @@ struct ModelOutput {
 
 constexpr std::uint32_t kModelFormat = 1;
 constexpr std::uint32_t kModelFormatWithStates = 2;  // of programs that have states
+// Of programs that have int64 values, or kinds of nodes that came with them.
+constexpr std::uint32_t kModelFormatWithLongs = 3;
 
 struct ModelProgram {
   std::uint32_t format = kModelFormat;

@@ -20,12 +20,13 @@ struct Model {
   nodes @9 :List(Node);
   loss @10 :Int32;
   outputs @11 :List(Output);
-  states @12 :List(State);  # missing: none; in files of the format 2
+  states @12 :List(State);  # missing: none; in files of the format 2 or 3
 
   enum Type {
     f32 @0;
     i32 @1;
     bool @2;
+    i64 @3;
   }
   struct Dim {
     size @0 :Int64;
@@ -71,7 +72,7 @@ struct Model {
   struct Constant {
     name @0 :Text;
     value @1 :Int32;
-    words @2 :Data $Json.base64;  # 4 bytes per element, little-endian
+    words @2 :Data $Json.base64;  # 4 bytes per element, or 8 of an i64, little-endian
   }
   struct Attribute {
     name @0 :Text;

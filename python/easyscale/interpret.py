@@ -1,8 +1,8 @@
 """A small reference interpreter of the kinds of nodes, in torch.
 
 It defines every kind by one function of tensors, so that a lowered program can be run beside the
-module that it came from. On meta tensors the same functions give the shapes of results. Integers
-are int64 here, because that is what torch's gathers take; the engine has int32.
+module that it came from. On meta tensors the same functions give the shapes of results. Integers have
+the widths that they have in the engine, and wrap there.
 """
 from __future__ import annotations
 
@@ -20,7 +20,12 @@ from .program import NO_VALUE, Program
 Draw = Callable[[int, tuple[int, ...]], Tensor]
 SECOND_SITE = 1 << 31  # added to a site: the second uniform numbers of `normal`
 
-TORCH_TYPE = {"f32": torch.float32, "i32": torch.int64, "bool": torch.bool}
+TORCH_TYPE = {"f32": torch.float32, "i32": torch.int32, "bool": torch.bool, "i64": torch.int64}
+INT32 = torch.iinfo(torch.int32)
+
+
+class Undefined(ArithmeticError):
+    """A result that torch does not define. The engine ends the step or evaluation there."""
 
 
 @dataclass
@@ -30,7 +35,8 @@ class Context:
     `shape` are the extents of the output, which some kinds take from the file. `draw` returns the
     numbers of a random site; a dropout keeps an element if its number is below 1 - p. `statistics`
     are the running means and variances, which a batch norm reads outside of training, and `states` the
-    contents of the states at the beginning. `floats` is the type of real numbers.
+    contents of the states at the beginning. `floats` is the type of real numbers, and `ints` that of
+    the type i32, which a program that is being built has with 64 bits.
     """
 
     shape: tuple[int, ...] | None = None
@@ -39,10 +45,11 @@ class Context:
     statistics: list[Tensor] = field(default_factory=list)
     states: list[Tensor] = field(default_factory=list)
     floats: torch.dtype = torch.float32
+    ints: torch.dtype = torch.int32
 
     def type_of(self, name: str) -> torch.dtype:
         """The type in torch of a type of the program."""
-        return self.floats if name == "f32" else TORCH_TYPE[name]
+        return {"f32": self.floats, "i32": self.ints}.get(name, TORCH_TYPE[name])
 
 
 KINDS: dict[str, Callable] = {}
@@ -86,7 +93,11 @@ def interpret(program: Program, tensors: dict[str, Tensor], inputs: dict[str, Te
     for node in program.nodes:
         context.shape = program.values[node.outputs[0]].shape(batch)
         given = [None if i == NO_VALUE else values[i] for i in node.inputs]
-        values[node.outputs[0]] = run_kind(node.kind, given, node.attributes, context)
+        try:
+            values[node.outputs[0]] = run_kind(node.kind, given, node.attributes, context)
+        except Undefined as error:
+            raise Undefined(f"{node.kind} in {node.name or 'the model'}"
+                            + f" ({node.source})" * bool(node.source) + f": {error}") from None
     return values
 
 
@@ -110,7 +121,8 @@ BINARY = {
     "add": torch.add, "sub": torch.sub, "mul": torch.mul, "div": torch.div, "pow": torch.pow,
     "maximum": torch.maximum, "minimum": torch.minimum, "eq": torch.eq, "ne": torch.ne,
     "lt": torch.lt, "le": torch.le, "gt": torch.gt, "ge": torch.ge, "and": torch.logical_and,
-    "or": torch.logical_or,
+    "or": torch.logical_or, "bit_and": torch.bitwise_and, "bit_or": torch.bitwise_or,
+    "bit_xor": torch.bitwise_xor,
 }
 
 
@@ -131,7 +143,51 @@ kind("pow_scalar")(lambda x, a, c: torch.pow(x, a["exponent"]))
 kind("add_scalar")(lambda x, a, c: x + a["value"])
 kind("mul_scalar")(lambda x, a, c: x * a["value"])
 kind("where")(lambda condition, x, y, a, c: torch.where(condition, x, y))
-kind("cast")(lambda x, a, c: x.to(c.type_of(a["to"])))
+kind("shift_left")(lambda x, by, a, c: torch.bitwise_left_shift(x, by))
+kind("shift_right")(lambda x, by, a, c: torch.bitwise_right_shift(x, by))
+
+
+@kind("cast")
+def _cast(x, a, c):
+    to = c.type_of(a["to"])
+    if not x.is_floating_point() or a["to"] not in ("i32", "i64") or x.is_meta:
+        return x.to(to)
+    if a["to"] == "i64":
+        _refuse(~((x >= -2.0 ** 63) & (x < 2.0 ** 63)), x, "has no integer of 64 bits")
+        return x.to(to)
+    # The engine's conversion to 32 bits saturates, and NaN gives 0.
+    return x.double().nan_to_num(0.0).clamp(INT32.min, INT32.max).to(to)
+
+
+def _refuse(wrong: Tensor, x: Tensor, what: str) -> None:
+    if not wrong.is_meta and wrong.any():
+        raise Undefined(f"{x.expand(wrong.shape)[wrong].reshape(-1)[0].item()} {what}, and torch "
+                        "defines no result; clamp it before")
+
+
+@kind("narrow")
+def _narrow(x, a, c):
+    _refuse((x < a["low"]) | (x > a["high"]), x, f"is not in [{a['low']}, {a['high']}]")
+    return x.to(c.ints)
+
+
+@kind("wrap")
+def _wrap(x, a, c):
+    """The lowest bits; only in programs that are being built (widths.py)."""
+    low = -(1 << a["bits"] - 1) if a["signed"] else 0
+    return torch.remainder(x - low, 1 << a["bits"]) + low
+
+
+def _divides(name: str, function: Callable) -> None:
+    @kind(name)
+    def divide(x, y, a, c):
+        if not y.is_meta and (y == 0).any():
+            raise Undefined("a division of integers by 0")
+        return function(x, y)
+
+
+_divides("floor_div", torch.floor_divide)
+_divides("remainder", torch.remainder)
 
 
 @kind("set_state")
@@ -173,15 +229,15 @@ def _normal(a, c):
 
 
 # Reductions: an empty list of axes is not allowed in a file; the capture writes all of them.
-kind("sum")(lambda x, a, c: x.sum(a["axes"], a["keepdim"]))
+kind("sum")(lambda x, a, c: x.sum(a["axes"], a["keepdim"], dtype=x.dtype))
 kind("mean")(lambda x, a, c: x.mean(a["axes"], a["keepdim"]))
 kind("amax")(lambda x, a, c: x.amax(a["axes"], a["keepdim"]))
 kind("amin")(lambda x, a, c: x.amin(a["axes"], a["keepdim"]))
 kind("var")(lambda x, a, c: x.var(a["axes"], correction=a["correction"], keepdim=a["keepdim"]))
 kind("logsumexp")(lambda x, a, c: x.logsumexp(a["axes"], a["keepdim"]))
-kind("cumsum")(lambda x, a, c: x.cumsum(a["axis"]))
-kind("argmax")(lambda x, a, c: x.argmax(a["axis"], a["keepdim"]))
-kind("argmin")(lambda x, a, c: x.argmin(a["axis"], a["keepdim"]))
+kind("cumsum")(lambda x, a, c: x.cumsum(a["axis"], dtype=x.dtype))
+kind("argmax")(lambda x, a, c: x.argmax(a["axis"], a["keepdim"]).to(c.ints))
+kind("argmin")(lambda x, a, c: x.argmin(a["axis"], a["keepdim"]).to(c.ints))
 
 
 @kind("prod")
@@ -308,9 +364,10 @@ kind("expand")(lambda x, a, c: x.expand(c.shape))
 kind("concat")(lambda *xs, a, c: torch.cat(xs, a["axis"]))
 kind("roll")(lambda x, a, c: x.roll(a["shift"], a["axis"]))
 kind("flip")(lambda x, a, c: x.flip(a["axes"]))
-kind("gather")(lambda x, index, a, c: x.gather(a["axis"], index))
-kind("take_rows")(lambda x, index, a, c: x[index])
-kind("scatter_add")(lambda x, index, src, a, c: x.scatter_add(a["axis"], index, src))
+kind("gather")(lambda x, index, a, c: x.gather(a["axis"], index.long()))
+kind("take_rows")(lambda x, index, a, c: x[index.long()])
+kind("scatter_add")(lambda x, index, src, a, c: x.scatter_add(
+    a["axis"], index.long(), src))
 
 
 @kind("slice")
@@ -390,7 +447,7 @@ def _resize(x, a, c):
 # Losses.
 @kind("cross_entropy")
 def _cross_entropy(logits, labels, weight=None, *, a, c):
-    return F.cross_entropy(logits, labels, weight, ignore_index=a["ignore_index"],
+    return F.cross_entropy(logits, labels.long(), weight, ignore_index=a["ignore_index"],
                            label_smoothing=a["label_smoothing"], reduction=a["reduction"])
 
 
@@ -403,12 +460,12 @@ def _cross_entropy_soft(logits, targets, a, c):
 def _regularised_cross_entropy(logits, labels, a, c):
     squares = torch.logsumexp(logits, 1).square()[labels >= 0].mean()
     return a["z_loss"] * squares + F.cross_entropy(
-        logits, labels.clamp(min=-1), ignore_index=-1, label_smoothing=a["label_smoothing"])
+        logits, labels.long().clamp(min=-1), ignore_index=-1, label_smoothing=a["label_smoothing"])
 
 
 @kind("nll")
 def _nll(log_probs, labels, weight=None, *, a, c):
-    return F.nll_loss(log_probs, labels, weight, ignore_index=a["ignore_index"],
+    return F.nll_loss(log_probs, labels.long(), weight, ignore_index=a["ignore_index"],
                       reduction=a["reduction"])
 
 

@@ -200,7 +200,7 @@ class Job:
         from .tracing import capture
         from .tracing.errors import CaptureError
         bound = bind(model, loss is not None, self._data)
-        self._data.check_finite()
+        self._data.check_numbers()
         try:
             self.captured = capture(model, loss, bound.inputs, bound.targets, name=self.name,
                                     allow_functions=allow_functions,

@@ -17,12 +17,16 @@ import numpy as np
 
 FORMAT = 1
 FORMAT_WITH_STATES = 2
+FORMAT_WITH_LONGS = 3  # of programs with values i64, or with kinds of LONG_KINDS
+LONG_KINDS = {"floor_div", "remainder", "bit_and", "bit_or", "bit_xor", "shift_left", "shift_right",
+              "narrow"}
 NO_VALUE = -1  # an optional input that a node does not have
 
 Attribute = bool | int | float | str | list[int] | list[float]
 Json = dict[str, Any]
 
-ARRAY_TYPE = {"f32": np.dtype("<f4"), "i32": np.dtype("<i4"), "bool": np.dtype("<i4")}
+ARRAY_TYPE: dict[str, np.dtype[Any]] = {
+    "f32": np.dtype("<f4"), "i32": np.dtype("<i4"), "bool": np.dtype("<i4"), "i64": np.dtype("<i8")}
 
 
 @dataclass(frozen=True)
@@ -43,7 +47,7 @@ class Dim:
 
 @dataclass
 class Value:
-    """A tensor: `type` is "f32", "i32" or "bool", and `dims` is empty for a number."""
+    """A tensor: `type` is "f32", "i32", "bool" or "i64", and `dims` is empty for a number."""
 
     type: str
     dims: list[Dim]

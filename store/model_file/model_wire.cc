@@ -52,7 +52,7 @@ class ModelMessage {
 
  private:
   static void check_format(std::uint32_t format) {
-    constexpr std::uint32_t kNewest = kModelFormatWithStates;
+    constexpr std::uint32_t kNewest = kModelFormatWithLongs;
     if (format == 0) throw WrongField("0: allowed is 1 to " + std::to_string(kNewest));
     if (format > kNewest)
       throw WrongField(std::to_string(format) + ": allowed is at most " + std::to_string(kNewest) +
@@ -122,8 +122,10 @@ class ModelMessage {
         return ValueType::kI32;
       case wire::Model::Type::BOOL:
         return ValueType::kBool;
+      case wire::Model::Type::I64:
+        return ValueType::kI64;
     }
-    throw WrongField("unknown: allowed is f32, i32 or bool");
+    throw WrongField("unknown: allowed is f32, i32, bool or i64");
   }
 
   ModelInput read(wire::Model::Input::Reader input) {
@@ -246,6 +248,8 @@ wire::Model::Type wire_type(ValueType type) {
       return wire::Model::Type::I32;
     case ValueType::kBool:
       return wire::Model::Type::BOOL;
+    case ValueType::kI64:
+      return wire::Model::Type::I64;
   }
   return wire::Model::Type::F32;
 }

@@ -40,7 +40,7 @@ void program(const ElementCode& code, const ElementSpace& space, const float* co
     for (std::int32_t k = 0; k < code.instructions; ++k) {
       const Instruction& step = code.instruction[k];
       with_element_op(step.op, [&](auto op) {
-        v[step.to] = element<decltype(op)::value>(v[step.a], v[step.b], v[step.c]);
+        v[step.to] = one_element<decltype(op)::value>(v[step.a], v[step.b], v[step.c], v[step.d]);
       });
     }
     for (std::int32_t k = 0; k < code.outputs; ++k) out[k][i] = v[code.result[k]];

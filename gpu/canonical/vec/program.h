@@ -12,7 +12,7 @@ constexpr std::int64_t kTile = 512;  // elements
 constexpr std::int64_t kShortTileRow = 64;
 
 using TileKernel = void (*)(std::int64_t n, float* to, const float* a, const float* b,
-                            const float* c);
+                            const float* c, const float* d);
 
 // An elementary function needs many registers; of other instructions several vectors are in
 // progress at once.
@@ -21,7 +21,14 @@ constexpr bool is_function(ElementOp op) {
 }
 
 template <ElementOp kOp>
-void run_tile(std::int64_t n, float* to, const float* a, const float* b, const float* c) {
+requires(is_word_op(kOp)) void run_tile(std::int64_t n, float* to, const float* a, const float* b,
+                                        const float* c, const float* d) {
+  for (std::int64_t i = 0; i < n; ++i) to[i] = words<kOp>(a[i], b[i], c[i], d[i]);
+}
+
+template <ElementOp kOp>
+requires(!is_word_op(kOp)) void run_tile(std::int64_t n, float* to, const float* a, const float* b,
+                                         const float* c, const float*) {
   constexpr int kOperands = operands_of(kOp), kVecs = is_function(kOp) ? 1 : 4;
   for_columns<kVecs>(n, [=](std::int64_t i, auto at, auto vecs) {
 #pragma GCC unroll 4
@@ -95,7 +102,7 @@ class Tiles {
     for (std::int32_t i = 0; i < code.instructions; ++i) {
       const Instruction& step = code.instruction[i];
       kTileKernels[static_cast<int>(step.op)](n, i == redirected ? to : registers_[step.to],
-                                              at_[step.a], at_[step.b], at_[step.c]);
+                                              at_[step.a], at_[step.b], at_[step.c], at_[step.d]);
     }
   }
   const float* result(std::uint8_t name) const { return registers_[name]; }

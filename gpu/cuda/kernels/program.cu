@@ -9,6 +9,9 @@
 namespace es::gpu::cuda::ES_CUDA_SPACE {
 namespace {
 
+// Programs without integers of 64 bits have a kernel without divisions of these, which would need
+// more registers than all other instructions.
+template <bool kWords>
 struct RunProgram {
   static constexpr unsigned kThreads = 128;
   // A value for each register and input of each thread. No thread reads those of another one.
@@ -37,7 +40,13 @@ struct RunProgram {
       const float a = operand(step.a, shared, thread), b = operand(step.b, shared, thread),
                   c = operand(step.c, shared, thread);
       float y = 0.0f;
-      with_element_op(step.op, [&](auto op) { y = element<decltype(op)::value>(a, b, c); });
+      with_element_op(step.op, [&](auto op) {
+        constexpr ElementOp kOp = decltype(op)::value;
+        if constexpr (kWords)
+          y = one_element<kOp>(a, b, c, operand(step.d, shared, thread));
+        else if constexpr (!is_word_op(kOp))
+          y = element<kOp>(a, b, c);
+      });
       shared.value[step.to][thread] = y;
     }
     for (std::int32_t k = 0; k < outputs; ++k) {
@@ -65,12 +74,13 @@ struct RunProgram {
   }
 };
 
-void program(Stream stream, const ElementCode& code, const ElementSpace& space,
-             const Bf16Arrays& bf16, const float* const* in, float* const* out, std::int64_t n) {
+template <bool kWords>
+void run(Stream stream, const ElementCode& code, const ElementSpace& space, const Bf16Arrays& bf16,
+         const float* const* in, float* const* out, std::int64_t n) {
   // Dimensions that are contiguous in all inputs are joined first, since each one costs two
   // divisions.
   const ElementSpace s = joined(space, code.inputs);
-  RunProgram kernel{};
+  RunProgram<kWords> kernel{};
   kernel.n = static_cast<std::uint32_t>(n);
   kernel.bf16 = bf16;
   kernel.rank = s.rank;
@@ -89,7 +99,15 @@ void program(Stream stream, const ElementCode& code, const ElementSpace& space,
   }
   for (std::int32_t k = 0; k < code.constants; ++k) kernel.constant[k] = code.constant[k];
   for (std::int32_t k = 0; k < code.instructions; ++k) kernel.instruction[k] = code.instruction[k];
-  launch(stream, {.x = blocks_for<RunProgram>(n)}, kernel);
+  launch(stream, {.x = blocks_for<RunProgram<kWords>>(n)}, kernel);
+}
+
+void program(Stream stream, const ElementCode& code, const ElementSpace& space,
+             const Bf16Arrays& bf16, const float* const* in, float* const* out, std::int64_t n) {
+  bool words = false;
+  for (std::int32_t k = 0; k < code.instructions; ++k)
+    words = words || is_word_op(code.instruction[static_cast<std::size_t>(k)].op);
+  (words ? run<true> : run<false>)(stream, code, space, bf16, in, out, n);
 }
 
 }  // namespace

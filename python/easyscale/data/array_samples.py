@@ -10,6 +10,7 @@ import numpy as np
 
 from ..errors import UsageError
 from .dataset_samples import STORED, to_numpy
+from .rounding import Rounding
 
 CHUNK_BYTES = 16 << 20
 FIRST_SAMPLES = 8  # that a capture looks at
@@ -71,11 +72,15 @@ class Arrays:
                 raise UsageError(f"eval_data: {_name(key)} has elements of the type {array.dtype}: "
                                  f"allowed is {heads[0][key].dtype}, as in data")
 
-    def check_finite(self) -> None:
-        """Raises UsageError if one of the first samples has a number that is not finite."""
+    def check_numbers(self) -> None:
+        """Raises UsageError if the first samples have a number that is not finite, or lose their
+        differences in fp32."""
         for key, array in self.head(FIRST_SAMPLES).items():
             if array.dtype.kind == "f":
                 _refuse_if(~np.isfinite(array), array, _name(key), 0, "a finite number")
+            rounding = Rounding(_name(key))
+            rounding.add(array)
+            rounding.check()
 
     def write(self, folder: Path, eval_data: Arrays | None, names: Mapping[str, Any],
               ranges: Mapping[str, Range]) -> None:
@@ -104,7 +109,8 @@ def arrays(*positional: Any, **named: Any) -> Arrays:
     other names are the targets. A job whose model returns its loss has no targets.
 
     Floating-point numbers are stored as fp32 and integers with 32 bits. An integer that does not
-    fit, and a number that is not finite in fp32, is an error.
+    fit, a number that is not finite in fp32, and numbers of float64 whose differences are lost in
+    fp32 (rounding.py) are errors.
 
     >>> arrays(np.zeros((10, 3)), np.arange(10)).samples
     10
@@ -129,8 +135,11 @@ def write_array(file: Path, array: Any, name: str, allowed: Range | None) -> Non
     stored = STORED[first.dtype.name]
     shape = (len(array), *first.shape[1:])
     out = np.lib.format.open_memmap(file, mode="w+", dtype=stored, shape=shape)
+    rounding = Rounding(name)
     for begin, piece in _pieces(array, shape):
         out[begin:begin + len(piece)] = converted(piece, stored, name, begin, allowed)
+        rounding.add(piece)
+    rounding.check()
     out.flush()
 
 
@@ -148,7 +157,10 @@ def converted(piece: np.ndarray, stored: type, name: str, begin: int,
         wrong = (piece < limits.low) | (piece > limits.high)
         if limits.also is not None:
             wrong &= piece != limits.also
-        _refuse_if(wrong, piece, name, begin, str(limits))
+        beyond = (piece < INT32.min) | (piece > INT32.max)
+        _refuse_if(wrong, piece, name, begin, str(limits) + (
+            "; subtract an offset before, or give its quotient and remainder by 2**31 as two arrays"
+            if beyond.any() else ""))
         return piece.astype(stored)
     if piece.dtype.kind == "f":
         _refuse_if(~np.isfinite(piece), piece, name, begin, "a finite number")

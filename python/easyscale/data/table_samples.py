@@ -18,6 +18,7 @@ from ..errors import UsageError
 from ..folders import TemporaryFolder
 from . import table_rows
 from .array_samples import Arrays, Range
+from .rounding import Rounding
 
 RECORD = "columns.json"  # in the folder of the samples of a job
 FORMAT = 1
@@ -200,12 +201,14 @@ def _read(file: Path, columns: Columns, names: tuple[str, ...] | None) -> Table:
     arrays = {part: np.lib.format.open_memmap(
         holder.path / f"{part}.npy", mode="w+", dtype=dtype, shape=(rows, *shape))
         for part, (dtype, shape) in parts.items()}
-    begin = 0
+    begin, rounding = 0, {name: Rounding(f"{file}: column {name!r}") for name in columns.all}
     for piece in table_rows.pieces(file, columns.all):
         end = begin + len(piece.places)
-        for part, converted in _converted(file, piece, columns):
+        for part, converted in _converted(file, piece, columns, rounding):
             arrays[part][begin:end] = converted
         begin = end
+    for column in rounding.values():
+        column.check()
     if begin != rows:
         raise UsageError(f"{file} has {begin} rows, and had {rows} before: allowed is a file that "
                          "nobody writes meanwhile")
@@ -224,11 +227,14 @@ def _parts(columns: Columns) -> dict[str, tuple[type, tuple[int, ...]]]:
     return parts
 
 
-def _converted(file: Path, piece: table_rows.Piece,
-               columns: Columns) -> Iterator[tuple[str, np.ndarray]]:
+def _converted(file: Path, piece: table_rows.Piece, columns: Columns,
+               rounding: Mapping[str, Rounding]) -> Iterator[tuple[str, np.ndarray]]:
     def column(name: str) -> np.ndarray:
-        return (_classes(file, piece, name, columns.values[name]) if name in columns.values
-                else _numbers(file, piece, name))
+        if name in columns.values:
+            return _classes(file, piece, name, columns.values[name])
+        numbers = _numbers(file, piece, name)
+        rounding[name].add(numbers)
+        return numbers.astype(np.float32)
     if columns.numbers:
         yield "numbers", np.stack([column(name) for name in columns.numbers], axis=1)
     if columns.categories:
@@ -239,7 +245,7 @@ def _converted(file: Path, piece: table_rows.Piece,
 
 def _numbers(file: Path, piece: table_rows.Piece, name: str) -> np.ndarray:
     return np.array([_number(file, place, name, value)
-                     for place, value in zip(piece.places, piece.columns[name])], np.float32)
+                     for place, value in zip(piece.places, piece.columns[name])], np.float64)
 
 
 def _number(file: Path, place: str, name: str, value: Any) -> float:

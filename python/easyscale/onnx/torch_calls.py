@@ -5,10 +5,9 @@ from typing import Any
 
 import torch
 
-from ..interpret import TORCH_TYPE
 from ..tracing.errors import UnsupportedOperators
 from ..tracing.graph import Graph, Meta, Node, Ref, meta_of, replace_refs
-from ..tracing.lower.builder import Operand, Val
+from ..tracing.lower.builder import BUILT, Operand, Val
 from ..tracing.lower.table import CannotLower
 from ..tracing.merge import Lowering, simplify
 from ..tracing.schema import operator
@@ -25,7 +24,7 @@ def call_torch(b: OnnxBuilder, target: str, **args: Any) -> list[Operand]:
             return [value_of(item) for item in x]
         if not isinstance(x, (Val, torch.Tensor)):
             return x
-        meta = Meta(tuple(x.shape), TORCH_TYPE[x.type]) if isinstance(x, Val) else meta_of(x)
+        meta = Meta(tuple(x.shape), BUILT[x.type]) if isinstance(x, Val) else meta_of(x)
         value = graph.new_value(meta)
         if isinstance(x, Val):
             name = f"operand{value}"

@@ -20,12 +20,14 @@ from .lower.builder import Emitted, Val
 from .merge import Static
 from .ranges import input_ranges
 from .state import SAFETENSORS_TYPE, State
+from .widths import with_widths
 
 SIZES = (3, 5)  # samples of the two captures; a batch of one would be special to torch
 # Those of a second attempt: a number of the model may happen to be the number of samples.
 OTHER_SIZES = (7, 11)
 # Products of B + term, which sums over pairs of samples and covariances have as divisors.
 COUNTS = ((0,), (-1,), (1,), (0, 0), (0, -1))
+EXACT = 2 ** 24  # integers up to this one are exact in fp32
 ADVICE = ("use -1 or tensor.shape[0] for the number of samples, and no branch on it")
 
 
@@ -161,7 +163,7 @@ def unify(small: Static, large: Static, state: State, name: str, producer: str,
           sizes: tuple[int, int] = SIZES) -> Program:
     """The program of two static ones, which were lowered at `sizes` samples."""
     _check_aligned(small, large, sizes)
-    return _Writer(_Pair(small, large, sizes), state, name, producer).write()
+    return with_widths(_Writer(_Pair(small, large, sizes), state, name, producer).write())
 
 
 class _Writer:
@@ -328,7 +330,7 @@ class _Writer:
         Each of the `a` parts has its own line.
         """
         wide = [dim for dim in dims if dim != Dim(1)]
-        if len(wide) != 1:
+        if len(wide) != 1 or np.abs(np.concatenate(arrays, None)).max() > EXACT:
             return False
         lines = [_line([array.reshape(wide[0].size, -1)[part] for array in arrays],
                        self.pair.sizes) for part in range(wide[0].size)]

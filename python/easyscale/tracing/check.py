@@ -12,9 +12,9 @@ from typing import Any
 
 import torch
 
-from ..interpret import Context, interpret, next_states
+from ..interpret import Context, Undefined, interpret, next_states
 from ..program import Program
-from .errors import SelfCheckFailed, StateChanged
+from .errors import SelfCheckFailed, StateChanged, UndefinedResult
 from .packed import same_dropouts
 from .patches import exchanged
 from .python_state import Generators, numbers_of
@@ -78,7 +78,7 @@ def check_training(program: Program, step: Step, state: State, tensors: Tensors,
                 wanted = _gradients(loss, list(parameters.values()))
             states.restore(after)  # a checkpoint of torch has written them again
             context = Context(training=True, draw=site_numbers, floats=floats)
-            values = interpret(program, state.tensors() | kept, samples, context)
+            values = _interpreted(program, state.tensors() | kept, samples, context)
             own_loss = values[program.loss]
             found = _gradients(own_loss, list(parameters.values()))
             compare("the loss" + place, own_loss, loss, factor * LOSS_ERROR, least=LOSS_SCALE)
@@ -87,6 +87,14 @@ def check_training(program: Program, step: Step, state: State, tensors: Tensors,
             if not number:
                 _compare_gradients(list(parameters), found, wanted, factor)
     _decide(compared, state, tensors)
+
+
+def _interpreted(program: Program, tensors: Tensors, samples: Tensors,
+                 context: Context) -> list[torch.Tensor]:
+    try:
+        return interpret(program, tensors, samples, context)
+    except Undefined as error:
+        raise UndefinedResult(str(error)) from None
 
 
 def _reversed(tensors: Tensors) -> Tensors:
@@ -223,7 +231,7 @@ def check_evaluation(program: Program, step: Step, state: State, tensors: Tensor
         wanted = dict(zip(step.outputs.names, outputs))
         context = Context(training=False, draw=site_numbers, floats=floats)
         with torch.no_grad():
-            values = interpret(program, state.tensors(), given, context)
+            values = _interpreted(program, state.tensors(), given, context)
         for output in program.outputs:
             if output.name not in wanted or not wanted[output.name].dim():
                 continue  # the loss of a model that has no other output

@@ -20,14 +20,13 @@ from .errors import Missing, UnsupportedOperators
 from .fold import FILLED
 from .graph import Graph, Node, Ref, meta_of, refs, replace_refs
 from .lower import LOWERINGS
+from .lower.integers import OF_INTEGERS
 from .rewrites import REWRITES
 from .schema import functional_name, named_arguments, operator, written_argument
 
 DEPTH_MAX = 8  # decompositions of decompositions
 # A lowering of these refuses some arguments, for which there is a function.
 ROUNDING = {"aten.div.Tensor_mode", "aten.div.Scalar_mode"}
-BITWISE = {"aten.bitwise_and.Tensor", "aten.bitwise_or.Tensor", "aten.bitwise_xor.Tensor",
-           "aten.__and__.Tensor", "aten.__or__.Tensor", "aten.bitwise_not.default"}
 ARITHMETIC_DIVISION = (None, "floor")
 
 
@@ -219,8 +218,8 @@ def _has_lowering(node: Node, graph: Graph) -> bool:
     target = node.target
     if written_argument(target) is not None:
         target = functional_name(target) or target
-    if target in BITWISE:
-        return graph.metas[node.outputs[0]].dtype == torch.bool
+    if target in OF_INTEGERS:
+        return not graph.metas[node.outputs[0]].dtype.is_floating_point
     if target in ROUNDING:
         return (node.args["rounding_mode"] in ARITHMETIC_DIVISION
                 and graph.metas[node.outputs[0]].dtype == torch.float32)

@@ -48,6 +48,10 @@ class SelfCheckFailed(CaptureError):
     """The captured program does not compute what the module computes."""
 
 
+class UndefinedResult(CaptureError):
+    """The forward pass computes something of the first samples that torch does not define."""
+
+
 @dataclass(frozen=True)
 class Missing:
     """One operator that cannot be lowered: its name, why, the module's path and the user's line."""

@@ -16,7 +16,7 @@ from .gradients import expand_gradients
 from .graph import Graph, Meta, Node, Ref, refs, remove_unused, replace_refs
 from .lower import LOWERINGS
 from .lower.builder import TYPES, Builder, Operand, Val, type_of
-from .lower.narrow import wrapped
+from .lower.integers import wrapped
 from .lower.table import CannotLower
 from .patterns import name_stochastic_depth
 from .sites import draws

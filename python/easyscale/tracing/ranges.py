@@ -1,8 +1,5 @@
-"""The range of the integers of an input, from the tables that they choose rows of, and from what is
-computed with them."""
+"""The range of the integers of an input, from the tables that they choose rows of."""
 from __future__ import annotations
-
-import math
 
 import numpy as np
 
@@ -10,9 +7,8 @@ from .lower.builder import Emitted
 from .merge import Static
 
 INT32 = np.iinfo(np.int32)
-OVERFLOW = 2 ** 30  # a range without overflow that is wider limits no input
 MOVES = {"reshape", "permute", "expand", "slice", "concat", "pad", "roll", "flip", "index_select",
-         "cast"}
+         "cast", "wrap", "narrow"}
 
 
 def input_ranges(static: Static) -> dict[int, tuple[int, int]]:
@@ -50,62 +46,10 @@ def _range(static: Static, source: int) -> tuple[int, int]:
             words = True
         if allowed:
             low, high = max(low, allowed[0]), min(high, allowed[1])
-    least, most = _without_overflow(static, source)
-    if least > -OVERFLOW and most < OVERFLOW:
-        low, high = max(low, least), min(high, most)
     if words:
         return low, high
     # A label that a loss ignores is allowed besides the classes.
     return min({low, *replaced}), max({high, *replaced})
-
-
-def _without_overflow(static: Static, source: int) -> tuple[int, int]:
-    """The integers with which products and sums with constants stay within 32 bits, as torch has 64."""
-    low, high = int(INT32.min), int(INT32.max)
-    values, constants = static.builder.values, static.builder.constants
-    for node in static.builder.nodes:
-        if source not in node.inputs or values[node.output].type != "i32":
-            continue
-        if node.kind in MOVES or (node.kind == "where" and source in node.inputs[1:]):
-            allowed = _without_overflow(static, node.output)
-        elif node.kind in ("sum", "cumsum"):
-            allowed = _part(_without_overflow(static, node.output), _terms(static, node))
-        elif node.kind == "square" or (node.kind == "mul" and node.inputs == [source, source]):
-            bound = math.isqrt(max(0, _without_overflow(static, node.output)[1]))
-            allowed = -bound, bound
-        elif node.kind in ("mul", "add", "sub") and (other := constants.get(
-                node.inputs[1 - node.inputs.index(source)])) is not None and other.size:
-            allowed = _operand(node.kind, _without_overflow(static, node.output),
-                               int(other.min()), int(other.max()), node.inputs[0] == source)
-        else:
-            continue
-        low, high = max(low, allowed[0]), min(high, allowed[1])
-    return low, high
-
-
-def _terms(static: Static, node: Emitted) -> int:
-    """How many integers are added up at most."""
-    shape = static.builder.values[node.inputs[0]].shape
-    axes = node.attributes.get("axes", [node.attributes.get("axis")])
-    return math.prod(shape[axis] for axis in axes)
-
-
-def _part(allowed: tuple[int, int], terms: int) -> tuple[int, int]:
-    return -(-allowed[0] // max(terms, 1)), allowed[1] // max(terms, 1)
-
-
-def _operand(kind: str, result: tuple[int, int], least: int, most: int,
-             is_first: bool) -> tuple[int, int]:
-    """What an operand may be, so that the result with every constant from `least` to `most` is in
-    its range."""
-    low, high = result
-    if kind == "add":
-        return low - least, high - most
-    if kind == "sub":
-        return (low + most, high + least) if is_first else (most - high, least - low)
-    factor = max(abs(least), abs(most))
-    bound = min(-low, high) // factor if factor else OVERFLOW
-    return -bound, bound
 
 
 def _allowed(static: Static, node: Emitted, same: set[int]) -> tuple[int, int] | None:

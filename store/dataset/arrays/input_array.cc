@@ -1,5 +1,9 @@
 #include "store/dataset/arrays/input_array.h"
 
+#include <algorithm>
+#include <cstring>
+
+#include "store/dataset/arrays/lost_differences.h"
 #include "store/dataset/field_error.h"
 
 namespace es::store {
@@ -29,7 +33,20 @@ Result<InputArray> InputArray::create(NpyFile file, CapturedInput input) {
     array.kept_.resize(rows.bytes());
     ES_RETURN_IF_ERROR(array.file_.read(0, array.kept_));
   }
+  ES_RETURN_IF_ERROR(array.check_numbers());
   return array;
+}
+
+// The first samples are enough: an array whose differences are lost loses them everywhere.
+Status InputArray::check_numbers() const {
+  const NpyHeader& header = file_.header();
+  if (header.type != NpyType::kF64 || header.row_bytes() > kLookedAtBytes) return {};
+  const std::uint64_t rows = std::min(header.shape[0], kLookedAtBytes / header.row_bytes());
+  std::vector<std::uint8_t> bytes(rows * header.row_bytes());
+  ES_RETURN_IF_ERROR(file_.read(0, bytes));
+  std::vector<double> numbers(bytes.size() / sizeof(double));
+  std::memcpy(numbers.data(), bytes.data(), bytes.size());
+  return check_differences(file_.name(), numbers, header.row_bytes() / sizeof(double));
 }
 
 Status InputArray::read(std::uint64_t index, std::vector<std::uint8_t>& bytes,

@@ -15,11 +15,13 @@ class InputArray {
  public:
   static constexpr std::uint64_t kKeptBytesMax = std::uint64_t{16} << 20;
   static constexpr std::uint64_t kShortSampleBytes = 64;
+  static constexpr std::uint64_t kLookedAtBytes = std::uint64_t{1} << 20;
 
   // An array of at most kKeptBytesMax with samples of at most kShortSampleBytes is read here as a
   // whole and kept, because a read of the file for each short sample would take longer than a step.
   // Errors: those of NpyFile::read; usage, naming file, field, value and what is allowed: the type
-  // or the shape of the array does not fit the input.
+  // or the shape of the array does not fit the input, or the differences of the first float64
+  // numbers, up to kLookedAtBytes, are lost in fp32 (lost_differences.h).
   static Result<InputArray> create(NpyFile file, CapturedInput input);
 
   const NpyFile& file() const { return file_; }
@@ -34,6 +36,8 @@ class InputArray {
  private:
   InputArray(NpyFile file, InputConversion conversion)
       : file_(std::move(file)), conversion_(std::move(conversion)) {}
+
+  Status check_numbers() const;
 
   NpyFile file_;
   InputConversion conversion_;

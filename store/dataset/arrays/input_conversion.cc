@@ -23,6 +23,8 @@ ReadableTypes readable_types(ValueType type) {
       return {{NpyType::kI32, NpyType::kI64, NpyType::kU8, NpyType::kBool}, "i4, i8, u1 or bool"};
     case ValueType::kBool:
       return {{NpyType::kBool, NpyType::kU8}, "bool or u1"};
+    case ValueType::kI64:
+      break;  // no input of a model has this type
   }
   return {};
 }

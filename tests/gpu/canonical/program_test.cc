@@ -30,7 +30,7 @@ RandomProgram single(ElementOp op, std::int64_t n) {
   const auto operand = [&](int k) {
     return static_cast<std::uint8_t>(kFirstInput + std::min(k, operands_of(op) - 1));
   };
-  p.code.instruction[0] = {op, 0, operand(0), operand(1), operand(2)};
+  p.code.instruction[0] = {op, 0, operand(0), operand(1), operand(2), operand(3)};
   p.count = p.space.size[0] = n;
   p.space.rank = 1;
   for (auto& stride : p.space.stride) stride[0] = 1;
@@ -89,9 +89,9 @@ TEST_SUITE("gpu/canonical/program") {
     }
   }
 
-  float result(ElementOp op, float a, float b = 0.0f, float c = 0.0f) {
+  float result(ElementOp op, float a, float b = 0.0f, float c = 0.0f, float d = 0.0f) {
     RandomProgram p = single(op, 1);
-    for (const float x : {a, b, c}) p.inputs.emplace_back(1, [=] { return x; });
+    for (const float x : {a, b, c, d}) p.inputs.emplace_back(1, [=] { return x; });
     return run(reference(), p, 0, 1)[0][0];
   }
   bool is(float actual, float expected) {

@@ -38,7 +38,8 @@ inline float any_float(Random& random) {
 }
 
 inline bool works_on_words(ElementOp op) {
-  return op >= ElementOp::kAddInt && op <= ElementOp::kFromInt;
+  return (op >= ElementOp::kAddInt && op <= ElementOp::kFromInt) ||
+         (op >= ElementOp::kAndInt && op <= ElementOp::kFromLong);
 }
 
 // The bits of a NaN are not defined, so only values that no floating-point operation has computed
@@ -67,10 +68,11 @@ inline ElementCode random_code(Random& random, std::int32_t inputs) {
     const auto op = static_cast<ElementOp>(random.integer(0, kElementOps - 1));
     const std::vector<std::uint8_t>& from = works_on_words(op) ? words : all;
     const std::uint8_t a = one_of(from);
-    Instruction step{op, static_cast<std::uint8_t>(random.integer(0, kProgramRegisters - 1)), a, a,
-                     a};
+    Instruction step{
+        op, static_cast<std::uint8_t>(random.integer(0, kProgramRegisters - 1)), a, a, a, a};
     if (operands_of(op) > 1) step.b = one_of(from);
     if (operands_of(op) > 2) step.c = one_of(from);
+    if (operands_of(op) > 3) step.d = one_of(from);
     code.instruction[static_cast<std::size_t>(i)] = step;
     std::erase(words, step.to);
     std::erase(all, step.to);

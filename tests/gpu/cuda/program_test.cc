@@ -33,14 +33,18 @@ TEST_SUITE("gpu/cuda/program") {
     Random random(test::seed("device instructions"));
     constexpr std::int64_t kCount = 20'000;
     for (std::size_t i = 0; i < kElementOps; ++i) {
-      ElementCode code{.inputs = 3, .instructions = 1, .outputs = 1};
-      code.instruction[0] = {static_cast<ElementOp>(i), 0, kFirstInput, kFirstInput + 1,
-                             kFirstInput + 2};
+      ElementCode code{.inputs = 4, .instructions = 1, .outputs = 1};
+      code.instruction[0] = {static_cast<ElementOp>(i),
+                             0,
+                             kFirstInput,
+                             kFirstInput + 1,
+                             kFirstInput + 2,
+                             kFirstInput + 3};
       ElementSpace space{.rank = 1, .size = {kCount}};
       for (auto& stride : space.stride) stride[0] = 1;
       std::vector<Floats> x;
-      for (int k = 0; k < 3; ++k) x.emplace_back(kCount, [&] { return any_float(random); });
-      const float* in[] = {x[0], x[1], x[2]};
+      for (int k = 0; k < 4; ++k) x.emplace_back(kCount, [&] { return any_float(random); });
+      const float* in[] = {x[0], x[1], x[2], x[3]};
       auto out = outputs({kCount}), on_device = outputs({kCount});
       float *here[] = {out[0]}, *there[] = {on_device[0]};
       reference().program(code, space, in, here, 0, kCount);

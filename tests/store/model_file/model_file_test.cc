@@ -177,13 +177,26 @@ TEST_SUITE("store/model_file") {
           "`esctl models pack` writes it");
   }
 
+  TEST_CASE("integers of 64 bits are kept, and decide the digest") {
+    ModelProgram model = small_model();
+    model.values.push_back({.type = ValueType::kI64, .dims = {}});
+    model.constants.push_back({.name = "k", .value = 9, .words = {1, 2}});
+    model.format = kModelFormatWithLongs;
+    const Result<ModelProgram> read = decode_model(encode_model(model), "net.esmodel");
+    REQUIRE(read.ok());
+    CHECK(*read == model);
+    ModelProgram other = model;
+    other.values.back().type = ValueType::kI32;
+    CHECK(model_digest(other) != model_digest(model));
+  }
+
   TEST_CASE("a newer format is refused with what to do") {
-    CHECK(error_with([](ModelProgram& m) { m.format = 3; }) ==
-          "net.esmodel: format is 3: allowed is at most 2; the file was written for a newer "
+    CHECK(error_with([](ModelProgram& m) { m.format = 4; }) ==
+          "net.esmodel: format is 4: allowed is at most 3; the file was written for a newer "
           "version of EasyScale: install that version, or write the file with the one that is "
           "installed");
     CHECK(error_with([](ModelProgram& m) { m.format = 0; }) ==
-          "net.esmodel: format is 0: allowed is 1 to 2");
+          "net.esmodel: format is 0: allowed is 1 to 3");
   }
 
   TEST_CASE("an error names the field and repeats no text") {

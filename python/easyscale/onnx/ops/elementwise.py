@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from ...tracing.lower import elementwise as torch_elementwise
-from ...tracing.lower.builder import TYPES, Operand, type_of
+from ...tracing.lower.builder import Operand, type_of
 from ...tracing.lower.table import CannotLower
 from ..builder import OnnxBuilder
 from ..file import decimal
@@ -119,7 +119,7 @@ def power(b: OnnxBuilder, call: Call, x: Operand, exponent: Operand) -> Operand:
         raise CannotLower("a power of integers")
     number = single(exponent, x)
     if number is not None:
-        return torch_elementwise.power(b, x, number)
+        return torch_elementwise.real_power(b, x, number)
     return b.emit("pow", x, b.cast(exponent, "f32"))
 
 
@@ -229,7 +229,9 @@ def cast(b: OnnxBuilder, call: Call, x: Operand) -> Operand:
     to = ELEMENT_TYPES.get(call.get("to"))
     if to is None:
         raise CannotLower(f"a conversion to the type number {call.get('to')}")
-    return b.cast(x, TYPES[to])
+    # As in torch: a real number that has no such integer ends the step.
+    return call_torch(b, "aten.to.dtype", self=x, dtype=to, non_blocking=False, copy=False,
+                      memory_format=None)[0]
 
 
 @converts("CastLike")

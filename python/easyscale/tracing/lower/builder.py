@@ -14,7 +14,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from ...interpret import TORCH_TYPE, Context, run_kind
+from ...data.rounding import Rounding
+from ...errors import UsageError
+from ...interpret import TORCH_TYPE, Context, Undefined, run_kind
 from ..graph import Meta
 from ..graph import Node as GraphNode
 from .table import CannotLower
@@ -22,9 +24,12 @@ from .table import CannotLower
 TYPES = {torch.float32: "f32", torch.int64: "i32", torch.int32: "i32", torch.int16: "i32",
          torch.uint8: "i32", torch.int8: "i32", torch.bool: "bool"}
 CONSTANT_TYPES = TYPES | {torch.float64: "f32", torch.float16: "f32", torch.bfloat16: "f32"}
+# All integers have 64 bits in the builder.
+BUILT = TORCH_TYPE | {"i32": torch.int64}
 IDENTITY_IN_EVALUATION = {"dropout", "sample_dropout"}
 DRAWN = {"uniform", "normal"}
 INT32 = torch.iinfo(torch.int32)
+LARGE = 2 ** 24  # from here on fp32 does not have every integer
 
 
 @dataclass(frozen=True)
@@ -145,7 +150,7 @@ class Builder:
         number = node.inputs[index] if index < len(node.inputs) else -1
         if number in self.constants:
             return torch.from_numpy(self.constants[number]).to(
-                TORCH_TYPE[self.values[number].type])
+                BUILT[self.values[number].type])
         return self.values[number] if number >= 0 else None
 
     def is_known(self, kind: str, *inputs: Operand | None, **attributes: Any) -> bool:
@@ -185,10 +190,13 @@ class Builder:
         return self._add(kind, [], {"site": self.sites - 1}, shape), self.sites - 1
 
     def _evaluate(self, kind: str, inputs: tuple, shape: Any, attributes: dict) -> torch.Tensor:
-        tensors = [None if x is None else x.to(TORCH_TYPE[CONSTANT_TYPES[x.dtype]])
+        tensors = [None if x is None else x.to(BUILT[CONSTANT_TYPES[x.dtype]])
                    for x in inputs]
         with torch.no_grad():
-            return run_kind(kind, tensors, attributes, Context(shape=shape))
+            try:
+                return run_kind(kind, tensors, attributes, Context(shape=shape, ints=torch.int64))
+            except Undefined as error:
+                raise CannotLower(str(error)) from None
 
     def _key(self, kind: str, vals: list, attributes: dict, shape: Any, evaluated: bool) -> tuple:
         ids = [-1 if v is None else v.id for v in vals]
@@ -207,9 +215,9 @@ class Builder:
         return self._known.get(self._key(kind, vals, attributes, shape, False))
 
     def _add(self, kind: str, vals: list, attributes: dict, shape: Any) -> Operand:
-        metas = [None if v is None else torch.empty(v.shape, dtype=TORCH_TYPE[v.type],
+        metas = [None if v is None else torch.empty(v.shape, dtype=BUILT[v.type],
                                                     device="meta") for v in vals]
-        result = run_kind(kind, metas, attributes, Context(shape=shape))
+        result = run_kind(kind, metas, attributes, Context(shape=shape, ints=torch.int64))
         if result.numel() == 0:
             return torch.zeros(result.shape, dtype=result.dtype)  # it depends on nothing
         output = self.new_value(tuple(result.shape), TYPES[result.dtype])
@@ -248,7 +256,7 @@ class Builder:
     def operand(self, x: Any, to: str) -> Operand:
         """A tensor or a Python number as an operand of the type `to`."""
         if isinstance(x, (bool, int, float)):
-            return torch.tensor(x, dtype=TORCH_TYPE[to])
+            return torch.tensor(x, dtype=BUILT[to])
         return self.cast(x, to)
 
     def reshape(self, x: Operand, shape: Any) -> Operand:
@@ -315,7 +323,13 @@ def number(x: Any) -> float | int | None:
 
 def _array(x: torch.Tensor, type_: str) -> np.ndarray:
     x = x.detach()
-    if type_ == "i32" and x.numel() and (x.max() > INT32.max or x.min() < INT32.min):
-        raise CannotLower("an integer constant is beyond 32 bits")
-    to = torch.float32 if type_ == "f32" else torch.int32
+    beyond = type_ == "i32" and x.numel() and (x.max() > INT32.max or x.min() < INT32.min)
+    to = torch.float32 if type_ == "f32" else torch.int64 if beyond else torch.int32
+    if x.dtype == torch.float64 and x.numel() and x.abs().max() > LARGE:
+        rounding = Rounding("a constant")
+        rounding.add(x.reshape(-1, 1).numpy())
+        try:
+            rounding.check()
+        except UsageError as error:
+            raise CannotLower(str(error)) from None
     return np.array(x.to(to).contiguous().numpy(), order="C")

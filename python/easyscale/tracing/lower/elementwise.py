@@ -7,6 +7,7 @@ from typing import Any
 import torch
 
 from ..ties import TIES_ARE_SHARED
+from . import integers
 from .builder import CONSTANT_TYPES, TYPES, Builder, Operand, Val, number, type_of
 from .table import CannotLower, lowers
 
@@ -15,14 +16,15 @@ SAME_NAME = ["relu", "tanh", "sigmoid", "silu", "hardswish", "hardsigmoid", "mis
              "square", "floor", "round", "sign"]
 BINARY = {"add": "add", "sub": "sub", "mul": "mul", "maximum": "maximum", "minimum": "minimum"}
 COMPARE = ["eq", "ne", "lt", "le", "gt", "ge"]
-LOGICAL = {"logical_and.default": "and", "logical_or.default": "or", "bitwise_and.Tensor": "and",
-           "bitwise_or.Tensor": "or", "__and__.Tensor": "and", "__or__.Tensor": "or"}
+LOGICAL = {"logical_and.default": "and", "logical_or.default": "or"}
 
 
 def _register_unary(name: str) -> None:
     @lowers(f"{name}.default")
     def lower(b: Builder, self: Operand) -> Operand:
-        return b.emit(name, b.cast(self, "f32"))
+        of_integers = type_of(self) == "i32" and not b.result.dtype.is_floating_point
+        result = integers.unary(b, name, self) if of_integers else None
+        return b.emit(name, b.cast(self, "f32")) if result is None else result
 
 
 for _name in SAME_NAME:
@@ -185,6 +187,13 @@ POWERS = {2: "square", 0.5: "sqrt", -0.5: "rsqrt", -1: "reciprocal"}
 
 @lowers("pow.Tensor_Scalar")
 def power(b: Builder, self: Operand, exponent: float) -> Operand:
+    if not b.result.dtype.is_floating_point:
+        return integers.power(b, self, exponent)
+    return real_power(b, self, exponent)
+
+
+def real_power(b: Builder, self: Operand, exponent: float) -> Operand:
+    """A power of real numbers."""
     self = b.cast(self, "f32")
     if exponent == 1:
         return self
@@ -197,6 +206,8 @@ def power(b: Builder, self: Operand, exponent: float) -> Operand:
 
 @lowers("pow.Tensor_Tensor", "pow.Scalar")
 def power_of_tensors(b: Builder, self: Any, exponent: Any) -> Operand:
+    if not b.result.dtype.is_floating_point:
+        return integers.power(b, self, exponent)
     if number(exponent) is not None:
         return power(b, self, number(exponent))
     return b.emit("pow", b.operand(self, "f32"), b.operand(exponent, "f32"))
@@ -317,7 +328,6 @@ for _name in COMPARE:
 def _register_logical(overload: str, kind: str) -> None:
     @lowers(overload)
     def lower(b: Builder, self: Operand, other: Operand) -> Operand:
-        _refuse_bits(b)
         return b.emit(kind, as_bool(b, self), as_bool(b, other))
 
 
@@ -325,25 +335,18 @@ for _overload, _kind in LOGICAL.items():
     _register_logical(_overload, _kind)
 
 
-def _refuse_bits(b: Builder) -> None:
-    if b.result.dtype != torch.bool:
-        raise CannotLower("bits of two tensors of integers")
-
-
 def as_bool(b: Builder, x: Operand) -> Operand:
     """True where `x` is not zero."""
     return b.cast(x, "bool")
 
 
-@lowers("logical_not.default", "bitwise_not.default")
+@lowers("logical_not.default")
 def logical_not(b: Builder, self: Operand) -> Operand:
-    _refuse_bits(b)
     return b.emit("not", as_bool(b, self))
 
 
-@lowers("logical_xor.default", "bitwise_xor.Tensor")
+@lowers("logical_xor.default")
 def logical_xor(b: Builder, self: Operand, other: Operand) -> Operand:
-    _refuse_bits(b)
     x, y = b.cast(as_bool(b, self), "i32"), b.cast(as_bool(b, other), "i32")
     return b.emit("ne", x, y)
 
@@ -363,15 +366,6 @@ def where(b: Builder, condition: Operand, self: Any, other: Any) -> Operand:
 def masked_fill(b: Builder, self: Any, mask: Any, value: Any) -> Operand:
     to = type_of(self)
     return b.emit("where", as_bool(b, mask), b.operand(value, to), self)
-
-
-@lowers("to.dtype", "to.dtype_layout", "to.other", "to.device", "_to_copy.default",
-        "type_as.default", "float.default", "long.default", "int.default", "bool.default")
-def convert(b: Builder, self: Operand, **_: Any) -> Operand:
-    to = TYPES.get(b.result.dtype)
-    if to is None:
-        raise CannotLower(f"a conversion to {b.result.dtype}")
-    return b.cast(self, to)
 
 
 @lowers("clone.default", "contiguous.default", "alias.default", "lift_fresh_copy.default",

@@ -96,7 +96,7 @@ def min_dim(b: Builder, self: Operand, dim: int, keepdim: bool) -> list[Operand]
 
 
 def _arg(b: Builder, kind: str, x: Operand, dim: int | None, keepdim: bool) -> Operand:
-    x = b.cast(x, "f32")  # exact for the integers of models, which are below 2^24
+    x = b.cast(x, "f32") if type_of(x) == "bool" else x
     if dim is None:
         return b.reshape(b.emit(kind, b.reshape(x, (-1,)), axis=0, keepdim=False), b.result.shape)
     return b.emit(kind, x, axis=dim % x.dim(), keepdim=keepdim)
