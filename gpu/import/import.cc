@@ -13,8 +13,8 @@ namespace es::gpu {
 namespace {
 
 // Marks the nodes on which the loss, an output or the next content of a state depends, in reverse,
-// as readers come after what they read. The other nodes are left out, so that they need neither be
-// supported nor take time.
+// as readers come after what they read. A zero_loss is a term of the loss. The other nodes are left
+// out, so that they need neither be supported nor take time.
 std::vector<bool> live_nodes(const ModelProgram& program) {
   std::vector<bool> needed(program.values.size(), false), live(program.nodes.size(), false);
   const auto need = [&](ValueId id) {
@@ -23,7 +23,7 @@ std::vector<bool> live_nodes(const ModelProgram& program) {
   need(program.loss);
   for (const ModelOutput& output : program.outputs) need(output.value);
   for (std::size_t n = program.nodes.size(); n-- > 0;) {
-    if (program.nodes[n].kind == kSetState) live[n] = true;
+    if (program.nodes[n].kind == kSetState || program.nodes[n].kind == kZeroLoss) live[n] = true;
     for (const ValueId id : program.nodes[n].outputs)
       if (needed[static_cast<std::size_t>(id)]) live[n] = true;
     if (!live[n]) continue;

@@ -49,6 +49,8 @@ struct Kind {
 
 // The kind that writes a state: checks and rules of whole programs name it.
 constexpr std::string_view kSetState = "set_state";
+// The kind that is a term of the loss which is always 0.
+constexpr std::string_view kZeroLoss = "zero_loss";
 
 // Returns the entry of a kind; nullptr: there is none.
 const Kind* find_kind(std::string_view name);

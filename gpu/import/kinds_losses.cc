@@ -346,6 +346,12 @@ void lower_bce_with_logits(Lowering& l, const NodeView& node) {
   l.set_logical(node, total(l, node, logit_entropy(l, node, e)));
 }
 
+// The gradient of what it reads is zero, so no operator is needed: trained_parameters() has counted
+// the parameters, and live_nodes() has kept what moves statistics.
+void lower_zero_loss(Lowering& l, const NodeView& node) {
+  l.set_logical(node, l.builder().constant(node.label(), {1}, {0.0F}));
+}
+
 AttributeRule reduction_rule() {
   return text("reduction", {"mean", "sum"});
 }
@@ -407,6 +413,10 @@ std::vector<Kind> loss_kinds() {
                       text("reduction", {"batchmean", "mean", "sum"})},
        .outputs = element_loss_outputs,
        .lower = lower_elements<divergence>},
+      {.name = kZeroLoss.data(),
+       .slots = {{"x", "f"}},
+       .outputs = [](const NodeView&) { return number_output(); },
+       .lower = lower_zero_loss},
   };
   // bce_with_logits is the only loss over elements that takes weights.
   const auto weighted = std::ranges::find(kinds, std::string_view("bce_with_logits"), &Kind::name);

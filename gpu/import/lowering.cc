@@ -59,10 +59,12 @@ std::vector<bool> trained_parameters(const ModelProgram& program, std::span<cons
   reached[static_cast<std::size_t>(program.loss)] = true;
   for (std::size_t n = nodes.size(); n-- > 0;) {
     const ModelNode& node = nodes[n].node();
-    const bool reaches = std::any_of(node.outputs.begin(), node.outputs.end(), [&](ValueId id) {
-      return reached[static_cast<std::size_t>(id)] &&
-             program.values[static_cast<std::size_t>(id)].type == ValueType::kF32;
-    });
+    const bool reaches =
+        node.kind == kZeroLoss ||
+        std::any_of(node.outputs.begin(), node.outputs.end(), [&](ValueId id) {
+          return reached[static_cast<std::size_t>(id)] &&
+                 program.values[static_cast<std::size_t>(id)].type == ValueType::kF32;
+        });
     // The gradient ends here, and so does the training of what lies before it.
     if (!reaches || node.kind == "stop_gradient") continue;
     for (const ValueId id : node.inputs)
@@ -120,8 +122,10 @@ void Lowering::count_uses(std::span<const NodeView> nodes) {
   const auto use = [&](ValueId id) {
     if (id != kNoValue) ++uses_[static_cast<std::size_t>(id)];
   };
+  // A zero_loss computes nothing with what it names.
   for (const NodeView& node : nodes)
-    for (const ValueId id : node.node().inputs) use(id);
+    if (node.node().kind != kZeroLoss)
+      for (const ValueId id : node.node().inputs) use(id);
   for (const ModelOutput& output : program_.outputs) use(output.value);
   use(program_.loss);
 }

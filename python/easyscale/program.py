@@ -9,7 +9,7 @@ from __future__ import annotations
 import base64
 import json
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,6 +21,7 @@ FORMAT_WITH_LONGS = 3  # of programs with values i64, or with kinds of LONG_KIND
 LONG_KINDS = {"floor_div", "remainder", "bit_and", "bit_or", "bit_xor", "shift_left", "shift_right",
               "narrow"}
 NO_VALUE = -1  # an optional input that a node does not have
+ZERO_LOSS = "zero_loss"  # the kind that is a term of the loss which is always 0
 
 Attribute = bool | int | float | str | list[int] | list[float]
 Json = dict[str, Any]
@@ -176,6 +177,22 @@ class Program:
             if needed.intersection(node.outputs):
                 needed.update(node.inputs)
         return {x.name for x in self.inputs if x.value in needed}
+
+    def reached(self) -> set[int]:
+        """The values that the loss depends on by numbers: what is trained of the parameters."""
+        reached = {self.loss}
+        for node in reversed(self.nodes):
+            real = node.kind == ZERO_LOSS or any(
+                value in reached and self.values[value].type == "f32" for value in node.outputs)
+            if real and node.kind != "stop_gradient":
+                reached.update(node.inputs)
+        return reached
+
+    def zero_losses(self, values: Iterable[int]) -> None:
+        """Adds terms of the loss that are 0 whatever these values are."""
+        for value in values:
+            self.values.append(Value("f32", []))
+            self.nodes.append(Node(ZERO_LOSS, [value], [len(self.values) - 1]))
 
     def to_json(self) -> str:
         """The JSON form of proto/schema/model.capnp."""

@@ -324,6 +324,29 @@ class Refusals(unittest.TestCase):
                                     "Reshape: its shape is computed from data; once, in node_y"):
             from_onnx(proto, "mse")
 
+    def test_a_batch_norm_over_all_ranks_is_refused_where_the_file_names_its_module(self):
+        weights = {f"bn.{name}": np.abs(normal(6, seed=i)) for i, name in enumerate(
+            ["weight", "bias", "running_mean", "running_var"])}
+        proto = one([" ".join(["BatchNormalization x", *weights, "y"])], weights)
+        for module, refused in (("BatchNorm1d", False), ("SyncBatchNorm", True)):
+            proto.graph.node[0].metadata_props.add(
+                key="pkg.torch.onnx.class_hierarchy",
+                value=f"['torch.nn.modules.batchnorm.{module}', 'aten.batch_norm.default']")
+            if refused:
+                with self.assertRaisesRegex(errors.CaptureError, "SyncBatchNorm.*export BatchNorm"):
+                    from_onnx(proto, "mse")
+            else:
+                from_onnx(proto, "mse")
+
+    def test_a_loss_over_all_ranks_is_refused(self):
+        def loss(outputs, targets):
+            if torch.distributed.is_initialized():
+                torch.distributed.all_reduce(outputs)
+            return (outputs - targets).square().mean()
+        proto = one(["Mul x w y"], {"w": normal(6)})
+        with self.assertRaisesRegex(errors.CaptureError, "the collective allreduce"):
+            from_onnx(proto, loss, example_targets=np.zeros((3, 6), np.float32))
+
     def test_a_number_of_samples_in_a_shape(self):
         for samples, text in (("n", r"cannot have the shape \[2, 9\]"), (3, "dynamic_axes")):
             proto = one(["Mul x w a", "Reshape a s y"], {"w": normal(6), "s": np.array([2, 9])},

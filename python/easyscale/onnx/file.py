@@ -91,6 +91,12 @@ def _check(proto: Any, name: str) -> None:
         if tensor.data_location == onnx.TensorProto.EXTERNAL:
             raise OnnxRefused(f"{name}: the data of {tensor.name} are in another file, which was "
                               "not read: give the path of the file")
+    for node in proto.graph.node:  # newer exporters of torch name the module
+        if any("SyncBatchNorm" in entry.value for entry in getattr(node, "metadata_props", ())):
+            raise OnnxRefused(f"{name}: the batch norm {node.name or node.output[0]} was a "
+                              "SyncBatchNorm, which normalises the mini-batches of all ranks "
+                              "together; export BatchNorm, which normalises the mini-batch of each "
+                              "EST, or GroupNorm")
     if proto.graph.sparse_initializer:
         raise OnnxRefused(f"{name}: {proto.graph.sparse_initializer[0].values.name} is sparse: "
                           "allowed are dense initializers")

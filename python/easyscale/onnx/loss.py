@@ -8,9 +8,11 @@ from typing import Any
 import torch
 from torch import nn
 
+from ..tracing.check import differs, loss_alone
 from ..tracing.errors import CaptureError, LossNotScalar
 from ..tracing.lower.builder import Builder, Operand, Val, type_of
 from ..tracing.merge import Lowering, simplify
+from ..tracing.ranks import loss_among_ranks, refuse_other
 from ..tracing.reader import read
 from ..tracing.step import Step, name_fields, with_samples
 from ..errors import UsageError
@@ -129,6 +131,7 @@ def _lowered(builder: Builder, module: Any, outputs: dict[str, Val], targets: An
         raise UsageError(f"a target has the name {next(iter(set(tensors) & set(labels)))!r} of an "
                          "output: give it another one")
     step = Step(_Same(), module, fields, more)
+    _refuse_ranks(step, tensors | labels)
     graph = read(step, [*tensors.values(), *labels.values()], [*tensors, *labels])
     if any(node.site >= 0 for node in graph.nodes):
         raise CaptureError("the loss draws random numbers")
@@ -142,6 +145,14 @@ def _lowered(builder: Builder, module: Any, outputs: dict[str, Val], targets: An
     named = dict(zip(tensors, outputs.values())) | inputs
     loss = Lowering(builder, graph, state, named, {}, {}).run()[0]
     return _Added(loss, inputs, state.buffers)
+
+
+def _refuse_ranks(step: Step, tensors: dict[str, torch.Tensor]) -> None:
+    """Raises CaptureError for a loss that computes with other ranks."""
+    filled = {name: torch.rand_like(x) if x.is_floating_point() else x
+              for name, x in tensors.items()}
+    among = loss_among_ranks(lambda: loss_alone(step, filled))
+    refuse_other(among, lambda found: differs(found, loss_alone(step, filled)))
 
 
 _TYPE_NAMES = {dtype: name for name, dtype in TORCH_TYPE.items()}

@@ -12,14 +12,15 @@ from torch import nn
 from ..captured import Captured
 from ..program import Program
 from .batch import ADVICE, OTHER_SIZES, SIZES, check_same, unify
-from .check import KeptStates, check_evaluation, check_no_state, check_training, loss_alone
-from .check import moved_weights
+from .check import KeptStates, check_evaluation, check_no_state, check_training, has_gradients
+from .check import differs, loss_alone, moved_weights
 from .errors import BatchTraced, CaptureError, ExportFailed
 from .graph import Graph
 from .known import STATISTICS
 from .lower.builder import Builder
 from .merge import Static, lower_both, simplify
 from .patches import refuse_cumulative_averages, refuse_hooks, tracing, unchanged
+from .ranks import loss_among_ranks, refuse_other, refuse_synchronised_norms
 from .reader import read
 from .state import State, plain_name
 from .step import Loss, Step, argument_names, name_fields, with_samples
@@ -47,6 +48,7 @@ def capture(model: nn.Module, loss: Loss, example_inputs: Any, example_targets: 
     modes = {module: module.training for module in model.modules()}
     try:
         training = _training_modes(model, modes)
+        refuse_synchronised_norms(model, training)
         step = Step(model, loss, fields.inputs, fields.targets)
         with torch.compiler.set_stance("force_eager"):
             return _Capture(step, fields.tensors, allow_functions, training, batch_size).run(
@@ -107,8 +109,10 @@ class _Capture:
         self.modes = modes  # of a training
         self.batch_size = batch_size
         self.states: set[str] = set()  # what training writes, by full names
+        self.among_ranks: Any = None  # _other_loss() as that of one rank of several
 
     def run(self, name: str, check: bool) -> Captured:
+        self.among_ranks = loss_among_ranks(self._other_loss)
         try:
             program = self._checked(name, SIZES, check)
         except BatchTraced as error:
@@ -137,7 +141,18 @@ class _Capture:
         if check:
             self._check_batch_size(program, small, *sizes)
             self._check(program, small.builder)
+        self._add_zero_losses(program)
         return program
+
+    def _add_zero_losses(self, program: Program) -> None:
+        """Adds terms for the parameters that no node shows the loss to depend on, but to which torch
+        gives a gradient of zeros, which its optimizers treat unlike none."""
+        reached = program.reached()
+        rest = [x for x in program.parameters if x.trainable and x.value not in reached]
+        if rest:
+            with self._unchanged(training=True):
+                found = has_gradients(self.step, self.state, with_samples(self.tensors, SIZES[0]))
+            program.zero_losses(x.value for x in rest if x.name in found)
 
     def _check_batch_size(self, program: Program, small: Static, size: int,
                           other_size: int) -> None:
@@ -223,10 +238,9 @@ class _Capture:
         _set_modes(self.modes if training else dict.fromkeys(self.modes, False))
 
     def _check(self, program: Program, builder: Builder) -> None:
-        tensors = with_samples(self.tensors, SIZES[0])
-        others = with_samples({name: x.flip(0) for name, x in self.tensors.items()}, SIZES[0])
-        with self._unchanged(training=True), moved_weights(self.state):
-            loss = loss_alone(self.step, others)
+        tensors, others = with_samples(self.tensors, SIZES[0]), self._others()
+        loss = self._other_loss()
+        refuse_other(self.among_ranks, lambda found: differs(found, loss))
         with self._unchanged(training=True):
             check_no_state(self.step, self.state, tensors, others, loss, self._statistics(program),
                            {state.name for state in program.states})
@@ -235,6 +249,15 @@ class _Capture:
         with self._unchanged(training=False):
             check_evaluation(program, self.step, self.state, tensors,
                              builder.evaluation_sites)
+
+    def _others(self) -> dict[str, torch.Tensor]:
+        """Other samples than those of the check."""
+        return with_samples({name: x.flip(0) for name, x in self.tensors.items()}, SIZES[0])
+
+    def _other_loss(self) -> torch.Tensor:
+        """The loss of other samples, with moved weights."""
+        with self._unchanged(training=True), moved_weights(self.state):
+            return loss_alone(self.step, self._others())
 
     @contextlib.contextmanager
     def _unchanged(self, training: bool) -> Iterator[None]:

@@ -17,6 +17,7 @@ from ..program import Program, Statistic, Value
 from ..program import State as KeptState
 from .errors import BatchTraced, CaptureError
 from .lower.builder import Emitted, Val
+from .lower.norms import NO_MOMENTUM
 from .merge import Static
 from .ranges import input_ranges
 from .state import SAFETENSORS_TYPE, State
@@ -183,7 +184,9 @@ class _Writer:
     def write(self) -> Program:
         static, program = self.pair.small, self.program
         outputs = [(name, val) for name, val in static.outputs if self._is_evaluated(val)]
-        needed = _needed(static, outputs)
+        named = {static.loss.id} | {val.id for _, val in outputs}
+        unread = _unread_norms(static, _needed(static, named))
+        needed = _needed(static, named.union(unread))
         self._write_inputs(static)
         self._write_parameters(static)
         self._write_states(static)
@@ -193,6 +196,11 @@ class _Writer:
         for node in static.builder.nodes:
             if node.output in needed:
                 self._write_node(node)
+        for value in unread:
+            # The loss does not depend on it, so neither do its parameters have a gradient.
+            number = self.numbers[value]
+            same = self._value("f32", self.program.values[number].dims)
+            self.program.zero_losses([self._node("stop_gradient", [number], same)])
         program.loss = self.numbers[static.loss.id]
         program.outputs = [Output(name, self.numbers[val.id]) for name, val in outputs]
         if not program.outputs:
@@ -562,10 +570,16 @@ def _first(array: np.ndarray, axes: list[int]) -> np.ndarray:
     return np.array(array[window], order="C")
 
 
-def _needed(static: Static, outputs: list[tuple[str, Val]]) -> set[int]:
-    """The values that the loss, the outputs and the next contents of the states depend on."""
-    needed = {static.loss.id} | {val.id for _, val in outputs}
-    needed |= {node.output for node in static.builder.nodes if node.kind == "set_state"}
+def _unread_norms(static: Static, needed: set[int]) -> list[int]:
+    """The results of the batch norms that nothing needs, but that move their statistics."""
+    return [node.output for node in static.builder.nodes
+            if node.kind == "batch_norm" and node.output not in needed
+            and node.attributes["momentum"] != NO_MOMENTUM]
+
+
+def _needed(static: Static, named: set[int]) -> set[int]:
+    """What some values and the next contents of the states depend on."""
+    needed = named | {node.output for node in static.builder.nodes if node.kind == "set_state"}
     for node in reversed(static.builder.nodes):
         if node.output in needed:
             needed.update(node.inputs)

@@ -64,10 +64,9 @@ def check_training(program: Program, step: Step, state: State, tensors: Tensors,
     """Compares the loss, all gradients and what is written to buffers in training, with the same
     random draws. A model that writes buffers makes a second step."""
     states = KeptStates(step, {kept.name for kept in program.states})
+    parameters = state.trainable()
 
     def compared(given: Tensors, floats: torch.dtype, factor: float) -> None:
-        parameters = {tied.names[0]: tied.tensor for tied in state.parameters.values()
-                      if tied.tensor.requires_grad}
         states.restore()
         kept = states.contents()
         for number, samples in enumerate((given, _reversed(given)) if kept else (given,)):
@@ -75,12 +74,12 @@ def check_training(program: Program, step: Step, state: State, tensors: Tensors,
             with SameDraws(mirrored=mirrored), same_dropouts(step.model, exchanged):
                 loss = step(*_copies(samples))[0]
                 after = states.contents()
-                wanted = _gradients(loss, list(parameters.values()))
+                wanted = _filled(_gradients(loss, list(parameters.values())), parameters)
             states.restore(after)  # a checkpoint of torch has written them again
             context = Context(training=True, draw=site_numbers, floats=floats)
             values = _interpreted(program, state.tensors() | kept, samples, context)
             own_loss = values[program.loss]
-            found = _gradients(own_loss, list(parameters.values()))
+            found = _filled(_gradients(own_loss, list(parameters.values())), parameters)
             compare("the loss" + place, own_loss, loss, factor * LOSS_ERROR, least=LOSS_SCALE)
             kept = next_states(program, values)
             _compare_states(kept, after, factor)
@@ -110,6 +109,15 @@ def _compare_states(found: Tensors, wanted: Tensors, factor: float) -> None:
         elif not torch.equal(own.detach().to(theirs.dtype), theirs):
             raise SelfCheckFailed(f"the buffer {name} after a step has other values than that of the "
                                   "module")
+
+
+def differs(loss: torch.Tensor, wanted: torch.Tensor) -> bool:
+    """Whether a loss is another one."""
+    try:
+        compare("", loss, wanted, LOSS_ERROR)
+    except SelfCheckFailed:
+        return True
+    return False
 
 
 def loss_alone(step: Step, tensors: Tensors) -> torch.Tensor:
@@ -149,14 +157,12 @@ def check_no_state(step: Step, state: State, tensors: Tensors, others: Tensors,
         raise StateChanged(f"the forward pass changes {changed[0]}; parameters are changed by the "
                            "optimizer only, and buffers in place or by assignments that keep their "
                            "shape and type (register_buffer, float32, long or bool)")
-    try:
-        compare("", loss, wanted, LOSS_ERROR)
-    except SelfCheckFailed:
+    if differs(loss, wanted):
         raise StateChanged(
             "a second forward pass has another loss than it has alone, because the model keeps "
             "something between its calls, of its samples or of weights that have changed since (an "
             "attribute, a list or a global variable); a captured model keeps only registered buffers "
-            "(register_buffer)") from None
+            "(register_buffer)")
     kept.restore()
     loss_alone(step, tensors)
     after = numbers_of(step.roots())
@@ -301,7 +307,22 @@ def _doubled(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.double() if tensor.is_floating_point() else tensor
 
 
-def _gradients(loss: torch.Tensor, parameters: list) -> list[torch.Tensor]:
+def has_gradients(step: Step, state: State, tensors: Tensors) -> set[str]:
+    """The names of the parameters that get a gradient from torch, be it zero, and not None."""
+    parameters = state.trainable()
+    with SameDraws(), same_dropouts(step.model, exchanged):
+        found = _gradients(step(*_copies(tensors))[0], list(parameters.values()))
+    return {name for name, gradient in zip(parameters, found) if gradient is not None}
+
+
+def _filled(found: list[torch.Tensor | None],
+            parameters: dict[str, torch.Tensor]) -> list[torch.Tensor]:
+    """Gradients, with zeros where there is none."""
+    return [torch.zeros_like(p) if gradient is None else gradient
+            for gradient, p in zip(found, parameters.values())]
+
+
+def _gradients(loss: torch.Tensor, parameters: list) -> list[torch.Tensor | None]:
     """The gradients of parameters, whose own `grad` stays as it is.
 
     Uses backward(), because a reentrant checkpoint does not allow autograd.grad.
@@ -312,7 +333,7 @@ def _gradients(loss: torch.Tensor, parameters: list) -> list[torch.Tensor]:
     try:
         if loss.requires_grad:
             loss.backward()
-        return [torch.zeros_like(p) if p.grad is None else p.grad for p in parameters]
+        return [parameter.grad for parameter in parameters]
     finally:
         for parameter, gradient in zip(parameters, before):
             parameter.grad = gradient

@@ -62,8 +62,7 @@ class Graph:
     `inputs` are values by name, `parameters` and `buffers` names by value, and `constants` tensors
     by value. `written` are the buffers and frozen parameters that the nodes write, names by value.
     `outputs` has the flat results, and in `training` behind them the next contents of these. `mirrored` are the sites of which the module uses 1 - u
-    where its program uses u. `trained` are the running means of all batch norms in training, also of
-    those whose results are not read.
+    where its program uses u.
     """
 
     nodes: list[Node] = field(default_factory=list)
@@ -76,7 +75,6 @@ class Graph:
     written: dict[int, str] = field(default_factory=dict)
     training: bool = True
     mirrored: set[int] = field(default_factory=set)
-    trained: set[str] = field(default_factory=set)
 
     def new_value(self, meta: Meta | None) -> int:
         """Adds a value."""
@@ -107,12 +105,23 @@ def replace_refs(tree: Any, change: Callable[[int], Any]) -> Any:
     return tree
 
 
+# The norms that change running statistics, and the argument that says so.
+NORMS = {"aten.batch_norm.default": "training", "aten.instance_norm.default": "use_input_stats"}
+
+
+def moves_statistics(graph: Graph, node: Node) -> bool:
+    """Whether a node is a norm that changes running statistics, in training."""
+    if not graph.training or node.target not in NORMS or not node.args[NORMS[node.target]]:
+        return False
+    return any(value in graph.buffers for value in refs(node.args["running_mean"]))
+
+
 def remove_unused(graph: Graph) -> None:
-    """Removes the nodes that no output needs."""
+    """Removes the nodes that no output needs and that change nothing."""
     needed = set(refs(graph.outputs))
     kept = []
     for node in reversed(graph.nodes):
-        if needed.intersection(node.outputs):
+        if needed.intersection(node.outputs) or moves_statistics(graph, node):
             kept.append(node)
             needed.update(refs(node.args))
     graph.nodes = kept[::-1]

@@ -139,8 +139,6 @@ def simplify(graph: Graph, state: State, training: bool, states: set[str]) -> Gr
         # Its parts are taken apart, so it is a constant from the beginning.
         graph.constants[value] = state.tensors()[state.name_of(graph.buffers.pop(value))].detach()
     _read_complex_parameters(graph)
-    graph.trained = {state.name_of(graph.buffers[x.id]) for x in map(_trained_mean, graph.nodes)
-                     if x is not None and x.id in graph.buffers}
     decompose(graph)
     make_functional(graph, counters, frozen)
     remove_unused(graph)
@@ -191,13 +189,6 @@ def _check_unwritten(graph: Graph) -> None:
                                "depend on it; write it in training only (if self.training)")
 
 
-def _trained_mean(node: Node) -> Ref | None:
-    """The running mean that a batch norm in training changes."""
-    if node.target == "aten.batch_norm.default" and node.args["training"]:
-        return node.args["running_mean"]
-    return None
-
-
 def lower_both(train: Graph, evaluation: Graph | None, state: State,
                output_names: list[str], distinct: bool = False) -> Static:
     """One program of both graphs; without an eval graph the outputs are those of training.
@@ -210,7 +201,7 @@ def lower_both(train: Graph, evaluation: Graph | None, state: State,
     parameters = {tied.names[0]: builder.new_value(tuple(tied.numbers().shape), "f32")
                   for tied in state.parameters.values()
                   if tied.names[0] not in train.written.values()}
-    builder.buffers, builder.trained = train.buffers, train.trained
+    builder.buffers = train.buffers
     states = builder.states = {name: builder.new_value(*_state_value(state, name))
                                for name in sorted(train.written.values())}
     results = Lowering(builder, train, state, inputs, parameters, states).run()

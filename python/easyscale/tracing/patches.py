@@ -189,6 +189,17 @@ def _normalised(real: Callable) -> Callable:
     return normalize
 
 
+def _with_variance(real: Callable) -> Callable:
+    """nn.functional.gaussian_nll_loss, which limits the variance past autograd: a variance below the
+    limit has the gradient that the limit has. A tracer shows the limit and not that it has no gradient."""
+    def loss(input: torch.Tensor, target: torch.Tensor, var: Any, full: bool = False,
+             eps: float = 1e-6, reduction: str = "mean") -> torch.Tensor:
+        if isinstance(var, torch.Tensor):
+            var, eps = var.detach().clamp(min=eps) + (var - var.detach()), 0.0
+        return real(input, target, var, full, eps, reduction)
+    return loss
+
+
 def _assigning(real: Callable) -> Callable:
     """nn.Module.__setattr__, which shows the tracer the assignment of a tensor to a buffer that has the
     same shape and type. Others may be made once, and are compared after the trace."""
@@ -280,6 +291,8 @@ def tracing(step: nn.Module, allowed: tuple[type, ...], states: Collection[str])
             stack.enter_context(overridden(owner, "quantile", _quantile_with(torch.quantile)))
         stack.enter_context(exchanged(nn.functional, "normalize",
                                       _normalised(nn.functional.normalize)))
+        stack.enter_context(exchanged(nn.functional, "gaussian_nll_loss",
+                                      _with_variance(nn.functional.gaussian_nll_loss)))
         for name in ("max_unpool1d", "max_unpool2d", "max_unpool3d"):
             real = getattr(nn.functional, name)
             stack.enter_context(exchanged(nn.functional, name, _unpooled(real)))

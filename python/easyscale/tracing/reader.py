@@ -42,7 +42,7 @@ def read(step: nn.Module, arguments: list[torch.Tensor], names: list[str]) -> Gr
 
 
 def _explain(error: Exception) -> CaptureError:
-    line = _last_user_line(error)
+    line = last_user_line(error)
     text = f"{type(error).__name__}: {error}"
     if any(f.name == "_detect_attribute_assignment" for f in traceback.extract_tb(
             (error.__cause__ or error).__traceback__)):
@@ -57,7 +57,8 @@ def _explain(error: Exception) -> CaptureError:
     return ExportFailed(f"the forward pass cannot be traced at {line}: {text.splitlines()[0]}")
 
 
-def _last_user_line(error: BaseException) -> str:
+def last_user_line(error: BaseException) -> str:
+    """Where the user's code has raised an error, or called what has raised it."""
     frames = traceback.extract_tb(error.__traceback__)
     own = [f for f in frames if not _in_library(f.filename)]
     frame = own[-1] if own else frames[-1]

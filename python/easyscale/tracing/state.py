@@ -58,6 +58,11 @@ class State:
         named = {tied.names[0]: tied.numbers() for tied in self.parameters.values()}
         return named | self.buffers
 
+    def trainable(self) -> dict[str, torch.Tensor]:
+        """The parameters that the optimizer changes, by their canonical names."""
+        return {tied.names[0]: tied.tensor for tied in self.parameters.values()
+                if tied.tensor.requires_grad}
+
     def complex_parameters(self) -> frozenset[str]:
         """The canonical names of those whose parts are stored."""
         return frozenset(tied.names[0] for tied in self.parameters.values()

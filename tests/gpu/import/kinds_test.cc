@@ -192,6 +192,64 @@ TEST_SUITE("gpu/import/kinds") {
       CHECK(std::abs(static_cast<double>(rig.next_stats[i]) - expected[i]) < 1e-5);
   }
 
+  // A loss of q alone, beside a parameter p and a batch norm that it does not read; `terms` adds
+  // nodes with the values of these two.
+  template <typename Terms>
+  StepRig rig_beside(Terms terms) {
+    ProgramWriter w;
+    const es::ValueId x = w.input("x", {1, 4}), q = w.parameter("q", {}), p = w.parameter("p", {2});
+    w.program.statistics = {{"m", 1, false}, {"v", 1, true}};
+    const es::ValueId weight = w.parameter("weight", {1}), bias = w.parameter("bias", {1});
+    const es::ValueId norm =
+        w.node("batch_norm", {x, weight, bias},
+               {{"eps", 1e-3}, {"momentum", 0.25}, {"mean", 0}, {"variance", 1}});
+    terms(w, p, norm);
+    const es::ValueId y = w.node("mul", {x, q});
+    w.program.loss =
+        w.node("mean", {y}, {{"axes", std::vector<std::int64_t>{0, 1, 2}}, {"keepdim", false}});
+    w.output("y", y);
+    REQUIRE(check_program(w.program).ok());
+    es::Result<Graph> graph = import_model(w.program, kBatch);
+    REQUIRE_MESSAGE(graph.ok(), (graph.ok() ? "" : graph.error().message));
+    return StepRig(compile(*std::move(graph)), es::test::seed("zero_loss"));
+  }
+
+  std::vector<std::string> trained_of(const StepRig& rig) {
+    std::vector<std::string> names;
+    for (const ParamInfo& p : rig.graph().table.trained()) names.push_back(p.name);
+    std::ranges::sort(names);
+    return names;
+  }
+
+  TEST_CASE("a term of the loss that is zero trains what it reads, with a gradient of zeros") {
+    using Names = std::vector<std::string>;
+    const auto nothing = [](ProgramWriter&, es::ValueId, es::ValueId) {};
+    CHECK(trained_of(rig_beside(nothing)) == Names{"q"});
+    StepRig rig =
+        rig_beside([](ProgramWriter& w, es::ValueId p, es::ValueId) { w.node("zero_loss", {p}); });
+    CHECK(trained_of(rig) == Names{"p", "q"});
+    std::fill_n(rig.grads.data(), rig.graph().table.total_floats(), 1.0F);
+    rig.run();
+    for (const ParamInfo& p : rig.graph().table.trained())
+      for (std::int64_t e = 0; e < p.count; ++e)
+        CHECK((rig.grads.data()[p.offset + e] == 0.0F) == (p.name == "p"));
+    const auto behind_a_stop = [](ProgramWriter& w, es::ValueId p, es::ValueId) {
+      w.node("zero_loss", {w.node("stop_gradient", {p})});
+    };
+    CHECK(trained_of(rig_beside(behind_a_stop)) == Names{"q"});
+  }
+
+  TEST_CASE("a term of the loss that is zero moves the statistics of a batch norm") {
+    StepRig rig = rig_beside([](ProgramWriter& w, es::ValueId, es::ValueId norm) {
+      w.node("zero_loss", {w.node("stop_gradient", {norm})});
+    });
+    CHECK(trained_of(rig) == std::vector<std::string>{"q"});  // not weight and bias of the norm
+    rig.stats = {0.5F, 2.0F};
+    rig.run();
+    CHECK(rig.next_stats[0] != 0.5F);
+    CHECK(rig.next_stats[1] != 2.0F);
+  }
+
   // Keeps s = 0.5 * s + mean(x) and counts by 3; the output is p * (x + s) * count, with the new
   // contents in training.
   ModelProgram program_with_states(std::uint32_t region) {

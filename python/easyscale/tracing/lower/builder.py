@@ -82,7 +82,6 @@ class Builder:
     results: list[Meta] = field(default_factory=list)
     buffers: dict[int, str] = field(default_factory=dict)
     mirrored: set[int] = field(default_factory=set)  # as in the graph of training
-    trained: set[str] = field(default_factory=set)  # as Graph.trained
     distinct: bool = False  # equal constants are values of their own
     states: dict[str, Val] = field(default_factory=dict)  # their contents before the step
     sites: int = 0  # the first number that is no random site of training

@@ -138,12 +138,27 @@ def bce(b: Builder, self: Operand, target: Operand, weight: Operand | None,
         reduction: int) -> Operand:
     if weight is None and reduction:
         return b.emit("bce", self, b.cast(target, "f32"), reduction=NAMES[reduction])
-    low = torch.tensor(-100.0)
-    ones = b.emit("maximum", b.emit("log", self), low)
-    zeros = b.emit("maximum", b.emit("log", b.shift(b.emit("neg", self), 1)), low)
-    rest = b.shift(b.emit("neg", target), 1)
-    rows = b.emit("neg", b.emit("add", b.emit("mul", target, ones), b.emit("mul", rest, zeros)))
+    rows = _bce_rows(b, self, b.cast(target, "f32"))
     return _reduced(b, rows if weight is None else b.emit("mul", rows, weight), reduction)
+
+
+LEAST = 2.0 ** -149  # the least positive number, whose logarithm is below -100
+
+
+def _bce_rows(b: Builder, p: Operand, target: Operand) -> Operand:
+    """What the kind `bce` reduces: the logarithms are limited at -100, and the slope is that of torch,
+    (p - t) / max(p (1 - p), 1e-12), also there. It is written as that of a term which is 0."""
+    fixed = b.emit("stop_gradient", p)
+    rest = b.shift(b.emit("neg", fixed), 1)
+
+    def logarithm(x: Operand) -> Operand:
+        return b.emit("clamp", b.emit("log", b.emit("clamp", x, min=LEAST)), min=-100.0)
+    yes = b.emit("mul", target, logarithm(fixed))
+    no = b.emit("mul", b.shift(b.emit("neg", target), 1), logarithm(rest))
+    rows = b.emit("neg", b.emit("add", yes, no))
+    divisor = b.emit("clamp", b.emit("mul", fixed, rest), min=1e-12)
+    slope = b.emit("stop_gradient", b.emit("div", b.emit("sub", fixed, target), divisor))
+    return b.emit("add", rows, b.emit("mul", b.emit("sub", p, fixed), slope))
 
 
 @lowers("binary_cross_entropy_with_logits.default")

@@ -24,15 +24,21 @@ def batch_norm(b: Builder, input: Operand, weight: Operand | None, bias: Operand
             raise CannotLower("a batch norm with the momentum 0, which None becomes (a cumulative "
                               "average)")
         mean, variance = b.statistic_index(names[0], names[1], input.shape[1])
-        momentum = _trained_momentum(b, mean) if b.evaluating else momentum
-        return b.emit("batch_norm", input, weight, bias, eps=float(eps), mean=mean,
-                      variance=variance, momentum=float(momentum))
-    if b.evaluating and names[0] in b.trained:
-        raise CannotLower("the running statistics of a batch norm in an evaluation whose result in "
-                          "training has no part in the loss, so they would not be trained")
+
+        def norm(momentum: float) -> dict[str, Any]:
+            return {"eps": float(eps), "mean": mean, "variance": variance, "momentum": momentum}
+        attributes = norm(_trained_momentum(b, mean) if b.evaluating else float(momentum))
+        if b.evaluating and not b.is_known("batch_norm", input, weight, bias, **attributes):
+            attributes = norm(NO_MOMENTUM)
+        return b.emit("batch_norm", input, weight, bias, **attributes)
     if training:
         return normalise_batch(b, input, weight, bias, eps)
     return frozen_batch_norm(b, input, weight, bias, running_mean, running_var, eps)
+
+
+# A batch norm of evaluations alone, whose engine computes it in training too, reads statistics and
+# leaves them as they are.
+NO_MOMENTUM = 0.0
 
 
 def _trained_momentum(b: Builder, mean: int) -> float:

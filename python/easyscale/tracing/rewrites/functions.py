@@ -125,9 +125,22 @@ def xlogy(self: Any, other: Any) -> Tensor:
     return torch.where(zero, torch.zeros_like(x), x * torch.log(torch.where(zero, 1.0, y)))
 
 
+@rewrites("special_entr.default")
+def entr(self: Tensor) -> Tensor:
+    # -x log(x), 0 at 0, and -inf below it, where only a logarithm of 0 gives it.
+    x = torch.where(self > 0, self, torch.ones_like(self))
+    return torch.log((self >= 0).to(self.dtype)) - x * torch.log(x)
+
+
 @rewrites("hypot.default")
 def hypot(self: Tensor, other: Tensor) -> Tensor:
-    return torch.sqrt(self * self + other * other)
+    # Both are divided by the larger one, whose square might overflow. Where it is 0 so is the result,
+    # and the gradient of torch has a quotient of zeros there.
+    x, y = torch.abs(self), torch.abs(other)
+    larger = torch.maximum(x, y).detach()
+    scale = torch.where(larger > 0, larger, torch.ones_like(larger))
+    a, b = self / scale, other / scale
+    return scale * torch.sqrt(a * a + b * b)
 
 
 @rewrites("lgamma.default", "special_gammaln.default")
