@@ -166,6 +166,8 @@ class OwnDisks(harness.EndToEndTest):
         self.assertIn("-suspended-", path)
         self.pause_and_move(head, job, self.fast, self.other)
         wait_until("the first state is removed", lambda: not Path(path).exists())
+        head.esctl("scale", job, f"{self.fast}:1")  # where a checkpoint can be written
+        self.wait_for_device(head, job, self.fast)
         self.assert_bits_so_far(head, job)
 
     def test_a_job_waits_for_the_node_that_has_its_state_and_says_so(self):
