@@ -139,9 +139,9 @@ Instant Suspension::hand_over_until() const {
 }
 
 std::optional<Instant> Suspension::next_limit() const {
-  if (context_.urgent && !becomes_ && context_.now < hand_over_until())
-    return std::min(save_again_at_.value_or(hand_over_until()), hand_over_until());
-  return save_again_at_;
+  if (failed_) return save_again_at_;
+  const bool waits = context_.urgent && !becomes_ && context_.now < hand_over_until();
+  return waits ? std::optional(hand_over_until()) : std::nullopt;
 }
 
 void Suspension::tick() {
