@@ -91,8 +91,6 @@ void add_roots(const DaemonOptions& options, std::vector<std::string>& command) 
     command.insert(command.end(), {"--data-root", std::filesystem::absolute(root).string()});
   for (const std::string& root : options.checkpoint_roots)
     command.insert(command.end(), {"--checkpoint-root", std::filesystem::absolute(root).string()});
-  if (options.head && !options.checkpoint_roots.empty())
-    command.insert(command.end(), {"--checkpoint-root", own_checkpoints(options).string()});
 }
 
 NodeAgentOptions node_options(const DaemonOptions& options, const std::string& head_endpoint,
@@ -108,12 +106,15 @@ NodeAgentOptions node_options(const DaemonOptions& options, const std::string& h
   node.head_endpoint = head_endpoint;
   node.run_dir = std::filesystem::absolute(options.run_dir);
   node.worker_logs = options.worker_logs;
+  node.directories.run = node.run_dir.string();
+  if (!options.rescue_dir.empty())
+    node.directories.rescue = std::filesystem::absolute(options.rescue_dir).string();
+  for (const std::string& root : options.checkpoint_roots)
+    node.directories.roots.push_back(std::filesystem::absolute(root).string());
   node.worker_command = {std::filesystem::read_symlink("/proc/self/exe").string(), "worker",
                          "--loaders", std::to_string(options.loaders)};
-  if (!options.rescue_dir.empty())
-    node.worker_command.insert(
-        node.worker_command.end(),
-        {"--rescue", std::filesystem::absolute(options.rescue_dir).string()});
+  if (!node.directories.rescue.empty())
+    node.worker_command.insert(node.worker_command.end(), {"--rescue", node.directories.rescue});
   for (const std::string& argument : to_arguments(options.wire))
     node.worker_command.push_back(argument);
   for (const std::string& argument : to_arguments(options.log))

@@ -16,6 +16,7 @@
 #include "store/checkpoint/checkpoint.h"
 #include "store/checkpoint/layout.h"
 #include "store/checkpoint/removal.h"
+#include "store/path_roots.h"
 
 namespace es::actors {
 namespace {
@@ -83,8 +84,7 @@ void remove_one(const std::string& path, Removed& removed) {
   }
 }
 
-void remove_numbered(const StateRemoval& removal, Removed& removed) {
-  const fs::path prefix = removal.prefix;
+void remove_numbered(const StateRemoval& removal, const fs::path& prefix, Removed& removed) {
   const std::string name = prefix.filename().string();
   // All paths are collected first, because removing directories while they are listed may skip
   // some.
@@ -157,6 +157,7 @@ Result<std::vector<std::byte>> read_part(const fs::path& directory, std::size_t 
                                          std::uint64_t offset, std::uint32_t bytes) {
   const fs::path path = directory / store::kCheckpointFiles[file];
   const FileDescriptor opened(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  ES_RETURN_IF_ERROR(store::check_opened(store::RootKind::kCheckpoints, path, opened.get()));
   if (opened.get() < 0) return system_error(path, "read");
   std::vector<std::byte> part(bytes);
   std::size_t filled = 0;
@@ -191,7 +192,11 @@ Removed remove_states(const StateRemoval& removal) {
     const bool is_another = reader && !is_same(state, reader->head());
     if (!is_another) remove_one(state.path, removed);
   }
-  if (!removal.prefix.empty()) remove_numbered(removal, removed);
+  if (removal.prefix.empty()) return removed;
+  const fs::path prefix = removal.prefix;
+  remove_numbered(removal, prefix, removed);
+  if (!removal.rescue.empty())
+    remove_numbered(removal, fs::path(removal.rescue) / prefix.filename(), removed);
   return removed;
 }
 

@@ -49,6 +49,7 @@ struct StateRemoval {
   std::string prefix;
   std::uint64_t below = 0;
   std::vector<std::string> keep;
+  std::string rescue;  // a directory that may have such directories too; empty: there is none
 };
 struct Removed {
   std::vector<std::string> paths;

@@ -78,6 +78,27 @@ class Drain(harness.EndToEndTest):
         self.trains_on(head, job, ["first"], saved["steps"])
         self.assert_bits(head, job)
 
+    def test_a_job_that_evaluates_loses_no_step(self):
+        """The evaluation takes longer than the grace. It is given up, and made elsewhere."""
+        self.job_file = self.write_job(job_text(self.word, changes={
+            "steps": 40, "eval_every": 20, "data.eval_samples": 2_000_000}))
+        head = self.start_head()
+        node = self.start_node(head, "second", "--grace", "60")
+        head.esctl("claim", "--name", "first", "--type", self.fast, "--count", 1)
+        job = head.submit(self.job_file)
+        head.wait_for_step(job, 20)
+        ended = node.stop(signal.SIGTERM)
+        self.assertEqual(ended.code, 0, str(ended))
+        saved = head.wait_for_state(job, "queued")
+        self.assertEqual(saved["steps"], 20)
+        self.assertRegex(saved["checkpoint"], "-suspended-")
+        head.esctl("release", "first")
+        on_first = self.trains_on(head, job, ["first"])
+        self.assertEqual(on_first["steps"], 20)
+        self.assertNotIn("continues from version 0", head.esctl("logs", job).out)
+        head.esctl("cancel", job)
+        head.stop()
+
     def test_it_ends_at_once_after_the_grace_or_a_second_signal(self):
         for name, options, signals in (("grace", ["--grace", "0"], 1), ("second", [], 2)):
             with self.subTest(name):

@@ -8,16 +8,25 @@ import shutil
 import signal
 import subprocess
 import unittest
+from pathlib import Path
 
 import harness
 from harness import EXIT_REFUSED, digests, wait_until
-from jobs import job_text
+from jobs import ANY_LENGTH, job_text
 
 STEPS = 900
 MIDDLE = 100
-# In a mount namespace of its own: mounts DIRECTORY at PATH, and then executes the program.
-AT_PATH = ["unshare", "--mount", "--propagation", "private", "sh", "-c",
-           'mount --bind "$1" "$2" && shift 2 && exec "$@"', "sh"]
+
+
+def at_path(mount):
+    """Words before DIRECTORY PATH PROGRAM ...: mounts the directory at the path in a mount namespace
+    of its own, and executes the program there."""
+    return ["unshare", "--mount", "--propagation", "private", "sh", "-c",
+            f'{mount} && shift 2 && exec "$@"', "sh"]
+
+
+AT_PATH = at_path('mount --bind "$1" "$2"')
+READ_ONLY_AT_PATH = at_path('mount --bind "$1" "$2" && mount -o remount,bind,ro "$2"')
 
 
 def can_mount():
@@ -36,22 +45,23 @@ class OwnDisks(harness.EndToEndTest):
         self.disk.mkdir()
         self.job_file = self.write_job(job_text(self.word, changes={"steps": STEPS}))
 
-    def on_own_disk(self, name, *words):
+    def on_own_disk(self, name, *words, mount=AT_PATH):
         own = self.directory / f"disk-of-{name}"
         own.mkdir(exist_ok=True)
-        return self.start(*AT_PATH, own, self.disk, harness.easyscaled_program, *words)
+        return self.start(*mount, own, self.disk, harness.easyscaled_program, *words)
 
-    def start_head(self):
+    def start_head(self, *options):
         endpoint = f"ipc://{self.directory}/head.sock"
         running = self.on_own_disk("first", "--head", "--state", self.disk / "state", "--listen",
                                    endpoint, "--node", "first", "--devices", f"{self.fast}:1",
-                                   "--run-dir", self.directory / "run-first")
+                                   "--run-dir", self.directory / "run-first", *options)
         return harness.Daemon(self, running)
 
-    def start_second(self, head):
+    def start_second(self, head, *options, mount=AT_PATH):
         node = self.on_own_disk("second", "--join", head.endpoint, "--node", "second", "--devices",
                                 f"{self.other}:1", "--run-dir", self.directory / "run-second",
-                                "--rescue", self.directory / "rescue-second")
+                                "--rescue", self.directory / "rescue-second", *options,
+                                mount=mount)
         node.wait_for_line("^ready ", stream="out")
         return node
 
@@ -107,6 +117,58 @@ class OwnDisks(harness.EndToEndTest):
         self.assert_same_bits(head, job)
         self.assertEqual(list((self.directory / "run-second").glob("*.state")), [])
         head.stop()
+
+    def pause_and_move(self, head, job, device, other):
+        """The job is paused on a device and continues on one of the other type."""
+        head.esctl("scale", job, f"{device}:1")
+        self.wait_for_device(head, job, device)
+        head.wait_for_step(job, head.describe(job)["steps"] + 5)
+        head.esctl("pause", job)
+        paused = head.describe(job)
+        head.esctl("claim", "--name", "serving", "--type", device, "--count", 1)
+        head.esctl("scale", job, "auto")
+        head.esctl("resume", job)
+        self.wait_for_device(head, job, other)
+        head.esctl("release", "serving")
+        self.assertGreaterEqual(head.describe(job)["steps"], paused["steps"])
+        return paused["checkpoint"]
+
+    def assert_bits_so_far(self, head, job):
+        taken = head.json("checkpoint", job)
+        self.assertNotIn("continues from version", head.esctl("logs", job).out)
+        head.esctl("cancel", job)
+        head.stop()
+        self.assert_bits_of_fixed_run(self.job_file, taken, self.fast)
+
+    def submit_endless(self, head):
+        self.job_file = self.write_job(job_text(self.word,
+                                                changes={"steps": 1_000_000, **ANY_LENGTH}))
+        return head.submit(self.job_file)
+
+    def test_states_outside_of_the_checkpoint_root_of_the_nodes_are_saved_and_handed_over(self):
+        roots = self.directory / "roots"
+        roots.mkdir()
+        head = self.start_head("--checkpoint-root", roots)
+        self.start_second(head, "--checkpoint-root", roots)
+        job = self.submit_endless(head)
+        for devices in ((self.other, self.fast), (self.fast, self.other)):
+            self.assertTrue(self.pause_and_move(head, job, *devices).startswith(
+                str(self.disk / "state/checkpoints")))
+        self.assert_bits_so_far(head, job)
+
+    def test_a_node_that_cannot_write_the_directory_of_the_head_keeps_states_itself(self):
+        head = self.start_head()
+        self.start_second(head, mount=READ_ONLY_AT_PATH)
+        rescue = self.directory / "rescue-second"
+        job = self.submit_endless(head)
+        path = self.pause_and_move(head, job, self.other, self.fast)
+        self.assertEqual(path, str(rescue / Path(path).name))
+        self.assertIn("-suspended-", path)
+        self.pause_and_move(head, job, self.fast, self.other)
+        wait_until("the first state is removed", lambda: not Path(path).exists())
+        head.esctl("scale", job, f"{self.fast}:1")  # where a checkpoint can be written
+        self.wait_for_device(head, job, self.fast)
+        self.assert_bits_so_far(head, job)
 
     def test_a_job_waits_for_the_node_that_has_its_state_and_says_so(self):
         head, job = self.resumed_without_its_state()
@@ -166,7 +228,7 @@ class OwnDisks(harness.EndToEndTest):
 class CannotBeSaved(harness.EndToEndTest):
     def test_a_claim_says_at_once_which_job_cannot_save_its_state(self):
         fast = self.fast_class()
-        head = self.start_daemon(devices=f"{fast}:1")
+        head = self.start_daemon(devices=f"{fast}:1", options=["--no-rescue"])
         job = head.submit(self.write_job(job_text(self.word, changes={"steps": 100_000})))
         head.wait_for_step(job, 3)
         checkpoints = self.directory / "head/state/checkpoints"

@@ -111,13 +111,15 @@ void SimNodeState::remove_states(wire::RemoveStates::Reader request) {
     const auto found = disk.find(state.path);
     if (found != disk.end() && digests_of(found->second) == state.digests) disk.erase(found);
   }
-  const std::string prefix = request.getPrefix().cStr();
+  // Paths in the rescue directory of a node are relative here.
+  const auto name_of = [](const std::string& path) { return path.substr(path.rfind('/') + 1); };
+  const std::string prefix = name_of(request.getPrefix().cStr());
   std::set<std::string> keep;
   for (const auto path : request.getKeep()) keep.insert(path.cStr());
   std::erase_if(disk, [&](const auto& entry) {
-    if (prefix.empty() || !entry.first.starts_with(prefix) || keep.contains(entry.first))
-      return false;
-    return std::stoull(entry.first.substr(prefix.size())) < request.getBelow();
+    const std::string name = name_of(entry.first);
+    if (prefix.empty() || !name.starts_with(prefix) || keep.contains(entry.first)) return false;
+    return std::stoull(name.substr(prefix.size())) < request.getBelow();
   });
 }
 

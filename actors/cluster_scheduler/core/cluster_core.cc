@@ -118,13 +118,19 @@ void ClusterCore::handle(const cluster::NodeJoined& event) {
 
 void ClusterCore::handle(const cluster::NodeLost& event) {
   lose(event.node, false);
-  // If it comes back, it has to be emptied again.
-  if (const auto at = vacated_.find(event.node); at != vacated_.end()) at->second.is_empty = false;
+  forget_emptied(event.node);
 }
 
+// A repeated event only moves the time: a node that was emptied stays so.
 void ClusterCore::handle(const cluster::NodeVacated& event) {
-  vacated_[event.node] = {.leave_s = event.leave_s};
+  vacated_[event.node].leave_s = event.leave_s;
   pool_.vacate(event.node);
+}
+
+// The daemon of the node goes away. If it comes back, the node has to be emptied again, and until
+// then NodeStays must not bring its devices back.
+void ClusterCore::forget_emptied(const std::string& node) {
+  if (const auto at = vacated_.find(node); at != vacated_.end()) at->second.is_empty = false;
 }
 
 void ClusterCore::handle(const cluster::NodeStays& event) {
@@ -155,6 +161,7 @@ double ClusterCore::next_leave_s() const {
 
 void ClusterCore::handle(const cluster::NodeDraining& event) {
   lose(event.node, true);
+  forget_emptied(event.node);
 }
 
 void ClusterCore::lose(const std::string& node, bool urgent) {

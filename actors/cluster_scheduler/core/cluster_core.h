@@ -151,6 +151,7 @@ class ClusterCore {
   std::string refuse(const Job& job, const protocol::Demand& demand) const;
   void lose(const std::string& node, bool urgent);
   void empty_vacated_nodes();
+  void forget_emptied(const std::string& node);
   double next_leave_s() const;
   void take_back(Job& job, const DeviceSet& devices);
   void give(Job& job, const DeviceSet& devices);

@@ -25,4 +25,16 @@ void IdentityRegistry::release(const PeerId& id) {
   if (past != owners_.end() && past->second.left == departure) owners_.erase(past);
 }
 
+// What is left of them in departures_ does no harm: its numbers belong to no later departure.
+void IdentityRegistry::forget_past(const std::function<bool(const std::string& key)>& is_revoked) {
+  std::erase_if(owners_, [&](const auto& entry) {
+    return entry.second.left != 0 && is_revoked(entry.second.key);
+  });
+}
+
+const std::string* IdentityRegistry::owner(const PeerId& id) const {
+  const auto found = owners_.find(id);
+  return found == owners_.end() ? nullptr : &found->second.key;
+}
+
 }  // namespace es::actors

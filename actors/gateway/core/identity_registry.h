@@ -1,9 +1,12 @@
 #pragma once
 // IdentityRegistry stores which CURVE key each PeerId belongs to. The first key that uses an id
-// owns it while the id is present, and after it has left until kPastOwnersMax other ids have left.
+// owns it while the id is present, and after it has left until kPastOwnersMax other ids have left
+// or the key is revoked. The name of a node thus goes to its new key, and to no other key while the
+// node is only away.
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <string>
 #include <unordered_map>
 #include <utility>
@@ -21,6 +24,12 @@ class IdentityRegistry {
 
   // The id has left. REQUIRES: it is present.
   void release(const PeerId& id);
+
+  // Forgets the past owners of which `is_revoked` says that their key does not count any more.
+  void forget_past(const std::function<bool(const std::string& key)>& is_revoked);
+
+  // The key that owns the id; nullptr: none does.
+  const std::string* owner(const PeerId& id) const;
 
  private:
   struct Owner {

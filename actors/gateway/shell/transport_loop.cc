@@ -140,6 +140,7 @@ void TransportLoop::handle(AuthorizeCommand command) {
     condemn(connection, link);
     lose_connection(connection, link);
   }
+  owners_.forget_past([this](const std::string& key) { return !zap_->accepts(key); });
 }
 
 // ---- sockets
@@ -362,7 +363,8 @@ bool TransportLoop::admit(const WireMessage& message, const PeerId& id) {
   // An id belongs to one connection and to one key. Otherwise a peer could take over the messages
   // of another one by using its name.
   if (is_own || is_taken(id) || !owners_.claim(id, message.user)) {
-    refuse(counters_.refused_identity, "refused a peer under a name that is taken", id);
+    refuse(counters_.refused_identity, "refused a peer under a name that is taken",
+           id + owner_text(id, *sender));
     return false;
   }
   in_links_[message.connection] = {
@@ -380,6 +382,16 @@ std::shared_ptr<const access::Sender> TransportLoop::sender_of(const std::string
   access::Sender sender{.owner = {}, .address = address};
   if (zap_) sender.owner = zap_->owner(user);
   return std::make_shared<const access::Sender>(std::move(sender));
+}
+
+// Names the keys if the name belongs to another key than that of the sender.
+std::string TransportLoop::owner_text(const PeerId& id, const access::Sender& sender) const {
+  const std::string* key = owners_.owner(id);
+  if (key == nullptr || !sender.owner || !zap_->accepts(*key)) return {};
+  const std::string& owner = zap_->owner(*key).name;
+  if (owner == sender.owner->name) return {};
+  return " belongs to the key " + owner + " until it is revoked; the key " + sender.owner->name +
+         " asked for it";
 }
 
 // The owner of a client's key must not send in the name of a node or a worker, nor the other way

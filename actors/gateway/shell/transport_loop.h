@@ -107,6 +107,7 @@ class TransportLoop {
                                                   const std::string& address) const;
   bool may_be(const PeerId& id, const access::Sender& sender) const;
   bool is_taken(const PeerId& id);
+  std::string owner_text(const PeerId& id, const access::Sender& sender) const;
   void deliver(const PeerId& from, const WireMessage& message,
                const std::shared_ptr<const access::Sender>& sender);
 

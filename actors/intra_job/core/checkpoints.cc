@@ -52,10 +52,12 @@ void Checkpoints::ask_for_suspension() {
   const bool written = std::ranges::any_of(
       written_, [](const Written& taken) { return taken.message.request == kSuspensionRequest; });
   if (asked || written) return;
-  const std::string generation = std::to_string(context_.record.generation.value);
+  const std::string directory =
+      context_.config.suspend_prefix + std::to_string(context_.record.generation.value);
   requested_.push_back({.request = kSuspensionRequest,
-                        .directory = context_.config.suspend_prefix + generation,
-                        .make_parent = true});
+                        .directory = directory,
+                        .make_parent = true,
+                        .otherwise = std::string(name_of(directory))});
   ask();
 }
 
@@ -135,7 +137,8 @@ void Checkpoints::written(const Worker& worker, const CheckpointWritten& message
   // The checkpoint of a suspension that was given up does not belong to the job any more. It may be
   // removed at any moment.
   const CheckpointRef ref{message.path, message.version};
-  if (is_suspension(ref, context_.config.suspend_prefix) && ref.path != requested->directory)
+  if (is_suspension(ref, context_.config.suspend_prefix) &&
+      name_of(ref.path) != name_of(requested->directory))
     return;
   if (!message.error.empty()) {
     ++counts_.failed;

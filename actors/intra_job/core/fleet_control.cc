@@ -34,6 +34,11 @@ void FleetControl::end_all() {
   }
 }
 
+void FleetControl::end_known() {
+  for (const Incarnation incarnation : context_.fleet.in_phase(Worker::Phase::kKnown))
+    release(*context_.fleet.find(incarnation));
+}
+
 void FleetControl::kill_late_leavers() {
   for (auto& [incarnation, worker] : context_.fleet.workers()) {
     const bool late = worker.phase == Worker::Phase::kLeaving && !worker.killed &&

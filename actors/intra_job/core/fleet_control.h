@@ -44,6 +44,8 @@ class FleetControl {
   void release(Worker& worker);
   // Releases all workers, and kills those that have not said hello.
   void end_all();
+  // Releases the workers that take part in rounds. The demand decides what becomes of others.
+  void end_known();
   // Kills workers that were released too long ago.
   void kill_late_leavers();
 

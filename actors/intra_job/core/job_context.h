@@ -25,6 +25,7 @@ struct JobContext {
   Fleet fleet;
   std::vector<protocol::Member> members;  // of the last placement, ascending by rank (rounds.h)
   DeviceSet placement;                    // the devices of the members
+  bool urgent = false;                    // devices that members have to leave are about to end
   Instant now{};                          // time of the running call, since Config::zero_unix_ms
   Effects effects;                        // of the running call
 

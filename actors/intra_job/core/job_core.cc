@@ -117,8 +117,8 @@ Effects JobCore::tick(Instant now) {
 std::optional<Instant> JobCore::next_tick() const {
   std::optional<Instant> first;
   for (const std::optional<Instant>& limit :
-       {demand_.repeated_at(), rounds_.next_limit(), suspension_.tries_again_at(),
-        fleet_.next_limit(), usage_.next()})
+       {demand_.repeated_at(), rounds_.next_limit(), suspension_.next_limit(), fleet_.next_limit(),
+        usage_.next()})
     if (limit) first = std::min(first.value_or(*limit), *limit);
   return first;
 }

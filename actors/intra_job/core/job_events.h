@@ -33,6 +33,10 @@ struct Config {
   std::string checkpoint_directory;                  // parent of the job's own checkpoints
   Version acknowledge_every = 64;                    // ledger lines between two Acknowledge
   Instant drain_timeout = std::chrono::seconds(30);  // after this time a round begins without drain
+  // The same for members that have to leave while one of them evaluates, and for those that have to
+  // leave because their devices are about to end.
+  Instant evaluation_timeout = std::chrono::seconds(1);
+  Instant urgent_drain_timeout = std::chrono::seconds(10);
   // Time from Release to exit, then the worker is killed.
   Instant exit_timeout = std::chrono::seconds(5);
   // Time from Prepare to Report, then the worker is evicted.
@@ -43,8 +47,8 @@ struct Config {
   // placement stops.
   bool sparse_ledger = false;
   // Prefix of the checkpoints that the job writes to give up all its devices; the generation is
-  // appended. It is a path on the disk of the node that writes. Empty: such checkpoints are never
-  // removed.
+  // appended. It is a path on the disk of the node that writes. A node that cannot write there uses
+  // the same name in its rescue directory. Empty: such checkpoints are never removed.
   std::string suspend_prefix;
   // The date at which the clock of the core was 0; 0: not known.
   std::uint64_t zero_unix_ms = 0;

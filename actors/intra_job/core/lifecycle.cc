@@ -11,15 +11,15 @@ void Lifecycle::cancel(const CancelCommand& command) {
   consider_stop();
 }
 
-// In phase Idle no worker holds anything newer than the restart point. At the last version the
-// members do not stop: the job ends by itself, with its checkpoint.
+// In phase Idle no worker holds anything newer than the restart point. At the last version the job
+// ends by itself, with its checkpoint.
 void Lifecycle::consider_stop() {
   if (!is_stopping()) return;
   if (!parts_.checkpoints.has_at_end() || context_.phase == Phase::kIdle)
     return end(JobState::kCancelled, "");
-  const bool ends = parts_.restart.next_version() == context_.config.last_version;
+  const bool ends = rounds_.ends_at(parts_.restart.next_version());
   if (context_.phase != Phase::kNormal || ends) return;
-  if (!rounds_.all_stopped()) return rounds_.drain();
+  if (!rounds_.all_stopped()) return rounds_.stop();
   // Version 0 means that the writer takes the version at which it stands.
   if (parts_.checkpoints.move_at_end(0)) parts_.checkpoints.ask();
 }

@@ -111,8 +111,12 @@ std::vector<std::string> suspensions(const JobRecord& record, std::string_view p
   return paths;
 }
 
+std::string_view name_of(std::string_view path) {
+  return path.substr(path.rfind('/') + 1);
+}
+
 bool is_suspension(const CheckpointRef& ref, std::string_view prefix) {
-  return !ref.periodic && !prefix.empty() && ref.path.starts_with(prefix);
+  return !ref.periodic && !prefix.empty() && name_of(ref.path).starts_with(name_of(prefix));
 }
 
 bool drop_checkpoint(JobRecord& record, std::string_view path) {

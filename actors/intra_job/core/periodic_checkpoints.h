@@ -58,7 +58,11 @@ void add_checkpoint(JobRecord& record, CheckpointRef written,
 // Removes the checkpoints of versions after `good` from the record and returns them, newest first.
 std::vector<CheckpointRef> drop_newer(JobRecord& record, Version good);
 
-// Returns whether the job wrote it to give up all its devices: its path is `prefix` and a number.
+// Returns the name of a file or directory without the directories that contain it.
+std::string_view name_of(std::string_view path);
+
+// Returns whether the job wrote it to give up all its devices: its name is that of `prefix` and a
+// number. The directory may be another one (Config.suspend_prefix).
 bool is_suspension(const CheckpointRef& ref, std::string_view prefix);
 // Returns the paths of these checkpoints, newest first.
 std::vector<std::string> suspensions(const JobRecord& record, std::string_view prefix);

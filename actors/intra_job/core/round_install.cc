@@ -30,7 +30,9 @@ std::optional<Rounds::Holder> Rounds::newest_reported() const {
 // nodes have reported what they can read, or releases all devices.
 void Rounds::install() {
   loads_.reset();
-  if (const auto newest = newest_reported()) return install(newest->first, newest->second);
+  const auto newest = newest_reported();
+  loads_saved_ = !newest;
+  if (newest) return install(newest->first, newest->second);
   RestartChoice next = parts_.restart.choose();
   // The phase stays Preparing. continue_if_known() comes back here when an answer arrives.
   if (next.kind == RestartChoice::Kind::kAsking) return;
@@ -70,11 +72,14 @@ void Rounds::install(Source source, Version target) {
 // hold the state and wait: they pause at the target, before any step. Within a stage a job that has
 // lost a worker continues with the others.
 void Rounds::enter_stage(bool complete) {
-  if (!context_.staged()) return;
-  parts_.demand.enter_stage_of(target_);
-  const std::size_t stage = parts_.demand.stage();
-  waits_for_stage_ = !complete && target_ == context_.schedule.begin(stage);
-  pause_at_ = waits_for_stage_ ? target_ : context_.schedule.end(stage);
+  pause_at_.reset();
+  if (context_.staged()) {
+    parts_.demand.enter_stage_of(target_);
+    const std::size_t stage = parts_.demand.stage();
+    waits_for_stage_ = !complete && target_ == context_.schedule.begin(stage);
+    pause_at_ = context_.schedule.end(stage);
+  }
+  if (waits_for_stage_ || holds_) pause_at_ = target_;
 }
 
 void Rounds::place(const std::set<Incarnation>& chosen) {

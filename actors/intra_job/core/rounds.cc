@@ -10,6 +10,8 @@ using namespace protocol;
 
 void Rounds::begin(PauseCause cause) {
   parts_.progress.pause(cause);
+  may_load_ =
+      context_.phase == Phase::kInstalling || (context_.phase == Phase::kPreparing && may_load_);
   forget_round();
   // A worker that obeys Prepare forgets the checkpoints that it has not begun to write. The
   // suspension requests its own again if it still has to, in a directory of the new generation.
@@ -96,7 +98,7 @@ bool Rounds::take(Worker& worker, const Drained& message) {
   worker.version = message.version;
   drained_.insert(worker.incarnation);
   parts_.progress.pause();
-  if (!waits_for_stage_) context_.show_state(JobState::kRescaling);
+  if (!waits_for_stage_ && !holds_) context_.show_state(JobState::kRescaling);
   return context_.phase == Phase::kDraining && all_stopped();
 }
 
@@ -117,7 +119,7 @@ void Rounds::go() {
   const std::vector<Incarnation> leavers = dismiss_unplaced();
   // The Install of this round has told the members which lines are stored.
   parts_.progress.set_acknowledged();
-  if (!waits_for_stage_) {
+  if (!waits_for_stage_ && !holds_) {
     parts_.progress.go(parts_.demand.stage());
     context_.show_state(JobState::kRunning);
   }
@@ -155,13 +157,43 @@ void Rounds::drain() {
   context_.send_to_members(Drain{context_.stamp()});
 }
 
+void Rounds::stop() {
+  holds_ = true;
+  // Members that a round holds pause by themselves.
+  if (!pauses_at(parts_.restart.next_version())) drain();
+}
+
+void Rounds::go_on() {
+  const bool held = std::exchange(holds_, false);
+  const bool in_round = context_.phase == Phase::kPreparing || context_.phase == Phase::kInstalling;
+  if (in_round ? held : context_.phase == Phase::kNormal && (held || all_stopped())) begin();
+}
+
+bool Rounds::ends_at(Version version) const {
+  return version == context_.config.last_version && !parts_.progress.awaits_evaluation(version);
+}
+
+// The time that members get to pause by themselves. Those that have to leave soon do not wait for
+// an evaluation, which is repeated later, nor for the end of a step that takes long.
+Instant Rounds::stop_limit() const {
+  const Config& config = context_.config;
+  if (!holds_ && !must_leave()) return config.drain_timeout;
+  if (parts_.progress.awaits_evaluation(parts_.restart.next_version()))
+    return config.evaluation_timeout;
+  return context_.urgent ? std::min(config.drain_timeout, config.urgent_drain_timeout)
+                         : config.drain_timeout;
+}
+
 void Rounds::end_late_drain() {
-  const bool late = context_.phase == Phase::kDraining &&
-                    context_.now - drain_since_ > context_.config.drain_timeout;
+  const bool late =
+      context_.phase == Phase::kDraining && context_.now - drain_since_ > stop_limit();
   if (!late) return;
-  // Safety does not depend on the drain. Without it, the members discard the step that they have
-  // begun.
-  context_.warn("the members did not drain in time: the placement is changed without a drain");
+  // Safety does not depend on the drain. Without it, the members discard the step or the evaluation
+  // that they have begun.
+  if (parts_.progress.awaits_evaluation(parts_.restart.next_version()))
+    context_.log("an evaluation is given up, because members have to leave; it is repeated");
+  else
+    context_.warn("the members did not drain in time: the placement is changed without a drain");
   begin();
 }
 
@@ -193,11 +225,11 @@ void Rounds::consider_change() {
     if (choice.complete && parts_.restart.is_known_to(choice.workers)) begin();
     return;
   }
-  if (version == context_.config.last_version) return;
   const std::vector<Incarnation> placed = fleet.placed();
   // One worker must keep the state. If no other worker can be a member, leaving waits.
   const bool leaves = must_leave() && (!choice.workers.empty() ||
                                        !fleet.choose(std::nullopt, false).workers.empty());
+  if (version == context_.config.last_version && (!leaves || ends_at(version))) return;
   const bool changed =
       choice.complete && choice.workers != std::set<Incarnation>(placed.begin(), placed.end());
   // Members that stand already need no drain, for example at the end of a stage. If the newest
@@ -213,7 +245,7 @@ void Rounds::release_everybody() {
   context_.phase = Phase::kIdle;
   context_.members.clear();
   context_.placement = {};
-  waits_for_stage_ = false;
+  waits_for_stage_ = holds_ = false;
   const Version version = parts_.restart.version();
   parts_.progress.set_version(version);
   parts_.demand.enter_stage_of(version);
@@ -221,7 +253,7 @@ void Rounds::release_everybody() {
   // fleet as known ones.
   context_.record.known.clear();
   context_.emit(SaveRecord{context_.record});
-  parts_.fleet.end_all();
+  parts_.fleet.end_known();
 }
 
 void Rounds::made_progress() {
@@ -265,6 +297,17 @@ Worker& Rounds::choose_eviction(Worker& a, Worker& b) {
   return first != context_.members.end() && first->incarnation == a.incarnation ? b : a;
 }
 
+// A worker that loads a version reports when it has ended, which may take as long as a start.
+Instant Rounds::report_limit() const {
+  return may_load_ ? context_.config.start_timeout : context_.config.report_timeout;
+}
+
+bool Rounds::loads_saved() const {
+  // The second case: nodes have not said yet which saved states they can read.
+  return (context_.phase == Phase::kInstalling && loads_saved_) ||
+         (all_reported() && !newest_reported());
+}
+
 // Neither the gateway nor a node reports these workers as lost: they hang, or were stopped before
 // their Hello.
 std::vector<Incarnation> Rounds::silent_workers() const {
@@ -275,19 +318,19 @@ std::vector<Incarnation> Rounds::silent_workers() const {
     const bool reports = context_.phase == Phase::kPreparing &&
                          worker.phase == Worker::Phase::kKnown && !reports_.contains(incarnation);
     if ((starts && context_.now - worker.started > config.start_timeout) ||
-        (reports && context_.now - round_since_ > config.report_timeout))
+        (reports && context_.now - round_since_ > report_limit()))
       silent.push_back(incarnation);
   }
   return silent;
 }
 
 std::optional<Instant> Rounds::next_limit() const {
-  if (context_.phase == Phase::kDraining) return drain_since_ + context_.config.drain_timeout;
+  if (context_.phase == Phase::kDraining) return drain_since_ + stop_limit();
   // When all workers have reported, the round may still wait for nodes that look for saved states.
   // This limit does not concern them, and one that has passed would make the shell tick again and
   // again without a pause.
   const bool waits = context_.phase == Phase::kPreparing && !all_reported();
-  if (waits) return round_since_ + context_.config.report_timeout;
+  if (waits) return round_since_ + report_limit();
   return std::nullopt;
 }
 

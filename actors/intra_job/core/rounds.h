@@ -53,6 +53,14 @@ class Rounds {
   void begin(PauseCause cause = PauseCause::kChange);
   // Asks the members to pause.
   void drain();
+  // Asks the members to pause because the job is about to give them up. They stand until go_on(),
+  // also after a round. What takes long and can be repeated does not hold them up (stop_limit).
+  void stop();
+  // The job keeps its members after all.
+  void go_on();
+  // Returns whether the job ends at this version without another step of its members: it is the
+  // last one, and no evaluation of it runs that could take long.
+  bool ends_at(Version version) const;
   // Starts a planned change if there is one and its workers are ready. REQUIRES: nothing else stops
   // the members now (a pause, a suspension, a cancellation).
   void consider_change();
@@ -60,8 +68,8 @@ class Rounds {
   void stay_drained() { context_.phase = Phase::kNormal; }
   // The job is about to give up all its devices.
   void note_suspension() { parts_.progress.pause(PauseCause::kSuspended); }
-  // Ends all workers. The record is saved first: from then on a restarted head expects nothing of
-  // these processes.
+  // Ends all workers that take part in rounds. The record is saved first: from then on a restarted
+  // head expects nothing of these processes.
   void release_everybody();
 
   // --- messages of workers that count in the present generation
@@ -93,6 +101,9 @@ class Rounds {
   // --- state
   bool all_stopped() const { return drained_.size() == context_.members.size(); }
   bool all_reported() const;
+  // Returns whether the members are about to obtain what they are to hold from a saved state or the
+  // seed, so no worker holds more.
+  bool loads_saved() const;
   // Returns whether the members will pause at this version by themselves, or have done so.
   bool pauses_at(Version version) const { return pause_at_ && version >= *pause_at_; }
   // Returns whether this worker has to load the saved state at this path from another node.
@@ -120,14 +131,19 @@ class Rounds {
   void go();
   std::vector<Incarnation> dismiss_unplaced();
   bool must_leave() const;
+  Instant stop_limit() const;
+  Instant report_limit() const;
   Worker& choose_eviction(Worker& a, Worker& b);
 
   RoundParts parts_;
   JobContext& context_;
   Version target_ = 0;
   std::optional<RestartChoice> loads_;  // the saved state that members load in this round
+  bool loads_saved_ = false;            // no worker held a version in this round
+  bool may_load_ = false;               // a worker may still load for the round before this one
   std::optional<Version> pause_at_;     // the version at which the members pause by themselves
   bool waits_for_stage_ = false;  // this placement only waits: workers of the stage are missing
+  bool holds_ = false;            // members stand, or are to stop: stop() was called
   std::map<Incarnation, std::optional<Version>> reports_;
   std::set<Incarnation> ready_;
   std::set<Incarnation> drained_;

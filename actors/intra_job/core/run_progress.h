@@ -43,6 +43,10 @@ class RunProgress {
   // Returns the newest version up to which all due evaluations are known.
   Version evaluated_through() const;
   bool has_evaluated(Version version) const { return evaluations_.contains(version); }
+  // Returns whether members that hold this version have to evaluate it, as far as the head knows.
+  bool awaits_evaluation(Version version) const {
+    return version > 0 && next_evaluation(version) == version && !has_evaluated(version);
+  }
 
   // Forgets lines and evaluations after `version`, because they may be spoiled.
   void forget_after(Version version);

@@ -33,7 +33,7 @@ void Suspension::stay() {
   becomes_.reset();
   checkpoints_.forget_suspension();
   // The answer to a forgotten request is lost, and the next request needs another directory.
-  if (context_.phase == Phase::kNormal && rounds_.all_stopped()) rounds_.begin();
+  rounds_.go_on();
 }
 
 void Suspension::resume(const ResumeCommand& command, const std::string& waiting_for) {
@@ -68,7 +68,10 @@ void Suspension::take(const Allocation& allocation) {
   };
   // A later list that is not urgent does not end the urgency while members are still on devices
   // that an earlier one has called back.
-  urgent_ = allocation.urgent || (urgent_ && std::ranges::any_of(fleet.workers(), leaves));
+  const bool was_urgent = context_.urgent;
+  context_.urgent =
+      allocation.urgent || (context_.urgent && std::ranges::any_of(fleet.workers(), leaves));
+  if (!was_urgent) urgent_since_ = context_.now;
   failed_ = false;
   report_kept("");
   if (!allocation.devices.empty()) resumed_ = false;
@@ -82,9 +85,12 @@ void Suspension::refuse_resume(const std::string& why) {
   context_.save();
 }
 
-// Returns whether the job can use no device except those that it must give away.
+// Returns whether the job can use no device except those that it must give away, or whether the
+// process on another one does not come up in time.
 bool Suspension::must_suspend() const {
-  if (!urgent_ || failed_ || context_.fleet.placed().empty()) return false;
+  if (!context_.urgent || failed_ || context_.fleet.placed().empty()) return false;
+  if (context_.now >= hand_over_until() && context_.fleet.choose({}, true).workers.empty())
+    return true;
   const Wanted wanted = demand_.at(restart_.next_version());
   const DeviceSet left = context_.fleet.allocated_set();
   return std::ranges::none_of(left.counts, [&](const DeviceCount& count) {
@@ -96,15 +102,14 @@ void Suspension::consider() {
   if (!becomes_ && must_suspend()) becomes_ = JobState::kQueued;
   if (becomes_ == JobState::kQueued && !must_suspend()) stay();  // it was given devices meanwhile
   if (!becomes_) return;
-  // In phase Idle no worker holds more than the restart point.
-  if (context_.phase == Phase::kIdle) return suspend();
-  // At the last version the members do not stop; the job ends by itself.
-  const bool ends = restart_.next_version() == context_.config.last_version;
-  if (context_.phase != Phase::kNormal || ends) return;
+  // In phase Idle no worker holds more than the restart point, nor while the members load it, which
+  // can take longer than the devices are there.
+  if (context_.phase == Phase::kIdle || rounds_.loads_saved()) return suspend();
+  if (context_.phase != Phase::kNormal || rounds_.ends_at(restart_.next_version())) return;
   if (rounds_.all_stopped()) {
     checkpoints_.ask_for_suspension();
   } else {
-    rounds_.drain();
+    rounds_.stop();
   }
 }
 
@@ -126,7 +131,17 @@ void Suspension::written(const Status& status) {
   }
   becomes_.reset();
   answer_pauses(status);
-  rounds_.begin();
+  rounds_.go_on();
+}
+
+Instant Suspension::hand_over_until() const {
+  return urgent_since_ + context_.config.urgent_drain_timeout;
+}
+
+std::optional<Instant> Suspension::next_limit() const {
+  if (failed_) return save_again_at_;
+  const bool waits = context_.urgent && !becomes_ && context_.now < hand_over_until();
+  return waits ? std::optional(hand_over_until()) : std::nullopt;
 }
 
 void Suspension::tick() {

@@ -58,7 +58,8 @@ class Suspension {
   void written(const Status& status);
   // Tries again after a failure, if it is time.
   void tick();
-  const std::optional<Instant>& tries_again_at() const { return save_again_at_; }
+  // The earliest time at which tick() or consider() may have something to do; nullopt: none.
+  std::optional<Instant> next_limit() const;
 
   void answer_pauses(const Status& status);
   // The job ends: it gives its devices up anyway.
@@ -69,6 +70,8 @@ class Suspension {
 
  private:
   bool must_suspend() const;
+  // Until then members whose devices are about to end wait for processes that take over.
+  Instant hand_over_until() const;
   void suspend();
   void stay();
 
@@ -83,7 +86,7 @@ class Suspension {
   std::optional<JobState> becomes_;
   bool over_budget_ = false;  // it is to be paused because its budget is used up
   bool may_end_ = false;
-  bool urgent_ = false;                   // the devices that members must leave are about to end
+  Instant urgent_since_{};                // when JobContext::urgent began
   bool failed_ = false;                   // saving the job failed since the last allocation
   std::optional<Instant> save_again_at_;  // when to try again after such a failure
   std::string kept_;                      // the reason last reported by report_kept()

@@ -115,6 +115,7 @@ void NodeAgentState::end_when_drained() {
 
 void NodeAgentState::on_welcome(wire::NodeWelcome::Reader r) {
   options_.on_welcome();
+  options_.directories.head = r.getCheckpointDirectory().cStr();
   try_head_directory(r);
 }
 
@@ -156,6 +157,8 @@ std::vector<std::string> NodeAgentState::command_line(
         std::string("--spec"), spec_file.string(), std::string("--run-dir"),
         options_.run_dir.string()})
     command.push_back(argument);
+  if (const std::string& head = options_.directories.head; !head.empty())
+    command.insert(command.end(), {"--head-checkpoints", head});
   return command;
 }
 

@@ -41,6 +41,7 @@
 #include "actors/node_agent/core/process_table.h"
 #include "actors/node_agent/shell/worker_process.h"
 #include "actors/protocol/core/messages.h"
+#include "actors/version/node_roots.h"
 #include "proto/messages.h"
 
 namespace es::actors {
@@ -53,6 +54,7 @@ struct NodeAgentOptions {
   bool spot = false;                        // the machine may be taken away at any time
   std::string head_endpoint;                // for this agent and its workers
   std::filesystem::path run_dir;            // sockets, specs and logs of workers; exists
+  NodeDirectories directories;              // what this node and its workers may read and write
   std::uint32_t worker_logs = 1000;         // of workers that have ended; older ones are removed
   std::vector<std::string> worker_command;  // program and leading arguments
   // Called when the head has admitted this node, so that its devices can be used.

@@ -6,6 +6,7 @@
 #include "actors/node_agent/shell/node_agent_actor.h"
 #include "actors/version/saved_state_files.h"
 #include "store/checkpoint/layout.h"
+#include "store/path_roots.h"
 
 namespace es::actors {
 namespace {
@@ -113,9 +114,16 @@ FramePtr read(const Envelope& envelope, const PartWanted& wanted) {
 
 }  // namespace
 
+// The thread reads and writes where the workers of this node may, and nowhere else: a state that
+// only this thread could read would be of no use to them.
 void NodeAgentState::on_thread(std::function<FramePtr()> work) {
-  self_->spawn<caf::detached>([agent = caf::actor_cast<caf::actor>(self_),
-                               work = std::move(work)](caf::event_based_actor* self) {
+  self_->spawn<caf::detached>([agent = caf::actor_cast<caf::actor>(self_), work = std::move(work),
+                               node = options_.directories](caf::event_based_actor* self) {
+    auto checkpoints = checkpoint_roots(node);
+    store::PathRoots roots;
+    roots.checkpoints.emplace();
+    if (checkpoints) roots.checkpoints = *std::move(checkpoints);
+    const store::ConfinedThread confined(roots);
     if (const FramePtr answer = work()) self->send(agent, StateAnswer{answer});
   });
 }
@@ -152,8 +160,9 @@ void NodeAgentState::on_states(const Inbound& inbound) {
     });
   } else if (const auto remove = Msg<wire::RemoveStates>::from_frame(inbound.frame)) {
     (void)remove->decode([&](wire::RemoveStates::Reader r) {
-      StateRemoval removal{states_from(r.getStates()), r.getPrefix().cStr(), r.getBelow(), {}};
+      StateRemoval removal{states_from(r.getStates()), r.getPrefix().cStr(), r.getBelow(), {}, {}};
       for (const auto path : r.getKeep()) removal.keep.emplace_back(path.cStr());
+      removal.rescue = options_.directories.rescue;
       on_thread([envelope, removal = std::move(removal)] { return remove_all(envelope, removal); });
       return 0;
     });

@@ -324,7 +324,7 @@ struct Acknowledge {
 
 // A request to write a version into a new directory: the version of the next commit, or the current
 // one if the worker does not step. A worker drops the request at Prepare; the head then repeats it,
-// perhaps to another member.
+// perhaps to another member. A relative directory lies in the rescue directory of the node.
 struct WriteCheckpoint {
   Stamp stamp;
   std::uint64_t request = 0;

@@ -193,9 +193,9 @@ void WorkerCore::advance() {
 
 bool WorkerCore::pause_is_due() const {
   // A pause is possible only between two steps. After the last version there is no step that could
-  // be stopped.
-  if (at_last() || steps_started_) return false;
-  return drain_agreed_ || install_.pause_at == version_;
+  // be stopped, but the head may hold the worker before its evaluation.
+  if (steps_started_) return false;
+  return install_.pause_at == version_ || (drain_agreed_ && !at_last());
 }
 
 bool WorkerCore::evaluation_is_due() const {

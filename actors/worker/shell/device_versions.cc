@@ -6,6 +6,7 @@
 #include "actors/worker/shell/device_actor.h"
 #include "proto/base/kill_point.h"
 #include "store/checkpoint/new_file.h"
+#include "store/path_roots.h"
 
 namespace es::actors {
 
@@ -60,8 +61,11 @@ void DeviceState::share_base() {
 // Loads a checkpoint from the disk, or from the local copy of one on another node, which is then
 // removed.
 Status DeviceState::load_checkpoint(const protocol::FromCheckpoint& from, const std::string& copy) {
-  const Status status = worker::load_checkpoint(*parts_->engine, parts_->options.spec,
-                                                copy.empty() ? from.path : copy);
+  const std::string& path = copy.empty() ? from.path : copy;
+  // The node is at fault and not the state, which another node may read.
+  if (const Status place = store::check_place(store::RootKind::kCheckpoints, path); !place.ok())
+    return failure(place.error().message);
+  const Status status = worker::load_checkpoint(*parts_->engine, parts_->options.spec, path);
   std::error_code ignored;
   if (!copy.empty()) std::filesystem::remove_all(copy, ignored);
   return status;
@@ -87,8 +91,19 @@ void DeviceState::perform_effect(const worker::ExportVersion& effect) {
 
 void DeviceState::perform_effect(const worker::WriteVersion& effect) {
   kill_point("checkpoint.copy");
+  worker::WriteVersion asked = effect;
+  if (std::filesystem::path(asked.directory).is_relative()) {
+    const std::filesystem::path& rescue = parts_->options.rescue_dir;
+    if (rescue.empty())
+      return report(worker::CheckpointFinished{asked.request,
+                                               asked.directory,
+                                               parts_->engine->version(),
+                                               {},
+                                               "this node has no directory --rescue"});
+    asked.directory = (rescue / asked.directory).string();
+  }
   fetch_replica();
-  held_->write(effect);
+  held_->write(asked);
 }
 
 // Updates the host copy of the replica, if the device updates its own. A device whose memory cannot

@@ -18,6 +18,7 @@
 #include "actors/program/log_options.h"
 #include "actors/program/program.h"
 #include "actors/program/wire_options.h"
+#include "actors/version/node_roots.h"
 #include "actors/worker/device/device_loss.h"
 #include "actors/worker/shell/device_actor.h"
 #include "actors/worker/shell/worker_actor.h"
@@ -49,6 +50,7 @@ struct Arguments {
   std::string spec_file;
   std::string run_dir;
   std::string rescue_dir;
+  std::string head_checkpoints;
   std::uint32_t loaders = 1;
   std::vector<std::string> data_roots, checkpoint_roots;
   bool python_data = false;
@@ -71,6 +73,7 @@ Arguments parse(int argc, char** argv) {
   app.add_option("--loaders", a.loaders)->check(CLI::Range(1, kLoadersMax));
   app.add_option("--data-root", a.data_roots);
   app.add_option("--checkpoint-root", a.checkpoint_roots);
+  app.add_option("--head-checkpoints", a.head_checkpoints);
   app.add_flag("--python-data", a.python_data);
   add_wire_options(app, a.wire);
   add_log_options(app, a.log);
@@ -83,7 +86,6 @@ Arguments parse(int argc, char** argv) {
 }
 
 // Restricts the process to the allowed paths and programs. Call it before any thread is started.
-// The rescue directory belongs to the node and is always allowed.
 Status confine(const Arguments& a) {
   store::PathRoots roots;
   roots.programs = a.python_data;
@@ -92,15 +94,12 @@ Status confine(const Arguments& a) {
     if (!data) return data.error();
     roots.data = *std::move(data);
   }
-  if (!a.checkpoint_roots.empty()) {
-    std::error_code ignored;
-    std::filesystem::create_directories(a.rescue_dir, ignored);
-    std::vector<std::string> places = a.checkpoint_roots;
-    places.push_back(a.rescue_dir);
-    auto checkpoints = store::resolve_roots(places, "--checkpoint-root");
-    if (!checkpoints) return checkpoints.error();
-    roots.checkpoints = *std::move(checkpoints);
-  }
+  auto checkpoints = checkpoint_roots({.roots = a.checkpoint_roots,
+                                       .rescue = a.rescue_dir,
+                                       .run = a.run_dir,
+                                       .head = a.head_checkpoints});
+  if (!checkpoints) return checkpoints.error();
+  roots.checkpoints = *std::move(checkpoints);
   store::confine_process(std::move(roots));
   return {};
 }

@@ -641,6 +641,29 @@ TEST_SUITE("actors/cluster_scheduler/cluster_core") {
     CHECK(c.on(NodeJoined{"m", devices("a:1")}).size() == 1);
   }
 
+  TEST_CASE("a node that was vacated twice is back when it stays") {
+    Cluster c;
+    c.on(NodeJoined{"m", devices("a:1")});
+    c.on(NodeVacated{"m", 0});
+    c.on(NodeVacated{"m", 0});
+    c.on(NodeVacated{"m", 60});  // the notice of a provider, after the node was emptied
+    CHECK(c.core.existing_devices().empty());
+    c.on(NodeStays{"m"});
+    CHECK(c.core.existing_devices() == devices("a:1"));
+    c.core.check_invariants();
+  }
+
+  TEST_CASE("a vacated node whose daemon ends does not come back when it stays") {
+    Cluster c;
+    c.on(NodeJoined{"m", devices("a:1")});
+    c.on(NodeVacated{"m", 0});
+    c.on(NodeDraining{"m"});
+    c.on(NodeStays{"m"});
+    CHECK(c.core.existing_devices().empty());
+    c.on(NodeJoined{"m", devices("a:1")});
+    CHECK(c.core.existing_devices() == devices("a:1"));
+  }
+
   TEST_CASE("a reservation takes its devices from its begin to its end") {
     Cluster c;
     c.on(NodeJoined{"n", devices("a:2")});

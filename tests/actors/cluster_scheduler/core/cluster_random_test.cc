@@ -75,7 +75,7 @@ class History {
 
   Event random_event() {
     const JobModel* job = draw_job();
-    const std::uint32_t kind = draw(0, 23);
+    const std::uint32_t kind = draw(0, 24);
     if (kind == 0 || inventory_.empty()) return random_join();
     if (kind == 1) return NodeLost{"n" + std::to_string(draw(0, 4))};
     if (kind <= 3 || job == nullptr) return random_admission();
@@ -85,6 +85,7 @@ class History {
     if (kind <= 21) return random_claim();
     const std::string node = "n" + std::to_string(draw(0, 4));
     if (kind == 22) return NodeVacated{node, draw(0, 1) == 0 ? 0 : 1e9};
+    if (kind == 23) return NodeDraining{node};
     return NodeStays{node};
   }
 
@@ -151,11 +152,23 @@ class History {
       for (const DeviceId& id : taken)
         for (const auto& [other, job] : jobs_) CHECK_FALSE(job.processes.contains(id));
     }
+    judge_nodes();
     all_effects_.insert(all_effects_.end(), effects.begin(), effects.end());
+  }
+
+  // A node whose daemon is there is in use, unless its jobs have to leave it.
+  void judge_nodes() {
+    for (const DevicePool::NodeView& node : core_.nodes()) {
+      if (!live_.contains(node.name)) CHECK_FALSE(node.alive);
+      if (live_.contains(node.name) && !vacated_.contains(node.name)) CHECK(node.alive);
+    }
   }
 
   void before(const NodeJoined& e) { live_.insert(e.node); }
   void before(const NodeLost& e) { live_.erase(e.node); }
+  void before(const NodeDraining& e) { live_.erase(e.node); }
+  void before(const NodeVacated& e) { vacated_.insert(e.node); }
+  void before(const NodeStays& e) { vacated_.erase(e.node); }
   void before(const JobAdmitted& e) { jobs_[e.job].admitted = e; }
   void before(const FromJob& e) {
     if (std::holds_alternative<JobEnded>(e.message))
@@ -270,7 +283,7 @@ class History {
   std::mt19937_64 random_;
   ClusterCore core_{std::make_unique<scheduler::GreedyPolicy>()};
   std::map<std::string, DeviceSet> inventory_;
-  std::set<std::string> live_;
+  std::set<std::string> live_, vacated_;
   std::map<JobId, JobModel> jobs_;
   std::map<std::string, std::uint32_t> claims_;  // The number of devices of each claim.
   std::uint32_t next_job_ = 0;

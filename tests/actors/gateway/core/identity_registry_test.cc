@@ -26,6 +26,23 @@ TEST_SUITE("actors/gateway/identity_registry") {
     CHECK(registry.claim("node/b", "key b"));
   }
 
+  TEST_CASE("an id whose key is revoked goes to another key, and no other id does") {
+    IdentityRegistry registry;
+    for (const std::string id : {"node/a", "node/b", "node/c"})
+      CHECK(registry.claim(id, id == "node/b" ? "key b" : "key a"));
+    registry.release("node/a");
+    registry.release("node/b");
+    registry.forget_past([](const std::string& key) { return key == "key a"; });
+    CHECK_FALSE(registry.claim("node/b", "key n"));
+    CHECK_FALSE(registry.claim("node/c", "key n"));  // it is present
+    CHECK(registry.claim("node/a", "key n"));
+    CHECK(*registry.owner("node/a") == "key n");
+    CHECK(registry.owner("node/d") == nullptr);
+    // The earlier departure of the id does not end the new ownership.
+    pass_by(registry, kPastOwnersMax + 1);
+    CHECK_FALSE(registry.claim("node/a", "key a"));
+  }
+
   TEST_CASE("an id is forgotten after a certain number of others has left, and not before") {
     IdentityRegistry registry;
     CHECK(registry.claim("node/a", "key a"));

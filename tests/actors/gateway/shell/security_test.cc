@@ -186,6 +186,23 @@ TEST_SUITE("actors/gateway/security") {
     CHECK(cluster.head.wait_for("down client/1"));
   }
 
+  TEST_CASE("the new key of a node takes its name over when the old key is revoked, not before") {
+    Cluster cluster;
+    const CurveKeys renewed = generate_keys();
+    cluster.head->authorize(machines({cluster.client, renewed}));
+    Station node(cluster.client_options("node/a", cluster.client, cluster.server.public_key));
+    REQUIRE(node->connect("head", cluster.head->endpoint()).ok());
+    REQUIRE(cluster.head.wait_for("up node/a"));
+    Station next(cluster.client_options("node/a", renewed, cluster.server.public_key));
+    REQUIRE(next->connect("head", cluster.head->endpoint()).ok());
+    CHECK(cluster.head.wait_stats(
+        [](const TransportStats& stats) { return stats.refused_identity > 0; }));
+    CHECK(cluster.head.seen().count("up node/a") == 1);
+    cluster.head->authorize(machines({renewed}));
+    CHECK(next.wait_for("up head"));
+    CHECK(cluster.head.seen().count("up node/a") == 2);
+  }
+
   TEST_CASE("an authorized key cannot take the id of another key, present or recently left") {
     Cluster cluster;
     const CurveKeys thief = generate_keys();

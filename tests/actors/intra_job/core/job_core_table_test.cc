@@ -176,7 +176,7 @@ char outcome(const Effects& effects, bool was_ending, Phase after) {
 const std::vector<std::string> kTable = {
     "ssssseseee",  // One device more.
     "sk..D..e..",  // One device fewer.
-    ".k..D.....",  // All devices are about to end.
+    ".k.lD.....",  // All devices are about to end.
     "..........",  // A stale allocation.
     "Jeeeeee...",  // DemandRefused.
     ".sPPPPP.e.",  // Worker 1 exited.
@@ -184,7 +184,7 @@ const std::vector<std::string> kTable = {
     ".kPPPPP.k.",  // Worker 2 is lost.
     "eooooooorr",  // scale
     "....CCCrrr",  // checkpoint
-    "ok..D..rrr",  // pause
+    "ok.lD..rrr",  // pause
     "rrrrrrrorr",  // resume
     "JXXXXXXJrr",  // cancel
     "k.PPPPPk..",  // Hello of worker 1

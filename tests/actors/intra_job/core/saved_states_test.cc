@@ -343,17 +343,22 @@ TEST_SUITE("actors/intra_job/intra_job_saved") {
     bench.run_with(1);
     bench.committed(1, 1);
     bench.event(Allocation{++bench.sequence, bench.releases, {}, true});
-    const auto fail = [&](const Effects& effects) {
-      const WriteCheckpoint asked = message<WriteCheckpoint>(effects);
-      CHECK(asked.make_parent);
-      return bench.say(CheckpointWritten{.stamp = bench.stamp(1),
-                                         .request = asked.request,
-                                         .path = asked.directory,
-                                         .version = 1,
-                                         .digests = {},
-                                         .error = "no space left"});
+    // Neither to the directory of the head nor to that of the node.
+    const auto fail = [&](Effects effects) {
+      for (int directory = 0; directory < 2; ++directory) {
+        const WriteCheckpoint asked = message<WriteCheckpoint>(effects);
+        CHECK(asked.make_parent);
+        effects = bench.say(CheckpointWritten{.stamp = bench.stamp(1),
+                                              .request = asked.request,
+                                              .path = asked.directory,
+                                              .version = 1,
+                                              .digests = {},
+                                              .error = "no space left"});
+      }
+      return effects;
     };
-    CHECK(all<DevicesKept>(fail(bench.drained(1, 1))).at(0).reason == "no space left");
+    CHECK(all<DevicesKept>(fail(bench.drained(1, 1))).at(0).reason ==
+          "no space left; no space left");
     bench.round({1}, 1, {1});
     CHECK(bench.core.next_tick() == bench.now + kSaveAgainAfter);
     bench.now += kSaveAgainAfter;

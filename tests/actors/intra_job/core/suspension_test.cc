@@ -158,23 +158,50 @@ TEST_SUITE("actors/intra_job/intra_job_pause") {
     CHECK(message<Install>(bench.report(100, std::nullopt)).target == 3);
   }
 
-  TEST_CASE("a checkpoint that cannot be written leaves the job running") {
+  TEST_CASE("a checkpoint that can be written nowhere leaves the job running") {
     Bench bench;
-    const WriteCheckpoint request = drained_for_pause(bench);
-    CheckpointWritten failed = written(bench, request, 0);
+    CheckpointWritten failed = written(bench, drained_for_pause(bench), 0);
     failed.error = "no space left";
+    failed.path = asked(bench.say(failed)).directory;
+    failed.error = "none here either";
     const Effects effects = bench.say(failed);
-    CHECK(all<CommandDone>(effects).at(0).status.error().message == "no space left");
+    CHECK(all<CommandDone>(effects).at(0).status.error().message ==
+          "no space left; none here either");
     CHECK(receivers<Prepare>(effects) == Ids{1, 2});
     bench.round({1, 2}, 3, {1, 2});
     CHECK(bench.core.state() == JobState::kRunning);
+  }
+
+  TEST_CASE("a node that cannot write where the head says keeps the state in a place of its own") {
+    Config config = Bench::config("", 4);
+    config.suspend_prefix = "/s/job-suspended-";
+    Bench bench(config);
+    const WriteCheckpoint first = drained_for_pause(bench);
+    CheckpointWritten answer = written(bench, first, 0);
+    answer.error = "/s: cannot be created: Permission denied";
+    const WriteCheckpoint second = asked(bench.say(answer));
+    CHECK(second.directory == "job-suspended-1");  // relative: below the node's own directory
+    answer.error.clear();
+    answer.version = 3;
+    answer.path = "/own/job-suspended-1";
+    const Effects effects = bench.say(answer);
+    CHECK(bench.core.state() == JobState::kPaused);
+    CHECK(bench.core.record().checkpoints.front().path == "/own/job-suspended-1");
+    // It is removed like any other state of a suspension.
+    CHECK(all<KeepSuspensions>(effects).at(0).paths ==
+          std::vector<std::string>{"/own/job-suspended-1"});
+    bench.exited(1);
+    bench.exited(2);
+    bench.event(CancelCommand{8});
+    CHECK(bench.core.record().checkpoints.empty());
   }
 
   TEST_CASE("when a worker dies meanwhile, the pause begins again, in another directory") {
     Bench bench;
     const WriteCheckpoint first = drained_for_pause(bench);
     CHECK(receivers<Prepare>(bench.exited(1)) == Ids{2});
-    CHECK(receivers<Drain>(bench.round({2}, 3, {2})) == Ids{2});
+    CHECK(message<Install>(bench.report(2, 3)).pause_at == 3);
+    CHECK(receivers<Drain>(bench.ready(2, 3)).empty());  // It pauses by itself.
     const WriteCheckpoint second = asked(bench.drained(2, 3));
     CHECK(second.directory != first.directory);
     CheckpointWritten message = written(bench, second, 3);
@@ -250,6 +277,140 @@ TEST_SUITE("actors/intra_job/intra_job_pause") {
     CHECK(receivers<Prepare>(bench.drained(1, 1)) == Ids{1});
     bench.round({1}, 1, {1});
     CHECK(bench.core.state() == JobState::kRunning);
+  }
+
+  // The job is told to leave while its only member evaluates `version`: it is saved at this
+  // version, and the evaluation is left for later.
+  void check_saved_in_evaluation(Bench & bench, Version version) {
+    bench.run_with(1);
+    for (Version v = 1; v <= version; ++v) {
+      bench.committed(1, v);
+      if (v < version && v % 2 == 0) bench.say(Evaluated{bench.stamp(1), v, totals(1)});
+    }
+    CHECK(receivers<Drain>(bench.event(urgent(bench, {}))) == Ids{1});
+    bench.now += std::chrono::milliseconds(900);
+    CHECK(bench.core.tick(bench.now).empty());  // A short evaluation may end by itself.
+    bench.now += std::chrono::milliseconds(200);
+    CHECK(*bench.core.next_tick() < bench.now);
+    CHECK(receivers<Prepare>(bench.core.tick(bench.now)) == Ids{1});
+    const Install install = message<Install>(bench.report(1, version));
+    CHECK(install.pause_at == version);
+    CHECK(install.evaluated_through < version);
+    CHECK(all<SendWorker>(bench.ready(1, version)).size() == 1);  // Go
+    Effects effects = bench.drained(1, version);
+    effects = bench.say(written(bench, asked(effects), version));
+    CHECK(receivers<Release>(effects) == Ids{1});
+    CHECK(bench.core.state() == JobState::kQueued);
+    CHECK(bench.core.record().checkpoints.front().version == version);
+  }
+
+  TEST_CASE("a job that evaluates when its devices are about to end loses no step") {
+    Config config = Bench::config("", 4);
+    config.spec.eval_every = 2;
+    SUBCASE("between two steps") {
+      Bench bench(config);
+      check_saved_in_evaluation(bench, 4);
+    }
+    SUBCASE("after the last step") {
+      Bench bench(config);
+      check_saved_in_evaluation(bench, kLast);
+      // Elsewhere it only evaluates, and ends.
+      bench.exited(1);
+      ++bench.releases;
+      bench.allocate({device(1)});
+      bench.hello(2);
+      CHECK(message<Install>(bench.report(2, std::nullopt)).target == kLast);
+      bench.ready(2, kLast);
+      bench.say(Evaluated{bench.stamp(2), kLast, totals(1)});
+      CHECK(bench.core.state() == JobState::kFinished);
+    }
+  }
+
+  TEST_CASE("an evaluation is handed over with the job when another device is there") {
+    Bench bench;
+    bench.run_with(1);
+    for (Version v = 1; v <= kLast; ++v) bench.committed(1, v);
+    bench.event(urgent(bench, {device(1)}));
+    CHECK(receivers<Drain>(bench.hello(2)) == Ids{1});
+    bench.now += std::chrono::seconds(2);
+    CHECK(receivers<Prepare>(bench.core.tick(bench.now)) == Ids{1, 2});
+    bench.report(1, kLast);
+    const Install install = message<Install>(bench.report(2, std::nullopt));
+    CHECK(install.members.size() == 1);
+    CHECK(install.pause_at == std::nullopt);
+    CHECK(std::get<FromPeer>(install.source).incarnation == Incarnation{1});
+  }
+
+  TEST_CASE("a job is saved although its step takes longer than its devices are there") {
+    Bench bench;
+    bench.run_with(2);
+    bench.committed(1, 1);
+    bench.event(urgent(bench, {}));
+    bench.now += std::chrono::seconds(11);
+    CHECK(receivers<Prepare>(bench.core.tick(bench.now)) == Ids{1, 2});
+    bench.report(1, 1);
+    CHECK(message<Install>(bench.report(2, 1)).pause_at == 1);
+    bench.ready(1, 1);
+    bench.ready(2, 1);
+    bench.drained(1, 1);
+    CHECK(asked(bench.drained(2, 1)).make_parent);
+  }
+
+  TEST_CASE("a job is saved when no other process comes up in time, which then continues") {
+    Bench bench;
+    bench.run_with(1);
+    bench.committed(1, 1);
+    CHECK(all<StartWorker>(bench.event(urgent(bench, {device(1)}))).size() == 1);
+    CHECK(*bench.core.next_tick() == bench.now + std::chrono::seconds(10));
+    bench.now += std::chrono::seconds(10);
+    CHECK(receivers<Drain>(bench.core.tick(bench.now)) == Ids{1});
+    const WriteCheckpoint request = asked(bench.drained(1, 1));
+    const Effects effects = bench.say(written(bench, request, 1));
+    CHECK(receivers<Release>(effects) == Ids{1});
+    CHECK(all<KillWorker>(effects).empty());  // The other process still starts.
+    bench.exited(1);
+    CHECK(receivers<Prepare>(bench.hello(2)) == Ids{2});
+    CHECK(message<Install>(bench.report(2, std::nullopt)).source ==
+          Source(FromCheckpoint{request.directory}));
+  }
+
+  TEST_CASE("a job that is kept after all continues from a round that was to hold it") {
+    Bench bench;
+    bench.run_with(1);
+    for (Version v = 1; v <= kLast; ++v) bench.committed(1, v);
+    bench.event(urgent(bench, {}));
+    bench.now += std::chrono::seconds(2);
+    bench.core.tick(bench.now);
+    bench.report(1, kLast);
+    CHECK(receivers<Prepare>(bench.allocate({device(0)})) == Ids{1});
+    CHECK(message<Install>(bench.report(1, kLast)).pause_at == std::nullopt);
+  }
+
+  TEST_CASE("a job that still loads its state gives its devices up at once") {
+    Bench bench;
+    bench.allocate({device(0), device(1)});
+    bench.hello(1);
+    bench.hello(2);
+    bench.report(1, std::nullopt);
+    bench.report(2, std::nullopt);
+    bench.ready(1, 0);
+    CHECK(receivers<Release>(bench.event(urgent(bench, {}))) == Ids{1, 2});
+    CHECK(bench.core.state() == JobState::kQueued);
+    CHECK(bench.core.record().checkpoints.empty());
+  }
+
+  TEST_CASE("a worker that loads when a round begins has the time of a start to report") {
+    Bench bench;
+    bench.allocate({device(0), device(1)});
+    bench.hello(1);
+    bench.hello(2);
+    bench.report(1, std::nullopt);
+    bench.report(2, std::nullopt);
+    CHECK(receivers<Prepare>(bench.exited(2)) == Ids{1});  // Worker 1 still loads.
+    bench.now += std::chrono::minutes(9);
+    CHECK(all<KillWorker>(bench.core.tick(bench.now)).empty());
+    bench.now += std::chrono::minutes(2);
+    CHECK(all<KillWorker>(bench.core.tick(bench.now)).size() >= 1);
   }
 
   TEST_CASE("a job reports what it waits for") {

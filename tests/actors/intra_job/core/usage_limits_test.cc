@@ -95,7 +95,9 @@ TEST_SUITE("actors/intra_job/usage_limits") {
     bench.run_with(1);
     bench.committed(1, 1);
     CHECK(receivers<Drain>(pass(bench, seconds(10))) == Ids{1});
-    const WriteCheckpoint asked = message<WriteCheckpoint>(bench.drained(1, 1));
+    WriteCheckpoint asked = message<WriteCheckpoint>(bench.drained(1, 1));
+    // The directory of the head, and that of the node.
+    asked = message<WriteCheckpoint>(bench.say(written(bench, asked, 1, "disk is full")));
     const Effects effects = bench.say(written(bench, asked, 1, "disk is full"));
     CHECK(bench.core.state() == JobState::kTimedOut);
     bool said = false;
@@ -318,6 +320,7 @@ TEST_SUITE("actors/intra_job/usage_limits") {
     const WriteCheckpoint asked = message<WriteCheckpoint>(bench.drained(100, 1));
     CheckpointWritten failed = written(bench, asked, 1, "disk is full");
     failed.stamp = bench.stamp(100);
+    failed.path = message<WriteCheckpoint>(bench.say(failed)).directory;
     bench.say(failed);
     CHECK(bench.core.state() != JobState::kPaused);
     bench.report(100, 1);

@@ -375,6 +375,22 @@ TEST_SUITE("actors/worker/worker_core") {
     }
   }
 
+  TEST_CASE("a worker that is held at the last version does not begin its evaluation") {
+    Bench bench;
+    bench.head(Prepare{from_head(1)});
+    Install install = Bench::install(1, 0, FromCheckpoint{"path"});
+    install.target = install.last_version;
+    install.pause_at = install.last_version;
+    bench.head(install);
+    bench.engine(VersionLoaded{install.last_version});
+    const Effects effects = bench.go();
+    CHECK(to_head<Drained>(effects) != nullptr);
+    CHECK(find<RunEvaluation>(effects) == nullptr);
+    // The version can be written now.
+    CHECK(find<WriteVersion>(bench.head(
+              WriteCheckpoint{.stamp = from_head(1), .request = 7, .directory = "d"})) != nullptr);
+  }
+
   TEST_CASE("the owner of rank 0 evaluates before its next local step") {
     Bench bench;
     bench.ready_at(3);
