@@ -49,6 +49,9 @@ void ClusterCore::refresh_view() {
     all_types_ = std::move(types);
     for (auto& [number, job] : jobs_) touch(job);
   }
+  // What such a job can be given depends on all free devices, not only on what has changed for it.
+  for (auto& [number, job] : jobs_)
+    if (is_limited(job)) touch(job);
   view_.free = pool_.free_devices();
   view_.returning = scheduler::beyond(pool_.returning_devices(), reserved_returning());
   DeviceSet claimed;
@@ -122,6 +125,7 @@ void ClusterCore::refresh(Job& job) {
   view.refusals.clear();
   for (const scheduler::Refusal& refusal : job.refusals)
     if (refusal.held.total() >= view.min_devices) view.refusals.push_back(refusal);
+  limit_by_faults(job, view);
   expect_sync(job, view);
 }
 

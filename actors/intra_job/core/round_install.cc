@@ -62,7 +62,10 @@ void Rounds::install(Source source, Version target) {
       choice.complete ? choice.workers : context_.fleet.all_available();
   if (!parts_.demand.bind_to_type(chosen)) return stand_down();
   place(chosen);
+  pause_at_.reset();
   enter_stage(choice.complete);
+  // At the last version there is no step that a worker could end in.
+  if (holds_ && target < context_.config.last_version) pause_at_ = target;
   send_install(std::move(source));
 }
 

@@ -58,6 +58,8 @@ class Rounds {
   void consider_change();
   // Members stand because a checkpoint comes next, not another placement.
   void stay_drained() { context_.phase = Phase::kNormal; }
+  // From the next round on members pause before any step, so that what they hold can be saved.
+  void hold(bool on) { holds_ = on; }
   // The job is about to give up all its devices.
   void note_suspension() { parts_.progress.pause(PauseCause::kSuspended); }
   // Ends all workers. The record is saved first: from then on a restarted head expects nothing of
@@ -102,7 +104,7 @@ class Rounds {
   void check_invariants() const;
 
  private:
-  using Pair = std::pair<Incarnation, Incarnation>;
+  using Pair = std::pair<std::string, std::string>;
   // The newest version that a sealed worker reported, and that worker.
   using Holder = std::pair<protocol::FromPeer, Version>;
 
@@ -121,6 +123,7 @@ class Rounds {
   std::vector<Incarnation> dismiss_unplaced();
   bool must_leave() const;
   Worker& choose_eviction(Worker& a, Worker& b);
+  std::ptrdiff_t members_on(const std::string& node) const;
 
   RoundParts parts_;
   JobContext& context_;
@@ -133,8 +136,10 @@ class Rounds {
   std::set<Incarnation> drained_;
   Instant round_since_{};
   Instant drain_since_{};
+  bool holds_ = false;
+  // Ends of links: nodes, or workers of one node.
   std::set<Pair> suspected_;
-  std::map<Incarnation, int> named_;  // how often each worker was named in a Suspect
+  std::map<std::string, int> named_;  // how often each end was named in a Suspect
 };
 
 }  // namespace es::actors::intra_job

@@ -22,7 +22,8 @@ Effects WorkerCore::setup_failed(const std::string& error) {
   if (phase_ == Phase::kExited) return {};
   phase_ = Phase::kFailed;
   failure_ = error;
-  return {SendHead{Failed{stamp(), failure_}}};
+  elsewhere_ = true;  // the head has accepted the job, so something is missing here
+  return {SendHead{Failed{stamp(), failure_, elsewhere_}}};
 }
 
 Effects WorkerCore::on(const HeadMessage& message, Instant now) {

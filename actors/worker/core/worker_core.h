@@ -198,7 +198,8 @@ class WorkerCore {
   std::set<std::pair<std::uint64_t, std::string>> checkpoints_begun_;
   // Evaluations of this worker that the head may not have received; the head may be away.
   std::map<Version, protocol::Evaluated> evaluations_;
-  std::string failure_;  // of the job; not empty exactly in phase Failed
+  std::string failure_;     // of the job; not empty exactly in phase Failed
+  bool elsewhere_ = false;  // the failure may be one of this worker only
 
   // State of the promised generation; seal() resets it.
   bool installed_ = false;

@@ -222,9 +222,10 @@ struct CheckpointDamaged {
   bool gone = false;  // as in protocol::CheckpointUnreadable
 };
 
-// The job cannot continue on any worker (protocol::Failed).
+// The job cannot continue on this worker (protocol::Failed).
 struct EngineFailed {
   std::string error;
+  bool elsewhere = false;  // it may be able to on another one
 };
 
 using EngineEvent = std::variant<VersionLoaded, PartSummed, BucketReduced, AuditDone, UpdateApplied,
