@@ -185,6 +185,7 @@ class ClusterCore {
   double next_pause_end_s() const;
   DevicePool::Wish wish_of(const Job& job) const;
   bool is_limited(const Job& job) const;
+  void touch_limited_jobs();
   bool may_have_part(const Job& job) const;
   void take_again(const Job& job, const std::set<DeviceId>& but);
   void limit_by_faults(const Job& job, scheduler::JobView& view) const;

@@ -81,6 +81,13 @@ bool ClusterCore::is_limited(const Job& job) const {
   return faults_.has_failed(job.admitted.job) || faults_.has_cuts(instant(now_s_));
 }
 
+// What such a job can be given depends on all free devices, not only on what has changed for it.
+void ClusterCore::touch_limited_jobs() {
+  for (const JobId& id : faults_.failed_jobs()) touch(*find(id));
+  if (!faults_.has_cuts(instant(now_s_))) return;
+  for (auto& [number, job] : jobs_) touch(job);
+}
+
 DevicePool::Wish ClusterCore::wish_of(const Job& job) const {
   // A spot node may take the last devices of a job away.
   DevicePool::Wish wish{.on_spot = job.admitted.resources.suspendable};

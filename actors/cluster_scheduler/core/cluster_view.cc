@@ -49,9 +49,7 @@ void ClusterCore::refresh_view() {
     all_types_ = std::move(types);
     for (auto& [number, job] : jobs_) touch(job);
   }
-  // What such a job can be given depends on all free devices, not only on what has changed for it.
-  for (auto& [number, job] : jobs_)
-    if (is_limited(job)) touch(job);
+  touch_limited_jobs();
   view_.free = pool_.free_devices();
   view_.returning = scheduler::beyond(pool_.returning_devices(), reserved_returning());
   DeviceSet claimed;

@@ -128,6 +128,12 @@ std::set<std::string> DeviceFaults::avoided(const JobId& job, const std::set<std
   return nodes;
 }
 
+std::vector<JobId> DeviceFaults::failed_jobs() const {
+  std::vector<JobId> jobs;
+  for (const auto& [job, faults] : jobs_) jobs.push_back(job);
+  return jobs;
+}
+
 std::size_t DeviceFaults::partners(const std::string& node, Instant now) const {
   return cut_from(node, now).size();
 }

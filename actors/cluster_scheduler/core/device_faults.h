@@ -11,12 +11,12 @@
 //              when two jobs have failed there. A job that has nothing else to use sets nothing
 //              aside, because it can only be tried there again. When it has failed on two nodes, or
 //              too often on one, the job itself gives up (intra_job/core/program_faults.h).
-//   a link     Two nodes whose processes cannot reach each other: no job is given devices of both. A
-//              node that cannot reach two others is given alone.
+//   a link     Two nodes whose processes cannot reach each other: no job is given devices of both.
+//              A node that cannot reach two others is given alone.
 //
 // Everything set aside returns by itself when its pause ends. Each further pause of the same is
-// longer, until a job has computed there. One job keeps at most one device out of use, and none when
-// it is over. Pure state; not thread-safe.
+// longer, until a job has computed there. One job keeps at most one device out of use, and none
+// when it is over. Pure state; not thread-safe.
 #include <map>
 #include <optional>
 #include <set>
@@ -51,19 +51,20 @@ class DeviceFaults {
   // Its daemon was started again, or an operator has cleared it.
   void forget(const std::string& node);
 
-  // The nodes whose devices the job is not given now. `usable`: the nodes with devices that it could
-  // be given.
+  // The nodes whose devices the job is not given now. `usable`: the nodes with devices that it
+  // could be given.
   std::set<std::string> avoided(const JobId& job, const std::set<std::string>& usable,
                                 Instant now) const;
-  // Whether the job has failed anywhere since it has last computed.
+  // The jobs that have failed anywhere, for no fault of a node alone, until they end.
   bool has_failed(const JobId& job) const { return jobs_.contains(job); }
+  std::vector<JobId> failed_jobs() const;
   // Whether no job is given devices of both nodes.
   bool are_cut(const std::string& a, const std::string& b, Instant now) const;
   // The nodes which the processes of this one cannot reach, with the end of the pause, ascending.
   std::vector<std::pair<std::string, Instant>> cut_from(const std::string& node, Instant now) const;
   bool has_cuts(Instant now) const { return links_.first_end(now).has_value(); }
   // When the next pause of a job or of a link ends; nullopt: none runs. Those of devices and nodes
-  // are with whom the ruling went.
+  // are known to the receiver of the ruling.
   std::optional<Instant> next_end(Instant now) const;
 
  private:

@@ -449,8 +449,8 @@ bool DevicePool::exists(const DeviceId& id, const Device& device) const {
 }
 
 // All changes of a state go through this function, and those of suspicions through suspect() and
-// clear(). It removes the device from every index and adds it again, so no transition can forget one
-// of them.
+// clear(). It removes the device from every index and adds it again, so no transition can forget
+// one of them.
 void DevicePool::set_state(const DeviceId& id, Device& device, State state, const JobId& owner) {
   account(id, device, false);
   device = {state, owner};

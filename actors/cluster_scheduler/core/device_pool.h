@@ -13,8 +13,8 @@
 // Of a node that is being vacated, jobs keep what they hold until the node is lost. A device that
 // is free there, or becomes free, is lost.
 //
-// A suspect device is not to be used: it computes wrongly, according to an audit, or tries to use it
-// have failed. Its job releases it like any other device. After that it is not free: until an
+// A suspect device is not to be used: it computes wrongly, according to an audit, or tries to use
+// it have failed. Its job releases it like any other device. After that it is not free: until an
 // operator clears it, and it does not count as existing, or until a time, and it exists meanwhile.
 //
 // Devices lie in a rack, a node, and possibly an island of a node (NVLink): two devices are the
@@ -81,7 +81,8 @@ class DevicePool {
   struct Wish {
     std::uint32_t room = 0;  // devices that the job may be granted later, beyond this grant
     bool on_spot = true;     // devices of spot nodes are taken first; otherwise last
-    // Nodes that the job is not given, and pairs of nodes of which it is given one only; null: none.
+    // Nodes that the job is not given, and pairs of nodes of which it is given one only; null:
+    // none.
     std::function<bool(const std::string& node)> avoids{};
     std::function<bool(const std::string& a, const std::string& b)> cut{};
   };

@@ -67,7 +67,7 @@ void FleetControl::made_progress() {
   DevicesWork work;
   for (const Incarnation incarnation : context_.fleet.placed()) {
     Worker& worker = *context_.fleet.find(incarnation);
-    is_new = is_new || !std::exchange(worker.worked, true);
+    if (!std::exchange(worker.worked, true)) is_new = true;
     work.devices.push_back(worker.device);
   }
   if (is_new) context_.emit(std::move(work));

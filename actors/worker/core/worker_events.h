@@ -244,7 +244,17 @@ struct LinkLost {
   Incarnation peer;
 };
 
-using LinkEvent = std::variant<BytesArrived, LinkLost>;
+// A link to this peer is being made, because there is something to send to it.
+struct LinkAwaited {
+  Incarnation peer;
+};
+
+// The link to this peer is there, for the first time or again.
+struct LinkMade {
+  Incarnation peer;
+};
+
+using LinkEvent = std::variant<BytesArrived, LinkLost, LinkAwaited, LinkMade>;
 
 // --- events: results of a PullState -------------------------------------------------------------
 

@@ -1,5 +1,5 @@
-// Workers that cannot start, end by themselves or reach nobody: whose fault it is, and what becomes
-// of the job.
+// Workers that cannot start, end by themselves or have no link to others: whose fault it is, and
+// what becomes of the job.
 #include "tests/actors/intra_job/core/head_bench.h"
 
 namespace es::actors::intra_job {
