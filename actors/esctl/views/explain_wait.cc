@@ -26,7 +26,7 @@ void count_device(const ClusterFacts& facts, const NodeView& node, const DeviceV
     ++use.away[node.name];
   else if (device.suspect_until_unix_ms != 0 && device.job.empty())
     ++use.aside;
-  else if (!device.suspect.empty())
+  else if (!device.suspect.empty() && device.suspect_until_unix_ms == 0)
     ++use.suspect;
   else if (device.job == facts.job.id)
     ++use.mine;
