@@ -226,6 +226,7 @@ void SimNodeState::send_exited(const JobId& job, Incarnation incarnation, const 
         b.setExitCode(exit.exit_code);
         b.setSignal(exit.signal);
         b.setLastWords(exit.last_words);
+        b.setOutOfMemory(exit.out_of_memory);
       });
   self_->send(gateway_, Outbound{kHead, message.frame()});
 }

@@ -259,13 +259,14 @@ void IntraJobState::on_worker_exited(wire::WorkerExited::Reader r) {
                          .signal = r.getSignal(),
                          .last_words = r.getLastWords().cStr(),
                          .out_of_memory = r.getOutOfMemory()};
-  perform(core_->on(intra_job::Event(intra_job::WorkerExited{.incarnation = incarnation,
-                                                             .description = describe(exit),
-                                                             .cause = cause_of(exit),
-                                                             .way = way_of(exit)}),
-                    now()));
+  perform(
+      core_->on(intra_job::Event(intra_job::WorkerExited{.incarnation = incarnation,
+                                                         .description = es::actors::describe(exit),
+                                                         .cause = cause_of(exit),
+                                                         .way = way_of(exit)}),
+                now()));
   const bool released = exit.exit_code == 0 && exit.signal == 0;
-  trace_gone(incarnation, released ? "" : describe(exit));
+  trace_gone(incarnation, released ? "" : es::actors::describe(exit));
 }
 
 void IntraJobState::on_allocation(wire::Allocation::Reader r) {
