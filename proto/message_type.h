@@ -109,6 +109,8 @@ enum class MessageType : std::uint16_t {
   kDeviceSuspected = 109,
   kPlanListQuery = 110,
   kDevicesKept = 111,
+  kDeviceFailed = 112,
+  kDevicesWork = 113,
   // slice.capnp: inside a worker, never on a wire
   kGrantSlice = 120,
   kLoadBatch = 121,

@@ -112,6 +112,8 @@ ES_MESSAGE(Inventory);
 ES_MESSAGE(DeviceSuspected);
 ES_MESSAGE(PlanListQuery);
 ES_MESSAGE(DevicesKept);
+ES_MESSAGE(DeviceFailed);
+ES_MESSAGE(DevicesWork);
 // slice.capnp
 ES_MESSAGE(GrantSlice);
 ES_MESSAGE(LoadBatch);

@@ -549,6 +549,8 @@ struct NodeInfo {
   # The node may be taken away at any time, with a short notice.
   goneUnixMs @10 :UInt64;
   # When the node will be gone, in milliseconds since 1970; 0: nothing is announced.
+  cutFrom @11 :List(Text);
+  # The nodes with which it shares no job now, because their workers could not reach each other.
 }
 
 struct DeviceInfo {
@@ -559,4 +561,7 @@ struct DeviceInfo {
   suspect @3 :Text;
   # Why the device is suspect and given to no job until an operator clears it; empty if it is not
   # suspect.
+  suspectUntilUnixMs @4 :UInt64;
+  # When the device is used again by itself, because only tries to use it have failed; 0: not by
+  # itself.
 }

@@ -112,6 +112,23 @@ struct DeviceSuspected {
   reason @1 :Text;
 }
 
+struct DeviceFailed {
+  # Intra-job scheduler -> cluster scheduler: a try to use this device has failed. It is set aside
+  # for a while. Its job releases it as any other device.
+  device @0 :Node.Device;
+  reason @1 :Text;
+  fault @2 :UInt8;
+  # es::actors::protocol::DeviceFailed::Fault
+  other @3 :Text;
+  # The node that cannot be reached from the one of the device, if the fault is between them.
+}
+
+struct DevicesWork {
+  # Intra-job scheduler -> cluster scheduler: the job has computed on these devices together, with
+  # new processes on some of them.
+  devices @0 :List(Node.Device);
+}
+
 struct JobEnded {
   # Intra-job scheduler -> cluster scheduler: the job is over and holds no device any more.
 }

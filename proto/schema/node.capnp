@@ -166,4 +166,6 @@ struct WorkerExited {
   # Number of the signal, or 0.
   lastWords @3 :Text;
   # End of its output on stderr, for the job's log; at most 2 KiB.
+  outOfMemory @4 :Bool;
+  # The kernel ended it, because there was no memory for it.
 }

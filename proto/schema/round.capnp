@@ -167,8 +167,10 @@ struct Evaluated {
 }
 
 struct Failed {
-  # Worker -> head: the job itself cannot continue, on any worker.
+  # Worker -> head: the job cannot continue on this worker.
   error @0 :Text;
+  elsewhere @1 :Bool;
+  # It may be able to continue on another device, because something is missing here, such as memory.
 }
 
 struct WorkerStats {

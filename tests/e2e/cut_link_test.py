@@ -82,6 +82,22 @@ class CutLink(harness.EndToEndTest):
         self.assert_nothing_left()
         self.assert_bits_of_fixed_run(self.job_file, taken, self.fast)
 
+    def test_a_job_runs_on_one_host_if_there_never_was_a_link(self):
+        self.network.cut_between(A, B)
+        head, nodes = self.start_cluster()
+        job = head.submit(self.job_file)
+        head.wait_for(job, "trains on one host", lambda d: d["steps"] > 20
+                      and len({w["node"] for w in d["workers"]} & {A, B}) == 1)
+        self.assertEqual({n["name"]: n["cut_from"] for n in head.json("nodes")["nodes"]},
+                         {"head": [], A: [B], B: [A]})
+        self.assertIn("no link between the nodes a and b", head.esctl("nodes").out)
+        taken = head.json("checkpoint", job)
+        head.esctl("cancel", job)
+        for node in nodes:
+            self.assertEqual(node.stop(signal.SIGTERM).code, 0)
+        head.stop()
+        self.assert_bits_of_fixed_run(self.job_file, taken, self.fast)
+
 
 if __name__ == "__main__":
     harness.main()

@@ -111,11 +111,11 @@ class Logs(harness.EndToEndTest):
             victim = running["workers"][0]["pid"]
             subprocess.run(["kill", "-ABRT", str(victim)], check=True)
             text = harness.wait_until("the loss is told", lambda: re.search(
-                r"was ended by signal 6 \(Aborted\).*", head.esctl("logs", job).out))
+                r"was ended by signal 6 \(SIGABRT, Aborted\).*", head.esctl("logs", job).out))
             seen.append(text[0])
             head.esctl("cancel", job)
             head.stop()
-        self.assertEqual(seen, ["was ended by signal 6 (Aborted)"] * 2)  # and no lines of its log
+        self.assertEqual(seen, ["was ended by signal 6 (SIGABRT, Aborted)"] * 2)  # and no lines of its log
 
 
     def test_the_log_of_a_job_is_shown_from_a_time_on_by_text_and_by_level(self):

@@ -280,8 +280,8 @@ class WebPage(harness.EndToEndTest):
         self.assertEqual(claimed.code, 0)
         self.submit("holds", **{"resources.min_devices": 2})
         self.browser.get(f"http://{self.address}/#/cluster")
-        self.wait_for_text("Utilisation over time", "Slow devices", "Condemned devices", "serving",
-                           "No audit has found a device that computes wrongly.")
+        self.wait_for_text("Utilisation over time", "Slow devices", "Devices out of use", "serving",
+                           "No audit has found a device that computes wrongly, and no device is set aside.")
         # The second point comes after ten seconds.
         wait_until("the utilisation", lambda: self.browser.execute_script(
             "return (document.querySelector('svg .curve')?.getAttribute('points') ?? '').split(' ').length > 1"),

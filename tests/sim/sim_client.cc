@@ -160,6 +160,19 @@ std::map<std::string, JobId> SimClient::owners() {
   return owners;
 }
 
+std::set<std::string> SimClient::set_aside() {
+  const auto list = Msg<wire::NodeList>::from_frame(
+      answer(post<wire::ListNodes>("", [](wire::ListNodes::Builder) {})));
+  std::set<std::string> aside;
+  auto view = list.value().view();
+  for (const auto node : view->getNodes()) {
+    for (const auto device : node.getDevices())
+      if (device.getSuspectUntilUnixMs() != 0) aside.insert(node.getName().cStr());
+    if (node.getCutFrom().size() > 0) aside.insert(node.getName().cStr());
+  }
+  return aside;
+}
+
 std::size_t SimClient::free_devices() {
   std::size_t count = 0;
   for (const auto& [device, job] : owners()) count += job.empty() ? 1 : 0;

@@ -6,6 +6,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -66,6 +67,8 @@ class SimClient {
   // "NODE/TYPE:INDEX" -> the job that holds the device, or an empty text. Only live nodes count.
   std::map<std::string, JobId> owners();
   // The devices of live nodes that no job holds.
+  // The nodes that are set aside, that have devices which are, or that have no link to others.
+  std::set<std::string> set_aside();
   std::size_t free_devices();
 
  private:

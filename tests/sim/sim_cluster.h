@@ -13,6 +13,7 @@
 
 #include "actors/protocol/core/instant.h"
 #include "actors/protocol/core/messages.h"
+#include "actors/protocol/core/process_exit.h"
 #include "proto/base/job_spec.h"
 #include "store/dataset/epoch_sampler.h"
 #include "tests/actors/protocol/toy_engine.h"
@@ -34,6 +35,9 @@ struct SimCluster {
     return disks[shared_disk ? "" : node];
   }
   bool disk_fails = false;  // No checkpoint can be written.
+  // How each process ends that is started on the node, or as part of the job.
+  std::map<std::string, actors::ProcessExit> ends_at_start;
+  std::map<std::string, actors::ProcessExit> program_ends;  // by the name of the job
   // The newest version of the job that was ever journaled as saved and can be read on some disk;
   // none if there is none. It serves to find a forbidden event: the job continues from an older
   // version. A worker of a generation that is over may still execute its last command, and for it

@@ -145,10 +145,17 @@ void SimGatewayState::block(const BlockSite& block) {
   review();
 }
 
+void SimGatewayState::isolate(const IsolateSite& isolate) {
+  isolate.on ? (void)isolated_.insert(isolate.site) : (void)isolated_.erase(isolate.site);
+  review();
+}
+
 bool SimGatewayState::blocked(const PeerId& from, const PeerId& to) const {
   if (frozen_.contains(from) || frozen_.contains(to) || blocked_.contains({from, to})) return true;
   const auto a = sites_.find(from), b = sites_.find(to);
   if (a == sites_.end() || b == sites_.end() || a->second == b->second) return false;
+  const bool of_workers = from.starts_with("worker/") && to.starts_with("worker/");
+  if (of_workers && (isolated_.contains(a->second) || isolated_.contains(b->second))) return true;
   return blocked_out_.contains(a->second) || blocked_in_.contains(b->second);
 }
 
@@ -253,6 +260,7 @@ caf::behavior sim_gateway_actor(caf::stateful_actor<SimGatewayState>* self, std:
       [=](const WakePeer& m) { self->state.wake(m); },
       [=](const BlockLink& m) { self->state.block(m); },
       [=](const BlockSite& m) { self->state.block(m); },
+      [=](const IsolateSite& m) { self->state.isolate(m); },
       [=](const ResetLink& m) { self->state.reset(m); },
       [=](const SlowLink& m) { self->state.slow(m); },
       [=](const LoseFrames& m) { self->state.lose(m); },

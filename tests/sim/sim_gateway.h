@@ -56,6 +56,12 @@ struct BlockSite {
   bool out = false, in = false;
 };
 
+// Workers on the site reach none on other sites, and are reached by none. The head is.
+struct IsolateSite {
+  std::string site;
+  bool on = false;
+};
+
 // The connection breaks and is made again: frames on their way are lost, and both ends get a
 // report.
 struct ResetLink {
@@ -103,6 +109,7 @@ class SimGatewayState {
   void wake(const WakePeer& peer);
   void block(const BlockLink& block);
   void block(const BlockSite& block);
+  void isolate(const IsolateSite& isolate);
   void reset(const ResetLink& reset);
   void slow(const SlowLink& slow);
   void lose(const LoseFrames& lose);
@@ -172,6 +179,7 @@ class SimGatewayState {
   std::set<actors::PeerId> frozen_;
   std::set<Pair> blocked_;                          // (From, to).
   std::set<std::string> blocked_out_, blocked_in_;  // Sites.
+  std::set<std::string> isolated_;                  // Sites.
   std::map<Pair, actors::Instant> extra_;
   std::uint32_t lose_ = 0;
   SetTrap trap_;
@@ -190,6 +198,7 @@ CAF_ALLOW_UNSAFE_MESSAGE_TYPE(es::test::FreezePeer)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(es::test::WakePeer)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(es::test::BlockLink)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(es::test::BlockSite)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(es::test::IsolateSite)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(es::test::ResetLink)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(es::test::SlowLink)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(es::test::LoseFrames)

@@ -157,6 +157,12 @@ void SimNodeState::start(const JobId& job, wire::StartWorker::Reader request) {
 void SimNodeState::start_process(Incarnation incarnation) {
   Process& process = processes_.at(incarnation);
   if (process.doomed) return end(incarnation, kKilled);
+  if (const auto at = cluster_->ends_at_start.find(options_.name);
+      at != cluster_->ends_at_start.end())
+    return end(incarnation, at->second);
+  if (const auto at = cluster_->program_ends.find(process.spec.name);
+      at != cluster_->program_ends.end())
+    return end(incarnation, at->second);
   process.actor =
       self_->spawn(sim_worker_actor,
                    SimWorkerOptions{process.job, process.spec, incarnation, process.device,
@@ -222,6 +228,7 @@ void SimNodeState::send_exited(const JobId& job, Incarnation incarnation, const 
         b.setExitCode(exit.exit_code);
         b.setSignal(exit.signal);
         b.setLastWords(exit.last_words);
+        b.setOutOfMemory(exit.out_of_memory);
       });
   self_->send(gateway_, Outbound{kHead, message.frame()});
 }

@@ -86,6 +86,7 @@ std::vector<cluster::Effect> ClusterCore::take(const cluster::Event& event, doub
 std::vector<cluster::Effect> ClusterCore::decide(double now_s) {
   advance(now_s);
   share_out();
+  pool_.clear_until(now_s_);
   empty_vacated_nodes();
   end_claims();
   renew_guarantees();
@@ -105,6 +106,8 @@ std::vector<cluster::Effect> ClusterCore::on(const cluster::Event& event, double
 }
 
 void ClusterCore::handle(const cluster::NodeJoined& event) {
+  // A daemon that was started again may be the repair of what had failed.
+  if (!pool_.is_live(event.node)) forgive(event.node);
   pool_.join(event.node, event.devices, event.place);
   for (const auto& [claim, devices] : claims_) give_back_returned(claim);
   // The pool of a restarted head is empty, so a device on which a process of a job still runs looks
@@ -269,6 +272,7 @@ void ClusterCore::handle(Job& job, const protocol::JobEnded&) {
   const auto number = submit_numbers_.find(job.admitted.job);
   charge(job);
   note_sync(job);
+  bring_back(faults_.ended(job.admitted.job));
   // The job sends JobEnded after its processes have ended, so nothing runs on these devices any
   // more. Lost ones become free when their node returns.
   pool_.release_all(job.admitted.job);
@@ -281,10 +285,6 @@ void ClusterCore::handle(Job& job, const protocol::JobEnded&) {
 
 void ClusterCore::handle(const protocol::DeviceSuspected& event) {
   pool_.suspect(event.device, event.reason);
-}
-
-void ClusterCore::handle(const cluster::DeviceCleared& event) {
-  if (!pool_.clear(event.device)) ++ignored_events_;
 }
 
 ClusterCore::Job* ClusterCore::find(const JobId& job) {
@@ -301,14 +301,20 @@ void ClusterCore::take_back(Job& job, const DeviceSet& devices) {
 }
 
 void ClusterCore::give(Job& job, const DeviceSet& devices) {
+  DevicePool::Wish wish = wish_of(job);
+  wish.room = max_devices(job.admitted);
+  wish.room -= std::min(wish.room, pool_.held_devices(job.admitted.job).total() + devices.total());
+  const std::set<DeviceId> before = wish.cut ? pool_.held(job.admitted.job) : std::set<DeviceId>();
+  std::uint32_t given = 0;
+  for (const DeviceCount& c : devices.counts)
+    given += pool_.grant(job.admitted.job, c.type, c.count, wish);
+  if (given < devices.total() && !may_have_part(job)) {
+    take_again(job, before);
+    given = 0;
+  }
+  if (given == 0) return;
   job.moved = true;
   mark_changed(job);
-  std::uint32_t room = max_devices(job.admitted);
-  room -= std::min(room, pool_.held_devices(job.admitted.job).total() + devices.total());
-  // A spot node may take the last devices of a job away.
-  for (const DeviceCount& c : devices.counts)
-    pool_.grant(job.admitted.job, c.type, c.count,
-                {.room = room, .on_spot = job.admitted.resources.suspendable});
 }
 
 void ClusterCore::schedule() {
@@ -318,8 +324,9 @@ void ClusterCore::schedule() {
   // device changes its owner.
   const Status status = check_decisions(view_, decisions);
   ES_CHECK_MSG(status.ok(), status.error().message);
-  decide_again_s_ = std::min({decisions.again_at.count(), next_share_s(), next_claim_s(),
-                              next_leave_s(), next_price_limit_s(), next_measured_s()});
+  decide_again_s_ =
+      std::min({decisions.again_at.count(), next_share_s(), next_claim_s(), next_leave_s(),
+                next_price_limit_s(), next_measured_s(), next_pause_end_s()});
   for (const scheduler::Change& shrink : decisions.shrinks)
     take_back(*find(view_.jobs[shrink.slot].id), shrink.devices);
   for (const scheduler::Change& grant : decisions.grants)

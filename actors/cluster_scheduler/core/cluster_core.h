@@ -12,7 +12,8 @@
 // so the caller decides how many events make one decision. The view for the policy is updated job
 // by job. Therefore the cost of both calls is that of the changes, plus that of the policy.
 //
-// Claims (loads outside of EasyScale) are served before any policy: see cluster_claims.cc.
+// Claims (loads outside of EasyScale) are served before any policy: see cluster_claims.cc. A device
+// on which jobs cannot work is set aside for a while, which no policy sees: see cluster_faults.cc.
 //
 // This is how a device passes from one job to another:
 //
@@ -39,6 +40,7 @@
 #include <vector>
 
 #include "actors/cluster_scheduler/core/cluster_events.h"
+#include "actors/cluster_scheduler/core/device_faults.h"
 #include "actors/cluster_scheduler/core/device_pool.h"
 #include "scheduler/model/sync_prior.h"
 #include "scheduler/policy/common/fair_share.h"
@@ -97,6 +99,10 @@ class ClusterCore {
   // For display, in the given order, as of the last decision. Guarantees include reservations.
   std::vector<scheduler::QueueState> queues() const { return scheduler::queue_states(view_); }
   std::vector<DevicePool::NodeView> nodes() const { return pool_.nodes(); }
+  // The nodes that cannot be reached from this one, with the time until which no job is given both.
+  std::vector<std::pair<std::string, double>> cut_from(const std::string& node) const;
+  // Whether the device is out of use for a time, or its node is not given together with others.
+  bool is_set_aside(const DeviceId& device) const;
   // Devices of live nodes, by type.
   const DeviceSet& existing_devices() const { return pool_.existing_devices(); }
   // Returns the devices that the job may hold now.
@@ -144,6 +150,8 @@ class ClusterCore {
   void handle(Job& job, const protocol::JobRefusals& message);
   void handle(Job& job, const protocol::BoundToType& message);
   void handle(Job& job, const protocol::DeviceReleased& message);
+  void handle(Job& job, const protocol::DeviceFailed& message);
+  void handle(Job& job, const protocol::DevicesWork& message);
   void handle(Job& job, const protocol::JobEnded& message);
 
   Job* find(const JobId& job);
@@ -171,6 +179,17 @@ class ClusterCore {
   void renew_price_limits();
   double next_price_limit_s() const;
   std::vector<double> prices_of(const std::set<DeviceId>& devices) const;
+
+  // Devices on which jobs cannot work (cluster_faults.cc).
+  void bring_back(const std::vector<DeviceFaults::Back>& back);
+  void forgive(const std::string& node);
+  double next_pause_end_s() const;
+  DevicePool::Wish wish_of(const Job& job) const;
+  bool is_limited(const Job& job) const;
+  void touch_limited_jobs();
+  bool may_have_part(const Job& job) const;
+  void take_again(const Job& job, const std::set<DeviceId>& but);
+  void limit_by_faults(const Job& job, scheduler::JobView& view) const;
 
   // Expected communication (cluster_sync.cc).
   void note_sync(Job& job);
@@ -206,6 +225,7 @@ class ClusterCore {
   const std::unique_ptr<scheduler::Policy> policy_;
   const cluster::Limits limits_;
   DevicePool pool_;
+  DeviceFaults faults_;
   std::map<std::uint64_t, Job> jobs_;  // by submit number
   std::map<JobId, std::uint64_t> submit_numbers_;
   std::uint64_t next_submit_number_ = 0;

@@ -70,13 +70,15 @@ struct JobAdmitted {
 // A message of a job. DeviceSuspected is an event of its own, because it also comes from the
 // journal of the head.
 using JobMessage = std::variant<protocol::Demand, protocol::JobRefusals, protocol::BoundToType,
-                                protocol::DeviceReleased, protocol::JobEnded>;
+                                protocol::DeviceReleased, protocol::DeviceFailed,
+                                protocol::DevicesWork, protocol::JobEnded>;
 struct FromJob {
   JobId job;
   JobMessage message;
 };
 
-// An operator has cleared the device.
+// An operator has cleared the device. If tries to use it had failed, its node is cleared, too, and
+// its links to others.
 struct DeviceCleared {
   DeviceId device;
 };

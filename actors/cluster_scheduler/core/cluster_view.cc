@@ -49,6 +49,7 @@ void ClusterCore::refresh_view() {
     all_types_ = std::move(types);
     for (auto& [number, job] : jobs_) touch(job);
   }
+  touch_limited_jobs();
   view_.free = pool_.free_devices();
   view_.returning = scheduler::beyond(pool_.returning_devices(), reserved_returning());
   DeviceSet claimed;
@@ -122,6 +123,7 @@ void ClusterCore::refresh(Job& job) {
   view.refusals.clear();
   for (const scheduler::Refusal& refusal : job.refusals)
     if (refusal.held.total() >= view.min_devices) view.refusals.push_back(refusal);
+  limit_by_faults(job, view);
   expect_sync(job, view);
 }
 

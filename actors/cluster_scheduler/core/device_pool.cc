@@ -37,6 +37,7 @@ class DevicePool::Choice {
       const NodePlace& place = pool.place_of(id.node);
       ++held_in_rack_[pool.rack_of(id.node)];
       ++held_on_node_[id.node];
+      nodes_.insert(id.node);
       if (id.type == type) ++held_in_island_[{id.node, island_of(place, id.index)}];
     }
   }
@@ -108,8 +109,16 @@ class DevicePool::Choice {
     take_best(free.by_count, held_on_node_, [this](const std::string& node) { take_node(node); });
   }
 
+  bool may_take(const std::string& node) const {
+    if (wish_.avoids && wish_.avoids(node)) return false;
+    return !wish_.cut || std::ranges::none_of(nodes_, [&](const std::string& other) {
+      return wish_.cut(node, other);
+    });
+  }
+
   void take_node(const std::string& node) {
-    if (missing_ == 0) return;
+    if (missing_ == 0 || !may_take(node)) return;
+    nodes_.insert(node);
     const NodePlace& place = pool_.place_of(node);
     std::map<std::uint32_t, std::vector<std::uint32_t>> islands;
     for (const std::uint32_t index : free_.by_node.at(node))
@@ -145,6 +154,7 @@ class DevicePool::Choice {
   std::uint32_t missing_;
   const Wish wish_;
   Held held_in_rack_, held_on_node_;
+  std::set<std::string> nodes_;  // where the job has devices after the grant
   std::map<std::pair<std::string, std::uint32_t>, std::uint32_t> held_in_island_;
   std::vector<DeviceId> chosen_;
 };
@@ -245,13 +255,21 @@ void DevicePool::Free::erase(const DeviceId& id, const std::string& rack) {
   if (--there->second.devices == 0) racks.erase(there);
 }
 
-void DevicePool::grant(const JobId& job, const DeviceType& type, std::uint32_t count,
-                       const Wish& wish) {
+std::uint32_t DevicePool::grant(const JobId& job, const DeviceType& type, std::uint32_t count,
+                                const Wish& wish) {
   ES_CHECK(count > 0 && free_devices_.count_of(type) >= count);
   // The devices are chosen first and change their state at the end, because set_state() changes the
   // sets that the choice reads.
-  for (const DeviceId& id : Choice(*this, job, type, count, wish).run())
-    set_state(id, devices_.at(id), State::kHeld, job);
+  const std::vector<DeviceId> chosen = Choice(*this, job, type, count, wish).run();
+  for (const DeviceId& id : chosen) set_state(id, devices_.at(id), State::kHeld, job);
+  return static_cast<std::uint32_t>(chosen.size());
+}
+
+std::uint32_t DevicePool::reachable(const JobId& job, const DeviceType& type,
+                                    const Wish& wish) const {
+  const std::uint32_t free = free_devices_.count_of(type);
+  if (free == 0) return 0;
+  return static_cast<std::uint32_t>(Choice(*this, job, type, free, wish).run().size());
 }
 
 void DevicePool::retire(const JobId& job, const DeviceType& type, std::uint32_t count) {
@@ -313,21 +331,72 @@ bool DevicePool::stay(const std::string& node, bool is_present) {
   return true;
 }
 
-void DevicePool::suspect(const DeviceId& id, const std::string& reason) {
-  suspects_[id] = reason;
+void DevicePool::suspect(const DeviceId& id, const std::string& reason,
+                         std::optional<double> until_s) {
+  const auto known = suspects_.find(id);
+  if (known != suspects_.end() && !known->second.until_s && until_s) return;
   const auto at = devices_.find(id);
+  // Whether it exists depends on the suspicion, so it leaves the counts while that changes.
+  if (at != devices_.end()) account(id, at->second, false);
+  suspects_[id] = {reason, until_s};
+  if (at == devices_.end()) return;
   // A device that a job owns keeps its state, because a process still runs there. It becomes
   // suspect when the job releases it (unowned).
-  if (at != devices_.end() && at->second.state == State::kFree)
-    set_state(id, at->second, State::kSuspect, {});
+  if (at->second.state == State::kFree) at->second.state = State::kSuspect;
+  account(id, at->second, true);
 }
 
 bool DevicePool::clear(const DeviceId& id) {
-  if (suspects_.erase(id) == 0) return false;
+  const auto known = suspects_.find(id);
+  if (known == suspects_.end()) return false;
   const auto at = devices_.find(id);
-  if (at != devices_.end() && at->second.state == State::kSuspect)
-    set_state(id, at->second, State::kFree, {});
+  if (at != devices_.end()) account(id, at->second, false);
+  suspects_.erase(known);
+  if (at == devices_.end()) return true;
+  if (at->second.state == State::kSuspect) at->second.state = State::kFree;
+  account(id, at->second, true);
   return true;
+}
+
+void DevicePool::clear_until(double now_s) {
+  std::vector<DeviceId> over;
+  for (const auto& [id, suspicion] : suspects_)
+    if (suspicion.until_s && *suspicion.until_s <= now_s) over.push_back(id);
+  for (const DeviceId& id : over) clear(id);
+}
+
+void DevicePool::clear_timed(const DeviceId& id) {
+  const auto known = suspects_.find(id);
+  if (known != suspects_.end() && known->second.until_s) clear(id);
+}
+
+void DevicePool::clear_timed(const std::string& node) {
+  for (const DeviceId& id : devices_of(node)) clear_timed(id);
+}
+
+std::optional<double> DevicePool::next_clear_s() const {
+  std::optional<double> next_s;
+  for (const auto& [id, suspicion] : suspects_)
+    if (suspicion.until_s)
+      next_s = std::min(next_s.value_or(*suspicion.until_s), *suspicion.until_s);
+  return next_s;
+}
+
+std::vector<DeviceId> DevicePool::devices_of(const std::string& node) const {
+  std::vector<DeviceId> devices;
+  for (auto at = devices_.lower_bound({node, {}, 0});
+       at != devices_.end() && at->first.node == node; ++at)
+    devices.push_back(at->first);
+  return devices;
+}
+
+std::set<std::string> DevicePool::nodes_with(const std::vector<DeviceType>& types) const {
+  std::set<std::string> nodes;
+  for (const auto& [id, device] : devices_)
+    if (device.state != State::kLost && device.state != State::kSuspect &&
+        std::ranges::find(types, id.type) != types.end())
+      nodes.insert(id.node);
+  return nodes;
 }
 
 const std::set<DeviceId>& DevicePool::held(const JobId& job) const {
@@ -364,16 +433,24 @@ std::vector<DevicePool::NodeView> DevicePool::nodes() const {
     NodeView view{name, alive, {}, place_of(name)};
     for (; at != devices_.end() && at->first.node == name; ++at) {
       const auto suspect = suspects_.find(at->first);
-      view.devices.push_back(
-          {at->first, at->second.owner, suspect == suspects_.end() ? "" : suspect->second});
+      view.devices.push_back({at->first, at->second.owner});
+      if (suspect == suspects_.end()) continue;
+      view.devices.back().suspect = suspect->second.reason;
+      view.devices.back().suspect_until_s = suspect->second.until_s;
     }
     views.push_back(std::move(view));
   }
   return views;
 }
 
-// All changes of a state go through this function. It removes the device from every index and adds
-// it again, so no transition can forget one of them.
+bool DevicePool::exists(const DeviceId& id, const Device& device) const {
+  return device.state != State::kLost &&
+         (device.state != State::kSuspect || suspects_.at(id).until_s.has_value());
+}
+
+// All changes of a state go through this function, and those of suspicions through suspect() and
+// clear(). It removes the device from every index and adds it again, so no transition can forget
+// one of them.
 void DevicePool::set_state(const DeviceId& id, Device& device, State state, const JobId& owner) {
   account(id, device, false);
   device = {state, owner};
@@ -397,8 +474,7 @@ void DevicePool::account(const DeviceId& id, const Device& device, bool add) {
   }
   if (device.state == State::kFree) count(free_devices_);
   if (device.state == State::kReturning) count(returning_devices_);
-  const bool exists = device.state != State::kLost && device.state != State::kSuspect;
-  if (exists) count(existing_devices_);
+  if (exists(id, device)) count(existing_devices_);
 }
 
 // Computes all indexes from devices_ alone and compares them with those that were updated step by
@@ -423,7 +499,7 @@ void DevicePool::check_invariants() const {
     ES_CHECK_MSG(!suspect || device.owner.empty(), id.text());
     if (suspect || device.state == State::kFree)
       ES_CHECK_MSG(suspect == suspects_.contains(id), id.text());
-    if (device.state != State::kLost && !suspect) existing_count.add(id.type, 1);
+    if (exists(id, device)) existing_count.add(id.type, 1);
   }
   ES_CHECK(owned == owned_ && held == held_ && free == free_);
   ES_CHECK(free_count == free_devices_ && returning_count == returning_devices_);

@@ -128,6 +128,7 @@ class ClusterSchedulerState {
   void on_demand(const JobId& job, wire::Demand::Reader r);
   void on_job_message(const JobId& job, cluster::JobMessage message);
   void on_suspected(const protocol::DeviceSuspected& suspected);
+  void on_device_failed(const JobId& job, protocol::DeviceFailed failed);
   void on_devices_kept(const JobId& job, const protocol::DevicesKept& kept);
   void on_ended(const JobId& job);
   void on_return_timeout();
@@ -213,6 +214,7 @@ class ClusterSchedulerState {
   Status restore();
   void stop_if_idle();
   double now_s() const;
+  std::uint64_t unix_ms_at(double time_s) const;
 
   // Jobs (cluster_scheduler_jobs.cc).
   void submit(const Inbound& inbound);

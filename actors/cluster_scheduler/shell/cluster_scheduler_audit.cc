@@ -60,6 +60,15 @@ void ClusterSchedulerState::on_suspected(const protocol::DeviceSuspected& suspec
   send_inventory();
 }
 
+// Nothing is journaled: after a restart of the head the device is tried again.
+void ClusterSchedulerState::on_device_failed(const JobId& job, protocol::DeviceFailed failed) {
+  log::warning("a try to use device " + failed.device.text() + " has failed" +
+                   (failed.other.empty() ? "" : " with node " + failed.other) + ": " +
+                   failed.reason,
+               {.job = job, .node = failed.device.node});
+  on_job_message(job, std::move(failed));
+}
+
 void ClusterSchedulerState::clear_device(const Inbound& inbound) {
   const auto request = Msg<wire::ClearDevice>::from_frame(inbound.frame);
   const auto device =
@@ -71,7 +80,7 @@ void ClusterSchedulerState::clear_device(const Inbound& inbound) {
   const bool known = std::any_of(suspects->begin(), suspects->end(), [&](const auto& s) {
     return DeviceId{s.node, s.type, s.index} == *device;
   });
-  if (!known)
+  if (!known && !core_->is_set_aside(*device))
     return refuse(inbound, not_found("device " + device->text() + " is not suspect (esctl nodes)"));
   // The change is durable before the device can be granted. A head that ended in between would
   // otherwise call a device suspect on which a job already runs.

@@ -335,6 +335,12 @@ void ClusterSchedulerState::fill_claims(const Inbound& inbound, wire::NodeList::
   }
 }
 
+// A time of the core's clock as a date.
+std::uint64_t ClusterSchedulerState::unix_ms_at(double time_s) const {
+  return options_.unix_ms() +
+         static_cast<std::uint64_t>(std::llround(std::max(0.0, time_s - now_s()) * 1e3));
+}
+
 void ClusterSchedulerState::fill_nodes(const Inbound& inbound, wire::NodeList::Builder b) const {
   const auto nodes = core_->nodes();
   auto list = b.initNodes(nodes.size());
@@ -362,7 +368,12 @@ void ClusterSchedulerState::fill_nodes(const Inbound& inbound, wire::NodeList::B
       const JobId& owner = nodes[i].devices[d].owner;
       devices[d].setJob(shows(inbound, owner) ? owner : access::kOtherTenant);
       devices[d].setSuspect(nodes[i].devices[d].suspect);
+      if (const auto until_s = nodes[i].devices[d].suspect_until_s)
+        devices[d].setSuspectUntilUnixMs(unix_ms_at(*until_s));
     }
+    const auto cut = core_->cut_from(nodes[i].name);
+    auto others = list[i].initCutFrom(static_cast<unsigned>(cut.size()));
+    for (unsigned o = 0; o < others.size(); ++o) others.set(o, cut[o].first);
   }
 }
 

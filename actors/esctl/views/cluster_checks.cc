@@ -39,12 +39,25 @@ void check_node(const NodeView& node, Findings& found) {
          "Jobs cannot be saved on node " + node.name + ": " + node.checkpoint_problem + ".",
          "Make STATE/checkpoints of the head writable there, or leave it out."});
   for (const DeviceView& device : node.devices)
-    if (!device.suspect.empty())
+    if (device.suspect_until_unix_ms != 0)
+      found.push_back(
+          {Verdict::kWarning, "nodes",
+           "Device " + node.name + "/" + device.type + ":" + std::to_string(device.index) +
+               " is set aside: " + device.suspect + ".",
+           "Repair the node. It is tried again by itself, or at once after `esctl nodes "
+           "--clear " +
+               node.name + "/" + device.type + ":" + std::to_string(device.index) + "`."});
+    else if (!device.suspect.empty())
       found.push_back({Verdict::kWrong, "nodes",
                        "Device " + node.name + "/" + device.type + ":" +
                            std::to_string(device.index) + " is suspect: " + device.suspect + ".",
                        "Test or replace it, then `esctl nodes --clear " + node.name + "/" +
                            device.type + ":" + std::to_string(device.index) + "`."});
+  for (const std::string& other : node.cut_from)
+    found.push_back({Verdict::kWrong, "nodes",
+                     "Workers on the nodes " + node.name + " and " + other +
+                         " cannot reach each other; no job uses both.",
+                     "Check --address of both, and the network and firewall between them."});
   if (node.alive && node.clock_ahead_ms != 0)
     found.push_back(clock_finding("node " + node.name, "that of the head", node.clock_ahead_ms, 0));
 }

@@ -28,8 +28,9 @@ struct ClusterFacts {
 // One cause, as whole sentences.
 struct Reason {
   // A word for programs. A wait: over, paused, saved-state, stage, pinned, missing, held, claimed,
-  // suspect, node-away, draining, free, price, queue, tree, tenant, starting. Speed: stragglers,
-  // imbalance, data, exchange, threads, more-devices, audits, pauses, waits. Both: warning.
+  // suspect, set-aside, node-away, draining, free, price, queue, tree, tenant, starting. Speed:
+  // stragglers, imbalance, data, exchange, threads, more-devices, audits, pauses, waits. Both:
+  // warning.
   std::string kind;
   std::string text;
   std::string advice{};  // what could be done; empty if nothing

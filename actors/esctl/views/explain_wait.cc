@@ -12,7 +12,7 @@ constexpr std::string_view kClaimOwner = "claim:";
 
 // What became of the devices of one type. Every device is counted once.
 struct TypeUse {
-  std::uint32_t all = 0, free = 0, mine = 0, suspect = 0;
+  std::uint32_t all = 0, free = 0, mine = 0, suspect = 0, aside = 0;
   std::map<std::string, std::uint32_t> jobs;      // other jobs that hold some
   std::map<std::string, std::uint32_t> away;      // nodes that are lost
   std::map<std::string, std::uint32_t> draining;  // nodes that are about to end
@@ -24,7 +24,9 @@ void count_device(const ClusterFacts& facts, const NodeView& node, const DeviceV
   ++use.all;
   if (!node.alive)
     ++use.away[node.name];
-  else if (!device.suspect.empty())
+  else if (device.suspect_until_unix_ms != 0 && device.job.empty())
+    ++use.aside;
+  else if (!device.suspect.empty() && device.suspect_until_unix_ms == 0)
     ++use.suspect;
   else if (device.job == facts.job.id)
     ++use.mine;
@@ -138,6 +140,11 @@ void add_reasons_of_type(const DeviceType& type, const TypeUse& use, std::vector
                            " computed wrongly in an audit and go to no job.",
                        "`esctl nodes` says why; `esctl nodes --clear NODE/TYPE:INDEX` after a "
                        "repair."});
+  if (use.aside > 0)
+    reasons.push_back({"set-aside",
+                       std::to_string(use.aside) + " of " + devices +
+                           " are set aside, because tries to use them have failed.",
+                       "They are tried again by themselves; `esctl nodes` says why and when."});
   if (!use.away.empty())
     reasons.push_back(
         {"node-away",

@@ -160,7 +160,8 @@ std::string nodes_json(const std::vector<NodeView>& nodes, const std::string& wa
       devices.push_back({{"type", d.type},
                          {"index", d.index},
                          {"job", text_or_null(d.job)},
-                         {"suspect", text_or_null(d.suspect)}});
+                         {"suspect", text_or_null(d.suspect)},
+                         {"suspect_until", text_or_null(suspect_until_text(d))}});
     list.push_back({{"name", node.name},
                     {"alive", node.alive},
                     {"draining", node.draining},
@@ -170,6 +171,7 @@ std::string nodes_json(const std::vector<NodeView>& nodes, const std::string& wa
                     {"island_devices", node.island_devices},
                     {"spot", node.spot},
                     {"gone", text_or_null(gone_text(node))},
+                    {"cut_from", node.cut_from},
                     {"devices", devices}});
   }
   return json_text({{"nodes", list}, {"warning", text_or_null(warning)}});

@@ -71,13 +71,30 @@ std::string workers_text(const std::vector<WorkerView>& workers) {
   return table(rows);
 }
 
+std::string unix_ms_text(std::uint64_t unix_ms) {
+  return log::time_text(std::chrono::system_clock::time_point(std::chrono::milliseconds(unix_ms)));
+}
+
 std::string suspects_text(const std::vector<NodeView>& nodes) {
   std::string text;
   for (const NodeView& node : nodes)
     for (const DeviceView& d : node.devices)
       if (!d.suspect.empty())
-        text += "suspect, given to no job: " + node.name + "/" + d.type + ":" +
-                std::to_string(d.index) + ": " + d.suspect + "\n";
+        text += (d.suspect_until_unix_ms == 0
+                     ? std::string("suspect, given to no job: ")
+                     : "set aside, tried again at " + suspect_until_text(d) + ": ") +
+                node.name + "/" + d.type + ":" + std::to_string(d.index) + ": " + d.suspect + "\n";
+  return text;
+}
+
+// Each pair of nodes once.
+std::string cuts_text(const std::vector<NodeView>& nodes) {
+  std::string text;
+  for (const NodeView& node : nodes)
+    for (const std::string& other : node.cut_from)
+      if (node.name < other)
+        text += "no link between the nodes " + node.name + " and " + other +
+                ": for now no job is given devices of both\n";
   return text;
 }
 
@@ -160,10 +177,12 @@ std::string jobs_text(const std::vector<JobView>& jobs, bool wide) {
   return table(rows) + waits_text(jobs);
 }
 
+std::string suspect_until_text(const DeviceView& device) {
+  return device.suspect_until_unix_ms == 0 ? "" : unix_ms_text(device.suspect_until_unix_ms);
+}
+
 std::string gone_text(const NodeView& node) {
-  if (node.gone_unix_ms == 0) return {};
-  return log::time_text(
-      std::chrono::system_clock::time_point(std::chrono::milliseconds(node.gone_unix_ms)));
+  return node.gone_unix_ms == 0 ? "" : unix_ms_text(node.gone_unix_ms);
 }
 
 std::string nodes_text(const std::vector<NodeView>& nodes) {
@@ -198,7 +217,7 @@ std::string nodes_text(const std::vector<NodeView>& nodes) {
       notes += "node " + node.name + " will be gone at " + gone_text(node) +
                "; its jobs leave it in time\n";
   }
-  return table(rows) + notes + suspects_text(nodes) + disks_text(nodes);
+  return table(rows) + notes + suspects_text(nodes) + cuts_text(nodes) + disks_text(nodes);
 }
 
 std::string warning_text(const std::string& warning) {

@@ -16,6 +16,8 @@ std::string table(const std::vector<std::vector<std::string>>& rows);
 
 // `ps`: one line for each job; `wide`: with its level, tenant and time left.
 std::string jobs_text(const std::vector<JobView>& jobs, bool wide = false);
+// When the device is used again by itself, in UTC; empty if it is not suspect, or not by itself.
+std::string suspect_until_text(const DeviceView& device);
 // When the node will be gone, in UTC; empty if nothing is announced.
 std::string gone_text(const NodeView& node);
 // `nodes`: one line for each device type of a node.

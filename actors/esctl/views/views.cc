@@ -25,7 +25,9 @@ std::vector<NodeView> read_nodes(wire::NodeList::Reader reader) {
       node.devices.push_back({.type = line_of(d.getType()),
                               .index = d.getIndex(),
                               .job = line_of(d.getJob()),
-                              .suspect = line_of(d.getSuspect())});
+                              .suspect = line_of(d.getSuspect()),
+                              .suspect_until_unix_ms = d.getSuspectUntilUnixMs()});
+    for (const auto other : n.getCutFrom()) node.cut_from.push_back(line_of(other));
     nodes.push_back(std::move(node));
   }
   return nodes;

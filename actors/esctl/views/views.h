@@ -15,8 +15,9 @@ namespace es::actors::esctl {
 struct DeviceView {
   std::string type;
   std::uint32_t index = 0;
-  std::string job;      // the job that holds it, or empty
-  std::string suspect;  // why it is not given to any job, or empty
+  std::string job;                          // the job that holds it, or empty
+  std::string suspect;                      // why it is not given to any job, or empty
+  std::uint64_t suspect_until_unix_ms = 0;  // when it is used again by itself, or 0
 };
 
 struct NodeView {
@@ -26,12 +27,13 @@ struct NodeView {
   std::vector<DeviceView> devices{};
   // whether the head's checkpoint directory is seen there: shared, own, or empty
   std::string checkpoints{};
-  std::string checkpoint_problem{};  // why no job can be saved there, or empty
-  std::int64_t clock_ahead_ms = 0;   // of the head's clock, when the node joined
-  std::string rack{};                // where it stands, or empty
-  std::uint32_t island_devices = 0;  // devices of a type that are linked; 0: all of the node
-  bool spot = false;                 // it may be taken away at any time
-  std::uint64_t gone_unix_ms = 0;    // when it will be gone, in milliseconds since 1970, or 0
+  std::string checkpoint_problem{};     // why no job can be saved there, or empty
+  std::int64_t clock_ahead_ms = 0;      // of the head's clock, when the node joined
+  std::string rack{};                   // where it stands, or empty
+  std::uint32_t island_devices = 0;     // devices of a type that are linked; 0: all of the node
+  bool spot = false;                    // it may be taken away at any time
+  std::uint64_t gone_unix_ms = 0;       // when it will be gone, in milliseconds since 1970, or 0
+  std::vector<std::string> cut_from{};  // nodes with which it shares no job now
 };
 
 struct CheckpointView {

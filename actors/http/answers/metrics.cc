@@ -236,7 +236,9 @@ void add_live_jobs(const std::vector<JobView>& jobs, Families& out) {
 
 const char* state_of(const esctl::NodeView& node, const esctl::DeviceView& device) {
   if (!node.alive) return "lost";
-  if (!device.suspect.empty()) return "suspect";
+  // A device that a job still uses is not out of use yet.
+  if (device.suspect_until_unix_ms != 0 && device.job.empty()) return "aside";
+  if (!device.suspect.empty() && device.suspect_until_unix_ms == 0) return "suspect";
   return device.job.empty() ? "free" : "busy";
 }
 
@@ -250,10 +252,15 @@ void add_cluster(const Snapshot& s, Families& out) {
   std::map<std::pair<std::string, std::string>, int> devices;
   for (const esctl::NodeView& n : s.nodes)
     for (const esctl::DeviceView& d : n.devices) {
-      for (const char* state : {"free", "busy", "suspect", "lost"}) devices[{d.type, state}] += 0;
+      for (const char* state : {"free", "busy", "suspect", "aside", "lost"})
+        devices[{d.type, state}] += 0;
       ++devices[{d.type, state_of(n, d)}];
     }
   for (const auto& [key, n] : devices) out.add(n, {{"type", key.first}, {"state", key.second}});
+  out.begin("easyscale_cut_nodes", MetricType::Gauge,
+            "Nodes that are given to no job together with some other node.");
+  out.add(static_cast<double>(std::ranges::count_if(
+      s.nodes, [](const esctl::NodeView& n) { return !n.cut_from.empty(); })));
   out.begin("easyscale_claimed_devices", MetricType::Gauge, "Devices that a claim holds.");
   for (const esctl::ClaimView& c : s.claims)
     out.add(c.devices, {{"claim", c.name}, {"type", c.type}});

@@ -708,21 +708,23 @@ function clusterPage() {
     const jobLink = (job) => element("a", { href: `#/jobs/${encodeURIComponent(job)}` }, job);
     const clock = (ms) => new Date(ms).toLocaleTimeString("en-GB");
     const devices = nodes.flatMap((node) => node.devices.map((d) => ({ ...d, node })));
-    const stateOf = (d) => !d.node.alive ? "lost" : d.suspect ? "suspect" : d.job ? "busy" : "free";
+    const stateOf = (d) => !d.node.alive ? "lost" : d.suspect && !d.suspect_until ? "suspect"
+      : d.job ? "busy" : d.suspect ? "aside" : "free";
     const types = new Map();
     for (const d of devices) {
-      const row = types.get(d.type) ?? { busy: 0, free: 0, suspect: 0, lost: 0 };
+      const row = types.get(d.type) ?? { busy: 0, free: 0, suspect: 0, aside: 0, lost: 0 };
       row[stateOf(d)] += 1;
       types.set(d.type, row);
     }
     place.replaceChildren(
       cards([["Nodes", String(nodes.length)], ["Devices", String(devices.length)],
         ["Busy", String(devices.filter((d) => stateOf(d) === "busy").length)],
-        ["Suspect", String(devices.filter((d) => stateOf(d) === "suspect").length)]]),
+        ["Suspect", String(devices.filter((d) => stateOf(d) === "suspect").length)],
+        ["Set aside", String(devices.filter((d) => stateOf(d) === "aside").length)]]),
       element("h3", {}, "Devices by type"),
       table("Devices by type", [["type"], ["busy", "number"], ["free", "number"], ["suspect", "number"],
-        ["lost", "number"]], [...types].map(([type, row]) =>
-        [type, ...["busy", "free", "suspect", "lost"].map((state) => String(row[state]))])),
+        ["set aside", "number"], ["lost", "number"]], [...types].map(([type, row]) =>
+        [type, ...["busy", "free", "suspect", "aside", "lost"].map((state) => String(row[state]))])),
       element("h3", {}, "Utilisation over time"),
       linesPicture("Devices in use (solid) and all devices (dashed)", [
         { points: utilisation.map(([ms, busy]) => [ms, busy]) },
@@ -732,13 +734,15 @@ function clusterPage() {
       stragglers.length ? table("Slow devices", [["node"], ["device"], ["job"], ["slower by", "number"]],
         stragglers.map((s) => [s.node, s.device, jobLink(s.job), `${number(s.slowness, 3)} ×`]))
         : element("p", { class: "note" }, "No device is slower than the others of its type."),
-      element("h3", {}, "Condemned devices"),
-      devices.some((d) => d.suspect) ? table("Condemned devices", [["node"], ["device"], ["why", "wide"], [""]],
+      element("h3", {}, "Devices out of use"),
+      devices.some((d) => d.suspect) ? table("Devices out of use",
+        [["node"], ["device"], ["why", "wide"], ["tried again"], [""]],
         devices.filter((d) => d.suspect).map((d) => [d.node.name, `${d.type}#${d.index}`, d.suspect,
+          d.suspect_until ?? "not by itself",
           ["operate", "admin"].includes(identity.role) ? element("button", {
             type: "button", onclick: () => clearDevice(d),
           }, "Use again") : ""]))
-        : element("p", { class: "note" }, "No audit has found a device that computes wrongly."),
+        : element("p", { class: "note" }, "No audit has found a device that computes wrongly, and no device is set aside."),
       element("h3", {}, "Nodes"),
       table("Nodes", [["node"], ["state"], ["device"], ["held by"], ["note", "wide"]],
         devices.map((d) => [d.node.name,

@@ -33,6 +33,7 @@ struct Worker {
   Instant started{};
   Instant leaving_since{};
   bool killed = false;
+  bool worked = false;  // had a part in a version of the ledger
 };
 
 // The devices that the job wants: an exact set; nullopt: all that it is given.
@@ -47,6 +48,7 @@ class Fleet {
   // Adds a device that a restarted head finds in its journal.
   void hold(const DeviceId& device);
   bool holds(const DeviceId& device) const { return held_.contains(device); }
+  const std::set<DeviceId>& held() const { return held_; }
   // The nodes of the held devices.
   const std::set<std::string>& nodes() const { return nodes_; }
   // The same, of all devices that this job has ever held under this head.

@@ -1,6 +1,7 @@
 #include "actors/intra_job/core/fleet_control.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace es::actors::intra_job {
 
@@ -64,25 +65,74 @@ bool FleetControl::has_others_on_node_of(const Worker& worker) const {
   });
 }
 
-LossVerdict FleetControl::lost(const Worker& worker, const std::string& why, bool counts) {
-  const std::string text = "worker " + std::to_string(worker.incarnation.value) + " on " +
-                           worker.device.text() + " " + why;
-  context_.warn(text);
-  // Such a process was not a member, so no round follows. Its device gets a new process in
-  // reconcile().
-  if (worker.phase == Worker::Phase::kStarting) {
-    if (++failed_starts_[worker.device] < kStartAttemptsMax) {
-      ++start_retries_;
-      return {};
-    }
-    return {.failure = "no worker process has become ready in " +
-                       std::to_string(kStartAttemptsMax) + " attempts; the last one: " + text};
+void FleetControl::made_progress() {
+  losses_without_progress_ = 0;
+  program_.made_progress();
+  bool is_new = false;
+  DevicesWork work;
+  for (const Incarnation incarnation : context_.fleet.placed()) {
+    Worker& worker = *context_.fleet.find(incarnation);
+    if (!std::exchange(worker.worked, true)) is_new = true;
+    work.devices.push_back(worker.device);
   }
-  // A job whose step kills its workers would otherwise begin rounds for ever.
-  if (counts && ++losses_without_progress_ >= kLossesWithoutProgressMax)
-    return {.failure = std::to_string(kLossesWithoutProgressMax) +
-                       " workers were lost without one step of progress; the last one: " + text};
-  return {.new_round = worker.phase == Worker::Phase::kKnown};
+  if (is_new) context_.emit(std::move(work));
+}
+
+bool FleetControl::others_work(const Worker& worker) const {
+  return std::ranges::any_of(context_.fleet.workers(), [&](const auto& entry) {
+    const Worker& other = entry.second;
+    return other.incarnation != worker.incarnation && other.phase == Worker::Phase::kKnown &&
+           other.worked;
+  });
+}
+
+// Returns why the job must fail; empty: it continues.
+std::string FleetControl::judge(const Worker& worker, const Loss& loss, const std::string& text) {
+  if (loss.cause == EndCause::kItself)
+    if (std::string why = program_.ended(worker.device.node, loss.way, text); !why.empty())
+      return why;
+  // A job whose workers are lost in other ways would otherwise begin rounds for ever.
+  if (loss.counts && ++losses_without_progress_ >= kLossesWithoutProgressMax)
+    return std::to_string(kLossesWithoutProgressMax) +
+           " workers were lost without one step of progress; the last one: " + text;
+  return {};
+}
+
+LossVerdict FleetControl::lost(const Worker& worker, const Loss& loss) {
+  const std::string text = "worker " + std::to_string(worker.incarnation.value) + " on " +
+                           worker.device.text() + " " + loss.why;
+  context_.warn(text);
+  if (worker.phase == Worker::Phase::kStarting) ++start_retries_;
+  LossVerdict verdict{.new_round = worker.phase == Worker::Phase::kKnown};
+  const bool by_place =
+      loss.cause == EndCause::kNode || (loss.cause == EndCause::kItself && !worker.worked);
+  if (by_place) {
+    context_.fleet.give_up(worker.device);
+    context_.emit(DeviceFailed{worker.device, loss.why,
+                               loss.cause == EndCause::kNode ? DeviceFailed::Fault::kNode
+                                                             : DeviceFailed::Fault::kUnknown});
+  }
+  // The job itself is not to blame for a node on which nothing can run, nor for a new process that
+  // cannot work where others of the same program do.
+  if (loss.cause == EndCause::kNode || (by_place && others_work(worker))) return verdict;
+  verdict.failure = judge(worker, loss, text);
+  verdict.may_fail = !program_.empty() || 2 * losses_without_progress_ >= kLossesWithoutProgressMax;
+  return verdict;
+}
+
+std::vector<Incarnation> FleetControl::leave_node(const DeviceId& device, const std::string& other,
+                                                  const std::string& why) {
+  context_.emit(DeviceFailed{device, why, DeviceFailed::Fault::kLink, other});
+  const auto leaves = [&](const DeviceId& held) {
+    return device.node == other ? held == device : held.node == device.node;
+  };
+  for (const DeviceId& held : context_.fleet.held())
+    if (leaves(held) && context_.fleet.allocated(held)) context_.fleet.give_up(held);
+  std::vector<Incarnation> known;
+  for (const auto& [incarnation, worker] : context_.fleet.workers())
+    if (worker.phase == Worker::Phase::kKnown && leaves(worker.device))
+      known.push_back(incarnation);
+  return known;
 }
 
 void FleetControl::start_worker(const DeviceId& device) {
@@ -108,14 +158,11 @@ void FleetControl::reconcile(const Wanted& wanted, bool demand_is_refused) {
     fleet.release(device);
     context_.emit(DeviceReleased{device});
   }
-  // Without a known worker no device rests, because the job would only wait.
-  const bool has_known = !fleet.in_phase(Worker::Phase::kKnown).empty();
-  for (const DeviceId& device : staffing.start)
-    if (!has_known || !backoff_.waits(device, context_.now)) start_worker(device);
+  for (const DeviceId& device : staffing.start) start_worker(device);
 }
 
 std::optional<Instant> FleetControl::next_limit() const {
-  std::optional<Instant> first = backoff_.first_end(context_.now);
+  std::optional<Instant> first;
   const auto limit = [&](Instant at) { first = std::min(first.value_or(at), at); };
   for (const auto& [incarnation, worker] : context_.fleet.workers()) {
     if (worker.phase == Worker::Phase::kLeaving && !worker.killed)

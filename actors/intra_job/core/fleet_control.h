@@ -9,20 +9,28 @@
 #include <string>
 #include <vector>
 
-#include "actors/intra_job/core/device_backoff.h"
 #include "actors/intra_job/core/job_context.h"
+#include "actors/intra_job/core/program_faults.h"
 
 namespace es::actors::intra_job {
 
-// A job fails if this many worker processes in a row end on one device before their Hello.
-inline constexpr int kStartAttemptsMax = 3;
-// A job fails after this many other losses without one new version. The loss of a node counts as
-// one.
+// A job fails after this many losses without one new version, whatever caused them. The loss of a
+// node counts as one.
 inline constexpr int kLossesWithoutProgressMax = 10;
+
+// How a worker was lost.
+struct Loss {
+  std::string why;  // for users, after the name of the worker
+  EndCause cause = EndCause::kKilled;
+  std::string way{};  // as in WorkerExited
+  PauseCause pause = PauseCause::kWorkerLost;
+  bool counts = true;  // against kLossesWithoutProgressMax
+};
 
 // What follows from the loss of a worker.
 struct LossVerdict {
   bool new_round = false;  // the worker took part, so the others need a new round
+  bool may_fail = false;   // further losses of this kind end the job
   std::string failure{};   // why the job must fail; empty: it continues
 };
 
@@ -30,10 +38,8 @@ class FleetControl {
  public:
   explicit FleetControl(JobContext& context) : context_(context) {}
 
-  // A worker has said hello.
-  void came_up(const Worker& worker) { failed_starts_.erase(worker.device); }
-  // A version was added to the ledger.
-  void made_progress() { losses_without_progress_ = 0; }
+  // A version was added to the ledger. All members have had a part in it.
+  void made_progress();
 
   // The process stays in the fleet until its exit is reported.
   void kill(Worker& worker);
@@ -51,19 +57,20 @@ class FleetControl {
 
   // Removes a reaped process. Returns its last state; nullopt: it is not known.
   std::optional<Worker> reaped(Incarnation incarnation);
-  // Judges the loss of a worker; `worker` is a copy. `counts`: it counts against the limit of
-  // losses.
-  LossVerdict lost(const Worker& worker, const std::string& why, bool counts);
+  // Judges the loss of a worker; `worker` is a copy.
+  LossVerdict lost(const Worker& worker, const Loss& loss);
   // Returns whether other workers are still up on the node of this one.
   bool has_others_on_node_of(const Worker& worker) const;
-  // This device gets no new process for a while, unless the job would have no known worker.
-  void back_off(const DeviceId& device) { backoff_.evicted(device, context_.now); }
+  // The job leaves its devices on the node of this one, because `other` cannot be reached from
+  // there; if that is the same node, only this device. Returns the known workers on them.
+  std::vector<Incarnation> leave_node(const DeviceId& device, const std::string& other,
+                                      const std::string& why);
 
   // Starts processes on devices that the job wants, and gives back devices that it does not need.
   // `demand_is_refused`: the earlier demand is in force, which would bring a device back at once.
   void reconcile(const Wanted& wanted, bool demand_is_refused);
 
-  // Processes that ended before their Hello and were replaced.
+  // Processes that ended before their Hello.
   std::uint64_t start_retries() const { return start_retries_; }
 
   // The end of the earliest time limit of this class; nullopt: none runs.
@@ -71,11 +78,12 @@ class FleetControl {
 
  private:
   void start_worker(const DeviceId& device);
+  bool others_work(const Worker& worker) const;
+  std::string judge(const Worker& worker, const Loss& loss, const std::string& text);
 
   JobContext& context_;
   std::set<Incarnation> exited_;
-  std::map<DeviceId, int> failed_starts_;
-  DeviceBackoff backoff_;
+  ProgramFaults program_;
   int losses_without_progress_ = 0;
   std::uint64_t start_retries_ = 0;
 };

@@ -9,6 +9,16 @@ namespace es::actors::intra_job {
 
 using namespace protocol;
 
+namespace {
+
+// Two errors of the same kind may differ in sizes, numbers of processes and the like.
+std::string without_digits(std::string text) {
+  std::erase_if(text, [](char c) { return c >= '0' && c <= '9'; });
+  return text;
+}
+
+}  // namespace
+
 JobCore::JobCore(Config config, Services services, JobRecord record)
     : JobCore(std::move(config), std::move(services), std::move(record), LedgerHistory{}, true) {}
 
@@ -107,7 +117,11 @@ Effects JobCore::tick(Instant now) {
   for (const Incarnation incarnation : rounds_.silent_workers()) {
     Worker& worker = *context_.fleet.find(incarnation);
     // An eviction before may have failed the job, which ends all workers.
-    if (worker.phase != Worker::Phase::kLeaving) evict(worker, "does not answer");
+    if (worker.phase == Worker::Phase::kLeaving) continue;
+    const bool starts = worker.phase == Worker::Phase::kStarting;
+    evict(worker, {.why = "does not answer",
+                   .cause = starts ? EndCause::kItself : EndCause::kKilled,
+                   .way = "silence"});
   }
   suspension_.tick();
   settle();
@@ -136,7 +150,9 @@ void JobCore::settle() {
     suspension_.keep_within_budget(usage_.is_budget_used_up());
     suspension_.consider();
   }
-  if (suspension_.may_end()) lifecycle_.end(JobState::kTimedOut, usage_.time_text());
+  if (suspension_.may_end())
+    suspension_.failure().empty() ? lifecycle_.end(JobState::kTimedOut, usage_.time_text())
+                                  : lifecycle_.fail(suspension_.failure());
   restart_.ask_nodes();
   restart_.report_wait();
   // The restart point may have become an older state, which belongs to an earlier stage.
@@ -182,7 +198,6 @@ void JobCore::handle(const Hello& message) {
   // may use its device for another process.
   if (worker == nullptr) return fleet_.kill_unknown(sender);
   if (worker->phase == Worker::Phase::kStarting) worker->phase = Worker::Phase::kWarm;
-  fleet_.came_up(*worker);
   worker->address = message.address;
   worker->host_id = message.host_id;
   worker->channel = message.channel;
@@ -220,15 +235,20 @@ void JobCore::handle(Worker& worker, const Evaluated& message) {
 }
 
 void JobCore::handle(Worker& worker, const Suspect& message) {
-  Worker* out = rounds_.take(worker, message);
+  const Worker* out = rounds_.take(worker, message);
   if (out == nullptr) return;
-  // The fault may be in the link of this device. A new process on it would then cause the next
-  // round at once.
-  fleet_.back_off(out->device);
-  evict(*out,
-        "is taken out: worker " + std::to_string(worker.incarnation.value) +
-            " waits in vain for worker " + std::to_string(message.awaited.value) + " again",
-        PauseCause::kLink);
+  const Worker& kept = out == &worker ? *context_.fleet.find(message.awaited) : worker;
+  const DeviceId device = out->device;
+  const std::string other = kept.device.node;
+  const std::string why =
+      "is taken out: worker " + std::to_string(worker.incarnation.value) +
+      " waits in vain for worker " + std::to_string(message.awaited.value) + " again" +
+      (device.node == other ? "" : "; no link between the nodes " + device.node + " and " + other);
+  // Others on the node would only be found one after the other, each at the cost of a round. The
+  // fault is not theirs, so they do not count.
+  for (const Incarnation incarnation : fleet_.leave_node(device, other, why))
+    evict(*context_.fleet.find(incarnation),
+          {.why = why, .pause = PauseCause::kLink, .counts = false});
 }
 
 void JobCore::handle(Worker& worker, const Audited& message) {
@@ -239,8 +259,15 @@ void JobCore::handle(Worker& worker, const Audited& message) {
 }
 
 void JobCore::handle(Worker& worker, const Failed& message) {
-  lifecycle_.fail(message.error + " (worker " + std::to_string(worker.incarnation.value) + " on " +
-                  worker.device.text() + ")");
+  if (message.elsewhere)
+    return evict(worker, {.why = "cannot work: " + message.error,
+                          .cause = EndCause::kItself,
+                          .way = without_digits(message.error)});
+  const std::string why = message.error + " (worker " + std::to_string(worker.incarnation.value) +
+                          " on " + worker.device.text() + ")";
+  if (!holds_unsaved_version(worker.incarnation)) return lifecycle_.fail(why);
+  fleet_.kill(worker);
+  fail(why);
 }
 
 }  // namespace es::actors::intra_job

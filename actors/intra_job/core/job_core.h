@@ -155,8 +155,11 @@ class JobCore {
   void handle(const NodesPresent& event);
   void handle(const NodeSaidHello& event);
   void handle(const StatesFound& event);
-  void evict(Worker& worker, const std::string& why, PauseCause cause = PauseCause::kWorkerLost);
-  void lose(const Worker& worker, const std::string& why, PauseCause cause, bool counts = true);
+  void evict(Worker& worker, const Loss& loss);
+  void lose(const Worker& worker, const Loss& loss);
+  void fail(std::string why);
+  // Whether another worker than this one holds a version that is not on a disk yet.
+  bool holds_unsaved_version(Incarnation besides = {}) const;
 
   // The way back after an audit (job_core_rewind.cc).
   void condemn(const Verdict& verdict, Version step);

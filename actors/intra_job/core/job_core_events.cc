@@ -37,32 +37,49 @@ void JobCore::handle(const WorkerExited& event) {
   if (event.with_node && worker->phase == Worker::Phase::kStarting) return;
   // Several workers of one lost node count as one loss, which the last of them represents.
   const bool counts = !event.with_node || !fleet_.has_others_on_node_of(*worker);
-  lose(*worker, "exited: " + event.description, PauseCause::kWorkerLost, counts);
+  lose(*worker, {.why = "exited: " + event.description,
+                 .cause = event.cause,
+                 .way = event.way,
+                 .counts = counts});
 }
 
 void JobCore::handle(const WorkerLost& event) {
   Worker* worker = context_.fleet.find(event.incarnation);
   // A killed worker is expected to fall silent.
   if (worker == nullptr || worker->killed) return;
-  evict(*worker, "is lost: " + event.reason);
+  evict(*worker, {.why = "is lost: " + event.reason});
 }
 
 // The device stays in use until the exit is reported.
-void JobCore::evict(Worker& worker, const std::string& why, PauseCause cause) {
+void JobCore::evict(Worker& worker, const Loss& loss) {
   // kill() changes the phase, on which the consequences of the loss depend.
   const Worker before = worker;
   fleet_.kill(worker);
-  if (!context_.is_ending() && before.phase != Worker::Phase::kLeaving) lose(before, why, cause);
+  if (!context_.is_ending() && before.phase != Worker::Phase::kLeaving) lose(before, loss);
 }
 
 // The job continues without this worker. REQUIRES: `worker` is a copy.
-void JobCore::lose(const Worker& worker, const std::string& why, PauseCause cause, bool counts) {
-  const LossVerdict verdict = fleet_.lost(worker, why, counts);
-  if (!verdict.failure.empty()) {
-    lifecycle_.fail(verdict.failure);
-  } else if (verdict.new_round) {
-    rounds_.begin(cause);
-  }
+void JobCore::lose(const Worker& worker, const Loss& loss) {
+  const LossVerdict verdict = fleet_.lost(worker, loss);
+  if (!verdict.failure.empty()) return fail(verdict.failure);
+  // The next loss may end the job, and may take the last worker that holds its state.
+  if (verdict.may_fail && holds_unsaved_version()) suspension_.save();
+  if (verdict.new_round) rounds_.begin(loss.pause);
+}
+
+// Ends the job as failed, after it is saved if a worker holds what is not on a disk yet.
+void JobCore::fail(std::string why) {
+  if (context_.is_ending()) return;
+  if (!holds_unsaved_version()) return lifecycle_.fail(std::move(why));
+  context_.warn("the job is saved before it fails: " + why);
+  suspension_.fail(std::move(why));
+  rounds_.begin(PauseCause::kWorkerLost);
+}
+
+bool JobCore::holds_unsaved_version(Incarnation besides) const {
+  const std::vector<Incarnation> members = context_.fleet.placed();
+  return std::ranges::any_of(members, [&](Incarnation member) { return member != besides; }) &&
+         progress_.version() > restart_.version() && !context_.is_paused();
 }
 
 void JobCore::handle(const BudgetCommand& event) {

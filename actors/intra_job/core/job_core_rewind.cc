@@ -10,7 +10,8 @@ void JobCore::condemn(const Verdict& verdict, Version step) {
   // continue without them.
   if (good < step) return go_back_to(good);
   for (const Incarnation incarnation : verdict.guilty)
-    evict(*context_.fleet.find(incarnation), "is taken out by an audit", PauseCause::kAudit);
+    evict(*context_.fleet.find(incarnation),
+          {.why = "is taken out by an audit", .pause = PauseCause::kAudit});
 }
 
 // Versions after `good` may be spoiled, and every worker holds one of them. All workers end, and

@@ -13,6 +13,7 @@
 #include "actors/protocol/core/instant.h"
 #include "actors/protocol/core/job_cluster.h"
 #include "actors/protocol/core/messages.h"
+#include "actors/protocol/core/process_exit.h"
 #include "proto/base/device.h"
 #include "proto/base/digest.h"
 #include "proto/base/ids.h"
@@ -84,6 +85,8 @@ struct WorkerExited {
   Incarnation incarnation;
   std::string description;  // for users: status or signal, and the last output of the process
   bool with_node = false;   // the node was lost or restarted, so the process is not to blame
+  EndCause cause = EndCause::kKilled;
+  std::string way{};  // of two ends of the same kind with cause kItself, equal
 };
 
 // The process is silent or cannot be reached. It may still run; the core evicts it.
@@ -205,9 +208,11 @@ struct DemandLifted {};
 
 // To the cluster scheduler.
 using protocol::BoundToType;
+using protocol::DeviceFailed;
 using protocol::DeviceReleased;
 using protocol::DevicesKept;
 using protocol::DeviceSuspected;
+using protocol::DevicesWork;
 
 // Ledger lines and evaluations after this version are void, because an audit found that they may be
 // spoiled. Must be durable before any later effect is performed.
@@ -287,9 +292,9 @@ struct JobEnded {
 
 using Effect =
     std::variant<SaveRecord, StartWorker, KillWorker, SendWorker, Demand, DemandLifted, BoundToType,
-                 DeviceReleased, DeviceSuspected, LedgerRewound, FindStates, RemoveCheckpoints,
-                 KeepSuspensions, DevicesKept, LedgerLineAdded, EvaluationAdded, StateChanged,
-                 CommandDone, CheckpointDone, LogLine, JobEnded>;
+                 DeviceReleased, DeviceFailed, DevicesWork, DeviceSuspected, LedgerRewound,
+                 FindStates, RemoveCheckpoints, KeepSuspensions, DevicesKept, LedgerLineAdded,
+                 EvaluationAdded, StateChanged, CommandDone, CheckpointDone, LogLine, JobEnded>;
 using Effects = std::vector<Effect>;
 
 // --- views -------------------------------------------------------------------------------------

@@ -8,6 +8,16 @@ namespace es::actors::intra_job {
 
 using namespace protocol;
 
+namespace {
+
+// All workers of two nodes use one link, so either of them may report it.
+std::string link_end(const Worker& worker, const Worker& other) {
+  const std::string& node = worker.device.node;
+  return node == other.device.node ? node + "#" + std::to_string(worker.incarnation.value) : node;
+}
+
+}  // namespace
+
 void Rounds::begin(PauseCause cause) {
   parts_.progress.pause(cause);
   may_load_ =
@@ -158,7 +168,7 @@ void Rounds::drain() {
 }
 
 void Rounds::stop() {
-  holds_ = true;
+  hold();
   // Members that a round holds pause by themselves.
   if (!pauses_at(parts_.restart.next_version())) drain();
 }
@@ -270,9 +280,10 @@ Worker* Rounds::take(Worker& worker, const Suspect& message) {
                         awaited != &worker && context_.phase != Phase::kPreparing &&
                         !context_.is_ending();
   if (!relevant) return nullptr;
-  ++named_[awaited->incarnation];
+  const std::string from = link_end(worker, *awaited), to = link_end(*awaited, worker);
+  ++named_[to];
   // Either side of a broken link may notice it first, so both directions count as one pair.
-  const Pair pair = std::minmax(worker.incarnation, awaited->incarnation);
+  const Pair pair = std::minmax(from, to);
   if (!suspected_.insert(pair).second) return &choose_eviction(worker, *awaited);
   context_.warn("worker " + std::to_string(worker.incarnation.value) +
                 " waits in vain for worker " + std::to_string(awaited->incarnation.value) +
@@ -283,14 +294,17 @@ Worker* Rounds::take(Worker& worker, const Suspect& message) {
 
 // Chooses the worker to evict when two workers cannot reach each other. First a worker that holds
 // no version, if the other one does: a joiner that cannot reach its source names the source, which
-// may be the only holder of the state. Then the worker that more members named, then the one whose
-// loss costs no version, then the one with the higher ranks.
+// may be the only holder of the state. Then the worker whose node, or which itself, more members
+// named, then the one whose loss costs no version, then the one on the node with fewer members,
+// then the one with the higher ranks.
 Worker& Rounds::choose_eviction(Worker& a, Worker& b) {
   if (a.version.has_value() != b.version.has_value()) return a.version ? b : a;
-  const int named_a = named_[a.incarnation];
-  const int named_b = named_[b.incarnation];
+  const int named_a = named_[link_end(a, b)];
+  const int named_b = named_[link_end(b, a)];
   if (named_a != named_b) return named_a > named_b ? a : b;
   if (a.version != b.version) return a.version < b.version ? a : b;
+  const auto members_a = members_on(a.device.node), members_b = members_on(b.device.node);
+  if (members_a != members_b) return members_a < members_b ? a : b;
   const auto first = std::ranges::find_if(context_.members, [&](const Member& member) {
     return member.incarnation == a.incarnation || member.incarnation == b.incarnation;
   });
@@ -306,6 +320,12 @@ bool Rounds::loads_saved() const {
   // The second case: nodes have not said yet which saved states they can read.
   return (context_.phase == Phase::kInstalling && loads_saved_) ||
          (all_reported() && !newest_reported());
+}
+
+std::ptrdiff_t Rounds::members_on(const std::string& node) const {
+  return std::ranges::count_if(context_.members, [&](const Member& member) {
+    return context_.fleet.find(member.incarnation)->device.node == node;
+  });
 }
 
 // Neither the gateway nor a node reports these workers as lost: they hang, or were stopped before

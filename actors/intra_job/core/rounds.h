@@ -56,6 +56,8 @@ class Rounds {
   // Asks the members to pause because the job is about to give them up. They stand until go_on(),
   // also after a round. What takes long and can be repeated does not hold them up (stop_limit).
   void stop();
+  // From the next round on members pause before any step, until go_on().
+  void hold() { holds_ = true; }
   // The job keeps its members after all.
   void go_on();
   // Returns whether the job ends at this version without another step of its members: it is the
@@ -113,7 +115,7 @@ class Rounds {
   void check_invariants() const;
 
  private:
-  using Pair = std::pair<Incarnation, Incarnation>;
+  using Pair = std::pair<std::string, std::string>;
   // The newest version that a sealed worker reported, and that worker.
   using Holder = std::pair<protocol::FromPeer, Version>;
 
@@ -134,6 +136,7 @@ class Rounds {
   Instant stop_limit() const;
   Instant report_limit() const;
   Worker& choose_eviction(Worker& a, Worker& b);
+  std::ptrdiff_t members_on(const std::string& node) const;
 
   RoundParts parts_;
   JobContext& context_;
@@ -143,14 +146,15 @@ class Rounds {
   bool may_load_ = false;               // a worker may still load for the round before this one
   std::optional<Version> pause_at_;     // the version at which the members pause by themselves
   bool waits_for_stage_ = false;  // this placement only waits: workers of the stage are missing
-  bool holds_ = false;            // members stand, or are to stop: stop() was called
+  bool holds_ = false;            // members stand, or are to stop: stop() or hold() was called
   std::map<Incarnation, std::optional<Version>> reports_;
   std::set<Incarnation> ready_;
   std::set<Incarnation> drained_;
   Instant round_since_{};
   Instant drain_since_{};
+  // Ends of links: nodes, or workers of one node.
   std::set<Pair> suspected_;
-  std::map<Incarnation, int> named_;  // how often each worker was named in a Suspect
+  std::map<std::string, int> named_;  // how often each end was named in a Suspect
 };
 
 }  // namespace es::actors::intra_job

@@ -13,16 +13,31 @@ void Suspension::pause(const PauseCommand& command) {
     return context_.answer(command.request, refused("the job is paused already"));
   if (becomes_ == JobState::kTimedOut)
     return context_.answer(command.request, refused("the time limit of the job is used up"));
+  if (becomes_ == JobState::kFailed)
+    return context_.answer(command.request, refused("the job is about to fail: " + failure_));
   pause_requests_.push_back(command.request);
   becomes_ = JobState::kPaused;
 }
 
 // A job that is about to be paused stays paused, and ends when it is resumed.
 void Suspension::time_out() {
-  if (becomes_ != JobState::kPaused) becomes_ = JobState::kTimedOut;
+  if (becomes_ != JobState::kPaused && failure_.empty()) becomes_ = JobState::kTimedOut;
+}
+
+void Suspension::save() {
+  if (becomes_) return;  // it is about to be saved
+  becomes_ = JobState::kRunning;
+  rounds_.hold();
+}
+
+void Suspension::fail(std::string why) {
+  becomes_ = JobState::kFailed;
+  failure_ = std::move(why);
+  rounds_.hold();
 }
 
 void Suspension::keep_within_budget(bool used_up) {
+  if (!failure_.empty()) return;
   if (!used_up && over_budget_ && pause_requests_.empty()) stay();
   over_budget_ = used_up && !failed_ && becomes_ != JobState::kTimedOut;
   if (over_budget_) becomes_ = JobState::kPaused;
@@ -105,7 +120,11 @@ void Suspension::consider() {
   // In phase Idle no worker holds more than the restart point, nor while the members load it, which
   // can take longer than the devices are there.
   if (context_.phase == Phase::kIdle || rounds_.loads_saved()) return suspend();
-  if (context_.phase != Phase::kNormal || rounds_.ends_at(restart_.next_version())) return;
+  // At the last version the members do not stop; the job ends by itself.
+  const bool ends = rounds_.ends_at(restart_.next_version());
+  if (ends && becomes_ == JobState::kFailed) return suspend();
+  if (ends && becomes_ == JobState::kRunning) return stay();
+  if (context_.phase != Phase::kNormal || ends) return;
   if (rounds_.all_stopped()) {
     checkpoints_.ask_for_suspension();
   } else {
@@ -115,9 +134,14 @@ void Suspension::consider() {
 
 void Suspension::written(const Status& status) {
   if (!becomes_) return;
+  if (becomes_ == JobState::kRunning) {
+    if (!status.ok()) context_.warn("the job could not be saved: " + status.error().message);
+    stay();
+    return;
+  }
   if (status.ok()) return suspend();
-  if (becomes_ == JobState::kTimedOut) {
-    context_.warn("the state at the end of its time limit is not saved: " + status.error().message);
+  if (becomes_ == JobState::kTimedOut || becomes_ == JobState::kFailed) {
+    context_.warn("the last state of the job is not saved: " + status.error().message);
     may_end_ = true;
     return;
   }
@@ -156,10 +180,12 @@ void Suspension::report_kept(const std::string& reason) {
 }
 
 void Suspension::suspend() {
-  if (becomes_ == JobState::kTimedOut) {
+  if (becomes_ == JobState::kTimedOut || becomes_ == JobState::kFailed) {
     may_end_ = true;
     return;
   }
+  // The last worker was lost before it was saved.
+  if (becomes_ == JobState::kRunning) return stay();
   rounds_.note_suspension();
   // The checkpoint that was just written is the restart point now, and no node was asked about it.
   restart_.forget();

@@ -5,7 +5,8 @@
 //
 // The members drain, so that nothing is computed that the checkpoint does not contain. One of them
 // writes it. After the head has journaled it, all processes end and the devices go back. Until then
-// the job can continue at any moment, so a checkpoint that cannot be written costs nothing.
+// the job can continue at any moment, so a checkpoint that cannot be written costs nothing. A job
+// that fails, or may fail soon, is saved in the same way.
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -35,10 +36,17 @@ class Suspension {
   void resume(const ResumeCommand& command, const std::string& waiting_for);
   // The time limit of the job is used up: it is saved, and does not continue.
   void time_out();
+  // The job is saved and goes on, because it may lose the workers that hold its state.
+  void save();
+  // The job is saved and fails.
+  void fail(std::string why);
+  // Why it fails when it may end; empty: its time limit is used up.
+  const std::string& failure() const { return failure_; }
   // Whether more than its budget would be spent. If so it is saved, and paused until it is given
   // more. It goes on if it is given more before it is saved.
   void keep_within_budget(bool used_up);
-  // Whether it was saved after time_out(), or cannot be saved. REQUIRES of the owner: ends the job.
+  // Whether it was saved after time_out() or fail(), or cannot be saved. REQUIRES of the owner:
+  // ends the job.
   bool may_end() const { return may_end_; }
   // The cluster scheduler has given or called back devices.
   void take(const Allocation& allocation);
@@ -82,8 +90,9 @@ class Suspension {
   Rounds& rounds_;
   std::vector<std::uint64_t> pause_requests_;
   // The state that the job takes after its checkpoint is written: paused, queued until it is given
-  // devices, or timed out.
+  // devices, timed out, failed, or running again.
   std::optional<JobState> becomes_;
+  std::string failure_;
   bool over_budget_ = false;  // it is to be paused because its budget is used up
   bool may_end_ = false;
   Instant urgent_since_{};                // when JobContext::urgent began

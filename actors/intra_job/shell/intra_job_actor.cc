@@ -255,9 +255,16 @@ void IntraJobState::on_worker_exited(wire::WorkerExited::Reader r) {
   const Incarnation incarnation{r.getIncarnation()};
   pids_.erase(incarnation);
   est_seconds_.erase(incarnation);
-  const ProcessExit exit{r.getExitCode(), r.getSignal(), r.getLastWords().cStr()};
-  perform(core_->on(
-      intra_job::Event(intra_job::WorkerExited{incarnation, es::actors::describe(exit)}), now()));
+  const ProcessExit exit{.exit_code = r.getExitCode(),
+                         .signal = r.getSignal(),
+                         .last_words = r.getLastWords().cStr(),
+                         .out_of_memory = r.getOutOfMemory()};
+  perform(
+      core_->on(intra_job::Event(intra_job::WorkerExited{.incarnation = incarnation,
+                                                         .description = es::actors::describe(exit),
+                                                         .cause = cause_of(exit),
+                                                         .way = way_of(exit)}),
+                now()));
   const bool released = exit.exit_code == 0 && exit.signal == 0;
   trace_gone(incarnation, released ? "" : es::actors::describe(exit));
 }

@@ -162,6 +162,8 @@ class IntraJobState {
   void perform_effect(const intra_job::BoundToType& effect) { tell_cluster(effect); }
   void perform_effect(const intra_job::DemandLifted& effect);
   void perform_effect(const intra_job::DeviceReleased& effect) { tell_cluster(effect); }
+  void perform_effect(const intra_job::DeviceFailed& effect) { tell_cluster(effect); }
+  void perform_effect(const intra_job::DevicesWork& effect) { tell_cluster(effect); }
   void perform_effect(const intra_job::DeviceSuspected& effect) { tell_cluster(effect); }
   Status perform_effect(const intra_job::LedgerRewound& effect);
   void perform_effect(const intra_job::FindStates& effect);

@@ -11,6 +11,7 @@
 
 #include "actors/gateway/core/host_id.h"
 #include "actors/log/log.h"
+#include "actors/node_agent/shell/oom_kills.h"
 #include "actors/node_agent/shell/worker_logs.h"
 #include "actors/protocol/wire/wire_devices.h"
 #include "actors/version/state_pull.h"
@@ -19,19 +20,26 @@
 namespace es::actors {
 namespace {
 
+ProcessExit not_started(const std::string& why) {
+  return {.exit_code = kNotStarted, .last_words = why};
+}
+
 // Runs on a thread of its own, which lives as long as the process: the kernel kills a worker when
 // the thread that started it ends.
 void supervise(caf::event_based_actor* self, const caf::actor& agent, Incarnation incarnation,
                const std::vector<std::string>& command, const std::filesystem::path& log_file) {
   kill_point("spawn.before");
+  const std::optional<std::uint64_t> oom_kills_before = oom_kills();
   const Result<pid_t> pid = start_process(command, log_file);
   kill_point("spawn.after");
   if (!pid) {
-    self->send(agent, ProcessEnded{incarnation, {127, 0, pid.error().message}});
+    self->send(agent, ProcessEnded{incarnation, not_started(pid.error().message)});
     return;
   }
   self->send(agent, ProcessStarted{incarnation, *pid});
-  self->send(agent, ProcessEnded{incarnation, wait_for_process(*pid, log_file)});
+  ProcessExit exit = wait_for_process(*pid, log_file);
+  exit.out_of_memory = exit.signal == SIGKILL && oom_kills_before < oom_kills();
+  self->send(agent, ProcessEnded{incarnation, std::move(exit)});
 }
 
 // Returns an error text; empty: the file contains the text. The disk may be full or not writable.
@@ -176,7 +184,7 @@ void NodeAgentState::start(const JobId& job, wire::StartWorker::Reader request) 
   const std::filesystem::path spec_file = options_.run_dir / (stem + ".toml");
   if (const std::string error = write_text(spec_file, spec); !error.empty()) {
     processes_.not_started(incarnation);
-    return send_exited(job, incarnation, {1, 0, error});
+    return send_exited(job, incarnation, not_started(error));
   }
   // A thread of its own for each process, which waits for its end (supervise).
   self_->spawn<caf::detached>(
@@ -234,6 +242,7 @@ void NodeAgentState::send_exited(const JobId& job, Incarnation incarnation,
     b.setExitCode(exit.exit_code);
     b.setSignal(exit.signal);
     b.setLastWords(exit.last_words);
+    b.setOutOfMemory(exit.out_of_memory);
   });
   self_->send(gateway_, Outbound{kHeadPeer, message.frame()});
 }

@@ -30,7 +30,7 @@ std::string last_words(const std::filesystem::path& log_file) {
   // The kernel kills the worker when the daemon ends in any way, so no worker can survive as a
   // stray.
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (::getppid() != parent) ::_exit(127);  // the parent died before the line above
+  if (::getppid() != parent) ::_exit(kNotStarted);  // the parent died before the line above
   sigset_t none;
   // The daemon blocks signals in its threads, and a child inherits the mask.
   sigemptyset(&none);
@@ -38,7 +38,7 @@ std::string last_words(const std::filesystem::path& log_file) {
   ::dup2(log, STDOUT_FILENO);
   ::dup2(log, STDERR_FILENO);
   ::execv(argv[0], argv);
-  ::_exit(127);
+  ::_exit(kNotStarted);
 }
 
 }  // namespace

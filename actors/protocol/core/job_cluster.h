@@ -108,6 +108,29 @@ struct DeviceSuspected {
   bool operator==(const DeviceSuspected&) const = default;
 };
 
+// A try of the job to use this device has failed: its process ended, or said that it cannot go on,
+// before it had computed anything, or the process cannot reach one on another node. The job gives
+// the device back. Whose fault it is, and how long the device is set aside, is the decision of the
+// cluster scheduler (device_faults.h).
+struct DeviceFailed {
+  enum class Fault : std::uint8_t {
+    kUnknown,  // of the device, of its node or of the job
+    kNode,     // the job had no part in it: its node could not even start the process
+    kLink,     // between the nodes of `device` and `other`
+  };
+  DeviceId device;
+  std::string reason;
+  Fault fault = Fault::kUnknown;
+  std::string other{};  // a node
+  bool operator==(const DeviceFailed&) const = default;
+};
+
+// The job has computed a version on these devices together, with new processes on some of them.
+struct DevicesWork {
+  std::vector<DeviceId> devices;
+  bool operator==(const DevicesWork&) const = default;
+};
+
 // Why the job does not leave the devices that were called back.
 struct DevicesKept {
   std::string reason;  // empty: it leaves them, or none were called back

@@ -243,11 +243,12 @@ struct Audited {
   Digest digest;  // digest of the whole gradient, bucket by bucket, and of the EST's next context
 };
 
-// The job cannot continue on any worker, for example because of a bad data set or a loss that is
-// not finite.
+// The job cannot continue on this worker. If `elsewhere` is false, it cannot on any other one, for
+// example because of a bad data set. Otherwise something is missing here, such as memory.
 struct Failed {
   Stamp stamp;
   std::string error;  // one line for a user
+  bool elsewhere = false;
 };
 
 // --- head -> worker ----------------------------------------------------------------------------

@@ -389,12 +389,15 @@ WorkerMessage from(const Frame& frame, wire::Audited::Reader r) {
 
 FramePtr to_frame(const JobId& job, const Failed& m) {
   return Msg<wire::Failed>::build(envelope_of(job, m.stamp),
-                                  [&](wire::Failed::Builder b) { b.setError(m.error); })
+                                  [&](wire::Failed::Builder b) {
+                                    b.setError(m.error);
+                                    b.setElsewhere(m.elsewhere);
+                                  })
       .frame();
 }
 
 WorkerMessage from(const Frame& frame, wire::Failed::Reader r) {
-  return Failed{stamp_from(frame), r.getError().cStr()};
+  return Failed{stamp_from(frame), r.getError().cStr(), r.getElsewhere()};
 }
 
 // --- head -> worker

@@ -151,6 +151,22 @@ Msg<wire::DeviceSuspected> message_of(const JobId& job, const DeviceSuspected& v
   });
 }
 
+Msg<wire::DeviceFailed> message_of(const JobId& job, const DeviceFailed& value) {
+  return Msg<wire::DeviceFailed>::build({.job = job}, [&](wire::DeviceFailed::Builder b) {
+    put(b.initDevice(), value.device);
+    b.setReason(value.reason);
+    b.setFault(static_cast<std::uint8_t>(value.fault));
+    b.setOther(value.other);
+  });
+}
+
+Msg<wire::DevicesWork> message_of(const JobId& job, const DevicesWork& value) {
+  return Msg<wire::DevicesWork>::build({.job = job}, [&](wire::DevicesWork::Builder b) {
+    auto devices = b.initDevices(static_cast<unsigned>(value.devices.size()));
+    for (unsigned i = 0; i < devices.size(); ++i) put(devices[i], value.devices[i]);
+  });
+}
+
 Msg<wire::DevicesKept> message_of(const JobId& job, const DevicesKept& value) {
   return Msg<wire::DevicesKept>::build(
       {.job = job}, [&](wire::DevicesKept::Builder b) { b.setReason(value.reason); });
@@ -190,6 +206,17 @@ DeviceReleased value_of(wire::DeviceReleased::Reader r) {
 
 DeviceSuspected value_of(wire::DeviceSuspected::Reader r) {
   return {device_from(r.getDevice()), r.getReason().cStr()};
+}
+
+DeviceFailed value_of(wire::DeviceFailed::Reader r) {
+  return {device_from(r.getDevice()), r.getReason().cStr(),
+          static_cast<DeviceFailed::Fault>(r.getFault()), r.getOther().cStr()};
+}
+
+DevicesWork value_of(wire::DevicesWork::Reader r) {
+  DevicesWork value;
+  for (const auto device : r.getDevices()) value.devices.push_back(device_from(device));
+  return value;
 }
 
 DevicesKept value_of(wire::DevicesKept::Reader r) {

@@ -19,6 +19,8 @@ Msg<wire::Demand> message_of(const JobId& job, const JobRefusals& value);
 Msg<wire::Demand> message_of(const JobId& job, const BoundToType& value);
 Msg<wire::DeviceReleased> message_of(const JobId& job, const DeviceReleased& value);
 Msg<wire::DeviceSuspected> message_of(const JobId& job, const DeviceSuspected& value);
+Msg<wire::DeviceFailed> message_of(const JobId& job, const DeviceFailed& value);
+Msg<wire::DevicesWork> message_of(const JobId& job, const DevicesWork& value);
 Msg<wire::DevicesKept> message_of(const JobId& job, const DevicesKept& value);
 Msg<wire::JobEnded> message_of(const JobId& job, const JobEnded& value);
 
@@ -28,6 +30,8 @@ DemandRefused value_of(wire::DemandRefused::Reader r);
 std::variant<Demand, JobRefusals, BoundToType> value_of(wire::Demand::Reader r);
 DeviceReleased value_of(wire::DeviceReleased::Reader r);
 DeviceSuspected value_of(wire::DeviceSuspected::Reader r);
+DeviceFailed value_of(wire::DeviceFailed::Reader r);
+DevicesWork value_of(wire::DevicesWork::Reader r);
 DevicesKept value_of(wire::DevicesKept::Reader r);
 
 // Between a job and its companion.

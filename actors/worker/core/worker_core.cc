@@ -22,7 +22,8 @@ Effects WorkerCore::setup_failed(const std::string& error) {
   if (phase_ == Phase::kExited) return {};
   phase_ = Phase::kFailed;
   failure_ = error;
-  return {SendHead{Failed{stamp(), failure_}}};
+  elsewhere_ = true;  // the head has accepted the job, so something is missing here
+  return {SendHead{Failed{stamp(), failure_, elsewhere_}}};
 }
 
 Effects WorkerCore::on(const HeadMessage& message, Instant now) {
@@ -73,6 +74,15 @@ void WorkerCore::handle(const LinkLost& event) {
   broken_links_[event.peer] = {now_, version_};
 }
 
+void WorkerCore::handle(const LinkAwaited& event) {
+  if (!links_made_.contains(event.peer)) links_awaited_.try_emplace(event.peer, now_);
+}
+
+void WorkerCore::handle(const LinkMade& event) {
+  links_made_.insert(event.peer);
+  links_awaited_.erase(event.peer);
+}
+
 Effects WorkerCore::tick(Instant now) {
   now_ = now;
   // One suspicion is enough: the head answers it with a round. A round or a commit resets the flag.
@@ -93,6 +103,10 @@ bool WorkerCore::waits_in_vain_for(Incarnation peer) const {
   if (const auto link = broken_links_.find(peer); link != broken_links_.end()) {
     if (std::min(idle, now_ - link->second.at) > config_.link_timeout) return true;
   }
+  // A link that was never there, such as one through a firewall, is not reported as broken.
+  if (const auto link = links_awaited_.find(peer); link != links_awaited_.end())
+    if (std::min(idle, now_ - link->second) > kFirstLinkTimeouts * config_.link_timeout)
+      return true;
   if (phase_ == Phase::kLoading) return idle > config_.fetch_timeout;
   // A slow device is not a fault. The limit grows with the measured steps, and in the first step,
   // which has no mean, with the duration of the own part.

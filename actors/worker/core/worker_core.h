@@ -69,6 +69,8 @@ struct WorkerConfig {
 // A worker waits for a slow peer at least this many times the mean duration of a step, or the
 // duration of its own part of the running step.
 inline constexpr int kPatienceSteps = 10;
+// How many times the limit of a broken link a link may need until it is there.
+inline constexpr int kFirstLinkTimeouts = 2;
 
 enum class Phase { kSealed, kLoading, kReady, kActive, kPaused, kFailed, kExited };
 
@@ -155,6 +157,8 @@ class WorkerCore {
   bool pulls(Generation generation) const;
   void give_up_pull();
   void handle(const LinkLost& event);
+  void handle(const LinkAwaited& event);
+  void handle(const LinkMade& event);
   bool waits_in_vain_for(Incarnation peer) const;
   void suspect(Incarnation awaited);
 
@@ -198,7 +202,8 @@ class WorkerCore {
   std::set<std::pair<std::uint64_t, std::string>> checkpoints_begun_;
   // Evaluations of this worker that the head may not have received; the head may be away.
   std::map<Version, protocol::Evaluated> evaluations_;
-  std::string failure_;  // of the job; not empty exactly in phase Failed
+  std::string failure_;     // of the job; not empty exactly in phase Failed
+  bool elsewhere_ = false;  // the failure may be one of this worker only
 
   // State of the promised generation; seal() resets it.
   bool installed_ = false;
@@ -217,6 +222,9 @@ class WorkerCore {
     std::optional<Version> version;  // the version that this worker held then
   };
   std::map<Incarnation, Break> broken_links_;  // the newest break of each peer
+  // Links that have never been there, since when, and those that were. They outlive a round.
+  std::map<Incarnation, Instant> links_awaited_;
+  std::set<Incarnation> links_made_;
   Instant last_progress_{};
   bool suspected_ = false;                      // a peer was suspected in this step
   std::optional<Version> audit_passed_;         // the newest step that has passed

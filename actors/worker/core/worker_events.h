@@ -222,9 +222,10 @@ struct CheckpointDamaged {
   bool gone = false;  // as in protocol::CheckpointUnreadable
 };
 
-// The job cannot continue on any worker (protocol::Failed).
+// The job cannot continue on this worker (protocol::Failed).
 struct EngineFailed {
   std::string error;
+  bool elsewhere = false;  // it may be able to on another one
 };
 
 using EngineEvent = std::variant<VersionLoaded, PartSummed, BucketReduced, AuditDone, UpdateApplied,
@@ -243,7 +244,17 @@ struct LinkLost {
   Incarnation peer;
 };
 
-using LinkEvent = std::variant<BytesArrived, LinkLost>;
+// A link to this peer is being made, because there is something to send to it.
+struct LinkAwaited {
+  Incarnation peer;
+};
+
+// The link to this peer is there, for the first time or again.
+struct LinkMade {
+  Incarnation peer;
+};
+
+using LinkEvent = std::variant<BytesArrived, LinkLost, LinkAwaited, LinkMade>;
 
 // --- events: results of a PullState -------------------------------------------------------------
 

@@ -23,7 +23,7 @@ void WorkerCore::seal() {
   // A failed worker repeats its failure under the new generation, since the first message may have
   // been lost.
   if (phase_ == Phase::kFailed) {
-    send_head(Failed{stamp(), failure_});
+    send_head(Failed{stamp(), failure_, elsewhere_});
     return;
   }
   // Everything of the old generation is discarded here: contributions, staged sums, early messages,
@@ -283,11 +283,12 @@ void WorkerCore::handle(const CheckpointDamaged& event) {
 }
 
 void WorkerCore::handle(const EngineFailed& event) {
-  // The failure is final for the job. If a Prepare waits, seal() sends the failure under the new
-  // generation.
+  // The failure is final for this worker. If a Prepare waits, seal() sends the failure under the
+  // new generation.
   phase_ = Phase::kFailed;
   failure_ = event.error;
-  if (!end_operation()) send_head(Failed{stamp(), failure_});
+  elsewhere_ = event.elsewhere;
+  if (!end_operation()) send_head(Failed{stamp(), failure_, elsewhere_});
 }
 
 }  // namespace es::actors::worker

@@ -20,7 +20,7 @@ void DeviceState::init(caf::stateful_actor<DeviceState>* self, std::shared_ptr<D
       [control = control_](auto done) { caf::anon_send(control, DeviceEvent{std::move(done)}); });
 }
 
-// If memory is missing, the job fails with an error that says what it was for, or only the
+// If memory is missing, this worker fails with an error that says what it was for, or only the
 // requested checkpoint fails. The process does not end.
 void DeviceState::perform(const DeviceCommand& command) {
   host_copies_ = command.host_copies;
@@ -33,7 +33,7 @@ void DeviceState::perform(const DeviceCommand& command) {
     const std::string error = named ? missing.what() : "not enough memory for this worker";
     const auto* write = std::get_if<worker::WriteVersion>(&command.effect);
     // A checkpoint that cannot be written does not end the job.
-    if (write == nullptr) return fail(error);
+    if (write == nullptr) return fail(error, true);
     report(worker::CheckpointFinished{
         write->request, write->directory, parts_->engine->version(), {}, error});
   }

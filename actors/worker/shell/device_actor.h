@@ -115,7 +115,9 @@ class DeviceState {
   bool abandoned(Generation generation) const { return generation < abandoned_below(); }
   void begin_generation(Generation generation);
   void report(worker::EngineEvent event);
-  void fail(const std::string& error) { report(worker::EngineFailed{error}); }
+  void fail(const std::string& error, bool elsewhere = false) {
+    report(worker::EngineFailed{error, elsewhere});
+  }
   void fail(const Error& error);
   void end_if_device_lost();
 
@@ -160,7 +162,7 @@ class DeviceState {
   void fetch_replica();
   void fail_for_data(const std::string& error);
   void fail_for_gradients(const Error& no_memory);
-  void fail_keeping_state(const std::string& error, const char* when);
+  void fail_keeping_state(const std::string& error, const char* when, bool elsewhere);
 
   caf::stateful_actor<DeviceState>* self_ = nullptr;
   std::shared_ptr<DeviceParts> parts_;

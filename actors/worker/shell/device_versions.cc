@@ -114,30 +114,30 @@ void DeviceState::fetch_replica() {
 }
 
 void DeviceState::fail_for_data(const std::string& error) {
-  fail_keeping_state(error, "when the data are repaired");
+  fail_keeping_state(error, "when the data are repaired", false);
 }
 
 void DeviceState::fail_for_gradients(const Error& no_memory) {
-  fail_keeping_state("gradients: " + no_memory.message, "where there is more memory");
+  fail_keeping_state("gradients: " + no_memory.message, "where there is more memory", true);
 }
 
 // Keeps the last state of a job whose failure can be repaired, so that the job can continue from
 // it. Another worker of this host may have written it already; both states are equal.
-void DeviceState::fail_keeping_state(const std::string& error, const char* when) {
+void DeviceState::fail_keeping_state(const std::string& error, const char* when, bool elsewhere) {
   const Version version = parts_->engine->version();
   const std::filesystem::path& parent = parts_->options.rescue_dir;
-  if (version == 0 || parent.empty()) return fail(error);
+  if (version == 0 || parent.empty()) return fail(error, elsewhere);
   const std::filesystem::path directory =
       parent / (parts_->options.job + "-step-" + std::to_string(version));
   // keep_snapshot reports what is wrong with the directory.
   (void)store::make_directories(store::posix_file_system(), parent);
   fetch_replica();
   const auto kept = worker::keep_snapshot(held_->snapshot(), directory);
-  if (kept)
-    return fail(error + "; the state after step " + std::to_string(version) + " is kept in " +
-                kept->path.string() + "; a job can continue from it " + when);
-  fail(error + "; the state after step " + std::to_string(version) +
-       " could not be kept: " + kept.error().message);
+  const std::string state = "; the state after step " + std::to_string(version);
+  fail(error + state +
+           (kept ? " is kept in " + kept->path.string() + "; a job can continue from it " + when
+                 : " could not be kept: " + kept.error().message),
+       elsewhere);
 }
 
 }  // namespace es::actors

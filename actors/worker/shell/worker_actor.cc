@@ -52,7 +52,7 @@ Instant WorkerState::now() const {
 }
 
 void WorkerState::on_peer_up(const PeerUp& up) {
-  if (up.peer != kHeadPeer) return;
+  if (up.peer != kHeadPeer) return on_link(up);
   // A worker that could not set up its device still connects, so that the reason reaches the user
   // through the head. It says so after every connection, because a link that breaks may lose it.
   perform(options_.setup_error.empty() ? core_->hello()
@@ -132,8 +132,10 @@ void WorkerState::perform_effect(const worker::SendPeer& effect) {
   const PeerId peer = worker_peer(effect.to);
   // The gateway keeps what is sent to a peer until the link is up, so the message can be sent at
   // once.
-  if (connected_.insert(peer + " " + effect.address).second)
+  if (connected_.insert(peer + " " + effect.address).second) {
     self_->send(gateway_, ConnectPeer{peer, effect.address});
+    perform(core_->on(worker::LinkEvent(worker::LinkAwaited{effect.to}), now()));
+  }
   const Instant begin = now();
   // A copy, because the transport changes where the message says that its bulk data is.
   protocol::PeerMessage message = effect.message;

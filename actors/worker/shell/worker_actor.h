@@ -89,6 +89,7 @@ class WorkerState {
   void on_inbound(const Inbound& inbound);
   void on_peer_up(const PeerUp& up);
   void on_peer_down(const PeerDown& down);
+  void on_link(const PeerUp& up);
   void on_device(const DeviceEvent& event);
   void on_stats(const DeviceStats& stats);
   void on_channel(const ChannelReport& report);

@@ -29,6 +29,11 @@ void WorkerState::on_peer_down(const PeerDown& down) {
   if (core_ && peer) perform(core_->on(worker::LinkEvent(worker::LinkLost{*peer}), now()));
 }
 
+void WorkerState::on_link(const PeerUp& up) {
+  const auto peer = incarnation_of(up.peer);
+  if (core_ && peer) perform(core_->on(worker::LinkEvent(worker::LinkMade{*peer}), now()));
+}
+
 void WorkerState::on_peer_message(const Inbound& inbound) {
   const MessageType type = inbound.frame->envelope.type;
   if (type == MessageType::kFetchPart) return on_fetch_part(inbound);

@@ -18,6 +18,7 @@
 #include "actors/program/log_options.h"
 #include "actors/program/program.h"
 #include "actors/program/wire_options.h"
+#include "actors/protocol/core/process_exit.h"
 #include "actors/version/node_roots.h"
 #include "actors/worker/device/device_loss.h"
 #include "actors/worker/shell/device_actor.h"
@@ -227,6 +228,13 @@ Result<TransportOptions> transport_options(const Arguments& a) {
   return options;
 }
 
+// What a process needs whatever its job is: its paths, its keys and a place to listen. Returns its
+// exit status.
+int node_is_unusable(const Error& error) {
+  log::error(error.message);
+  return kNodeUnusable;
+}
+
 }  // namespace
 
 int worker_main(int argc, char** argv) {
@@ -240,18 +248,13 @@ int worker_main(int argc, char** argv) {
   if (const Status logs = log::start(arguments.log, worker); !logs.ok())
     return refuse(logs.error());
   log::info("begins on device " + arguments.device.text());
-  if (const Status confined = confine(arguments); !confined.ok()) {
-    log::error(confined.error().message);
-    return exit_code(confined.error().kind);
-  }
-  // An error here does not end the process. The worker reports it to the head as the reason why the
-  // job fails (setup_error).
-  const auto parts = make_parts_if_memory_suffices(arguments);
+  if (const Status confined = confine(arguments); !confined.ok())
+    return node_is_unusable(confined.error());
   auto wire = transport_options(arguments);
-  if (!wire) {
-    log::error(wire.error().message);
-    return exit_code(wire.error().kind);
-  }
+  if (!wire) return node_is_unusable(wire.error());
+  // An error here does not end the process. The worker reports it to the head as the reason why the
+  // job cannot work here (setup_error).
+  const auto parts = make_parts_if_memory_suffices(arguments);
   // The thread of the channels is never joined, because it may be inside a library call that does
   // not return.
   std::shared_ptr<worker::ChannelThread> channels;
@@ -265,7 +268,7 @@ int worker_main(int argc, char** argv) {
     const auto worker = system.spawn(worker_actor, std::move(options));
     const auto gateway = start_gateway(system, *std::move(wire), worker,
                                        [](const std::string& line) { log::warning(line); });
-    if (!gateway) return gateway.error();
+    if (!gateway) throw Ended{node_is_unusable(gateway.error())};
     caf::actor device;
     if (parts) {
       std::vector<caf::actor> loaders;

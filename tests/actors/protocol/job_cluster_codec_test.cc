@@ -65,6 +65,8 @@ TEST_SUITE("actors/protocol/job_cluster_codec") {
     check_back_from_job(DeviceReleased{{"n", {"a"}, 3}});
     check_back_from_job(DeviceSuspected{{"n", {"a"}, 3}, "another device disagrees"});
     check_back_from_job(DevicesKept{"the disk is full"});
+    check_back_from_job(DeviceFailed{{"n", {"a"}, 3}, "why", DeviceFailed::Fault::kLink, "m"});
+    check_back_from_job(DevicesWork{{{"n", {"a"}, 3}, {"m", {"b"}, 0}}});
     CHECK(message_of(kJob, JobEnded{}).envelope().job == kJob);
   }
 

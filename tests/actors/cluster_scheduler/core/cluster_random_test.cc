@@ -30,7 +30,8 @@ struct JobModel {
 
 class History {
  public:
-  explicit History(std::uint64_t seed) : random_(seed) {}
+  // `faults`: tries to use devices fail, and time passes.
+  explicit History(std::uint64_t seed, bool faults = false) : faults_(faults), random_(seed) {}
 
   void run(int events) {
     for (int i = 0; i < events; ++i) deliver(random_event());
@@ -44,6 +45,14 @@ class History {
       deliver(NodeJoined{node, devices});
     }
     for (const std::string name : {"c0", "c1", "c2"}) deliver(ClaimEnded{name});
+    // Whatever was set aside comes back by itself, for all but the jobs that failed there.
+    now_s_ += 1e4;
+    deliver(NodeStays{"n0"});
+    for (const auto& node : core_.nodes()) {
+      for (const auto& device : node.devices) CHECK(device.suspect.empty());
+      CHECK(core_.cut_from(node.name).empty());
+      for (const auto& device : node.devices) deliver(DeviceCleared{device.id});
+    }
     while (!jobs_.empty()) {
       give_back_everything_owed();
       for (const auto& [id, job] : jobs_) CHECK((is_served(job) || !need_is_free(job)));
@@ -75,7 +84,7 @@ class History {
 
   Event random_event() {
     const JobModel* job = draw_job();
-    const std::uint32_t kind = draw(0, 24);
+    const std::uint32_t kind = draw(0, faults_ ? 30 : 24);
     if (kind == 0 || inventory_.empty()) return random_join();
     if (kind == 1) return NodeLost{"n" + std::to_string(draw(0, 4))};
     if (kind <= 3 || job == nullptr) return random_admission();
@@ -83,6 +92,7 @@ class History {
     if (kind <= 18) return random_release(*job);
     if (kind == 19) return FromJob{job->admitted.job, JobEnded{}};
     if (kind <= 21) return random_claim();
+    if (kind > 24) return random_try(*job);
     const std::string node = "n" + std::to_string(draw(0, 4));
     if (kind == 22) return NodeVacated{node, draw(0, 1) == 0 ? 0 : 1e9};
     if (kind == 23) return NodeDraining{node};
@@ -139,9 +149,21 @@ class History {
                    DeviceReleased{owed[draw(0, static_cast<std::uint32_t>(owed.size()) - 1)]}};
   }
 
+  // The try of a device has failed, and the job gives it back later; or it computes.
+  Event random_try(const JobModel& job) {
+    now_s_ += draw(0, 9) == 0 ? draw(0, 100) : 0;
+    const std::vector<DeviceId> held(job.allocated.begin(), job.allocated.end());
+    if (held.empty()) return NodeStays{"n9"};
+    if (draw(0, 3) == 0) return FromJob{job.admitted.job, DevicesWork{held}};
+    const auto fault = static_cast<DeviceFailed::Fault>(draw(0, 2));
+    const DeviceId& device = held[draw(0, static_cast<std::uint32_t>(held.size()) - 1)];
+    return FromJob{job.admitted.job,
+                   DeviceFailed{device, "why", fault, "n" + std::to_string(draw(0, 4))}};
+  }
+
   void deliver(const Event& event) {
     std::visit([this](const auto& e) { before(e); }, event);
-    const std::vector<Effect> effects = core_.on(event);
+    const std::vector<Effect> effects = core_.on(event, now_s_);
     core_.check_invariants();
     for (const Effect& effect : effects)
       std::visit([&](const auto& m) { judge(jobs_.at(effect.job), m); }, effect.message);
@@ -202,6 +224,9 @@ class History {
       CHECK(live_.contains(id.node));
       if (job.allocated.contains(id)) continue;
       for (const auto& [other, model] : jobs_) CHECK_FALSE(model.processes.contains(id));
+      for (const auto& [other, until_s] : core_.cut_from(id.node))
+        for (const DeviceId& beside : devices) CHECK(beside.node != other);
+      CHECK_FALSE(is_suspect(id));
     }
     job.allocated = devices;
     job.processes.insert(devices.begin(), devices.end());
@@ -220,6 +245,13 @@ class History {
     if (job.admitted.resources.max_devices != 0)
       CHECK(now.total() <= job.admitted.resources.max_devices);
     if (job.admitted.level != DeterminismLevel::kD2) CHECK(now.counts.size() == 1);
+  }
+
+  bool is_suspect(const DeviceId& id) const {
+    for (const DevicePool::NodeView& node : core_.nodes())
+      for (const DevicePool::DeviceView& device : node.devices)
+        if (device.id == id) return !device.suspect.empty();
+    return false;
   }
 
   static DeviceSet held(const JobModel& job) {
@@ -280,6 +312,8 @@ class History {
     }
   }
 
+  const bool faults_;
+  double now_s_ = 0;
   std::mt19937_64 random_;
   ClusterCore core_{std::make_unique<scheduler::GreedyPolicy>()};
   std::map<std::string, DeviceSet> inventory_;
@@ -303,6 +337,16 @@ TEST_SUITE("actors/cluster_scheduler/cluster_core") {
       History again(seed + round);
       again.run(120);
       CHECK(first.effects() == again.effects());
+    }
+  }
+
+  TEST_CASE("random histories: what is set aside is given to nobody and comes back by itself") {
+    const std::uint64_t seed = test::seed("cluster faults");
+    for (std::uint64_t round = 0; round < 300; ++round) {
+      CAPTURE(round);
+      History history(seed + round, true);
+      history.run(100);
+      history.finish();
     }
   }
 

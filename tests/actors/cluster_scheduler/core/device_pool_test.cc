@@ -279,6 +279,49 @@ TEST_SUITE("actors/cluster_scheduler/device_pool") {
     pool.check_invariants();
   }
 
+  TEST_CASE("a device that is suspect until a time exists meanwhile, and is free after it") {
+    DevicePool pool;
+    pool.join("n", devices("a:3"));
+    pool.suspect({"n", kA, 0}, "did not start", 5);
+    pool.suspect({"n", kA, 1}, "wrong");
+    pool.suspect({"n", kA, 1}, "did not start", 5);  // A finding of an audit stays.
+    CHECK(pool.free_devices() == devices("a:1"));
+    CHECK(pool.existing_devices() == devices("a:2"));
+    CHECK(pool.nodes_with({kA}) == std::set<std::string>{"n"});
+    CHECK(pool.next_clear_s() == 5);
+    pool.check_invariants();
+    pool.lose("n");
+    pool.join("n", devices("a:3"));
+    CHECK(pool.free_devices() == devices("a:1"));
+    pool.check_invariants();
+    pool.clear_until(4.9);
+    CHECK(pool.free_devices() == devices("a:1"));
+    pool.clear_until(5);
+    CHECK(pool.free_devices() == devices("a:2"));
+    CHECK_FALSE(pool.next_clear_s().has_value());
+    pool.clear_timed("n");
+    CHECK(pool.nodes()[0].devices[1].suspect == "wrong");
+    pool.check_invariants();
+  }
+
+  TEST_CASE(
+      "a grant leaves out nodes that the job avoids, and all but one of nodes without links") {
+    DevicePool pool;
+    pool.join("m", devices("a:2"));
+    pool.join("n", devices("a:2"));
+    DevicePool::Wish wish;
+    wish.avoids = [](const std::string& node) { return node == "m"; };
+    CHECK(pool.reachable("j", kA, wish) == 2);
+    CHECK(pool.grant("j", kA, 3, wish) == 2);
+    CHECK(text(pool.held("j")) == "n/a:0 n/a:1");
+    wish.avoids = {};
+    wish.cut = [](const std::string&, const std::string&) { return true; };
+    CHECK(pool.grant("j", kA, 1, wish) == 0);
+    pool.release_all("j");
+    CHECK(pool.grant("j", kA, 4, wish) == 2);
+    pool.check_invariants();
+  }
+
   TEST_CASE("a node that says hello again keeps its owners and may add devices") {
     DevicePool pool;
     pool.join("n", devices("a:1"));

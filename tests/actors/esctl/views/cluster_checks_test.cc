@@ -44,5 +44,13 @@ TEST_SUITE("actors/esctl/views/cluster_checks") {
                 "nodes: Node n2 is about to end.",
                 "nodes: Jobs cannot be saved on node n3: no room.",
                 "nodes: Device n3/cpu-avx2:4 is suspect: computes wrongly."});
+    NodeView aside{.name = "n4", .alive = true};
+    aside.devices = {{.type = "cpu-avx2", .index = 0, .job = {}, .suspect = "ended"}};
+    aside.devices[0].suspect_until_unix_ms = 9000;
+    aside.cut_from = {"n5"};
+    CHECK(
+        complaints({.nodes = {aside}}) ==
+        Texts{"nodes: Device n4/cpu-avx2:0 is set aside: ended.",
+              "nodes: Workers on the nodes n4 and n5 cannot reach each other; no job uses both."});
   }
 }

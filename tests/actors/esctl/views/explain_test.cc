@@ -92,6 +92,12 @@ TEST_SUITE("actors/esctl/views/explain") {
     CHECK(contains(reason(reasons, "claimed").text, "web (1)"));
     CHECK(contains(reason(reasons, "suspect").text, "1 of the 6 devices"));
     CHECK(contains(reason(reasons, "node-away").text, "n2 (2)"));
+    facts.nodes[1].alive = true;
+    for (DeviceView& device : facts.nodes[1].devices) {
+      device.suspect = "exited with status 127";
+      device.suspect_until_unix_ms = 9000;
+    }
+    CHECK(contains(reason(reasons_of_wait(facts), "set-aside").text, "2 of the 6 devices"));
   }
 
   TEST_CASE("devices that the cluster does not have are named") {

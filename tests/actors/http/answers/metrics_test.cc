@@ -131,6 +131,19 @@ TEST_SUITE("http/metrics") {
     CHECK(has_line(text, "easyscale_devices{type=\"x\",state=\"lost\"} 1"));
     CHECK(has_line(text, "easyscale_devices{type=\"y\",state=\"suspect\"} 1"));
     CHECK(has_line(text, "easyscale_nodes{state=\"lost\"} 1"));
+    CHECK(has_line(text, "easyscale_cut_nodes 0"));
+  }
+
+  TEST_CASE("devices that are set aside and not in use, and nodes without a link, are counted") {
+    Snapshot snapshot;
+    snapshot.nodes = {{.name = "one",
+                       .alive = true,
+                       .devices = {{"x", 0, "a-1", "no link", 9000}, {"x", 1, "", "failed", 9000}},
+                       .cut_from = {"two"}}};
+    const std::string text = metrics_text(metrics_of(snapshot));
+    CHECK(has_line(text, "easyscale_devices{type=\"x\",state=\"busy\"} 1"));
+    CHECK(has_line(text, "easyscale_devices{type=\"x\",state=\"aside\"} 1"));
+    CHECK(has_line(text, "easyscale_cut_nodes 1"));
   }
 
   TEST_CASE("a node shows its process, its workers and its messages, and no job") {

@@ -201,7 +201,7 @@ const std::vector<std::string> kTable = {
     "k......k..",  // CheckpointWritten without a request.
     "k......k..",  // CheckpointUnreadable
     "k......k..",  // Audited
-    "kXXXXXXk..",  // Failed
+    "kXXXPPPk..",  // Failed; if another member holds a new version, it is saved first.
     ".kP..P..k.",  // A much later time.
 };
 

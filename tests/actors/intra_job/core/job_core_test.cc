@@ -428,25 +428,6 @@ TEST_SUITE("actors/intra_job/intra_job_core") {
     CHECK(all<JobEnded>(effects)[0].state == JobState::kFailed);
   }
 
-  TEST_CASE("a failure before Hello, such as a bad data set, ends the job") {
-    Bench bench;
-    bench.allocate({device(0)});
-    bench.say(Failed{{Generation{0}, Incarnation{1}}, "data.path = x: no such directory"});
-    CHECK(bench.core.state() == JobState::kFailed);
-  }
-
-  TEST_CASE("a process that never becomes ready fails the job with the last words of the process") {
-    Bench bench;
-    bench.allocate({device(0)});
-    bench.exited(1);
-    bench.exited(2);
-    CHECK(bench.core.state() == JobState::kStarting);
-    bench.exited(3);
-    CHECK(bench.core.state() == JobState::kFailed);
-    CHECK(bench.core.error().find("3 attempts") != std::string::npos);
-    CHECK(bench.core.error().find("signal 9") != std::string::npos);
-  }
-
   TEST_CASE("a job that loses workers again and again without any progress fails") {
     Bench bench;
     bench.run_with(1);

@@ -6,6 +6,8 @@
 #include <csignal>
 #include <filesystem>
 
+#include "actors/node_agent/shell/oom_kills.h"
+
 using namespace es;
 using namespace es::actors;
 
@@ -46,6 +48,33 @@ TEST_SUITE("actors/node_agent/worker_process") {
     const ProcessExit exit = run({"/bin/sh", "-c", "kill -9 $$"});
     CHECK(exit.signal == SIGKILL);
     CHECK(describe(exit).find("signal 9") != std::string::npos);
+  }
+
+  TEST_CASE("an exit says what ended the process, and of which kind the end is") {
+    const ProcessExit crash{.exit_code = -1, .signal = SIGSEGV, .last_words = ""};
+    CHECK(describe(crash) == "was ended by signal 11 (SIGSEGV, Segmentation fault)");
+    CHECK(cause_of(crash) == EndCause::kItself);
+    CHECK(way_of(crash) == "signal 11");
+    const ProcessExit killed{.exit_code = -1, .signal = SIGKILL, .last_words = ""};
+    CHECK(cause_of(killed) == EndCause::kKilled);
+    ProcessExit oom = killed;
+    oom.out_of_memory = true;
+    CHECK(describe(oom).find("signal 9 (SIGKILL, Killed): out of memory") != std::string::npos);
+    CHECK(cause_of(oom) == EndCause::kItself);
+    CHECK(way_of(oom) == "out of memory");
+    CHECK(cause_of({.exit_code = 1, .last_words = "no data"}) == EndCause::kItself);
+    CHECK(cause_of({.exit_code = 0, .last_words = ""}) == EndCause::kKilled);
+    CHECK(cause_of({.exit_code = kNodeUnusable, .last_words = ""}) == EndCause::kNode);
+    CHECK(cause_of(run({"/no/such/program"})) == EndCause::kNode);
+  }
+
+  TEST_CASE("the counters of the kernel are found in both versions of control groups") {
+    CHECK(counter_files("9:name=systemd:/\n4:memory:/a/b\n0::/c\n") ==
+          std::vector<std::string>{"/sys/fs/cgroup/memory/a/b/memory.oom_control",
+                                   "/sys/fs/cgroup/c/memory.events"});
+    CHECK(counter_of("oom 3\noom_kill 2\noom_group_kill 0\n", "oom_kill") == 2);
+    CHECK(counter_of("oom_kill_disable 0\nunder_oom 0\noom_kill 7", "oom_kill") == 7);
+    CHECK_FALSE(counter_of("oom_kill_disable 0\n", "oom_kill").has_value());
   }
 
   TEST_CASE("only the end of a long error output is kept") {

@@ -163,6 +163,8 @@ const std::vector<Event_> kEvents = {
      }},
     {"EngineFailed", [](Bench& b) { return b.engine(EngineFailed{"bad"}); }},
     {"LinkLost", [](Bench& b) { return b.core.on(LinkEvent(LinkLost{kPeer}), b.now); }},
+    {"LinkAwaited", [](Bench& b) { return b.core.on(LinkEvent(LinkAwaited{kPeer}), b.now); }},
+    {"LinkMade", [](Bench& b) { return b.core.on(LinkEvent(LinkMade{kPeer}), b.now); }},
     {"BytesArrived", [](Bench& b) { return b.core.on(LinkEvent(BytesArrived{kPeer}), b.now); }},
     {"much later", [](Bench& b) { return b.core.tick(std::chrono::hours(1)); }},
 };
@@ -217,6 +219,8 @@ const std::vector<std::string> kTable = {
     "eeeeeeeee..",  // CheckpointDamaged
     "FFFFFFFFF..",  // EngineFailed
     "...........",  // LinkLost
+    "...........",  // LinkAwaited
+    "...........",  // LinkMade
     "...........",  // BytesArrived
     "...W..W....",  // A much later time.
 };
