@@ -100,7 +100,7 @@ class FairDecision {
   }
 
   bool has_turn(const JobRow& row) const {
-    return row.held_total > 0 && (!row.settled || table_.now_s() < turn_end_s(row));
+    return row.held_total >= row.min_devices && (!row.settled || table_.now_s() < turn_end_s(row));
   }
 
   void keep_held_in_turn(const JobRow& row) {

@@ -21,6 +21,7 @@ namespace es::scheduler {
 class MaxMinFair final : public Policy {
  public:
   Decisions decide(const ClusterView& view) override;
+  StartsWith starts_with() const override { return StartsWith::kMinimumOfOneType; }
 
  private:
   ClusterTable table_;

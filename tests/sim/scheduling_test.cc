@@ -189,6 +189,34 @@ TEST_SUITE("sim/scheduling") {
     check_at_rest(world);
   }
 
+  // The world checks after every decision that no device is idle beside a job that fits.
+  TEST_CASE("a job whose smallest set computes less than half of the time starts when it fits") {
+    const std::uint64_t base = seed("inefficient");
+    for (const scheduler::PolicyInfo& policy : scheduler::policies()) {
+      CAPTURE(policy.name);
+      SimWorld world({.seed = base,
+                      .nodes = {{"n1", "cpu-avx2:2"}, {"n2", "cpu-avx2:2"}},
+                      .policy = std::string(policy.name)});
+      // Two processes make a step five times as long, and four of them nine times.
+      world.cluster().drag = [](std::size_t processes) { return 1.0 + 2.0 * double(processes); };
+      SimClient& client = world.client();
+      JobSpec first = job_spec(base, 400), later = job_spec(base + 1, 20);
+      first.resources.min_devices = later.resources.min_devices = 4;
+      const JobId a = client.submit(first).value();
+      for (int i = 0; i < 600 && client.describe(a).value().step < 100; ++i)
+        world.run_for(seconds(1));
+      std::map<JobId, JobSpec> jobs;
+      for (std::uint64_t i = 0; i < 3; ++i) {
+        later.seed = base + 1 + i;
+        jobs[client.submit(later).value()] = later;
+      }
+      world.run_for(seconds(1));
+      CHECK(client.wait(client.post_cancel(a)).ok());
+      for (const auto& [job, spec] : jobs) check_finished(client.wait_until_over(job), spec);
+      check_at_rest(world);
+    }
+  }
+
   TEST_CASE("a trace that no worker answers ends, and the job does not notice") {
     SimWorld world({.seed = seed("trace"), .nodes = {{"n1", "cpu-avx2:2"}}});
     SimClient& client = world.client();

@@ -8,6 +8,7 @@
 #include "actors/job_file/job_file.h"
 #include "actors/node_agent/shell/node_agent_actor.h"
 #include "actors/worker/shell/worker_actor.h"
+#include "tests/scheduler/policy/watched_policy.h"
 #include "tests/sim/sim_gateway.h"
 #include "tests/sim/sim_node.h"
 
@@ -276,7 +277,10 @@ void SimWorld::start_head() {
   options.unix_ms = [] { return std::uint64_t{0}; };
   options.on_stopped = [] {};
   options.on_unreadable = [](const Error& error) { throw std::runtime_error(error.message); };
-  options.make_policy = [this] { return scheduler::make_policy(options_.policy).value(); };
+  options.make_policy = [this] {
+    return std::make_unique<WatchedPolicy>(scheduler::make_policy(options_.policy).value(),
+                                           cluster_->violations);
+  };
   options.admit = admit_toy;
   head_ = system_->spawn(cluster_scheduler_actor, std::move(options), gateway_,
                          std::make_shared<HeadStore>(std::make_unique<Disk>(disk_, disk_trap_)));

@@ -319,7 +319,7 @@ void ClusterCore::give(Job& job, const DeviceSet& devices) {
 
 void ClusterCore::schedule() {
   refresh_view();
-  const scheduler::Decisions decisions = policy_->decide(view_);
+  scheduler::Decisions decisions = policy_->decide(view_);
   // A policy that breaks a rule of policy.h is an error of the program. It is found before any
   // device changes its owner.
   const Status status = check_decisions(view_, decisions);
@@ -327,10 +327,15 @@ void ClusterCore::schedule() {
   decide_again_s_ =
       std::min({decisions.again_at.count(), next_share_s(), next_claim_s(), next_leave_s(),
                 next_price_limit_s(), next_measured_s(), next_pause_end_s()});
-  for (const scheduler::Change& shrink : decisions.shrinks)
+  for (const scheduler::Change& shrink : decisions.shrinks) {
     take_back(*find(view_.jobs[shrink.slot].id), shrink.devices);
-  for (const scheduler::Change& grant : decisions.grants)
+    view_.returning = scheduler::sum(view_.returning, shrink.devices);
+  }
+  for (const scheduler::Change& grant : decisions.grants) {
     give(*find(view_.jobs[grant.slot].id), grant.devices);
+    view_.free = scheduler::beyond(view_.free, grant.devices);
+  }
+  decided_ = {.waits = std::move(decisions.waits), .blocked_by = decisions.blocked_by};
 }
 
 void ClusterCore::send_changed_allocations() {

@@ -31,6 +31,7 @@
 // of two changes are being returned, it is given no others. This limit does not apply to devices
 // that a job demands by name (exact), which are the choice of its user.
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -96,6 +97,10 @@ class ClusterCore {
     std::uint32_t level = 0;
   };
   std::optional<ShareView> share_of(const std::string& queue) const;
+  // For display, as of the last decision: the jobs that wait although free devices suffice for
+  // them, each with what it waits for, by which rule and until when. Only jobs that `shows` allows
+  // are named there.
+  std::map<JobId, std::string> waits(const std::function<bool(const JobId&)>& shows) const;
   // For display, in the given order, as of the last decision. Guarantees include reservations.
   std::vector<scheduler::QueueState> queues() const { return scheduler::queue_states(view_); }
   std::vector<DevicePool::NodeView> nodes() const { return pool_.nodes(); }
@@ -191,6 +196,10 @@ class ClusterCore {
   void take_again(const Job& job, const std::set<DeviceId>& but);
   void limit_by_faults(const Job& job, scheduler::JobView& view) const;
 
+  // Waits (cluster_waits.cc).
+  void unlimit(const Job& job, scheduler::JobView& view) const;
+  std::string limits_text(const Job& job, const scheduler::JobView& view) const;
+
   // Expected communication (cluster_sync.cc).
   void note_sync(Job& job);
   void learn_sync(const scheduler::JobView& view, double seconds_per_device);
@@ -253,6 +262,7 @@ class ClusterCore {
   double decide_again_s_ = scheduler::kNever.count();
 
   scheduler::ClusterView view_;          // as of the last decision, with later changes
+  scheduler::Decisions decided_;         // the waits of the last decision; the rest is carried out
   std::vector<DeviceType> all_types_;    // types that exist, ascending; view_ was written for these
   std::vector<std::size_t> free_slots_;  // of view_.jobs; the last one is used next
   std::vector<std::uint64_t> touched_;   // jobs whose view is outdated, by submit number

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "actors/cluster_scheduler/shell/cluster_scheduler_actor.h"
+#include "actors/protocol/core/turn_text.h"
 #include "actors/protocol/wire/shared_body.h"
 #include "proto/text_of.h"
 
@@ -135,12 +136,20 @@ Msg<wire::JobList> ClusterSchedulerState::list_for(const Listing& listing,
   const std::size_t begin = std::min<std::size_t>(found.size(), filter.offset);
   const std::size_t rest = found.size() - begin;
   const std::size_t count = filter.limit == 0 ? rest : std::min<std::size_t>(rest, filter.limit);
+  // A job knows what it needs, and not what else keeps it waiting.
+  const std::map<JobId, std::string> waits = core_->waits([&](const JobId& job) {
+    return who == nullptr || who->tenant.empty() || jobs_.at(job).tenant == who->tenant;
+  });
   return Msg<wire::JobList>::build({}, [&](wire::JobList::Builder b) {
     b.setWarning(store_warning());
     b.setTotal(found.size());
     auto jobs = b.initJobs(static_cast<unsigned>(count));
-    for (unsigned i = 0; i < count; ++i)
-      jobs.setWithCaveats(i, found[begin + i]->details.view()->getInfo());
+    for (unsigned i = 0; i < count; ++i) {
+      const Listed& job = *found[begin + i];
+      jobs.setWithCaveats(i, job.details.view()->getInfo());
+      if (const auto wait = waits.find(job.id); wait != waits.end() && job.state == "queued")
+        jobs[i].setWaitingFor(std::string(kTurn) + wait->second);
+    }
     auto counts = b.initStates(static_cast<unsigned>(states.size()));
     unsigned next = 0;
     for (const auto& [state, jobs_in_state] : states) {

@@ -3,6 +3,7 @@
 
 #include "actors/esctl/views/explain.h"
 #include "actors/esctl/views/render_text.h"
+#include "actors/protocol/core/turn_text.h"
 
 namespace es::actors::esctl {
 namespace {
@@ -34,7 +35,7 @@ void count_device(const ClusterFacts& facts, const NodeView& node, const DeviceV
     ++use.claimed[device.job.substr(kClaimOwner.size())];
   else if (!device.job.empty())
     ++use.jobs[device.job];
-  else if (node.draining)
+  else if (node.draining || node.gone_unix_ms > 0)
     ++use.draining[node.name];
   else
     ++use.free;
@@ -60,6 +61,7 @@ std::string list_text(const std::map<std::string, std::uint32_t>& counts) {
 struct Need {
   std::optional<DeviceSet> exact;
   std::uint32_t any = 0;
+  bool mixes = false;  // they may be of several types
   std::vector<DeviceType> types;
   Reason reason;
 };
@@ -99,6 +101,7 @@ Need need_of(const ClusterFacts& facts) {
                    "`esctl scale " + facts.job.id + " auto` returns the choice to the scheduler."};
   } else {
     need.any = std::max(resources.min_devices, 1u);
+    need.mixes = facts.spec.level == DeterminismLevel::kD2;
     need.types = resources.device_types;
     // "at least 2 free devices of type T": the job began on this type below D2.
     constexpr std::string_view kType = " of type ";
@@ -164,9 +167,21 @@ bool suffices(const Need& need, const std::map<DeviceType, TypeUse>& uses) {
   if (need.exact)
     return std::ranges::all_of(need.exact->counts,
                                [&](const DeviceCount& c) { return usable(c.type) >= c.count; });
-  std::uint32_t all = 0;
-  for (const DeviceType& type : types_of(need, uses)) all += usable(type);
-  return all >= need.any;
+  std::uint32_t all = 0, most = 0;
+  for (const DeviceType& type : types_of(need, uses)) {
+    all += usable(type);
+    most = std::max(most, usable(type));
+  }
+  return (need.mixes ? all : most) >= need.any;
+}
+
+// What the head says about a job for which free devices suffice; empty: it has not decided since
+// they became free.
+std::string turn_of(const ClusterFacts& facts) {
+  for (const JobView& job : facts.jobs)
+    if (job.id == facts.job.id && job.waiting_for.starts_with(kTurn))
+      return job.waiting_for.substr(kTurn.size());
+  return {};
 }
 
 // Devices that the cluster does not have at all.
@@ -192,16 +207,13 @@ void add_never(const Need& need, const std::map<DeviceType, TypeUse>& uses,
                        "Start a node with such devices, or ask for others (esctl scale)."});
 }
 
-// Cheap devices for which the job may wait although others are free. The answers of a head do not
-// say what devices cost.
+// The way around the limit by price of a job with a deadline or a budget.
 void add_price(const ClusterFacts& facts, std::vector<Reason>& reasons) {
-  const ResourceSpec& asks = facts.spec.resources;
-  const bool has_budget = facts.job.budget > 0;
-  if (!has_budget && asks.deadline_seconds <= 0) return;
+  if (facts.job.budget <= 0 && facts.spec.resources.deadline_seconds <= 0) return;
   reasons.push_back({"price",
-                     std::string("It has a ") + (has_budget ? "budget" : "deadline") +
+                     std::string("It has a ") + (facts.job.budget > 0 ? "budget" : "deadline") +
                          ", so a head with prices gives it only the cheapest devices that are in "
-                         "time, and it may wait for these although others are free.",
+                         "time.",
                      "`esctl scale " + facts.job.id + " TYPE:COUNT` takes devices at any price."});
 }
 
@@ -281,11 +293,14 @@ void add_reasons_of_need(const ClusterFacts& facts, std::vector<Reason>& reasons
   for (const DeviceType& type : types_of(need, uses))
     if (const auto at = uses.find(type); at != uses.end())
       add_reasons_of_type(type, at->second, reasons);
-  if (suffices(need, uses)) {
-    reasons.push_back({"free",
-                       "Enough devices are free. The head is about to decide, or keeps them "
-                       "for jobs that its policy serves first."});
+  const std::string turn = turn_of(facts);
+  if (!turn.empty()) {
+    reasons.push_back({"free", "Enough devices are free, and it waits for " + turn + "."});
     if (!need.exact) add_price(facts, reasons);
+  } else if (suffices(need, uses)) {
+    reasons.push_back({"free",
+                       "Enough devices have become free since the last decision of the head, "
+                       "which decides after every such change."});
   }
   add_queue(facts, reasons);
   add_tree(facts, reasons);
@@ -345,7 +360,7 @@ std::vector<Reason> reasons_of_wait(const ClusterFacts& facts) {
                            " --accept-loss`."});
   } else if (job.state == "queued") {
     add_queue(facts, reasons);
-    reasons.push_back({"free", "The head has not decided about it yet."});
+    reasons.push_back({"free", "The head does not know yet what it needs."});
   }
   return reasons;
 }

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "actors/esctl/views/job_selection.h"
+#include "actors/protocol/core/turn_text.h"
 #include "proto/base/device.h"
 
 namespace es::actors::http {
@@ -73,15 +74,19 @@ void add_jobs_by_state(std::map<std::string, std::uint64_t> count, Families& out
 
 // Jobs that wait for their first device, or for the next one after they gave up all of theirs.
 void add_queue(const Snapshot& snapshot, Families& out) {
-  double waiting = 0, oldest_ms = 0;
+  double waiting = 0, beside_free = 0, oldest_ms = 0;
   for (const JobView& job : snapshot.jobs) {
     if (job.state != "queued") continue;
     ++waiting;
+    beside_free += job.waiting_for.starts_with(kTurn) ? 1 : 0;
     if (snapshot.unix_ms > job.submitted_unix_ms)
       oldest_ms = std::max(oldest_ms, double(snapshot.unix_ms - job.submitted_unix_ms));
   }
   out.begin("easyscale_queue_jobs", MetricType::Gauge, "Jobs that wait for devices.");
   out.add(waiting);
+  out.begin("easyscale_queue_jobs_beside_free_devices", MetricType::Gauge,
+            "Those of them for which free devices suffice.");
+  out.add(beside_free);
   out.begin("easyscale_queue_oldest_job_age_seconds", MetricType::Gauge,
             "Time since the submission of the oldest job that waits for devices; 0 without one.");
   out.add(oldest_ms / 1e3);

@@ -37,6 +37,7 @@ class KnowledgePolicy final : public scheduler::Policy {
   KnowledgePolicy(std::unique_ptr<scheduler::Policy> policy, const Knowledge& knowledge)
       : policy_(std::move(policy)), knowledge_(knowledge) {}
   scheduler::Decisions decide(const scheduler::ClusterView& view) override;
+  scheduler::StartsWith starts_with() const override { return policy_->starts_with(); }
 
  private:
   const std::unique_ptr<scheduler::Policy> policy_;

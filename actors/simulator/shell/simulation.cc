@@ -143,6 +143,7 @@ class Machine {
     options.on_stopped = [] {};
     options.make_policy = [this]() -> std::unique_ptr<scheduler::Policy> {
       auto policy = scheduler::make_policy(options_.policy, options_.policy_options).value();
+      if (options_.watch_policy) policy = options_.watch_policy(std::move(policy));
       if (options_.knowledge.is_perfect()) return policy;
       return std::make_unique<KnowledgePolicy>(std::move(policy), options_.knowledge);
     };

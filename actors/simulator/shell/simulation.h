@@ -18,6 +18,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -40,6 +41,9 @@ struct SimulationOptions {
   double checkpoint_s = 0;  // seconds of training between two checkpoints; 0 for no series
   Knowledge knowledge;      // what the policy knows about lengths and speeds
   WorldOptions world;
+  // Puts a watch around the policy. It must change no decision.
+  std::function<std::unique_ptr<scheduler::Policy>(std::unique_ptr<scheduler::Policy>)>
+      watch_policy{};
   // Called every few thousand events with the number of jobs that have ended, the number of all
   // jobs, and the virtual time in seconds.
   std::function<void(std::size_t, std::size_t, double)> progress;

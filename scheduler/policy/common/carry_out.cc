@@ -47,7 +47,8 @@ class Transition {
   }
 
   void move(std::size_t slot) {
-    if (targets_.is_empty(slot) || !compare(slot) || !may_change(table_.rows()[slot])) return;
+    if (targets_.is_empty(slot) || !compare(slot)) return;
+    if (!may_change(table_.rows()[slot])) return wait(slot, WaitRule::kSettling);
     if (covers(free_, add_) && queue_allows(slot)) {
       for (std::size_t t = 0; t < add_.size(); ++t) free_[t] -= add_[t];
       if (table_.has_queues()) use_.add(table_.rows()[slot].queue, add_);
@@ -58,6 +59,7 @@ class Transition {
     // `missing_` is copied before the needs of this job are added: the job makes room for more
     // important ones only.
     if (total(drop_) > 0) deferred_.push_back({slot, missing_});
+    wait(slot, WaitRule::kReturning);
     for (std::size_t t = 0; t < add_.size(); ++t) {
       // Free devices are reserved for this job, although it cannot start with them yet. Otherwise
       // less important jobs would take them each time, and it would never start.
@@ -67,6 +69,14 @@ class Transition {
       // it has given up devices.
       missing_[t] += queue_allows(slot) ? add_[t] - kept : add_[t];
     }
+  }
+
+  // The job waits for the rest of what it shall have, and what is free of that is kept for it.
+  void wait(std::size_t slot, WaitRule rule) {
+    if (total(add_) == 0) return;
+    Counts keeps(add_.size());
+    for (std::size_t t = 0; t < keeps.size(); ++t) keeps[t] = std::min(free_[t], add_[t]);
+    result_.waits.push_back({.slot = slot, .rule = rule, .keeps = table_.to_set(keeps)});
   }
 
   bool queue_allows(std::size_t slot) const {

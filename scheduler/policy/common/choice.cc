@@ -22,13 +22,18 @@ class Chooser {
         speeds_(table.capabilities(row.slot)),
         sync_(table.sync(row.slot)),
         remaining_(table.remaining(row)),
+        efficiency_min_(limits.efficiency_min),
         candidate_(left.size(), 0) {}
 
   Choice run() {
-    // What it holds is tried first, so that of equal sets it wins.
-    try_held();
-    for (std::size_t t = 0; t < left_.size(); ++t) try_type(t);
-    if (row_.mix_types) try_mix();
+    // A job that has lost a part of its minimum is granted exactly what it lacks (policy.h).
+    if (row_.held_total == 0 || row_.held_total >= row_.min_devices) {
+      // What it holds is tried first, so that of equal sets it wins.
+      try_held();
+      for (std::size_t t = 0; t < left_.size(); ++t) try_type(t);
+      if (row_.mix_types) try_mix();
+    }
+    if (best_.counts.empty() && row_.held_total < row_.min_devices) try_least();
     best_.again_s = again_s_;
     return std::move(best_);
   }
@@ -63,10 +68,9 @@ class Chooser {
 
   // Whether this number of devices of one type is efficient enough.
   bool is_efficient(std::size_t t, std::uint32_t devices) const {
-    if (sync_.empty())
-      return one_type_speed(row_.max_p, devices, 1) >= limits_.efficiency_min * devices;
+    if (sync_.empty()) return one_type_speed(row_.max_p, devices, 1) >= efficiency_min_ * devices;
     return one_type_speed(row_.max_p, devices, speeds_[t], sync_) >=
-           limits_.efficiency_min * devices * speeds_[t];
+           efficiency_min_ * devices * speeds_[t];
   }
 
   void try_mix() {
@@ -86,13 +90,33 @@ class Chooser {
     // others.
     trim_to_speed(row_.max_p, speed, candidate_, speeds_, sync_);
     // If communication makes this number inefficient, a smaller number is better than none.
-    while (!sync_.empty() && speed < limits_.efficiency_min * capability() &&
+    while (!sync_.empty() && speed < efficiency_min_ * capability() &&
            total(candidate_) > row_.min_devices) {
       keep_fastest(total(candidate_) - 1);
       speed = mixed_speed(row_.max_p, candidate_, speeds_, sync_);
       trim_to_speed(row_.max_p, speed, candidate_, speeds_, sync_);
     }
     if (total(candidate_) <= row_.max_devices) consider();
+  }
+
+  // The smallest sets that let the job run. They need no efficiency, because a job that nothing
+  // smaller could serve would otherwise wait for ever, also beside devices that no job uses.
+  void try_least() {
+    const double needed = std::exchange(efficiency_min_, 0);
+    for (std::size_t t = 0; t < left_.size(); ++t) {
+      if (speeds_[t] <= 0 || left_[t] < row_.min_devices) continue;
+      std::fill(candidate_.begin(), candidate_.end(), 0);
+      candidate_[t] = row_.min_devices;
+      consider();
+    }
+    if (row_.mix_types && best_.counts.empty()) {
+      for (std::size_t t = 0; t < left_.size(); ++t) candidate_[t] = speeds_[t] > 0 ? left_[t] : 0;
+      if (total(candidate_) >= row_.min_devices) {
+        keep_fastest(row_.min_devices);
+        consider();
+      }
+    }
+    efficiency_min_ = needed;
   }
 
   double capability() const {
@@ -131,7 +155,7 @@ class Chooser {
     // the row does.
     const double speed = kept ? row_.held_speed : speed_on(table_, row_, candidate_);
     if (speed <= 0) return;
-    if (!kept && speed < limits_.efficiency_min * capability()) return;
+    if (!kept && speed < efficiency_min_ * capability()) return;
     // A job that is in a pause would not step during it with other devices either.
     const double paused = std::max(0.0, row_.paused_until_s - table_.now_s());
     const double finish =
@@ -165,6 +189,7 @@ class Chooser {
   const std::span<const double> speeds_;
   const SyncCurve& sync_;
   const double remaining_;
+  double efficiency_min_;
   Counts candidate_;
   Choice best_;
   bool best_kept_ = false;
@@ -225,6 +250,19 @@ std::uint32_t gang_size(const ClusterTable& table, const JobRow& row, std::size_
 
 std::vector<Counts> gangs_of(const ClusterTable& table, const JobRow& row) {
   const auto speeds = table.capabilities(row.slot);
+  if (row.held_total > 0 && row.held_total < row.min_devices) {
+    // It has lost a part of its gang, and is granted exactly what it lacks (policy.h), or gives
+    // back what it holds.
+    std::vector<Counts> least;
+    const auto held = table.held(row.slot);
+    for (std::size_t t = 0; t < speeds.size(); ++t) {
+      if (held[t] < row.held_total || speeds[t] <= 0 || table.reach(row, t) < row.min_devices)
+        continue;
+      least.emplace_back(table.types(), 0);
+      least.back()[t] = row.min_devices;
+    }
+    return least;
+  }
   std::vector<std::pair<double, std::size_t>> types;  // negative speed, so that they sort ascending
   for (std::size_t t = 0; t < speeds.size(); ++t) {
     if (speeds[t] <= 0 || gang_size(table, row, t) < row.min_devices) continue;

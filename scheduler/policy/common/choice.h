@@ -17,7 +17,8 @@ struct Choice {
 };
 
 struct ChoiceLimits {
-  // A set is worth its devices if speed >= efficiency_min * sum of their capabilities.
+  // A set is worth its devices if speed >= efficiency_min * sum of their capabilities, and also if
+  // a job that has less than its minimum can run on no other.
   double efficiency_min = 0;
   // Seconds. A job that would take longer with what it holds is not in time.
   double in_time_s = kNeverS;
@@ -58,7 +59,8 @@ bool surely_gets_nothing(const ClusterTable& table, const JobRow& row,
 // All or nothing, for policies without elastic scaling: max_devices (or as many as exist, or as the
 // queue of the job may have, or as are useful if its communication is known) of one type, one set
 // for each type that the job can use. The type that the owner asked for is first, then the others
-// by speed. In place of a set that the job refuses, that to which it falls back.
+// by speed. In place of a set that the job refuses, that to which it falls back. Of a job that has
+// lost a part of its minimum: this minimum on the type that it holds.
 std::vector<Counts> gangs_of(const ClusterTable& table, const JobRow& row);
 
 // The speed of the job on these devices.

@@ -1,6 +1,7 @@
 #include "scheduler/policy/common/cluster_table.h"
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
 #include "scheduler/policy/common/speed.h"
@@ -27,10 +28,23 @@ void ClusterTable::update(const ClusterView& view) {
   }
   fill(view.free, free_.data());
   fill(view.returning, returning_.data());
-  for (std::size_t t = 0; t < types(); ++t)
-    // The sum over the rows is not negative: each subtraction takes away what an addition of the
+  write_supply();
+}
+
+void ClusterTable::write_supply() {
+  bool is_other = false;
+  for (std::size_t t = 0; t < types(); ++t) {
+    const std::uint32_t unheld = free_[t] + returning_[t];
+    // The sums over the rows are not negative: each subtraction takes away what an addition of the
     // same row has added.
-    supply_[t] = free_[t] + returning_[t] + static_cast<std::uint32_t>(elastic_held_[t]);
+    supply_[t] = unheld + static_cast<std::uint32_t>(elastic_held_[t]);
+    // What a claim waits for is not in the total any more, and may still be held.
+    const auto all = unheld + static_cast<std::uint32_t>(all_held_[t]);
+    is_other |= std::exchange(usable_[t], std::min(total_[t], all)) != usable_[t];
+  }
+  if (!is_other) return;
+  written_.resize(rows_.size());
+  std::iota(written_.begin(), written_.end(), std::size_t{0});
 }
 
 bool ClusterTable::has_same_columns(const ClusterView& view) const {
@@ -59,9 +73,10 @@ void ClusterTable::build_columns(const ClusterView& view) {
   given_queues_ = view.queues;
   queues_ = QueueTree(given_queues_, types_);
   const std::size_t t = types();
-  for (Counts* counts : {&total_, &free_, &returning_, &supply_}) counts->assign(t, 0);
+  for (Counts* counts : {&total_, &free_, &returning_, &supply_, &usable_}) counts->assign(t, 0);
   fill(view.total, total_.data());
   elastic_held_.assign(t, 0);
+  all_held_.assign(t, 0);
   rows_.clear();
   jobs_ = 0;
   refused_.clear();
@@ -138,7 +153,8 @@ void ClusterTable::write_row(const JobView& job, std::size_t slot) {
 bool ClusterTable::is_under_served(std::size_t slot) const {
   const JobRow& row = rows_[slot];
   // The factor absorbs rounding: both speeds are computed in different ways and may be the same.
-  if (!row.pinned) return row.held_speed < row.best_speed * (1 - 1e-9);
+  const bool lacks = row.held_total > 0 && row.held_total < row.min_devices;
+  if (!row.pinned) return lacks || row.held_speed < row.best_speed * (1 - 1e-9);
   const auto has = held(slot);
   const auto wants = pinned(slot);
   for (std::size_t t = 0; t < types(); ++t)
@@ -244,8 +260,10 @@ void ClusterTable::add_supply(std::size_t slot, int sign) {
   if (!row.present) return;
   const auto has = held(slot);
   const auto kept = kept_by_pin(slot);
-  for (std::size_t t = 0; t < types(); ++t)
+  for (std::size_t t = 0; t < types(); ++t) {
     elastic_held_[t] += sign * std::int64_t{row.pinned ? has[t] - kept[t] : has[t]};
+    all_held_[t] += sign * std::int64_t{has[t]};
+  }
 }
 
 std::span<const std::uint32_t> ClusterTable::kept_by_pin(std::size_t slot) const {

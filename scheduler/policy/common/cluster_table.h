@@ -85,7 +85,7 @@ class ClusterTable {
   const std::vector<DeviceType>& type_names() const { return types_; }
   const std::vector<JobRow>& rows() const { return rows_; }  // by slot
   std::size_t jobs() const { return jobs_; }                 // rows that are present
-  // Slots whose rows the last update() wrote.
+  // Slots whose rows the last update() wrote, or of which it changed what they can reach.
   const std::vector<std::size_t>& written() const { return written_; }
   double now_s() const { return now_s_; }
   double job_seconds() const { return job_seconds_; }
@@ -97,6 +97,8 @@ class ClusterTable {
   // Devices that can be distributed anew: free ones, returning ones, those held by jobs that are
   // not pinned, and those that pinned jobs will give back.
   const Counts& supply() const { return supply_; }
+  // The devices of the cluster without those that are out of use.
+  const Counts& usable() const { return usable_; }
 
   // Under-served jobs, which could be faster, or lack devices to which they are pinned: number and
   // slot, ascending.
@@ -131,7 +133,7 @@ class ClusterTable {
   std::vector<Counts> entitled() const;
   // The most devices of a type that the job could have if there were no other jobs.
   std::uint32_t reach(const JobRow& row, std::size_t type) const {
-    return std::min(total_[type], queues_.reach(row.queue)[type]);
+    return std::min(usable_[type], queues_.reach(row.queue)[type]);
   }
 
   double remaining(const JobRow& row) const;
@@ -158,6 +160,7 @@ class ClusterTable {
   void build_columns(const ClusterView& view);
   void write_row(const JobView& job, std::size_t slot);
   void add_supply(std::size_t slot, int sign);
+  void write_supply();
   bool is_under_served(std::size_t slot) const;
   void add_slots(std::size_t slots);
   void write_devices(const JobView& job, std::size_t slot);
@@ -176,8 +179,9 @@ class ClusterTable {
   std::vector<std::size_t> written_;
   std::set<std::pair<std::uint64_t, std::size_t>> under_served_;
   std::set<std::pair<double, std::size_t>> ends_;
-  Counts total_, free_, returning_, supply_;
-  std::vector<std::int64_t> elastic_held_;  // by type: what update() adds to free and returning
+  Counts total_, free_, returning_, supply_, usable_;
+  // By type: what update() adds to free and returning for the supply, and for what is usable.
+  std::vector<std::int64_t> elastic_held_, all_held_;
   std::vector<std::uint32_t> held_, grantable_, pinned_;  // by slot and type
   struct Refused {
     Counts held;

@@ -34,6 +34,13 @@
 //   queue     No queue of which a job is granted devices of a type has, after, more of this type
 //             than its limit (queue.h), and no queue above it.
 //
+// No policy leaves devices idle beside jobs that wait for them (check_idle in waits.h):
+//
+//   start     If no job has what it needs, and no device is on its way to or from a job, none fits
+//             into the free devices that its queue may use.
+//   name      Whatever runs: for a job that fits into what stays free after the grants, a decision
+//             names the rule by which it waits (Decisions::waits, Decisions::blocked_by).
+//
 // A policy that supports queues (PolicyInfo::holds_queues) gives each queue the devices to which it
 // is entitled by guarantee, tier and weight (queue_tree.h) before any job of another queue borrows
 // them, also if it has to take them from running jobs that may be suspended. Reservations raise
@@ -163,12 +170,45 @@ struct Change {
   bool operator==(const Change&) const = default;
 };
 
+// What a policy gives a job at the least when it starts. A pinned job gets what it is pinned to.
+enum class StartsWith : std::uint8_t {
+  kMinimum,           // min_devices, of several types if the job may mix them
+  kMinimumOfOneType,  // min_devices of one type
+  kGang,              // all devices of a gang (gangs_of, choice.h)
+};
+
+// Why a job waits for devices although some are free.
+enum class WaitRule : std::uint8_t {
+  kReturning,  // others give devices back for it
+  kSettling,   // it has not adopted its last change
+  kPauses,     // what is left does not suffice for it until jobs that start or rescale are done
+  kEnd,        // a job is about to end whose devices it will have
+  kScarce,     // it leaves what is free to jobs that can use nothing else, and can use other types
+  kSlowType,   // it may not mix types, and would end too late on what is free
+  kOrder,      // another job comes first, and this policy lets none overtake it
+  kKept,       // the free devices that it could use are kept for other jobs
+  kNoSpeed,    // its speed on what is free is not known
+};
+
+struct Wait {
+  std::size_t slot = 0;  // of the job that waits
+  WaitRule rule = WaitRule::kReturning;
+  DeviceSet keeps = {};                   // free devices that are kept for it meanwhile
+  Seconds until = kNever;                 // the latest end of the wait, if that is known
+  std::optional<std::size_t> after = {};  // slot of the job whose end or start it awaits
+};
+
 // At most one grant and one shrink for each job.
 struct Decisions {
   std::vector<Change> grants;   // additional devices
   std::vector<Change> shrinks;  // devices to give back; they become free later
   // The time, > now, at which the policy wants to be asked again if nothing happens before.
   Seconds again_at = kNever;
+  // The jobs that wait by a rule of the policy beside free devices. waits.h derives from them why
+  // all others wait.
+  std::vector<Wait> waits = {};
+  // The slot of a job before which no other job may start.
+  std::optional<std::size_t> blocked_by = {};
 };
 
 class Policy {
@@ -179,6 +219,7 @@ class Policy {
   virtual Decisions decide(const ClusterView& view) = 0;
   // Whether it reads JobView::expected_sync_s. Otherwise the owner of the view need not know it.
   virtual bool expects_sync() const { return false; }
+  virtual StartsWith starts_with() const { return StartsWith::kMinimum; }
 };
 
 // Local steps that the job still has to do at this time, >= 0.

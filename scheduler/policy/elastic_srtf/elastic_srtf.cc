@@ -15,9 +15,9 @@ class FairDecision final : public FullScanDecision {
   using FullScanDecision::FullScanDecision;
 
  protected:
-  double slow_limit_s(const JobRow& row) const override {
+  double slow_limit_s(const JobRow& row, double best_speed) const override {
     const double age_s = table_.now_s() - row.submit_s;
-    return kSlowType * (age_s + table_.remaining(row) / row.best_speed) - age_s;
+    return kSlowType * (age_s + table_.remaining(row) / best_speed) - age_s;
   }
   bool may_leave(const QueueEntry&) const override { return false; }
 };

@@ -60,7 +60,8 @@
 // smaller change, and each job measures both (policy.h). A change that is free is charged like one
 // of a second.
 //
-// A set of devices needs an efficiency of 0.8. A job whose communication is known (model/sync.h) is
+// A set of devices needs an efficiency of 0.8, except the smallest one that lets a waiting job run.
+// A job whose communication is known (model/sync.h) is
 // fastest with a less efficient set. With w = max_T sum of width_j * N_j / N_T it needs 0 if w <=
 // 1, otherwise min(0.8, 1 / (1 + 1 / w^2)) in the last class and 0.5 before it. With an efficiency
 // e it would have 2 * sqrt(e * (1 - e)) of its best speed if each device costs the same; if it
@@ -79,7 +80,10 @@
 //
 // A job that may use several types but not mix them stays on the type on which it begins. It begins
 // on no type on which it would end after H with the best devices of this type, unless it takes at
-// most 1.5 * alone_j there.
+// most 1.5 * alone_j there. Only devices that are in use or free, and within its queue, count.
+//
+// While no job runs, none leaves scarce types, and none waits for a faster type: nothing would end
+// the wait.
 //
 // To keep (1), a projection without arrivals (projection.h) finds the job that is not narrow and
 // would end last, for each set of types T. That

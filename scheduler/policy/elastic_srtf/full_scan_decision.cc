@@ -72,7 +72,15 @@ Decisions FullScanDecision::run() {
   // come first.
   if (table_.has_queues()) serve_owners();
   serve_in_order();
+  if (targets_.order().empty() && table_.usable() == table_.free() && !nothing_left()) {
+    // Nothing runs, and nothing would: no event would end a wait.
+    leaves_nothing_ = true;
+    leaving_.clear();
+    waits_.clear();
+    serve_in_order();
+  }
   Decisions decisions = carry_out(table_, targets_, leaving_);
+  decisions.waits.insert(decisions.waits.end(), waits_.begin(), waits_.end());
   // Pauses end and waiting jobs age without an event.
   decisions.again_at = Seconds(again_s_);
   return decisions;
@@ -111,7 +119,8 @@ void FullScanDecision::add_paused_devices(std::span<const std::uint32_t> devices
                                           double paused_until_s) {
   for (std::size_t t = 0; t < devices.size(); ++t) paused_devices_[t] += devices[t];
   // At least one second from now, so that the policy does not ask again in a loop at one time.
-  again_s_ = std::min(again_s_, std::max(table_.now_s() + 1, paused_until_s));
+  pauses_end_s_ = std::min(pauses_end_s_, std::max(table_.now_s() + 1, paused_until_s));
+  again_s_ = std::min(again_s_, pauses_end_s_);
 }
 
 void FullScanDecision::serve_owners() {
@@ -173,13 +182,17 @@ void FullScanDecision::serve_turn(const QueueEntry& entry) {
 void FullScanDecision::serve(const QueueEntry& entry) {
   const JobRow& row = table_.rows()[entry.slot];
   Counts left = choices_of(entry.slot);
-  leave_scarce(entry, left);
-  leave_slow(entry, left);
+  const bool leaves_scarce = leave_scarce(entry, left), leaves_slow = leave_slow(entry, left);
   const auto held = table_.held(entry.slot);
   // best_choice() would return the same, at a higher cost.
   if (entry.at_optimum && covers(left, held)) return assign(entry.slot, held);
   const Choice choice = choice_of(entry, left);
-  if (choice.counts.empty()) return reserve_until_pauses_end(entry, left);
+  if (choice.counts.empty()) {
+    if (leaves_scarce || leaves_slow)
+      waits_.push_back(
+          {.slot = entry.slot, .rule = leaves_slow ? WaitRule::kSlowType : WaitRule::kScarce});
+    return reserve_until_pauses_end(entry, left);
+  }
   // What is late, or has a deadline in danger, comes first at any cost.
   const bool pays = std::max(row.rescale_s, row.suspend_s) > 0 &&
                     entry.service_class() >= ServiceClass::kCritical;
@@ -216,29 +229,43 @@ Choice FullScanDecision::choice_of(const QueueEntry& entry, Counts& left) {
   return other;
 }
 
-void FullScanDecision::leave_slow(const QueueEntry& entry, Counts& left) const {
+bool FullScanDecision::leave_slow(const QueueEntry& entry, Counts& left) const {
   const JobRow& row = table_.rows()[entry.slot];
-  if (row.mix_types || row.started || row.held_total > 0 || row.best_speed <= 0) return;
+  if (leaves_nothing_ || row.mix_types || row.started || row.held_total > 0) return false;
   const auto speeds = table_.capabilities(entry.slot);
-  const double limit_s = slow_limit_s(row);
+  // With the best devices of each type that its queue may have and that are in use.
+  std::vector<double> best(left.size(), 0);
   for (std::size_t t = 0; t < left.size(); ++t) {
-    const std::uint32_t n = std::min(table_.total()[t], row.max_devices);
-    if (left[t] == 0 || n == 0 || speeds[t] <= 0) continue;
-    const double speed = one_type_speed(row.max_p, n, speeds[t], table_.sync(entry.slot));
-    if (table_.remaining(row) > speed * limit_s) left[t] = 0;
+    const std::uint32_t n = std::min(table_.reach(row, t), row.max_devices);
+    if (n > 0 && speeds[t] > 0)
+      best[t] = one_type_speed(row.max_p, n, speeds[t], table_.sync(entry.slot));
   }
+  const double limit_s = slow_limit_s(row, *std::ranges::max_element(best));
+  bool leaves = false;
+  for (std::size_t t = 0; t < left.size(); ++t) {
+    if (left[t] == 0 || best[t] <= 0 || table_.remaining(row) <= best[t] * limit_s) continue;
+    left[t] = 0;
+    leaves = true;
+  }
+  return leaves;
 }
 
-double FullScanDecision::slow_limit_s(const JobRow& row) const {
-  return std::max(order_.load().horizon_s, kSlowType * table_.remaining(row) / row.best_speed);
+double FullScanDecision::slow_limit_s(const JobRow& row, double best_speed) const {
+  return std::max(order_.load().horizon_s, kSlowType * table_.remaining(row) / best_speed);
 }
 
-void FullScanDecision::leave_scarce(const QueueEntry& entry, Counts& left) const {
-  const std::uint64_t types = order_.forecast(entry.slot).types;
-  if (entry.service_class() != ServiceClass::kOrdinary || (types & ~scarce_) == 0) return;
+bool FullScanDecision::leave_scarce(const QueueEntry& entry, Counts& left) const {
+  const std::uint64_t others = order_.forecast(entry.slot).types & ~scarce_;
+  if (leaves_nothing_ || entry.service_class() != ServiceClass::kOrdinary || others == 0)
+    return false;
   const auto held = table_.held(entry.slot);
-  for (std::size_t t = 0; t < left.size(); ++t)
-    if ((scarce_ & type_bit(t)) != 0) left[t] = std::min(left[t], held[t]);
+  bool leaves = false;
+  for (std::size_t t = 0; t < left.size(); ++t) {
+    if ((scarce_ & type_bit(t)) == 0 || left[t] <= held[t]) continue;
+    left[t] = held[t];
+    leaves = true;
+  }
+  return leaves;
 }
 
 ChoiceLimits FullScanDecision::limits_of(const QueueEntry& entry) const {
@@ -270,7 +297,8 @@ void FullScanDecision::serve_at_a_charge(const QueueEntry& entry, const Counts& 
   const double wait_s = entry.service_class() == ServiceClass::kCritical
                             ? std::max(charge_s, kCriticalWait * order_.load().horizon_s)
                             : std::min(charge_s, kPausesToWait * pause_s + kTimesToWait * needs_s);
-  if (!counts_on_an_end(row, wait_s)) return assign(entry.slot, choice.counts);
+  const auto end = end_to_count_on(row, wait_s);
+  if (!end) return assign(entry.slot, choice.counts);
   // What is idle now is not enough for it, and is reserved until there is more.
   Counts reserved = choice.counts;
   for (std::size_t t = 0; t < reserved.size(); ++t) {
@@ -278,6 +306,11 @@ void FullScanDecision::serve_at_a_charge(const QueueEntry& entry, const Counts& 
     idle_[t] -= reserved[t];
   }
   targets_.reserve(reserved);
+  waits_.push_back({.slot = entry.slot,
+                    .rule = WaitRule::kEnd,
+                    .keeps = table_.to_set(reserved),
+                    .until = Seconds(end->first),
+                    .after = end->second});
 }
 
 double FullScanDecision::taking_pause_s(const JobRow& row, const Counts& wanted,
@@ -298,17 +331,18 @@ double FullScanDecision::taking_pause_s(const JobRow& row, const Counts& wanted,
   return pause_s;
 }
 
-bool FullScanDecision::counts_on_an_end(const JobRow& row, double seconds) {
+std::optional<std::pair<double, std::size_t>> FullScanDecision::end_to_count_on(const JobRow& row,
+                                                                                double seconds) {
   const auto speeds = table_.capabilities(row.slot);
   for (const auto& [end_s, slot] : table_.ends()) {
-    if (end_s > table_.now_s() + seconds) return false;
+    if (end_s > table_.now_s() + seconds) return {};
     const auto held = table_.held(slot);
     bool is_usable = false;
     for (std::size_t t = 0; t < held.size(); ++t)
       is_usable = is_usable || (held[t] > 0 && speeds[t] > 0);
-    if (is_usable && counted_on_.insert(slot).second) return true;
+    if (is_usable && counted_on_.insert(slot).second) return {{end_s, slot}};
   }
-  return false;
+  return {};
 }
 
 Counts FullScanDecision::idle_choices_of(std::size_t slot, const Counts& left) const {
@@ -329,7 +363,14 @@ void FullScanDecision::reserve_until_pauses_end(const QueueEntry& entry, Counts 
   leave_scarce(entry, left);
   leave_slow(entry, left);
   const Choice later = choose(table_.rows()[entry.slot], left, limits_of(entry));
-  if (!later.counts.empty()) targets_.reserve(later.counts);
+  if (later.counts.empty()) return;
+  Counts keeps = targets_.left();
+  for (std::size_t t = 0; t < keeps.size(); ++t) keeps[t] = std::min(keeps[t], later.counts[t]);
+  targets_.reserve(later.counts);
+  waits_.push_back({.slot = entry.slot,
+                    .rule = WaitRule::kPauses,
+                    .keeps = table_.to_set(keeps),
+                    .until = Seconds(pauses_end_s_)});
 }
 
 // Serves the guaranteed job with that useful number of devices which is nearest to the guaranteed

@@ -2,6 +2,7 @@
 // FullScanDecision: one decision of elastic-srtf by looking at every job. It is the definition of
 // the policy. IndexedDecision overrides single steps, and decides the same.
 #include <cstdint>
+#include <optional>
 #include <set>
 #include <span>
 #include <vector>
@@ -79,7 +80,8 @@ class FullScanDecision {
   // Gives one job the devices with which it ends first, out of those that are left.
   virtual void serve(const QueueEntry& entry);
   // The longest time for which a job that may not mix types may begin on one.
-  virtual double slow_limit_s(const JobRow& row) const;
+  // `best_speed`: with the best devices of one type.
+  virtual double slow_limit_s(const JobRow& row, double best_speed) const;
   // Whether it was decided before the job's turn that it keeps what it holds.
   virtual bool is_kept(const QueueEntry& entry) const;
 
@@ -99,8 +101,9 @@ class FullScanDecision {
   // What the job may choose from if no other job gives anything up for it.
   Counts idle_choices_of(std::size_t slot, const Counts& left) const;
   // A type is scarce while the work of the jobs that can use no other types takes it until the end
-  // of all jobs. An ordinary job that can use other types is given no more devices of it.
-  void leave_scarce(const QueueEntry& entry, Counts& left) const;
+  // of all jobs. An ordinary job that can use other types is given no more devices of it. Returns
+  // whether that takes anything from `left`.
+  bool leave_scarce(const QueueEntry& entry, Counts& left) const;
   // The best devices for a job. While jobs wait that can use no other types than some of its own,
   // it is given no more of those, if it is not much slower without them; `left` then lacks them.
   Choice choice_of(const QueueEntry& entry, Counts& left);
@@ -110,7 +113,8 @@ class FullScanDecision {
   }
   // A job that may not mix types stays on the type on which it begins, because its bits depend on
   // it. So it begins on none on which it would end after all others, unless that is fast enough.
-  void leave_slow(const QueueEntry& entry, Counts& left) const;
+  // Returns as leave_scarce().
+  bool leave_slow(const QueueEntry& entry, Counts& left) const;
   // A job whose communication is not known needs kEfficient. One that communicates may be less
   // efficient while there are devices for all, or if it comes before the ordinary ones.
   double efficiency_of(const QueueEntry& entry) const;
@@ -120,9 +124,9 @@ class FullScanDecision {
   void serve_at_a_charge(const QueueEntry& entry, const Counts& left, const Choice& choice);
   // The pause for which a job that takes these devices has to pay. `idle` is what no job loses.
   double taking_pause_s(const JobRow& row, const Counts& wanted, const Counts& idle) const;
-  // Whether a job ends within this time whose devices no other waiting job counts on. From now on
-  // this job counts on them.
-  bool counts_on_an_end(const JobRow& row, double seconds);
+  // The end and the slot of a job that ends within this time, and whose devices no other waiting
+  // job counts on. From now on this job counts on them.
+  std::optional<std::pair<double, std::size_t>> end_to_count_on(const JobRow& row, double seconds);
   // A job that needs many devices at once reserves those that are left until pauses are over.
   // Otherwise some job would always be in a pause, and the wide job would never start.
   void reserve_until_pauses_end(const QueueEntry& entry, Counts left);
@@ -160,7 +164,10 @@ class FullScanDecision {
   const double communicating_;        // efficiency of ordinary jobs whose communication is known
   std::set<std::size_t> counted_on_;  // slots of jobs whose end another job waits for
   std::vector<std::size_t> leaving_;  // slots of jobs that may have to give up all devices
+  bool leaves_nothing_ = false;       // no job leaves devices to others, or waits for better ones
+  double pauses_end_s_ = kNeverS;     // when the first pause is over
   double again_s_;
+  std::vector<Wait> waits_;
 };
 
 }  // namespace es::scheduler

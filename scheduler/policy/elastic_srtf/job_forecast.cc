@@ -95,7 +95,9 @@ JobForecast forecast_of(const ClusterTable& table, const JobRow& row) {
   forecast.priority_rank = -std::int64_t{row.priority};
   forecast.submit_s = row.submit_s;
   // A job without devices is not in a pause, whatever its last change was.
-  forecast.paused_until_s = forecast.holds ? row.paused_until_s : -kNeverS;
+  // A job that has lost a part of its minimum stands still for another reason.
+  const bool runs = row.held_total >= row.min_devices;
+  forecast.paused_until_s = runs ? row.paused_until_s : -kNeverS;
   forecast.pause_s = row.pause_s;
   forecast.job_seconds_at_submit = row.job_seconds_at_submit;
   forecast.deadline_s = row.deadline_s;

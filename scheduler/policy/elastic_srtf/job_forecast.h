@@ -48,7 +48,7 @@ struct JobForecast {
   // for each other; then it is given fewer, of which kCrowdedEfficiency compute.
   double crowded_part = 1;
   double submit_s = 0;
-  double paused_until_s = 0;  // -kNeverS if it holds nothing
+  double paused_until_s = 0;  // -kNeverS if it holds less than its minimum
   double pause_s = 0;         // cost of a change of its devices
   double key_s = 0;           // added to alone_s for the key
   double fair_alone_s = 0;    // from start to end with its best devices

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <functional>
 #include <map>
-#include <set>
+#include <optional>
 #include <utility>
 
 #include "scheduler/policy/common/carry_out.h"
@@ -35,13 +35,18 @@ class GangDecision {
     else
       serve_first();
     Decisions decisions = carry_out(table_, targets_);
+    decisions.waits.insert(decisions.waits.end(), waits_.begin(), waits_.end());
+    decisions.blocked_by = blocked_by_;
     if (rules_.order == GangRules::Order::kAttainedService)
       decisions.again_at = Seconds(next_queue_s());
     return decisions;
   }
 
  private:
-  bool keeps_held(const JobRow& row) const { return !rules_.preempts && row.held_total > 0; }
+  // A job that has lost a part of its minimum does not run.
+  bool keeps_held(const JobRow& row) const {
+    return !rules_.preempts && row.held_total >= row.min_devices;
+  }
 
   GangKey key_of(const JobRow& row) const {
     if (rules_.order == GangRules::Order::kRemainingTime) return srtf_key(row);
@@ -154,24 +159,33 @@ class GangDecision {
     if (row.pinned) return true;
     const bool is_blocked = rules_.blocking != GangRules::Blocking::kNone &&
                             full_queues_.contains(row.queue) && !keeps_held(row);
-    if (is_blocked) return true;
-    const bool one_runs = rules_.blocking == GangRules::Blocking::kSerial && has_served_;
+    if (is_blocked) {
+      waits_.push_back(
+          {.slot = row.slot, .rule = WaitRule::kOrder, .after = full_queues_.at(row.queue)});
+      return true;
+    }
+    const bool one_runs = rules_.blocking == GangRules::Blocking::kSerial && blocked_by_;
     if (one_runs && !keeps_held(row)) return false;
     const Counts left = targets_.choices_of(row.slot);
     // An owner gets what its queue is entitled to, and not what it could take from others beside
     // that.
     const auto owned = own_gangs_.find(row.slot);
-    const Counts gang = owned != own_gangs_.end() ? owned->second : wants(row, left);
+    const bool owns = owned != own_gangs_.end() && covers(left, owned->second);
+    const Counts gang = owns ? owned->second : wants(row, left);
+    // It can run on nothing that exists now, so it blocks no other job.
+    if (total(gang) == 0) return true;
     const bool fits = covers(left, gang);
     if (fits) targets_.set(row.slot, gang);
     targets_.rank(row.slot);
     // A job that only the limit of its queue stops blocks no other queue, but the later jobs of its
     // own.
     if (!fits && covers(targets_.left(), gang)) {
-      full_queues_.insert(row.queue);
+      full_queues_.emplace(row.queue, row.slot);
       return true;
     }
-    has_served_ = true;
+    const bool blocks = rules_.blocking == GangRules::Blocking::kSerial ||
+                        (rules_.blocking == GangRules::Blocking::kHeadOfLine && !fits);
+    if (blocks && !blocked_by_) blocked_by_ = row.slot;
     return fits || rules_.blocking == GangRules::Blocking::kNone;
   }
 
@@ -192,8 +206,10 @@ class GangDecision {
   const GangRules& rules_;
   Targets targets_;
   std::map<std::size_t, Counts> own_gangs_;  // by slot, of jobs within the part of their queue
-  std::set<std::uint32_t> full_queues_;      // a job waits for room below their limits
-  bool has_served_ = false;                  // a job has been looked at
+  // A job waits for room below the limit of the queue: its slot.
+  std::map<std::uint32_t, std::size_t> full_queues_;
+  std::optional<std::size_t> blocked_by_;  // the slot of the first job that blocks all later ones
+  std::vector<Wait> waits_;
 };
 
 }  // namespace

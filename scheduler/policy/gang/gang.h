@@ -40,6 +40,7 @@ class GangPolicy final : public Policy {
   explicit GangPolicy(const GangRules& rules, ScanMode scan_mode = ScanMode::kIndexed)
       : rules_(rules), has_queue_(rules.is_srtf() && scan_mode == ScanMode::kIndexed) {}
   Decisions decide(const ClusterView& view) override;
+  StartsWith starts_with() const override { return StartsWith::kGang; }
 
  private:
   const GangRules rules_;

@@ -230,8 +230,10 @@ class QueueWalk {
   // given them back.
   void grant(std::size_t slot, std::uint32_t devices) {
     const bool is_free = devices <= free_;
-    free_ -= std::min(free_, devices);
-    if (is_free) result_.grants.push_back({slot, set_of(devices)});
+    const std::uint32_t kept = std::min(free_, devices);
+    free_ -= kept;
+    if (is_free) return result_.grants.push_back({slot, set_of(devices)});
+    result_.waits.push_back({.slot = slot, .keeps = set_of(kept)});
   }
 
   void drop(std::size_t slot, std::uint32_t devices) {

@@ -69,7 +69,7 @@ class GreedyDecision {
     if (const auto now = choose_missing(j, {})) {
       grant(j, *now);
     } else if (const auto later = choose_missing(j, sum(returning_, index_.extras()))) {
-      reserve(*later);
+      reserve(j, *later);
     } else {
       return false;
     }
@@ -95,11 +95,12 @@ class GreedyDecision {
   }
 
   // Reserves the devices for a waiting job: free ones, then returning ones, then extra ones.
-  void reserve(const DeviceSet& devices) {
+  void reserve(std::size_t j, const DeviceSet& devices) {
     const DeviceSet not_free = beyond(devices, free_);
     const DeviceSet not_returning = beyond(not_free, returning_);
     // extras() is an upper bound, so calling back may fail. Then the job reserves nothing.
     if (!call_back(not_returning)) return;
+    waits_.push_back({.slot = j, .keeps = beyond(devices, not_free)});
     free_ = beyond(free_, devices);
     returning_ = beyond(returning_, not_free);
   }
@@ -165,8 +166,9 @@ class GreedyDecision {
     }
   }
 
-  Decisions decisions() const {
+  Decisions decisions() {
     Decisions result;
+    result.waits = std::move(waits_);
     for (const auto& [job, change] : changes_) {
       if (!change.granted.empty()) result.grants.push_back({job.second, change.granted});
       if (!change.shrunk.empty()) result.shrinks.push_back({job.second, change.shrunk});
@@ -180,6 +182,7 @@ class GreedyDecision {
   DeviceSet free_;
   DeviceSet returning_;
   std::map<Job, Change> changes_;
+  std::vector<Wait> waits_;
 };
 
 }  // namespace

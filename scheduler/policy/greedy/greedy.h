@@ -28,6 +28,9 @@ class GreedyPolicy final : public Policy {
   explicit GreedyPolicy(bool homogeneous = false)
       : homogeneous_(homogeneous), index_(homogeneous) {}
   Decisions decide(const ClusterView& view) override;
+  StartsWith starts_with() const override {
+    return homogeneous_ ? StartsWith::kMinimumOfOneType : StartsWith::kMinimum;
+  }
 
  private:
   const bool homogeneous_;

@@ -25,6 +25,8 @@ std::vector<Option> options_of(const ClusterTable& table, const JobRow& row) {
     if (most > 0) counts.insert(most);
     counts.insert(row.min_devices);
     if (is_held) counts.insert(held[t]);
+    // A job that has lost a part of its minimum is granted exactly what it lacks (policy.h).
+    if (row.held_total > 0 && row.held_total < row.min_devices) counts = {row.min_devices};
     for (const std::uint32_t n : counts) {
       const bool same = is_held && n == held[t];
       const bool useful = useful_devices(row.max_p, n) == n || n == row.min_devices;
@@ -37,6 +39,16 @@ std::vector<Option> options_of(const ClusterTable& table, const JobRow& row) {
     }
   }
   return options;
+}
+
+const Option* fastest_left(const JobRow& row, std::span<const Option> options,
+                           const Rounds& rounds) {
+  const Option* best = nullptr;
+  for (const Option& option : options) {
+    if (rounds.left_for(row, option.type) < option.devices) continue;
+    if (best == nullptr || option.speed > best->speed) best = &option;
+  }
+  return best;
 }
 
 namespace {

@@ -23,6 +23,10 @@ struct Option {
 // allow. Ascending by type and number.
 std::vector<Option> options_of(const ClusterTable& table, const JobRow& row);
 
+// The fastest of the options whose devices are left for the job; nullptr if there is none.
+const Option* fastest_left(const JobRow& row, std::span<const Option> options,
+                           const Rounds& rounds);
+
 // Jobs that compete for what is left, in the order in which equal ones are served.
 struct Contender {
   std::size_t slot = 0;

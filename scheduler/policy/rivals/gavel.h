@@ -25,6 +25,7 @@ class GavelPolicy final : public Policy {
   enum class Objective { kLeastAttained, kFinishTime };
   explicit GavelPolicy(Objective objective) : objective_(objective) {}
   Decisions decide(const ClusterView& view) override;
+  StartsWith starts_with() const override { return StartsWith::kGang; }
 
  private:
   const Objective objective_;

@@ -53,7 +53,17 @@ Decisions SiaPolicy::decide(const ClusterView& view) {
       if (row.priority != priority) break;
       if (rounds.can_give(row)) contenders.push_back(contender_of(table_, row));
     }
-    assign_options(table_, contenders, rounds);
+    const auto chosen = assign_options(table_, contenders, rounds);
+    // The search of the program is bounded, and may leave devices that suffice for a job.
+    for (std::size_t i = 0; i < contenders.size() && rounds.is_anything_left(); ++i) {
+      const JobRow& row = table_.rows()[contenders[i].slot];
+      if (chosen[i] || row.held_total >= row.min_devices) continue;
+      if (const Option* best = fastest_left(row, contenders[i].options, rounds)) {
+        Counts counts(table_.types(), 0);
+        counts[best->type] = best->devices;
+        rounds.give(row, counts);
+      }
+    }
   }
   return rounds.finish();
 }

@@ -28,6 +28,7 @@ namespace es::scheduler {
 class SiaPolicy final : public Policy {
  public:
   Decisions decide(const ClusterView& view) override;
+  StartsWith starts_with() const override { return StartsWith::kMinimumOfOneType; }
 
  private:
   ClusterTable table_;

@@ -127,11 +127,7 @@ class Auction {
 
   // The fastest option that is left.
   void take_most(Bid& bid) {
-    const Option* best = nullptr;
-    for (const Option& option : bid.options) {
-      if (rounds_.left_for(*bid.row, option.type) < option.devices) continue;
-      if (best == nullptr || option.speed > best->speed) best = &option;
-    }
+    const Option* best = fastest_left(*bid.row, bid.options, rounds_);
     if (best != nullptr) take(bid, *best, best->devices);
   }
 

@@ -30,6 +30,7 @@ namespace es::scheduler {
 class ThemisPolicy final : public Policy {
  public:
   Decisions decide(const ClusterView& view) override;
+  StartsWith starts_with() const override { return StartsWith::kMinimumOfOneType; }
 
  private:
   ClusterTable table_;

@@ -22,6 +22,7 @@ namespace es::scheduler {
 class TiresiasPolicy final : public Policy {
  public:
   Decisions decide(const ClusterView& view) override;
+  StartsWith starts_with() const override { return StartsWith::kGang; }
 
  private:
   ClusterTable table_;

@@ -11,6 +11,7 @@
 #include "actors/protocol/wire/wire_devices.h"
 #include "tests/actors/simulator/head_oracle.h"
 #include "tests/actors/simulator/small_traces.h"
+#include "tests/scheduler/policy/watched_policy.h"
 #include "tests/support/seed.h"
 
 namespace es::actors::simulator {
@@ -63,8 +64,13 @@ SimulationResult run_watched(const Workload& work, SimulationOptions how, HeadOr
   how.watch = [&](Instant now, std::uint64_t receiver, const caf::mailbox_element& message) {
     oracle.see(now, receiver, message);
   };
+  std::vector<std::string> idle;
+  how.watch_policy = [&](std::unique_ptr<scheduler::Policy> policy) {
+    return std::make_unique<test::WatchedPolicy>(std::move(policy), idle);
+  };
   SimulationResult result = run(work, how);
   for (const std::string& what : oracle.violations()) FAIL_CHECK(what);
+  for (const std::string& what : idle) FAIL_CHECK(what);
   return result;
 }
 

@@ -7,6 +7,7 @@
 #include "scheduler/model/device_sets.h"
 #include "scheduler/policy/common/linear_program.h"
 #include "scheduler/policy/common/price_choice.h"
+#include "scheduler/policy/common/waits.h"
 #include "scheduler/policy/registry.h"
 #include "tests/scheduler/policy/random_views.h"
 #include "tests/support/seed.h"
@@ -115,6 +116,17 @@ TEST_SUITE("scheduler/policy/every policy") {
       CAPTURE(info.name);
       walk(info.name, 60, 40, [&](RandomViews&, const ClusterView& view, const Decisions& d) {
         const Status status = check_decisions(view, d);
+        CHECK_MESSAGE(status.ok(), (status.ok() ? "" : status.error().message));
+      });
+    }
+  }
+
+  TEST_CASE("no device is idle beside a job that fits, unless a rule is named that ends") {
+    for (const PolicyInfo& info : policies()) {
+      CAPTURE(info.name);
+      const StartsWith least = make(info.name)->starts_with();
+      walk(info.name, 200, 40, [&](RandomViews&, const ClusterView& view, const Decisions& d) {
+        const Status status = check_idle(view, d, least);
         CHECK_MESSAGE(status.ok(), (status.ok() ? "" : status.error().message));
       });
     }

@@ -113,6 +113,8 @@ ClusterView RandomViews::view(std::uint32_t jobs_max) {
   view.job_seconds = 9000;
   for (const char* type : {"a", "b", "c"}) view.total.add({type}, draw(0, 12));
   view.free = view.total;
+  // Devices that are out of use.
+  if (one_in(4)) view.total.add({"b"}, draw(1, 4));
   if (one_in(2)) view.queues = {{"a", some(view.total)}, {"b", {}}};
   if (one_in(2) && !view.queues.empty())
     view.queues[1].guarantee = some(beyond(view.total, view.queues[0].guarantee));

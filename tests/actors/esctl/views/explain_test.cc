@@ -6,6 +6,8 @@
 
 #include <algorithm>
 
+#include "actors/protocol/core/turn_text.h"
+
 using namespace es;
 using namespace es::actors;
 using namespace es::actors::esctl;
@@ -177,10 +179,36 @@ TEST_SUITE("actors/esctl/views/explain") {
     CHECK(contains(reason(reasons_of_wait(facts), "tree").text, "It is in no queue"));
   }
 
+  TEST_CASE("a job that waits beside free devices has the rule that the head names") {
+    ClusterFacts facts = waiting();
+    facts.nodes = {node("n1", "v100", {""})};
+    facts.jobs = {facts.job};
+    CHECK(contains(reason(reasons_of_wait(facts), "free").text,
+                   "since the last decision of the head, which decides after every such change"));
+    facts.jobs[0].waiting_for = std::string(kTurn) + "the devices of job x-1, which is to end";
+    CHECK(reason(reasons_of_wait(facts), "free").text ==
+          "Enough devices are free, and it waits for the devices of job x-1, which is to end.");
+    // The devices of a node that will be gone are given to no job.
+    facts.jobs = {facts.job};
+    facts.nodes[0].gone_unix_ms = 99'000;
+    CHECK(kinds_of(reasons_of_wait(facts)) == Kinds{"missing", "draining"});
+  }
+
+  TEST_CASE("below D2 the devices have to be of one type") {
+    ClusterFacts facts = waiting();
+    facts.spec.resources.min_devices = 2;
+    facts.nodes = {node("n1", "v100", {""}), node("n2", "t4", {""})};
+    CHECK(kinds_of(reasons_of_wait(facts)) == Kinds{"missing", "free"});
+    facts.spec.level = DeterminismLevel::kD1;
+    CHECK(kinds_of(reasons_of_wait(facts)) == Kinds{"missing"});
+  }
+
   TEST_CASE("a job with a deadline or a budget may wait for cheap devices") {
     ClusterFacts facts = waiting();
     facts.nodes = {node("n1", "v100", {""}), node("n2", "t4", {"x-1"})};
     CHECK(kinds_of(reasons_of_wait(facts)) == Kinds{"missing", "held", "free"});
+    facts.jobs = {facts.job};
+    facts.jobs[0].waiting_for = std::string(kTurn) + "devices of type t4";
     facts.spec.resources.deadline_seconds = 600;
     auto reasons = reasons_of_wait(facts);
     CHECK(kinds_of(reasons) == Kinds{"missing", "held", "free", "price"});
@@ -189,6 +217,7 @@ TEST_SUITE("actors/esctl/views/explain") {
     facts.job.budget = 8;  // it may be another one than that of the job file
     CHECK(contains(reason(reasons_of_wait(facts), "price").text, "It has a budget"));
     // Chosen devices are taken at any price.
+    facts.jobs.clear();
     facts.job.waiting_for = "devices v100:1, has none";
     CHECK(kinds_of(reasons_of_wait(facts)) == Kinds{"pinned", "free"});
     // Without free devices the price is not what it waits for.

@@ -3,6 +3,8 @@
 
 #include <doctest/doctest.h>
 
+#include "actors/protocol/core/turn_text.h"
+
 TEST_SUITE("http/metrics") {
   using namespace es::actors;
   using namespace es::actors::http;
@@ -109,10 +111,12 @@ TEST_SUITE("http/metrics") {
     JobView waits{.id = "a-1", .state = "queued"}, later{.id = "a-2", .state = "queued"};
     waits.submitted_unix_ms = 4'000;
     later.submitted_unix_ms = 12'000;  // by a clock that was set back since
+    later.waiting_for = std::string(kTurn) + "the end of job a-3";
     snapshot.jobs = {waits, later, {.id = "a-3", .state = "running"}};
     for (const double seconds : {0.00005, 0.003, 7.0}) snapshot.decisions.add(seconds);
     const std::string text = metrics_text(metrics_of(snapshot));
     CHECK(has_line(text, "easyscale_queue_jobs 2"));
+    CHECK(has_line(text, "easyscale_queue_jobs_beside_free_devices 1"));
     CHECK(has_line(text, "easyscale_queue_oldest_job_age_seconds 6"));
     CHECK(has_line(text, "easyscale_decision_duration_seconds_bucket{le=\"0.0001\"} 1"));
     CHECK(has_line(text, "easyscale_decision_duration_seconds_bucket{le=\"0.005\"} 2"));
