@@ -7,6 +7,7 @@
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 
 #include "actors/easyscaled/daemon.h"
 #include "actors/job_file/price_options.h"
@@ -76,6 +77,16 @@ std::string host_name() {
   char name[256] = "node";
   ::gethostname(name, sizeof name - 1);
   return name;
+}
+
+// What --http-no-tokens lets all users do; none: tokens are needed. A configuration file may also
+// have true or false.
+Result<std::optional<access::Role>> role_without_tokens(const std::string& text) {
+  using Role = std::optional<access::Role>;
+  if (text.empty() || text == "false") return Role();
+  if (text == "view" || text == "true") return Role(access::Role::kView);
+  if (text == "operate") return Role(access::Role::kOperate);
+  return usage_error("--http-no-tokens = \"" + text + "\": allowed are view and operate");
 }
 
 // The devices that --devices names; an empty text means the default.
@@ -194,6 +205,17 @@ Result<DaemonOptions> parse(int argc, char** argv) {
   app.add_option("--claim-quota", claim_quota,
                  "Head: the largest number of devices of each type that claims may take together "
                  "(default: all)");
+  app.add_option("--keep-jobs", options.retention.jobs,
+                 "Head: number of jobs that are over which are kept, with their ledgers and logs; "
+                 "those that ended first are removed. Checkpoints stay (default: all)")
+      ->check(CLI::Range(std::uint64_t{0}, std::uint64_t{1'000'000'000}))
+      ->type_name("NUMBER");
+  std::optional<double> keep_days;
+  app.add_option("--keep-job-days", keep_days,
+                 "Head: days for which jobs that are over are kept likewise (default: for ever)")
+      ->check(CLI::Range(0.0, 1e5))
+      ->check(finite_number())
+      ->type_name("DAYS");
   app.add_option(
          "--data-root", options.data_roots,
          "Directory in which the data sets, vocabularies and weights of jobs must lie; may be "
@@ -218,10 +240,12 @@ Result<DaemonOptions> parse(int argc, char** argv) {
       ->type_name("ADDRESS:PORT");
   app.add_option("--http-tokens", options.http.tokens,
                  "File with the tokens of the HTTP service, which `esctl token add` writes "
-                 "(default: STATE/tokens)")
+                 "(default: STATE/tokens; on a node without --state beside its --run-dir)")
       ->type_name("FILE");
-  app.add_flag("--http-no-tokens", options.http.no_tokens,
-               "Every user of this machine may do everything by HTTP; loopback address only");
+  std::string no_tokens;
+  app.add_flag("--http-no-tokens{view}", no_tokens,
+               "Every user of this machine may see everything by HTTP, and with "
+               "--http-no-tokens=operate do everything but end the head; loopback address only");
   app.add_option("--http-cert", options.http.certificate,
                  "Certificate (PEM) of the HTTP service, needed beyond the loopback address")
       ->type_name("FILE");
@@ -261,13 +285,25 @@ Result<DaemonOptions> parse(int argc, char** argv) {
   if (options.recover && !options.head)
     return usage_error("--recover: allowed only with --head, which has the state directory");
   options.http.otlp.interval = std::chrono::milliseconds(std::llround(otlp_s * 1000));
+  auto without_tokens = role_without_tokens(no_tokens);
+  if (!without_tokens) return without_tokens.error();
+  options.http.no_tokens = *without_tokens;
   if (const char* headers = std::getenv("OTEL_EXPORTER_OTLP_HEADERS"); headers != nullptr)
     options.http.otlp.headers = headers;
   for (const std::string& url : options.mlflow)
     ES_RETURN_IF_ERROR(check_service_url("--mlflow", url));
   ES_RETURN_IF_ERROR(http::check(options.http));
+  const bool has_own_place = options.head || app.count("--state") != 0 || options.run_dir.empty();
   if (options.run_dir.empty()) options.run_dir = options.state_dir + "/run";
   if (options.rescue_dir.empty() && !no_rescue) options.rescue_dir = options.state_dir + "/rescue";
+  // A node has a state directory only if it is told one; else its tokens are beside its run-dir.
+  if (options.http.tokens.empty())
+    options.http.tokens = has_own_place ? options.state_dir + "/tokens"
+                                        : (std::filesystem::absolute(options.run_dir) / "../tokens")
+                                              .lexically_normal()
+                                              .string();
+  if (keep_days)
+    options.retention.age = std::chrono::milliseconds(std::llround(*keep_days * 24 * 3600 * 1000));
   options.grace = std::chrono::milliseconds(std::llround(grace_s * 1000));
   auto offered = offered_devices(devices);
   if (!offered) return offered.error();

@@ -15,8 +15,10 @@ from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from .errors import FailedError, NotFoundError
 from .programs import run_json, run_lines
 
+AWAY_SECONDS = 300.0
 ENDED = ("finished", "failed", "cancelled", "timed-out")
 Answer = dict[str, Any]
 
@@ -45,7 +47,7 @@ class Client:
 
     def jobs(self) -> list[Answer]:
         """All jobs in the order in which they were submitted, as `describe` returns them."""
-        return self._ask("ps")["jobs"]
+        return self._ask("ps", "--all")["jobs"]
 
     def describe(self, job: str) -> Answer:
         """A job: state, steps, losses, speed, digests, stages, evaluations, workers, job file."""
@@ -54,18 +56,37 @@ class Client:
     def follow(self, job: str, interval: float = 0.5) -> Iterator[Answer]:
         """Yields `describe(job)` whenever it has changed, until the job has ended.
 
-        The head is asked every `interval` seconds, and more often at the beginning.
+        The head is asked every `interval` seconds, and more often at the beginning. The job goes on
+        while its head is restarted or its machine is very busy, so a head that has answered once
+        may be away for AWAY_SECONDS before its error is raised.
         """
         last: Answer | None = None
         pause = min(0.05, interval)
+        answered = 0.0
         while last is None or last["state"] not in ENDED:
             if last is not None:
                 time.sleep(pause)
                 pause = min(interval, 1.5 * pause)
-            view = self.describe(job)
+            try:
+                view = self.describe(job)
+            except (FailedError, NotFoundError):
+                if self.watch:
+                    self.watch()  # raises if the head will not come back
+                if last is None or time.monotonic() > answered + AWAY_SECONDS or self._answers():
+                    raise
+                continue
+            answered = time.monotonic()
             if view != last:
                 last = view
                 yield view
+
+    def _answers(self) -> bool:
+        """Whether the head answers, so that an error is one of the job."""
+        try:
+            self._ask("nodes")
+        except (FailedError, NotFoundError):
+            return False
+        return True
 
     async def async_follow(self, job: str, interval: float = 0.5) -> AsyncIterator[Answer]:
         """Like `follow`, for `async for`; the event loop is not blocked."""
@@ -99,6 +120,13 @@ class Client:
     def cancel(self, job: str) -> Answer:
         """Stops a job; its weights are lost unless a checkpoint was written before."""
         return self._ask("cancel", job)
+
+    def remove(self, *jobs: str) -> Answer:
+        """Removes jobs that are over, with their ledgers, evaluations and logs.
+
+        Their checkpoints stay.
+        """
+        return self._ask("rm", *jobs)
 
     def logs(self, job: str, follow: bool = False) -> Iterator[str]:
         """Yields the lines of a job's log, with `follow` until the job ends."""

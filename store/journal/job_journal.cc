@@ -215,6 +215,10 @@ std::uint8_t record_version(std::string_view bytes) {
 
 }  // namespace
 
+std::pair<std::uint32_t, std::uint32_t> job_record_versions() {
+  return {kJobRecordWithoutHeldTime, kJobRecordVersion};
+}
+
 std::string encode_job_record(const JobRecord& record) {
   // The id is the key of the record and is not repeated in it.
   RecordWriter out(kJobRecordVersion);
@@ -332,10 +336,8 @@ Result<std::vector<JobRecord>> JobJournal::load_all() const {
   return records;
 }
 
-Status JobJournal::remove(const JobId& id) {
-  WriteBatch batch;
+void JobJournal::add_removal(const JobId& id, WriteBatch& batch) {
   batch.erase(record_key(id));
-  return store_.write(batch, Durability::kSynced);
 }
 
 Result<Incarnation> JobJournal::last_incarnation() const {

@@ -8,6 +8,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "proto/base/ids.h"
@@ -28,6 +29,9 @@ Result<std::uint64_t> decode_counter(std::string_view bytes, std::string_view co
 // Error (failure): the bytes are damaged.
 Result<std::string> decode_tag(std::string_view bytes);
 
+// The oldest version of a job record that is read, and the one that is written.
+std::pair<std::uint32_t, std::uint32_t> job_record_versions();
+
 class JobJournal {
  public:
   // `store` must outlive the journal.
@@ -40,8 +44,8 @@ class JobJournal {
   // All jobs, in the order of their submission. Error (failure): a record cannot be read; the error
   // names the job.
   Result<std::vector<JobRecord>> load_all() const;
-  // It is no error if there is no such job.
-  Status remove(const JobId& id);
+  // Adds the removal of the record to the batch. It is no error if there is no such job.
+  static void add_removal(const JobId& id, WriteBatch& batch);
 
   // The newest incarnation that may have been used; 0 if none was.
   Result<Incarnation> last_incarnation() const;

@@ -38,7 +38,8 @@ READS = {
              ["data", "inspect", None], ["data", "inspect", "TOKENS", "--tokenizer", None],
              ["data", "remove", None]],
     "keys": [["keys", "ls", "--keys", None], ["keys", "revoke", "n", "--keys", None]],
-    "token": [["token", "ls", "--file", None], ["token", "revoke", "n", "--file", None]],
+    "token": [["token", "ls", "--file", None], ["token", "revoke", "n", "--file", None],
+              ["token", "ls", "--state", None]],
     "slurm": [["slurm", "down", "--dir", None]],
     "sim": [["sim", "--trace", None, "--cluster", "v100=1"],
             ["sim", "--trace", "TRACE", "--cluster", "v100=1", "--claims", None],
@@ -65,7 +66,8 @@ ASKS = {
     "ps": ["ps"], "describe": ["describe", "j"], "plans": ["plans", "j"],
     "scale": ["scale", "j", "auto"], "budget": ["budget", "j", "1"],
     "pause": ["pause", "j"], "resume": ["resume", "j"],
-    "checkpoint": ["checkpoint", "j"], "cancel": ["cancel", "j"], "logs": ["logs", "j"],
+    "checkpoint": ["checkpoint", "j"], "cancel": ["cancel", "j"], "rm": ["rm", "j"],
+    "logs": ["logs", "j"],
     "nodes": ["nodes"], "claim": ["claim", "--type", "cpu-avx2", "--count", "1", "--name", "c"],
     "claims": ["claims"], "queues": ["queues"], "release": ["release", "c"],
     "reserve": ["reserve", "--name", "c", "--type", "t", "--count", "1", "--for", "1h"],
@@ -75,7 +77,7 @@ ASKS = {
     "trace": ["trace", "j", "--steps", "1"],
     "diff": ["diff", "j", "j"],
 }
-TAKES_NO_PATH = {"fields", "completion"}
+TAKES_NO_PATH = {"fields", "formats", "completion"}
 # It finds what is wrong with a path, and says so in its result.
 EXAMINES = {"doctor": [["doctor", "--directory", None], ["doctor", "--state", None],
                        ["doctor", "--keys", None], ["doctor", "--listen", None]]}

@@ -32,8 +32,8 @@ class Http(harness.EndToEndTest):
         return self.esctl("token", "add", name, "--role", role, *options, "--file",
                           self.tokens_file, "--json").json["token"]
 
-    def start_head(self, *options, name="head", tokens=True, devices=2, certificate=None):
-        access = ["--http-tokens", self.tokens_file] if tokens else ["--http-no-tokens"]
+    def start_head(self, *options, name="head", access=None, devices=2, certificate=None):
+        access = access or ["--http-tokens", self.tokens_file]
         head = self.start_daemon(name, f"{self.fast}:{devices}",
                                  ["--http", "127.0.0.1:0", *access, *options])
         found = head.running.wait_for_line(r"serves (https?)://127\.0\.0\.1:(\d+)")
@@ -105,6 +105,7 @@ class Access(Http):
             self.assertEqual(them.get(job_path(job, rest)).status, 404, rest)
         for action in ("pause", "resume", "cancel", "scale", "budget", "checkpoint"):
             self.assertEqual(them.post(job_path(job, f"/{action}")).status, 404, action)
+        self.assertEqual(them.ask("DELETE", job_path(job)).status, 404)
         self.assertEqual(them.get("/api/v1/jobs").json["total"], 0)
         for path in ("/metrics", "/api/v1/nodes", "/api/v1/claims"):
             self.assertNotIn(job, them.get(path).text, path)
@@ -163,17 +164,78 @@ class Access(Http):
         self.assertIn("--data-root", error)
 
     def test_without_tokens_only_this_machine_is_served(self):
-        self.start_head(tokens=False)
-        self.assertEqual(self.client().get("/api/v1/identity").json["role"], "admin")
+        self.start_head(access=["--http-no-tokens"])
+        client = self.client()
+        self.assertEqual(client.get("/api/v1/identity").json["role"], "view")
         # A page of another site reaches this address under its own name.
         port = int(self.base.rpartition(":")[2])
         with socket.create_connection(("127.0.0.1", port)) as raw:
             raw.sendall(b"GET /api/v1/jobs HTTP/1.1\r\nHost: evil.example\r\n"
                         b"Connection: close\r\n\r\n")
-            self.assertIn(b" 401 ", raw.makefile("rb").readline())
-        answer = self.client().ask("POST", "/api/v1/jobs", b"spec_toml=x",
-                                   content_type="application/x-www-form-urlencoded")
-        self.assertEqual(answer.status, 415)
+            self.assertIn(b" 403 ", raw.makefile("rb").readline())
+        # Nothing can be changed, and no job be made slower.
+        for method, path in [("POST", "/api/v1/shutdown"), ("POST", "/api/v1/jobs"),
+                             ("DELETE", job_path("absent")), ("PUT", "/api/v1/claims/a"),
+                             ("GET", job_path("absent", "/trace"))]:
+            answer = client.ask(method, path, {} if method in ("POST", "PUT") else None)
+            self.assertEqual(answer.status, 403, f"{method} {path}: {answer}")
+            self.assertIn("--http-no-tokens", answer.json["error"])
+
+    def assert_foreign_pages_may_not_act(self, client):
+        """`client` may operate the head."""
+        for headers in [{"Origin": "http://evil.example"},
+                        {"Origin": "http://evil.example", "Referer": "http://evil.example/",
+                         "Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "no-cors"},
+                        {"Sec-Fetch-Site": "same-site"}, {"Origin": "null"}]:
+            for method, path in [("POST", "/api/v1/shutdown"), ("GET", "/api/v1/jobs"),
+                                 ("POST", job_path("absent", "/cancel"))]:
+                answer = client.ask(method, path, {} if method == "POST" else None, headers=headers)
+                self.assertEqual(answer.status, 403, f"{headers} {path}: {answer}")
+        # What a form can send; a body is not needed.
+        for body in (b"spec_toml=x", b""):
+            for kind in ("text/plain", "application/x-www-form-urlencoded"):
+                answer = client.ask("POST", job_path("absent", "/cancel"), body, content_type=kind)
+                self.assertEqual(answer.status, 415, str(answer))
+        # A question whether a page of another site may send something.
+        asked = client.ask("OPTIONS", "/api/v1/jobs", headers={
+            "Origin": "http://evil.example", "Access-Control-Request-Method": "POST"})
+        self.assertEqual(asked.status, 405)
+        self.assertIsNone(asked.headers["Access-Control-Allow-Origin"])
+        # The own page and programs act.
+        own = {"Origin": self.base, "Sec-Fetch-Site": "same-origin"}
+        for headers in (own, {"Origin": self.base}, {}):
+            answer = client.post(job_path("absent", "/cancel"), headers=headers)
+            self.assertEqual(answer.status, 404, str(answer))
+        self.assertEqual(client.get("/", headers={"Sec-Fetch-Site": "cross-site"}).status, 200)
+
+    def test_without_tokens_a_page_of_another_site_may_not_act(self):
+        head = self.start_head(access=["--http-no-tokens=operate"])
+        client = self.client()
+        self.assertEqual(client.get("/api/v1/identity").json["role"], "operate")
+        self.assert_foreign_pages_may_not_act(client)
+        job = self.submit(client, self.job("open"))
+        self.assertEqual(self.wait_for_end(client, job)["state"], "finished")
+        # A client without a token does not end the head.
+        self.assertEqual(client.post("/api/v1/shutdown").status, 403)
+        self.assertIsNone(head.running.process.poll())
+
+    def test_with_tokens_a_page_of_another_site_may_not_act(self):
+        token = self.add_token("root", "operate")
+        self.start_head()
+        self.assert_foreign_pages_may_not_act(self.client(token))
+
+    def test_head_is_get_without_a_body(self):
+        token = self.add_token("alice", "submit")
+        head = self.start_head()
+        client = self.client(token)
+        job = head.submit(self.write_job(self.job("head", steps=ENDLESS)))
+        for path in ("/", "/metrics", "/api/v1/jobs", job_path(job), job_path(job, "/trace"),
+                     job_path(job, "/events")):
+            answer = client.ask("HEAD", path)
+            self.assertEqual((answer.status, answer.body), (200, b""), path)
+        self.assertEqual(client.ask("HEAD", job_path("absent")).status, 404)
+        self.assertEqual(self.client().ask("HEAD", "/api/v1/jobs").status, 401)
+        self.assertEqual(client.ask("HEAD", job_path(job, "/cancel")).status, 405)
 
     def test_options_that_would_open_the_head(self):
         state = ["--head", "--state", self.directory / "s", "--listen",
@@ -184,6 +246,7 @@ class Access(Http):
                 (["--http", "localhost"], "ADDRESS:PORT"),
                 (["--http", "127.0.0.1:99999"], "ADDRESS:PORT"),
                 (["--http-tokens", "x"], "--http"),
+                (["--http", "127.0.0.1:0", "--http-no-tokens=admin"], "view and operate"),
                 (["--http", "127.0.0.1:0", "--http-cert", "x"], "--http-key")]:
             ended = self.start(harness.easyscaled_program, *state, *words).wait()
             self.assertEqual(ended.code, EXIT_USAGE, str(ended))
@@ -191,7 +254,34 @@ class Access(Http):
         ended = self.start(harness.easyscaled_program, *state, "--http", "127.0.0.1:0").wait()
         self.assertEqual(ended.code, EXIT_NOT_FOUND, str(ended))
         self.assertIn("esctl token add", ended.err)
+        self.assertIn(str(self.directory / "s/tokens"), ended.err)
         self.assertNotIn("ready", ended.out)
+
+    def test_files_that_other_users_may_read_or_change(self):
+        state = self.directory / "s"
+        token = self.esctl("token", "add", "me", "--role", "admin", "--state", state).out.strip()
+        words = ["--head", "--state", state, "--listen", f"ipc://{self.directory}/k/head.sock",
+                 "--devices", f"{self.fast}:1", "--http", "127.0.0.1:0"]
+        certificate, key = self.directory / "cert.pem", self.directory / "key.pem"
+        certificate.write_text("x")
+        key.write_text("x")
+        key.chmod(0o644)
+        ended = self.start(harness.easyscaled_program, *words, "--http-cert", certificate,
+                           "--http-key", key).wait()
+        self.assertEqual(ended.code, EXIT_REFUSED, str(ended))
+        self.assertIn(f"{key}: other users may read it; set mode 0600", ended.err)
+        (state / "tokens").chmod(0o666)
+        ended = self.start(harness.easyscaled_program, *words).wait()
+        self.assertEqual(ended.code, EXIT_REFUSED, str(ended))
+        self.assertIn("tokens: other users may change it", ended.err)
+        (state / "tokens").chmod(0o600)
+        # A directory is mended, which is said once.
+        state.chmod(0o755)
+        running = self.start(harness.easyscaled_program, *words)
+        running.wait_for_line(f"{state}: other users could enter it; it has mode 0700 now")
+        self.base = running.wait_for_line(r"serves (http://127\.0\.0\.1:\d+)").group(1)
+        self.assertEqual(state.stat().st_mode & 0o777, 0o700)
+        self.assertEqual(self.client(token).get("/api/v1/identity").json["name"], "me")
 
     def test_the_first_commands_of_a_user(self):
         # There is no state directory yet, neither for the token nor for the head.
@@ -247,6 +337,35 @@ class Jobs(Http):
         self.assertIn("evaluation of version 10", client.get(job_path(job, "/log")).text)
         listed = client.get(f"/api/v1/jobs?state=finished&search=bits&limit=5").json
         self.assertEqual([j["job"] for j in listed["jobs"]], [job])
+
+    def test_a_job_that_is_over_is_removed(self):
+        head = self.start_head()
+        client = self.client(self.token)
+        job = self.submit(client, self.job("gone", steps=ENDLESS))
+        refused = client.ask("DELETE", job_path(job))
+        self.assertEqual(refused.status, 409, str(refused))
+        self.assertIn("allowed is a job that is over", refused.json["error"])
+        wait_until("a step", lambda: client.get(job_path(job)).json["steps"] > 0)
+        kept = client.post(job_path(job, "/checkpoint")).json["path"]
+        client.post(job_path(job, "/cancel"))
+        log = self.directory / f"head/state/logs/{job}.log"
+        self.assertTrue(log.exists())
+        removed = client.ask("DELETE", job_path(job))
+        self.assertEqual(removed.status, 200, str(removed))
+        # Its checkpoint stays, and is named.
+        self.assertIn(kept, removed.json["note"])
+        self.assertTrue(os.path.isdir(kept))
+        self.assertFalse(log.exists())
+        for rest in ("", "/log", "/ledger", "/curve", "/events"):
+            self.assertEqual(client.get(job_path(job, rest)).status, 404, rest)
+        self.assertEqual(client.get("/api/v1/jobs").json["total"], 0)
+        # By the command line, several at once; what cannot be removed is named.
+        jobs = [self.submit(client, self.job(f"short{number}")) for number in range(2)]
+        for short in jobs:
+            self.wait_for_end(client, short)
+        ended = head.esctl("rm", jobs[0], "absent", jobs[1], code=EXIT_NOT_FOUND)
+        self.assertIn("absent", ended.err)
+        self.assertEqual(head.json("ps", "--all")["jobs"], [])
 
     def test_actions_and_events(self):
         self.start_head()
@@ -339,7 +458,7 @@ class Jobs(Http):
         client = self.client(self.token)
         for method, path, body, status, text in [
                 ("GET", "/api/v1/nothing", None, 404, "no such path"),
-                ("DELETE", "/api/v1/jobs", None, 405, "GET, POST"),
+                ("DELETE", "/api/v1/jobs", None, 405, "GET, HEAD, POST"),
                 ("GET", "/api/v1/jobs?limit=-1", None, 400, "limit"),
                 ("GET", "/api/v1/jobs?limit=1001", None, 400, "1000"),
                 ("GET", "/api/v1/jobs?sort=up", None, 400, "sort"),
@@ -456,7 +575,8 @@ class Metrics(Http):
             client.get(job_path(job, "/timeline")).json["recoveries"], 1)
 
     def start_node(self, head, tokens=()):
-        """A node with an endpoint for metrics; its address."""
+        """A node with an endpoint for metrics; its address. Its tokens are beside its run directory,
+        unless it is told otherwise."""
         node = self.start(harness.easyscaled_program, "--join", head.endpoint, "--node", "second",
                           "--devices", f"{self.fast}:1", "--run-dir", self.directory / "n2",
                           "--http", "127.0.0.1:0", *tokens)
@@ -467,7 +587,7 @@ class Metrics(Http):
     def test_a_node_has_metrics_and_nothing_else(self):
         token = self.add_token("prometheus", "view")
         head = self.start_head()
-        address = self.start_node(head, ["--http-tokens", self.tokens_file])
+        address = self.start_node(head)
         node = HttpClient(f"http://{address}", token)
         job = head.submit(self.write_job(self.job("spread", steps=ENDLESS)), "--stages",
                           f"{self.fast}:3@{ENDLESS}")

@@ -13,6 +13,7 @@ constexpr Route kRoutes[] = {
     {"GET", "/api/v1/jobs", Action::kListJobs, MessageType::kListJobs},
     {"POST", "/api/v1/jobs", Action::kSubmitJob, MessageType::kSubmitJob},
     {"GET", "/api/v1/jobs/{job}", Action::kDescribeJob, MessageType::kDescribeJob},
+    {"DELETE", "/api/v1/jobs/{job}", Action::kRemoveJob, MessageType::kRemoveJob},
     {"GET", "/api/v1/jobs/{job}/events", Action::kFollowJob, MessageType::kFollowJob},
     {"GET", "/api/v1/jobs/{job}/log", Action::kReadLog, MessageType::kFollowJob},
     {"GET", "/api/v1/jobs/{job}/curve", Action::kReadCurve, MessageType::kReadLedger},
@@ -69,6 +70,7 @@ std::span<const Route> routes() {
 
 Match match_route(std::string_view method, std::string_view path) {
   Match match;
+  if (method == "HEAD") method = "GET";
   for (const Route& route : kRoutes) {
     auto argument = match_path(route.path, path);
     if (!argument) continue;
@@ -77,8 +79,14 @@ Match match_route(std::string_view method, std::string_view path) {
       match.argument = *std::move(argument);
     }
     match.allowed += (match.allowed.empty() ? "" : ", ") + std::string(route.method);
+    if (std::string_view(route.method) == "GET") match.allowed += ", HEAD";
   }
   return match;
+}
+
+bool takes_long(const Route& route) {
+  return route.action == Action::kFollowJob || route.action == Action::kTraceJob ||
+         route.action == Action::kProfileJob;
 }
 
 bool changes(const Route& route) {

@@ -163,6 +163,7 @@ void HttpState::with_job(const Caller& caller, DetailsThen then) {
 void HttpState::job_action(const Caller& caller) {
   with_job(caller, [this, caller](const Details& details) {
     const JobView& job = details.job;
+    if (caller.request.method == "HEAD" && takes_long(*caller.route)) return finish(caller, {});
     switch (caller.route->action) {
       case Action::kDescribeJob:
         return finish(caller, {.body = esctl::details_json(job, details.spec_toml) + "\n"});
@@ -241,6 +242,8 @@ void HttpState::change_job(const Caller& caller, const JobId& job) {
   switch (caller.route->action) {
     case Action::kPauseJob:
       return command<wire::PauseJob>(caller, job, [](wire::PauseJob::Builder) {});
+    case Action::kRemoveJob:
+      return command<wire::RemoveJob>(caller, job, [](wire::RemoveJob::Builder) {});
     case Action::kCancelJob:
       return command<wire::CancelJob>(caller, job, [](wire::CancelJob::Builder) {});
     case Action::kResumeJob: {

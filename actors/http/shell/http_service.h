@@ -6,8 +6,10 @@
 #include <filesystem>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
+#include "actors/access/core/identity.h"
 #include "actors/gateway/core/transport_stats.h"
 #include "actors/http/shell/http_server.h"
 #include "actors/http/shell/otlp_actor.h"
@@ -16,11 +18,12 @@ namespace es::actors::http {
 
 struct HttpOptions {
   std::string address;      // ADDRESS:PORT; empty: no HTTP service
-  std::string tokens;       // file with the tokens (core/tokens.h); empty: tokens in `state`
+  std::string tokens;       // file with the tokens (core/tokens.h)
   std::string certificate;  // PEM file; empty: no TLS
   std::string key;          // PEM file
-  bool no_tokens = false;   // every request counts as an administrator's; loopback address only
-  OtlpOptions otlp;         // metrics for a collector, with or without an address; no URL: none
+  // Without tokens: what all users may do; loopback address only. None: tokens are needed.
+  std::optional<access::Role> no_tokens;
+  OtlpOptions otlp;  // metrics for a collector, with or without an address; no URL: none
   bool is_wanted() const { return !address.empty() || !otlp.url.empty(); }
 };
 
@@ -34,12 +37,12 @@ Status check(const HttpOptions& options);
 
 // Reads the files that the service needs, so that a head with a wrong one does not begin to serve.
 // Errors: not found, usage, failure.
-Status check_files(const HttpOptions& options, const std::filesystem::path& state);
+Status check_files(const HttpOptions& options);
 
-// Starts the service. `state` is the directory with the tokens, and on a head the audit log;
-// `switchboard` leads to the head. Without a switchboard the daemon is only a node, and the service
-// has nothing but /metrics. `instance` names the process for a collector. Prints "serves ADDRESS"
-// to the log. REQUIRES: options.is_wanted(). Errors: usage, failure.
+// Starts the service. `state` is the directory with the audit log of a head; `switchboard` leads to
+// the head. Without a switchboard the daemon is only a node, and the service has nothing but
+// /metrics. `instance` names the process for a collector. Prints "serves ADDRESS" to the log.
+// REQUIRES: options.is_wanted(). Errors: usage, failure.
 Result<HttpService> start_http_service(caf::actor_system& system, const HttpOptions& options,
                                        const std::filesystem::path& state,
                                        const caf::actor& switchboard, const std::string& instance,
