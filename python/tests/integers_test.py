@@ -64,7 +64,7 @@ class RandomProgram:
         number = choose.choice([1, 2, 3, 7, 255, 73856093, -5, 2 ** 33 + 7])
         if a.dtype != torch.int64:
             number = abs(number) % 100 + 1
-        whole = a.long() if a.dtype == torch.bool else a
+        whole, b = (t.long() if t.dtype == torch.bool else t for t in (a, b))
         return choose.choice([
             lambda: whole + b, lambda: whole - b, lambda: whole * b, lambda: whole * number,
             lambda: whole % number, lambda: whole // number, lambda: whole & b.to(whole.dtype),
@@ -148,6 +148,16 @@ class WidthsTest(unittest.TestCase):
                            Context(training=True))
         right = model(x, i)
         self.assertFalse(torch.allclose(values[program.loss], right, rtol=1e-4))
+
+
+class NumbersTest(unittest.TestCase):
+    def test_a_number_has_the_type_of_the_tensor_beside_it(self):
+        x, i = samples()
+        for function in (lambda x, i: (i % 256).to(torch.uint8) > 300,
+                         lambda x, i: (i % 256).to(torch.uint8) % 1009,
+                         lambda x, i: torch.maximum((i % 256).to(torch.uint8), torch.tensor(300)),
+                         lambda x, i: i.int() % (2 ** 33 + 7), lambda x, i: i.int() < 2 ** 33):
+            captured(function, x, i)  # whose check compares it with torch
 
 
 class UndefinedTest(unittest.TestCase):

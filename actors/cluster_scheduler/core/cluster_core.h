@@ -194,7 +194,7 @@ class ClusterCore {
   void touch_limited_jobs();
   bool may_have_part(const Job& job) const;
   void take_again(const Job& job, const std::set<DeviceId>& but);
-  void limit_by_faults(const Job& job, scheduler::JobView& view) const;
+  void limit_by_faults(const Job& job, scheduler::JobView& view);
 
   // Waits (cluster_waits.cc).
   void unlimit(const Job& job, scheduler::JobView& view) const;
@@ -235,6 +235,7 @@ class ClusterCore {
   const cluster::Limits limits_;
   DevicePool pool_;
   DeviceFaults faults_;
+  std::set<JobId> limited_;            // jobs whose view limit_by_faults() has written
   std::map<std::uint64_t, Job> jobs_;  // by submit number
   std::map<JobId, std::uint64_t> submit_numbers_;
   std::uint64_t next_submit_number_ = 0;

@@ -3,6 +3,7 @@
 // other, are no matter of a policy either: the job is shown as one that wants no more than it can
 // be given.
 #include <algorithm>
+#include <utility>
 
 #include "actors/cluster_scheduler/core/cluster_core.h"
 #include "actors/cluster_scheduler/core/job_bounds.h"
@@ -83,6 +84,9 @@ bool ClusterCore::is_limited(const Job& job) const {
 
 // What such a job can be given depends on all free devices, not only on what has changed for it.
 void ClusterCore::touch_limited_jobs() {
+  // Those that were limited in the last view, and may not be any more.
+  for (const JobId& id : std::exchange(limited_, {}))
+    if (Job* job = find(id)) touch(*job);
   for (const JobId& id : faults_.failed_jobs()) touch(*find(id));
   if (!faults_.has_cuts(instant(now_s_))) return;
   for (auto& [number, job] : jobs_) touch(job);
@@ -120,8 +124,9 @@ void ClusterCore::take_again(const Job& job, const std::set<DeviceId>& but) {
 
 // A grant that the pool could not carry out would be decided again and again, and would keep the
 // devices from other jobs.
-void ClusterCore::limit_by_faults(const Job& job, scheduler::JobView& view) const {
+void ClusterCore::limit_by_faults(const Job& job, scheduler::JobView& view) {
   if (!is_limited(job)) return;
+  limited_.insert(view.id);
   const DevicePool::Wish wish = wish_of(job);
   DeviceSet reachable;
   bool all = true;

@@ -15,8 +15,8 @@ from .functional import SET_STATE, make_functional
 from .gradients import expand_gradients
 from .graph import Graph, Meta, Node, Ref, refs, remove_unused, replace_refs
 from .lower import LOWERINGS
-from .lower.builder import TYPES, Builder, Operand, Val, type_of
-from .lower.integers import wrapped
+from .lower.builder import TYPES, Builder, Operand, Val, number, type_of
+from .lower.integers import NARROW, wrapped
 from .lower.table import CannotLower
 from .patterns import name_stochastic_depth
 from .sites import draws
@@ -72,6 +72,7 @@ class Lowering:
 
     def _lower(self, node: Node) -> None:
         args = {name: replace_refs(arg, self._known) for name, arg in node.args.items()}
+        self._wrap_numbers(node, args)
         results: list = [_Unknown()] * len(node.outputs)
         rule = LOWERINGS.get(node.target)
         if rule is None:
@@ -85,6 +86,16 @@ class Lowering:
                 self._miss(node, str(reason))
         self.values.update(zip(node.outputs, results))
         self._count_readers(node, results)
+
+    def _wrap_numbers(self, node: Node, args: dict[str, Any]) -> None:
+        """A number beside a tensor of narrow integers has their type in torch: uint8 > 300 is > 44."""
+        for name, other in (("self", "other"), ("other", "self")):
+            beside = node.args.get(other)
+            meta = self.graph.metas[beside.id] if isinstance(beside, Ref) else None
+            known = number(args[name]) if name in args else None
+            if meta is not None and meta.dtype in NARROW and meta.shape and isinstance(
+                    known, int) and not isinstance(known, bool):
+                args[name] = torch.tensor(known).to(meta.dtype).item()
 
     def _count_readers(self, node: Node, results: list) -> None:
         """Adds those of the results; an operator that returns what it reads is no reader."""
