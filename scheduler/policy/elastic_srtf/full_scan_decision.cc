@@ -72,6 +72,7 @@ Decisions FullScanDecision::run() {
   // come first.
   if (table_.has_queues()) serve_owners();
   serve_in_order();
+  if (table_.has_queues()) serve_left_behind();
   if (targets_.order().empty() && table_.usable() == table_.free() && !nothing_left()) {
     // Nothing runs, and nothing would: no event would end a wait.
     leaves_nothing_ = true;
@@ -142,6 +143,15 @@ void FullScanDecision::serve_owners() {
     for (std::size_t t = 0; t < left.size(); ++t) left[t] = std::min(rest[t], left[t]);
     assign(entry.slot, choose(row, left, limits_of(entry)).counts);
     use_up(owned, entry.slot);
+  }
+}
+
+void FullScanDecision::serve_left_behind() {
+  for (const QueueEntry& entry : all_entries()) {
+    if (nothing_left()) return;
+    if (entry.holds || !has_no_target(entry.slot)) continue;
+    // A job that waits by a rule may have reserved devices already.
+    if (std::ranges::find(waits_, entry.slot, &Wait::slot) == waits_.end()) serve_turn(entry);
   }
 }
 
