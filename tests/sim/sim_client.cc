@@ -91,7 +91,8 @@ std::vector<JobView> SimClient::jobs(std::uint64_t ended_within_ms) {
   std::vector<JobView> jobs;
   const auto list = Msg<wire::JobList>::from_frame(frame);
   if (!list) throw std::runtime_error(error_of(frame).message);
-  for (const auto job : list->view()->getJobs()) jobs.push_back(read_job(job));
+  auto view = list->view();
+  for (const auto job : view->getJobs()) jobs.push_back(read_job(job));
   return jobs;
 }
 
