@@ -1,5 +1,5 @@
-"""Makes the bundle of scripts/gpu_check: programs, the libraries that they need, small jobs, the
-scripts."""
+"""Makes the bundle of scripts/gpu_check: programs, the libraries that they need, small jobs and captured
+models, the scripts."""
 import re
 import shutil
 import subprocess
@@ -12,7 +12,8 @@ from pathlib import Path
 OF_THE_SYSTEM = re.compile(r"^(ld-linux.*|lib(c|m|dl|rt|pthread|resolv))\.so")
 # The libraries of the compiler are used only where those of the system are older.
 OF_THE_COMPILER = re.compile(r"^lib(stdc\+\+|gcc_s)\.so")
-BYTES_MAX = 60 << 20
+BYTES_MAX = 40 << 20
+HERE = Path(__file__).resolve().parent
 
 
 def libraries(program):
@@ -32,15 +33,31 @@ def copy_programs(programs, build, root):
             shutil.copy(source, root / folder / library)
 
 
+def capture(build, root):
+    """Captures models where scripts/setup_pytorch has made its environment."""
+    python = subprocess.run([HERE / "setup_pytorch", "--where"], capture_output=True, text=True, check=True).stdout
+    if subprocess.run([python.strip(), "-B", HERE / "gpu_check_captured.py", build / "actors/esctl/esctl",
+                       root / "captured"]).returncode:
+        sys.exit("gpu_check: the models cannot be captured; run scripts/setup_pytorch")
+
+
+def source():
+    """The commit that the programs are built from."""
+    ran = subprocess.run(["git", "-C", HERE, "describe", "--always", "--dirty"], capture_output=True, text=True)
+    return ran.stdout.strip()
+
+
 def bundle(programs, scripts, build, file, peers):
     """`peers`: a directory with the PyTorch models for the comparison; it may be missing. Returns
     the exit status."""
     with tempfile.TemporaryDirectory() as scratch:
         root = Path(scratch) / "gpu_check_bundle"
-        for folder in ("bin", "lib/compiler", "jobs"):
+        for folder in ("bin", "lib/compiler", "jobs", "captured"):
             (root / folder).mkdir(parents=True)
         copy_programs(programs, build, root)
-        for job in (Path(__file__).resolve().parent.parent / "configs/jobs").glob("tiny_*.toml"):
+        capture(build, root)
+        (root / "commit").write_text(source())
+        for job in (HERE.parent / "configs/jobs").glob("tiny_*.toml"):
             shutil.copy(job, root / "jobs" / job.name)
         if (peers / "models.py").exists():
             (root / "peers").mkdir()
