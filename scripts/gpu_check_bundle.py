@@ -1,5 +1,6 @@
 """Makes the bundle of scripts/gpu_check: programs, the libraries that they need, small jobs and captured
 models, the scripts."""
+import lzma
 import re
 import shutil
 import subprocess
@@ -64,7 +65,9 @@ def bundle(programs, scripts, build, file, peers):
             shutil.copy(peers / "models.py", root / "peers" / "models.py")
         for script in scripts:
             shutil.copy(script, root / Path(script).name)
-        with tarfile.open(file, "w:gz") as tar:
+        # All programs contain the kernels: with a window of their size these are stored once.
+        filters = [{"id": lzma.FILTER_LZMA2, "preset": 2, "dict_size": 96 << 20}]
+        with lzma.open(file, "w", filters=filters) as out, tarfile.open(fileobj=out, mode="w") as tar:
             tar.add(root, root.name)
     size = Path(file).stat().st_size
     print(f"{file}: {size / 2**20:.1f} MiB")

@@ -369,7 +369,6 @@ int main(int argc, char** argv) {
   const Times times = measure(worker, options.steps);
   print_json(options, worker, times);
   if (options.profile)
-    profile.print(std::cerr, options.steps,
-                  median(in_one_thread ? times.cpu_ms : times.wall_ms));
+    profile.print(std::cerr, options.steps, median(in_one_thread ? times.cpu_ms : times.wall_ms));
   return 0;
 }

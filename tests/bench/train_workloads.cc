@@ -109,8 +109,7 @@ std::vector<Workload> workloads() {
       workload("resnet50_224_b256", "resnet50", 256, 1000, images(224, 1000)),
       workload("bert_base_s384_b8", "bert", 8, 10, questions(384, 30522)),
       workload("bert_base_s512_b32", "bert", 32, 10, questions(512, 30522)),
-      decoder("gpt2", 1024, 50257, 8),
-      decoder("llama", 1024, 32000, 8)};
+      decoder("gpt2", 1024, 50257, 8), decoder("llama", 1024, 32000, 8)};
   for (const std::int64_t tokens : {64, 256, 1024}) {
     all.push_back(decoder("gpt2", tokens, 50257));
     all.push_back(decoder("llama", tokens, 32000));
