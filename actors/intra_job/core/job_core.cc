@@ -186,8 +186,25 @@ void JobCore::handle(const Hello& message) {
   worker->address = message.address;
   worker->host_id = message.host_id;
   worker->channel = message.channel;
+  worker->kernels = message.kernels;
   usage_.came_back(sender);
   if (worker->phase == Worker::Phase::kKnown && !context_.is_ending()) rounds_.came_back(*worker);
+  // A worker that is not known yet interrupts no member if it is refused now.
+  const std::string refusal = rounds_.kernel_refusal(*worker);
+  if (worker->phase == Worker::Phase::kWarm && !refusal.empty())
+    take_out(*worker, refusal, PauseCause::kChange);
+}
+
+// The fault may be in this device, its node or its link. A new process on it would cause the next
+// round at once, so the device rests for a while.
+void JobCore::take_out(Worker& worker, const std::string& why, PauseCause cause) {
+  fleet_.back_off(worker.device);
+  evict(worker, why, cause);
+}
+
+void JobCore::handle(Worker& worker, const Ready& message) {
+  Worker* out = rounds_.take(worker, message);
+  if (out != nullptr) take_out(*out, rounds_.kernel_refusal(*out), PauseCause::kChange);
 }
 
 void JobCore::handle(Worker& worker, const Drained& message) {
@@ -222,13 +239,10 @@ void JobCore::handle(Worker& worker, const Evaluated& message) {
 void JobCore::handle(Worker& worker, const Suspect& message) {
   Worker* out = rounds_.take(worker, message);
   if (out == nullptr) return;
-  // The fault may be in the link of this device. A new process on it would then cause the next
-  // round at once.
-  fleet_.back_off(out->device);
-  evict(*out,
-        "is taken out: worker " + std::to_string(worker.incarnation.value) +
-            " waits in vain for worker " + std::to_string(message.awaited.value) + " again",
-        PauseCause::kLink);
+  take_out(*out,
+           "is taken out: worker " + std::to_string(worker.incarnation.value) +
+               " waits in vain for worker " + std::to_string(message.awaited.value) + " again",
+           PauseCause::kLink);
 }
 
 void JobCore::handle(Worker& worker, const Audited& message) {
