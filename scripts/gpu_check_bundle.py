@@ -1,5 +1,6 @@
-"""Makes the bundle of scripts/gpu_check: programs, the libraries that they need, small jobs, the
-scripts."""
+"""Makes the bundle of scripts/gpu_check: programs, the libraries that they need, small jobs and captured
+models, the scripts."""
+import lzma
 import re
 import shutil
 import subprocess
@@ -12,7 +13,8 @@ from pathlib import Path
 OF_THE_SYSTEM = re.compile(r"^(ld-linux.*|lib(c|m|dl|rt|pthread|resolv))\.so")
 # The libraries of the compiler are used only where those of the system are older.
 OF_THE_COMPILER = re.compile(r"^lib(stdc\+\+|gcc_s)\.so")
-BYTES_MAX = 60 << 20
+BYTES_MAX = 40 << 20
+HERE = Path(__file__).resolve().parent
 
 
 def libraries(program):
@@ -32,22 +34,40 @@ def copy_programs(programs, build, root):
             shutil.copy(source, root / folder / library)
 
 
+def capture(build, root):
+    """Captures models where scripts/setup_pytorch has made its environment."""
+    python = subprocess.run([HERE / "setup_pytorch", "--where"], capture_output=True, text=True, check=True).stdout
+    if subprocess.run([python.strip(), "-B", HERE / "gpu_check_captured.py", build / "actors/esctl/esctl",
+                       root / "captured"]).returncode:
+        sys.exit("gpu_check: the models cannot be captured; run scripts/setup_pytorch")
+
+
+def source():
+    """The commit that the programs are built from."""
+    ran = subprocess.run(["git", "-C", HERE, "describe", "--always", "--dirty"], capture_output=True, text=True)
+    return ran.stdout.strip()
+
+
 def bundle(programs, scripts, build, file, peers):
     """`peers`: a directory with the PyTorch models for the comparison; it may be missing. Returns
     the exit status."""
     with tempfile.TemporaryDirectory() as scratch:
         root = Path(scratch) / "gpu_check_bundle"
-        for folder in ("bin", "lib/compiler", "jobs"):
+        for folder in ("bin", "lib/compiler", "jobs", "captured"):
             (root / folder).mkdir(parents=True)
         copy_programs(programs, build, root)
-        for job in (Path(__file__).resolve().parent.parent / "configs/jobs").glob("tiny_*.toml"):
+        capture(build, root)
+        (root / "commit").write_text(source())
+        for job in (HERE.parent / "configs/jobs").glob("tiny_*.toml"):
             shutil.copy(job, root / "jobs" / job.name)
         if (peers / "models.py").exists():
             (root / "peers").mkdir()
             shutil.copy(peers / "models.py", root / "peers" / "models.py")
         for script in scripts:
             shutil.copy(script, root / Path(script).name)
-        with tarfile.open(file, "w:gz") as tar:
+        # All programs contain the kernels: with a window of their size these are stored once.
+        filters = [{"id": lzma.FILTER_LZMA2, "preset": 2, "dict_size": 96 << 20}]
+        with lzma.open(file, "w", filters=filters) as out, tarfile.open(fileobj=out, mode="w") as tar:
             tar.add(root, root.name)
     size = Path(file).stat().st_size
     print(f"{file}: {size / 2**20:.1f} MiB")

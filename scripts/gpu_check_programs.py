@@ -29,6 +29,19 @@ class Wrong(str):
     """A row of a part that reports a failed check."""
 
 
+class Cut(str):
+    """A row that says what there was no time for."""
+
+
+class Measured(str):
+    """A row with the numbers that it tells."""
+
+    def __new__(cls, text, data):
+        row = super().__new__(cls, text)
+        row.data = data
+        return row
+
+
 class TimeUp(Exception):
     """The time of the part is used up."""
 
@@ -64,12 +77,12 @@ class Bench:
             sys.exit(f"gpu_check: there is no {missing[0]}: allowed is a bundle, or --build with a "
                      "directory where all is built")
         self.jobs = HERE / "jobs" if self.bundled else HERE.parent / "configs/jobs"
+        self.captured = HERE / "captured"  # Models that the bundle has; a clone has none.
         self.folders = self.library_folders()
         self.environment = {**os.environ, "LD_LIBRARY_PATH": ":".join(self.folders)}
         flags = Path("/proc/cpuinfo").read_text()
         self.cpu = "cpu-avx512" if "avx512bw" in flags else "cpu-avx2" if " avx2" in flags else "cpu-scalar"
         self.end = time.monotonic() + 60
-        self.measured = {}  # Results of a part for a later one.
 
     def library_folders(self):
         folders = []
@@ -98,8 +111,18 @@ class Bench:
         return left
 
     def start(self, name, *words, **options):
-        return subprocess.Popen([str(self.programs[name]), *map(str, words)], text=True,
-                                start_new_session=True, env=self.environment, **options)
+        return self.spawn([self.programs[name], *words], self.environment, **options)
+
+    def spawn(self, words, environment, **options):
+        return subprocess.Popen(list(map(str, words)), text=True, start_new_session=True,
+                                env=environment, **options)
+
+    def line(self, process):
+        """The next line of its stdout; empty if it has ended. Nothing may be buffered."""
+        ready, _, _ = select.select([process.stdout], [], [], self.left())
+        if not ready:
+            raise TimeUp()
+        return process.stdout.readline().strip()
 
     def run(self, words, limit=None, environment=None):
         """Returns (status, stdout, stderr). The status is None when the time was used up."""
@@ -142,8 +165,11 @@ class Head:
         words += ["--devices", devices] if devices else []
         with open(self.directory / "errors", "w") as errors:
             self.process = bench.start("easyscaled", *words, stdout=subprocess.PIPE, stderr=errors)
-        ready, _, _ = select.select([self.process.stdout], [], [], bench.left())
-        if not ready or not self.process.stdout.readline().startswith("ready"):
+        try:
+            is_ready = bench.line(self.process).startswith("ready")
+        except TimeUp:
+            is_ready = False
+        if not is_ready:
             kill(self.process)
             raise Failed("easyscaled: " + ((self.directory / "errors").read_text()[-600:].strip()
                                            or "not ready in time"))

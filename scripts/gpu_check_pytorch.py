@@ -1,23 +1,31 @@
 #!/usr/bin/env python3
-"""PyTorch's side of gpu_check: training steps of each workload on the GPU, eager fp32, with the mini-batch
-copied from pinned memory in each, as ours is.
+"""PyTorch's side of gpu_check: training steps of workloads on the GPU, with the mini-batch copied from pinned
+memory in each, as ours is. Images are channels_last; language models have fused AdamW, the others fused SGD.
 
-  gpu_check_pytorch.py PEERS STEPS WORKLOAD...
+  gpu_check_pytorch.py PEERS STEPS eager WORKLOAD...
+  gpu_check_pytorch.py PEERS STEPS compiled WORKLOAD tf32|bf16
 
-PEERS is the folder of models.py. Prints a JSON line for each workload: milliseconds with TF32 off and on,
-or why there are none; first a note of what PyTorch that is.
+PEERS is the folder of models.py. `eager` prints a JSON line for each workload and variant: fp32, TF32 and autocast
+to bf16, each as PyTorch is by default but with cuDNN's choice by measurement, and with deterministic algorithms;
+first a note of what PyTorch that is and what the GPU reaches. `compiled` compiles, prints a line, and measures
+after a line on stdin.
 """
+import contextlib
 import importlib
 import json
+import os
 import statistics
 import sys
 import time
 import types
+import warnings
+
+os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # what deterministic algorithms need
 
 import torch
 from torch import nn
 
-torch.backends.cudnn.deterministic = True
+PRECISIONS = ("bf16", "tf32", "fp32")
 
 
 def conv(inputs, outputs, kernel, stride=1):
@@ -66,6 +74,13 @@ def allow_tf32(on):
         torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = on
 
 
+def set_up(precision, deterministic):
+    allow_tf32(precision != "fp32")
+    torch.backends.cudnn.benchmark = not deterministic
+    torch.backends.cudnn.deterministic = deterministic
+    torch.use_deterministic_algorithms(deterministic, warn_only=True)
+
+
 def error_of_products():
     """The relative error of a product of matrices, which shows whether TF32 is in use."""
     a = torch.randn(512, 512, generator=torch.Generator().manual_seed(1)).cuda()
@@ -73,28 +88,67 @@ def error_of_products():
     return ((a @ a - exact).abs().max() / exact.abs().max()).item()
 
 
+def seconds(work, times=5):
+    """The median, after one call that is not measured."""
+    ran = []
+    for _ in range(1 + times):
+        torch.cuda.synchronize()
+        begin = time.perf_counter()
+        work()
+        torch.cuda.synchronize()
+        ran.append(time.perf_counter() - begin)
+    return statistics.median(ran[1:])
+
+
 def note():
     errors = []
-    for on in (False, True):
-        allow_tf32(on)
+    for precision in ("fp32", "tf32"):
+        set_up(precision, False)
         errors.append(error_of_products())
-    return {"note": f"PyTorch {torch.__version__}, cuDNN {torch.backends.cudnn.version()}: products err "
-                    f"by {errors[0]:.1e}, with TF32 by {errors[1]:.1e}"}
+    source = torch.randn(1 << 30, device="cuda")
+    copied = torch.empty_like(source)
+    gb_per_s = 8e-9 * source.numel() / seconds(lambda: copied.copy_(source))
+    a = torch.randn(8192, 8192, device="cuda", dtype=torch.bfloat16)
+    tflops = 2e-12 * 8192**3 / seconds(lambda: a @ a)
+    return {"pytorch": torch.__version__, "cudnn": torch.backends.cudnn.version(), "copy_gb_per_s": gb_per_s,
+            "bf16_tflops": tflops,
+            "note": f"PyTorch {torch.__version__}, cuDNN {torch.backends.cudnn.version()}: products err by "
+                    f"{errors[0]:.1e}, with TF32 by {errors[1]:.1e}; it copies {gb_per_s:.0f} GB/s, and a bf16 product "
+                    f"of 8192 has {tflops:.0f} Tflop/s"}
+
+
+def language_model(name):
+    """GPT-2 and Llama of transformers in the sizes of ours."""
+    import transformers
+    if name == "gpt2":
+        return transformers.GPT2LMHeadModel(transformers.GPT2Config(
+            resid_pdrop=0.0, embd_pdrop=0.0, attn_pdrop=0.0, use_cache=False))
+    return transformers.LlamaForCausalLM(transformers.LlamaConfig(
+        vocab_size=32000, hidden_size=768, intermediate_size=2048, num_hidden_layers=12, num_attention_heads=12,
+        num_key_value_heads=4, tie_word_embeddings=True, use_cache=False))
+
+
+def tokens(name, vocabulary):
+    """`name` ends with the length of the sequences and their number, e.g. gpt2_s1024_b8."""
+    length, count = (int(part[1:]) for part in name.split("_")[-2:])
+    return lambda g: [torch.randint(0, high, shape, generator=g) for high, shape in (
+        (vocabulary, (count, length)), (2, (count, length)), (length, (count,)), (length, (count,)))]
 
 
 def workload(models, name):
-    """Model, mini-batch and loss. Sizes that models.py lacks are made from its parts."""
+    """Model, mini-batch, loss and whether the optimizer is AdamW. Sizes that models.py lacks are made from its
+    parts."""
     work = dict(models.WORK)
-    if "resnet50_64_b8" in work:
-        work["resnet50_224_b32"] = models._img(work["resnet50_64_b8"][0], 32, 224, 1000)
-    integers = torch.randint
-    work["bert_base_s384_b8"] = (
-        models.bert_base, 8,
-        lambda g: (integers(0, 30522, (8, 384), generator=g), integers(0, 2, (8, 384), generator=g),
-                   integers(0, 384, (8,), generator=g), integers(0, 384, (8,), generator=g)),
-        work["bert_base_s64_b4"][3])
+    family = name.split("_")[0]
+    if family in ("gpt2", "llama"):
+        return (lambda: language_model(family), tokens(name, 50257 if family == "gpt2" else 32000),
+                lambda model, data: model(input_ids=data[0], labels=data[0]).loss, True)
+    if name.startswith("bert"):
+        return models.bert_base, tokens(name, 30522), work["bert_base_s64_b4"][3], False
+    if name.startswith("resnet50_224"):
+        work[name] = models._img(work["resnet50_64_b8"][0], int(name.split("_b")[1]), 224, 1000)
     make, _, samples, loss = work[name][:4]
-    return make, samples, loss
+    return make, samples, loss, False
 
 
 def each(value, change):
@@ -103,34 +157,79 @@ def each(value, change):
     return change(value)
 
 
-def step_ms(make, samples, loss, steps):
-    model = make().cuda().train()
-    batch = each(samples(torch.Generator().manual_seed(1)), torch.Tensor.pin_memory)
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
-    times = []
-    for _ in range(3 + steps):
-        begin = time.perf_counter()
-        data = each(batch, lambda tensor: tensor.cuda(non_blocking=True))
-        optimizer.zero_grad(set_to_none=True)
-        loss(model, data).backward()
-        optimizer.step()
-        torch.cuda.synchronize()
-        times.append(time.perf_counter() - begin)
-    return 1e3 * statistics.median(times[3:])
+def in_channels_last(tensor):
+    return tensor.contiguous(memory_format=torch.channels_last) if tensor.dim() == 4 else tensor
 
 
-def main(folder, steps, *names):
-    models = find_models(folder)
+class Training:
+    def __init__(self, models, name):
+        make, samples, self.loss, adamw = workload(models, name)
+        self.model = make().cuda().train().to(memory_format=torch.channels_last)
+        batch = samples(torch.Generator().manual_seed(1))
+        self.batch = each(batch, lambda tensor: in_channels_last(tensor).pin_memory())
+        rule = (torch.optim.AdamW(self.model.parameters(), lr=1e-4, fused=True) if adamw else
+                torch.optim.SGD(self.model.parameters(), lr=0.01, momentum=0.9, fused=True))
+        self.optimizer = rule
+
+    def step(self, precision):
+        data = each(self.batch, lambda tensor: tensor.cuda(non_blocking=True))
+        self.optimizer.zero_grad(set_to_none=True)
+        with torch.autocast("cuda", torch.bfloat16) if precision == "bf16" else contextlib.nullcontext():
+            loss = self.loss(self.model, data)
+        loss.backward()
+        self.optimizer.step()
+
+    def measured(self, precision, warm, steps):
+        for _ in range(warm):
+            self.step(precision)
+        torch.cuda.reset_peak_memory_stats()
+        ms = 1e3 * seconds(lambda: self.step(precision), steps)
+        return {"ms": ms, "mib": torch.cuda.max_memory_allocated() / 2**20}
+
+
+def why(error):
+    return {"why_not": f"{type(error).__name__}: {error}"[:200]}
+
+
+def eager(models, steps, *names):
     print(json.dumps(note()), flush=True)
+    torch.cuda.empty_cache()
     for name in names:
-        result = {"workload": name}
-        try:
-            for key, on in (("ms", False), ("tf32_ms", True)):
-                allow_tf32(on)
-                result[key] = step_ms(*workload(models, name), int(steps))
-        except Exception as error:  # The results of the others are still useful.
-            result = {"workload": name, "why_not": f"{type(error).__name__}: {error}"[:200]}
-        print(json.dumps(result), flush=True)
+        training = None
+        for deterministic in (False, True):
+            for precision in PRECISIONS:
+                variant = precision + (" deterministic" if deterministic else "")
+                set_up(precision, deterministic)
+                try:
+                    training = training or Training(models, name)
+                    found = training.measured(precision, 2, steps)
+                except Exception as error:  # The results of the others are still useful.
+                    found = why(error)
+                print(json.dumps({"workload": name, "variant": variant, **found}), flush=True)
+        del training
+        torch.cuda.empty_cache()
+
+
+def compiled(models, steps, name, precision):
+    set_up(precision, False)
+    try:
+        training = Training(models, name)
+        training.model = torch.compile(training.model)
+        for _ in range(3):
+            training.step(precision)
+        torch.cuda.synchronize()
+        torch.cuda.empty_cache()
+        print("compiled", flush=True)
+        sys.stdin.readline()
+        found = training.measured(precision, 1, steps)
+    except Exception as error:
+        found = why(error)
+    print(json.dumps(found), flush=True)
+
+
+def main(folder, steps, kind, *words):
+    warnings.filterwarnings("ignore")
+    {"eager": eager, "compiled": compiled}[kind](find_models(folder), int(steps), *words)
 
 
 if __name__ == "__main__":

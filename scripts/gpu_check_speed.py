@@ -1,27 +1,38 @@
 """The parts of scripts/gpu_check that measure speed: this engine, and PyTorch beside it."""
 import json
 import os
+import re
 import subprocess
 import sys
 
-from gpu_check_programs import HERE, Failed, TimeUp, Wrong, kill
+from gpu_check_programs import HERE, Cut, Failed, Measured, TimeUp, Wrong, kill
 
 PEER = "gpu_check_pytorch.py"
-WORKLOADS = ["resnet50_224_b32", "bert_base_s384_b8", "resnet18_cifar32_b32", "resnet50_64_b8",
-             "shufflenetv2_64_b32", "vgg19_64_b8", "swin_t_64_b4", "yolov3_96_b2", "neumf_b1024",
-             "bert_base_s64_b4", "electra_small_s64_b4"]
+# What fills a GPU, in the sizes in which people train.
+LARGE = ["gpt2_s1024_b8", "bert_base_s512_b32", "resnet50_224_b256", "llama_s1024_b8"]
+# What is bound by launches, mostly.
+SMALL = ["resnet50_224_b32", "bert_base_s384_b8", "resnet18_cifar32_b32", "resnet50_64_b8",
+         "shufflenetv2_64_b32", "vgg19_64_b8", "swin_t_64_b4", "yolov3_96_b2", "neumf_b1024",
+         "bert_base_s64_b4", "electra_small_s64_b4"]
 QUICK = "neumf_b1024"
+SHARED = "resnet18_cifar32_b32"
 LIMIT = 60  # Seconds for one program.
-LEVELS = {"D2": ["--level", "D2"], "D1": ["--level", "D1"], "D1 TF32": ["--level", "D1", "--tf32"]}
+LEVELS = {"D2": ["--level", "D2"], "D1 TF32": ["--level", "D1", "--tf32"],
+          "D1": ["--level", "D1"], "D2 bf16": ["--level", "D2", "--precision", "bf16"],
+          "D1 TF32 bf16": ["--level", "D1", "--tf32", "--precision", "bf16"]}
+FP32_LEVELS = ["D2", "D1 TF32", "D1"]
+PROFILED = ["D2", "D1 TF32"]
+PROFILE_ROWS = 8
 # The first step loads, the second runs operator by operator, and the third and the fourth record a
 # graph for each of two input buffers.
 WARM = 4
-# Models whose parameters are compared with the CPU after a step, in full size.
-WHOLE = ["resnet50_224_b32", "bert_base_s384_b8"]
+STEPS = 7
+# PyTorch's variants that are compiled.
+COMPILED = ["bf16", "tf32"]
 
 
 def steps(bench):
-    return ["--device", bench.device, "--warm", WARM, "--steps", 2 if bench.quick else 10]
+    return ["--device", bench.device, "--warm", WARM, "--steps", 2 if bench.quick else STEPS]
 
 
 def measure(bench, workload, *options):
@@ -29,60 +40,54 @@ def measure(bench, workload, *options):
                                    limit=LIMIT))
 
 
-def whole_steps(bench):
-    """One D2 step in published sizes. Compares the parameters afterwards on the device and on the
-    CPU of this machine."""
-    for workload in [QUICK] if bench.quick else WHOLE:
-        yield from failing_alone(whole_step(bench, workload))
-
-
-def whole_step(bench, workload):
-    words = ["--workload", workload, "--level", "D2", "--warm", 0, "--steps", 1]
-    digests = [json.loads(bench.output("train_bench", *words, *where))["params_digest"] for where in
-               (["--device", bench.device], ["--device", bench.cpu, "--threads", os.cpu_count()])]
-    yield same_digests(workload, digests, bench.device, bench.cpu)
-
-
-def same_digests(workload, digests, device, cpu):
-    if len(set(digests)) != 1:
-        return Wrong(f"{workload} after a step at D2: {digests[0]} on {device}, {digests[1]} on {cpu}")
-    return f"{workload}: after a step at D2 the parameters of {cpu}, digest {digests[0]}"
-
-
-def order_of_levels(workloads):
-    """The measurements in their order: D2, which only this engine has, comes before the levels with
-    libraries."""
-    return [(workload, name) for name in LEVELS for workload in workloads]
-
-
-def speed(bench):
-    shared_workload = QUICK if bench.quick else "resnet18_cifar32_b32"
-    workloads = [QUICK] if bench.quick else WORKLOADS
-    pieces = [kernels(bench)]
-    for workload, name in order_of_levels(workloads):
-        pieces.append(level(bench, workload, name))
-        if name == "D2":
-            pieces.append(cost_of_checks(bench, workload))
-    pieces += [many_ests(bench, shared_workload, ests) for ests in (1, 2, 4, 8, 16)]
-    pieces += [many_processes(bench, shared_workload, processes) for processes in (1, 2, 4)]
+def each(pieces):
+    """The rows of all pieces. One that fails does not end the others; without time the rest is left out, because
+    what was measured is right."""
     try:
         for piece in pieces:
-            yield from failing_alone(piece)
-    except TimeUp:  # The measured values are right.
-        yield "the rest is not measured: there was no time left"
+            try:
+                yield from piece
+            except Failed as failed:
+                yield Wrong(str(failed))
+    except TimeUp:
+        yield Cut("the rest is not measured: there was no time left")
 
 
-def failing_alone(piece):
-    try:
-        yield from piece
-    except Failed as failed:
-        yield Wrong(str(failed))
+def large_steps(bench):
+    """Level by level, because the first ones say the most; profiles last."""
+    workloads = [QUICK] if bench.quick else LARGE
+    yield from each([level(bench, workload, name) for name in LEVELS for workload in workloads]
+                    + [profile(bench, workload, name) for workload in workloads for name in PROFILED])
+
+
+def small_steps(bench):
+    workloads = [QUICK] if bench.quick else SMALL
+    yield from each(level(bench, workload, name) for name in FP32_LEVELS for workload in workloads)
 
 
 def level(bench, workload, name):
-    ran = bench.measured[workload, name] = measure(bench, workload, *LEVELS[name])
-    yield (f"{workload} {name}: {ran['ms']:.3f} ms, {ran['samples_per_s']:.0f} samples/s, "
-           f"{ran['gflop'] / ran['ms']:.3f} Tflop/s, {ran['library'] or 'canonical kernels'}")
+    ran = measure(bench, workload, *LEVELS[name])
+    mib = sum(ran[f"{part}_mib"] for part in ("params", "moments", "gradient", "arena", "workspace"))
+    yield Measured(f"{workload} {name}: {ran['ms']:.3f} ms, {ran['samples_per_s']:.0f} samples/s, "
+                   f"{ran['gflop'] / ran['ms']:.3f} Tflop/s, {mib:.0f} MiB, {ran['library'] or 'canonical kernels'}",
+                   {**ran, "measured": name})
+
+
+# A row of the table of kinds of operators: ms, %, runs, GFLOP/s, GB/s, kind.
+KIND = re.compile(r"(?m)^ *([\d.]+) +([\d.]+) +(\d+) +([\d.]+) +([\d.]+)  (\w+)$")
+
+
+def profile(bench, workload, name):
+    """The kinds of operators that take the most time, operator by operator without a graph."""
+    words = [bench.programs["train_bench"], "--workload", workload, *LEVELS[name], "--device", bench.device,
+             "--warm", 2, "--steps", 2, "--profile"]
+    status, out, err = bench.run(words, LIMIT)
+    kinds = [(kind, float(ms)) for ms, _, _, _, _, kind in KIND.findall(err)][:PROFILE_ROWS]
+    if status != 0 or not kinds:
+        raise Failed(f"profile of {workload} {name}: status {status}: {err[-300:]}")
+    told = ", ".join(f"{kind} {ms:.2f}" for kind, ms in kinds)
+    yield Measured(f"{workload} {name}, ms by operator: {told}",
+                   {"workload": workload, "profile": name, "kinds": kinds})
 
 
 def kernels(bench):
@@ -92,8 +97,7 @@ def kernels(bench):
     options += ["--quick"] if bench.quick else []
     for line in bench.output("device_kernels_bench", *options, limit=LIMIT).splitlines():
         case = json.loads(line)
-        bench.measured[case["case"]] = case
-        yield kernel_row(case)
+        yield Measured(kernel_row(case), case)
 
 
 def kernel_row(case):
@@ -108,15 +112,11 @@ def kernel_row(case):
     return f"{case['case']}: {case['ms']:.3f} ms, {case['tflops']:.3f} Tflop/s{peak}, {beside}"
 
 
-def cost_of_checks(bench, workload):
-    """The cost of the D2 check of every result by its bytes: from the cache, and from memory."""
-    ran = bench.measured.get((workload, "D2"))
-    rates = [case["gb_per_s"] for name, case in bench.measured.items()
-             if str(name).startswith("find non-finite")]
-    if ran and rates:
-        most, least = (1e-6 * ran["results_mib"] * 2**20 / rate for rate in (min(rates), max(rates)))
-        yield (f"{workload} D2: {ran['results_mib']:.0f} MiB of results looked through, by their bytes "
-               f"{least:.3f} to {most:.3f} ms of {ran['ms']:.3f}")
+def shared(bench):
+    """Many ESTs of one worker, and many workers on the device."""
+    workload = QUICK if bench.quick else SHARED
+    yield from each([many_ests(bench, workload, ests) for ests in (1, 4, 16)]
+                    + [many_processes(bench, workload, processes) for processes in (1, 2, 4)])
 
 
 def many_ests(bench, workload, ests):
@@ -143,34 +143,57 @@ def many_processes(bench, workload, processes):
     yield f"{workload}, {processes} processes share the device: {total:.0f} samples/s"
 
 
-def pytorch(bench):
-    """Eager PyTorch on the same GPU, with deterministic algorithms."""
-    if bench.device == "cuda-host":
-        return
+def large_pytorch(bench):
+    if bench.device != "cuda-host":
+        names = [QUICK] if bench.quick else LARGE
+        yield from each([eager(bench, names, 0.55), compiled(bench, names)])
+
+
+def small_pytorch(bench):
+    if bench.device != "cuda-host":
+        yield from each([eager(bench, [QUICK] if bench.quick else SMALL, 1)])
+
+
+def peer(bench, *words):
+    """The command of PyTorch's side. It finds its libraries by itself."""
     peers = HERE / "peers" if bench.bundled else HERE.parent.parent / "shared/peers"
-    words = [sys.executable, HERE / PEER, peers, 2 if bench.quick else 10]
-    # It finds its libraries by itself. Its time ends before that of the part, so its results are
-    # printed.
-    status, out, err = bench.run([*words, *([QUICK] if bench.quick else WORKLOADS)],
-                                 max(1, bench.left() - 2), dict(os.environ))
+    return [sys.executable, HERE / PEER, peers, 2 if bench.quick else STEPS, *words]
+
+
+def eager(bench, names, share):
+    limit = max(1, share * bench.left() - 2)
+    status, out, err = bench.run(peer(bench, "eager", *names), limit, dict(os.environ))
     for line in filter(lambda line: line.startswith("{"), out.splitlines()):
-        found = json.loads(line)
-        if "why_not" in found:
-            yield f"{found['workload']}: not measured: {found['why_not']}"
-        elif "ms" in found:
-            yield (f"{found['workload']}: {found['ms']:.3f} ms, with TF32 {found['tf32_ms']:.3f} ms"
-                   + beside(bench, found))
-        else:
-            yield found["note"]
+        yield peer_row(json.loads(line))
     if status != 0:
         why = "its time was up" if status is None else (err.strip() or f"status {status}").splitlines()[-1]
-        yield f"PyTorch: {'the rest is ' if out else ''}not measured: {why}"
+        yield Cut(f"PyTorch: {'the rest is ' if out else ''}not measured: {why}")
 
 
-def beside(bench, found):
-    ratios = []
-    for level, peer in (("D2", "ms"), ("D1", "ms"), ("D1 TF32", "tf32_ms")):
-        ours = bench.measured.get((found["workload"], level))
-        if ours:
-            ratios.append(f"{level} {found[peer] / ours['ms']:.2f}")
-    return f"; of its speed ours has at {', '.join(ratios)}" if ratios else ""
+def compiled(bench, names):
+    """All models are compiled at the same time, and then measured one after the other."""
+    running = [(name, precision, bench.spawn(peer(bench, "compiled", name, precision), os.environ,
+                                             stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                             stderr=subprocess.DEVNULL))
+               for precision in COMPILED for name in names]
+    try:
+        said = [bench.line(process) for _, _, process in running]
+        for (name, precision, process), text in zip(running, said):
+            if text == "compiled":
+                print("go", file=process.stdin, flush=True)
+                text = bench.line(process)
+            found = json.loads(text or '{"why_not": "it ended"}')
+            yield peer_row({"workload": name, "variant": f"{precision} compiled", **found})
+            kill(process)
+    finally:
+        for *_, process in running:
+            kill(process)
+
+
+def peer_row(found):
+    if "note" in found:
+        return Measured(found["note"], found)
+    what = f"PyTorch {found['workload']} {found['variant']}"
+    if "why_not" in found:
+        return Measured(f"{what}: not measured: {found['why_not']}", found)
+    return Measured(f"{what}: {found['ms']:.3f} ms, {found['mib']:.0f} MiB", found)

@@ -20,6 +20,7 @@ struct CudaDevice {
   // Peak bandwidth of device memory in GB/s: two transfers in each cycle of the highest memory
   // clock * the width of the bus. 0: the driver does not report it.
   double peak_gb_per_s = 0;
+  int multiprocessors = 0;
 
   // Returns for example "cuda-sm90-h200": the capability, then the name without its manufacturer,
   // with a dash for every character that is neither a letter nor a digit.

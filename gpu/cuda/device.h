@@ -46,6 +46,8 @@ class Device {
   virtual const DeviceKernels& kernels() const = 0;
   virtual std::string name() const = 0;  // for example "NVIDIA H200" or "host"
   virtual DeviceType type() const = 0;   // for example "cuda-sm90-h200" or "cuda-host"
+  // The number of its multiprocessors, which a part of a GPU (MIG) has fewer of; 0: it is no GPU.
+  virtual int multiprocessors() const { return 0; }
 
   // Makes this device the current device of the calling thread. A thread calls it before it does
   // anything else with the device.

@@ -21,6 +21,9 @@ struct Hello {
   channelKind @3 :Text;
   channelDevice @4 :Text;
   # As in Member.
+  kernels @5 :Text;
+  # With which kernels it computes, as a checkpoint says it (store/checkpoint/FORMAT.md). At D0 and
+  # D1 the head takes no worker whose text differs from that of the job's others of this type.
 }
 
 struct Prepare {

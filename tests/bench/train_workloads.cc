@@ -6,8 +6,6 @@
 namespace es::bench {
 namespace {
 
-constexpr std::uint32_t kDecoderBatch = 2;  // sequences of a mini-batch of a language model
-
 SampleField real(const char* name, std::int64_t h, std::int64_t w, std::int64_t c) {
   return {.name = name, .type = FieldType::kF32, .height = h, .width = w, .channels = c};
 }
@@ -50,11 +48,12 @@ Workload workload(const char* name, const char* model, std::uint32_t batch, std:
 
 // A language model at its published size, with AdamW and without dropout, as it is compared with
 // that of transformers.
-Workload decoder(const char* model, std::int64_t tokens, std::int32_t vocabulary) {
+Workload decoder(const char* model, std::int64_t tokens, std::int32_t vocabulary,
+                 std::uint32_t batch = 2) {
   const std::string name =
-      std::string(model) + "_s" + std::to_string(tokens) + "_b" + std::to_string(kDecoderBatch);
+      std::string(model) + "_s" + std::to_string(tokens) + "_b" + std::to_string(batch);
   const auto ids = [&](const char* field) { return integers(field, tokens, 1, 0, vocabulary - 1); };
-  Workload made = workload(name.c_str(), model, kDecoderBatch, 10, {{ids("ids"), ids("labels")}});
+  Workload made = workload(name.c_str(), model, batch, 10, {{ids("ids"), ids("labels")}});
   made.spec.model.dropout = 0.0;
   made.spec.optimizer = {.kind = "adamw", .learning_rate = 1e-4};
   return made;
@@ -107,7 +106,10 @@ std::vector<Workload> workloads() {
       workload("bert_base_s64_b4", "bert", 4, 10, questions(64, 30522)),
       workload("electra_small_s64_b4", "electra", 4, 10, questions(64, 30522)),
       workload("resnet50_224_b32", "resnet50", 32, 1000, images(224, 1000)),
-      workload("bert_base_s384_b8", "bert", 8, 10, questions(384, 30522))};
+      workload("resnet50_224_b256", "resnet50", 256, 1000, images(224, 1000)),
+      workload("bert_base_s384_b8", "bert", 8, 10, questions(384, 30522)),
+      workload("bert_base_s512_b32", "bert", 32, 10, questions(512, 30522)),
+      decoder("gpt2", 1024, 50257, 8), decoder("llama", 1024, 32000, 8)};
   for (const std::int64_t tokens : {64, 256, 1024}) {
     all.push_back(decoder("gpt2", tokens, 50257));
     all.push_back(decoder("llama", tokens, 32000));

@@ -18,8 +18,8 @@ struct Workload {
   SampleLayout layout;
 };
 
-// All workloads in the order of the paper's table, then two workloads whose size uses a whole GPU,
-// and language models with sequences of three lengths.
+// All workloads in the order of the paper's table, then workloads whose size uses a whole GPU, and
+// language models with sequences of three lengths.
 std::vector<Workload> workloads();
 
 // One mini-batch of random samples, which depends on the seed only: reals in [-1.7, 1.7) (variance

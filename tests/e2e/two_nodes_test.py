@@ -25,9 +25,10 @@ class TwoNodes(harness.EndToEndTest):
                              *wire)
         return harness.Daemon(self, running, wire)
 
-    def start_node(self, head, name, *wire):
+    def start_node(self, head, name, *wire, devices=None):
         return self.start(harness.easyscaled_program, "--join", head.endpoint, "--node", name,
-                          "--devices", f"{self.other}:1", "--run-dir", self.directory / name, *wire)
+                          "--devices", devices or f"{self.other}:1", "--run-dir",
+                          self.directory / name, *wire)
 
     def processes(self, head, job):
         return [(w["incarnation"], w["pid"]) for w in head.describe(job)["workers"]]
@@ -87,6 +88,30 @@ class TwoNodes(harness.EndToEndTest):
                       and {w["node"] for w in d["workers"]} == {"first"})
         taken = head.json("checkpoint", job)
         head.esctl("cancel", job)
+        head.stop()
+        self.assert_bits_of_fixed_run(job_file, taken, self.fast)
+
+    def test_a_node_with_other_kernels_gets_no_part_in_a_job_below_d2(self):
+        """The second node has the library of the first, which is told there to use older
+        instructions. Convolutions then have other bits."""
+        head = self.start_head("--insecure-loopback")
+        job_file = self.write_job(job_text(
+            self.word, "resnet18", {"level": "D1", "steps": 1_000_000, **ANY_LENGTH}))
+        job = head.submit(job_file)
+        head.wait_for_step(job, 1)
+        self.environment["ONEDNN_MAX_CPU_ISA"] = "SSE41"
+        node = self.start_node(head, "second", *head.wire, devices=f"{self.fast}:1")
+        del self.environment["ONEDNN_MAX_CPU_ISA"]
+        node.wait_for_line("^ready ", stream="out")
+        head.esctl("scale", job, f"{self.fast}:3")
+        refused = head.running.wait_for_line("computes with other kernels than")
+        self.assertIn("oneDNN", refused.string)
+        refused_at = head.describe(job)["steps"]
+        head.wait_for(job, "trains on without the second node", lambda d: d["steps"] > refused_at
+                      and d["placement"] == f"{self.fast}:2")
+        taken = head.json("checkpoint", job)
+        head.esctl("cancel", job)
+        self.stop_node(head, node)
         head.stop()
         self.assert_bits_of_fixed_run(job_file, taken, self.fast)
 

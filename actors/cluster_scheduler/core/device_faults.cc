@@ -40,6 +40,7 @@ DeviceFaults::Ruling DeviceFaults::failed(const JobId& job, const DeviceFailed& 
     faults.failed_on.insert(node);
     if (!has_choice) return {};
     faults.pauses.failed(node, now);
+    if (event.fault == DeviceFailed::Fault::kUnsuited) return {};
     ruling.back = std::exchange(faults.aside, event.device);
     if (ruling.back == event.device) ruling.back.reset();
   }

@@ -28,6 +28,7 @@ struct Worker {
   std::string address;
   std::string host_id;
   protocol::ChannelPoint channel{};  // none after a restart of the head, until the next Hello
+  std::string kernels{};             // as in Hello
   bool placed = false;               // member of the last installed placement
   std::optional<Version> version{};  // newest version that it reported to hold
   Instant started{};

@@ -120,6 +120,11 @@ LossVerdict FleetControl::lost(const Worker& worker, const Loss& loss) {
   return verdict;
 }
 
+void FleetControl::leave_device(const DeviceId& device, const std::string& why) {
+  if (context_.fleet.allocated(device)) context_.fleet.give_up(device);
+  context_.emit(DeviceFailed{device, why, DeviceFailed::Fault::kUnsuited});
+}
+
 std::vector<Incarnation> FleetControl::leave_node(const DeviceId& device, const std::string& other,
                                                   const std::string& why) {
   context_.emit(DeviceFailed{device, why, DeviceFailed::Fault::kLink, other});

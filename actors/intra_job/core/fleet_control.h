@@ -61,6 +61,9 @@ class FleetControl {
   LossVerdict lost(const Worker& worker, const Loss& loss);
   // Returns whether other workers are still up on the node of this one.
   bool has_others_on_node_of(const Worker& worker) const;
+  // The job gives this device back, and wants no other one of its node for a while: a process there
+  // would give other bits.
+  void leave_device(const DeviceId& device, const std::string& why);
   // The job leaves its devices on the node of this one, because `other` cannot be reached from
   // there; if that is the same node, only this device. Returns the known workers on them.
   std::vector<Incarnation> leave_node(const DeviceId& device, const std::string& other,

@@ -202,8 +202,22 @@ void JobCore::handle(const Hello& message) {
   worker->address = message.address;
   worker->host_id = message.host_id;
   worker->channel = message.channel;
+  worker->kernels = message.kernels;
   usage_.came_back(sender);
   if (worker->phase == Worker::Phase::kKnown && !context_.is_ending()) rounds_.came_back(*worker);
+  // A worker that is not known yet interrupts no member if it is refused now.
+  const std::string refusal = rounds_.kernel_refusal(*worker);
+  if (worker->phase == Worker::Phase::kWarm && !refusal.empty()) refuse_kernels(*worker, refusal);
+}
+
+void JobCore::refuse_kernels(Worker& worker, const std::string& why) {
+  fleet_.leave_device(worker.device, why);
+  evict(worker, {.why = why, .pause = PauseCause::kChange});
+}
+
+void JobCore::handle(Worker& worker, const Ready& message) {
+  Worker* out = rounds_.take(worker, message);
+  if (out != nullptr) refuse_kernels(*out, rounds_.kernel_refusal(*out));
 }
 
 void JobCore::handle(Worker& worker, const Drained& message) {

@@ -123,7 +123,7 @@ class JobCore {
   // handle(CheckpointWritten).
   void handle(const protocol::Hello& message);
   void handle(Worker& worker, const protocol::Report& message) { rounds_.take(worker, message); }
-  void handle(Worker& worker, const protocol::Ready& message) { rounds_.take(worker, message); }
+  void handle(Worker& worker, const protocol::Ready& message);
   void handle(Worker& worker, const protocol::Drained& message);
   void handle(Worker& worker, const protocol::Committed& message);
   void handle(Worker& worker, const protocol::Evaluated& message);
@@ -138,6 +138,7 @@ class JobCore {
   void handle(Worker& worker, const protocol::Failed& message);
   void handle(Worker&, const protocol::Hello&) {}  // the worker is already known
   bool counts(const Worker& worker, const protocol::WorkerMessage& message) const;
+  void refuse_kernels(Worker& worker, const std::string& why);
 
   // Other events (job_core_events.cc).
   void handle(const Allocation& event);

@@ -96,11 +96,29 @@ void Rounds::take(Worker& worker, const Report& message) {
   continue_if_known();
 }
 
-void Rounds::take(Worker& worker, const Ready& message) {
-  if (context_.phase != Phase::kInstalling || !worker.placed || message.version != target_) return;
+Worker* Rounds::take(Worker& worker, const Ready& message) {
+  if (context_.phase != Phase::kInstalling || !worker.placed || message.version != target_)
+    return nullptr;
   worker.version = message.version;
   ready_.insert(worker.incarnation);
-  if (ready_.size() == context_.members.size()) go();
+  if (ready_.size() < context_.members.size()) return nullptr;
+  Worker* const other = agree_on_kernels();
+  if (other == nullptr) go();
+  return other;
+}
+
+// Members that came with a version have computed it, so they decide with which kernels the job goes
+// on. Returns a member that has others.
+Worker* Rounds::agree_on_kernels() {
+  for (const bool came_with_version : {true, false}) {
+    for (const Member& member : context_.members) {
+      Worker& worker = *context_.fleet.find(member.incarnation);
+      if (reports_.at(member.incarnation).has_value() != came_with_version) continue;
+      if (!kernel_refusal(worker).empty()) return &worker;
+      kernels_.add(worker.device.type, worker.kernels);
+    }
+  }
+  return nullptr;
 }
 
 bool Rounds::take(Worker& worker, const Drained& message) {

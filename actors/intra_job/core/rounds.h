@@ -28,6 +28,7 @@
 #include "actors/intra_job/core/device_demand.h"
 #include "actors/intra_job/core/fleet_control.h"
 #include "actors/intra_job/core/job_context.h"
+#include "actors/intra_job/core/kernel_agreement.h"
 #include "actors/intra_job/core/restart_point.h"
 #include "actors/intra_job/core/run_progress.h"
 
@@ -78,7 +79,9 @@ class Rounds {
   // A worker has connected again after its link broke; messages in both directions may be lost.
   void came_back(const Worker& worker);
   void take(Worker& worker, const protocol::Report& message);
-  void take(Worker& worker, const protocol::Ready& message);
+  // Starts the members when all are ready. Returns a member that has to leave before, because it
+  // computes with other kernels than the others; otherwise nullptr.
+  Worker* take(Worker& worker, const protocol::Ready& message);
   // Returns whether the members have all stopped because they were asked to.
   bool take(Worker& worker, const protocol::Drained& message);
   void take(const Worker& worker, const protocol::CheckpointUnreadable& message);
@@ -89,6 +92,10 @@ class Rounds {
   // --- other events
   // A version was added to the ledger.
   void made_progress();
+  // Returns why this worker cannot compute with the members; empty: it can.
+  std::string kernel_refusal(const Worker& worker) const {
+    return kernels_.refusal(worker.device.type, worker.kernels);
+  }
   // Nodes have said what they can read, or left: the round may continue.
   void continue_if_known();
   // A member that reads from one of these nodes will not receive the rest of the state.
@@ -130,6 +137,7 @@ class Rounds {
   void send_install(protocol::Source source);
   std::optional<Holder> newest_reported() const;
   std::string source_node(const Worker& worker) const;
+  Worker* agree_on_kernels();
   void go();
   std::vector<Incarnation> dismiss_unplaced();
   bool must_leave() const;
@@ -152,6 +160,7 @@ class Rounds {
   std::set<Incarnation> drained_;
   Instant round_since_{};
   Instant drain_since_{};
+  KernelAgreement kernels_;  // of the members of this and earlier rounds
   // Ends of links: nodes, or workers of one node.
   std::set<Pair> suspected_;
   std::map<std::string, int> named_;  // how often each end was named in a Suspect

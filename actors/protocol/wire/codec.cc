@@ -7,6 +7,7 @@
 #include "actors/protocol/wire/wire_error.h"
 #include "proto/base/check.h"
 #include "proto/messages.h"
+#include "proto/text_of.h"
 
 namespace es::actors::protocol {
 namespace {
@@ -247,6 +248,7 @@ FramePtr to_frame(const JobId& job, const Hello& m) {
                                    b.setHostId(m.host_id);
                                    b.setChannelKind(m.channel.kind);
                                    b.setChannelDevice(m.channel.device);
+                                   b.setKernels(m.kernels);
                                  })
       .frame();
 }
@@ -257,7 +259,8 @@ WorkerMessage from(const Frame& frame, wire::Hello::Reader r) {
                {d.getNode().cStr(), {d.getType().cStr()}, d.getIndex()},
                r.getAddress().cStr(),
                r.getHostId().cStr(),
-               {r.getChannelKind().cStr(), r.getChannelDevice().cStr()}};
+               {r.getChannelKind().cStr(), r.getChannelDevice().cStr()},
+               text_of(r.getKernels(), "kernels")};
 }
 
 FramePtr to_frame(const JobId& job, const Report& m) {

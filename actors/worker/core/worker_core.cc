@@ -14,7 +14,8 @@ Effects WorkerCore::hello() const {
               .device = config_.device,
               .address = config_.address,
               .host_id = config_.host_id,
-              .channel = config_.channel};
+              .channel = config_.channel,
+              .kernels = config_.kernels};
   return {SendHead{std::move(hello)}};
 }
 

@@ -50,6 +50,7 @@ struct WorkerConfig {
   std::string address;  // where peers reach this worker
   std::string host_id;
   protocol::ChannelPoint channel{};
+  std::string kernels{};  // as in Hello
   std::uint32_t max_p = 1;
   bool sum_per_worker = false;  // level D0: a part contains all ranks of a worker
   Version eval_every = 0;       // versions between evaluations; 0 means only at the end

@@ -19,6 +19,7 @@
 #include "actors/program/program.h"
 #include "actors/program/wire_options.h"
 #include "actors/protocol/core/process_exit.h"
+#include "actors/version/kernel_record.h"
 #include "actors/version/node_roots.h"
 #include "actors/worker/device/device_loss.h"
 #include "actors/worker/shell/device_actor.h"
@@ -206,6 +207,7 @@ WorkerOptions worker_options(const Arguments& a,
     options.core.max_p = (*parts)->options.spec.max_p;
     options.core.sum_per_worker =
         (*parts)->engine->gradient_order() == gpu::GradientOrder::kPerWorker;
+    options.core.kernels = encode(kernel_record(*(*parts)->engine, (*parts)->options.spec.level));
     options.core.eval_every = (*parts)->options.spec.eval_every;
     options.core.audit_every = (*parts)->options.spec.audit.every_steps;
     options.abandoned_below = (*parts)->abandoned_below;

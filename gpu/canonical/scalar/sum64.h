@@ -18,8 +18,8 @@ float sum64_chunk(std::int64_t begin, std::int64_t n, Step step) {
   return lanes[0];
 }
 
-// SUM64 of n elements. Above 16,384 it is SUM64 of the chunk results, which are added to their
-// lanes as they arrive. (n <= 2^28, so there is no third level.)
+// SUM64 of n elements. Above 16,384 the results of the chunks are added to their lanes as they
+// arrive, however many there are.
 template <class Step>
 float sum64_steps(std::int64_t n, Step step) {
   if (n <= kSumChunk) return sum64_chunk(0, n, step);

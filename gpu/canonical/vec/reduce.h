@@ -41,8 +41,7 @@ inline __attribute__((always_inline)) void for_sum_lanes(std::int64_t n, Body bo
 }
 
 // SUM64 of n elements; chunk(begin, count) returns the sum of a part of up to 16,384. Above that
-// size the chunk results are added to their lanes as they arrive (n <= 2^28, so there is no third
-// level).
+// size the results of the chunks are added to their lanes as they arrive, however many there are.
 template <class Chunk>
 inline __attribute__((always_inline)) float sum64_chunks(std::int64_t n, Chunk chunk) {
   if (n <= kSumChunk) return chunk(0, n);

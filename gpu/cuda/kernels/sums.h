@@ -24,8 +24,8 @@ ES_HD float fold_lanes(const Block& block, float low, float high) {
   return block.first(sum);
 }
 
-// Returns SUM64 of up to 16,384 elements, computed by a run of 32 threads. step(i, sum) returns
-// `sum` with element i added; i counts from the beginning of the array.
+// Returns the sum of one chunk, or of the results of all chunks, computed by a run of 32 threads.
+// step(i, sum) returns `sum` with element i added; i counts from the beginning of the array.
 template <class Block, class Step>
 ES_HD float run_sum64_chunk(const Block& block, std::int64_t begin, std::int64_t n, Step step) {
   constexpr int kAtOnce = 8;  // number of loads in flight

@@ -56,7 +56,7 @@ CudaInventory cuda_inventory() {
     const int capability = 10 * properties.major + properties.minor;
     inventory.devices.push_back({properties.name, capability, properties.totalGlobalMem,
                                  peak_tflops(i, capability, properties.multiProcessorCount),
-                                 peak_gb_per_s(i)});
+                                 peak_gb_per_s(i), properties.multiProcessorCount});
   }
   return inventory;
 }

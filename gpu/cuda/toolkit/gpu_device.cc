@@ -45,12 +45,15 @@ class GpuDevice final : public Device {
       : index_(index),
         name_(properties.name),
         type_(properties.type()),
-        text_("GPU " + std::to_string(index) + " (" + properties.name + ")") {}
+        text_("GPU " + std::to_string(index) + " (" + properties.name + ")"),
+        multiprocessors_(properties.multiprocessors) {}
 
   // Errors are ignored: a lost device has nothing to free.
   ~GpuDevice() override {
     // The thread that destroys the device may have used another one before.
     cudaSetDevice(index_);
+    // Work that is queued ahead may still read the memory that is freed and unpinned below.
+    cudaDeviceSynchronize();
     for (const cudaGraphExec_t graph : graphs_) cudaGraphExecDestroy(graph);
     for (const cudaEvent_t event : events_) cudaEventDestroy(event);
     for (const cudaStream_t stream : streams_) cudaStreamDestroy(stream);
@@ -63,6 +66,7 @@ class GpuDevice final : public Device {
   const DeviceKernels& kernels() const override { return gpu_kernels(); }
   std::string name() const override { return name_; }
   DeviceType type() const override { return type_; }
+  int multiprocessors() const override { return multiprocessors_; }
   Status begin() override {
     note(cudaSetDevice(index_), ES_HERE("cudaSetDevice"));
     return check();
@@ -259,6 +263,7 @@ class GpuDevice final : public Device {
   const std::string name_;
   const DeviceType type_;
   const std::string text_;
+  const int multiprocessors_;
   std::optional<Error> lost_;  // the first error; every later call returns it
   bool recording_ = false;
   std::optional<Error> cannot_record_;  // the first error of a recording

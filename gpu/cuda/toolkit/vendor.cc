@@ -11,15 +11,23 @@ namespace {
 class Libraries final : public DeviceVendorLibrary {
  public:
   void open(Device& device, VendorMath math) {
+    multiprocessors_ = device.multiprocessors();
     take("cuBLAS", open_cublas(device, math), cublas_);
     take("cuDNN", open_cudnn(math), cudnn_);
   }
   // A library that is installed but does not work is reported, so the object is then kept.
   bool nothing() const { return !cublas_ && !cudnn_ && not_working_.empty(); }
 
+  // The libraries give equal bits for equal numbers of multiprocessors only, so that is a part of
+  // the name.
   std::string name() const override {
-    const std::string first = cublas_ ? cublas_->name() : "", second = cudnn_ ? cudnn_->name() : "";
-    return first + (first.empty() || second.empty() ? "" : ", ") + second;
+    std::string all;
+    const auto add = [&](const std::string& part) { all += (all.empty() ? "" : ", ") + part; };
+    if (cublas_) add(cublas_->name());
+    if (cudnn_) add(cudnn_->name());
+    if (!all.empty() && multiprocessors_ > 0)
+      add(std::to_string(multiprocessors_) + " multiprocessors");
+    return all;
   }
   std::vector<std::string> not_working() const override { return not_working_; }
   Result<std::unique_ptr<DeviceVendorKernel>> conv(const ConvShape& shape, ConvPass pass) override {
@@ -45,6 +53,7 @@ class Libraries final : public DeviceVendorLibrary {
   std::unique_ptr<Cublas> cublas_;
   std::unique_ptr<Cudnn> cudnn_;
   std::vector<std::string> not_working_;
+  int multiprocessors_ = 0;
 };
 
 }  // namespace

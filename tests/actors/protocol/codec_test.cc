@@ -88,8 +88,8 @@ std::vector<FramePtr> one_of_each() {
            State{stamp(), 5, {{1, 2}, {3, 4}}, shared, {shared, inlined}, {bytes({1})}, {line()}}})
     frames.push_back(encode(kJob, m));
   for (const WorkerMessage& m : std::vector<WorkerMessage>{
-           Hello{stamp(), {"n", {"cpu-avx2"}, 3}, "ipc:///w", "host"}, Report{stamp(), {}},
-           Ready{stamp(), 4}, Drained{stamp(), 4}, Committed{stamp(), line()},
+           Hello{stamp(), {"n", {"cpu-avx2"}, 3}, "ipc:///w", "host", {}, "level D1\nlibrary x\n"},
+           Report{stamp(), {}}, Ready{stamp(), 4}, Drained{stamp(), 4}, Committed{stamp(), line()},
            Evaluated{stamp(), 4, bytes({1, 2, 3})}, Suspect{stamp(), 4, {8}},
            CheckpointWritten{stamp(), 1, "/p", 4, {}, "full"},
            CheckpointUnreadable{stamp(), "/p", "block 3"}, Failed{stamp(), "why"},

@@ -1,10 +1,16 @@
 // Sizes that occur on GPUs and that no test on host threads computes: models in their published
 // sizes with mini-batches of 512. Queued work is dropped. Grids, divisors and arguments are checked
-// when it is queued (launch_limits.h, divider.h).
+// when it is queued (launch_limits.h, divider.h). Only a sum is computed, of zeros that need no
+// memory.
 #include <doctest/doctest.h>
+#include <sys/mman.h>
 
+#include <vector>
+
+#include "gpu/canonical/order.h"
 #include "gpu/cuda/device_tables.h"
 #include "gpu/cuda/launch_host.h"
+#include "tests/gpu/canonical/kernel_testing.h"
 
 namespace es::gpu::cuda {
 namespace {
@@ -23,6 +29,28 @@ float* const kFloats = reinterpret_cast<float*>(std::uintptr_t{1} << 32);
 std::int32_t* const kNumbers = reinterpret_cast<std::int32_t*>(kFloats);
 
 constexpr std::int64_t kBatch = 512;
+
+// Zeros of which only the pages that are written need memory.
+class ZeroFloats {
+ public:
+  explicit ZeroFloats(std::int64_t count)
+      : bytes_(static_cast<std::size_t>(count) * sizeof(float)) {
+    void* const memory = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE,
+                              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    REQUIRE(memory != MAP_FAILED);
+    REQUIRE(madvise(memory, bytes_, MADV_NOHUGEPAGE) == 0);
+    floats_ = static_cast<float*>(memory);
+  }
+  ~ZeroFloats() { munmap(floats_, bytes_); }
+  ZeroFloats(const ZeroFloats&) = delete;
+  ZeroFloats& operator=(const ZeroFloats&) = delete;
+  float& operator[](std::int64_t i) const { return floats_[i]; }
+  float* data() const { return floats_; }
+
+ private:
+  std::size_t bytes_;
+  float* floats_ = nullptr;
+};
 
 // The number of kernels that `queue` launches.
 template <class Queue>
@@ -162,6 +190,28 @@ TEST_SUITE("gpu/cuda/large") {
             k.max_pool_fwd(stream, pool, kFloats, kFloats, argmax);
             k.max_pool_bwd(stream, pool, kFloats, argmax, kFloats);
           }) == 8);
+  }
+
+  TEST_CASE("the sum of squares of more than 2^28 elements has two levels on all devices") {
+    // The second level has two results in each of the lanes 0 and 1, and no other one is not 0. In
+    // the order of the definition lane 1 is 2^-23. With a third level each 2^-24 would be added to
+    // 1 alone, and lost.
+    const std::int64_t n = (std::int64_t{1} << 28) + kSumChunk + 1;
+    const ZeroFloats x(n);
+    x[0] = 1.0F;
+    x[kSumChunk] = x[n - 1] = 0x1p-12F;
+    const float expected = 1.0F + 0x1p-23F;
+    const auto on_cpus = testing::same_in_all_classes("sum of squares", [&](const KernelTable& t) {
+      std::vector<testing::Floats> out;
+      out.emplace_back(1)[0] = t.sum_of_squares(n, x.data());
+      return out;
+    });
+    CHECK(on_cpus[0][0] == expected);
+    std::vector<float> workspace(host_kernels().sum_of_squares_workspace_floats(n));
+    float squares[] = {-1.0F, -1.0F};
+    host_kernels().sum_of_squares({}, n, x.data(), squares, workspace.data());
+    CHECK(squares[0] == expected);
+    CHECK(squares[1] == -1.0F);  // the place of the next parameter
   }
 }
 

@@ -93,6 +93,16 @@ class LastError final : public test::ForwardingDevice {
   bool last_ = false;
 };
 
+// A GPU, or a part of one, with this number of multiprocessors.
+class Multiprocessors final : public test::ForwardingDevice {
+ public:
+  explicit Multiprocessors(int count) : ForwardingDevice(open_host_device()), count_(count) {}
+  int multiprocessors() const override { return count_; }
+
+ private:
+  int count_;
+};
+
 Graph network() {
   return test::network_cases()[0].graph;
 }
@@ -145,6 +155,14 @@ bool none(const std::vector<std::string>& names) {
 }
 
 TEST_SUITE("gpu/cuda/vendor_libraries") {
+  TEST_CASE("the record has the number of multiprocessors, on which the bits of libraries depend") {
+    Fakes fakes;
+    StepRig r = rig();
+    for (const int count : {132, 66})
+      CHECK(executor_on(std::make_unique<Multiprocessors>(count), r)->vendor_library() ==
+            "cuBLAS 13.1.0, cuDNN 9.19.0, " + std::to_string(count) + " multiprocessors");
+  }
+
   TEST_CASE("both libraries run the operators that they have, and the record names them") {
     Fakes fakes;
     StepRig r = rig();

@@ -122,8 +122,13 @@ class Bench {
   Stamp stamp(std::uint64_t from) const { return {core.generation(), Incarnation{from}}; }
   Effects say(WorkerMessage message) { return answered(core.on(message, now)); }
   static ChannelPoint channel(std::uint64_t of) { return {"nccl", "GPU-" + std::to_string(of)}; }
-  Effects hello(std::uint64_t from) {
-    return say(Hello{{Generation{0}, Incarnation{from}}, {}, "address", "host", channel(from)});
+  Effects hello(std::uint64_t from, std::string kernels = "") {
+    return say(Hello{{Generation{0}, Incarnation{from}},
+                     {},
+                     "address",
+                     "host",
+                     channel(from),
+                     std::move(kernels)});
   }
   Effects report(std::uint64_t from, std::optional<Version> version) {
     return say(Report{stamp(from), version});
