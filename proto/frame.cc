@@ -72,6 +72,7 @@ bool is_known(std::uint16_t type) {
     case MessageType::kBudgetJob:
     case MessageType::kResumeJob:
     case MessageType::kCancelJob:
+    case MessageType::kRemoveJob:
     case MessageType::kFollowJob:
     case MessageType::kListNodes:
     case MessageType::kShutdown:

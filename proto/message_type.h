@@ -96,6 +96,7 @@ enum class MessageType : std::uint16_t {
   kLedgerPart = 88,
   kPlanList = 89,
   kTraceEnd = 90,  // trace.capnp
+  kRemoveJob = 91,
   // cluster.capnp: inside the head, never on a wire
   kDemand = 100,
   kAllocation = 101,

@@ -78,6 +78,7 @@ ES_MESSAGE(CheckpointJob);
 ES_MESSAGE(CancelJob);
 ES_MESSAGE(FollowJob);
 ES_MESSAGE(BudgetJob);
+ES_MESSAGE(RemoveJob);
 ES_MESSAGE(PauseJob);
 ES_MESSAGE(ResumeJob);
 ES_MESSAGE(ListNodes);

@@ -219,6 +219,7 @@ Result<Served> start_head(caf::actor_system& system, const DaemonOptions& option
   ClusterSchedulerOptions cluster;
   cluster.log_dir = state / "logs";
   cluster.checkpoint_dir = own_checkpoints(options);
+  cluster.retention = options.retention;
   cluster.probe = random_tag();
   cluster.unix_ms = unix_ms;
   cluster.stopwatch_s = [] {

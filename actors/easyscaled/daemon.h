@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "actors/cluster_scheduler/core/retention.h"
 #include "actors/http/shell/http_service.h"
 #include "actors/log/log.h"
 #include "actors/program/wire_options.h"
@@ -34,6 +35,7 @@ struct DaemonOptions {
   std::vector<scheduler::Queue> queues;  // head: completed_queues()
   scheduler::Prices prices;              // head: what devices cost
   double share_half_life_s = 0;          // head: of the usage of queues; 0: no fair share
+  cluster::Retention retention;          // head: of jobs that are over
   std::optional<DeviceSet> claim_quota;  // head: limit of all claims; nullopt: all devices
   // Directories in which the paths must lie that clients of a head name and that this node's
   // workers use. Without them, clients that reach the head by tcp may name checkpoints in the state

@@ -194,6 +194,17 @@ Result<DaemonOptions> parse(int argc, char** argv) {
   app.add_option("--claim-quota", claim_quota,
                  "Head: the largest number of devices of each type that claims may take together "
                  "(default: all)");
+  app.add_option("--keep-jobs", options.retention.jobs,
+                 "Head: number of jobs that are over which are kept, with their ledgers and logs; "
+                 "those that ended first are removed. Checkpoints stay (default: all)")
+      ->check(CLI::Range(std::uint64_t{0}, std::uint64_t{1'000'000'000}))
+      ->type_name("NUMBER");
+  std::optional<double> keep_days;
+  app.add_option("--keep-job-days", keep_days,
+                 "Head: days for which jobs that are over are kept likewise (default: for ever)")
+      ->check(CLI::Range(0.0, 1e5))
+      ->check(finite_number())
+      ->type_name("DAYS");
   app.add_option(
          "--data-root", options.data_roots,
          "Directory in which the data sets, vocabularies and weights of jobs must lie; may be "
@@ -268,6 +279,8 @@ Result<DaemonOptions> parse(int argc, char** argv) {
   ES_RETURN_IF_ERROR(http::check(options.http));
   if (options.run_dir.empty()) options.run_dir = options.state_dir + "/run";
   if (options.rescue_dir.empty() && !no_rescue) options.rescue_dir = options.state_dir + "/rescue";
+  if (keep_days)
+    options.retention.age = std::chrono::milliseconds(std::llround(*keep_days * 24 * 3600 * 1000));
   options.grace = std::chrono::milliseconds(std::llround(grace_s * 1000));
   auto offered = offered_devices(devices);
   if (!offered) return offered.error();

@@ -77,11 +77,14 @@ class HeadStore {
   // An empty tag means that ids are unique only within this store.
   const std::string& job_tag() const { return job_tag_; }
   Result<std::optional<JobRecord>> load(const JobId& id) const { return journal_.load(id); }
-  // Removes all records of a job that has ended.
+  // Removes all records of a job that has ended, all of them or none, so that no part of a job is
+  // left after a crash.
   Status forget(const JobId& id) {
-    ES_RETURN_IF_ERROR(ledger_.remove(id));
-    ES_RETURN_IF_ERROR(history_.remove(id));
-    return journal_.remove(id);
+    store::WriteBatch batch;
+    store::JobJournal::add_removal(id, batch);
+    ES_RETURN_IF_ERROR(history_.add_removal(id, batch));
+    ES_RETURN_IF_ERROR(ledger_.add_removal(id, batch));
+    return values_->write(batch, store::Durability::kSynced);
   }
   // When it returns without an error, everything written before is on the disk.
   Status sync() { return values_->sync(); }

@@ -50,6 +50,8 @@ struct ListJobs {
   # Largest number of jobs in the answer; 0 for all.
   newestFirst @5 :Bool;
   # Jobs in the opposite of the order of their submission.
+  endedWithinMs @6 :UInt64;
+  # Of the jobs that are over only those that ended at most this long ago; 0 for all.
 }
 
 struct DescribeJob {
@@ -90,6 +92,12 @@ struct CancelJob {
   # Client -> head, about the envelope's job: stop it and release its devices. A job that has ended
   # is refused. If a checkpoint at the job's end was requested, the members first stop at a common
   # boundary and one of them writes it. Answer: Done when the devices are free.
+}
+
+struct RemoveJob {
+  # Client -> head, about the envelope's job, which must be over: forget it, with its record, its
+  # ledger, its evaluations and its log. Its checkpoints stay. Answer: Done when nothing of it is
+  # left in the journal; the note names the saved states that stay.
 }
 
 struct PauseJob {
@@ -412,6 +420,8 @@ struct JobInfo {
   # What the devices that it holds cost in an hour.
   budget @40 :Float64;
   # The most that it may spend; 0 for no budget.
+  endedUnixMs @41 :UInt64;
+  # When it was over; 0 while it is not, and if a head of a release without this field saw its end.
 }
 
 struct PauseInfo {

@@ -45,7 +45,7 @@ class Client:
 
     def jobs(self) -> list[Answer]:
         """All jobs in the order in which they were submitted, as `describe` returns them."""
-        return self._ask("ps")["jobs"]
+        return self._ask("ps", "--all")["jobs"]
 
     def describe(self, job: str) -> Answer:
         """A job: state, steps, losses, speed, digests, stages, evaluations, workers, job file."""
@@ -99,6 +99,13 @@ class Client:
     def cancel(self, job: str) -> Answer:
         """Stops a job; its weights are lost unless a checkpoint was written before."""
         return self._ask("cancel", job)
+
+    def remove(self, *jobs: str) -> Answer:
+        """Removes jobs that are over, with their ledgers, evaluations and logs.
+
+        Their checkpoints stay.
+        """
+        return self._ask("rm", *jobs)
 
     def logs(self, job: str, follow: bool = False) -> Iterator[str]:
         """Yields the lines of a job's log, with `follow` until the job ends."""

@@ -40,17 +40,19 @@ Result<std::vector<std::pair<Version, std::string>>> JobHistory::evaluations(
                              });
 }
 
+// The visitor must not write to the store, so the keys are collected in a batch that is written
+// after the scan.
+Status JobHistory::add_erased_evaluations(const JobId& job, Version from, WriteBatch& batch) const {
+  return store_.scan(evaluations_of(job).number(from).key(), prefix_end(evaluations_of(job).key()),
+                     [&](std::string_view key, std::string_view) {
+                       batch.erase(std::string(key));
+                       return true;
+                     });
+}
+
 Status JobHistory::rewind(const JobId& job, Version through) {
   WriteBatch batch;
-  // The visitor must not write to the store, so the keys are collected in a batch that is written
-  // after the scan.
-  const Status scanned = store_.scan(evaluations_of(job).number(through + 1).key(),
-                                     prefix_end(evaluations_of(job).key()),
-                                     [&](std::string_view key, std::string_view) {
-                                       batch.erase(std::string(key));
-                                       return true;
-                                     });
-  ES_RETURN_IF_ERROR(scanned);
+  ES_RETURN_IF_ERROR(add_erased_evaluations(job, through + 1, batch));
   // Not synced here. The record keeps its mark `rewinding` until a later write removes it, and that
   // write is synced, which makes this one durable too. Until then a new head rewinds again.
   return store_.write(batch, Durability::kBuffered);
@@ -79,12 +81,10 @@ Result<std::optional<std::string>> JobHistory::end(const JobId& job) const {
   return store_.get(end_key(job));
 }
 
-Status JobHistory::remove(const JobId& job) {
-  ES_RETURN_IF_ERROR(rewind(job, 0));
-  WriteBatch batch;
+Status JobHistory::add_removal(const JobId& job, WriteBatch& batch) const {
   batch.erase(state_key(job));
   batch.erase(end_key(job));
-  return store_.write(batch, Durability::kBuffered);
+  return add_erased_evaluations(job, 0, batch);
 }
 
 }  // namespace es::store

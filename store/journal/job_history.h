@@ -38,10 +38,12 @@ class JobHistory {
   // Returns nullopt if the job has not ended.
   Result<std::optional<std::string>> end(const JobId& job) const;
 
-  // Removes all entries of the job.
-  Status remove(const JobId& job);
+  // Adds the removal of all entries of the job to the batch.
+  Status add_removal(const JobId& job, WriteBatch& batch) const;
 
  private:
+  Status add_erased_evaluations(const JobId& job, Version from, WriteBatch& batch) const;
+
   KeyValueStore& store_;
 };
 

@@ -332,10 +332,8 @@ Result<std::vector<JobRecord>> JobJournal::load_all() const {
   return records;
 }
 
-Status JobJournal::remove(const JobId& id) {
-  WriteBatch batch;
+void JobJournal::add_removal(const JobId& id, WriteBatch& batch) {
   batch.erase(record_key(id));
-  return store_.write(batch, Durability::kSynced);
 }
 
 Result<Incarnation> JobJournal::last_incarnation() const {

@@ -40,8 +40,8 @@ class JobJournal {
   // All jobs, in the order of their submission. Error (failure): a record cannot be read; the error
   // names the job.
   Result<std::vector<JobRecord>> load_all() const;
-  // It is no error if there is no such job.
-  Status remove(const JobId& id);
+  // Adds the removal of the record to the batch. It is no error if there is no such job.
+  static void add_removal(const JobId& id, WriteBatch& batch);
 
   // The newest incarnation that may have been used; 0 if none was.
   Result<Incarnation> last_incarnation() const;

@@ -128,26 +128,27 @@ Result<std::optional<LedgerLine>> Ledger::last(const JobId& job) const {
   return std::optional<LedgerLine>(std::move(*line));
 }
 
-Status Ledger::erase(const std::string& begin, const std::string& end) {
-  WriteBatch batch;
-  // The visitor must not write to the store, so the keys are collected first. One batch removes all
-  // of them or none.
-  ES_RETURN_IF_ERROR(store_.scan(begin, end, [&](std::string_view key, std::string_view) {
+// The visitor must not write to the store, so the keys are collected first.
+Status Ledger::add_erased(const std::string& begin, const std::string& end,
+                          WriteBatch& batch) const {
+  return store_.scan(begin, end, [&](std::string_view key, std::string_view) {
     batch.erase(std::string(key));
     return true;
-  }));
-  // Synced: a line that an audit found wrong must not come back after a power cut, or the repeated
-  // step would seem to differ from it.
-  return store_.write(batch, Durability::kSynced);
+  });
 }
 
 Status Ledger::rewind(const JobId& job, Version through) {
-  return erase(job_prefix(job).number(through + 1).key(), prefix_end(job_prefix(job).key()));
+  WriteBatch batch;
+  ES_RETURN_IF_ERROR(add_erased(job_prefix(job).number(through + 1).key(),
+                                prefix_end(job_prefix(job).key()), batch));
+  // One batch removes all of them or none. Synced: a line that an audit found wrong must not come
+  // back after a power cut, or the repeated step would seem to differ from it.
+  return store_.write(batch, Durability::kSynced);
 }
 
-Status Ledger::remove(const JobId& job) {
+Status Ledger::add_removal(const JobId& job, WriteBatch& batch) const {
   const std::string begin = job_prefix(job).key();
-  return erase(begin, prefix_end(begin));
+  return add_erased(begin, prefix_end(begin), batch);
 }
 
 }  // namespace es::store

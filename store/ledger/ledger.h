@@ -49,11 +49,11 @@ class Ledger {
   Result<std::optional<LedgerLine>> last(const JobId& job) const;
   // Durably removes the lines after this version, when an audit has found that they may be wrong.
   Status rewind(const JobId& job, Version through);
-  // Removes all lines of the job.
-  Status remove(const JobId& job);
+  // Adds the removal of all lines of the job to the batch.
+  Status add_removal(const JobId& job, WriteBatch& batch) const;
 
  private:
-  Status erase(const std::string& begin, const std::string& end);
+  Status add_erased(const std::string& begin, const std::string& end, WriteBatch& batch) const;
 
   KeyValueStore& store_;
 };

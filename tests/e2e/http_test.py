@@ -105,6 +105,7 @@ class Access(Http):
             self.assertEqual(them.get(job_path(job, rest)).status, 404, rest)
         for action in ("pause", "resume", "cancel", "scale", "budget", "checkpoint"):
             self.assertEqual(them.post(job_path(job, f"/{action}")).status, 404, action)
+        self.assertEqual(them.ask("DELETE", job_path(job)).status, 404)
         self.assertEqual(them.get("/api/v1/jobs").json["total"], 0)
         for path in ("/metrics", "/api/v1/nodes", "/api/v1/claims"):
             self.assertNotIn(job, them.get(path).text, path)
@@ -247,6 +248,35 @@ class Jobs(Http):
         self.assertIn("evaluation of version 10", client.get(job_path(job, "/log")).text)
         listed = client.get(f"/api/v1/jobs?state=finished&search=bits&limit=5").json
         self.assertEqual([j["job"] for j in listed["jobs"]], [job])
+
+    def test_a_job_that_is_over_is_removed(self):
+        head = self.start_head()
+        client = self.client(self.token)
+        job = self.submit(client, self.job("gone", steps=ENDLESS))
+        refused = client.ask("DELETE", job_path(job))
+        self.assertEqual(refused.status, 409, str(refused))
+        self.assertIn("allowed is a job that is over", refused.json["error"])
+        wait_until("a step", lambda: client.get(job_path(job)).json["steps"] > 0)
+        kept = client.post(job_path(job, "/checkpoint")).json["path"]
+        client.post(job_path(job, "/cancel"))
+        log = self.directory / f"head/state/logs/{job}.log"
+        self.assertTrue(log.exists())
+        removed = client.ask("DELETE", job_path(job))
+        self.assertEqual(removed.status, 200, str(removed))
+        # Its checkpoint stays, and is named.
+        self.assertIn(kept, removed.json["note"])
+        self.assertTrue(os.path.isdir(kept))
+        self.assertFalse(log.exists())
+        for rest in ("", "/log", "/ledger", "/curve", "/events"):
+            self.assertEqual(client.get(job_path(job, rest)).status, 404, rest)
+        self.assertEqual(client.get("/api/v1/jobs").json["total"], 0)
+        # By the command line, several at once; what cannot be removed is named.
+        jobs = [self.submit(client, self.job(f"short{number}")) for number in range(2)]
+        for short in jobs:
+            self.wait_for_end(client, short)
+        ended = head.esctl("rm", jobs[0], "absent", jobs[1], code=EXIT_NOT_FOUND)
+        self.assertIn("absent", ended.err)
+        self.assertEqual(head.json("ps", "--all")["jobs"], [])
 
     def test_actions_and_events(self):
         self.start_head()

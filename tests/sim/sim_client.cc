@@ -85,6 +85,17 @@ Result<JobView> SimClient::describe(const JobId& job) {
   return read_job(details->view()->getInfo());
 }
 
+std::vector<JobView> SimClient::jobs(std::uint64_t ended_within_ms) {
+  const FramePtr frame = answer(post<wire::ListJobs>(
+      "", [&](wire::ListJobs::Builder b) { b.setEndedWithinMs(ended_within_ms); }));
+  std::vector<JobView> jobs;
+  const auto list = Msg<wire::JobList>::from_frame(frame);
+  if (!list) throw std::runtime_error(error_of(frame).message);
+  auto view = list->view();
+  for (const auto job : view->getJobs()) jobs.push_back(read_job(job));
+  return jobs;
+}
+
 Result<Msg<wire::PlanList>> SimClient::plans(const JobId& job) {
   const FramePtr frame = answer(post<wire::ListPlans>(job, [](wire::ListPlans::Builder) {}));
   auto list = Msg<wire::PlanList>::from_frame(frame);

@@ -50,6 +50,8 @@ class SimClient {
 
   Result<JobId> submit(const JobSpec& spec);
   Result<actors::JobView> describe(const JobId& job);
+  // Of the jobs that are over only those that ended at most this long ago; 0: all.
+  std::vector<actors::JobView> jobs(std::uint64_t ended_within_ms = 0);
   // The lines of its log that this head has.
   std::vector<std::string> log(const JobId& job);
   // Waits until the job has ended and holds nothing any more. Returns its state then.

@@ -273,7 +273,12 @@ void SimWorld::stop_head() {
 void SimWorld::start_head() {
   disk_trap_->writes_left = 0;
   ClusterSchedulerOptions options;
-  options.unix_ms = [] { return std::uint64_t{0}; };
+  options.unix_ms = [this] {
+    constexpr std::uint64_t kSomeDate = 1'700'000'000'000;
+    const auto since = std::chrono::duration_cast<std::chrono::milliseconds>(now()).count();
+    return options_.has_date ? kSomeDate + static_cast<std::uint64_t>(since) : 0;
+  };
+  options.retention = options_.retention;
   options.on_stopped = [] {};
   options.on_unreadable = [](const Error& error) { throw std::runtime_error(error.message); };
   options.make_policy = [this] { return scheduler::make_policy(options_.policy).value(); };

@@ -20,6 +20,7 @@
 #include <utility>
 #include <vector>
 
+#include "actors/cluster_scheduler/core/retention.h"
 #include "actors/head/head_store.h"
 #include "scheduler/policy/registry.h"
 #include "store/kv/memory_key_value_store.h"
@@ -33,6 +34,8 @@ struct SimWorldOptions {
   std::uint64_t seed = 1;
   std::map<std::string, std::string> nodes = {{"n1", "cpu-avx2:2"}};  // name -> device set
   std::string policy{scheduler::kDefaultPolicy};
+  actors::cluster::Retention retention{};
+  bool has_date = false;  // the date goes on with the virtual time; otherwise it stands still
 };
 
 // The head dies at the nth write to its disk from now on, before the write is done. 0: it does not

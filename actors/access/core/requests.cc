@@ -21,6 +21,7 @@ constexpr RequestKind kKinds[] = {
     {MessageType::kScaleJob, "ScaleJob", Role::kSubmit, true},
     {MessageType::kCheckpointJob, "CheckpointJob", Role::kSubmit, true},
     {MessageType::kCancelJob, "CancelJob", Role::kSubmit, true},
+    {MessageType::kRemoveJob, "RemoveJob", Role::kSubmit, true},
     {MessageType::kBudgetJob, "BudgetJob", Role::kSubmit, true},
     {MessageType::kPauseJob, "PauseJob", Role::kSubmit, true},
     {MessageType::kResumeJob, "ResumeJob", Role::kSubmit, true},

@@ -23,6 +23,7 @@ void ClusterSchedulerState::init(caf::stateful_actor<ClusterSchedulerState>* sel
                                      : scheduler::make_policy(scheduler::kDefaultPolicy).value(),
                 options_.limits);
   if (const Status restored = restore(); !restored.ok()) options_.on_unreadable(restored.error());
+  watch_ages();
 }
 
 Status ClusterSchedulerState::restore() {
@@ -101,6 +102,8 @@ void ClusterSchedulerState::on_inbound(const Inbound& inbound) {
       return reserve_devices(inbound);
     case MessageType::kReleaseClaim:
       return release_claim(inbound);
+    case MessageType::kRemoveJob:
+      return remove_job(inbound);
     case MessageType::kShutdown:
       return shut_down(inbound);
     default:
@@ -245,6 +248,8 @@ caf::behavior cluster_scheduler_actor(caf::stateful_actor<ClusterSchedulerState>
       },
       [=](TryStoreAtom) { self->state.on_try_store(); },
       [=](ReturnTimeoutAtom) { self->state.on_return_timeout(); },
+      [=](TidyAtom) { self->state.tidy(); },
+      [=](WatchAgesAtom) { self->state.watch_ages(); },
       [=](DecideAtom, double due_s) { self->state.on_decide(due_s); },
   };
 }

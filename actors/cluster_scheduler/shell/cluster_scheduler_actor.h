@@ -50,6 +50,7 @@
 #include "actors/admission/admission.h"
 #include "actors/cluster_scheduler/core/cluster_core.h"
 #include "actors/cluster_scheduler/core/job_filter.h"
+#include "actors/cluster_scheduler/core/retention.h"
 #include "actors/gateway/shell/gateway_messages.h"
 #include "actors/head/head_store.h"
 #include "actors/head/store_atoms.h"
@@ -101,6 +102,7 @@ struct ClusterSchedulerOptions {
   std::chrono::nanoseconds suspend_pause = std::chrono::seconds(3);
   // Whether clients can ask about jobs that are over. false: nothing of such a job is kept.
   bool keep_past_jobs = true;
+  cluster::Retention retention;
   // Turns a submitted text and a checkpoint path into an admitted job. Tests replace it.
   std::function<Result<AdmittedJob>(const std::string& spec_toml, const std::string& checkpoint)>
       admit = es::actors::admit;
@@ -114,6 +116,10 @@ using DecideAtom = caf::atom_constant<caf::atom("decide")>;
 
 // From the actor to itself: the nodes of the journal had time to return.
 using ReturnTimeoutAtom = caf::atom_constant<caf::atom("returned")>;
+
+// From the actor to itself: jobs that are over may have to be removed.
+using TidyAtom = caf::atom_constant<caf::atom("tidy")>;
+using WatchAgesAtom = caf::atom_constant<caf::atom("ages")>;
 
 // From the daemon: accept no new job. This head ends when its node has drained, and its jobs
 // continue under the next head.
@@ -135,6 +141,8 @@ class ClusterSchedulerState {
   void on_store_failed(const std::string& reason);
   void on_try_store();
   void on_history_unreadable(const std::string& reason);
+  void tidy();
+  void watch_ages();
   void stop();
   void close();
 
@@ -143,6 +151,7 @@ class ClusterSchedulerState {
   struct Listed {
     std::string id, name, state, tenant;
     bool over = false;
+    std::uint64_t ended_unix_ms = 0;
     bool may_change = false;  // it is not over, or its end is not written yet
     Msg<wire::JobDetails> details;
   };
@@ -152,6 +161,7 @@ class ClusterSchedulerState {
     caf::actor companion{};    // none if the job was over before this head started
     std::uint64_t number = 0;  // key in submit_order_
     std::string tenant{};      // empty: none
+    std::string request{};     // SubmitJob.requestId; empty: none
     // Of a job that is over, once it was asked; null before.
     std::shared_ptr<const Listed> end{};
   };
@@ -219,16 +229,23 @@ class ClusterSchedulerState {
   Status check_fits(const JobSpec& spec) const;
   void start_job(AdmittedJob admitted, JobRecord record, bool restored);
   Status restore_jobs();
-  void restore_past(JobRecord record);
+  std::filesystem::path log_file_of(const JobId& job) const;
   void enter_in_order(const JobId& job);
-  void forget_job(const JobId& job);
+
+  // Jobs that are over (cluster_scheduler_past.cc).
+  void restore_past(JobRecord record);
+  void ask_for_end(const JobId& job);
+  void keep_end(const JobId& job, const std::shared_ptr<const Listed>& end);
+  void remove_job(const Inbound& inbound);
+  void remove_past(const Inbound& inbound, const JobId& job);
+  Status remove_now(const JobId& job);
+  void forget_actors(const JobId& job);
+  void tidy_soon();
 
   // The list of jobs (cluster_scheduler_list.cc).
   void list_jobs(const Inbound& inbound);
   void gather_jobs();
-  void ask_for_end(const JobId& job);
   static std::shared_ptr<const Listed> listed(const Msg<wire::JobDetails>& details);
-  void keep_end(const JobId& job, const std::shared_ptr<const Listed>& end);
   void answer_list(const Listing& listing);
   Msg<wire::JobList> list_for(const Listing& listing, const cluster::JobFilter& filter,
                               const access::Identity* who) const;
@@ -294,6 +311,7 @@ class ClusterSchedulerState {
   std::vector<Listing::Client> list_waiting_;  // clients that the next Listing answers
   std::vector<Inbound> shutdown_requests_;
   std::set<JobId> live_jobs_;  // jobs that are not over
+  bool tidies_ = false;        // a TidyAtom is on its way
   bool stopping_ = false;      // all jobs are cancelled
   bool closed_ = false;        // no new jobs; the existing ones stay
 

@@ -5,10 +5,8 @@
 #include "actors/companion/shell/companion_actor.h"
 #include "actors/gateway/core/peer_id.h"
 #include "actors/intra_job/shell/intra_job_actor.h"
-#include "actors/intra_job/shell/job_log_end.h"
 #include "actors/intra_job/shell/past_job_actor.h"
 #include "actors/job_file/client_spec.h"
-#include "actors/job_file/job_file.h"
 #include "actors/log/log.h"
 #include "proto/base/kill_point.h"
 #include "proto/text_of.h"
@@ -119,6 +117,7 @@ void ClusterSchedulerState::start_job(AdmittedJob admitted, JobRecord record, bo
       self_->spawn<caf::monitored>(companion_actor, companion_options(admitted), store_);
   live_jobs_.insert(id);
   jobs_[id].tenant = admitted.config.spec.resources.tenant;
+  jobs_[id].request = record.request_id;
   if (options_.on_job) options_.on_job(id, admitted.config.spec);
   // The core knows the job before its actor can send a demand.
   take(admitted_event(id, admitted.config.spec, record, restored));
@@ -131,7 +130,7 @@ void ClusterSchedulerState::start_job(AdmittedJob admitted, JobRecord record, bo
   options.suspend_assumed = options_.suspend_pause;
   options.unix_ms = options_.unix_ms;
   options.config.suspend_prefix = (options_.checkpoint_dir / (id + "-suspended-")).string();
-  if (!options_.log_dir.empty()) options.log_file = options_.log_dir / (id + ".log");
+  options.log_file = log_file_of(id);
   jobs_[id].companion = companion;
   jobs_[id].actor =
       self_->spawn<caf::monitored>(intra_job_actor, std::move(options),
@@ -141,6 +140,11 @@ void ClusterSchedulerState::start_job(AdmittedJob admitted, JobRecord record, bo
     children_->emplace(child.id(), child);
   enter_in_order(id);
   self_->send(jobs_.at(id).actor, inventory());
+}
+
+// Empty: jobs have no files for their logs.
+std::filesystem::path ClusterSchedulerState::log_file_of(const JobId& job) const {
+  return options_.log_dir.empty() ? std::filesystem::path() : options_.log_dir / (job + ".log");
 }
 
 void ClusterSchedulerState::enter_in_order(const JobId& job) {
@@ -174,41 +178,17 @@ Status ClusterSchedulerState::restore_jobs() {
     record.state = JobState::kFailed;
     record.error = "after a restart of the head: " + admitted.error().message;
     log_end(record);
-    write_when_possible([this, record] { return store_->save(record); });
+    // The end is stored before the record, as by a job that ends itself.
+    const auto shown = details_of(record, options_.unix_ms());
+    write_when_possible([this, record, shown]() -> Status {
+      const auto bytes = shown.frame()->body.asChars();
+      ES_RETURN_IF_ERROR(store_->history().save_end(record.id, {bytes.begin(), bytes.size()}));
+      return store_->save(record);
+    });
     restore_past(std::move(record));
   }
   if (!awaited_nodes_.empty()) self_->delayed_send(self_, kReturnTimeout, ReturnTimeoutAtom::value);
   return {};
-}
-
-// The job is over, but clients may ask about it.
-void ClusterSchedulerState::restore_past(JobRecord record) {
-  const JobId id = record.id;
-  if (!record.request_id.empty()) requests_[record.request_id] = id;
-  std::filesystem::path log_file;
-  if (!options_.log_dir.empty()) {
-    log_file = options_.log_dir / (id + ".log");
-    const std::chrono::milliseconds now(options_.unix_ms());
-    complete_job_log(log_file, job_log_end(record.state, record.error),
-                     std::chrono::system_clock::time_point(now));
-  }
-  // A text of an older release may not be readable; then the job has no tenant.
-  const auto spec = parse_job(record.spec_toml, "job");
-  jobs_[id] = {.actor = self_->spawn(past_job_actor, std::move(record), log_file, gateway_, store_),
-               .over = true,
-               .tenant = spec ? spec->resources.tenant : std::string()};
-  enter_in_order(id);
-  ask_for_end(id);
-}
-
-// Asks a job that is over once, so that lists need not ask it. If it does not answer, or its end is
-// not on the disk yet, the next list asks.
-void ClusterSchedulerState::ask_for_end(const JobId& job) {
-  self_
-      ->request(jobs_.at(job).actor, caf::infinite,
-                Msg<wire::DescribeJob>::build({}, [](wire::DescribeJob::Builder) {}))
-      .then([this, job](const Msg<wire::JobDetails>& details) { keep_end(job, listed(details)); },
-            [](const caf::error&) {});
 }
 
 void ClusterSchedulerState::on_ended(const JobId& job) {
@@ -220,25 +200,13 @@ void ClusterSchedulerState::on_ended(const JobId& job) {
   if (log::enabled(log::Level::kInfo))
     if (const auto record = store_->load(job); record && record->has_value()) log_end(**record);
   take(cluster::FromJob{job, protocol::JobEnded{}});
-  if (!options_.keep_past_jobs)
-    forget_job(job);
-  else
+  if (options_.keep_past_jobs) {
     ask_for_end(job);
-  stop_if_idle();
-}
-
-// No client will ask about this job. Its actors are no longer monitored, because their end is
-// expected.
-void ClusterSchedulerState::forget_job(const JobId& job) {
-  const auto at = jobs_.find(job);
-  for (const caf::actor& actor : {at->second.actor, at->second.companion}) {
-    self_->demonitor(actor);
-    children_->erase(actor.id());
-    self_->send_exit(actor, caf::exit_reason::normal);
+  } else {
+    write_when_possible([this, job] { return store_->forget(job); });
+    forget_actors(job);
   }
-  write_when_possible([this, job] { return store_->forget(job); });
-  submit_order_.erase(at->second.number);
-  jobs_.erase(at);
+  stop_if_idle();
 }
 
 }  // namespace es::actors

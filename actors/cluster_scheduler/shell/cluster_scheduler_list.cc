@@ -27,7 +27,8 @@ Result<cluster::JobFilter> filter_of(const Inbound& inbound) {
                               .search = name_of(r.getSearch(), "search"),
                               .offset = r.getOffset(),
                               .limit = r.getLimit(),
-                              .newest_first = r.getNewestFirst()};
+                              .newest_first = r.getNewestFirst(),
+                              .ended_within_ms = r.getEndedWithinMs()};
   });
 }
 
@@ -67,7 +68,12 @@ void ClusterSchedulerState::gather_jobs() {
               keep_end(id, listing->jobs[i]);
               if (--listing->missing == 0 && !listing->failed) answer_list(*listing);
             },
-            [this, listing](const caf::error&) {
+            [this, listing, id = id](const caf::error&) {
+              // It was removed meanwhile.
+              if (!jobs_.contains(id)) {
+                if (--listing->missing == 0 && !listing->failed) answer_list(*listing);
+                return;
+              }
               // The first job without an answer refuses the whole list. The others of this list
               // change nothing any more.
               if (std::exchange(listing->failed, true)) return;
@@ -90,16 +96,12 @@ std::shared_ptr<const ClusterSchedulerState::Listed> ClusterSchedulerState::list
   job->tenant = info.getTenant().cStr();
   job->over = is_over_name(job->state);
   // A warning of a job that is over says that its end is not written yet.
+  job->ended_unix_ms = info.getEndedUnixMs();
   job->may_change = !job->over || info.getWarning().size() != 0;
   // A list shows no specs, which are most of the text.
   job->details =
       Msg<wire::JobDetails>::build({}, [&](wire::JobDetails::Builder b) { b.setInfo(info); });
   return job;
-}
-
-void ClusterSchedulerState::keep_end(const JobId& job, const std::shared_ptr<const Listed>& end) {
-  const auto at = jobs_.find(job);
-  if (at != jobs_.end() && at->second.over && !end->may_change) at->second.end = end;
 }
 
 // Clients with the same question share one encoded body.
@@ -125,11 +127,14 @@ Msg<wire::JobList> ClusterSchedulerState::list_for(const Listing& listing,
   std::map<std::string, std::uint64_t> states;
   cluster::JobFilter of_any_state = filter;
   of_any_state.state.clear();
+  const std::uint64_t now = options_.unix_ms();
   for (const auto& job : listing.jobs) {
-    const cluster::JobFacts facts{job->id, job->name, job->state, job->tenant, job->over};
-    if (!matches(facts, of_any_state, who)) continue;
+    if (job == nullptr) continue;  // removed while the list was made
+    const cluster::JobFacts facts{job->id,     job->name, job->state,
+                                  job->tenant, job->over, job->ended_unix_ms};
+    if (!matches(facts, of_any_state, who, now)) continue;
     ++states[job->state];
-    if (matches(facts, filter, who)) found.push_back(job.get());
+    if (matches(facts, filter, who, now)) found.push_back(job.get());
   }
   if (filter.newest_first) std::reverse(found.begin(), found.end());
   const std::size_t begin = std::min<std::size_t>(found.size(), filter.offset);

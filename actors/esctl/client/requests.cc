@@ -29,8 +29,10 @@ Result<JobId> submit_job(Client& client, const JobSpec& spec, const StartPoint& 
       [](wire::JobAccepted::Reader r) { return JobId(name_of(r.getJob(), "job")); });
 }
 
-Result<JobListView> list_jobs(Client& client) {
-  const auto list = client.ask<wire::JobList, wire::ListJobs>({}, [](wire::ListJobs::Builder) {});
+Result<JobListView> list_jobs(Client& client, std::chrono::milliseconds ended_within) {
+  const auto list = client.ask<wire::JobList, wire::ListJobs>({}, [&](wire::ListJobs::Builder b) {
+    b.setEndedWithinMs(static_cast<std::uint64_t>(ended_within.count()));
+  });
   if (!list) return list.error();
   return list->decode([](wire::JobList::Reader r) {
     return JobListView{read_jobs(r), line_of(r.getWarning())};
@@ -88,6 +90,12 @@ Status cancel_job(Client& client, const JobId& job) {
   const auto done = client.ask<wire::Done, wire::CancelJob>(
       job, [](wire::CancelJob::Builder) {}, kJobTimeout);
   return done ? Status() : done.error();
+}
+
+Result<std::string> remove_job(Client& client, const JobId& job) {
+  const auto done = client.ask<wire::Done, wire::RemoveJob>(job, [](wire::RemoveJob::Builder) {});
+  if (!done) return done.error();
+  return done->decode([](wire::Done::Reader r) { return line_of(r.getNote()); });
 }
 
 Result<JobView> follow_job(Client& client, const JobId& job, Progress& progress,

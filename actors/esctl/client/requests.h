@@ -38,7 +38,10 @@ struct NodeListView {
   std::string warning;
   std::uint64_t unix_ms = 0;  // the clock of the head when it answered
 };
-Result<JobListView> list_jobs(Client& client);
+// `ended_within`: of the jobs that are over only those that ended at most this long ago; zero: all.
+Result<JobListView> list_jobs(Client& client, std::chrono::milliseconds ended_within = {});
+// What counts as recent where not all jobs are shown.
+inline constexpr std::chrono::hours kRecent{24};
 Result<NodeListView> list_nodes(Client& client);
 Result<PlansView> list_plans(Client& client, const JobId& job);
 Result<JobDetailsView> describe_job(Client& client, const JobId& job);
@@ -48,6 +51,8 @@ Status pause_job(Client& client, const JobId& job);
 // Returns the head's remark on the request. `accept_loss` is described at wire::ResumeJob.
 Result<std::string> resume_job(Client& client, const JobId& job, bool accept_loss);
 Status cancel_job(Client& client, const JobId& job);
+// Returns the head's remark: the saved states that stay; empty: there are none.
+Result<std::string> remove_job(Client& client, const JobId& job);
 
 // Shows the job's progress until it has ended, and returns its final state. `on_view`, if there is
 // one, gets every state on the way.

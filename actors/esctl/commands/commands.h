@@ -28,6 +28,7 @@ void add_eval_command(CLI::App& app, Shell& shell);
 void add_predict_command(CLI::App& app, Shell& shell);
 void add_generate_command(CLI::App& app, Shell& shell);
 void add_cancel_command(CLI::App& app, Shell& shell);
+void add_rm_command(CLI::App& app, Shell& shell);
 void add_logs_command(CLI::App& app, Shell& shell);
 void add_nodes_command(CLI::App& app, Shell& shell);
 void add_claim_command(CLI::App& app, Shell& shell);

@@ -13,7 +13,10 @@ namespace {
 struct PsOptions {
   HeadOptions head;
   JobSelection selection;
-  bool wide = false, json = false, watch = false;
+  bool wide = false, json = false, watch = false, all = false;
+  std::chrono::milliseconds ended_within() const {
+    return all ? std::chrono::milliseconds() : std::chrono::milliseconds(kRecent);
+  }
 };
 
 std::string list_text(const JobListView& list, const PsOptions& options) {
@@ -29,7 +32,7 @@ Result<int> watch(const PsOptions& options, Console& console) {
   std::string text;
   const auto refresh = [&] {
     return client.with([&](Client& c) -> Status {
-      const auto list = list_jobs(c);
+      const auto list = list_jobs(c, options.ended_within());
       if (!list) return list.error();
       text = list_text(*list, options);
       return {};
@@ -56,7 +59,7 @@ Result<int> ps(const PsOptions& options, Console& console) {
   if (options.watch && has_screen(console)) return watch(options, console);
   const auto client = connect(options.head);
   if (!client) return client.error();
-  const auto list = list_jobs(**client);
+  const auto list = list_jobs(**client, options.ended_within());
   if (!list) return list.error();
   if (options.json)
     console.out << jobs_json(selected(list->jobs, options.selection), list->warning) << "\n";
@@ -70,9 +73,12 @@ Result<int> ps(const PsOptions& options, Console& console) {
 void add_ps_command(CLI::App& app, Shell& shell) {
   auto options = std::make_shared<PsOptions>();
   CLI::App* command =
-      app.add_subcommand("ps", "List jobs in the order in which they were submitted");
+      app.add_subcommand("ps",
+                         "List the jobs that are not over, and those that ended in the last 24 "
+                         "hours, in the order in which they were submitted");
   add_head_options(*command, options->head);
   add_json_option(*command, options->json);
+  command->add_flag("-a,--all", options->all, "All jobs, also those that ended before");
   command
       ->add_option("--state", options->selection.states, "Only jobs in this state; may be repeated")
       ->type_name("STATE");
@@ -99,7 +105,9 @@ void add_ps_command(CLI::App& app, Shell& shell) {
       ->add_flag("--watch", options->watch,
                  "On a terminal: show the list every second until q is pressed")
       ->excludes("--json");
-  command->footer("Examples:\n  esctl ps\n  esctl ps --state running --sort rate --wide");
+  command->footer(
+      "Examples:\n  esctl ps\n  esctl ps --all --state failed\n  esctl ps --state running --sort "
+      "rate --wide");
   command->callback([options, &shell] {
     shell.exit_code = finish(ps(*options, shell.console), options->json, shell.console);
   });

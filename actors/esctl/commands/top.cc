@@ -28,7 +28,7 @@ struct TopSource {
       facts.warning.clear();
       return {};
     }
-    auto jobs = list_jobs(client);
+    auto jobs = list_jobs(client, kRecent);
     if (!jobs) return jobs.error();
     auto nodes = list_nodes(client);
     if (!nodes) return nodes.error();

@@ -101,6 +101,7 @@ Json job_object(const JobView& job) {
   json["checkpoint"] = text_or_null(job.checkpoint);
   json["warning"] = text_or_null(job.warning);
   json["submitted_unix_ms"] = job.submitted_unix_ms;
+  json["ended_unix_ms"] = job.ended_unix_ms == 0 ? Json() : Json(job.ended_unix_ms);
   json["error"] = text_or_null(job.error);
   json["waiting_for"] = text_or_null(job.waiting_for);
   json["devices_wanted"] = job.devices_wanted;
@@ -150,6 +151,10 @@ std::string jobs_json(const std::vector<JobView>& jobs, const std::string& warni
   Json list = Json::array();
   for (const JobView& job : jobs) list.push_back(job_object(job));
   return json_text({{"jobs", list}, {"warning", text_or_null(warning)}});
+}
+
+std::string removed_json(const std::vector<std::string>& jobs) {
+  return json_text({{"removed", jobs}});
 }
 
 std::string nodes_json(const std::vector<NodeView>& nodes, const std::string& warning) {

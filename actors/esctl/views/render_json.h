@@ -34,6 +34,7 @@ std::string run_json(const JobView& job, const std::optional<KeptWeights>& weigh
 std::string details_json(const JobView& job, const std::string& spec_toml);
 // `warning` describes a fault of the head that is still running; it may be empty.
 std::string jobs_json(const std::vector<JobView>& jobs, const std::string& warning = {});
+std::string removed_json(const std::vector<std::string>& jobs);
 std::string nodes_json(const std::vector<NodeView>& nodes, const std::string& warning = {});
 std::string checkpoint_json(const std::string& job, const CheckpointView& checkpoint);
 // An evaluation, as in the list `evaluations` of a job.

@@ -13,6 +13,7 @@ constexpr Route kRoutes[] = {
     {"GET", "/api/v1/jobs", Action::kListJobs, MessageType::kListJobs},
     {"POST", "/api/v1/jobs", Action::kSubmitJob, MessageType::kSubmitJob},
     {"GET", "/api/v1/jobs/{job}", Action::kDescribeJob, MessageType::kDescribeJob},
+    {"DELETE", "/api/v1/jobs/{job}", Action::kRemoveJob, MessageType::kRemoveJob},
     {"GET", "/api/v1/jobs/{job}/events", Action::kFollowJob, MessageType::kFollowJob},
     {"GET", "/api/v1/jobs/{job}/log", Action::kReadLog, MessageType::kFollowJob},
     {"GET", "/api/v1/jobs/{job}/curve", Action::kReadCurve, MessageType::kReadLedger},

@@ -33,6 +33,7 @@ enum class Action {
   kScaleJob,
   kBudgetJob,
   kCheckpointJob,
+  kRemoveJob,
   kListNodes,
   kListClaims,
   kReadCluster,

@@ -241,6 +241,8 @@ void HttpState::change_job(const Caller& caller, const JobId& job) {
   switch (caller.route->action) {
     case Action::kPauseJob:
       return command<wire::PauseJob>(caller, job, [](wire::PauseJob::Builder) {});
+    case Action::kRemoveJob:
+      return command<wire::RemoveJob>(caller, job, [](wire::RemoveJob::Builder) {});
     case Action::kCancelJob:
       return command<wire::CancelJob>(caller, job, [](wire::CancelJob::Builder) {});
     case Action::kResumeJob: {

@@ -396,6 +396,16 @@ async function act(job, action, body = {}) {
   }
 }
 
+async function remove(job) {
+  if (!confirm(`Remove the job ${job}, with its ledger and log?`)) return;
+  try {
+    await request("DELETE", jobPath(job));
+    location.hash = "";
+  } catch (error) {
+    showFault(error.message);
+  }
+}
+
 function jobActions(job) {
   const devices = element("input", { placeholder: "cpu-avx2:2, or empty for the scheduler's choice" });
   const button = (name, action, danger) => element("button", {
@@ -406,7 +416,8 @@ function jobActions(job) {
     class: "row", onsubmit: (event) => { event.preventDefault(); act(job, "scale", { devices: devices.value }); },
   }, element("label", {}, "Devices", devices), element("button", {}, "Scale"),
   button("Pause", "pause"), button("Resume", "resume"), button("Checkpoint", "checkpoint"),
-  button("Cancel", "cancel", true));
+  button("Cancel", "cancel", true),
+  element("button", { type: "button", class: "danger", onclick: () => remove(job) }, "Remove"));
 }
 
 // What devices cost, in the unit of the prices of the head.

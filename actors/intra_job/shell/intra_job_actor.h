@@ -74,7 +74,7 @@ struct IntraJobOptions {
   Instant pause_assumed = std::chrono::milliseconds(500);
   Instant suspend_assumed = std::chrono::seconds(3);
   std::filesystem::path log_file;          // empty: lines are kept in memory only
-  std::function<std::uint64_t()> unix_ms;  // the date, for the lines of the log
+  std::function<std::uint64_t()> unix_ms;  // the date, for people
 };
 
 struct IntraJobPeers {
@@ -266,6 +266,7 @@ class IntraJobState {
   std::map<Incarnation, std::uint64_t> pids_;
   std::map<Incarnation, std::vector<double>> est_seconds_;  // newest local step of each rank
   double peak_rss_mib_ = 0;
+  std::uint64_t ended_unix_ms_ = 0;  // when the core ended the job; 0: it has not
   double compute_seconds_ = 0, switch_seconds_ = 0, wait_seconds_ = 0;  // sums over all workers
   std::uint64_t message_bytes_ = 0, shared_memory_bytes_ = 0, channel_bytes_ = 0;
   std::uint64_t repeated_steps_ = 0;

@@ -99,6 +99,7 @@ JobView IntraJobState::view(JobState state) const {
   v.waiting_for = core_->waiting_for();
   v.devices_wanted = core_->devices_wanted();
   v.submitted_unix_ms = options_.record.submitted_unix_ms;
+  if (is_over(state)) v.ended_unix_ms = ended_unix_ms_;
   if (const CheckpointRef* newest = core_->record().newest_checkpoint())
     v.checkpoint = newest->path;
   v.warning = core_->warning();

@@ -21,7 +21,10 @@ Status IntraJobState::perform_effect(const intra_job::SaveRecord& effect) {
   options_.record.refusals = std::move(refusals);
   // The details of the end are stored before the record, so a restarted head that finds the job
   // over can show them.
-  if (is_over(effect.record.state)) ES_RETURN_IF_ERROR(save_end());
+  if (is_over(effect.record.state)) {
+    if (ended_unix_ms_ == 0) ended_unix_ms_ = options_.unix_ms();
+    ES_RETURN_IF_ERROR(save_end());
+  }
   kill_point("journal.before");
   ES_RETURN_IF_ERROR(peers_.store->save(options_.record));
   kill_point("journal.after");

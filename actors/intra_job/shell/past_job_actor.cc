@@ -21,21 +21,6 @@ struct PastJob {
   caf::actor gateway;
 };
 
-Details of_record(const JobRecord& record) {
-  return Details::build({.job = record.id}, [&](wire::JobDetails::Builder b) {
-    JobView view;
-    view.id = view.name = record.id;
-    view.state = state_name(record.state);
-    view.error = record.error;
-    view.submitted_unix_ms = record.submitted_unix_ms;
-    view.spent = record.spent;
-    view.budget = record.budget;
-    if (const CheckpointRef* newest = record.newest_checkpoint()) view.checkpoint = newest->path;
-    put(b.initInfo(), view);
-    b.setSpecToml(record.spec_toml);
-  });
-}
-
 // Returns the details stored at the end of the job; nullopt if they cannot be read.
 std::optional<Details> saved_details(const JobRecord& record, HeadStore& store) {
   const auto bytes = store.history().end(record.id);
@@ -92,11 +77,27 @@ void on_inbound(caf::event_based_actor* self, const PastJob& job, const Inbound&
 
 }  // namespace
 
+Details details_of(const JobRecord& record, std::uint64_t ended_unix_ms) {
+  return Details::build({.job = record.id}, [&](wire::JobDetails::Builder b) {
+    JobView view;
+    view.id = view.name = record.id;
+    view.state = state_name(record.state);
+    view.error = record.error;
+    view.submitted_unix_ms = record.submitted_unix_ms;
+    view.ended_unix_ms = ended_unix_ms;
+    view.spent = record.spent;
+    view.budget = record.budget;
+    if (const CheckpointRef* newest = record.newest_checkpoint()) view.checkpoint = newest->path;
+    put(b.initInfo(), view);
+    b.setSpecToml(record.spec_toml);
+  });
+}
+
 caf::behavior past_job_actor(caf::event_based_actor* self, const JobRecord& record,
                              const std::filesystem::path& log_file, caf::actor gateway,
                              const std::shared_ptr<HeadStore>& store) {
   const auto saved = saved_details(record, *store);
-  const PastJob job{saved ? *saved : of_record(record), log_file, std::move(gateway)};
+  const PastJob job{saved ? *saved : details_of(record, 0), log_file, std::move(gateway)};
   return {
       [=](const Inbound& inbound) { on_inbound(self, job, inbound); },
       [=](const Msg<wire::DescribeJob>&) { return job.details; },

@@ -19,8 +19,13 @@
 #include <memory>
 
 #include "actors/head/head_store.h"
+#include "proto/messages.h"
 
 namespace es::actors {
+
+// What is shown of a job of which nothing but its record is known. `ended_unix_ms`: when it was
+// over; 0: not known.
+Msg<wire::JobDetails> details_of(const JobRecord& record, std::uint64_t ended_unix_ms);
 
 caf::behavior past_job_actor(caf::event_based_actor* self, const JobRecord& record,
                              const std::filesystem::path& log_file, caf::actor gateway,

@@ -167,6 +167,7 @@ void put(wire::JobInfo::Builder b, const JobView& view) {
   b.setSpent(view.spent);
   b.setPricePerHour(view.price_per_hour);
   b.setBudget(view.budget);
+  b.setEndedUnixMs(view.ended_unix_ms);
 }
 
 JobView read_job(wire::JobInfo::Reader j) {
@@ -209,7 +210,8 @@ JobView read_job(wire::JobInfo::Reader j) {
           .start_retries = j.getStartRetries(),
           .spent = j.getSpent(),
           .price_per_hour = j.getPricePerHour(),
-          .budget = j.getBudget()};
+          .budget = j.getBudget(),
+          .ended_unix_ms = j.getEndedUnixMs()};
 }
 
 void put(wire::SpanInfo::Builder b, const SpanView& view) {

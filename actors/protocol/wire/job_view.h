@@ -110,7 +110,8 @@ struct JobView {
   std::uint64_t repeated_steps = 0, start_retries = 0;
   // What its devices have cost, and cost in an hour, in the unit of the prices of the head.
   double spent = 0, price_per_hour = 0;
-  double budget = 0;  // the most that it may spend; 0: no limit
+  double budget = 0;                // the most that it may spend; 0: no limit
+  std::uint64_t ended_unix_ms = 0;  // 0: it is not over, or not known
 };
 
 // The pauses after which the job continued although a worker, a link or a device had failed.

@@ -16,7 +16,9 @@ TEST_SUITE("store/journal/job_history") {
       REQUIRE(history.save_final_state(job, Digest{1, 2}).ok());
       REQUIRE(history.save_end(job, "finished").ok());
     }
-    REQUIRE(history.remove("net").ok());
+    WriteBatch batch;
+    REQUIRE(history.add_removal("net", batch).ok());
+    REQUIRE(store.write(batch, Durability::kSynced).ok());
     CHECK(history.evaluations("net")->empty());
     CHECK_FALSE(history.final_state("net")->has_value());
     CHECK_FALSE(history.end("net")->has_value());

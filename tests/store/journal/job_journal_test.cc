@@ -105,7 +105,9 @@ TEST_SUITE("store/journal/job_journal") {
       JobJournal journal(**store);
       for (const char* id : {"zebra", "ant", "net", "net2"})
         REQUIRE(journal.save(sample(id, *journal.next_sequence())).ok());
-      REQUIRE(journal.remove("net").ok());
+      WriteBatch batch;
+      JobJournal::add_removal("net", batch);
+      REQUIRE((*store)->write(batch, Durability::kSynced).ok());
     }
     auto store = open_state_directory(directory / "state");
     REQUIRE(store.ok());

@@ -108,7 +108,9 @@ TEST_SUITE("store/ledger/ledger") {
       REQUIRE(ledger.append("a", line(version)).ok());
       REQUIRE(ledger.append("ab", line(version)).ok());
     }
-    REQUIRE(ledger.remove("a").ok());
+    WriteBatch batch;
+    REQUIRE(ledger.add_removal("a", batch).ok());
+    REQUIRE(store.write(batch, Durability::kSynced).ok());
     CHECK(ledger.read("a", 0, ~0ull)->empty());
     CHECK(ledger.read("ab", 0, ~0ull)->size() == 3);
   }

@@ -153,6 +153,15 @@ TEST_SUITE("actors/esctl/commands") {
     CHECK(desk.run({"ps", "--json"}) == 0);
     CHECK(desk.json().at("jobs").size() == 2);
     CHECK(desk.json().at("jobs")[1].at("placement") == "cpu-scalar:1");
+    CHECK(desk.run({"ps", "--all"}) == 0);
+    // A day in milliseconds, and no limit with --all.
+    const auto within = [&](std::size_t i) {
+      return read<wire::ListJobs>(desk.head.seen()[i],
+                                  [](wire::ListJobs::Reader r) { return r.getEndedWithinMs(); });
+    };
+    CHECK(within(0) == 86'400'000);
+    CHECK(within(1) == 86'400'000);
+    CHECK(within(2) == 0);
   }
 
   TEST_CASE("describe shows workers and specification") {
@@ -325,6 +334,23 @@ TEST_SUITE("actors/esctl/commands") {
                  [](const Request& request) { return Frames{done(request)}; });
     CHECK(desk.run({"cancel", "cnn-1", "--json"}) == 0);
     CHECK(desk.json().at("job") == "cnn-1");
+  }
+
+  TEST_CASE("rm goes on after a job that cannot be removed, and names what stays") {
+    Desk desk;
+    desk.head.on(MessageType::kRemoveJob, [](const Request& request) {
+      if (request->envelope.job == "cnn-2")
+        return Frames{refusal(request, ErrorKind::kRefused, "job cnn-2 is running")};
+      return Frames{reply<wire::Done>(
+          request, [](wire::Done::Builder b) { b.setNote("its saved states stay: /ck/1"); })};
+    });
+    CHECK(desk.run({"rm", "cnn-1", "cnn-2", "cnn-3"}) == 4);
+    CHECK(desk.session.out() ==
+          "job cnn-1 is removed; its saved states stay: /ck/1\n"
+          "job cnn-3 is removed; its saved states stay: /ck/1\n");
+    CHECK(desk.session.err().find("cnn-2 is running") != std::string::npos);
+    CHECK(desk.run({"rm", "cnn-1", "--json"}) == 0);
+    CHECK(desk.json() == Json{{"removed", {"cnn-1"}}});
   }
 
   TEST_CASE("logs prints the lines, and follows only when asked") {
