@@ -78,6 +78,16 @@ std::string host_name() {
   return name;
 }
 
+// What --http-no-tokens lets all users do; none: tokens are needed. A configuration file may also
+// have true or false.
+Result<std::optional<access::Role>> role_without_tokens(const std::string& text) {
+  using Role = std::optional<access::Role>;
+  if (text.empty() || text == "false") return Role();
+  if (text == "view" || text == "true") return Role(access::Role::kView);
+  if (text == "operate") return Role(access::Role::kOperate);
+  return usage_error("--http-no-tokens = \"" + text + "\": allowed are view and operate");
+}
+
 // The devices that --devices names; an empty text means the default.
 Result<DeviceSet> offered_devices(const std::string& text) {
   if (text.empty()) return default_devices();
@@ -231,8 +241,10 @@ Result<DaemonOptions> parse(int argc, char** argv) {
                  "File with the tokens of the HTTP service, which `esctl token add` writes "
                  "(default: STATE/tokens)")
       ->type_name("FILE");
-  app.add_flag("--http-no-tokens", options.http.no_tokens,
-               "Every user of this machine may do everything by HTTP; loopback address only");
+  std::string no_tokens;
+  app.add_flag("--http-no-tokens{view}", no_tokens,
+               "Every user of this machine may see everything by HTTP, and with "
+               "--http-no-tokens=operate do everything but end the head; loopback address only");
   app.add_option("--http-cert", options.http.certificate,
                  "Certificate (PEM) of the HTTP service, needed beyond the loopback address")
       ->type_name("FILE");
@@ -272,6 +284,9 @@ Result<DaemonOptions> parse(int argc, char** argv) {
   if (options.recover && !options.head)
     return usage_error("--recover: allowed only with --head, which has the state directory");
   options.http.otlp.interval = std::chrono::milliseconds(std::llround(otlp_s * 1000));
+  auto without_tokens = role_without_tokens(no_tokens);
+  if (!without_tokens) return without_tokens.error();
+  options.http.no_tokens = *without_tokens;
   if (const char* headers = std::getenv("OTEL_EXPORTER_OTLP_HEADERS"); headers != nullptr)
     options.http.otlp.headers = headers;
   for (const std::string& url : options.mlflow)

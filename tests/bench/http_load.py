@@ -60,7 +60,7 @@ class Head:
         with log.open("w") as out:
             self.process = subprocess.Popen(
                 [easyscaled, "--head", "--state", directory / "state", "--listen", self.endpoint,
-                 "--devices", "cpu-avx2:2", "--http", "127.0.0.1:0", "--http-no-tokens"],
+                 "--devices", "cpu-avx2:2", "--http", "127.0.0.1:0", "--http-no-tokens=operate"],
                 env=environment, stdout=subprocess.PIPE, stderr=out, text=True)
         for line in self.process.stdout:
             if line.startswith("ready"):

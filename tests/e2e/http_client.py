@@ -32,9 +32,10 @@ class HttpClient:
         self.context = ssl.create_default_context(cafile=certificate) if certificate else None
 
     def open(self, method, path, body=None, content_type="application/json", deadline_s=120,
-             accept=None):
+             accept=None, headers=None):
         data = body if isinstance(body, (bytes, type(None))) else json.dumps(body).encode()
-        request = urllib.request.Request(self.base + path, data=data, method=method)
+        request = urllib.request.Request(self.base + path, data=data, method=method,
+                                         headers=headers or {})
         if self.token:
             request.add_header("Authorization", f"Bearer {self.token}")
         if accept:

@@ -32,8 +32,8 @@ class Http(harness.EndToEndTest):
         return self.esctl("token", "add", name, "--role", role, *options, "--file",
                           self.tokens_file, "--json").json["token"]
 
-    def start_head(self, *options, name="head", tokens=True, devices=2, certificate=None):
-        access = ["--http-tokens", self.tokens_file] if tokens else ["--http-no-tokens"]
+    def start_head(self, *options, name="head", access=None, devices=2, certificate=None):
+        access = access or ["--http-tokens", self.tokens_file]
         head = self.start_daemon(name, f"{self.fast}:{devices}",
                                  ["--http", "127.0.0.1:0", *access, *options])
         found = head.running.wait_for_line(r"serves (https?)://127\.0\.0\.1:(\d+)")
@@ -164,17 +164,78 @@ class Access(Http):
         self.assertIn("--data-root", error)
 
     def test_without_tokens_only_this_machine_is_served(self):
-        self.start_head(tokens=False)
-        self.assertEqual(self.client().get("/api/v1/identity").json["role"], "admin")
+        self.start_head(access=["--http-no-tokens"])
+        client = self.client()
+        self.assertEqual(client.get("/api/v1/identity").json["role"], "view")
         # A page of another site reaches this address under its own name.
         port = int(self.base.rpartition(":")[2])
         with socket.create_connection(("127.0.0.1", port)) as raw:
             raw.sendall(b"GET /api/v1/jobs HTTP/1.1\r\nHost: evil.example\r\n"
                         b"Connection: close\r\n\r\n")
-            self.assertIn(b" 401 ", raw.makefile("rb").readline())
-        answer = self.client().ask("POST", "/api/v1/jobs", b"spec_toml=x",
-                                   content_type="application/x-www-form-urlencoded")
-        self.assertEqual(answer.status, 415)
+            self.assertIn(b" 403 ", raw.makefile("rb").readline())
+        # Nothing can be changed, and no job be made slower.
+        for method, path in [("POST", "/api/v1/shutdown"), ("POST", "/api/v1/jobs"),
+                             ("DELETE", job_path("absent")), ("PUT", "/api/v1/claims/a"),
+                             ("GET", job_path("absent", "/trace"))]:
+            answer = client.ask(method, path, {} if method in ("POST", "PUT") else None)
+            self.assertEqual(answer.status, 403, f"{method} {path}: {answer}")
+            self.assertIn("--http-no-tokens", answer.json["error"])
+
+    def assert_foreign_pages_may_not_act(self, client):
+        """`client` may operate the head."""
+        for headers in [{"Origin": "http://evil.example"},
+                        {"Origin": "http://evil.example", "Referer": "http://evil.example/",
+                         "Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "no-cors"},
+                        {"Sec-Fetch-Site": "same-site"}, {"Origin": "null"}]:
+            for method, path in [("POST", "/api/v1/shutdown"), ("GET", "/api/v1/jobs"),
+                                 ("POST", job_path("absent", "/cancel"))]:
+                answer = client.ask(method, path, {} if method == "POST" else None, headers=headers)
+                self.assertEqual(answer.status, 403, f"{headers} {path}: {answer}")
+        # What a form can send; a body is not needed.
+        for body in (b"spec_toml=x", b""):
+            for kind in ("text/plain", "application/x-www-form-urlencoded"):
+                answer = client.ask("POST", job_path("absent", "/cancel"), body, content_type=kind)
+                self.assertEqual(answer.status, 415, str(answer))
+        # A question whether a page of another site may send something.
+        asked = client.ask("OPTIONS", "/api/v1/jobs", headers={
+            "Origin": "http://evil.example", "Access-Control-Request-Method": "POST"})
+        self.assertEqual(asked.status, 405)
+        self.assertIsNone(asked.headers["Access-Control-Allow-Origin"])
+        # The own page and programs act.
+        own = {"Origin": self.base, "Sec-Fetch-Site": "same-origin"}
+        for headers in (own, {"Origin": self.base}, {}):
+            answer = client.post(job_path("absent", "/cancel"), headers=headers)
+            self.assertEqual(answer.status, 404, str(answer))
+        self.assertEqual(client.get("/", headers={"Sec-Fetch-Site": "cross-site"}).status, 200)
+
+    def test_without_tokens_a_page_of_another_site_may_not_act(self):
+        head = self.start_head(access=["--http-no-tokens=operate"])
+        client = self.client()
+        self.assertEqual(client.get("/api/v1/identity").json["role"], "operate")
+        self.assert_foreign_pages_may_not_act(client)
+        job = self.submit(client, self.job("open"))
+        self.assertEqual(self.wait_for_end(client, job)["state"], "finished")
+        # A client without a token does not end the head.
+        self.assertEqual(client.post("/api/v1/shutdown").status, 403)
+        self.assertIsNone(head.running.process.poll())
+
+    def test_with_tokens_a_page_of_another_site_may_not_act(self):
+        token = self.add_token("root", "operate")
+        self.start_head()
+        self.assert_foreign_pages_may_not_act(self.client(token))
+
+    def test_head_is_get_without_a_body(self):
+        token = self.add_token("alice", "submit")
+        head = self.start_head()
+        client = self.client(token)
+        job = head.submit(self.write_job(self.job("head", steps=ENDLESS)))
+        for path in ("/", "/metrics", "/api/v1/jobs", job_path(job), job_path(job, "/trace"),
+                     job_path(job, "/events")):
+            answer = client.ask("HEAD", path)
+            self.assertEqual((answer.status, answer.body), (200, b""), path)
+        self.assertEqual(client.ask("HEAD", job_path("absent")).status, 404)
+        self.assertEqual(self.client().ask("HEAD", "/api/v1/jobs").status, 401)
+        self.assertEqual(client.ask("HEAD", job_path(job, "/cancel")).status, 405)
 
     def test_options_that_would_open_the_head(self):
         state = ["--head", "--state", self.directory / "s", "--listen",
@@ -185,6 +246,7 @@ class Access(Http):
                 (["--http", "localhost"], "ADDRESS:PORT"),
                 (["--http", "127.0.0.1:99999"], "ADDRESS:PORT"),
                 (["--http-tokens", "x"], "--http"),
+                (["--http", "127.0.0.1:0", "--http-no-tokens=admin"], "view and operate"),
                 (["--http", "127.0.0.1:0", "--http-cert", "x"], "--http-key")]:
             ended = self.start(harness.easyscaled_program, *state, *words).wait()
             self.assertEqual(ended.code, EXIT_USAGE, str(ended))
@@ -369,7 +431,7 @@ class Jobs(Http):
         client = self.client(self.token)
         for method, path, body, status, text in [
                 ("GET", "/api/v1/nothing", None, 404, "no such path"),
-                ("DELETE", "/api/v1/jobs", None, 405, "GET, POST"),
+                ("DELETE", "/api/v1/jobs", None, 405, "GET, HEAD, POST"),
                 ("GET", "/api/v1/jobs?limit=-1", None, 400, "limit"),
                 ("GET", "/api/v1/jobs?limit=1001", None, 400, "1000"),
                 ("GET", "/api/v1/jobs?sort=up", None, 400, "sort"),

@@ -60,7 +60,7 @@ class Refusals(harness.EndToEndTest):
                 (["--checkpoint-root", str(runs)], {"tensorboard": str(runs / ".." / "a")},
                  "--checkpoint-root")]):
             head = self.start_daemon(f"head{number}", self.fast_class() + ":1",
-                                     ["--http", "127.0.0.1:0", "--http-no-tokens", *options])
+                                     ["--http", "127.0.0.1:0", "--http-no-tokens=operate", *options])
             base = head.running.wait_for_line(r"serves (http://127\.0\.0\.1:\d+)").group(1)
             answer = HttpClient(base).post(
                 "/api/v1/jobs", {"spec_toml": logged(self.word, log, steps=3)})

@@ -18,8 +18,10 @@ struct Request {
   std::string accept;                        // the header of this name
   std::string content_type;                  // without parameters
   std::string body;
-  std::string host;  // the header of this name
-  std::string peer;  // address of the client, for the audit log
+  std::string host;        // the header of this name
+  std::string origin;      // the header of this name; empty: none
+  std::string fetch_site;  // the header Sec-Fetch-Site; empty: none
+  std::string peer;        // address of the client, for the audit log
 };
 
 struct Response {

@@ -70,6 +70,7 @@ std::span<const Route> routes() {
 
 Match match_route(std::string_view method, std::string_view path) {
   Match match;
+  if (method == "HEAD") method = "GET";
   for (const Route& route : kRoutes) {
     auto argument = match_path(route.path, path);
     if (!argument) continue;
@@ -78,8 +79,14 @@ Match match_route(std::string_view method, std::string_view path) {
       match.argument = *std::move(argument);
     }
     match.allowed += (match.allowed.empty() ? "" : ", ") + std::string(route.method);
+    if (std::string_view(route.method) == "GET") match.allowed += ", HEAD";
   }
   return match;
+}
+
+bool takes_long(const Route& route) {
+  return route.action == Action::kFollowJob || route.action == Action::kTraceJob ||
+         route.action == Action::kProfileJob;
 }
 
 bool changes(const Route& route) {

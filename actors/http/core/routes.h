@@ -62,7 +62,11 @@ struct Match {
   std::string argument;          // what stands for the segment in braces
   std::string allowed;           // the methods of this path, e.g. "GET, POST"; empty: no such path
 };
+// HEAD has the routes of GET.
 Match match_route(std::string_view method, std::string_view path);
+
+// Whether the answer comes while the job goes on. HEAD asks no job for such an answer.
+bool takes_long(const Route& route);
 
 // Whether the request changes something, and so belongs into the audit log.
 bool changes(const Route& route);

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "actors/access/core/requests.h"
+#include "actors/http/core/same_site.h"
 #include "actors/http/shell/http_ask.h"
 #include "actors/http/shell/token_file.h"
 #include "actors/http/shell/web_files.h"
@@ -19,13 +20,6 @@ constexpr std::chrono::seconds kBeatTime{5};
 constexpr std::chrono::seconds kFirstSample{1};
 // A token that was revoked is refused after this time.
 constexpr std::chrono::seconds kTokensAge{1};
-
-// A page of another site must not reach this server by a name that leads to this machine.
-bool is_loopback_name(const std::string& host) {
-  const std::string name =
-      host.starts_with('[') ? host.substr(0, host.find(']') + 1) : host.substr(0, host.find(':'));
-  return name == "localhost" || name == "127.0.0.1" || name == "[::1]";
-}
 
 Response web_response(const std::string& path) {
   const WebFile* file = web_file(path);
@@ -60,13 +54,16 @@ Status HttpState::reload_tokens() {
   return {};
 }
 
+// What a browser may send for a page.
+Status HttpState::check_page(const Request& request) const {
+  if (options_.tokens.empty() && !is_loopback_host(request.host))
+    return refused("the header Host must name the loopback address, got \"" +
+                   escaped(request.host) + "\"");
+  return check_same_site(request);
+}
+
 Result<Identity> HttpState::identity_of(const Request& request) {
-  if (options_.tokens.empty()) {
-    if (!is_loopback_name(request.host))
-      return refused("the header Host must name the loopback address, got \"" + request.host +
-                     "\"");
-    return Identity{"local", Role::kAdmin, ""};
-  }
+  if (options_.tokens.empty()) return Identity{"local", options_.without_tokens, ""};
   if (const Status read = reload_tokens(); !read.ok()) {
     // A file that may be half written gives no access.
     log::error("the tokens cannot be read: " + read.error().message);
@@ -94,6 +91,8 @@ void HttpState::on_call(HttpCall call) {
   if (options_.metrics_only && match.route->action != Action::kMetrics)
     return finish(caller, error_response(404, request.path + ": a node serves only /metrics"));
   if (match.route->request) {
+    if (const Status page = check_page(request); !page.ok())
+      return finish(caller, error_response(403, page.error().message));
     auto identity = identity_of(request);
     if (!identity) {
       const bool unknown = identity.error().kind == ErrorKind::kRefused;
@@ -103,15 +102,17 @@ void HttpState::on_call(HttpCall call) {
     }
     caller.identity = *std::move(identity);
     const Status allowed = access::check_request(caller.identity, *match.route->request);
-    if (!allowed.ok()) return finish(caller, error_response(403, allowed.error().message));
+    if (!allowed.ok()) {
+      const char* const how = options_.tokens.empty() ? "; see easyscaled --http-no-tokens" : "";
+      return finish(caller, error_response(403, allowed.error().message + how));
+    }
   }
   if (!is_plain(match.argument))
     return finish(caller, error_response(400, "\"" + escaped(match.argument) +
                                                   "\": a name has no control characters"));
-  // A form of another site cannot send this type without asking first, so it cannot act in the name
-  // of a browser's user.
-  if (changes(*match.route) && !request.body.empty() && request.content_type != kJson)
-    return finish(caller, error_response(415, "the body must have the type application/json"));
+  if (changes(*match.route))
+    if (const Status type = check_content_type(request); !type.ok())
+      return finish(caller, error_response(415, type.error().message));
   dispatch(caller);
 }
 
@@ -168,7 +169,8 @@ void HttpState::finish(const Caller& caller, Response response) {
 
 // Any client may invent methods, so only a few have a count of their own.
 void HttpState::count(const std::string& method, int status) {
-  const bool known = method == "GET" || method == "POST" || method == "PUT" || method == "DELETE";
+  const bool known = method == "GET" || method == "HEAD" || method == "POST" || method == "PUT" ||
+                     method == "DELETE";
   ++requests_[{known ? method : "other", status}];
 }
 

@@ -44,9 +44,9 @@
 namespace es::actors::http {
 
 struct HttpActorOptions {
-  // Empty: every request counts as one of an administrator. Only for a server on the loopback
-  // address.
+  // Empty: every request has the role `without_tokens`. Only for a server on the loopback address.
   std::filesystem::path tokens;
+  Role without_tokens = Role::kView;
   std::filesystem::path audit_log;  // empty: none, because nothing can be changed
   // On a daemon that is only a node: /metrics of this process is all that is served.
   bool metrics_only = false;
@@ -135,6 +135,7 @@ class HttpState {
   };
 
   // --- admission of requests (http_actor.cc)
+  Status check_page(const Request& request) const;
   Result<Identity> identity_of(const Request& request);
   Status reload_tokens();
   void finish(const Caller& caller, Response response);

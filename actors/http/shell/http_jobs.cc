@@ -163,6 +163,7 @@ void HttpState::with_job(const Caller& caller, DetailsThen then) {
 void HttpState::job_action(const Caller& caller) {
   with_job(caller, [this, caller](const Details& details) {
     const JobView& job = details.job;
+    if (caller.request.method == "HEAD" && takes_long(*caller.route)) return finish(caller, {});
     switch (caller.route->action) {
       case Action::kDescribeJob:
         return finish(caller, {.body = esctl::details_json(job, details.spec_toml) + "\n"});

@@ -15,12 +15,19 @@
 #include <cstring>
 #include <mutex>
 #include <set>
+#include <thread>
 #include <vector>
 
+#include "actors/http/core/connection_book.h"
 #include "actors/log/log.h"
 
 namespace es::actors::http {
 namespace {
+
+int socket_of(MHD_Connection* connection) {
+  const auto* info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
+  return info == nullptr ? -1 : info->connect_fd;
+}
 
 // One request. Its connection is suspended while there is nothing to send. The server's thread
 // belongs to libmicrohttpd; every other thread may call the functions of Reply.
@@ -31,6 +38,7 @@ class Call {
   // --- on the server's thread
 
   Request request;
+  bool begun = false;  // its header is there
   bool too_large = false;
   bool no_room = false;
   bool dispatched = false;
@@ -118,9 +126,9 @@ class Call {
   bool abandoned() {
     const std::lock_guard lock(mutex_);
     if (connection_ == nullptr) return true;
-    const auto* info = MHD_get_connection_info(connection_, MHD_CONNECTION_INFO_CONNECTION_FD);
-    if (info == nullptr) return false;
-    pollfd socket{.fd = info->connect_fd, .events = POLLRDHUP, .revents = 0};
+    const int fd = socket_of(connection_);
+    if (fd < 0) return false;
+    pollfd socket{.fd = fd, .events = POLLRDHUP, .revents = 0};
     return ::poll(&socket, 1, 0) > 0;
   }
 
@@ -200,6 +208,8 @@ Request request_of(MHD_Connection* connection, const char* url, const char* meth
   const std::string type = header_of(connection, MHD_HTTP_HEADER_CONTENT_TYPE);
   request.content_type = type.substr(0, type.find(';'));
   request.host = header_of(connection, MHD_HTTP_HEADER_HOST);
+  request.origin = header_of(connection, MHD_HTTP_HEADER_ORIGIN);
+  request.fetch_site = header_of(connection, "Sec-Fetch-Site");
   request.peer = peer_of(connection);
   return request;
 }
@@ -212,9 +222,68 @@ void log_line(void*, const char* format, va_list arguments) {
   log::debug("http: " + line);
 }
 
+// Closes the connections that have to go (connection_book.h). The server's thread says what happens
+// to the connections; a thread of this object watches the time limits. A socket is only shut down
+// here, which libmicrohttpd notices; it closes the socket afterwards, so its number stays valid.
+class Doorkeeper {
+ public:
+  explicit Doorkeeper(const HttpServerOptions& options)
+      : book_({options.idle_max, options.request_max, options.connections_max}),
+        step_(std::min(options.idle_max, options.request_max)),
+        thread_([this](const std::stop_token& stop) { watch(stop); }) {}
+
+  void opened(int socket) {
+    const std::lock_guard lock(mutex_);
+    book_.opened(socket, Clock::now());
+    close_some();
+  }
+  void request_began(int socket) {
+    const std::lock_guard lock(mutex_);
+    book_.request_began(socket, Clock::now());
+  }
+  void request_came(int socket) {
+    const std::lock_guard lock(mutex_);
+    book_.request_came(socket, Clock::now());
+  }
+  void answered(int socket) {
+    const std::lock_guard lock(mutex_);
+    book_.answered(socket, Clock::now());
+  }
+  void closed(int socket) {
+    const std::lock_guard lock(mutex_);
+    book_.closed(socket);
+  }
+
+ private:
+  using Clock = ConnectionBook::Clock;
+
+  // No state that begins while it waits ends earlier than after `step_`.
+  void watch(const std::stop_token& stop) {
+    std::unique_lock lock(mutex_);
+    while (!stop.stop_requested()) {
+      close_some();
+      const auto latest = Clock::now() + step_;
+      stopped_.wait_until(lock, stop, std::min(book_.next_limit().value_or(latest), latest),
+                          [] { return false; });
+    }
+  }
+
+  // REQUIRES: mutex_ is held.
+  void close_some() {
+    for (const int socket : book_.to_close(Clock::now())) ::shutdown(socket, SHUT_RDWR);
+  }
+
+  std::mutex mutex_;
+  ConnectionBook book_;  // guarded by mutex_
+  const std::chrono::milliseconds step_;
+  std::condition_variable_any stopped_;
+  std::jthread thread_;  // last, so that it ends first
+};
+
 class MicroServer : public HttpServer {
  public:
-  explicit MicroServer(Handler handler) : handler_(std::move(handler)) {}
+  MicroServer(const HttpServerOptions& options, Handler handler)
+      : handler_(std::move(handler)), doorkeeper_(options) {}
 
   ~MicroServer() override {
     if (daemon_ == nullptr) return;
@@ -246,10 +315,15 @@ class MicroServer : public HttpServer {
     if (address.ss_family == AF_INET6) flags |= MHD_USE_DUAL_STACK;
     std::vector<MHD_OptionItem> items{
         {MHD_OPTION_SOCK_ADDR, 0, &address},
-        {MHD_OPTION_CONNECTION_LIMIT, static_cast<std::intptr_t>(options.connections_max), nullptr},
+        {MHD_OPTION_CONNECTION_LIMIT,
+         static_cast<std::intptr_t>(options.connections_max + kEntrance), nullptr},
         {MHD_OPTION_PER_IP_CONNECTION_LIMIT,
          static_cast<std::intptr_t>(options.connections_of_address_max), nullptr},
-        {MHD_OPTION_CONNECTION_TIMEOUT, kIdleSeconds, nullptr},
+        {MHD_OPTION_CONNECTION_TIMEOUT, kStuckSeconds, nullptr},
+        {MHD_OPTION_NOTIFY_CONNECTION, reinterpret_cast<std::intptr_t>(&MicroServer::connection),
+         this},
+        {MHD_OPTION_URI_LOG_CALLBACK, reinterpret_cast<std::intptr_t>(&MicroServer::first_line),
+         this},
         {MHD_OPTION_NOTIFY_COMPLETED, reinterpret_cast<std::intptr_t>(&MicroServer::completed),
          this},
         {MHD_OPTION_EXTERNAL_LOGGER, reinterpret_cast<std::intptr_t>(&log_line), nullptr},
@@ -275,7 +349,10 @@ class MicroServer : public HttpServer {
   }
 
  private:
-  static constexpr int kIdleSeconds = 120;
+  // A client that takes nothing of its answer for so long is gone.
+  static constexpr int kStuckSeconds = 120;
+  // Above HttpServerOptions::connections_max, for connections that take the place of others.
+  static constexpr unsigned kEntrance = 64;
   static constexpr std::chrono::milliseconds kLastAnswers{500};
 
   static bool fill(const HttpServerOptions& options, sockaddr_storage& address) {
@@ -301,23 +378,44 @@ class MicroServer : public HttpServer {
     return static_cast<MicroServer*>(self)->serve(connection, url, method, data, bytes, state);
   }
 
+  // libmicrohttpd calls this when a connection has begun, and before it closes the socket.
+  static void connection(void* self, MHD_Connection* connection, void**,
+                         MHD_ConnectionNotificationCode what) {
+    Doorkeeper& doorkeeper = static_cast<MicroServer*>(self)->doorkeeper_;
+    if (what == MHD_CONNECTION_NOTIFY_STARTED)
+      doorkeeper.opened(socket_of(connection));
+    else
+      doorkeeper.closed(socket_of(connection));
+  }
+
+  // libmicrohttpd calls this when the first line of a request is there, before its header. What is
+  // returned is the `state` of serve() and completed().
+  static void* first_line(void* self, const char*, MHD_Connection* connection) {
+    auto* server = static_cast<MicroServer*>(self);
+    server->doorkeeper_.request_began(socket_of(connection));
+    auto call = std::make_shared<Call>(connection);
+    const std::lock_guard lock(server->mutex_);
+    server->open_.insert(call);
+    return new std::shared_ptr<Call>(std::move(call));
+  }
+
   MHD_Result serve(MHD_Connection* connection, const char* url, const char* method,
                    const char* data, std::size_t* bytes, void** state) {
-    if (*state == nullptr) {
-      auto call = std::make_shared<Call>(connection);
+    const std::shared_ptr<Call> call = *static_cast<std::shared_ptr<Call>*>(*state);
+    if (!call->begun) {
+      call->begun = true;
       call->request = request_of(connection, url, method);
-      const std::lock_guard lock(mutex_);
-      open_.insert(call);
-      *state = new std::shared_ptr<Call>(std::move(call));
       return MHD_YES;
     }
-    const std::shared_ptr<Call> call = *static_cast<std::shared_ptr<Call>*>(*state);
     if (*bytes != 0) {
       call->append(data, *bytes, received_);
       *bytes = 0;
       return MHD_YES;
     }
-    if (!call->dispatched) dispatch(call);
+    if (!call->dispatched) {
+      doorkeeper_.request_came(socket_of(connection));
+      dispatch(call);
+    }
     return call->queue(call);
   }
 
@@ -335,12 +433,14 @@ class MicroServer : public HttpServer {
     handler_(std::move(call->request), std::make_shared<CallReply>(call));
   }
 
-  static void completed(void* self, MHD_Connection*, void** state, MHD_RequestTerminationCode) {
+  static void completed(void* self, MHD_Connection* connection, void** state,
+                        MHD_RequestTerminationCode) {
     if (*state == nullptr) return;
     auto* held = static_cast<std::shared_ptr<Call>*>(*state);
     (*held)->close();
     {
       auto* server = static_cast<MicroServer*>(self);
+      server->doorkeeper_.answered(socket_of(connection));
       if (!(*held)->dispatched) server->received_ -= (*held)->request.body.size();
       const std::lock_guard lock(server->mutex_);
       server->open_.erase(*held);
@@ -351,6 +451,7 @@ class MicroServer : public HttpServer {
   }
 
   Handler handler_;
+  Doorkeeper doorkeeper_;
   MHD_Daemon* daemon_ = nullptr;
   std::size_t received_ = 0;  // bytes of bodies; used on the server's thread
   std::atomic<bool> stopping_ = false;
@@ -363,7 +464,7 @@ class MicroServer : public HttpServer {
 
 Result<std::unique_ptr<HttpServer>> HttpServer::start(const HttpServerOptions& options,
                                                       Handler handler) {
-  auto server = std::make_unique<MicroServer>(std::move(handler));
+  auto server = std::make_unique<MicroServer>(options, std::move(handler));
   ES_RETURN_IF_ERROR(server->listen(options));
   return std::unique_ptr<HttpServer>(std::move(server));
 }

@@ -4,6 +4,7 @@
 // Threads: the handler is called on the server's thread, must not block, and must not throw. A
 // Reply may be used on any thread. Stopping: the destructor ends the thread; replies that are
 // still open are dropped, and later calls on them do nothing.
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -44,9 +45,14 @@ struct HttpServerOptions {
   std::uint16_t port = 0;   // 0: any free port
   std::string certificate;  // PEM text; empty: no TLS
   std::string key;          // PEM text
+  // Connections above this number take the place of others (core/connection_book.h).
   unsigned connections_max = 4096;
   // Of one address, so that it cannot lock the others out.
   unsigned connections_of_address_max = 3072;
+  // The time limits of a connection without a request, and of a request from its first line to its
+  // last byte. They count from the beginning, so a client that is slow on purpose ends too.
+  std::chrono::milliseconds idle_max{120'000};
+  std::chrono::milliseconds request_max{30'000};
 };
 
 class HttpServer {

@@ -1,9 +1,11 @@
 #include "actors/http/shell/http_service.h"
 
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <caf/all.hpp>
 
+#include <algorithm>
 #include <charconv>
 #include <fstream>
 
@@ -90,6 +92,18 @@ std::filesystem::path tokens_file(const HttpOptions& options, const std::filesys
   return options.tokens.empty() ? state / "tokens" : std::filesystem::path(options.tokens);
 }
 
+// Connections take at most half of the descriptors of this process, which needs the others for its
+// journal, its workers and their links.
+void fit_to_descriptors(HttpServerOptions& server) {
+  rlimit files{};
+  if (::getrlimit(RLIMIT_NOFILE, &files) != 0) return;
+  server.connections_max =
+      static_cast<unsigned>(std::min<rlim_t>(server.connections_max, files.rlim_cur / 2));
+  // Three quarters, as without the limit.
+  server.connections_of_address_max =
+      std::min(server.connections_of_address_max, server.connections_max * 3 / 4);
+}
+
 Status read_tls(const HttpOptions& options, HttpServerOptions& server) {
   if (options.certificate.empty()) return {};
   auto certificate = read_text_file(options.certificate, kPemBytesMax);
@@ -145,6 +159,7 @@ Result<HttpService> start_http_service(caf::actor_system& system, const HttpOpti
   HttpActorOptions answers;
   answers.instance = instance;
   answers.tokens = tokens_file(options, state);
+  if (options.no_tokens) answers.without_tokens = *options.no_tokens;
   answers.metrics_only = !switchboard;
   if (switchboard) answers.audit_log = state / "audit.log";
   answers.unix_ms = now_unix_ms;
@@ -161,6 +176,7 @@ Result<HttpService> start_http_service(caf::actor_system& system, const HttpOpti
   auto server_options = parse_address(options.address);
   if (!server_options) return server_options.error();
   ES_RETURN_IF_ERROR(read_tls(options, *server_options));
+  fit_to_descriptors(*server_options);
   auto server =
       HttpServer::start(*server_options, [actor](Request request, std::shared_ptr<Reply> reply) {
         caf::anon_send(actor, HttpCall{std::move(request), std::move(reply)});

@@ -6,8 +6,10 @@
 #include <filesystem>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
+#include "actors/access/core/identity.h"
 #include "actors/gateway/core/transport_stats.h"
 #include "actors/http/shell/http_server.h"
 #include "actors/http/shell/otlp_actor.h"
@@ -19,8 +21,9 @@ struct HttpOptions {
   std::string tokens;       // file with the tokens (core/tokens.h); empty: tokens in `state`
   std::string certificate;  // PEM file; empty: no TLS
   std::string key;          // PEM file
-  bool no_tokens = false;   // every request counts as an administrator's; loopback address only
-  OtlpOptions otlp;         // metrics for a collector, with or without an address; no URL: none
+  // Without tokens: what all users may do; loopback address only. None: tokens are needed.
+  std::optional<access::Role> no_tokens;
+  OtlpOptions otlp;  // metrics for a collector, with or without an address; no URL: none
   bool is_wanted() const { return !address.empty() || !otlp.url.empty(); }
 };
 

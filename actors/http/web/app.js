@@ -21,7 +21,7 @@ class ApiError extends Error {
 async function request(method, path, body, signal = leaving.signal) {
   const headers = {};
   if (token) headers.Authorization = `Bearer ${token}`;
-  if (body !== undefined) headers["Content-Type"] = "application/json";
+  if (method !== "GET") headers["Content-Type"] = "application/json";
   const answer = await fetch(path, {
     method, headers, signal, body: body === undefined ? undefined : JSON.stringify(body),
   });

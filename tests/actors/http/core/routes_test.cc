@@ -30,6 +30,15 @@ TEST_SUITE("http/routes") {
     CHECK(match_route("GET", "/").route->action == Action::kPage);
   }
 
+  TEST_CASE("HEAD finds what GET finds, and nothing else") {
+    CHECK(match_route("HEAD", "/api/v1/jobs").route->action == Action::kListJobs);
+    CHECK(match_route("HEAD", "/").route->action == Action::kPage);
+    CHECK(match_route("HEAD", "/api/v1/jobs/a-1/pause").route == nullptr);
+    CHECK(match_route("PATCH", "/api/v1/jobs").allowed == "GET, HEAD, POST");
+    CHECK(takes_long(*match_route("HEAD", "/api/v1/jobs/a-1/trace").route));
+    CHECK_FALSE(takes_long(*match_route("HEAD", "/api/v1/jobs/a-1").route));
+  }
+
   TEST_CASE("other paths and methods have no route") {
     for (const char* path : {"", "x", "/x", "/api/v1/jobs/", "/api/v1/jobs//log", "//",
                              "/api/v1/jobs/a/b/c", "/api/v1/jobs/a/", "/../etc/passwd"}) {
@@ -40,7 +49,7 @@ TEST_SUITE("http/routes") {
     }
     const Match other = match_route("DELETE", "/api/v1/jobs");
     CHECK(other.route == nullptr);
-    CHECK(other.allowed == "GET, POST");
+    CHECK(other.allowed == "GET, HEAD, POST");
   }
 
   TEST_CASE("whatever changes something needs a role beyond view") {

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <cerrno>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -42,6 +43,12 @@ TEST_SUITE("http/server") {
     }
     void get(const std::string& path) const {
       send("GET " + path + " HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+    }
+    // Whether the server has not closed the connection; nothing is expected to be read.
+    bool is_open() const {
+      char byte = 0;
+      const ssize_t n = ::recv(socket_.get(), &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+      return n > 0 || (n < 0 && errno == EAGAIN);
     }
     // Everything that the server sends until it closes the connection.
     std::string rest() const {
@@ -192,6 +199,54 @@ TEST_SUITE("http/server") {
       return next.rest().empty();
     };
     while (!is_closed()) std::this_thread::yield();
+  }
+
+  // Whether the server closes the connection although its client goes on to send.
+  bool ends_while_sending(const Client& client, const std::string& byte) {
+    for (;;) {
+      client.send(byte);
+      if (!client.is_open()) return true;
+      std::this_thread::yield();
+    }
+  }
+
+  TEST_CASE("a client that sends its request slowly is not waited for") {
+    const auto server = HttpServer::start(
+        {.address = "127.0.0.1", .request_max = std::chrono::milliseconds(50)},
+        [](const Request&, const std::shared_ptr<Reply>& reply) { reply->send({}); });
+    REQUIRE(server.ok());
+    const Client header((*server)->port()), body((*server)->port());
+    header.send("GET / HTTP/1.1\r\nHost: x\r\nX-a: ");
+    body.send("POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n\r\n");
+    CHECK(ends_while_sending(header, "a"));
+    CHECK(ends_while_sending(body, "a"));
+  }
+
+  TEST_CASE("clients that only hold connections do not shut others out") {
+    const auto server = HttpServer::start(
+        {.address = "127.0.0.1", .connections_max = 8, .connections_of_address_max = 1000},
+        [](const Request&, const std::shared_ptr<Reply>& reply) { reply->send({}); });
+    REQUIRE(server.ok());
+    std::vector<std::unique_ptr<Client>> slow;
+    for (int i = 0; i < 100; ++i) {
+      slow.push_back(std::make_unique<Client>((*server)->port()));
+      slow.back()->send("GET / HTTP/1.1\r\nX-a: ");
+    }
+    const Client next((*server)->port());
+    next.get("/");
+    CHECK(next.rest().starts_with("HTTP/1.1 200"));
+    CHECK(ends_while_sending(*slow.front(), "a"));
+  }
+
+  TEST_CASE("HEAD is GET without a body") {
+    const auto server = serve([](const Request& request, const std::shared_ptr<Reply>& reply) {
+      reply->send({.content_type = kText, .body = request.method});
+    });
+    const Client client(server->port());
+    client.send("HEAD / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+    const std::string text = client.rest();
+    CHECK(text.starts_with("HTTP/1.1 200"));
+    CHECK(text.ends_with("\r\n\r\n"));
   }
 
   TEST_CASE("an answer that is still to come is abandoned when the client leaves") {
