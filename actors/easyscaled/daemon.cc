@@ -40,6 +40,16 @@ void log_gateway(const std::string& line) {
 
 constexpr const char* kAuditLog = "audit.log";
 
+// What other users may have read there cannot be taken back, so it is said.
+Status make_own_directory(const std::filesystem::path& directory) {
+  const auto was_open = make_private_directory(directory);
+  if (!was_open) return was_open.error();
+  if (*was_open)
+    log::warning("directory " + directory.string() +
+                 ": other users could enter it; it has mode 0700 now");
+  return {};
+}
+
 std::filesystem::path own_checkpoints(const DaemonOptions& options) {
   return std::filesystem::absolute(options.state_dir) / "checkpoints";
 }
@@ -183,10 +193,10 @@ struct Served {
 Result<Served> start_head(caf::actor_system& system, const DaemonOptions& options,
                           StopSignal& stop) {
   const std::filesystem::path state = std::filesystem::absolute(options.state_dir);
-  ES_RETURN_IF_ERROR(make_private_directory(state));
-  ES_RETURN_IF_ERROR(make_private_directory(state / "logs"));
-  ES_RETURN_IF_ERROR(make_private_directory(own_checkpoints(options)));
-  ES_RETURN_IF_ERROR(http::check_files(options.http, state));
+  ES_RETURN_IF_ERROR(make_own_directory(state));
+  ES_RETURN_IF_ERROR(make_own_directory(state / "logs"));
+  ES_RETURN_IF_ERROR(make_own_directory(own_checkpoints(options)));
+  ES_RETURN_IF_ERROR(http::check_files(options.http));
   const bool from_afar = listens_to_the_network(options);
   auto roots = client_roots(options, own_checkpoints(options), from_afar);
   if (!roots) return roots.error();
@@ -267,7 +277,7 @@ Result<Served> start_head(caf::actor_system& system, const DaemonOptions& option
 Result<Served> start_node(caf::actor_system& system, const DaemonOptions& options,
                           StopSignal& stop) {
   const std::filesystem::path state = std::filesystem::absolute(options.state_dir);
-  ES_RETURN_IF_ERROR(http::check_files(options.http, state));
+  ES_RETURN_IF_ERROR(http::check_files(options.http));
   TransportOptions wire;
   wire.self = node_peer(options.node_name);
   ES_RETURN_IF_ERROR(apply(options.wire, wire));
@@ -347,7 +357,7 @@ Status run_daemon(const DaemonOptions& options) {
   return_freed_memory();
   auto stop = StopSignal::create(options.parent_pid);
   if (!stop) return stop.error();
-  ES_RETURN_IF_ERROR(make_private_directory(options.run_dir));
+  ES_RETURN_IF_ERROR(make_own_directory(options.run_dir));
   // The roots are checked on every daemon, because they are passed on to worker processes, which
   // would report an error only later.
   const auto data_roots = store::resolve_roots(options.data_roots, "--data-root");

@@ -7,6 +7,7 @@
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 
 #include "actors/easyscaled/daemon.h"
 #include "actors/job_file/price_options.h"
@@ -239,7 +240,7 @@ Result<DaemonOptions> parse(int argc, char** argv) {
       ->type_name("ADDRESS:PORT");
   app.add_option("--http-tokens", options.http.tokens,
                  "File with the tokens of the HTTP service, which `esctl token add` writes "
-                 "(default: STATE/tokens)")
+                 "(default: STATE/tokens; on a node without --state beside its --run-dir)")
       ->type_name("FILE");
   std::string no_tokens;
   app.add_flag("--http-no-tokens{view}", no_tokens,
@@ -292,8 +293,15 @@ Result<DaemonOptions> parse(int argc, char** argv) {
   for (const std::string& url : options.mlflow)
     ES_RETURN_IF_ERROR(check_service_url("--mlflow", url));
   ES_RETURN_IF_ERROR(http::check(options.http));
+  const bool has_own_place = options.head || app.count("--state") != 0 || options.run_dir.empty();
   if (options.run_dir.empty()) options.run_dir = options.state_dir + "/run";
   if (options.rescue_dir.empty() && !no_rescue) options.rescue_dir = options.state_dir + "/rescue";
+  // A node has a state directory only if it is told one; else its tokens are beside its run-dir.
+  if (options.http.tokens.empty())
+    options.http.tokens = has_own_place ? options.state_dir + "/tokens"
+                                        : (std::filesystem::absolute(options.run_dir) / "../tokens")
+                                              .lexically_normal()
+                                              .string();
   if (keep_days)
     options.retention.age = std::chrono::milliseconds(std::llround(*keep_days * 24 * 3600 * 1000));
   options.grace = std::chrono::milliseconds(std::llround(grace_s * 1000));

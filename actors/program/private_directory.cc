@@ -14,6 +14,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr mode_t kPrivate = 0700;
+constexpr mode_t kOthers = 077;
 
 Error cannot_be_made(const fs::path& directory) {
   return failure("directory " + directory.string() +
@@ -34,7 +35,7 @@ Status make_missing(const fs::path& directory) {
 
 }  // namespace
 
-Status make_private_directory(const fs::path& directory) {
+Result<bool> make_private_directory(const fs::path& directory) {
   fs::path path = directory.lexically_normal();
   if (!path.has_filename()) path = path.parent_path();  // "state/"
   ES_RETURN_IF_ERROR(make_missing(path));
@@ -43,14 +44,15 @@ Status make_private_directory(const fs::path& directory) {
   if (!S_ISDIR(info.st_mode))
     return failure("directory " + path.string() +
                    ": a file of another kind has this name; allowed is a directory");
-  if ((info.st_mode & 07777) == kPrivate && info.st_uid == ::geteuid()) return {};
+  if ((info.st_mode & 07777) == kPrivate && info.st_uid == ::geteuid()) return false;
   // A directory with the sticky bit, such as /tmp, is shared on purpose. To make it private would
   // harm its other users.
   if (info.st_uid != ::geteuid() || (info.st_mode & S_ISVTX) != 0)
     return refused("directory " + path.string() +
                    ": other users may access it or own it; allowed is a directory of this user "
                    "with mode 0700");
-  return ::chmod(path.c_str(), kPrivate) == 0 ? Status() : Status(cannot_be_made(path));
+  if (::chmod(path.c_str(), kPrivate) != 0) return cannot_be_made(path);
+  return (info.st_mode & kOthers) != 0;
 }
 
 Result<fs::path> make_temporary_directory() {

@@ -254,7 +254,34 @@ class Access(Http):
         ended = self.start(harness.easyscaled_program, *state, "--http", "127.0.0.1:0").wait()
         self.assertEqual(ended.code, EXIT_NOT_FOUND, str(ended))
         self.assertIn("esctl token add", ended.err)
+        self.assertIn(str(self.directory / "s/tokens"), ended.err)
         self.assertNotIn("ready", ended.out)
+
+    def test_files_that_other_users_may_read_or_change(self):
+        state = self.directory / "s"
+        token = self.esctl("token", "add", "me", "--role", "admin", "--state", state).out.strip()
+        words = ["--head", "--state", state, "--listen", f"ipc://{self.directory}/k/head.sock",
+                 "--devices", f"{self.fast}:1", "--http", "127.0.0.1:0"]
+        certificate, key = self.directory / "cert.pem", self.directory / "key.pem"
+        certificate.write_text("x")
+        key.write_text("x")
+        key.chmod(0o644)
+        ended = self.start(harness.easyscaled_program, *words, "--http-cert", certificate,
+                           "--http-key", key).wait()
+        self.assertEqual(ended.code, EXIT_REFUSED, str(ended))
+        self.assertIn(f"{key}: other users may read it; set mode 0600", ended.err)
+        (state / "tokens").chmod(0o666)
+        ended = self.start(harness.easyscaled_program, *words).wait()
+        self.assertEqual(ended.code, EXIT_REFUSED, str(ended))
+        self.assertIn("tokens: other users may change it", ended.err)
+        (state / "tokens").chmod(0o600)
+        # A directory is mended, which is said once.
+        state.chmod(0o755)
+        running = self.start(harness.easyscaled_program, *words)
+        running.wait_for_line(f"{state}: other users could enter it; it has mode 0700 now")
+        self.base = running.wait_for_line(r"serves (http://127\.0\.0\.1:\d+)").group(1)
+        self.assertEqual(state.stat().st_mode & 0o777, 0o700)
+        self.assertEqual(self.client(token).get("/api/v1/identity").json["name"], "me")
 
     def test_the_first_commands_of_a_user(self):
         # There is no state directory yet, neither for the token nor for the head.
@@ -548,7 +575,8 @@ class Metrics(Http):
             client.get(job_path(job, "/timeline")).json["recoveries"], 1)
 
     def start_node(self, head, tokens=()):
-        """A node with an endpoint for metrics; its address."""
+        """A node with an endpoint for metrics; its address. Its tokens are beside its run directory,
+        unless it is told otherwise."""
         node = self.start(harness.easyscaled_program, "--join", head.endpoint, "--node", "second",
                           "--devices", f"{self.fast}:1", "--run-dir", self.directory / "n2",
                           "--http", "127.0.0.1:0", *tokens)
@@ -559,7 +587,7 @@ class Metrics(Http):
     def test_a_node_has_metrics_and_nothing_else(self):
         token = self.add_token("prometheus", "view")
         head = self.start_head()
-        address = self.start_node(head, ["--http-tokens", self.tokens_file])
+        address = self.start_node(head)
         node = HttpClient(f"http://{address}", token)
         job = head.submit(self.write_job(self.job("spread", steps=ENDLESS)), "--stages",
                           f"{self.fast}:3@{ENDLESS}")

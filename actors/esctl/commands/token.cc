@@ -15,15 +15,16 @@ namespace {
 using Json = nlohmann::ordered_json;
 using http::Token;
 
-std::string default_file() {
-  return default_state_dir() + "/tokens";
-}
-
 struct TokenOptions {
-  std::string file = default_file();
+  std::string state = default_state_dir();
+  std::optional<std::string> file;  // default: tokens in the state directory
   std::string name, role, tenant;
   bool json = false;
 };
+
+std::string file_of(const TokenOptions& options) {
+  return options.file ? *options.file : options.state + "/tokens";
+}
 
 Json token_object(const Token& token) {
   const http::Identity& who = token.identity;
@@ -40,28 +41,28 @@ Status add_token(const TokenOptions& options, Console& console) {
       return usage_error("\"" + escaped(*name) +
                          "\": a name has 1 to 64 letters, digits, '-', '_' and '.'");
   // The first token may come before the first head, which would make this directory.
-  if (options.file == default_file())
-    ES_RETURN_IF_ERROR(make_private_directory(default_state_dir()));
+  if (!options.file) ES_RETURN_IF_ERROR(make_private_directory(options.state));
   const std::string secret = http::new_token();
   const Token token{{options.name, *role, options.tenant}, http::sha256_hex(secret)};
-  ES_RETURN_IF_ERROR(http::change_tokens(options.file, [&](std::vector<Token>& tokens) -> Status {
-    for (const Token& t : tokens)
-      if (t.identity.name == options.name)
-        return refused(options.name + ": there is a token of this name; revoke it first");
-    tokens.push_back(token);
-    return {};
-  }));
+  ES_RETURN_IF_ERROR(
+      http::change_tokens(file_of(options), [&](std::vector<Token>& tokens) -> Status {
+        for (const Token& t : tokens)
+          if (t.identity.name == options.name)
+            return refused(options.name + ": there is a token of this name; revoke it first");
+        tokens.push_back(token);
+        return {};
+      }));
   Json json = token_object(token);
   json["token"] = secret;
   console.out << (options.json ? json_text(json) : secret) << "\n";
   if (!options.json)
-    console.err << "This is the only time that the token is shown. The file " << options.file
+    console.err << "This is the only time that the token is shown. The file " << file_of(options)
                 << " has its digest.\n";
   return {};
 }
 
 Status list_tokens(const TokenOptions& options, Console& console) {
-  const auto tokens = http::read_tokens(options.file);
+  const auto tokens = http::read_tokens(file_of(options));
   if (!tokens) return tokens.error();
   if (options.json) {
     Json list = Json::array();
@@ -78,14 +79,15 @@ Status list_tokens(const TokenOptions& options, Console& console) {
 }
 
 Status revoke_token(const TokenOptions& options, Console& console) {
-  ES_RETURN_IF_ERROR(http::change_tokens(options.file, [&](std::vector<Token>& tokens) -> Status {
-    const auto removed =
-        std::erase_if(tokens, [&](const Token& t) { return t.identity.name == options.name; });
-    if (removed == 0)
-      return not_found("\"" + escaped(options.name) + "\": there is no token of this name in " +
-                       options.file);
-    return {};
-  }));
+  ES_RETURN_IF_ERROR(
+      http::change_tokens(file_of(options), [&](std::vector<Token>& tokens) -> Status {
+        const auto removed =
+            std::erase_if(tokens, [&](const Token& t) { return t.identity.name == options.name; });
+        if (removed == 0)
+          return not_found("\"" + escaped(options.name) + "\": there is no token of this name in " +
+                           file_of(options));
+        return {};
+      }));
   if (options.json)
     console.out << json_text({{"revoked", options.name}}) << "\n";
   else
@@ -101,9 +103,12 @@ void add_token_command(CLI::App& app, Shell& shell) {
   command->require_subcommand(1);
   const auto add = [&](const char* name, const char* help, auto run) {
     CLI::App* sub = command->add_subcommand(name, help);
-    sub->add_option("--file", options->file, "File with the tokens (easyscaled --http-tokens)")
-        ->type_name("FILE")
+    sub->add_option("--state", options->state, "State directory of the head (easyscaled --state)")
+        ->type_name("DIR")
         ->capture_default_str();
+    sub->add_option("--file", options->file,
+                    "File with the tokens (easyscaled --http-tokens; default: STATE/tokens)")
+        ->type_name("FILE");
     add_json_option(*sub, options->json);
     sub->callback([options, run, &shell] {
       shell.exit_code = finish(run(*options, shell.console), options->json, shell.console);

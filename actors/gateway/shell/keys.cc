@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "proto/base/private_file.h"
 #include "proto/base/text.h"
 
 namespace es::actors {
@@ -116,13 +117,9 @@ Result<KeyText> read_public_fields(const fs::path& file) {
 }
 
 Status check_private(const fs::path& file) {
-  struct stat info {};
-  if (::stat(file.c_str(), &info) != 0)
-    return not_found("key file " + file.string() + ": " + std::strerror(errno) +
-                     "; make one with `esctl keygen`");
-  if ((info.st_mode & 077) != 0)
-    return refused("key file " + file.string() + ": other users may read it; set mode 0600");
-  return {};
+  const Status is_private = check_private_file(file, "key file");
+  if (is_private.ok() || is_private.error().kind != ErrorKind::kNotFound) return is_private;
+  return not_found(is_private.error().message + "; make one with `esctl keygen`");
 }
 
 Error exists_already(const fs::path& file) {

@@ -13,6 +13,7 @@
 #include "actors/http/shell/token_file.h"
 #include "actors/log/log.h"
 #include "actors/switchboard/shell/switchboard_actor.h"
+#include "proto/base/private_file.h"
 #include "proto/base/text_file.h"
 
 namespace es::actors::http {
@@ -86,12 +87,6 @@ ProcessFacts process_facts(double start_unix_seconds) {
   return facts;
 }
 
-// Empty: no tokens.
-std::filesystem::path tokens_file(const HttpOptions& options, const std::filesystem::path& state) {
-  if (options.no_tokens) return {};
-  return options.tokens.empty() ? state / "tokens" : std::filesystem::path(options.tokens);
-}
-
 // Connections take at most half of the descriptors of this process, which needs the others for its
 // journal, its workers and their links.
 void fit_to_descriptors(HttpServerOptions& server) {
@@ -108,6 +103,7 @@ Status read_tls(const HttpOptions& options, HttpServerOptions& server) {
   if (options.certificate.empty()) return {};
   auto certificate = read_text_file(options.certificate, kPemBytesMax);
   if (!certificate) return certificate.error();
+  ES_RETURN_IF_ERROR(check_private_file(options.key, "--http-key"));
   auto key = read_text_file(options.key, kPemBytesMax);
   if (!key) return key.error();
   server.certificate = *std::move(certificate);
@@ -141,14 +137,15 @@ Status check(const HttpOptions& options) {
   return {};
 }
 
-Status check_files(const HttpOptions& options, const std::filesystem::path& state) {
+Status check_files(const HttpOptions& options) {
   if (options.address.empty()) return {};
   HttpServerOptions unused;
   ES_RETURN_IF_ERROR(read_tls(options, unused));
   if (options.no_tokens) return {};
-  const auto tokens = read_tokens(tokens_file(options, state));
+  const auto tokens = read_tokens(options.tokens);
   if (!tokens && tokens.error().kind == ErrorKind::kNotFound)
-    return not_found(tokens.error().message + "; make a token: esctl token add NAME --role admin");
+    return not_found(tokens.error().message +
+                     "; make a token: esctl token add NAME --role admin --file " + options.tokens);
   return tokens ? Status() : tokens.error();
 }
 
@@ -158,8 +155,10 @@ Result<HttpService> start_http_service(caf::actor_system& system, const HttpOpti
                                        std::function<TransportStats()> transport) {
   HttpActorOptions answers;
   answers.instance = instance;
-  answers.tokens = tokens_file(options, state);
-  if (options.no_tokens) answers.without_tokens = *options.no_tokens;
+  if (options.no_tokens)
+    answers.without_tokens = *options.no_tokens;
+  else
+    answers.tokens = options.tokens;
   answers.metrics_only = !switchboard;
   if (switchboard) answers.audit_log = state / "audit.log";
   answers.unix_ms = now_unix_ms;

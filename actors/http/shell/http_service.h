@@ -18,7 +18,7 @@ namespace es::actors::http {
 
 struct HttpOptions {
   std::string address;      // ADDRESS:PORT; empty: no HTTP service
-  std::string tokens;       // file with the tokens (core/tokens.h); empty: tokens in `state`
+  std::string tokens;       // file with the tokens (core/tokens.h)
   std::string certificate;  // PEM file; empty: no TLS
   std::string key;          // PEM file
   // Without tokens: what all users may do; loopback address only. None: tokens are needed.
@@ -37,12 +37,12 @@ Status check(const HttpOptions& options);
 
 // Reads the files that the service needs, so that a head with a wrong one does not begin to serve.
 // Errors: not found, usage, failure.
-Status check_files(const HttpOptions& options, const std::filesystem::path& state);
+Status check_files(const HttpOptions& options);
 
-// Starts the service. `state` is the directory with the tokens, and on a head the audit log;
-// `switchboard` leads to the head. Without a switchboard the daemon is only a node, and the service
-// has nothing but /metrics. `instance` names the process for a collector. Prints "serves ADDRESS"
-// to the log. REQUIRES: options.is_wanted(). Errors: usage, failure.
+// Starts the service. `state` is the directory with the audit log of a head; `switchboard` leads to
+// the head. Without a switchboard the daemon is only a node, and the service has nothing but
+// /metrics. `instance` names the process for a collector. Prints "serves ADDRESS" to the log.
+// REQUIRES: options.is_wanted(). Errors: usage, failure.
 Result<HttpService> start_http_service(caf::actor_system& system, const HttpOptions& options,
                                        const std::filesystem::path& state,
                                        const caf::actor& switchboard, const std::string& instance,

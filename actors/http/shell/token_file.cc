@@ -9,6 +9,7 @@
 #include <random>
 
 #include "proto/base/file_descriptor.h"
+#include "proto/base/private_file.h"
 #include "proto/base/text_file.h"
 #include "store/directory_sync.h"
 #include "store/system_error.h"
@@ -35,6 +36,10 @@ Status write_all(const std::filesystem::path& file, const std::string& text) {
 }  // namespace
 
 Result<std::vector<Token>> read_tokens(const std::filesystem::path& file) {
+  // A user who may change the file may make tokens.
+  if (const Status own = check_own_file(file, "token file");
+      !own.ok() && own.error().kind != ErrorKind::kNotFound)
+    return own.error();
   const auto text = read_text_file(file, kFileBytesMax);
   if (!text) return text.error();
   return parse_tokens(*text, file.string());

@@ -9,7 +9,8 @@
 
 namespace es::actors::http {
 
-// The tokens in the file. Errors: not found, usage (a line that is no token), failure.
+// The tokens in the file. Errors: not found, refused (other users may change it), usage (a line
+// that is no token), failure.
 Result<std::vector<Token>> read_tokens(const std::filesystem::path& file);
 
 // Calls `change` with the tokens in the file (none if it does not exist yet) and replaces the file
