@@ -98,7 +98,7 @@ Need need_of(const ClusterFacts& facts) {
   } else {
     need.any = std::max(resources.min_devices, 1u);
     need.types = resources.device_types;
-    // "at least 2 free devices of type T": the job began on this type below D2.
+    // "at least 2 devices of type T": the job began on this type below D2.
     constexpr std::string_view kType = " of type ";
     const std::size_t at = facts.job.waiting_for.find(kType);
     const bool is_bound = at != std::string::npos && facts.job.waiting_for.starts_with("at least");

@@ -42,6 +42,23 @@ void Checkpoints::request(const CheckpointCommand& command) {
   if (context_.has_members_at_work()) ask();
 }
 
+void Checkpoints::answer_while_waiting() {
+  if (context_.phase != Phase::kIdle || !context_.fleet.holds_nothing()) return;
+  const auto waits = [&](const Requested& requested) {
+    return requested.request != kSuspensionRequest && !at_end_.contains(requested.request);
+  };
+  std::vector<std::uint64_t> waiting;
+  for (const Requested& requested : requested_)
+    if (waits(requested)) waiting.push_back(requested.request);
+  std::erase_if(requested_, waits);
+  const CheckpointRef* saved = context_.record.newest_checkpoint();
+  const std::string state = saved == nullptr ? "no state of it is saved"
+                                             : "its newest saved state is " + saved->path +
+                                                   " of version " + std::to_string(saved->version);
+  for (const std::uint64_t request : waiting)
+    done(request, refused("the job holds no device, so there is nothing to write; " + state));
+}
+
 // A directory is never used twice: each generation makes one request, and after a failed request a
 // new generation begins. A writer that was given up may still be busy in the directory of its
 // generation.

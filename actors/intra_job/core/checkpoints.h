@@ -44,6 +44,9 @@ class Checkpoints {
   bool move_at_end(Version version);
   // Returns whether a checkpoint of the end is requested and not written.
   bool has_at_end() const { return !at_end_.empty(); }
+  // Answers the requests of clients, except those of the end, while there is nothing that could be
+  // written: without a process and a device the newest state of the job is saved already, or lost.
+  void answer_while_waiting();
   // Returns whether nothing is requested that is not written.
   bool has_no_open_request() const { return requested_.empty() && !periodic_.pending(); }
 

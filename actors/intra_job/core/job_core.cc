@@ -130,6 +130,7 @@ std::optional<Instant> JobCore::next_tick() const {
 // reconcile(), which gives back the last devices.
 void JobCore::settle() {
   checkpoints_.ask_elsewhere();
+  checkpoints_.answer_while_waiting();
   lifecycle_.consider_stop();
   if (!context_.is_ending() && !context_.is_paused() && !lifecycle_.is_stopping()) {
     if (usage_.is_time_used_up()) suspension_.time_out();

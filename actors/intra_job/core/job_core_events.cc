@@ -130,7 +130,8 @@ std::string JobCore::waiting_for() const {
   if (!have.empty()) return "its worker processes to start";
   const std::optional<DeviceType>& bound = context_.record.bound_type;
   const std::uint32_t least = std::max(context_.config.spec.resources.min_devices, 1U);
-  return "at least " + std::to_string(least) + (least == 1 ? " free device" : " free devices") +
+  // Whether such devices are free is not known here, and the policy may keep free ones for others.
+  return "at least " + std::to_string(least) + (least == 1 ? " device" : " devices") +
          (bound ? " of type " + bound->name : "");
 }
 

@@ -47,7 +47,7 @@ ClusterFacts waiting() {
   facts.job.level = "D2";
   facts.job.last_step = 60;
   facts.job.submitted_unix_ms = 2000;
-  facts.job.waiting_for = "at least 1 free device";
+  facts.job.waiting_for = "at least 1 device";
   facts.spec.level = DeterminismLevel::kD2;
   facts.now_unix_ms = 12'000;
   return facts;
@@ -129,7 +129,7 @@ TEST_SUITE("actors/esctl/views/explain") {
     ClusterFacts facts = waiting();
     facts.job.level = "D1";
     facts.spec.level = DeterminismLevel::kD1;
-    facts.job.waiting_for = "at least 1 free device of type cpu-avx512";
+    facts.job.waiting_for = "at least 1 device of type cpu-avx512";
     facts.nodes = {node("n1", "cpu-avx2", {""}), node("n2", "cpu-avx512", {"a-1"})};
     const auto reasons = reasons_of_wait(facts);
     CHECK(kinds_of(reasons) == Kinds{"missing", "held"});
@@ -186,7 +186,7 @@ TEST_SUITE("actors/esctl/views/explain") {
     facts.job.waiting_for = "devices v100:1, has none";
     CHECK(kinds_of(reasons_of_wait(facts)) == Kinds{"pinned", "free"});
     // Without free devices the price is not what it waits for.
-    facts.job.waiting_for = "at least 1 free device";
+    facts.job.waiting_for = "at least 1 device";
     facts.nodes = {node("n1", "t4", {"x-1"})};
     CHECK(kinds_of(reasons_of_wait(facts)) == Kinds{"missing", "held"});
   }

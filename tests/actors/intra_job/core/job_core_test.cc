@@ -332,6 +332,20 @@ TEST_SUITE("actors/intra_job/intra_job_core") {
     CHECK(bench.core.state() == JobState::kRunning);
   }
 
+  TEST_CASE("a checkpoint of a job that holds no device is refused at once, with what is saved") {
+    Bench bench;
+    const auto message = [&] {
+      const auto answers = all<CheckpointDone>(bench.event(CheckpointCommand{5, "dir"}));
+      return answers.size() == 1 && !answers[0].result ? answers[0].result.error().message : "";
+    };
+    CHECK(message().find("no state of it is saved") != std::string::npos);
+    // The checkpoint of the end waits for the end.
+    CHECK(all<CheckpointDone>(bench.event(CheckpointCommand{6, "end", true})).empty());
+    // With a device the job is about to train.
+    bench.allocate({device(1)});
+    CHECK(all<CheckpointDone>(bench.event(CheckpointCommand{7, "soon"})).empty());
+  }
+
   TEST_CASE("a checkpoint that is requested during a round is requested again after Go") {
     Bench bench;
     bench.run_with(2);

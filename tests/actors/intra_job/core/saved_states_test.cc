@@ -237,7 +237,7 @@ TEST_SUITE("actors/intra_job/intra_job_saved") {
           "node one, which holds its newest saved state (version 3, /s/3)");
     effects = apart.present({"one", "two"});
     CHECK(all<DemandLifted>(effects).size() == 1);
-    CHECK(apart.bench->core.waiting_for() == "at least 1 free device");
+    CHECK(apart.bench->core.waiting_for() == "at least 1 device");
   }
 
   TEST_CASE(

@@ -254,7 +254,7 @@ TEST_SUITE("actors/intra_job/intra_job_pause") {
 
   TEST_CASE("a job reports what it waits for") {
     Bench bench;
-    CHECK(bench.core.waiting_for() == "at least 1 free device");
+    CHECK(bench.core.waiting_for() == "at least 1 device");
     CHECK(bench.core.devices_wanted() == 4);
     Bench staged("a:2@2,a:1@8");
     CHECK(staged.core.waiting_for() == "devices a:2, has none");
