@@ -15,8 +15,10 @@ from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from .errors import FailedError, NotFoundError
 from .programs import run_json, run_lines
 
+AWAY_SECONDS = 300.0
 ENDED = ("finished", "failed", "cancelled", "timed-out")
 Answer = dict[str, Any]
 
@@ -54,18 +56,37 @@ class Client:
     def follow(self, job: str, interval: float = 0.5) -> Iterator[Answer]:
         """Yields `describe(job)` whenever it has changed, until the job has ended.
 
-        The head is asked every `interval` seconds, and more often at the beginning.
+        The head is asked every `interval` seconds, and more often at the beginning. The job goes on
+        while its head is restarted or its machine is very busy, so a head that has answered once
+        may be away for AWAY_SECONDS before its error is raised.
         """
         last: Answer | None = None
         pause = min(0.05, interval)
+        answered = 0.0
         while last is None or last["state"] not in ENDED:
             if last is not None:
                 time.sleep(pause)
                 pause = min(interval, 1.5 * pause)
-            view = self.describe(job)
+            try:
+                view = self.describe(job)
+            except (FailedError, NotFoundError):
+                if self.watch:
+                    self.watch()  # raises if the head will not come back
+                if last is None or time.monotonic() > answered + AWAY_SECONDS or self._answers():
+                    raise
+                continue
+            answered = time.monotonic()
             if view != last:
                 last = view
                 yield view
+
+    def _answers(self) -> bool:
+        """Whether the head answers, so that an error is one of the job."""
+        try:
+            self._ask("nodes")
+        except (FailedError, NotFoundError):
+            return False
+        return True
 
     async def async_follow(self, job: str, interval: float = 0.5) -> AsyncIterator[Answer]:
         """Like `follow`, for `async for`; the event loop is not blocked."""

@@ -97,6 +97,57 @@ class Commands(FakeProgramsCase):
     def test_follow_ends_with_the_job(self):
         self.assertEqual([view["state"] for view in self.client.follow("j")], ["finished"])
 
+    def follow(self, *answers, head=True):
+        """The states that `follow` yields while the commands get these answers, without waiting.
+
+        An answer is a state or an error; `head`: whether the head answers other commands.
+        """
+        left = list(answers)
+
+        def ask(command, *words):
+            if command == "nodes" and not head:
+                raise es.FailedError("no answer")
+            answer = left.pop(0) if command == "describe" else {"nodes": []}
+            if isinstance(answer, Exception):
+                raise answer
+            return answer if isinstance(answer, dict) else {"state": answer}
+
+        states = []
+        with (mock.patch.object(self.client, "_ask", ask),
+              mock.patch("easyscale.client.time.sleep", lambda seconds: None)):
+            for view in self.client.follow("j"):
+                states.append(view["state"])
+        self.assertEqual(left, [])
+        return states
+
+    def test_follow_waits_for_a_head_that_is_away(self):
+        away = [es.FailedError("is connected, but has not answered for 15 s"),
+                es.NotFoundError("no process listens there")]
+        self.assertEqual(self.follow("running", *away, "finished", head=False),
+                         ["running", "finished"])
+
+    def test_follow_ends_with_an_error_of_the_job(self):
+        with self.assertRaisesRegex(es.NotFoundError, "no such job"):
+            self.follow("running", es.NotFoundError("no such job"))
+        # Nothing is known of a job that was never seen.
+        with self.assertRaisesRegex(es.NotFoundError, "no process"):
+            self.follow(es.NotFoundError("no process listens there"), head=False)
+        with self.assertRaisesRegex(es.RefusedError, "key"):
+            self.follow("running", es.RefusedError("key"), head=False)
+
+    def test_follow_does_not_wait_for_ever(self):
+        seconds = iter(range(0, 10_000, 100))
+        with (mock.patch("easyscale.client.time.monotonic", lambda: next(seconds)),
+              self.assertRaisesRegex(es.FailedError, "stopped")):
+            self.follow("running", *[es.FailedError("stopped")] * 4, head=False)
+
+    def test_follow_ends_with_a_daemon_of_its_own(self):
+        def watch():
+            raise es.FailedError("easyscaled has ended")
+        self.client.watch = watch
+        with self.assertRaisesRegex(es.FailedError, "easyscaled has ended"):
+            self.follow("running", es.FailedError("no answer"), head=False)
+
     def test_follow_for_an_event_loop(self):
         async def states():
             return [view["state"] async for view in self.client.async_follow("j")]

@@ -176,7 +176,7 @@ class Connect(harness.EndToEndTest):
     def assert_frozen(self, head, *wire):
         head.running.process.send_signal(signal.SIGSTOP)
         self.addCleanup(head.running.process.send_signal, signal.SIGCONT)
-        self.refused(head.endpoint, "is connected, but has not answered for 5 s: it may be stopped "
+        self.refused(head.endpoint, "is connected, but has not answered for 15 s: it may be stopped "
                      "or overloaded", EXIT_FAILURE, *wire)
         head.running.process.send_signal(signal.SIGCONT)
         self.assertEqual(head.json("ps")["jobs"], [])

@@ -17,6 +17,8 @@ using Clock = std::chrono::steady_clock;
 // A head that listens answers within milliseconds. On a busy machine it may take longer than the
 // time after which the transport calls a peer silent; the link continues to try.
 constexpr std::chrono::seconds kConnectTimeout{5};
+// If a process is there by then, it is stopped or its machine is very busy, and may answer later.
+constexpr std::chrono::seconds kBusyTimeout{15};
 
 // After this time, a process that accepts connections but sends nothing is probed.
 constexpr std::chrono::seconds kSilenceMax{1};
@@ -97,14 +99,22 @@ Result<std::unique_ptr<Client>> Client::connect(HeadAddress address, Interrupt i
 // attempt or a silence, can prove a cause that waiting does not remove. Then the error is returned
 // at once. Otherwise the wait goes on until the deadline.
 Status Client::wait_until_up(const Endpoint& endpoint, bool has_keys) {
-  const auto deadline = Clock::now() + kConnectTimeout;
-  auto look_at = Clock::time_point::max(), connected = Clock::now();
+  const auto start = Clock::now();
+  auto deadline = start + kConnectTimeout;
+  auto look_at = Clock::time_point::max(), connected = start;
   ConnectAttempt attempt{endpoint_, has_keys, static_cast<int>(kConnectTimeout.count())};
   for (;;) {
     const Result<InboxItem> item = next_item(std::min(deadline, look_at));
     // An error before the time is an interruption; later it is the time limit.
     if (!item && Clock::now() < std::min(deadline, look_at)) return item.error();
-    if (!item && Clock::now() >= deadline) return error_after_wait(attempt);
+    if (!item && Clock::now() >= deadline) {
+      // On a busy machine the transport may not have said anything yet.
+      if (!attempt.probe) attempt.probe = probe_endpoint(endpoint, kProbePatience);
+      if (!is_there(attempt) || deadline >= start + kBusyTimeout) return error_after_wait(attempt);
+      deadline = start + kBusyTimeout;
+      attempt.waited_s = static_cast<int>(kBusyTimeout.count());
+      continue;
+    }
     if (item && item->kind == InboxItem::Kind::kHeadUp) return {};
     if (item && item->kind != InboxItem::Kind::kLinkNews) continue;
     if (item) note(attempt, item->news, connected);

@@ -83,15 +83,25 @@ std::optional<Error> certain_error(const ConnectAttempt& attempt) {
   return of_probe(attempt);
 }
 
+bool is_there(const ConnectAttempt& attempt) {
+  if (attempt.news && attempt.news->kind != LinkNews::Kind::kConnectFailed) return true;
+  if (!attempt.probe) return false;
+  const Listener listener = attempt.probe->listener;
+  return listener == Listener::kSilent || listener == Listener::kOpen ||
+         listener == Listener::kSecure;
+}
+
 Error error_after_wait(const ConnectAttempt& attempt) {
   if (std::optional<Error> error = certain_error(attempt)) return *std::move(error);
   const std::string waited = std::to_string(attempt.waited_s) + " s";
-  const bool takes_connections =
-      attempt.news && attempt.news->kind != LinkNews::Kind::kConnectFailed;
-  if (takes_connections || (attempt.probe && attempt.probe->listener == Listener::kSilent))
+  if (is_there(attempt))
     return failure("easyscaled at " + attempt.endpoint +
                    " is connected, but has not answered for " + waited +
                    ": it may be stopped or overloaded");
+  // Between processes of one machine there is no firewall.
+  if (attempt.endpoint.starts_with("ipc:"))
+    return failure("easyscaled at " + attempt.endpoint + " has not answered for " + waited +
+                   ": this machine may be overloaded");
   return no_answer(
       attempt, "the host has not answered for " + waited +
                    "; check that it is switched on, and that its firewall allows the connection");

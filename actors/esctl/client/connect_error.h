@@ -22,6 +22,9 @@ struct ConnectAttempt {
 // Returns the error if it is certain that waiting longer would change nothing.
 std::optional<Error> certain_error(const ConnectAttempt& attempt);
 
+// Whether a process takes connections at the endpoint, so that it may still answer.
+bool is_there(const ConnectAttempt& attempt);
+
 // Returns the error after the wait.
 Error error_after_wait(const ConnectAttempt& attempt);
 

@@ -79,6 +79,23 @@ TEST_SUITE("actors/esctl/connect_error") {
                words));
     CHECK(says(error_after_wait(attempt({}, {})), ErrorKind::kNotFound,
                "the host has not answered for 5 s"));
+    // A process that speaks the protocol is there, although the transport has no news of it.
+    for (const Listener listener : {Listener::kSilent, Listener::kOpen, Listener::kSecure}) {
+      ConnectAttempt late = attempt({}, EndpointProbe{listener, {}});
+      late.handshakes_failed = 0;
+      CHECK(is_there(late));
+      CHECK(says(error_after_wait(late), ErrorKind::kFailure, words));
+    }
+    CHECK_FALSE(is_there(attempt({}, EndpointProbe{Listener::kNoHost, {}})));
+  }
+
+  TEST_CASE("a local socket has no host that could be off, and no firewall") {
+    ConnectAttempt local = attempt({}, {});
+    local.endpoint = "ipc:///run/head.sock";
+    const Error error = error_after_wait(local);
+    CHECK(error.kind == ErrorKind::kFailure);
+    CHECK(error.message.find("firewall") == std::string::npos);
+    CHECK(error.message.find("overloaded") != std::string::npos);
   }
 }
 
