@@ -52,7 +52,7 @@ int run_esctl(std::vector<std::string> arguments, Console& console) {
         add_doctor_command,     add_top_command,     add_completion_command, add_man_command,
         add_slurm_command,      add_keys_command,    add_trace_command,      add_profile_command,
         add_queues_command,     add_reserve_command, add_drain_command,      add_budget_command,
-        add_rm_command})
+        add_rm_command,         add_formats_command})
     add(app, shell);
   const bool json = std::find(arguments.begin(), arguments.end(), "--json") != arguments.end();
   try {

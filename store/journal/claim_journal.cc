@@ -17,6 +17,10 @@ std::string key_of(const std::string& name) {
 
 }  // namespace
 
+std::pair<std::uint32_t, std::uint32_t> claim_record_versions() {
+  return {kRecordWithoutTime, kClaimRecordVersion};
+}
+
 Result<ClaimRecord> decode_claim(std::string_view bytes) {
   const bool has_time = !bytes.starts_with(static_cast<char>(kRecordWithoutTime));
   RecordReader in(bytes, has_time ? kClaimRecordVersion : kRecordWithoutTime, "claim");

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "proto/base/device.h"
@@ -27,6 +28,9 @@ struct ClaimRecord {
 
 // Error (failure): the bytes were not written by ClaimJournal.
 Result<ClaimRecord> decode_claim(std::string_view bytes);
+
+// The oldest version of a claim record that is read, and the one that is written.
+std::pair<std::uint32_t, std::uint32_t> claim_record_versions();
 
 class ClaimJournal {
  public:

@@ -215,6 +215,10 @@ std::uint8_t record_version(std::string_view bytes) {
 
 }  // namespace
 
+std::pair<std::uint32_t, std::uint32_t> job_record_versions() {
+  return {kJobRecordWithoutHeldTime, kJobRecordVersion};
+}
+
 std::string encode_job_record(const JobRecord& record) {
   // The id is the key of the record and is not repeated in it.
   RecordWriter out(kJobRecordVersion);

@@ -8,6 +8,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "proto/base/ids.h"
@@ -27,6 +28,9 @@ Result<std::uint64_t> decode_counter(std::string_view bytes, std::string_view co
 
 // Error (failure): the bytes are damaged.
 Result<std::string> decode_tag(std::string_view bytes);
+
+// The oldest version of a job record that is read, and the one that is written.
+std::pair<std::uint32_t, std::uint32_t> job_record_versions();
 
 class JobJournal {
  public:

@@ -197,6 +197,10 @@ class Reader {
 
 }  // namespace
 
+std::pair<std::uint32_t, std::uint32_t> ledger_file_versions() {
+  return {kFormatVersion, kFormatVersion};
+}
+
 std::string encode_ledger_file(const LedgerFile& file) {
   std::string text;
   Chain chain;

@@ -22,6 +22,7 @@
 // there is none), and the losses by virtual rank, as the bits of fp32 numbers in hexadecimal.
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "store/ledger/ledger.h"
@@ -37,6 +38,9 @@ struct LedgerFile {
   std::string spec_toml;          // ends with a line feed, or is empty
   std::vector<LedgerLine> lines;  // ascending; all with the same number of losses
 };
+
+// The oldest version that is read, and the one that is written.
+std::pair<std::uint32_t, std::uint32_t> ledger_file_versions();
 
 std::string encode_ledger_file(const LedgerFile& file);
 // Error (usage): names `where`, the line, and what is allowed there.

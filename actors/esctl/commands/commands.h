@@ -42,6 +42,7 @@ void add_inspect_command(CLI::App& app, Shell& shell);
 void add_models_command(CLI::App& app, Shell& shell);
 void add_data_command(CLI::App& app, Shell& shell);
 void add_fields_command(CLI::App& app, Shell& shell);
+void add_formats_command(CLI::App& app, Shell& shell);
 void add_ledger_command(CLI::App& app, Shell& shell);
 void add_diff_command(CLI::App& app, Shell& shell);
 void add_verify_command(CLI::App& app, Shell& shell);
