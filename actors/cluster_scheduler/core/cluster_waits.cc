@@ -102,8 +102,8 @@ std::string ClusterCore::limits_text(const Job& job, const JobView& view) const 
                 : " that are in time, and others " + in_seconds_text(at->second - now_s_));
   }
   if (is_limited(job))
-    return "devices on which it has not failed, on nodes that reach each other; the next pause of a "
-           "node ends " +
+    return "devices on which it has not failed, on nodes that reach each other; the next pause of "
+           "a node ends " +
            in_seconds_text(next_pause_end_s() - now_s_);
   if (view.pinned) return "the devices that it still gives back";
   return "room in its queue: another job of it has to leave devices first";

@@ -11,7 +11,7 @@
 //              when two jobs have failed there. A job that has nothing else to use sets nothing
 //              aside, because it can only be tried there again. When it has failed on two nodes, or
 //              too often on one, the job itself gives up (intra_job/core/program_faults.h).
-//   nobody's   The node is sound, but has kernels that would give this job other bits. Only the job
+//   none       The node is sound, but has kernels that would give this job other bits. Only the job
 //              is given no device of it meanwhile.
 //   a link     Two nodes whose processes cannot reach each other: no job is given devices of both.
 //              A node that cannot reach two others is given alone.

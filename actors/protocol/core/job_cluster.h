@@ -117,7 +117,7 @@ struct DeviceFailed {
     kUnknown,   // of the device, of its node or of the job
     kNode,      // the job had no part in it: its node could not even start the process
     kLink,      // between the nodes of `device` and `other`
-    kUnsuited,  // nobody's: processes of this node would give the job other bits
+    kUnsuited,  // no fault: processes of this node would give the job other bits
   };
   DeviceId device;
   std::string reason;
