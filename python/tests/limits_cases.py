@@ -251,7 +251,7 @@ FUNCTIONS = {
         *z.chunk(2, 1))[:, None], "pairwise_distance": lambda z: F.pairwise_distance(*z.chunk(2, 1))[:, None],
     "cdist": lambda z: torch.cdist(*z.reshape(-1, 12, 2).chunk(2, 1)).flatten(1)[:, :WIDTH],
     "tanh of exp": lambda z: torch.tanh(torch.exp(z.clamp(max=80))), "softmax of 4": lambda z: z.reshape(
-        -1, 6, 4).softmax(1).flatten(1), "lgamma": lambda z: torch.lgamma(z.abs() + 1),
+        -1, 6, 4).softmax(1).flatten(1), 
     "digamma": lambda z: torch.digamma(z.abs() + 1), "rsqrt": lambda z: torch.rsqrt(z * z + 1),
     "glu": lambda z: F.glu(torch.cat([z, z], 1), 1), "gumbel": lambda z: (z - 3).softmax(1),
 }
