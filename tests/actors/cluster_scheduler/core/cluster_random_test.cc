@@ -342,7 +342,7 @@ TEST_SUITE("actors/cluster_scheduler/cluster_core") {
 
   TEST_CASE("random histories: what is set aside is given to nobody and comes back by itself") {
     const std::uint64_t seed = test::seed("cluster faults");
-    for (std::uint64_t round = 0; round < 300; ++round) {
+    for (std::uint64_t round = 0; round < 100; ++round) {
       CAPTURE(round);
       History history(seed + round, true);
       history.run(100);
