@@ -108,6 +108,8 @@ class ClusterCore {
   std::vector<std::pair<std::string, double>> cut_from(const std::string& node) const;
   // Whether the device is out of use for a time, or its node is not given together with others.
   bool is_set_aside(const DeviceId& device) const;
+  // Whether DevicesWork can change anything.
+  bool awaits_proof() const { return !faults_.empty(); }
   // Devices of live nodes, by type.
   const DeviceSet& existing_devices() const { return pool_.existing_devices(); }
   // Returns the devices that the job may hold now.

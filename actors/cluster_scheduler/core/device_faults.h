@@ -57,6 +57,11 @@ class DeviceFaults {
   // could be given.
   std::set<std::string> avoided(const JobId& job, const std::set<std::string>& usable,
                                 Instant now) const;
+  // Whether nothing has failed that a job which computes could prove sound.
+  bool empty() const {
+    return nodes_.empty() && whole_.empty() && jobs_.empty() && device_pauses_.empty() &&
+           node_pauses_.empty() && links_.empty();
+  }
   // The jobs that have failed anywhere, for no fault of a node alone, until they end.
   bool has_failed(const JobId& job) const { return jobs_.contains(job); }
   std::vector<JobId> failed_jobs() const;

@@ -237,7 +237,7 @@ caf::behavior cluster_scheduler_actor(caf::stateful_actor<ClusterSchedulerState>
         self->state.on_device_failed(m.envelope().job, protocol::value_of(*m.view()));
       },
       [=](const Msg<wire::DevicesWork>& m) {
-        self->state.on_job_message(m.envelope().job, protocol::value_of(*m.view()));
+        self->state.on_devices_work(m.envelope().job, protocol::value_of(*m.view()));
       },
       [=](const Msg<wire::DeviceSuspected>& m) {
         self->state.on_suspected(protocol::value_of(*m.view()));

@@ -133,6 +133,7 @@ class ClusterSchedulerState {
   void on_peer_down(const PeerDown& down);
   void on_demand(const JobId& job, wire::Demand::Reader r);
   void on_job_message(const JobId& job, cluster::JobMessage message);
+  void on_devices_work(const JobId& job, protocol::DevicesWork message);
   void on_suspected(const protocol::DeviceSuspected& suspected);
   void on_device_failed(const JobId& job, protocol::DeviceFailed failed);
   void on_devices_kept(const JobId& job, const protocol::DevicesKept& kept);

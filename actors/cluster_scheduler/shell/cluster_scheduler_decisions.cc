@@ -59,6 +59,11 @@ void ClusterSchedulerState::on_job_message(const JobId& job, cluster::JobMessage
   if (jobs_.contains(job)) take(cluster::FromJob{job, std::move(message)});
 }
 
+// Each change of devices ends with this message, and a decision costs time.
+void ClusterSchedulerState::on_devices_work(const JobId& job, protocol::DevicesWork message) {
+  if (core_->awaits_proof()) on_job_message(job, std::move(message));
+}
+
 // The decision follows after decision_delay, so that one decision serves all events until then.
 void ClusterSchedulerState::take(const cluster::Event& event) {
   perform(core_->take(event, now_s()));

@@ -89,7 +89,9 @@ bool FleetControl::others_work(const Worker& worker) const {
 // Returns why the job must fail; empty: it continues.
 std::string FleetControl::judge(const Worker& worker, const Loss& loss, const std::string& text) {
   if (loss.cause == EndCause::kItself)
-    if (std::string why = program_.ended(worker.device.node, loss.way, text); !why.empty())
+    if (std::string why =
+            program_.ended({worker.device.node, worker.started, loss.way, text}, context_.now);
+        !why.empty())
       return why;
   // A job whose workers are lost in other ways would otherwise begin rounds for ever.
   if (loss.counts && ++losses_without_progress_ >= kLossesWithoutProgressMax)

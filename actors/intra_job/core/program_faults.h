@@ -1,10 +1,14 @@
 #pragma once
 // ProgramFaults decides when the program of the job must be at fault for the ends of its processes:
 // they ended in the same way on two nodes, or several times in a row on one, and no version was
-// added meanwhile. A job is tried on one node again only while no other one can have it
-// (cluster_scheduler/core/device_faults.h). Pure; not thread-safe.
+// added meanwhile. Processes that were started before one of them ended are one try. A job is tried
+// on one node again only while no other one can have it (cluster_scheduler/core/device_faults.h).
+// Pure; not thread-safe.
 #include <map>
 #include <string>
+#include <tuple>
+
+#include "actors/protocol/core/durations.h"
 
 namespace es::actors::intra_job {
 
@@ -12,11 +16,22 @@ inline constexpr int kSameEndsMax = 3;  // on one node
 
 class ProgramFaults {
  public:
-  // A process has ended on this node. `way`: equal for ends of the same kind; `text`: this one, for
-  // users. Returns why the job must fail; empty: it goes on.
-  std::string ended(const std::string& node, const std::string& way, const std::string& text) {
-    std::map<std::string, int>& nodes = ends_[way];
-    const int here = ++nodes[node];
+  struct Process {
+    std::string node;
+    Instant started{};
+    std::string way;   // equal for ends of the same kind
+    std::string text;  // this end, for users
+  };
+  // A process has ended. Returns why the job must fail; empty: it goes on.
+  std::string ended(const Process& process, Instant now) {
+    std::map<std::string, Tries>& nodes = ends_[process.way];
+    const auto& [node, text] = std::tie(process.node, process.text);
+    Tries& tries = nodes[node];
+    if (tries.count == 0 || process.started > tries.last) {
+      ++tries.count;
+      tries.last = now;
+    }
+    const int here = tries.count;
     if (nodes.size() > 1)
       return "its processes end in the same way on the nodes " + nodes.begin()->first + " and " +
              nodes.rbegin()->first + "; the last one: " + text;
@@ -29,7 +44,11 @@ class ProgramFaults {
   void made_progress() { ends_.clear(); }
 
  private:
-  std::map<std::string, std::map<std::string, int>> ends_;  // by way and node
+  struct Tries {
+    int count = 0;
+    Instant last{};  // when the last one of them ended
+  };
+  std::map<std::string, std::map<std::string, Tries>> ends_;  // by way and node
 };
 
 }  // namespace es::actors::intra_job

@@ -41,6 +41,7 @@ class GrowingPauses {
   void forget_if(const Test& test) {
     std::erase_if(pauses_, [&](const auto& entry) { return test(entry.first); });
   }
+  bool empty() const { return pauses_.empty(); }
   bool waits(const Key& key, Instant now) const {
     const auto found = pauses_.find(key);
     return found != pauses_.end() && now < found->second.end;

@@ -183,7 +183,7 @@ const std::vector<std::string> kTable = {
     "..........",  // Worker 99 exited.
     ".kPPPPP.k.",  // Worker 2 is lost.
     "eooooooorr",  // scale
-    "....CCCrrr",  // checkpoint
+    "r...CCCrrr",  // checkpoint; refused while the job holds no device
     "ok.lD..rrr",  // pause
     "rrrrrrrorr",  // resume
     "JXXXXXXJrr",  // cancel
