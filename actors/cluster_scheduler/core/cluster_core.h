@@ -191,6 +191,7 @@ class ClusterCore {
   void bring_back(const std::vector<DeviceFaults::Back>& back);
   void forgive(const std::string& node);
   double next_pause_end_s() const;
+  std::set<std::string> nodes_for(const Job& job) const;
   DevicePool::Wish wish_of(const Job& job) const;
   bool is_limited(const Job& job) const;
   void touch_limited_jobs();

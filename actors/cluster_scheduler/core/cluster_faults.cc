@@ -18,9 +18,19 @@ Instant instant(double seconds) {
 
 }  // namespace
 
+// The nodes on which the job could be tried. A job that wants exactly these devices cannot be tried
+// on those of other types.
+std::set<std::string> ClusterCore::nodes_for(const Job& job) const {
+  std::vector<DeviceType> types = usable_types(job.admitted, all_types_);
+  if (job.demand && job.demand->exact)
+    std::erase_if(types,
+                  [&](const DeviceType& type) { return job.demand->exact->count_of(type) == 0; });
+  return pool_.nodes_with(types);
+}
+
 void ClusterCore::handle(Job& job, const protocol::DeviceFailed& message) {
   const JobId& id = job.admitted.job;
-  std::set<std::string> elsewhere = pool_.nodes_with(usable_types(job.admitted, all_types_));
+  std::set<std::string> elsewhere = nodes_for(job);
   elsewhere.erase(message.device.node);
   const std::set<DeviceId>& held = pool_.held(id);
   const bool holds_others = held.size() > held.count(message.device);
@@ -98,7 +108,7 @@ DevicePool::Wish ClusterCore::wish_of(const Job& job) const {
   if (!is_limited(job)) return wish;
   const Instant now = instant(now_s_);
   if (faults_.has_failed(job.admitted.job)) {
-    const auto usable = pool_.nodes_with(usable_types(job.admitted, all_types_));
+    const auto usable = nodes_for(job);
     wish.avoids = [nodes = faults_.avoided(job.admitted.job, usable, now)](const auto& node) {
       return nodes.contains(node);
     };

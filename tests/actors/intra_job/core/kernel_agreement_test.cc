@@ -109,11 +109,14 @@ TEST_SUITE("actors/intra_job/kernel_agreement") {
     bench.exited(1);
     bench.exited(2);
     std::uint64_t worker = 3;
+    const auto note_releases = [&](const Effects& effects) {
+      bench.releases += all<DeviceReleased>(effects).size();
+    };
     for (; bench.core.state() != JobState::kFailed && worker < 100; worker += 2) {
+      for (const std::uint64_t id : {worker, worker + 1}) note_releases(bench.hello(id, kNew));
+      for (const std::uint64_t id : {worker, worker + 1}) note_releases(bench.exited(id));
       // The cluster scheduler has no other devices, so it gives the same ones again.
       bench.allocate({device(0), device(1)});
-      for (const std::uint64_t id : {worker, worker + 1}) bench.hello(id, kNew);
-      for (const std::uint64_t id : {worker, worker + 1}) bench.exited(id);
     }
     CHECK(bench.core.state() == JobState::kFailed);
     CHECK(bench.core.error().find("it has 'library cuDNN 9.19.0'") != std::string::npos);

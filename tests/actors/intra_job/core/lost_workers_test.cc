@@ -47,11 +47,21 @@ TEST_SUITE("actors/intra_job/lost workers") {
     CHECK(bench.core.start_retries() == 1);
   }
 
+  TEST_CASE("processes that are started together on one node are one try") {
+    Bench bench;
+    bench.allocate({device(0), device(1), device(2), device(3)});
+    bench.now += std::chrono::seconds(1);
+    for (std::uint64_t id = 1; id <= kSameEndsMax + 1; ++id)
+      ended(bench, id, EndCause::kItself, "signal 11");
+    CHECK(bench.core.state() != JobState::kFailed);
+  }
+
   TEST_CASE("a program that ends in the same way three times on one node fails the job") {
     Bench bench;
     for (std::uint64_t id = 1; id <= kSameEndsMax; ++id) {
       CHECK(bench.core.state() != JobState::kFailed);
       bench.releases = id - 1;
+      bench.now += std::chrono::seconds(1);
       bench.allocate({device(0)});
       ended(bench, id, EndCause::kItself, "signal 11");
     }
