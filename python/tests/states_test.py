@@ -478,7 +478,7 @@ class Training(FolderCase):
         self.fail(f"the job has ended before: {view}")
 
     def test_a_worker_that_is_killed_a_pause_and_a_checkpoint_change_no_bit(self):
-        steps = 400
+        steps = 3000
         whole = self.job("code book", self.model("code book"), MAX_P, steps=steps).run(stages=FIXED)
         job = self.job("code book", self.model("code book"), MAX_P, name="first", steps=steps,
                        checkpoint_every=50)

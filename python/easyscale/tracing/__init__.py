@@ -112,7 +112,7 @@ class _Capture:
         self.among_ranks: Any = None  # _other_loss() as that of one rank of several
 
     def run(self, name: str, check: bool) -> Captured:
-        self.among_ranks = loss_among_ranks(self._other_loss)
+        self.among_ranks = self._loss_among_ranks()
         try:
             program = self._checked(name, SIZES, check)
         except BatchTraced as error:
@@ -253,6 +253,16 @@ class _Capture:
     def _others(self) -> dict[str, torch.Tensor]:
         """Other samples than those of the check."""
         return with_samples({name: x.flip(0) for name, x in self.tensors.items()}, SIZES[0])
+
+    def _loss_among_ranks(self) -> Any:
+        """Which buffers training writes is not known yet, so all of them are kept."""
+        tensors = [*self.step.named_buffers(),
+                   *((n, p) for n, p in self.step.named_parameters() if not p.requires_grad)]
+        kept = KeptStates(self.step, {plain_name(name) for name, _ in tensors})
+        try:
+            return loss_among_ranks(self._other_loss)
+        finally:
+            kept.restore()
 
     def _other_loss(self) -> torch.Tensor:
         """The loss of other samples, with moved weights."""

@@ -50,7 +50,7 @@ class KeptStates:
     def restore(self, contents: Tensors | None = None) -> None:
         """Gives them their first contents, or these."""
         for name, (owner, leaf, tensor, content) in self._places.items():
-            owner[leaf] = tensor.detach_()
+            owner[leaf] = tensor if tensor._is_view() else tensor.detach_()
             tensor.data.copy_(content if contents is None else contents[name])
 
     def contents(self) -> Tensors:

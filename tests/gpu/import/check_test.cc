@@ -233,7 +233,7 @@ TEST_SUITE("gpu/import/check") {
     const es::Result<Graph> graph = import_model(w.program, 2);
     REQUIRE_FALSE(graph.ok());
     CHECK(graph.error().message ==
-          "unsupported nodes: pad: a value that does not fit 32 bits (1 x, first nodes[2] (pad "
+          "unsupported nodes: pad: a value that does not fit i32 (1 x, first nodes[2] (pad "
           "\"edge\")); resize: 2^31 elements or more (2 x, first nodes[0] (resize \"up\"))");
   }
 
