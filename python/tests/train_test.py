@@ -8,7 +8,7 @@ import unittest
 
 import numpy as np
 import torch
-from support import FolderCase, programs_train_model_files
+from support import FolderCase, offered_types, programs_train_model_files
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 from torch_training import torch_losses
@@ -307,7 +307,7 @@ class Train(FolderCase):
             data = es.data.arrays(x) if with_loss else es.data.arrays(x, y)
             job = es.Job(model, loss=None if with_loss else contrastive, data=data, batch_size=8,
                          max_p=4, steps=4, optimizer=torch.optim.SGD(model.parameters(), lr=0.1))
-            runs.append(job.run(stages="cpu-avx512:1@2,cpu-avx2:2"))
+            runs.append(job.run(stages="{}:1@2,{}:2".format(*offered_types())))
         self.assertEqual(runs[0].params_digest, runs[1].params_digest)
         self.assertLess(runs[1].history[-1].loss, runs[1].history[0].loss)
 
