@@ -51,7 +51,7 @@ class Levels(harness.EndToEndTest):
         refused = daemon.esctl("scale", job, f"{free}:1", code=EXIT_REFUSED)
         self.assertIn(f"allowed are devices of {began}", refused.err)
         daemon.esctl("claim", "--name", "serving", "--type", began, "--count", 1)
-        reason = f"at least 1 free device of type {began}"
+        reason = f"at least 1 device of type {began}"
         waiting = daemon.wait_for(job, reason, lambda d: d["waiting_for"] == reason)
         self.assertEqual(waiting["state"], "queued")
         self.assertGreater(waiting["steps"], 0)
