@@ -83,7 +83,8 @@ std::map<JobId, std::string> ClusterCore::waits(
   return texts;
 }
 
-// The job as it would be without its limits by price and by devices that it still gives back.
+// The job as it would be without its limits by price, by faults and by devices that it still gives
+// back.
 void ClusterCore::unlimit(const Job& job, JobView& view) const {
   if (view.id.empty() || !job.demand || view.budget_left <= 0) return;
   view.pinned = job.demand->exact;

@@ -18,7 +18,11 @@ std::string KernelAgreement::refusal(const DeviceType& type, const std::string& 
   if (found == kernels_.end() || found->second == kernels) return {};
   std::istringstream theirs(found->second), own(kernels);
   std::string their_line, own_line;
-  while (their_line == own_line) their_line = next_line(theirs), own_line = next_line(own);
+  // Texts may differ in the end of the last line only, so both may have nothing more.
+  while (their_line == own_line && (theirs || own)) {
+    their_line = next_line(theirs);
+    own_line = next_line(own);
+  }
   return "computes with other kernels than the job's other workers on " + type.name +
          ", which give other bits: it has " + own_line + " where they have " + their_line +
          "; level D2 allows any kernels";

@@ -6,7 +6,6 @@
 // Pure; not thread-safe.
 #include <map>
 #include <string>
-#include <tuple>
 
 #include "actors/protocol/core/durations.h"
 
@@ -25,19 +24,17 @@ class ProgramFaults {
   // A process has ended. Returns why the job must fail; empty: it goes on.
   std::string ended(const Process& process, Instant now) {
     std::map<std::string, Tries>& nodes = ends_[process.way];
-    const auto& [node, text] = std::tie(process.node, process.text);
-    Tries& tries = nodes[node];
+    Tries& tries = nodes[process.node];
     if (tries.count == 0 || process.started > tries.last) {
       ++tries.count;
       tries.last = now;
     }
-    const int here = tries.count;
     if (nodes.size() > 1)
       return "its processes end in the same way on the nodes " + nodes.begin()->first + " and " +
-             nodes.rbegin()->first + "; the last one: " + text;
-    if (here >= kSameEndsMax)
-      return "its processes have ended in the same way " + std::to_string(here) +
-             " times on node " + node + "; the last one: " + text;
+             nodes.rbegin()->first + "; the last one: " + process.text;
+    if (tries.count >= kSameEndsMax)
+      return "its processes have ended in the same way " + std::to_string(tries.count) +
+             " times on node " + process.node + "; the last one: " + process.text;
     return {};
   }
   bool empty() const { return ends_.empty(); }

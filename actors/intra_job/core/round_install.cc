@@ -64,7 +64,6 @@ void Rounds::install(Source source, Version target) {
       choice.complete ? choice.workers : context_.fleet.all_available();
   if (!parts_.demand.bind_to_type(chosen)) return stand_down();
   place(chosen);
-  pause_at_.reset();
   enter_stage(choice.complete);
   send_install(std::move(source));
 }

@@ -45,6 +45,23 @@ TEST_SUITE("actors/cluster_scheduler/device_faults") {
     CHECK(faults.avoided("k", {"n", "m"}, later).empty());  // It is no matter of this job.
   }
 
+  TEST_CASE("a node with other kernels is avoided by one job, and nothing is set aside") {
+    DeviceFaults faults;
+    CHECK(faults.empty());
+    const protocol::DeviceFailed other_kernels{device("n"), "other kernels", Fault::kUnsuited, ""};
+    for (const char* job : {"j", "k"}) {
+      const auto ruling = faults.failed(job, other_kernels, true, kNow);
+      CHECK_FALSE(ruling.end.has_value());
+      CHECK_FALSE(ruling.whole_node);
+    }
+    CHECK(faults.avoided("j", {"n", "m"}, kNow) == Nodes{"n"});
+    CHECK(faults.avoided("l", {"n", "m"}, kNow).empty());
+    CHECK_FALSE(faults.empty());
+    // What j computes on another node proves nothing about this one during its pause.
+    faults.work("j", {device("m")});
+    CHECK(faults.avoided("j", {"n", "m"}, kNow) == Nodes{"n"});
+  }
+
   TEST_CASE("a node that works again begins with one device and the shortest pause") {
     DeviceFaults faults;
     faults.failed("j", by_node(device("n", 0)), true, kNow);

@@ -43,6 +43,8 @@ TEST_SUITE("actors/intra_job/kernel_agreement") {
     CHECK(agreement.refusal({"a"}, "level D1\ndevice_type a\n")
               .find("it has nothing more where they have 'library cuDNN 9.1.0'") !=
           std::string::npos);
+    CHECK_FALSE(agreement.refusal({"a"}, kOld.substr(0, kOld.size() - 1)).empty());
+    CHECK_FALSE(agreement.refusal({"a"}, "").empty());
     CHECK(agreement.refusal({"a"}, kOld + "operator last: algorithm 2\n")
               .find("it has 'operator last: algorithm 2' where they have nothing more") !=
           std::string::npos);
