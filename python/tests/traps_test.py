@@ -46,8 +46,9 @@ class Scaled(torch.autograd.Function):
 
 
 def amplifying(m, x):
-    """Doubles a difference in every round, and begins with one: torch.addcmul rounds only once."""
-    y = torch.sigmoid(torch.addcmul(x, m.layer(x), x))
+    """Doubles a difference in every round, and begins with one: torch.addmm with factors, which a
+    program computes in parts, rounds less often."""
+    y = torch.sigmoid(torch.addmm(m.layer(x), x, x.T @ x, beta=0.3, alpha=0.7))
     for _ in range(20):
         y = 4 * y * (1 - y)
     return y
@@ -119,7 +120,7 @@ class Traps(unittest.TestCase):
                                      allow_functions=(Scaled,))
 
     def test_a_model_that_does_not_run_in_double_precision_is_judged_in_fp32(self):
-        mask = torch.ones(8, 8)
+        mask = torch.eye(8)
         with self.assertRaisesRegex(errors.SelfCheckFailed, "the loss differs"):
             support.capture_function(lambda m, x: amplifying(m, x @ mask))
 

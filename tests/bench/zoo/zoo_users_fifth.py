@@ -561,7 +561,7 @@ class NormOptions(nn.Module):
             nn.Conv2d(8, 8, 3), nn.BatchNorm2d(8, affine=False), nn.Hardtanh(-2.0, 2.0),
             nn.Conv2d(8, 8, 1), nn.InstanceNorm2d(8, affine=True),
             nn.CELU(0.5), nn.AdaptiveMaxPool2d((1, 2)), nn.Flatten())
-        self.head = nn.Sequential(nn.Linear(16, 8), nn.SyncBatchNorm(8), nn.Softplus(2.0),
+        self.head = nn.Sequential(nn.Linear(16, 8), nn.BatchNorm1d(8), nn.Softplus(2.0),
                                   nn.Linear(8, 3))
 
     def forward(self, x):
