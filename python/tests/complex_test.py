@@ -73,7 +73,7 @@ class Complex(unittest.TestCase):
         job = es.Job(model, loss=nn.MSELoss(), data=es.data.arrays(x, y), batch_size=4, max_p=2, steps=3,
                      optimizer=torch.optim.SGD(model.parameters(), lr=0.1))
         runs = [job.run(devices=devices) for devices in ("cpu-scalar:1", "cpu-scalar:2")]
-        self.assertEqual(runs[0].state_digest, runs[1].state_digest)
+        self.assertEqual(runs[0].params_digest, runs[1].params_digest)
         runs[0].load_into(model)
         self.assertTrue(torch.equal(model.turn, before))
 
