@@ -75,8 +75,8 @@ struct CheckpointJob {
   # it is cancelled; the cancellation then waits for the checkpoint. The request is lost when the
   # head restarts.
   otherwise @2 :Text;
-  # Another new directory, an absolute path, which is used if the first one cannot be written; empty
-  # for none.
+  # Another new directory, an absolute path, which is used if the first one cannot be written. If
+  # both are empty, it is one in the rescue directory of the node that writes.
 }
 
 struct CheckpointTaken {

@@ -139,6 +139,7 @@ class OwnDisks(harness.EndToEndTest):
         head.esctl("cancel", job)
         head.stop()
         self.assert_bits_of_fixed_run(self.job_file, taken, self.fast)
+        return taken
 
     def submit_endless(self, head):
         self.job_file = self.write_job(job_text(self.word,
@@ -166,9 +167,10 @@ class OwnDisks(harness.EndToEndTest):
         self.assertIn("-suspended-", path)
         self.pause_and_move(head, job, self.fast, self.other)
         wait_until("the first state is removed", lambda: not Path(path).exists())
-        head.esctl("scale", job, f"{self.fast}:1")  # where a checkpoint can be written
-        self.wait_for_device(head, job, self.fast)
-        self.assert_bits_so_far(head, job)
+        head.esctl("scale", job, f"{self.other}:1")
+        self.wait_for_device(head, job, self.other)
+        taken = self.assert_bits_so_far(head, job)
+        self.assertEqual(Path(taken["path"]).parent, rescue)
 
     def test_a_job_waits_for_the_node_that_has_its_state_and_says_so(self):
         head, job = self.resumed_without_its_state()

@@ -174,12 +174,14 @@ Status ClusterSchedulerState::fill_in_checkpoint_directory(Inbound& inbound, con
   std::error_code ignored;
   // An error is not handled here, because it appears when the checkpoint is written.
   std::filesystem::create_directories(options_.checkpoint_dir, ignored);
-  const std::filesystem::path chosen =
-      options_.checkpoint_dir / (job + "-" + std::to_string(options_.unix_ms()));
+  const std::string name = job + "-" + std::to_string(options_.unix_ms());
+  const std::filesystem::path chosen = options_.checkpoint_dir / name;
   inbound.frame = Msg<wire::CheckpointJob>::build(envelope, [&](wire::CheckpointJob::Builder b) {
                     b.setDirectory(chosen.string());
                     b.setAtEnd(asked->at_end);
-                    b.setOtherwise(asked->otherwise);
+                    // A node that cannot write there keeps the checkpoint itself, as it does with
+                    // the state of a suspended job.
+                    b.setOtherwise(asked->otherwise.empty() ? name : asked->otherwise);
                   }).frame();
   return {};
 }

@@ -266,10 +266,13 @@ std::string weights_text(const std::optional<KeptWeights>& weights) {
 }
 
 std::string checkpoint_text(const CheckpointView& checkpoint) {
-  return table({{"checkpoint", checkpoint.path},
-                {"step", std::to_string(checkpoint.version)},
-                {"params digest", checkpoint.params_digest},
-                {"state digest", checkpoint.state_digest}});
+  std::vector<std::vector<std::string>> rows{{"checkpoint", checkpoint.path},
+                                             {"step", std::to_string(checkpoint.version)},
+                                             {"params digest", checkpoint.params_digest},
+                                             {"state digest", checkpoint.state_digest}};
+  if (!checkpoint.first_error.empty())
+    rows.push_back({"not where asked", checkpoint.first_error});
+  return table(rows);
 }
 
 std::string metric_name(const MetricView& metric) {

@@ -1,6 +1,7 @@
 #include "actors/intra_job/core/checkpoints.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <utility>
 
 namespace es::actors::intra_job {
@@ -193,6 +194,8 @@ bool Checkpoints::try_elsewhere(Requested& requested) {
   requested.why_not.reset();
   context_.warn(requested.first_error + "; trying " + requested.otherwise);
   requested.directory = std::exchange(requested.otherwise, {});
+  // The directory in which a node keeps states itself may not be there yet.
+  requested.make_parent |= std::filesystem::path(requested.directory).is_relative();
   ask_again_ = true;
   return true;
 }
