@@ -47,6 +47,10 @@ bool is_manifest(const fs::path& file) {
   return begin == kManifestFirstWord;
 }
 
+Error no_checkpoint(const fs::path& path) {
+  return not_found(path.string() + ": no checkpoint");
+}
+
 Status check_removable(const fs::path& path) {
   std::error_code ignored;
   const fs::file_type type = fs::symlink_status(path, ignored).type();
@@ -57,7 +61,7 @@ Status check_removable(const fs::path& path) {
       type == fs::file_type::directory && std::ranges::any_of(kOwnFiles, [&](const char* name) {
         return fs::exists(fs::symlink_status(path / name, ignored));
       });
-  if (!any) return not_found(path.string() + ": no checkpoint");
+  if (!any) return no_checkpoint(path);
   // A directory may contain a file named "data" by chance. Only the first word of a manifest shows
   // that EasyScale wrote it.
   if (is_manifest(path / kManifestFile)) return {};
@@ -95,7 +99,9 @@ Result<Names> remove_checkpoint(FileSystem& files, const fs::path& directory) {
   // rename() replaces an empty directory, so the unique name stays reserved for this process.
   if (const Status renamed = files.rename_directory(path, *hidden); !renamed.ok()) {
     (void)files.remove_directory(*hidden);
-    return renamed.error();
+    // Another node that has the same disk may have removed it in between.
+    std::error_code ignored;
+    return fs::exists(path, ignored) ? renamed.error() : no_checkpoint(path);
   }
   Result<Names> left = remove_own_files(files, *hidden);
   // Something was created in it between the look and the rename. It belongs to a user and must not

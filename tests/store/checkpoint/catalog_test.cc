@@ -42,6 +42,17 @@ std::vector<std::string> names(const std::vector<CatalogEntry>& entries) {
 
 using Names = std::vector<std::string>;
 
+// Another process is faster.
+class BesideAnother final : public FaultyFileSystem {
+ public:
+  BesideAnother() : FaultyFileSystem(-1, Fault::kError) {}
+
+  Status rename_directory(const fs::path& from, const fs::path& to) override {
+    fs::remove_all(from);
+    return FaultyFileSystem::rename_directory(from, to);
+  }
+};
+
 }  // namespace
 
 TEST_SUITE("store/checkpoint/catalog") {
@@ -184,6 +195,14 @@ TEST_SUITE("store/checkpoint/catalog") {
     CHECK(*remove_checkpoint(posix_file_system(), directory / "step-2") == Names{"data"});
     CHECK(fs::is_symlink(fs::symlink_status(directory / "step-2/data")));
     CHECK(fs::exists(directory / "kept"));
+  }
+
+  TEST_CASE("a checkpoint that another process removes at the same time is not there") {
+    TempDirectory directory;
+    write(directory / "step-1", 1);
+    BesideAnother files;
+    CHECK(remove_checkpoint(files, directory / "step-1").error().kind == ErrorKind::kNotFound);
+    CHECK(fs::is_empty(directory.path()));
   }
 
   TEST_CASE("a checkpoint that is being removed is never visible in part") {

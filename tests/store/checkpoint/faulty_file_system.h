@@ -13,7 +13,7 @@ enum class Fault {
   kDeath,  // The process dies there: that operation and all later ones do nothing.
 };
 
-class FaultyFileSystem final : public store::FileSystem {
+class FaultyFileSystem : public store::FileSystem {
  public:
   // Operations count from 0. If `fail_at` is beyond the last one, there is no fault.
   FaultyFileSystem(int fail_at, Fault fault) : fail_at_(fail_at), fault_(fault) {}
