@@ -59,6 +59,34 @@ class HeadRestart(harness.EndToEndTest):
         head.stop()
         self.assert_bits_of_fixed_run(job_file, taken, self.fast)
 
+    def test_a_node_that_is_told_to_end_while_the_head_is_away_hands_its_workers_over(self):
+        """The next head waits for the third node, and holds the second one back until then."""
+        head = self.start_head()
+        second, third = (self.start_node(head, name) for name in ("second", "third"))
+        job_file = self.job("job.toml", steps=ENDLESS)
+        job = head.submit(job_file)
+        head.esctl("scale", job, f"{self.other}:4")
+        before = head.wait_for(
+            job, "trains on both nodes", lambda d: d["state"] == "running" and d["steps"] > 5
+            and {w["node"] for w in d["workers"]} == {"second", "third"})
+        head.running.stop(signal.SIGKILL)
+        os.kill(third.pid, signal.SIGSTOP)
+        self.addCleanup(lambda: os.kill(third.pid, signal.SIGCONT))
+        second.process.send_signal(signal.SIGTERM)
+        second.wait_for_line("hands over the workers of this node")
+        head = self.start_head()
+        self.assertEqual(second.wait().code, 0)
+        os.kill(third.pid, signal.SIGCONT)
+        head.esctl("scale", job, "auto")
+        head.wait_for(job, "trains on what is left", lambda d: d["state"] == "running"
+                      and d["steps"] > before["steps"]
+                      and {w["node"] for w in d["workers"]} <= {"first", "third"})
+        self.assertNotIn("the node is about to end", head.esctl("logs", job).out)
+        taken = head.json("checkpoint", job)
+        head.esctl("cancel", job)
+        head.stop()
+        self.assert_bits_of_fixed_run(job_file, taken, self.fast)
+
     def test_finished_jobs_and_their_evaluations_are_shown(self):
         head = self.start_head()
         job_file = self.job("job.toml", steps=20, eval_every=5)

@@ -54,6 +54,7 @@ void ClusterSchedulerState::on_node_hello(const Inbound& inbound) {
   });
   // Only for a search for errors: a peer could repeat it without end, and the node logs it too.
   if (!reason.empty()) return log::debug("the node is refused: " + reason, {.peer = inbound.from});
+  draining_nodes_.erase(inbound.from);  // a node that drains says so again after its hello
   if (clock_ms != 0)
     clocks_ahead_ms_[inbound.from] = static_cast<std::int64_t>(clock_ms - options_.unix_ms());
   // The hello goes to the jobs first: they must know which of their processes are gone before they
@@ -93,7 +94,6 @@ void ClusterSchedulerState::on_drain_node(const Inbound& inbound) {
   if (!inbound.from.starts_with(prefix)) return;
   const std::string name = inbound.from.substr(prefix.size());
   if (draining_nodes_.insert(inbound.from).second) log::info("the node drains", {.node = name});
-  arriving_nodes_.erase(inbound.from);
   // The decision follows at once, because the time of grace of the node is running.
   take_now(cluster::NodeDraining{name});
   send_inventory();
@@ -220,7 +220,6 @@ void ClusterSchedulerState::stop_waiting_for_nodes() {
 
 void ClusterSchedulerState::join_node(const Arrival& node) {
   log::info("the node joins with " + node.devices.text(), {.node = node.name});
-  draining_nodes_.erase(node_peer(node.name));
   forget_gone(node.name);
   cluster::NodeJoined joined{node.name, node.devices};
   if (const auto place = node_places_.find(node_peer(node.name)); place != node_places_.end())
@@ -230,6 +229,9 @@ void ClusterSchedulerState::join_node(const Arrival& node) {
       joined.kept.push_back(at->second);
   // No decision is made here (stop_waiting_for_nodes).
   perform(core_->take(joined, now_s()));
+  // It may have said so while it was held back.
+  if (draining_nodes_.contains(node_peer(node.name)))
+    perform(core_->take(cluster::NodeDraining{node.name}, now_s()));
 }
 
 void ClusterSchedulerState::on_peer_down(const PeerDown& down) {
