@@ -48,6 +48,8 @@ struct SimCluster {
   // The samples that made each committed version, by virtual rank.
   std::map<JobId, std::map<Version, std::vector<std::uint64_t>>> samples_used;
   std::uint64_t processes_started = 0;
+  std::uint64_t refused_starts = 0;     // on nodes that are about to end
+  std::set<std::string> ended_daemons;  // nodes whose daemons have ended in good order
   std::uint64_t waits_in_vain = 0;      // Workers that exceeded the time limit of a step.
   std::vector<std::string> violations;  // Forbidden events that happened.
 

@@ -53,6 +53,7 @@ void SimNodeState::say_hello() {
     for (const auto& [incarnation, process] : processes_) workers.set(at++, incarnation.value);
   });
   self_->send(gateway_, Outbound{kHead, hello.frame()});
+  if (draining_) send_drain();
 }
 
 void SimNodeState::on_inbound(const Inbound& inbound) {
@@ -139,6 +140,10 @@ void SimNodeState::read_state(const Envelope& envelope, wire::ReadState::Reader 
 void SimNodeState::start(const JobId& job, wire::StartWorker::Reader request) {
   const Incarnation incarnation{request.getIncarnation()};
   if (processes_.contains(incarnation)) return;
+  if (draining_) {
+    ++cluster_->refused_starts;
+    return send_exited(job, incarnation, {0, 0, "the node is about to end"});
+  }
   const DeviceId device = device_from(request.getDevice());
   auto spec = parse_job(request.getSpecToml().cStr(), "StartWorker");
   if (const auto [other, free] = cluster_->running.emplace(device, incarnation); !free) {
@@ -219,6 +224,7 @@ void SimNodeState::on_reaped(Incarnation incarnation) {
   cluster_->running.erase(process.device);
   cluster_->job_of.erase(incarnation);
   send_exited(process.job, incarnation, process.exit);
+  end_when_drained();
 }
 
 void SimNodeState::send_exited(const JobId& job, Incarnation incarnation, const ProcessExit& exit) {
@@ -231,6 +237,24 @@ void SimNodeState::send_exited(const JobId& job, Incarnation incarnation, const 
         b.setOutOfMemory(exit.out_of_memory);
       });
   self_->send(gateway_, Outbound{kHead, message.frame()});
+}
+
+void SimNodeState::end_daemon() {
+  draining_ = true;
+  send_drain();
+  end_when_drained();
+}
+
+void SimNodeState::send_drain() {
+  const auto message = Msg<wire::DrainNode>::build({}, [](wire::DrainNode::Builder) {});
+  self_->send(gateway_, Outbound{kHead, message.frame()});
+}
+
+void SimNodeState::end_when_drained() {
+  if (!draining_ || !processes_.empty()) return;
+  cluster_->ended_daemons.insert(options_.name);
+  self_->send(gateway_, ClosePeer{node_peer(options_.name)});
+  self_->quit();
 }
 
 void SimNodeState::lose() {
@@ -257,6 +281,7 @@ caf::behavior sim_node_actor(caf::stateful_actor<SimNodeState>* self, SimNodeOpt
       [=](const FreezeWorker& m) { self->state.freeze(m.incarnation); },
       [=](const WakeWorker& m) { self->state.wake(m.incarnation); },
       [=](const LoseNode&) { self->state.lose(); },
+      [=](const EndDaemon&) { self->state.end_daemon(); },
   };
 }
 

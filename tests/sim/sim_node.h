@@ -39,6 +39,10 @@ struct WakeWorker {
 // The machine dies with all its processes.
 struct LoseNode {};
 
+// The daemon is told to end (SIGTERM): it hands its processes over, starts none any more, and ends
+// when none is left.
+struct EndDaemon {};
+
 class SimNodeState {
  public:
   static constexpr const char* name = "sim_node";
@@ -48,6 +52,7 @@ class SimNodeState {
   void say_hello();
   void crash(Incarnation incarnation);
   void lose();
+  void end_daemon();
   void freeze(Incarnation incarnation);
   void wake(Incarnation incarnation);
 
@@ -77,6 +82,8 @@ class SimNodeState {
   void remove_states(wire::RemoveStates::Reader request);
   void read_state(const Envelope& envelope, wire::ReadState::Reader request);
   void end(Incarnation incarnation, actors::ProcessExit exit);
+  void send_drain();
+  void end_when_drained();
   void send_exited(const JobId& job, Incarnation incarnation, const actors::ProcessExit& exit);
   actors::Instant random_delay(int least_ms, int most_ms);
 
@@ -86,6 +93,7 @@ class SimNodeState {
   std::shared_ptr<SimCluster> cluster_;
   std::mt19937_64 random_;
   std::map<Incarnation, Process> processes_;
+  bool draining_ = false;
 };
 
 caf::behavior sim_node_actor(caf::stateful_actor<SimNodeState>* self, SimNodeOptions options,
@@ -97,5 +105,6 @@ CAF_ALLOW_UNSAFE_MESSAGE_TYPE(es::test::CrashWorker)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(es::test::FreezeWorker)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(es::test::WakeWorker)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(es::test::LoseNode)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(es::test::EndDaemon)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(es::test::SimNodeState::StartProcess)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(es::test::SimNodeState::Reaped)

@@ -230,6 +230,11 @@ void SimWorld::lose_node(const std::string& name) {
   nodes_.erase(name);
 }
 
+void SimWorld::end_daemon(const std::string& name) {
+  caf::anon_send(nodes_.at(name), EndDaemon{});
+  nodes_.erase(name);
+}
+
 void SimWorld::return_node(const std::string& name) {
   start_node(name);
 }

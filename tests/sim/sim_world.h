@@ -77,6 +77,8 @@ class SimWorld {
   std::vector<Incarnation> running() const;
   void crash_worker(Incarnation incarnation);
   void lose_node(const std::string& name);
+  // The daemon gets SIGTERM; SimCluster::ended_daemons says when it has ended.
+  void end_daemon(const std::string& name);
   // The machine boots again.
   void return_node(const std::string& name);
   // Cuts the connections of the node and its workers. The processes keep running. `out`: the

@@ -140,8 +140,8 @@ def main():
     result = unittest.TextTestRunner(verbosity=2).run(loaded)
     if not result.wasSuccessful():
         return 1
-    # The check of the table is the only one that needs no programs.
-    return SKIPPED if len(result.skipped) == len(tests.table) else 0
+    # The check of the table needs no programs, so it alone shows nothing.
+    return SKIPPED if result.skipped and len(result.skipped) + 1 >= result.testsRun else 0
 
 
 if __name__ == "__main__":

@@ -1,5 +1,5 @@
-// oneDNN with older instructions, as another version of it might choose them. It is preloaded into a
-// program (LD_PRELOAD) and lowers the limit that the program sets, which the environment of oneDNN
+// oneDNN with older instructions, as another version of it might choose them. It is preloaded into
+// a program (LD_PRELOAD) and lowers the limit that the program sets, which the environment of oneDNN
 // cannot (ONEDNN_MAX_CPU_ISA gives way to it). Convolutions then have other bits.
 #include <dlfcn.h>
 
