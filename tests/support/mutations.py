@@ -24,7 +24,7 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 TABLE = Path(__file__).with_suffix(".toml")
 RUN_SECONDS_MAX = 300
 FIELDS = {"file", "old", "new", "program", "cases", "breaks"}
-FLAGS = {"quick", "survives"}
+OPTIONAL = {"quick", "survives"}
 
 
 class Problem(Exception):
@@ -42,9 +42,9 @@ def output(*command, cwd=None):
 def read_table():
     table = tomllib.loads(TABLE.read_text())
     for name, mutation in table.items():
-        if not FIELDS <= set(mutation) <= FIELDS | FLAGS:
+        if not FIELDS <= set(mutation) <= FIELDS | OPTIONAL:
             raise Problem(f"{name}: the keys are {', '.join(sorted(FIELDS))}, "
-                          f"and perhaps {', '.join(sorted(FLAGS))}")
+                          f"and perhaps {', '.join(sorted(OPTIONAL))}")
     return table
 
 
@@ -121,9 +121,12 @@ class Program:
     def run(self, path, cases):
         # doctest reads a comma in a test case's name as a separator unless it is escaped.
         words = [path, "-tc=" + cases.replace(",", "\\,")]
-        return subprocess.run(words, cwd=self.folder, text=True, errors="replace",
-                              timeout=RUN_SECONDS_MAX, stdout=subprocess.PIPE,
-                              stderr=subprocess.STDOUT)
+        try:
+            return subprocess.run(words, cwd=self.folder, text=True, errors="replace",
+                                  timeout=RUN_SECONDS_MAX, stdout=subprocess.PIPE,
+                                  stderr=subprocess.STDOUT)
+        except subprocess.TimeoutExpired as late:
+            raise Problem(f"{path.name} program: runs for more than {late.timeout} s") from late
 
     def check_unchanged(self, cases):
         if cases in self.passed:
@@ -160,7 +163,7 @@ class Mutant:
         """Compiles the source of an object file with the mutated file in place of the original."""
         entry = self.build.commands[name]
         words = shlex.split(entry["command"])
-        # A cache would keep objects that nobody asks for again.
+        # A cache would keep objects that are never asked for again.
         if os.path.basename(words[0]) == "ccache":
             words.pop(0)
         path = self.folder / name.replace("/", "_")
@@ -169,7 +172,8 @@ class Mutant:
             words[words.index(option) + 1] = str(value)
         # Includes name files by their path from the root of the sources, which is looked up in the
         # copies first. A mutation may leave a variable unused.
-        output(*words, "-iquote", self.folder / "source", "-w", cwd=self.build.directory)
+        output(*words, "-iquote", self.folder / "source", "-w", "-fdiagnostics-color=never",
+               cwd=self.build.directory)
         return str(path)
 
     def source_of(self, entry, path):
@@ -194,7 +198,7 @@ class Mutant:
 def judge(ended):
     if ended.returncode == 0:
         return "survived"
-    if ended.returncode < 0 or re.search(r"CRASHED|THREW exception", ended.stdout):
+    if ended.returncode < 0 or re.search(r"test case (CRASHED|THREW)", ended.stdout):
         return "crashed"
     if re.search(r"ERROR: (CHECK|REQUIRE|FAIL)", ended.stdout):
         return "caught"
@@ -218,10 +222,7 @@ class Runner:
         with tempfile.TemporaryDirectory(dir=self.folder) as folder:
             mutant = Mutant(self.build, mutation, Path(folder))
             path = program.mutate({name: mutant.compile(name) for name in objects})
-        try:
-            ended = program.run(path, mutation["cases"])
-        except subprocess.TimeoutExpired:
-            return "timed out"
+        ended = program.run(path, mutation["cases"])
         if self.show:
             print(ended.stdout[-4000:])
         return judge(ended)
