@@ -1,4 +1,5 @@
 #include <array>
+#include <cmath>
 
 #include "tests/gpu/canonical/kernel_testing.h"
 #include "tests/support/seed.h"
@@ -87,6 +88,21 @@ void check_against_double(const ConvShape& s, const ConvData& data,
   }
 }
 
+// Products that underflow to -0, whose sum is +0 as that of DOT is.
+void check_underflow(Random& random, const ConvShape& s) {
+  ConvData data(random, s);
+  data.has_bias = false;
+  const auto fill = [](const Floats& x, float value) { std::fill_n(x.data(), x.size(), value); };
+  fill(data.x, -0x1p-100f);
+  fill(data.w, 0x1p-100f);
+  for (const float dy : {-0x1p-100f, 0x1p-100f}) {
+    fill(data.dy, dy);
+    const auto out =
+        same_in_all_classes(text(s), [&](const KernelTable& table) { return run(table, s, data); });
+    CHECK(!std::signbit(out[0][0]));
+  }
+}
+
 void check_shape(Random& random, const ConvShape& s) {
   const ConvData data(random, s);
   const auto out =
@@ -135,6 +151,9 @@ TEST_SUITE("gpu/canonical/conv") {
       s.groups = s.c = s.oc = random.integer(2, 75);
       check_shape(random, s);
     }
+    check_underflow(
+        random,
+        {.n = 2, .h = 9, .w = 8, .c = 35, .oc = 35, .kh = 3, .kw = 3, .pad = 1, .groups = 35});
     // A weight gradient with more blocks than one run of 64 sums.
     check_shape(
         random,

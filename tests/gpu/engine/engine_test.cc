@@ -2,8 +2,10 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <bit>
 #include <limits>
+#include <utility>
 
 #include "tests/gpu/support/training.h"
 
@@ -88,6 +90,39 @@ TEST_SUITE("gpu/engine") {
     replica.contexts[2].stats[0] = -0.0F;
     REQUIRE(engine->install(replica).ok());
     CHECK(engine->state_digest() != before);
+  }
+
+  // The loss and the next statistics of an EST with the first mini-batch of rank 0.
+  std::pair<float, std::vector<float>> step_of(Engine & engine, const JobSpec& spec,
+                                               const SampleLayout& layout, VirtualRank rank) {
+    test::BatchSource batches(spec, layout);
+    AlignedBuffer grad(engine.table().total_floats());
+    EstContext next;
+    const auto loss =
+        engine.local_step(rank, batches.make(0, 0), {}, grad.data(), next, [](std::uint32_t) {});
+    REQUIRE(loss.ok());
+    return {*loss, next.stats};
+  }
+
+  // If all ESTs used those of rank 0, the bits would still be the same on every placement.
+  TEST_CASE("an EST continues its own statistics and draws its own numbers") {
+    JobSpec spec = small_spec();
+    const auto engine = make_engine(spec);
+    Replica replica = engine->replica();
+    std::ranges::fill(replica.contexts[2].stats, 2.0F);
+    REQUIRE(engine->install(std::move(replica)).ok());
+    const auto first = step_of(*engine, spec, images(8, 1), 0).second;
+    const auto third = step_of(*engine, spec, images(8, 1), 2).second;
+    for (std::size_t i = 0; i < first.size(); ++i) CHECK(first[i] != third[i]);
+
+    for (const double dropout : {0.5, 0.0}) {
+      spec.model = {.name = "vgg11", .size = "tiny", .classes = 10, .dropout = dropout};
+      const auto drops = *Engine::create(spec, images(32, 3), {});
+      REQUIRE(drops->init_replica().ok());
+      const float a = step_of(*drops, spec, images(32, 3), 0).first;
+      const float b = step_of(*drops, spec, images(32, 3), 2).first;
+      CHECK((a != b) == (dropout != 0.0));
+    }
   }
 
   TEST_CASE("an update with a missing context or one of another version changes nothing") {

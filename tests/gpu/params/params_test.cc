@@ -7,6 +7,7 @@
 #include "gpu/params/initialise.h"
 #include "gpu/params/param_table.h"
 #include "gpu/params/pytorch_layout.h"
+#include "proto/base/philox.h"
 
 TEST_SUITE("gpu/params") {
   using namespace es::gpu;
@@ -95,7 +96,11 @@ TEST_SUITE("gpu/params") {
     CHECK(flat != other);
     for (int i = 0; i < 16; ++i) CHECK(flat[i] == 0.0F);
     for (int i = 16; i < 48; ++i) CHECK(std::abs(flat[i]) <= 0.5F);
-    CHECK(flat[16] != flat[17]);
+    for (std::uint32_t e = 0; e < 32; ++e) {
+      // The counter: four elements, the parameter, the stream of the parameters.
+      const es::PhiloxCounter words = es::philox4x32_10({e / 4, 1, 1, 0}, es::philox_key(1));
+      CHECK(flat[16 + e] == 0.5F * (2.0F * es::uniform_float(words[e % 4]) - 1.0F));
+    }
     for (int i = 48; i < 148; ++i) CHECK(flat[i] == 1.0F);
     for (int i = 148; i < 160; ++i) CHECK(flat[i] == 0.0F);
     CHECK(initial_stats(table) == std::vector<float>{0, 0, 0, 1, 1, 1});
