@@ -1,6 +1,6 @@
-// oneDNN with older instructions, as another version of it might choose them. It is preloaded into
-// a program (LD_PRELOAD) and lowers the limit that the program sets, which the environment of oneDNN
-// cannot (ONEDNN_MAX_CPU_ISA gives way to it). Convolutions then have other bits.
+// oneDNN with older instructions, as another version of it might choose them. Preloaded into a
+// program (LD_PRELOAD), it lowers the limit that the program sets, which the environment of oneDNN
+// cannot: ONEDNN_MAX_CPU_ISA gives way to that limit. Convolutions then have other bits.
 #include <dlfcn.h>
 
 #include <oneapi/dnnl/dnnl.h>
