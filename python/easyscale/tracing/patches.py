@@ -196,7 +196,7 @@ def _normalised(real: Callable) -> Callable:
 
 
 def _lp_pooled(average: Callable, axes: int) -> Callable:
-    """nn.functional.lp_pool of so many axes, with the gradient zero where a window has only zeros. That of
+    """nn.functional.lp_pool of this number of axes, with the gradient zero where a window has only zeros. That of
     torch is an infinity times 0 there, which its relu drops and that of the engine does not."""
     def pool(input: torch.Tensor, norm_type: float, kernel_size: Any, stride: Any = None,
              ceil_mode: bool = False) -> torch.Tensor:
