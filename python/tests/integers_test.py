@@ -80,6 +80,7 @@ class RandomProgram:
             lambda: torch.fmod(whole, number), lambda: ~whole,
             lambda: (whole.long() // 3).float().clamp(-1e9, 1e9).long(),
             lambda: torch.div(whole, number, rounding_mode="trunc"),
+            lambda: whole.gather(1, b.long() % COLUMNS),
             lambda: whole.argmax(1, keepdim=True) + whole])()
 
 

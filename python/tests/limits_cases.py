@@ -253,6 +253,15 @@ FUNCTIONS = {
     "tanh of exp": lambda z: torch.tanh(torch.exp(z.clamp(max=80))), "softmax of 4": lambda z: z.reshape(
         -1, 6, 4).softmax(1).flatten(1), 
     "digamma": lambda z: torch.digamma(z.abs() + 1), "rsqrt": lambda z: torch.rsqrt(z * z + 1),
+    "logcumsumexp": lambda z: z.logcumsumexp(1), "turned logcumsumexp": lambda z: z.t().logcumsumexp(0).t(),
+    "log_ndtr": torch.special.log_ndtr, "log of erfc": lambda z: torch.erfc(1 + z.clamp(-4, 4)).log(),
+    "sinc": torch.sinc, "cosh": torch.cosh, "wide sinh": torch.sinh, "lgamma": torch.lgamma,
+    "digamma of all": torch.digamma, "asinh of all": lambda z: torch.asinh(z * 1e3),
+    "acosh": lambda z: torch.acosh(z.abs() + 1.5), "logit eps": lambda z: torch.logit(z, 1e-3),
+    "logit": lambda z: torch.logit(z.abs().clamp(max=0.9)), "half norm": lambda z: z.norm(0.5, dim=1)[:, None],
+    "zero norm": lambda z: (z * z.norm(0, dim=1, keepdim=True)), "lp_pool": lambda z: F.lp_pool1d(
+        z[:, None].relu(), 3.0, 2)[:, 0], "lp_pool 2": lambda z: F.lp_pool2d(
+        z.reshape(-1, 1, 4, 6).relu(), 2.0, (2, 1)).flatten(1),
     "glu": lambda z: F.glu(torch.cat([z, z], 1), 1), "gumbel": lambda z: (z - 3).softmax(1),
 }
 

@@ -10,15 +10,20 @@ from support import programs_train_model_files
 from torch import nn
 
 import easyscale as es
+from easyscale.interpret import Context, interpret
 from easyscale.tracing import capture
 
 SAMPLES = 4
 NEAR = 1e-4   # relative, of each number
 LEAST = 1e-5  # of the largest number of a gradient
-SCALES = (1.0, 60.0, 300.0, 1e-4)
-# Where rounding is larger: 1 - p has few digits where a sigmoid p is almost 1, the logarithms of
-# probabilities in torch's backward pass of a CTC loss are thousands, and torch computes exp(x) - 1.
-ROUNDED = {"BCELoss": 5e-2} | dict.fromkeys(("CTCLoss", "ELU", "CELU", "SELU"), 1e-3)
+TINY = 1.2e-38  # numbers below the normal ones have few digits, and torch often has 0 for them
+SCALES = (1.0, 60.0, 300.0, 1e-4, 1e-20, 0.0)
+# Where rounding is larger: 1 - p has few digits where a sigmoid p is almost 1, and the logarithms of
+# probabilities in torch's backward pass of a CTC loss are thousands.
+ROUNDED = {"BCELoss": 5e-2, "CTCLoss": 1e-3}
+# Where torch has few digits in fp32, so that the result may be that of its fp64: it computes
+# exp(x) - 1, and differences of what is almost equal.
+EXACT = ("ELU", "CELU", "SELU", "log_ndtr", "sinc", "digamma of all", "small hypot")
 
 
 class Beside(nn.Module):
@@ -60,13 +65,35 @@ def groups():
     return found
 
 
-def differences(names, found, wanted):
-    """What differs between two gradients [cases, WIDTH]."""
+def gradients(model, x, y):
+    """Those of both parameters by torch."""
+    model.zero_grad()
+    model(x, y).backward()
+    return {name: parameter.grad for name, parameter in model.named_parameters()}
+
+
+def far(name, own, theirs, least=TINY):
+    """Where numbers are not those of torch; `least` is the error of a difference of numbers near 1."""
+    allowed = NEAR * theirs.abs() + ROUNDED.get(name.split()[0], LEAST) * theirs.abs().max() + least
+    return ~((own - theirs).abs() <= allowed)
+
+
+def in_fp64(name, function, x, y):
+    """The gradients of one case by torch in fp64, if torch has few digits in fp32."""
+    if name not in EXACT and name.split()[0] not in EXACT:
+        return None
+    return gradients(Beside([function]).double(), x.double(), y.double())
+
+
+def differences(names, found, wanted, exact=()):
+    """What differs between two gradients [cases, WIDTH]; `exact` are those of fp64 or None."""
     texts = []
-    for name, own, theirs in zip(names, found, wanted):
-        allowed = NEAR * theirs.abs() + ROUNDED.get(name.split()[0], LEAST) * theirs.abs().max()
-        for i in (~((own - theirs).abs() <= allowed)).nonzero().flatten()[:1].tolist():
-            texts.append(f"{name}: {own[i].item():.6g}, torch has {theirs[i].item():.6g}")
+    for i, (name, own, theirs) in enumerate(zip(names, found, wanted)):
+        wrong = far(name, own, theirs)
+        if exact and exact[i] is not None:
+            wrong &= far(name, own.double(), exact[i][0], 2.0 ** -53)
+        for k in wrong.nonzero().flatten()[:1].tolist():
+            texts.append(f"{name}: {own[k].item():.6g}, torch has {theirs[k].item():.6g}")
     return texts
 
 
@@ -96,15 +123,35 @@ class Limits(unittest.TestCase):
 
     def compare(self, model, captured, names, scale):
         x, y = samples(scale)
-        model.zero_grad()
-        model(x, y).backward()
+        wanted = gradients(model, x, y)
+        exact = [in_fp64(case, function, x, y) for case, function in zip(names, model.functions)]
         job = es.Job(captured, loss=None, data=es.data.arrays(x=x.numpy(), y=y.numpy()),
                      batch_size=SAMPLES, max_p=1, steps=1,
                      optimizer=es.Optimizer("sgd", learning_rate=1.0))
         after = job.run(progress=False, devices="cpu-avx2:1").state_dict()
         for name in ("moves", "more"):
-            wanted = getattr(model, name).grad
-            self.assertEqual(differences(names, -torch.as_tensor(after[name]), wanted), [], name)
+            found = differences(names, -torch.as_tensor(after[name]), wanted[name],
+                                [case and case[name] for case in exact])
+            self.assertEqual(found, [], name)
+
+    def test_a_function_is_finite_where_that_of_torch_is(self):
+        for name in cases.FUNCTIONS:
+            model = Beside([cases.all_cases()[name]])
+            x, y = samples(1.0)
+            program = capture(model, None, {"x": x, "y": y}, check=False, batch_size=SAMPLES).program
+            for scale in SCALES:
+                with self.subTest(name, scale=scale):
+                    x, y = samples(scale)
+                    finite = [torch.isfinite(model(x, y)), *map(torch.isfinite, gradients(
+                        model, x, y).values())]
+                    model.zero_grad()
+                    loss = interpret(program, dict(model.named_parameters()), {"x": x, "y": y},
+                                     Context(training=True))[program.loss]
+                    loss.backward()
+                    found = [loss, *(p.grad for p in model.parameters())]
+                    self.assertEqual(torch.isfinite(found[0]), finite[0])
+                    for own, theirs in zip(found, finite):
+                        self.assertTrue((torch.isfinite(own) | ~theirs).all())
 
 
 if __name__ == "__main__":

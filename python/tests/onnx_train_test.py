@@ -60,6 +60,41 @@ def exported(module):
     return file.getvalue()
 
 
+class Zeros(nn.Module):
+    """Recurrent weights that only the state zero is multiplied with, a sum of no elements, and parameters
+    that only integers and a shape are made of."""
+
+    def __init__(self):
+        super().__init__()
+        self.W, self.R = nn.Parameter(torch.randn(1, 4, 3)), nn.Parameter(torch.randn(1, 4, 4))
+        self.p, self.whole, self.shaped = (nn.Parameter(torch.randn(5)) for _ in range(3))
+        self.v = nn.Parameter(torch.randn(4, 1))
+
+    def forward(self, x):
+        state = torch.tanh(x @ self.W[0].t() + torch.zeros(len(x), 4) @ self.R[0].t())
+        return state @ self.v + self.p[:0].sum() + self.whole.int().sum()
+
+    def file(self):
+        """The bytes of an ONNX file with its nodes and weights."""
+        nodes = [support.node("Unsqueeze", "x first", "steps"),
+                 support.node("RNN", "steps W R", "all state", hidden_size=4),
+                 support.node("Squeeze", "state first", "row"), support.node("MatMul", "row v", "made"),
+                 support.node("Gather", "p none", "nothing"),
+                 support.node("ReduceSum", "nothing", "sum", keepdims=0),
+                 support.node("Cast", "whole", "integers", to=onnx.TensorProto.INT64),
+                 support.node("Cast", "integers", "reals", to=onnx.TensorProto.FLOAT),
+                 support.node("ReduceSum", "reals", "whole_sum", keepdims=0),
+                 support.node("Shape", "shaped", "extents"),
+                 support.node("ConstantOfShape", "extents", "zeros"),
+                 support.node("ReduceSum", "zeros", "zero", keepdims=0),
+                 support.node("Add", "made sum", "with_sum"),
+                 support.node("Add", "with_sum whole_sum", "with_whole"),
+                 support.node("Add", "with_whole zero", "y")]
+        weights = {name: p.detach().numpy() for name, p in self.named_parameters()}
+        settings = {"first": np.array([0]), "none": np.zeros(0, np.int64)}
+        return support.model(nodes, {"x": ("n", 3)}, weights | settings).SerializeToString()
+
+
 @unittest.skipUnless(programs_train_model_files(), "there is no esctl that trains model files")
 class Train(FolderCase):
     def train(self, module, max_p, mix):
@@ -104,6 +139,22 @@ class Train(FolderCase):
     def test_attention(self):
         torch.manual_seed(support.SEED)
         self.compare(Attentive(), 4, "cpu-avx2:2@2,cpu-scalar:1")
+
+    def test_a_gradient_of_zeros_decays_a_weight_and_none_does_not(self):
+        torch.manual_seed(support.SEED)
+        model, x = Zeros(), support.normal(SAMPLES, 3)
+        before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
+        optimizer = torch.optim.AdamW(model.parameters(), lr=0.1, weight_decay=0.5)
+        y = support.normal(SAMPLES, 1, seed=3)
+        job = es.Job(from_onnx(model.file(), "mse"), data=es.data.arrays(x, y), batch_size=SAMPLES,
+                     max_p=1, steps=STEPS, optimizer=es.Optimizer(
+                         "adamw", learning_rate=0.1, weight_decay=0.5))
+        state = job.run(devices="cpu-avx2:1", progress=False).state_dict()
+        torch_losses(model, optimizer, nn.functional.mse_loss, (x, y), STEPS)
+        moved = {name for name, p in model.named_parameters() if not torch.equal(p, before[name])}
+        self.assertEqual(moved, {"W", "R", "v", "p"})
+        for name, tensor in model.state_dict().items():
+            np.testing.assert_allclose(state[name], tensor, rtol=1e-3, atol=1e-5, err_msg=name)
 
 
 if __name__ == "__main__":

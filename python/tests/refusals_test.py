@@ -206,6 +206,23 @@ class Refusals(unittest.TestCase):
                 support.capture_function(
                     lambda m, x, g=generator: m.layer(x) if g.uniform(0, 1) < 2 else x)
 
+    def test_a_seed_for_numbers_that_are_the_same_in_each_step(self):
+        def forked(m, x):
+            with torch.random.fork_rng(devices=[]):
+                torch.manual_seed(1)
+                return m.layer(x + torch.rand(x.shape[1:]))
+
+        def restored(m, x):
+            state = torch.get_rng_state()
+            torch.manual_seed(0)
+            noise = torch.randn(x.shape)
+            torch.set_rng_state(state)
+            return m.layer(x + noise)
+        for forward in (forked, restored):
+            with self.assertRaisesRegex(errors.CaptureError, r"refusals_test.py:\d+.*torch.manual_seed"
+                                        ".*register_buffer"):
+                support.capture_function(forward)
+
     def test_what_is_logged_and_made_once_is_allowed(self):
         def forward(m, x):
             m.logged["mean"] = x.mean().item()

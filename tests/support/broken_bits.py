@@ -53,6 +53,7 @@ PYTHON = {
     "complex": ("Complex.test_a_frozen_one_stays", 2),
     "dataset": ("Train.test_no_bit_depends_on_placements_loaders_and_killed_processes", 2),
     "images": ("Train.test_folders_and_shards_give_the_same_bits_everywhere", 2),
+    "integers_random": ("IntegersRandom.test_two_steps_are_those_of_torch_on_two_kernel_classes", 1),
     "integers_train": ("IntegersTrain.test_steps_are_those_of_pytorch_on_every_class", 1),
     "language": ("Language.test_gpt2", 1),
     "lora": ("Adapters.test_a_captured_model", 2),

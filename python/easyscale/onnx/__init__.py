@@ -10,9 +10,12 @@ from ..tracing.batch import SIZES, unify
 from ..tracing.merge import Static, check_loss
 from ..captured import Captured
 from ..errors import UsageError
+from ..program import Program
+from ..tracing.lower.builder import Operand
 from .check import check as check_program
 from .convert import Conversion
 from .file import OnnxModel, load
+from .gradients import add_zero_losses
 from .inputs import Inputs
 from .loss import LossOf
 from .package import onnx
@@ -52,6 +55,7 @@ def from_onnx(source: Any, loss: Any, *, output: str | None = None,
     if check:
         check_program(program, model, reading.weights, reading.inputs.fixed or SIZES[0],
                       reading.loss.ready)
+    add_zero_losses(program, model.operations, reading.values, reading.read_by(program))
     names = [p.name for p in program.parameters] + [s.name for s in program.statistics]
     return Captured(program, reading.weights.arrays(names))
 
@@ -61,12 +65,14 @@ class _Reading:
 
     def __init__(self, model: OnnxModel, inputs: Inputs, weights: Weights, loss: LossOf):
         self.model, self.inputs, self.weights, self.loss = model, inputs, weights, loss
+        self.values: Mapping[str, Operand] = {}
 
     def at(self, count: int) -> Static:
         """The program for `count` samples."""
         conversion = Conversion(self.model, self.weights, self.inputs, count)
         conversion.run()
         builder, values = conversion.builder, conversion.values
+        self.values = values
         added = self.loss.add(builder, values, count)
         self.weights.buffers = added.buffers
         _check_names(conversion.inputs, added.inputs)
@@ -76,6 +82,14 @@ class _Reading:
         outputs = [(name, builder.value(values[name])) for name in self.loss.outputs]
         return Static(builder, conversion.inputs | added.inputs, conversion.parameters,
                       added.loss, outputs)
+
+
+    def read_by(self, program: Program) -> list[str]:
+        """The names of the outputs that the loss reads."""
+        if self.loss.ready:
+            return [self.loss.ready]
+        reached = program.reached()
+        return [output.name for output in program.outputs if output.value in reached]
 
 
 def _check_names(inputs: Mapping[str, Any], targets: Mapping[str, Any]) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import logging
+import math
 import random
 import sys
 import warnings
@@ -163,6 +164,11 @@ def _refuse_backward(*_: Any, **__: Any) -> Any:
                        "that it needs with torch.autograd.grad(..., create_graph=True)")
 
 
+def _refuse_seed(*_: Any) -> Any:
+    raise RuntimeError("it calls torch.manual_seed, but the engine draws other numbers in each step: draw "
+                       "numbers that stay the same once, in __init__, and keep them with register_buffer")
+
+
 def _refuse_transform(name: str) -> Callable:
     def refuse(*_: Any) -> Any:
         raise CaptureError(f"the forward pass uses {name} of torch.func, which cannot be captured: "
@@ -187,6 +193,20 @@ def _normalised(real: Callable) -> Callable:
         result = real(input, p, dim, eps)
         return result if out is None else out.copy_(result)
     return normalize
+
+
+def _lp_pooled(average: Callable, axes: int) -> Callable:
+    """nn.functional.lp_pool of this number of axes, with the gradient zero where a window has only zeros. That of
+    torch is an infinity times 0 there, which its relu drops and that of the engine does not."""
+    def pool(input: torch.Tensor, norm_type: float, kernel_size: Any, stride: Any = None,
+             ceil_mode: bool = False) -> torch.Tensor:
+        stride = kernel_size if stride is None else stride
+        mean = average(input.pow(norm_type), kernel_size, stride, 0, ceil_mode)
+        count = kernel_size ** axes if isinstance(kernel_size, int) else math.prod(kernel_size)
+        zero = mean == 0
+        powers = torch.where(zero, torch.ones_like(mean), mean) * count
+        return torch.where(zero, torch.zeros_like(mean), powers.pow(1.0 / norm_type))
+    return pool
 
 
 def _with_variance(real: Callable) -> Callable:
@@ -293,6 +313,9 @@ def tracing(step: nn.Module, allowed: tuple[type, ...], states: Collection[str])
                                       _normalised(nn.functional.normalize)))
         stack.enter_context(exchanged(nn.functional, "gaussian_nll_loss",
                                       _with_variance(nn.functional.gaussian_nll_loss)))
+        for axes in (1, 2, 3):
+            stack.enter_context(exchanged(nn.functional, f"lp_pool{axes}d", _lp_pooled(
+                getattr(nn.functional, f"avg_pool{axes}d"), axes)))
         for name in ("max_unpool1d", "max_unpool2d", "max_unpool3d"):
             real = getattr(nn.functional, name)
             stack.enter_context(exchanged(nn.functional, name, _unpooled(real)))
@@ -302,6 +325,7 @@ def tracing(step: nn.Module, allowed: tuple[type, ...], states: Collection[str])
         if masks is not None and hasattr(masks, "_vmap_for_bhqkv"):
             stack.enter_context(exchanged(masks, "_vmap_for_bhqkv", _mask_by_broadcasting))
         stack.enter_context(overridden(torch.Tensor, "backward", _refuse_backward))
+        stack.enter_context(exchanged(torch, "manual_seed", _refuse_seed))
         for name, what in (("grad_increment_nesting", "grad, vjp or jacrev"),
                            ("jvp_increment_nesting", "jvp or jacfwd")):
             stack.enter_context(exchanged(eager_transforms, name, _refuse_transform(what)))

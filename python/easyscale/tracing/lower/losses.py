@@ -8,7 +8,6 @@ import torch
 from .builder import Builder, Operand, type_of
 from .elementwise import clamp
 from .moves import take
-from .norms import cosine_similarity
 from .reductions import reduce, vector_norm
 from .table import lowers
 
@@ -198,10 +197,19 @@ def _hinge(b: Builder, x: Operand) -> Operand:
     return clamp(b, x, 0.0, None)
 
 
+def _cosine(b: Builder, x: Operand, y: Operand) -> Operand:
+    """The cosine of rows as cosine_embedding_loss has it, which adds a number to the squares of their
+    norms where cosine_similarity has a least norm."""
+    def dot(x: Operand, y: Operand) -> Operand:
+        return reduce(b, "sum", b.emit("mul", x, y), [x.dim() - 1], False)
+    squares = b.emit("mul", b.shift(dot(x, x), 1e-12), b.shift(dot(y, y), 1e-12))
+    return b.emit("div", dot(x, y), b.emit("sqrt", squares))
+
+
 @lowers("cosine_embedding_loss.default")
 def cosine_embedding_loss(b: Builder, input1: Operand, input2: Operand, target: Operand,
                           margin: float, reduction: int) -> Operand:
-    similarity = cosine_similarity(b, input1, input2, -1, 1e-8)
+    similarity = _cosine(b, input1, input2)
     same = b.shift(b.emit("neg", similarity), 1)
     other = _hinge(b, b.shift(similarity, -margin))
     positive = b.emit("gt", b.cast(target, "f32"), torch.tensor(0.0))

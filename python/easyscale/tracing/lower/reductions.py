@@ -199,15 +199,16 @@ def std_mean_dim(b: Builder, self: Operand, dim: Any, unbiased: bool,
     return std_mean(b, self, dim, int(unbiased), keepdim)
 
 
-def root(b: Builder, x: Operand) -> Operand:
-    """The square root of x >= 0, with the gradient zero at zero, as torch's norms have it."""
+def root(b: Builder, x: Operand, kind: str = "sqrt", **attributes: Any) -> Operand:
+    """The square root, or a power, of x >= 0, with the gradient zero at zero, as torch's norms have it:
+    there the slope is infinite."""
     positive = b.emit("gt", x, torch.tensor(0.0))
-    safe = b.emit("sqrt", b.emit("where", positive, x, torch.tensor(1.0)))
+    safe = b.emit(kind, b.emit("where", positive, x, torch.tensor(1.0)), **attributes)
     return b.emit("where", positive, safe, torch.tensor(0.0))
 
 
 def vector_norm(b: Builder, x: Operand, p: float, dim: Any, keepdim: bool) -> Operand:
-    """(sum |x|^p)^(1/p) over axes; infinite p is the largest magnitude."""
+    """(sum |x|^p)^(1/p) over axes; infinite p is the largest magnitude, and 0 counts what is not 0."""
     if p == 2:
         return root(b, reduce(b, "sum", b.emit("square", x), dim, keepdim))
     size = b.emit("abs", x)
@@ -215,8 +216,15 @@ def vector_norm(b: Builder, x: Operand, p: float, dim: Any, keepdim: bool) -> Op
         return reduce(b, "sum", size, dim, keepdim)
     if math.isinf(p):
         return reduce(b, "amax" if p > 0 else "amin", size, dim, keepdim)
-    total = reduce(b, "sum", b.emit("pow_scalar", size, exponent=float(p)), dim, keepdim)
-    return b.emit("pow_scalar", total, exponent=1 / p)
+    if p == 0:
+        other = b.cast(b.emit("ne", x, torch.tensor(0.0)), "f32")
+        return reduce(b, "sum", other, dim, keepdim)
+    raised = (root(b, size, "pow_scalar", exponent=float(p)) if 0 < p < 1
+              else b.emit("pow_scalar", size, exponent=float(p)))
+    total = reduce(b, "sum", raised, dim, keepdim)
+    if p < 0:
+        return b.emit("pow_scalar", total, exponent=1 / p)
+    return root(b, total, "pow_scalar", exponent=1 / p)  # powers of small numbers may all be 0
 
 
 @lowers("linalg_vector_norm.default")

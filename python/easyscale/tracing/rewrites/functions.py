@@ -37,15 +37,15 @@ def _signed(x: Tensor, function: Callable[[Tensor], Tensor]) -> Tensor:
 @rewrites("sinh.default")
 def sinh(self: Tensor) -> Tensor:
     def above(x: Tensor) -> Tensor:
-        grown = torch.expm1(x)
-        return 0.5 * (grown + grown / (grown + 1))
+        half = torch.expm1(0.5 * x)  # exp(x) - 1 = half * (half + 2) may overflow where sinh does not
+        return 0.5 * half * (half + 2) - 0.5 * torch.expm1(-x)
     return _signed(self, above)
 
 
 @rewrites("cosh.default")
 def cosh(self: Tensor) -> Tensor:
-    grown = torch.exp(torch.abs(self))
-    return 0.5 * (grown + 1 / grown)
+    half = sinh(0.5 * self)  # the slope of a sum of exponentials loses its digits near 0
+    return 1 + 2 * half * half
 
 
 @rewrites("asinh.default")
@@ -56,7 +56,8 @@ def asinh(self: Tensor) -> Tensor:
 
 @rewrites("acosh.default")
 def acosh(self: Tensor) -> Tensor:
-    return torch.log(self + torch.sqrt(self * self - 1))
+    above = self - 1
+    return torch.log1p(above + torch.sqrt(above) * torch.sqrt(above + 2))
 
 
 @rewrites("atanh.default")
@@ -109,7 +110,9 @@ def acos(self: Tensor) -> Tensor:
 
 @rewrites("logaddexp.default")
 def logaddexp(self: Tensor, other: Tensor) -> Tensor:
-    return torch.maximum(self, other) + torch.log1p(torch.exp(-torch.abs(self - other)))
+    # Equal infinities have no difference.
+    gap = torch.where(self == other, torch.zeros_like(self - other), self - other)
+    return torch.maximum(self, other) + torch.log1p(torch.exp(-torch.abs(gap)))
 
 
 @rewrites("logit.default")
@@ -143,28 +146,49 @@ def hypot(self: Tensor, other: Tensor) -> Tensor:
     return scale * torch.sqrt(a * a + b * b)
 
 
+def _mirrored(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Where x is below 1/2, max(x, 1 - x), and pi times the distance of x to the nearest integer, which
+    is exact: the gamma function of x is that of 1 - x but for the sine of this angle."""
+    below = x < 0.5
+    return below, torch.where(below, 1 - x, x), math.pi * (x - torch.round(x))
+
+
+def _asymptotic(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Where x is below 8, x there and 1 elsewhere, and a number from 8 on: x + 8 there and x elsewhere."""
+    small = x < 8
+    return small, torch.where(small, x, torch.ones_like(x)), torch.where(small, x + 8, x)
+
+
 @rewrites("lgamma.default", "special_gammaln.default")
 def lgamma(self: Tensor) -> Tensor:
-    # Stirling's series at x + 8, less the logarithms of x, x + 1, ..., x + 7.
-    z, factors = self + 8, self
+    # Stirling's series at z, less the logarithms of x, x + 1, ..., x + 7 if z is x + 8.
+    below, x, angle = _mirrored(self)
+    small, near, z = _asymptotic(x)
+    factors = near
     for k in range(1, 8):
-        factors = factors * (self + k)
+        factors = factors * (near + k)
     inverse = 1 / z
     square = inverse * inverse
     series = inverse * (1 / 12 - square * (1 / 360 - square / 1260))
-    return ((z - 0.5) * torch.log(z) - z + 0.5 * math.log(2 * math.pi) + series
-            - torch.log(torch.abs(factors)))
+    result = (z - 0.5) * torch.log(z) - z + 0.5 * math.log(2 * math.pi) + series - torch.where(
+        small, torch.log(factors), torch.zeros_like(x))
+    sine = torch.where(below, torch.abs(torch.sin(angle)), torch.ones_like(x))
+    return torch.where(below, math.log(math.pi) - torch.log(sine) - result, result)
 
 
 @rewrites("digamma.default", "special_digamma.default", "special_psi.default")
 def digamma(self: Tensor) -> Tensor:
-    # The asymptotic series at x + 8, less 1 / x, 1 / (x + 1), ..., for x above 0.
-    z, below = self + 8, torch.zeros_like(self)
+    # The asymptotic series at z, less 1 / x, 1 / (x + 1), ... if z is x + 8.
+    below, x, angle = _mirrored(self)
+    small, near, z = _asymptotic(x)
+    less = torch.zeros_like(x)
     for k in range(8):
-        below = below + 1 / (self + k)
+        less = less + 1 / (near + k)
     square = 1 / (z * z)
-    return (torch.log(z) - 0.5 / z - square * (1 / 12 - square * (1 / 120 - square / 252))
-            - below)
+    result = (torch.log(z) - 0.5 / z - square * (1 / 12 - square * (1 / 120 - square / 252))
+              - torch.where(small, less, torch.zeros_like(x)))
+    angle = torch.where(below, angle, torch.ones_like(x))
+    return torch.where(below, result - math.pi * torch.cos(angle) / torch.sin(angle), result)
 
 
 @rewrites("erfinv.default", "special_erfinv.default")
@@ -184,24 +208,45 @@ def erfinv(self: Tensor) -> Tensor:
     return x - (torch.erf(x) - self) * (math.sqrt(math.pi) / 2) * torch.exp(x * x)
 
 
+def _tail(x: Tensor) -> Tensor:
+    """log(erfc(x)) + x^2 for x >= 0: the logarithm of t = 1 / (1 + x / 2) and a polynomial of t, with an
+    error of 1.2e-7 (Press et al., Numerical Recipes)."""
+    t = 1 / (1 + 0.5 * x)
+    series = torch.zeros_like(x)
+    for c in (0.17087277, -0.82215223, 1.48851587, -1.13520398, 0.27886807, -0.18628806, 0.09678418,
+              0.37409196, 1.00002368, -1.26551223):
+        series = series * t + c
+    return torch.log(t) + series
+
+
+def _size(x: Tensor) -> Tensor:
+    """|x| with the slope 1 at 0."""
+    return torch.where(x < 0, -x, x)
+
+
 @rewrites("special_log_ndtr.default")
 def log_ndtr(self: Tensor) -> Tensor:
-    # Below -5 a continued fraction of Mills' ratio, because the probability loses its digits there.
-    inside = torch.log(0.5 * (1 + torch.erf(torch.clamp(self, min=-5.0) * math.sqrt(0.5))))
-    t = torch.clamp(-self, min=5.0)
-    ratio = t
-    for k in range(12, 0, -1):
-        ratio = t + k / ratio
-    tail = -0.5 * t * t - 0.5 * math.log(2 * math.pi) - torch.log(ratio)
-    return torch.where(self < -5, tail, inside)
+    # Below 0 the logarithm of the small probability itself, else that of 1 less the rest.
+    x = _size(self) * math.sqrt(0.5)
+    tail = _tail(x) - x * x - math.log(2)
+    return torch.where(self < 0, tail, torch.log1p(-torch.exp(tail)))
 
 
 @rewrites("erfc.default")
 def erfc(self: Tensor) -> Tensor:
-    return 1 - torch.erf(self)
+    # 1 - erf(x) has no digits where erf(x) is almost 1, but more than the tail near 0.
+    x = _size(self)
+    above = torch.exp(_tail(x) - x * x)
+    far = torch.where(self < 0, 2 - above, above)
+    return torch.where(x < 0.5, 1 - torch.erf(self), far)
 
 
 @rewrites("sinc.default")
 def sinc(self: Tensor) -> Tensor:
-    angle = math.pi * _without_zeros(self)
-    return torch.where(self == 0, torch.ones_like(self), torch.sin(angle) / angle)
+    # Near 0 the series, because the slope of the quotient is a difference of large numbers there.
+    angle = math.pi * self
+    near = torch.abs(angle) < 0.5
+    square = torch.where(near, angle * angle, torch.zeros_like(angle))
+    series = 1 - square / 6 * (1 - square / 20 * (1 - square / 42 * (1 - square / 72)))
+    far = torch.where(near, torch.ones_like(angle), angle)
+    return torch.where(near, series, torch.sin(far) / far)

@@ -7,14 +7,21 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from .functions import logaddexp
 from .sorting import SORTED_MAX
 from .table import rewrites
 
 
 @rewrites("logcumsumexp.default")
 def logcumsumexp(self: Tensor, dim: int) -> Tensor:
-    largest = torch.amax(self, dim, keepdim=True).detach()
-    return torch.log(torch.cumsum(torch.exp(self - largest), dim)) + largest
+    # Sums of twice as many elements in each round. A common maximum would lose all the others.
+    result, length, count = self, self.shape[dim] if self.dim() else 1, 1
+    while count < length:
+        first, rest = result.narrow(dim, 0, count), result.narrow(dim, count, length - count)
+        before = result.narrow(dim, 0, length - count)
+        result = torch.cat([first, logaddexp(rest, before)], dim)
+        count *= 2
+    return result
 
 
 @rewrites("nansum.default")
