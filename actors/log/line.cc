@@ -92,7 +92,8 @@ std::optional<Complaint> parse_json(std::string_view line) {
   if (!json.is_object() || !json.contains("level") || !json["level"].is_string() ||
       !json.contains("msg") || !json["msg"].is_string())
     return {};
-  const auto level = std::find(kLevelNames.begin(), kLevelNames.end(), json["level"]);
+  const auto level = std::find(kLevelNames.begin(), kLevelNames.end(),
+                               json["level"].get_ref<const std::string&>());
   if (level == kLevelNames.end()) return {};
   return Complaint{*level, json["msg"].get<std::string>()};
 }

@@ -3,10 +3,10 @@
 #include <omp.h>
 
 #include <mutex>
-#include <oneapi/dnnl/dnnl.hpp>
 #include <optional>
 #include <unordered_map>
 
+#include "gpu/onednn/described.h"
 #include "proto/base/check.h"
 
 namespace es::gpu {
@@ -151,10 +151,19 @@ dnnl::convolution_forward::primitive_desc forward_desc(const ConvLayout& l, bool
   using Forward = dnnl::convolution_forward;
   const auto kind = dnnl::prop_kind::forward_training;
   const auto direct = dnnl::algorithm::convolution_direct;
-  const Forward::desc desc =
-      bias ? Forward::desc(kind, direct, l.x, l.w_any, l.bias, l.y, l.strides, l.before, l.after)
-           : Forward::desc(kind, direct, l.x, l.w_any, l.y, l.strides, l.before, l.after);
-  return {desc, caller_owned_scratchpad(), cpu_engine()};
+  const auto attr = caller_owned_scratchpad();
+  if (!bias)
+    return described<Forward>(cpu_engine(), attr, kind, direct, l.x, l.w_any, l.y, l.strides,
+                              l.before, l.after);
+  return described<Forward>(cpu_engine(), attr, kind, direct, l.x, l.w_any, l.bias, l.y, l.strides,
+                            l.before, l.after);
+}
+
+template <class Backward>
+typename Backward::primitive_desc gradient_desc(const ConvLayout& l) {
+  return described_gradient<Backward>(cpu_engine(), caller_owned_scratchpad(),
+                                      forward_desc(l, false), dnnl::algorithm::convolution_direct,
+                                      l.x, l.w_any, l.y, l.strides, l.before, l.after);
 }
 
 std::unique_ptr<OnednnKernel> make_forward(const ConvLayout& l, bool bias) {
@@ -170,10 +179,7 @@ std::unique_ptr<OnednnKernel> make_forward(const ConvLayout& l, bool bias) {
 
 std::unique_ptr<OnednnKernel> make_data_gradient(const ConvLayout& l) {
   using Backward = dnnl::convolution_backward_data;
-  const Backward::primitive_desc desc(Backward::desc(dnnl::algorithm::convolution_direct, l.x,
-                                                     l.w_any, l.y, l.strides, l.before, l.after),
-                                      caller_owned_scratchpad(), cpu_engine(),
-                                      forward_desc(l, false));
+  const auto desc = gradient_desc<Backward>(l);
   return std::make_unique<PrimitiveKernel>(
       Backward(desc), desc.impl_info_str(), Operand(DNNL_ARG_DIFF_DST, l.y, desc.diff_dst_desc()),
       Operand(DNNL_ARG_WEIGHTS, l.w, desc.weights_desc()), std::nullopt,
@@ -182,10 +188,7 @@ std::unique_ptr<OnednnKernel> make_data_gradient(const ConvLayout& l) {
 
 std::unique_ptr<OnednnKernel> make_weight_gradient(const ConvLayout& l) {
   using Backward = dnnl::convolution_backward_weights;
-  const Backward::primitive_desc desc(Backward::desc(dnnl::algorithm::convolution_direct, l.x,
-                                                     l.w_any, l.y, l.strides, l.before, l.after),
-                                      caller_owned_scratchpad(), cpu_engine(),
-                                      forward_desc(l, false));
+  const auto desc = gradient_desc<Backward>(l);
   return std::make_unique<PrimitiveKernel>(
       Backward(desc), desc.impl_info_str(), Operand(DNNL_ARG_SRC, l.x, desc.src_desc()),
       Operand(DNNL_ARG_DIFF_DST, l.y, desc.diff_dst_desc()), std::nullopt,
@@ -197,9 +200,9 @@ std::unique_ptr<OnednnKernel> make_gemm(const GemmShape& s, bool bias) {
   const memory::desc b({s.k, s.n}, kF32, memory::dims{s.b_row, s.b_col});
   const memory::desc c({s.m, s.n}, kF32, memory::dims{s.c_row, s.c_col});
   const memory::desc row({1, s.n}, kF32, memory::format_tag::ab);
-  const dnnl::matmul::primitive_desc desc(
-      bias ? dnnl::matmul::desc(a, b, row, c) : dnnl::matmul::desc(a, b, c),
-      caller_owned_scratchpad(), cpu_engine());
+  const auto attr = caller_owned_scratchpad();
+  const auto desc = bias ? described<dnnl::matmul>(cpu_engine(), attr, a, b, row, c)
+                         : described<dnnl::matmul>(cpu_engine(), attr, a, b, c);
   std::optional<Operand> bias_operand;
   if (bias) bias_operand.emplace(DNNL_ARG_BIAS, row, row);
   return std::make_unique<PrimitiveKernel>(

@@ -1,15 +1,25 @@
 #include "tests/bench/dnnl_contestants.h"
 
-#include <oneapi/dnnl/dnnl.hpp>
 #include <random>
 #include <unordered_map>
+
+#include "gpu/onednn/described.h"
 
 namespace es::bench {
 namespace {
 
 using dnnl::memory;
+using gpu::described;
+using gpu::described_gradient;
 using Tag = memory::format_tag;
 constexpr auto kFloat = memory::data_type::f32;
+#if DNNL_VERSION_MAJOR < 3
+using PoolForward = dnnl::pooling_v2_forward;
+using PoolBackward = dnnl::pooling_v2_backward;
+#else
+using PoolForward = dnnl::pooling_forward;
+using PoolBackward = dnnl::pooling_backward;
+#endif
 
 dnnl::engine& engine() {
   static dnnl::engine value(dnnl::engine::kind::cpu, 0);
@@ -57,10 +67,8 @@ std::function<void()> make_conv(const gpu::ConvShape& s, ConvPass pass, DnnlLayo
   const auto direct = dnnl::algorithm::convolution_direct;
   const ConvDescs d = conv_descs(s, layout);
   using Forward = dnnl::convolution_forward;
-  const Forward::primitive_desc forward(
-      Forward::desc(dnnl::prop_kind::forward_training, direct, d.x, d.w, d.y, d.strides, d.pad_low,
-                    d.pad_high),
-      engine());
+  const auto forward = described<Forward>(engine(), {}, dnnl::prop_kind::forward_training, direct,
+                                          d.x, d.w, d.y, d.strides, d.pad_low, d.pad_high);
   if (pass == ConvPass::kForward) {
     return call(Forward(forward), {{DNNL_ARG_SRC, random_memory(forward.src_desc())},
                                    {DNNL_ARG_WEIGHTS, random_memory(forward.weights_desc())},
@@ -68,19 +76,46 @@ std::function<void()> make_conv(const gpu::ConvShape& s, ConvPass pass, DnnlLayo
   }
   if (pass == ConvPass::kDataGradient) {
     using Backward = dnnl::convolution_backward_data;
-    const Backward::primitive_desc backward(
-        Backward::desc(direct, d.x, d.w, d.y, d.strides, d.pad_low, d.pad_high), engine(), forward);
+    const auto backward = described_gradient<Backward>(engine(), {}, forward, direct, d.x, d.w, d.y,
+                                                       d.strides, d.pad_low, d.pad_high);
     return call(Backward(backward), {{DNNL_ARG_DIFF_SRC, random_memory(backward.diff_src_desc())},
                                      {DNNL_ARG_WEIGHTS, random_memory(backward.weights_desc())},
                                      {DNNL_ARG_DIFF_DST, random_memory(backward.diff_dst_desc())}});
   }
   using Backward = dnnl::convolution_backward_weights;
-  const Backward::primitive_desc backward(
-      Backward::desc(direct, d.x, d.w, d.y, d.strides, d.pad_low, d.pad_high), engine(), forward);
+  const auto backward = described_gradient<Backward>(engine(), {}, forward, direct, d.x, d.w, d.y,
+                                                     d.strides, d.pad_low, d.pad_high);
   return call(Backward(backward),
               {{DNNL_ARG_SRC, random_memory(backward.src_desc())},
                {DNNL_ARG_DIFF_WEIGHTS, random_memory(backward.diff_weights_desc())},
                {DNNL_ARG_DIFF_DST, random_memory(backward.diff_dst_desc())}});
+}
+
+using NormForward = dnnl::batch_normalization_forward;
+using NormBackward = dnnl::batch_normalization_backward;
+constexpr float kEpsilon = 1e-5f;
+
+// Version 3 wants the layout of each tensor, version 2 one for all.
+NormForward::primitive_desc norm_forward(const memory::desc& data,
+                                         dnnl::normalization_flags flags) {
+  const auto kind = dnnl::prop_kind::forward_training;
+#if DNNL_VERSION_MAJOR < 3
+  return described<NormForward>(engine(), {}, kind, data, kEpsilon, flags);
+#else
+  return described<NormForward>(engine(), {}, kind, data, data, kEpsilon, flags);
+#endif
+}
+
+NormBackward::primitive_desc norm_backward(const NormForward::primitive_desc& forward,
+                                           const memory::desc& data,
+                                           dnnl::normalization_flags flags) {
+  const auto kind = dnnl::prop_kind::backward;
+#if DNNL_VERSION_MAJOR < 3
+  return described_gradient<NormBackward>(engine(), {}, forward, kind, data, data, kEpsilon, flags);
+#else
+  return described_gradient<NormBackward>(engine(), {}, forward, kind, data, data, data, kEpsilon,
+                                          flags);
+#endif
 }
 
 }  // namespace
@@ -97,36 +132,35 @@ std::function<void()> dnnl_gemm(std::int64_t m, std::int64_t n, std::int64_t k, 
   const memory::desc a({m, k}, kFloat, Tag::ab);
   const memory::desc b({k, n}, kFloat, b_transposed ? Tag::ba : Tag::ab);
   const memory::desc c({m, n}, kFloat, Tag::ab);
-  const dnnl::matmul::primitive_desc desc(dnnl::matmul::desc(a, b, c), engine());
+  const auto desc = described<dnnl::matmul>(engine(), {}, a, b, c);
   return call(dnnl::matmul(desc), {{DNNL_ARG_SRC, random_memory(a)},
                                    {DNNL_ARG_WEIGHTS, random_memory(b)},
                                    {DNNL_ARG_DST, random_memory(c)}});
 }
 
 std::function<void()> dnnl_batch_norm(std::int64_t rows, std::int64_t c, bool backward) {
-  const auto flags =
-      dnnl::normalization_flags::use_scale_shift | dnnl::normalization_flags::fuse_norm_relu;
+  using Flags = dnnl::normalization_flags;
+  const auto flags = Flags::use_scale | Flags::use_shift | Flags::fuse_norm_relu;
   const memory::desc data({1, c, rows, 1}, kFloat, Tag::nhwc);
-  using Forward = dnnl::batch_normalization_forward;
-  const Forward::primitive_desc forward(
-      Forward::desc(dnnl::prop_kind::forward_training, data, 1e-5f, flags), engine());
+  const memory::desc row({c}, kFloat, Tag::a);
+  const auto forward = norm_forward(data, flags);
   std::unordered_map<int, memory> args{
       {DNNL_ARG_SRC, random_memory(data)},
       {DNNL_ARG_DST, random_memory(data)},
-      {DNNL_ARG_SCALE_SHIFT, random_memory(forward.weights_desc())},
+      {DNNL_ARG_SCALE, random_memory(row)},
+      {DNNL_ARG_SHIFT, random_memory(row)},
       {DNNL_ARG_MEAN, random_memory(forward.mean_desc())},
       {DNNL_ARG_VARIANCE, random_memory(forward.variance_desc())},
       {DNNL_ARG_WORKSPACE, memory(forward.workspace_desc(), engine())}};
-  const auto run_forward = call(Forward(forward), args);
+  const auto run_forward = call(NormForward(forward), args);
   if (!backward) return run_forward;
   run_forward();  // This fills the statistics and the ReLU mask that the backward pass reads.
-  using Backward = dnnl::batch_normalization_backward;
-  const Backward::primitive_desc desc(
-      Backward::desc(dnnl::prop_kind::backward, data, data, 1e-5f, flags), engine(), forward);
+  const auto desc = norm_backward(forward, data, flags);
   args[DNNL_ARG_DIFF_DST] = random_memory(data);
   args[DNNL_ARG_DIFF_SRC] = random_memory(data);
-  args[DNNL_ARG_DIFF_SCALE_SHIFT] = random_memory(desc.diff_weights_desc());
-  return call(Backward(desc), args);
+  args[DNNL_ARG_DIFF_SCALE] = random_memory(row);
+  args[DNNL_ARG_DIFF_SHIFT] = random_memory(row);
+  return call(NormBackward(desc), args);
 }
 
 std::function<void()> dnnl_max_pool(const gpu::PoolShape& s, bool backward) {
@@ -136,23 +170,21 @@ std::function<void()> dnnl_max_pool(const gpu::PoolShape& s, bool backward) {
   const memory::dims strides{s.stride_h, s.stride_w}, kernel{s.kh, s.kw}, low{s.pad_h, s.pad_w};
   const memory::dims high{(s.oh() - 1) * s.stride_h + s.kh - s.h - s.pad_h,
                           (s.ow() - 1) * s.stride_w + s.kw - s.w - s.pad_w};
-  using Forward = dnnl::pooling_forward;
-  const Forward::primitive_desc forward(
-      Forward::desc(dnnl::prop_kind::forward_training, max, x, y, strides, kernel, low, high),
-      engine());
+  const memory::dims no_gaps{0, 0};
+  const auto forward = described<PoolForward>(engine(), {}, dnnl::prop_kind::forward_training, max,
+                                              x, y, strides, kernel, no_gaps, low, high);
   std::unordered_map<int, memory> args{
       {DNNL_ARG_SRC, random_memory(x)},
       {DNNL_ARG_DST, random_memory(y)},
       {DNNL_ARG_WORKSPACE, memory(forward.workspace_desc(), engine())}};
-  const auto run_forward = call(Forward(forward), args);
+  const auto run_forward = call(PoolForward(forward), args);
   if (!backward) return run_forward;
   run_forward();  // This fills the positions of the maxima.
-  using Backward = dnnl::pooling_backward;
-  const Backward::primitive_desc desc(Backward::desc(max, x, y, strides, kernel, low, high),
-                                      engine(), forward);
+  const auto desc = described_gradient<PoolBackward>(engine(), {}, forward, max, x, y, strides,
+                                                     kernel, no_gaps, low, high);
   args[DNNL_ARG_DIFF_DST] = random_memory(y);
   args[DNNL_ARG_DIFF_SRC] = random_memory(x);
-  return call(Backward(desc), args);
+  return call(PoolBackward(desc), args);
 }
 
 }  // namespace es::bench

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""The Debian package is clean for lintian. In a bare Debian 12 it is installed, its unit is valid, it
-trains a job, and after a purge nothing of it is left.
+"""The Debian package is clean for lintian. In a bare Debian of the release that runs this test it is
+installed, its unit is valid, it trains a job, and after a purge nothing of it is left.
 
     deb_test.py ESCTL SOURCE_ROOT
 """
 import os
+import platform
 import subprocess
 
 from package_case import PackageCase, main
@@ -66,8 +67,9 @@ class Deb(PackageCase):
         hook.write_text(IN_THE_SYSTEM)
         hook.chmod(0o755)
         job = self.source / "configs/jobs/tiny_neumf.toml"
+        release = platform.freedesktop_os_release()["VERSION_CODENAME"]
         tried = subprocess.run(
-            ["mmdebstrap", "--variant=apt", "--format=null", f"--customize-hook={hook}", "bookworm",
+            ["mmdebstrap", "--variant=apt", "--format=null", f"--customize-hook={hook}", release,
              "/dev/null"], text=True, capture_output=True,
             env={**os.environ, "DEB": str(deb), "JOB": str(job)})
         shown = tried.stdout + tried.stderr

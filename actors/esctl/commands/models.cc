@@ -91,7 +91,7 @@ void add_models_command(CLI::App& app, Shell& shell) {
   auto options = std::make_shared<ModelFileOptions>();
   CLI::App* pack =
       models->add_subcommand("pack", "Check the JSON form of a model and write it as a model file");
-  pack->add_option("json", options->from, "The JSON form")->required()->type_name("MODEL.json");
+  pack->add_option("model", options->from, "The JSON form")->required()->type_name("MODEL.json");
   pack->add_option("-o,--output", options->to, "The new model file")
       ->required()
       ->type_name("FILE.esmodel");

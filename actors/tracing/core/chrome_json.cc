@@ -11,7 +11,8 @@
 namespace es::actors::tracing {
 namespace {
 
-std::string quoted(const std::string& text) {
+// Not "quoted": with a variable the compiler would also find std::quoted.
+std::string json_string(const std::string& text) {
   std::string json = "\"";
   for (const char c : is_utf8(text) ? text : escaped(text)) {
     if (c == '"' || c == '\\') json += '\\';
@@ -124,21 +125,22 @@ class Writer {
   }
 
   std::string other_data() const {
-    std::string json =
-        "{\"job\":" + quoted(trace_.job) + ",\"first_step\":" + std::to_string(trace_.first) +
-        ",\"end_step\":" + std::to_string(trace_.end) +
-        ",\"zero_unix_ms\":" + std::to_string(trace_.zero_unix_ms) +
-        ",\"note\":" + (trace_.note.empty() ? "null" : quoted(trace_.note)) + ",\"processes\":[";
+    std::string json = "{\"job\":" + json_string(trace_.job) +
+                       ",\"first_step\":" + std::to_string(trace_.first) +
+                       ",\"end_step\":" + std::to_string(trace_.end) +
+                       ",\"zero_unix_ms\":" + std::to_string(trace_.zero_unix_ms) +
+                       ",\"note\":" + (trace_.note.empty() ? "null" : json_string(trace_.note)) +
+                       ",\"processes\":[";
     for (std::size_t i = 0; i < trace_.processes.size(); ++i) {
       const ProcessTrace& p = trace_.processes[i];
       json += std::string(i == 0 ? "" : ",") + "{\"pid\":" + std::to_string(i + 1) +
-              ",\"name\":" + quoted(process_name(p)) +
+              ",\"name\":" + json_string(process_name(p)) +
               ",\"system_pid\":" + (p.about.pid == 0 ? "null" : std::to_string(p.about.pid)) +
               ",\"same_clock\":" + (p.clock.same_clock ? "true" : "false") +
               ",\"clock_ahead_us\":" + micros(p.clock.ahead) +
               ",\"clock_error_us\":" + micros(p.clock.error) +
               ",\"dropped_spans\":" + std::to_string(p.dropped) +
-              ",\"missing\":" + (p.missing.empty() ? "null" : quoted(p.missing)) + "}";
+              ",\"missing\":" + (p.missing.empty() ? "null" : json_string(p.missing)) + "}";
     }
     return json + "]}";
   }
@@ -152,12 +154,12 @@ class Writer {
     std::string name = process_name(process);
     if (!process.missing.empty()) name += " (spans are missing: " + process.missing + ")";
     if (process.dropped > 0) name += " (" + std::to_string(process.dropped) + " spans dropped)";
-    meta(0, "process_name", "\"name\":" + quoted(name));
+    meta(0, "process_name", "\"name\":" + json_string(name));
     meta(0, "process_sort_index", "\"sort_index\":" + std::to_string(i));
     std::set<std::uint16_t> lanes;
     for (const Span& span : process.spans) lanes.insert(span.lane);
     for (const std::uint16_t lane : lanes) {
-      meta(lane, "thread_name", "\"name\":" + quoted(lane_name(lane)));
+      meta(lane, "thread_name", "\"name\":" + json_string(lane_name(lane)));
       meta(lane, "thread_sort_index", "\"sort_index\":" + std::to_string(lane));
     }
     if (process.dropped > 0) drop_mark(i);
@@ -178,7 +180,7 @@ class Writer {
     const ProcessTrace& process = trace_.processes[i];
     event("\"ph\":\"X\"," + place(i, span.lane) + ",\"ts\":" + time(i, span.begin) +
           ",\"dur\":" + micros(span.duration) + ",\"cat\":\"" + category(span.kind) +
-          "\",\"name\":" + quoted(name_of(span, process.about)) + ",\"args\":{" +
+          "\",\"name\":" + json_string(name_of(span, process.about)) + ",\"args\":{" +
           arguments(span, process.about) + "}");
     // A worker may send several parts of its ranks for one bucket. They arrive in this order.
     if (is_sending(span.kind)) sent_[transfer_of(span, process.worker)].push_back({&span, i});
@@ -212,7 +214,7 @@ class Writer {
       case SpanKind::kOperator:
         if (span.number < process.operators.size()) {
           const TracedOperator& op = process.operators[span.number];
-          with("node", quoted(op.node));
+          with("node", json_string(op.node));
           with("pass", op.backward ? "\"backward\"" : "\"forward\"");
           if (op.flops > 0) with("flops", number(op.flops));
           with("bytes", number(op.bytes));

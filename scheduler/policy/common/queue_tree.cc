@@ -80,8 +80,9 @@ QueueTree::QueueTree(const std::vector<Queue>& queues, const std::vector<DeviceT
   nodes_.back().limit.assign(types_, kNoLimit);
   parents_first_ = top_;
   for (std::size_t i = 0; i < parents_first_.size(); ++i) {
-    const Node& node = nodes_[parents_first_[i]];
-    parents_first_.insert(parents_first_.end(), node.children.begin(), node.children.end());
+    // One by one: g++ 14 has a false warning for an insertion of the whole list.
+    for (const std::uint32_t child : nodes_[parents_first_[i]].children)
+      parents_first_.push_back(child);
   }
   nodes_.back().reach = nodes_.back().limit;
   for (const std::uint32_t i : parents_first_) {
