@@ -25,6 +25,11 @@ in_trixie() {  # BUILD COMMAND...
     [ -z "$git" ] || place "$git" "$git"
     place "$cache" /var/cache/ccache
     place /dev /dev
+    place /sys /sys
+    if [ -e /etc/resolv.conf ]; then
+      touch "$root/etc/resolv.conf"
+      mount --bind /etc/resolv.conf "$root/etc/resolv.conf"
+    fi
     mount -t proc proc "$root/proc"
     exec chroot "$root" env -i HOME=/root PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin \
       LC_ALL=C.UTF-8 CCACHE_DIR=/var/cache/ccache CCACHE_BASEDIR="$tree" \

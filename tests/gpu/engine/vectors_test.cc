@@ -211,7 +211,8 @@ TEST_SUITE("gpu/vectors") {
     for (const NamedTensor& t : expected) floor = std::max(floor, 0.05 * largest(t.values));
     for (const NamedTensor& t : expected) {
       CAPTURE(t.name);
-      const NamedTensor& mine = find(ours, s.rename(t.name.substr(prefix.size())));
+      const std::string name = s.rename(t.name.substr(prefix.size()));
+      const NamedTensor& mine = find(ours, name);
       const double scale = std::max(floor, largest(t.values));
       CHECK(largest_difference(mine.values, t.values) / scale < tolerance);
     }
