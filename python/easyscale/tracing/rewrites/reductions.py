@@ -1,6 +1,7 @@
 """Sums, counts, distances and losses over axes, and what runs along one."""
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -12,16 +13,35 @@ from .sorting import SORTED_MAX
 from .table import rewrites
 
 
+SHORT = 64  # elements of which all pairs are few
+
+
 @rewrites("logcumsumexp.default")
 def logcumsumexp(self: Tensor, dim: int) -> Tensor:
-    # Sums of twice as many elements in each round. A common maximum would lose all the others.
-    result, length, count = self, self.shape[dim] if self.dim() else 1, 1
+    # A common maximum would lose all numbers that are much smaller.
+    length = self.shape[dim] if self.dim() else 1
+    if length == 1:
+        return self
+    # The axis of the samples, whose number is open, is short while a model is captured.
+    return (_over_pairs if length <= SHORT else _by_doubling)(self, dim, length)
+
+
+def _over_pairs(x: Tensor, dim: int, length: int) -> Tensor:
+    """For each element the sum over itself and those before it, of all pairs."""
+    places = torch.arange(length)
+    before = places <= places.unsqueeze(1)
+    terms = torch.where(before, x.movedim(dim, -1).unsqueeze(-2), torch.tensor(-math.inf))
+    return torch.logsumexp(terms, -1).movedim(-1, dim)
+
+
+def _by_doubling(x: Tensor, dim: int, length: int) -> Tensor:
+    """Sums of twice as many elements in each round."""
+    count = 1
     while count < length:
-        first, rest = result.narrow(dim, 0, count), result.narrow(dim, count, length - count)
-        before = result.narrow(dim, 0, length - count)
-        result = torch.cat([first, logaddexp(rest, before)], dim)
+        first, rest = x.narrow(dim, 0, count), x.narrow(dim, count, length - count)
+        x = torch.cat([first, logaddexp(rest, x.narrow(dim, 0, length - count))], dim)
         count *= 2
-    return result
+    return x
 
 
 @rewrites("nansum.default")
