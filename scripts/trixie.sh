@@ -20,6 +20,8 @@ in_trixie() {  # BUILD COMMAND...
   in_namespaces bash -euc '
     root=$1 tree=$2 build=$3 cache=$4 git=$5
     place() { mkdir -p "$root$2" && mount --rbind "$1" "$root$2"; }
+    # A mount point itself, because buildah changes the mount of its root.
+    mount --rbind "$root" "$root"
     place "$tree" "$tree"
     place "$build" "$tree/build"
     [ -z "$git" ] || place "$git" "$git"

@@ -17,7 +17,13 @@ RUN = r"""
 set -eu
 export BUILDAH_ISOLATION=chroot STORAGE_DRIVER=vfs
 in_storage() { buildah --root "$1/s" --runroot "$1/r" "${@:2}"; }
-container=$(in_storage "$1" from "oci-archive:$2" | tail -n 1)
+# By itself a newer buildah asks for more open files and processes than the limits here may allow.
+limits=()
+for pair in nofile:n nproc:u; do
+  most=$(ulimit -H"${pair#*:}")
+  [ "$most" = unlimited ] || limits+=(--ulimit "${pair%:*}=$most")
+done
+container=$(in_storage "$1" from "${limits[@]}" "oci-archive:$2" | tail -n 1)
 in_storage "$1" run --user 0 "$container" -- /usr/bin/easyscaled --version
 in_storage "$1" run --user 0 --env HOME=/tmp "$container" -- \
   /usr/bin/esctl run /usr/share/easyscale/jobs/tiny_neumf.toml --steps 20 --quiet
