@@ -17,12 +17,8 @@ RUN = r"""
 set -eu
 export BUILDAH_ISOLATION=chroot STORAGE_DRIVER=vfs
 in_storage() { buildah --root "$1/s" --runroot "$1/r" "${@:2}"; }
-# By itself a newer buildah asks for more open files and processes than the limits here may allow.
-limits=()
-for pair in nofile:n nproc:u; do
-  most=$(ulimit -H"${pair#*:}")
-  [ "$most" = unlimited ] || limits+=(--ulimit "${pair%:*}=$most")
-done
+# By itself a newer buildah asks for more open files and processes than a user may have.
+limits=(--ulimit nofile=1024 --ulimit nproc=4096)
 container=$(in_storage "$1" from "${limits[@]}" "oci-archive:$2" | tail -n 1)
 in_storage "$1" run --user 0 "$container" -- /usr/bin/easyscaled --version
 in_storage "$1" run --user 0 --env HOME=/tmp "$container" -- \
