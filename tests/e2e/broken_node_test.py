@@ -37,7 +37,7 @@ class BrokenNode(harness.EndToEndTest):
         return node
 
     def memory_group(self, limit):
-        """A control group that may use so many bytes, for as long as the test runs."""
+        """A control group with this limit in bytes, for as long as the test runs."""
         for root, file in (("memory", "memory.limit_in_bytes"), (".", "memory.max")):
             try:
                 group = Path("/sys/fs/cgroup") / root / self.word
