@@ -58,12 +58,14 @@ def whole_texts():
 
 
 def mixed_texts(seed, megabytes):
-    """About this much text: files of the tree, and generated text of 1 to 20,000 characters."""
+    """About this much text: half of it files of the tree, half generated, of 1 to 20,000 characters."""
     source = random.Random(seed)
-    texts, size = whole_texts(), 0
-    texts += ["", " ", "\n", "a", "\u0301", " a", "a ", "\ufeffa"]
-    size = sum(len(text.encode()) for text in texts)
+    texts = ["", " ", "\n", "a", "\u0301", " a", "a ", "\ufeffa"]
+    files = whole_texts()
+    source.shuffle(files)
+    size = 0
     while size < megabytes * 1e6:
-        texts.append(generated(source, source.choice([1, 3, 30, 300, 3000, 20000])))
+        texts.append(files.pop() if files and size < megabytes * 5e5 else
+                     generated(source, source.choice([1, 3, 30, 300, 3000, 20000])))
         size += len(texts[-1].encode())
     return texts

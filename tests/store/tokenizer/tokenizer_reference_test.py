@@ -26,7 +26,7 @@ except ImportError:
 
 BENCH = None  # the program that encodes texts
 SEED = int(os.environ.get("ES_SEED", "20261123"))
-MEGABYTES = float(os.environ.get("ES_TOKENIZER_MEGABYTES", "1"))
+MEGABYTES = float(os.environ.get("ES_TOKENIZER_MEGABYTES", "2"))
 GPT4 = (r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}"
         r"| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+")
 
