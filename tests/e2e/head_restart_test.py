@@ -152,8 +152,8 @@ class HeadRestart(harness.EndToEndTest):
         job = head.submit(job_file)
         head.esctl("scale", job, f"{self.other}:1")
         before = head.wait_for(
-            job, "an evaluation", lambda d: len(d["evaluations"]) >= 1 and d["workers"]
-            and all(w["pid"] for w in d["workers"]))
+            job, "an evaluation, and training on the node", lambda d: d["evaluations"]
+            and [w["node"] for w in d["workers"]] == ["second"] and d["workers"][0]["pid"])
         worker, = [w["pid"] for w in before["workers"]]
         head.running.stop(signal.SIGKILL)
         self.wait_for_work(worker, 0.3)
