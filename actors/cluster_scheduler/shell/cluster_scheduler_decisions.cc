@@ -88,8 +88,7 @@ void ClusterSchedulerState::decide_at(double due_s) {
 // `due_s` is the time for which this decision was planned. If an earlier one has replaced it,
 // nothing happens.
 void ClusterSchedulerState::on_decide(double due_s) {
-  // While nodes are awaited, jobs seem to hold nothing (stop_waiting_for_nodes).
-  if (due_s != decide_due_s_ || !awaited_nodes_.empty()) return;
+  if (due_s != decide_due_s_) return;
   decide_due_s_ = scheduler::kNever.count();
   const double begin_s = options_.stopwatch_s ? options_.stopwatch_s() : 0;
   const std::vector<cluster::Effect> effects = core_->decide(now_s());
