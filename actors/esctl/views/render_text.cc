@@ -270,7 +270,7 @@ std::string checkpoint_text(const CheckpointView& checkpoint) {
                                              {"step", std::to_string(checkpoint.version)},
                                              {"params digest", checkpoint.params_digest},
                                              {"state digest", checkpoint.state_digest}};
-  if (!checkpoint.first_error.empty()) rows.push_back({"not where asked", checkpoint.first_error});
+  if (!checkpoint.first_error.empty()) rows.push_back({"here because", checkpoint.first_error});
   return table(rows);
 }
 

@@ -193,6 +193,13 @@ TEST_SUITE("actors/esctl/render_text") {
     CHECK_FALSE(contains(text, "error"));
   }
 
+  TEST_CASE("a checkpoint says why it is in another directory") {
+    CheckpointView taken{.path = "/node/rescue/cnn-1", .version = 3};
+    CHECK_FALSE(contains(checkpoint_text(taken), "because"));
+    taken.first_error = "/head/cnn-1: cannot be created: Read-only file system";
+    CHECK(contains(checkpoint_text(taken), "here because   /head/cnn-1: cannot be created"));
+  }
+
   TEST_CASE("the list of jobs has the present rate, and a dash for a job without steps") {
     CHECK(contains(jobs_text({job_view("running")}), "  640.2  "));
     const std::string paused = jobs_text({job_view("paused")});
