@@ -98,6 +98,7 @@ REAL = {
     "atan2": lambda x: torch.atan2(x, x.flip(1)),
     "logaddexp": lambda x: torch.logaddexp(x, 2 * x),
     "logcumsumexp": lambda x: torch.logcumsumexp(x, 1),
+    "long logcumsumexp": lambda x: torch.logcumsumexp(x.repeat(1, 12), 1)[:, -8:],
     "cumprod": lambda x: torch.cumprod(positive(x), 1),
     "isfinite": lambda x: torch.where(torch.isfinite(x) & ~torch.isinf(x), x, x * 0),
     "nan_to_num": torch.nan_to_num, "hardshrink": F.hardshrink, "softshrink": F.softshrink,

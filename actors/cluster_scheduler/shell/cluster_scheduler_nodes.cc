@@ -229,7 +229,7 @@ void ClusterSchedulerState::join_node(const Arrival& node) {
       joined.kept.push_back(at->second);
   // No decision is made here (stop_waiting_for_nodes).
   perform(core_->take(joined, now_s()));
-  // It may have said so while it was held back.
+  // A node that was held back may have said meanwhile that it drains.
   if (draining_nodes_.contains(node_peer(node.name)))
     perform(core_->take(cluster::NodeDraining{node.name}, now_s()));
 }
