@@ -1,11 +1,12 @@
 #pragma once
-// The time of local steps by kind of operator and by operator, with GFLOP/s.
+// The time of local steps by kind of operator and by operator, beside what the processor could do.
 #include <ctime>
 #include <map>
 #include <ostream>
 #include <string>
 
 #include "gpu/graph/executor.h"
+#include "tests/bench/floors.h"
 
 namespace es::bench {
 
@@ -19,16 +20,19 @@ class OpProfile : public gpu::OpObserver {
 
   void begin_op(const gpu::Op& op) override;
   void end_op(const gpu::Op& op) override;
-  // Times are means over the `steps` that were measured; `step_ms` is the time of a whole step.
-  void print(std::ostream& out, int steps, double step_ms) const;
+  // Times are means over the `steps` that were measured; `step_ms` is the time of a whole step. The
+  // column "floor" is the share of the time that the floor of `floors` needs; "bound" names that
+  // floor. A device without floors has neither.
+  void print(std::ostream& out, int steps, double step_ms, const Floors* floors) const;
 
  private:
   struct Sum {
     double seconds = 0.0;
     double flops = 0.0;  // The multiplications and additions of dense products.
     double bytes = 0.0;  // The bytes of the tensors and parameters that it reads or writes.
+    double floor_seconds = 0.0;
     int runs = 0;
-    std::string name;
+    std::string name, bound;
     void add(const Sum& other);
   };
   static void print_table(std::ostream& out, const std::vector<Sum>& sums, std::size_t most,

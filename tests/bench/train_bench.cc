@@ -10,10 +10,11 @@
 // Relative paths in it begin at the working directory.
 //
 // A step consists of the work of a worker that has all ESTs: local steps in turn, the merge of
-// gradients in the tree, and one update. Samples are made before. With --profile a table of
-// operators follows on stderr. With --against-one the program alternates two workers, one with that
-// many ESTs and one with a single EST, which make equally many local steps, and prints the ratio of
-// their throughputs instead.
+// gradients in the tree, and one update. Samples are made before. With --profile tables of kinds of
+// operators and of operators follow on stderr, the latter by the time above what the processor
+// allows (floors.h). With --against-one the program alternates two workers, one with that many ESTs
+// and one with a single EST, which make equally many local steps, and prints the ratio of their
+// throughputs instead.
 #include <sys/resource.h>
 
 #include <algorithm>
@@ -368,7 +369,12 @@ int main(int argc, char** argv) {
   if (options.profile) worker.engine().set_observer(&profile);
   const Times times = measure(worker, options.steps);
   print_json(options, worker, times);
-  if (options.profile)
-    profile.print(std::cerr, options.steps, median(in_one_thread ? times.cpu_ms : times.wall_ms));
+  if (options.profile) {
+    std::optional<Floors> floors;
+    if (options.device.starts_with("cpu"))
+      floors.emplace(worker.engine().kernels().cpu_class, options.threads);
+    profile.print(std::cerr, options.steps, median(in_one_thread ? times.cpu_ms : times.wall_ms),
+                  floors ? &*floors : nullptr);
+  }
   return 0;
 }
