@@ -108,6 +108,17 @@ def cross_entropies():
             | {f"image {name}": case for name, case in image.items()})
 
 
+def linear_cross_entropies():
+    """Those of a linear layer whose weights are fixed."""
+    generator = torch.Generator().manual_seed(2)
+    layer, bias = torch.randn(WIDTH, WIDTH, generator=generator) / 5, torch.linspace(-1.0, 1.0, WIDTH)
+
+    def make(**options):
+        return lambda z, labels: F.linear_cross_entropy(z, layer, labels, **options)
+    return reduced(make, of_classes, bias={"linear_bias": bias}, ignore={"ignore_index": 3},
+                   all={"linear_bias": bias, "weight": POSITIVE, "label_smoothing": 0.1})
+
+
 def logged(wrap):
     """A loss of log-probabilities in place of logits."""
     def wrapped(module):
@@ -195,6 +206,8 @@ LOSSES = {
     "CTCLoss": {"mean": ctc},
 }
 LOSSES["NLLLoss2d"] = {"mean": logged(lambda m: of_classes(m, (6, 4)))(nn.NLLLoss())}
+if hasattr(nn, "LinearCrossEntropyLoss"):  # not in torch 2.6
+    LOSSES["LinearCrossEntropyLoss"] = linear_cross_entropies()
 
 
 def activation(function):

@@ -322,6 +322,12 @@ class Rewrites(unittest.TestCase):
     def test_complex_numbers(self):
         self.check_all(COMPLEX)
 
+    def test_what_a_function_detaches_has_no_gradient(self):
+        """That of its divisor would be infinite for small numbers; near 1 it is 0 but for rounding."""
+        torch.manual_seed(SEED)
+        program = capture(Layer(REAL["hypot"]), weighted, torch.randn(16, 8), torch.zeros(16)).program
+        self.assertIn("stop_gradient", [node.kind for node in program.nodes])
+
     @unittest.skipUnless(find_spec("torchvision"), "torchvision is not installed")
     def test_deformable_convolutions(self):
         from torchvision.ops import DeformConv2d

@@ -30,6 +30,11 @@ ROUNDING = {"aten.div.Tensor_mode", "aten.div.Scalar_mode"}
 ARITHMETIC_DIVISION = (None, "floor")
 
 
+def traced(run: Callable, fakes: list[torch.Tensor]) -> torch.fx.GraphModule:
+    """The trace of a function, with its detach(). torch 2.15 drops them unless a table is given."""
+    return make_fx(run, decomposition_table={})(*fakes)
+
+
 def decompose(graph: Graph) -> None:
     """Replaces what can be replaced; the rest stays, and the lowering reports it."""
     _Decomposer(graph).run()
@@ -120,7 +125,7 @@ class _Decomposer:
                 fakes = [torch.empty(self.graph.metas[v].shape, dtype=self.graph.metas[v].dtype)
                          for v in values]
             with mode:
-                return make_fx(run)(*fakes)
+                return traced(run, fakes)
         except Exception as error:  # a decomposition raises whatever it does not support
             raise _Unknown from error
 

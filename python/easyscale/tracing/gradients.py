@@ -12,9 +12,8 @@ from typing import Any
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
-from torch.fx.experimental.proxy_tensor import make_fx
 
-from .decompose import called, trace_arguments
+from .decompose import called, trace_arguments, traced
 from .errors import CaptureError, Missing, UnsupportedOperators
 from .graph import Graph, Node, Ref, meta_of, refs, replace_refs
 from .regions import LIBRARY
@@ -88,7 +87,7 @@ class _Backward:
             fakes = [torch.empty(self.graph.metas[v].shape, dtype=self.graph.metas[v].dtype)
                      for v in outside]
         with mode, torch.enable_grad():
-            trace = make_fx(lambda *tensors: self._gradients(dict(zip(outside, tensors))))(*fakes)
+            trace = traced(lambda *tensors: self._gradients(dict(zip(outside, tensors))), fakes)
         return self._copied(trace, outside)
 
     def _between(self, before: Sequence[Node]) -> list[Node]:

@@ -104,7 +104,8 @@ def main(args):
             results.append(measure(args, workload, folder))
     mean = runner.geometric_mean([r["ratio"] for r in results])
     print(f"{runner.processor()}, cores {','.join(map(str, args.cores))}, level {args.level}, "
-          f"medians of {args.rounds} alternating rounds\n\n{table(results)}\n\n"
+          f"medians of {args.rounds} alternating rounds; captured with PyTorch "
+          f"{torch_peer.version(args.python)}\n\n{table(results)}\n\n"
           f"captured / built-in: geometric mean {mean:.3f}, largest "
           f"{max(r['ratio'] for r in results):.3f}")
     runner.write_results(args, results, chart.bars(

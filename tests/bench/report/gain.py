@@ -49,11 +49,14 @@ def measure(args, workload):
     peers = {n: torch_peer.Peer(args.python, workload, both, cores[n], args.cache)
              for n in THREADS}
     peers[2].best = peers[1].best  # the memory layout that is better with one thread
-    best = {}
+    best, descriptions = {}, {}
     for number in range(args.rounds):
         for n in THREADS[::-1 if number % 2 and peers[1].best else 1]:
             runs = {"ours": ours.run(cores[n])["min_ms"]}
-            runs |= {mode: peers[n].run(mode, warm, steps)["min_ms"] for mode in args.modes}
+            found = {mode: peers[n].run(mode, warm, steps) for mode in args.modes}
+            runs |= {mode: peer["min_ms"] for mode, peer in found.items()}
+            descriptions |= {(mode, n): torch_peer.description(peer, mode)
+                             for mode, peer in found.items()}
             for name, ms in runs.items():
                 best[name, n] = min(ms, best.get((name, n), ms))
     result = {"workload": workload, "captured": workload in train.CAPTURED}
@@ -63,6 +66,7 @@ def measure(args, workload):
         if name != "ours":
             result[name] |= {f"speedup_{n}": round(best[name, n] / best["ours", n], 3)
                              for n in THREADS}
+            result[name]["descriptions"] = [descriptions[name, n] for n in THREADS]
     return result
 
 
@@ -110,8 +114,10 @@ def main(args):
         runner.progress(f"{workload} ...")
         results.append(measure(args, workload))
         runner.progress(table(results[-1:], args.modes))
+    peers = "; ".join(text for mode in args.modes for text in results[0][mode]["descriptions"])
     print(f"{runner.processor()}, cores {runner.cores(args.core, 2)}, fastest steps of "
-          f"{args.rounds} rounds\n\n{table(results, args.modes)}\n\n{summary(results, args.modes)}")
+          f"{args.rounds} rounds; {peers}\n\n{table(results, args.modes)}\n\n"
+          f"{summary(results, args.modes)}")
     runner.write_results(args, results, svg(results, args.modes))
 
 

@@ -1,4 +1,4 @@
-"""The PyTorch peer of scripts/bench: version 2 in the environment of scripts/setup_pytorch."""
+"""The PyTorch peer of scripts/bench: the newest one, in the environment of scripts/setup_pytorch."""
 
 import os
 import subprocess
@@ -55,8 +55,15 @@ def refuse_slow(result, peak_gflops, cores):
                                 f"the fp32 peak: allowed is at least {FAIR_SHARE}")
 
 
-def description(result):
+def version(python):
+    """That of the PyTorch of an interpreter."""
+    done = subprocess.run([python, "-c", "import torch; print(torch.__version__)"],
+                          capture_output=True, text=True, check=True)
+    return done.stdout.strip()
+
+
+def description(result, mode="eager"):
     """What the peer is, for a report."""
     threads = "1 thread" if result["threads"] == 1 else f"{result['threads']} threads"
-    return (f"PyTorch {result['torch']} ({result['blas']}, {result['capability']}), {threads}, "
-            f"products at {result['product_gflops']:.0f} GFLOP/s")
+    return (f"PyTorch {result['torch']} {mode} ({result['blas']}, {result['capability']}), "
+            f"{threads}, products at {result['product_gflops']:.0f} GFLOP/s")

@@ -104,7 +104,8 @@ def result_of(args, workload, level, runs):
         result[mode] = {
             "ms": round(mode_ms, 4), "spread": round(runner.spread([p["ms"] for p in peers]), 4),
             "peak_rss_mib": round(max(p["peak_rss_mib"] for p in peers), 1),
-            "speedup": round(mode_ms / ms, 3), "description": torch_peer.description(peers[0])}
+            "speedup": round(mode_ms / ms, 3),
+            "description": torch_peer.description(peers[0], mode)}
         torch_peer.refuse_slow(peers[0], args.peak_gflops, args.cores)
     return result
 
@@ -170,7 +171,7 @@ def main(args):
             runner.progress(f"{workload} ...")
             results += measure(args, workload, folder)
             runner.progress(table(results[-len(args.levels):], args.modes))
-    peers = "; ".join(sorted({results[0][mode]["description"] for mode in args.modes}))
+    peers = "; ".join(results[0][mode]["description"] for mode in args.modes)
     print(f"{runner.processor()}, cores {','.join(map(str, args.cores))}, medians of {args.rounds} "
           f"alternating rounds; {peers}\n\n{table(results, args.modes)}\n\n"
           f"{summary(results, args.modes)}")
