@@ -6,13 +6,16 @@ environment_python() {  # NAME
 }
 
 # Makes the environment, or completes it. A copy of the requirements is stored in it at the end, so
-# an incomplete environment is completed.
+# an incomplete environment is completed. One of another version of Python, which the system had
+# before, is made anew.
 make_environment() {  # NAME REQUIREMENTS...
-  local python environment requirements
+  local python environment requirements version
   python=$(environment_python "$1")
   environment=$(dirname "$(dirname "$python")")
   shift
   scripts/setup --install-only python3-venv
+  version=$(/usr/bin/python3 -c 'import sys; print("python%d.%d" % sys.version_info[:2])')
+  [ -d "$environment/lib/$version" ] || rm -rf "$environment"
   requirements=$(cat "$@")
   [ "$requirements" = "$(cat "$environment/made_from" 2>/dev/null)" ] && return
   [ -x "$python" ] || /usr/bin/python3 -m venv "$environment"

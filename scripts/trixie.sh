@@ -1,7 +1,9 @@
 # Sourced by the scripts that build and test on Debian 13 ("trixie") in a root directory of their own,
-# on a machine with another release. The root and what ccache keeps for it are in the user's cache.
+# on a machine with another release. The root and its user's cache, which has ccache's and those
+# environments of scripts/setup_pytorch that are made there, are in the cache of this user.
 
 trixie_directory=${XDG_CACHE_HOME:-$HOME/.cache}/easyscale/trixie
+trixie_cache=$trixie_directory/cache
 
 # Runs a command in namespaces of its own, in which it may mount. A user who is not root is root there.
 in_namespaces() {  # COMMAND...
@@ -10,11 +12,18 @@ in_namespaces() {  # COMMAND...
   unshare "${mapped[@]}" --mount --pid --fork "$@"
 }
 
-# Runs a command in the root, in this tree, whose build/ is there the directory BUILD of this one.
+# Runs a command in the root, in this tree, whose build/ is there the directory BUILD of this one. It
+# reaches the network as this machine does.
 in_trixie() {  # BUILD COMMAND...
-  local root=$trixie_directory/root build=$1 git
+  local root=$trixie_directory/root build=$1 git name passed=()
   shift
   git=$(git rev-parse --path-format=absolute --git-common-dir 2>/dev/null || true)
+  for name in $(compgen -e); do
+    case $name in
+      PIP_FIND_LINKS) ;;  # A directory of this machine.
+      PIP_* | *_proxy | *_PROXY) passed+=("$name=${!name}") ;;
+    esac
+  done
   mkdir -p build "$build"
   # shellcheck disable=SC2016  # The inner shells expand it.
   in_namespaces bash -euc '
@@ -22,19 +31,22 @@ in_trixie() {  # BUILD COMMAND...
     place() { mkdir -p "$root$2" && mount --rbind "$1" "$root$2"; }
     # A mount point itself, because buildah changes the mount of its root.
     mount --rbind "$root" "$root"
+    place "$cache" /root/.cache
     place "$tree" "$tree"
     place "$build" "$tree/build"
     [ -z "$git" ] || place "$git" "$git"
-    place "$cache" /var/cache/ccache
     place /dev /dev
     place /sys /sys
-    if [ -e /etc/resolv.conf ]; then
-      touch "$root/etc/resolv.conf"
-      mount --bind /etc/resolv.conf "$root/etc/resolv.conf"
-    fi
+    for file in /etc/resolv.conf /etc/pip.conf /etc/ssl/certs/ca-certificates.crt; do
+      if [ -e "$file" ]; then
+        mkdir -p "$root${file%/*}"
+        touch "$root$file"
+        mount --bind "$file" "$root$file"
+      fi
+    done
     mount -t proc proc "$root/proc"
     exec chroot "$root" env -i HOME=/root PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin \
-      LC_ALL=C.UTF-8 CCACHE_DIR=/var/cache/ccache CCACHE_BASEDIR="$tree" \
-      sh -c "cd \"\$0\" && exec \"\$@\"" "$tree" "${@:6}"
-  ' in_trixie "$root" "$PWD" "$PWD/$build" "$trixie_directory/ccache" "$git" "$@"
+      LC_ALL=C.UTF-8 CCACHE_BASEDIR="$tree" "${@:6}"
+  ' in_trixie "$root" "$PWD" "$PWD/$build" "$trixie_cache" "$git" \
+    "${passed[@]}" sh -c "cd \"\$0\" && exec \"\$@\"" "$PWD" "$@"
 }
