@@ -3,17 +3,21 @@
 serves again when it is repaired."""
 import shutil
 import signal
+from pathlib import Path
 
 import harness
 from jobs import ANY_LENGTH, job_text
 
 LISTEN = "tcp://127.0.0.1:*"
 ENDLESS = 1_000_000
+MEMORY = 40 << 20  # bytes: enough for the daemon of a node, too little for the step of a job
 QUICK = ["--heartbeat", "100", "--dead-after", "700"]
 
 
 class BrokenNode(harness.EndToEndTest):
     def setUp(self):
+        self.group = None
+        self.addCleanup(self.remove_group)  # after the processes in it have ended
         super().setUp()
         self.fast = self.fast_class()
         self.job_file = self.write_job(
@@ -25,12 +29,32 @@ class BrokenNode(harness.EndToEndTest):
                              "--devices", f"{self.fast}:1", "--insecure-loopback", *QUICK)
         return harness.Daemon(self, running, ["--insecure-loopback"])
 
-    def start_node(self, head, *options):
-        node = self.start(harness.easyscaled_program, "--join", head.endpoint, "--node", "second",
+    def start_node(self, head, *options, within=()):
+        node = self.start(*within, harness.easyscaled_program, "--join", head.endpoint, "--node", "second",
                           "--devices", f"{self.fast}:3", "--run-dir", self.directory / "second",
                           "--insecure-loopback", *QUICK, *options)
         node.wait_for_line("^ready ", stream="out")
         return node
+
+    def memory_group(self, limit):
+        """A control group with this limit in bytes, for as long as the test runs."""
+        for root, file in (("memory", "memory.limit_in_bytes"), (".", "memory.max")):
+            try:
+                group = Path("/sys/fs/cgroup") / root / self.word
+                group.mkdir()
+                self.group = group
+                (group / file).write_text(str(limit))
+                return group
+            except OSError:
+                self.remove_group()
+        self.skipTest("this user may not limit the memory of a control group")
+
+    def remove_group(self):
+        if self.group is not None:
+            harness.wait_until("the control group is empty",
+                               lambda: not (self.group / "cgroup.procs").read_text())
+            self.group.rmdir()
+            self.group = None
 
     def set_aside(self, head):
         """The devices of the second node that are out of use until a time."""
@@ -42,9 +66,9 @@ class BrokenNode(harness.EndToEndTest):
             job, f"trains on {nodes}", lambda d: d["state"] == "running" and d["steps"] > after
             and {w["node"] for w in d["workers"]} == nodes)
 
-    def end(self, head, job, node):
+    def end(self, head, job, node, statuses=(0,)):
         head.esctl("cancel", job)
-        self.assertEqual(node.stop(signal.SIGTERM).code, 0)
+        self.assertIn(node.stop(signal.SIGTERM).code, statuses)
         head.stop()
         self.assert_nothing_left()
 
@@ -69,6 +93,25 @@ class BrokenNode(harness.EndToEndTest):
         taken = head.json("checkpoint", job)
         self.end(head, job, node)
         self.assert_bits_of_fixed_run(self.job_file, taken, self.fast)
+
+    def test_a_node_without_enough_memory_is_named_and_fails_no_job(self):
+        """The kernel ends the processes of the second node, since a step needs more than it has."""
+        group = self.memory_group(MEMORY)
+        head = self.start_head()
+        large = self.write_job(job_text(self.word, "resnet18", {"steps": ENDLESS, "batch_size": 64, **ANY_LENGTH}))
+        job = head.submit(large)
+        self.trains_on(head, job, {"first"})
+        node = self.start_node(head, within=(
+            "sh", "-c", f'echo $$ > {group}/cgroup.procs; exec "$0" "$@"'))
+        head.running.wait_for_line("worker .* on second/.*: out of memory: the kernel ended it")
+        # Its first victim is a worker. While the memory of one is not yet free, it may end the daemon too.
+        harness.wait_until("its devices are set aside, or the node is gone",
+                           lambda: node.process.poll() is not None or self.set_aside(head))
+        before = head.describe(job)["steps"]
+        self.trains_on(head, job, {"first"}, before)
+        taken = head.json("checkpoint", job)
+        self.end(head, job, node, statuses=(0, -signal.SIGKILL))
+        self.assert_bits_of_fixed_run(large, taken, self.fast)
 
     def test_a_wrong_address_fails_no_job(self):
         head = self.start_head()

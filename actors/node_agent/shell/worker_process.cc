@@ -25,12 +25,24 @@ std::string last_words(const std::filesystem::path& log_file) {
   return text;
 }
 
+// If memory runs out, the kernel shall choose a worker, which its job survives, and not the daemon,
+// with which all workers of the node end. Where this cannot be written, the kernel chooses as for
+// any process.
+void be_ended_before_the_daemon() {
+  constexpr char kRaised[] = "500";  // of at most 1000: as if it used half of the memory besides
+  const int file = ::open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
+  if (file < 0) return;
+  [[maybe_unused]] const ssize_t written = ::write(file, kRaised, sizeof kRaised - 1);
+  ::close(file);
+}
+
 // Runs between fork and exec, so it makes only async-signal-safe calls.
 [[noreturn]] void become(char* const* argv, int log, pid_t parent) {
   // The kernel kills the worker when the daemon ends in any way, so no worker can survive as a
   // stray.
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (::getppid() != parent) ::_exit(kNotStarted);  // the parent died before the line above
+  be_ended_before_the_daemon();
   sigset_t none;
   // The daemon blocks signals in its threads, and a child inherits the mask.
   sigemptyset(&none);

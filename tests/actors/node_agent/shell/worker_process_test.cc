@@ -44,6 +44,10 @@ TEST_SUITE("actors/node_agent/worker_process") {
     CHECK(describe(exit) == "exited with status 3: first\nno such data");
   }
 
+  TEST_CASE("the kernel chooses a worker before the daemon if memory runs out") {
+    CHECK(run({"/bin/sh", "-c", "exit $(($(cat /proc/self/oom_score_adj) / 100))"}).exit_code == 5);
+  }
+
   TEST_CASE("the report on a process that a signal ended names the signal") {
     const ProcessExit exit = run({"/bin/sh", "-c", "kill -9 $$"});
     CHECK(exit.signal == SIGKILL);
