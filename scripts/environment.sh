@@ -6,8 +6,8 @@ environment_python() {  # NAME
 }
 
 # Makes the environment, or completes it. A copy of the requirements is stored in it at the end, so
-# an incomplete environment is completed. One of another version of Python, which the system had
-# before, is made anew.
+# an incomplete environment is completed. An environment for another version of Python than the
+# system has now is made anew.
 make_environment() {  # NAME REQUIREMENTS...
   local python environment requirements version
   python=$(environment_python "$1")

@@ -1,6 +1,6 @@
 # Sourced by the scripts that build and test on Debian 13 ("trixie") in a root directory of their own,
-# on a machine with another release. The root and its user's cache, which has ccache's and those
-# environments of scripts/setup_pytorch that are made there, are in the cache of this user.
+# on a machine with another release. The root is a folder of the user's cache. Beside it is what the
+# programs that run in it keep in a cache: that of ccache, and the environments of scripts/setup_pytorch.
 
 trixie_directory=${XDG_CACHE_HOME:-$HOME/.cache}/easyscale/trixie
 trixie_cache=$trixie_directory/cache
@@ -20,8 +20,7 @@ in_trixie() {  # BUILD COMMAND...
   git=$(git rev-parse --path-format=absolute --git-common-dir 2>/dev/null || true)
   for name in $(compgen -e); do
     case $name in
-      PIP_FIND_LINKS) ;;  # A directory of this machine.
-      PIP_* | *_proxy | *_PROXY) passed+=("$name=${!name}") ;;
+      PIP_INDEX_URL | *_proxy | *_PROXY) passed+=("$name=${!name}") ;;
     esac
   done
   mkdir -p build "$build"
