@@ -171,8 +171,9 @@ class HeadRestart(harness.EndToEndTest):
         job = head.submit(self.job("job.toml", steps=ENDLESS, **{"resources.budget": 1e9}))
         head.esctl("scale", job, f"{self.other}:1")
         before = head.wait_for(
-            job, "trains at its price", lambda d: d["state"] == "running" and d["steps"] > 20
-            and d["price_per_hour"] == 36000 and all(w["pid"] for w in d["workers"]))
+            job, "trains on the node, at its price", lambda d: d["state"] == "running"
+            and d["price_per_hour"] == 36000 and [w["node"] for w in d["workers"]] == ["second"]
+            and d["workers"][0]["pid"])
         worker, = [w["pid"] for w in before["workers"]]
         head.running.stop(signal.SIGKILL)
         begin = time.monotonic()
