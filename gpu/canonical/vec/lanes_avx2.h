@@ -81,6 +81,10 @@ inline Vec smaller_of(Vec best, Vec v) {
 inline Vec power_of_two(__m256i n) {
   return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_add_epi32(n, _mm256_set1_epi32(127)), 23));
 }
+// Returns p * 2^n rounded once, for an integer n in [-126, 127], or NaN.
+inline Vec times_normal_power_of_two(Vec p, Vec n) {
+  return mul(p, power_of_two(_mm256_cvtps_epi32(n)));
+}
 // Returns p * 2^n for an integer n in [-125, 128]. The first of the two products is exact.
 inline Vec times_large_power_of_two(Vec p, Vec n) {
   const __m256i exponent = _mm256_cvtps_epi32(n);

@@ -76,6 +76,10 @@ inline Vec larger_of(Vec best, Vec v) {
 inline Vec smaller_of(Vec best, Vec v) {
   return _mm512_min_ps(v, best);
 }
+// Returns p * 2^n rounded once, for an integer n in [-126, 127], or NaN.
+inline Vec times_normal_power_of_two(Vec p, Vec n) {
+  return _mm512_scalef_ps(p, n);
+}
 // Returns p * 2^n rounded once, for p in [0.5, 2) and an integer n in [-150, 128], or NaN. A
 // processor takes hundreds of cycles for a multiplication with a subnormal result. So where the
 // result may be subnormal, it is computed as a rounded integer that counts units of the smallest

@@ -37,6 +37,12 @@ inline Vec bounded_exp(Vec x) {
   return times_power_of_two(fma(e.p, e.r, set(1.0f)), e.n);
 }
 
+// Returns EXP of a number in [-87, 88].
+inline Vec normal_exp(Vec x) {
+  const ExpLanes e = exp_parts(x);
+  return times_normal_power_of_two(fma(e.p, e.r, set(1.0f)), e.n);
+}
+
 inline Vec canonical_exp(Vec x) {
   return bounded_exp(exp_raised(exp_lowered(x)));
 }
@@ -69,7 +75,7 @@ inline Vec canonical_erf(Vec x) {
   const Vec u = smaller_of(t, set(kErfHighest));
   Vec q = set(kErfLargePoly[7]);
   for (int i = 6; i >= 0; --i) q = fma(q, u, set(kErfLargePoly[i]));
-  const Vec large = with_sign(sub(set(1.0f), bounded_exp(q)), x);  // q is in (-18, 0.001)
+  const Vec large = with_sign(sub(set(1.0f), normal_exp(q)), x);  // q is in (-18, 0.001)
   return select(less(t, set(kErfSmall)), fma(p, x, x), large);
 }
 
@@ -77,26 +83,34 @@ inline Vec canonical_tanh(Vec x) {
   const Vec t = absolute(x), square = mul(x, x);
   Vec p = set(kTanhPoly[4]);
   for (int i = 3; i >= 0; --i) p = fma(p, square, set(kTanhPoly[i]));
-  const Vec e = bounded_exp(exp_lowered(add(t, t)));
+  const Vec e = normal_exp(smaller_of(add(t, t), set(64.0f)));  // From there on `large` is 1.
   const Vec large = sub(set(1.0f), div(set(2.0f), add(e, set(1.0f))));
   return select(less(t, set(kTanhSmall)), fma(mul(p, square), x, x), with_sign(large, x));
 }
 
-inline Vec canonical_sigmoid(Vec x) {
+// Returns SIGMOID(x) from the parts of e^-|x|; times(p, n) is p * 2^n.
+template <class Times>
+inline __attribute__((always_inline)) Vec sigmoid_of(Vec x, const ExpLanes& parts, Times times) {
   const Vec one = set(1.0f);
-  const ExpLanes parts = exp_parts(exp_raised(negate(absolute(x))));
   const Vec high = fma(parts.p, parts.r, one);
   const Vec low = fma(parts.p, parts.r, sub(one, high));
-  const Vec e = times_power_of_two(high, parts.n);
+  const Vec e = times(high, parts.n);
   const Vec sum = add(one, e);
-  const Vec rest = add(sub(e, sub(sum, one)), times_power_of_two(low, parts.n));
+  const Vec rest = add(sub(e, sub(sum, one)), times(low, parts.n));
   const Test negative = less(x, zero());
   const Vec numerator = select(negative, high, one);
   const Vec inverse = div(one, sum);
   const Vec quotient = mul(numerator, inverse);
   const Vec remainder = add(fma(negate(quotient), sum, numerator), keep_if(negative, low));
   const Vec y = fma(fma(negate(quotient), rest, remainder), inverse, quotient);
-  return times_power_of_two(y, keep_if(negative, parts.n));
+  return select(negative, times(y, parts.n), y);
+}
+
+inline Vec canonical_sigmoid(Vec x) {
+  const ExpLanes parts = exp_parts(exp_raised(negate(absolute(x))));
+  if (__builtin_expect(any(less(parts.n, set(-125.0f))), 0))
+    return sigmoid_of(x, parts, [](Vec p, Vec n) { return times_power_of_two(p, n); });
+  return sigmoid_of(x, parts, [](Vec p, Vec n) { return times_normal_power_of_two(p, n); });
 }
 
 inline Vec canonical_gelu(Vec x) {
