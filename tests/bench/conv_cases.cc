@@ -119,7 +119,11 @@ std::vector<ConvCase> others() {
            false},
           square("large 7x7", 4, 224, 3, 64, 7, 2),
           square("large", 8, 56, 64, 64, 3),
-          square("large", 32, 32, 64, 64, 3, 1, 64)};
+          square("large", 32, 32, 64, 64, 3, 1, 64),
+          square("regnet", 16, 32, 48, 48, 3, 2, 6),
+          square("regnet", 16, 8, 104, 104, 3, 1, 13),
+          square("regnet", 16, 4, 208, 208, 3, 1, 26),
+          square("resnext", 8, 16, 128, 128, 3, 1, 32)};
 }
 
 void conv_case(const KernelTable& table, Report& report, const ConvCase& c) {

@@ -22,14 +22,17 @@ inline PixelGrid forward_grid(const ConvShape& s, const float* x) {
   return {.x = x, .h = s.h, .w = s.w, .c = s.c, .rows = s.oh(), .cols = s.ow(), .stride = s.stride};
 }
 
-inline PixelProduct forward_product(const ConvShape& s, std::int64_t g, const float* x,
-                                    const float* bias, float* y) {
+inline PixelProduct forward_product(const ConvShape& s, const float* x, const float* bias,
+                                    float* y) {
   return {.grid = forward_grid(s, x),
-          .window = forward_window(s, g),
+          .window = forward_window(s, 0),
           .images = s.n,
           .columns = group_oc(s),
-          .bias = bias == nullptr ? nullptr : bias + g * group_oc(s),
-          .out = y + g * group_oc(s),
+          .groups = s.groups,
+          .in_group_step = group_c(s),
+          .out_group_step = group_oc(s),
+          .bias = bias,
+          .out = y,
           .image_step = s.oh() * s.ow() * s.oc,
           .row_step = s.ow() * s.oc,
           .col_step = s.oc};
@@ -38,29 +41,27 @@ inline PixelProduct forward_product(const ConvShape& s, std::int64_t g, const fl
 inline std::size_t conv_fwd_workspace_floats(const ConvShape& s) {
   if (is_depthwise(s)) return depthwise_workspace_floats(s);
   return static_cast<std::size_t>(
-      product_workspace_floats(forward_product(s, 0, nullptr, nullptr, nullptr)));
+      product_workspace_floats(forward_product(s, nullptr, nullptr, nullptr)));
 }
 
 inline void conv_fwd(const ConvShape& s, std::int64_t oc_begin, std::int64_t oc_end, const float* x,
                      const float* w, const float* bias, float* y, float* ws) {
   if (is_depthwise(s)) return depthwise_fwd(s, x, w, bias, y, ws);
   const std::int64_t filter_floats = taps(s) * group_c(s);
-  for (std::int64_t g = 0; g < s.groups; ++g) {
+  const auto pack = [&](std::int64_t g, std::int64_t k, std::int64_t depth, std::int64_t column,
+                        std::int64_t columns, float* out) {
     const float* group = w + (g * group_oc(s) + oc_begin) * filter_floats;
-    const auto pack = [&](std::int64_t k, std::int64_t depth, std::int64_t column,
-                          std::int64_t columns, float* out) {
-      for (std::int64_t j = 0; j < columns; j += kPanelWidth) {
-        const std::int64_t width = smaller(kPanelWidth, columns - j);
-        pack_panels(depth, width, group + (column + j) * filter_floats + k, 1, filter_floats, out);
-        out += depth * panel_stride(width) + kPanelGap;
-      }
-    };
-    PixelProduct product = forward_product(s, g, x, bias, y);
-    product.columns = (oc_end - oc_begin) / s.groups;
-    if (bias != nullptr) product.bias += oc_begin;
-    product.out += oc_begin;
-    multiply_pixels(product, pack, ws);
-  }
+    for (std::int64_t j = 0; j < columns; j += kPanelWidth) {
+      const std::int64_t width = smaller(kPanelWidth, columns - j);
+      pack_panels(depth, width, group + (column + j) * filter_floats + k, 1, filter_floats, out);
+      out += depth * panel_stride(width) + kPanelGap;
+    }
+  };
+  PixelProduct product = forward_product(s, x, bias, y);
+  product.columns = (oc_end - oc_begin) / s.groups;
+  if (bias != nullptr) product.bias += oc_begin;
+  product.out += oc_begin;
+  multiply_pixels(product, pack, ws);
 }
 
 // A stride phase: the input pixels whose row and column leave the remainders `row` and `col` when
@@ -99,8 +100,8 @@ void for_each_phase(const ConvShape& s, Body body) {
   }
 }
 
-inline PixelProduct phase_product(const ConvShape& s, const StridePhase& phase, std::int64_t g,
-                                  const float* dy, float* dx) {
+inline PixelProduct phase_product(const ConvShape& s, const StridePhase& phase, const float* dy,
+                                  float* dx) {
   return {.grid = {.x = dy,
                    .h = s.oh(),
                    .w = s.ow(),
@@ -114,11 +115,14 @@ inline PixelProduct phase_product(const ConvShape& s, const StridePhase& phase, 
                      .row0 = (phase.row + s.pad - phase.kh0) / s.stride,
                      .col0 = (phase.col + s.pad - phase.kw0) / s.stride,
                      .step = -1,  // the next tap hits the previous output
-                     .channel = g * group_oc(s)},
+                     .channel = 0},
           .images = s.n,
           .columns = group_c(s),
+          .groups = s.groups,
+          .in_group_step = group_oc(s),
+          .out_group_step = group_c(s),
           .bias = nullptr,
-          .out = dx + (phase.row * s.w + phase.col) * s.c + g * group_c(s),
+          .out = dx + (phase.row * s.w + phase.col) * s.c,
           .image_step = s.h * s.w * s.c,
           .row_step = s.stride * s.w * s.c,
           .col_step = s.stride * s.c};
@@ -129,7 +133,7 @@ inline std::size_t conv_dgrad_workspace_floats(const ConvShape& s) {
   std::int64_t floats = 0;
   for_each_phase(s, [&](const StridePhase& phase) {
     if (phase.tap_rows * phase.tap_cols == 0) return;
-    floats = larger(floats, product_workspace_floats(phase_product(s, phase, 0, nullptr, nullptr)));
+    floats = larger(floats, product_workspace_floats(phase_product(s, phase, nullptr, nullptr)));
   });
   return static_cast<std::size_t>(floats);
 }
@@ -174,10 +178,9 @@ inline void pack_row(const float* row, std::int64_t columns, std::int64_t i, std
   }
 }
 
-inline void dgrad_phase(const ConvShape& s, const StridePhase& phase, std::int64_t g,
-                        std::int64_t c_begin, std::int64_t c_end, const float* dy, const float* w,
-                        float* dx, float* ws) {
-  const auto pack = [&](std::int64_t k, std::int64_t depth, std::int64_t column,
+inline void dgrad_phase(const ConvShape& s, const StridePhase& phase, std::int64_t c_begin,
+                        std::int64_t c_end, const float* dy, const float* w, float* dx, float* ws) {
+  const auto pack = [&](std::int64_t g, std::int64_t k, std::int64_t depth, std::int64_t column,
                         std::int64_t columns, float* out) {
     const float* rows[kDotChunk];
     weight_rows(s, phase, g, w, k, depth, rows);
@@ -186,7 +189,7 @@ inline void dgrad_phase(const ConvShape& s, const StridePhase& phase, std::int64
       pack_row(rows[i] + c_begin + column, columns, i, depth, out);
     }
   };
-  PixelProduct product = phase_product(s, phase, g, dy, dx);
+  PixelProduct product = phase_product(s, phase, dy, dx);
   product.columns = (c_end - c_begin) / s.groups;
   product.out += c_begin;
   multiply_pixels(product, pack, ws);
@@ -202,9 +205,7 @@ inline void conv_dgrad(const ConvShape& s, std::int64_t c_begin, std::int64_t c_
   }
   for_each_phase(s, [&](const StridePhase& phase) {
     if (phase.tap_rows * phase.tap_cols == 0) return;
-    for (std::int64_t g = 0; g < s.groups; ++g) {
-      dgrad_phase(s, phase, g, c_begin, c_end, dy, w, dx, ws);
-    }
+    dgrad_phase(s, phase, c_begin, c_end, dy, w, dx, ws);
   });
 }
 

@@ -9,14 +9,6 @@ namespace es::gpu {
 namespace {
 
 constexpr std::int64_t kGatherColumns = 192;  // columns of a gathered block; a multiple of 32
-// Distance between the tiles of dy: two cache lines more than a tile, so that tiles do not share
-// cache sets.
-constexpr std::int64_t kTileStep = kTileRows * kDotChunk + 2 * kLineFloats;
-// With so few channels the vectors of a tap would not be full, so windows are gathered.
-constexpr std::int64_t kFewChannels = 16;
-// The weight gradient of a 1x1 convolution with so few channels is computed as a product, whose
-// tiles read dy in place. With more channels it pays to arrange dy in tiles.
-constexpr std::int64_t kProductChannels = 32;
 // A gradient of this number of weights does not stay in the caches until it is read again.
 constexpr std::int64_t kStreamedWeights = 2 * 1024 * 1024;
 
@@ -31,8 +23,19 @@ struct PixelChunk {
   std::int64_t k, depth;
 };
 
+// With few channels the vectors of a tap would not be full, so windows are gathered.
 inline bool reads_in_place(const ConvShape& s) {
-  return group_c(s) > kFewChannels;
+  return 3 * padded_columns(group_c(s)) <= 4 * group_c(s);
+}
+
+// Returns the most rows of a tile of dy.
+inline std::int64_t dy_rows(const ConvShape& s) {
+  return reads_in_place(s) ? most_tile_rows(group_c(s)) : kTileRows;
+}
+// Returns the distance between the tiles of dy: two cache lines more than a tile, so that tiles do
+// not share cache sets.
+inline std::int64_t tile_step(const ConvShape& s) {
+  return dy_rows(s) * kDotChunk + 2 * kLineFloats;
 }
 
 // Returns the distance between the rows of gathered blocks. They are whole cache lines. Wide rows
@@ -44,8 +47,7 @@ inline std::int64_t gather_stride(const ConvShape& s) {
 }
 
 inline bool wgrad_is_product(const ConvShape& s) {
-  return s.kh == 1 && s.kw == 1 && s.stride == 1 && s.pad == 0 && s.groups == 1 &&
-         s.c <= kProductChannels;
+  return s.kh == 1 && s.kw == 1 && s.stride == 1 && s.pad == 0 && s.groups == 1;
 }
 inline GemmShape wgrad_product(const ConvShape& s, std::int64_t channels) {
   return {.m = channels,
@@ -80,34 +82,36 @@ inline bool streams_wgrad(const ConvShape& s, const float* dw) {
 
 // Largest number of tiles for any range of channels of a group.
 inline std::int64_t wgrad_tiles(const ConvShape& s) {
-  return ceil_div(group_oc(s), kTileRows) + 1;
+  return ceil_div(group_oc(s), dy_rows(s)) + 1;
 }
 
 // Workspace: dy of one chunk in tiles, then the other operand if it is not read in place.
 inline std::size_t conv_wgrad_workspace_floats(const ConvShape& s) {
   if (is_depthwise(s)) return depthwise_wgrad_workspace_floats(s);
   if (wgrad_is_product(s)) return wgrad_product_floats(s);
-  return static_cast<std::size_t>(wgrad_tiles(s) * kTileStep +
+  return static_cast<std::size_t>(wgrad_tiles(s) * tile_step(s) +
                                   (reads_in_place(s) ? 0 : kDotChunk * gather_stride(s)));
 }
 
 // Writes dy of a chunk into tiles by columns. Rows of dy are read completely.
 inline void pack_dy(const ConvShape& s, const WgradRows& rows, const PixelChunk& chunk,
                     const float* dy, float* tiles) {
-  const Part whole(kTileRows);  // kTileRows < kWidth
+  const std::int64_t most = dy_rows(s), step = tile_step(s);
+  const std::int64_t before = most > kWidth ? kWidth : 0;
+  const Part rest(most - before);
   for (std::int64_t k = 0; k < chunk.depth; ++k) {
     const float* from = dy + (chunk.k + k) * s.oc + rows.begin;
-    float* to = tiles + k * kTileRows;
+    float* to = tiles + k * most;
     for (std::int64_t left = rows.end - rows.begin; left > 0;) {
-      const std::int64_t count = next_tile_rows(left);
-      if (count == kTileRows) {
-        whole.store(to, whole.load(from));
+      const std::int64_t count = next_tile_rows(left, most);
+      if (count < most) {
+        copy_floats(to, from, count);
       } else {
-        const Part part(count);
-        part.store(to, part.load(from));
+        if (before > 0) store(to, load(from));
+        rest.store(to + before, rest.load(from + before));
       }
       from += count;
-      to += kTileStep;
+      to += step;
       left -= count;
     }
   }
@@ -127,13 +131,15 @@ inline void multiply_chunk(const ConvShape& s, const WgradRows& rows, const Pixe
                            const float* tiles, const RightOperand& right, float* dw) {
   const std::int64_t filter_floats = taps(s) * group_c(s);
   float* row = dw + rows.begin * filter_floats + right.column;
-  float* out[kTileRows];
+  const std::int64_t most = dy_rows(s), step = tile_step(s);
+  float* out[kNarrowTileRows];
   for (std::int64_t left = rows.end - rows.begin; left > 0;) {
-    const std::int64_t count = next_tile_rows(left);
+    const std::int64_t count = next_tile_rows(left, most);
     for (std::int64_t r = 0; r < count; ++r, row += filter_floats) out[r] = row;
     for (std::int64_t j = 0; j < right.columns; j += kPanelWidth) {
       run_tile<ALayout::kColumns>(count, {.a_rows = nullptr,
                                           .a = tiles,
+                                          .a_stride = most,
                                           .b = right.b + j,
                                           .b_stride = right.stride,
                                           .runs = right.runs,
@@ -145,7 +151,7 @@ inline void multiply_chunk(const ConvShape& s, const WgradRows& rows, const Pixe
                                           .bias = nullptr,
                                           .stream = right.stream});
     }
-    tiles += kTileStep;
+    tiles += step;
     left -= count;
   }
 }
@@ -235,20 +241,13 @@ inline void multiply_narrow(const ConvShape& s, const WgradRows& rows, const Pix
   }
 }
 
-inline void wgrad_group(const ConvShape& s, const WgradRows& rows, const float* x, const float* dy,
-                        float* dw, float* ws) {
-  const bool in_place = reads_in_place(s);
-  float* right = ws + wgrad_tiles(s) * kTileStep;
-  const std::int64_t pixels = s.n * s.oh() * s.ow();
-  for (std::int64_t k = 0; k < pixels; k += kDotChunk) {
-    const PixelChunk chunk{k, smaller(kDotChunk, pixels - k)};
-    if (reads_dy_in_place(s)) {
-      multiply_narrow(s, rows, chunk, x, dy, right, dw);
-      continue;
-    }
-    pack_dy(s, rows, chunk, dy, ws);
-    (in_place ? multiply_in_place : multiply_gathered)(s, rows, chunk, x, ws, right, dw);
-  }
+inline void wgrad_chunk(const ConvShape& s, const WgradRows& rows, const PixelChunk& chunk,
+                        const float* x, const float* dy, float* dw, float* ws) {
+  float* right = ws + wgrad_tiles(s) * tile_step(s);
+  if (reads_dy_in_place(s)) return multiply_narrow(s, rows, chunk, x, dy, right, dw);
+  pack_dy(s, rows, chunk, dy, ws);
+  const auto multiply = reads_in_place(s) ? multiply_in_place : multiply_gathered;
+  multiply(s, rows, chunk, x, ws, right, dw);
 }
 
 inline void conv_wgrad(const ConvShape& s, std::int64_t oc_begin, std::int64_t oc_end,
@@ -259,10 +258,14 @@ inline void conv_wgrad(const ConvShape& s, std::int64_t oc_begin, std::int64_t o
     return gemm(wgrad_product(s, oc_end - oc_begin), dy + oc_begin, x, nullptr, dw + oc_begin * s.c,
                 ws);
   }
-  for (std::int64_t g = 0; g < s.groups; ++g) {
-    const std::int64_t begin = larger(oc_begin, g * group_oc(s));
-    const std::int64_t end = smaller(oc_end, (g + 1) * group_oc(s));
-    if (begin < end) wgrad_group(s, {begin, end, forward_window(s, g)}, x, dy, dw, ws);
+  const std::int64_t pixels = s.n * s.oh() * s.ow();
+  for (std::int64_t k = 0; k < pixels; k += kDotChunk) {
+    const PixelChunk chunk{k, smaller(kDotChunk, pixels - k)};
+    for (std::int64_t g = 0; g < s.groups; ++g) {
+      const std::int64_t begin = larger(oc_begin, g * group_oc(s));
+      const std::int64_t end = smaller(oc_end, (g + 1) * group_oc(s));
+      if (begin < end) wgrad_chunk(s, {begin, end, forward_window(s, g)}, chunk, x, dy, dw, ws);
+    }
   }
   // Such stores are weakly ordered, see gemm.h.
   if (streams_wgrad(s, dw)) stream_fence();

@@ -7,8 +7,8 @@
 namespace es::gpu {
 namespace {
 
-// Floats of the operand that stays: half of a second-level cache of 2 MiB.
-constexpr std::int64_t kResidentFloats = 256 * 1024;
+// Floats of the operand that stays in the second-level cache.
+constexpr std::int64_t kResidentFloats = kSecondLevelFloats / 2;
 // Floats of an operand that is certainly still in the first-level cache at its next use.
 constexpr std::int64_t kSmallFloats = 6 * 1024;
 // Rows at multiples of this distance in floats share their first-level cache sets.

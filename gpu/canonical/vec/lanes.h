@@ -58,7 +58,7 @@ struct Whole {
 struct Part {
   explicit Part(std::int64_t count) : count_(count), mask_(first_lanes(count)) {}
   Vec load(const float* p) const { return es::gpu::load(p, mask_); }
-  void store(float* p, Vec v) const { es::gpu::store(p, v, mask_); }
+  void store(float* p, Vec v) const { store_first(p, v, count_, mask_); }
   Vec keep(Vec v) const { return keep_first(v, mask_); }
   Vec keep_or(Vec v, Vec beyond) const { return first_or(v, beyond, mask_); }
   std::int64_t count() const { return count_; }

@@ -12,6 +12,11 @@ using Mask = __m256i;
 constexpr std::int64_t kWidth = 8;
 // A register tile has kTileRows x 2 vectors: 12 of 16 registers hold sums.
 constexpr int kTileRows = 6;
+// A tile of one vector in each row has more rows: each sum waits for its last product, and a
+// processor needs eight sums to keep both multipliers busy.
+constexpr int kNarrowTileRows = 8;
+// Floats of the second-level cache: 512 KiB, as in AMD's processors without AVX-512.
+constexpr std::int64_t kSecondLevelFloats = 128 * 1024;
 
 inline Vec zero() {
   return _mm256_setzero_ps();
@@ -33,8 +38,21 @@ inline Mask first_lanes(std::int64_t n) {
 inline Vec load(const float* p, Mask m) {
   return _mm256_maskload_ps(p, m);
 }
-inline void store(float* p, Vec v, Mask m) {
-  _mm256_maskstore_ps(p, m, v);
+// Stores the first n lanes, n >= 0. (A masked store takes processors of AMD sixteen cycles.)
+inline void store_first(float* p, Vec v, std::int64_t n, Mask) {
+  if (n >= kWidth) return store(p, v);
+  __m128 rest = _mm256_castps256_ps128(v);
+  if (n & 4) {
+    _mm_storeu_ps(p, rest);
+    rest = _mm256_extractf128_ps(v, 1);
+    p += 4;
+  }
+  if (n & 2) {
+    _mm_storel_pi(reinterpret_cast<__m64*>(p), rest);
+    rest = _mm_movehl_ps(rest, rest);
+    p += 2;
+  }
+  if (n & 1) _mm_store_ss(p, rest);
 }
 
 inline Vec add(Vec a, Vec b) {

@@ -12,6 +12,9 @@ using Mask = __mmask16;
 constexpr std::int64_t kWidth = 16;
 // A register tile has kTileRows x 2 vectors: 28 of 32 registers hold sums.
 constexpr int kTileRows = 14;
+constexpr int kNarrowTileRows = kTileRows;  // of a tile with a single vector in each row
+// Floats of the second-level cache: 2 MiB, as in Intel's servers since 2023.
+constexpr std::int64_t kSecondLevelFloats = 512 * 1024;
 
 inline Vec zero() {
   return _mm512_setzero_ps();
@@ -32,7 +35,8 @@ inline Mask first_lanes(std::int64_t n) {
 inline Vec load(const float* p, Mask m) {
   return _mm512_maskz_loadu_ps(m, p);
 }
-inline void store(float* p, Vec v, Mask m) {
+// Stores the first n lanes, whose mask is m.
+inline void store_first(float* p, Vec v, std::int64_t, Mask m) {
   _mm512_mask_storeu_ps(p, m, v);
 }
 

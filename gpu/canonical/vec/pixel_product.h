@@ -11,24 +11,24 @@
 namespace es::gpu {
 namespace {
 
-// Floats of packed weights: they stay in the second-level cache, here half of 1 MiB, while all
-// pixels of a region pass.
-constexpr std::int64_t kSliceFloats = 128 * 1024;
+// Floats of packed weights: they stay in the second-level cache while all pixels of a region pass.
+constexpr std::int64_t kSliceFloats = kSecondLevelFloats / 4;
 constexpr std::int64_t kSliceChunks = 4;  // chunks of K in a slice
 // Floats between panels, so that a row that is packed into all of them does not use the same cache
 // sets.
 constexpr std::int64_t kPanelGap = 2 * kLineFloats;
 // Floats that a region reads. The small region is read once and stays in the second-level cache.
 // The large region is read once for each slice of the weights; more pixels mean less packing.
-constexpr std::int64_t kRegionFloats = 128 * 1024;
+constexpr std::int64_t kRegionFloats = kSecondLevelFloats / 4;
 constexpr std::int64_t kLargeRegionFloats = 1024 * 1024;
 
-// All pixels of a grid times `columns` columns.
+// All pixels of a grid times `columns` columns, for each of the groups of channels.
 struct PixelProduct {
   PixelGrid grid;
-  Window window;
-  std::int64_t images, columns;
-  const float* bias;  // by column, or nullptr
+  Window window;  // of the first group
+  std::int64_t images, columns, groups;
+  std::int64_t in_group_step, out_group_step;  // floats of a pixel from a group to the next one
+  const float* bias;                           // by column, or nullptr
   // The result of pixel (n, r, q) begins at out + n * image_step + r * row_step + q * col_step.
   float* out;
   std::int64_t image_step, row_step, col_step;
@@ -137,8 +137,8 @@ inline void find_runs(const Source& source, const Area& area, const WeightSlice&
 
 // The rows of a tile: the addresses of its pixels and of their results.
 struct TileRows {
-  const float* in[kTileRows];
-  float* out[kTileRows];
+  const float* in[kNarrowTileRows];
+  float* out[kNarrowTileRows];
 };
 
 // Iterates over the pixels of an area.
@@ -192,6 +192,7 @@ inline void multiply_rows(const PixelProduct& p, const WeightSlice& slice, const
       const std::int64_t width = smaller(kPanelWidth, slice.columns - column);
       run_tile<ALayout::kRows>(row_count, {.a_rows = rows.in,
                                            .a = nullptr,
+                                           .a_stride = 0,
                                            .b = panel,
                                            .b_stride = 0,
                                            .runs = runs.runs[i],
@@ -213,7 +214,7 @@ inline void multiply_area(const PixelProduct& p, const Source& source, const Are
   PixelCursor cursor(p, source, area);
   TileRows rows;
   for (std::int64_t left = area.pixels(); left > 0;) {
-    const std::int64_t count = next_tile_rows(left);
+    const std::int64_t count = next_tile_rows(left, most_tile_rows(slice.columns));
     cursor.next(count, rows);
     multiply_rows(p, slice, runs, count, rows);
     left -= count;
@@ -243,25 +244,33 @@ void for_each_slice(const PixelProduct& p, const ProductPlan& plan, const float*
   }
 }
 
-// pack(k, depth, column, columns, out) writes the panels of that part of the weights.
+// pack(group, k, depth, column, columns, out) writes the panels of that part of the weights. All
+// groups of a region are computed before the next region, because groups read and write different
+// floats of the same cache lines.
 template <class Pack>
 void multiply_pixels(const PixelProduct& p, Pack pack, float* ws) {
   const ProductPlan plan = product_plan(p);
   float* packed = ws;
   bool is_packed = false;
   for_each_region(p, plan, [&](const Region& region) {
-    const Source source = plan.staged_floats > 0
-                              ? stage(p.grid, p.window, region, ws + plan.packed_floats)
-                              : source_in_place(p.grid, p.window);
-    for_each_slice(p, plan, packed, [&](const WeightSlice& slice) {
-      for (std::int64_t i = 0; !is_packed && i < slice.chunk_count(); ++i) {
-        pack(slice.k + i * kDotChunk, slice.chunk_depth(i), slice.column, slice.columns,
-             packed + slice.chunk_offset(i));
-      }
-      is_packed = plan.one_slice;
-      for_each_area(source, region, p.grid.cols,
-                    [&](const Area& area) { multiply_area(p, source, area, slice); });
-    });
+    Source source = plan.staged_floats > 0
+                        ? stage(p.grid, p.window, region, ws + plan.packed_floats)
+                        : source_in_place(p.grid, p.window);
+    PixelProduct group = p;
+    for (std::int64_t g = 0; g < p.groups; ++g) {
+      for_each_slice(p, plan, packed, [&](const WeightSlice& slice) {
+        for (std::int64_t i = 0; !is_packed && i < slice.chunk_count(); ++i) {
+          pack(g, slice.k + i * kDotChunk, slice.chunk_depth(i), slice.column, slice.columns,
+               packed + slice.chunk_offset(i));
+        }
+        is_packed = plan.one_slice && p.groups == 1;
+        for_each_area(source, region, p.grid.cols,
+                      [&](const Area& area) { multiply_area(group, source, area, slice); });
+      });
+      source.window.channel += p.in_group_step;
+      group.out += p.out_group_step;
+      if (group.bias != nullptr) group.bias += p.out_group_step;
+    }
   });
 }
 

@@ -104,7 +104,7 @@ inline void softmax_fwd(std::int64_t rows, std::int64_t c, const float* x, float
       softmax_long_row(c, x, y);
     } else {
       row.softmax([&](std::int64_t i, Mask m) { return load(x + i, m); },
-                  [&](std::int64_t i, Mask m, Vec v) { store(y + i, v, m); });
+                  [&](std::int64_t i, Mask m, Vec v) { store_first(y + i, v, c - i, m); });
     }
   }
 }
@@ -116,7 +116,7 @@ inline void softmax_bwd(std::int64_t rows, std::int64_t c, const float* y, const
     if (c <= kSumLanes) {
       row.gradient([&](std::int64_t i, Mask m) { return load(y + i, m); },
                    [&](std::int64_t i, Mask m) { return load(dy + i, m); },
-                   [&](std::int64_t i, Mask m, Vec, Vec v) { store(dx + i, v, m); });
+                   [&](std::int64_t i, Mask m, Vec, Vec v) { store_first(dx + i, v, c - i, m); });
       continue;
     }
     const Vec sum = set(sum64_products(c, dy, y));

@@ -1,11 +1,12 @@
 #pragma once
-// The register tile: up to kTileRows x 2 vectors of DOT results (G1) that advance one chunk of K
+// The register tile: up to kTileRows x 2 or kNarrowTileRows x 1 vectors of DOT results (G1) that
+// advance one chunk of K
 // together. Every product of a convolution ends here; the surrounding code only says where the
 // operands are.
 //
 // A has one of two layouts:
 //   by rows     each row begins anywhere and its k are contiguous
-//   by columns  element (i, k) is a[k * kTileRows + i]: for operands whose rows are not contiguous
+//   by columns  element (i, k) is a[k * a_stride + i]: for operands whose rows are not contiguous
 // B has contiguous columns: it is a packed panel of kPanelWidth columns, or rows in place.
 //
 // The k of a chunk come in runs. Between runs the address in the operand that is read in place
@@ -31,6 +32,7 @@ struct Run {
 struct TileArgs {
   const float* const* a_rows;  // layout by rows: the address of each row
   const float* a;              // layout by columns
+  std::int64_t a_stride;       // by columns: distance between the k of A
   const float* b;
   std::int64_t b_stride;  // by columns: distance between the k of B; by rows B is a packed panel
   const Run* runs;
@@ -128,11 +130,11 @@ template <int kRows, int kVecs>
 inline __attribute__((always_inline)) void tile_by_columns(const TileArgs& t,
                                                            TileSums<kRows, kVecs>& sum) {
   const Part last(t.width - (kVecs - 1) * kWidth);
-  const std::int64_t b_stride = t.b_stride;
+  const std::int64_t a_stride = t.a_stride, b_stride = t.b_stride;
   for (const Run* run = t.runs; run < t.runs + t.run_count; ++run) {
-    const float* a = t.a + run->at * kTileRows;
+    const float* a = t.a + run->at * a_stride;
     const float* b = t.b + run->offset;
-    for (std::int64_t k = 0; k < run->length; ++k, a += kTileRows, b += b_stride) {
+    for (std::int64_t k = 0; k < run->length; ++k, a += a_stride, b += b_stride) {
       tile_step<kRows, kVecs>(
           b, b_stride, last, [&](int i) { return a[i]; }, sum);
     }
@@ -161,8 +163,13 @@ void tile(const TileArgs& t) {
 
 using TileFunction = void (*)(const TileArgs&);
 
-// Returns tile<kLayout, rows, vecs>; there is one for every number of rows up to kTileRows.
-template <ALayout kLayout, int kVecs, int kRows = kTileRows>
+// Returns the most rows of a tile whose result has `columns` columns in all.
+inline std::int64_t most_tile_rows(std::int64_t columns) {
+  return columns > kWidth ? kTileRows : kNarrowTileRows;
+}
+
+// Returns tile<kLayout, rows, vecs>; there is one for every number of rows.
+template <ALayout kLayout, int kVecs, int kRows = kVecs == 1 ? kNarrowTileRows : kTileRows>
 TileFunction tile_function(std::int64_t rows) {
   if (rows == kRows) return tile<kLayout, kRows, kVecs>;
   if constexpr (kRows > 1) return tile_function<kLayout, kVecs, kRows - 1>(rows);
@@ -174,11 +181,11 @@ inline void run_tile(std::int64_t rows, const TileArgs& t) {
   (t.width > kWidth ? tile_function<kLayout, 2> : tile_function<kLayout, 1>)(rows)(t);
 }
 
-// Returns the number of rows of the next tile if `left` rows are left. Few rows do not fill the
-// pipeline of the multipliers, so the last two tiles share the rest.
-inline std::int64_t next_tile_rows(std::int64_t left) {
-  if (left <= kTileRows) return left;
-  return left < kTileRows * 3 / 2 ? ceil_div(left, 2) : kTileRows;
+// Returns the number of rows of the next tile of at most `most` rows if `left` rows are left. Few
+// rows do not fill the pipeline of the multipliers, so the last two tiles share the rest.
+inline std::int64_t next_tile_rows(std::int64_t left, std::int64_t most = kTileRows) {
+  if (left <= most) return left;
+  return left < most * 3 / 2 ? ceil_div(left, 2) : most;
 }
 
 // --- Panels of B.

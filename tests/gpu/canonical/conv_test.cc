@@ -135,11 +135,18 @@ TEST_SUITE("gpu/canonical/conv") {
 
   TEST_CASE("every class convolves groups of channels to the same bits") {
     Random random(test::seed("conv groups"));
-    for (int i = 0; i < 20; ++i) {
+    for (int i = 0; i < 30; ++i) {
       ConvShape s = random_shape(random);
       s.groups = random.integer(2, 5);
-      s.c = s.groups * random.integer(1, 6);
+      s.c = s.groups * random.integer(1, 20);
       s.oc = s.groups * random.integer(1, 20);
+      check_shape(random, s);
+    }
+    // Several regions of pixels, each with all groups, and chunks of 512 pixels.
+    for (const std::int64_t stride : {1, 2}) {
+      ConvShape s{.n = 3, .h = 30, .w = 29, .c = 48, .oc = 72, .kh = 3, .kw = 3, .pad = 1};
+      s.stride = stride;
+      s.groups = 6;
       check_shape(random, s);
     }
   }
