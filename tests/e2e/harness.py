@@ -69,10 +69,19 @@ def one_flipped_bit(directory):
 
 
 def free_port():
-    """The number of a TCP port of the loopback address that is free now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+    """The number of a TCP port of the loopback address that is free, and that the kernel gives to no
+    connection: a client that tries to connect while nothing listens there may otherwise get this
+    very port, and occupies it."""
+    low, high = map(int, Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split())
+    ports = [port for port in range(10_000, 65_536) if not low <= port <= high]
+    while True:
+        port = random.SystemRandom().choice(ports)
+        with socket.socket() as probe:
+            try:
+                probe.bind(("127.0.0.1", port))
+                return port
+            except OSError:
+                pass  # It is in use.
 
 
 def wait_until(what, probe, deadline_s=DEADLINE_S, state=lambda: ""):

@@ -625,9 +625,7 @@ class Metrics(Http):
         rules = harness.source_root / "configs/monitoring/easyscale.rules.yml"
         checked = subprocess.run(["promtool", "check", "rules", rules], capture_output=True, text=True)
         self.assertEqual(checked.returncode, 0, checked.stderr)
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            port = free.getsockname()[1]
+        port = harness.free_port()
         config = self.directory / "prometheus.yml"
         config.write_text(
             "scrape_configs:\n- job_name: easyscale\n  scrape_interval: 1s\n"

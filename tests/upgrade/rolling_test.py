@@ -43,7 +43,7 @@ class Rolling(harness.EndToEndTest):
 
     def test_nodes_and_head_are_exchanged_under_a_running_job(self):
         old, new = harness.easyscaled_program, self.new / "easyscaled"
-        head = self.start_head(old, "tcp://127.0.0.1:*")
+        head = self.start_head(old, f"tcp://127.0.0.1:{harness.free_port()}")
         nodes = {name: self.start_node(old, head, name) for name in ("a", "b")}
         job_file = self.write_job(job_text(self.word, "resnet18", changes={"steps": 1_000_000,
                                                                           **ANY_LENGTH}))
