@@ -363,6 +363,11 @@ class Daemon:
     def wait_for_state(self, job, state):
         return self.wait_for(job, state, lambda details: details["state"] == state)
 
+    def whole_log(self, job):
+        """The log of a job that is over. Its last line comes when its workers have ended."""
+        return wait_until(f"{job}: the end of its log", lambda: (
+            lambda log: log if " job ended: " in log else None)(self.esctl("logs", job).out))
+
     def wait_for_step(self, job, step):
         return self.wait_for(job, f"step {step}", lambda details: details["steps"] >= step)
 
