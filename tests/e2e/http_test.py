@@ -509,7 +509,7 @@ class Metrics(Http):
         head = self.start_head()
         client = self.client(token)
         path = self.write_job(self.job("metrics", steps=ENDLESS))
-        job = head.submit(path)
+        job = head.submit(path, "--stages", f"{self.fast}:2@{ENDLESS}")  # They never change.
         head.wait_for(job, "five steps", lambda d: d["steps"] >= 5)
         answer = client.get("/metrics")
         self.assertIn("version=0.0.4", answer.headers["Content-Type"])
@@ -529,7 +529,8 @@ class Metrics(Http):
         client = self.client(token)
         job = head.submit(self.write_job(self.job("history", steps=ENDLESS)), "--stages",
                           f"{self.fast}:2@{ENDLESS}")
-        head.wait_for_step(job, 5)
+        before = head.wait_for(job, "two processes", lambda d: d["steps"] >= 5 and all(
+            w["pid"] for w in d["workers"]))
 
         def value(name, **labels):
             for line in client.get("/metrics").text.splitlines():
@@ -539,8 +540,7 @@ class Metrics(Http):
             return 0.0
 
         self.assertEqual(value("easyscale_job_recoveries_total"), 0)
-        victim = head.describe(job)["workers"][0]["pid"]
-        os.kill(victim, signal.SIGKILL)
+        os.kill(before["workers"][0]["pid"], signal.SIGKILL)
         wait_until("a recovery", lambda: value("easyscale_job_recoveries_total") >= 1,
                    state=lambda: client.get("/metrics").text)
         self.assertGreaterEqual(value("easyscale_job_pauses_total", cause="worker_lost"), 1)
