@@ -147,7 +147,10 @@ class LostDevice(harness.EndToEndTest):
         fast = self.fast_class()
         job_file = self.write_job(job_text(self.word, changes={"steps": STEPS, **ANY_LENGTH}))
         self.environment["ES_LOSE_DEVICE"] = f"head/{CUDA}:0:7"
-        head = self.start_daemon(devices=f"{CUDA}:1+{fast}:1")
+        # The end of the process is told, and not the silence of its link, which a busy head may see
+        # first.
+        head = self.start_daemon(devices=f"{CUDA}:1+{fast}:1", options=[
+            "--heartbeat", "100000", "--dead-after", "200000"])
         del self.environment["ES_LOSE_DEVICE"]
         both = "+".join(sorted([f"{CUDA}:1", f"{fast}:1"]))
         job = head.submit(job_file, "--stages", f"{both}@{STEPS}")

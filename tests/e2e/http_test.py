@@ -529,8 +529,8 @@ class Metrics(Http):
         client = self.client(token)
         job = head.submit(self.write_job(self.job("history", steps=ENDLESS)), "--stages",
                           f"{self.fast}:2@{ENDLESS}")
-        before = head.wait_for(job, "two processes", lambda d: d["steps"] >= 5 and all(
-            w["pid"] for w in d["workers"]))
+        before = head.wait_for(job, "two processes", lambda d: d["steps"] >= 5
+                               and len(d["workers"]) == 2 and all(w["pid"] for w in d["workers"]))
 
         def value(name, **labels):
             for line in client.get("/metrics").text.splitlines():

@@ -215,8 +215,9 @@ class Trace(harness.EndToEndTest):
         path = self.directory / "trace.json"
         tracing = self.start_trace(head, job, "--steps", 600, "--out", path, "--json")
         begun = head.describe(job)["steps"]
-        victim = head.wait_for(job, "traced steps", lambda d: d["steps"] >= begun + 40 and all(
-            w["pid"] for w in d["workers"]))["workers"][1]
+        victim = head.wait_for(
+            job, "traced steps", lambda d: d["steps"] >= begun + 40 and len(d["workers"]) == 2
+            and all(w["pid"] for w in d["workers"]))["workers"][1]
         os.kill(victim["pid"], signal.SIGKILL)
         ended = tracing.wait()
         self.assertEqual(ended.code, 0, str(ended))
