@@ -9,9 +9,9 @@ from disturbed import Disturbed
 from plan import device_sets
 from watch import Resources, Watch
 
-FAULT_S = 60  # Seconds from a fault to the next step.
+FAULT_S = 180  # Seconds from a fault to the next step.
 END_S = 600   # Seconds from the last fault to the end of the job.
-IDLE_S = 30   # Seconds from the end of the last job to the end of the cluster.
+IDLE_S = 90   # Seconds from the end of the last job to the end of the cluster.
 
 
 class Run(Disturbed):
