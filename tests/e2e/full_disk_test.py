@@ -69,7 +69,7 @@ class FullDisk(harness.EndToEndTest):
 
     def train_on_both(self, head, job):
         """Waits until a round is over, also in the journal. One that began before the disk fails
-        would wait for the disk, without steps; a job whose devices a user has chosen begins none."""
+        would wait for it, without steps; a job whose devices a user has chosen begins none."""
         head.esctl("scale", job, f"{self.kind}:2")
         head.wait_for(job, "trains on both", lambda d: d["state"] == "running" and d["steps"] > 20
                       and len(d["workers"]) == 2 and all(w["pid"] for w in d["workers"]))

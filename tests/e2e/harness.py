@@ -69,9 +69,9 @@ def one_flipped_bit(directory):
 
 
 def free_port():
-    """The number of a TCP port of the loopback address that is free, and that the kernel gives to no
-    connection: a client that tries to connect while nothing listens there may otherwise get this
-    very port, and occupies it."""
+    """The number of a TCP port of the loopback address that is free, and that the kernel gives to
+    no connection: a client that tries to connect while nothing listens there may otherwise get
+    this very port, and occupies it."""
     low, high = map(int, Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split())
     ports = [port for port in range(10_000, 65_536) if not low <= port <= high]
     while True:

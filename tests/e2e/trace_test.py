@@ -74,10 +74,10 @@ class Trace(harness.EndToEndTest):
         """`esctl trace` that has begun to trace the job."""
         def begun():
             tracing = self.start_esctl("trace", job, *options, "--head", head.endpoint)
-            harness.wait_until("a second trace is refused", lambda: tracing.process.poll() is not None
-                               or "being traced already" in self.start_esctl(
-                                   "profile", job, "--steps", 1, "--head",
-                                   head.endpoint).wait().err)
+            harness.wait_until(
+                "a second trace is refused", lambda: tracing.process.poll() is not None
+                or "being traced already" in self.start_esctl(
+                    "profile", job, "--steps", 1, "--head", head.endpoint).wait().err)
             # It has ended if the profile came first.
             return tracing if tracing.process.poll() is None else None
         return harness.wait_until("a trace has begun", begun)
