@@ -4,7 +4,6 @@ import signal
 import threading
 import time
 
-import processes
 from cluster import ChaosError, wait_until
 from points import CHECKPOINT, CLAIM, NODE_BACK, POINTS, SCALE, SUBMIT, WORKER
 from run import FAULT_S
