@@ -108,7 +108,7 @@ class HeadRestart(harness.EndToEndTest):
     def test_evaluations_made_before_are_kept_by_a_running_job(self):
         head = self.start_head()
         self.start_node(head, "second")
-        job = head.submit(self.job("job.toml", steps=ENDLESS, eval_every=100))
+        job = head.submit(self.job("job.toml", steps=ENDLESS, eval_every=20))
         head.esctl("scale", job, f"{self.other}:1")
         before = head.wait_for(job, "two evaluations", lambda d: len(d["evaluations"]) >= 2)
         head.running.stop(signal.SIGKILL)
@@ -119,7 +119,7 @@ class HeadRestart(harness.EndToEndTest):
         known = {e["version"]: e for e in after["evaluations"]}
         for evaluation in before["evaluations"]:
             self.assertEqual(known[evaluation["version"]], evaluation)
-        self.assertEqual(list(known), list(range(100, max(known) + 1, 100)))
+        self.assertEqual(list(known), list(range(20, max(known) + 1, 20)))
         head.esctl("cancel", job)
         head.stop()
 
