@@ -4,15 +4,13 @@ import signal
 import threading
 import time
 
-import processes
 from cluster import ChaosError, wait_until
-from points import CHECKPOINT, CLAIM, NODE_BACK, POINTS, SCALE, SUBMIT
+from points import CHECKPOINT, CLAIM, NODE_BACK, POINTS, SCALE, SUBMIT, WORKER
 from run import FAULT_S
 
 RESTART_S = 0.3   # For a daemon that died at a point.
 PROVOKE_S = 1.0   # Between two attempts to make a process reach the point.
 NOT_FOUND = 3     # An exit code of esctl.
-LEAVE_S = 0.1     # From the removal of the token to the end of the process.
 
 
 def name_of(job):
@@ -63,9 +61,11 @@ class AtPoint:
                 self.provoking.start()
                 self.provoking.join(PROVOKE_S)
             died |= self._restore()
-        processes.nap(LEAVE_S)
-        died |= self._restore()
-        return ", ".join(sorted(died)) or "a worker"
+        if POINTS[self.point][0] == WORKER:
+            return ", ".join(sorted(died)) or "a worker"
+        # The process has removed the token, and is about to end.
+        wait_until("the process ends", lambda: died or died.update(self._restore()), FAULT_S)
+        return ", ".join(sorted(died))
 
     def _next_job(self):
         """The job ended before a process died. It is compared while the point is disarmed, so that

@@ -138,7 +138,8 @@ class BadPaths(harness.EndToEndTest):
         before = self.state()
         ended = subprocess.run([str(w) for w in [*prefix, program or harness.esctl_program, *words]],
                                env=environment or self.environment, cwd=self.directory, text=True,
-                               stdin=subprocess.DEVNULL, capture_output=True, timeout=120)
+                               stdin=subprocess.DEVNULL, capture_output=True,
+                               timeout=harness.DEADLINE_S)
         shown = f"{words}\nexit status {ended.returncode}\n{ended.stdout}{ended.stderr}"
         self.assertNotIn("terminate called", ended.stderr, shown)
         self.assertNotIn("check failed", ended.stderr, shown)
@@ -261,7 +262,8 @@ class BadPaths(harness.EndToEndTest):
         """A daemon may have created its state directory before it finds the error."""
         ended = subprocess.run([str(w) for w in [harness.easyscaled_program, *words]],
                                env=self.environment, cwd=self.directory, text=True,
-                               stdin=subprocess.DEVNULL, capture_output=True, timeout=60)
+                               stdin=subprocess.DEVNULL, capture_output=True,
+                               timeout=harness.DEADLINE_S)
         shown = f"exit status {ended.returncode}\n{ended.stdout}{ended.stderr}"
         self.assertIn(ended.returncode, (1, 2, 3, 4), shown)
         lines = [line for line in ended.stderr.splitlines()
@@ -275,7 +277,8 @@ class BadPaths(harness.EndToEndTest):
                       ["keygen", "keys"], ["ps"]):
             script = 'mkdir "$1" && cd "$1" && rmdir "$1" && shift && exec "$@"'
             ended = subprocess.run(["sh", "-c", script, "sh", gone, harness.esctl_program, *words],
-                                   env=self.environment, text=True, capture_output=True, timeout=60)
+                                   env=self.environment, text=True, capture_output=True,
+                                   timeout=harness.DEADLINE_S)
             self.assertIn(ended.returncode, (0, 1, 2, 3, 4), f"{words}: {ended.stderr}")
             self.assertNotIn("terminate called", ended.stderr)
 

@@ -17,6 +17,7 @@ from jobs import ANY_LENGTH, job_text
 CUDA = "cuda-host"
 PIDFD_GETFD = 438  # The system call.
 STEPS = 60
+ENDLESS = 1_000_000
 
 
 def channel_sockets(pid):
@@ -87,7 +88,8 @@ class Channels(harness.EndToEndTest):
         job = head.submit(self.job_file, "--stages", f"{CUDA}:3@{STEPS}")
         end = head.wait_for_state(job, "finished")
         self.assertFalse(token.exists(), f"no process reached {point}")
-        self.assertIn("Killed", head.esctl("logs", job).out)
+        # On a busy machine its silence may be seen before the end of its process.
+        self.assertRegex(head.esctl("logs", job).out, "Killed|is silent")
         self.assert_bits_of_cpu(end)
         head.stop()
 
@@ -101,24 +103,36 @@ class Channels(harness.EndToEndTest):
     def test_a_worker_that_dies_with_a_sum_in_device_memory(self):
         self.die_at("reduce.on_device:20")
 
+    def train_with_three(self, head):
+        """A job that does not end before it is disturbed, and its description."""
+        self.job_file = self.write_job(
+            job_text(self.word, changes={"steps": ENDLESS, "max_p": 6, **ANY_LENGTH}))
+        job = head.submit(self.job_file, "--stages", f"{CUDA}:3@{ENDLESS}")
+        return job, self.wait_for_steps(head, job, 3)
+
+    def assert_goes_on(self, head, job, steps):
+        head.wait_for(job, "goes on", lambda d: d["state"] == "running"
+                      and d["steps"] > steps + STEPS and len(d["workers"]) == 3)
+        taken = head.json("checkpoint", job)
+        head.esctl("cancel", job)
+        self.assert_bits_of_fixed_run(self.job_file, taken, self.fast)
+
     def disturb(self, number):
         head = self.head()
-        job = head.submit(self.job_file, "--stages", f"{CUDA}:3@{STEPS}")
-        details = self.wait_for_steps(head, job, 3)
+        job, details = self.train_with_three(head)
         os.kill(details["workers"][1]["pid"], number)
-        end = head.wait_for_state(job, "finished")
+        self.assert_goes_on(head, job, details["steps"])
         self.assertTrue(self.joined())
-        self.assert_bits_of_cpu(end)
         head.stop()
 
     def test_a_channel_that_breaks_between_workers_that_live(self):
         head = self.head()
-        job = head.submit(self.job_file, "--stages", f"{CUDA}:3@{STEPS}")
-        pid = self.wait_for_steps(head, job, 3)["workers"][1]["pid"]
+        job, details = self.train_with_three(head)
+        pid = details["workers"][1]["pid"]
         for channel in harness.wait_until("a channel", lambda: channel_sockets(pid)):
             channel.shutdown(socket.SHUT_RDWR)
             channel.close()
-        self.assert_bits_of_cpu(head.wait_for_state(job, "finished"))
+        self.assert_goes_on(head, job, head.describe(job)["steps"])
         head.stop()
 
     def test_a_worker_that_is_killed(self):
@@ -133,7 +147,10 @@ class LostDevice(harness.EndToEndTest):
         fast = self.fast_class()
         job_file = self.write_job(job_text(self.word, changes={"steps": STEPS, **ANY_LENGTH}))
         self.environment["ES_LOSE_DEVICE"] = f"head/{CUDA}:0:7"
-        head = self.start_daemon(devices=f"{CUDA}:1+{fast}:1")
+        # The end of the process is told, and not the silence of its link, which a busy head may see
+        # first.
+        head = self.start_daemon(devices=f"{CUDA}:1+{fast}:1", options=[
+            "--heartbeat", "100000", "--dead-after", "200000"])
         del self.environment["ES_LOSE_DEVICE"]
         both = "+".join(sorted([f"{CUDA}:1", f"{fast}:1"]))
         job = head.submit(job_file, "--stages", f"{both}@{STEPS}")

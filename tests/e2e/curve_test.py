@@ -112,7 +112,7 @@ class CurvesInMlflow(harness.EndToEndTest):
         server = self.start_mlflow(harness.free_port())
         kept = self.directory / "kept"
         file = self.write_job(job_text(self.word, changes={"steps": 30}))
-        self.esctl("run", file, "--mlflow", server.url, "--keep", kept, deadline_s=180)
+        self.esctl("run", file, "--mlflow", server.url, "--keep", kept)
         (run,) = server.runs("easyscale")
         self.assertEqual(run["info"]["status"], "FINISHED")
         self.assertEqual([step for step, _ in server.history(run, "train/loss")],

@@ -35,8 +35,7 @@ class CutLink(harness.EndToEndTest):
         address = self.network.HUB_ADDRESS if host is HEAD else self.network.address(host)
         daemon = self.start(*self.network.inside(host, [
             harness.easyscaled_program, *words, "--run-dir", self.directory / (host or "head"),
-            "--keys", self.keys, "--address", address, "--heartbeat", "100", "--dead-after",
-            "700"]))
+            "--keys", self.keys, "--address", address]))
         daemon.wait_for_line("^ready ", stream="out")
         return daemon
 

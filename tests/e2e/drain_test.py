@@ -37,7 +37,9 @@ class Drain(harness.EndToEndTest):
     def trains_on(self, head, job, nodes, after=0):
         return head.wait_for(
             job, f"trains on {nodes}", lambda d: d["state"] == "running" and d["steps"] > after
-            and {w["node"] for w in d["workers"]} == set(nodes))
+            and {w["node"] for w in d["workers"]} == set(nodes)
+            # A worker tells it with its first step. So the change is over, also in the journal.
+            and all(w["pid"] for w in d["workers"]))
 
     def assert_bits(self, head, job):
         taken = head.json("checkpoint", job)
@@ -93,7 +95,8 @@ class Drain(harness.EndToEndTest):
         self.assertEqual(saved["steps"], 20)
         self.assertRegex(saved["checkpoint"], "-suspended-")
         head.esctl("release", "first")
-        on_first = self.trains_on(head, job, ["first"])
+        on_first = head.wait_for(job, "evaluates on first", lambda d: d["state"] == "running"
+                                 and [w["node"] for w in d["workers"]] == ["first"])
         self.assertEqual(on_first["steps"], 20)
         self.assertNotIn("continues from version 0", head.esctl("logs", job).out)
         head.esctl("cancel", job)

@@ -1,5 +1,7 @@
 #!/usr/bin/env python3
 """Jobs of a daemon grow and shrink while they run. Processes that stay are not restarted."""
+import re
+
 import harness
 from harness import EXIT_NOT_FOUND, EXIT_REFUSED, EXIT_USAGE, digests
 from jobs import ANY_LENGTH, job_text
@@ -132,7 +134,9 @@ class Elastic(harness.EndToEndTest):
         self.assertEqual([d["type"] for d in node["devices"]], [fast] * 3)
         self.assertEqual(sorted(str(d["job"]) for d in node["devices"]), ["None", job, job])
         self.assertRegex(daemon.esctl("ps").out, rf"{job} +running +\d+/{ENDLESS} ")
-        self.assertRegex(daemon.esctl("nodes").out, rf"n1 +alive +{fast} +3 +2 +shared\n")
+        harness.wait_until("the node has tried the directory of the checkpoints", lambda: re.search(
+            rf"n1 +alive +{fast} +3 +2 +shared\n", daemon.esctl("nodes").out),
+            state=lambda: daemon.esctl("nodes").out)
         self.assertRegex(daemon.esctl("describe", job).out, rf"devices +{fast}:2\n")
         self.assertRegex(daemon.esctl("logs", job).out, r"(?m)Z info    job is running$")
 

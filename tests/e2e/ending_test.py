@@ -59,7 +59,7 @@ class StoppedRuns(Ending):
         for number in (signal.SIGINT, signal.SIGTERM) * 3:
             with self.subTest(number):
                 run = self.start_esctl("run", self.job, "--json", "--stages", stages)
-                run.wait_for_line(f"stage {random.randrange(2, 7)} ")
+                run.wait_for_line(harness.stage_from(random.randrange(2, 7)))
                 summary = self.assert_stops(run, number).json
                 self.assertEqual(summary["state"], "cancelled")
 

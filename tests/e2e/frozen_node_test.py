@@ -9,7 +9,6 @@ from jobs import ANY_LENGTH, job_text
 
 LISTEN = "tcp://127.0.0.1:*"
 ENDLESS = 1_000_000
-QUICK = ["--heartbeat", "100", "--dead-after", "700"]
 
 
 def signal_all(pids, number):
@@ -34,13 +33,13 @@ class FrozenNode(harness.EndToEndTest):
         directory.mkdir()
         running = self.start(harness.easyscaled_program, "--head", "--state", directory / "state",
                              "--listen", LISTEN, "--node", "first", "--devices", f"{self.fast}:1",
-                             "--insecure-loopback", *QUICK)
+                             "--insecure-loopback")
         return harness.Daemon(self, running, ["--insecure-loopback"])
 
     def start_node(self, head):
         node = self.start(harness.easyscaled_program, "--join", head.endpoint, "--node", "second",
                           "--devices", f"{self.other}:2", "--run-dir", self.directory / "second",
-                          "--insecure-loopback", *QUICK)
+                          "--insecure-loopback")
         self.addCleanup(lambda: node.process.poll() is None and os.kill(node.pid, signal.SIGCONT))
         node.wait_for_line("^ready ", stream="out")
         return node

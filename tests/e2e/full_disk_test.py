@@ -13,7 +13,7 @@ from harness import EXIT_REFUSED, wait_until
 from jobs import ANY_LENGTH, job_text
 
 STEPS = 1_000_000  # Longer than any time limit.
-SHORT_STEPS = 600  # Enough that a disk can fail before the end.
+SHORT_STEPS = 3000  # Enough that a disk can fail before the end.
 WARNING = "no request is accepted until it can be written"
 
 
@@ -66,6 +66,13 @@ class FullDisk(harness.EndToEndTest):
         text = job_text(f"{self.word}-{name}", changes={"steps": STEPS, "max_p": 2, "eval_every": 50,
                                                         **ANY_LENGTH, **changes})
         return self.write_job(text, f"{name}.toml")
+
+    def train_on_both(self, head, job):
+        """Waits until a round is over, also in the journal. One that began before the disk fails
+        would wait for it, without steps; a job whose devices a user has chosen begins none."""
+        head.esctl("scale", job, f"{self.kind}:2")
+        head.wait_for(job, "trains on both", lambda d: d["state"] == "running" and d["steps"] > 20
+                      and len(d["workers"]) == 2 and all(w["pid"] for w in d["workers"]))
 
     def refused(self, head, *words):
         ended = head.esctl(*words, code=EXIT_REFUSED)
@@ -121,18 +128,14 @@ class FullDisk(harness.EndToEndTest):
         head = self.start_head(state, preload=True)
         file = self.job("first")
         job = head.submit(file)
-        head.wait_for_step(job, 20)
         for number in (errno.ENOSPC, errno.EROFS, errno.EIO):
             with self.subTest(error=os.strerror(number)):
+                head.esctl("scale", job, f"{self.kind}:1")
+                self.train_on_both(head, job)
                 self.switch.write_text(str(number))
                 self.check_full(head, job, os.strerror(number))
                 self.switch.unlink()
                 self.check_well(head, job)
-                head.esctl("scale", job, f"{self.kind}:1")
-                head.esctl("scale", job, f"{self.kind}:2")
-                # A round that began before the disk fails would wait for the disk, without steps.
-                head.wait_for(job, "trains on both", lambda d: d["state"] == "running"
-                              and len(d["workers"]) == 2)
         self.finish(head, job, file)
         head.stop()
 
@@ -156,7 +159,7 @@ class FullDisk(harness.EndToEndTest):
     def test_a_job_ends_only_when_its_ledger_is_on_the_disk(self):
         state = self.directory / "state"
         head = self.start_head(state, preload=True)
-        file = self.job("short", steps=SHORT_STEPS)
+        file = self.job("short", steps=SHORT_STEPS, eval_every=None)
         job = head.submit(file)
         head.wait_for_step(job, 20)
         self.switch.write_text(str(errno.ENOSPC))
@@ -206,7 +209,7 @@ class FullDisk(harness.EndToEndTest):
         head = self.start_head(disk.path / "state")
         file = self.job("first")
         job = head.submit(file)
-        head.wait_for_step(job, 20)
+        self.train_on_both(head, job)
         for _ in range(2):
             disk.fill()
             try:

@@ -24,7 +24,7 @@ import unittest
 from pathlib import Path
 
 # The deadlines are long: on a busy machine too, only a hang exceeds them.
-DEADLINE_S = 120
+DEADLINE_S = 240
 POLL_S = 0.02
 SKIPPED = 77  # The exit status that Meson takes for "skipped".
 
@@ -69,10 +69,25 @@ def one_flipped_bit(directory):
 
 
 def free_port():
-    """The number of a TCP port of the loopback address that is free now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+    """The number of a TCP port of the loopback address that is free, and that the kernel gives to
+    no connection: a client that tries to connect while nothing listens there may otherwise get
+    this very port, and occupies it."""
+    low, high = map(int, Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split())
+    ports = [port for port in range(10_000, 65_536) if not low <= port <= high]
+    while True:
+        port = random.SystemRandom().choice(ports)
+        with socket.socket() as probe:
+            try:
+                probe.bind(("127.0.0.1", port))
+                return port
+            except OSError:
+                pass  # It is in use.
+
+
+def stage_from(first):
+    """A pattern for the progress of a run in this stage or a later one: a busy machine may show the
+    first stages late."""
+    return f"stage ({'|'.join(map(str, range(first, 1000)))}) "
 
 
 def wait_until(what, probe, deadline_s=DEADLINE_S, state=lambda: ""):
@@ -264,7 +279,8 @@ class EndToEndTest(unittest.TestCase):
     def assert_bits_of_fixed_run(self, job, taken, device):
         """`taken`: the answer of `esctl checkpoint`. At that step the job has the parameters and
         the state of the same job on one device of a type."""
-        fixed = self.run_job(job, "--steps", taken["version"], "--devices", f"{device}:1")
+        fixed = self.run_job(job, "--steps", taken["version"], "--devices", f"{device}:1",
+                             deadline_s=4 * DEADLINE_S)  # The job may have made many steps.
         self.assertEqual(digests(taken), digests(fixed))
 
     def write_job(self, text, name="job.toml"):
@@ -338,7 +354,7 @@ class Daemon:
                 for node in self.json("nodes")["nodes"] for device in node["devices"]
                 if device["suspect"]]
 
-    def wait_for(self, job, what, holds):
+    def wait_for(self, job, what, holds, deadline_s=DEADLINE_S):
         """The first description of the job for which `holds` is true. The job may not fail
         meanwhile."""
         last = {}
@@ -349,10 +365,15 @@ class Daemon:
             if details["state"] == "failed" and what != "failed":
                 raise AssertionError(f"{job} failed while waiting for {what}: {details['error']}")
             return details if holds(details) else None
-        return wait_until(f"{job}: {what}", probe, state=lambda: f"last seen: {last}")
+        return wait_until(f"{job}: {what}", probe, deadline_s, lambda: f"last seen: {last}")
 
     def wait_for_state(self, job, state):
         return self.wait_for(job, state, lambda details: details["state"] == state)
+
+    def whole_log(self, job):
+        """The log of a job that is over. Its last line comes when its workers have ended."""
+        return wait_until(f"{job}: the end of its log", lambda: (
+            lambda log: log if " job ended: " in log else None)(self.esctl("logs", job).out))
 
     def wait_for_step(self, job, step):
         return self.wait_for(job, f"step {step}", lambda details: details["steps"] >= step)

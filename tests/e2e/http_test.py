@@ -509,7 +509,7 @@ class Metrics(Http):
         head = self.start_head()
         client = self.client(token)
         path = self.write_job(self.job("metrics", steps=ENDLESS))
-        job = head.submit(path)
+        job = head.submit(path, "--stages", f"{self.fast}:2@{ENDLESS}")  # They never change.
         head.wait_for(job, "five steps", lambda d: d["steps"] >= 5)
         answer = client.get("/metrics")
         self.assertIn("version=0.0.4", answer.headers["Content-Type"])
@@ -529,7 +529,8 @@ class Metrics(Http):
         client = self.client(token)
         job = head.submit(self.write_job(self.job("history", steps=ENDLESS)), "--stages",
                           f"{self.fast}:2@{ENDLESS}")
-        head.wait_for_step(job, 5)
+        before = head.wait_for(job, "two processes", lambda d: d["steps"] >= 5
+                               and len(d["workers"]) == 2 and all(w["pid"] for w in d["workers"]))
 
         def value(name, **labels):
             for line in client.get("/metrics").text.splitlines():
@@ -539,8 +540,7 @@ class Metrics(Http):
             return 0.0
 
         self.assertEqual(value("easyscale_job_recoveries_total"), 0)
-        victim = head.describe(job)["workers"][0]["pid"]
-        os.kill(victim, signal.SIGKILL)
+        os.kill(before["workers"][0]["pid"], signal.SIGKILL)
         wait_until("a recovery", lambda: value("easyscale_job_recoveries_total") >= 1,
                    state=lambda: client.get("/metrics").text)
         self.assertGreaterEqual(value("easyscale_job_pauses_total", cause="worker_lost"), 1)
@@ -625,9 +625,7 @@ class Metrics(Http):
         rules = harness.source_root / "configs/monitoring/easyscale.rules.yml"
         checked = subprocess.run(["promtool", "check", "rules", rules], capture_output=True, text=True)
         self.assertEqual(checked.returncode, 0, checked.stderr)
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            port = free.getsockname()[1]
+        port = harness.free_port()
         config = self.directory / "prometheus.yml"
         config.write_text(
             "scrape_configs:\n- job_name: easyscale\n  scrape_interval: 1s\n"

@@ -6,6 +6,7 @@ import harness
 from jobs import ANY_LENGTH, job_text
 
 ENDLESS = 1_000_000
+LIMIT_S = 6  # The job must make a step in this time, in which its process also starts.
 
 
 class JobLimits(harness.EndToEndTest):
@@ -16,19 +17,19 @@ class JobLimits(harness.EndToEndTest):
     def test_at_its_limit_a_job_is_saved_and_can_be_continued(self):
         device = self.fast_class()
         head = self.start_daemon(devices=f"{device}:1")
-        limited = self.job("limited", **{"resources.max_seconds": 2})
+        limited = self.job("limited", **{"resources.max_seconds": LIMIT_S})
         ended = head.submit(limited)
         head.wait_for_state(ended, "timed-out")
         details = head.describe(ended)
         self.assertEqual(details["error"],
-                         "its time limit of 2 s (resources.max_seconds) is used up")
+                         f"its time limit of {LIMIT_S} s (resources.max_seconds) is used up")
         kept = re.search(r"its newest saved state is kept: version (\d+), (\S+)",
                          head.esctl("logs", ended).out)
         version, path = int(kept.group(1)), kept.group(2)
         self.assertGreater(version, 0)
         self.assertIn(ended, head.esctl("ps", "--state", "timed-out").out)
         text = head.esctl("explain", ended).out
-        self.assertIn("because its time limit of 2 s", text)
+        self.assertIn(f"because its time limit of {LIMIT_S} s", text)
         # The state has the bits of a run that was never interrupted, and goes on.
         self.esctl("checkpoint", "verify", path.rstrip(";"))
         unlimited = self.job("unlimited")

@@ -104,10 +104,14 @@ class InTensorBoard(harness.EndToEndTest):
         wait_until("more points", lambda: len(points_in(where)[0]) > before + 20)
         head.esctl("cancel", job)
         expected = self.means(head, job)
-        wait_until("all points", lambda: points_in(where)[0] == expected,
-                   state=lambda: f"{len(points_in(where)[0])} of {len(expected)}")
         evaluated = [e["version"] for e in head.describe(job)["evaluations"]]
-        self.assertEqual(sorted(points_in(where)[1]), evaluated)
+
+        def whole():
+            train, evaluations = points_in(where)
+            return train == expected and sorted(evaluations) == evaluated
+
+        wait_until("all points", whole,
+                   state=lambda: f"{points_in(where)} of {expected} and {evaluated}")
 
     def test_run_writes_what_the_file_asks_for_and_an_option_counts_more(self):
         file = self.write_job(logged(self.word, {"tensorboard": "runs"}, steps=20))

@@ -56,7 +56,7 @@ class AtTheEnd(Kept):
         for attempt in range(3):
             place = self.directory / f"kept{attempt}"
             run = self.start_esctl("run", job, "--json", "--stages", stages, "--checkpoint", place)
-            run.wait_for_line(f"stage {random.randrange(2, 7)} ")
+            run.wait_for_line(harness.stage_from(random.randrange(2, 7)))
             ended = run.stop(signal.SIGINT)
             self.assertEqual(ended.code, 128 + signal.SIGINT, str(ended))
             one, = self.checkpoints(place)

@@ -21,9 +21,12 @@ class Logs(harness.EndToEndTest):
         return self.start_daemon(name, devices=f"{self.fast_class()}:2", options=options)
 
     def train(self, head, **changes):
-        """A short job from its admission to its end, and its description."""
-        job = self.write_job(job_text(self.word, changes={"steps": 10, "max_p": 2, **changes}))
-        return head.wait_for_state(head.submit(job), "finished")
+        """A short job from its admission to the last line of its log, and its description."""
+        file = self.write_job(job_text(self.word, changes={"steps": 10, "max_p": 2, **changes}))
+        job = head.submit(file)
+        details = head.wait_for_state(job, "finished")
+        head.whole_log(job)
+        return details
 
     def worker_logs(self, name="head"):
         return [path.read_text() for path in sorted(self.directory.glob(f"{name}/**/worker-*.log"))]
@@ -103,7 +106,10 @@ class Logs(harness.EndToEndTest):
         seen = []
         for form in ("text", "json"):
             name = f"in-{form}"
-            head = self.head("--log-format", form, name=name)
+            # The end of the process is told, and not the silence of its link, which a busy head may
+            # see first.
+            head = self.head("--log-format", form, "--heartbeat", "100000", "--dead-after",
+                             "200000", name=name)
             job = head.submit(self.write_job(job_text(
                 self.word, changes={"steps": 1_000_000, "max_p": 2, **ANY_LENGTH})))
             running = head.wait_for(job, "workers", lambda d: d["state"] == "running" and all(

@@ -36,11 +36,11 @@ class Mlflow:
         request = urllib.request.Request(
             f"{self.url}/api/2.0/mlflow/{method}", json.dumps(fields).encode(),
             {"Content-Type": "application/json"})
-        return json.load(urllib.request.urlopen(request, timeout=30))
+        return json.load(urllib.request.urlopen(request, timeout=harness.DEADLINE_S))
 
     def get(self, method, query):
         return json.load(urllib.request.urlopen(
-            f"{self.url}/api/2.0/mlflow/{method}?{query}", timeout=30))
+            f"{self.url}/api/2.0/mlflow/{method}?{query}", timeout=harness.DEADLINE_S))
 
     def runs(self, experiment):
         found = self.get("experiments/get-by-name", f"experiment_name={experiment}")
@@ -64,7 +64,7 @@ def start_mlflow(test, port):
     """A server that answers, until the test is over."""
     server = Mlflow(test.directory, port)
     test.addCleanup(server.stop)
-    harness.wait_until("MLflow answers", server.answers, 180)
+    harness.wait_until("MLflow answers", server.answers, 2 * harness.DEADLINE_S)
     return server
 
 

@@ -7,7 +7,8 @@ import struct
 
 import harness
 from harness import EXIT_NOT_FOUND, EXIT_REFUSED, EXIT_USAGE, digests
-from model_files import EVAL, ModelFileCase, small_net, write_images, write_npy, write_safetensors
+from model_files import (ENDLESS, EVAL, ModelFileCase, small_net, write_images, write_npy,
+                         write_safetensors)
 
 STEPS = 24
 
@@ -55,7 +56,7 @@ class Training(ModelFileTest):
         self.assertNotIn(digests(seed), found.values())
 
     def test_a_killed_worker_changes_no_bit(self):
-        self.check_killed_worker(self.job(steps=400))
+        self.check_killed_worker(self.job(steps=ENDLESS))
 
     def test_exported_weights_have_the_names_of_the_state_dict(self):
         series = self.directory / "series"

@@ -9,6 +9,7 @@ import harness
 
 SIDE, CLASSES, FILTERS = 8, 4, 6
 TRAIN, EVAL = 160, 40
+ENDLESS = 1_000_000
 
 
 class Program:
@@ -209,18 +210,22 @@ class ModelFileCase(harness.EndToEndTest):
         return self.write_job(text + model + tables, name)
 
     def check_killed_worker(self, job):
-        """One of two workers is killed; the bits are those of one device."""
+        """One of two workers of a job of ENDLESS steps is killed; the bits are those of one
+        device."""
         fast = self.fast_class()
         daemon = self.start_daemon(devices=f"{fast}:2")
-        name = daemon.submit(job)
-        daemon.wait_for_step(name, 20)
-        victims = [pid for pid, line in harness.command_lines().items()
-                   if str(self.directory) in line and " worker " in line]
-        os.kill(victims[0], signal.SIGKILL)
-        done = daemon.wait_for_state(name, "finished")
+        name = daemon.submit(job, "--stages", f"{fast}:2@{ENDLESS}")
+        before = daemon.wait_for(name, "two workers", lambda d: d["steps"] >= 20 and len(
+            d["workers"]) == 2 and all(w["pid"] for w in d["workers"]))
+        victim = before["workers"][0]["pid"]
+        os.kill(victim, signal.SIGKILL)
+        daemon.wait_for(name, "another worker", lambda d: d["state"] == "running"
+                        and d["steps"] > before["steps"] + 20 and len(d["workers"]) == 2
+                        and victim not in [w["pid"] for w in d["workers"]])
+        taken = daemon.json("checkpoint", name)
+        daemon.esctl("cancel", name)
         daemon.stop()
-        alone = self.run_job(job, "--devices", f"{fast}:1")
-        self.assertEqual(harness.digests(done), harness.digests(alone))
+        self.assert_bits_of_fixed_run(job, taken, fast)
 
     def assert_one_error(self, job, code, *fragments):
         ended = self.esctl("run", job, "--quiet", code=code)

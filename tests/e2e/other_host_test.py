@@ -75,7 +75,8 @@ class OtherHost(harness.EndToEndTest):
         job = head.submit(self.job_file, "--stages", f"{self.fast}:2@5,{three}@9")
         end = head.wait_for_state(job, "finished")
         self.assertFalse(token.exists(), "no process died")
-        self.assertIn("Killed", head.esctl("logs", job).out)
+        # On a busy machine its silence may be seen before the end of its process.
+        self.assertRegex(head.esctl("logs", job).out, "Killed|is silent")
         self.assertEqual(digests(end), self.reference())
         head.stop()
 

@@ -33,7 +33,8 @@ class Output(harness.EndToEndTest):
         """The exit status and the text on standard error, if that is a pipe."""
         files = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **files}
         ended = subprocess.run([str(word) for word in words], env=self.environment,
-                               cwd=self.directory, stdin=subprocess.DEVNULL, timeout=120, **files)
+                               cwd=self.directory, stdin=subprocess.DEVNULL,
+                               timeout=harness.DEADLINE_S, **files)
         return ended.returncode, (ended.stderr or b"").decode()
 
     def test_a_full_disk_under_standard_output_is_an_error_of_every_command(self):
@@ -68,7 +69,7 @@ class Output(harness.EndToEndTest):
         with open("/dev/full", "wb") as full:
             ended = subprocess.run([harness.esctl_program, "run", self.job, "--json"],
                                    env=self.environment, stdout=subprocess.PIPE, stderr=full,
-                                   timeout=120)
+                                   timeout=harness.DEADLINE_S)
         self.assertEqual(ended.returncode, EXIT_FAILURE)
         self.assertIn(b'"finished"', ended.stdout)
 
@@ -109,7 +110,7 @@ class Terminal(harness.EndToEndTest):
                         ["ps", "--head", f"ipc://{path}/s"]):
             leader, follower = pty.openpty()
             subprocess.run([harness.esctl_program, *command], env=self.environment,
-                           stdout=follower, stderr=follower, timeout=60)
+                           stdout=follower, stderr=follower, timeout=harness.DEADLINE_S)
             os.close(follower)
             shown = b""
             try:

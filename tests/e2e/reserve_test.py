@@ -45,7 +45,7 @@ class Reserve(harness.EndToEndTest):
         self.wait_for_devices(head, batch, 2)
         until = datetime.datetime.now(datetime.timezone.utc) + datetime.timedelta(seconds=45)
         answer = head.json("reserve", "--name", "r", "--type", device, "--count", 1, "--tenant",
-                           "owls", "--from", "3s", "--until", until.strftime("%Y-%m-%dT%H:%M:%SZ"))
+                           "owls", "--from", "10s", "--until", until.strftime("%Y-%m-%dT%H:%M:%SZ"))
         self.assertEqual((answer["reservation"], answer["count"]), ("r", 1))
         [claim] = head.json("claims")["claims"]
         self.assertEqual((claim["queue"], claim["count"], claim["devices"]), ("owls", 1, 0))
@@ -60,7 +60,7 @@ class Reserve(harness.EndToEndTest):
         self.assertRegex(head.esctl("claims").out, r"r +\S+ +1 +- +\S+Z +\S+Z +owls")
         # At its end the guarantee is gone. The job that needs both devices gets them back.
         harness.wait_until("the reservation ends", lambda: not head.json("claims")["claims"])
-        self.assertLess(abs(time.time() - until.timestamp()), 10)
+        self.assertGreaterEqual(time.time(), int(until.timestamp()))
         self.wait_for_devices(head, batch, 2)
         head.stop()
 

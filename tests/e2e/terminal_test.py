@@ -78,8 +78,9 @@ class OneHead(harness.EndToEndTest):
     def submit(self, head, name="job.toml", **changes):
         return head.submit(self.write_job(job_text(self.word, changes={**LONG, **changes}), name))
 
-    def training(self, head, **changes):
-        job = self.submit(head, **changes)
+    def training(self, head):
+        """A job that keeps both devices, whatever their speeds are."""
+        job = self.submit(head, **{"resources.min_devices": 2})
         head.wait_for(job, "speeds", lambda d: d["state"] == "running" and d["samples_per_s"] and all(
             worker["local_step_seconds"] for worker in d["workers"]))
         return job

@@ -6,7 +6,7 @@ import struct
 
 import harness
 from harness import EXIT_FAILURE, EXIT_USAGE, digests
-from model_files import ModelFileCase, tiny_decoder, write_npy, write_safetensors
+from model_files import ENDLESS, ModelFileCase, tiny_decoder, write_npy, write_safetensors
 
 VOCABULARY, LENGTH, STEPS = 24, 8, 20
 
@@ -105,7 +105,7 @@ class Training(TokenFilesTest):
         self.assertNotIn("perplexity", text)
 
     def test_a_killed_worker_changes_no_bit(self):
-        self.check_killed_worker(self.job(steps=400))
+        self.check_killed_worker(self.job(steps=ENDLESS))
 
 
 class BadInput(TokenFilesTest):

@@ -143,8 +143,11 @@ class TwoNodes(harness.EndToEndTest):
 
     def test_no_other_node_takes_the_name_of_the_heads_own_node(self):
         head = self.start_head("--insecure-loopback")
-        job = head.submit(self.write_job(job_text(self.word, changes={"steps": 100_000})))
-        head.wait_for_step(job, 5)
+        steps = 1_000_000  # More than the test needs, on two devices.
+        job = head.submit(self.write_job(job_text(self.word, changes={"steps": steps})),
+                          "--stages", f"{self.fast}:2@{steps}")
+        head.wait_for(job, "all workers tell their processes", lambda d: d["state"] == "running"
+                      and d["workers"] and all(w["pid"] for w in d["workers"]))
         own = self.processes(head, job)
         thief = self.start_node(head, "first", "--insecure-loopback")
         thief.wait_for_line("its name is taken")

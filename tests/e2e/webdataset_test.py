@@ -12,10 +12,10 @@ import tarfile
 import harness
 from data_test import png
 from harness import EXIT_FAILURE, EXIT_NOT_FOUND, EXIT_USAGE, digests
-from jobs import job_text
+from jobs import ANY_LENGTH, job_text
 from model_files import CLASSES as MODEL_CLASSES
 from model_files import SIDE as MODEL_SIDE
-from model_files import (ModelFileCase, read_safetensors, small_net, write_npy,
+from model_files import (ENDLESS, ModelFileCase, read_safetensors, small_net, write_npy,
                          write_safetensors)
 
 CLASSES, STEPS = 4, 20
@@ -101,7 +101,7 @@ class Training(Shards):
         self.assertEqual(digests(after), digests(before))
 
     def test_a_killed_worker_changes_no_bit(self):
-        self.check_killed_worker(self.job(steps=300))
+        self.check_killed_worker(self.job(steps=ENDLESS, **ANY_LENGTH))
 
     def test_pixels_of_a_prediction_become_numbers_as_in_the_training(self):
         checkpoint, out = self.directory / "checkpoint", self.directory / "out.npz"

@@ -70,14 +70,11 @@ def skip_without_slurm():
 
 
 def free_ports(count):
-    """Different ports that are free now."""
-    sockets = [socket.socket() for _ in range(count)]
-    for each in sockets:
-        each.bind(("127.0.0.1", 0))
-    ports = [each.getsockname()[1] for each in sockets]
-    for each in sockets:
-        each.close()
-    return ports
+    """Different ports, as harness.free_port() finds them."""
+    ports = set()
+    while len(ports) < count:
+        ports.add(harness.free_port())
+    return list(ports)
 
 
 class SlurmCluster:
