@@ -120,6 +120,8 @@ std::vector<ConvCase> others() {
           square("large 7x7", 4, 224, 3, 64, 7, 2),
           square("large", 8, 56, 64, 64, 3),
           square("large", 32, 32, 64, 64, 3, 1, 64),
+          square("mobilenet", 32, 32, 16, 96, 1),
+          square("mobilenet", 32, 16, 144, 24, 1),
           square("regnet", 16, 32, 48, 48, 3, 2, 6),
           square("regnet", 16, 8, 104, 104, 3, 1, 13),
           square("regnet", 16, 4, 208, 208, 3, 1, 26),

@@ -19,7 +19,6 @@ namespace {
 // A panel of B does not fit beside the tile of A in the first-level cache. It is prefetched from
 // the second level this many k ahead.
 constexpr std::int64_t kPrefetchDepth = 16;
-constexpr int kLineFloats = 16;
 
 enum class ALayout { kRows, kColumns };
 

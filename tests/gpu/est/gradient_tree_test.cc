@@ -2,6 +2,7 @@
 // the definition of the tree.
 #include "gpu/est/gradient_tree.h"
 
+#include <algorithm>
 #include <doctest/doctest.h>
 
 #include <cstring>
