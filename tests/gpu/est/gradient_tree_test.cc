@@ -2,9 +2,9 @@
 // the definition of the tree.
 #include "gpu/est/gradient_tree.h"
 
-#include <algorithm>
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cstring>
 #include <optional>
 #include <random>

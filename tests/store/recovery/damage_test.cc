@@ -1,12 +1,12 @@
 // Every kind of damage to a state directory: either it is refused and the error names the file, or
 // no data are missing. Recovery restores the undamaged data, names the lost ones, and keeps the
 // original.
-#include <algorithm>
 #include <doctest/doctest.h>
 #include <rocksdb/db.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <csignal>
 #include <cstdlib>
 #include <functional>
