@@ -5,14 +5,10 @@ one ends; so the policy decides in which order they are served. The order does n
 speed of the machine: no job may be suspended, so nothing is weighed against the cost of that; with
 fairness 0 it does not count how long a job has waited; the first job is longer than all others
 together, so none of them has to be early for the end of all; and the second one is longer than all
-submissions together. On a busy machine this may not be so, unless the two are held: their workers
-are stopped until the others have arrived, or have ended. All times are those in the logs of the
-head.
+submissions together. All times are those in the logs of the head.
 """
 import csv
-import os
 import re
-import signal
 import statistics
 from datetime import datetime
 
@@ -33,13 +29,12 @@ def events(jobs, begin, end):
 
 
 class SixArrivals(harness.EndToEndTest):
-    def serve(self, unit_steps, hold):
+    def serve(self, unit_steps):
         """For each job the seconds, since an origin of all jobs, of its submission, of the moment
         at which it was given a device, of its first step and of its end; its number of steps, and
         the mean seconds of a step."""
-        daemon = self.start_daemon(devices=f"{self.fast_class()}:2", options=[
-            "--fairness", "0", *(["--dead-after", "1000000"] if hold else [])])
-        ids, seen, held = {}, {}, {}
+        daemon = self.start_daemon(devices=f"{self.fast_class()}:2", options=["--fairness", "0"])
+        ids, seen = {}, {}
         for name, length in LENGTHS.items():
             spec = {"max_p": 4, "resources.max_devices": 1, "steps": length * unit_steps,
                     "resources.suspendable": False, **ANY_LENGTH}
@@ -48,15 +43,6 @@ class SixArrivals(harness.EndToEndTest):
             if name == "b":  # both train before the others arrive
                 for first in "ab":
                     daemon.wait_for_step(ids[first], 1)
-                held = {first: self.worker_of(daemon, ids[first]) for first in "ab" if hold}
-                for pid in held.values():
-                    os.kill(pid, signal.SIGSTOP)
-        if hold:
-            os.kill(held["b"], signal.SIGCONT)
-            for name in "bfced":
-                daemon.wait_for(ids[name], "finished", lambda d: d["state"] == "finished",
-                                10 * harness.DEADLINE_S)
-            os.kill(held["a"], signal.SIGCONT)
         harness.wait_until("all jobs end", lambda: all(
             job["state"] == "finished" for job in daemon.json("ps")["jobs"]),
             deadline_s=10 * harness.DEADLINE_S)
@@ -75,11 +61,6 @@ class SixArrivals(harness.EndToEndTest):
             for moment in ("submit", "given", "start", "end"):
                 job[moment] -= origin
         return seen
-
-    def worker_of(self, daemon, job):
-        """The process of a job with one worker."""
-        return daemon.wait_for(job, "its process", lambda d: len(d["workers"]) == 1
-                               and d["workers"][0]["pid"])["workers"][0]["pid"]
 
     def simulate(self, seen):
         """The same jobs in esctl sim: the rows of its jobs.csv by name. The cost of a start is the
@@ -107,16 +88,13 @@ class SixArrivals(harness.EndToEndTest):
     def compare(self, unit_steps, one_speed=False):
         """Prints what each job took, live and simulated. Returns the two lists of events().
 
-        one_speed: the first two jobs are held, and in the simulation all jobs, which have the same
-        model, make steps of the same length, and the others arrive at once. On a busy machine a job
-        may have been slowed so much that a longer one would end before it."""
-        seen = self.serve(unit_steps, hold=one_speed)
+        one_speed: in the simulation all jobs, which have the same model, make steps of the same
+        length. On a busy machine one may have been slowed so much that a longer one would end
+        before it."""
+        seen = self.serve(unit_steps)
         if one_speed:
             median = statistics.median(job["step_s"] for job in seen.values())
-            for number, (name, job) in enumerate(seen.items()):
-                job["step_s"] = median
-                if name not in "ab":
-                    job["submit"] = seen["b"]["submit"] + 0.01 * number
+            seen = {name: {**job, "step_s": median} for name, job in seen.items()}
         rows = self.simulate(seen)
         worst = 0.0
         for name, job in seen.items():
