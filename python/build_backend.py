@@ -13,7 +13,7 @@ from mesonpy import (build_editable, build_sdist, build_wheel, get_requires_for_
 from packaging.version import Version
 
 __all__ = ["build_editable", "build_sdist", "build_wheel", "get_requires_for_build_editable",
-           "get_requires_for_build_sdist", "get_requires_for_build_wheel", "metadata",
+           "get_requires_for_build_sdist", "get_requires_for_build_wheel",
            "prepare_metadata_for_build_wheel"]
 ROOT = Path(__file__).resolve().parent.parent
 

@@ -47,7 +47,10 @@ struct ConvCase {
 // A square convolution with padding that keeps the side (or halves it with stride 2).
 ConvCase square(const std::string& model, std::int64_t n, std::int64_t side, std::int64_t c,
                 std::int64_t oc, std::int64_t k, std::int64_t stride = 1, std::int64_t groups = 1) {
-  const std::string kind = groups > 1 ? "dw" : std::to_string(k) + "x" + std::to_string(k);
+  const std::string filter = std::to_string(k) + "x" + std::to_string(k);
+  const std::string kind = groups == 1   ? filter
+                           : groups == c ? "dw"
+                                         : filter + "g" + std::to_string(groups);
   const std::string channels =
       c == oc ? std::to_string(c) : std::to_string(c) + "-" + std::to_string(oc);
   const std::string name = model + " " + kind + (stride == 2 ? "s2 " : " ") + channels + " " +

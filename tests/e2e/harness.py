@@ -354,7 +354,7 @@ class Daemon:
                 for node in self.json("nodes")["nodes"] for device in node["devices"]
                 if device["suspect"]]
 
-    def wait_for(self, job, what, holds, deadline_s=DEADLINE_S):
+    def wait_for(self, job, what, holds):
         """The first description of the job for which `holds` is true. The job may not fail
         meanwhile."""
         last = {}
@@ -365,7 +365,7 @@ class Daemon:
             if details["state"] == "failed" and what != "failed":
                 raise AssertionError(f"{job} failed while waiting for {what}: {details['error']}")
             return details if holds(details) else None
-        return wait_until(f"{job}: {what}", probe, deadline_s, lambda: f"last seen: {last}")
+        return wait_until(f"{job}: {what}", probe, state=lambda: f"last seen: {last}")
 
     def wait_for_state(self, job, state):
         return self.wait_for(job, state, lambda details: details["state"] == state)

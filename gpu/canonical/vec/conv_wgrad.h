@@ -96,19 +96,18 @@ inline std::size_t conv_wgrad_workspace_floats(const ConvShape& s) {
 // Writes dy of a chunk into tiles by columns. Rows of dy are read completely.
 inline void pack_dy(const ConvShape& s, const WgradRows& rows, const PixelChunk& chunk,
                     const float* dy, float* tiles) {
+  static_assert(kNarrowTileRows <= kWidth);
   const std::int64_t most = dy_rows(s), step = tile_step(s);
-  const std::int64_t before = most > kWidth ? kWidth : 0;
-  const Part rest(most - before);
+  const Part whole(most);
   for (std::int64_t k = 0; k < chunk.depth; ++k) {
     const float* from = dy + (chunk.k + k) * s.oc + rows.begin;
     float* to = tiles + k * most;
     for (std::int64_t left = rows.end - rows.begin; left > 0;) {
       const std::int64_t count = next_tile_rows(left, most);
-      if (count < most) {
-        copy_floats(to, from, count);
+      if (count == most) {
+        whole.store(to, whole.load(from));
       } else {
-        if (before > 0) store(to, load(from));
-        rest.store(to + before, rest.load(from + before));
+        copy_floats(to, from, count);
       }
       from += count;
       to += step;

@@ -47,7 +47,7 @@ inline __attribute__((always_inline)) void with_vectors(Factor stored, const flo
 inline void pack_converted(Factor stored, std::int64_t depth, std::int64_t columns, const float* x,
                            std::int64_t first, std::int64_t k_stride, std::int64_t column_stride,
                            float* to, std::int64_t to_stride, std::int64_t to_columns) {
-  constexpr std::int64_t kDepth = 64, kRow = kDepth + kCacheLineFloats;
+  constexpr std::int64_t kDepth = 64, kRow = kDepth + kLineFloats;
   alignas(64) float rows[kPanelWidth * kRow];
   for (std::int64_t k = 0; k < depth; k += kDepth) {
     const std::int64_t n = smaller(kDepth, depth - k);
@@ -163,7 +163,7 @@ inline void pack_tile_at(const GemmShape& s, ASide side, const Span& k, const Sp
 // Copied slices whose words are fp32 numbers.
 struct WholeNumbers {
   // The number of k of a part in which a slice is copied; the last part may have fewer.
-  static constexpr std::int64_t kPart = kCacheLineFloats;
+  static constexpr std::int64_t kPart = kLineFloats;
   // The words of one lane of a slice.
   static std::int64_t words(std::int64_t depth) { return depth; }
   static std::int64_t row_stride(std::int64_t depth) { return copied_row_stride(depth); }

@@ -13,7 +13,6 @@ constexpr std::int64_t kResidentFloats = kSecondLevelFloats / 2;
 constexpr std::int64_t kSmallFloats = 6 * 1024;
 // Rows at multiples of this distance in floats share their first-level cache sets.
 constexpr std::int64_t kAliasFloats = 1024;
-constexpr std::int64_t kCacheLineFloats = 16;
 // With fewer k, the order in which C is written when A stays costs more than it gains.
 constexpr std::int64_t kStripDepth = 64;
 
@@ -60,7 +59,7 @@ struct GemmPlan {
 // Distance between the rows of a copied tile of A by rows. It is one cache line more than needed,
 // so that rows use different cache sets.
 inline std::int64_t copied_row_stride(std::int64_t depth) {
-  return round_up(smaller(depth, kDotChunk), kCacheLineFloats) + kCacheLineFloats;
+  return round_up(smaller(depth, kDotChunk), kLineFloats) + kLineFloats;
 }
 // Floats of one copied tile of A for one chunk of K.
 inline std::int64_t a_slice_floats(ASide side, std::int64_t depth) {
@@ -89,7 +88,7 @@ inline bool wants_copied_a(const GemmShape& s, bool b_stays, std::int64_t times)
   if (times <= 1) return false;
   if (s.a_col == 1) {
     const bool in_pieces = !b_stays && s.m * s.k > kResidentFloats;
-    return in_pieces || (s.k > kCacheLineFloats && s.a_row % kAliasFloats == 0);
+    return in_pieces || (s.k > kLineFloats && s.a_row % kAliasFloats == 0);
   }
   return s.k * s.a_col > kSmallFloats;
 }
@@ -124,7 +123,7 @@ inline GemmPlan plan_gemm(const GemmShape& s) {
   const std::int64_t tiles = ceil_div(p.rows_step, kTileRows);
   if (p.copy_a) {
     p.a_floats = round_up(a_slice_floats(p.side, p.depth_step) * (p.b_stays ? 2 : tiles * chunks),
-                          kCacheLineFloats);
+                          kLineFloats);
   }
   if (p.copy_b) {
     p.b_floats = p.b_stays ? b_slice_floats(p.columns_step, p.depth_step) * chunks

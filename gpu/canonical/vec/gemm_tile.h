@@ -142,7 +142,6 @@ void gemm_tile(const GemmTile& t, const Fetch& fetch) {
   const std::int64_t last = tile_offset<kVecs>(t, kVecs - 1);
   const float* b = t.b;
   Fetching fetching(fetch);
-  const bool fetches = fetch.rows > 0;
   const float* a[kGroups];
 #pragma GCC unroll 8
   for (int g = 0; g < kGroups; ++g) a[g] = t.a + 3 * g * a_stride;
@@ -150,7 +149,7 @@ void gemm_tile(const GemmTile& t, const Fetch& fetch) {
     __builtin_prefetch(b + kGemmAhead * b_stride);
     if constexpr (kVecs * kWidth > kLineFloats)
       __builtin_prefetch(b + kGemmAhead * b_stride + last);
-    if (fetches) fetching.step();
+    fetching.step();
     Vec right[kVecs];
     right[0] = load(b);
     if constexpr (kVecs == 2) right[1] = load(b + last);

@@ -20,7 +20,7 @@ namespace es::gpu {
 namespace {
 
 constexpr std::int64_t kPanelWidth = 2 * kWidth;  // columns of a full register tile
-constexpr int kLineFloats = 16;                   // of a cache line
+constexpr std::int64_t kLineFloats = 16;          // of a cache line
 
 template <int kValue>
 struct Constant {

@@ -87,7 +87,7 @@ struct PairRange {
   // The biased exponent of the smallest magnitude: 0 for subnormal numbers, large if all are zeros.
   std::uint32_t exponent() const { return (smallest + 1) >> 7; }
 };
-constexpr std::int64_t kRangeFloats = kCacheLineFloats;
+constexpr std::int64_t kRangeFloats = kLineFloats;
 
 inline bool sums_are_normal(const PairRange& a, const PairRange& b) {
   const std::uint32_t e = a.exponent(), f = b.exponent();
@@ -228,7 +228,7 @@ inline void copy_transposed_pairs(Factor stored, std::int64_t depth, std::int64_
                                   const float* x, std::int64_t first, std::int64_t k_stride,
                                   std::int64_t column_stride, float* to, std::int64_t to_stride,
                                   std::int64_t to_columns, SeenPairs& seen) {
-  constexpr std::int64_t kDepth = 128, kRow = kDepth / 2 + kCacheLineFloats;
+  constexpr std::int64_t kDepth = 128, kRow = kDepth / 2 + kLineFloats;
   alignas(64) float rows[kPanelWidth * kRow];
   for (std::int64_t k = 0; k < depth; k += kDepth) {
     const std::int64_t n = smaller(kDepth, depth - k);

@@ -1,8 +1,7 @@
 #pragma once
 // The register tile: up to kTileRows x 2 or kNarrowTileRows x 1 vectors of DOT results (G1) that
-// advance one chunk of K
-// together. Every product of a convolution ends here; the surrounding code only says where the
-// operands are.
+// advance one chunk of K together. Every product of a convolution ends here; the surrounding code
+// only says where the operands are.
 //
 // A has one of two layouts:
 //   by rows     each row begins anywhere and its k are contiguous
