@@ -5,9 +5,10 @@
 
 Rules, each named in what it reports:
   include     which folder may include which (docs/ARCHITECTURE.md)
-  order       the sub-folders of a folder include each other in one direction only
+  order       the rooms of a folder include each other in one direction only
+  circle      and so do the folders inside a room
   third-party which folder may use which library
-  console     which files may write to standard error; the others log (actors/log/log.h)
+  console     which files may write to standard error; the others log (actors/base/log/log.h)
   device-list no list of named members is assigned in what the CUDA compiler reads: in a template it
               forgets the names (gpu/cuda/README.md)
   registered  every *_test.cc is in its folder's meson.build (or a parent's)
@@ -42,17 +43,18 @@ TOP_LEVEL = {"actors", "CHANGELOG.md", "configs", "CONTRIBUTING.md", "docs", "gp
 # Header pattern -> paths (prefixes) where it is allowed. tests/ may use what it tests.
 THIRD_PARTY = [
     (r"caf/", ["actors/"]),
-    (r"zmq", ["actors/gateway/"]),
+    (r"zmq", ["actors/base/gateway/"]),
     (r"rocksdb/", ["store/kv/rocksdb_"]),
-    (r"toml\+\+/", ["actors/job_file/"]),
-    (r"CLI/", ["actors/program/", "actors/easyscaled/", "actors/esctl/",
+    (r"toml\+\+/", ["actors/base/job_file/"]),
+    (r"CLI/", ["actors/base/program/", "actors/easyscaled/", "actors/esctl/",
                "actors/worker/shell/worker_main"]),
-    (r"spdlog/|fmt/", ["actors/log/log.cc"]),
-    (r"microhttpd", ["actors/http/shell/http_server.cc"]),
-    (r"prometheus/", ["actors/http/answers/"]),
-    (r"sodium", ["actors/http/core/"]),
-    (r"curl/", ["actors/esctl/trackers/http_client.cc"]),
-    (r"nlohmann/", ["actors/log/line.cc", "actors/access/core/audit.cc", "actors/esctl/", "actors/http/", "store/dataset/questions/",
+    (r"spdlog/|fmt/", ["actors/base/log/log.cc"]),
+    (r"microhttpd", ["actors/service/shell/http_server.cc"]),
+    (r"prometheus/", ["actors/service/answers/"]),
+    (r"sodium", ["actors/service/core/"]),
+    (r"curl/", ["proto/http/http_client.cc"]),
+    (r"nlohmann/", ["actors/base/log/line.cc", "actors/base/access/core/audit.cc", "actors/views/",
+                   "actors/service/", "actors/esctl/", "store/dataset/questions/",
                    "store/dataset/shards/", "store/safetensors/", "store/tokenizer/"]),
     (r"utf8proc|pcre2", ["store/tokenizer/"]),
     (r"capnp/|kj/", ["proto/", "actors/", "store/model_file/"]),
@@ -65,8 +67,8 @@ THIRD_PARTY = [
     (r"glpk", ["scheduler/policy/common/linear_program.cc"]),
     (r"cblas", []),
 ]
-# Inside a folder, a sub-folder may include itself and those before it, so there is no circle. A file
-# that lies in none of them belongs to the longest entry that is a prefix of its path.
+# The rooms of a folder. A room may include itself and those before it. A file that lies in none of them
+# belongs to the longest entry that is a prefix of its path.
 ORDER = {
     "proto": ["proto/base", "proto"],
     "store": ["store", "store/kv", "store/checkpoint", "store/dataset", "store/tokenizer", "store/safetensors",
@@ -77,30 +79,18 @@ ORDER = {
     "scheduler": ["scheduler/model", "scheduler/plans", "scheduler/grants",
                   "scheduler/policy/common", "scheduler/policy/gang", "scheduler/policy/greedy",
                   "scheduler/policy/elastic_srtf", "scheduler/policy/rivals", "scheduler/policy"],
-    "actors": ["actors/log", "actors/access/core", "actors/access/shell", "actors/protocol/core", "actors/protocol/wire", "actors/protocol/shell",
-               "actors/tracing/core", "actors/tracing/clock", "actors/tracing/wire",
-               "actors/gateway/core", "actors/gateway/shell", "actors/program", "actors/job_file",
-               "actors/head", "actors/data_plane", "actors/job_model", "actors/version",
-               "actors/intra_job/core", "actors/cluster_scheduler/core", "actors/worker/core",
-               "actors/data_workers/core", "actors/est/core", "actors/node_agent/core",
-               "actors/simulator/core", "actors/admission", "actors/worker/device",
-               "actors/data_workers/shell", "actors/est/shell", "actors/companion/shell",
-               "actors/switchboard/shell", "actors/intra_job/shell", "actors/node_agent/shell",
-               "actors/worker/shell", "actors/cluster_scheduler/shell", "actors/simulator/shell",
-               "actors/simulator/report", "actors/esctl/views", "actors/esctl/trackers", "actors/http/core",
-               "actors/http/answers", "actors/http/shell", "actors/job_log/shell", "actors/easyscaled",
-               "actors/esctl/client", "actors/esctl/slurm",
-               "actors/esctl/commands", "actors/esctl"],
+    "actors": ["actors/base", "actors/worker", "actors/head", "actors/node", "actors/sim", "actors/views",
+               "actors/service", "actors/easyscaled", "actors/esctl"],
 }
-# The core of a role decides and does nothing else: no actors, no wires, no files, no clock.
-CORE = re.compile(r"actors/[a-z_]+/core/")
-CORE_FORBIDDEN = re.compile(r"caf/|zmq|capnp/|kj/|chrono_clock|store/|/shell/|actors/protocol/wire/|"
-                            r"actors/log/")
+# A core decides and does nothing else: no actors, no wires, no files, no clock.
+CORE = re.compile(r"actors/([a-z_]+/)+core/")
+CORE_FORBIDDEN = re.compile(r"caf/|zmq|capnp/|kj/|chrono_clock|store/|/shell/|actors/base/protocol/wire/|"
+                            r"actors/base/log/")
 # What a worker does with its engine, memory and disk: no actors and no wires.
 DEVICE = re.compile(r"actors/worker/device/")
-DEVICE_FORBIDDEN = re.compile(r"caf/|zmq|capnp/|kj/|/shell/|actors/protocol/wire/")
-# Standard error belongs to the log, in esctl to its console (actors/esctl/views/console.h), and to the
-# frame of every program for last errors (actors/program/program.h). These write to the descriptor.
+DEVICE_FORBIDDEN = re.compile(r"caf/|zmq|capnp/|kj/|/shell/|actors/base/protocol/wire/")
+# Standard error belongs to the log, in esctl to its console (actors/views/console.h), and to the
+# frame of every program for last errors (actors/base/program/program.h). These write to the descriptor.
 # check.cc reports a failed check of a program without a log.
 STANDARD_ERROR = re.compile(r"std::cerr|std::clog|\bstderr\b|\bperror\s*\(")
 MAY_PRINT_ERRORS = {"proto/base/check.cc"}
@@ -158,6 +148,44 @@ def check_order(root):
                        f"{order[other]} is above it")
 
 
+def is_inside(folder, other):
+    return folder == other or folder.startswith(other + "/")
+
+
+def arrows(root):
+    """Folder -> the folders of its room that it includes, each with the first file and header. A folder
+    and those inside it may include each other: one lists what the others contain, or is their base."""
+    found = {}
+    for name, text in sources(root):
+        order, folder = ORDER.get(name.split("/")[0], []), name.rpartition("/")[0]
+        for _, header in INCLUDE.findall(text):
+            other = header.rpartition("/")[0]
+            if (floor(order, header) is not None and floor(order, header) == floor(order, name)
+                    and not is_inside(folder, other) and not is_inside(other, folder)):
+                found.setdefault(folder, {}).setdefault(other, (name, header))
+    return found
+
+
+def reaches(graph, start, end):
+    seen, ahead = set(), [start]
+    while ahead:
+        folder = ahead.pop()
+        if folder == end:
+            return True
+        if folder not in seen:
+            seen.add(folder)
+            ahead += graph.get(folder, {})
+    return False
+
+
+def check_circles(root):
+    graph = arrows(root)
+    for folder, others in graph.items():
+        for other, (name, header) in others.items():
+            if reaches(graph, other, folder):
+                yield f"circle: {name}: {header}: {other} includes {folder}, also by way of others"
+
+
 def check_third_party(root):
     for name, text in sources(root):
         if name.startswith("tests/"):
@@ -176,7 +204,7 @@ def check_console(root):
             found = STANDARD_ERROR.search(COMMENT.sub("", line))
             if found:
                 yield (f"console: {name}:{number}: {found[0]} is not allowed here; use "
-                       "actors/log/log.h, or return the text to the caller")
+                       "actors/base/log/log.h, or return the text to the caller")
 
 
 def check_device_lists(root):
@@ -233,7 +261,7 @@ def check_top_level(root):
             yield f"top-level: {entry.name} is not one of {', '.join(sorted(TOP_LEVEL))}"
 
 
-CHECKS = [check_includes, check_order, check_third_party, check_console, check_device_lists,
+CHECKS = [check_includes, check_order, check_circles, check_third_party, check_console, check_device_lists,
           check_registered,
           check_width, check_readmes, check_top_level, check_phrases]
 

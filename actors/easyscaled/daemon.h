@@ -5,10 +5,10 @@
 #include <string>
 #include <vector>
 
-#include "actors/cluster_scheduler/core/retention.h"
-#include "actors/http/shell/http_service.h"
-#include "actors/log/log.h"
-#include "actors/program/wire_options.h"
+#include "actors/base/log/log.h"
+#include "actors/base/program/wire_options.h"
+#include "actors/head/cluster_scheduler/core/retention.h"
+#include "actors/service/shell/http_service.h"
 #include "proto/base/device.h"
 #include "proto/base/result.h"
 #include "scheduler/policy/registry.h"

@@ -4,9 +4,9 @@
 
 #include <algorithm>
 
+#include "actors/base/program/program_version.h"
+#include "actors/base/program/unknown_word.h"
 #include "actors/esctl/commands/commands.h"
-#include "actors/program/program_version.h"
-#include "actors/program/unknown_word.h"
 
 namespace es::actors::esctl {
 

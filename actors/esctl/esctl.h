@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "actors/esctl/views/console.h"
+#include "actors/views/console.h"
 
 namespace es::actors::esctl {
 

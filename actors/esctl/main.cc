@@ -1,8 +1,8 @@
 #include <string>
 #include <vector>
 
+#include "actors/base/program/program.h"
 #include "actors/esctl/esctl.h"
-#include "actors/program/program.h"
 
 namespace {
 

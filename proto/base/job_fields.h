@@ -2,10 +2,10 @@
 // The table of the fields of a job specification. Each field is declared once, with its name in a
 // job file, its allowed values, its unit, its influence on the bits of the result, and its meaning.
 //
-// This table is the source for the reader and the writer of job files (actors/job_file/job_file.h),
-// for validate(), for the check that a checkpoint belongs to the same job, for the digest of a
-// specification in ledger files, for `esctl fields` and for docs/JOB-FILE.md. Its order is the
-// order of the canonical text.
+// This table is the source for the reader and the writer of job files
+// (actors/base/job_file/job_file.h), for validate(), for the check that a checkpoint belongs to the
+// same job, for the digest of a specification in ledger files, for `esctl fields` and for
+// docs/JOB-FILE.md. Its order is the order of the canonical text.
 #include <string>
 #include <string_view>
 #include <vector>

@@ -1,6 +1,6 @@
 #pragma once
 // JobRecord: what the head must know of a job after a restart. The head of the job changes it
-// (actors/intra_job/core), the journal keeps it (store/journal). Values; thread-safe.
+// (actors/head/intra_job/core), the journal keeps it (store/journal). Values; thread-safe.
 #include <cstdint>
 #include <map>
 #include <optional>

@@ -16,7 +16,7 @@ namespace es {
 namespace {
 
 // Longest lists of device types, of groups of parameters and of targets. The canonical text of a
-// specification must stay within the limits of a job file (actors/job_file/toml_bounds.h).
+// specification must stay within the limits of a job file (actors/base/job_file/toml_bounds.h).
 constexpr std::size_t kTypesMax = 256;
 constexpr std::size_t kGroupsMax = 256;
 constexpr std::size_t kTargetsMax = 256;

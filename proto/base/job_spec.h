@@ -2,7 +2,7 @@
 // JobSpec contains everything that decides the bits of a job, and the resources that the job may
 // use, which do not decide them.
 //
-// A plain value. Its file form is TOML (actors/job_file/job_file.h reads and writes it). The
+// A plain value. Its file form is TOML (actors/base/job_file/job_file.h reads and writes it). The
 // canonical TOML text of a spec is what messages, the journal and checkpoints contain.
 #include <cstdint>
 #include <optional>

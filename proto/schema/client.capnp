@@ -395,7 +395,7 @@ struct JobInfo {
   # otherwise resources.max_devices; 0 while it is paused and when it is over.
   stepCounts @27 :List(UInt64);
   # Number of global steps by their duration, in the ranges of kStepTimeBounds
-  # (actors/protocol/core/step_times.h); empty before the first step that this head has seen.
+  # (actors/base/protocol/core/step_times.h); empty before the first step that this head has seen.
   stepSeconds @28 :Float64;
   # Sum of the durations of these steps.
   pauses @29 :List(PauseInfo);
@@ -459,7 +459,7 @@ struct NodeList {
   # No longer sent.
   decisionCounts @5 :List(UInt64);
   # Number of the scheduler's decisions by their duration, in the ranges of kDecisionTimeBounds
-  # (actors/protocol/core/step_times.h); empty before the first one.
+  # (actors/base/protocol/core/step_times.h); empty before the first one.
   decisionSeconds @6 :Float64;
   # Sum of these durations.
   queues @7 :List(QueueInfo);

@@ -212,7 +212,7 @@ struct Audit {
 
 struct Audited {
   # Member -> head: the result of the local step of this rank on the member's device. In every
-  # audited step the owner of the rank and its auditor (actors/protocol/core/audit.h) send it without a
+  # audited step the owner of the rank and its auditor (actors/base/protocol/core/audit.h) send it without a
   # request; after Audit, every member sends it.
   step @0 :UInt64;
   rank @1 :UInt32;

@@ -74,7 +74,7 @@ struct TraceSpan {
   number @5 :UInt32;
   peer @6 :UInt64;
   bytes @7 :UInt64;
-  # actors/tracing/core/span.h explains the fields.
+  # actors/base/tracing/core/span.h explains the fields.
 }
 
 struct TraceProcess {

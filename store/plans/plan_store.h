@@ -3,8 +3,8 @@
 // speed of each device type, and the measured communication.
 //
 // `model_key` is the caller's name for everything that decides the speed of a local step except the
-// batch size and the device type (actors/admission/model_key.h). It must not contain a zero byte.
-// Thread-safe: if two jobs measure the same speed at the same time, the later report is kept.
+// batch size and the device type (actors/head/admission/model_key.h). It must not contain a zero
+// byte. Thread-safe: if two jobs measure the same speed at the same time, the later report is kept.
 #include <cstdint>
 #include <optional>
 #include <string>

@@ -15,8 +15,8 @@
 #include <thread>
 #include <vector>
 
-#include "actors/job_file/job_file.h"
-#include "actors/job_model/job_model.h"
+#include "actors/base/job_file/job_file.h"
+#include "actors/worker/job_model/job_model.h"
 #include "store/dataset/sample_source.h"
 
 namespace es::bench {

@@ -15,7 +15,7 @@
 #include <thread>
 #include <vector>
 
-#include "actors/job_file/job_file.h"
+#include "actors/base/job_file/job_file.h"
 #include "store/dataset/sample_source.h"
 
 namespace es::bench {

@@ -28,9 +28,9 @@
 #include <utility>
 #include <vector>
 
-#include "actors/job_file/job_file.h"
-#include "actors/job_model/job_model.h"
-#include "actors/version/initial_weights.h"
+#include "actors/base/job_file/job_file.h"
+#include "actors/worker/job_model/job_model.h"
+#include "actors/worker/version/initial_weights.h"
 #include "gpu/base/peak.h"
 #include "gpu/base/vendor_kernels.h"
 #include "gpu/engine/device_choice.h"

@@ -15,8 +15,8 @@
 #include <string>
 #include <vector>
 
-#include "actors/esctl/views/views.h"
-#include "actors/gateway/shell/zmq_transport.h"
+#include "actors/base/gateway/shell/zmq_transport.h"
+#include "actors/views/views.h"
 #include "proto/messages.h"
 
 namespace {

@@ -11,8 +11,8 @@
 #include <string>
 #include <vector>
 
+#include "actors/base/program/program.h"
 #include "actors/esctl/client/client.h"
-#include "actors/program/program.h"
 #include "proto/base/text_file.h"
 
 namespace {

@@ -6,7 +6,7 @@
 #include <functional>
 #include <random>
 
-#include "actors/job_file/job_file.h"
+#include "actors/base/job_file/job_file.h"
 #include "store/dataset/boxes/voc_reader.h"
 #include "store/dataset/questions/squad_reader.h"
 #include "store/model_file/model_json.h"

@@ -5,7 +5,7 @@
 #include <filesystem>
 #include <random>
 
-#include "actors/job_file/job_file.h"
+#include "actors/base/job_file/job_file.h"
 #include "tests/fuzz/cost.h"
 #include "tests/fuzz/rounds.h"
 #include "tests/store/dataset/every_kind.h"

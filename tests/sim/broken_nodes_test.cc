@@ -7,7 +7,7 @@
 #include <functional>
 #include <map>
 
-#include "actors/protocol/core/growing_pauses.h"
+#include "actors/base/protocol/core/growing_pauses.h"
 #include "tests/sim/sim_gateway.h"
 #include "tests/sim/sim_jobs.h"
 #include "tests/support/seed.h"

@@ -4,7 +4,7 @@
 #include <iterator>
 #include <stdexcept>
 
-#include "actors/node_agent/shell/node_agent_actor.h"
+#include "actors/node/shell/node_agent_actor.h"
 #include "actors/worker/shell/worker_actor.h"
 #include "tests/sim/final_check.h"
 #include "tests/sim/sim_gateway.h"

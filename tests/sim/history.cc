@@ -4,8 +4,8 @@
 #include <caf/actor_cast.hpp>
 #include <caf/type_erased_tuple.hpp>
 
-#include "actors/gateway/shell/gateway_messages.h"
-#include "actors/protocol/shell/caf_messages.h"
+#include "actors/base/gateway/shell/gateway_messages.h"
+#include "actors/base/protocol/shell/caf_messages.h"
 #include "proto/messages.h"
 
 namespace es::test {

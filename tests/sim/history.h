@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-#include "actors/protocol/core/instant.h"
+#include "actors/base/protocol/core/instant.h"
 #include "proto/base/digest.h"
 
 namespace es::test {

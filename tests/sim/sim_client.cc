@@ -2,7 +2,7 @@
 
 #include <caf/all.hpp>
 
-#include "actors/job_file/job_file.h"
+#include "actors/base/job_file/job_file.h"
 
 namespace es::test {
 

@@ -10,10 +10,10 @@
 #include <string>
 #include <vector>
 
-#include "actors/gateway/shell/gateway_messages.h"
-#include "actors/protocol/shell/caf_messages.h"
-#include "actors/protocol/wire/codec.h"
-#include "actors/protocol/wire/job_view.h"
+#include "actors/base/gateway/shell/gateway_messages.h"
+#include "actors/base/protocol/shell/caf_messages.h"
+#include "actors/base/protocol/wire/codec.h"
+#include "actors/base/protocol/wire/job_view.h"
 #include "proto/base/job_spec.h"
 #include "proto/messages.h"
 

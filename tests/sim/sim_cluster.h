@@ -11,12 +11,12 @@
 #include <string>
 #include <vector>
 
-#include "actors/protocol/core/instant.h"
-#include "actors/protocol/core/messages.h"
-#include "actors/protocol/core/process_exit.h"
+#include "actors/base/protocol/core/instant.h"
+#include "actors/base/protocol/core/messages.h"
+#include "actors/base/protocol/core/process_exit.h"
 #include "proto/base/job_spec.h"
 #include "store/dataset/epoch_sampler.h"
-#include "tests/actors/protocol/toy_engine.h"
+#include "tests/actors/base/protocol/toy_engine.h"
 
 namespace es::test {
 

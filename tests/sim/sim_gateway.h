@@ -16,8 +16,8 @@
 #include <variant>
 #include <vector>
 
-#include "actors/gateway/shell/gateway_messages.h"
-#include "actors/protocol/core/instant.h"
+#include "actors/base/gateway/shell/gateway_messages.h"
+#include "actors/base/protocol/core/instant.h"
 
 namespace es::test {
 

@@ -5,11 +5,11 @@
 #include <csignal>
 #include <set>
 
-#include "actors/job_file/job_file.h"
-#include "actors/node_agent/shell/node_agent_actor.h"
-#include "actors/protocol/wire/wire_devices.h"
-#include "actors/version/saved_state_files.h"
+#include "actors/base/job_file/job_file.h"
+#include "actors/base/protocol/wire/wire_devices.h"
+#include "actors/node/shell/node_agent_actor.h"
 #include "actors/worker/shell/worker_actor.h"
+#include "actors/worker/version/saved_state_files.h"
 #include "tests/sim/sim_gateway.h"
 #include "tests/sim/sim_worker.h"
 

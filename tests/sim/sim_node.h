@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "actors/gateway/shell/gateway_messages.h"
-#include "actors/node_agent/shell/worker_process.h"
+#include "actors/base/gateway/shell/gateway_messages.h"
+#include "actors/node/shell/worker_process.h"
 #include "proto/messages.h"
 #include "tests/sim/sim_cluster.h"
 

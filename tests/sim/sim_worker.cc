@@ -2,8 +2,8 @@
 
 #include <caf/all.hpp>
 
-#include "actors/protocol/shell/caf_messages.h"
-#include "actors/protocol/wire/codec.h"
+#include "actors/base/protocol/shell/caf_messages.h"
+#include "actors/base/protocol/wire/codec.h"
 #include "actors/worker/shell/worker_actor.h"
 #include "proto/messages.h"
 

@@ -11,7 +11,7 @@
 #include <set>
 #include <vector>
 
-#include "actors/gateway/shell/gateway_messages.h"
+#include "actors/base/gateway/shell/gateway_messages.h"
 #include "actors/worker/core/worker_core.h"
 #include "tests/sim/sim_cluster.h"
 

@@ -4,9 +4,9 @@
 
 #include <stdexcept>
 
-#include "actors/cluster_scheduler/shell/cluster_scheduler_actor.h"
-#include "actors/job_file/job_file.h"
-#include "actors/node_agent/shell/node_agent_actor.h"
+#include "actors/base/job_file/job_file.h"
+#include "actors/head/cluster_scheduler/shell/cluster_scheduler_actor.h"
+#include "actors/node/shell/node_agent_actor.h"
 #include "actors/worker/shell/worker_actor.h"
 #include "tests/scheduler/policy/watched_policy.h"
 #include "tests/sim/sim_gateway.h"

@@ -20,7 +20,7 @@
 #include <utility>
 #include <vector>
 
-#include "actors/cluster_scheduler/core/retention.h"
+#include "actors/head/cluster_scheduler/core/retention.h"
 #include "actors/head/head_store.h"
 #include "scheduler/policy/registry.h"
 #include "store/kv/memory_key_value_store.h"

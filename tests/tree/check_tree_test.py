@@ -34,7 +34,7 @@ class CheckTree(unittest.TestCase):
 
     def test_a_clean_tree_has_no_problems(self):
         self.write("gpu/graph/a.cc", '#include "proto/base/result.h"\n#include <vector>\n')
-        self.write("actors/est/shell/x_actor.cc", "#include <caf/all.hpp>\n")
+        self.write("actors/worker/est/shell/x_actor.cc", "#include <caf/all.hpp>\n")
         self.expect()
 
     def test_gpu_may_not_include_actors_or_store(self):
@@ -51,7 +51,21 @@ class CheckTree(unittest.TestCase):
         self.write("gpu/graph/a.cc", '#include "proto/msg.h"\n')
         self.expect("include: gpu/graph/a.cc: gpu may include only proto/base")
 
-    def test_a_sub_folder_includes_only_earlier_ones(self):
+    def test_a_room_of_the_actors_includes_only_earlier_ones(self):
+        self.write("actors/worker/core/a.cc", '#include "actors/head/intra_job/core/job_core.h"\n')
+        self.write("actors/head/intra_job/core/b.cc", '#include "actors/worker/version/step_trace.h"\n')
+        self.expect("order: actors/worker/core/a.cc: actors/worker may not include")
+
+    def test_folders_of_a_room_do_not_include_each_other_in_a_circle(self):
+        self.write("actors/base/a/x.cc", '#include "actors/base/b/y.h"\n')
+        self.write("actors/base/b/y.cc", '#include "actors/base/c/z.h"\n')
+        self.write("actors/base/c/z.cc", '#include "actors/base/a/x.h"\n')
+        self.write("actors/base/c/inner/w.cc", '#include "actors/base/c/z.h"\n')
+        self.write("actors/base/c/v.cc", '#include "actors/base/c/inner/w.h"\n')
+        self.expect("circle: actors/base/a/x.cc: actors/base/b/y.h", "circle: actors/base/b/y.cc",
+                    "circle: actors/base/c/z.cc")
+
+    def test_a_room_includes_only_earlier_ones(self):
         self.write("gpu/graph/a.cc", '#include "gpu/engine/engine.h"\n')
         self.write("gpu/engine/b.cc", '#include "gpu/graph/graph.h"\n')
         self.write("gpu/elsewhere/c.cc", "")
@@ -67,9 +81,9 @@ class CheckTree(unittest.TestCase):
         self.expect("third-party: store/b.cc", "third-party: scheduler/plans/a.cc")
 
     def test_only_the_log_knows_its_library(self):
-        self.write("actors/log/log.cc", "#include <spdlog/logger.h>\n")
-        self.write("actors/log/line.cc", "#include <spdlog/logger.h>\n")
-        self.expect("third-party: actors/log/line.cc: spdlog/logger.h")
+        self.write("actors/base/log/log.cc", "#include <spdlog/logger.h>\n")
+        self.write("actors/base/log/line.cc", "#include <spdlog/logger.h>\n")
+        self.expect("third-party: actors/base/log/line.cc: spdlog/logger.h")
 
     def test_a_line_on_standard_error_beside_the_log_is_found(self):
         self.write("gpu/graph/a.cc", '  std::cerr << "slow";\n')
@@ -87,7 +101,7 @@ class CheckTree(unittest.TestCase):
         self.expect("device-list: gpu/cuda/kernels/a.h:1")
 
     def test_a_core_may_not_log(self):
-        self.write("actors/worker/core/worker_core.cc", '#include "actors/log/log.h"\n')
+        self.write("actors/worker/core/worker_core.cc", '#include "actors/base/log/log.h"\n')
         self.expect("include: actors/worker/core/worker_core.cc: a core")
 
     def test_a_test_that_no_build_runs_is_found(self):

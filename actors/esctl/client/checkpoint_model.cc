@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <thread>
 
-#include "actors/job_file/job_file.h"
-#include "actors/version/version_io.h"
+#include "actors/base/job_file/job_file.h"
+#include "actors/worker/version/version_io.h"
 #include "gpu/engine/device_choice.h"
 
 namespace es::actors::esctl {

@@ -8,7 +8,7 @@
 #include <memory>
 #include <string>
 
-#include "actors/job_model/job_model.h"
+#include "actors/worker/job_model/job_model.h"
 #include "gpu/engine/engine.h"
 #include "gpu/graph/graph.h"
 #include "proto/base/job_spec.h"

@@ -11,11 +11,11 @@
 #include <optional>
 #include <string>
 
+#include "actors/base/gateway/core/endpoint.h"
+#include "actors/base/gateway/shell/keys.h"
+#include "actors/base/gateway/shell/zmq_transport.h"
 #include "actors/esctl/client/inbox.h"
-#include "actors/esctl/views/views.h"
-#include "actors/gateway/core/endpoint.h"
-#include "actors/gateway/shell/keys.h"
-#include "actors/gateway/shell/zmq_transport.h"
+#include "actors/views/views.h"
 #include "proto/messages.h"
 
 namespace es::actors::esctl {

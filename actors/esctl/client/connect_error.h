@@ -3,8 +3,8 @@
 #include <optional>
 #include <string>
 
-#include "actors/gateway/shell/endpoint_probe.h"
-#include "actors/gateway/shell/zmq_transport.h"
+#include "actors/base/gateway/shell/endpoint_probe.h"
+#include "actors/base/gateway/shell/zmq_transport.h"
 #include "proto/base/result.h"
 
 namespace es::actors::esctl {

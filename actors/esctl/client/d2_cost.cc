@@ -5,8 +5,8 @@
 #include <numeric>
 #include <vector>
 
-#include "actors/esctl/views/render_text.h"
-#include "actors/job_model/job_model.h"
+#include "actors/views/render_text.h"
+#include "actors/worker/job_model/job_model.h"
 #include "gpu/params/buckets.h"
 
 namespace es::actors::esctl {

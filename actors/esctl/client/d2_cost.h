@@ -3,7 +3,7 @@
 #include <string>
 
 #include "actors/esctl/client/job_request.h"
-#include "actors/esctl/views/console.h"
+#include "actors/views/console.h"
 #include "gpu/engine/determinism.h"
 #include "proto/base/job_spec.h"
 #include "proto/base/result.h"

@@ -8,7 +8,7 @@
 #include <mutex>
 #include <optional>
 
-#include "actors/gateway/shell/zmq_transport.h"
+#include "actors/base/gateway/shell/zmq_transport.h"
 #include "proto/frame.h"
 
 namespace es::actors::esctl {

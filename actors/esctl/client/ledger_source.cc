@@ -7,9 +7,9 @@
 #include <span>
 #include <sstream>
 
+#include "actors/base/job_file/job_file.h"
 #include "actors/esctl/client/requests.h"
-#include "actors/esctl/views/ledger_lines.h"
-#include "actors/job_file/job_file.h"
+#include "actors/views/ledger_lines.h"
 #include "proto/text_of.h"
 #include "store/checkpoint/file_system.h"
 

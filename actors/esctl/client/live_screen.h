@@ -12,8 +12,8 @@
 
 #include "actors/esctl/client/client.h"
 #include "actors/esctl/client/stop_signals.h"
-#include "actors/esctl/views/console.h"
-#include "actors/esctl/views/screen.h"
+#include "actors/views/console.h"
+#include "actors/views/screen.h"
 
 namespace es::actors::esctl {
 

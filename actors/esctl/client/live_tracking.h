@@ -8,8 +8,8 @@
 #include <optional>
 
 #include "actors/esctl/client/client.h"
-#include "actors/esctl/trackers/job_tracking.h"
-#include "actors/esctl/views/console.h"
+#include "actors/views/console.h"
+#include "actors/views/trackers/job_tracking.h"
 
 namespace es::actors::esctl {
 

@@ -12,7 +12,7 @@
 #include <fstream>
 #include <limits>
 
-#include "actors/esctl/views/render_text.h"
+#include "actors/views/render_text.h"
 #include "gpu/cuda/cuda_inventory.h"
 #include "proto/base/device.h"
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "actors/esctl/views/doctor_view.h"
+#include "actors/views/doctor_view.h"
 
 namespace es::actors::esctl {
 

@@ -1,6 +1,6 @@
 #include "actors/esctl/client/options.h"
 
-#include "actors/program/default_paths.h"
+#include "actors/base/program/default_paths.h"
 
 namespace es::actors::esctl {
 

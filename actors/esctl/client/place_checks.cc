@@ -13,8 +13,8 @@
 #include <memory>
 #include <system_error>
 
-#include "actors/gateway/core/endpoint.h"
-#include "actors/gateway/shell/keys.h"
+#include "actors/base/gateway/core/endpoint.h"
+#include "actors/base/gateway/shell/keys.h"
 #include "proto/base/file_descriptor.h"
 #include "proto/base/text_file.h"
 

@@ -4,7 +4,7 @@
 #include <filesystem>
 #include <string>
 
-#include "actors/esctl/views/doctor_view.h"
+#include "actors/views/doctor_view.h"
 
 namespace es::actors::esctl {
 

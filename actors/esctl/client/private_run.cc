@@ -1,7 +1,7 @@
 #include "actors/esctl/client/private_run.h"
 
-#include "actors/esctl/views/progress.h"
-#include "actors/program/default_devices.h"
+#include "actors/base/program/default_devices.h"
+#include "actors/views/progress.h"
 #include "store/checkpoint/catalog.h"
 
 namespace es::actors::esctl {

@@ -13,7 +13,7 @@
 #include "actors/esctl/client/process.h"
 #include "actors/esctl/client/requests.h"
 #include "actors/esctl/client/stop_signals.h"
-#include "actors/esctl/views/console.h"
+#include "actors/views/console.h"
 
 namespace es::actors::esctl {
 

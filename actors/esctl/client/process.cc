@@ -14,10 +14,10 @@
 #include <system_error>
 #include <vector>
 
+#include "actors/base/gateway/core/endpoint.h"
+#include "actors/base/log/line.h"
+#include "actors/base/program/private_directory.h"
 #include "actors/esctl/client/child_daemon.h"
-#include "actors/gateway/core/endpoint.h"
-#include "actors/log/line.h"
-#include "actors/program/private_directory.h"
 
 namespace es::actors::esctl {
 namespace {

@@ -1,8 +1,8 @@
 #include "actors/esctl/client/requests.h"
 
-#include "actors/esctl/views/render_json.h"
-#include "actors/esctl/views/render_text.h"
-#include "actors/job_file/job_file.h"
+#include "actors/base/job_file/job_file.h"
+#include "actors/views/render_json.h"
+#include "actors/views/render_text.h"
 #include "proto/text_of.h"
 
 namespace es::actors::esctl {

@@ -9,11 +9,11 @@
 
 #include "actors/esctl/client/client.h"
 #include "actors/esctl/client/job_request.h"
-#include "actors/esctl/views/claims_view.h"
-#include "actors/esctl/views/plans_view.h"
-#include "actors/esctl/views/progress.h"
-#include "actors/esctl/views/queues_view.h"
-#include "actors/esctl/views/render_text.h"
+#include "actors/views/claims_view.h"
+#include "actors/views/plans_view.h"
+#include "actors/views/progress.h"
+#include "actors/views/queues_view.h"
+#include "actors/views/render_text.h"
 
 namespace es::actors::esctl {
 

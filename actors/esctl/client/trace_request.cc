@@ -6,7 +6,7 @@
 #include <limits>
 #include <system_error>
 
-#include "actors/tracing/wire/trace_codec.h"
+#include "actors/base/tracing/wire/trace_codec.h"
 
 namespace es::actors::esctl {
 

@@ -3,9 +3,9 @@
 #include <cstdint>
 #include <filesystem>
 
+#include "actors/base/tracing/core/span.h"
 #include "actors/esctl/client/client.h"
 #include "actors/esctl/client/options.h"
-#include "actors/tracing/core/span.h"
 
 namespace es::actors::esctl {
 

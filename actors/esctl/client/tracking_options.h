@@ -2,7 +2,7 @@
 // The options that commands share which write to trackers.
 #include <CLI/CLI.hpp>
 
-#include "actors/esctl/trackers/job_tracking.h"
+#include "actors/views/trackers/job_tracking.h"
 
 namespace es::actors::esctl {
 

@@ -1,11 +1,11 @@
 #include <nlohmann/json.hpp>
 
+#include "actors/base/program/finite.h"
 #include "actors/esctl/client/options.h"
 #include "actors/esctl/client/requests.h"
 #include "actors/esctl/commands/commands.h"
-#include "actors/esctl/views/json_text.h"
-#include "actors/esctl/views/render_json.h"
-#include "actors/program/finite.h"
+#include "actors/views/json_text.h"
+#include "actors/views/render_json.h"
 #include "proto/base/job_spec.h"
 #include "proto/base/number_text.h"
 

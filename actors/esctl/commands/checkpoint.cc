@@ -1,12 +1,12 @@
 #include <filesystem>
 #include <string_view>
 
+#include "actors/base/program/unknown_word.h"
 #include "actors/esctl/client/options.h"
 #include "actors/esctl/client/requests.h"
 #include "actors/esctl/commands/commands.h"
-#include "actors/esctl/views/render_json.h"
-#include "actors/esctl/views/render_text.h"
-#include "actors/program/unknown_word.h"
+#include "actors/views/render_json.h"
+#include "actors/views/render_text.h"
 
 namespace es::actors::esctl {
 namespace {

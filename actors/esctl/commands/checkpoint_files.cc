@@ -2,11 +2,11 @@
 #include <filesystem>
 #include <set>
 
+#include "actors/base/job_file/job_file.h"
 #include "actors/esctl/client/options.h"
 #include "actors/esctl/client/requests.h"
 #include "actors/esctl/commands/commands.h"
-#include "actors/esctl/views/catalog_view.h"
-#include "actors/job_file/job_file.h"
+#include "actors/views/catalog_view.h"
 #include "store/checkpoint/catalog.h"
 #include "store/checkpoint/removal.h"
 

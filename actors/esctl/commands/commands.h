@@ -3,7 +3,7 @@
 // user has chosen it, its callback runs the command and sets the exit code.
 #include <CLI/CLI.hpp>
 
-#include "actors/esctl/views/console.h"
+#include "actors/views/console.h"
 
 namespace es::actors::esctl {
 

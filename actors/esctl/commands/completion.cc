@@ -1,11 +1,11 @@
 // `esctl completion SHELL`, and the hidden command `esctl complete` that its scripts ask.
 #include <map>
 
+#include "actors/base/program/default_paths.h"
 #include "actors/esctl/client/options.h"
 #include "actors/esctl/client/requests.h"
 #include "actors/esctl/commands/commands.h"
 #include "actors/esctl/commands/completion_words.h"
-#include "actors/program/default_paths.h"
 
 namespace es::actors::esctl {
 namespace {

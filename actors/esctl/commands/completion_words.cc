@@ -4,7 +4,7 @@
 #include <cctype>
 #include <map>
 
-#include "actors/esctl/views/job_selection.h"
+#include "actors/views/job_selection.h"
 
 namespace es::actors::esctl {
 namespace {

@@ -9,9 +9,9 @@
 #include "actors/esctl/client/tracking_options.h"
 #include "actors/esctl/commands/commands.h"
 #include "actors/esctl/commands/trace_file.h"
-#include "actors/esctl/trackers/job_curves.h"
-#include "actors/http/answers/job_answers.h"
-#include "actors/simulator/report/charts.h"
+#include "actors/service/answers/job_answers.h"
+#include "actors/sim/report/charts.h"
+#include "actors/views/trackers/job_curves.h"
 
 namespace es::actors::esctl {
 namespace {

@@ -8,7 +8,7 @@
 #include "actors/esctl/commands/data_shards.h"
 #include "actors/esctl/commands/data_texts.h"
 #include "actors/esctl/commands/data_view.h"
-#include "actors/esctl/views/progress.h"
+#include "actors/views/progress.h"
 #include "store/dataset/shards/shard_files.h"
 #include "store/dataset/tokens/token_files.h"
 #include "store/tokenizer/token_set.h"

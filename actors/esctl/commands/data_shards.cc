@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <limits>
 
-#include "actors/esctl/views/json_text.h"
-#include "actors/esctl/views/render_text.h"
+#include "actors/views/json_text.h"
+#include "actors/views/render_text.h"
 #include "store/dataset/shards/shard_index.h"
 
 namespace es::actors::esctl {

@@ -7,7 +7,7 @@
 #include "actors/esctl/client/encoded_texts.h"
 #include "actors/esctl/client/job_request.h"
 #include "actors/esctl/commands/commands.h"
-#include "actors/esctl/views/json_text.h"
+#include "actors/views/json_text.h"
 
 namespace es::actors::esctl {
 namespace {

@@ -1,7 +1,7 @@
 #include "actors/esctl/commands/data_view.h"
 
-#include "actors/esctl/views/json_text.h"
-#include "actors/esctl/views/render_text.h"
+#include "actors/views/json_text.h"
+#include "actors/views/render_text.h"
 
 namespace es::actors::esctl {
 namespace {

@@ -1,11 +1,11 @@
 #include <filesystem>
 
+#include "actors/base/job_file/job_file.h"
 #include "actors/esctl/client/ledger_source.h"
 #include "actors/esctl/client/options.h"
 #include "actors/esctl/commands/commands.h"
-#include "actors/esctl/views/ledger_view.h"
-#include "actors/esctl/views/step_diff.h"
-#include "actors/job_file/job_file.h"
+#include "actors/views/ledger_view.h"
+#include "actors/views/step_diff.h"
 
 namespace es::actors::esctl {
 namespace {

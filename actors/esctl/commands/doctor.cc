@@ -1,13 +1,13 @@
 #include <chrono>
 
+#include "actors/base/program/default_paths.h"
 #include "actors/esctl/client/machine.h"
 #include "actors/esctl/client/options.h"
 #include "actors/esctl/client/place_checks.h"
 #include "actors/esctl/client/process.h"
 #include "actors/esctl/client/requests.h"
 #include "actors/esctl/commands/commands.h"
-#include "actors/esctl/views/cluster_checks.h"
-#include "actors/program/default_paths.h"
+#include "actors/views/cluster_checks.h"
 
 namespace es::actors::esctl {
 namespace {

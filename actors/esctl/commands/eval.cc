@@ -2,8 +2,8 @@
 #include "actors/esctl/client/checkpoint_model.h"
 #include "actors/esctl/client/options.h"
 #include "actors/esctl/commands/commands.h"
-#include "actors/esctl/views/render_json.h"
-#include "actors/esctl/views/render_text.h"
+#include "actors/views/render_json.h"
+#include "actors/views/render_text.h"
 #include "actors/worker/device/evaluation_run.h"
 #include "store/metrics/metric.h"
 

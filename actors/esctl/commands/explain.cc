@@ -1,11 +1,11 @@
-#include "actors/esctl/views/explain.h"
+#include "actors/views/explain.h"
 
 #include <chrono>
 
+#include "actors/base/job_file/job_file.h"
 #include "actors/esctl/client/options.h"
 #include "actors/esctl/client/requests.h"
 #include "actors/esctl/commands/commands.h"
-#include "actors/job_file/job_file.h"
 
 namespace es::actors::esctl {
 namespace {

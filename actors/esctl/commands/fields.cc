@@ -2,7 +2,7 @@
 
 #include "actors/esctl/client/options.h"
 #include "actors/esctl/commands/commands.h"
-#include "actors/esctl/views/fields_view.h"
+#include "actors/views/fields_view.h"
 
 namespace es::actors::esctl {
 namespace {

@@ -1,4 +1,4 @@
-#include "actors/esctl/views/formats_view.h"
+#include "actors/views/formats_view.h"
 
 #include "actors/esctl/client/options.h"
 #include "actors/esctl/commands/commands.h"

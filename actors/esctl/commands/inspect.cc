@@ -1,12 +1,12 @@
 #include <filesystem>
 
-#include "actors/admission/admission.h"
+#include "actors/base/job_file/job_file.h"
 #include "actors/esctl/client/options.h"
 #include "actors/esctl/client/requests.h"
 #include "actors/esctl/commands/commands.h"
 #include "actors/esctl/commands/inspect_view.h"
-#include "actors/job_file/job_file.h"
-#include "actors/job_model/job_model.h"
+#include "actors/head/admission/admission.h"
+#include "actors/worker/job_model/job_model.h"
 #include "gpu/engine/device_choice.h"
 #include "gpu/params/buckets.h"
 

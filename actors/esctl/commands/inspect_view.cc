@@ -2,9 +2,9 @@
 
 #include <nlohmann/json.hpp>
 
-#include "actors/esctl/views/fields_view.h"
-#include "actors/esctl/views/json_text.h"
-#include "actors/esctl/views/render_text.h"
+#include "actors/views/fields_view.h"
+#include "actors/views/json_text.h"
+#include "actors/views/render_text.h"
 
 namespace es::actors::esctl {
 namespace {

@@ -2,13 +2,13 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "actors/base/gateway/shell/keys.h"
+#include "actors/base/program/private_directory.h"
 #include "actors/esctl/client/options.h"
 #include "actors/esctl/commands/commands.h"
-#include "actors/esctl/views/json_text.h"
-#include "actors/esctl/views/render_json.h"
-#include "actors/esctl/views/render_text.h"
-#include "actors/gateway/shell/keys.h"
-#include "actors/program/private_directory.h"
+#include "actors/views/json_text.h"
+#include "actors/views/render_json.h"
+#include "actors/views/render_text.h"
 
 namespace es::actors::esctl {
 namespace {

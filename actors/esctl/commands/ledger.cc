@@ -1,7 +1,7 @@
 #include "actors/esctl/client/ledger_source.h"
 #include "actors/esctl/client/options.h"
 #include "actors/esctl/commands/commands.h"
-#include "actors/esctl/views/ledger_view.h"
+#include "actors/views/ledger_view.h"
 
 namespace es::actors::esctl {
 namespace {

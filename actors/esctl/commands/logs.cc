@@ -1,7 +1,7 @@
 #include "actors/esctl/client/options.h"
 #include "actors/esctl/commands/commands.h"
-#include "actors/esctl/views/log_filter.h"
-#include "actors/esctl/views/render_json.h"
+#include "actors/views/log_filter.h"
+#include "actors/views/render_json.h"
 
 namespace es::actors::esctl {
 namespace {

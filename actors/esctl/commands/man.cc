@@ -1,9 +1,9 @@
 #include <filesystem>
 #include <fstream>
 
+#include "actors/base/program/program_version.h"
 #include "actors/esctl/commands/commands.h"
 #include "actors/esctl/commands/man_page.h"
-#include "actors/program/program_version.h"
 
 namespace es::actors::esctl {
 namespace {

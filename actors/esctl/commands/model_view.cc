@@ -4,8 +4,8 @@
 #include <functional>
 #include <map>
 
-#include "actors/esctl/views/render_json.h"
-#include "actors/esctl/views/render_text.h"
+#include "actors/views/render_json.h"
+#include "actors/views/render_text.h"
 #include "gpu/import/values.h"
 
 namespace es::actors::esctl {

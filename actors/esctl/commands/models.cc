@@ -1,11 +1,11 @@
 // esctl models pack | show | write: model files.
 #include "gpu/models/models.h"
+#include "actors/base/program/program_version.h"
 #include "actors/esctl/client/job_request.h"
 #include "actors/esctl/client/options.h"
 #include "actors/esctl/commands/commands.h"
 #include "actors/esctl/commands/model_view.h"
-#include "actors/job_model/job_model.h"
-#include "actors/program/program_version.h"
+#include "actors/worker/job_model/job_model.h"
 #include "gpu/import/check.h"
 #include "proto/base/check_ok.h"
 #include "proto/base/text.h"

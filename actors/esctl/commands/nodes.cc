@@ -1,11 +1,11 @@
 #include <charconv>
 
+#include "actors/base/protocol/core/messages.h"
 #include "actors/esctl/client/options.h"
 #include "actors/esctl/client/requests.h"
 #include "actors/esctl/commands/commands.h"
-#include "actors/esctl/views/render_json.h"
-#include "actors/esctl/views/render_text.h"
-#include "actors/protocol/core/messages.h"
+#include "actors/views/render_json.h"
+#include "actors/views/render_text.h"
 
 namespace es::actors::esctl {
 namespace {

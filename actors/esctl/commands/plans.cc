@@ -1,7 +1,7 @@
 #include "actors/esctl/client/options.h"
 #include "actors/esctl/client/requests.h"
 #include "actors/esctl/commands/commands.h"
-#include "actors/esctl/views/plans_view.h"
+#include "actors/views/plans_view.h"
 
 namespace es::actors::esctl {
 namespace {

@@ -2,7 +2,7 @@
 #include "actors/esctl/client/trace_request.h"
 #include "actors/esctl/commands/commands.h"
 #include "actors/esctl/commands/trace_file.h"
-#include "actors/esctl/views/profile_view.h"
+#include "actors/views/profile_view.h"
 
 namespace es::actors::esctl {
 namespace {

@@ -1,11 +1,11 @@
+#include "actors/base/log/line.h"
 #include "actors/esctl/client/live_client.h"
 #include "actors/esctl/client/live_screen.h"
 #include "actors/esctl/client/requests.h"
 #include "actors/esctl/commands/commands.h"
-#include "actors/esctl/views/job_selection.h"
-#include "actors/esctl/views/render_json.h"
-#include "actors/esctl/views/render_text.h"
-#include "actors/log/line.h"
+#include "actors/views/job_selection.h"
+#include "actors/views/render_json.h"
+#include "actors/views/render_text.h"
 
 namespace es::actors::esctl {
 namespace {

@@ -1,12 +1,12 @@
 // esctl reserve: devices for a time, for a queue or for a load outside of EasyScale.
 #include <chrono>
 
+#include "actors/base/log/line.h"
 #include "actors/esctl/client/options.h"
 #include "actors/esctl/client/requests.h"
 #include "actors/esctl/commands/commands.h"
-#include "actors/esctl/views/moment.h"
-#include "actors/esctl/views/render_json.h"
-#include "actors/log/line.h"
+#include "actors/views/moment.h"
+#include "actors/views/render_json.h"
 
 namespace es::actors::esctl {
 namespace {

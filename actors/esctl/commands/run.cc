@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <system_error>
 
+#include "actors/base/program/default_devices.h"
 #include "actors/esctl/client/d2_cost.h"
 #include "actors/esctl/client/live_tracking.h"
 #include "actors/esctl/client/options.h"
@@ -13,8 +14,7 @@
 #include "actors/esctl/client/tracking_options.h"
 #include "actors/esctl/commands/commands.h"
 #include "actors/esctl/commands/trace_file.h"
-#include "actors/esctl/views/render_json.h"
-#include "actors/program/default_devices.h"
+#include "actors/views/render_json.h"
 #include "store/checkpoint/checkpoint.h"
 
 namespace es::actors::esctl {

@@ -7,11 +7,11 @@
 #include "actors/esctl/client/options.h"
 #include "actors/esctl/commands/commands.h"
 #include "actors/esctl/commands/sim_scene.h"
-#include "actors/esctl/views/render_text.h"
-#include "actors/esctl/views/sim_page.h"
-#include "actors/esctl/views/sim_view.h"
-#include "actors/http/shell/web_files.h"
-#include "actors/simulator/report/charts.h"
+#include "actors/service/shell/web_files.h"
+#include "actors/sim/report/charts.h"
+#include "actors/views/render_text.h"
+#include "actors/views/sim_page.h"
+#include "actors/views/sim_view.h"
 #include "proto/base/number_text.h"
 
 namespace es::actors::esctl {

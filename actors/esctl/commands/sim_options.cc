@@ -2,8 +2,8 @@
 
 #include <utility>
 
+#include "actors/base/program/finite.h"
 #include "actors/esctl/client/options.h"
-#include "actors/program/finite.h"
 
 namespace es::actors::esctl {
 namespace {

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "actors/simulator/shell/simulation.h"
+#include "actors/sim/shell/simulation.h"
 
 namespace es::actors::esctl {
 

@@ -2,8 +2,8 @@
 
 #include <utility>
 
-#include "actors/job_file/price_options.h"
-#include "actors/job_file/queue_file.h"
+#include "actors/base/job_file/price_options.h"
+#include "actors/base/job_file/queue_file.h"
 
 namespace es::actors::esctl {
 namespace {

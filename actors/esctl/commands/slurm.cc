@@ -5,13 +5,13 @@
 #include <filesystem>
 #include <thread>
 
+#include "actors/base/program/default_paths.h"
+#include "actors/base/program/finite.h"
 #include "actors/esctl/client/options.h"
 #include "actors/esctl/client/process.h"
 #include "actors/esctl/commands/commands.h"
 #include "actors/esctl/slurm/slurm_cluster.h"
 #include "actors/esctl/slurm/slurm_programs.h"
-#include "actors/program/default_paths.h"
-#include "actors/program/finite.h"
 
 namespace es::actors::esctl {
 namespace {

@@ -2,12 +2,12 @@
 #include <random>
 #include <thread>
 
+#include "actors/base/gateway/core/endpoint.h"
 #include "actors/esctl/client/d2_cost.h"
 #include "actors/esctl/client/options.h"
 #include "actors/esctl/client/requests.h"
 #include "actors/esctl/commands/commands.h"
-#include "actors/esctl/views/render_json.h"
-#include "actors/gateway/core/endpoint.h"
+#include "actors/views/render_json.h"
 
 namespace es::actors::esctl {
 namespace {

@@ -1,13 +1,13 @@
 // The tokens of the HTTP service: `esctl token add`, `ls` and `revoke`.
 #include <nlohmann/json.hpp>
 
+#include "actors/base/program/default_paths.h"
+#include "actors/base/program/private_directory.h"
 #include "actors/esctl/client/options.h"
 #include "actors/esctl/commands/commands.h"
-#include "actors/esctl/views/json_text.h"
-#include "actors/esctl/views/render_text.h"
-#include "actors/http/shell/token_file.h"
-#include "actors/program/default_paths.h"
-#include "actors/program/private_directory.h"
+#include "actors/service/shell/token_file.h"
+#include "actors/views/json_text.h"
+#include "actors/views/render_text.h"
 
 namespace es::actors::esctl {
 namespace {

@@ -1,9 +1,9 @@
+#include "actors/base/log/line.h"
 #include "actors/esctl/client/live_client.h"
 #include "actors/esctl/client/live_screen.h"
 #include "actors/esctl/client/requests.h"
 #include "actors/esctl/commands/commands.h"
-#include "actors/esctl/views/top_view.h"
-#include "actors/log/line.h"
+#include "actors/views/top_view.h"
 
 namespace es::actors::esctl {
 namespace {

@@ -4,9 +4,9 @@
 
 #include <span>
 
-#include "actors/esctl/views/json_text.h"
-#include "actors/esctl/views/render_text.h"
-#include "actors/tracing/core/chrome_json.h"
+#include "actors/base/tracing/core/chrome_json.h"
+#include "actors/views/json_text.h"
+#include "actors/views/render_text.h"
 #include "store/checkpoint/file_system.h"
 #include "store/checkpoint/new_file.h"
 

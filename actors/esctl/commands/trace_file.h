@@ -3,7 +3,7 @@
 #include <filesystem>
 #include <string>
 
-#include "actors/tracing/core/span.h"
+#include "actors/base/tracing/core/span.h"
 #include "proto/base/result.h"
 
 namespace es::actors::esctl {

@@ -1,12 +1,12 @@
 #include <filesystem>
 
+#include "actors/base/program/default_devices.h"
 #include "actors/esctl/client/d2_cost.h"
 #include "actors/esctl/client/ledger_source.h"
 #include "actors/esctl/client/options.h"
 #include "actors/esctl/client/private_run.h"
 #include "actors/esctl/commands/commands.h"
-#include "actors/esctl/views/ledger_view.h"
-#include "actors/program/default_devices.h"
+#include "actors/views/ledger_view.h"
 
 namespace es::actors::esctl {
 namespace {

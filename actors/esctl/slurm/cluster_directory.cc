@@ -6,10 +6,10 @@
 #include <cerrno>
 #include <nlohmann/json.hpp>
 
+#include "actors/base/gateway/shell/keys.h"
+#include "actors/base/program/private_directory.h"
+#include "actors/base/program/random_tag.h"
 #include "actors/esctl/slurm/batch_scripts.h"
-#include "actors/gateway/shell/keys.h"
-#include "actors/program/private_directory.h"
-#include "actors/program/random_tag.h"
 #include "proto/base/file_descriptor.h"
 #include "proto/base/text_file.h"
 #include "store/system_error.h"

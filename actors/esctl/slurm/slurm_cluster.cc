@@ -12,9 +12,9 @@
 #include <ctime>
 #include <set>
 
+#include "actors/base/gateway/core/endpoint.h"
+#include "actors/base/gateway/shell/keys.h"
 #include "actors/esctl/slurm/slurm_programs.h"
-#include "actors/gateway/core/endpoint.h"
-#include "actors/gateway/shell/keys.h"
 
 namespace es::actors::esctl {
 namespace {

@@ -18,7 +18,7 @@
 #include "actors/esctl/slurm/agent_planner.h"
 #include "actors/esctl/slurm/cluster_directory.h"
 #include "actors/esctl/slurm/head_process.h"
-#include "actors/esctl/views/console.h"
+#include "actors/views/console.h"
 
 namespace es::actors::esctl {
 

@@ -7,7 +7,7 @@
 #include <optional>
 #include <vector>
 
-#include "actors/protocol/core/messages.h"
+#include "actors/base/protocol/core/messages.h"
 #include "actors/worker/core/worker_events.h"
 
 namespace es::actors::worker {

@@ -13,8 +13,8 @@
 #include <string>
 #include <vector>
 
-#include "actors/protocol/core/messages.h"
-#include "actors/protocol/core/pieces.h"
+#include "actors/base/protocol/core/messages.h"
+#include "actors/base/protocol/core/pieces.h"
 
 namespace es::actors::worker {
 

@@ -24,8 +24,8 @@
 #include <set>
 #include <vector>
 
-#include "actors/protocol/core/instant.h"
-#include "actors/protocol/core/messages.h"
+#include "actors/base/protocol/core/instant.h"
+#include "actors/base/protocol/core/messages.h"
 
 namespace es::actors::worker {
 

@@ -24,7 +24,7 @@
 #include <variant>
 #include <vector>
 
-#include "actors/protocol/core/instant.h"
+#include "actors/base/protocol/core/instant.h"
 #include "proto/base/ids.h"
 
 namespace es::actors::worker {

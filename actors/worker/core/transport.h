@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "actors/protocol/core/messages.h"
+#include "actors/base/protocol/core/messages.h"
 #include "actors/worker/core/channel_book.h"
 
 namespace es::actors::worker {

@@ -1,6 +1,6 @@
 // WorkerCore: audited steps. Two members compute the local step of one rank, and no member commits
 // the step before the head has compared their digests.
-#include "actors/protocol/core/audit.h"
+#include "actors/base/protocol/core/audit.h"
 #include "actors/worker/core/worker_core.h"
 
 namespace es::actors::worker {

@@ -37,8 +37,8 @@
 #include <utility>
 #include <vector>
 
-#include "actors/protocol/core/instant.h"
-#include "actors/protocol/core/messages.h"
+#include "actors/base/protocol/core/instant.h"
+#include "actors/base/protocol/core/messages.h"
 #include "actors/worker/core/bucket_sum.h"
 #include "actors/worker/core/worker_events.h"
 

@@ -13,7 +13,7 @@
 #include <variant>
 #include <vector>
 
-#include "actors/protocol/core/messages.h"
+#include "actors/base/protocol/core/messages.h"
 #include "proto/base/ids.h"
 
 namespace es::actors::worker {

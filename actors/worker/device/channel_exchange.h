@@ -34,9 +34,9 @@
 #include <variant>
 #include <vector>
 
-#include "actors/data_plane/segment.h"
-#include "actors/protocol/core/instant.h"
-#include "actors/protocol/core/messages.h"
+#include "actors/base/data_plane/segment.h"
+#include "actors/base/protocol/core/instant.h"
+#include "actors/base/protocol/core/messages.h"
 #include "gpu/cuda/device_pool.h"
 #include "gpu/engine/channel_device.h"
 

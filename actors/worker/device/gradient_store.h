@@ -19,8 +19,8 @@
 #include <span>
 #include <string>
 
-#include "actors/data_plane/segment.h"
-#include "actors/protocol/core/messages.h"
+#include "actors/base/data_plane/segment.h"
+#include "actors/base/protocol/core/messages.h"
 #include "gpu/cuda/device_pool.h"
 #include "proto/base/ids.h"
 

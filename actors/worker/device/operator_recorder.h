@@ -6,8 +6,8 @@
 // they become times, and all spans are added together.
 #include <vector>
 
-#include "actors/tracing/clock/trace_clock.h"
-#include "actors/tracing/core/recorder.h"
+#include "actors/base/tracing/clock/trace_clock.h"
+#include "actors/base/tracing/core/recorder.h"
 #include "gpu/engine/engine.h"
 
 namespace es::actors::worker {

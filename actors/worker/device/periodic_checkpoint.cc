@@ -1,6 +1,6 @@
 #include "actors/worker/device/periodic_checkpoint.h"
 
-#include "actors/log/log.h"
+#include "actors/base/log/log.h"
 #include "store/checkpoint/catalog.h"
 #include "store/checkpoint/layout.h"
 #include "store/checkpoint/new_file.h"

@@ -5,8 +5,8 @@
 #include <optional>
 #include <string>
 
-#include "actors/protocol/core/messages.h"
-#include "actors/version/kernel_record.h"
+#include "actors/base/protocol/core/messages.h"
+#include "actors/worker/version/kernel_record.h"
 #include "gpu/engine/frozen_replica.h"
 #include "gpu/params/param_table.h"
 #include "proto/base/digest.h"

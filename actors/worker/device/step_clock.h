@@ -6,7 +6,7 @@
 #include <array>
 #include <chrono>
 
-#include "actors/protocol/core/instant.h"
+#include "actors/base/protocol/core/instant.h"
 
 namespace es::actors::worker {
 

@@ -7,7 +7,7 @@
 #include <memory>
 #include <vector>
 
-#include "actors/protocol/core/messages.h"
+#include "actors/base/protocol/core/messages.h"
 #include "gpu/est/est_context.h"
 #include "gpu/est/gradient_tree.h"
 #include "proto/base/ids.h"

@@ -43,12 +43,10 @@
 #include <string>
 #include <vector>
 
-#include "actors/data_workers/shell/loader_actor.h"
-#include "actors/protocol/shell/caf_messages.h"
-#include "actors/tracing/core/device_lane.h"
-#include "actors/version/shared_base.h"
-#include "actors/version/version_io.h"
+#include "actors/base/protocol/shell/caf_messages.h"
+#include "actors/base/tracing/core/device_lane.h"
 #include "actors/worker/core/slice_queue.h"
+#include "actors/worker/data_workers/shell/loader_actor.h"
 #include "actors/worker/device/audit_run.h"
 #include "actors/worker/device/bucket_reduction.h"
 #include "actors/worker/device/gradient_store.h"
@@ -57,6 +55,8 @@
 #include "actors/worker/device/step_clock.h"
 #include "actors/worker/device/step_results.h"
 #include "actors/worker/shell/device_messages.h"
+#include "actors/worker/version/shared_base.h"
+#include "actors/worker/version/version_io.h"
 #include "gpu/engine/engine.h"
 #include "gpu/est/gradient_tree.h"
 #include "proto/messages.h"

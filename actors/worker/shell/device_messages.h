@@ -9,7 +9,7 @@
 #include <memory>
 #include <vector>
 
-#include "actors/tracing/core/span.h"
+#include "actors/base/tracing/core/span.h"
 #include "actors/worker/core/worker_events.h"
 
 namespace es::actors {

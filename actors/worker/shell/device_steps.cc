@@ -3,8 +3,8 @@
 
 #include <numeric>
 
-#include "actors/est/shell/est_actor.h"
-#include "actors/log/log.h"
+#include "actors/base/log/log.h"
+#include "actors/worker/est/shell/est_actor.h"
 #include "actors/worker/shell/device_actor.h"
 #include "gpu/cuda/device_reduction.h"
 #include "proto/base/kill_point.h"

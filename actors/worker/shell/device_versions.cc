@@ -1,9 +1,9 @@
 // The versions that the device holds: loads one, exports it to a peer, writes it to the disk.
 #include <caf/all.hpp>
 
-#include "actors/log/log.h"
-#include "actors/version/initial_weights.h"
+#include "actors/base/log/log.h"
 #include "actors/worker/shell/device_actor.h"
+#include "actors/worker/version/initial_weights.h"
 #include "proto/base/kill_point.h"
 #include "store/checkpoint/new_file.h"
 #include "store/path_roots.h"

@@ -8,9 +8,9 @@
 #include <numeric>
 #include <utility>
 
-#include "actors/log/log.h"
-#include "actors/protocol/shell/caf_messages.h"
-#include "actors/protocol/wire/codec.h"
+#include "actors/base/log/log.h"
+#include "actors/base/protocol/shell/caf_messages.h"
+#include "actors/base/protocol/wire/codec.h"
 #include "proto/base/kill_point.h"
 #include "proto/messages.h"
 

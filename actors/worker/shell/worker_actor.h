@@ -41,16 +41,16 @@
 #include <set>
 #include <string>
 
-#include "actors/data_plane/segment.h"
-#include "actors/gateway/shell/gateway_messages.h"
-#include "actors/tracing/core/worker_trace.h"
-#include "actors/version/state_pull.h"
+#include "actors/base/data_plane/segment.h"
+#include "actors/base/gateway/shell/gateway_messages.h"
+#include "actors/base/tracing/core/worker_trace.h"
 #include "actors/worker/core/bulk_pull.h"
 #include "actors/worker/core/channel_book.h"
 #include "actors/worker/core/transport.h"
 #include "actors/worker/core/worker_core.h"
 #include "actors/worker/device/channel_exchange.h"
 #include "actors/worker/shell/device_messages.h"
+#include "actors/worker/version/state_pull.h"
 #include "proto/messages.h"
 
 namespace es::actors {

@@ -3,8 +3,8 @@
 
 #include <charconv>
 
-#include "actors/protocol/shell/caf_messages.h"
-#include "actors/protocol/wire/codec.h"
+#include "actors/base/protocol/shell/caf_messages.h"
+#include "actors/base/protocol/wire/codec.h"
 #include "actors/worker/shell/worker_actor.h"
 #include "proto/messages.h"
 

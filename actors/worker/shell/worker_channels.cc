@@ -1,8 +1,8 @@
 // The part of WorkerActor that moves bulk data between devices through channels.
 #include <caf/all.hpp>
 
-#include "actors/log/log.h"
-#include "actors/protocol/shell/caf_messages.h"
+#include "actors/base/log/log.h"
+#include "actors/base/protocol/shell/caf_messages.h"
 #include "actors/worker/shell/worker_actor.h"
 #include "proto/messages.h"
 

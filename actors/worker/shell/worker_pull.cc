@@ -1,7 +1,7 @@
 // The part of WorkerActor that fetches a saved state from another node's disk, through the head.
 #include <caf/all.hpp>
 
-#include "actors/protocol/shell/caf_messages.h"
+#include "actors/base/protocol/shell/caf_messages.h"
 #include "actors/worker/shell/worker_actor.h"
 #include "proto/messages.h"
 

@@ -4,9 +4,9 @@
 
 #include <caf/all.hpp>
 
-#include "actors/log/log.h"
-#include "actors/protocol/shell/caf_messages.h"
-#include "actors/tracing/wire/trace_codec.h"
+#include "actors/base/log/log.h"
+#include "actors/base/protocol/shell/caf_messages.h"
+#include "actors/base/tracing/wire/trace_codec.h"
 #include "actors/worker/shell/worker_actor.h"
 #include "proto/messages.h"
 

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "actors/gateway/shell/zmq_transport.h"
+#include "actors/base/gateway/shell/zmq_transport.h"
 #include "proto/messages.h"
 
 namespace es::actors::test {

@@ -4,7 +4,7 @@
 
 #include <sstream>
 
-#include "actors/job_file/job_file.h"
+#include "actors/base/job_file/job_file.h"
 #include "tests/actors/esctl/session.h"
 
 namespace es::actors::esctl {

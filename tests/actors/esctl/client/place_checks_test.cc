@@ -3,7 +3,7 @@
 #include <doctest/doctest.h>
 #include <sys/stat.h>
 
-#include "actors/gateway/shell/keys.h"
+#include "actors/base/gateway/shell/keys.h"
 #include "tests/store/temp_directory.h"
 
 using namespace es;

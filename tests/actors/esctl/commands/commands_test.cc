@@ -3,8 +3,8 @@
 
 #include <nlohmann/json.hpp>
 
-#include "actors/gateway/shell/keys.h"
-#include "actors/job_file/job_file.h"
+#include "actors/base/gateway/shell/keys.h"
+#include "actors/base/job_file/job_file.h"
 #include "tests/actors/esctl/fake_head.h"
 #include "tests/actors/esctl/session.h"
 #include "tests/store/temp_directory.h"

@@ -13,9 +13,9 @@
 #include <utility>
 #include <vector>
 
-#include "actors/data_workers/core/batch_queue.h"
-#include "actors/est/core/est_core.h"
 #include "actors/worker/core/slice_queue.h"
+#include "actors/worker/data_workers/core/batch_queue.h"
+#include "actors/worker/est/core/est_core.h"
 #include "tests/support/seed.h"
 
 namespace es::actors::worker {

@@ -5,10 +5,10 @@
 #include <cstdlib>
 #include <random>
 
-#include "actors/version/version_io.h"
 #include "actors/worker/device/periodic_checkpoint.h"
+#include "actors/worker/version/version_io.h"
 #include "store/checkpoint/catalog.h"
-#include "tests/actors/version/small_engine.h"
+#include "tests/actors/worker/version/small_engine.h"
 #include "tests/store/temp_directory.h"
 #include "tests/support/seed.h"
 

@@ -5,8 +5,8 @@
 #include <future>
 #include <random>
 
-#include "actors/version/version_io.h"
-#include "tests/actors/version/small_engine.h"
+#include "actors/worker/version/version_io.h"
+#include "tests/actors/worker/version/small_engine.h"
 #include "tests/store/temp_directory.h"
 #include "tests/support/seed.h"
 

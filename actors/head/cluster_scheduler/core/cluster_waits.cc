@@ -1,0 +1,113 @@
+// ClusterCore: why jobs wait although free devices suffice for them.
+#include <algorithm>
+#include <cmath>
+
+#include "actors/head/cluster_scheduler/core/cluster_core.h"
+#include "actors/head/cluster_scheduler/core/job_bounds.h"
+#include "scheduler/policy/common/waits.h"
+
+namespace es::actors {
+namespace {
+
+using scheduler::ClusterView;
+using scheduler::JobView;
+using scheduler::Wait;
+using scheduler::WaitingJob;
+using scheduler::WaitRule;
+
+std::string in_seconds_text(double seconds) {
+  return seconds < 1 ? "at once" : "in about " + std::to_string(std::lround(seconds)) + " s";
+}
+
+// Begins with what the job waits for, and says when that is. `after` names the job that it awaits.
+std::string text_of(const ClusterView& view, const Wait& wait, const std::string& after) {
+  const double left_s = (wait.until - view.now).count();
+  const std::string when =
+      wait.until < scheduler::kNever ? ", expected " + in_seconds_text(left_s) : "";
+  switch (wait.rule) {
+    case WaitRule::kReturning:
+      return "devices that other jobs are giving back for it; it begins when it has them";
+    case WaitRule::kSettling:
+      return "the end of its last change of devices";
+    case WaitRule::kPauses:
+      return "jobs that start or change their devices; what is free does not suffice for it now. "
+             "The head decides about it when the first of them is done" +
+             when;
+    case WaitRule::kEnd:
+      return "the devices of " + after + ", which is about to end" + when;
+    case WaitRule::kScarce:
+      return "a device of another type: jobs that can use nothing else need the free ones. It "
+             "begins when one of another type is free, or these jobs need less";
+    case WaitRule::kSlowType:
+      return "a device of a faster type: it stays on the type on which it begins, and would end "
+             "too late on the free ones. It begins when one of a faster type is free, or takes one "
+             "when it has waited too long";
+    case WaitRule::kOrder:
+      return after + ", which comes first: the policy lets no job overtake it";
+    case WaitRule::kKept:
+      return after +
+             ", which comes first: the free devices are kept for it until it has the rest of what "
+             "it shall have" +
+             when;
+    case WaitRule::kNoSpeed:
+      return "an estimate of its speed on the free devices";
+  }
+  return {};
+}
+
+}  // namespace
+
+std::map<JobId, std::string> ClusterCore::waits(
+    const std::function<bool(const JobId&)>& shows) const {
+  std::map<JobId, std::string> texts;
+  if (view_.free.empty()) return texts;
+  const auto fitting = [this](const ClusterView& view) {
+    return scheduler::waiting_beside_free(view, decided_, policy_->starts_with());
+  };
+  // What stands between a job and the free devices before any policy sees it is left out first, so
+  // that later and more exact texts replace the earlier ones.
+  ClusterView open = view_;
+  for (const auto& [number, job] : jobs_) unlimit(job, open.jobs[job.slot]);
+  open.queues.clear();
+  for (const WaitingJob& waiting : fitting(open)) {
+    const JobId& id = open.jobs[waiting.slot].id;
+    texts[id] = limits_text(jobs_.at(submit_numbers_.at(id)), view_.jobs[waiting.slot]);
+  }
+  for (const WaitingJob& job : fitting(view_)) {
+    const JobId after = job.why && job.why->after ? view_.jobs[*job.why->after].id : JobId();
+    const bool named = !after.empty() && shows(after);
+    texts[view_.jobs[job.slot].id] =
+        job.why ? text_of(view_, *job.why, named ? "job " + after : "another job")
+                : "nothing that the policy can name, which is an error";
+  }
+  return texts;
+}
+
+// The job as it would be without its limits by price, by faults and by devices that it still gives
+// back.
+void ClusterCore::unlimit(const Job& job, JobView& view) const {
+  if (view.id.empty() || !job.demand || view.budget_left <= 0) return;
+  view.pinned = job.demand->exact;
+  view.types = usable_types(job.admitted, all_types_);
+  view.max_devices = max_devices(job.admitted);
+}
+
+std::string ClusterCore::limits_text(const Job& job, const JobView& view) const {
+  if (view.price_limit < scheduler::kNever.count()) {
+    const auto at = price_limits_s_.find(view.number);
+    std::string types;
+    for (const DeviceType& type : view.types) types += (types.empty() ? "" : " or ") + type.name;
+    return "devices of type " + types + ": its deadline or budget allows it only the cheapest" +
+           (at == price_limits_s_.end()
+                ? std::string()
+                : " that are in time, and others " + in_seconds_text(at->second - now_s_));
+  }
+  if (is_limited(job))
+    return "devices on which it has not failed, on nodes that reach each other; the next pause of "
+           "a node ends " +
+           in_seconds_text(next_pause_end_s() - now_s_);
+  if (view.pinned) return "the devices that it still gives back";
+  return "room in its queue: another job of it has to leave devices first";
+}
+
+}  // namespace es::actors

@@ -1,0 +1,17 @@
+#pragma once
+// The output of `esctl sim`. Pure functions.
+#include <string>
+#include <vector>
+
+#include "actors/sim/report/report.h"
+
+namespace es::actors {
+
+// One object with the names of simulator::Report.
+std::string report_json(const simulator::Report& report);
+// {"policies": [...]}
+std::string reports_json(const std::vector<simulator::Report>& reports);
+// A table with one line for each policy.
+std::string reports_text(const std::vector<simulator::Report>& reports);
+
+}  // namespace es::actors

@@ -1,0 +1,281 @@
+#include "tests/actors/base/protocol/toy_engine.h"
+
+#include <cstring>
+#include <span>
+#include <stdexcept>
+
+namespace es::test {
+
+using namespace actors::protocol;
+using namespace actors::worker;
+
+namespace {
+
+// A broken promise of the core ends the simulated run, and the test prints the seed.
+void require(bool condition) {
+  if (!condition) throw std::logic_error("the engine was asked for something wrong");
+}
+
+std::uint64_t mix(std::uint64_t a, std::uint64_t b) {
+  std::uint64_t x = a * 0x9E3779B97F4A7C15u + b + 0x632BE59BD9B4E019u;
+  x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9u;
+  x = (x ^ (x >> 27)) * 0x94D049BB133111EBu;
+  return x ^ (x >> 31);
+}
+
+Bytes encode(const std::vector<std::uint64_t>& words) {
+  const auto bytes = std::as_bytes(std::span(words));
+  return std::make_shared<const std::vector<std::byte>>(bytes.begin(), bytes.end());
+}
+
+std::vector<std::uint64_t> decode(const Bytes& bytes) {
+  std::vector<std::uint64_t> words(bytes->size() / sizeof(std::uint64_t));
+  std::memcpy(words.data(), bytes->data(), bytes->size());
+  return words;
+}
+
+Bulk bulk_of(const std::vector<std::uint64_t>& words) {
+  return {.segment = "", .offset = 0, .bytes = words.size() * 8, .inline_bytes = encode(words)};
+}
+
+std::uint64_t gradient(const ToyVersion& at, VirtualRank rank, std::uint32_t bucket) {
+  return mix(mix(at.params, at.contexts[rank]), mix(rank, bucket));
+}
+
+std::uint64_t next_context(const ToyVersion& at, VirtualRank rank) {
+  return mix(at.contexts[rank], mix(at.params, rank));
+}
+
+std::uint32_t loss_bits(const ToyVersion& at, VirtualRank rank) {
+  return static_cast<std::uint32_t>(gradient(at, rank, 99)) & 0x3fffffffu;  // A finite fp32 value.
+}
+
+std::uint64_t sum_of(const std::vector<std::uint64_t>& gradients) {
+  std::uint64_t sum = 0;
+  for (const std::uint64_t g : gradients) sum = mix(sum, g);
+  return sum;
+}
+
+std::uint64_t updated(std::uint64_t params, const std::vector<std::uint64_t>& buckets) {
+  for (const std::uint64_t bucket : buckets) params = mix(params, bucket);
+  return params;
+}
+
+LedgerLine line_of(const ToyJob& job, const ToyVersion& made, std::vector<std::uint32_t> losses) {
+  LedgerLine line{.version = made.version,
+                  .loss_bits = std::move(losses),
+                  .params = digests_of(made).params,
+                  .state = std::nullopt};
+  if (made.version == job.last_version) line.state = digests_of(made).state;
+  return line;
+}
+
+}  // namespace
+
+ToyVersion reference_version(const ToyJob& job, Version version) {
+  ToyVersion at{.version = 0, .params = mix(job.seed, 7), .contexts = {}};
+  for (VirtualRank rank = 0; rank < job.max_p; ++rank) at.contexts.push_back(mix(job.seed, rank));
+  while (at.version < version) {
+    std::vector<std::uint64_t> buckets;
+    for (std::uint32_t bucket = 0; bucket < job.bucket_count; ++bucket) {
+      std::vector<std::uint64_t> gradients;
+      for (VirtualRank r = 0; r < job.max_p; ++r) gradients.push_back(gradient(at, r, bucket));
+      buckets.push_back(sum_of(gradients));
+    }
+    ToyVersion next{
+        .version = at.version + 1, .params = updated(at.params, buckets), .contexts = {}};
+    for (VirtualRank r = 0; r < job.max_p; ++r) next.contexts.push_back(next_context(at, r));
+    at = next;
+  }
+  return at;
+}
+
+LedgerLine reference_line(const ToyJob& job, Version version) {
+  const ToyVersion before = reference_version(job, version - 1);
+  std::vector<std::uint32_t> losses;
+  for (VirtualRank rank = 0; rank < job.max_p; ++rank) losses.push_back(loss_bits(before, rank));
+  return line_of(job, reference_version(job, version), losses);
+}
+
+VersionDigests digests_of(const ToyVersion& version) {
+  VersionDigests digests{.params = {version.params, version.version}, .state = {}};
+  for (const std::uint64_t context : version.contexts) {
+    digests.state.low = mix(digests.state.low, context);
+  }
+  return digests;
+}
+
+std::vector<RankRange> maximal_ranges(RankRange range, std::uint32_t max_p) {
+  std::vector<RankRange> parts;
+  while (!range.empty()) {
+    RankRange part = range;
+    while (!is_tree_range(part, max_p)) --part.end;
+    parts.push_back(part);
+    range.begin = part.end;
+  }
+  return parts;
+}
+
+void ToyEngine::add(const Effect& effect) {
+  if (const auto* abandon = std::get_if<AbandonGenerations>(&effect)) {
+    std::erase_if(queue_, [&](const Piece& piece) {
+      return !piece.atomic && piece.generation < abandon->before;
+    });
+    return;
+  }
+  std::visit(
+      [this](const auto& e) {
+        if constexpr (requires { this->perform(e); }) perform(e);
+      },
+      effect);
+}
+
+EngineEvent ToyEngine::run() {
+  const Piece piece = std::move(queue_.front());
+  queue_.pop_front();
+  return piece.work();
+}
+
+void ToyEngine::perform(const LoadVersion& effect) {
+  queue_.push_back({effect.generation, true, [this, effect] { return load(effect); }});
+}
+
+EngineEvent ToyEngine::load(const LoadVersion& effect) {
+  if (std::holds_alternative<FromSeed>(effect.from)) {
+    held_ = reference_version(job_, 0);
+  } else if (const auto* disk = std::get_if<FromCheckpoint>(&effect.from)) {
+    const auto found = checkpoint_(effect.copy.empty() ? disk->path : effect.copy);
+    if (!found) return CheckpointDamaged{effect.generation, disk->path, "damaged", true};
+    held_ = found;
+  } else {
+    const State& state = std::get<State>(effect.from);
+    if (!readable_(state.stamp.sender)) {
+      return DataUnreadable{effect.generation, state.stamp.sender};
+    }
+    ToyVersion loaded{.version = state.version,
+                      .params = decode(state.parameters.inline_bytes).at(0),
+                      .contexts = {}};
+    for (const Bytes& context : state.contexts) loaded.contexts.push_back(decode(context).at(0));
+    require(digests_of(loaded) == state.digests);
+    held_ = loaded;
+  }
+  require(held_->version == effect.version);
+  return VersionLoaded{effect.version};
+}
+
+void ToyEngine::perform(const StartLocalSteps& effect) {
+  require(held_ && held_->version == effect.step);
+  for (const RankRange ranks : maximal_ranges(effect.ranks, job_.max_p)) {
+    for (std::uint32_t bucket = 0; bucket < job_.bucket_count; ++bucket) {
+      queue_.push_back(
+          {effect.generation, false, [=, this] { return sum(effect, bucket, ranks); }});
+    }
+  }
+}
+
+EngineEvent ToyEngine::sum(const StartLocalSteps& effect, std::uint32_t bucket, RankRange ranks) {
+  require(held_->version == effect.step);
+  PartSummed summed{effect.generation, effect.step, bucket, ranks, {}, {}};
+  // The first word names the version from which the gradients were made.
+  std::vector<std::uint64_t> words = {held_->params};
+  for (VirtualRank rank = ranks.begin; rank < ranks.end; ++rank) {
+    words.push_back(gradient(*held_, rank, bucket));
+    if (bucket != 0) continue;
+    std::vector<std::uint64_t> result = {next_context(*held_, rank)};
+    if (read_samples) {
+      const std::vector<std::uint64_t> samples = read_samples(effect.step, rank);
+      result.insert(result.end(), samples.begin(), samples.end());
+    }
+    summed.results.push_back({rank, loss_bits(*held_, rank), encode(result)});
+  }
+  summed.data = bulk_of(words);
+  return summed;
+}
+
+void ToyEngine::perform(const ReduceBucket& effect) {
+  queue_.push_back({effect.generation, false, [this, effect] { return reduce(effect); }});
+}
+
+EngineEvent ToyEngine::reduce(const ReduceBucket& effect) {
+  require(held_->version == effect.step);
+  std::vector<std::uint64_t> gradients;
+  for (const Part& part : effect.parts) {
+    if (!readable_(part.from)) return DataUnreadable{effect.generation, part.from};
+    const std::vector<std::uint64_t> words = decode(part.data.inline_bytes);
+    require(words.at(0) == held_->params);
+    require(part.ranks.begin == gradients.size());
+    gradients.insert(gradients.end(), words.begin() + 1, words.end());
+  }
+  require(gradients.size() == job_.max_p);
+  return BucketReduced{effect.generation, effect.step, effect.bucket,
+                       bulk_of({held_->params, sum_of(gradients)})};
+}
+
+void ToyEngine::perform(const ApplyUpdate& effect) {
+  queue_.push_back({effect.generation, true, [this, effect] { return update(effect); }});
+}
+
+EngineEvent ToyEngine::update(const ApplyUpdate& effect) {
+  require(held_->version == effect.step);
+  require(effect.buckets.size() == job_.bucket_count);
+  std::vector<std::uint64_t> buckets;
+  for (const Reduced& reduced : effect.buckets) {
+    if (!readable_(reduced.stamp.sender)) {
+      return DataUnreadable{effect.generation, reduced.stamp.sender};
+    }
+    const std::vector<std::uint64_t> words = decode(reduced.data.inline_bytes);
+    require(words.at(0) == held_->params);
+    buckets.push_back(words.at(1));
+  }
+  ToyVersion next{
+      .version = effect.step + 1, .params = updated(held_->params, buckets), .contexts = {}};
+  std::vector<std::uint32_t> losses;
+  std::vector<std::uint64_t> samples;
+  for (const RankResult& result : effect.results) {
+    const std::vector<std::uint64_t> words = decode(result.context);
+    next.contexts.push_back(words.at(0));
+    samples.insert(samples.end(), words.begin() + 1, words.end());
+    losses.push_back(result.loss_bits);
+  }
+  if (on_samples_used) on_samples_used(next.version, samples);
+  held_ = next;
+  require(effect.last == (next.version == job_.last_version));
+  return UpdateApplied{line_of(job_, next, losses)};
+}
+
+void ToyEngine::perform(const ExportVersion& effect) {
+  queue_.push_back({effect.generation, false, [this, effect]() -> EngineEvent {
+                      State state{.stamp = {},
+                                  .version = held_->version,
+                                  .digests = digests_of(*held_),
+                                  .parameters = bulk_of({held_->params}),
+                                  .moments = {},
+                                  .contexts = {},
+                                  .unacknowledged = {}};
+                      for (const std::uint64_t c : held_->contexts) {
+                        state.contexts.push_back(encode({c}));
+                      }
+                      return VersionExported{effect.generation, effect.to, state};
+                    }});
+}
+
+void ToyEngine::perform(const RunEvaluation& effect) {
+  queue_.push_back({effect.generation, false, [this, effect]() -> EngineEvent {
+                      require(held_->version == effect.version);
+                      return EvaluationDone{effect.generation, effect.version,
+                                            encode({held_->params, held_->contexts[0]})};
+                    }});
+}
+
+void ToyEngine::perform(const WriteVersion& effect) {
+  queue_.push_back(
+      {Generation{}, true, [this, effect]() -> EngineEvent {
+         const std::string path =
+             effect.directory + (effect.periodic ? "/step-" + std::to_string(held_->version) : "");
+         CheckpointFinished done{effect.request, path, held_->version, digests_of(*held_), ""};
+         if (!on_checkpoint(path, *held_)) done.error = "occupied";
+         return done;
+       }});
+}
+
+}  // namespace es::test
