@@ -9,7 +9,7 @@ namespace {
 using namespace es::actors;
 
 // If messages could not be written, the code becomes an error too, unless it already is one.
-int finish(int code, esctl::Console& console) {
+int finish(int code, Console& console) {
   console.out.flush();
   console.err.flush();
   return console.err.bad() && code == 0 ? es::exit_code(es::ErrorKind::kFailure) : code;
@@ -19,7 +19,7 @@ int finish(int code, esctl::Console& console) {
 
 int main(int argc, char** argv) {
   return run_program("esctl", [&] {
-    esctl::Console console = esctl::process_console();
+    Console console = process_console();
     return finish(esctl::run_esctl(std::vector<std::string>(argv + 1, argv + argc), console),
                   console);
   });

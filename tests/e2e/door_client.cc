@@ -98,7 +98,7 @@ Status run(const std::vector<std::string>& words) {
     if (!answer) return failure("no answer to " + words[i]);
     std::cout << words[i] << " " << static_cast<int>(answer->envelope.type);
     if (answer->envelope.type == MessageType::kRefusal) {
-      const auto refusal = Msg<wire::Refusal>::from_frame(answer)->decode(esctl::read_refusal);
+      const auto refusal = Msg<wire::Refusal>::from_frame(answer)->decode(actors::read_refusal);
       if (!refusal) return refusal.error();
       std::cout << " " << static_cast<int>(refusal->error.kind) << " " << refusal->error.message;
     }

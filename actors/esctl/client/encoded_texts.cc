@@ -78,7 +78,7 @@ Result<Digest> encoding_digest(const DataSpec& data, const std::vector<fs::path>
 }
 
 // The name of the directory for the texts of a job.
-Result<std::string> name_of(const DataSpec& data, const std::vector<fs::path>& files) {
+Result<std::string> directory_name(const DataSpec& data, const std::vector<fs::path>& files) {
   const auto digest = encoding_digest(data, files);
   if (!digest) return digest.error();
   return digest->hex();
@@ -120,7 +120,7 @@ Status encode_texts(JobSpec& spec, const fs::path& job_file,
   if (spec.data.kind != "texts") return {};
   auto files = text_files(spec.data);
   if (!files) return files.error();
-  const auto name = name_of(spec.data, *files);
+  const auto name = directory_name(spec.data, *files);
   if (!name) return name.error();
   std::error_code code;
   const fs::path parent = place_of_all(job_file);
@@ -145,7 +145,7 @@ Result<std::vector<EncodedTexts>> encoded_texts(const fs::path& job_file, const 
   if (spec != nullptr && spec->data.kind == "texts") {
     const auto files = text_files(spec->data);
     if (!files) return files.error();
-    const auto name = name_of(spec->data, *files);
+    const auto name = directory_name(spec->data, *files);
     if (!name) return name.error();
     current = *name;
   }

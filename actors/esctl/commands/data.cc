@@ -72,7 +72,7 @@ Result<int> tokenize(const TokenizeOptions& options, Console& console) {
   return 0;
 }
 
-struct InspectOptions {
+struct InspectDataOptions {
   std::string directory;
   std::string tokenizer;
   std::string token_type = "uint16";
@@ -90,7 +90,7 @@ struct ExpectedIds {
   }
 };
 
-Result<ExpectedIds> expected_ids(const InspectOptions& options) {
+Result<ExpectedIds> expected_ids(const InspectDataOptions& options) {
   auto description = store::read_token_set_description(options.directory);
   if (!description) return description.error();
   ExpectedIds expected{.description = *std::move(description)};
@@ -108,7 +108,7 @@ Result<ExpectedIds> expected_ids(const InspectOptions& options) {
 
 // nullopt: a signal has ended the reading.
 Result<std::optional<TokenHalfView>> inspect_half(const std::vector<fs::path>& files,
-                                                  const InspectOptions& options,
+                                                  const InspectDataOptions& options,
                                                   const ExpectedIds& expected,
                                                   StopSignals& signals) {
   const store::NpyType raw_type =
@@ -136,7 +136,7 @@ Result<std::optional<TokenHalfView>> inspect_half(const std::vector<fs::path>& f
   return std::optional(std::move(view));
 }
 
-Result<int> inspect(const InspectOptions& options, Console& console) {
+Result<int> inspect_data(const InspectDataOptions& options, Console& console) {
   if (store::has_shards(options.directory)) {
     const auto text = inspect_shards(options.directory, options.json);
     if (!text) return text.error();
@@ -214,7 +214,7 @@ void add_tokenize(CLI::App& data, Shell& shell) {
 }
 
 void add_inspect(CLI::App& data, Shell& shell) {
-  auto options = std::make_shared<InspectOptions>();
+  auto options = std::make_shared<InspectDataOptions>();
   CLI::App* command = data.add_subcommand(
       "inspect",
       "Read all tokens of a directory and show their number, the largest id, the "
@@ -235,7 +235,7 @@ void add_inspect(CLI::App& data, Shell& shell) {
       ->type_name("TYPE");
   add_json_option(*command, options->json);
   command->footer("Example:\n  esctl data inspect data --tokenizer tokenizer.json");
-  on_use(*command, shell, options, inspect);
+  on_use(*command, shell, options, inspect_data);
 }
 
 struct IndexOptions {

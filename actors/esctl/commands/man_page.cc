@@ -64,7 +64,7 @@ std::string option_heading(const CLI::Option& option) {
   return text;
 }
 
-std::string options_of(const CLI::App& app) {
+std::string options_text(const CLI::App& app) {
   std::string text;
   for (const CLI::Option* option : app.get_options()) {
     if (!option->nonpositional() || option->get_group().empty()) continue;
@@ -80,7 +80,7 @@ std::string options_of(const CLI::App& app) {
   return text;
 }
 
-std::string arguments_of(const CLI::App& app) {
+std::string arguments_text(const CLI::App& app) {
   std::string text;
   for (const CLI::Option* option : app.get_options())
     if (option->get_positional() && !option->nonpositional())
@@ -111,8 +111,8 @@ std::string commands_below(const CLI::App& app, const std::string& name) {
   for (const CLI::App* command : commands_of(app)) {
     const std::string whole = name + " " + command->get_name();
     text += ".SS " + roff(whole) + "\n" + roff(command->get_description()) + "\n.PP\n" +
-            synopsis_of(*command, whole) + arguments_of(*command) + options_of(*command) + ".PP\n" +
-            as_it_is(command->get_footer());
+            synopsis_of(*command, whole) + arguments_text(*command) + options_text(*command) +
+            ".PP\n" + as_it_is(command->get_footer());
   }
   return text;
 }
@@ -127,7 +127,7 @@ std::string overview_page(const CLI::App& root, const std::string& version) {
   return title("esctl", version) + section("NAME", "esctl \\- command line of EasyScale\n") +
          section("SYNOPSIS", "\\fBesctl\\fR \\fICOMMAND\\fR [\\fIOPTION\\fR]...\n") +
          section("DESCRIPTION", roff(root.get_description()) + "\n") + section("COMMANDS", list) +
-         section("OPTIONS", options_of(root)) +
+         section("OPTIONS", options_text(root)) +
          section("EXIT STATUS", std::string(kExitStatus) + "\n") +
          section("SEE ALSO", "\\fBesctl\\fR \\fICOMMAND\\fR \\fB\\-\\-help\\fR\n");
 }
@@ -138,7 +138,7 @@ std::string command_page(const CLI::App& command, const std::string& version) {
          section("NAME", "esctl\\-" + roff(command.get_name()) + " \\- " +
                              roff(command.get_description()) + "\n") +
          section("SYNOPSIS", synopsis_of(command, name)) +
-         section("ARGUMENTS", arguments_of(command)) + section("OPTIONS", options_of(command)) +
+         section("ARGUMENTS", arguments_text(command)) + section("OPTIONS", options_text(command)) +
          section("COMMANDS", commands_below(command, name)) +
          section("NOTES AND EXAMPLES", as_it_is(command.get_footer())) +
          section("EXIT STATUS", std::string(kExitStatus) + "\n") +

@@ -234,7 +234,7 @@ void HttpState::explain_with_nodes(const Caller& caller,
           for (ClaimView& claim : facts->claims)
             std::erase_if(claim.waits, [&](const auto& wait) { return !own.contains(wait.job); });
         }
-        return Response{.body = explanation_json(facts->job, explain(*facts)) + "\n"};
+        return Response{.body = explanation_json(facts->job, actors::explain(*facts)) + "\n"};
       });
 }
 

@@ -24,8 +24,8 @@
 #include <future>
 #include <iostream>
 
-#include "tests/actors/esctl/fake_head.h"
 #include "tests/actors/esctl/session.h"
+#include "tests/actors/views/fake_head.h"
 
 namespace es::actors::test {
 namespace {

@@ -25,7 +25,7 @@ class Session {
 
  private:
   std::ostringstream out_, err_;
-  esctl::Console console_;
+  Console console_;
 };
 
 // A short job on made-up images that needs no file. `more` is inserted before its tables.

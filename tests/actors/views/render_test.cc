@@ -6,7 +6,7 @@
 #include "actors/views/claims_view.h"
 #include "actors/views/render_json.h"
 #include "actors/views/render_text.h"
-#include "tests/actors/esctl/fake_head.h"
+#include "tests/actors/views/fake_head.h"
 
 namespace es::actors {
 namespace {

@@ -14,15 +14,15 @@
 #include "actors/esctl/client/ledger_source.h"
 #include "actors/views/ledger_view.h"
 #include "actors/worker/version/step_trace.h"
-#include "tests/actors/esctl/fake_head.h"
 #include "tests/actors/esctl/session.h"
+#include "tests/actors/views/fake_head.h"
 #include "tests/store/temp_directory.h"
 
 namespace es::actors::test {
 namespace {
 
 using Json = nlohmann::json;
-using esctl::compare;
+
 using store::LedgerFile;
 
 LedgerFile ledger(Version first = 1, Version last = 4) {
@@ -84,11 +84,11 @@ TEST_SUITE("actors/esctl/ledger") {
     CHECK(found.first->version == 3);
     CHECK(found.first->losses == std::vector<VirtualRank>{1});
     CHECK_FALSE(found.first->digests);
-    CHECK(esctl::difference_text(*found.first) == "step 3: losses of ESTs 1");
+    CHECK(difference_text(*found.first) == "step 3: losses of ESTs 1");
     b = ledger();
     b.lines[0].losses[0] = -0.0F;
     b.lines[0].params_digest.reset();
-    CHECK(esctl::difference_text(*compare(a, b).first) ==
+    CHECK(difference_text(*compare(a, b).first) ==
           "step 1: losses of ESTs 0; digest of the parameters");
   }
 
@@ -171,12 +171,11 @@ TEST_SUITE("actors/esctl/ledger") {
   }
 
   TEST_CASE("verify fails when one run differs, and says where") {
-    std::vector<esctl::VerifiedRun> runs{{"a:1@4", ledger(), "p", "s"},
-                                         {"b:1@4", ledger(), "p", "s"}};
-    CHECK(esctl::verify_text(runs).ends_with("identical yes\n"));
+    std::vector<VerifiedRun> runs{{"a:1@4", ledger(), "p", "s"}, {"b:1@4", ledger(), "p", "s"}};
+    CHECK(verify_text(runs).ends_with("identical yes\n"));
     runs[1].difference = "step 3: digest of the parameters";
-    CHECK(esctl::verify_text(runs).ends_with("identical no\n"));
-    CHECK(Json::parse(esctl::verify_json(runs)).at("runs")[1].at("difference") ==
+    CHECK(verify_text(runs).ends_with("identical no\n"));
+    CHECK(Json::parse(verify_json(runs)).at("runs")[1].at("difference") ==
           "step 3: digest of the parameters");
     Session session;
     CHECK(session.run({"verify", "job.toml", "--stages", "cpu-scalar:1@2"}) == 2);
@@ -198,10 +197,10 @@ TEST_SUITE("actors/esctl/ledger") {
     CHECK_FALSE(worker::decode_trace("abc\n").ok());
     worker::StepTrace other = *first;
     other.lines[3].digest = {9, 9};
-    const esctl::DeepDiff found = esctl::compare(*first, other);
+    const DeepDiff found = compare(*first, other);
     CHECK(found.found);
     CHECK(found.what == first->lines[3].what);
-    CHECK_FALSE(esctl::compare(*first, *first).found);
+    CHECK_FALSE(compare(*first, *first).found);
   }
 }
 

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+using namespace es::actors;
 using namespace es::actors::esctl;
 using Verdict = Finding::Verdict;
 

@@ -5,8 +5,8 @@
 
 #include "actors/base/gateway/shell/keys.h"
 #include "actors/base/job_file/job_file.h"
-#include "tests/actors/esctl/fake_head.h"
 #include "tests/actors/esctl/session.h"
+#include "tests/actors/views/fake_head.h"
 #include "tests/store/temp_directory.h"
 
 namespace es::actors::test {

@@ -1,4 +1,4 @@
-#include "tests/actors/esctl/fake_head.h"
+#include "tests/actors/views/fake_head.h"
 
 #include "proto/base/check.h"
 
