@@ -18,8 +18,6 @@ namespace {
 using actors::ProcessExit;
 using std::chrono::seconds;
 
-constexpr std::uint64_t kRuns = 10;
-
 const std::vector<ProcessExit> kEnds = {
     {.exit_code = actors::kNotStarted, .last_words = "run-dir: No space left on device"},
     {.exit_code = actors::kNodeUnusable, .last_words = "cannot listen"},
@@ -27,15 +25,6 @@ const std::vector<ProcessExit> kEnds = {
     {.exit_code = -1, .signal = SIGKILL, .last_words = "", .out_of_memory = true},
     {.exit_code = -1, .signal = SIGSEGV, .last_words = ""},
 };
-
-void for_each_seed(const char* name, const std::function<void(std::uint64_t)>& run) {
-  const std::uint64_t base = seed(name);
-  for (std::uint64_t s = base; s < base + kRuns; ++s) {
-    CAPTURE(s);
-    INFO("replay with ES_SEED=" << s);
-    run(s);
-  }
-}
 
 // Everything that was set aside is used again at last.
 void check_all_back(SimWorld& world) {
@@ -47,7 +36,7 @@ void check_all_back(SimWorld& world) {
 
 TEST_SUITE("sim/broken nodes") {
   TEST_CASE("a node on which no process can work fails no job, and is set aside") {
-    for_each_seed("broken node", [](std::uint64_t s) {
+    for_each_seed("broken node", 10, [](std::uint64_t s) {
       SimWorld world({.seed = s, .nodes = {{"good", "cpu-avx2:1"}, {"bad", "cpu-avx2:4"}}});
       const ProcessExit& end = kEnds[s % kEnds.size()];
       world.cluster().ends_at_start["bad"] = end;
@@ -67,7 +56,7 @@ TEST_SUITE("sim/broken nodes") {
   }
 
   TEST_CASE("a job that trains goes on, without a pause, when it is given devices of such a node") {
-    for_each_seed("broken joiner", [](std::uint64_t s) {
+    for_each_seed("broken joiner", 10, [](std::uint64_t s) {
       SimWorld world({.seed = s, .nodes = {{"bad", "cpu-avx2:3"}, {"good", "cpu-avx2:1"}}});
       world.lose_node("bad");
       world.run_for(seconds(4));
@@ -85,7 +74,7 @@ TEST_SUITE("sim/broken nodes") {
   }
 
   TEST_CASE("a program that ends everywhere fails its job alone, and no node is set aside") {
-    for_each_seed("broken program", [](std::uint64_t s) {
+    for_each_seed("broken program", 10, [](std::uint64_t s) {
       std::map<std::string, std::string> nodes = {{"n1", "cpu-avx2:2"}};
       if (s % 2 == 0) nodes["n2"] = "cpu-avx2:2";
       SimWorld world({.seed = s, .nodes = nodes});
@@ -106,7 +95,7 @@ TEST_SUITE("sim/broken nodes") {
   }
 
   TEST_CASE("a job whose nodes have no link to each other runs on one of them, and later on both") {
-    for_each_seed("no link", [](std::uint64_t s) {
+    for_each_seed("no link", 10, [](std::uint64_t s) {
       SimWorld world({.seed = s, .nodes = {{"n1", "cpu-avx2:2"}, {"n2", "cpu-avx2:2"}}});
       world.disturb(IsolateSite{"n1", true});
       const JobSpec spec = job_spec(s, 3000);
@@ -122,7 +111,7 @@ TEST_SUITE("sim/broken nodes") {
   }
 
   TEST_CASE("of three nodes the one without links is used alone, and the others together") {
-    for_each_seed("one without links", [](std::uint64_t s) {
+    for_each_seed("one without links", 10, [](std::uint64_t s) {
       SimWorld world(
           {.seed = s, .nodes = {{"n1", "cpu-avx2:1"}, {"n2", "cpu-avx2:1"}, {"n3", "cpu-avx2:1"}}});
       world.disturb(IsolateSite{"n2", true});
@@ -138,7 +127,7 @@ TEST_SUITE("sim/broken nodes") {
   }
 
   TEST_CASE("nodes that break and are repaired at any time fail no job") {
-    for_each_seed("breaking nodes", [](std::uint64_t s) {
+    for_each_seed("breaking nodes", 10, [](std::uint64_t s) {
       SimWorld world(
           {.seed = s, .nodes = {{"n1", "cpu-avx2:2"}, {"n2", "cpu-avx2:2"}, {"n3", "cpu-avx2:2"}}});
       std::map<JobId, JobSpec> jobs;

@@ -20,7 +20,7 @@ using std::chrono::seconds;
 constexpr const char* kReason =
     "the simulated disk is full; no request is accepted until it can be written";
 
-SimWorldOptions two_nodes(std::uint64_t s) {
+SimWorldOptions two_small_nodes(std::uint64_t s) {
   return {.seed = s,
           .nodes = {{"n1", "cpu-avx2:2+cpu-avx512:1"}, {"n2", "cpu-avx2:2+cpu-avx512:1"}}};
 }
@@ -60,7 +60,7 @@ std::uint64_t post_resume(SimClient& client, const JobId& job) {
 class DiskHistory {
  public:
   DiskHistory(std::uint64_t seed, std::uint32_t fails_at)
-      : world_(two_nodes(seed)),
+      : world_(two_small_nodes(seed)),
         first_(watched_job(seed, 120)),
         second_(watched_job(seed + 1, 60)) {
     world_.fill_disk(fails_at);
@@ -148,7 +148,7 @@ TEST_SUITE("sim/disk") {
   TEST_CASE(
       "while the disk is full jobs train on, nothing is accepted, and every client gets the "
       "reason") {
-    SimWorld world(two_nodes(seed("full disk")));
+    SimWorld world(two_small_nodes(seed("full disk")));
     SimClient& client = world.client();
     const JobSpec spec = watched_job(7, 2000);
     const JobId job = client.submit(spec).value();
@@ -182,7 +182,7 @@ TEST_SUITE("sim/disk") {
     const std::uint64_t base = seed("killed on a full disk");
     for (std::uint64_t s = base; s < base + 20; ++s) {
       CAPTURE(s);
-      SimWorld world(two_nodes(s));
+      SimWorld world(two_small_nodes(s));
       const JobSpec spec = watched_job(s, 150);
       const JobId job = world.client().submit(spec).value();
       world.run_for(world.random_time(milliseconds(1), seconds(1)));

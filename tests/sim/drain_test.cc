@@ -11,7 +11,7 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-constexpr std::uint64_t kRuns = 20;
+constexpr std::uint64_t kDrainRuns = 20;
 constexpr seconds kGrace{30};
 
 bool has_ended(SimWorld& world, const std::string& node) {
@@ -23,7 +23,7 @@ bool has_ended(SimWorld& world, const std::string& node) {
 TEST_SUITE("sim/drain") {
   TEST_CASE("a node that is told to end around a restart of the head ends within its grace") {
     const std::uint64_t base = seed("drain");
-    for (std::uint64_t s = base; s < base + kRuns; ++s) {
+    for (std::uint64_t s = base; s < base + kDrainRuns; ++s) {
       CAPTURE(s);
       INFO("replay with ES_SEED=" << s);
       SimWorld world(

@@ -19,8 +19,6 @@ using std::chrono::seconds;
 
 namespace {
 
-const PeerId kHead = "head";
-
 // Which process is caught with which frame. A caught head dies. A caught worker dies or freezes.
 struct TrapPoint {
   MessageType type;

@@ -15,17 +15,6 @@ using actors::JobView;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-constexpr std::uint64_t kRuns = 30;
-
-void for_each_seed(const char* name, const std::function<void(std::uint64_t)>& run) {
-  const std::uint64_t base = seed(name);
-  for (std::uint64_t s = base; s < base + kRuns; ++s) {
-    CAPTURE(s);
-    INFO("replay with ES_SEED=" << s);
-    run(s);
-  }
-}
-
 // Every second job has stages of different types.
 JobSpec some_job(std::uint64_t s, std::uint64_t length = 1) {
   if (s % 2 == 0) return job_spec(s, 80 * length);
@@ -41,7 +30,7 @@ SimWorldOptions two_nodes(std::uint64_t s) {
 
 TEST_SUITE("sim/faults") {
   TEST_CASE("a worker that dies at any time costs time and no bit") {
-    for_each_seed("crash", [](std::uint64_t s) {
+    for_each_seed("crash", 30, [](std::uint64_t s) {
       SimWorld world(two_nodes(s));
       const JobSpec spec = some_job(s);
       const JobId job = world.client().submit(spec).value();
@@ -56,7 +45,7 @@ TEST_SUITE("sim/faults") {
   }
 
   TEST_CASE("a job recovers from a lost machine on the machines that are left") {
-    for_each_seed("lost node", [](std::uint64_t s) {
+    for_each_seed("lost node", 30, [](std::uint64_t s) {
       SimWorld world(two_nodes(s));
       const JobSpec spec = some_job(s);
       const JobId job = world.client().submit(spec).value();
@@ -68,7 +57,7 @@ TEST_SUITE("sim/faults") {
   }
 
   TEST_CASE("a machine that was lost and comes back serves again") {
-    for_each_seed("returning node", [](std::uint64_t s) {
+    for_each_seed("returning node", 30, [](std::uint64_t s) {
       SimWorld world({.seed = s, .nodes = {{"n1", "cpu-avx2:2"}}});
       const JobSpec spec = job_spec(s, 60);
       const JobId job = world.client().submit(spec).value();
@@ -83,7 +72,7 @@ TEST_SUITE("sim/faults") {
 
   TEST_CASE(
       "processes on a machine that was cut off are ended when the machine is reachable again") {
-    for_each_seed("cut node", [](std::uint64_t s) {
+    for_each_seed("cut node", 30, [](std::uint64_t s) {
       SimWorld world(two_nodes(s));
       const JobSpec spec = some_job(s);
       const JobId job = world.client().submit(spec).value();
@@ -99,7 +88,7 @@ TEST_SUITE("sim/faults") {
   }
 
   TEST_CASE("a job that is cancelled at any time releases everything") {
-    for_each_seed("cancel", [](std::uint64_t s) {
+    for_each_seed("cancel", 30, [](std::uint64_t s) {
       SimWorld world(two_nodes(s));
       const JobSpec spec = some_job(s, 3);
       const JobId job = world.client().submit(spec).value();
@@ -113,7 +102,7 @@ TEST_SUITE("sim/faults") {
   }
 
   TEST_CASE("a job continues after a restart of the head, with the same bits") {
-    for_each_seed("head restart", [](std::uint64_t s) {
+    for_each_seed("head restart", 30, [](std::uint64_t s) {
       SimWorld world(two_nodes(s));
       const JobSpec spec = some_job(s);
       const JobId job = world.client().submit(spec).value();
@@ -128,7 +117,7 @@ TEST_SUITE("sim/faults") {
   }
 
   TEST_CASE("three jobs survive two restarts of the head, each on devices of its own") {
-    for_each_seed("restarts with several jobs", [](std::uint64_t s) {
+    for_each_seed("restarts with several jobs", 30, [](std::uint64_t s) {
       SimWorld world(two_nodes(s));
       std::map<JobId, JobSpec> jobs;
       for (const JobSpec& spec : {job_spec(s, 200), some_job(s + 1), job_spec(s + 2, 150)})
@@ -147,7 +136,7 @@ TEST_SUITE("sim/faults") {
   }
 
   TEST_CASE("a crash, a cut and a lost machine together change no bit") {
-    for_each_seed("everything", [](std::uint64_t s) {
+    for_each_seed("everything", 30, [](std::uint64_t s) {
       SimWorldOptions options = two_nodes(s);
       options.nodes["n3"] = "cpu-avx2:2+cpu-avx512:2";
       SimWorld world(options);

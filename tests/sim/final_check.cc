@@ -11,7 +11,7 @@ using namespace actors;
 namespace {
 
 // Much more than a job of these sizes needs after its last fault, with all time limits.
-constexpr Instant kPatience = std::chrono::minutes(15);
+constexpr Instant kSettlingTime = std::chrono::minutes(15);
 // Of 200 ms each.
 constexpr int kRoundsToResume = 25;
 
@@ -116,7 +116,7 @@ bool result_not_kept(const std::string& error) {
 
 std::string final_check(SimWorld& world, const std::map<JobId, JobSpec>& jobs,
                         std::map<std::string, int>& remarks) {
-  const Instant end = world.now() + kPatience;
+  const Instant end = world.now() + kSettlingTime;
   for (int round = 0; !all_over(world, jobs) && world.now() < end; ++round) {
     world.run_for(std::chrono::milliseconds(200));
     if (round % kRoundsToResume == 0) resume_paused(world, jobs, remarks);

@@ -26,8 +26,8 @@ bool wait_for(SimWorld& world, const std::function<bool()>& holds) {
 }
 
 // A job on two of four devices, which is measured there. `rival` holds the other two.
-struct Fixture {
-  Fixture(std::uint64_t s, Version steps, std::function<double(std::size_t)> drag)
+struct GrantWorld {
+  GrantWorld(std::uint64_t s, Version steps, std::function<double(std::size_t)> drag)
       : world({.seed = s, .nodes = {{"n1", "cpu-avx2:2"}, {"n2", "cpu-avx2:2"}}}),
         spec(job_spec(s, steps, kMaxP)) {
     world.cluster().step_time["cpu-avx2"] = kLocalStep;
@@ -68,7 +68,7 @@ TEST_SUITE("sim/grants") {
     const std::uint64_t base = seed("slower grant");
     for (std::uint64_t s = base; s < base + 5; ++s) {
       CAPTURE(s);
-      Fixture f(s, 150, [](std::size_t processes) { return processes > 2 ? 4.0 : 1.0; });
+      GrantWorld f(s, 150, [](std::size_t processes) { return processes > 2 ? 4.0 : 1.0; });
       f.end_rival();
       REQUIRE(f.wait([&] { return f.placement() == "cpu-avx2:4"; }));
       REQUIRE(f.wait([&] { return f.placement() == "cpu-avx2:2"; }));
@@ -84,8 +84,8 @@ TEST_SUITE("sim/grants") {
   }
 
   TEST_CASE("a restarted head does not repeat grants that a job has given back") {
-    Fixture f(seed("refused before"), 300,
-              [](std::size_t processes) { return processes > 2 ? 4.0 : 1.0; });
+    GrantWorld f(seed("refused before"), 300,
+                 [](std::size_t processes) { return processes > 2 ? 4.0 : 1.0; });
     f.end_rival();
     REQUIRE(f.wait([&] { return f.placement() == "cpu-avx2:4"; }));
     REQUIRE(f.wait([&] { return f.placement() == "cpu-avx2:2"; }));
@@ -104,7 +104,7 @@ TEST_SUITE("sim/grants") {
   }
 
   TEST_CASE("a grant that makes a job faster is kept") {
-    Fixture f(seed("faster grant"), 120, {});
+    GrantWorld f(seed("faster grant"), 120, {});
     f.end_rival();
     REQUIRE(f.wait([&] { return f.placement() == "cpu-avx2:4"; }));
     f.wait_for_steps(30);
@@ -124,8 +124,8 @@ TEST_SUITE("sim/grants") {
       const auto step_seconds = [&](std::size_t devices) {
         return 0.3 * static_cast<double>(kMaxP / devices) * drag[devices];
       };
-      Fixture f(s, 200,
-                [=](std::size_t processes) { return drag[std::min<std::size_t>(processes, 4)]; });
+      GrantWorld f(
+          s, 200, [=](std::size_t processes) { return drag[std::min<std::size_t>(processes, 4)]; });
       f.end_rival();
       // Where two devices slow each other down, the job may expect nothing of four, or give one
       // back.
@@ -171,7 +171,8 @@ TEST_SUITE("sim/grants") {
   }
 
   TEST_CASE("devices that a user has asked for are kept, even if they make the job slower") {
-    Fixture f(seed("pinned"), 100, [](std::size_t processes) { return processes > 2 ? 4.0 : 1.0; });
+    GrantWorld f(seed("pinned"), 100,
+                 [](std::size_t processes) { return processes > 2 ? 4.0 : 1.0; });
     f.end_rival();
     CHECK(f.world.client().wait(f.world.client().post_scale(f.job, "cpu-avx2:4")).ok());
     REQUIRE(f.wait([&] { return f.placement() == "cpu-avx2:4"; }));

@@ -10,8 +10,6 @@ using namespace actors;
 
 namespace {
 
-const PeerId kHead = "head";
-
 Error error_of(const SimClient::FramePtr& frame) {
   const auto refusal = Msg<wire::Refusal>::from_frame(frame);
   if (!refusal) return failure("an answer of another type: " + refusal.error().message);

@@ -10,9 +10,7 @@ using namespace actors;
 using std::chrono::microseconds;
 using std::chrono::milliseconds;
 
-namespace {
-const PeerId kHead = "head";
-}
+namespace {}
 
 void SimGatewayState::init(caf::stateful_actor<SimGatewayState>* self, std::uint64_t seed,
                            OnCaught on_caught) {

@@ -21,6 +21,8 @@
 
 namespace es::test {
 
+inline const actors::PeerId kHead = "head";
+
 // A process starts. `sink` gets what its gateway would send it. `site` is the machine on which it
 // runs.
 struct OpenPeer {

@@ -3,11 +3,23 @@
 // end.
 #include <doctest/doctest.h>
 
+#include <functional>
 #include <string>
 
 #include "tests/sim/sim_world.h"
+#include "tests/support/seed.h"
 
 namespace es::test {
+
+inline void for_each_seed(const char* name, std::uint64_t runs,
+                          const std::function<void(std::uint64_t)>& run) {
+  const std::uint64_t base = seed(name);
+  for (std::uint64_t s = base; s < base + runs; ++s) {
+    CAPTURE(s);
+    INFO("replay with ES_SEED=" << s);
+    run(s);
+  }
+}
 
 inline JobSpec job_spec(std::uint64_t seed, Version steps, std::uint32_t max_p = 4) {
   JobSpec spec;

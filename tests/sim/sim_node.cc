@@ -18,7 +18,6 @@ namespace es::test {
 using namespace actors;
 
 namespace {
-const PeerId kHead = "head";
 const ProcessExit kKilled = {-1, SIGKILL, ""};
 }  // namespace
 

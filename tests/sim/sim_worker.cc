@@ -16,7 +16,6 @@ namespace {
 
 using TickAtom = caf::atom_constant<caf::atom("tick")>;
 constexpr auto kTickInterval = std::chrono::seconds(1);
-const PeerId kHead = "head";
 const std::string kCopy = "copy";
 
 }  // namespace

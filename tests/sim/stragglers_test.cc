@@ -18,13 +18,13 @@ using std::chrono::seconds;
 const DeviceId kDevice = {"n2", {"cpu-avx2"}, 0};
 
 // 8 ESTs on 4 equal devices: a step takes two local steps of 300 ms, so each step gives one report.
-constexpr actors::Instant kLocalStep = milliseconds(300);
+constexpr actors::Instant kStepTime = milliseconds(300);
 
-struct Fixture {
-  explicit Fixture(std::uint64_t s, Version steps)
+struct StragglerWorld {
+  explicit StragglerWorld(std::uint64_t s, Version steps)
       : world({.seed = s, .nodes = {{"n1", "cpu-avx2:2"}, {"n2", "cpu-avx2:2"}}}),
         spec(job_spec(s, steps, 8)) {
-    world.cluster().step_time["cpu-avx2"] = kLocalStep;
+    world.cluster().step_time["cpu-avx2"] = kStepTime;
     job = world.client().submit(spec).value();
   }
 
@@ -68,7 +68,7 @@ struct Fixture {
 
 TEST_SUITE("sim/stragglers") {
   TEST_CASE("the device, the ESTs and the speed of each worker are shown") {
-    Fixture f(seed("speeds"), 40);
+    StragglerWorld f(seed("speeds"), 40);
     f.wait_for_step(5);
     const JobView view = f.view();
     REQUIRE(view.workers.size() == 4);
@@ -85,7 +85,7 @@ TEST_SUITE("sim/stragglers") {
     const std::uint64_t base = seed("straggler");
     for (std::uint64_t s = base; s < base + 5; ++s) {
       CAPTURE(s);
-      Fixture f(s, 400);
+      StragglerWorld f(s, 400);
       f.wait_for_step(10);
       REQUIRE(f.ranks() == 2);
       const double before = f.step_seconds(5);
@@ -114,7 +114,7 @@ TEST_SUITE("sim/stragglers") {
   }
 
   TEST_CASE("noise moves no EST") {
-    Fixture f(seed("noise"), 300);
+    StragglerWorld f(seed("noise"), 300);
     check_finished(f.world.client().wait_until_over(f.job), f.spec);
     CHECK(f.rounds() == 1);
   }
