@@ -64,7 +64,6 @@ THIRD_PARTY = [
     (r"zip\.h", ["store/dataset/arrays/"]),
     (r"xxhash\.h", ["proto/base/"]),
     (r"dnnl|oneapi/|omp\.h", ["gpu/onednn/"]),
-    (r"glpk", ["scheduler/policy/common/linear_program.cc"]),
     (r"cblas", []),
 ]
 # The rooms of a folder. A room may include itself and those before it. A file that lies in none of them

@@ -3,7 +3,6 @@
 #include <functional>
 
 #include "proto/base/number_text.h"
-#include "scheduler/policy/common/linear_program.h"
 #include "scheduler/policy/elastic_srtf/elastic_srtf.h"
 #include "scheduler/policy/gang/gang.h"
 #include "scheduler/policy/greedy/greedy.h"
@@ -26,12 +25,7 @@ constexpr bool kHasFairness = true;
 struct Entry {
   PolicyInfo info;
   Make make;
-  bool exists() const { return !info.needs_glpk || LinearProgram::is_available(); }
 };
-
-constexpr PolicyInfo solver(std::string_view name, std::string_view summary) {
-  return {.name = name, .summary = summary, .needs_glpk = true};
-}
 
 template <GavelPolicy::Objective objective>
 std::unique_ptr<Policy> make_gavel(const PolicyOptions&) {
@@ -74,16 +68,15 @@ constexpr Entry kEntries[] = {
      make_gang<Order::kAttainedService, Blocking::kNone, true>},
     {{"max-min-fair", "devices in turn to the job with the least of its 1/n share (Gavel)"},
      make_plain<MaxMinFair>},
-    {solver("gavel-las", "Gavel: least attained service by a linear program, in rounds"),
+    {{"gavel-las", "Gavel: least attained service by a linear program, in rounds"},
      make_gavel<GavelPolicy::Objective::kLeastAttained>},
-    {solver("gavel-ftf", "Gavel: finish-time fairness by linear programs, in rounds"),
+    {{"gavel-ftf", "Gavel: finish-time fairness by linear programs, in rounds"},
      make_gavel<GavelPolicy::Objective::kFinishTime>},
-    {solver("sia",
-            "Sia and Pollux: one configuration for each job by an integer program, in rounds"),
+    {{"sia", "Sia and Pollux: one configuration for each job by an integer program, in rounds"},
      make_plain<SiaPolicy>},
     {{"tiresias", "Tiresias: discretised least attained service with promotion"},
      make_plain<TiresiasPolicy>},
-    {solver("themis", "Themis: auctions among the jobs with the worst finish-time fairness"),
+    {{"themis", "Themis: auctions among the jobs with the worst finish-time fairness"},
      make_plain<ThemisPolicy>},
 };
 
@@ -91,8 +84,7 @@ constexpr Entry kEntries[] = {
 
 std::vector<PolicyInfo> policies() {
   std::vector<PolicyInfo> infos;
-  for (const Entry& entry : kEntries)
-    if (entry.exists()) infos.push_back(entry.info);
+  for (const Entry& entry : kEntries) infos.push_back(entry.info);
   return infos;
 }
 
@@ -102,12 +94,7 @@ Result<std::unique_ptr<Policy>> make_policy(std::string_view name, const PolicyO
     return usage_error("fairness = " + number_text(options.fairness) + "; allowed: 0 to 1");
   std::string names;
   for (const Entry& entry : kEntries) {
-    if (entry.info.name == name && entry.exists()) return entry.make(options);
-    if (entry.info.name == name)
-      return usage_error("policy \"" + std::string(name) +
-                         "\" needs GLPK, and this program was built without it (meson setup "
-                         "-Dglpk=enabled builds it)");
-    if (!entry.exists()) continue;
+    if (entry.info.name == name) return entry.make(options);
     names += (names.empty() ? "" : ", ") + std::string(entry.info.name);
   }
   return usage_error("unknown policy \"" + std::string(name) + "\"; allowed: " + names);

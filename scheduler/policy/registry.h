@@ -25,15 +25,12 @@ struct PolicyInfo {
   std::string_view summary;   // one line
   bool holds_queues = false;  // a queue gets lent devices back as soon as its jobs wait
   bool has_fairness = false;  // reads PolicyOptions::fairness
-  bool needs_glpk = false;    // solves linear programs (linear_program.h)
 };
 
-// All policies of this build, the default one first. Those that need GLPK are missing in a build
-// without it.
+// All policies, the default one first.
 std::vector<PolicyInfo> policies();
 
-// Error (usage): no policy has this name (the message lists them), it needs GLPK and this build has
-// none, or an option is out of range.
+// Error (usage): no policy has this name (the message lists them), or an option is out of range.
 Result<std::unique_ptr<Policy>> make_policy(std::string_view name,
                                             const PolicyOptions& options = {});
 

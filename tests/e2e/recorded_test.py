@@ -87,8 +87,6 @@ class Recorded(harness.EndToEndTest):
 
     @unittest.skipUnless(TRACES.is_dir(), f"the traces of {TRACES.name}/ are not here")
     def test_decisions_of_every_policy_on_published_traces(self):
-        if "no glpk" in self.esctl("--version").out:
-            self.skipTest("this build has no GLPK, so four of the policies are missing")
         with gzip.open(TRACES / "philly.csv.gz", "rt") as whole:
             lines = [line for _, line in zip(range(PHILLY_JOBS + 1), whole)]
         philly = self.directory / "philly.csv"

@@ -142,10 +142,4 @@ void Recorder::claimed(int change, double now_s) {
   sample(now_s);
 }
 
-std::uint32_t Recorder::held_now() const {
-  std::uint32_t sum = 0;
-  for (const std::uint32_t count : now_.held) sum += count;
-  return sum;
-}
-
 }  // namespace es::actors::simulator

@@ -68,7 +68,6 @@ class Recorder {
   // The same, of devices that compute for jobs on several nodes, and in several racks.
   double many_nodes_device_s() const { return many_nodes_.device_s; }
   double many_racks_device_s() const { return many_racks_.device_s; }
-  std::uint32_t held_now() const;
 
  private:
   struct Life {

@@ -1,7 +1,6 @@
 #include "scheduler/policy/common/assignment.h"
 
 #include <algorithm>
-#include <cmath>
 #include <optional>
 
 #include "scheduler/policy/common/linear_program.h"
@@ -11,7 +10,7 @@ namespace {
 
 constexpr double kAssignmentGap = 1e-4;
 constexpr int kAssignmentNodes = 100;
-// Programs with more columns are left to the greedy choice: the simplex would take seconds.
+// Programs with more columns are left to the greedy choice: the search would take seconds.
 constexpr std::size_t kAssignmentColumns = 4000;
 
 // One call of assign_configurations().
@@ -97,24 +96,14 @@ class Assignment {
         chosen.push_back({column, 1});
         used[c.type].push_back({column, static_cast<double>(c.devices)});
       }
-      program.set_row(program.add_row(group.jobs), chosen);
+      program.add_row(group.jobs, chosen);
     }
-    for (std::size_t t = 0; t < used.size(); ++t)
-      program.set_row(program.add_row(capacity_[t]), used[t]);
-    if (const auto whole = program.solve_integer(kAssignmentGap, kAssignmentNodes))
-      return counts_of(*whole);
-    // The basis of the relaxed program has few fractions, one for each type at most.
-    const auto relaxed = program.solve();
-    return relaxed ? fill_up(counts_of(*relaxed)) : nothing();
-  }
-
-  std::vector<Counts> counts_of(const std::vector<double>& x) const {
+    for (std::size_t t = 0; t < used.size(); ++t) program.add_row(capacity_[t], used[t]);
+    const std::vector<double> best = program.solve_integer(kAssignmentGap, kAssignmentNodes);
     std::vector<Counts> counts = nothing();
     std::size_t column = 0;
     for (Counts& group : counts)
-      // The solver may return slightly less than the whole number that it means.
-      for (std::uint32_t& count : group)
-        count = static_cast<std::uint32_t>(std::max(0.0, std::floor(x[column++] + 1e-6)));
+      for (std::uint32_t& count : group) count = static_cast<std::uint32_t>(best[column++]);
     return counts;
   }
 

@@ -321,15 +321,6 @@ double ClusterTable::done(const JobRow& row) const {
   return row.total_steps - remaining(row);
 }
 
-double ClusterTable::seconds_alone(const JobRow& row) const {
-  // The job can run on no device of the cluster.
-  if (row.best_speed <= 0) return kUnknownSteps;
-  const double start = row.held_total > 0 ? row.paused_until_s - now_s_
-                       : row.started      ? 0
-                                          : row.pause_s;
-  return remaining(row) / row.best_speed + std::max(0.0, start);
-}
-
 double ClusterTable::fair_speed(const JobRow& row) const {
   const double age = now_s_ - row.submit_s;
   // At the moment of its submission no mean exists, so the job counts as alone.

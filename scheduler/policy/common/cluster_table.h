@@ -144,8 +144,6 @@ class ClusterTable {
   // Local steps done until now. For a job of unknown length it is an estimate: the steps that its
   // attained service would have given, had it always had its best devices.
   double done(const JobRow& row) const;
-  // Seconds that the job would still run with its best devices from now on, including their start.
-  double seconds_alone(const JobRow& row) const;
   // Local steps per second with a 1/n share of the cluster, where n is the mean number of jobs
   // since it was submitted: min(best_speed, cluster_speed / n).
   double fair_speed(const JobRow& row) const;

@@ -39,10 +39,9 @@ class FairShare {
   void charge(const std::string& leaf, double device_seconds);
   // Device-seconds.
   double usage(const std::string& queue) const;
-  // The level of each leaf, as of now.
+  // The level of each leaf, as of now. That of jobs in no queue, whose name does not exist, is the
+  // largest one.
   std::uint32_t level(const std::string& leaf) const;
-  // The level of jobs in no queue; the largest one.
-  std::uint32_t last_level() const { return last_level_; }
   // Computes the levels anew. Returns whether one has changed.
   bool rank();
 

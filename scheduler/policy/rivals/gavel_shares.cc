@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <map>
 #include <optional>
 #include <utility>
@@ -33,9 +34,13 @@ std::vector<double> solve_classes(std::span<const GavelClass> classes,
                                   std::span<const double> devices) {
   const std::size_t types = devices.size();
   std::size_t jobs = 0;
-  for (const GavelClass& c : classes) jobs += c.jobs.size();
+  double most = std::numeric_limits<double>::max();  // that the smallest one can be
+  for (const GavelClass& c : classes) {
+    jobs += c.jobs.size();
+    most = std::min(most, *std::max_element(c.worths.begin(), c.worths.end()));
+  }
   LinearProgram program;
-  const std::size_t smallest = program.add_column(1, 1e9);
+  const std::size_t smallest = program.add_column(1, most);
   std::vector<std::vector<Term>> used(types);
   std::vector<std::size_t> columns;
   for (const GavelClass& c : classes) {
@@ -50,19 +55,17 @@ std::vector<double> solve_classes(std::span<const GavelClass> classes,
       time.push_back({column, 1});
       used[t].push_back({column, static_cast<double>(c.gangs[t])});
     }
-    program.set_row(program.add_row(0), worth);
-    program.set_row(program.add_row(count), time);
+    program.add_row(0, worth);
+    program.add_row(count, time);
   }
-  for (std::size_t t = 0; t < types; ++t) program.set_row(program.add_row(devices[t]), used[t]);
+  for (std::size_t t = 0; t < types; ++t) program.add_row(devices[t], used[t]);
+  const std::vector<double> solution = program.solve();
   std::vector<double> x(classes.size() * types, 0);
-  const auto solution = program.solve();
-  if (!solution) return x;
   std::size_t next = 0;
   for (std::size_t c = 0; c < classes.size(); ++c)
     for (std::size_t t = 0; t < types; ++t)
       if (classes[c].worths[t] > 0)
-        x[c * types + t] =
-            (*solution)[columns[next++]] / static_cast<double>(classes[c].jobs.size());
+        x[c * types + t] = solution[columns[next++]] / static_cast<double>(classes[c].jobs.size());
   return x;
 }
 
@@ -103,10 +106,9 @@ class FinishTimes {
       one_type_ = one_type_ && std::count_if(job.speeds.begin(), job.speeds.end(),
                                              [](double s) { return s > 0; }) <= 1;
     }
-    if (!one_type_) build();
   }
 
-  TimeShares run() {
+  TimeShares run() const {
     TimeShares best(jobs_.size() * types_, 0);
     double low = std::log(kRhoLeast), high = std::log(kRhoMost);
     for (int i = 0; i < kHalvings; ++i) {
@@ -131,7 +133,7 @@ class FinishTimes {
     return std::min(best_[m], job.remaining_steps / left_s);
   }
 
-  std::optional<TimeShares> shares_for(double rho) {
+  std::optional<TimeShares> shares_for(double rho) const {
     return one_type_ ? one_type_shares(rho) : program_shares(rho);
   }
 
@@ -151,43 +153,33 @@ class FinishTimes {
   }
 
   // maximise z, where every job has at least z times the speed that it needs.
-  void build() {
-    program_.emplace();
-    program_->add_column(1, 1);  // z
+  std::optional<TimeShares> program_shares(double rho) const {
+    LinearProgram program;
+    const std::size_t z = program.add_column(1, 1);
     std::vector<std::vector<Term>> used(types_);
-    columns_.assign(jobs_.size() * types_, 0);
-    for (std::size_t m = 0; m < jobs_.size(); ++m) {
-      std::vector<Term> time;
-      for (std::size_t t = 0; t < types_; ++t) {
-        if (jobs_[m].speeds[t] <= 0) continue;
-        const std::size_t column = program_->add_column(0, 1);
-        columns_[m * types_ + t] = column;
-        time.push_back({column, 1});
-        used[t].push_back({column, static_cast<double>(jobs_[m].gangs[t])});
-      }
-      program_->set_row(program_->add_row(1), time);
-      rows_.push_back(program_->add_row(0));
-    }
-    for (std::size_t t = 0; t < types_; ++t)
-      program_->set_row(program_->add_row(devices_[t]), used[t]);
-  }
-
-  std::optional<TimeShares> program_shares(double rho) {
+    std::vector<std::size_t> columns(jobs_.size() * types_, z);  // z: the job cannot run there
     for (std::size_t m = 0; m < jobs_.size(); ++m) {
       if (best_[m] <= 0) continue;
       // In parts of the best speed, so that all factors have the same order of magnitude.
-      std::vector<Term> terms{{0, need(m, rho) / best_[m]}};
-      for (std::size_t t = 0; t < types_; ++t)
-        if (jobs_[m].speeds[t] > 0)
-          terms.push_back({columns_[m * types_ + t], -jobs_[m].speeds[t] / best_[m]});
-      program_->set_row(rows_[m], terms);
+      std::vector<Term> speed{{z, need(m, rho) / best_[m]}}, time;
+      for (std::size_t t = 0; t < types_; ++t) {
+        if (jobs_[m].speeds[t] <= 0) continue;
+        const std::size_t column = program.add_column(0, 1);
+        columns[m * types_ + t] = column;
+        speed.push_back({column, -jobs_[m].speeds[t] / best_[m]});
+        time.push_back({column, 1});
+        used[t].push_back({column, static_cast<double>(jobs_[m].gangs[t])});
+      }
+      program.add_row(0, speed);
+      program.add_row(1, time);
     }
-    const auto solution = program_->solve();
+    for (std::size_t t = 0; t < types_; ++t) program.add_row(devices_[t], used[t]);
+    const std::vector<double> solution = program.solve();
     constexpr double kRounding = 1e-7;
-    if (!solution || (*solution)[0] < 1 - kRounding) return std::nullopt;
-    TimeShares x(columns_.size(), 0);
+    if (solution[z] < 1 - kRounding) return std::nullopt;
+    TimeShares x(columns.size(), 0);
     for (std::size_t i = 0; i < x.size(); ++i)
-      if (columns_[i] > 0) x[i] = (*solution)[columns_[i]];
+      if (columns[i] != z) x[i] = solution[columns[i]];
     return x;
   }
 
@@ -196,9 +188,6 @@ class FinishTimes {
   const std::size_t types_;
   std::vector<double> best_;  // speed of each job on its best type
   bool one_type_ = true;
-  std::optional<LinearProgram> program_;
-  std::vector<std::size_t> columns_;  // by job and type; 0: it cannot run there
-  std::vector<std::size_t> rows_;     // by job
 };
 
 }  // namespace

@@ -101,7 +101,7 @@ class Auction {
 
   // What the bidder keeps of the devices that it won.
   std::uint32_t paid(const JobRow& row, std::uint32_t devices, double part) const {
-    // The solver is exact to 0.01 %, so a payment of less than that is none.
+    // The search is exact to 0.01 %, so a payment of less than that is none.
     constexpr double kRounding = 1e-3;
     const auto kept = static_cast<std::uint32_t>(std::floor(devices * part * (1 + kRounding)));
     const std::uint32_t useful = kept == 0 ? 0 : useful_devices(row.max_p, kept);

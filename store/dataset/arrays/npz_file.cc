@@ -7,7 +7,6 @@
 #include <array>
 #include <bit>
 #include <cerrno>
-#include <cstring>
 #include <system_error>
 
 #include "store/dataset/field_error.h"
@@ -79,14 +78,7 @@ Result<NpzFile> NpzFile::open(const std::filesystem::path& path) {
   if (!archive)
     return usage_error(path.string() +
                        ": is no archive of NumPy arrays (.npz): " + open_error_text(code));
-  NpzFile file(path.string(), std::move(archive));
-  const zip_int64_t entries = zip_get_num_entries(file.archive_.get(), 0);
-  for (zip_int64_t i = 0; i < entries; ++i) {
-    const char* const name = zip_get_name(file.archive_.get(), static_cast<zip_uint64_t>(i), 0);
-    if (name == nullptr || !std::string_view(name).ends_with(kNpyEnding)) continue;
-    file.names_.emplace_back(name, std::strlen(name) - kNpyEnding.size());
-  }
-  return file;
+  return NpzFile(path.string(), std::move(archive));
 }
 
 Result<NpyFile> NpzFile::unpack(const std::string& name) const {

@@ -23,9 +23,6 @@ class NpzFile {
   // Errors: not found; usage (no zip file).
   static Result<NpzFile> open(const std::filesystem::path& file);
 
-  // The names of the arrays, without ".npy". Other entries are ignored.
-  const std::vector<std::string>& names() const { return names_; }
-
   // Unpacks an array into memory, from which the returned file is read. Its name in errors is
   // FILE[NAME]. Errors: not found (no such array); usage (damage, an encrypted entry, an array of
   // more than kNpzArrayBytesMax bytes, and the errors of read_npy_header).
@@ -39,7 +36,6 @@ class NpzFile {
 
   std::string file_;
   Archive archive_;
-  std::vector<std::string> names_;
 };
 
 // An array of fp32 that is to be written, row-major.

@@ -404,18 +404,6 @@ TEST_SUITE("scheduler/policy/every policy") {
     CHECK_FALSE(make_policy("elastic-srtf", {.fairness = 1.5}).ok());
     CHECK(policies().front().name == "elastic-srtf");
   }
-
-  TEST_CASE(
-      "a policy that needs GLPK is listed and made in a build with it, and refused otherwise") {
-    for (const char* name : {"gavel-las", "gavel-ftf", "sia", "themis"}) {
-      CAPTURE(name);
-      const auto is_it = [&](const PolicyInfo& info) { return info.name == name; };
-      const auto policy = make_policy(name);
-      CHECK(policy.ok() == LinearProgram::is_available());
-      CHECK(std::ranges::any_of(policies(), is_it) == LinearProgram::is_available());
-      if (!policy) CHECK(policy.error().message.find("-Dglpk=enabled") != std::string::npos);
-    }
-  }
 }
 
 }  // namespace es::scheduler

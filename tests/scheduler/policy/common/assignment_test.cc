@@ -4,7 +4,6 @@
 
 #include <random>
 
-#include "scheduler/policy/common/linear_program.h"
 #include "tests/support/seed.h"
 
 namespace es::scheduler {
@@ -39,21 +38,7 @@ double best_value(std::span<const AssignmentGroup> groups, std::size_t g, std::u
 
 }  // namespace
 
-// A build without GLPK has no solver.
-TEST_SUITE("scheduler/policy/assignment" * doctest::skip(!LinearProgram::is_available())) {
-  TEST_CASE("a linear program has the optimum of the textbook") {
-    // maximise 3x + 5y where x <= 4, 2y <= 12, 3x + 2y <= 18: x = 2, y = 6.
-    LinearProgram program;
-    const std::size_t x = program.add_column(3, 4), y = program.add_column(5, 1e6);
-    const LinearProgram::Term second[] = {{y, 2}}, third[] = {{x, 3}, {y, 2}};
-    program.set_row(program.add_row(12), second);
-    program.set_row(program.add_row(18), third);
-    const auto best = program.solve();
-    REQUIRE(best);
-    CHECK((*best)[x] == doctest::Approx(2));
-    CHECK((*best)[y] == doctest::Approx(6));
-  }
-
+TEST_SUITE("scheduler/policy/assignment") {
   TEST_CASE("everybody gets the best configuration if there are enough devices") {
     const std::vector<AssignmentGroup> groups{{2, {{0, 1, 1.0}, {0, 4, 2.0}}}, {1, {{1, 2, 1.0}}}};
     CHECK(assign_configurations(groups, {8, 2}) == std::vector<Counts>{{0, 2}, {1}});

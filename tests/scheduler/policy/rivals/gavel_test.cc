@@ -2,7 +2,6 @@
 
 #include <doctest/doctest.h>
 
-#include "scheduler/policy/common/linear_program.h"
 #include "scheduler/policy/rivals/gavel_shares.h"
 #include "tests/scheduler/policy/rivals/small_views.h"
 
@@ -19,8 +18,7 @@ GavelJob one_device(std::vector<double> speeds) {
 
 }  // namespace
 
-// A build without GLPK has no solver.
-TEST_SUITE("scheduler/policy/gavel" * doctest::skip(!LinearProgram::is_available())) {
+TEST_SUITE("scheduler/policy/gavel") {
   TEST_CASE("the job that gains most by the fast device gets it, and nobody has less than equal") {
     // Job 0 is four times as fast on type 0, job 1 equally fast on both. With equal time each would
     // have the value 1; job 1 keeps it, and job 0 rises to 4 / 2.5.

@@ -2,13 +2,11 @@
 
 #include <doctest/doctest.h>
 
-#include "scheduler/policy/common/linear_program.h"
 #include "tests/scheduler/policy/rivals/small_views.h"
 
 namespace es::scheduler {
 
-// A build without GLPK has no solver.
-TEST_SUITE("scheduler/policy/sia" * doctest::skip(!LinearProgram::is_available())) {
+TEST_SUITE("scheduler/policy/sia") {
   TEST_CASE("one job gets all that it can use, two get halves") {
     ClusterView view = test::small_view("gpu:4", 600);
     test::add_job(view, 4, 1000);

@@ -2,13 +2,11 @@
 
 #include <doctest/doctest.h>
 
-#include "scheduler/policy/common/linear_program.h"
 #include "tests/scheduler/policy/rivals/small_views.h"
 
 namespace es::scheduler {
 
-// A build without GLPK has no solver.
-TEST_SUITE("scheduler/policy/themis" * doctest::skip(!LinearProgram::is_available())) {
+TEST_SUITE("scheduler/policy/themis") {
   TEST_CASE("bidders pay, and what they pay goes to the others") {
     // Of ten jobs two bid. V(n) grows with n, so (2, 2) is the best allocation. Without the other
     // one each would have 4, so each pays half: c = 2 / 4. The third job gets what is left.

@@ -28,15 +28,6 @@ std::vector<float> read_all(const NpyFile& file) {
   return values;
 }
 
-// Opens an archive and unpacks everything in it. Returns whether that succeeded.
-bool unpacks(const std::filesystem::path& file) {
-  const auto archive = NpzFile::open(file);
-  if (!archive) return false;
-  for (const std::string& name : archive->names())
-    if (!archive->unpack(name)) return false;
-  return true;
-}
-
 }  // namespace
 
 TEST_SUITE("store/dataset/arrays") {
@@ -46,7 +37,6 @@ TEST_SUITE("store/dataset/arrays") {
     REQUIRE(write_npz(file, arrays()).ok());
     const auto archive = NpzFile::open(file);
     REQUIRE(archive.ok());
-    CHECK(archive->names() == std::vector<std::string>{"few", "many"});
     const auto few = archive->unpack("few");
     REQUIRE(few.ok());
     CHECK(few->header().shape == std::vector<std::uint64_t>{2, 3});
@@ -91,7 +81,8 @@ TEST_SUITE("store/dataset/arrays") {
     int refused = 0;
     for (int round = 0; round < 1000; ++round) {
       test::write_file(directory / "mutated.npz", test::mutate(whole, random));
-      if (!unpacks(directory / "mutated.npz")) ++refused;
+      const auto archive = NpzFile::open(directory / "mutated.npz");
+      if (!archive || !archive->unpack("few")) ++refused;
     }
     CHECK(refused > 500);
   }
