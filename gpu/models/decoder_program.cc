@@ -69,8 +69,8 @@ ValueId DecoderProgram::rotate(const std::string& name, ValueId x, ValueId cosin
                                ValueId signed_sine) {
   const ValueId turned =
       node("roll", name, {x}, dims(x), {{"axis", std::int64_t{3}}, {"shift", width(x) / 2}});
-  const ValueId straight = element_wise("mul", name, x, {cosine});
-  return add(name, straight, element_wise("mul", name, turned, {signed_sine}));
+  const ValueId rotated = element_wise("mul", name, turned, {signed_sine});
+  return add(name, element_wise("mul", name, x, {cosine}), rotated);
 }
 
 ValueId DecoderProgram::at_positions(const std::string& name, ValueId table) {

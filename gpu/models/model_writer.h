@@ -25,7 +25,7 @@ using ModelDims = std::vector<ModelDim>;
 ModelDims fixed_dims(const Extents& extents);
 // These extents for each sample: [n,extents...].
 ModelDims per_sample(const Extents& extents);
-// The first extent is so many rows for each sample: [n*extents[0],extents[1],...].
+// The first extent is the rows of each sample: [n*extents[0],extents[1],...].
 ModelDims rows_per_sample(const Extents& extents);
 
 // What an attention has beside queries, keys and values (docs/reference/model-file.md).
