@@ -10,7 +10,7 @@
 #include <cstring>
 #include <system_error>
 
-#include "store/dataset/field_error.h"
+#include "store/field_error.h"
 
 namespace es::store {
 namespace {
