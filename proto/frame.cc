@@ -18,84 +18,11 @@ constexpr int kNestingLimit = 32;
 // that no received message can pass as a local one.
 bool is_known(std::uint16_t type) {
   switch (static_cast<MessageType>(type)) {
-    case MessageType::kContrib:
-    case MessageType::kReduced:
-    case MessageType::kFetch:
-    case MessageType::kState:
-    case MessageType::kFetchPart:
-    case MessageType::kBulkPart:
-    case MessageType::kOpenChannel:
-    case MessageType::kHello:
-    case MessageType::kPrepare:
-    case MessageType::kReport:
-    case MessageType::kInstall:
-    case MessageType::kReady:
-    case MessageType::kGo:
-    case MessageType::kRelease:
-    case MessageType::kDrain:
-    case MessageType::kDrained:
-    case MessageType::kCommitted:
-    case MessageType::kSuspect:
-    case MessageType::kWriteCheckpoint:
-    case MessageType::kCheckpointWritten:
-    case MessageType::kCheckpointUnreadable:
-    case MessageType::kEvaluated:
-    case MessageType::kFailed:
-    case MessageType::kAcknowledge:
-    case MessageType::kWorkerStats:
-    case MessageType::kAudit:
-    case MessageType::kAudited:
-    case MessageType::kAuditPassed:
-    case MessageType::kTraceWorker:
-    case MessageType::kTraceAnswer:
-    case MessageType::kTracePart:
-    case MessageType::kNodeHello:
-    case MessageType::kNodePlace:
-    case MessageType::kNodeWelcome:
-    case MessageType::kStartWorker:
-    case MessageType::kKillWorker:
-    case MessageType::kWorkerExited:
-    case MessageType::kDrainNode:
-    case MessageType::kDirectoryTried:
-    case MessageType::kFindStates:
-    case MessageType::kStatesFound:
-    case MessageType::kRemoveStates:
-    case MessageType::kStatesRemoved:
-    case MessageType::kReadState:
-    case MessageType::kStatePart:
-    case MessageType::kSubmitJob:
-    case MessageType::kListJobs:
-    case MessageType::kDescribeJob:
-    case MessageType::kScaleJob:
-    case MessageType::kCheckpointJob:
-    case MessageType::kPauseJob:
-    case MessageType::kBudgetJob:
-    case MessageType::kResumeJob:
-    case MessageType::kCancelJob:
-    case MessageType::kRemoveJob:
-    case MessageType::kFollowJob:
-    case MessageType::kListNodes:
-    case MessageType::kShutdown:
-    case MessageType::kReadLedger:
-    case MessageType::kClearDevice:
-    case MessageType::kListPlans:
-    case MessageType::kClaimDevices:
-    case MessageType::kReleaseClaim:
-    case MessageType::kReserveDevices:
-    case MessageType::kVacateNode:
-    case MessageType::kTraceJob:
-    case MessageType::kJobAccepted:
-    case MessageType::kJobList:
-    case MessageType::kJobDetails:
-    case MessageType::kDone:
-    case MessageType::kCheckpointTaken:
-    case MessageType::kJobEvent:
-    case MessageType::kNodeList:
-    case MessageType::kRefusal:
-    case MessageType::kLedgerPart:
-    case MessageType::kPlanList:
-    case MessageType::kTraceEnd:
-      return true;
+#define ES_CASE(Name, Number) \
+  case MessageType::k##Name:  \
+    return true;
+    ES_WIRE_MESSAGES(ES_CASE)
+#undef ES_CASE
     default:
       return false;
   }

@@ -12,115 +12,140 @@ namespace es {
 // Version of the protocol (Envelope.protocol).
 inline constexpr std::uint16_t kProtocolVersion = 4;
 
+// The messages and their numbers, by the schema that has them. What may arrive from another process
+// (proto/frame.cc) and which type has which struct (proto/messages.h) follow from these tables.
+//
+// step.capnp: worker <-> worker
+#define ES_STEP_MESSAGES(X) \
+  X(Contrib, 1)             \
+  X(Reduced, 2)             \
+  X(Fetch, 3)               \
+  X(State, 4)               \
+  X(FetchPart, 5)           \
+  X(BulkPart, 6)            \
+  X(OpenChannel, 7)
+// round.capnp: head <-> worker
+#define ES_ROUND_MESSAGES(X) \
+  X(Hello, 10)               \
+  X(Prepare, 11)             \
+  X(Report, 12)              \
+  X(Install, 13)             \
+  X(Ready, 14)               \
+  X(Go, 15)                  \
+  X(Release, 16)             \
+  X(Drain, 17)               \
+  X(Drained, 18)             \
+  X(Committed, 19)           \
+  X(Suspect, 20)             \
+  X(WriteCheckpoint, 21)     \
+  X(CheckpointWritten, 22)   \
+  X(Evaluated, 23)           \
+  X(Failed, 24)              \
+  X(Acknowledge, 25)         \
+  X(WorkerStats, 26)         \
+  X(Audit, 27)               \
+  X(Audited, 28)             \
+  X(AuditPassed, 29)         \
+  X(CheckpointUnreadable, 30)
+// trace.capnp: head <-> worker; TraceJob, TracePart and TraceEnd between esctl and head
+#define ES_TRACE_MESSAGES(X) \
+  X(TraceWorker, 31)         \
+  X(TraceAnswer, 32)         \
+  X(TracePart, 33)           \
+  X(TraceJob, 76)            \
+  X(TraceEnd, 90)
+// node.capnp: head <-> node agent; ReadState and StatePart also between a worker and the head
+#define ES_NODE_MESSAGES(X) \
+  X(NodeHello, 40)          \
+  X(NodeWelcome, 41)        \
+  X(StartWorker, 43)        \
+  X(KillWorker, 44)         \
+  X(WorkerExited, 45)       \
+  X(DrainNode, 46)          \
+  X(DirectoryTried, 47)     \
+  X(FindStates, 48)         \
+  X(StatesFound, 49)        \
+  X(RemoveStates, 50)       \
+  X(StatesRemoved, 51)      \
+  X(ReadState, 52)          \
+  X(StatePart, 53)          \
+  X(NodePlace, 54)
+// client.capnp: esctl <-> head
+#define ES_CLIENT_MESSAGES(X) \
+  X(SubmitJob, 60)            \
+  X(ListJobs, 61)             \
+  X(DescribeJob, 62)          \
+  X(ScaleJob, 63)             \
+  X(CheckpointJob, 64)        \
+  X(CancelJob, 65)            \
+  X(FollowJob, 66)            \
+  X(ListNodes, 67)            \
+  X(Shutdown, 68)             \
+  X(ReadLedger, 69)           \
+  X(ClearDevice, 70)          \
+  X(PauseJob, 71)             \
+  X(ResumeJob, 72)            \
+  X(ListPlans, 73)            \
+  X(ClaimDevices, 74)         \
+  X(ReleaseClaim, 75)         \
+  X(ReserveDevices, 77)       \
+  X(VacateNode, 78)           \
+  X(BudgetJob, 79)            \
+  X(JobAccepted, 80)          \
+  X(JobList, 81)              \
+  X(JobDetails, 82)           \
+  X(Done, 83)                 \
+  X(CheckpointTaken, 84)      \
+  X(JobEvent, 85)             \
+  X(NodeList, 86)             \
+  X(Refusal, 87)              \
+  X(LedgerPart, 88)           \
+  X(PlanList, 89)             \
+  X(RemoveJob, 91)
+// cluster.capnp: inside the head, never on a wire
+#define ES_CLUSTER_MESSAGES(X) \
+  X(Demand, 100)               \
+  X(Allocation, 101)           \
+  X(DemandRefused, 102)        \
+  X(DeviceReleased, 103)       \
+  X(JobEnded, 104)             \
+  X(PlanQuery, 105)            \
+  X(PlanAnswer, 106)           \
+  X(CapabilityReport, 107)     \
+  X(Inventory, 108)            \
+  X(DeviceSuspected, 109)      \
+  X(PlanListQuery, 110)        \
+  X(DevicesKept, 111)          \
+  X(DeviceFailed, 112)         \
+  X(DevicesWork, 113)
+// slice.capnp: inside a worker, never on a wire
+#define ES_SLICE_MESSAGES(X) \
+  X(GrantSlice, 120)         \
+  X(LoadBatch, 121)          \
+  X(BatchLoaded, 122)        \
+  X(BatchDone, 123)          \
+  X(RunLocalStep, 124)       \
+  X(SliceDone, 125)          \
+  X(Dismiss, 126)            \
+  X(NextSlice, 127)
+
+// Those that may arrive from another process, and all.
+#define ES_WIRE_MESSAGES(X) \
+  ES_STEP_MESSAGES(X)       \
+  ES_ROUND_MESSAGES(X)      \
+  ES_TRACE_MESSAGES(X)      \
+  ES_NODE_MESSAGES(X)       \
+  ES_CLIENT_MESSAGES(X)
+#define ES_MESSAGES(X)   \
+  ES_WIRE_MESSAGES(X)    \
+  ES_CLUSTER_MESSAGES(X) \
+  ES_SLICE_MESSAGES(X)
+
 enum class MessageType : std::uint16_t {
   kNone = 0,
-  // step.capnp: worker <-> worker
-  kContrib = 1,
-  kReduced = 2,
-  kFetch = 3,
-  kState = 4,
-  kFetchPart = 5,
-  kBulkPart = 6,
-  kOpenChannel = 7,
-  // round.capnp: head <-> worker
-  kHello = 10,
-  kPrepare = 11,
-  kReport = 12,
-  kInstall = 13,
-  kReady = 14,
-  kGo = 15,
-  kRelease = 16,
-  kDrain = 17,
-  kDrained = 18,
-  kCommitted = 19,
-  kSuspect = 20,
-  kWriteCheckpoint = 21,
-  kCheckpointWritten = 22,
-  kEvaluated = 23,
-  kFailed = 24,
-  kAcknowledge = 25,
-  kWorkerStats = 26,
-  kAudit = 27,
-  kAudited = 28,
-  kAuditPassed = 29,
-  kCheckpointUnreadable = 30,
-  // trace.capnp: head <-> worker
-  kTraceWorker = 31,
-  kTraceAnswer = 32,
-  kTracePart = 33,  // and on to a client
-  // node.capnp: head <-> node agent
-  kNodeHello = 40,
-  kNodeWelcome = 41,
-  kStartWorker = 43,
-  kKillWorker = 44,
-  kWorkerExited = 45,
-  kDrainNode = 46,
-  kDirectoryTried = 47,
-  kFindStates = 48,
-  kStatesFound = 49,
-  kRemoveStates = 50,
-  kStatesRemoved = 51,
-  // worker -> head -> node agent, and back
-  kReadState = 52,
-  kStatePart = 53,
-  kNodePlace = 54,  // node agent -> head
-  // client.capnp: esctl <-> head
-  kSubmitJob = 60,
-  kListJobs = 61,
-  kDescribeJob = 62,
-  kScaleJob = 63,
-  kCheckpointJob = 64,
-  kCancelJob = 65,
-  kFollowJob = 66,
-  kListNodes = 67,
-  kShutdown = 68,
-  kReadLedger = 69,
-  kClearDevice = 70,
-  kPauseJob = 71,
-  kResumeJob = 72,
-  kListPlans = 73,
-  kClaimDevices = 74,
-  kReleaseClaim = 75,
-  kTraceJob = 76,  // trace.capnp
-  kReserveDevices = 77,
-  kVacateNode = 78,
-  kBudgetJob = 79,
-  kJobAccepted = 80,
-  kJobList = 81,
-  kJobDetails = 82,
-  kDone = 83,
-  kCheckpointTaken = 84,
-  kJobEvent = 85,
-  kNodeList = 86,
-  kRefusal = 87,
-  kLedgerPart = 88,
-  kPlanList = 89,
-  kTraceEnd = 90,  // trace.capnp
-  kRemoveJob = 91,
-  // cluster.capnp: inside the head, never on a wire
-  kDemand = 100,
-  kAllocation = 101,
-  kDemandRefused = 102,
-  kDeviceReleased = 103,
-  kJobEnded = 104,
-  kPlanQuery = 105,
-  kPlanAnswer = 106,
-  kCapabilityReport = 107,
-  kInventory = 108,
-  kDeviceSuspected = 109,
-  kPlanListQuery = 110,
-  kDevicesKept = 111,
-  kDeviceFailed = 112,
-  kDevicesWork = 113,
-  // slice.capnp: inside a worker, never on a wire
-  kGrantSlice = 120,
-  kLoadBatch = 121,
-  kBatchLoaded = 122,
-  kBatchDone = 123,
-  kRunLocalStep = 124,
-  kSliceDone = 125,
-  kDismiss = 126,
-  kNextSlice = 127,
+#define ES_NUMBER(Name, Number) k##Name = Number,
+  ES_MESSAGES(ES_NUMBER)
+#undef ES_NUMBER
 };
 
 inline constexpr MessageType kFirstLocal = MessageType::kDemand;

@@ -4,8 +4,8 @@
 #include <optional>
 
 #include "proto/base/job_fields.h"
-#include "store/dataset/field_error.h"
 #include "store/dataset/layouts.h"
+#include "store/field_error.h"
 
 namespace es::store {
 namespace {

@@ -1,6 +1,6 @@
 #include "store/dataset/line_reader.h"
 
-#include "store/dataset/field_error.h"
+#include "store/field_error.h"
 
 namespace es::store {
 namespace {

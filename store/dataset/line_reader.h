@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include "store/dataset/byte_source.h"
+#include "store/byte_source.h"
 
 namespace es::store {
 

@@ -5,8 +5,8 @@
 
 #include "proto/base/check.h"
 #include "store/dataset/arrays/npy_file.h"
-#include "store/dataset/field_error.h"
 #include "store/dataset/keyed_permutation.h"
+#include "store/field_error.h"
 
 namespace es::store {
 namespace {

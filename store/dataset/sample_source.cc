@@ -4,7 +4,6 @@
 #include "store/dataset/arrays/arrays_source.h"
 #include "store/dataset/boxes/box_source.h"
 #include "store/dataset/captured_samples.h"
-#include "store/dataset/field_error.h"
 #include "store/dataset/images/cifar_reader.h"
 #include "store/dataset/images/idx_reader.h"
 #include "store/dataset/images/image_folder.h"
@@ -17,6 +16,7 @@
 #include "store/dataset/shards/webdataset_source.h"
 #include "store/dataset/tokens/synthetic_tokens.h"
 #include "store/dataset/tokens/tokens_source.h"
+#include "store/field_error.h"
 
 namespace es::store {
 namespace {

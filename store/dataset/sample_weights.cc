@@ -6,8 +6,8 @@
 #include <cstring>
 
 #include "store/dataset/arrays/npy_file.h"
-#include "store/dataset/field_error.h"
 #include "store/dataset/stream_key.h"
+#include "store/field_error.h"
 
 namespace es::store {
 namespace {

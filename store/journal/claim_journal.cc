@@ -1,15 +1,13 @@
 #include "store/journal/claim_journal.h"
 
 #include "store/kv/keys.h"
-#include "store/kv/record_codec.h"
+#include "store/kv/record_fields.h"
 #include "store/kv/scan_records.h"
 
 namespace es::store {
 namespace {
 
 constexpr const char* kClaimTable = "claim";
-constexpr std::uint8_t kClaimRecordVersion = 2;
-constexpr std::uint8_t kRecordWithoutTime = 1;  // of releases before there were reservations
 
 std::string key_of(const std::string& name) {
   return KeyBuilder(kClaimTable).text(name).key();
@@ -17,38 +15,34 @@ std::string key_of(const std::string& name) {
 
 }  // namespace
 
+// The name is in the key too. A check of the directory can thus find a value under a wrong key
+// (store/recovery/records.cc).
+template <>
+struct RecordFields<ClaimRecord> {
+  static constexpr std::uint8_t kOldestVersion = 1;
+  template <class Claim, class Visit>
+  static void visit_fields(Claim& claim, Visit& visit) {
+    visit("name", claim.name);
+    visit("type", claim.type.name);
+    visit("count", claim.count);
+    visit.added();  // reservations
+    visit("from_unix_ms", claim.from_unix_ms);
+    visit("until_unix_ms", claim.until_unix_ms);
+    visit("queue", claim.queue);
+  }
+};
+
 std::pair<std::uint32_t, std::uint32_t> claim_record_versions() {
-  return {kRecordWithoutTime, kClaimRecordVersion};
+  return record_versions<ClaimRecord>();
 }
 
 Result<ClaimRecord> decode_claim(std::string_view bytes) {
-  const bool has_time = !bytes.starts_with(static_cast<char>(kRecordWithoutTime));
-  RecordReader in(bytes, has_time ? kClaimRecordVersion : kRecordWithoutTime, "claim");
-  ClaimRecord claim;
-  claim.name = in.text();
-  claim.type.name = in.text();
-  claim.count = in.u32();
-  if (has_time) {
-    claim.from_unix_ms = in.u64();
-    claim.until_unix_ms = in.u64();
-    claim.queue = in.text();
-  }
-  ES_RETURN_IF_ERROR(in.finish());
-  return claim;
+  return decode_record<ClaimRecord>(bytes, "claim");
 }
 
 Status ClaimJournal::save(const ClaimRecord& claim) {
-  RecordWriter out(kClaimRecordVersion);
-  // The name is in the key too. A check of the directory can thus find a value under a wrong key
-  // (store/recovery/records.cc).
-  out.text(claim.name);
-  out.text(claim.type.name);
-  out.u32(claim.count);
-  out.u64(claim.from_unix_ms);
-  out.u64(claim.until_unix_ms);
-  out.text(claim.queue);
   WriteBatch batch;
-  batch.put(key_of(claim.name), out.take());
+  batch.put(key_of(claim.name), encode_record(claim));
   return store_.write(batch, Durability::kSynced);
 }
 

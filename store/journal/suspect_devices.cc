@@ -1,14 +1,13 @@
 #include "store/journal/suspect_devices.h"
 
 #include "store/kv/keys.h"
-#include "store/kv/record_codec.h"
+#include "store/kv/record_fields.h"
 #include "store/kv/scan_records.h"
 
 namespace es::store {
 namespace {
 
 constexpr const char* kSuspectTable = "suspect";
-constexpr std::uint8_t kSuspectRecordVersion = 1;
 
 std::string key_of(const SuspectDevice& device) {
   return KeyBuilder(kSuspectTable)
@@ -20,25 +19,25 @@ std::string key_of(const SuspectDevice& device) {
 
 }  // namespace
 
+template <>
+struct RecordFields<SuspectDevice> {
+  static constexpr std::uint8_t kOldestVersion = 1;
+  template <class Device, class Visit>
+  static void visit_fields(Device& device, Visit& visit) {
+    visit("node", device.node);
+    visit("type", device.type.name);
+    visit("index", device.index);
+    visit("reason", device.reason);
+  }
+};
+
 Result<SuspectDevice> decode_suspect_device(std::string_view bytes) {
-  RecordReader in(bytes, kSuspectRecordVersion, "suspect device");
-  SuspectDevice device;
-  device.node = in.text();
-  device.type.name = in.text();
-  device.index = in.u32();
-  device.reason = in.text();
-  ES_RETURN_IF_ERROR(in.finish());
-  return device;
+  return decode_record<SuspectDevice>(bytes, "suspect device");
 }
 
 Status SuspectDevices::save(const SuspectDevice& device) {
-  RecordWriter out(kSuspectRecordVersion);
-  out.text(device.node);
-  out.text(device.type.name);
-  out.u32(device.index);
-  out.text(device.reason);
   WriteBatch batch;
-  batch.put(key_of(device), out.take());
+  batch.put(key_of(device), encode_record(device));
   return store_.write(batch, Durability::kSynced);
 }
 

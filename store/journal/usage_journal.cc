@@ -3,38 +3,37 @@
 #include <cmath>
 
 #include "store/kv/keys.h"
-#include "store/kv/record_codec.h"
+#include "store/kv/record_fields.h"
 #include "store/kv/scan_records.h"
 
 namespace es::store {
 namespace {
 
 constexpr const char* kUsageTable = "usage";
-constexpr std::uint8_t kUsageRecordVersion = 1;
 
 }  // namespace
 
+// The name is in the key too, as in ClaimJournal.
+template <>
+struct RecordFields<UsageRecord> {
+  static constexpr std::uint8_t kOldestVersion = 1;
+  template <class Usage, class Visit>
+  static void visit_fields(Usage& usage, Visit& visit) {
+    visit("queue", usage.queue);
+    visit("device_seconds", usage.device_seconds);
+    visit.expect(std::isfinite(usage.device_seconds) && usage.device_seconds >= 0);
+    visit("unix_ms", usage.unix_ms);
+  }
+};
+
 Result<UsageRecord> decode_usage(std::string_view bytes) {
-  RecordReader in(bytes, kUsageRecordVersion, "usage of a queue");
-  UsageRecord usage;
-  usage.queue = in.text();
-  usage.device_seconds = in.f64();
-  usage.unix_ms = in.u64();
-  in.expect(std::isfinite(usage.device_seconds) && usage.device_seconds >= 0, "device_seconds");
-  ES_RETURN_IF_ERROR(in.finish());
-  return usage;
+  return decode_record<UsageRecord>(bytes, "usage of a queue");
 }
 
 Status UsageJournal::save(const std::vector<UsageRecord>& records) {
   WriteBatch batch;
-  for (const UsageRecord& record : records) {
-    RecordWriter out(kUsageRecordVersion);
-    // The name is in the key too, as in ClaimJournal.
-    out.text(record.queue);
-    out.f64(record.device_seconds);
-    out.u64(record.unix_ms);
-    batch.put(KeyBuilder(kUsageTable).text(record.queue).key(), out.take());
-  }
+  for (const UsageRecord& record : records)
+    batch.put(KeyBuilder(kUsageTable).text(record.queue).key(), encode_record(record));
   return store_.write(batch, Durability::kBuffered);
 }
 

@@ -1,14 +1,13 @@
 #include "store/journal/vacated_nodes.h"
 
 #include "store/kv/keys.h"
-#include "store/kv/record_codec.h"
+#include "store/kv/record_fields.h"
 #include "store/kv/scan_records.h"
 
 namespace es::store {
 namespace {
 
 constexpr const char* kVacatedTable = "vacated";
-constexpr std::uint8_t kVacatedRecordVersion = 1;
 
 std::string vacated_key(const std::string& node) {
   return KeyBuilder(kVacatedTable).text(node).key();
@@ -16,22 +15,24 @@ std::string vacated_key(const std::string& node) {
 
 }  // namespace
 
+// The name is in the key too, as a check of the directory needs it (store/recovery/records.cc).
+template <>
+struct RecordFields<VacatedNode> {
+  static constexpr std::uint8_t kOldestVersion = 1;
+  template <class Node, class Visit>
+  static void visit_fields(Node& node, Visit& visit) {
+    visit("node", node.node);
+    visit("gone_unix_ms", node.gone_unix_ms);
+  }
+};
+
 Result<VacatedNode> decode_vacated_node(std::string_view bytes) {
-  RecordReader in(bytes, kVacatedRecordVersion, "vacated node");
-  VacatedNode node;
-  node.node = in.text();
-  node.gone_unix_ms = in.u64();
-  ES_RETURN_IF_ERROR(in.finish());
-  return node;
+  return decode_record<VacatedNode>(bytes, "vacated node");
 }
 
 Status VacatedNodes::save(const VacatedNode& node) {
-  RecordWriter out(kVacatedRecordVersion);
-  // The name is in the key too, as a check of the directory needs it (store/recovery/records.cc).
-  out.text(node.node);
-  out.u64(node.gone_unix_ms);
   WriteBatch batch;
-  batch.put(vacated_key(node.node), out.take());
+  batch.put(vacated_key(node.node), encode_record(node));
   return store_.write(batch, Durability::kSynced);
 }
 

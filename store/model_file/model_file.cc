@@ -6,8 +6,8 @@
 
 #include <cstring>
 
+#include "store/byte_source.h"
 #include "store/checkpoint/new_file.h"
-#include "store/dataset/byte_source.h"
 #include "store/model_file/model_wire.h"
 
 namespace es::store {

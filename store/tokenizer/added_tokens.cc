@@ -1,8 +1,8 @@
 #include "store/tokenizer/added_tokens.h"
+#include "store/tokenizer/characters.h"
+#include "store/tokenizer/utf8.h"
 
 #include <algorithm>
-
-#include "store/tokenizer/characters.h"
 
 namespace es::store {
 namespace {
@@ -17,12 +17,12 @@ std::size_t last_character(std::string_view text) {
 bool ends_with_word(std::string_view text) {
   if (text.empty()) return false;
   std::size_t at = last_character(text);
-  return is_word_character(take_character(text, at));
+  return is_word_character(next_character(text, at));
 }
 
 bool begins_with_word(std::string_view text) {
   std::size_t at = 0;
-  return !text.empty() && is_word_character(take_character(text, at));
+  return !text.empty() && is_word_character(next_character(text, at));
 }
 
 // Where the white space at the end of a text begins.
@@ -30,7 +30,7 @@ std::size_t last_space(std::string_view text) {
   while (!text.empty()) {
     const std::size_t begin = last_character(text);
     std::size_t at = begin;
-    if (!is_white_space(take_character(text, at))) break;
+    if (!is_white_space(next_character(text, at))) break;
     text = text.substr(0, begin);
   }
   return text.size();
@@ -40,7 +40,7 @@ std::size_t last_space(std::string_view text) {
 std::size_t space_end(std::string_view text, std::size_t at) {
   while (at < text.size()) {
     std::size_t next = at;
-    if (!is_white_space(take_character(text, next))) break;
+    if (!is_white_space(next_character(text, next))) break;
     at = next;
   }
   return at;

@@ -2,9 +2,9 @@
 // the list "merges" until no more merge applies.
 #include <queue>
 
-#include "store/tokenizer/characters.h"
 #include "store/tokenizer/number_map.h"
 #include "store/tokenizer/token_model.h"
+#include "store/tokenizer/utf8.h"
 
 namespace es::store {
 namespace {
@@ -142,7 +142,7 @@ class Bpe final : public TokenModel {
     std::string decorated;
     for (std::size_t at = 0; at < piece.size();) {
       const std::size_t begin = at;
-      take_character(piece, at);
+      next_character(piece, at);
       const std::string_view symbol = decorate(piece, begin, at, decorated);
       if (const auto id = vocabulary().find(symbol)) {
         if (waiting) ids.push_back(*options_.unknown);

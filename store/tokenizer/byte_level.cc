@@ -1,10 +1,8 @@
 #include "store/tokenizer/byte_level.h"
+#include "store/tokenizer/utf8.h"
 
 #include <array>
 #include <unordered_map>
-
-#include "store/dataset/questions/unicode.h"
-#include "store/tokenizer/characters.h"
 
 namespace es::store {
 namespace {
@@ -46,7 +44,7 @@ std::optional<std::string> byte_level_bytes(std::string_view text) {
   const ByteAlphabet& all = alphabet();
   std::string out;
   for (std::size_t at = 0; at < text.size();) {
-    const auto found = all.byte.find(take_character(text, at));
+    const auto found = all.byte.find(next_character(text, at));
     if (found == all.byte.end()) return std::nullopt;
     out += found->second;
   }

@@ -7,7 +7,7 @@
 #include <memory>
 
 #include "proto/base/check.h"
-#include "store/dataset/questions/unicode.h"
+#include "store/tokenizer/utf8.h"
 
 namespace es::store {
 namespace {
@@ -47,7 +47,7 @@ char32_t first_that_changes(NormalForm form) {
 bool may_change(std::string_view text, NormalForm form) {
   const char32_t bound = first_that_changes(form);
   for (std::size_t at = 0; at < text.size();)
-    if (take_character(text, at) >= bound) return true;
+    if (next_character(text, at) >= bound) return true;
   return false;
 }
 
@@ -59,24 +59,6 @@ int map_options(NormalForm form) {
 }
 
 }  // namespace
-
-std::optional<std::size_t> first_bad_utf8(std::string_view text) {
-  for (std::size_t at = 0; at < text.size();) {
-    if (static_cast<unsigned char>(text[at]) < 0x80) {
-      ++at;
-      continue;
-    }
-    const std::size_t begin = at;
-    // A well-formed U+FFFD has three bytes; in place of a bad byte the function moves by one.
-    if (next_character(text, at) == kReplacement && at == begin + 1) return begin;
-  }
-  return std::nullopt;
-}
-
-char32_t take_character(std::string_view text, std::size_t& at) {
-  const auto byte = static_cast<unsigned char>(text[at]);
-  return byte < 0x80 ? (++at, byte) : next_character(text, at);
-}
 
 bool is_white_space(char32_t c) {
   return (c >= 0x9 && c <= 0xd) || c == 0x20 || c == 0x85 || c == 0xa0 || c == 0x1680 ||
@@ -109,11 +91,17 @@ bool is_nonspacing_mark(char32_t c) {
   return c >= 0x300 && category(c) == UTF8PROC_CATEGORY_MN;
 }
 
-bool is_other(char32_t c) {
+bool is_control(char32_t c) {
   if (c < 0x80) return c < 0x20 || c == 0x7f;
-  const utf8proc_category_t found = category(c);
-  return found == UTF8PROC_CATEGORY_CC || found == UTF8PROC_CATEGORY_CF ||
-         found == UTF8PROC_CATEGORY_CO;
+  return is_between(category(c), UTF8PROC_CATEGORY_CC, UTF8PROC_CATEGORY_CF);
+}
+
+bool is_other(char32_t c) {
+  return is_control(c) || category(c) == UTF8PROC_CATEGORY_CO;
+}
+
+bool is_space_separator(char32_t c) {
+  return c < 0x80 ? c == ' ' : category(c) == UTF8PROC_CATEGORY_ZS;
 }
 
 bool is_bert_ideograph(char32_t c) {
@@ -151,10 +139,10 @@ std::vector<std::size_t> grapheme_ends(std::string_view text) {
   if (text.empty()) return ends;
   std::size_t at = 0;
   utf8proc_int32_t state = 0;
-  auto before = static_cast<utf8proc_int32_t>(take_character(text, at));
+  auto before = static_cast<utf8proc_int32_t>(next_character(text, at));
   while (at < text.size()) {
     const std::size_t begin = at;
-    const auto c = static_cast<utf8proc_int32_t>(take_character(text, at));
+    const auto c = static_cast<utf8proc_int32_t>(next_character(text, at));
     if (utf8proc_grapheme_break_stateful(before, c, &state)) ends.push_back(begin);
     before = c;
   }

@@ -2,19 +2,11 @@
 // Properties and normal forms of characters, from the tables of utf8proc (Unicode 14 or newer).
 // Pure functions. Texts are UTF-8; REQUIRES: they are well-formed.
 #include <cstddef>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 namespace es::store {
-
-// The byte offset of the first byte that is not UTF-8 (a cut, overlong or surrogate character, or
-// one above U+10FFFF); nullopt for a well-formed text.
-std::optional<std::size_t> first_bad_utf8(std::string_view text);
-
-// The character that begins at `at`, which moves behind it. REQUIRES: at < text.size().
-char32_t take_character(std::string_view text, std::size_t& at);
 
 bool is_white_space(char32_t c);      // the property White_Space
 bool is_any_number(char32_t c);       // Nd, Nl, No
@@ -22,7 +14,9 @@ bool is_any_punctuation(char32_t c);  // P*, and every ASCII sign except letters
 bool is_word_character(char32_t c);   // letters, marks, digits, connectors, and the joiners
 bool is_mark(char32_t c);             // Mn, Mc, Me
 bool is_nonspacing_mark(char32_t c);  // Mn
+bool is_control(char32_t c);          // Cc, Cf
 bool is_other(char32_t c);            // Cc, Cf, Co
+bool is_space_separator(char32_t c);  // Zs
 bool is_bert_ideograph(char32_t c);   // the ranges that BertNormalizer puts between spaces
 
 // Appends the lower case of one character, which has two characters for U+0130.

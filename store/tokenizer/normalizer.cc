@@ -1,10 +1,10 @@
 #include "store/tokenizer/normalizer.h"
 
-#include "store/dataset/questions/unicode.h"
 #include "store/tokenizer/byte_level.h"
 #include "store/tokenizer/characters.h"
 #include "store/tokenizer/precompiled.h"
 #include "store/tokenizer/split.h"
+#include "store/tokenizer/utf8.h"
 
 namespace es::store {
 namespace {
@@ -14,7 +14,7 @@ template <class Change>
 void change_characters(std::string& text, Change change) {
   std::string out;
   out.reserve(text.size());
-  for (std::size_t at = 0; at < text.size();) change(take_character(text, at), out);
+  for (std::size_t at = 0; at < text.size();) change(next_character(text, at), out);
   text = std::move(out);
 }
 
@@ -51,14 +51,14 @@ void strip(std::string& text, bool left, bool right) {
   std::size_t begin = 0, end = text.size();
   while (left && begin < end) {
     std::size_t at = begin;
-    if (!is_white_space(take_character(text, at))) break;
+    if (!is_white_space(next_character(text, at))) break;
     begin = at;
   }
   while (right && end > begin) {
     std::size_t last = end - 1;
     while ((text[last] & 0xc0) == 0x80) --last;
     std::size_t at = last;
-    if (!is_white_space(take_character(text, at))) break;
+    if (!is_white_space(next_character(text, at))) break;
     end = last;
   }
   text = text.substr(begin, end - begin);

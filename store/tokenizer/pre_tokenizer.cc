@@ -2,6 +2,7 @@
 
 #include "store/tokenizer/byte_level.h"
 #include "store/tokenizer/characters.h"
+#include "store/tokenizer/utf8.h"
 
 namespace es::store {
 namespace {
@@ -97,7 +98,7 @@ Status divide_words(std::string_view text, std::vector<Range>& out) {
   Kind before = Kind::kSpace;
   for (std::size_t at = 0; at < text.size();) {
     const std::size_t begin = at;
-    const char32_t c = take_character(text, at);
+    const char32_t c = next_character(text, at);
     const Kind kind = is_word_character(c) ? Kind::kWord
                       : is_white_space(c)  ? Kind::kSpace
                                            : Kind::kOther;
@@ -171,7 +172,7 @@ Result<std::string> read_metaspace(const Fields& fields) {
   const auto mark = fields.text("replacement", kMetaspace);
   if (!mark) return mark.error();
   std::size_t at = 0;
-  if (!mark->empty()) take_character(*mark, at);
+  if (!mark->empty()) next_character(*mark, at);
   if (mark->empty() || at != mark->size()) return fields.bad("replacement", "one character");
   return *mark;
 }

@@ -1,6 +1,6 @@
 #include "store/tokenizer/precompiled.h"
-
 #include "store/tokenizer/characters.h"
+#include "store/tokenizer/utf8.h"
 
 namespace es::store {
 namespace {
@@ -75,7 +75,7 @@ std::string CharacterMap::apply(std::string_view text) const {
       }
     for (std::size_t at = 0; at < cluster.size();) {
       const std::size_t first = at;
-      take_character(cluster, at);
+      next_character(cluster, at);
       const std::string_view character = cluster.substr(first, at - first);
       out += replacement(character).value_or(character);
     }

@@ -1,8 +1,7 @@
 #include "store/tokenizer/split.h"
+#include "store/tokenizer/utf8.h"
 
 #include <algorithm>
-
-#include "store/tokenizer/characters.h"
 
 namespace es::store {
 namespace {
@@ -72,7 +71,7 @@ Divide by_character(bool (*test)(char32_t)) {
     std::size_t done = 0;
     for (std::size_t at = 0; at < text.size();) {
       const std::size_t begin = at;
-      if (!test(take_character(text, at))) continue;
+      if (!test(next_character(text, at))) continue;
       if (begin > done) out.push_back({done, begin, false});
       out.push_back({begin, at, true});
       done = at;

@@ -4,8 +4,8 @@
 #include <array>
 
 #include "store/tokenizer/byte_level.h"
-#include "store/tokenizer/characters.h"
 #include "store/tokenizer/pre_tokenizer.h"
+#include "store/tokenizer/utf8.h"
 
 namespace es::store {
 namespace {

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
-#include "store/dataset/file_bytes.h"
+#include "store/file_bytes.h"
 #include "store/json_depth.h"
-#include "store/tokenizer/characters.h"
+#include "store/tokenizer/utf8.h"
 
 namespace es::store {
 namespace {

@@ -2,9 +2,9 @@
 #include <algorithm>
 #include <limits>
 
-#include "store/tokenizer/characters.h"
 #include "store/tokenizer/number_map.h"
 #include "store/tokenizer/token_model.h"
+#include "store/tokenizer/utf8.h"
 
 namespace es::store {
 namespace {
@@ -67,7 +67,7 @@ class Unigram final : public TokenModel {
     for (std::size_t begin = 0; begin < piece.size();) {
       const double score = best[begin].score;
       std::size_t next = begin;
-      take_character(piece, next);
+      next_character(piece, next);
       std::uint32_t node = ByteTrie::kRoot;
       bool has_character = false;
       for (std::size_t at = begin; at < piece.size(); ++at) {

@@ -6,7 +6,7 @@
 #include <set>
 
 #include "proto/base/job_spec.h"
-#include "store/dataset/file_bytes.h"
+#include "store/file_bytes.h"
 #include "store/traces/csv_table.h"
 
 namespace es::store {

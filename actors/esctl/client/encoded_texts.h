@@ -6,7 +6,7 @@
 
 #include "proto/base/job_spec.h"
 #include "proto/base/result.h"
-#include "store/tokenizer/token_set.h"
+#include "store/dataset/tokens/token_set.h"
 
 namespace es::actors::esctl {
 

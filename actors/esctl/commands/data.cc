@@ -11,7 +11,7 @@
 #include "actors/views/progress.h"
 #include "store/dataset/shards/shard_files.h"
 #include "store/dataset/tokens/token_files.h"
-#include "store/tokenizer/token_set.h"
+#include "store/dataset/tokens/token_set.h"
 
 namespace es::actors::esctl {
 namespace {

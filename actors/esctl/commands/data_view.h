@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "store/dataset/tokens/token_set.h"
 #include "store/dataset/tokens/token_summary.h"
-#include "store/tokenizer/token_set.h"
 
 namespace es::actors::esctl {
 

@@ -5,8 +5,8 @@
 #include <system_error>
 
 #include "store/dataset/arrays/input_array.h"
-#include "store/dataset/field_error.h"
 #include "store/dataset/record_source.h"
+#include "store/field_error.h"
 #include "store/path_roots.h"
 
 namespace es::store {

@@ -4,7 +4,7 @@
 #include <cstring>
 
 #include "store/dataset/arrays/lost_differences.h"
-#include "store/dataset/field_error.h"
+#include "store/field_error.h"
 
 namespace es::store {
 namespace {

@@ -5,7 +5,7 @@
 #include <cstring>
 #include <vector>
 
-#include "store/dataset/field_error.h"
+#include "store/field_error.h"
 
 namespace es::store {
 namespace {

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <cstdint>
 
-#include "store/dataset/field_error.h"
+#include "store/field_error.h"
 
 namespace es::store {
 namespace {
@@ -12,7 +12,7 @@ namespace {
 constexpr double kNoise = 0x1p-40;  // smaller differences come from rounding in float64
 constexpr std::int64_t kPairs = 100;
 
-struct Pairs {
+struct ComparedPairs {
   std::int64_t differ = 0, lost = 0;
   std::size_t first = 0;  // the second number of the first pair that is lost
 
@@ -26,7 +26,7 @@ struct Pairs {
 };
 
 // An error of a reader repeats no content of a file, so it names the place.
-Status check_pairs(const std::string& where, const Pairs& pairs, std::size_t elements) {
+Status check_pairs(const std::string& where, const ComparedPairs& pairs, std::size_t elements) {
   if (pairs.lost * kPairs <= pairs.differ) return {};
   return bad_content(
       where,
@@ -42,7 +42,7 @@ Status check_pairs(const std::string& where, const Pairs& pairs, std::size_t ele
 Status check_differences(const std::string& where, std::span<const double> numbers,
                          std::size_t elements) {
   for (std::size_t place = 0; place < elements; ++place) {
-    Pairs above, beside;
+    ComparedPairs above, beside;
     for (std::size_t i = place; i < numbers.size(); i += elements) {
       if (i >= elements) above.add(numbers[i - elements], numbers[i], i);
       if (place > 0) beside.add(numbers[i - 1], numbers[i], i);

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "store/dataset/field_error.h"
+#include "store/field_error.h"
 
 namespace es::store {
 

@@ -7,7 +7,7 @@
 #include <numeric>
 #include <utility>
 
-#include "store/dataset/field_error.h"
+#include "store/field_error.h"
 
 namespace es::store {
 namespace {

@@ -9,7 +9,7 @@
 #include <cerrno>
 #include <system_error>
 
-#include "store/dataset/field_error.h"
+#include "store/field_error.h"
 
 namespace es::store {
 namespace {

@@ -5,9 +5,9 @@
 
 #include "store/dataset/boxes/synthetic_boxes.h"
 #include "store/dataset/boxes/voc_reader.h"
-#include "store/dataset/field_error.h"
 #include "store/dataset/images/file_image.h"
 #include "store/dataset/images/pixel_writer.h"
+#include "store/field_error.h"
 
 namespace es::store {
 namespace {

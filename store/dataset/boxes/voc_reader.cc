@@ -4,9 +4,9 @@
 #include <charconv>
 #include <pugixml.hpp>
 
-#include "store/dataset/field_error.h"
-#include "store/dataset/file_bytes.h"
 #include "store/dataset/line_reader.h"
+#include "store/field_error.h"
+#include "store/file_bytes.h"
 
 namespace es::store {
 namespace {

@@ -2,10 +2,10 @@
 
 #include <string>
 
-#include "store/dataset/byte_source.h"
-#include "store/dataset/field_error.h"
-#include "store/dataset/file_bytes.h"
+#include "store/byte_source.h"
 #include "store/dataset/record_source.h"
+#include "store/field_error.h"
+#include "store/file_bytes.h"
 
 namespace es::store {
 namespace {

@@ -1,7 +1,7 @@
 #include "store/dataset/images/file_image.h"
 
 #include "proto/base/check.h"
-#include "store/dataset/file_bytes.h"
+#include "store/file_bytes.h"
 
 namespace es::store {
 namespace {

@@ -5,8 +5,8 @@
 #include <cstdio>
 #include <string>
 
-#include "store/dataset/byte_source.h"
-#include "store/dataset/field_error.h"
+#include "store/byte_source.h"
+#include "store/field_error.h"
 
 namespace es::store {
 namespace {

@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "store/dataset/field_error.h"
 #include "store/dataset/images/augmented_image.h"
 #include "store/dataset/images/file_image.h"
 #include "store/dataset/sorted_names.h"
+#include "store/field_error.h"
 
 namespace es::store {
 namespace {

@@ -9,8 +9,8 @@
 #include <jerror.h>
 #include <jpeglib.h>
 
-#include "store/dataset/field_error.h"
 #include "store/dataset/images/raw_image.h"
+#include "store/field_error.h"
 
 namespace es::store {
 namespace {

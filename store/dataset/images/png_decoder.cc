@@ -6,8 +6,8 @@
 #include <csetjmp>
 #include <cstring>
 
-#include "store/dataset/field_error.h"
 #include "store/dataset/images/raw_image.h"
+#include "store/field_error.h"
 
 namespace es::store {
 namespace {

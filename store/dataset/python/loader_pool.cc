@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "store/dataset/field_error.h"
+#include "store/field_error.h"
 
 namespace es::store {
 namespace {

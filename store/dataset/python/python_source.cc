@@ -8,9 +8,9 @@
 #include "proto/base/check.h"
 #include "store/dataset/arrays/input_conversion.h"
 #include "store/dataset/data_file.h"
-#include "store/dataset/field_error.h"
 #include "store/dataset/python/loader_pool.h"
 #include "store/dataset/record_source.h"
+#include "store/field_error.h"
 #include "store/path_roots.h"
 
 namespace es::store {

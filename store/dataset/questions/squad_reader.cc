@@ -2,10 +2,10 @@
 
 #include <nlohmann/json.hpp>
 
-#include "store/dataset/field_error.h"
-#include "store/dataset/file_bytes.h"
-#include "store/dataset/questions/unicode.h"
+#include "store/field_error.h"
+#include "store/file_bytes.h"
 #include "store/json_depth.h"
+#include "store/tokenizer/utf8.h"
 
 namespace es::store {
 namespace {

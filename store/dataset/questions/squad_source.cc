@@ -2,11 +2,11 @@
 
 #include <algorithm>
 
-#include "store/dataset/field_error.h"
 #include "store/dataset/layouts.h"
 #include "store/dataset/questions/question_block.h"
 #include "store/dataset/questions/squad_reader.h"
-#include "store/dataset/questions/word_piece.h"
+#include "store/dataset/questions/vocabulary_file.h"
+#include "store/field_error.h"
 
 namespace es::store {
 namespace {
@@ -15,7 +15,7 @@ constexpr std::uint32_t kQuestionTokensMax = 64;
 
 struct Context {
   std::string text;
-  std::vector<Piece> pieces;
+  std::vector<BertPiece> pieces;
 };
 
 struct Question {
@@ -37,9 +37,9 @@ struct Windows {
 };
 
 // The pieces that have a byte in common with [begin, end).
-ContextSpan span_of(const std::vector<Piece>& pieces, std::uint32_t begin, std::uint32_t end) {
-  const auto first = std::ranges::upper_bound(pieces, begin, {}, &Piece::end);
-  const auto after = std::ranges::lower_bound(pieces, end, {}, &Piece::begin);
+ContextSpan span_of(const std::vector<BertPiece>& pieces, std::uint32_t begin, std::uint32_t end) {
+  const auto first = std::ranges::upper_bound(pieces, begin, {}, &BertPiece::end);
+  const auto after = std::ranges::lower_bound(pieces, end, {}, &BertPiece::begin);
   if (after <= first) return {};
   return {static_cast<std::uint32_t>(first - pieces.begin()),
           static_cast<std::uint32_t>(after - pieces.begin()) - 1};
@@ -48,7 +48,7 @@ ContextSpan span_of(const std::vector<Piece>& pieces, std::uint32_t begin, std::
 // Reads one half of the data set.
 class Builder {
  public:
-  Builder(const WordPiece& vocabulary, std::uint32_t tokens)
+  Builder(const BertVocabulary& vocabulary, std::uint32_t tokens)
       : vocabulary_(vocabulary), tokens_(tokens) {}
 
   Result<Windows> read(const std::filesystem::path& file, Half half) {
@@ -56,7 +56,7 @@ class Builder {
     if (!paragraphs) return paragraphs.error();
     for (std::size_t i = 0; i < paragraphs->size(); ++i) {
       SquadParagraph& paragraph = (*paragraphs)[i];
-      std::vector<Piece> pieces = vocabulary_.pieces(paragraph.context);
+      std::vector<BertPiece> pieces = vocabulary_.pieces(paragraph.context);
       if (pieces.empty())
         return bad_content(
             file.string(),
@@ -70,11 +70,11 @@ class Builder {
 
  private:
   void add(const SquadQuestion& text, Half half) {
-    const std::vector<Piece>& pieces = out_.contexts.back().pieces;
+    const std::vector<BertPiece>& pieces = out_.contexts.back().pieces;
     Question question;
     question.context = static_cast<std::uint32_t>(out_.contexts.size() - 1);
     const std::size_t longest = std::min(kQuestionTokensMax, tokens_ / 3);
-    for (const Piece& piece : vocabulary_.pieces(text.text))
+    for (const BertPiece& piece : vocabulary_.pieces(text.text))
       if (question.ids.size() < longest) question.ids.push_back(piece.id);
     const SquadAnswer& answer = text.answers.front();
     question.answer = span_of(pieces, answer.begin,
@@ -98,7 +98,7 @@ class Builder {
     }
   }
 
-  const WordPiece& vocabulary_;
+  const BertVocabulary& vocabulary_;
   std::uint32_t tokens_;
   Windows out_;
 };
@@ -113,7 +113,7 @@ ContextSpan within(const ContextSpan& answer, const Window& window) {
 
 class SquadSource final : public RecordSource {
  public:
-  SquadSource(const JobSpec& spec, const WordPiece& vocabulary, Windows train, Windows eval)
+  SquadSource(const JobSpec& spec, const BertVocabulary& vocabulary, Windows train, Windows eval)
       : RecordSource({.layout = question_layout(spec.data.tokens, vocabulary.size()),
                       .train_count = train.windows.size(),
                       .eval_count = eval.windows.size()}),
@@ -146,7 +146,7 @@ class SquadSource final : public RecordSource {
     const Windows& all = half == Half::kTrain ? train_ : eval_;
     const Window& window = all.windows[index];
     const Question& question = all.questions[window.question];
-    const std::vector<Piece>& pieces = all.contexts[question.context].pieces;
+    const std::vector<BertPiece>& pieces = all.contexts[question.context].pieces;
     std::vector<std::int32_t> ids(window.count);
     for (std::uint32_t i = 0; i < window.count; ++i) ids[i] = pieces[window.begin + i].id;
     write_question(block, position, special_, question.ids, ids, within(question.answer, window));
@@ -160,7 +160,7 @@ class SquadSource final : public RecordSource {
 }  // namespace
 
 Result<std::shared_ptr<const SampleSource>> squad_source(const JobSpec& spec) {
-  const Result<WordPiece> vocabulary = WordPiece::read(spec.data.vocabulary_file);
+  const Result<BertVocabulary> vocabulary = BertVocabulary::read(spec.data.vocabulary_file);
   if (!vocabulary) return vocabulary.error();
   const std::filesystem::path root = spec.data.path;
   Result<Windows> train =

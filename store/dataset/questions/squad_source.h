@@ -12,7 +12,7 @@
 
 namespace es::store {
 
-// Error: as read_squad and WordPiece::read.
+// Error: as read_squad and BertVocabulary::read.
 Result<std::shared_ptr<const SampleSource>> squad_source(const JobSpec& spec);
 
 }  // namespace es::store

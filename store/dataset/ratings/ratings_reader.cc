@@ -8,8 +8,8 @@
 #include <string>
 #include <unordered_map>
 
-#include "store/dataset/field_error.h"
 #include "store/dataset/line_reader.h"
+#include "store/field_error.h"
 
 namespace es::store {
 namespace {

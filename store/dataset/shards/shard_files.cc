@@ -4,9 +4,9 @@
 #include <array>
 #include <system_error>
 
-#include "store/dataset/field_error.h"
 #include "store/dataset/line_reader.h"
 #include "store/dataset/sorted_names.h"
+#include "store/field_error.h"
 #include "store/path_roots.h"
 
 namespace es::store {

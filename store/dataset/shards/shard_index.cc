@@ -7,9 +7,9 @@
 #include <string_view>
 
 #include "proto/base/text.h"
-#include "store/dataset/field_error.h"
 #include "store/dataset/images/raw_image.h"
 #include "store/dataset/shards/tar_reader.h"
+#include "store/field_error.h"
 #include "store/json_depth.h"
 
 namespace es::store {

@@ -4,7 +4,7 @@
 #include <charconv>
 #include <string_view>
 
-#include "store/dataset/field_error.h"
+#include "store/field_error.h"
 
 namespace es::store {
 namespace {

@@ -1,9 +1,9 @@
 #include "store/dataset/shards/webdataset_source.h"
 
-#include "store/dataset/field_error.h"
 #include "store/dataset/images/augmented_image.h"
 #include "store/dataset/shards/shard_index.h"
 #include "store/dataset/shards/tar_reader.h"
+#include "store/field_error.h"
 
 namespace es::store {
 namespace {

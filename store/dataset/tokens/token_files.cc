@@ -3,9 +3,9 @@
 #include <string>
 #include <system_error>
 
-#include "store/dataset/field_error.h"
 #include "store/dataset/sorted_names.h"
 #include "store/dataset/tokens/token_shard.h"
+#include "store/field_error.h"
 #include "store/path_roots.h"
 
 namespace es::store {

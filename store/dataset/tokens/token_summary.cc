@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "store/dataset/arrays/npy_file.h"
-#include "store/dataset/field_error.h"
+#include "store/field_error.h"
 
 namespace es::store {
 namespace {

@@ -4,11 +4,11 @@
 #include <bit>
 #include <optional>
 
-#include "store/dataset/field_error.h"
 #include "store/dataset/layouts.h"
 #include "store/dataset/record_source.h"
 #include "store/dataset/tokens/token_files.h"
 #include "store/dataset/tokens/token_shard.h"
+#include "store/field_error.h"
 
 namespace es::store {
 namespace {

@@ -5,7 +5,7 @@
 #include <cstdlib>
 #include <random>
 
-#include "store/dataset/byte_source.h"
+#include "store/byte_source.h"
 #include "tests/store/dataset/images/idx_files.h"
 #include "tests/store/mutate.h"
 #include "tests/support/seed.h"

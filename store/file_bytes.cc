@@ -1,10 +1,10 @@
-#include "store/dataset/file_bytes.h"
+#include "store/file_bytes.h"
 
 #include <algorithm>
 #include <span>
 
-#include "store/dataset/byte_source.h"
-#include "store/dataset/field_error.h"
+#include "store/byte_source.h"
+#include "store/field_error.h"
 
 namespace es::store {
 namespace {

@@ -1,13 +1,13 @@
-#include "store/tokenizer/text_documents.h"
+#include "store/dataset/tokens/text_documents.h"
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <vector>
 
-#include "store/dataset/byte_source.h"
-#include "store/dataset/field_error.h"
+#include "store/byte_source.h"
+#include "store/field_error.h"
 #include "store/json_depth.h"
-#include "store/tokenizer/characters.h"
+#include "store/tokenizer/utf8.h"
 
 namespace es::store {
 namespace {

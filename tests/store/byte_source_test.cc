@@ -1,4 +1,4 @@
-#include "store/dataset/byte_source.h"
+#include "store/byte_source.h"
 
 #include <doctest/doctest.h>
 
@@ -28,7 +28,7 @@ std::string read_all(const std::filesystem::path& file, std::size_t piece) {
 
 }  // namespace
 
-TEST_SUITE("store/dataset/byte_source") {
+TEST_SUITE("store/byte_source") {
   TEST_CASE("plain and compressed files give the same bytes, in pieces of any size") {
     TempDirectory directory;
     std::string text;

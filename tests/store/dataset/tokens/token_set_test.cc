@@ -1,10 +1,10 @@
-#include "store/tokenizer/token_set.h"
+#include "store/dataset/tokens/token_set.h"
 
 #include <doctest/doctest.h>
 
+#include "store/dataset/tokens/text_documents.h"
 #include "store/dataset/tokens/token_files.h"
 #include "store/dataset/tokens/token_summary.h"
-#include "store/tokenizer/text_documents.h"
 #include "tests/store/temp_directory.h"
 #include "tests/store/tokenizer/small_tokenizer.h"
 
@@ -54,7 +54,7 @@ std::string times(std::size_t count, const std::string& text) {
 
 }  // namespace
 
-TEST_SUITE("store/tokenizer/token_set") {
+TEST_SUITE("store/dataset/tokens/token_set") {
   TEST_CASE_FIXTURE(TokenSet, "shards have the tokens of all documents in their order") {
     add("1.txt", times(3000, "c"));
     add("2.jsonl", "{\"text\": \"ab\"}\n\n{\"text\": \"b\"}\n");

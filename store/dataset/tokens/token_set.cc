@@ -1,14 +1,14 @@
-#include "store/tokenizer/token_set.h"
+#include "store/dataset/tokens/token_set.h"
 
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <system_error>
 
-#include "store/dataset/byte_source.h"
-#include "store/dataset/field_error.h"
-#include "store/dataset/file_bytes.h"
+#include "store/byte_source.h"
+#include "store/dataset/tokens/text_documents.h"
+#include "store/field_error.h"
+#include "store/file_bytes.h"
 #include "store/system_error.h"
-#include "store/tokenizer/text_documents.h"
 
 namespace es::store {
 namespace {

@@ -1,4 +1,4 @@
-#include "store/dataset/byte_source.h"
+#include "store/byte_source.h"
 
 #include <sys/stat.h>
 #include <unistd.h>

@@ -1,10 +1,9 @@
-#include "store/dataset/questions/word_piece.h"
+#include "store/dataset/questions/vocabulary_file.h"
 
 #include <doctest/doctest.h>
 
 #include <random>
 
-#include "store/dataset/questions/unicode.h"
 #include "tests/store/mutate.h"
 #include "tests/store/temp_directory.h"
 #include "tests/support/seed.h"
@@ -25,10 +24,10 @@ std::string vocabulary() {
   return text;
 }
 
-WordPiece pieces() {
+BertVocabulary pieces() {
   TempDirectory directory;
   write_file(directory / "vocab.txt", vocabulary());
-  Result<WordPiece> read = WordPiece::read(directory / "vocab.txt");
+  Result<BertVocabulary> read = BertVocabulary::read(directory / "vocab.txt");
   REQUIRE(read.ok());
   return *std::move(read);
 }
@@ -36,7 +35,7 @@ WordPiece pieces() {
 // The pieces as text, separated by blanks.
 std::string tokenized(const std::string& text) {
   std::string out;
-  for (const Piece& piece : pieces().pieces(text))
+  for (const BertPiece& piece : pieces().pieces(text))
     out += (out.empty() ? "" : " ") + kTokens[piece.id];
   return out;
 }
@@ -44,13 +43,13 @@ std::string tokenized(const std::string& text) {
 std::string error_of(const std::string& text) {
   TempDirectory directory;
   write_file(directory / "vocab.txt", text);
-  const auto read = WordPiece::read(directory / "vocab.txt");
+  const auto read = BertVocabulary::read(directory / "vocab.txt");
   return read.ok() ? "" : read.error().message;
 }
 
 }  // namespace
 
-TEST_SUITE("store/dataset/questions/word_piece") {
+TEST_SUITE("store/dataset/questions/vocabulary_file") {
   // The example of BERT's own tokenization_test.
   TEST_CASE("words are divided greedily, from the longest piece on") {
     CHECK(tokenized("unwanted running") == "un ##want ##ed runn ##ing");
@@ -80,7 +79,7 @@ TEST_SUITE("store/dataset/questions/word_piece") {
   TEST_CASE("a piece names the bytes of the text from which it was made") {
     const std::string text = " CAFÉs, unwanted 東";
     std::vector<std::string> parts;
-    for (const Piece& piece : pieces().pieces(text))
+    for (const BertPiece& piece : pieces().pieces(text))
       parts.push_back(text.substr(piece.begin, piece.end - piece.begin));
     CHECK(parts == std::vector<std::string>{"CAFÉ", "s", ",", "un", "want", "ed", "東"});
   }
@@ -95,42 +94,23 @@ TEST_SUITE("store/dataset/questions/word_piece") {
     CHECK(error_of("[PAD]\n[UNK]\n[SEP]\n").find("without [CLS]") != std::string::npos);
     CHECK(error_of(vocabulary() + std::string(5000, 'x')).find("line 23: length") !=
           std::string::npos);
-    const auto missing = WordPiece::read("/nowhere/vocab.txt");
+    const auto missing = BertVocabulary::read("/nowhere/vocab.txt");
     REQUIRE_FALSE(missing.ok());
     CHECK(missing.error().kind == ErrorKind::kNotFound);
   }
 
   TEST_CASE("any bytes give pieces that follow each other") {
     std::mt19937_64 random(seed("texts"));
-    const WordPiece vocabulary = pieces();
+    const BertVocabulary vocabulary = pieces();
     const std::string text = "The CAFÉ's unwanted, naïve 東京 runners\xe2\x80\x94want";
     for (int round = 0; round < 5000; ++round) {
       const std::string damaged = mutate(text, random);
       std::uint32_t at = 0;
-      for (const Piece& piece : vocabulary.pieces(damaged)) {
+      for (const BertPiece& piece : vocabulary.pieces(damaged)) {
         REQUIRE((piece.id >= 0 && piece.id < std::int32_t(vocabulary.size())));
         REQUIRE((piece.begin >= at && piece.end > piece.begin && piece.end <= damaged.size()));
         at = piece.end;
       }
     }
-  }
-
-  TEST_CASE("UTF-8 is read strictly and written back") {
-    for (const char32_t c : {0x24, 0x7f, 0x80, 0x7ff, 0x800, 0xffff, 0x10000, 0x10ffff}) {
-      std::string text;
-      append_character(c, text);
-      std::size_t at = 0;
-      CHECK(next_character(text, at) == c);
-      CHECK(at == text.size());
-    }
-    for (const std::string bad : {"\x80", "\xc0\x80", "\xed\xa0\x80", "\xf4\x90\x80\x80",
-                                  "\xe2\x82", "\xe0\x80\xaf", "\xff"}) {
-      std::size_t at = 0;
-      CHECK(next_character(bad, at) == kReplacement);
-      CHECK(at == 1);
-    }
-    CHECK(byte_offset("aé東b", 3) == 6);
-    CHECK(byte_offset("aé東b", 4) == 7);
-    CHECK(byte_offset("aé東b", 5) == std::string::npos);
   }
 }
