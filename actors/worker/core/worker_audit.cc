@@ -45,19 +45,19 @@ std::set<Incarnation> WorkerCore::awaited_for_audit() const {
   return peers;
 }
 
-void WorkerCore::handle(const Audit& message) {
+void WorkerCore::on_audit_request(const Audit& message) {
   if (message.stamp.generation != generation_ || phase_ != Phase::kActive) return;
   audit_asked_ = message;
   start_asked_audit();
 }
 
-void WorkerCore::handle(const AuditPassed& message) {
+void WorkerCore::on_audit_passed(const AuditPassed& message) {
   if (message.stamp.generation != generation_ || phase_ != Phase::kActive) return;
   audit_passed_ = message.step;
   advance();
 }
 
-void WorkerCore::handle(const AuditDone& event) {
+void WorkerCore::on_audit_done(const AuditDone& event) {
   if (event.generation != generation_ || phase_ != Phase::kActive) return;
   last_progress_ = now_;
   send_head(Audited{stamp(), event.step, event.rank, event.digest});

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "proto/base/overloaded.h"
+
 namespace es::actors::worker {
 
 using namespace protocol;  // most names in this file are of the protocol
@@ -30,7 +32,15 @@ Effects WorkerCore::setup_failed(const std::string& error) {
 Effects WorkerCore::on(const HeadMessage& message, Instant now) {
   now_ = now;
   if (phase_ != Phase::kExited) {
-    std::visit([this](const auto& m) { handle(m); }, message);
+    std::visit(
+        Overloaded{[&](const Prepare& m) { on_prepare(m); },
+                   [&](const Install& m) { on_install(m); }, [&](const Go& m) { on_go(m); },
+                   [&](const Release& m) { on_release(m); }, [&](const Drain& m) { on_drain(m); },
+                   [&](const Acknowledge& m) { on_acknowledge(m); },
+                   [&](const WriteCheckpoint& m) { on_write_checkpoint(m); },
+                   [&](const Audit& m) { on_audit_request(m); },
+                   [&](const AuditPassed& m) { on_audit_passed(m); }},
+        message);
   }
   return take_effects();
 }
@@ -46,40 +56,58 @@ Effects WorkerCore::on(const PeerMessage& message, Instant now) {
 Effects WorkerCore::on(const EngineEvent& event, Instant now) {
   now_ = now;
   if (phase_ != Phase::kExited && phase_ != Phase::kFailed) {
-    std::visit([this](const auto& e) { handle(e); }, event);
+    std::visit(Overloaded{[&](const VersionLoaded& e) { on_version_loaded(e); },
+                          [&](const PartSummed& e) { on_part_summed(e); },
+                          [&](const BucketReduced& e) { on_bucket_reduced(e); },
+                          [&](const AuditDone& e) { on_audit_done(e); },
+                          [&](const UpdateApplied& e) { on_update_applied(e); },
+                          [&](const VersionExported& e) { on_version_exported(e); },
+                          [&](const EvaluationDone& e) { on_evaluation_done(e); },
+                          [&](const CheckpointFinished& e) { on_checkpoint_finished(e); },
+                          [&](const DataUnreadable& e) { on_data_unreadable(e); },
+                          [&](const CheckpointDamaged& e) { on_checkpoint_damaged(e); },
+                          [&](const EngineFailed& e) { on_engine_failed(e); }},
+               event);
   }
   return take_effects();
 }
 
 Effects WorkerCore::on(const LinkEvent& event, Instant now) {
   now_ = now;
-  std::visit([this](const auto& e) { handle(e); }, event);
+  std::visit(Overloaded{[&](const BytesArrived& e) { on_bytes_arrived(e); },
+                        [&](const LinkLost& e) { on_link_lost(e); },
+                        [&](const LinkAwaited& e) { on_link_awaited(e); },
+                        [&](const LinkMade& e) { on_link_made(e); }},
+             event);
   return take_effects();
 }
 
 Effects WorkerCore::on(const PullEvent& event, Instant now) {
   now_ = now;
   if (phase_ != Phase::kExited && phase_ != Phase::kFailed) {
-    std::visit([this](const auto& e) { handle(e); }, event);
+    std::visit(Overloaded{[&](const PullProgress& e) { on_pull_progress(e); },
+                          [&](const StatePulled& e) { on_state_pulled(e); },
+                          [&](const PullFailed& e) { on_pull_failed(e); }},
+               event);
   }
   return take_effects();
 }
 
-void WorkerCore::handle(const BytesArrived& event) {
+void WorkerCore::on_bytes_arrived(const BytesArrived& event) {
   // Bytes of another peer do not show that the awaited one makes progress.
   if (awaited().contains(event.from)) last_progress_ = now_;
 }
 
 // The version is stored with the break, so that a commit can tell when the break no longer matters.
-void WorkerCore::handle(const LinkLost& event) {
+void WorkerCore::on_link_lost(const LinkLost& event) {
   broken_links_[event.peer] = {now_, version_};
 }
 
-void WorkerCore::handle(const LinkAwaited& event) {
+void WorkerCore::on_link_awaited(const LinkAwaited& event) {
   if (!links_made_.contains(event.peer)) links_awaited_.try_emplace(event.peer, now_);
 }
 
-void WorkerCore::handle(const LinkMade& event) {
+void WorkerCore::on_link_made(const LinkMade& event) {
   links_made_.insert(event.peer);
   links_awaited_.erase(event.peer);
 }

@@ -108,15 +108,15 @@ class WorkerCore {
   enum class Operation { kNone, kLoad, kUpdate };
 
   // Messages of the head (worker_round.cc).
-  void handle(const protocol::Prepare& message);
-  void handle(const protocol::Install& message);
-  void handle(const protocol::Go& message);
-  void handle(const protocol::Release& message);
-  void handle(const protocol::Drain& message);
-  void handle(const protocol::Acknowledge& message);
-  void handle(const protocol::WriteCheckpoint& message);
-  void handle(const protocol::Audit& message);
-  void handle(const protocol::AuditPassed& message);
+  void on_prepare(const protocol::Prepare& message);  // promises a generation, and reports
+  void on_install(const protocol::Install& message);  // loads the target unless it holds it
+  void on_go(const protocol::Go& message);            // all members hold the target: steps begin
+  void on_release(const protocol::Release& message);  // the end of the process
+  void on_drain(const protocol::Drain& message);      // wishes to stop, with its part of bucket 0
+  void on_acknowledge(const protocol::Acknowledge& message);  // forgets what the head has stored
+  void on_write_checkpoint(const protocol::WriteCheckpoint& message);  // now, or when it is due
+  void on_audit_request(const protocol::Audit& message);       // computes a rank of this step again
+  void on_audit_passed(const protocol::AuditPassed& message);  // the audited step may be committed
   void seal();
   void tell_evaluations();
   void load_target();
@@ -125,10 +125,10 @@ class WorkerCore {
   void forget_lines_through(Version version);
 
   // Messages of peers (worker_step.cc).
-  void handle(const protocol::Contrib& message);
-  void handle(const protocol::Reduced& message);
-  void handle(const protocol::Fetch& message);
-  void handle(const protocol::State& message);
+  void on_contrib(const protocol::Contrib& message);  // a part of its own bucket is counted
+  void on_reduced(const protocol::Reduced& message);  // the sum of a bucket is staged
+  void on_fetch(const protocol::Fetch& message);      // exports its version for another member
+  void on_state(const protocol::State& message);      // loads the version that it has fetched
   void take(const protocol::PeerMessage& message);
   bool must_wait(const protocol::PeerMessage& message) const;
   bool well_formed(const protocol::Contrib& message) const;
@@ -138,28 +138,28 @@ class WorkerCore {
   void stage(const protocol::Reduced& reduced);
 
   // Results of the engine (worker_step.cc, worker_round.cc, worker_audit.cc).
-  void handle(const VersionLoaded& event);
-  void handle(const PartSummed& event);
-  void handle(const BucketReduced& event);
-  void handle(const UpdateApplied& event);
-  void handle(const AuditDone& event);
-  void handle(const VersionExported& event);
-  void handle(const EvaluationDone& event);
-  void handle(const CheckpointFinished& event);
-  void handle(const DataUnreadable& event);
-  void handle(const CheckpointDamaged& event);
-  void handle(const EngineFailed& event);
+  void on_version_loaded(const VersionLoaded& event);  // holds the target: ready
+  void on_part_summed(const PartSummed& event);        // sends its own part to the bucket's owner
+  void on_bucket_reduced(const BucketReduced& event);  // its own bucket is summed: tells all
+  void on_update_applied(const UpdateApplied& event);  // the commit
+  void on_audit_done(const AuditDone& event);          // reports the digest of an audited rank
+  void on_version_exported(const VersionExported& event);  // answers a Fetch
+  void on_evaluation_done(const EvaluationDone& event);    // reports it; the next step may begin
+  void on_checkpoint_finished(const CheckpointFinished& event);  // reports it, or why there is none
+  void on_data_unreadable(const DataUnreadable& event);        // suspects the peer whose data it is
+  void on_checkpoint_damaged(const CheckpointDamaged& event);  // asks for another source
+  void on_engine_failed(const EngineFailed& event);  // fails, which is final for this worker
   // Ends operation_. Returns true if a Prepare had waited for this and has now been obeyed.
   bool end_operation();
-  void handle(const BytesArrived& event);
-  void handle(const PullProgress& event);
-  void handle(const StatePulled& event);
-  void handle(const PullFailed& event);
+  void on_bytes_arrived(const BytesArrived& event);  // progress of a peer that it waits for
+  void on_pull_progress(const PullProgress& event);  // progress of the node that it reads from
+  void on_state_pulled(const StatePulled& event);    // loads the files that it has fetched
+  void on_pull_failed(const PullFailed& event);      // asks for another source
   bool pulls(Generation generation) const;
   void give_up_pull();
-  void handle(const LinkLost& event);
-  void handle(const LinkAwaited& event);
-  void handle(const LinkMade& event);
+  void on_link_lost(const LinkLost& event);        // messages may be lost: a shorter limit
+  void on_link_awaited(const LinkAwaited& event);  // a link that was never there
+  void on_link_made(const LinkMade& event);        // the limit for the first link ends
   bool waits_in_vain_for(Incarnation peer) const;
   void suspect(Incarnation awaited);
 

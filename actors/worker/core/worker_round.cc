@@ -7,7 +7,7 @@ namespace es::actors::worker {
 
 using namespace protocol;
 
-void WorkerCore::handle(const Prepare& message) {
+void WorkerCore::on_prepare(const Prepare& message) {
   // A Prepare that waits for an operation is already promised. A repeated or older one must not
   // replace it.
   const Generation promised = prepare_pending_.value_or(generation_);
@@ -58,7 +58,7 @@ void WorkerCore::tell_evaluations() {
   }
 }
 
-void WorkerCore::handle(const Install& message) {
+void WorkerCore::on_install(const Install& message) {
   if (message.stamp.generation != generation_ || phase_ != Phase::kSealed || installed_) return;
   installed_ = true;
   install_ = message;
@@ -108,11 +108,11 @@ bool WorkerCore::pulls(Generation generation) const {
          operation_ == Operation::kNone && checkpoint != nullptr && !checkpoint->node.empty();
 }
 
-void WorkerCore::handle(const PullProgress& event) {
+void WorkerCore::on_pull_progress(const PullProgress& event) {
   if (pulls(event.generation)) last_progress_ = now_;
 }
 
-void WorkerCore::handle(const StatePulled& event) {
+void WorkerCore::on_state_pulled(const StatePulled& event) {
   if (!pulls(event.generation)) return;
   operation_ = Operation::kLoad;
   effects_.push_back(LoadVersion{.generation = generation_,
@@ -122,7 +122,7 @@ void WorkerCore::handle(const StatePulled& event) {
 }
 
 // As after CheckpointDamaged, the head chooses another source in a new round.
-void WorkerCore::handle(const PullFailed& event) {
+void WorkerCore::on_pull_failed(const PullFailed& event) {
   if (!pulls(event.generation)) return;
   stalled_ = true;
   send_head(CheckpointUnreadable{stamp(), std::get<FromCheckpoint>(install_.source).path,
@@ -131,12 +131,12 @@ void WorkerCore::handle(const PullFailed& event) {
 
 void WorkerCore::give_up_pull() {
   const auto& from = std::get<FromCheckpoint>(install_.source);
-  handle(PullFailed{generation_,
-                    from.path + ": node " + from.node + " has sent nothing for " +
-                        std::to_string(config_.pull_timeout / std::chrono::seconds(1)) + " s"});
+  on_pull_failed({generation_, from.path + ": node " + from.node + " has sent nothing for " +
+                                   std::to_string(config_.pull_timeout / std::chrono::seconds(1)) +
+                                   " s"});
 }
 
-void WorkerCore::handle(const State& message) {
+void WorkerCore::on_state(const State& message) {
   const auto* source = std::get_if<FromPeer>(&install_.source);
   // A State may be late: from another source, for another target, or a second one while the first
   // is being loaded. It is ignored then.
@@ -156,7 +156,7 @@ void WorkerCore::handle(const State& message) {
       LoadVersion{.generation = generation_, .version = message.version, .from = message});
 }
 
-void WorkerCore::handle(const Fetch& message) {
+void WorkerCore::on_fetch(const Fetch& message) {
   // An active member may be changing its parameters, so it serves no version. The head lets no
   // member start before all have reported Ready, so a correct peer does not ask then.
   const bool sealed = phase_ != Phase::kActive && phase_ != Phase::kPaused;
@@ -171,7 +171,7 @@ void WorkerCore::handle(const Fetch& message) {
   effects_.push_back(ExportVersion{generation_, message.stamp.sender});
 }
 
-void WorkerCore::handle(const VersionExported& event) {
+void WorkerCore::on_version_exported(const VersionExported& event) {
   const auto fetch = fetches_.find(event.to);
   if (event.generation != generation_ || fetch == fetches_.end()) return;
   State state = event.state;
@@ -184,7 +184,7 @@ void WorkerCore::handle(const VersionExported& event) {
 
 // The event has no generation, because a load is never cut short: operation_ shows that it is
 // awaited. A Prepare that arrived meanwhile is obeyed now, and its report contains the new version.
-void WorkerCore::handle(const VersionLoaded& event) {
+void WorkerCore::on_version_loaded(const VersionLoaded& event) {
   if (operation_ != Operation::kLoad) return;
   version_ = event.version;
   for (const LedgerLine& line : loading_lines_) lines_.emplace(line.version, line);
@@ -204,7 +204,7 @@ void WorkerCore::report_ready() {
   send_head(Ready{stamp(), *version_});
 }
 
-void WorkerCore::handle(const Go& message) {
+void WorkerCore::on_go(const Go& message) {
   if (message.stamp.generation != generation_ || phase_ != Phase::kReady) return;
   phase_ = Phase::kActive;
   last_progress_ = now_;
@@ -218,25 +218,25 @@ void WorkerCore::handle(const Go& message) {
 
 // The generation may be one whose Prepare still waits for an operation. The worker is no longer
 // needed, so it does not wait for the operation to end.
-void WorkerCore::handle(const Release& message) {
+void WorkerCore::on_release(const Release& message) {
   if (message.stamp.generation < generation_) return;
   phase_ = Phase::kExited;
   effects_.push_back(Exit{});
 }
 
-void WorkerCore::handle(const Drain& message) {
+void WorkerCore::on_drain(const Drain& message) {
   if (message.stamp.generation == generation_ && phase_ == Phase::kActive) drain_wanted_ = true;
 }
 
 // The evaluation of a version is sent before the next step begins, so an acknowledged later version
 // covers it. The evaluation of version `through` itself is not covered.
-void WorkerCore::handle(const Acknowledge& message) {
+void WorkerCore::on_acknowledge(const Acknowledge& message) {
   if (message.stamp.generation != generation_) return;
   forget_lines_through(message.through);
   evaluations_.erase(evaluations_.begin(), evaluations_.lower_bound(message.through));
 }
 
-void WorkerCore::handle(const WriteCheckpoint& message) {
+void WorkerCore::on_write_checkpoint(const WriteCheckpoint& message) {
   if (message.stamp.generation != generation_ || phase_ == Phase::kFailed) return;
   // The head asks again after each round, because it cannot know whether the request has arrived. A
   // checkpoint that was begun is not written twice.
@@ -262,7 +262,7 @@ void WorkerCore::write_checkpoints() {
   }
 }
 
-void WorkerCore::handle(const CheckpointFinished& event) {
+void WorkerCore::on_checkpoint_finished(const CheckpointFinished& event) {
   send_head(CheckpointWritten{.stamp = stamp(),
                               .request = event.request,
                               .path = event.path,
@@ -274,7 +274,7 @@ void WorkerCore::handle(const CheckpointFinished& event) {
 }
 
 // The head chooses another source in a new round.
-void WorkerCore::handle(const CheckpointDamaged& event) {
+void WorkerCore::on_checkpoint_damaged(const CheckpointDamaged& event) {
   // If a Prepare has waited for the load, the new round chooses a source anyway, so the damage is
   // not reported.
   if (event.generation != generation_ || end_operation()) return;
@@ -282,7 +282,7 @@ void WorkerCore::handle(const CheckpointDamaged& event) {
   send_head(CheckpointUnreadable{stamp(), event.path, event.error, event.gone});
 }
 
-void WorkerCore::handle(const EngineFailed& event) {
+void WorkerCore::on_engine_failed(const EngineFailed& event) {
   // The failure is final for this worker. If a Prepare waits, seal() sends the failure under the
   // new generation.
   phase_ = Phase::kFailed;

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "actors/worker/core/worker_core.h"
+#include "proto/base/overloaded.h"
 
 namespace es::actors::worker {
 
@@ -45,7 +46,10 @@ void WorkerCore::take(const PeerMessage& message) {
     waiting_.push_back(message);
     return;
   }
-  std::visit([this](const auto& m) { handle(m); }, message);
+  std::visit(
+      Overloaded{[&](const Contrib& m) { on_contrib(m); }, [&](const Reduced& m) { on_reduced(m); },
+                 [&](const Fetch& m) { on_fetch(m); }, [&](const State& m) { on_state(m); }},
+      message);
 }
 
 // Before this worker is active, every step message waits: a peer may get Go earlier than this
@@ -63,7 +67,7 @@ void WorkerCore::reconsider_waiting() {
   for (const PeerMessage& message : std::exchange(waiting_, {})) take(message);
 }
 
-void WorkerCore::handle(const Contrib& message) {
+void WorkerCore::on_contrib(const Contrib& message) {
   if (message.step < *version_) return;  // a repetition; this step is committed
   if (message.step > *version_ || !well_formed(message)) {
     anomaly("refused: " + describe("Contrib", message.stamp, message.step, message.bucket));
@@ -72,7 +76,7 @@ void WorkerCore::handle(const Contrib& message) {
   count(message);
 }
 
-void WorkerCore::handle(const Reduced& message) {
+void WorkerCore::on_reduced(const Reduced& message) {
   if (message.step < *version_) return;
   if (message.step > *version_ || !well_formed(message)) {
     anomaly("refused: " + describe("Reduced", message.stamp, message.step, message.bucket));
@@ -135,7 +139,7 @@ void WorkerCore::stage(const Reduced& reduced) {
   if (staged_.emplace(reduced.bucket, reduced).second) last_progress_ = now_;
 }
 
-void WorkerCore::handle(const PartSummed& event) {
+void WorkerCore::on_part_summed(const PartSummed& event) {
   if (event.generation != generation_ || phase_ != Phase::kActive || event.step != version_) return;
   last_progress_ = now_;
   own_ranks_summed_[event.bucket] += event.ranks.size();
@@ -157,7 +161,7 @@ void WorkerCore::handle(const PartSummed& event) {
   }
 }
 
-void WorkerCore::handle(const BucketReduced& event) {
+void WorkerCore::on_bucket_reduced(const BucketReduced& event) {
   if (event.generation != generation_ || phase_ != Phase::kActive || event.step != version_) return;
   const BucketSum& sum = sums_.at(event.bucket);
   Reduced reduced{.stamp = stamp(),
@@ -220,7 +224,7 @@ void WorkerCore::start_update() {
   effects_.push_back(std::move(update));
 }
 
-void WorkerCore::handle(const UpdateApplied& event) {
+void WorkerCore::on_update_applied(const UpdateApplied& event) {
   if (operation_ != Operation::kUpdate) return;
   ES_CHECK(event.line.version == *version_ + 1);
   // All members read the same flag from the same result, so they agree on the version at which they
@@ -254,7 +258,7 @@ void WorkerCore::reset_step() {
   staged_.clear();
 }
 
-void WorkerCore::handle(const EvaluationDone& event) {
+void WorkerCore::on_evaluation_done(const EvaluationDone& event) {
   if (event.generation != generation_ || !evaluating_) return;
   evaluating_ = false;
   last_progress_ = now_;
@@ -264,7 +268,7 @@ void WorkerCore::handle(const EvaluationDone& event) {
   advance();
 }
 
-void WorkerCore::handle(const DataUnreadable& event) {
+void WorkerCore::on_data_unreadable(const DataUnreadable& event) {
   if (event.generation != generation_) return;
   if (end_operation()) return;
   // The data of this step is lost, so the step cannot be completed. Only the round that follows the

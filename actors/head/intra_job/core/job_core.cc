@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "proto/base/check.h"
+#include "proto/base/overloaded.h"
 
 namespace es::actors::intra_job {
 
@@ -84,7 +85,22 @@ Effects JobCore::start(Instant now) {
 Effects JobCore::on(const Event& event, Instant now) {
   context_.now = now;
   usage_.update();
-  std::visit([this](const auto& e) { handle(e); }, event);
+  std::visit(Overloaded{[&](const Allocation& e) { on_allocation(e); },
+                        [&](const DemandRefused& e) { on_demand_refused(e); },
+                        [&](const WorkerExited& e) { on_worker_exited(e); },
+                        [&](const WorkerLost& e) { on_worker_lost(e); },
+                        [&](const ScaleCommand& e) { demand_.scale(e); },
+                        [&](const CheckpointCommand& e) { checkpoints_.request(e); },
+                        [&](const PauseCommand& e) { suspension_.pause(e); },
+                        [&](const ResumeCommand& e) { suspension_.resume(e, waiting_for()); },
+                        [&](const BudgetCommand& e) { on_budget_command(e); },
+                        [&](const CancelCommand& e) { lifecycle_.cancel(e); },
+                        [&](const RebalanceCommand&) { on_rebalance_command(); },
+                        [&](const GiveBackCommand& e) { on_give_back_command(e); },
+                        [&](const NodesPresent& e) { on_nodes_present(e); },
+                        [&](const NodeSaidHello& e) { on_node_said_hello(e); },
+                        [&](const StatesFound& e) { on_states_found(e); }},
+             event);
   settle();
   return take_effects();
 }
@@ -97,11 +113,11 @@ Effects JobCore::on(const WorkerMessage& message, Instant now) {
   // A Hello counts in every generation: it is the first message of a process, and of a worker that
   // has connected again and may have missed a Prepare.
   if (const auto* hello = std::get_if<Hello>(&message)) {
-    handle(*hello);
+    on_hello(*hello);
   } else if (worker == nullptr) {
     fleet_.kill_unknown(from.sender);
   } else if (counts(*worker, message)) {
-    std::visit([&](const auto& m) { handle(*worker, m); }, message);
+    take(*worker, message);
   }
   settle();
   return take_effects();
@@ -192,7 +208,22 @@ bool JobCore::counts(const Worker& worker, const WorkerMessage& message) const {
                   stamp_of(message).generation == context_.record.generation);
 }
 
-void JobCore::handle(const Hello& message) {
+void JobCore::take(Worker& worker, const WorkerMessage& message) {
+  std::visit(Overloaded{[](const Hello&) {},  // on() has taken it
+                        [&](const Report& m) { rounds_.take(worker, m); },
+                        [&](const Ready& m) { on_ready(worker, m); },
+                        [&](const Drained& m) { on_drained(worker, m); },
+                        [&](const Committed& m) { on_committed(worker, m); },
+                        [&](const Evaluated& m) { on_evaluated(worker, m); },
+                        [&](const Suspect& m) { on_suspect(worker, m); },
+                        [&](const CheckpointWritten& m) { checkpoints_.written(worker, m); },
+                        [&](const CheckpointUnreadable& m) { rounds_.take(worker, m); },
+                        [&](const Audited& m) { on_audited(worker, m); },
+                        [&](const Failed& m) { on_failed(worker, m); }},
+             message);
+}
+
+void JobCore::on_hello(const Hello& message) {
   const Incarnation sender = message.stamp.sender;
   Worker* worker = context_.fleet.find(sender);
   // This includes a joining worker that an earlier head started. It holds no state, and the head
@@ -215,12 +246,12 @@ void JobCore::refuse_kernels(Worker& worker, const std::string& why) {
   evict(worker, {.why = why, .pause = PauseCause::kChange});
 }
 
-void JobCore::handle(Worker& worker, const Ready& message) {
+void JobCore::on_ready(Worker& worker, const Ready& message) {
   Worker* out = rounds_.take(worker, message);
   if (out != nullptr) refuse_kernels(*out, rounds_.kernel_refusal(*out));
 }
 
-void JobCore::handle(Worker& worker, const Drained& message) {
+void JobCore::on_drained(Worker& worker, const Drained& message) {
   if (!rounds_.take(worker, message)) return;
   // A checkpoint of this version comes next, which settle() requests. A round would make its writer
   // forget the request.
@@ -231,7 +262,7 @@ void JobCore::handle(Worker& worker, const Drained& message) {
   }
 }
 
-void JobCore::handle(Worker& worker, const Committed& message) {
+void JobCore::on_committed(Worker& worker, const Committed& message) {
   std::string conflict;
   // The effects keep the order of these calls: the line is stored before members may forget it, and
   // before a checkpoint of its version is journaled.
@@ -244,12 +275,12 @@ void JobCore::handle(Worker& worker, const Committed& message) {
   if (!conflict.empty()) lifecycle_.fail(std::move(conflict));
 }
 
-void JobCore::handle(Worker& worker, const Evaluated& message) {
+void JobCore::on_evaluated(Worker& worker, const Evaluated& message) {
   if (std::string why = progress_.take(worker, message); !why.empty())
     lifecycle_.fail(std::move(why));
 }
 
-void JobCore::handle(Worker& worker, const Suspect& message) {
+void JobCore::on_suspect(Worker& worker, const Suspect& message) {
   const Worker* out = rounds_.take(worker, message);
   if (out == nullptr) return;
   const Worker& kept = out == &worker ? *context_.fleet.find(message.awaited) : worker;
@@ -266,14 +297,14 @@ void JobCore::handle(Worker& worker, const Suspect& message) {
           {.why = why, .pause = PauseCause::kLink, .counts = false});
 }
 
-void JobCore::handle(Worker& worker, const Audited& message) {
+void JobCore::on_audited(Worker& worker, const Audited& message) {
   // During a round there are no members whose results could be compared. A step whose audit has not
   // passed is not committed, so it is repeated after the round, and audited again.
   if (!context_.has_members_at_work() || !worker.placed) return;
   if (const auto verdict = audits_.take(worker, message)) condemn(*verdict, message.step);
 }
 
-void JobCore::handle(Worker& worker, const Failed& message) {
+void JobCore::on_failed(Worker& worker, const Failed& message) {
   if (message.elsewhere)
     return evict(worker, {.why = "cannot work: " + message.error,
                           .cause = EndCause::kItself,

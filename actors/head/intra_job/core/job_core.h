@@ -119,43 +119,39 @@ class JobCore {
   JobCore(Config config, Services services, JobRecord record, const LedgerHistory& history,
           bool is_new);
 
-  // Messages of workers (job_core.cc). `worker` is in the fleet. It is not leaving, except in
-  // handle(CheckpointWritten).
-  void handle(const protocol::Hello& message);
-  void handle(Worker& worker, const protocol::Report& message) { rounds_.take(worker, message); }
-  void handle(Worker& worker, const protocol::Ready& message);
-  void handle(Worker& worker, const protocol::Drained& message);
-  void handle(Worker& worker, const protocol::Committed& message);
-  void handle(Worker& worker, const protocol::Evaluated& message);
-  void handle(Worker& worker, const protocol::Suspect& message);
-  void handle(Worker& worker, const protocol::CheckpointWritten& message) {
-    checkpoints_.written(worker, message);
-  }
-  void handle(Worker& worker, const protocol::CheckpointUnreadable& message) {
-    rounds_.take(worker, message);
-  }
-  void handle(Worker& worker, const protocol::Audited& message);
-  void handle(Worker& worker, const protocol::Failed& message);
-  void handle(Worker&, const protocol::Hello&) {}  // the worker is already known
+  // Messages of workers (job_core.cc). `worker` is in the fleet. It is not leaving, unless the
+  // message is CheckpointWritten.
+  void take(Worker& worker, const protocol::WorkerMessage& message);
+  // A process is up, or has connected again.
+  void on_hello(const protocol::Hello& message);
+  // A member holds the target. The last one lets all go.
+  void on_ready(Worker& worker, const protocol::Ready& message);
+  // A member has stopped at the common boundary, so the round begins.
+  void on_drained(Worker& worker, const protocol::Drained& message);
+  // A ledger line: the first report is stored, and others are compared with it.
+  void on_committed(Worker& worker, const protocol::Committed& message);
+  // An evaluation, which is stored or compared in the same way.
+  void on_evaluated(Worker& worker, const protocol::Evaluated& message);
+  // A member waits in vain for another: a new round, perhaps without one of the two.
+  void on_suspect(Worker& worker, const protocol::Suspect& message);
+  // A digest of an audited step is compared with those of others.
+  void on_audited(Worker& worker, const protocol::Audited& message);
+  // The job continues on another device, or fails.
+  void on_failed(Worker& worker, const protocol::Failed& message);
   bool counts(const Worker& worker, const protocol::WorkerMessage& message) const;
   void refuse_kernels(Worker& worker, const std::string& why);
 
   // Other events (job_core_events.cc).
-  void handle(const Allocation& event);
-  void handle(const DemandRefused& event);
-  void handle(const WorkerExited& event);
-  void handle(const WorkerLost& event);
-  void handle(const ScaleCommand& event) { demand_.scale(event); }
-  void handle(const CheckpointCommand& event) { checkpoints_.request(event); }
-  void handle(const PauseCommand& event) { suspension_.pause(event); }
-  void handle(const ResumeCommand& event) { suspension_.resume(event, waiting_for()); }
-  void handle(const BudgetCommand& event);
-  void handle(const CancelCommand& event) { lifecycle_.cancel(event); }
-  void handle(const RebalanceCommand& event);
-  void handle(const GiveBackCommand& event);
-  void handle(const NodesPresent& event);
-  void handle(const NodeSaidHello& event);
-  void handle(const StatesFound& event);
+  void on_allocation(const Allocation& event);         // the devices that the job may hold
+  void on_demand_refused(const DemandRefused& event);  // the cluster can never meet the demand
+  void on_worker_exited(const WorkerExited& event);  // the process is reaped and its device is free
+  void on_worker_lost(const WorkerLost& event);      // a worker is silent, and is taken out
+  void on_budget_command(const BudgetCommand& event);       // may continue the job
+  void on_rebalance_command();                              // other ranks on the same devices
+  void on_give_back_command(const GiveBackCommand& event);  // the members on these devices leave
+  void on_nodes_present(const NodesPresent& event);     // states on other nodes cannot be read now
+  void on_node_said_hello(const NodeSaidHello& event);  // what it can read is asked again
+  void on_states_found(const StatesFound& event);       // what a node can read
   void evict(Worker& worker, const Loss& loss);
   void lose(const Worker& worker, const Loss& loss);
   void fail(std::string why);

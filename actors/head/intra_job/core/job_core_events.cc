@@ -7,7 +7,7 @@
 
 namespace es::actors::intra_job {
 
-void JobCore::handle(const Allocation& event) {
+void JobCore::on_allocation(const Allocation& event) {
   if (!context_.fleet.allocate(event)) return;
   demand_.give_up_other_types(event);
   suspension_.take(event);
@@ -17,7 +17,7 @@ void JobCore::handle(const Allocation& event) {
   if (!event.devices.empty()) demand_.met();
 }
 
-void JobCore::handle(const DemandRefused& event) {
+void JobCore::on_demand_refused(const DemandRefused& event) {
   if (context_.is_ending() || context_.is_paused()) return;
   // A refused scale request brings back the demand before it. A resumed job is paused again,
   // because its user can decide. Any other job waits if it once had its devices, and fails
@@ -28,7 +28,7 @@ void JobCore::handle(const DemandRefused& event) {
     lifecycle_.fail(std::move(why));
 }
 
-void JobCore::handle(const WorkerExited& event) {
+void JobCore::on_worker_exited(const WorkerExited& event) {
   const std::optional<Worker> worker = fleet_.reaped(event.incarnation);
   if (!worker) return;
   checkpoints_.no_answer_from(event.incarnation);
@@ -43,7 +43,7 @@ void JobCore::handle(const WorkerExited& event) {
                  .counts = counts});
 }
 
-void JobCore::handle(const WorkerLost& event) {
+void JobCore::on_worker_lost(const WorkerLost& event) {
   Worker* worker = context_.fleet.find(event.incarnation);
   // A killed worker is expected to fall silent.
   if (worker == nullptr || worker->killed) return;
@@ -82,7 +82,7 @@ bool JobCore::holds_unsaved_version(Incarnation besides) const {
          progress_.version() > restart_.version() && !context_.is_paused();
 }
 
-void JobCore::handle(const BudgetCommand& event) {
+void JobCore::on_budget_command(const BudgetCommand& event) {
   JobRecord& record = context_.record;
   if (context_.is_ending()) return context_.answer(event.request, refused("the job has ended"));
   if (event.budget > 0 && event.budget <= record.spent)
@@ -97,19 +97,19 @@ void JobCore::handle(const BudgetCommand& event) {
   context_.answer(event.request, {});
 }
 
-void JobCore::handle(const RebalanceCommand&) {
+void JobCore::on_rebalance_command() {
   if (!context_.is_paused() && !suspension_.is_active()) rounds_.rebalance();
 }
 
 // The members on these devices leave as if the devices had been called back. Ignored for devices
 // that the user chose.
-void JobCore::handle(const GiveBackCommand& event) {
+void JobCore::on_give_back_command(const GiveBackCommand& event) {
   if (context_.phase != Phase::kNormal || suspension_.is_active() || demand_.staff()) return;
   for (const DeviceId& device : event.devices)
     if (context_.fleet.allocated(device)) context_.fleet.give_up(device);
 }
 
-void JobCore::handle(const NodesPresent& event) {
+void JobCore::on_nodes_present(const NodesPresent& event) {
   const NodeNames before = restart_.node_names();
   if (before == event.nodes) return;
   std::set<std::string> lost;
@@ -121,12 +121,12 @@ void JobCore::handle(const NodesPresent& event) {
   rounds_.continue_if_known();  // a node that left owes no answer any more
 }
 
-void JobCore::handle(const NodeSaidHello& event) {
+void JobCore::on_node_said_hello(const NodeSaidHello& event) {
   restart_.forget(event.node);
   rounds_.load_again_without({event.node});
 }
 
-void JobCore::handle(const StatesFound& event) {
+void JobCore::on_states_found(const StatesFound& event) {
   restart_.take(event);
   rounds_.continue_if_known();
 }
