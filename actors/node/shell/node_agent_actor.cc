@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "actors/base/gateway/core/host_id.h"
+#include "actors/base/gateway/shell/visit.h"
 #include "actors/base/log/log.h"
 #include "actors/base/protocol/wire/wire_devices.h"
 #include "actors/node/shell/oom_kills.h"
@@ -122,34 +123,28 @@ void NodeAgentState::end_when_drained() {
 }
 
 void NodeAgentState::on_welcome(wire::NodeWelcome::Reader r) {
+  if (!r.getAccepted()) return options_.on_refused(r.getReason().cStr());
   options_.on_welcome();
   options_.directories.head = r.getCheckpointDirectory().cStr();
   try_head_directory(r);
 }
 
+// What is malformed is ignored.
 void NodeAgentState::on_inbound(const Inbound& inbound) {
   if (inbound.from != kHeadPeer) return;
   const JobId& job = inbound.frame->envelope.job;
-  if (auto welcome = Msg<wire::NodeWelcome>::from_frame(inbound.frame)) {
-    (void)welcome->decode([&](wire::NodeWelcome::Reader r) {
-      if (r.getAccepted())
-        on_welcome(r);
-      else
-        options_.on_refused(r.getReason().cStr());
-      return 0;
-    });
-  } else if (auto start_worker = Msg<wire::StartWorker>::from_frame(inbound.frame)) {
-    (void)start_worker->decode([&](wire::StartWorker::Reader r) {
-      start(job, r);
-      return 0;
-    });
-  } else if (auto kill_worker = Msg<wire::KillWorker>::from_frame(inbound.frame)) {
-    (void)kill_worker->decode([&](wire::KillWorker::Reader r) {
-      kill(job, {r.getIncarnation()});
-      return 0;
-    });
-  } else {
-    on_states(inbound);
+  switch (inbound.frame->envelope.type) {
+    case MessageType::kNodeWelcome:
+      (void)visit<wire::NodeWelcome>(inbound, [&](auto r) { on_welcome(r); });
+      break;
+    case MessageType::kStartWorker:
+      (void)visit<wire::StartWorker>(inbound, [&](auto r) { start(job, r); });
+      break;
+    case MessageType::kKillWorker:
+      (void)visit<wire::KillWorker>(inbound, [&](auto r) { kill(job, {r.getIncarnation()}); });
+      break;
+    default:
+      on_states(inbound);
   }
 }
 

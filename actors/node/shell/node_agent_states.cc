@@ -3,6 +3,7 @@
 // not make the node look dead.
 #include <caf/all.hpp>
 
+#include "actors/base/gateway/shell/visit.h"
 #include "actors/node/shell/node_agent_actor.h"
 #include "actors/worker/version/saved_state_files.h"
 #include "store/checkpoint/layout.h"
@@ -152,26 +153,31 @@ void NodeAgentState::on_states(const Inbound& inbound) {
                           .generation = inbound.frame->envelope.generation,
                           .step = inbound.frame->envelope.step,
                           .sender = inbound.frame->envelope.sender};
-  if (const auto find = Msg<wire::FindStates>::from_frame(inbound.frame)) {
-    (void)find->decode([&](wire::FindStates::Reader r) {
-      on_thread(
-          [envelope, states = states_from(r.getStates())] { return find_all(envelope, states); });
-      return 0;
-    });
-  } else if (const auto remove = Msg<wire::RemoveStates>::from_frame(inbound.frame)) {
-    (void)remove->decode([&](wire::RemoveStates::Reader r) {
-      StateRemoval removal{states_from(r.getStates()), r.getPrefix().cStr(), r.getBelow(), {}, {}};
-      for (const auto path : r.getKeep()) removal.keep.emplace_back(path.cStr());
-      removal.rescue = options_.directories.rescue;
-      on_thread([envelope, removal = std::move(removal)] { return remove_all(envelope, removal); });
-      return 0;
-    });
-  } else if (const auto part = Msg<wire::ReadState>::from_frame(inbound.frame)) {
-    (void)part->decode([&](wire::ReadState::Reader r) {
-      on_thread([envelope, wanted = PartWanted{r.getPath().cStr(), r.getFile(), r.getOffset(),
-                                               r.getBytes()}] { return read(envelope, wanted); });
-      return 0;
-    });
+  switch (inbound.frame->envelope.type) {
+    case MessageType::kFindStates:
+      (void)visit<wire::FindStates>(inbound, [&](auto r) {
+        on_thread(
+            [envelope, states = states_from(r.getStates())] { return find_all(envelope, states); });
+      });
+      break;
+    case MessageType::kRemoveStates:
+      (void)visit<wire::RemoveStates>(inbound, [&](auto r) {
+        StateRemoval removal{
+            states_from(r.getStates()), r.getPrefix().cStr(), r.getBelow(), {}, {}};
+        for (const auto path : r.getKeep()) removal.keep.emplace_back(path.cStr());
+        removal.rescue = options_.directories.rescue;
+        on_thread(
+            [envelope, removal = std::move(removal)] { return remove_all(envelope, removal); });
+      });
+      break;
+    case MessageType::kReadState:
+      (void)visit<wire::ReadState>(inbound, [&](auto r) {
+        on_thread([envelope, wanted = PartWanted{r.getPath().cStr(), r.getFile(), r.getOffset(),
+                                                 r.getBytes()}] { return read(envelope, wanted); });
+      });
+      break;
+    default:
+      break;
   }
 }
 

@@ -103,12 +103,12 @@ Status ClusterCore::check_claim_end(const std::string& name) const {
   return not_found("claim \"" + name + "\": there is no such claim");
 }
 
-void ClusterCore::handle(const cluster::ClaimMade& event) {
+void ClusterCore::on_claim_made(const cluster::ClaimMade& event) {
   if (!claims_.try_emplace(event.name, event).second) ++ignored_events_;
 }
 
 // The last devices by node and index are given back.
-void ClusterCore::handle(const cluster::ClaimResized& event) {
+void ClusterCore::on_claim_resized(const cluster::ClaimResized& event) {
   const auto at = claims_.find(event.name);
   if (at == claims_.end()) {
     ++ignored_events_;
@@ -123,7 +123,7 @@ void ClusterCore::handle(const cluster::ClaimResized& event) {
     pool_.release(owner, DeviceId(*pool_.held(owner).rbegin()));
 }
 
-void ClusterCore::handle(const cluster::ClaimEnded& event) {
+void ClusterCore::on_claim_ended(const cluster::ClaimEnded& event) {
   if (claims_.erase(event.name) == 0) ++ignored_events_;
   pool_.release_all(claim_owner(event.name));
 }

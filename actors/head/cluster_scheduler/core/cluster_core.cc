@@ -7,6 +7,7 @@
 
 #include "actors/head/cluster_scheduler/core/job_bounds.h"
 #include "proto/base/check_ok.h"
+#include "proto/base/overloaded.h"
 #include "scheduler/model/device_sets.h"
 
 namespace es::actors {
@@ -79,7 +80,20 @@ ClusterCore::ClusterCore(std::unique_ptr<scheduler::Policy> policy, cluster::Lim
 
 std::vector<cluster::Effect> ClusterCore::take(const cluster::Event& event, double now_s) {
   advance(now_s);
-  std::visit([this](const auto& e) { handle(e); }, event);
+  std::visit(Overloaded{[this](const cluster::NodeJoined& e) { on_node_joined(e); },
+                        [this](const cluster::NodeLost& e) { on_node_lost(e); },
+                        [this](const cluster::NodeDraining& e) { on_node_draining(e); },
+                        [this](const cluster::NodeVacated& e) { on_node_vacated(e); },
+                        [this](const cluster::NodeStays& e) { on_node_stays(e); },
+                        [this](const cluster::JobAdmitted& e) { on_job_admitted(e); },
+                        [this](const cluster::FromJob& e) { on_job_message(e); },
+                        [this](const protocol::DeviceSuspected& e) { on_device_suspected(e); },
+                        [this](const cluster::DeviceCleared& e) { on_device_cleared(e); },
+                        [this](const cluster::ClaimMade& e) { on_claim_made(e); },
+                        [this](const cluster::ClaimResized& e) { on_claim_resized(e); },
+                        [this](const cluster::ClaimEnded& e) { on_claim_ended(e); },
+                        [this](const cluster::UsageRestored& e) { on_usage_restored(e); }},
+             event);
   return std::exchange(effects_, {});
 }
 
@@ -105,7 +119,7 @@ std::vector<cluster::Effect> ClusterCore::on(const cluster::Event& event, double
   return effects;
 }
 
-void ClusterCore::handle(const cluster::NodeJoined& event) {
+void ClusterCore::on_node_joined(const cluster::NodeJoined& event) {
   // A daemon that was started again may be the repair of what had failed.
   if (!pool_.is_live(event.node)) forgive(event.node);
   pool_.join(event.node, event.devices, event.place);
@@ -119,13 +133,13 @@ void ClusterCore::handle(const cluster::NodeJoined& event) {
     }
 }
 
-void ClusterCore::handle(const cluster::NodeLost& event) {
+void ClusterCore::on_node_lost(const cluster::NodeLost& event) {
   lose(event.node, false);
   forget_emptied(event.node);
 }
 
 // A repeated event only moves the time: a node that was emptied stays so.
-void ClusterCore::handle(const cluster::NodeVacated& event) {
+void ClusterCore::on_node_vacated(const cluster::NodeVacated& event) {
   vacated_[event.node].leave_s = event.leave_s;
   pool_.vacate(event.node);
 }
@@ -136,7 +150,7 @@ void ClusterCore::forget_emptied(const std::string& node) {
   if (const auto at = vacated_.find(node); at != vacated_.end()) at->second.is_empty = false;
 }
 
-void ClusterCore::handle(const cluster::NodeStays& event) {
+void ClusterCore::on_node_stays(const cluster::NodeStays& event) {
   const auto at = vacated_.find(event.node);
   if (at == vacated_.end()) {
     ++ignored_events_;
@@ -162,7 +176,7 @@ double ClusterCore::next_leave_s() const {
   return next_s;
 }
 
-void ClusterCore::handle(const cluster::NodeDraining& event) {
+void ClusterCore::on_node_draining(const cluster::NodeDraining& event) {
   lose(event.node, true);
   forget_emptied(event.node);
 }
@@ -178,7 +192,7 @@ void ClusterCore::lose(const std::string& node, bool urgent) {
   }
 }
 
-void ClusterCore::handle(const cluster::JobAdmitted& event) {
+void ClusterCore::on_job_admitted(const cluster::JobAdmitted& event) {
   const auto [at, is_new] = submit_numbers_.try_emplace(event.job, next_submit_number_);
   if (!is_new || event.job.empty()) {
     ++ignored_events_;
@@ -190,16 +204,23 @@ void ClusterCore::handle(const cluster::JobAdmitted& event) {
   take_slot(job);
 }
 
-void ClusterCore::handle(const cluster::FromJob& event) {
+void ClusterCore::on_job_message(const cluster::FromJob& event) {
   Job* job = find(event.job);
   if (job == nullptr) {
     ++ignored_events_;
     return;
   }
-  std::visit([&](const auto& message) { handle(*job, message); }, event.message);
+  std::visit(Overloaded{[&](const protocol::Demand& m) { on_demand(*job, m); },
+                        [&](const protocol::JobRefusals& m) { on_refusals(*job, m); },
+                        [&](const protocol::BoundToType& m) { on_bound_to_type(*job, m); },
+                        [&](const protocol::DeviceReleased& m) { on_device_released(*job, m); },
+                        [&](const protocol::DeviceFailed& m) { on_device_failed(*job, m); },
+                        [&](const protocol::DevicesWork& m) { on_devices_work(*job, m); },
+                        [&](const protocol::JobEnded& m) { on_job_ended(*job, m); }},
+             event.message);
 }
 
-void ClusterCore::handle(Job& job, const protocol::Demand& demand) {
+void ClusterCore::on_demand(Job& job, const protocol::Demand& demand) {
   if (std::string refusal = refuse(job, demand); !refusal.empty()) {
     effects_.push_back({job.admitted.job, protocol::DemandRefused{std::move(refusal)}});
     return;
@@ -215,7 +236,7 @@ void ClusterCore::handle(Job& job, const protocol::Demand& demand) {
   if (demand.progress) refresh_progress(job, view_.jobs[job.slot]);
 }
 
-void ClusterCore::handle(Job& job, const protocol::JobRefusals& message) {
+void ClusterCore::on_refusals(Job& job, const protocol::JobRefusals& message) {
   job.refusals = message.refusals;
   // The proposals that are known now were received before these refusals, and may ask for devices
   // that are refused.
@@ -223,7 +244,7 @@ void ClusterCore::handle(Job& job, const protocol::JobRefusals& message) {
   touch(job);
 }
 
-void ClusterCore::handle(Job& job, const protocol::BoundToType& message) {
+void ClusterCore::on_bound_to_type(Job& job, const protocol::BoundToType& message) {
   job.admitted.resources.device_types = {message.type};
   touch(job);
 }
@@ -251,7 +272,7 @@ std::string ClusterCore::refuse(const Job& job, const protocol::Demand& demand) 
 
 // The message is counted even if the device was not the job's. The job compares the count in an
 // Allocation with the number of its own releases, so both must count the same messages.
-void ClusterCore::handle(Job& job, const protocol::DeviceReleased& message) {
+void ClusterCore::on_device_released(Job& job, const protocol::DeviceReleased& message) {
   ++job.releases_seen;
   touch(job);
   switch (pool_.release(job.admitted.job, message.device)) {
@@ -268,7 +289,7 @@ void ClusterCore::handle(Job& job, const protocol::DeviceReleased& message) {
   }
 }
 
-void ClusterCore::handle(Job& job, const protocol::JobEnded&) {
+void ClusterCore::on_job_ended(Job& job, const protocol::JobEnded&) {
   const auto number = submit_numbers_.find(job.admitted.job);
   charge(job);
   note_sync(job);
@@ -283,7 +304,7 @@ void ClusterCore::handle(Job& job, const protocol::JobEnded&) {
   submit_numbers_.erase(number);
 }
 
-void ClusterCore::handle(const protocol::DeviceSuspected& event) {
+void ClusterCore::on_device_suspected(const protocol::DeviceSuspected& event) {
   pool_.suspect(event.device, event.reason);
 }
 

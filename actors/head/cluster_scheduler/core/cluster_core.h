@@ -139,27 +139,27 @@ class ClusterCore {
     double charged_device_s = 0;  // of its attained service, what its queue was charged for
   };
 
-  void handle(const cluster::NodeJoined& event);
-  void handle(const cluster::NodeLost& event);
-  void handle(const cluster::NodeDraining& event);
-  void handle(const cluster::NodeVacated& event);
-  void handle(const cluster::NodeStays& event);
-  void handle(const cluster::JobAdmitted& event);
-  void handle(const cluster::FromJob& event);
-  void handle(const protocol::DeviceSuspected& event);
-  void handle(const cluster::DeviceCleared& event);
-  void handle(const cluster::ClaimMade& event);
-  void handle(const cluster::ClaimResized& event);
-  void handle(const cluster::ClaimEnded& event);
-  void handle(const cluster::UsageRestored& event);
+  void on_node_joined(const cluster::NodeJoined& event);
+  void on_node_lost(const cluster::NodeLost& event);
+  void on_node_draining(const cluster::NodeDraining& event);
+  void on_node_vacated(const cluster::NodeVacated& event);
+  void on_node_stays(const cluster::NodeStays& event);
+  void on_job_admitted(const cluster::JobAdmitted& event);
+  void on_job_message(const cluster::FromJob& event);
+  void on_device_suspected(const protocol::DeviceSuspected& event);
+  void on_device_cleared(const cluster::DeviceCleared& event);
+  void on_claim_made(const cluster::ClaimMade& event);
+  void on_claim_resized(const cluster::ClaimResized& event);
+  void on_claim_ended(const cluster::ClaimEnded& event);
+  void on_usage_restored(const cluster::UsageRestored& event);
 
-  void handle(Job& job, const protocol::Demand& demand);
-  void handle(Job& job, const protocol::JobRefusals& message);
-  void handle(Job& job, const protocol::BoundToType& message);
-  void handle(Job& job, const protocol::DeviceReleased& message);
-  void handle(Job& job, const protocol::DeviceFailed& message);
-  void handle(Job& job, const protocol::DevicesWork& message);
-  void handle(Job& job, const protocol::JobEnded& message);
+  void on_demand(Job& job, const protocol::Demand& demand);
+  void on_refusals(Job& job, const protocol::JobRefusals& message);
+  void on_bound_to_type(Job& job, const protocol::BoundToType& message);
+  void on_device_released(Job& job, const protocol::DeviceReleased& message);
+  void on_device_failed(Job& job, const protocol::DeviceFailed& message);
+  void on_devices_work(Job& job, const protocol::DevicesWork& message);
+  void on_job_ended(Job& job, const protocol::JobEnded& message);
 
   Job* find(const JobId& job);
   void mark_changed(Job& job);

@@ -28,7 +28,7 @@ std::set<std::string> ClusterCore::nodes_for(const Job& job) const {
   return pool_.nodes_with(types);
 }
 
-void ClusterCore::handle(Job& job, const protocol::DeviceFailed& message) {
+void ClusterCore::on_device_failed(Job& job, const protocol::DeviceFailed& message) {
   const JobId& id = job.admitted.job;
   std::set<std::string> elsewhere = nodes_for(job);
   elsewhere.erase(message.device.node);
@@ -45,13 +45,13 @@ void ClusterCore::handle(Job& job, const protocol::DeviceFailed& message) {
   for (const DeviceId& device : aside) pool_.suspect(device, message.reason, until_s);
 }
 
-void ClusterCore::handle(Job& job, const protocol::DevicesWork& message) {
+void ClusterCore::on_devices_work(Job& job, const protocol::DevicesWork& message) {
   for (const DeviceId& device : message.devices) pool_.clear_timed(device);
   bring_back(faults_.work(job.admitted.job, message.devices));
   touch(job);
 }
 
-void ClusterCore::handle(const cluster::DeviceCleared& event) {
+void ClusterCore::on_device_cleared(const cluster::DeviceCleared& event) {
   if (!pool_.clear(event.device)) ++ignored_events_;
   forgive(event.device.node);
 }

@@ -11,7 +11,7 @@ namespace es::actors {
 using scheduler::JobView;
 using scheduler::Seconds;
 
-void ClusterCore::handle(const cluster::UsageRestored& event) {
+void ClusterCore::on_usage_restored(const cluster::UsageRestored& event) {
   if (!shares_) return;
   shares_->advance(Seconds(now_s_));
   const double half_lives = std::max(0.0, event.age_s) / limits_.share_half_life_s;
