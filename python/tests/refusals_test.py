@@ -147,9 +147,12 @@ class Refusals(unittest.TestCase):
     def test_a_rule_of_the_capture_that_fails_is_not_blamed_on_the_model(self):
         def broken(*_, **__):
             raise AssertionError("another shape")
+
+        def forward(m, x):
+            return m.layer(x).relu()
         with mock.patch.dict(LOWERINGS, {"aten.relu.default": broken}):
             self.refused(errors.NotUnderstood, r"aten.relu.default in the model .refusals_test.py:\d+.: "
-                         "the capture fails here, and not the model", lambda m, x: m.layer(x).relu())
+                         "the capture fails here, and not the model", forward)
 
     def test_autocast_with_its_place(self):
         def forward(m, x):

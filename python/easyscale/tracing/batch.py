@@ -91,7 +91,7 @@ def _is_close(first: Any, second: Any) -> bool:
 
 
 def _changes(small: Static, large: Static, sizes: Sizes) -> dict[int, Change]:
-    """Those of attributes, by the outputs of the nodes of `small`; everything else must be equal."""
+    """Those of attributes, by the outputs of the nodes of `small`; all else must be equal."""
     changes = {}
     for first, second in zip(small.builder.nodes, large.builder.nodes):
         if (first.kind, first.inputs) != (second.kind, second.inputs):
@@ -178,8 +178,9 @@ class _Writer:
         ranges = input_ranges(static)
         for name, val in static.inputs.items():
             number = self._add(val, self.pair.dims(val.id, f"the input {name}"))
-            low, high = ranges[val.id]
-            self.program.inputs.append(Input(name, number, low, high))
+            allowed = ranges.get(val.id)
+            low, high = allowed.ends() if allowed else (0, int(val.type == "bool"))
+            self.program.inputs.append(Input(name, number, low, high, allowed))
 
     def _write_parameters(self, static: Static) -> None:
         for tied in self.state.parameters.values():
