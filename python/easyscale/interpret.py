@@ -365,10 +365,20 @@ kind("expand")(lambda x, a, c: x.expand(c.shape))
 kind("concat")(lambda *xs, a, c: torch.cat(xs, a["axis"]))
 kind("roll")(lambda x, a, c: x.roll(a["shift"], a["axis"]))
 kind("flip")(lambda x, a, c: x.flip(a["axes"]))
-kind("gather")(lambda x, index, a, c: x.gather(a["axis"], index.long()))
-kind("take_rows")(lambda x, index, a, c: x[index.long()])
+kind("gather")(lambda x, index, a, c: x.gather(a["axis"], _rows(index, x.shape[a["axis"]])))
+kind("take_rows")(lambda x, index, a, c: x[_rows(index, x.shape[0])])
 kind("scatter_add")(lambda x, index, src, a, c: x.scatter_add(
-    a["axis"], index.long(), src))
+    a["axis"], _rows(index, x.shape[a["axis"]]), src))
+
+
+def _rows(index: Tensor, size: int) -> Tensor:
+    """Numbers of rows, which are not counted from the end."""
+    if not index.is_meta and (index < 0).any():
+        raise Undefined(f"the place {index.min().item()} is counted from the end; use `index % {size}`")
+    if not index.is_meta and (index >= size).any():
+        raise Undefined(f"the place {index.max().item()} is not in [0, {size - 1}], or two numbers are "
+                        "written to one place, and torch does not say which of them stays")
+    return index.long()
 
 
 @kind("slice")

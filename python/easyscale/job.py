@@ -11,9 +11,10 @@ from typing import Any
 
 import numpy as np
 
+from .allowed import Allowed
 from .captured import Captured
 from .client import Client
-from .data import Arrays, Range, Table
+from .data import Arrays, Table
 from .errors import EasyScaleError, NotFoundError, RefusedError, UsageError
 from .fields import bind_fields
 from .folders import TemporaryFolder
@@ -222,11 +223,8 @@ class Job:
 
     def _bind(self) -> None:
         program = self.captured.program
-        ignored = {node.attributes["ignore_index"] for node in program.nodes
-                   if node.kind in ("cross_entropy", "nll")}
-        self._ranges = {x.name: Range(0, x.high, x.low) if x.low < 0 and x.low in ignored
-                        else Range(x.low, x.high) for x in program.inputs
-                        if program.values[x.value].type == "i32"}
+        self._allowed = {x.name: x.allowed or Allowed.between(x.low, x.high) for x in program.inputs
+                         if program.values[x.value].type == "i32"}
         if self._eval_data is not None:
             self._data.check_eval(self._eval_data)
         self._data.check_inputs([x.name for x in program.inputs], self._keys)
@@ -266,7 +264,7 @@ class Job:
         model = folder / "model.json"
         run_json(["models", "pack", str(model), "-o", str(folder / "model.esmodel")])
         model.unlink()
-        self._data.write(folder / "data", self._eval_data, self._keys, self._ranges)
+        self._data.write(folder / "data", self._eval_data, self._keys, self._allowed)
         (folder / "checkpoints").mkdir()
         for file, numbers in self._order.values():
             np.save(folder / file, numbers)

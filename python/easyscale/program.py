@@ -15,6 +15,8 @@ from typing import Any
 
 import numpy as np
 
+from .allowed import Allowed
+
 FORMAT = 1
 FORMAT_WITH_STATES = 2
 FORMAT_WITH_LONGS = 3  # of programs with values i64, or with kinds of LONG_KINDS
@@ -60,12 +62,17 @@ class Value:
 
 @dataclass
 class Input:
-    """A field of a sample; integers are in [low, high]."""
+    """A field of a sample; integers are in [low, high].
+
+    `allowed` says more about integers, by their places. It is known after a capture only; files have
+    the ends of it.
+    """
 
     name: str
     value: int
     low: int = 0
     high: int = 0
+    allowed: Allowed | None = field(default=None, compare=False)
 
 
 @dataclass

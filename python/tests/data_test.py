@@ -7,7 +7,8 @@ import numpy as np
 from support import FolderCase
 
 import easyscale as es
-from easyscale.data import Range, array_samples
+from easyscale.allowed import Allowed
+from easyscale.data import array_samples
 
 
 class Write(FolderCase):
@@ -38,7 +39,7 @@ class Write(FolderCase):
         with mock.patch.object(array_samples, "CHUNK_BYTES", 8):
             with self.assertRaisesRegex(es.UsageError, "x: sample 2 has the value 10: allowed is "
                                                        "0 to 9"):
-                self.written(np.array([1, 9, 10]), Range(0, 9))
+                self.written(np.array([1, 9, 10]), Allowed.between(0, 9))
         with self.assertRaisesRegex(es.UsageError, "sample 1 has the value 2147483648"):
             self.written(np.array([0, 2**31]))
 

@@ -160,7 +160,7 @@ class LoaderProcess(FolderCase):
     def start(self, dataset, evaluated=None, **options):
         data = es.data.dataset(Points())
         file = self.folder / "dataset.pickle"
-        dataset_file.write(file, data.arrays, {"x": 0, "label": 1}, [dataset, evaluated])
+        dataset_file.write(file, data.arrays, {"x": 0, "label": 1}, [dataset, evaluated], {})
         child = Child(file, **options)
         self.addCleanup(child.end)
         return child

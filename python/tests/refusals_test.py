@@ -2,11 +2,13 @@
 import itertools
 import random
 import unittest
+from unittest import mock
 
 import capture_support as support
 import numpy as np
 import torch
 from easyscale.tracing import capture, errors
+from easyscale.tracing.lower import LOWERINGS
 from torch import nn
 
 
@@ -141,6 +143,22 @@ class Refusals(unittest.TestCase):
                          ["norm.running_mean", "norm.running_var"])
         model.forward = lambda x: (model.layer(x), model.norm(model.layer(x)))[0]
         capture(model, nn.MSELoss(), torch.randn(4, 8), torch.randn(4, 8))
+
+    def test_a_rule_of_the_capture_that_fails_is_not_blamed_on_the_model(self):
+        def broken(*_, **__):
+            raise AssertionError("another shape")
+
+        def forward(m, x):
+            return m.layer(x).relu()
+        with mock.patch.dict(LOWERINGS, {"aten.relu.default": broken}):
+            self.refused(errors.NotUnderstood, r"aten.relu.default in the model .refusals_test.py:\d+.: "
+                         "the capture fails here, and not the model", forward)
+
+    def test_autocast_with_its_place(self):
+        def forward(m, x):
+            with torch.autocast("cpu", torch.bfloat16):
+                return m.layer(x)
+        self.refused(errors.ExportFailed, r"autocast at refusals_test.py:\d+: .*precision", forward)
 
     def test_a_generator_of_torch(self):
         self.refused(errors.ExportFailed, "torch.Generator of its own",

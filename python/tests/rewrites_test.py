@@ -291,6 +291,31 @@ COMPLEX = {
 }
 
 
+def turned(name, *axes):
+    """A function that gives a tensor other axes in place, and then writes a part of it."""
+    def function(x):
+        y = (x * 1).view(-1, 2, 1, 4)
+        getattr(y, name)(*axes)
+        y[:, 1].mul_(3)
+        return y.flatten(1)
+    return function
+
+
+def copied(x):
+    y = x.clone()
+    y.copy_(x.mean())
+    y[:, 2:].copy_(x[:, :1])
+    return y * x
+
+
+IN_PLACE = {
+    "swapaxes_": turned("swapaxes_", 1, 3), "swapdims_": turned("swapdims_", 1, 3),
+    "transpose_": turned("transpose_", 1, -1), "unsqueeze_": turned("unsqueeze_", -1),
+    "squeeze_": turned("squeeze_"), "squeeze_ of an axis": turned("squeeze_", 2),
+    "t_": lambda x: (x * 1).t_().square_().T, "copy_ of a broadcast": copied,
+}
+
+
 class Layer(nn.Module):
     def __init__(self, function):
         super().__init__()
@@ -321,6 +346,9 @@ class Rewrites(unittest.TestCase):
 
     def test_complex_numbers(self):
         self.check_all(COMPLEX)
+
+    def test_axes_and_copies_in_place(self):
+        self.check_all(IN_PLACE)
 
     def test_what_a_function_detaches_has_no_gradient(self):
         """That of its divisor would be infinite for small numbers; near 1 it is 0 but for rounding."""

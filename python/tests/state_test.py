@@ -67,9 +67,9 @@ class Shifted(nn.Module):
 
 
 class State(unittest.TestCase):
-    def test_labels_that_a_decoder_reads_are_words(self):
+    def test_labels_that_a_decoder_reads_are_words_or_what_it_replaces(self):
         (labels,) = capture(Shifted(), None, {"labels": torch.randint(0, 9, (4, 5))}).program.inputs
-        self.assertEqual((labels.low, labels.high), (0, 8))
+        self.assertEqual((labels.low, labels.high), (-100, 8))
 
     def test_an_output_without_the_samples_first_is_left_out(self):
         program = capture(Shifted(), None, {"labels": torch.randint(0, 9, (4, 5))}).program

@@ -1,7 +1,7 @@
 """The small models of scripts/zoo, as users write them, are captured, or refused for a known reason.
 
 `capture` compares loss, outputs and gradients with those of the module. A plain run takes every third
-model of a list, and with ES_ALL_MODELS=1 all of them, which takes minutes.
+model of a field, and with ES_ALL_MODELS=1 all of them, which takes minutes.
 """
 import os
 import sys
@@ -14,12 +14,8 @@ import torch
 from easyscale.tracing import capture, errors
 
 sys.path.insert(0, str(support.Path(__file__).resolve().parents[2] / "tests/bench/zoo"))
+import zoo_models
 import zoo_users
-import zoo_users_fifth
-import zoo_users_fourth
-import zoo_users_more
-import zoo_users_sixth
-import zoo_users_third
 from zoo_case import without_dropout
 
 SEED = 0
@@ -50,23 +46,12 @@ class Users(unittest.TestCase):
                 else:
                     self.assertTrue(self.captured(entry).program.nodes)
 
-    def test_the_models_of_the_first_list(self):
+    def test_one_model_of_each_usual_kind(self):
         self.check(zoo_users.entries())
 
-    def test_the_models_of_the_second_list(self):
-        self.check(zoo_users_more.entries())
-
-    def test_the_models_of_the_third_list(self):
-        self.check(zoo_users_third.entries())
-
-    def test_the_models_of_the_fourth_list(self):
-        self.check(zoo_users_fourth.entries())
-
-    def test_the_models_of_the_fifth_list(self):
-        self.check(zoo_users_fifth.entries())
-
-    def test_the_models_of_the_sixth_list(self):
-        self.check(zoo_users_sixth.entries())
+    def test_the_models_of_every_field(self):
+        for field in zoo_models.FIELDS:
+            self.check(zoo_models.users_models(field))
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ files are never copied. A dataset computes its samples while the job trains.
 """
 from __future__ import annotations
 
-from .array_samples import Arrays, Range, arrays
+from .array_samples import Arrays, arrays
 from .map_dataset import Dataset, dataset
 from .dataset_check import check
 from .image_samples import Images, images, webdataset
@@ -22,5 +22,5 @@ from .table_samples import Table, table
 from .text_samples import Texts, texts
 from .token_samples import Tokens, tokens
 
-__all__ = ["Arrays", "Dataset", "Images", "Range", "Table", "Texts", "Tokens", "arrays", "check",
+__all__ = ["Arrays", "Dataset", "Images", "Table", "Texts", "Tokens", "arrays", "check",
            "dataset", "images", "table", "texts", "tokens", "webdataset"]

@@ -1,32 +1,21 @@
 """Samples from arrays: NumPy arrays, tensors or memory-mapped .npy files."""
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from ..allowed import EVERY, INT32, Allowed
 from ..errors import UsageError
 from .dataset_samples import STORED, to_numpy
 from .rounding import Rounding
 
 CHUNK_BYTES = 16 << 20
 FIRST_SAMPLES = 8  # that a capture looks at
-INT32 = np.iinfo(np.int32)
-
-
-@dataclass(frozen=True)
-class Range:
-    """The integers of an input that are allowed: low <= x <= high, and `also`."""
-
-    low: int
-    high: int
-    also: int | None = None  # the label that a loss ignores
-
-    def __str__(self) -> str:
-        return f"{self.low} to {self.high}" + (f", and {self.also}" if self.also is not None else "")
+ALL_INTEGERS = Allowed((EVERY,))
 
 
 @dataclass(frozen=True)
@@ -77,25 +66,25 @@ class Arrays:
         differences in fp32."""
         for key, array in self.head(FIRST_SAMPLES).items():
             if array.dtype.kind == "f":
-                _refuse_if(~np.isfinite(array), array, _name(key), 0, "a finite number")
+                _refuse_if(~np.isfinite(array), array, _name(key), 0, _finite)
             rounding = Rounding(_name(key))
             rounding.add(array)
             rounding.check()
 
     def write(self, folder: Path, eval_data: Arrays | None, names: Mapping[str, Any],
-              ranges: Mapping[str, Range]) -> None:
+              allowed: Mapping[str, Allowed]) -> None:
         """Writes the samples of both halves; `names` says which array is which input of the model.
 
-        The files are FOLDER/train/NAME.npy and FOLDER/eval/NAME.npy. `ranges` has the allowed
-        integers by name. Raises UsageError, which names the array and the sample, for a value that
-        is not allowed.
+        The files are FOLDER/train/NAME.npy and FOLDER/eval/NAME.npy. `allowed` has the integers of
+        the inputs by name. Raises UsageError, which names the array and the sample, for a value
+        that is not allowed.
         """
         for half, data in (("train", self), ("eval", eval_data)):
             if data is not None:
                 (folder / half).mkdir(parents=True)
                 for name, key in names.items():
                     write_array(folder / half / f"{name}.npy", data.arrays[key], _name(key),
-                                ranges.get(name))
+                                allowed.get(name))
 
     def check_inputs(self, inputs: Sequence[str], keys: Mapping[str, Any]) -> None:
         """Raises UsageError if the engine fills the inputs of the model in another order."""
@@ -129,7 +118,7 @@ def arrays(*positional: Any, **named: Any) -> Arrays:
     return Arrays(found)
 
 
-def write_array(file: Path, array: Any, name: str, allowed: Range | None) -> None:
+def write_array(file: Path, array: Any, name: str, allowed: Allowed | None) -> None:
     """Writes an array [samples, ...] as a .npy file of a stored type, in pieces of some MiB."""
     first = to_numpy(array[:1])
     stored = STORED[first.dtype.name]
@@ -151,33 +140,36 @@ def _pieces(array: Any, shape: tuple[int, ...]) -> Iterator[tuple[int, np.ndarra
 
 
 def converted(piece: np.ndarray, stored: type, name: str, begin: int,
-               allowed: Range | None) -> np.ndarray:
+              allowed: Allowed | None) -> np.ndarray:
     if piece.dtype.kind in "iu":
-        limits = allowed or Range(int(INT32.min), int(INT32.max))
-        wrong = (piece < limits.low) | (piece > limits.high)
-        if limits.also is not None:
-            wrong &= piece != limits.also
+        limits = allowed or ALL_INTEGERS
         beyond = (piece < INT32.min) | (piece > INT32.max)
-        _refuse_if(wrong, piece, name, begin, str(limits) + (
-            "; subtract an offset before, or give its quotient and remainder by 2**31 as two arrays"
-            if beyond.any() else ""))
+        more = ("; subtract an offset before, or give its quotient and remainder by 2**31 as two "
+                "arrays" if beyond.any() else "")
+        _refuse_if(limits.wrong(piece), piece, name, begin, lambda place: limits.at(place) + more)
         return piece.astype(stored)
     if piece.dtype.kind == "f":
-        _refuse_if(~np.isfinite(piece), piece, name, begin, "a finite number")
+        _refuse_if(~np.isfinite(piece), piece, name, begin, _finite)
     if piece.dtype == np.float64:
         with np.errstate(over="ignore"):
             single = piece.astype(np.float32)
-        _refuse_if(np.isinf(single), piece, name, begin, "the numbers of fp32")
+        _refuse_if(np.isinf(single), piece, name, begin, lambda _: "the numbers of fp32")
         return single
     return piece.astype(stored)
 
 
-def _refuse_if(wrong: np.ndarray, piece: np.ndarray, name: str, begin: int, allowed: str) -> None:
+def _finite(_: tuple[int, ...]) -> str:
+    return "a finite number"
+
+
+def _refuse_if(wrong: np.ndarray, piece: np.ndarray, name: str, begin: int,
+               allowed: Callable[[tuple[int, ...]], str]) -> None:
+    """`allowed` says what a place of a sample takes."""
     if not wrong.any():
         return
     place = tuple(int(i) for i in np.argwhere(wrong)[0])
     raise UsageError(f"{name}: sample {begin + place[0]} has the value {piece[place]}: allowed is "
-                     f"{allowed}")
+                     f"{allowed(place[1:])}")
 
 
 def _check_array(name: str, array: Any) -> None:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ..allowed import Allowed
 from ..errors import UsageError
 from .dataset_samples import Column
 
@@ -23,11 +24,15 @@ PROTOCOL = 5  # of pickle: the file does not depend on the version of Python
 
 @dataclass(frozen=True)
 class DatasetFile:
-    """What the file says: the arrays of a sample, and which of them is which input of the model."""
+    """What the file says: the arrays of a sample, and which of them is which input of the model.
+
+    `allowed` are the integers of arrays by their keys, where they are not all those of one range.
+    """
 
     columns: Mapping[Any, Column]
     keys: Mapping[str, Any]  # input of the model -> key of an array
     halves: Sequence[Any]  # the training data, and the evaluation data or None
+    allowed: Mapping[Any, Allowed]
 
     def length(self, half: int) -> int:
         """The number of samples of a half."""
@@ -53,11 +58,15 @@ def pickled(dataset: Any) -> bytes:
 
 
 def write(file: Path, columns: Mapping[Any, Column], keys: Mapping[str, Any],
-          halves: Sequence[Any]) -> None:
-    """Writes the file; `halves` are the training data and the evaluation data or None."""
+          halves: Sequence[Any], allowed: Mapping[str, Allowed]) -> None:
+    """Writes the file; `halves` are the training data and the evaluation data or None, and
+    `allowed` are the integers of the inputs. The range of an input is checked by the engine too."""
     content = {"format": FORMAT, "keys": dict(keys),
                "columns": {key: (x.dtype.str, x.shape) for key, x in columns.items()},
                "halves": [None if half is None else pickled(half) for half in halves]}
+    if more := {keys[name]: (x.runs, None if x.places is None else x.places.tolist())
+                for name, x in allowed.items() if not x.is_one_range()}:
+        content["allowed"] = more
     file.write_bytes(pickle.dumps(content, PROTOCOL))
 
 
@@ -71,7 +80,9 @@ def read(file: Path) -> DatasetFile:
     columns = {key: Column(np.dtype(dtype), tuple(shape))
                for key, (dtype, shape) in content["columns"].items()}
     halves = [None if half is None else pickle.loads(half) for half in content["halves"]]
-    return DatasetFile(columns, content["keys"], halves)
+    allowed = {key: Allowed(runs, None if places is None else np.array(places))
+               for key, (runs, places) in content.get("allowed", {}).items()}
+    return DatasetFile(columns, content["keys"], halves, allowed)
 
 
 def module_path() -> str:

@@ -90,9 +90,10 @@ class Loader:
         check_columns(columns_of(arrays), self._file.columns)
         for key, view in self._views:
             array = arrays[key]
-            if array.dtype != view.dtype:
+            allowed = self._file.allowed.get(key)
+            if array.dtype != view.dtype or allowed is not None:
                 one = array[np.newaxis]
-                array = converted(one, view.dtype.type, f"array {key!r}", index, None)[0]
+                array = converted(one, view.dtype.type, f"array {key!r}", index, allowed)[0]
             view[position] = array
 
     def _view(self, memory: Any, first: int, wanted: Input) -> tuple[Any, np.ndarray]:

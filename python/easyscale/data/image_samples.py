@@ -13,10 +13,11 @@ from typing import Any
 
 import numpy as np
 
+from ..allowed import Allowed
 from ..errors import UsageError
 from ..folders import TemporaryFolder
 from ..programs import run_json
-from .array_samples import Arrays, Range
+from .array_samples import Arrays
 
 ENDINGS = (".jpg", ".jpeg", ".png")
 NORMALISATIONS = ("half", "imagenet")
@@ -82,7 +83,7 @@ class Images(Arrays):
                              "image and then its class")
 
     def write(self, folder: Path, eval_data: Arrays | None, names: Mapping[str, Any],
-              ranges: Mapping[str, Range]) -> None:
+              allowed: Mapping[str, Allowed]) -> None:
         """Writes the lists of tar files, if there are any."""
         if self.lists is not None:
             folder.mkdir(parents=True)

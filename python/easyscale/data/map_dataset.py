@@ -9,9 +9,10 @@ from typing import Any
 
 import numpy as np
 
+from ..allowed import Allowed
 from ..errors import UsageError
 from . import dataset_file
-from .array_samples import Arrays, Range
+from .array_samples import Arrays
 from .dataset_samples import TRAIN, check_columns, columns_of, kept_random_state, sample_of
 
 DATASET_FILE = "dataset.pickle"
@@ -54,11 +55,12 @@ class Dataset(Arrays):
         check_columns(eval_data.arrays, self.arrays, "eval_data: its", "data")
 
     def write(self, folder: Path, eval_data: Arrays | None, names: Mapping[str, Any],
-              ranges: Mapping[str, Range]) -> None:
+              allowed: Mapping[str, Allowed]) -> None:
         """Writes both datasets into one file. The samples are checked when they are computed."""
         folder.mkdir(parents=True)
         evaluated = eval_data.dataset if isinstance(eval_data, Dataset) else None
-        dataset_file.write(folder / DATASET_FILE, self.arrays, names, [self.dataset, evaluated])
+        dataset_file.write(folder / DATASET_FILE, self.arrays, names, [self.dataset, evaluated],
+                           allowed)
 
 
 def dataset(source: Any, *, timeout_s: int = 300, python: str | Path | None = None) -> Dataset:

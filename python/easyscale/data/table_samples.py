@@ -14,10 +14,11 @@ from typing import Any
 
 import numpy as np
 
+from ..allowed import Allowed
 from ..errors import UsageError
 from ..folders import TemporaryFolder
 from . import table_rows
-from .array_samples import Arrays, Range
+from .array_samples import Arrays
 from .rounding import Rounding
 
 RECORD = "columns.json"  # in the folder of the samples of a job
@@ -75,9 +76,9 @@ class Table(Arrays):
             raise UsageError("eval_data has other columns or categories: allowed is data.read(FILE)")
 
     def write(self, folder: Path, eval_data: Arrays | None, names: Mapping[str, Any],
-              ranges: Mapping[str, Range]) -> None:
+              allowed: Mapping[str, Allowed]) -> None:
         """Writes the samples, and beside them which columns they are."""
-        super().write(folder, eval_data, names, ranges)
+        super().write(folder, eval_data, names, allowed)
         self.save_columns(folder / RECORD)
 
 

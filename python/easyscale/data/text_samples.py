@@ -13,10 +13,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ..allowed import Allowed
 from ..errors import RefusedError, UsageError
 from ..folders import TemporaryFolder
 from ..programs import run_json
-from .array_samples import Arrays, Range
+from .array_samples import Arrays
 from .token_samples import Tokens, tokens
 
 RECORD = "texts.json"  # beside tokens.json: what the token files were made of
@@ -37,7 +38,7 @@ class Texts(Tokens):
         return super().table(eval_data) | place
 
     def write(self, folder: Path, eval_data: Arrays | None, names: Mapping[str, Any],
-              ranges: Mapping[str, Range]) -> None:
+              allowed: Mapping[str, Allowed]) -> None:
         """Puts token files of a temporary folder into the folder of the job."""
         if self.holder is not None:
             shutil.copytree(self.folder, folder, copy_function=_link_or_copy)

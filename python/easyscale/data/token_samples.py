@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ..allowed import Allowed
 from ..errors import UsageError
-from .array_samples import Arrays, Range
+from .array_samples import Arrays
 from .token_files import POSITIONS, SEGMENTS, Documents, Windows, training_shards
 
 
@@ -33,7 +34,7 @@ class Tokens(Arrays):
                          "or val.bin in the folder of data")
 
     def write(self, folder: Path, eval_data: Arrays | None, names: Mapping[str, Any],
-              ranges: Mapping[str, Range]) -> None:
+              allowed: Mapping[str, Allowed]) -> None:
         """Writes nothing: a job reads token files where they are."""
 
     def check_inputs(self, inputs: Sequence[str], keys: Mapping[str, Any]) -> None:

@@ -6,10 +6,11 @@ from typing import Any
 import numpy as np
 import torch
 
+from ..allowed import Allowed
 from ..tracing.check import OUTPUT_ERROR, compare
 from ..tracing.errors import SelfCheckFailed
 from ..interpret import TORCH_TYPE, Context, interpret
-from ..program import Program
+from ..program import Input, Program
 from .evaluation import evaluation_of, keep_attributes
 from .file import DEFAULT_DOMAINS, OnnxModel
 from .package import helper
@@ -56,14 +57,25 @@ def _random_inputs(program: Program, samples: int) -> dict[str, torch.Tensor]:
     inputs = {}
     for field in program.inputs:
         value = program.values[field.value]
-        shape, low = value.shape(samples), max(field.low, 0)
+        shape = value.shape(samples)
         if value.type == "f32":
             inputs[field.name] = torch.randn(shape, generator=generator)
         else:
-            high = min(field.high, low + 255) + 1
-            inputs[field.name] = torch.randint(low, high, shape, generator=generator).to(
-                TORCH_TYPE[value.type])
+            inputs[field.name] = _random_integers(field, shape, generator).to(TORCH_TYPE[value.type])
     return inputs
+
+
+def _random_integers(field: Input, shape: tuple[int, ...],
+                     generator: torch.Generator) -> torch.Tensor:
+    """Some that the input takes at each place."""
+    allowed = field.allowed or Allowed.between(field.low, field.high)
+    numbers = torch.zeros(shape, dtype=torch.int64)
+    for number, runs in enumerate(allowed.runs):
+        low = max(runs[0][0], 0)
+        drawn = torch.randint(low, min(runs[-1][1], low + 255) + 1, shape, generator=generator)
+        here = np.array(True) if allowed.places is None else allowed.places == number
+        numbers = torch.where(torch.from_numpy(here), drawn, numbers)
+    return numbers
 
 
 def _evaluate(model: OnnxModel, batches: list[dict[str, torch.Tensor]]

@@ -20,25 +20,29 @@ from .lower.builder import Emitted, Val
 from .lower.norms import NO_MOMENTUM
 from .merge import Static
 from .ranges import input_ranges
+from .sample_attributes import COUNTS, Change, Cut, Factor, Logarithm, Multiple, Sizes
+from .sample_attributes import change_of, count_of
 from .state import SAFETENSORS_TYPE, State
 from .widths import with_widths
 
 SIZES = (3, 5)  # samples of the two captures; a batch of one would be special to torch
 # Those of a second attempt: a number of the model may happen to be the number of samples.
 OTHER_SIZES = (7, 11)
-# Products of B + term, which sums over pairs of samples and covariances have as divisors.
-COUNTS = ((0,), (-1,), (1,), (0, 0), (0, -1))
 EXACT = 2 ** 24  # integers up to this one are exact in fp32
 ADVICE = ("use -1 or tensor.shape[0] for the number of samples, and no branch on it")
 
 
 @dataclass
 class _Pair:
-    """The same program at sizes[0] and at sizes[1] samples."""
+    """The same program at sizes[0] and at sizes[1] samples.
+
+    `changes` are those of attributes, by the outputs of the nodes at sizes[0].
+    """
 
     small: Static
     large: Static
-    sizes: tuple[int, int]
+    sizes: Sizes
+    changes: dict[int, Change]
 
     def dims(self, value: int, place: str) -> list[Dim]:
         """The extents of a value with the batch as a factor."""
@@ -86,72 +90,23 @@ def _is_close(first: Any, second: Any) -> bool:
                                and math.isclose(first, second, rel_tol=1e-6))
 
 
-def _check_aligned(small: Static, large: Static, sizes: tuple[int, int]) -> None:
+def _changes(small: Static, large: Static, sizes: Sizes) -> dict[int, Change]:
+    """Those of attributes, by the outputs of the nodes of `small`; all else must be equal."""
+    changes = {}
     for first, second in zip(small.builder.nodes, large.builder.nodes):
         if (first.kind, first.inputs) != (second.kind, second.inputs):
             raise BatchTraced(f"{_place(first)}: the forward pass differs for {sizes[0]} and "
                               f"{sizes[1]} samples; {ADVICE}")
-        if first.attributes != second.attributes and not _is_slice_of_samples(
-                first, second, sizes) and _factor_of_samples(first, second, sizes) is None and (
-                _log_of_samples(first, second, sizes) is None) and (
-                _term_of_samples(first, second, sizes) is None):
-            raise BatchTraced(f"{_place(first)}: the number of samples is in its attributes "
-                              f"({_difference(first, second)}); {ADVICE}")
+        if first.attributes != second.attributes:
+            change = change_of(first, second, sizes)
+            if change is None:
+                raise BatchTraced(f"{_place(first)}: the number of samples is in its attributes "
+                                  f"({_difference(first, second)}); {ADVICE}")
+            changes[first.output] = change
     if len(small.builder.nodes) != len(large.builder.nodes):
         raise BatchTraced(f"the forward pass has {len(small.builder.nodes)} nodes for {sizes[0]} "
                           f"samples and {len(large.builder.nodes)} for {sizes[1]}; {ADVICE}")
-
-
-def _is_slice_of_samples(first: Emitted, second: Emitted, sizes: tuple[int, int]) -> bool:
-    """Whether a slice begins and ends at multiples of the samples, as the halves of a batch do."""
-    def bounds(node: Emitted) -> list[int]:
-        return [node.attributes[name] for name in ("begin", "end")]
-    return (first.kind == second.kind == "slice" and first.attributes["step"] == 1
-            and all(first.attributes[name] == second.attributes[name] for name in ("axis", "step"))
-            and all(a % sizes[0] == 0 and a * sizes[1] == b * sizes[0]
-                    for a, b in zip(bounds(first), bounds(second))))
-
-
-def _factor_of_samples(first: Emitted, second: Emitted,
-                       sizes: tuple[int, int]) -> tuple[str, tuple[int, ...], float] | None:
-    """What multiplies at two numbers of samples: ("mul" or "div", terms, number), for number times
-    one of COUNTS or number divided by it."""
-    if not first.kind == second.kind == "mul_scalar":
-        return None
-    small, large = first.attributes["value"], second.attributes["value"]
-    for terms in COUNTS:
-        counts = [_count(size, terms) for size in sizes]
-        for kind, each in (("mul", (small / counts[0], large / counts[1])),
-                           ("div", (small * counts[0], large * counts[1]))):
-            if math.isclose(*each, rel_tol=1e-12):
-                return kind, terms, each[0]
-    return None
-
-
-def _count(size: int, terms: tuple[int, ...]) -> int:
-    return math.prod(size + term for term in terms)
-
-
-def _log_of_samples(first: Emitted, second: Emitted,
-                    sizes: tuple[int, int]) -> tuple[float, float] | None:
-    """What is added at two numbers of samples: (factor, rest), for factor * log(B) + rest, where the
-    factor is 1 or -1."""
-    if not first.kind == second.kind == "add_scalar":
-        return None
-    for factor in (1.0, -1.0):
-        rests = [node.attributes["value"] - factor * math.log(size)
-                 for node, size in zip((first, second), sizes)]
-        if math.isclose(*rests, rel_tol=1e-6, abs_tol=1e-6):
-            return factor, rests[0] if abs(rests[0]) > 1e-6 else 0.0
-    return None
-
-
-def _term_of_samples(first: Emitted, second: Emitted, sizes: tuple[int, int]) -> float | None:
-    """What is added for each sample at two numbers of samples: a running count."""
-    if not first.kind == second.kind == "add_scalar":
-        return None
-    each = [node.attributes["value"] / size for node, size in zip((first, second), sizes)]
-    return each[0] if math.isclose(*each, rel_tol=1e-12) else None
+    return changes
 
 
 def _difference(first: Emitted, second: Emitted) -> str:
@@ -161,10 +116,10 @@ def _difference(first: Emitted, second: Emitted) -> str:
 
 
 def unify(small: Static, large: Static, state: State, name: str, producer: str,
-          sizes: tuple[int, int] = SIZES) -> Program:
+          sizes: Sizes = SIZES) -> Program:
     """The program of two static ones, which were lowered at `sizes` samples."""
-    _check_aligned(small, large, sizes)
-    return with_widths(_Writer(_Pair(small, large, sizes), state, name, producer).write())
+    pair = _Pair(small, large, sizes, _changes(small, large, sizes))
+    return with_widths(_Writer(pair, state, name, producer).write())
 
 
 class _Writer:
@@ -177,9 +132,6 @@ class _Writer:
         # Labels keep the range of a constant if no node computes them.
         self.labels = {node.inputs[1] for node in pair.small.builder.nodes
                        if node.kind in ("cross_entropy", "nll")}
-        # The nodes at the larger size, by the output of the same node at the smaller one.
-        self.large_nodes = {small.output: large for small, large in
-                            zip(pair.small.builder.nodes, pair.large.builder.nodes)}
 
     def write(self) -> Program:
         static, program = self.pair.small, self.program
@@ -226,8 +178,9 @@ class _Writer:
         ranges = input_ranges(static)
         for name, val in static.inputs.items():
             number = self._add(val, self.pair.dims(val.id, f"the input {name}"))
-            low, high = ranges[val.id]
-            self.program.inputs.append(Input(name, number, low, high))
+            allowed = ranges.get(val.id)
+            low, high = allowed.ends() if allowed else (0, int(val.type == "bool"))
+            self.program.inputs.append(Input(name, number, low, high, allowed))
 
     def _write_parameters(self, static: Static) -> None:
         for tied in self.state.parameters.values():
@@ -282,7 +235,7 @@ class _Writer:
     def _write_multiple(self, val: Val, arrays: list[np.ndarray]) -> None:
         """A number that is a multiple of the samples: one per sample, summed; or one of COUNTS."""
         for terms in COUNTS:
-            each = [array / _count(size, terms) for array, size in zip(arrays, self.pair.sizes)]
+            each = [array / count_of(size, terms) for array, size in zip(arrays, self.pair.sizes)]
             if not val.shape and each[0] == each[1]:
                 break
         else:
@@ -454,59 +407,50 @@ class _Writer:
         val = self.pair.small.builder.values[node.output]
         number = self._add(val, self.pair.dims(node.output, _place(node)))
         inputs = [-1 if i < 0 else self.numbers[i] for i in node.inputs]
-        other = self.large_nodes.get(node.output)
-        if other is not None and other.attributes != node.attributes:
-            if node.kind == "slice":
-                self._write_slice_of_samples(node, inputs[0], number)
-            elif node.kind == "add_scalar":
-                self._write_term_of_samples(node, other, inputs[0], number)
-            else:
-                self._write_factor_of_samples(node, other, inputs[0], number)
-            return
-        self.program.nodes.append(Node(node.kind, inputs, [number], dict(node.attributes),
-                                       node.path, node.source, region=node.region))
+        change = self.pair.changes.get(node.output)
+        if change is None:
+            self.program.nodes.append(Node(node.kind, inputs, [number], dict(node.attributes),
+                                           node.path, node.source, region=node.region))
+        elif isinstance(change, Cut):
+            self._write_cut(change, node.attributes["axis"], inputs[0], number)
+        elif isinstance(change, Factor):
+            self._write_factor(change, inputs[0], number)
+        else:
+            self._write_term(change, inputs[0], number)
 
-    def _write_slice_of_samples(self, node: Emitted, source: int, number: int) -> None:
+    def _write_cut(self, change: Cut, axis: int, source: int, number: int) -> None:
         """Cuts an axis a * B after multiples of B: as a slice of an axis of its own."""
-        axis, dims = node.attributes["axis"], list(self.program.values[source].dims)
-        type_, count = self.program.values[source].type, self.pair.sizes[0]
-        begin, end = (node.attributes[name] // count for name in ("begin", "end"))
+        type_, dims = self.program.values[source].type, self.program.values[source].dims
 
         def apart(size: int) -> list[Dim]:
             return [*dims[:axis], Dim(size), Dim(1, True), *dims[axis + 1:]]
         whole = self._node("reshape", [source], self._value(type_, apart(dims[axis].size)))
-        part = self._node("slice", [whole], self._value(type_, apart(end - begin)), axis=axis,
-                          begin=begin, end=end, step=1)
+        part = self._node("slice", [whole], self._value(type_, apart(change.end - change.begin)),
+                          axis=axis, begin=change.begin, end=change.end, step=1)
         self._node("reshape", [part], number)
 
-    def _write_factor_of_samples(self, node: Emitted, other: Emitted, source: int,
-                                 number: int) -> None:
+    def _write_factor(self, change: Factor, source: int, number: int) -> None:
         """Multiplies by a multiple of the number of samples, or by a part of it."""
-        kind, terms, each = _factor_of_samples(node, other, self.pair.sizes) or ("", (0,), 0.0)
-        one, dims = [Dim(1)], self.program.values[source].dims
-        total = self._constant(np.full(1, each, np.float32), "f32")
-        factor = self._node(kind, [total, self._samples(terms)], self._value("f32", one))
-        whole = self._node("reshape", [factor], self._value("f32", one * len(dims)))
-        self._node("mul", [source, whole], number)
+        total = self._constant(np.full(1, change.number, np.float32), "f32")
+        factor = self._node(change.kind, [total, self._samples(change.terms)],
+                            self._value("f32", [Dim(1)]))
+        self._node("mul", [source, self._reshaped_as(source, factor)], number)
 
-    def _write_term_of_samples(self, node: Emitted, other: Emitted, source: int,
-                               number: int) -> None:
-        """Adds a multiple of the number of samples; or a number and the logarithm of the number of
-        samples, or subtracts this."""
-        each = _term_of_samples(node, other, self.pair.sizes)
-        if each is not None:
-            one, dims = [Dim(1)], self.program.values[source].dims
-            total = self._node("mul_scalar", [self._samples()], self._value("f32", one), value=each)
-            shaped = self._node("reshape", [total], self._value("f32", one * len(dims)))
-            self._node("add", [source, shaped], number)
-            return
-        factor, rest = _log_of_samples(node, other, self.pair.sizes) or (1.0, 0.0)
-        one, dims = [Dim(1)], self.program.values[source].dims
-        log = self._node("log", [self._samples()], self._value("f32", one))
-        signed = self._node("mul_scalar", [log], self._value("f32", one), value=factor)
-        whole = self._node("add_scalar", [signed], self._value("f32", one), value=rest)
-        shaped = self._node("reshape", [whole], self._value("f32", one * len(dims)))
-        self._node("add", [source, shaped], number)
+    def _write_term(self, change: Multiple | Logarithm, source: int, number: int) -> None:
+        """Adds a number for each sample, or one that has the logarithm of their number."""
+        samples, one = self._samples(), [Dim(1)]
+        if isinstance(change, Multiple):
+            term = self._node("mul_scalar", [samples], self._value("f32", one), value=change.number)
+        else:
+            log = self._node("log", [samples], self._value("f32", one))
+            signed = self._node("mul_scalar", [log], self._value("f32", one), value=change.factor)
+            term = self._node("add_scalar", [signed], self._value("f32", one), value=change.rest)
+        self._node("add", [source, self._reshaped_as(source, term)], number)
+
+    def _reshaped_as(self, value: int, one: int) -> int:
+        """A number [1] with the axes of a value."""
+        dims = [Dim(1)] * len(self.program.values[value].dims)
+        return self._node("reshape", [one], self._value("f32", dims))
 
     def _write_statistics(self, static: Static) -> None:
         self.program.statistics = [Statistic(*entry) for entry in static.builder.statistics]

@@ -52,6 +52,10 @@ class UndefinedResult(CaptureError):
     """The forward pass computes something of the first samples that torch does not define."""
 
 
+class NotUnderstood(CaptureError):
+    """The capture itself fails at an operator of a model that runs."""
+
+
 @dataclass(frozen=True)
 class Missing:
     """One operator that cannot be lowered: its name, why, the module's path and the user's line."""

@@ -214,7 +214,7 @@ class _Rewriter:
 
     def _emit(self, target: str, args: dict, meta: Meta, node: Node, shape: Any = None,
               site: int = -1) -> int:
-        value = self.graph.new_value(Meta(shape or meta.shape, meta.dtype))
+        value = self.graph.new_value(Meta(meta.shape if shape is None else shape, meta.dtype))
         self.nodes.append(Node(target, args, [value], node.path, node.source, site, node.region))
         return value
 
@@ -255,7 +255,7 @@ def _inverse(view: _View, parent: Ref, new: Ref, meta: Meta, graph: Graph) -> tu
     name = node.target.split(".")[1]
     if name in RESHAPES:
         return "aten.reshape.default", {"self": new, "shape": list(meta.shape)}
-    if name in ("transpose", "t", "permute", "swapaxes"):
+    if name in ("transpose", "t", "permute", "swapaxes", "swapdims"):
         return "aten.permute.default", {"self": new, "dims": _inverse_order(name, args, meta)}
     rank = len(meta.shape)
     dim = args.get("dim", 0) % rank if rank else 0

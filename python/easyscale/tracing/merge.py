@@ -7,8 +7,8 @@ from typing import Any
 
 import torch
 
-from .errors import (LossNotScalar, Missing, NoTrainableParameter, StateChanged,
-                     UnsupportedOperators, UnsupportedType)
+from .errors import (CaptureError, LossNotScalar, Missing, NotUnderstood, NoTrainableParameter,
+                     StateChanged, UnsupportedOperators, UnsupportedType)
 from .decompose import decompose
 from .fold import fold_constants
 from .functional import SET_STATE, make_functional
@@ -84,6 +84,14 @@ class Lowering:
                 results = self._typed(node, rule(self.builder, **args))
             except CannotLower as reason:
                 self._miss(node, str(reason))
+            except CaptureError:
+                raise
+            except Exception as error:  # the module has run there, so the rule is wrong
+                raise NotUnderstood(
+                    f"{node.target} in {node.path or 'the model'}"
+                    + f" ({node.source})" * bool(node.source)
+                    + f": the capture fails here, and not the model ({type(error).__name__}: {error}); "
+                    "write it with other operators of torch") from error
         self.values.update(zip(node.outputs, results))
         self._count_readers(node, results)
 

@@ -71,7 +71,8 @@ def _apply_with(allowed: tuple[type, ...]) -> Callable:
         raise CustomFunction(
             f"the model calls {cls.__module__}.{cls.__qualname__}, a torch.autograd.Function; its "
             "gradient cannot be captured. If the gradient of its forward is meant, pass "
-            f"allow_functions=({cls.__name__},)")
+            f"allow_functions=({cls.__name__},); if it lets the gradient of y through, write "
+            "y + (f(y) - y).detach() with its forward f, which trains another gradient")
     return classmethod(apply)
 
 

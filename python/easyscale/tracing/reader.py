@@ -25,6 +25,13 @@ PACKAGES = tuple(os.path.join(folder, "") for folder in (
 PYTHON = os.path.join(os.path.dirname(os.__file__), "")
 DATA_DEPENDENT = ("GuardOnDataDependent", "DataDependentOutput", "data-dependent",
                   "Could not guard", "Could not extract specialized integer")
+# These give a tensor other axes and write none of its elements, so they are views of it.
+TURNS = {"aten.transpose_.default": "aten.transpose.int", "aten.t_.default": "aten.t.default",
+         "aten.swapaxes_.default": "aten.swapaxes.default",
+         "aten.swapdims_.default": "aten.swapdims.default",
+         "aten.unsqueeze_.default": "aten.unsqueeze.default",
+         "aten.squeeze_.default": "aten.squeeze.default", "aten.squeeze_.dim": "aten.squeeze.dim",
+         "aten.squeeze_.dims": "aten.squeeze.dims"}
 IGNORED = {"aten._assert_async.msg", "aten._assert_tensor_metadata.default",
            "aten._assert_scalar.default", "aten.sym_constrain_range_for_size.default",
            "aten.sym_constrain_range.default", "profiler._record_function_enter_new.default"}
@@ -159,13 +166,16 @@ class _Reader:
 
     def _inline_autocast(self, node: Any, no_grad: bool) -> None:
         _, _, enabled, _, body, *arguments = node.args
+        inner = self._argument(body)
         if enabled:
-            raise _autocast_refused(node)
-        self.values[node] = self._inline(self._argument(body), arguments, no_grad)
+            raise _autocast_refused([node, *(x for x in inner.graph.nodes
+                                             if x.op == "call_function")])
+        self.values[node] = self._inline(inner, arguments, no_grad)
 
     def _check_autocast(self, node: Any) -> None:
         if "enter" in str(node.target) and len(node.args) > 2 and node.args[2]:
-            raise _autocast_refused(node)
+            nodes = list(node.graph.nodes)
+            raise _autocast_refused(nodes[nodes.index(node):])
 
     def _inline(self, body: nn.Module, arguments: list, no_grad: bool) -> list:
         inner = [n for n in body.graph.nodes if n.op == "placeholder"]
@@ -187,7 +197,7 @@ class _Reader:
                                 "of a tensor; keep such numbers in tensors")
         if not isinstance(node.target, torch._ops.OpOverload):
             raise ExportFailed(f"{target} at {_source(node)} cannot be captured")
-        target = REAL_NAMES.get(target, target)
+        target = REAL_NAMES.get(target) or TURNS.get(target, target)
         args = named_arguments(node.target, self._argument(node.args),
                                self._argument(node.kwargs))
         results = node.meta.get("val")
@@ -226,8 +236,9 @@ class _Reader:
         return tree
 
 
-def _autocast_refused(node: Any) -> ExportFailed:
-    place = _source(node) or "some line of the forward pass"
+def _autocast_refused(nodes: list[Any]) -> ExportFailed:
+    """`nodes` are the one that begins it and those inside of it, which know the lines of the user."""
+    place = next(filter(None, map(_source, nodes)), "some line of the forward pass")
     return ExportFailed(f"autocast at {place}: capture the model in fp32, and choose the "
                         "precision of the job instead")
 

@@ -6,7 +6,9 @@ which the usual functions have finite gradients; the reduction leaves them out.
 """
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -18,26 +20,8 @@ from .errors import DataDependent
 
 REFUSED = ("at {place} the model uses elements that a computed mask chooses, whose number depends on "
            "the data, in {name}; choose them behind it, or use torch.where or a product with the mask")
-ELEMENTWISE = {
-    "add", "sub", "mul", "div", "true_divide", "pow", "neg", "abs", "exp", "log", "log1p", "sqrt",
-    "rsqrt", "square", "sigmoid", "tanh", "relu", "softplus", "logsigmoid", "log_sigmoid", "clamp",
-    "clip", "clamp_min", "clamp_max", "where", "float", "long", "int", "bool", "to", "type_as",
-    "detach", "contiguous", "clone", "sin", "cos", "erf", "gelu", "silu", "minimum", "maximum", "eq",
-    "ne", "lt", "le", "gt", "ge", "logical_not", "logical_and", "logical_or", "sign", "round",
-    "floor", "expm1", "reciprocal", "rsub", "huber", "__add__", "__radd__", "__sub__", "__rsub__",
-    "__mul__", "__rmul__", "__truediv__", "__rtruediv__", "__div__", "__rdiv__", "__pow__",
-    "__rpow__", "__neg__", "__abs__", "__invert__", "__and__", "__or__", "__eq__", "__ne__",
-    "__lt__", "__le__", "__gt__", "__ge__"}
 VIEWS = {"aten.view.default", "aten.reshape.default", "aten._unsafe_view.default",
          "aten.flatten.using_ints"}
-MAY_BE_VIEWS = {"float", "long", "int", "bool", "to", "type_as", "detach", "contiguous"}
-IN_PLACE = {"add_", "sub_", "mul_", "div_", "__iadd__", "__isub__", "__imul__", "__itruediv__"}
-NORMS = {"layer_norm", "rms_norm"}
-LAST_AXIS = {"softmax", "log_softmax", "normalize"}  # elementwise if they work on another axis
-LOSSES = {"mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss", "binary_cross_entropy",
-          "binary_cross_entropy_with_logits", "cross_entropy", "nll_loss"}
-KNOWN = {"dtype", "device", "dim", "ndim", "requires_grad", "is_floating_point", "is_complex",
-         "layout", "is_sparse", "is_cuda"}
 
 
 class Selected(torch.Tensor):
@@ -54,9 +38,11 @@ class Selected(torch.Tensor):
         name = getattr(func, "__name__", str(func))
         if name == "__get__":  # a property
             name = func.__self__.__name__  # type: ignore[attr-defined]
-        kwargs = kwargs or {}
         with torch._C.DisableTorchFunctionSubclass():
-            return _call(func, name, args, kwargs)
+            call = _Call.of(func, name, args, kwargs or {})
+            if name not in CALLS:
+                raise refused(name)
+            return CALLS[name](call)
 
 
 def select(x: torch.Tensor, index: Any) -> Any:
@@ -75,10 +61,15 @@ def select(x: torch.Tensor, index: Any) -> Any:
 
 def made(full: torch.Tensor, mask: torch.Tensor, together: int = 1) -> Selected:
     """The rows of a tensor that a mask chooses."""
-    rows = mask.reshape(-1, *[1] * (full.dim() - 1))
     if full.dtype.is_floating_point:
-        full = torch.where(rows, full, torch.ones((), dtype=full.dtype))
+        full = _rows_or(mask, full, 1)
     return _wrapped(full, mask, together)
+
+
+def _rows_or(mask: torch.Tensor, x: torch.Tensor, other: int) -> torch.Tensor:
+    """The rows that a mask chooses, and a number in place of the others."""
+    rows = mask.reshape(-1, *[1] * (x.dim() - 1))
+    return torch.where(rows, x, torch.full((), other, dtype=x.dtype))
 
 
 def _wrapped(full: torch.Tensor, mask: torch.Tensor, together: int = 1) -> Selected:
@@ -158,45 +149,148 @@ def refused(name: str) -> DataDependent:
     return DataDependent(REFUSED.format(place=place, name=name))
 
 
-def _call(func: Callable, name: str, args: tuple, kwargs: dict) -> Any:
-    chosen = [x for x in [*args, *kwargs.values()] if isinstance(x, Selected)]
-    if not chosen:
-        raise refused(name)
-    first = chosen[0]
-    if not all(same_masks(x.mask, first.mask) for x in chosen):
-        raise refused(name)
+@dataclass(frozen=True)
+class _Call:
+    """A call of torch that has selected elements among its arguments, all chosen by one mask."""
 
-    def plain(x: Any) -> Any:
-        return x.full if isinstance(x, Selected) else x
-    inner = tuple(map(plain, args)), {key: plain(x) for key, x in kwargs.items()}
-    if name in KNOWN:
-        return func(*inner[0], **inner[1])
-    if name in IN_PLACE:
-        return _changed(func, name, first, inner)
-    if name == "ctc_loss":
-        return func(*args, **kwargs)
-    if name in ("sum", "mean"):
-        return _reduced(name, first, args[1:], kwargs)
-    if name in LOSSES:
-        return _loss(func, name, first, inner)
-    if name in ELEMENTWISE and _rows_stay(inner, first):
-        found = _wrapped(func(*inner[0], **inner[1]), first.mask)
-        return _sharing(first, found) if name in MAY_BE_VIEWS else found
-    if name in ("linear", "matmul", "__matmul__") and args[0] is first and len(chosen) == 1:
-        return _wrapped(func(*inner[0], **inner[1]), first.mask)
-    if name in LAST_AXIS and first.full.dim() > 1 and _axis(args, kwargs) not in (0, None):
-        return _wrapped(func(*inner[0], **inner[1]), first.mask)
-    if name in NORMS and args[0] is first and len(chosen) == 1 and len(args[1]) < first.full.dim():
-        return _wrapped(func(*inner[0], **inner[1]), first.mask)
-    if name in ("view", "reshape", "flatten") and first.full.dim() == 1:
-        return _sharing(first, _reshaped(name, first, args[1:]))
-    if name == "__getitem__" and isinstance(args[1], tuple) and args[1][0] == slice(None):
-        return _sharing(first, _wrapped(func(*inner[0]), first.mask))
-    if name in ("unsqueeze", "squeeze"):
-        axis, axes = _axis(args, kwargs), first.full.dim() + (name == "unsqueeze")
-        if isinstance(axis, int) and axis % axes != 0:
-            return _sharing(first, _wrapped(func(*inner[0], **inner[1]), first.mask))
-    raise refused(name)
+    func: Callable
+    name: str
+    args: tuple
+    kwargs: dict
+    first: Selected
+    alone: bool  # no other argument has been selected
+
+    @staticmethod
+    def of(func: Callable, name: str, args: tuple, kwargs: dict) -> _Call:
+        chosen = [x for x in [*args, *kwargs.values()] if isinstance(x, Selected)]
+        if not chosen or not all(same_masks(x.mask, chosen[0].mask) for x in chosen):
+            raise refused(name)
+        return _Call(func, name, args, kwargs, chosen[0], len(chosen) == 1)
+
+    def require(self, condition: bool) -> None:
+        if not condition:
+            raise refused(self.name)
+
+    def on_all(self) -> tuple[tuple, dict]:
+        """The arguments with all elements."""
+        def plain(x: Any) -> Any:
+            return x.full if isinstance(x, Selected) else x
+        return tuple(map(plain, self.args)), {key: plain(x) for key, x in self.kwargs.items()}
+
+    def result(self) -> Any:
+        """That of all elements."""
+        args, kwargs = self.on_all()
+        return self.func(*args, **kwargs)
+
+    def rows(self) -> Selected:
+        """The rows of that result."""
+        return _wrapped(self.result(), self.first.mask)
+
+    def rows_stay(self) -> bool:
+        """Whether no other tensor meets the rows as if they were all of them."""
+        rank = self.first.full.dim()
+        return all(not isinstance(x, torch.Tensor) or x.dim() < rank
+                   or x.shape[0] in (1, self.first.mask.shape[0]) for x in self.on_all()[0])
+
+    def axis(self) -> Any:
+        return self.kwargs.get("dim", self.args[1] if len(self.args) > 1 else None)
+
+
+CALLS: dict[str, Callable[[_Call], Any]] = {}  # by the name of a function or a method of torch
+
+
+def _calls(*names: str) -> Callable:
+    """Registers what functions or methods of torch do with selected elements."""
+    def register(function: Callable) -> Callable:
+        CALLS.update(dict.fromkeys(names, function))
+        return function
+    return register
+
+
+@_calls("dtype", "device", "dim", "ndim", "requires_grad", "is_floating_point", "is_complex",
+        "layout", "is_sparse", "is_cuda")
+def _known(call: _Call) -> Any:
+    return call.result()
+
+
+@_calls("add_", "sub_", "mul_", "div_", "__iadd__", "__isub__", "__imul__", "__itruediv__")
+def _changed(call: _Call) -> Selected:
+    """An operator that writes: an index has made a copy, so nothing else sees it."""
+    args, kwargs = call.on_all()
+    x = call.first
+    call.require(args[0] is x.full and not x.has_views and call.rows_stay())
+    x.full = call.func(x.full.clone(), *args[1:], **kwargs)
+    return x
+
+
+@_calls("ctc_loss")
+def _ctc(call: _Call) -> Any:
+    return call.func(*call.args, **call.kwargs)
+
+
+@_calls(
+    "add", "sub", "mul", "div", "true_divide", "pow", "neg", "abs", "exp", "log", "log1p", "sqrt",
+    "rsqrt", "square", "sigmoid", "tanh", "relu", "softplus", "logsigmoid", "log_sigmoid", "clamp",
+    "clip", "clamp_min", "clamp_max", "where", "clone", "sin", "cos", "erf", "gelu", "silu",
+    "minimum", "maximum", "eq", "ne", "lt", "le", "gt", "ge", "logical_not", "logical_and",
+    "logical_or", "sign", "round", "floor", "expm1", "reciprocal", "rsub", "huber",
+    "__add__", "__radd__", "__sub__", "__rsub__", "__mul__", "__rmul__", "__truediv__",
+    "__rtruediv__", "__div__", "__rdiv__", "__pow__", "__rpow__", "__neg__", "__abs__",
+    "__invert__", "__and__", "__or__", "__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__")
+def _elementwise(call: _Call) -> Selected:
+    call.require(call.rows_stay())
+    return call.rows()
+
+
+@_calls("float", "long", "int", "bool", "to", "type_as", "detach", "contiguous")
+def _perhaps_view(call: _Call) -> Selected:
+    return _sharing(call.first, _elementwise(call))
+
+
+@_calls("linear", "matmul", "__matmul__")
+def _product(call: _Call) -> Selected:
+    call.require(call.args[0] is call.first and call.alone)
+    return call.rows()
+
+
+@_calls("softmax", "log_softmax", "normalize")
+def _along_an_axis(call: _Call) -> Selected:
+    """Elementwise if it works on another axis than that of the rows."""
+    call.require(call.first.full.dim() > 1 and call.axis() not in (0, None))
+    return call.rows()
+
+
+@_calls("layer_norm", "rms_norm")
+def _norm(call: _Call) -> Selected:
+    call.require(call.args[0] is call.first and call.alone
+                 and len(call.args[1]) < call.first.full.dim())
+    return call.rows()
+
+
+@_calls("view", "reshape", "flatten")
+def _reshaped(call: _Call) -> Selected:
+    """Chosen numbers as they are, or as rows of those that are chosen together."""
+    x, args = call.first, call.args[1:]
+    call.require(x.full.dim() == 1)
+    shape = tuple(args[0]) if args and isinstance(args[0], (list, tuple)) else args
+    if call.name == "flatten" or shape == (-1,):
+        return _sharing(x, x)
+    call.require(len(shape) == 2 and shape[0] == -1 and x.together == shape[1])
+    return _sharing(x, _wrapped(x.full.reshape(shape), x.mask.reshape(shape)[:, 0]))
+
+
+@_calls("__getitem__")
+def _columns(call: _Call) -> Selected:
+    index = call.args[1]
+    call.require(isinstance(index, tuple) and index[0] == slice(None))
+    return _sharing(call.first, call.rows())
+
+
+@_calls("unsqueeze", "squeeze")
+def _one_axis_more_or_less(call: _Call) -> Selected:
+    axis, axes = call.axis(), call.first.full.dim() + (call.name == "unsqueeze")
+    call.require(isinstance(axis, int) and axis % axes != 0)
+    return _sharing(call.first, call.rows())
 
 
 def _sharing(x: Selected, view: Selected) -> Selected:
@@ -205,71 +299,44 @@ def _sharing(x: Selected, view: Selected) -> Selected:
     return view
 
 
-def _changed(func: Callable, name: str, x: Selected, inner: tuple) -> Selected:
-    """An operator that writes: an index has made a copy, so nothing else sees it."""
-    if inner[0][0] is not x.full or x.has_views or not _rows_stay(inner, x):
-        raise refused(name)
-    x.full = func(x.full.clone(), *inner[0][1:], **inner[1])
-    return x
-
-
-def _reshaped(name: str, x: Selected, args: tuple) -> Selected:
-    """Chosen numbers as they are, or as rows of those that are chosen together."""
-    shape = tuple(args[0]) if args and isinstance(args[0], (list, tuple)) else args
-    if name == "flatten" or shape == (-1,):
-        return x
-    if len(shape) == 2 and shape[0] == -1 and x.together == shape[1]:
-        return _wrapped(x.full.reshape(shape), x.mask.reshape(shape)[:, 0])
-    raise refused(name)
-
-
-def _axis(args: tuple, kwargs: dict) -> Any:
-    return kwargs.get("dim", args[1] if len(args) > 1 else None)
-
-
-def _rows_stay(inner: tuple, first: Selected) -> bool:
-    """Whether no other tensor meets the rows as if they were all of them."""
-    rank = first.full.dim()
-    return all(not isinstance(x, torch.Tensor) or x.dim() < rank
-               or x.shape[0] in (1, first.mask.shape[0]) for x in inner[0])
-
-
-def _count(first: Selected) -> torch.Tensor:
-    return first.mask.to(torch.float32).sum()
+@_calls("sum", "mean")
+def _reduction(call: _Call) -> Any:
+    return _reduced(call.name, call.first, call.args[1:], call.kwargs)
 
 
 def _reduced(name: str, x: Selected, args: tuple, kwargs: dict) -> Any:
-    rows = x.mask.reshape(-1, *[1] * (x.full.dim() - 1))
     axes = kwargs.get("dim", args[0] if args and not isinstance(args[0], torch.dtype) else None)
-    every = axes is None
-    axes = list(range(x.full.dim())) if every else [
-        a % x.full.dim() for a in (axes if isinstance(axes, (list, tuple)) else [axes])]
+    if axes is None:
+        axes = range(x.full.dim())
+    axes = [a % x.full.dim() for a in ([axes] if isinstance(axes, int) else axes)]
     keep = bool(kwargs.get("keepdim", False))
     if 0 not in axes:
         return _wrapped(getattr(x.full, name)(axes, keep), x.mask)
-    total = torch.where(rows, x.full, torch.zeros((), dtype=x.full.dtype)).sum(axes, keep)
+    total = _rows_or(x.mask, x.full, 0).sum(axes, keep)
     if name == "sum":
         return total
-    each = 1
-    for axis in axes[0:] if 0 in axes else axes:
-        each *= 1 if axis == 0 else x.full.shape[axis]
-    return total / (_count(x) * each)
+    each = math.prod(x.full.shape[axis] for axis in axes if axis)
+    return total / (x.mask.to(torch.float32).sum() * each)
 
 
-def _loss(func: Callable, name: str, first: Selected, inner: tuple) -> Any:
-    args, kwargs = inner
-    if name in ("cross_entropy", "nll_loss") and not args[1].is_floating_point():
-        ignored = kwargs.get("ignore_index", -100)
-        rows = first.mask.reshape(-1, *[1] * (args[1].dim() - 1))
-        target = torch.where(rows, args[1], torch.full_like(args[1], ignored))
-        if kwargs.get("reduction", "mean") == "none":
-            return _wrapped(func(args[0], target, *args[2:], **kwargs), first.mask)
-        return func(args[0], target, *args[2:], **kwargs)
-    reduction = kwargs.get("reduction", "mean")
-    if name in ("cross_entropy", "nll_loss") or reduction not in ("mean", "sum", "none"):
-        raise refused(name)
-    pair = [torch.where(first.mask.reshape(-1, *[1] * (x.dim() - 1)), x,
-                        torch.ones((), dtype=x.dtype)) if isinstance(x, torch.Tensor) and x.dim()
-            else x for x in args[:2]]
-    rows = _wrapped(func(*pair, *args[2:], **{**kwargs, "reduction": "none"}), first.mask)
+@_calls("mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss", "binary_cross_entropy",
+        "binary_cross_entropy_with_logits")
+def _pointwise_loss(call: _Call) -> Any:
+    args, kwargs = call.on_all()
+    reduction, mask = kwargs.get("reduction", "mean"), call.first.mask
+    call.require(reduction in ("mean", "sum", "none"))
+    pair = [_rows_or(mask, x, 1) if isinstance(x, torch.Tensor) and x.dim() else x
+            for x in args[:2]]
+    rows = _wrapped(call.func(*pair, *args[2:], **{**kwargs, "reduction": "none"}), mask)
     return rows if reduction == "none" else _reduced(reduction, rows, (), {})
+
+
+@_calls("cross_entropy", "nll_loss")
+def _loss_of_classes(call: _Call) -> Any:
+    """The rows that are not chosen have the label that the loss ignores."""
+    args, kwargs = call.on_all()
+    call.require(not args[1].is_floating_point())
+    mask = call.first.mask
+    target = _rows_or(mask, args[1], kwargs.get("ignore_index", -100))
+    found = call.func(args[0], target, *args[2:], **kwargs)
+    return _wrapped(found, mask) if kwargs.get("reduction", "mean") == "none" else found

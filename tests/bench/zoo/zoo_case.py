@@ -101,3 +101,22 @@ def without_dropout(model):
             if isinstance(value, float) and ("drop" in name or (drops and name == "p")):
                 setattr(module, name, 0.0)
     return model
+
+
+def entries_of(cases):
+    """The entries of a table of users' models."""
+    return [Entry("users", name, make) for name, make in cases.items()]
+
+
+def case(model, loss, inputs, targets=None):
+    """Makes a case of functions that make its parts."""
+    return lambda: Case(model(), loss() if isinstance(loss, type) else loss, inputs(),
+                        None if targets is None else targets())
+
+
+def floats(*shape):
+    return torch.randn(SAMPLES, *shape)
+
+
+def integers(high, *shape):
+    return torch.randint(0, high, (SAMPLES, *shape))

@@ -1,4 +1,6 @@
 """The models of scripts/zoo: a function for each that makes it with a loss and an example."""
+import importlib
+
 import torch
 import zoo_users
 from torch import nn
@@ -285,19 +287,23 @@ def transformers_models():
             for row in TRANSFORMERS]
 
 
+# The lists of users' models: zoo_users_FIELD.py.
+FIELDS = ("images", "generative", "language", "sequences", "sound", "graphs", "tables", "series",
+          "physics", "control", "representations", "options")
+
+
+def users_models(field):
+    """The entries of one field."""
+    return importlib.import_module(f"zoo_users_{field}").entries()
+
+
 def more_models():
     """What was chosen after the capture had been written."""
-    import zoo_transformers_more
-    import zoo_users_fifth
-    import zoo_users_fourth
-    import zoo_users_more
-    import zoo_users_sixth
-    import zoo_users_third
+    import zoo_transformers
     import zoo_vision
-    return [Entry("more", entry.name, entry.make) for module in (
-        zoo_users_more, zoo_users_third, zoo_users_fourth, zoo_users_fifth, zoo_users_sixth,
-        zoo_transformers_more, zoo_vision)
-        for entry in module.entries()]
+    found = [entry for field in FIELDS for entry in users_models(field)]
+    found += zoo_transformers.entries() + zoo_vision.entries()
+    return [Entry("more", entry.name, entry.make) for entry in found]
 
 
 LISTS = {"torchvision": torchvision_models, "timm": timm_models,

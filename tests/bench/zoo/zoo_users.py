@@ -1,8 +1,8 @@
-"""Small models as users write them, for scripts/zoo."""
+"""One small model of each usual kind as users write it, for scripts/zoo."""
 import torch
 import torch.nn.functional as F
 from torch import nn
-from zoo_case import SAMPLES, Case, Entry
+from zoo_case import SAMPLES, Case, entries_of, floats, integers
 
 
 class Mlp(nn.Module):
@@ -302,14 +302,6 @@ def policy_loss(outputs, targets):
     return -(chosen * advantage).mean() + 0.5 * value - 0.01 * entropy
 
 
-def floats(*shape):
-    return torch.randn(SAMPLES, *shape)
-
-
-def integers(high, *shape):
-    return torch.randint(0, high, (SAMPLES, *shape))
-
-
 CASES = {
     "tabular": lambda: Case(Mlp(), nn.CrossEntropyLoss(label_smoothing=0.1),
                             (floats(6), integers(10, 2)), integers(3)),
@@ -347,4 +339,4 @@ CASES = {
 
 def entries():
     """The entries of all models."""
-    return [Entry("users", name, make) for name, make in CASES.items()]
+    return entries_of(CASES)

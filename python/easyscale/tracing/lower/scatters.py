@@ -201,7 +201,10 @@ def index_put(b: Builder, self: Operand, indices: list, values: Operand,
         places = b.expand(places, new.shape)
         return b.reshape(b.emit("scatter_add", rows, places, new, axis=axis), self.shape)
     if isinstance(flat, Val):
-        return b.reshape(_written_rows(b, rows, axis, b.reshape(flat, (-1,)), new), self.shape)
+        places, alike = b.reshape(flat, (-1,)), _without_places(b, values, flat.dim(), len(after))
+        written = (_written_rows(b, rows, axis, places, new) if alike is None else
+                   _written_alike(b, rows, axis, places, b.cast(alike, _type(b))))
+        return b.reshape(written, self.shape)
     source = list(range(rows.shape[axis]))
     for number, row in enumerate(flat.flatten().tolist()):
         source[row] = rows.shape[axis] + number
@@ -221,14 +224,45 @@ def _written_rows(b: Builder, x: Operand, axis: int, index: Operand, new: Operan
     a row that does not exist, so the step ends with an error.
     """
     count, size = index.shape[0], x.shape[axis]
-    nothing = torch.zeros(size)
-    times = b.emit("scatter_add", nothing, index, torch.ones(count), axis=0)
+    nothing, times = torch.zeros(size), _times_named(b, size, index)
     number = b.emit("scatter_add", nothing, index, torch.arange(count, dtype=torch.float32), axis=0)
     twice = b.emit("gt", times, torch.tensor(1.0))
     number = b.cast(b.emit("where", twice, torch.tensor(float(count)), number), "i32")
-    written = b.reshape(b.emit("gt", times, torch.tensor(0.0)),
-                        [size if i == axis else 1 for i in range(x.dim())])
+    written = _over(b, x, axis, b.emit("gt", times, torch.tensor(0.0)))
     return b.emit("where", written, take(b, new, axis, number), x)
+
+
+def _written_alike(b: Builder, x: Operand, axis: int, index: Operand, new: Operand) -> Operand:
+    """`x` with `new` at all places `index` of an axis. It does not matter which write stays, but torch
+    counts the gradient of a place as often as the index names it."""
+    times = _over(b, x, axis, _times_named(b, x.shape[axis], index))
+    named = b.emit("gt", times, torch.tensor(0.0))
+    if isinstance(new, Val) and new.type == "f32":
+        fixed = b.emit("stop_gradient", new)
+        new = b.emit("add", fixed, b.emit("mul", b.emit("sub", new, fixed), times))
+    return b.emit("where", named, new, x)
+
+
+def _without_places(b: Builder, values: Operand, places: int, after: int) -> Operand | None:
+    """What is written, as broadcast over `x`, if it is the same at all places; None otherwise.
+
+    `places` and `after` are the axes of the index and those behind them.
+    """
+    begin, end = max(values.dim() - after - places, 0), max(values.dim() - after, 0)
+    if any(size != 1 for size in values.shape[begin:end]):
+        return None
+    middle = (1,) if end else ()
+    return b.reshape(values, (*values.shape[:begin], *middle, *values.shape[end:]))
+
+
+def _times_named(b: Builder, size: int, index: Operand) -> Operand:
+    """How often an index names each place, as real numbers [size]."""
+    return b.emit("scatter_add", torch.zeros(size), index, torch.ones(index.shape[0]), axis=0)
+
+
+def _over(b: Builder, x: Operand, axis: int, numbers: Operand) -> Operand:
+    """Numbers of the places of an axis, with the axes of `x`."""
+    return b.reshape(numbers, [x.shape[axis] if i == axis else 1 for i in range(x.dim())])
 
 
 def _written_where(b: Builder, x: Operand, mask: Operand, values: Operand,

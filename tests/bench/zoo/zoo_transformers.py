@@ -1,7 +1,4 @@
-"""More model families of transformers, with tiny configurations, for scripts/zoo.
-
-They were chosen after the capture had been written, to find what it lacks.
-"""
+"""Rarer model families of transformers, with tiny configurations, for scripts/zoo."""
 import torch
 import zoo_models
 from zoo_case import SAMPLES, Case, Entry
