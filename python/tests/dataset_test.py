@@ -317,9 +317,8 @@ class Train(FolderCase):
                                       "before it"),
                 (Differing(points, "shape"), 60, "training sample 14 of .*: its array 0 is float32 "
                                                  "\\[3\\]: allowed is float32 \\[6\\]"),
-                (Differing(points, "class"), 60, "training sample 14 of .*: input .*label.*: "
-                                                 "element 0 is not as it must be: allowed is -100 "
-                                                 "to 4"),
+                (Differing(points, "class"), 60, "training sample 14 of .*: array 1: sample 14 has "
+                                                 "the value 5: allowed is 0 to 4, and -100"),
                 (Growing(points), 60, "data.samples = 16: allowed is 17, the length of the "
                                       "dataset")):
             with self.subTest(text), self.assertRaisesRegex(es.EasyScaleError, text):

@@ -258,7 +258,7 @@ class Samples(FakeProgramsCase):
         for label in (3, -1, -99):
             self.refuses(f"array 1: sample 20 has the value {label}: allowed is 0 to 2, and -100",
                          y=self.changed(y.clone(), label))
-        self.refuses("sample 20 has the value 3: allowed is -100 to 2",
+        self.refuses("sample 20 has the value 3: allowed is 0 to 2, and -100",
                      y=self.changed(y.clone(), 3),
                      loss=lambda outputs, labels: nn.functional.cross_entropy(
                          outputs, labels, reduction="none").mean())

@@ -291,7 +291,7 @@ COMPLEX = {
 }
 
 
-def turned(name, *axes):
+def with_axes(name, *axes):
     """A function that gives a tensor other axes in place, and then writes a part of it."""
     def function(x):
         y = (x * 1).view(-1, 2, 1, 4)
@@ -309,9 +309,9 @@ def copied(x):
 
 
 IN_PLACE = {
-    "swapaxes_": turned("swapaxes_", 1, 3), "swapdims_": turned("swapdims_", 1, 3),
-    "transpose_": turned("transpose_", 1, -1), "unsqueeze_": turned("unsqueeze_", -1),
-    "squeeze_": turned("squeeze_"), "squeeze_ of an axis": turned("squeeze_", 2),
+    "swapaxes_": with_axes("swapaxes_", 1, 3), "swapdims_": with_axes("swapdims_", 1, 3),
+    "transpose_": with_axes("transpose_", 1, -1), "unsqueeze_": with_axes("unsqueeze_", -1),
+    "squeeze_": with_axes("squeeze_"), "squeeze_ of an axis": with_axes("squeeze_", 2),
     "t_": lambda x: (x * 1).t_().square_().T, "copy_ of a broadcast": copied,
 }
 
