@@ -51,7 +51,9 @@ weight = 0
         speech = self.submit(head, "speech", "speech")
         self.wait_for_use(head, "speech", 2)
         self.wait_for_use(head, "vision", 2)
-        waiting = self.submit(head, "second", "speech", **{"resources.min_devices": 2})
+        # With a lower priority it waits whatever the two jobs measure.
+        waiting = self.submit(head, "second", "speech",
+                              **{"resources.min_devices": 2, "resources.priority": -1})
         head.wait_for(waiting, "what it waits for", lambda d: d["waiting_for"])
         text = head.esctl("explain", waiting).out
         self.assertIn("It is in queue speech", text)
