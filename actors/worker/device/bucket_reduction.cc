@@ -18,12 +18,14 @@ bool BucketReduction::is_on_device(const float* data) const {
 }
 
 // Sums on the device if a part is there and the pool has room for the sum, otherwise on the host.
-Result<protocol::Bulk> BucketReduction::sum(std::uint32_t bucket, std::vector<PartData> parts,
+Result<protocol::Bulk> BucketReduction::sum(std::uint32_t bucket,
+                                            std::vector<gpu::WorkerPart> parts,
                                             GradientStore& gradients, bool host_copies) {
   // Host and device add in the same order and round in the same way, so the place of the sum does
   // not change its bits.
-  const bool any = std::any_of(parts.begin(), parts.end(),
-                               [this](const PartData& part) { return is_on_device(part.data); });
+  const bool any = std::any_of(parts.begin(), parts.end(), [this](const gpu::WorkerPart& part) {
+    return is_on_device(part.data);
+  });
   if (!any) return sum_on_host(bucket, parts, gradients);
   const auto bytes = static_cast<std::uint64_t>(engine_.buckets()[bucket].floats()) * sizeof(float);
   const auto out = engine_.reduction()->pool()->take(bytes);
@@ -32,7 +34,7 @@ Result<protocol::Bulk> BucketReduction::sum(std::uint32_t bucket, std::vector<Pa
 }
 
 Result<protocol::Bulk> BucketReduction::sum_on_device(std::uint32_t bucket,
-                                                      const std::vector<PartData>& parts,
+                                                      std::vector<gpu::WorkerPart>& parts,
                                                       GradientStore& gradients, bool host_copies,
                                                       const gpu::cuda::DevicePool::Block& out) {
   gpu::cuda::DeviceReduction& device = *engine_.reduction();
@@ -56,11 +58,11 @@ Result<protocol::Bulk> BucketReduction::sum_on_device(std::uint32_t bucket,
 }
 
 Result<protocol::Bulk> BucketReduction::sum_on_host(std::uint32_t bucket,
-                                                    std::vector<PartData>& parts,
+                                                    std::vector<gpu::WorkerPart>& parts,
                                                     GradientStore& gradients) {
   const std::int64_t floats = engine_.buckets()[bucket].floats();
   std::vector<gpu::AlignedBuffer> copies;
-  for (PartData& part : parts)
+  for (gpu::WorkerPart& part : parts)
     if (is_on_device(part.data)) part.data = copies.emplace_back(copy_of(part.data, floats)).data();
   const Result<float*> sum = gradients.sum(bucket, floats);
   if (!sum) return sum.error();

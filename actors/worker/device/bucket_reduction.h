@@ -22,7 +22,7 @@ class BucketReduction {
   // the sum, in the memory of `gradients`. If the sum is on the device, `host_copies` says whether
   // it is copied to host memory too. REQUIRES: the parts are what reduce_parts() requires. Errors:
   // those of the device, or shared memory is full.
-  Result<protocol::Bulk> sum(std::uint32_t bucket, std::vector<PartData> parts,
+  Result<protocol::Bulk> sum(std::uint32_t bucket, std::vector<gpu::WorkerPart> parts,
                              GradientStore& gradients, bool host_copies);
 
   // Copies bulk data that is only in device memory to its segment in `gradients`. Error: the device
@@ -31,10 +31,10 @@ class BucketReduction {
 
  private:
   bool is_on_device(const float* data) const;
-  Result<protocol::Bulk> sum_on_device(std::uint32_t bucket, const std::vector<PartData>& parts,
+  Result<protocol::Bulk> sum_on_device(std::uint32_t bucket, std::vector<gpu::WorkerPart>& parts,
                                        GradientStore& gradients, bool host_copies,
                                        const gpu::cuda::DevicePool::Block& out);
-  Result<protocol::Bulk> sum_on_host(std::uint32_t bucket, std::vector<PartData>& parts,
+  Result<protocol::Bulk> sum_on_host(std::uint32_t bucket, std::vector<gpu::WorkerPart>& parts,
                                      GradientStore& gradients);
   gpu::AlignedBuffer copy_of(const float* device, std::int64_t floats);
 

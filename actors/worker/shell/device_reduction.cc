@@ -34,7 +34,7 @@ void DeviceState::perform_effect(const worker::ReduceBucket& effect) {
     return report(
         BucketReduced{effect.generation, effect.step, effect.bucket, effect.parts.front().data});
   const std::int64_t floats = parts_->engine->buckets()[effect.bucket].floats();
-  std::vector<worker::PartData> parts;
+  std::vector<gpu::WorkerPart> parts;
   for (const worker::Part& part : effect.parts) {
     const auto data = find_floats(part.data, floats);
     if (!data) return report(DataUnreadable{effect.generation, part.from});

@@ -17,15 +17,12 @@ gpu::TreeNode node_of(RankRange ranks) {
 
 }  // namespace
 
-void reduce_parts(gpu::GradientOrder order, std::uint32_t max_p, std::span<const PartData> parts,
+void reduce_parts(gpu::GradientOrder order, std::uint32_t max_p, std::span<gpu::WorkerPart> parts,
                   std::int64_t floats, float* workspace, float* out, gpu::Adder& adder) {
-  if (order == gpu::GradientOrder::kPerWorker) {
-    std::vector<gpu::WorkerPart> workers;
-    for (const PartData& part : parts) workers.push_back({part.ranks, part.data});
-    return gpu::reduce_workers(max_p, workers, floats, out, workspace, adder);
-  }
+  if (order == gpu::GradientOrder::kPerWorker)
+    return gpu::reduce_workers(max_p, parts, floats, out, workspace, adder);
   std::vector<gpu::TreePart> nodes;
-  for (const PartData& part : parts) nodes.push_back({node_of(part.ranks), part.data});
+  for (const gpu::WorkerPart& part : parts) nodes.push_back({node_of(part.ranks), part.data});
   gpu::reduce_tree(max_p, nodes, floats, out, workspace, adder);
 }
 

@@ -158,7 +158,7 @@ Status Replay::run_rank(VirtualRank rank, StepTrace* trace) {
 void Replay::sum_gradients() {
   gpu::HostAdder host(engine_->kernels());
   for (const gpu::Bucket& bucket : engine_->buckets()) {
-    std::vector<PartData> parts;
+    std::vector<gpu::WorkerPart> parts;
     // Every rank is a part of its own here, whereas a worker sends sums over several ranks. At D1
     // and D2 both give the same bits, because the tree fixes the additions for every division of
     // the ranks.
