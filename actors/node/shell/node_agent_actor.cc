@@ -43,18 +43,18 @@ void supervise(caf::event_based_actor* self, const caf::actor& agent, Incarnatio
   self->send(agent, ProcessEnded{incarnation, std::move(exit)});
 }
 
-// Returns an error text; empty: the file contains the text. The disk may be full or not writable.
-std::string write_text(const std::filesystem::path& file, const std::string& text) {
+// Error: the disk is full, for example, or not writable.
+Status write_text(const std::filesystem::path& file, const std::string& text) {
   errno = 0;
   std::ofstream out(file, std::ios::binary | std::ios::trunc);
   out << text;
   out.close();
-  if (out) return "";
+  if (out) return {};
   const int code = errno;
   std::error_code ignored;
   std::filesystem::remove(file, ignored);
-  return file.string() + " cannot be written" +
-         (code == 0 ? "" : std::string(": ") + std::strerror(code));
+  return failure(file.string() + " cannot be written" +
+                 (code == 0 ? "" : std::string(": ") + std::strerror(code)));
 }
 
 }  // namespace
@@ -177,9 +177,9 @@ void NodeAgentState::start(const JobId& job, wire::StartWorker::Reader request) 
     return send_exited(job, incarnation, {0, 0, "the node is about to end"});
   const std::string stem = "worker-" + std::to_string(incarnation.value);
   const std::filesystem::path spec_file = options_.run_dir / (stem + ".toml");
-  if (const std::string error = write_text(spec_file, spec); !error.empty()) {
+  if (const Status written = write_text(spec_file, spec); !written.ok()) {
     processes_.not_started(incarnation);
-    return send_exited(job, incarnation, not_started(error));
+    return send_exited(job, incarnation, not_started(written.error().message));
   }
   // A thread of its own for each process, which waits for its end (supervise).
   self_->spawn<caf::detached>(

@@ -23,17 +23,18 @@ std::string counts_text(const DeviceSet& set, const std::vector<DeviceType>& typ
   return text;
 }
 
-// Returns why exactly these devices are not available; empty: they are.
-std::string refuse_exact(const DeviceSet& exact, const DeviceSet& existing) {
+// Error (refused): exactly these devices are not available.
+Status check_exact(const DeviceSet& exact, const DeviceSet& existing) {
   const std::vector<DeviceType> types = types_of(scheduler::beyond(exact, existing));
   if (types.empty()) return {};
-  return "needs " + counts_text(exact, types) + ", the cluster has " + counts_text(existing, types);
+  return refused("needs " + counts_text(exact, types) + ", the cluster has " +
+                 counts_text(existing, types));
 }
 
-// Returns why the queue of a job can never have what the job needs: these devices, or its minimum;
-// empty: it can.
-std::string refuse_queue(const JobAdmitted& job, const std::optional<DeviceSet>& exact,
-                         const std::vector<scheduler::Queue>& queues) {
+// Error (refused): the queue of a job can never have what the job needs: these devices, or its
+// minimum.
+Status check_queue(const JobAdmitted& job, const std::optional<DeviceSet>& exact,
+                   const std::vector<scheduler::Queue>& queues) {
   const std::string name =
       scheduler::queue_of_job(queues, job.resources.queue, job.resources.tenant);
   if (name.empty()) return {};
@@ -41,19 +42,19 @@ std::string refuse_queue(const JobAdmitted& job, const std::optional<DeviceSet>&
   for (const DeviceType& type : exact ? types_of(*exact) : job.resources.device_types) {
     const std::uint64_t most = scheduler::most_of_queue(queues, name, type);
     if (exact && exact->count_of(type) > most)
-      return "needs " + counts_text(*exact, {type}) + ", and queue " + name + " may have at most " +
-             std::to_string(most);
+      return refused("needs " + counts_text(*exact, {type}) + ", and queue " + name +
+                     " may have at most " + std::to_string(most));
     possible = mixes_types(job) ? possible + most : std::max(possible, most);
   }
   // A job that may use every type is not judged: a type without a limit may join the cluster later.
   if (exact || job.resources.device_types.empty()) return {};
   if (possible >= job.resources.min_devices) return {};
-  return "needs min_devices = " + std::to_string(job.resources.min_devices) + ", and queue " +
-         name + " may have at most " + std::to_string(possible);
+  return refused("needs min_devices = " + std::to_string(job.resources.min_devices) +
+                 ", and queue " + name + " may have at most " + std::to_string(possible));
 }
 
-// Returns why a job cannot even start; empty: it can.
-std::string refuse_minimum(const JobAdmitted& job, const DeviceSet& existing) {
+// Error (refused): the job cannot even start.
+Status check_minimum(const JobAdmitted& job, const DeviceSet& existing) {
   const std::vector<DeviceType> types = usable_types(job, types_of(existing));
   std::uint32_t possible = 0;
   for (const DeviceType& type : types) {
@@ -62,9 +63,9 @@ std::string refuse_minimum(const JobAdmitted& job, const DeviceSet& existing) {
   }
   const std::uint32_t least = job.resources.min_devices;
   if (possible >= least) return {};
-  return "needs min_devices = " + std::to_string(least) +
-         (mixes_types(job) ? " devices" : " devices of one type") + ", the cluster has " +
-         (types.empty() ? "none" : counts_text(existing, types));
+  return refused("needs min_devices = " + std::to_string(least) +
+                 (mixes_types(job) ? " devices" : " devices of one type") + ", the cluster has " +
+                 (types.empty() ? "none" : counts_text(existing, types)));
 }
 
 }  // namespace
@@ -221,8 +222,8 @@ void ClusterCore::on_job_message(const cluster::FromJob& event) {
 }
 
 void ClusterCore::on_demand(Job& job, const protocol::Demand& demand) {
-  if (std::string refusal = refuse(job, demand); !refusal.empty()) {
-    effects_.push_back({job.admitted.job, protocol::DemandRefused{std::move(refusal)}});
+  if (const Status possible = check(job, demand); !possible.ok()) {
+    effects_.push_back({job.admitted.job, protocol::DemandRefused{possible.error().message}});
     return;
   }
   std::optional<protocol::JobProgress> progress = demand.progress;
@@ -249,25 +250,24 @@ void ClusterCore::on_bound_to_type(Job& job, const protocol::BoundToType& messag
   touch(job);
 }
 
-// Returns why the demand can never be met here; empty: it can.
-std::string ClusterCore::refuse(const Job& job, const protocol::Demand& demand) const {
+// Error (refused): the demand can never be met here.
+Status ClusterCore::check(const Job& job, const protocol::Demand& demand) const {
   const bool judged_before = job.admitted.restored && !job.demand;
   // Before the first device has joined, nothing is known about the devices: the node of a head may
   // have none. A restored job was judged by an earlier head, and its nodes may not have returned
   // yet.
   if (!pool_.knows_devices() || judged_before) return {};
-  if (std::string full = refuse_queue(job.admitted, demand.exact, limits_.queues); !full.empty())
-    return full;
-  if (demand.exact) return refuse_exact(*demand.exact, pool_.existing_devices());
+  ES_RETURN_IF_ERROR(check_queue(job.admitted, demand.exact, limits_.queues));
+  if (demand.exact) return check_exact(*demand.exact, pool_.existing_devices());
   // The minimum is judged once. A job whose devices were lost later waits for their return.
   const bool was_elastic = job.demand && !job.demand->exact;
   if (was_elastic) return {};
-  std::string refusal = refuse_minimum(job.admitted, pool_.existing_devices());
-  if (refusal.empty()) return {};
+  Status possible = check_minimum(job.admitted, pool_.existing_devices());
+  if (possible.ok()) return {};
   DeviceSet known;  // nodes that are away may return
   for (const DevicePool::NodeView& node : pool_.nodes())
     for (const DevicePool::DeviceView& device : node.devices) known.add(device.id.type, 1);
-  return refuse_minimum(job.admitted, known).empty() ? std::string() : refusal;
+  return check_minimum(job.admitted, known).ok() ? Status() : possible;
 }
 
 // The message is counted even if the device was not the job's. The job compares the count in an

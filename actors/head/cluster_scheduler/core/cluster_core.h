@@ -163,7 +163,7 @@ class ClusterCore {
 
   Job* find(const JobId& job);
   void mark_changed(Job& job);
-  std::string refuse(const Job& job, const protocol::Demand& demand) const;
+  Status check(const Job& job, const protocol::Demand& demand) const;
   void lose(const std::string& node, bool urgent);
   void empty_vacated_nodes();
   void forget_emptied(const std::string& node);

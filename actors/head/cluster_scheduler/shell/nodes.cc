@@ -23,12 +23,13 @@ Result<Hello> hello_of(const Inbound& inbound) {
   });
 }
 
-// Why the hello is refused; empty: it is not.
-std::string refusal_of(const Result<Hello>& hello, const PeerId& from) {
-  if (!hello) return hello.error().message;
+// Error: the hello is refused.
+Status check(const Result<Hello>& hello, const PeerId& from) {
+  if (!hello) return hello.error();
   // The gateway has verified the name of the connection. A node that could use another name could
   // bring devices of that node into the cluster.
-  return from == node_peer(hello->node.name) ? "" : "a node must speak in its own name";
+  if (from != node_peer(hello->node.name)) return refused("a node must speak in its own name");
+  return {};
 }
 
 }  // namespace
@@ -57,15 +58,16 @@ void Nodes::on_place(const Inbound& inbound) {
 
 void Nodes::on_hello(const Inbound& inbound) {
   const auto hello = hello_of(inbound);
-  const std::string reason = refusal_of(hello, inbound.from);
+  const Status accepted = check(hello, inbound.from);
   replies_.answer<wire::NodeWelcome>(inbound, [&](wire::NodeWelcome::Builder b) {
-    b.setAccepted(reason.empty());
-    b.setReason(reason);
+    b.setAccepted(accepted.ok());
+    b.setReason(accepted.ok() ? "" : accepted.error().message);
     b.setCheckpointDirectory(options_.checkpoint_dir.string());
     b.setProbe(options_.probe);
   });
   // Only for a search for errors: a peer could repeat it without end, and the node logs it too.
-  if (!reason.empty()) return log::debug("the node is refused: " + reason, {.peer = inbound.from});
+  if (!accepted.ok())
+    return log::debug("the node is refused: " + accepted.error().message, {.peer = inbound.from});
   const NodeArrival& node = hello->node;
   if (hello->clock_ms != 0)
     clocks_ahead_ms_[node.name] = static_cast<std::int64_t>(hello->clock_ms - clock_.unix_ms());

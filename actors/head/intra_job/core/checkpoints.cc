@@ -285,12 +285,12 @@ void Checkpoints::record_checkpoint(const CheckpointRef& written, bool periodic)
   if (replaced || suspension) keep_suspensions();
 }
 
-std::string Checkpoints::unsaved() const {
+Status Checkpoints::check_result_saved() const {
   const Version last = context_.config.last_version;
   const CheckpointRef* newest = context_.record.newest_checkpoint();
   if ((newest != nullptr && newest->version == last) || warning_.empty()) return {};
-  return "all " + std::to_string(last) +
-         " steps are done, but their result is not kept: " + warning_;
+  return failure("all " + std::to_string(last) +
+                 " steps are done, but their result is not kept: " + warning_);
 }
 
 }  // namespace es::actors::intra_job

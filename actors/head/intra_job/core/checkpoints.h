@@ -80,9 +80,8 @@ class Checkpoints {
   std::vector<CheckpointRef> give_up_newer(Version good);
   void restart_series();
 
-  // Returns why the state of the last version was saved nowhere although the job writes
-  // checkpoints; otherwise empty.
-  std::string unsaved() const;
+  // Error: the state of the last version was saved nowhere although the job writes checkpoints.
+  Status check_result_saved() const;
   // The last failure to write a checkpoint of the series; empty: none, or a later one was written.
   const std::string& warning() const { return warning_; }
   const CheckpointCounts& counts() const { return counts_; }

@@ -36,31 +36,31 @@ void DeviceDemand::update() {
   }
 }
 
-std::string DeviceDemand::refusal_of(const ScaleCommand& command) const {
-  if (context_.is_ending()) return "the job has ended";
-  if (context_.staged()) return "the job goes through fixed stages; it cannot be scaled";
+Status DeviceDemand::check(const ScaleCommand& command) const {
+  if (context_.is_ending()) return refused("the job has ended");
+  if (context_.staged()) return refused("the job goes through fixed stages; it cannot be scaled");
   const std::uint32_t max_p = context_.config.spec.max_p;
   if (command.devices && (command.devices->empty() || command.devices->total() > max_p))
-    return "devices = " + command.devices->text() +
-           ": allowed are 1 to max_p = " + std::to_string(max_p) + " devices";
-  return refusal_of_types(command.devices);
+    return refused("devices = " + command.devices->text() +
+                   ": allowed are 1 to max_p = " + std::to_string(max_p) + " devices");
+  return check_types(command.devices);
 }
 
-// Returns why a job whose bits depend on the device type cannot have these devices; empty: it can.
-std::string DeviceDemand::refusal_of_types(const Wanted& wanted) const {
+// Error (refused): the bits of the job depend on the device type, and it cannot have these devices.
+Status DeviceDemand::check_types(const Wanted& wanted) const {
   const DeterminismLevel level = context_.config.spec.level;
   if (level == DeterminismLevel::kD2 || !wanted) return {};
   const std::string why = "devices = " + wanted->text() + ": at level " + level_name(level) +
                           " the kernels of a device type decide the bits; allowed are devices of ";
-  if (wanted->counts.size() > 1) return why + "one type";
+  if (wanted->counts.size() > 1) return refused(why + "one type");
   const std::optional<DeviceType>& bound = context_.record.bound_type;
   if (!bound || wanted->counts.front().type == *bound) return {};
-  return why + bound->name + ", on which the job began";
+  return refused(why + bound->name + ", on which the job began");
 }
 
 void DeviceDemand::scale(const ScaleCommand& command) {
-  if (std::string why = refusal_of(command); !why.empty())
-    return context_.answer(command.request, refused(std::move(why)));
+  if (const Status allowed = check(command); !allowed.ok())
+    return context_.answer(command.request, allowed.error());
   if (scale_request_) {
     answer_scale(refused("a later scale request has replaced this one"));
   } else {

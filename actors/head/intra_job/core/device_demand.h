@@ -58,8 +58,8 @@ class DeviceDemand {
   void give_up_other_types(const Allocation& allocation);
 
  private:
-  std::string refusal_of(const ScaleCommand& command) const;
-  std::string refusal_of_types(const Wanted& wanted) const;
+  Status check(const ScaleCommand& command) const;
+  Status check_types(const Wanted& wanted) const;
 
   JobContext& context_;
   const RestartPoint& restart_;

@@ -86,17 +86,15 @@ bool FleetControl::others_work(const Worker& worker) const {
   });
 }
 
-// Returns why the job must fail; empty: it continues.
-std::string FleetControl::judge(const Worker& worker, const Loss& loss, const std::string& text) {
+// Error: the job must fail.
+Status FleetControl::judge(const Worker& worker, const Loss& loss, const std::string& text) {
   if (loss.cause == EndCause::kItself)
-    if (std::string why =
-            program_.ended({worker.device.node, worker.started, loss.way, text}, context_.now);
-        !why.empty())
-      return why;
+    ES_RETURN_IF_ERROR(
+        program_.ended({worker.device.node, worker.started, loss.way, text}, context_.now));
   // A job whose workers are lost in other ways would otherwise begin rounds for ever.
   if (loss.counts && ++losses_without_progress_ >= kLossesWithoutProgressMax)
-    return std::to_string(kLossesWithoutProgressMax) +
-           " workers were lost without one step of progress; the last one: " + text;
+    return failure(std::to_string(kLossesWithoutProgressMax) +
+                   " workers were lost without one step of progress; the last one: " + text);
   return {};
 }
 
@@ -117,7 +115,7 @@ LossVerdict FleetControl::lost(const Worker& worker, const Loss& loss) {
   // The job itself is not to blame for a node on which nothing can run, nor for a new process that
   // cannot work where others of the same program do.
   if (loss.cause == EndCause::kNode || (by_place && others_work(worker))) return verdict;
-  verdict.failure = judge(worker, loss, text);
+  verdict.job = judge(worker, loss, text);
   verdict.may_fail = !program_.empty() || 2 * losses_without_progress_ >= kLossesWithoutProgressMax;
   return verdict;
 }

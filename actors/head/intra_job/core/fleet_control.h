@@ -31,7 +31,7 @@ struct Loss {
 struct LossVerdict {
   bool new_round = false;  // the worker took part, so the others need a new round
   bool may_fail = false;   // further losses of this kind end the job
-  std::string failure{};   // why the job must fail; empty: it continues
+  Status job{};            // an error: the job must fail
 };
 
 class FleetControl {
@@ -82,7 +82,7 @@ class FleetControl {
  private:
   void start_worker(const DeviceId& device);
   bool others_work(const Worker& worker) const;
-  std::string judge(const Worker& worker, const Loss& loss, const std::string& text);
+  Status judge(const Worker& worker, const Loss& loss, const std::string& text);
 
   JobContext& context_;
   std::set<Incarnation> exited_;

@@ -237,8 +237,9 @@ void JobCore::on_hello(const Hello& message) {
   usage_.came_back(sender);
   if (worker->phase == Worker::Phase::kKnown && !context_.is_ending()) rounds_.came_back(*worker);
   // A worker that is not known yet interrupts no member if it is refused now.
-  const std::string refusal = rounds_.kernel_refusal(*worker);
-  if (worker->phase == Worker::Phase::kWarm && !refusal.empty()) refuse_kernels(*worker, refusal);
+  const Status kernels = rounds_.check_kernels(*worker);
+  if (worker->phase == Worker::Phase::kWarm && !kernels.ok())
+    refuse_kernels(*worker, kernels.error().message);
 }
 
 void JobCore::refuse_kernels(Worker& worker, const std::string& why) {
@@ -248,7 +249,7 @@ void JobCore::refuse_kernels(Worker& worker, const std::string& why) {
 
 void JobCore::on_ready(Worker& worker, const Ready& message) {
   Worker* out = rounds_.take(worker, message);
-  if (out != nullptr) refuse_kernels(*out, rounds_.kernel_refusal(*out));
+  if (out != nullptr) refuse_kernels(*out, rounds_.check_kernels(*out).error().message);
 }
 
 void JobCore::on_drained(Worker& worker, const Drained& message) {
@@ -263,21 +264,20 @@ void JobCore::on_drained(Worker& worker, const Drained& message) {
 }
 
 void JobCore::on_committed(Worker& worker, const Committed& message) {
-  std::string conflict;
   // The effects keep the order of these calls: the line is stored before members may forget it, and
   // before a checkpoint of its version is journaled.
-  if (progress_.take(worker, message.line, conflict)) {
-    fleet_.made_progress();
-    rounds_.made_progress();
-    progress_.acknowledge();
-    checkpoints_.take_written();
-  }
-  if (!conflict.empty()) lifecycle_.fail(std::move(conflict));
+  const Result<bool> is_new = progress_.take(worker, message.line);
+  if (!is_new) return lifecycle_.fail(is_new.error().message);
+  if (!*is_new) return;
+  fleet_.made_progress();
+  rounds_.made_progress();
+  progress_.acknowledge();
+  checkpoints_.take_written();
 }
 
 void JobCore::on_evaluated(Worker& worker, const Evaluated& message) {
-  if (std::string why = progress_.take(worker, message); !why.empty())
-    lifecycle_.fail(std::move(why));
+  if (const Status same = progress_.take(worker, message); !same.ok())
+    lifecycle_.fail(same.error().message);
 }
 
 void JobCore::on_suspect(Worker& worker, const Suspect& message) {

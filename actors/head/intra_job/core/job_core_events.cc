@@ -61,7 +61,7 @@ void JobCore::evict(Worker& worker, const Loss& loss) {
 // The job continues without this worker. REQUIRES: `worker` is a copy.
 void JobCore::lose(const Worker& worker, const Loss& loss) {
   const LossVerdict verdict = fleet_.lost(worker, loss);
-  if (!verdict.failure.empty()) return fail(verdict.failure);
+  if (!verdict.job.ok()) return fail(verdict.job.error().message);
   // The next loss may end the job, and may take the last worker that holds its state.
   if (verdict.may_fail && holds_unsaved_version()) suspension_.save();
   if (verdict.new_round) rounds_.begin(loss.pause);

@@ -13,7 +13,7 @@ std::string next_line(std::istringstream& text) {
 
 }  // namespace
 
-std::string KernelAgreement::refusal(const DeviceType& type, const std::string& kernels) const {
+Status KernelAgreement::check(const DeviceType& type, const std::string& kernels) const {
   const auto found = kernels_.find(type);
   if (found == kernels_.end() || found->second == kernels) return {};
   std::istringstream theirs(found->second), own(kernels);
@@ -23,9 +23,9 @@ std::string KernelAgreement::refusal(const DeviceType& type, const std::string& 
     their_line = next_line(theirs);
     own_line = next_line(own);
   }
-  return "computes with other kernels than the job's other workers on " + type.name +
-         ", which give other bits: it has " + own_line + " where they have " + their_line +
-         "; level D2 allows any kernels";
+  return refused("computes with other kernels than the job's other workers on " + type.name +
+                 ", which give other bits: it has " + own_line + " where they have " + their_line +
+                 "; level D2 allows any kernels");
 }
 
 }  // namespace es::actors::intra_job

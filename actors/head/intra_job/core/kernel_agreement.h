@@ -7,15 +7,16 @@
 #include <string>
 
 #include "proto/base/device.h"
+#include "proto/base/result.h"
 
 namespace es::actors::intra_job {
 
 class KernelAgreement {
  public:
-  // Returns for users why this worker cannot compute with the others of its type, with the first
-  // line that differs; empty: it can.
-  std::string refusal(const DeviceType& type, const std::string& kernels) const;
-  // A worker computes with these kernels. REQUIRES: refusal() is empty.
+  // Error (refused): this worker cannot compute with the others of its type; the first line that
+  // differs is said.
+  Status check(const DeviceType& type, const std::string& kernels) const;
+  // A worker computes with these kernels. REQUIRES: check() is ok.
   void add(const DeviceType& type, const std::string& kernels) { kernels_[type] = kernels; }
 
  private:

@@ -34,8 +34,8 @@ void Lifecycle::finish_if_done() {
     return context_.fleet.find(worker)->version == last;
   });
   if (!all_there) return;
-  const std::string why = parts_.checkpoints.unsaved();
-  end(why.empty() ? JobState::kFinished : JobState::kFailed, why);
+  const Status saved = parts_.checkpoints.check_result_saved();
+  saved.ok() ? end(JobState::kFinished, {}) : fail(saved.error().message);
 }
 
 void Lifecycle::end(JobState state, std::string error) {

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "actors/base/protocol/core/durations.h"
+#include "proto/base/result.h"
 
 namespace es::actors::intra_job {
 
@@ -21,8 +22,8 @@ class ProgramFaults {
     std::string way;   // equal for ends of the same kind
     std::string text;  // this end, for users
   };
-  // A process has ended. Returns why the job must fail; empty: it goes on.
-  std::string ended(const Process& process, Instant now) {
+  // A process has ended. Error: the job must fail.
+  Status ended(const Process& process, Instant now) {
     std::map<std::string, Tries>& nodes = ends_[process.way];
     Tries& tries = nodes[process.node];
     if (tries.count == 0 || process.started > tries.last) {
@@ -30,11 +31,11 @@ class ProgramFaults {
       tries.last = now;
     }
     if (nodes.size() > 1)
-      return "its processes end in the same way on the nodes " + nodes.begin()->first + " and " +
-             nodes.rbegin()->first + "; the last one: " + process.text;
+      return failure("its processes end in the same way on the nodes " + nodes.begin()->first +
+                     " and " + nodes.rbegin()->first + "; the last one: " + process.text);
     if (tries.count >= kSameEndsMax)
-      return "its processes have ended in the same way " + std::to_string(tries.count) +
-             " times on node " + process.node + "; the last one: " + process.text;
+      return failure("its processes have ended in the same way " + std::to_string(tries.count) +
+                     " times on node " + process.node + "; the last one: " + process.text);
     return {};
   }
   bool empty() const { return ends_.empty(); }

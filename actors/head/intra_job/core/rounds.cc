@@ -114,7 +114,7 @@ Worker* Rounds::agree_on_kernels() {
     for (const Member& member : context_.members) {
       Worker& worker = *context_.fleet.find(member.incarnation);
       if (reports_.at(member.incarnation).has_value() != came_with_version) continue;
-      if (!kernel_refusal(worker).empty()) return &worker;
+      if (!check_kernels(worker).ok()) return &worker;
       kernels_.add(worker.device.type, worker.kernels);
     }
   }

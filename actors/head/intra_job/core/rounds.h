@@ -92,9 +92,9 @@ class Rounds {
   // --- other events
   // A version was added to the ledger.
   void made_progress();
-  // Returns why this worker cannot compute with the members; empty: it can.
-  std::string kernel_refusal(const Worker& worker) const {
-    return kernels_.refusal(worker.device.type, worker.kernels);
+  // Error (refused): this worker cannot compute with the members.
+  Status check_kernels(const Worker& worker) const {
+    return kernels_.check(worker.device.type, worker.kernels);
   }
   // Nodes have said what they can read, or left: the round may continue.
   void continue_if_known();

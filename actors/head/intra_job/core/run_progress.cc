@@ -18,7 +18,7 @@ RunProgress::RunProgress(JobContext& context, const LedgerHistory& history)
   evaluations_.insert(history.evaluations.begin(), history.evaluations.end());
 }
 
-bool RunProgress::take(Worker& worker, const LedgerLine& line, std::string& conflict) {
+Result<bool> RunProgress::take(Worker& worker, const LedgerLine& line) {
   worker.version = std::max(worker.version.value_or(0), line.version);
   version_ = std::max(version_, line.version);
   // In a sparse ledger the versions before this one are not reported.
@@ -42,13 +42,12 @@ bool RunProgress::take(Worker& worker, const LedgerLine& line, std::string& conf
                     std::to_string(ledger_.through()));
       break;
     case LedgerBook::Answer::kConflict:
-      conflict = ledger_.conflict();
-      break;
+      return failure(ledger_.conflict());
   }
   return false;
 }
 
-std::string RunProgress::take(const Worker& worker, const Evaluated& evaluated) {
+Status RunProgress::take(const Worker& worker, const Evaluated& evaluated) {
   const Digest digest = digest_of(*evaluated.totals);
   const auto [before, is_new] = evaluations_.emplace(evaluated.version, digest);
   if (is_new) {
@@ -56,9 +55,9 @@ std::string RunProgress::take(const Worker& worker, const Evaluated& evaluated) 
     return {};
   }
   if (before->second == digest) return {};
-  return "non-deterministic: evaluation of version " + std::to_string(evaluated.version) +
-         ": results with digest " + before->second.hex() + " before, " + digest.hex() +
-         " on worker " + std::to_string(worker.incarnation.value);
+  return failure("non-deterministic: evaluation of version " + std::to_string(evaluated.version) +
+                 ": results with digest " + before->second.hex() + " before, " + digest.hex() +
+                 " on worker " + std::to_string(worker.incarnation.value));
 }
 
 void RunProgress::acknowledge() {

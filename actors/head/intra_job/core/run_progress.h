@@ -29,11 +29,11 @@ class RunProgress {
   Version version() const { return version_; }
   void set_version(Version version) { version_ = version; }
 
-  // Takes a ledger line. Returns whether it is new. Sets `conflict` if it differs from an earlier
-  // line of this version.
-  bool take(Worker& worker, const protocol::LedgerLine& line, std::string& conflict);
-  // Takes an evaluation. Returns the reason for which the job must fail; empty: none.
-  std::string take(const Worker& worker, const protocol::Evaluated& evaluated);
+  // Takes a ledger line. Returns whether it is new. Error: it differs from an earlier line of this
+  // version, so the job must fail.
+  Result<bool> take(Worker& worker, const protocol::LedgerLine& line);
+  // Takes an evaluation. Error: it differs from an earlier one of this version.
+  Status take(const Worker& worker, const protocol::Evaluated& evaluated);
 
   // Lets members forget what is stored, every Config::acknowledge_every versions.
   void acknowledge();

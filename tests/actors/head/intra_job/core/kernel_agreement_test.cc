@@ -31,22 +31,24 @@ std::string warnings(const Effects& effects) {
 TEST_SUITE("actors/head/intra_job/kernel_agreement") {
   TEST_CASE("the first line that differs is named") {
     KernelAgreement agreement;
-    CHECK(agreement.refusal({"a"}, kOld).empty());
+    CHECK(agreement.check({"a"}, kOld).ok());
     agreement.add({"a"}, kOld);
-    CHECK(agreement.refusal({"a"}, kOld).empty());
-    CHECK(agreement.refusal({"b"}, kNew).empty());
+    CHECK(agreement.check({"a"}, kOld).ok());
+    CHECK(agreement.check({"b"}, kNew).ok());
     CHECK(
-        agreement.refusal({"a"}, kNew) ==
+        agreement.check({"a"}, kNew).error().message ==
         "computes with other kernels than the job's other workers on a, which give other bits: it "
         "has 'library cuDNN 9.19.0' where they have 'library cuDNN 9.1.0'; level D2 allows any "
         "kernels");
-    CHECK(agreement.refusal({"a"}, "level D1\ndevice_type a\n")
-              .find("it has nothing more where they have 'library cuDNN 9.1.0'") !=
+    CHECK(agreement.check({"a"}, "level D1\ndevice_type a\n")
+              .error()
+              .message.find("it has nothing more where they have 'library cuDNN 9.1.0'") !=
           std::string::npos);
-    CHECK_FALSE(agreement.refusal({"a"}, kOld.substr(0, kOld.size() - 1)).empty());
-    CHECK_FALSE(agreement.refusal({"a"}, "").empty());
-    CHECK(agreement.refusal({"a"}, kOld + "operator last: algorithm 2\n")
-              .find("it has 'operator last: algorithm 2' where they have nothing more") !=
+    CHECK_FALSE(agreement.check({"a"}, kOld.substr(0, kOld.size() - 1)).ok());
+    CHECK_FALSE(agreement.check({"a"}, "").ok());
+    CHECK(agreement.check({"a"}, kOld + "operator last: algorithm 2\n")
+              .error()
+              .message.find("it has 'operator last: algorithm 2' where they have nothing more") !=
           std::string::npos);
   }
 
