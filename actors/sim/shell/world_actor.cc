@@ -225,6 +225,7 @@ void WorldState::on(Worker& worker, Incarnation, const Install& message) {
   run.generation = message.stamp.generation;
   run.members = message.members;
   run.target = message.target;
+  run.pause_at = message.pause_at;
   lose_work(run, message.target);
   ++run.epoch;
   const Due ready{Timer::kReady, index_of(run), run.epoch};
@@ -267,6 +268,7 @@ void WorldState::on(Worker& worker, Incarnation, const Go& message) {
   // After an unplanned round the head does not know yet the version of the job.
   if (run.version > run.told) commit(run, run.members.front().incarnation, run.version);
   plan_steps(run);
+  if (run.pause_at) stop_after(run, static_cast<double>(*run.pause_at - run.version));
 }
 
 // Plans all timers of the job from now on, at its present speed.
@@ -284,10 +286,14 @@ void WorldState::plan_steps(Run& run) {
 void WorldState::on(Worker& worker, Incarnation to, const protocol::Drain& message) {
   Run& run = run_of(worker);
   if (!run.steps) return tell(run, Drained{{message.stamp.generation, to}, run.version});
-  if (std::exchange(run.stops, true)) return;  // one timer for all members
   // Members stop when the step ends that is being computed now.
-  const double done = steps_done(run, now_s()) + 1;
-  after(run.since_s + done * run.step_s - now_s(), {Timer::kBoundary, index_of(run), run.epoch});
+  stop_after(run, steps_done(run, now_s()) + 1);
+}
+
+// The members stop when they have done this many steps since Go.
+void WorldState::stop_after(Run& run, double steps) {
+  if (std::exchange(run.stops, true)) return;  // one timer for all members
+  after(run.since_s + steps * run.step_s - now_s(), {Timer::kBoundary, index_of(run), run.epoch});
 }
 
 void WorldState::reach_boundary(Run& run) {

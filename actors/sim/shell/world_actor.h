@@ -150,6 +150,7 @@ class WorldState {
     std::vector<protocol::Member> members;
     Generation generation;
     Version target = 0;
+    std::optional<Version> pause_at;
     std::uint64_t epoch = 0;  // counts every begin and end of stepping, and every round
     bool steps = false;
     bool stops = false;              // at the next boundary
@@ -214,6 +215,7 @@ class WorldState {
   void on(Worker&, Incarnation, const auto&) {}  // messages that this world ignores
   void stand_still(Run& run, Version version);
   void plan_steps(Run& run);
+  void stop_after(Run& run, double steps);
   static double steps_done(const Run& run, double now_s);
   Version version_at(const Run& run, double now_s) const;
   void lose_work(Run& run, Version target);
