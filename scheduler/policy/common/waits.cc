@@ -51,6 +51,9 @@ class Waiting {
   }
 
   bool waits(const JobRow& row) const {
+    // What it lacks when it has given these devices back is another decision.
+    if (std::ranges::find(decided_.shrinks, row.slot, &Change::slot) != decided_.shrinks.end())
+      return false;
     return row.pinned ? !covers(table_.held(row.slot), table_.pinned(row.slot))
                       : row.held_total < row.min_devices;
   }
