@@ -141,7 +141,6 @@ std::vector<Proposal> propose(const PlanQuery& held, const DeviceSet& addable,
                               const ProposalLimits& limits) {
   const std::uint32_t most = device_limit(held);
   const std::uint32_t holds = held.available.total();
-  const std::uint32_t room = most > holds ? most - holds : 0;
   const double reference = reference_seconds(held, addable);
 
   std::vector<Proposal> proposals;
@@ -149,6 +148,9 @@ std::vector<Proposal> propose(const PlanQuery& held, const DeviceSet& addable,
     // A job of one type can only add to the type that it has.
     if (!held.mix_types && holds > 0 && held.available.count_of(c.type) == 0) continue;
     if (!held.capabilities.contains(c.type)) continue;
+    // A plan with faster devices may drop slower ones, so those of other types leave room.
+    const std::uint32_t own = held.available.count_of(c.type);
+    const std::uint32_t room = most > own ? most - own : 0;
     const std::vector<Proposal> of_type =
         propose_type(held, c.type, std::min(c.count, room), reference, limits);
     proposals.insert(proposals.end(), of_type.begin(), of_type.end());

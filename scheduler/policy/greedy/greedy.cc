@@ -161,6 +161,8 @@ class GreedyDecision {
         DeviceSet granted;
         granted.add(*type, devices);
         grant(job.second, granted);
+        change_of(job.second).shrunk =
+            replaced_by({.type = *type, .count = devices}, view_.jobs[job.second]);
       }
       push(*type, devices, *set, std::next(at));
     }

@@ -9,7 +9,8 @@
 //    it blocks no other job.
 // 2. Extras. The devices that are then free go to proposals, one per job, by the highest gain per
 //    device = (speedup - 1) / count. Ties go to more devices, then to earlier submission, then by
-//    type name.
+//    type name. A job that would have more than max_devices gives back its slowest devices of other
+//    types.
 //
 // The policy considers no priorities, queues, deadlines or remaining work, and suspends no job. A
 // minimum may be of any allowed types (of one type without mix_types); types whose proposals gain

@@ -24,7 +24,7 @@ std::string group_of(const JobView& job, bool mix_types) {
 // Whether the job refuses the devices that it would hold with the proposal.
 bool refuses_to_add(const JobView& job, const Proposal& proposal) {
   if (job.refusals.empty()) return false;
-  DeviceSet after = job.held;
+  DeviceSet after = beyond(job.held, replaced_by(proposal, job));
   after.add(proposal.type, proposal.count);
   return refusal_of(job.refusals, after) != nullptr;
 }
@@ -40,6 +40,25 @@ void erase_from(Map& sets, const Key& key, const Value& value) {
 
 bool lacks_something(const JobView& job) {
   return job.pinned ? !job.held.contains(*job.pinned) : job.held.total() < job.min_devices;
+}
+
+DeviceSet replaced_by(const Proposal& proposal, const JobView& job) {
+  const std::uint32_t after = job.held.total() + proposal.count;
+  std::uint32_t beyond_most = after > job.max_devices ? after - job.max_devices : 0;
+  std::vector<std::pair<double, DeviceCount>> others;  // by speed
+  for (const DeviceCount& c : job.held.counts) {
+    const auto speed = job.capabilities.find(c.type);
+    if (c.type != proposal.type)
+      others.emplace_back(speed == job.capabilities.end() ? 0 : speed->second, c);
+  }
+  std::ranges::stable_sort(others, {}, [](const auto& other) { return other.first; });
+  DeviceSet replaced;
+  for (const auto& [speed, c] : others) {
+    const std::uint32_t count = std::min(c.count, beyond_most);
+    if (count > 0) replaced.add(c.type, count);
+    beyond_most -= count;
+  }
+  return replaced;
 }
 
 std::vector<DeviceType> addable_types(const JobView& job, bool mix_types) {
@@ -112,7 +131,7 @@ void GreedyIndex::erase_extra(Entry& entry) {
 void GreedyIndex::enter_candidates(Entry& entry, const JobView& job) {
   const std::vector<DeviceType> types = addable_types(job, job.mix_types && !homogeneous_);
   for (const Proposal& p : job.proposals) {
-    if (p.speedup <= 1 || job.held.total() + p.count > job.max_devices) continue;
+    if (p.speedup <= 1 || job.held.count_of(p.type) + p.count > job.max_devices) continue;
     if (std::find(types.begin(), types.end(), p.type) == types.end()) continue;
     if (refuses_to_add(job, p)) continue;
     const Kind kind{p.type, p.count};

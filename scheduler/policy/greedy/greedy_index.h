@@ -81,6 +81,9 @@ class GreedyIndex {
 
 // Whether the job lacks a part of its pinned demand or of its minimum.
 bool lacks_something(const JobView& job);
+// What the job gives back if it gets what it proposed: its slowest devices of other types, as many
+// as it would hold beyond max_devices.
+DeviceSet replaced_by(const Proposal& proposal, const JobView& job);
 // The allowed types that the job can still add: all, or only the one that it has.
 std::vector<DeviceType> addable_types(const JobView& job, bool mix_types);
 

@@ -39,7 +39,8 @@ std::vector<Proposal> plain_proposals(const PlanQuery& held, const DeviceSet& ad
     if (!held.mix_types && holds > 0 && held.available.count_of(c.type) == 0) continue;
     DeviceSet all = held.available;
     double before = seconds_with(all);
-    for (std::uint32_t n = 1; n <= c.count && holds + n <= limit; ++n) {
+    const std::uint32_t own = held.available.count_of(c.type);
+    for (std::uint32_t n = 1; n <= c.count && own + n <= limit; ++n) {
       all.add(c.type, 1);
       const double seconds = seconds_with(all);
       if (seconds < before) proposals.push_back({c.type, n, reference / seconds});
@@ -100,6 +101,18 @@ TEST_SUITE("scheduler/proposal") {
     for (const Proposal& p : propose(held, devices("a:8"), kAll)) CHECK(p.count <= 2);
     held.max_devices = 2;
     CHECK(propose(held, devices("a:8"), kAll).empty());
+  }
+
+  TEST_CASE(
+      "a job at its maximum proposes faster devices, for which it would give slow ones back") {
+    const PlanQuery held{.max_p = 8,
+                         .capabilities = {{{"fast"}, 4.0}, {{"slow"}, 1.0}},
+                         .available = devices("fast:2+slow:2"),
+                         .max_devices = 4,
+                         .mix_types = true};
+    // A step takes 1 s on what it has, 0.75 s on 3 fast devices, and 0.5 s on 4.
+    CHECK(propose(held, devices("fast:4+slow:4"), kAll) ==
+          std::vector<Proposal>{{{"fast"}, 2, 2.0}, {{"fast"}, 1, 1 / 0.75}});
   }
 
   TEST_CASE("a type of unknown capability is not proposed") {

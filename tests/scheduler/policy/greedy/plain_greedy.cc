@@ -233,6 +233,7 @@ class PlainGreedy {
     if (best == nullptr) return false;
     free_[best->type] -= static_cast<int>(best->count);
     winner->granted[best->type] = static_cast<int>(best->count);
+    winner->called_back = replaced(*winner->job, *best);
     return true;
   }
 
@@ -242,12 +243,32 @@ class PlainGreedy {
     if (size(p.granted) > 0 || size(p.called_back) > 0) return false;  // the proposal is outdated
     return proposal.speedup > 1 && may_add(job, proposal.type) &&
            static_cast<int>(proposal.count) <= count_of(free_, proposal.type) &&
-           job.held.total() + proposal.count <= job.max_devices && !refuses(job, proposal);
+           job.held.count_of(proposal.type) + proposal.count <= job.max_devices &&
+           !refuses(job, proposal);
+  }
+
+  // One device after the other, always of the slowest type that is left.
+  static Pile replaced(const JobView& job, const Proposal& proposal) {
+    Pile kept = pile_of(job.held), gone;
+    const auto speed = [&](const DeviceType& type) {
+      const auto at = job.capabilities.find(type);
+      return at == job.capabilities.end() ? 0 : at->second;
+    };
+    while (size(kept) + static_cast<int>(proposal.count) > static_cast<int>(job.max_devices)) {
+      const DeviceType* slowest = nullptr;
+      for (const auto& [type, count] : kept)
+        if (count > 0 && type != proposal.type && (!slowest || speed(type) < speed(*slowest)))
+          slowest = &type;
+      --kept[*slowest];
+      ++gone[*slowest];
+    }
+    return gone;
   }
 
   // A refusal names devices, and types of which the job wants no more together with them.
   static bool refuses(const JobView& job, const Proposal& proposal) {
     Pile after = pile_of(job.held);
+    for (const auto& [type, count] : replaced(job, proposal)) after[type] -= count;
     after[proposal.type] += static_cast<int>(proposal.count);
     return std::any_of(job.refusals.begin(), job.refusals.end(), [&](const Refusal& refusal) {
       const Pile kept = pile_of(refusal.held);
