@@ -77,7 +77,8 @@ class GavelDecision {
       cluster_speed += job.speeds[t] * table_.total()[t] / gang[t];
     }
     const auto jobs = static_cast<double>(order_.size());
-    job.isolated_speed = std::max(1e-12, std::min(best, cluster_speed / jobs));
+    const double isolated_speed = std::max(1e-12, std::min(best, cluster_speed / jobs));
+    job.isolated_s = std::max(1e-9, table_.done(row) + job.remaining_steps) / isolated_speed;
     return job;
   }
 

@@ -127,8 +127,7 @@ class FinishTimes {
   // The throughput with which the job keeps this rho.
   double need(std::size_t m, double rho) const {
     const GavelJob& job = jobs_[m];
-    const double isolated_s = job.age_s + job.remaining_steps / job.isolated_speed;
-    const double left_s = rho * isolated_s - job.age_s;
+    const double left_s = rho * job.isolated_s - job.age_s;
     if (left_s <= 0) return best_[m];
     return std::min(best_[m], job.remaining_steps / left_s);
   }

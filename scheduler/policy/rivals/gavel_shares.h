@@ -20,7 +20,7 @@ struct GavelJob {
   // The next three are for finish_time_shares() only.
   double remaining_steps = 0;
   double age_s = 0;
-  double isolated_speed = 0;  // with a 1/n share of the cluster; > 0
+  double isolated_s = 0;  // what all its steps take with a 1/n share of the cluster; > 0
 };
 
 // X, flat by job and type.
@@ -36,8 +36,7 @@ TimeShares least_attained_shares(std::span<const GavelJob> jobs, const Counts& d
 
 // Finish-time fairness (section 4.2, after Themis):
 //
-//   minimise  max_m rho_m      rho_m = (age_m + remaining_m / throughput(m, X)) /
-//                                      (age_m + remaining_m / isolated_m)
+//   minimise  max_m rho_m      rho_m = (age_m + remaining_m / throughput(m, X)) / isolated_m
 //
 // The program is linear for a given rho, so the smallest one is found by halving. A job that is too
 // late for the common rho gets its best type all the time.

@@ -21,8 +21,9 @@ double cost_of(double goodput) {
 double restart_factor(const ClusterTable& table, const JobRow& row) {
   const double age_s = std::max(0.0, table.now_s() - row.submit_s);
   const double spent_s = row.changes * row.rescale_s;
-  // A change that is free delays no job, also one that is new.
-  if (row.rescale_s <= 0) return 1;
+  // A job that has computed for less than a change takes may change at once; a change that is free
+  // delays no job.
+  if (table.attained(row) < row.rescale_s || row.rescale_s <= 0) return 1;
   return std::max(0.0, age_s - spent_s) / (age_s + row.rescale_s);
 }
 

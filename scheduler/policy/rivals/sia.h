@@ -9,10 +9,11 @@
 //   where      sum_j x_ij <= 1,   sum_ij n_j * x_ij [type t] <= devices_t
 //   A_ij     = (r_ij * G_ij) ^ -0.5, rounded to hundredths, at most 3000
 //   G_ij     = min_devices_i * speed_ij / min_j speed_ij         normalised goodput
-//   r_ij     = 1 for what job i holds and if it holds nothing, otherwise
+//   r_ij     = 1 for what job i holds, if it holds nothing, and while the devices that it has held
+//              times seconds are less than pause_i; otherwise
 //              max(0, age_i - changes_i * pause_i) / (age_i + pause_i)
 //
-// The powers, 1.1, 60 s and the rounding are those of the authors' program. The program is an
+// The powers, 1.1, 60 s, the rounding and the grace of young jobs are those of the authors' program. The program is an
 // integer program (assignment.h); jobs with equal rows are interchangeable, and the earlier one is
 // served first. Higher resources.priority is served before lower. A job that is in a change keeps
 // its devices, as there.

@@ -57,8 +57,9 @@ class Auction {
   double rho(const JobRow& row, double speed) const {
     const double age_s = std::max(0.0, table_.now_s() - row.submit_s);
     const double remaining = std::max(1.0, table_.remaining(row));
-    const double isolated = std::max(1e-12, table_.fair_speed(row));
-    return (age_s + remaining / std::max(1e-12, speed)) / (age_s + remaining / isolated);
+    const double isolated_s =
+        (table_.done(row) + remaining) / std::max(1e-12, table_.fair_speed(row));
+    return (age_s + remaining / std::max(1e-12, speed)) / isolated_s;
   }
 
   // The largest sum of log V of the bidders without this one, if it does not bid (`one`), and what
@@ -118,11 +119,17 @@ class Auction {
   }
 
   void give_leftovers() {
-    for (Bid& bid : jobs_)
-      if (!bid.has_won) take_most(bid);
+    serve_losers();
     // What no other job can use goes back to those that have paid it.
     for (Bid& bid : jobs_)
       if (bid.has_won && rounds_.is_anything_left()) take_most(bid);
+    // They may have moved to another type, and left this one to others.
+    serve_losers();
+  }
+
+  void serve_losers() {
+    for (Bid& bid : jobs_)
+      if (!bid.has_won && rounds_.is_anything_left()) take_most(bid);
   }
 
   // The fastest option that is left.

@@ -2,9 +2,10 @@
 // themis: finish-time fairness by auctions (Mahajan et al., "Themis: Fair and Efficient GPU Cluster
 // Scheduling", NSDI '20).
 //
-//   rho_i(n, t) = (age_i + remaining_i / speed_i(n, t)) / (age_i + remaining_i / isolated_i)
+//   rho_i(n, t) = (age_i + remaining_i / speed_i(n, t)) / (steps_i / isolated_i)
 //
-// isolated_i is the speed with a 1/n share of the cluster since the job was submitted. Devices are
+// steps_i is all its steps, and isolated_i the speed with a 1/n share of the cluster since the job
+// was submitted, so a job that waits gets later and later. Devices are
 // leased for 1,200 s. When leases end or devices become idle:
 //
 //   filter      The jobs with the largest present rho bid: of all that could use devices the part

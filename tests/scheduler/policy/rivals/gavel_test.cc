@@ -63,8 +63,8 @@ TEST_SUITE("scheduler/policy/gavel") {
     // rho_0 = 1 / x and rho_1 = 1 / (2 (1 - x)) are equal at x = 2/3.
     std::vector<GavelJob> jobs{one_device({1}), one_device({1})};
     for (GavelJob& job : jobs) job.remaining_steps = 100;
-    jobs[0].isolated_speed = 1;
-    jobs[1].isolated_speed = 0.5;
+    jobs[0].isolated_s = 100;
+    jobs[1].isolated_s = 200;
     const TimeShares x = finish_time_shares(jobs, {1});
     CHECK(x[0] == Approx(2.0 / 3).epsilon(2e-3));
     CHECK(x[1] == Approx(1.0 / 3).epsilon(2e-3));
@@ -72,7 +72,7 @@ TEST_SUITE("scheduler/policy/gavel") {
     for (GavelJob& job : jobs) {
       job.speeds = {2, 1};
       job.gangs = {1, 1};
-      job.isolated_speed = 1.5;
+      job.isolated_s = 100 / 1.5;
     }
     const TimeShares y = finish_time_shares(jobs, {1, 1});
     for (const std::size_t job : {0, 1})

@@ -43,6 +43,7 @@ TEST_SUITE("scheduler/policy/sia") {
     JobView& job = test::add_job(view, 4, 1000);
     test::hold(view, job, "gpu:2", 2);
     job.submitted = job.changed = Seconds(5000);
+    job.work.attained_device_s = 2000;
     job.proposals = {{{"gpu"}, 2, 2.0}};
     // 4 devices: r * G = 1000 / (1000 + pause) * 4, against 2 of what it holds.
     job.rescale_pause = Seconds(900);
@@ -54,6 +55,9 @@ TEST_SUITE("scheduler/policy/sia") {
     CHECK(test::granted(SiaPolicy().decide(view), 0) == "gpu:2");
     view.jobs[0].work.changes = 10;
     CHECK(test::granted(SiaPolicy().decide(view), 0) == "");
+    // It has computed for less than a change takes.
+    view.jobs[0].work.attained_device_s = 49;
+    CHECK(test::granted(SiaPolicy().decide(view), 0) == "gpu:2");
   }
 
   TEST_CASE("between rounds only idle devices are given") {
