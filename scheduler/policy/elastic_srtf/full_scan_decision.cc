@@ -130,19 +130,22 @@ void FullScanDecision::serve_owners() {
   const auto has_its_devices = [this](const QueueEntry& entry) {
     return table_.rows()[entry.slot].pinned || is_kept(entry);
   };
-  // Pinned jobs and jobs in a pause use the part of their queue first, because they have their
-  // devices already, wherever they are in the order.
+  // Pinned jobs, jobs in a pause and the minima of jobs that may not be suspended use the part of
+  // their queue first, because they have these devices already, wherever they are in the order.
+  // Otherwise other jobs of the queue would be given its part, and these would have those of another
+  // queue.
   for (const QueueEntry& entry : entries)
-    if (has_its_devices(entry)) use_up(owned, entry.slot);
+    if (has_its_devices(entry) || entry.keeps_minimum) use_up(owned, entry.slot);
   for (const QueueEntry& entry : entries) {
     if (has_its_devices(entry)) continue;
     const JobRow& row = table_.rows()[entry.slot];
     const Counts& rest = owned[row.queue];
+    const Counts minimum(targets_.of(entry.slot).begin(), targets_.of(entry.slot).end());
     Counts left = choices_of(entry.slot);
     // At most what its queue is entitled to and earlier jobs of the queue have not taken.
-    for (std::size_t t = 0; t < left.size(); ++t) left[t] = std::min(rest[t], left[t]);
+    for (std::size_t t = 0; t < left.size(); ++t) left[t] = std::min(rest[t] + minimum[t], left[t]);
     assign(entry.slot, choose(row, left, limits_of(entry)).counts);
-    use_up(owned, entry.slot);
+    use_up(owned, entry.slot, minimum);
   }
 }
 
@@ -155,14 +158,17 @@ void FullScanDecision::serve_left_behind() {
   }
 }
 
-// Subtracts the devices of the job from what its queue is entitled to.
-void FullScanDecision::use_up(std::vector<Counts>& owned, std::size_t slot) const {
+void FullScanDecision::use_up(std::vector<Counts>& owned, std::size_t slot,
+                              std::span<const std::uint32_t> used) const {
   const JobRow& row = table_.rows()[slot];
   Counts& rest = owned[row.queue];
   // A pinned job has a target only if it lacks devices and gets them now.
   const auto has =
       row.pinned && targets_.is_empty(slot) ? table_.kept_by_pin(slot) : targets_.of(slot);
-  for (std::size_t t = 0; t < rest.size(); ++t) rest[t] -= std::min(rest[t], has[t]);
+  for (std::size_t t = 0; t < rest.size(); ++t) {
+    const std::uint32_t before = used.empty() ? 0 : std::min(used[t], has[t]);
+    rest[t] -= std::min(rest[t], has[t] - before);
+  }
 }
 
 void FullScanDecision::serve_in_order() {

@@ -149,7 +149,10 @@ class FullScanDecision {
   // Jobs that were given devices as owners may have taken others in their turn, after jobs that
   // found nothing left. These are served again.
   void serve_left_behind();
-  void use_up(std::vector<Counts>& owned, std::size_t slot) const;
+  // Subtracts the devices of the job from what its queue is entitled to, except those that it has
+  // used up before.
+  void use_up(std::vector<Counts>& owned, std::size_t slot,
+              std::span<const std::uint32_t> used = {}) const;
   std::vector<QueueEntry> all_entries() const;
   void mark(std::size_t slot, TargetState state);
   void assign(std::size_t slot, std::span<const std::uint32_t> counts);

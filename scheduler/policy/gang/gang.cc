@@ -116,18 +116,24 @@ class GangDecision {
     if (!table_.has_queues()) return slots;
     std::vector<Counts> owned = table_.entitled();
     std::vector<std::size_t> owners, borrowers;
-    // Pinned jobs have their devices already, wherever they are in the order.
+    // Pinned jobs, and those that may not be suspended, have their devices already, wherever they
+    // are in the order. Otherwise other jobs of the queue would be given its part, and these would
+    // have that of another queue.
+    const auto stays = [](const JobRow& row) {
+      return row.pinned || (!row.may_suspend && row.held_total >= row.min_devices);
+    };
     for (const std::size_t slot : slots) {
       const JobRow& row = table_.rows()[slot];
-      if (!row.pinned) continue;
+      if (!stays(row)) continue;
       Counts& rest = owned[row.queue];
-      (covers(rest, table_.pinned(slot)) ? owners : borrowers).push_back(slot);
-      const auto kept = table_.kept_by_pin(slot);
+      const auto wanted = row.pinned ? table_.pinned(slot) : table_.held(slot);
+      const auto kept = row.pinned ? table_.kept_by_pin(slot) : table_.held(slot);
+      (covers(rest, wanted) ? owners : borrowers).push_back(slot);
       for (std::size_t t = 0; t < rest.size(); ++t) rest[t] -= std::min(rest[t], kept[t]);
     }
     for (const std::size_t slot : slots) {
       const JobRow& row = table_.rows()[slot];
-      if (row.pinned) continue;
+      if (stays(row)) continue;
       Counts& rest = owned[row.queue];
       const Counts wanted = wants(row, rest);
       const bool own = covers(rest, wanted);

@@ -195,13 +195,16 @@ TEST_SUITE("scheduler/policy/every policy") {
         for (; rounds < 100; ++rounds) {
           const Decisions d = policy->decide(view);
           if (d.grants.empty() && d.shrinks.empty()) break;
+          // A proposal is void once the devices of the job have changed.
           for (const Change& c : d.shrinks) {
             view.jobs[c.slot].held = beyond(view.jobs[c.slot].held, c.devices);
+            view.jobs[c.slot].proposals.clear();
             view.free = sum(view.free, c.devices);
           }
           for (const Change& c : d.grants) {
             JobView& job = view.jobs[c.slot];
             job.held = sum(job.held, c.devices);
+            job.proposals.clear();
             job.changed = view.now;
             job.work.paused_until = view.now + (job.started ? job.rescale_pause : job.start_pause);
             view.free = beyond(view.free, c.devices);
@@ -230,6 +233,52 @@ TEST_SUITE("scheduler/policy/every policy") {
           const std::uint32_t needs = is_elastic ? job.min_devices : job.max_devices;
           CHECK(held_by(view, "vision") + needs > owned);
         }
+      }
+    }
+  }
+
+  TEST_CASE("a guarantee is kept also beside jobs of another queue that may not be suspended") {
+    for (const PolicyInfo& info : policies()) {
+      if (!info.holds_queues || info.name == "fifo-serial") continue;
+      CAPTURE(info.name);
+      RandomViews random(test::seed("guarantees"));
+      for (int i = 0; i < 200; ++i) {
+        ClusterView view;
+        view.now = Seconds(1000);
+        const std::uint32_t devices = random.draw(4, 12), guaranteed = random.draw(1, devices - 1);
+        view.total.add({"a"}, devices);
+        view.free = view.total;
+        const auto queue = [](const char* name, std::uint32_t n) {
+          return Queue{.name = name, .guarantee = *parse_device_set("a:" + std::to_string(n))};
+        };
+        view.queues =
+            *completed_queues({queue("batch", devices - guaranteed), queue("service", guaranteed)});
+        const auto add = [&](const char* name, std::uint32_t count) {
+          for (std::uint32_t j = 0; j < count; ++j) {
+            JobView job;
+            job.number = view.jobs.size();
+            job.id = "j" + std::to_string(job.number);
+            job.queue = name;
+            job.types = {{"a"}};
+            job.capabilities[{"a"}] = 1;
+            job.priority = static_cast<int>(random.draw(0, 2));
+            job.may_suspend = job.queue == "service" || random.one_in(2);
+            job.work = {.total_steps = 1e4, .remaining_steps = 1.0 * random.draw(100, 10000)};
+            job.work.as_of = view.now;
+            job.proposals.push_back({{"a"}, 1, 2.0});
+            view.jobs.push_back(std::move(job));
+          }
+        };
+        add("batch", random.draw(1, 12));
+        come_to_rest(*make(info.name), view);
+        std::uint32_t fixed = 0;
+        for (const JobView& job : view.jobs) fixed += job.may_suspend ? 0 : job.held.total();
+        // They come first within the part of their queue, by which the fixed ones may lose nothing.
+        add("batch", random.draw(0, 4));
+        const std::uint32_t wanted = random.draw(1, 12);
+        add("service", wanted);
+        come_to_rest(*make(info.name), view);
+        CHECK(held_by(view, "service") >= std::min({wanted, guaranteed, devices - fixed}));
       }
     }
   }
