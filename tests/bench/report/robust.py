@@ -45,6 +45,17 @@ def shared(directory):
     return {name: words for name, words in loads.items() if os.path.exists(words[0])}
 
 
+def with_moves(args):
+    """Gavel's trace with jobs that may change their type, which is the form in which its policies
+    are at their best."""
+    jobs, throughputs = (os.path.join(args.traces, f"gavel-{name}.csv")
+                         for name in ("physical-max_min_fairness", "throughputs"))
+    if not os.path.exists(jobs):
+        return {}
+    load = robust_loads.gavel_with_moves(jobs, throughputs)
+    return {"gavel-moves": load.write(os.path.join(args.out, "gavel-moves"))}
+
+
 def generated(args):
     """The same for the generated families. The long one is a tenth of its length."""
     loads = {}
@@ -210,7 +221,7 @@ def names_in(allowed):
 
 
 def chosen_loads(args):
-    loads = shared(args.traces) | generated(args)
+    loads = shared(args.traces) | with_moves(args) | generated(args)
     wanted = args.loads or (QUICK["loads"] if args.quick else loads)
     if unknown := sorted(set(wanted) - set(loads)):
         raise runner.BenchError(f"--loads: unknown: {', '.join(unknown)}; there are "

@@ -55,6 +55,26 @@ class Load:
         return (jobs, cluster, "--steptimes", steps, *map(str, self.options))
 
 
+def gavel_with_moves(jobs, throughputs):
+    """The jobs of Gavel's trace as jobs that may change their type, which they do in that paper and
+    not in the format `gavel` of esctl sim: there the bits of a job belong to one type."""
+    types = {"v100": 8, "p100": 16, "k80": 24}
+    with open(throughputs, newline="") as file:
+        speeds = {(row["job_type"], row["gpus"]): row for row in csv.DictReader(file)}
+    load = Load(types)
+    with open(jobs, newline="") as file:
+        for row in csv.DictReader(file):
+            kind = speeds[row["job_type"], row["gpus"]]
+            model = f"{row['job_type']} on {row['gpus']}"
+            # The throughput is that of the whole gang; a step of it is one local step of each device.
+            seconds = {t: float(kind[f"{t}_steps_per_s"]) for t in types}
+            load.steps[model] = {t: 1 / s for t, s in seconds.items() if s > 0}
+            gpus = int(row["gpus"])
+            load.jobs.append([f"j{row['job_id']}", float(row["submit_s"]), model, gpus, 1,
+                              int(float(row["total_steps"])) * gpus, 1, ""])
+    return load
+
+
 def lognormal(random, median, sigma):
     return median * 2.718281828 ** (sigma * random.gauss(0, 1))
 
