@@ -132,8 +132,7 @@ void FullScanDecision::serve_owners() {
   };
   // Pinned jobs, jobs in a pause and the minima of jobs that may not be suspended use the part of
   // their queue first, because they have these devices already, wherever they are in the order.
-  // Otherwise other jobs of the queue would be given its part, and these would have those of another
-  // queue.
+  // Otherwise other jobs of the queue would be given its part, and these the one of another queue.
   for (const QueueEntry& entry : entries)
     if (has_its_devices(entry) || entry.keeps_minimum) use_up(owned, entry.slot);
   for (const QueueEntry& entry : entries) {

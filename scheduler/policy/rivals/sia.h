@@ -13,10 +13,10 @@
 //              times seconds are less than pause_i; otherwise
 //              max(0, age_i - changes_i * pause_i) / (age_i + pause_i)
 //
-// The powers, 1.1, 60 s, the rounding and the grace of young jobs are those of the authors' program. The program is an
-// integer program (assignment.h); jobs with equal rows are interchangeable, and the earlier one is
-// served first. Higher resources.priority is served before lower. A job that is in a change keeps
-// its devices, as there.
+// The powers, 1.1, 60 s, the rounding and the grace of young jobs are those of the authors' program.
+// The program is an integer program (assignment.h); jobs with equal rows are interchangeable, and
+// the earlier one is served first. Higher resources.priority is served before lower. A job that is
+// in a change keeps its devices, as there.
 //
 // Different from the paper: numbers of devices are powers of two and the maximum, because a policy
 // does not know nodes; speeds are known, so a job may start with more than its minimum and more
