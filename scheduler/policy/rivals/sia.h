@@ -13,7 +13,7 @@
 //              times seconds are less than pause_i; otherwise
 //              max(0, age_i - changes_i * pause_i) / (age_i + pause_i)
 //
-// The powers, 1.1, 60 s, the rounding and the grace of young jobs are those of the authors' program.
+// The powers, 1.1, 60 s, the rounding and the grace of young jobs are those of their program.
 // The program is an integer program (assignment.h); jobs with equal rows are interchangeable, and
 // the earlier one is served first. Higher resources.priority is served before lower. A job that is
 // in a change keeps its devices, as there.
