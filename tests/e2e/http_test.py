@@ -449,7 +449,7 @@ class Jobs(Http):
 
         find(client.get("/api/v1/openapi.json").json)
         self.assertEqual(described, [["", *states], states[1:], states[1:]])
-        page = client.get("/app.js").text
+        page = client.get("/web/jobs.js").text
         shown = re.search(r'\["", ("queued"[^]]*)\]', page).group(1)
         self.assertEqual(re.findall(r'"([^"]*)"', shown), states[1:])
 
