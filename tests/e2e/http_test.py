@@ -69,7 +69,8 @@ class Access(Http):
             for method, operation in methods.items():
                 if method == "parameters":
                     continue
-                where = re.sub(r"{(\w+)}", "none", path.replace("{job}", "absent"))
+                where = re.sub(r"{(\w+)}", "none", path.replace("{job}", "absent").replace(
+                    "{file}", "style.css"))
                 match = re.fullmatch(r"Needs the role (\w+)\.", operation["description"])
                 if path == "/api/v1/shutdown":
                     continue  # The last test of this file ends its head.
