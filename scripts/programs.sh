@@ -26,6 +26,12 @@ libraries_of() {  # PROGRAM...
   ldd "$@" | sed -n 's/.*=> \(\/[^ ]*\).*/\1/p; s/^\t\(\/[^ ]*\) .*/\1/p' | sort -u
 }
 
+# Prints what is part of the program itself and comes from another Debian package: the charts of the
+# web page (actors/service/meson.build).
+embedded_files() {
+  echo /usr/share/javascript/dygraphs/dygraph.min.js
+}
+
 # Copies the licence of a library's Debian package to DIRECTORY/PACKAGE/copyright.
 copy_licence() {  # LIBRARY DIRECTORY
   local package

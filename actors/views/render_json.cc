@@ -66,7 +66,9 @@ Json workers_of(const JobView& job) {
                     {"local_step_seconds", positive_or_null(w.local_step_seconds)},
                     {"samples_per_second", positive_or_null(w.samples_per_second)},
                     {"slowness", w.slowness},
-                    {"est_seconds", w.est_seconds}});
+                    {"est_seconds", w.est_seconds},
+                    {"peak_rss_mib", positive_or_null(w.peak_rss_mib)},
+                    {"sent_bytes", w.sent_bytes}});
   return list;
 }
 
@@ -81,6 +83,7 @@ Json job_object(const JobView& job) {
   json["state"] = job.state;
   json["level"] = job.level;
   json["tenant"] = text_or_null(job.tenant);
+  json["submitter"] = text_or_null(job.submitter);
   json["max_p"] = job.max_p;
   json["steps"] = job.step;
   json["steps_total"] = job.last_step;

@@ -289,13 +289,18 @@ std::string counted(std::uint64_t count, const std::string& what) {
   return std::to_string(count) + " " + what + (count == 1 ? "" : "s");
 }
 
+std::optional<double> seconds_left(const JobView& job) {
+  if (job.stages.empty() || job.samples_per_second_now <= 0) return {};
+  const StageView& stage = job.stages.back();
+  if (stage.steps == 0 || job.step >= job.last_step) return {};
+  return double(job.last_step - job.step) * stage.seconds / double(stage.steps);
+}
+
 std::string time_left_text(const JobView& job) {
   constexpr int kMinute = 60, kHour = 60 * kMinute;
-  if (job.stages.empty() || job.samples_per_second_now <= 0) return "-";
-  const StageView& stage = job.stages.back();
-  if (stage.steps == 0 || job.step >= job.last_step) return "-";
-  const double left = double(job.last_step - job.step) * stage.seconds / double(stage.steps);
-  const auto seconds = static_cast<std::uint64_t>(left);
+  const std::optional<double> left = seconds_left(job);
+  if (!left) return "-";
+  const auto seconds = static_cast<std::uint64_t>(*left);
   if (seconds >= kHour)
     return std::to_string(seconds / kHour) + " h " + std::to_string(seconds % kHour / kMinute) +
            " min";

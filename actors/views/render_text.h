@@ -40,8 +40,10 @@ std::string metric_name(const MetricView& metric);
 // The first metric of the newest evaluation, for example "accuracy 37.50 %"; "-" without one.
 std::string headline(const JobView& job);
 
-// The time until the last step at the mean rate of the present placement, such as "3 min 20 s"; "-"
-// while the job does not train.
+// The time until the last step at the mean rate of the present placement; nullopt while the job
+// does not train.
+std::optional<double> seconds_left(const JobView& job);
+// The same as a text, such as "3 min 20 s" or "-".
 std::string time_left_text(const JobView& job);
 
 // A measured rate with one digit after the point, or "-" if it is not known yet.

@@ -81,6 +81,7 @@ struct JobRecord {
   std::uint64_t sequence = 0;    // order of submission, unique in a state directory
   std::uint64_t submitted_unix_ms = 0;
   std::string request_id;  // given by the client, to recognise a repeated request; may be empty
+  std::string submitter;   // name of the key or token that submitted it; empty: not known
 
   // --- the course of the job
   JobState state = JobState::kQueued;

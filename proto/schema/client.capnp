@@ -30,6 +30,9 @@ struct SubmitJob {
   # Unique for each job that a client submits. If a client repeats a request because its answer was
   # lost, the answer is the id of the job that exists already. If the text is empty, a new job is
   # always made.
+  submitter @3 :Text;
+  # Who asks, where the head itself cannot know it: the name of the token of an HTTP request. The
+  # name of the key of a client replaces it.
 }
 
 struct JobAccepted {
@@ -340,6 +343,10 @@ struct WorkerInfo {
   estSeconds @10 :List(Float64);
   # Duration of the newest local step of each of its ranks, ascending; empty before the first
   # report.
+  peakRssMib @11 :Float64;
+  # Largest resident set of its process; 0 before the first report.
+  sentBytes @12 :UInt64;
+  # Bulk data that it has sent to other workers since it began, by whatever way.
 }
 
 struct JobInfo {
@@ -422,6 +429,8 @@ struct JobInfo {
   # The most that it may spend; 0 for no budget.
   endedUnixMs @41 :UInt64;
   # When it was over; 0 while it is not, and if a head of a release without this field saw its end.
+  submitter @42 :Text;
+  # Name of the key or token that submitted it; empty: not known.
 }
 
 struct PauseInfo {

@@ -164,6 +164,8 @@ struct RecordFields<JobRecord> {
     visit("counted_unix_ms", record.counted_unix_ms);
     visit("price_per_hour", record.price_per_hour);
     visit.expect(record.price_per_hour >= 0);
+    visit.added();
+    visit("submitter", record.submitter);
   }
 };
 

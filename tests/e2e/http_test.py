@@ -69,7 +69,8 @@ class Access(Http):
             for method, operation in methods.items():
                 if method == "parameters":
                     continue
-                where = re.sub(r"{(\w+)}", "none", path.replace("{job}", "absent"))
+                where = re.sub(r"{(\w+)}", "none", path.replace("{job}", "absent").replace(
+                    "{file}", "style.css"))
                 match = re.fullmatch(r"Needs the role (\w+)\.", operation["description"])
                 if path == "/api/v1/shutdown":
                     continue  # The last test of this file ends its head.
@@ -449,7 +450,7 @@ class Jobs(Http):
 
         find(client.get("/api/v1/openapi.json").json)
         self.assertEqual(described, [["", *states], states[1:], states[1:]])
-        page = client.get("/app.js").text
+        page = client.get("/web/jobs.js").text
         shown = re.search(r'\["", ("queued"[^]]*)\]', page).group(1)
         self.assertEqual(re.findall(r'"([^"]*)"', shown), states[1:])
 

@@ -149,7 +149,7 @@ Status write_page(const SimOptions& options, const Scene& scene,
                .reports = reports,
                .charts = {{"Jobs that ended within a time", simulator::jct_chart(results)},
                           {"Jobs without any device over time", simulator::queue_chart(results)}},
-               .style = http::web_file("/style.css")->text};
+               .style = http::web_file("/web/style.css")->text};
   if (!fairness.empty()) page.charts.emplace_back("Speed against fairness", fairness);
   for (const SimulationResult& result : results)
     page.charts.emplace_back("Devices over time: " + result.policy,

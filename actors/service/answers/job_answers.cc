@@ -2,10 +2,12 @@
 
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
 #include <cmath>
 
 #include "actors/views/json_text.h"
 #include "actors/views/render_json.h"
+#include "actors/views/render_text.h"
 
 namespace es::actors::http {
 namespace {
@@ -29,11 +31,15 @@ Json summary(const JobView& job) {
       {"placement", text_or_nothing(job.placement)},
       {"loss_last", job.loss_last},
       {"samples_per_s", job.samples_per_second_now > 0 ? Json(job.samples_per_second_now) : Json()},
+      {"seconds_left", seconds_left(job) ? Json(*seconds_left(job)) : Json()},
+      {"submitter", text_or_nothing(job.submitter)},
       {"submitted_unix_ms", job.submitted_unix_ms},
+      {"ended_unix_ms", job.ended_unix_ms == 0 ? Json() : Json(job.ended_unix_ms)},
       {"waiting_for", text_or_nothing(job.waiting_for)},
       {"warning", text_or_nothing(job.warning)},
       {"error", text_or_nothing(job.error)},
       {"spent", job.spent},
+      {"price_per_hour", job.price_per_hour},
       {"budget", job.budget > 0 ? Json(job.budget) : Json()}};
 }
 
@@ -126,6 +132,31 @@ std::string cluster_json(const std::vector<UtilisationPoint>& utilisation,
                               {"device", w.device_type + "#" + std::to_string(w.device_index)},
                               {"slowness", w.slowness}});
   return json_text({{"utilisation", points}, {"stragglers", stragglers}}, -1) + "\n";
+}
+
+std::string node_history_json(const std::string& node,
+                              const std::map<std::string, std::vector<DevicePoint>>& devices,
+                              bool all) {
+  const auto known = [all](const std::optional<double>& value) {
+    return all && value ? Json(*value) : Json();
+  };
+  Json list = Json::array();
+  for (const auto& [device, points] : devices) {
+    Json rows = Json::array();
+    for (const DevicePoint& p : points)
+      rows.push_back(
+          {p.unix_ms, p.held, known(p.computing), known(p.peak_rss_mib), known(p.sent_bytes_ps)});
+    list.push_back({{"device", device}, {"points", rows}});
+  }
+  return json_text({{"node", node}, {"devices", list}}, -1) + "\n";
+}
+
+std::optional<double> computing_share(const JobView& job, const WorkerView& worker) {
+  if (job.samples_per_second_now <= 0 || worker.samples_per_second <= 0 || job.max_p == 0)
+    return {};
+  const double ranks = worker.rank_end - worker.rank_begin;
+  const double needed = job.samples_per_second_now * ranks / job.max_p;
+  return std::min(1.0, needed / worker.samples_per_second);
 }
 
 std::string identity_json(const Identity& identity) {

@@ -1,10 +1,13 @@
 #pragma once
 // The JSON of the HTTP service that esctl does not have. Pure functions.
 #include <cstdint>
+#include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "actors/service/core/curve.h"
+#include "actors/service/core/device_history.h"
 #include "actors/service/core/tokens.h"
 #include "actors/service/core/utilisation.h"
 #include "actors/views/views.h"
@@ -44,6 +47,17 @@ std::string ledger_part_json(const std::string& job, const std::string& spec_tom
 // "slowness"}]}: devices in use over time, and the devices of these jobs that are slow.
 std::string cluster_json(const std::vector<UtilisationPoint>& utilisation,
                          const std::vector<JobView>& jobs);
+
+// {"node", "devices": [{"device", "points": [[UNIX_MS, HELD, COMPUTING, MIB, BYTES_PS], ...]}]}:
+// what the devices of a node did over time. A value that is not known is null. A reader with a
+// tenant sees of it only when a device was held (`all` is false).
+std::string node_history_json(const std::string& node,
+                              const std::map<std::string, std::vector<DevicePoint>>& devices,
+                              bool all);
+
+// The share of the time in which the device of this worker computes local steps, 0 to 1: the
+// samples that it has to compute in a second beside those that it could. nullopt: not known.
+std::optional<double> computing_share(const JobView& job, const WorkerView& worker);
 
 std::string identity_json(const Identity& identity);
 

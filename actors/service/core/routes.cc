@@ -5,8 +5,7 @@ namespace {
 
 constexpr Route kRoutes[] = {
     {"GET", "/", Action::kPage, {}},
-    {"GET", "/app.js", Action::kPage, {}},
-    {"GET", "/style.css", Action::kPage, {}},
+    {"GET", "/web/{file}", Action::kPage, {}},
     {"GET", "/metrics", Action::kMetrics, MessageType::kListNodes},
     {"GET", "/api/v1/openapi.json", Action::kOpenApi, {}},
     {"GET", "/api/v1/identity", Action::kIdentity, MessageType::kListJobs},
@@ -30,6 +29,7 @@ constexpr Route kRoutes[] = {
     {"POST", "/api/v1/jobs/{job}/budget", Action::kBudgetJob, MessageType::kBudgetJob},
     {"POST", "/api/v1/jobs/{job}/checkpoint", Action::kCheckpointJob, MessageType::kCheckpointJob},
     {"GET", "/api/v1/nodes", Action::kListNodes, MessageType::kListNodes},
+    {"GET", "/api/v1/nodes/{node}/history", Action::kReadNode, MessageType::kListNodes},
     {"GET", "/api/v1/cluster", Action::kReadCluster, MessageType::kListNodes},
     {"GET", "/api/v1/claims", Action::kListClaims, MessageType::kListNodes},
     {"GET", "/api/v1/queues", Action::kListQueues, MessageType::kListNodes},

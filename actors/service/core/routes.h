@@ -36,6 +36,7 @@ enum class Action {
   kRemoveJob,
   kListNodes,
   kListClaims,
+  kReadNode,
   kReadCluster,
   kListQueues,
   kMakeClaim,

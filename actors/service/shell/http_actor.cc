@@ -23,7 +23,7 @@ constexpr std::chrono::seconds kTokensAge{1};
 
 Response web_response(const std::string& path) {
   const WebFile* file = web_file(path);
-  if (file == nullptr) return error_response(404, path + ": there is no such page");
+  if (file == nullptr) return error_response(404, escaped(path) + ": there is no such page");
   return {.status = 200, .content_type = file->type, .body = std::string(file->text)};
 }
 
@@ -133,6 +133,8 @@ void HttpState::dispatch(const Caller& caller) {
       return nodes(caller);
     case Action::kListClaims:
       return claims(caller);
+    case Action::kReadNode:
+      return node_history(caller);
     case Action::kReadCluster:
       return cluster(caller);
     case Action::kListQueues:

@@ -33,6 +33,7 @@
 #include "actors/head/cluster_scheduler/core/job_filter.h"
 #include "actors/service/answers/job_answers.h"
 #include "actors/service/answers/metrics.h"
+#include "actors/service/core/device_history.h"
 #include "actors/service/core/routes.h"
 #include "actors/service/core/utilisation.h"
 #include "actors/service/shell/http_server.h"
@@ -70,7 +71,7 @@ struct HttpExpired {
 // Tells streams that their connection is alive, which shows those whose client has gone, and ends
 // traces whose client has gone.
 struct HttpBeat {};
-// Time to note how many devices are in use.
+// Time to note which devices are in use, and what they do.
 struct HttpSample {};
 // Shows the newest state of a job to those who follow it.
 struct HttpShow {
@@ -195,6 +196,8 @@ class HttpState {
   void nodes(const Caller& caller);
   void claims(const Caller& caller);
   void cluster(const Caller& caller);
+  void node_history(const Caller& caller);
+  void note_devices(const std::vector<NodeView>& nodes);
   void queues(const Caller& caller);
   void make_claim(const Caller& caller);
   void make_reservation(const Caller& caller);
@@ -214,6 +217,8 @@ class HttpState {
 
   std::map<cluster::JobFilter, SharedList> lists_;
   Utilisation utilisation_{1024};
+  // About 9 kB for each device.
+  DeviceHistory device_history_{128, 4096};
 
   std::vector<Token> tokens_;
   std::optional<std::filesystem::file_time_type> tokens_time_;

@@ -16,6 +16,12 @@ namespace es::actors::http {
 namespace {
 
 constexpr std::chrono::seconds kSampleTime{10};
+// The jobs that are not over.
+constexpr char kLiveJobs[] = "live";
+
+std::string device_name(const std::string& type, std::uint32_t index) {
+  return type + "#" + std::to_string(index);
+}
 
 // Hides the jobs that a reader with a tenant does not see. `own` are the live jobs of this tenant.
 // Only live jobs hold devices.
@@ -74,6 +80,19 @@ void HttpState::cluster(const Caller& caller) {
   });
 }
 
+void HttpState::node_history(const Caller& caller) {
+  ask<wire::NodeList, wire::ListNodes>(
+      caller, {}, [](wire::ListNodes::Builder) {},
+      [this, caller](wire::NodeList::Reader r) {
+        const std::string& name = caller.argument;
+        for (const NodeView& node : read_nodes(r))
+          if (node.name == name)
+            return Response{.body = node_history_json(name, device_history_.of_node(name),
+                                                      caller.identity.tenant.empty())};
+        return error_response(404, "node \"" + escaped(name) + "\": the head knows no such node");
+      });
+}
+
 void HttpState::on_sample() {
   self_->delayed_send(self_, kSampleTime, HttpSample{});
   post<wire::ListNodes>(
@@ -93,6 +112,37 @@ void HttpState::on_sample() {
           }
         }
         utilisation_.add(options_.unix_ms(), busy, devices);
+        note_devices(*nodes);
+      });
+}
+
+// What their workers have measured is known to the jobs.
+void HttpState::note_devices(const std::vector<NodeView>& nodes) {
+  post<wire::ListJobs>(
+      {}, [](wire::ListJobs::Builder b) { b.setState(kLiveJobs); }, kSampleTime,
+      [this, nodes](const FrameResult& frame) {
+        const auto list = frame ? read_job_list(*frame) : Result<JobList>(frame.error());
+        if (!list) return;
+        const std::uint64_t now = options_.unix_ms();
+        std::map<DeviceHistory::Key, DeviceSample> measured;
+        for (const JobView& job : list->jobs)
+          for (const WorkerView& w : job.workers) {
+            const DeviceHistory::Key key{w.node, device_name(w.device_type, w.device_index)};
+            DeviceSample& sample = measured[key];
+            sample.computing = computing_share(job, w);
+            if (w.peak_rss_mib > 0) sample.peak_rss_mib = w.peak_rss_mib;
+            sample.sent_bytes_ps = device_history_.rate(key, {w.incarnation, now, w.sent_bytes});
+          }
+        std::set<DeviceHistory::Key> known;
+        for (const NodeView& node : nodes)
+          for (const DeviceView& device : node.devices) {
+            const DeviceHistory::Key key{node.name, device_name(device.type, device.index)};
+            known.insert(key);
+            DeviceSample sample = measured[key];
+            sample.held = !device.job.empty();
+            if (node.alive) device_history_.add(key, now, sample);
+          }
+        device_history_.keep_only(known);
       });
 }
 

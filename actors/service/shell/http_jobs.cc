@@ -305,6 +305,7 @@ void HttpState::submit(const Caller& caller) {
       [&](wire::SubmitJob::Builder b) {
         b.setSpecToml(*spec);
         b.setFromCheckpoint(*checkpoint);
+        b.setSubmitter(caller.identity.name);
         // Two tenants may choose the same id. The second one must not get the job of the first.
         b.setRequestId(id->empty() ? "" : "http/" + caller.identity.tenant + "/" + *id);
       },

@@ -5,7 +5,7 @@
 namespace es::actors::http {
 
 struct WebFile {
-  const char* path;  // "/app.js"
+  const char* path;  // "/web/app.js"
   const char* type;  // media type
   std::string_view text;
 };

@@ -16,7 +16,7 @@ def literal(data):
 def path_of(file):
     if file.name == "index.html":
         return "/"
-    return "/api/v1/openapi.json" if file.name == "openapi.json" else f"/{file.name}"
+    return "/api/v1/openapi.json" if file.name == "openapi.json" else f"/web/{file.name}"
 
 
 def main():

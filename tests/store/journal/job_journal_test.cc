@@ -46,6 +46,7 @@ JobRecord sample(const JobId& id, std::uint64_t sequence) {
   record.over_budget = true;
   record.counted_unix_ms = 1'700'000'100'456;
   record.price_per_hour = 2.5;
+  record.submitter = "alice";
   record.sequence = sequence;
   record.submitted_unix_ms = 1'700'000'000'123;
   record.error = "none \"yet\"\n";
@@ -77,10 +78,14 @@ TEST_SUITE("store/journal/job_journal") {
     CHECK(decoded(encode_job_record(empty), "b") == empty);
   }
 
-  TEST_CASE("records of the three versions before are read, without the fields that they lack") {
+  TEST_CASE("records of the four versions before are read, without the fields that they lack") {
     const JobRecord record = sample("a", 1);
     std::string bytes = encode_job_record(record);
     JobRecord expected = decoded(bytes, "a");
+    bytes[0] = 9;
+    bytes.resize(bytes.size() - sizeof(std::uint32_t) - record.submitter.size());
+    expected.submitter.clear();
+    CHECK(decoded(bytes, "a") == expected);
     bytes[0] = 8;
     bytes.resize(bytes.size() - sizeof(record.counted_unix_ms) - sizeof(double));
     expected.counted_unix_ms = 0;

@@ -41,6 +41,8 @@ void put_worker(wire::WorkerInfo::Builder b, const WorkerView& worker) {
   b.setSlowness(worker.slowness);
   auto ests = b.initEstSeconds(static_cast<unsigned>(worker.est_seconds.size()));
   for (unsigned i = 0; i < worker.est_seconds.size(); ++i) ests.set(i, worker.est_seconds[i]);
+  b.setPeakRssMib(worker.peak_rss_mib);
+  b.setSentBytes(worker.sent_bytes);
 }
 
 std::vector<StageView> read_stages(capnp::List<wire::StageInfo>::Reader list) {
@@ -88,7 +90,9 @@ std::vector<WorkerView> read_workers(capnp::List<wire::WorkerInfo>::Reader list)
                        .local_step_seconds = w.getLocalStepSeconds(),
                        .samples_per_second = w.getSamplesPerSecond(),
                        .slowness = w.getSlowness(),
-                       .est_seconds = read_seconds(w.getEstSeconds())});
+                       .est_seconds = read_seconds(w.getEstSeconds()),
+                       .peak_rss_mib = w.getPeakRssMib(),
+                       .sent_bytes = w.getSentBytes()});
   return workers;
 }
 
@@ -168,6 +172,7 @@ void put(wire::JobInfo::Builder b, const JobView& view) {
   b.setPricePerHour(view.price_per_hour);
   b.setBudget(view.budget);
   b.setEndedUnixMs(view.ended_unix_ms);
+  b.setSubmitter(view.submitter);
 }
 
 JobView read_job(wire::JobInfo::Reader j) {
@@ -211,7 +216,8 @@ JobView read_job(wire::JobInfo::Reader j) {
           .spent = j.getSpent(),
           .price_per_hour = j.getPricePerHour(),
           .budget = j.getBudget(),
-          .ended_unix_ms = j.getEndedUnixMs()};
+          .ended_unix_ms = j.getEndedUnixMs(),
+          .submitter = line_of(j.getSubmitter())};
 }
 
 void put(wire::SpanInfo::Builder b, const SpanView& view) {

@@ -45,6 +45,8 @@ struct WorkerView {
   double samples_per_second = 0;
   double slowness = 1;
   std::vector<double> est_seconds;
+  double peak_rss_mib = 0;
+  std::uint64_t sent_bytes = 0;
 };
 
 struct PauseView {
@@ -112,6 +114,7 @@ struct JobView {
   double spent = 0, price_per_hour = 0;
   double budget = 0;                // the most that it may spend; 0: no limit
   std::uint64_t ended_unix_ms = 0;  // 0: it is not over, or not known
+  std::string submitter;            // name of a key or token; empty: not known
 };
 
 // The pauses after which the job continued although a worker, a link or a device had failed.

@@ -49,15 +49,17 @@ Result<JobId> JobIntake::submit(const Inbound& inbound) {
   return job;
 }
 
-// With the tenant of the client.
+// With the tenant of the client, and its name where the head knows it.
 Result<JobIntake::Request> JobIntake::request_of(const Inbound& inbound) {
   auto request = visit<wire::SubmitJob>(inbound, [](wire::SubmitJob::Reader r) {
     return Request{text_of(r.getSpecToml(), "job spec"),
                    name_of(r.getFromCheckpoint(), "from_checkpoint"),
-                   name_of(r.getRequestId(), "request id")};
+                   name_of(r.getRequestId(), "request id"), name_of(r.getSubmitter(), "submitter")};
   });
   const access::Identity* who = client_of(inbound);
-  if (!request || who == nullptr || who->tenant.empty()) return request;
+  if (!request || who == nullptr) return request;
+  request->submitter = who->name;
+  if (who->tenant.empty()) return request;
   auto spec = client_spec(*who, request->spec_toml, "job");
   if (!spec) return spec.error();
   request->spec_toml = *std::move(spec);
@@ -86,6 +88,7 @@ JobRecord JobIntake::record_of(const Request& request, const AdmittedJob& admitt
   record.sequence = sequence;
   // The request id is journaled too, so the next head recognises a repeated request.
   record.request_id = request.id;
+  record.submitter = request.submitter;
   record.submitted_unix_ms = with_.clock.unix_ms();
   record.budget = admitted.config.spec.resources.budget;
   return record;

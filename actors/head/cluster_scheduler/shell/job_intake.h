@@ -49,7 +49,7 @@ class JobIntake {
 
  private:
   struct Request {
-    std::string spec_toml, checkpoint, id;
+    std::string spec_toml, checkpoint, id, submitter;
   };
   static Result<Request> request_of(const Inbound& inbound);
   Result<AdmittedJob> admit(const Request& request, const PeerId& client) const;

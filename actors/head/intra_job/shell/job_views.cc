@@ -58,6 +58,7 @@ JobView JobViews::view(JobState state) const {
   v.waiting_for = core.waiting_for();
   v.devices_wanted = core.devices_wanted();
   v.submitted_unix_ms = from_.archive.record().submitted_unix_ms;
+  v.submitter = from_.archive.record().submitter;
   if (is_over(state)) v.ended_unix_ms = from_.archive.ended_unix_ms();
   if (const CheckpointRef* newest = core.record().newest_checkpoint()) v.checkpoint = newest->path;
   v.warning = core.warning();

@@ -84,6 +84,7 @@ Details details_of(const JobRecord& record, std::uint64_t ended_unix_ms) {
     view.state = state_name(record.state);
     view.error = record.error;
     view.submitted_unix_ms = record.submitted_unix_ms;
+    view.submitter = record.submitter;
     view.ended_unix_ms = ended_unix_ms;
     view.spent = record.spent;
     view.budget = record.budget;

@@ -26,6 +26,8 @@ Status WorkerReports::add(Incarnation incarnation, wire::WorkerStats::Reader r) 
     worker.est_seconds.push_back(seconds);
     compute_seconds_ += seconds;
   }
+  worker.peak_rss_mib = r.getPeakRssMib();
+  worker.sent_bytes += r.getMessageBytes() + r.getSharedMemoryBytes() + r.getChannelBytes();
   peak_rss_mib_ = std::max(peak_rss_mib_, r.getPeakRssMib());
   switch_seconds_ += r.getContextSwitchSeconds();
   wait_seconds_ += r.getDataWaitSeconds();
@@ -55,6 +57,8 @@ void WorkerReports::put_into(WorkerView& view) const {
   if (at == workers_.end()) return;
   view.pid = at->second.pid;
   view.est_seconds = at->second.est_seconds;
+  view.peak_rss_mib = at->second.peak_rss_mib;
+  view.sent_bytes = at->second.sent_bytes;
 }
 
 }  // namespace es::actors

@@ -27,6 +27,8 @@ class WorkerReports {
   struct Worker {
     std::uint64_t pid = 0;
     std::vector<double> est_seconds;  // newest local step of each rank
+    double peak_rss_mib = 0;
+    std::uint64_t sent_bytes = 0;
   };
   std::map<Incarnation, Worker> workers_;
   double peak_rss_mib_ = 0;

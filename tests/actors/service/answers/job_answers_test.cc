@@ -46,4 +46,43 @@ TEST_SUITE("http/job_answers") {
     CHECK(json["stragglers"][0]["device"] == "x#2");
     CHECK(json["stragglers"][0]["slowness"] == 2.5);
   }
+
+  TEST_CASE("a device computes for the share of the samples that it could have computed") {
+    JobView job{.id = "a-1"};
+    job.max_p = 4;
+    job.samples_per_second_now = 60;
+    WorkerView worker{.rank_begin = 1, .rank_end = 3, .samples_per_second = 40};
+    CHECK(computing_share(job, worker) == 0.75);
+    worker.samples_per_second = 20;
+    CHECK(computing_share(job, worker) == 1);
+    worker.samples_per_second = 0;
+    CHECK_FALSE(computing_share(job, worker));
+  }
+
+  TEST_CASE("a reader with a tenant sees only when the devices of a node were held") {
+    const std::map<std::string, std::vector<DevicePoint>> devices{
+        {"x#0", {{.unix_ms = 1000, .held = 1, .computing = 0.5, .peak_rss_mib = 100}}}};
+    CHECK(Json::parse(node_history_json("n", devices, true)) ==
+          Json::parse(R"({"node": "n", "devices": [
+            {"device": "x#0", "points": [[1000, 1.0, 0.5, 100.0, null]]}]})"));
+    CHECK(Json::parse(node_history_json("n", devices, false))["devices"][0]["points"] ==
+          Json::parse("[[1000, 1.0, null, null, null]]"));
+  }
+
+  TEST_CASE("the list has age, time left, submitter and cost of a job") {
+    JobView job{.id = "a-1", .step = 10, .last_step = 30, .samples_per_second_now = 5};
+    job.stages = {{.placement = "x:1", .steps = 10, .seconds = 20}};
+    job.submitter = "alice";
+    job.submitted_unix_ms = 1000;
+    job.ended_unix_ms = 2000;
+    job.price_per_hour = 2.5;
+    const Json shown = Json::parse(job_list_json({job}, 1, ""))["jobs"][0];
+    CHECK(shown["seconds_left"] == 40);
+    CHECK(shown["submitter"] == "alice");
+    CHECK(shown["ended_unix_ms"] == 2000);
+    CHECK(shown["price_per_hour"] == 2.5);
+    const Json unknown = Json::parse(job_list_json({JobView{.id = "b-1"}}, 1, ""))["jobs"][0];
+    CHECK(unknown["seconds_left"].is_null());
+    CHECK(unknown["submitter"].is_null());
+  }
 }

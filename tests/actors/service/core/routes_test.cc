@@ -28,6 +28,7 @@ TEST_SUITE("http/routes") {
     CHECK(log.route->action == Action::kReadLog);
     CHECK(match_route("POST", "/api/v1/jobs").route->action == Action::kSubmitJob);
     CHECK(match_route("GET", "/").route->action == Action::kPage);
+    CHECK(match_route("GET", "/web/app.js").route->action == Action::kPage);
   }
 
   TEST_CASE("HEAD finds what GET finds, and nothing else") {

@@ -54,6 +54,8 @@ TEST_SUITE("actors/head/intra_job/worker_reports") {
     CHECK(b.job().data_wait_share == 0.1);
     CHECK(b.job().message_bytes == 30);
     CHECK(b.worker(1).est_seconds == std::vector<double>{3});
+    CHECK(b.worker(1).peak_rss_mib == 4);
+    CHECK(b.worker(1).sent_bytes == 20);
     CHECK(b.worker(2).pid == 77);
   }
 
