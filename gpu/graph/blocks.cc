@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <numeric>
 #include <utility>
 
 #include "gpu/graph/fuse.h"
 #include "gpu/graph/memory_plan.h"
+#include "gpu/graph/ops/operator.h"
 #include "gpu/graph/uses.h"
 
 namespace es::gpu {
@@ -23,19 +25,27 @@ struct Loads {
 
 Loads loads_of(const Graph& graph) {
   const std::size_t count = graph.ops.size();
-  const Uses uses(graph);
   Loads loads{std::vector<double>(count, 0.0), std::vector<double>(count + 1, 0.0)};
+  // A view writes nothing, and who reads it reads the tensor behind it.
+  std::vector<TensorId> behind(graph.tensors.size());
+  std::iota(behind.begin(), behind.end(), 0);
+  // [tensor]: its last reader, or its writer if nothing reads it
+  std::vector<std::size_t> last(graph.tensors.size(), 0);
+  for (std::size_t i = 0; i < count; ++i) {
+    const Op& op = graph.ops[i];
+    for (const TensorId t : op.in) Uses::at(last, Uses::at(behind, t)) = i;
+    for (const TensorId t : op.out) Uses::at(last, t) = i;
+    if (op_def(op.kind).is_view) Uses::at(behind, op.out[0]) = Uses::at(behind, op.in[0]);
+  }
   for (std::size_t i = 0; i < count; ++i) {
     loads.written[i] = i == 0 ? 0.0 : loads.written[i - 1];
+    if (op_def(graph.ops[i].kind).is_view) continue;
     for (const TensorId t : graph.ops[i].out) {
       const auto floats = static_cast<double>(graph.shape(t).count());
       loads.written[i] += floats;
       // Live behind every operator from the writer to the one before the last reader.
-      // A result that nothing reads has the last reader -1. The maximum then gives its writer, and
-      // its floats are added and subtracted at the same place.
-      const std::int64_t last = std::max(Uses::at(uses.last_read, t), static_cast<std::int64_t>(i));
       loads.live_behind[i] += floats;
-      loads.live_behind[static_cast<std::size_t>(last)] -= floats;
+      loads.live_behind[Uses::at(last, t)] -= floats;
     }
   }
   for (std::size_t i = 1; i < count; ++i) loads.live_behind[i] += loads.live_behind[i - 1];
