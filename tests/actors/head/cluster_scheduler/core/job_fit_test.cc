@@ -13,20 +13,20 @@ TEST_SUITE("cluster_scheduler/job_fit") {
   TEST_CASE("a minimum fits if that many devices exist, of whatever type") {
     JobSpec spec;
     spec.resources.min_devices = 3;
-    CHECK(check_fits(spec, {}, devices("a:1,b:2")).ok());
-    const Status refusal = check_fits(spec, {}, devices("a:1,b:1"));
+    CHECK(check_fits(spec, {}, devices("a:1+b:2")).ok());
+    const Status refusal = check_fits(spec, {}, devices("a:1+b:1"));
     REQUIRE_FALSE(refusal.ok());
     CHECK(refusal.error().kind == ErrorKind::kRefused);
     CHECK(refusal.error().message ==
-          "resources.min_devices = 3: the cluster has " + devices("a:1,b:1").text());
+          "resources.min_devices = 3: the cluster has " + devices("a:1+b:1").text());
   }
 
   TEST_CASE("every stage has to fit, and then the minimum does not count") {
     JobSpec spec;
     spec.resources.min_devices = 100;
     spec.stages = {{.devices = devices("a:1")}, {.devices = devices("b:2")}};
-    CHECK(check_fits(spec, {}, devices("a:1,b:2")).ok());
-    const Status refusal = check_fits(spec, {}, devices("a:9,b:1"));
+    CHECK(check_fits(spec, {}, devices("a:1+b:2")).ok());
+    const Status refusal = check_fits(spec, {}, devices("a:9+b:1"));
     REQUIRE_FALSE(refusal.ok());
     CHECK(refusal.error().message.starts_with("stages: needs b:2"));
   }
