@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <numeric>
 #include <utility>
 
 #include "gpu/graph/fuse.h"
@@ -20,35 +19,18 @@ constexpr int kBlockCounts[] = {2, 3, 4, 6, 8, 12, 16, 24, 32};
 // What the cuts depend on, for each operator of a model.
 struct Loads {
   std::vector<double> written;      // floats that it and all operators before it write
-  std::vector<double> live_behind;  // floats that later operators read of those before and of it
+  std::vector<double> live_behind;  // (uses.h)
 };
 
 Loads loads_of(const Graph& graph) {
-  const std::size_t count = graph.ops.size();
-  Loads loads{std::vector<double>(count, 0.0), std::vector<double>(count + 1, 0.0)};
-  // A view writes nothing, and who reads it reads the tensor behind it.
-  std::vector<TensorId> behind(graph.tensors.size());
-  std::iota(behind.begin(), behind.end(), 0);
-  // [tensor]: its last reader, or its writer if nothing reads it
-  std::vector<std::size_t> last(graph.tensors.size(), 0);
-  for (std::size_t i = 0; i < count; ++i) {
-    const Op& op = graph.ops[i];
-    for (const TensorId t : op.in) Uses::at(last, Uses::at(behind, t)) = i;
-    for (const TensorId t : op.out) Uses::at(last, t) = i;
-    if (op_def(op.kind).is_view) Uses::at(behind, op.out[0]) = Uses::at(behind, op.in[0]);
+  Loads loads{{}, live_behind(graph)};
+  double written = 0.0;
+  for (const Op& op : graph.ops) {
+    // A view writes nothing.
+    if (!op_def(op.kind).is_view)
+      for (const TensorId t : op.out) written += static_cast<double>(graph.shape(t).count());
+    loads.written.push_back(written);
   }
-  for (std::size_t i = 0; i < count; ++i) {
-    loads.written[i] = i == 0 ? 0.0 : loads.written[i - 1];
-    if (op_def(graph.ops[i].kind).is_view) continue;
-    for (const TensorId t : graph.ops[i].out) {
-      const auto floats = static_cast<double>(graph.shape(t).count());
-      loads.written[i] += floats;
-      // Live behind every operator from the writer to the one before the last reader.
-      loads.live_behind[i] += floats;
-      loads.live_behind[Uses::at(last, t)] -= floats;
-    }
-  }
-  for (std::size_t i = 1; i < count; ++i) loads.live_behind[i] += loads.live_behind[i - 1];
   return loads;
 }
 

@@ -7,6 +7,8 @@
 #include <map>
 
 #include "gpu/graph/fuse.h"
+#include "gpu/graph/memory_plan.h"
+#include "gpu/graph/ops/operator.h"
 #include "gpu/import/check.h"
 #include "gpu/import/import.h"
 #include "gpu/import/state_names.h"
@@ -122,6 +124,28 @@ TEST_SUITE("gpu/models/written") {
       for (const TensorId t : op.out)
         if (op.kind == OpKind::kMove) words += program.graph.shape(t).count();
     return words;
+  }
+
+  // How many operators of each sort a step executes.
+  std::map<std::string, int> operators(const Program& program) {
+    std::map<std::string, int> found;
+    for (const Op& op : program.graph.ops)
+      if (!op_def(op.kind).is_view) ++found[op_name(op.kind) + (" " + op_detail(op))];
+    return found;
+  }
+
+  TEST_CASE("a step with one sample executes the operators of a step with several") {
+    for (const std::string& model : all_models()) {
+      CAPTURE(model);
+      CHECK(operators(compile(built_in(model, 1))) == operators(compile(built_in(model))));
+    }
+  }
+
+  // The bias of an attention is turned before the queries are computed, which are larger.
+  TEST_CASE("an evaluation of Swin holds no more than a bias, its image and the queries") {
+    const SampleLayout small = test::sample_layout(Task::kClassification, {.side = 32});
+    const Program program = compile_forward(*build_model(tiny("swin_t"), 1, small));
+    CHECK(plan_memory(program).arena_floats == 20'256);
   }
 
   // Several nodes of a program shuffle channels, or cut an image into windows. The engine joins
