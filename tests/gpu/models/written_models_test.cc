@@ -134,8 +134,8 @@ TEST_SUITE("gpu/models/written") {
     return found;
   }
 
-  TEST_CASE("a step with one sample executes the operators of a step with several") {
-    for (const std::string& model : all_models()) {
+  TEST_CASE("a step with one image executes the operators of a step with several") {
+    for (const std::string model : {"shufflenetv2", "swin_t", "yolov3"}) {
       CAPTURE(model);
       CHECK(operators(compile(built_in(model, 1))) == operators(compile(built_in(model))));
     }
