@@ -175,7 +175,8 @@ EngineDescription Engine::describe() const {
   // Backward operators follow from the forward operators and are not listed.
   for (std::size_t i = 0; i < runner_->forward_ops(); ++i) {
     const Op& op = graph().ops[i];
-    if (is_part_of_conversion(graph(), i)) continue;
+    // A view executes nothing.
+    if (op_def(op.kind).is_view || is_part_of_conversion(graph(), i)) continue;
     description.ops.push_back({.name = op.name,
                                .kind = op_name(op.kind),
                                .detail = op_detail(op),

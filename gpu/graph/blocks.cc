@@ -6,6 +6,7 @@
 
 #include "gpu/graph/fuse.h"
 #include "gpu/graph/memory_plan.h"
+#include "gpu/graph/ops/operator.h"
 #include "gpu/graph/uses.h"
 
 namespace es::gpu {
@@ -18,27 +19,18 @@ constexpr int kBlockCounts[] = {2, 3, 4, 6, 8, 12, 16, 24, 32};
 // What the cuts depend on, for each operator of a model.
 struct Loads {
   std::vector<double> written;      // floats that it and all operators before it write
-  std::vector<double> live_behind;  // floats that later operators read of those before and of it
+  std::vector<double> live_behind;  // (uses.h)
 };
 
 Loads loads_of(const Graph& graph) {
-  const std::size_t count = graph.ops.size();
-  const Uses uses(graph);
-  Loads loads{std::vector<double>(count, 0.0), std::vector<double>(count + 1, 0.0)};
-  for (std::size_t i = 0; i < count; ++i) {
-    loads.written[i] = i == 0 ? 0.0 : loads.written[i - 1];
-    for (const TensorId t : graph.ops[i].out) {
-      const auto floats = static_cast<double>(graph.shape(t).count());
-      loads.written[i] += floats;
-      // Live behind every operator from the writer to the one before the last reader.
-      // A result that nothing reads has the last reader -1. The maximum then gives its writer, and
-      // its floats are added and subtracted at the same place.
-      const std::int64_t last = std::max(Uses::at(uses.last_read, t), static_cast<std::int64_t>(i));
-      loads.live_behind[i] += floats;
-      loads.live_behind[static_cast<std::size_t>(last)] -= floats;
-    }
+  Loads loads{{}, live_behind(graph)};
+  double written = 0.0;
+  for (const Op& op : graph.ops) {
+    // A view writes nothing.
+    if (!op_def(op.kind).is_view)
+      for (const TensorId t : op.out) written += static_cast<double>(graph.shape(t).count());
+    loads.written.push_back(written);
   }
-  for (std::size_t i = 1; i < count; ++i) loads.live_behind[i] += loads.live_behind[i - 1];
   return loads;
 }
 

@@ -13,9 +13,6 @@
 // without effect, and finish() returns that error with the name of the operator; so a model needs
 // only one check. Parameters are laid out in the order of the calls. Element-wise operators that
 // follow each other are fused later (fuse.h).
-//
-// What the built-in models call is virtual: a derived class writes each call down in another form
-// too (gpu/models/program_builder.h), so a model is defined once.
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -90,7 +87,6 @@ struct LossRows {
 class GraphBuilder {
  public:
   GraphBuilder(std::string model, std::int64_t batch, const SampleLayout& layout);
-  virtual ~GraphBuilder() = default;
 
   // Returns the tensor [batch, height, width, channels] of the field. Error: there is no such
   // field.
@@ -109,9 +105,9 @@ class GraphBuilder {
   std::int32_t high(std::string_view field) const;
 
   // Constants that belong to the model.
-  virtual TensorId constant(const std::string& name, TensorShape shape, std::vector<float> values);
-  virtual TensorId constant_ids(const std::string& name, TensorShape shape,
-                                std::vector<std::int32_t> values);
+  TensorId constant(const std::string& name, TensorShape shape, std::vector<float> values);
+  TensorId constant_ids(const std::string& name, TensorShape shape,
+                        std::vector<std::int32_t> values);
 
   // Appends any operator that has a shape rule (ops/operator.h), and returns its first output. `op`
   // has a kind, a name, inputs, and the attributes that do not follow from the inputs. The
@@ -142,11 +138,11 @@ class GraphBuilder {
 
   // `name` is the path of the module in the state dict. Its parameters are NAME.weight and
   // NAME.bias, its statistics NAME.running_mean and NAME.running_var.
-  virtual TensorId conv2d(const std::string& name, TensorId x, const Conv2dOptions& options);
+  TensorId conv2d(const std::string& name, TensorId x, const Conv2dOptions& options);
   // Works on the last axis of any tensor.
-  virtual TensorId linear(const std::string& name, TensorId x, const LinearOptions& options);
-  virtual TensorId batch_norm(const std::string& name, TensorId x, BatchNormOptions options = {});
-  virtual TensorId layer_norm(const std::string& name, TensorId x, double eps);
+  TensorId linear(const std::string& name, TensorId x, const LinearOptions& options);
+  TensorId batch_norm(const std::string& name, TensorId x, BatchNormOptions options = {});
+  TensorId layer_norm(const std::string& name, TensorId x, double eps);
   // ids i32 [n,h,w,1] -> [n,h,w,out]; NAME.weight is [rows][out]. The model is refused if the range
   // of the ids in the layout exceeds [0, rows). The engine refuses a batch with an id outside the
   // layout's range before the step, so the kernels never see a wrong id.
@@ -154,32 +150,28 @@ class GraphBuilder {
                      WeightInit init);
   // Like embedding(), for a parameter whose name in the state dict is not NAME.weight (Swin's bias
   // tables).
-  virtual TensorId lookup(const std::string& parameter, TensorId ids, std::int64_t rows,
-                          std::int64_t out, WeightInit init);
-
-  // Declares a value that only PyTorch's state dict of the model contains. It is not a tensor of
-  // the graph.
-  virtual void state_dict_buffer(BufferInfo info) { graph_.table.add_buffer(std::move(info)); }
+  TensorId lookup(const std::string& parameter, TensorId ids, std::int64_t rows, std::int64_t out,
+                  WeightInit init);
 
   // Element-wise operators.
-  virtual TensorId relu(const std::string& name, TensorId x);
+  TensorId relu(const std::string& name, TensorId x);
   TensorId leaky_relu(const std::string& name, TensorId x, float slope);
-  virtual TensorId gelu(const std::string& name, TensorId x);
+  TensorId gelu(const std::string& name, TensorId x);
   TensorId tanh(const std::string& name, TensorId x);
   TensorId sigmoid(const std::string& name, TensorId x);
   TensorId scale(const std::string& name, TensorId x, float factor);
-  virtual TensorId add(const std::string& name, TensorId a, TensorId b, ReluFused fused = {});
-  virtual TensorId mul(const std::string& name, TensorId a, TensorId b);
+  TensorId add(const std::string& name, TensorId a, TensorId b, ReluFused fused = {});
+  TensorId mul(const std::string& name, TensorId a, TensorId b);
   // a + row, where `row` is [1,h,w,c] and is repeated over n (position embeddings).
-  virtual TensorId add_rows(const std::string& name, TensorId a, TensorId row);
+  TensorId add_rows(const std::string& name, TensorId a, TensorId row);
   // Sets the number of the next operator that draws random numbers. By default these operators are
   // numbered in the order of the calls.
   void set_site(std::uint32_t site) { random_ops_ = site; }
   // The next operators belong to this region (recompute.h); 0, as in the beginning: to none.
   void set_region(std::uint32_t region) { region_ = region; }
   // Both do nothing in evaluation and if p = 0. drop_path drops whole samples.
-  virtual TensorId dropout(const std::string& name, TensorId x, double p);
-  virtual TensorId drop_path(const std::string& name, TensorId x, double p);
+  TensorId dropout(const std::string& name, TensorId x, double p);
+  TensorId drop_path(const std::string& name, TensorId x, double p);
   // Drops whole indices of the first axis.
   TensorId drop_rows(const std::string& name, TensorId x, double p);
   // Random numbers in [0, 1), also in evaluation.
@@ -244,10 +236,9 @@ class GraphBuilder {
   TensorId add_rows_at(const std::string& name, TensorId x, TensorId ids, std::int64_t rows);
 
   TensorId softmax(const std::string& name, TensorId x);
-  virtual TensorId attention(const std::string& name, TensorId q, TensorId k, TensorId v,
-                             const AttentionOptions& options);
-  virtual TensorId attention(const std::string& name, TensorId packed_qkv,
-                             const AttentionOptions& options);
+  TensorId attention(const std::string& name, TensorId q, TensorId k, TensorId v,
+                     const AttentionOptions& options);
+  TensorId attention(const std::string& name, TensorId packed_qkv, const AttentionOptions& options);
   // Q is [n,heads,t,d], k and v are [n,groups,s,d]. `options.heads` is not used.
   TensorId attention_by_head(const std::string& name, TensorId q, TensorId k, TensorId v,
                              const AttentionOptions& options);
@@ -255,47 +246,46 @@ class GraphBuilder {
   // number of dimensions may stand in place of n and h.
   TensorId matmul(const std::string& name, TensorId a, TensorId b, bool transpose_b = false);
 
-  virtual TensorId max_pool(const std::string& name, TensorId x, const PoolOptions& options);
+  TensorId max_pool(const std::string& name, TensorId x, const PoolOptions& options);
   TensorId avg_pool(const std::string& name, TensorId x, const PoolOptions& options);
-  virtual TensorId adaptive_avg_pool(const std::string& name, TensorId x, std::int64_t h,
-                                     std::int64_t w);
-  virtual TensorId global_avg_pool(const std::string& name, TensorId x);
+  TensorId adaptive_avg_pool(const std::string& name, TensorId x, std::int64_t h, std::int64_t w);
+  TensorId global_avg_pool(const std::string& name, TensorId x);
 
   // Operators that move data. Their forward pass has no arithmetic.
-  virtual TensorId reshape(const std::string& name, TensorId x, TensorShape shape);
+  TensorId reshape(const std::string& name, TensorId x, TensorShape shape);
   // [n,h,w,c] -> [n,1,1,h*w*c]. PyTorch flattens [c,h,w], so the import and export of weights
   // permute the columns of a linear layer that follows. Therefore only element-wise operators may
   // stand between flatten and that linear layer.
-  virtual TensorId flatten(const std::string& name, TensorId x);
-  virtual TensorId concat(const std::string& name, const std::vector<TensorId>& xs, int axis);
-  virtual TensorId slice(const std::string& name, TensorId x, int axis, std::int64_t begin,
-                         std::int64_t count);
+  TensorId flatten(const std::string& name, TensorId x);
+  TensorId concat(const std::string& name, const std::vector<TensorId>& xs, int axis);
+  TensorId slice(const std::string& name, TensorId x, int axis, std::int64_t begin,
+                 std::int64_t count);
   std::vector<TensorId> split(const std::string& name, TensorId x, int axis, std::int64_t parts);
   // `count` elements from `begin` at a distance of `step`, which is not 0.
   TensorId strided_slice(const std::string& name, TensorId x, int axis, std::int64_t begin,
                          std::int64_t step, std::int64_t count);
-  virtual TensorId pad(const std::string& name, TensorId x, int axis, std::int64_t before,
-                       std::int64_t after);  // the padding is +0
+  TensorId pad(const std::string& name, TensorId x, int axis, std::int64_t before,
+               std::int64_t after);  // the padding is +0
   // Axis i of the result is axis order[i] of x.
-  virtual TensorId permute(const std::string& name, TensorId x, const std::vector<int>& order);
+  TensorId permute(const std::string& name, TensorId x, const std::vector<int>& order);
   // y[i] = x[(i - shift) mod size], as in torch.roll.
-  virtual TensorId roll(const std::string& name, TensorId x, int axis, std::int64_t shift);
+  TensorId roll(const std::string& name, TensorId x, int axis, std::int64_t shift);
   // [n,h,w,c] -> [n*(h/s)*(w/s), s*s, 1, c] and back. h and w are multiples of the side s.
-  virtual TensorId window_partition(const std::string& name, TensorId x, std::int64_t side);
-  virtual TensorId window_reverse(const std::string& name, TensorId windows, std::int64_t side,
-                                  ImageShape image);
-  virtual TensorId upsample2(const std::string& name, TensorId x);
-  virtual TensorId channel_shuffle(const std::string& name, TensorId x, std::int64_t groups);
+  TensorId window_partition(const std::string& name, TensorId x, std::int64_t side);
+  TensorId window_reverse(const std::string& name, TensorId windows, std::int64_t side,
+                          ImageShape image);
+  TensorId upsample2(const std::string& name, TensorId x);
+  TensorId channel_shuffle(const std::string& name, TensorId x, std::int64_t groups);
   // Gives the same bits as split(channel_shuffle(concat({a, b}), 2), 2) in one pass (ShuffleNetV2).
-  virtual std::pair<TensorId, TensorId> concat_shuffle_split(const std::string& name, TensorId a,
-                                                             TensorId b);
+  std::pair<TensorId, TensorId> concat_shuffle_split(const std::string& name, TensorId a,
+                                                     TensorId b);
 
   // --- Losses. A model has exactly one. A loss is the mean over everything that takes part.
   // logits [n,h,w,classes], labels i32 with n*h*w values. A row with a negative label takes no
   // part.
-  virtual void cross_entropy(const std::string& name, TensorId logits, TensorId labels,
-                             const LossTerms& terms = {});
-  virtual void bce_with_logits(const std::string& name, TensorId logits, TensorId targets);
+  void cross_entropy(const std::string& name, TensorId logits, TensorId labels,
+                     const LossTerms& terms = {});
+  void bce_with_logits(const std::string& name, TensorId logits, TensorId targets);
   void mse(const std::string& name, TensorId x, TensorId targets);
   // Any number [1] is the loss. If it is the sum of the losses of rows divided by the sum of their
   // weights, `rows` has these (Graph::row_loss); otherwise the loss of each sample is that of its
@@ -305,24 +295,19 @@ class GraphBuilder {
   void set_loss_of_batch() { graph_.loss_of_batch = true; }
   // Outputs: three tensors [n,h,w,3*(5+classes)], coarse to fine. boxes: [n,M,1,5] or [n,M,5,1], as
   // the field is laid out. YoloShape::anchor_* is given for each scale, in pixels.
-  virtual void yolo(const std::string& name, const std::vector<TensorId>& outputs, TensorId boxes,
-                    const YoloShape& shape, std::int64_t image_h, std::int64_t image_w);
+  void yolo(const std::string& name, const std::vector<TensorId>& outputs, TensorId boxes,
+            const YoloShape& shape, std::int64_t image_h, std::int64_t image_w);
 
   // Completes the model, which may have operators without a reader and parameters without influence
   // on the loss. Their gradients are +0.
   Result<Graph> finish_any(const std::vector<TensorId>& outputs);
   // Completes the model. `outputs` are what an evaluation returns, in this order. Error (usage):
   // the first operator whose shapes do not fit, an operator without a reader, a missing loss.
-  virtual Result<Graph> finish(const std::vector<TensorId>& outputs);
+  Result<Graph> finish(const std::vector<TensorId>& outputs);
 
   // Returns whether an operator was refused. Then the tensors that later calls return mean nothing,
   // and finish() returns the error.
   bool failed() const { return error_.has_value(); }
-
- protected:
-  const Graph& graph() const { return graph_; }
-  // The number of the next operator that draws random numbers.
-  std::uint32_t next_site() const { return random_ops_; }
 
  private:
   // What is known about a tensor beyond its shape.

@@ -148,13 +148,13 @@ Program compile(Graph graph, std::int64_t chunked_logits) {
   // Chains with several stages and joined programs have no gradients, and recompute() requires that
   // nothing but activations is fused, so the other fusions come last. fuse_programs() joins no two
   // chains, so fuse_chains() comes before it.
-  return convert_storage(fuse_moves(fuse_programs(fuse_chains(std::move(program)))));
+  return convert_storage(place_moves(fuse_moves(fuse_programs(fuse_chains(std::move(program))))));
 }
 
 Program compile_forward(Graph graph) {
   Program program{choose_storage(fuse_activations(pack_attention(std::move(graph))))};
   program.first_backward = program.graph.ops.size();
-  return convert_storage(fuse_moves(fuse_programs(fuse_chains(std::move(program)))));
+  return convert_storage(place_moves(fuse_moves(fuse_programs(fuse_chains(std::move(program))))));
 }
 
 }  // namespace es::gpu

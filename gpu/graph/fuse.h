@@ -22,10 +22,14 @@ Program fuse_programs(Program program);
 // A move that only another move reads, possibly through views, becomes part of that other move.
 Program fuse_moves(Program program);
 
+// A move of the forward pass that alone reads its input runs directly behind the operator that
+// writes this, if fewer floats are live there. The import emits a move where its result is needed.
+Program place_moves(Program program);
+
 // Compiles a model: pack_attention (pack_attention.h), fuse_activations, choose_storage
 // (precision.h), differentiate, chunk_losses (chunk_losses.h) of logits with at least
 // `chunked_logits` floats, recompute (recompute.h), fuse_chains, fuse_programs, fuse_moves,
-// convert_storage (precision.h).
+// place_moves, convert_storage (precision.h).
 Program compile(Graph graph, std::int64_t chunked_logits = kChunkedLogits);
 
 // The same for a model that is only evaluated: the program has no backward operators, and its

@@ -1,4 +1,5 @@
-// Fuses moves that follow each other, with views possibly between them, into one move.
+// Fuses moves that follow each other, with views possibly between them, into one move, and places
+// moves where they keep the fewest floats alive.
 #include <algorithm>
 #include <utility>
 
@@ -120,10 +121,73 @@ class MoveFusion {
   std::vector<std::size_t> views_;  // views between the move and its reader
 };
 
+class MovePlacement {
+ public:
+  explicit MovePlacement(Program program)
+      : program_(std::move(program)),
+        uses_(program_.graph),
+        live_behind_(live_behind(program_.graph)),
+        early_(program_.graph.ops.size()),
+        placed_(program_.graph.ops.size(), false) {}
+
+  Program run() {
+    for (std::size_t i = 0; i < program_.first_backward; ++i) place(i);
+    std::vector<Op> ops;
+    for (std::size_t i = 0; i < placed_.size(); ++i)
+      if (!placed_[i]) take(i, ops);
+    program_.graph.ops = std::move(ops);
+    return std::move(program_);
+  }
+
+ private:
+  // Puts the move `index`, and the views that it reads through, behind the operator that writes its
+  // words, if fewer floats are live there. From there on the result, which is not larger, takes the
+  // place of these words. Parameters have a place of their own, which would stay.
+  void place(std::size_t index) {
+    const Graph& graph = program_.graph;
+    const Op& move = graph.ops[index];
+    if (move.kind != OpKind::kMove || move.in.size() != 1 || move.out.size() != 1) return;
+    if (graph.shape(move.out[0]).count() > graph.shape(move.in[0]).count()) return;
+    std::vector<std::size_t> moved{index};
+    std::int64_t writer = only_writer(move.in[0]);
+    for (; writer >= 0 && def(writer).is_view; writer = only_writer(graph.ops[moved.back()].in[0]))
+      moved.push_back(static_cast<std::size_t>(writer));
+    if (writer < 0 || def(writer).in_params) return;
+    const auto at = static_cast<std::size_t>(writer);
+    if (live_behind_[at] >= live_behind_[index - 1]) return;
+    early_[at].insert(early_[at].end(), moved.rbegin(), moved.rend());
+    for (const std::size_t op : moved) placed_[op] = true;
+  }
+
+  // The writer of a tensor that is read once; else -1.
+  std::int64_t only_writer(TensorId t) const {
+    return Uses::at(uses_.reads, t) == 1 ? Uses::at(uses_.writer, t) : -1;
+  }
+  const Operator& def(std::int64_t op) const {
+    return op_def(program_.graph.ops[static_cast<std::size_t>(op)].kind);
+  }
+
+  // Appends the operator and what is placed behind it.
+  void take(std::size_t index, std::vector<Op>& ops) {
+    ops.push_back(std::move(program_.graph.ops[index]));
+    for (const std::size_t next : early_[index]) take(next, ops);
+  }
+
+  Program program_;
+  Uses uses_;
+  std::vector<double> live_behind_;
+  std::vector<std::vector<std::size_t>> early_;  // [operator]: those that run behind it
+  std::vector<bool> placed_;                     // [operator]: it runs behind another one
+};
+
 }  // namespace
 
 Program fuse_moves(Program program) {
   return MoveFusion(std::move(program)).run();
+}
+
+Program place_moves(Program program) {
+  return MovePlacement(std::move(program)).run();
 }
 
 }  // namespace es::gpu

@@ -1,7 +1,10 @@
 #include "gpu/graph/uses.h"
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
+
+#include "gpu/graph/ops/operator.h"
 
 namespace es::gpu {
 
@@ -40,6 +43,33 @@ bool keeps_no_more_alive(const Graph& graph, const Uses& uses, const std::vector
       // result of the writer is never stored.
       words += graph.shape(t).count();
   return words <= graph.shape(graph.ops[writer].out[0]).count();
+}
+
+std::vector<double> live_behind(const Graph& graph) {
+  const std::size_t count = graph.ops.size();
+  // A view writes nothing, and who reads it reads the tensor behind it.
+  std::vector<TensorId> behind(graph.tensors.size());
+  std::iota(behind.begin(), behind.end(), 0);
+  // [tensor]: its last reader, or its writer if nothing reads it
+  std::vector<std::size_t> last(graph.tensors.size(), 0);
+  for (std::size_t i = 0; i < count; ++i) {
+    const Op& op = graph.ops[i];
+    for (const TensorId t : op.in) Uses::at(last, Uses::at(behind, t)) = i;
+    for (const TensorId t : op.out) Uses::at(last, t) = i;
+    if (op_def(op.kind).is_view) Uses::at(behind, op.out[0]) = Uses::at(behind, op.in[0]);
+  }
+  std::vector<double> live(count, 0.0);
+  for (std::size_t i = 0; i < count; ++i) {
+    if (op_def(graph.ops[i].kind).is_view) continue;
+    for (const TensorId t : graph.ops[i].out) {
+      const auto floats = static_cast<double>(graph.shape(t).count());
+      // Live behind every operator from the writer to the one before the last reader.
+      live[i] += floats;
+      live[Uses::at(last, t)] -= floats;
+    }
+  }
+  for (std::size_t i = 1; i < count; ++i) live[i] += live[i - 1];
+  return live;
 }
 
 void drop_marked(std::vector<Op>& ops, const std::vector<bool>& marked) {

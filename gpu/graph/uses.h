@@ -33,6 +33,10 @@ struct Uses {
 bool keeps_no_more_alive(const Graph& graph, const Uses& uses, const std::vector<bool>& merged,
                          std::size_t writer, std::size_t reader);
 
+// [operator]: the floats that later operators read of those that it and the operators before it
+// write.
+std::vector<double> live_behind(const Graph& graph);
+
 // Removes the marked operators.
 void drop_marked(std::vector<Op>& ops, const std::vector<bool>& marked);
 void drop_marked(Program& program, const std::vector<bool>& marked);

@@ -72,6 +72,7 @@ struct Line {
     return std::max<std::int64_t>(0, (windows - 1) * stride + kernel - size - 2 * pad);
   }
   bool trivial() const { return kernel == 1 && stride == 1 && pad == 0; }
+  bool dilated() const { return dilation != 1; }
   // The first real cell of a window, and how many it has.
   std::int64_t first(std::int64_t window) const {
     // The smallest tap whose cell begin + tap * dilation is not before the input.
@@ -217,16 +218,21 @@ Volume max_along(GraphBuilder& b, const std::string& name, Volume x, int axis, L
   return pool_along(b, name, &GraphBuilder::max_pool, x, axis, line);
 }
 
+// Whether one pool can read these windows where they lie.
+bool fits_one_pool(const Lines& lines) {
+  const auto& [d, h, w] = lines;
+  return h.kernel * w.kernel <= kMaxPoolCells && d.kernel <= kMaxPoolCells;
+}
+
 Volume max_of_windows(GraphBuilder& b, const std::string& name, Volume x, Lines lines) {
   for (int axis = kDepth; axis <= kWidth; ++axis) {
     Line& line = lines[static_cast<std::size_t>(axis - kDepth)];
-    if (line.dilation == 1) continue;
+    if (!line.dilated()) continue;
     x = side_by_side(b, name, x, axis, line, line.kernel);
     line = whole_windows(line.windows, line.kernel);
   }
+  if (fits_one_pool(lines)) return pool_volume(b, name, &GraphBuilder::max_pool, x, lines);
   const auto& [d, h, w] = lines;
-  if (h.kernel * w.kernel <= kMaxPoolCells && d.kernel <= kMaxPoolCells)
-    return pool_volume(b, name, &GraphBuilder::max_pool, x, lines);
   x = max_along(b, name, x, kWidth, w);
   x = max_along(b, name, x, kHeight, h);
   return max_along(b, name, x, kDepth, d);
@@ -246,7 +252,8 @@ std::string cells_unsupported(const NodeView& node, const Lines& lines) {
 
 std::string max_pool_unsupported(const NodeView& node) {
   const Lines lines = lines_of(node);
-  const std::string reason = cells_unsupported(node, lines);
+  const bool lists_cells = !fits_one_pool(lines) || std::ranges::any_of(lines, &Line::dilated);
+  const std::string reason = lists_cells ? cells_unsupported(node, lines) : "";
   if (!reason.empty()) return reason;
   for (const Line& line : lines)
     for (std::int64_t window = 0; window < line.windows; ++window)

@@ -140,8 +140,10 @@ void lower_resize(Lowering& l, const NodeView& node) {
   l.set(node, x, order);
 }
 
-// Between two axes a tensor has the larger extent of each axis at most.
+// The elements that are taken are numbered. Between two axes a tensor has the larger extent of each
+// axis at most.
 std::string resize_unsupported(const NodeView& node) {
+  if (doubles_image(node)) return "";
   double elements = 1.0;
   for (int axis = 0; axis < node.shape().rank(); ++axis)
     elements *= static_cast<double>(std::max(node.shape()[axis], node.out().shape[axis]));

@@ -258,13 +258,12 @@ const StoredValue& Lowering::stored(ValueId id) {
   return place;
 }
 
-TensorId Lowering::in_order(ValueId id, const AxisOrder& order) {
+TensorId Lowering::in_order(const std::string& name, ValueId id, const AxisOrder& order) {
   const StoredValue& from = stored(id);
   if (from.order == order) return from.tensor;
   // A value that several nodes need in this order is moved once.
   const auto [found, added] = reordered_.try_emplace({id, is_high(id), order}, kNoTensor);
   if (!added) return found->second;
-  const std::string name = "layout";
   const TensorShape& logical = info(id).shape;
   const bool same_words = long_axes(logical, from.order) == long_axes(logical, order);
   found->second = same_words ? builder_.reshape(name, from.tensor, shape_in(id, order))
@@ -290,15 +289,16 @@ TensorId Lowering::operand(const NodeView& node, std::size_t slot, const AxisOrd
   TensorShape wide;
   for (int axis = 0; axis < added; ++axis) wide.append(1);
   for (int axis = 0; axis < shape.rank(); ++axis) wide.append(shape[axis]);
-  const TensorId x = builder_.reshape("layout", logical(node, slot), wide);
+  const std::string name = node.label();
+  const TensorId x = builder_.reshape(name, logical(node, slot), wide);
   TensorShape ordered;
   for (const int axis : order) ordered.append(wide[axis]);
   const bool same = long_axes(wide, order) == long_axes(wide, logical_order(rank));
-  return same ? builder_.reshape("layout", x, ordered) : builder_.permute("layout", x, order);
+  return same ? builder_.reshape(name, x, ordered) : builder_.permute(name, x, order);
 }
 
 TensorId Lowering::in(const NodeView& node, std::size_t slot, const AxisOrder& order) {
-  return in_order(node.input(slot), order);
+  return in_order(node.label(), node.input(slot), order);
 }
 
 Long Lowering::long_operand(const NodeView& node, std::size_t slot, const AxisOrder& order) {
@@ -341,7 +341,7 @@ void Lowering::set_weight(Op& op, ValueId id, const AxisOrder& order) {
   op.weight = own_param(id, order);
   if (op.weight != kNoParam) return;
   op.tensors.weight = static_cast<std::int32_t>(op.in.size());
-  op.in.push_back(in_order(id, order));
+  op.in.push_back(in_order(op.name, id, order));
 }
 
 void Lowering::set_bias(Op& op, ValueId id) {
@@ -349,7 +349,7 @@ void Lowering::set_bias(Op& op, ValueId id) {
   op.bias = own_param(id, order);
   if (op.bias != kNoParam) return;
   op.tensors.bias = static_cast<std::int32_t>(op.in.size());
-  op.in.push_back(in_order(id, order));
+  op.in.push_back(in_order(op.name, id, order));
 }
 
 void Lowering::set_image_weight(Op& op, ValueId id, std::int64_t channels) {
@@ -359,8 +359,8 @@ void Lowering::set_image_weight(Op& op, ValueId id, std::int64_t channels) {
   }
   const TensorShape& w = info(id).shape;
   // PyTorch's columns are [c][pixels]. The permutation gives [pixels][c], the order of the image.
-  const TensorId planes =
-      builder_.reshape(op.name, in_order(id, logical_order(2)), {w[0], channels, w[1] / channels});
+  const TensorId planes = builder_.reshape(op.name, in_order(op.name, id, logical_order(2)),
+                                           {w[0], channels, w[1] / channels});
   op.tensors.weight = static_cast<std::int32_t>(op.in.size());
   op.in.push_back(builder_.reshape(op.name, builder_.permute(op.name, planes, {0, 2, 1}), w));
 }
@@ -427,7 +427,7 @@ Result<Graph> Lowering::finish() {
   if (stored(program_.loss).tensor != kNoTensor) {  // else the last operator is the loss
     LossRows rows = loss_rows_;
     if (rows.losses != kNoTensor) rows.losses = unless_refused(rows.losses);
-    builder_.scalar_loss("loss", unless_refused(in_order(program_.loss, {})), rows);
+    builder_.scalar_loss("loss", unless_refused(in_order("loss", program_.loss, {})), rows);
   }
   for (const ModelNode& node : program_.nodes)
     if (std::ranges::find(node.outputs, program_.loss) != node.outputs.end() &&
@@ -435,8 +435,8 @@ Result<Graph> Lowering::finish() {
       builder_.set_loss_of_batch();
   std::vector<TensorId> outputs;
   for (const ModelOutput& output : program_.outputs)
-    outputs.push_back(
-        unless_refused(in_order(output.value, logical_order(info(output.value).shape.rank()))));
+    outputs.push_back(unless_refused(
+        in_order(output.name, output.value, logical_order(info(output.value).shape.rank()))));
   return builder_.finish_any(outputs);
 }
 

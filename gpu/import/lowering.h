@@ -49,9 +49,9 @@ class Lowering {
   const ModelProgram& program() const { return program_; }
   const ValueInfo& info(ValueId id) const { return values_[static_cast<std::size_t>(id)]; }
 
-  // Returns the tensor of an input with its axes in this order.
+  // Returns the tensor of an input with its axes in this order. A move that this takes has the name
+  // of the node.
   TensorId in(const NodeView& node, std::size_t slot, const AxisOrder& order);
-  TensorId in_order(ValueId id, const AxisOrder& order);
   // The axes in logical order. A number is a tensor [1].
   TensorId logical(const NodeView& node, std::size_t slot) {
     return in(node, slot, logical_order(node.shape(slot).rank()));
@@ -124,6 +124,8 @@ class Lowering {
     return (is_high(id) ? high_ : stored_)[static_cast<std::size_t>(id)];
   }
   TensorShape shape_in(ValueId id, const AxisOrder& order) const;
+  // Returns the tensor of the value in this order, for the operator or result with this name.
+  TensorId in_order(const std::string& name, ValueId id, const AxisOrder& order);
   // Creates all parameters: those that are trained in the order of their first use, then others.
   void add_parameters(std::span<const NodeView> nodes);
   void add_parameter(const ModelParameter& parameter, bool trained);

@@ -12,7 +12,9 @@ struct Group {
 };
 
 // Divides both shapes into the smallest groups of neighbouring axes with equal products. Axes with
-// one element belong to the group that ends before them.
+// one element belong to the group that ends before them, so only the first group can have one
+// element. It stays in front, where the axis of the samples is: a mini-batch of one sample is then
+// stored as a larger one.
 std::vector<Group> groups_of(const TensorShape& from, const TensorShape& to) {
   std::vector<Group> groups;
   int i = 0, j = 0;
@@ -44,6 +46,10 @@ std::size_t group_with(const std::vector<Group>& groups, int axis) {
       groups.begin());
 }
 
+bool one_element(const TensorShape& from, const Group& group) {
+  return from.count(group.from_begin, group.from_end) == 1;
+}
+
 }  // namespace
 
 AxisOrder reshapable_order(const TensorShape& from, const AxisOrder& order, const TensorShape& to) {
@@ -55,10 +61,10 @@ AxisOrder reshapable_order(const TensorShape& from, const AxisOrder& order, cons
     done[g] = true;
     for (int axis = groups[g].from_begin; axis < groups[g].from_end; ++axis) result.push_back(axis);
   };
+  for (std::size_t g = 0; g < groups.size(); ++g)
+    if (one_element(from, groups[g])) append(g);
   for (const int axis : order)
     if (from[axis] > 1) append(group_with(groups, axis));
-  // What remains are groups with one element, whose place does not matter.
-  for (std::size_t g = 0; g < groups.size(); ++g) append(g);
   return result;
 }
 
@@ -67,11 +73,11 @@ std::optional<AxisOrder> reshaped_order(const TensorShape& from, const AxisOrder
   if (from.count() != to.count()) return std::nullopt;
   const std::vector<Group> groups = groups_of(from, to);
   AxisOrder result;
-  std::vector<bool> done(groups.size(), false);
-  const auto append = [&](std::size_t g) {
-    done[g] = true;
-    for (int axis = groups[g].to_begin; axis < groups[g].to_end; ++axis) result.push_back(axis);
+  const auto append = [&](const Group& group) {
+    for (int axis = group.to_begin; axis < group.to_end; ++axis) result.push_back(axis);
   };
+  for (const Group& group : groups)
+    if (one_element(from, group)) append(group);
   // The long axes of a group must be neighbours in memory, in their logical order.
   std::vector<int> memory;
   for (const int axis : order)
@@ -85,11 +91,8 @@ std::optional<AxisOrder> reshaped_order(const TensorShape& from, const AxisOrder
       if (at == memory.size() || memory[at] != axis) return std::nullopt;
       ++at;
     }
-    append(g);
+    append(groups[g]);
   }
-  // What remains are groups with one element, whose place does not matter.
-  for (std::size_t g = 0; g < groups.size(); ++g)
-    if (!done[g]) append(g);
   return result;
 }
 

@@ -31,89 +31,97 @@ const Config kTiny[] = {{"bert", "bert", 2, 128, 4, 512, 128, 64},
 constexpr double kEps = 1e-12;  // of layer norm
 constexpr WeightInit kInit{WeightInit::Kind::kDeviation, 0.02};
 
-TensorId linear(GraphBuilder& b, const std::string& name, TensorId x, std::int64_t out) {
-  return b.linear(name, x, {.out = out, .init = kInit});
+ValueId linear(ModelWriter& w, const std::string& name, ValueId x, std::int64_t out) {
+  return w.linear(name, x, {.out = out, .init = kInit});
 }
 
-std::vector<double> ascending(std::int64_t count) {
-  std::vector<double> numbers(static_cast<std::size_t>(count));
-  std::iota(numbers.begin(), numbers.end(), 0.0);
+template <class Number>
+std::vector<Number> ascending(std::int64_t count) {
+  std::vector<Number> numbers(static_cast<std::size_t>(count));
+  std::iota(numbers.begin(), numbers.end(), Number{0});
   return numbers;
 }
 
-TensorId embeddings(GraphBuilder& b, const Config& c) {
+ValueId embeddings(ModelWriter& w, const Config& c, const ModelRequest& in) {
   const std::string name = c.prefix + ".embeddings.";
-  const TensorId ids = b.input("ids");
-  const std::int64_t tokens = b.image(ids).h;
-  std::vector<std::int32_t> places(static_cast<std::size_t>(tokens));
-  for (std::size_t i = 0; i < places.size(); ++i) places[i] = static_cast<std::int32_t>(i);
-  const TensorId place = b.constant_ids(name + "position_ids", {1, tokens, 1, 1}, places);
-
-  // The library transformers kept this buffer in state dicts until version 4.31.
-  b.state_dict_buffer({.name = name + "position_ids",
-                       .torch_shape = {1, c.positions},
-                       .dtype = "I64",
-                       .values = ascending(c.positions),
-                       .current = false});
-
-  const TensorId words = b.embedding(name + "word_embeddings", ids, std::int64_t{b.high("ids")} + 1,
-                                     c.embedding, kInit);
-  const TensorId positions =
-      b.embedding(name + "position_embeddings", place, c.positions, c.embedding, kInit);
-  const TensorId types =
-      b.embedding(name + "token_type_embeddings", b.input("types"), 2, c.embedding, kInit);
-  TensorId x = b.add(name + "add_types", words, types);
+  const std::int64_t tokens = in.field("ids").height;
+  const auto ids = [&](const char* field) {
+    return w.reshape("", w.input(field), per_sample({tokens}));
+  };
+  const auto embed = [&](const std::string& table, ValueId places, std::int64_t rows) {
+    return w.embedding(name + table + ".weight", places, rows, c.embedding, kInit);
+  };
+  const ValueId place =
+      w.integers(name + "position_ids", {1, tokens}, ascending<std::int32_t>(tokens));
+  const ValueId words = embed("word_embeddings", ids("ids"), in.values("ids"));
+  const ValueId positions = embed("position_embeddings", place, c.positions);
+  const ValueId types = embed("token_type_embeddings", ids("types"), 2);
+  ValueId x = w.add(name + "add_types", words, types);
   // The types are added before the positions. Another order of these two additions would give other
   // bits.
-  x = b.add_rows(name + "add_positions", x, positions);
-  x = b.layer_norm(name + "LayerNorm", x, kEps);
-  x = b.dropout(name + "dropout", x, c.dropout);
-  return c.embedding == c.hidden ? x : linear(b, c.prefix + ".embeddings_project", x, c.hidden);
+  x = w.add(name + "add_positions", x, positions);
+  x = w.layer_norm(name + "LayerNorm", x, kEps);
+  x = w.dropout(name + "dropout", x, c.dropout);
+  return c.embedding == c.hidden ? x : linear(w, c.prefix + ".embeddings_project", x, c.hidden);
 }
 
 // Returns LayerNorm(x + dropout(dense(y))).
-TensorId output(GraphBuilder& b, const std::string& name, TensorId x, TensorId y, const Config& c) {
-  y = b.dropout(name + ".dropout", linear(b, name + ".dense", y, c.hidden), c.dropout);
-  return b.layer_norm(name + ".LayerNorm", b.add(name + ".add", y, x), kEps);
+ValueId output(ModelWriter& w, const std::string& name, ValueId x, ValueId y, const Config& c) {
+  y = w.dropout(name + ".dropout", linear(w, name + ".dense", y, c.hidden), c.dropout);
+  return w.layer_norm(name + ".LayerNorm", w.add(name + ".add", y, x), kEps);
 }
 
-TensorId layer(GraphBuilder& b, const std::string& name, TensorId x, TensorId length,
-               const Config& c) {
+ValueId layer(ModelWriter& w, const std::string& name, ValueId x, const Config& c) {
   const std::string self = name + ".attention.self";
-  const TensorId q = linear(b, self + ".query", x, c.hidden);
-  const TensorId k = linear(b, self + ".key", x, c.hidden);
-  const TensorId v = linear(b, self + ".value", x, c.hidden);
+  std::vector<ValueId> qkv;
+  for (const char* part : {".query", ".key", ".value"})
+    qkv.push_back(linear(w, self + part, x, c.hidden));
+  for (ValueId& part : qkv) part = w.heads(self, part, c.heads);
   // The length masks the tokens of padding behind the end of the sequence.
-  const TensorId context =
-      b.attention(self, q, k, v, {.heads = c.heads, .length = length, .dropout = c.dropout});
-  x = output(b, name + ".attention.output", x, context, c);
-  TensorId y = linear(b, name + ".intermediate.dense", x, c.feed_forward);
-  y = b.gelu(name + ".intermediate.gelu", y);
-  return output(b, name + ".output", x, y, c);
+  const ValueId context = w.attention(self, qkv[0], qkv[1], qkv[2],
+                                      {.length = w.input("length"), .dropout = c.dropout});
+  x = output(w, name + ".attention.output", x, context, c);
+  ValueId y = linear(w, name + ".intermediate.dense", x, c.feed_forward);
+  y = w.gelu(name + ".intermediate.gelu", y);
+  return output(w, name + ".output", x, y, c);
 }
 
-Result<Graph> build(const ModelRequest& in, const Config& c) {
-  GraphBuilder& b = in.builder;
-  ES_RETURN_IF_ERROR(check_context(in.spec, b.image(b.input("ids")).h, c.positions, "data.tokens"));
-  TensorId x = embeddings(b, c);
-  const TensorId length = b.input("length");
-  for (std::int64_t i = 0; i < c.layers; ++i)
-    x = layer(b, c.prefix + ".encoder.layer." + std::to_string(i), x, length, c);
-  x = linear(b, "qa_outputs", x, 2);
-  // The loss is one softmax over the tokens for the first token of each answer and one for the
-  // last. The permutation moves the tokens to the last axis, over which the softmax runs.
-  const TensorId logits =
-      b.permute("qa_outputs.permute", x, {Axis::kN, Axis::kC, Axis::kW, Axis::kH});
-  b.cross_entropy("loss", logits, b.input("span"));
-  return b.finish({logits});
+Config config_of(const ModelRequest& in) {
+  Config config = in.tiny() ? in.variant(kTiny) : in.variant(kVariants);
+  config.dropout = in.dropout(config.dropout);
+  return config;
 }
 
 }  // namespace
 
-Result<Graph> build_encoder_qa(const ModelRequest& in) {
-  Config config = in.tiny() ? in.variant(kTiny) : in.variant(kVariants);
-  config.dropout = in.dropout(config.dropout);
-  return build(in, config);
+Result<ModelProgram> encoder_qa_program(const ModelRequest& in) {
+  const Config c = config_of(in);
+  ES_RETURN_IF_ERROR(in.check_context(c.positions, "data.tokens"));
+  const std::int64_t tokens = in.field("ids").height;
+  ModelWriter w(in.spec.name, in.layout);
+  ValueId x = embeddings(w, c, in);
+  for (std::int64_t i = 0; i < c.layers; ++i)
+    x = layer(w, c.prefix + ".encoder.layer." + std::to_string(i), x, c);
+  x = linear(w, "qa_outputs", x, 2);
+  // The loss is one softmax over the tokens for the first token of each answer and one for the
+  // last. An evaluation has the tokens on the last axis, and a cross entropy has them on axis 1.
+  const ValueId by_token = w.reshape("", x, per_sample({tokens, 1, 2}));
+  const ValueId by_end = w.permute("qa_outputs.permute", by_token, {0, 3, 2, 1});
+  const ValueId logits = w.reshape("", by_end, per_sample({2, tokens}));
+  const ValueId classes = w.permute("loss", logits, {0, 2, 1});
+  const ValueId span = w.reshape("", w.input("span"), per_sample({2}));
+  const ValueId loss = w.cross_entropy(classes, span);
+  return std::move(w).finish(loss, {logits});
+}
+
+// The library transformers kept this buffer in state dicts until version 4.31.
+std::vector<BufferInfo> encoder_qa_old_buffers(const ModelRequest& in) {
+  const Config c = config_of(in);
+  return {{.name = c.prefix + ".embeddings.position_ids",
+           .torch_shape = {1, c.positions},
+           .dtype = "I64",
+           .values = ascending<double>(c.positions),
+           .current = false}};
 }
 
 }  // namespace es::gpu

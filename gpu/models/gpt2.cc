@@ -36,7 +36,7 @@ WeightInit residual_init(const Gpt2Config& c) {
 ValueId gpt2_attention(DecoderProgram& p, const std::string& name, ValueId x, const Gpt2Config& c) {
   const ValueId packed = p.conv1d(name + ".c_attn", x, 3 * c.hidden, deviation(kDeviation));
   const auto part = [&](std::int64_t i) {
-    return p.heads(name, p.columns(name, packed, i * c.hidden, c.hidden), c.heads);
+    return p.heads(name, p.slice(name, packed, 2, i * c.hidden, (i + 1) * c.hidden), c.heads);
   };
   const ValueId q = part(0), k = part(1), v = part(2);
   const ValueId context = p.attention(name, q, k, v);
@@ -47,36 +47,35 @@ ValueId gpt2_attention(DecoderProgram& p, const std::string& name, ValueId x, co
 ValueId gpt2_feed_forward(DecoderProgram& p, const std::string& name, ValueId x,
                           const Gpt2Config& c) {
   ValueId y = p.conv1d(name + ".c_fc", x, 4 * c.hidden, deviation(kDeviation));
-  y = p.element_wise("gelu", name + ".act", y, {}, {{"approximate", "tanh"}});
+  y = p.gelu(name + ".act", y, "tanh");
   return p.dropout(name + ".dropout", p.conv1d(name + ".c_proj", y, c.hidden, residual_init(c)));
 }
 
 ValueId gpt2_block(DecoderProgram& p, const std::string& name, ValueId x, const Gpt2Config& c) {
   const ValueId a = gpt2_attention(p, name + ".attn", p.layer_norm(name + ".ln_1", x, kEps), c);
-  x = p.element_wise("add", name + ".add_1", x, {a});
+  x = p.add(name + ".add_1", x, a);
   const ValueId f = gpt2_feed_forward(p, name + ".mlp", p.layer_norm(name + ".ln_2", x, kEps), c);
-  return p.element_wise("add", name + ".add_2", x, {f});
+  return p.add(name + ".add_2", x, f);
 }
 
 }  // namespace
 
-Result<ModelProgram> gpt2_program(const ModelSpec& spec, const SampleLayout& layout) {
-  const Gpt2Config& c = is_tiny(spec) ? kTinyGpt2 : variant_of(spec, kGpt2);
-  const std::int64_t length = layout.fields.front().height;
-  ES_RETURN_IF_ERROR(check_context(spec, length, c.positions, "data.length"));
-  DecoderProgram p(spec.name, layout, dropout_of(spec, kDropout));
+Result<ModelProgram> gpt2_program(const ModelRequest& in) {
+  const Gpt2Config& c = in.tiny() ? kTinyGpt2 : in.variant(kGpt2);
+  ES_RETURN_IF_ERROR(in.check_context(c.positions, "data.length"));
+  DecoderProgram p(in.spec.name, in.layout, in.dropout(kDropout));
   const WeightInit init = deviation(kDeviation);
   const ValueId words = p.parameter("transformer.wte.weight", {p.vocabulary(), c.hidden},
                                     embedding_init(init, p.vocabulary(), c.hidden));
   p.tie(words, "lm_head.weight");
-  ValueId x = p.embedding("transformer.wte", words, c.hidden);
-  x = p.element_wise("add", "transformer.add_positions", x,
-                     {p.positions("transformer.wpe", c.positions, c.hidden, init)});
+  ValueId x = p.words("transformer.wte", words);
+  x = p.add("transformer.add_positions", x,
+            p.positions("transformer.wpe", c.positions, c.hidden, init));
   x = p.dropout("transformer.drop", x);
   for (std::int64_t i = 0; i < c.layers; ++i)
     x = gpt2_block(p, "transformer.h." + std::to_string(i), x, c);
   x = p.layer_norm("transformer.ln_f", x, kEps);
-  return std::move(p).finish(p.linear_with("lm_head", x, p.vocabulary(), words), spec);
+  return std::move(p).finish(p.linear_with("lm_head", x, words), in.spec);
 }
 
 }  // namespace es::gpu

@@ -78,9 +78,9 @@ class LlamaWriter {
     const std::int64_t rows = p_.vocabulary();
     const ValueId words = p_.parameter("model.embed_tokens.weight", {rows, c_.hidden},
                                        embedding_init(kLlamaInit, rows, c_.hidden));
-    ValueId x = p_.embedding("model.embed_tokens", words, c_.hidden);
+    ValueId x = p_.words("model.embed_tokens", words);
     const RotaryTables tables = rotary_tables(c_, p_.length());
-    const DecoderProgram::Extents shape{p_.length(), c_.hidden / c_.heads};
+    const Extents shape{p_.length(), c_.hidden / c_.heads};
     const std::string cosine = "model.rotary_emb.cos", sine = "model.rotary_emb.sin";
     cosine_ = p_.at_positions(cosine, p_.constant(cosine, shape, tables.cosine));
     sine_ = p_.at_positions(sine, p_.constant(sine, shape, tables.signed_sine));
@@ -88,7 +88,7 @@ class LlamaWriter {
     x = p_.rms_norm("model.norm", x, kLlamaEps);
     if (!c_.tied) return std::move(p_).finish(p_.linear("lm_head", x, rows, kLlamaInit), spec_);
     p_.tie(words, "lm_head.weight");
-    return std::move(p_).finish(p_.linear_with("lm_head", x, rows, words), spec_);
+    return std::move(p_).finish(p_.linear_with("lm_head", x, words), spec_);
   }
 
  private:
@@ -119,10 +119,10 @@ class LlamaWriter {
   ValueId block(const std::string& name, ValueId x) {
     const ValueId a =
         attend(name + ".self_attn", p_.rms_norm(name + ".input_layernorm", x, kLlamaEps));
-    x = p_.element_wise("add", name + ".add_1", x, {a});
+    x = p_.add(name + ".add_1", x, a);
     const ValueId f =
         feed_forward(name + ".mlp", p_.rms_norm(name + ".post_attention_layernorm", x, kLlamaEps));
-    return p_.element_wise("add", name + ".add_2", x, {f});
+    return p_.add(name + ".add_2", x, f);
   }
 
   const ModelSpec& spec_;
@@ -133,11 +133,10 @@ class LlamaWriter {
 
 }  // namespace
 
-Result<ModelProgram> llama_program(const ModelSpec& spec, const SampleLayout& layout) {
-  const LlamaConfig& c = is_tiny(spec) ? kTinyLlama : variant_of(spec, kLlama);
-  const std::int64_t length = layout.fields.front().height;
-  ES_RETURN_IF_ERROR(check_context(spec, length, c.positions, "data.length"));
-  return LlamaWriter(spec, layout, c).run();
+Result<ModelProgram> llama_program(const ModelRequest& in) {
+  const LlamaConfig& c = in.tiny() ? kTinyLlama : in.variant(kLlama);
+  ES_RETURN_IF_ERROR(in.check_context(c.positions, "data.length"));
+  return LlamaWriter(in.spec, in.layout, c).run();
 }
 
 }  // namespace es::gpu

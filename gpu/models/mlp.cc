@@ -3,13 +3,14 @@
 
 namespace es::gpu {
 
-Result<Graph> build_mlp(const ModelRequest& in) {
+Result<ModelProgram> mlp_program(const ModelRequest& in) {
   const std::int64_t width = in.width(128, 16);
-  GraphBuilder& b = in.builder;
-  TensorId x = b.flatten("net.0", b.input("image"));
-  x = b.relu("net.2", b.linear("net.1", x, {.out = width}));
-  x = b.relu("net.4", b.linear("net.3", x, {.out = width}));
-  return finish_classifier(b, b.linear("net.5", x, {.out = in.spec.classes}));
+  ModelWriter w(in.spec.name, in.layout);
+  ValueId x = w.image_linear("net.1", w.input("image"), {.out = width});
+  x = w.relu("net.2", x);
+  x = w.relu("net.4", w.linear("net.3", x, {.out = width}));
+  x = w.linear("net.5", x, {.out = in.spec.classes});
+  return finish_classifier(std::move(w), x);
 }
 
 }  // namespace es::gpu

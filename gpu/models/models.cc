@@ -2,11 +2,11 @@
 
 #include <algorithm>
 #include <string_view>
+#include <utility>
 
 #include "gpu/import/import.h"
 #include "gpu/import/state_names.h"
 #include "gpu/models/families.h"
-#include "gpu/models/program_builder.h"
 #include "gpu/models/sample_check.h"
 #include "proto/base/number_text.h"
 
@@ -15,49 +15,49 @@ namespace {
 
 struct Model {
   std::string_view name;
-  Result<Graph> (*build)(const ModelRequest&);
+  Result<ModelProgram> (*program)(const ModelRequest&);
   bool has_width;    // accepts model.width
   bool has_dropout;  // accepts model.dropout
   // The least side of an image in pixels, and the number of which each side is a multiple.
   std::int64_t least_side;
   std::int64_t side_multiple;
-  // In place of `build`: a model that is described as a program.
-  Result<ModelProgram> (*program)(const ModelSpec&, const SampleLayout&) = nullptr;
+  // Buffers of state dicts of older versions of a library, which model files do not have.
+  std::vector<BufferInfo> (*old_buffers)(const ModelRequest&) = nullptr;
 };
 
 constexpr Model kModels[] = {
-    {"small_cnn", build_small_cnn, true, false, 4, 1},
-    {"resnet18", build_resnet, true, false, 1, 1},
-    {"mlp", build_mlp, true, false, 1, 1},
-    {"resnet34", build_resnet, false, false, 1, 1},
-    {"resnet50", build_resnet, false, false, 1, 1},
-    {"resnet101", build_resnet, false, false, 1, 1},
-    {"resnet152", build_resnet, false, false, 1, 1},
-    {"shufflenetv2", build_shufflenetv2, false, false, 1, 1},
-    {"shufflenetv2_x0_5", build_shufflenetv2, false, false, 1, 1},
-    {"shufflenetv2_x1_5", build_shufflenetv2, false, false, 1, 1},
-    {"shufflenetv2_x2_0", build_shufflenetv2, false, false, 1, 1},
-    {"vgg11", build_vgg, false, true, 32, 1},
-    {"vgg13", build_vgg, false, true, 32, 1},
-    {"vgg16", build_vgg, false, true, 32, 1},
-    {"vgg19", build_vgg, false, true, 32, 1},
-    {"swin_t", build_swin, false, true, 4, 1},
-    {"swin_s", build_swin, false, true, 4, 1},
-    {"swin_b", build_swin, false, true, 4, 1},
-    {"yolov3", build_yolov3, false, false, 32, 32},
-    {"neumf", build_neumf, false, false, 1, 1},
-    {"bert", build_encoder_qa, false, true, 1, 1},
-    {"bert_large", build_encoder_qa, false, true, 1, 1},
-    {"electra", build_encoder_qa, false, true, 1, 1},
-    {"electra_base", build_encoder_qa, false, true, 1, 1},
-    {"electra_large", build_encoder_qa, false, true, 1, 1},
-    {"gpt2", nullptr, false, true, 1, 1, gpt2_program},
-    {"gpt2_medium", nullptr, false, true, 1, 1, gpt2_program},
-    {"gpt2_large", nullptr, false, true, 1, 1, gpt2_program},
-    {"gpt2_xl", nullptr, false, true, 1, 1, gpt2_program},
-    {"llama", nullptr, false, false, 1, 1, llama_program},
-    {"llama_1b", nullptr, false, false, 1, 1, llama_program},
-    {"llama_3b", nullptr, false, false, 1, 1, llama_program},
+    {"small_cnn", small_cnn_program, true, false, 4, 1},
+    {"resnet18", resnet_program, true, false, 1, 1},
+    {"mlp", mlp_program, true, false, 1, 1},
+    {"resnet34", resnet_program, false, false, 1, 1},
+    {"resnet50", resnet_program, false, false, 1, 1},
+    {"resnet101", resnet_program, false, false, 1, 1},
+    {"resnet152", resnet_program, false, false, 1, 1},
+    {"shufflenetv2", shufflenetv2_program, false, false, 1, 1},
+    {"shufflenetv2_x0_5", shufflenetv2_program, false, false, 1, 1},
+    {"shufflenetv2_x1_5", shufflenetv2_program, false, false, 1, 1},
+    {"shufflenetv2_x2_0", shufflenetv2_program, false, false, 1, 1},
+    {"vgg11", vgg_program, false, true, 32, 1},
+    {"vgg13", vgg_program, false, true, 32, 1},
+    {"vgg16", vgg_program, false, true, 32, 1},
+    {"vgg19", vgg_program, false, true, 32, 1},
+    {"swin_t", swin_program, false, true, 4, 1},
+    {"swin_s", swin_program, false, true, 4, 1},
+    {"swin_b", swin_program, false, true, 4, 1},
+    {"yolov3", yolov3_program, false, false, 32, 32},
+    {"neumf", neumf_program, false, false, 1, 1},
+    {"bert", encoder_qa_program, false, true, 1, 1, encoder_qa_old_buffers},
+    {"bert_large", encoder_qa_program, false, true, 1, 1, encoder_qa_old_buffers},
+    {"electra", encoder_qa_program, false, true, 1, 1, encoder_qa_old_buffers},
+    {"electra_base", encoder_qa_program, false, true, 1, 1, encoder_qa_old_buffers},
+    {"electra_large", encoder_qa_program, false, true, 1, 1, encoder_qa_old_buffers},
+    {"gpt2", gpt2_program, false, true, 1, 1},
+    {"gpt2_medium", gpt2_program, false, true, 1, 1},
+    {"gpt2_large", gpt2_program, false, true, 1, 1},
+    {"gpt2_xl", gpt2_program, false, true, 1, 1},
+    {"llama", llama_program, false, false, 1, 1},
+    {"llama_1b", llama_program, false, false, 1, 1},
+    {"llama_3b", llama_program, false, false, 1, 1},
 };
 
 Error unknown_model(const ModelSpec& spec) {
@@ -89,45 +89,63 @@ Result<const Model*> checked_model(const ModelSpec& spec, const SampleLayout& la
   return model;
 }
 
-Result<Graph> build_program(const Result<ModelProgram>& program, std::int64_t batch) {
-  if (!program) return program.error();
-  Result<Graph> graph = import_model(*program, batch);
-  if (graph) add_state_names(*program, graph->table);
-  return graph;
+// An evaluation of a detector gives its heads as the engine stores images, [n,h,w,c]. Those of its
+// model file are [n,c,h,w].
+ModelProgram with_stored_heads(ModelProgram program) {
+  const Extents order{0, 2, 3, 1};
+  for (ModelOutput& head : program.outputs) {
+    const ValueId image = std::exchange(head.value, static_cast<ValueId>(program.values.size()));
+    const std::vector<ModelDim> dims = program.values[static_cast<std::size_t>(image)].dims;
+    program.values.push_back({.dims = {dims[0], dims[2], dims[3], dims[1]}});
+    program.nodes.push_back({.kind = "permute",
+                             .name = head.name,
+                             .inputs = {image},
+                             .outputs = {head.value},
+                             .attributes = {{"order", order}},
+                             .source = {}});
+  }
+  return program;
 }
 
 }  // namespace
-
-Result<Graph> build_model(const ModelSpec& spec, std::int64_t batch, const SampleLayout& layout) {
-  const Result<const Model*> model = checked_model(spec, layout);
-  if (!model) return model.error();
-  if ((*model)->program != nullptr) return build_program((*model)->program(spec, layout), batch);
-  GraphBuilder builder(spec.name, batch, layout);
-  return (*model)->build({spec, builder});
-}
 
 Result<ModelProgram> write_model(const ModelSpec& spec, std::int64_t batch,
                                  const SampleLayout& layout) {
   const Result<const Model*> model = checked_model(spec, layout);
   if (!model) return model.error();
-  if ((*model)->program != nullptr) return (*model)->program(spec, layout);
-  ProgramBuilder builder(spec.name, batch, layout);
-  const Result<Graph> graph = (*model)->build({spec, builder});
+  Result<ModelProgram> program = (*model)->program({spec, layout});
+  if (!program) return program.error();
+  const Result<Graph> graph = import_model(*program, batch);
   if (!graph) return graph.error();
-  return builder.program();
+  return program;
 }
 
-Status check_context(const ModelSpec& spec, std::int64_t tokens, std::int64_t positions,
-                     const char* field) {
+Result<Graph> build_model(const ModelSpec& spec, std::int64_t batch, const SampleLayout& layout) {
+  const Result<const Model*> model = checked_model(spec, layout);
+  if (!model) return model.error();
+  const ModelRequest request{spec, layout};
+  Result<ModelProgram> program = (*model)->program(request);
+  if (!program) return program.error();
+  if (task_of(spec) == Task::kDetection) program = with_stored_heads(*std::move(program));
+  Result<Graph> graph = import_model(*program, batch);
+  if (!graph) return graph.error();
+  add_state_names(*program, graph->table);
+  if ((*model)->old_buffers != nullptr)
+    for (BufferInfo& buffer : (*model)->old_buffers(request))
+      graph->table.add_buffer(std::move(buffer));
+  return graph;
+}
+
+Status ModelRequest::check_context(std::int64_t positions, const char* key) const {
+  const std::int64_t tokens = field("ids").height;
   if (tokens <= positions) return {};
   return usage_error("model " + spec.name + ": field \"ids\" has " + std::to_string(tokens) +
-                     " tokens: allowed is at most " + std::to_string(positions) + " (" + field +
-                     ")");
+                     " tokens: allowed is at most " + std::to_string(positions) + " (" + key + ")");
 }
 
-Result<Graph> finish_classifier(GraphBuilder& b, TensorId logits) {
-  b.cross_entropy("loss", logits, b.input("label"));
-  return b.finish({logits});
+ModelProgram finish_classifier(ModelWriter w, ValueId logits) {
+  const ValueId loss = w.cross_entropy(logits, w.input("label"));
+  return std::move(w).finish(loss, {logits});
 }
 
 }  // namespace es::gpu

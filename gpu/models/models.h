@@ -47,9 +47,9 @@ namespace es::gpu {
 // Builds the model for mini-batches of `batch` samples of `layout`. Numbers of classes, rows of
 // embeddings, image sides and numbers of tokens come from the fields of the layout. Outputs of an
 // evaluation:
-//   classification      logits [batch,1,1,classes]
-//   recommendation      logit [batch,1,1,1]
-//   question answering  logits [batch,2,1,T]: of the first and of the last token
+//   classification      logits [batch,classes]
+//   recommendation      logit [batch,1]
+//   question answering  logits [batch,2,T]: of the first and of the last token
 //   language modelling  logits [batch,T,vocabulary] of the next tokens
 //   detection           three heads [batch,h,w,3*(5+classes)], coarse to fine; for each anchor
 //                       x, y, w, h, objectness, classes, all without activation
@@ -60,10 +60,10 @@ namespace es::gpu {
 // multiple of the stride, too many tokens.
 Result<Graph> build_model(const ModelSpec& spec, std::int64_t batch, const SampleLayout& layout);
 
-// Returns the same model as a program, with PyTorch's shapes, the names of the state dict and the
-// initial values of the parameters. Its graph (gpu/import/import.h) has the bits of build_model()
-// at every batch size. Error (usage): as build_model(), which may refuse the model for `batch`
-// samples.
+// Returns the program of which build_model() makes the graph (gpu/import/import.h), with PyTorch's
+// shapes and names. In it the heads of a detector are [batch,c,h,w], and buffers that only older
+// versions of a library wrote are left out. Error (usage): as build_model(), which may refuse the
+// model for `batch` samples.
 Result<ModelProgram> write_model(const ModelSpec& spec, std::int64_t batch,
                                  const SampleLayout& layout);
 

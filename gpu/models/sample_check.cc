@@ -72,6 +72,9 @@ Status check_tokens(const ModelSpec& spec, const SampleLayout& layout) {
   if (ids.height != ids.words())
     return usage_error(subject(spec, "ids") + "has width " + std::to_string(ids.width) + " and " +
                        std::to_string(ids.channels) + " channels: allowed are tokens along height");
+  // Each end of the answer is one of the tokens, so one token leaves nothing to learn.
+  if (ids.height < 2)
+    return usage_error(subject(spec, "ids") + "has 1 token: allowed are at least 2");
   if (types.height != ids.height || types.words() != ids.words())
     return usage_error(subject(spec, "types") + "has " + std::to_string(types.words()) +
                        " tokens: allowed is " + std::to_string(ids.height) + ", as \"ids\" has");

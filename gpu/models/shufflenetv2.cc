@@ -25,11 +25,11 @@ constexpr std::array kRepeats{4, 8, 4}, kTinyRepeats{2, 3, 2};  // number of blo
 enum class Relu { kNo, kYes };
 
 // Adds the convolution NAME.index and the batch norm NAME.(index + 1).
-TensorId conv_bn(GraphBuilder& b, const std::string& name, int index, TensorId x,
-                 const Conv2dOptions& options, Relu relu) {
-  x = b.conv2d(name + "." + std::to_string(index), x, options);
-  return b.batch_norm(name + "." + std::to_string(index + 1), x,
-                      {.activation = relu == Relu::kYes ? Activation::kRelu : Activation::kNone});
+ValueId conv_bn(ModelWriter& w, const std::string& name, int index, ValueId x,
+                const Conv2dOptions& options, Relu relu) {
+  x = w.conv(name + "." + std::to_string(index), x, options);
+  return w.batch_norm(name + "." + std::to_string(index + 1), x,
+                      relu == Relu::kYes ? Activation::kRelu : Activation::kNone);
 }
 
 Conv2dOptions pointwise(std::int64_t out) {
@@ -40,51 +40,57 @@ Conv2dOptions depthwise(std::int64_t channels, std::int64_t stride) {
   return {.out = channels, .kernel = 3, .stride = stride, .pad = 1, .groups = channels};
 }
 
-TensorId main_branch(GraphBuilder& b, const std::string& block, TensorId x, std::int64_t width,
-                     std::int64_t stride) {
+ValueId main_branch(ModelWriter& w, const std::string& block, ValueId x, std::int64_t width,
+                    std::int64_t stride) {
   const std::string name = block + ".branch2";
-  x = conv_bn(b, name, 0, x, pointwise(width), Relu::kYes);
-  x = conv_bn(b, name, 3, x, depthwise(width, stride), Relu::kNo);
-  return conv_bn(b, name, 5, x, pointwise(width), Relu::kYes);
+  x = conv_bn(w, name, 0, x, pointwise(width), Relu::kYes);
+  x = conv_bn(w, name, 3, x, depthwise(width, stride), Relu::kNo);
+  return conv_bn(w, name, 5, x, pointwise(width), Relu::kYes);
 }
 
-TensorId down_branch(GraphBuilder& b, const std::string& block, TensorId x, std::int64_t width) {
+ValueId down_branch(ModelWriter& w, const std::string& block, ValueId x, std::int64_t width) {
   const std::string name = block + ".branch1";
-  x = conv_bn(b, name, 0, x, depthwise(b.shape(x).row(), 2), Relu::kNo);
-  return conv_bn(b, name, 2, x, pointwise(width), Relu::kYes);
+  x = conv_bn(w, name, 0, x, depthwise(w.extent(x, 1), 2), Relu::kNo);
+  return conv_bn(w, name, 2, x, pointwise(width), Relu::kYes);
 }
 
-// The blocks of a stage pass on two halves of the channels. torchvision concatenates, shuffles and
-// splits between two blocks; here that is one pass over the data with the same result.
-TensorId stage(GraphBuilder& b, const std::string& name, TensorId x, std::int64_t channels,
-               int repeats) {
+// The channels as [2,c/2], transposed.
+ValueId shuffled(ModelWriter& w, const std::string& name, ValueId x) {
+  const ModelDims from = w.dims(x);
+  const ValueId split =
+      w.reshape(name, x, per_sample({2, from[1].size / 2, from[2].size, from[3].size}));
+  return w.reshape(name, w.permute(name, split, {0, 2, 1, 3, 4}), from);
+}
+
+// The blocks of a stage pass on two halves of the channels.
+ValueId stage(ModelWriter& w, const std::string& name, ValueId x, std::int64_t channels,
+              int repeats) {
   const std::int64_t width = channels / 2;
-  TensorId kept = down_branch(b, name + ".0", x, width);
-  TensorId made = main_branch(b, name + ".0", x, width, 2);
+  ValueId kept = down_branch(w, name + ".0", x, width);
+  ValueId made = main_branch(w, name + ".0", x, width, 2);
   for (int i = 1; i < repeats; ++i) {
-    const std::string block = name + "." + std::to_string(i);
-    const auto [left, right] = b.concat_shuffle_split(block + ".shuffle", kept, made);
-    kept = left;
-    made = main_branch(b, block, right, width, 1);
+    const std::string block = name + "." + std::to_string(i), shuffle = block + ".shuffle";
+    const ValueId all = shuffled(w, shuffle, w.concat(shuffle, {kept, made}, 1));
+    kept = w.slice(shuffle, all, 1, 0, width);
+    made = main_branch(w, block, w.slice(shuffle, all, 1, width, channels), width, 1);
   }
-  return b.channel_shuffle(name + ".shuffle", b.concat(name + ".concat", {kept, made}, Axis::kC),
-                           2);
+  return shuffled(w, name + ".shuffle", w.concat(name + ".concat", {kept, made}, 1));
 }
 
 }  // namespace
 
-Result<Graph> build_shufflenetv2(const ModelRequest& in) {
+Result<ModelProgram> shufflenetv2_program(const ModelRequest& in) {
   const Channels& channels = in.tiny() ? kTinyChannels : in.variant(kVariants).channels;
   const std::array<int, 3>& repeats = in.tiny() ? kTinyRepeats : kRepeats;
-  GraphBuilder& b = in.builder;
-  TensorId x = conv_bn(b, "conv1", 0, b.input("image"),
-                       {.out = channels[0], .kernel = 3, .stride = 2, .pad = 1}, Relu::kYes);
-  x = b.max_pool("maxpool", x, {.kernel = 3, .stride = 2, .pad = 1});
+  ModelWriter w(in.spec.name, in.layout);
+  ValueId x = conv_bn(w, "conv1", 0, w.input("image"),
+                      {.out = channels[0], .kernel = 3, .stride = 2, .pad = 1}, Relu::kYes);
+  x = w.max_pool("maxpool", x, 3, 2, 1);
   for (int i = 0; i < 3; ++i)
-    x = stage(b, "stage" + std::to_string(i + 2), x, channels[i + 1], repeats[i]);
-  x = conv_bn(b, "conv5", 0, x, pointwise(channels[4]), Relu::kYes);
-  x = b.global_avg_pool("mean", x);
-  return finish_classifier(b, b.linear("fc", x, {.out = in.spec.classes}));
+    x = stage(w, "stage" + std::to_string(i + 2), x, channels[i + 1], repeats[i]);
+  x = conv_bn(w, "conv5", 0, x, pointwise(channels[4]), Relu::kYes);
+  x = w.image_linear("fc", w.avg_pool("mean", x, 1, 1), {.out = in.spec.classes});
+  return finish_classifier(std::move(w), x);
 }
 
 }  // namespace es::gpu

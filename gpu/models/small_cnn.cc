@@ -4,19 +4,19 @@
 
 namespace es::gpu {
 
-Result<Graph> build_small_cnn(const ModelRequest& in) {
+Result<ModelProgram> small_cnn_program(const ModelRequest& in) {
   const std::int64_t width = in.width(16, 4);
-  GraphBuilder& b = in.builder;
-  TensorId x = b.input("image");
+  ModelWriter w(in.spec.name, in.layout);
+  ValueId x = w.input("image");
   for (int block = 1; block <= 2; ++block) {
     const std::string number = std::to_string(block);
-    x = b.conv2d("conv" + number, x, {.out = block * width, .kernel = 3, .pad = 1});
-    x = b.batch_norm("bn" + number, x, {.activation = Activation::kRelu});
-    x = b.max_pool("pool" + number, x, {.kernel = 2, .stride = 2});
+    x = w.conv("conv" + number, x, {.out = block * width, .kernel = 3, .pad = 1});
+    x = w.batch_norm("bn" + number, x, Activation::kRelu);
+    x = w.max_pool("pool" + number, x, 2, 2);
   }
-  x = b.flatten("flatten", x);
-  x = b.relu("relu", b.linear("fc1", x, {.out = 4 * width}));
-  return finish_classifier(b, b.linear("fc2", x, {.out = in.spec.classes}));
+  x = w.relu("relu", w.image_linear("fc1", x, {.out = 4 * width}));
+  x = w.linear("fc2", x, {.out = in.spec.classes});
+  return finish_classifier(std::move(w), x);
 }
 
 }  // namespace es::gpu

@@ -24,16 +24,23 @@ constexpr std::int64_t kSide = 7;
 constexpr std::int64_t kWindowTokens = kSide * kSide;
 constexpr WeightInit kInit{WeightInit::Kind::kDeviation, 0.02};
 
+// An image of tokens, [n,h,w,channels].
+struct Grid {
+  std::int64_t h, w, channels;
+};
+
 // How the image of a block is divided into windows.
 struct Windows {
-  ImageShape image;   // before padding
-  ImageShape padded;  // sides are multiples of kSide
+  Grid image;   // before padding
+  Grid padded;  // sides are multiples of kSide
   std::int64_t shift_h = 0, shift_w = 0;
   bool shifted() const { return shift_h + shift_w > 0; }
+  std::int64_t down() const { return padded.h / kSide; }
+  std::int64_t across() const { return padded.w / kSide; }
 };
 
 // A side that one window covers is not shifted.
-Windows windows_of(const ImageShape& image, bool shift) {
+Windows windows_of(const Grid& image, bool shift) {
   Windows w{.image = image, .padded = image};
   w.padded.h = (image.h + kSide - 1) / kSide * kSide;
   w.padded.w = (image.w + kSide - 1) / kSide * kSide;
@@ -59,8 +66,7 @@ constexpr float kMasked = -1000.0F;
 // Returns [windows][token][token]: kMasked between tokens that were not neighbours before the roll,
 // else 0.
 std::vector<float> shift_mask(const Windows& w) {
-  const std::int64_t across = w.padded.w / kSide;
-  const std::int64_t count = w.padded.h / kSide * across;
+  const std::int64_t across = w.across(), count = w.down() * across;
   const auto region_of = [&](std::int64_t window, std::int64_t token) {
     const std::int64_t y = window / across * kSide + token / kSide;
     const std::int64_t x = window % across * kSide + token % kSide;
@@ -88,139 +94,202 @@ std::vector<std::int32_t> relative_position_index() {
   return index;
 }
 
-TensorId linear(GraphBuilder& b, const std::string& name, TensorId x, std::int64_t out) {
-  return b.linear(name, x, {.out = out, .init = kInit});
+ValueId linear(ModelWriter& w, const std::string& name, ValueId x, std::int64_t out) {
+  return w.linear(name, x, {.out = out, .init = kInit});
 }
 
-TensorId pad_to(GraphBuilder& b, const std::string& name, TensorId x, std::int64_t h,
-                std::int64_t w) {
-  const ImageShape from = b.image(x);
-  if (h > from.h) x = b.pad(name + ".pad_h", x, Axis::kH, 0, h - from.h);
-  if (w > from.w) x = b.pad(name + ".pad_w", x, Axis::kW, 0, w - from.w);
-  return x;
+// --- Two forms of an image of tokens. Moves work on all its axes.
+ModelDims whole(const Grid& g) {
+  return per_sample({g.h, g.w, g.channels});
 }
 
-TensorId crop_to(GraphBuilder& b, const std::string& name, TensorId x, std::int64_t h,
-                 std::int64_t w) {
-  const ImageShape from = b.image(x);
-  if (h < from.h) x = b.slice(name + ".crop_h", x, Axis::kH, 0, h);
-  if (w < from.w) x = b.slice(name + ".crop_w", x, Axis::kW, 0, w);
-  return x;
+// Layers on the channels work on rows, without the axes behind n that have the extent 1.
+ModelDims rows(const Grid& g) {
+  if (g.w > 1) return whole(g);
+  return g.h > 1 ? per_sample({g.h, g.channels}) : per_sample({g.channels});
 }
 
-TensorId roll(GraphBuilder& b, const std::string& name, TensorId x, std::int64_t shift_h,
-              std::int64_t shift_w) {
-  if (shift_h != 0) x = b.roll(name + "_h", x, Axis::kH, shift_h);
-  if (shift_w != 0) x = b.roll(name + "_w", x, Axis::kW, shift_w);
-  return x;
+// [n,c,h,w] as rows, and rows as [n,c,h,w].
+ValueId rows_of_image(ModelWriter& w, ValueId x, const Grid& g) {
+  if (g.h * g.w > 1) x = w.permute("", x, {0, 2, 3, 1});
+  return w.reshape("", x, rows(g));
+}
+ValueId image_of_rows(ModelWriter& w, ValueId x, const Grid& g) {
+  x = w.reshape("", x, whole(g));
+  if (g.h * g.w == 1) return w.reshape("", x, per_sample({g.channels, 1, 1}));
+  return w.permute("", x, {0, 3, 1, 2});
+}
+
+ValueId pad_axis(ModelWriter& w, const std::string& name, ValueId x, std::size_t axis,
+                 std::int64_t size) {
+  ModelDims to = w.dims(x);
+  Extents after(to.size(), 0);
+  after[axis] = size - to[axis].size;
+  if (after[axis] == 0) return x;
+  to[axis].size = size;
+  return w.node("pad", name, {x}, std::move(to),
+                {{"before", Extents(after.size(), 0)}, {"after", after}});
+}
+
+ValueId pad_to(ModelWriter& w, const std::string& name, ValueId x, const Grid& g) {
+  return pad_axis(w, name + ".pad_w", pad_axis(w, name + ".pad_h", x, 1, g.h), 2, g.w);
+}
+
+ValueId crop_axis(ModelWriter& w, const std::string& name, ValueId x, std::size_t axis,
+                  std::int64_t size) {
+  return size < w.extent(x, axis) ? w.slice(name, x, axis, 0, size) : x;
+}
+
+ValueId crop_to(ModelWriter& w, const std::string& name, ValueId x, const Grid& g) {
+  return crop_axis(w, name + ".crop_w", crop_axis(w, name + ".crop_h", x, 1, g.h), 2, g.w);
+}
+
+ValueId roll_axis(ModelWriter& w, const std::string& name, ValueId x, std::int64_t axis,
+                  std::int64_t shift) {
+  if (shift == 0) return x;
+  return w.element_wise("roll", name, x, {}, {{"axis", axis}, {"shift", shift}});
+}
+
+ValueId roll(ModelWriter& w, const std::string& name, ValueId x, std::int64_t shift_h,
+             std::int64_t shift_w) {
+  return roll_axis(w, name + "_w", roll_axis(w, name + "_h", x, 1, shift_h), 2, shift_w);
+}
+
+// [n,h,w,c] becomes [n*windows,tokens,c].
+ValueId cut_windows(ModelWriter& w, const std::string& name, ValueId x, const Windows& win) {
+  const std::int64_t c = win.padded.channels;
+  x = w.reshape(name, x, per_sample({win.down(), kSide, win.across(), kSide, c}));
+  return w.reshape(name, w.permute(name, x, {0, 1, 3, 2, 4, 5}),
+                   rows_per_sample({win.down() * win.across(), kWindowTokens, c}));
+}
+
+ValueId join_windows(ModelWriter& w, const std::string& name, ValueId x, const Windows& win) {
+  x = w.reshape("", x, per_sample({win.down(), win.across(), kSide, kSide, win.padded.channels}));
+  return w.reshape(name, w.permute(name, x, {0, 1, 3, 2, 4, 5}), whole(win.padded));
 }
 
 // What the blocks of one stage share.
 struct Stage {
   std::int64_t heads = 1;
-  TensorId index = kNoTensor;  // the tensor of relative_position_index()
+  ValueId index = kNoValue;  // the value of relative_position_index()
   Windows plain, shifted;
-  TensorId mask = kNoTensor;  // the shift mask of `shifted`
+  ValueId mask = kNoValue;  // the shift mask of `shifted`
 };
 
-TensorId attend(GraphBuilder& b, const std::string& name, TensorId x, const Stage& stage,
-                const Windows& w) {
-  const std::int64_t channels = b.shape(x).row();
+ValueId position_bias(ModelWriter& w, const std::string& name, const Stage& stage) {
   constexpr std::int64_t kTableRows = (2 * kSide - 1) * (2 * kSide - 1);
-  TensorId bias =
-      b.lookup(name + ".relative_position_bias_table", stage.index, kTableRows, stage.heads, kInit);
+  const ValueId bias = w.embedding(name + ".relative_position_bias_table", stage.index, kTableRows,
+                                   stage.heads, kInit);
   const std::vector<std::int32_t> index = relative_position_index();
-  b.state_dict_buffer({.name = name + ".relative_position_index",
-                       .torch_shape = {kWindowTokens * kWindowTokens},
-                       .dtype = "I64",
-                       .values = {index.begin(), index.end()}});
-  bias = b.permute(name + ".bias", bias, {Axis::kN, Axis::kC, Axis::kH, Axis::kW});
-
-  x = pad_to(b, name, x, w.padded.h, w.padded.w);
-  x = roll(b, name + ".roll", x, -w.shift_h, -w.shift_w);
-  x = b.window_partition(name + ".windows", x, kSide);
-  x = linear(b, name + ".qkv", x, 3 * channels);
-  x = b.attention(
-      name, x, {.heads = stage.heads, .bias = bias, .mask = w.shifted() ? stage.mask : kNoTensor});
-  x = linear(b, name + ".proj", x, channels);
-  x = b.window_reverse(name + ".image", x, kSide, w.padded);
-  x = roll(b, name + ".roll_back", x, w.shift_h, w.shift_w);
-  return crop_to(b, name, x, w.image.h, w.image.w);
+  w.buffer(name + ".relative_position_index", {kWindowTokens * kWindowTokens},
+           std::vector<std::int64_t>(index.begin(), index.end()));
+  return w.permute(name + ".bias", bias, {0, 3, 1, 2});
 }
 
-TensorId block(GraphBuilder& b, const std::string& name, TensorId x, const Stage& stage, bool shift,
-               double drop) {
-  TensorId y = b.layer_norm(name + ".norm1", x, kEps);
-  y = attend(b, name + ".attn", y, stage, shift ? stage.shifted : stage.plain);
-  x = b.add(name + ".add1", x, b.drop_path(name + ".drop1", y, drop));
+ValueId window_attention(ModelWriter& w, const std::string& name, ValueId x, ValueId bias,
+                         const Stage& stage, bool shifted) {
+  const std::int64_t channels = w.width(x);
+  const ValueId packed = linear(w, name + ".qkv", x, 3 * channels);
+  std::vector<ValueId> qkv;
+  for (std::int64_t i = 0; i < 3; ++i)
+    qkv.push_back(w.slice(name, packed, 2, i * channels, (i + 1) * channels));
+  for (ValueId& part : qkv) part = w.heads(name, part, stage.heads);
+  x = w.attention(name, qkv[0], qkv[1], qkv[2],
+                  {.mask = shifted ? stage.mask : kNoValue, .bias = bias});
+  return linear(w, name + ".proj", x, channels);
+}
 
-  const std::int64_t channels = b.shape(x).row();
-  y = b.layer_norm(name + ".norm2", x, kEps);
-  y = b.gelu(name + ".mlp.1", linear(b, name + ".mlp.0", y, 4 * channels));
-  y = linear(b, name + ".mlp.3", y, channels);
-  return b.add(name + ".add2", x, b.drop_path(name + ".drop2", y, drop));
+ValueId attend(ModelWriter& w, const std::string& name, ValueId x, const Stage& stage,
+               const Windows& win) {
+  const ValueId bias = position_bias(w, name, stage);
+  x = pad_to(w, name, w.reshape("", x, whole(win.image)), win.padded);
+  x = roll(w, name + ".roll", x, -win.shift_h, -win.shift_w);
+  x = cut_windows(w, name + ".windows", x, win);
+  x = window_attention(w, name, x, bias, stage, win.shifted());
+  x = join_windows(w, name + ".image", x, win);
+  x = roll(w, name + ".roll_back", x, win.shift_h, win.shift_w);
+  return w.reshape("", crop_to(w, name, x, win.image), rows(win.image));
+}
+
+ValueId block(ModelWriter& w, const std::string& name, ValueId x, const Stage& stage, bool shift,
+              double drop) {
+  ValueId y = w.layer_norm(name + ".norm1", x, kEps);
+  y = attend(w, name + ".attn", y, stage, shift ? stage.shifted : stage.plain);
+  x = w.add(name + ".add1", x, w.sample_dropout(name + ".drop1", y, drop));
+
+  const std::int64_t channels = w.width(x);
+  y = w.layer_norm(name + ".norm2", x, kEps);
+  y = w.gelu(name + ".mlp.1", linear(w, name + ".mlp.0", y, 4 * channels));
+  y = linear(w, name + ".mlp.3", y, channels);
+  return w.add(name + ".add2", x, w.sample_dropout(name + ".drop2", y, drop));
+}
+
+// Half as many tokens along both sides, with twice as many channels.
+Grid merged(const Grid& g) {
+  return {(g.h + 1) / 2, (g.w + 1) / 2, 2 * g.channels};
 }
 
 // Merges 2x2 neighbours into one token. Their channels follow each other in the order top left,
 // bottom left, top right, bottom right. A layer norm and a linear layer to half of the channels
 // follow.
-TensorId merge_patches(GraphBuilder& b, const std::string& name, TensorId x) {
-  const ImageShape from = b.image(x);
-  x = pad_to(b, name, x, from.h + from.h % 2, from.w + from.w % 2);
-  const ImageShape even = b.image(x);
-  x = b.reshape(name + ".pairs", x, {even.n * even.h / 2, 2, even.w, even.c});
-  x = b.permute(name + ".permute", x, {Axis::kN, Axis::kW, Axis::kH, Axis::kC});
-  x = b.reshape(name + ".merged", x, {even.n, even.h / 2, even.w / 2, 4 * even.c});
-  x = b.layer_norm(name + ".norm", x, kEps);
-  return b.linear(name + ".reduction", x, {.out = 2 * even.c, .bias = false, .init = kInit});
+ValueId merge_patches(ModelWriter& w, const std::string& name, ValueId x, const Grid& g) {
+  const Grid to = merged(g), four{to.h, to.w, 4 * g.channels};
+  x = pad_to(w, name, w.reshape("", x, whole(g)), {2 * to.h, 2 * to.w, g.channels});
+  x = w.reshape("", x, rows_per_sample({to.h, 2, 2 * to.w, g.channels}));
+  x = w.permute(name + ".permute", x, {0, 2, 1, 3});
+  x = w.reshape("", w.reshape("", x, whole(four)), rows(four));
+  x = w.layer_norm(name + ".norm", x, kEps);
+  return w.linear(name + ".reduction", x, {.out = to.channels, .bias = false, .init = kInit});
 }
 
-Stage make_stage(GraphBuilder& b, const std::string& name, TensorId x, TensorId index,
+Stage make_stage(ModelWriter& w, const std::string& name, const Grid& image, ValueId index,
                  std::int64_t heads, int depth) {
-  const ImageShape image = b.image(x);
   Stage stage{.heads = heads,
               .index = index,
               .plain = windows_of(image, false),
               .shifted = windows_of(image, true)};
-  if (depth > 1 && stage.shifted.shifted()) {
-    const ImageShape& padded = stage.shifted.padded;
+  const Windows& win = stage.shifted;
+  if (depth > 1 && win.shifted())
     stage.mask =
-        b.constant(name + ".shift_mask",
-                   {padded.h / kSide * (padded.w / kSide), 1, kWindowTokens, kWindowTokens},
-                   shift_mask(stage.shifted));
-  }
+        w.constant(name + ".shift_mask",
+                   {win.down() * win.across(), 1, kWindowTokens, kWindowTokens}, shift_mask(win));
   return stage;
 }
 
-TensorId stages(GraphBuilder& b, TensorId x, const Config& config, double deepest_drop) {
-  const TensorId index = b.constant_ids(
-      "relative_position_index", {1, kWindowTokens, kWindowTokens, 1}, relative_position_index());
+// Returns the last image of tokens, whose extents `grid` becomes.
+ValueId stages(ModelWriter& w, ValueId x, Grid& grid, const Config& config, double deepest_drop) {
+  const ValueId index = w.integers("relative_position_index", {1, kWindowTokens, kWindowTokens},
+                                   relative_position_index());
   int blocks = 0, done = 0;
   for (const int depth : config.depths) blocks += depth;
   for (std::size_t s = 0; s < config.depths.size(); ++s) {
     const std::string name = "features." + std::to_string(2 * s + 1);
-    const Stage stage = make_stage(b, name, x, index, config.heads[s], config.depths[s]);
+    const Stage stage = make_stage(w, name, grid, index, config.heads[s], config.depths[s]);
     for (int i = 0; i < config.depths[s]; ++i, ++done)
-      x = block(b, name + "." + std::to_string(i), x, stage, i % 2 == 1,
+      x = block(w, name + "." + std::to_string(i), x, stage, i % 2 == 1,
                 deepest_drop * done / (blocks - 1));
-    if (s + 1 < config.depths.size())
-      x = merge_patches(b, "features." + std::to_string(2 * s + 2), x);
+    if (s + 1 == config.depths.size()) break;
+    x = merge_patches(w, "features." + std::to_string(2 * s + 2), x, grid);
+    grid = merged(grid);
   }
   return x;
 }
 
 }  // namespace
 
-Result<Graph> build_swin(const ModelRequest& in) {
+Result<ModelProgram> swin_program(const ModelRequest& in) {
   Config config = in.variant(kVariants);
   if (in.tiny()) config = {config.name, 16, {2, 2}, {2, 4}, config.drop};
-  GraphBuilder& b = in.builder;
-  TensorId x = b.conv2d("features.0.0", b.input("image"),
-                        {.out = config.width, .kernel = 4, .stride = 4, .bias = true});
-  x = b.layer_norm("features.0.2", x, kEps);
-  x = stages(b, x, config, in.dropout(config.drop));
-  x = b.global_avg_pool("avgpool", b.layer_norm("norm", x, kEps));
-  return finish_classifier(b, linear(b, "head", x, in.spec.classes));
+  ModelWriter w(in.spec.name, in.layout);
+  ValueId x = w.conv("features.0.0", w.input("image"),
+                     {.out = config.width, .kernel = 4, .stride = 4, .bias = true});
+  Grid grid{w.extent(x, 2), w.extent(x, 3), config.width};
+  x = w.layer_norm("features.0.2", rows_of_image(w, x, grid), kEps);
+  x = stages(w, x, grid, config, in.dropout(config.drop));
+  x = image_of_rows(w, w.layer_norm("norm", x, kEps), grid);
+  x = w.image_linear("head", w.avg_pool("avgpool", x, 1, 1),
+                     {.out = in.spec.classes, .init = kInit});
+  return finish_classifier(std::move(w), x);
 }
 
 }  // namespace es::gpu

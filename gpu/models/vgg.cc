@@ -23,43 +23,42 @@ constexpr Variant kVariants[] = {{"vgg11", {1, 1, 2, 2, 2}},
 constexpr Counts kTinyConvolutions{2, 1, 1, 1, 1};
 constexpr Channels kChannels{64, 128, 256, 512, 512}, kTinyChannels{8, 8, 16, 16, 16};
 
-TensorId features(GraphBuilder& b, TensorId x, const Counts& convolutions,
-                  const Channels& channels) {
+ValueId features(ModelWriter& w, ValueId x, const Counts& convolutions, const Channels& channels) {
   int index = 0;  // index in the nn.Sequential `features`
   const auto next = [&] { return "features." + std::to_string(index++); };
   for (std::size_t group = 0; group < kGroups; ++group) {
     for (int i = 0; i < convolutions[group]; ++i) {
-      x = b.conv2d(next(), x,
-                   {.out = channels[group],
-                    .kernel = 3,
-                    .pad = 1,
-                    .bias = true,
-                    .init = {WeightInit::Kind::kFanOutRelu}});
-      x = b.relu(next(), x);
+      x = w.conv(next(), x,
+                 {.out = channels[group],
+                  .kernel = 3,
+                  .pad = 1,
+                  .bias = true,
+                  .init = {WeightInit::Kind::kFanOutRelu}});
+      x = w.relu(next(), x);
     }
-    x = b.max_pool(next(), x, {.kernel = 2, .stride = 2});
+    x = w.max_pool(next(), x, 2, 2);
   }
   return x;
 }
 
 }  // namespace
 
-Result<Graph> build_vgg(const ModelRequest& in) {
+Result<ModelProgram> vgg_program(const ModelRequest& in) {
   const std::int64_t hidden = in.tiny() ? 32 : 4096;
   const double p = in.dropout(0.5);
   const auto linear = [](std::int64_t out) {
     return LinearOptions{.out = out, .init = {WeightInit::Kind::kDeviation, 0.01}};
   };
-  GraphBuilder& b = in.builder;
-  TensorId x = features(b, b.input("image"),
-                        in.tiny() ? kTinyConvolutions : in.variant(kVariants).convolutions,
-                        in.tiny() ? kTinyChannels : kChannels);
-  x = b.flatten("flatten", b.adaptive_avg_pool("avgpool", x, 7, 7));
-  x = b.relu("classifier.1", b.linear("classifier.0", x, linear(hidden)));
-  x = b.dropout("classifier.2", x, p);
-  x = b.relu("classifier.4", b.linear("classifier.3", x, linear(hidden)));
-  x = b.dropout("classifier.5", x, p);
-  return finish_classifier(b, b.linear("classifier.6", x, linear(in.spec.classes)));
+  ModelWriter w(in.spec.name, in.layout);
+  ValueId x = features(w, w.input("image"),
+                       in.tiny() ? kTinyConvolutions : in.variant(kVariants).convolutions,
+                       in.tiny() ? kTinyChannels : kChannels);
+  x = w.image_linear("classifier.0", w.avg_pool("avgpool", x, 7, 7), linear(hidden));
+  x = w.dropout("classifier.2", w.relu("classifier.1", x), p);
+  x = w.relu("classifier.4", w.linear("classifier.3", x, linear(hidden)));
+  x = w.dropout("classifier.5", x, p);
+  x = w.linear("classifier.6", x, linear(in.spec.classes));
+  return finish_classifier(std::move(w), x);
 }
 
 }  // namespace es::gpu

@@ -106,4 +106,23 @@ TEST_SUITE("gpu/graph/fuse") {
     CHECK(forward == "windows; shuffle; pairs; pyramid; ");
     CHECK(backward == "pyramid; pairs; concat; image; pad h; ");
   }
+
+  // The names of the forward operators that are no views.
+  std::string forward_names(const Program& program) {
+    std::string names;
+    for (std::size_t i = 0; i < program.first_backward; ++i)
+      if (!op_def(program.graph.ops[i].kind).is_view) names += program.graph.ops[i].name + "; ";
+    return names;
+  }
+
+  TEST_CASE("a move runs behind the writer of its input if fewer floats are live there") {
+    GraphBuilder b("net", 2, tokens_and_label());
+    const TensorId x = b.input("tokens"), a = b.linear("a", x, {.out = 8});
+    const TensorId wide = b.linear("wide", x, {.out = 16});
+    const TensorId turned = b.permute("turn", b.reshape("view", a, {8, 4, 2, 1}), {0, 2, 3, 1});
+    const TensorId narrow = b.linear("narrow", wide, {.out = 8});
+    const TensorId y = b.add("sum", narrow, b.reshape("rows", turned, {2, 4, 1, 8}));
+    b.cross_entropy("loss", y, b.input("label"));
+    CHECK(forward_names(compile(*b.finish({y}))) == "a; turn; wide; narrow; sum; loss; ");
+  }
 }
