@@ -6,7 +6,7 @@
 #include <string>
 
 #include "actors/views/ledger_diff.h"
-#include "actors/worker/version/step_trace.h"
+#include "actors/worker/state/step_trace.h"
 #include "proto/base/result.h"
 
 namespace es::actors {

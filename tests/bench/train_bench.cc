@@ -30,7 +30,7 @@
 
 #include "actors/base/job_file/job_file.h"
 #include "actors/worker/job_model/job_model.h"
-#include "actors/worker/version/initial_weights.h"
+#include "actors/worker/state/initial_weights.h"
 #include "gpu/base/peak.h"
 #include "gpu/base/vendor_kernels.h"
 #include "gpu/engine/device_choice.h"

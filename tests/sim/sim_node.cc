@@ -9,7 +9,7 @@
 #include "actors/base/protocol/wire/wire_devices.h"
 #include "actors/node/shell/node_agent_actor.h"
 #include "actors/worker/shell/worker_actor.h"
-#include "actors/worker/version/saved_state_files.h"
+#include "actors/worker/state/saved_state_files.h"
 #include "tests/sim/sim_gateway.h"
 #include "tests/sim/sim_worker.h"
 

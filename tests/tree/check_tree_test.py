@@ -53,7 +53,7 @@ class CheckTree(unittest.TestCase):
 
     def test_a_room_of_the_actors_includes_only_earlier_ones(self):
         self.write("actors/worker/core/a.cc", '#include "actors/head/intra_job/core/job_core.h"\n')
-        self.write("actors/head/intra_job/core/b.cc", '#include "actors/worker/version/step_trace.h"\n')
+        self.write("actors/head/intra_job/core/b.cc", '#include "actors/worker/state/step_trace.h"\n')
         self.expect("order: actors/worker/core/a.cc: actors/worker may not include")
 
     def test_folders_of_a_room_do_not_include_each_other_in_a_circle(self):

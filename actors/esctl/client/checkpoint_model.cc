@@ -4,7 +4,7 @@
 #include <thread>
 
 #include "actors/base/job_file/job_file.h"
-#include "actors/worker/version/version_io.h"
+#include "actors/worker/state/version_io.h"
 #include "gpu/engine/device_choice.h"
 
 namespace es::actors::esctl {

@@ -6,7 +6,7 @@
 #include "actors/base/job_file/job_file.h"
 #include "actors/esctl/client/encoded_texts.h"
 #include "actors/worker/job_model/job_model.h"
-#include "actors/worker/version/kernel_record.h"
+#include "actors/worker/state/kernel_record.h"
 #include "gpu/engine/device_choice.h"
 #include "store/checkpoint/checkpoint.h"
 #include "store/dataset/job_sampler.h"

@@ -1,7 +1,7 @@
 #include "actors/base/job_file/job_file.h"
 #include "actors/esctl/client/job_request.h"
 #include "actors/esctl/commands/commands.h"
-#include "actors/worker/version/step_trace.h"
+#include "actors/worker/state/step_trace.h"
 
 namespace es::actors::esctl {
 namespace {

@@ -15,7 +15,7 @@
 #include "actors/base/protocol/wire/wire_devices.h"
 #include "actors/node/shell/oom_kills.h"
 #include "actors/node/shell/worker_logs.h"
-#include "actors/worker/version/state_pull.h"
+#include "actors/worker/state/state_pull.h"
 #include "proto/base/kill_point.h"
 
 namespace es::actors {

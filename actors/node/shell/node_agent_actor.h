@@ -41,7 +41,7 @@
 #include "actors/base/protocol/core/messages.h"
 #include "actors/node/core/process_table.h"
 #include "actors/node/shell/worker_process.h"
-#include "actors/worker/version/node_roots.h"
+#include "actors/worker/state/node_roots.h"
 #include "proto/messages.h"
 
 namespace es::actors {

@@ -5,7 +5,7 @@
 
 #include "actors/base/gateway/shell/visit.h"
 #include "actors/node/shell/node_agent_actor.h"
-#include "actors/worker/version/saved_state_files.h"
+#include "actors/worker/state/saved_state_files.h"
 #include "store/checkpoint/layout.h"
 #include "store/path_roots.h"
 

@@ -1,14 +1,14 @@
 #pragma once
 // BucketReduction sums the contributions to a bucket, on the device or on the host.
 //
-// Both places add in the same order (actors/worker/version/reduce_parts.h), so they give the same
+// Both places add in the same order (actors/worker/state/reduce_parts.h), so they give the same
 // bits. Only the device thread uses this class.
 #include <cstdint>
 #include <vector>
 
 #include "actors/base/protocol/core/messages.h"
 #include "actors/worker/device/gradient_store.h"
-#include "actors/worker/version/reduce_parts.h"
+#include "actors/worker/state/reduce_parts.h"
 #include "gpu/engine/engine.h"
 
 namespace es::actors::worker {

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "actors/worker/version/kernel_record.h"
+#include "actors/worker/state/kernel_record.h"
 
 namespace es::actors::worker {
 

@@ -4,7 +4,7 @@
 #include <chrono>
 #include <vector>
 
-#include "actors/worker/version/checkpoint_sections.h"
+#include "actors/worker/state/checkpoint_sections.h"
 #include "gpu/est/est_context.h"
 
 namespace es::actors::worker {

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "actors/base/protocol/core/messages.h"
-#include "actors/worker/version/kernel_record.h"
+#include "actors/worker/state/kernel_record.h"
 #include "gpu/engine/frozen_replica.h"
 #include "gpu/params/param_table.h"
 #include "proto/base/digest.h"

@@ -3,7 +3,7 @@
 
 #include "actors/base/log/log.h"
 #include "actors/worker/shell/device_actor.h"
-#include "actors/worker/version/initial_weights.h"
+#include "actors/worker/state/initial_weights.h"
 #include "proto/base/kill_point.h"
 #include "store/checkpoint/new_file.h"
 #include "store/path_roots.h"

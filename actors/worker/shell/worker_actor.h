@@ -50,7 +50,7 @@
 #include "actors/worker/core/worker_core.h"
 #include "actors/worker/device/channel_exchange.h"
 #include "actors/worker/shell/device_messages.h"
-#include "actors/worker/version/state_pull.h"
+#include "actors/worker/state/state_pull.h"
 #include "proto/messages.h"
 
 namespace es::actors {

@@ -170,7 +170,7 @@ struct Hello {
   std::string address;  // where other workers reach this one
   std::string host_id;  // equal for two workers if and only if they can share memory segments
   ChannelPoint channel{};
-  std::string kernels{};  // the text of its kernel record (actors/worker/version/kernel_record.h)
+  std::string kernels{};  // the text of its kernel record (actors/worker/state/kernel_record.h)
 };
 
 // The sender is sealed at this version; nullopt if it holds no version.

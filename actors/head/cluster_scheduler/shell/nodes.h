@@ -19,7 +19,7 @@
 #include "actors/head/cluster_scheduler/shell/decisions.h"
 #include "actors/head/cluster_scheduler/shell/nodes_to_leave.h"
 #include "actors/head/cluster_scheduler/shell/replies.h"
-#include "actors/worker/version/saved_state_files.h"
+#include "actors/worker/state/saved_state_files.h"
 
 namespace es::actors {
 

@@ -5,7 +5,7 @@
 #include "actors/base/gateway/core/peer_id.h"
 #include "actors/base/gateway/shell/visit.h"
 #include "actors/base/protocol/wire/wire_devices.h"
-#include "actors/worker/version/saved_state_files.h"
+#include "actors/worker/state/saved_state_files.h"
 
 namespace es::actors {
 namespace {

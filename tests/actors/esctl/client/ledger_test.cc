@@ -13,7 +13,7 @@
 #include "actors/base/job_file/job_file.h"
 #include "actors/esctl/client/ledger_source.h"
 #include "actors/views/ledger_view.h"
-#include "actors/worker/version/step_trace.h"
+#include "actors/worker/state/step_trace.h"
 #include "tests/actors/esctl/session.h"
 #include "tests/actors/views/fake_head.h"
 #include "tests/store/temp_directory.h"

@@ -6,9 +6,9 @@
 #include <random>
 
 #include "actors/worker/device/periodic_checkpoint.h"
-#include "actors/worker/version/version_io.h"
+#include "actors/worker/state/version_io.h"
 #include "store/checkpoint/catalog.h"
-#include "tests/actors/worker/version/small_engine.h"
+#include "tests/actors/worker/state/small_engine.h"
 #include "tests/store/temp_directory.h"
 #include "tests/support/seed.h"
 

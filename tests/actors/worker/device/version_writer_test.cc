@@ -5,8 +5,8 @@
 #include <future>
 #include <random>
 
-#include "actors/worker/version/version_io.h"
-#include "tests/actors/worker/version/small_engine.h"
+#include "actors/worker/state/version_io.h"
+#include "tests/actors/worker/state/small_engine.h"
 #include "tests/store/temp_directory.h"
 #include "tests/support/seed.h"
 
@@ -29,7 +29,7 @@ Snapshot snapshot_of(const gpu::Engine& e) {
 
 }  // namespace
 
-TEST_SUITE("actors/worker/version_writer") {
+TEST_SUITE("actors/worker/state_writer") {
   TEST_CASE("checkpoints that are written during updates contain the requested versions") {
     constexpr int kVersions = 12;
     const es::test::TempDirectory directory;

@@ -1,4 +1,4 @@
-#include "actors/worker/version/state_pull.h"
+#include "actors/worker/state/state_pull.h"
 
 #include <fcntl.h>
 #include <unistd.h>

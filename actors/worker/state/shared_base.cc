@@ -1,4 +1,4 @@
-#include "actors/worker/version/shared_base.h"
+#include "actors/worker/state/shared_base.h"
 
 #include <fcntl.h>
 #include <sys/file.h>

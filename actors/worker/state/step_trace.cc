@@ -1,4 +1,4 @@
-#include "actors/worker/version/step_trace.h"
+#include "actors/worker/state/step_trace.h"
 
 #include <memory>
 #include <optional>
@@ -6,9 +6,9 @@
 #include <utility>
 
 #include "actors/worker/job_model/job_model.h"
-#include "actors/worker/version/initial_weights.h"
-#include "actors/worker/version/reduce_parts.h"
-#include "actors/worker/version/version_io.h"
+#include "actors/worker/state/initial_weights.h"
+#include "actors/worker/state/reduce_parts.h"
+#include "actors/worker/state/version_io.h"
 #include "gpu/base/vendor_kernels.h"
 #include "gpu/engine/device_choice.h"
 #include "gpu/est/reduce_tree.h"

@@ -1,4 +1,4 @@
-#include "actors/worker/version/initial_weights.h"
+#include "actors/worker/state/initial_weights.h"
 
 #include <algorithm>
 #include <array>

@@ -1,4 +1,4 @@
-#include "actors/worker/version/kernel_record.h"
+#include "actors/worker/state/kernel_record.h"
 
 #include <doctest/doctest.h>
 
@@ -34,7 +34,7 @@ void check_names(const std::string& text, const std::vector<std::string>& parts)
 
 }  // namespace
 
-TEST_SUITE("actors/worker/version/kernel_record") {
+TEST_SUITE("actors/worker/state/kernel_record") {
   TEST_CASE("a record is read back from its text") {
     for (const KernelRecord& record : {vendor_record(), canonical_record(DeterminismLevel::kD0),
                                        canonical_record(DeterminismLevel::kD2)}) {

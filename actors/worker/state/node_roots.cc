@@ -1,4 +1,4 @@
-#include "actors/worker/version/node_roots.h"
+#include "actors/worker/state/node_roots.h"
 
 #include <system_error>
 #include <utility>

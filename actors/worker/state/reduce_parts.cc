@@ -1,4 +1,4 @@
-#include "actors/worker/version/reduce_parts.h"
+#include "actors/worker/state/reduce_parts.h"
 
 #include <bit>
 #include <vector>

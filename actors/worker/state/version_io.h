@@ -5,7 +5,7 @@
 
 #include "actors/base/data_plane/segment.h"
 #include "actors/base/protocol/core/messages.h"
-#include "actors/worker/version/kernel_record.h"
+#include "actors/worker/state/kernel_record.h"
 #include "gpu/engine/engine.h"
 #include "store/checkpoint/checkpoint.h"
 

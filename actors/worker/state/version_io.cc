@@ -1,10 +1,10 @@
-#include "actors/worker/version/version_io.h"
+#include "actors/worker/state/version_io.h"
 
 #include <algorithm>
 #include <cstring>
 
-#include "actors/worker/version/checkpoint_sections.h"
-#include "actors/worker/version/initial_weights.h"
+#include "actors/worker/state/checkpoint_sections.h"
+#include "actors/worker/state/initial_weights.h"
 #include "gpu/est/est_context.h"
 
 namespace es::actors::worker {

@@ -1,4 +1,4 @@
-#include "actors/worker/version/kernel_record.h"
+#include "actors/worker/state/kernel_record.h"
 
 #include <algorithm>
 

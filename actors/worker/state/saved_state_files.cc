@@ -1,4 +1,4 @@
-#include "actors/worker/version/saved_state_files.h"
+#include "actors/worker/state/saved_state_files.h"
 
 #include <fcntl.h>
 #include <unistd.h>

@@ -1,4 +1,4 @@
-#include "actors/worker/version/initial_weights.h"
+#include "actors/worker/state/initial_weights.h"
 
 #include <doctest/doctest.h>
 
@@ -61,7 +61,7 @@ struct Files {
 
 }  // namespace
 
-TEST_SUITE("actors/worker/version/initial_weights") {
+TEST_SUITE("actors/worker/state/initial_weights") {
   TEST_CASE("exported weights are imported with every bit, for every EST") {
     Files files;
     JobSpec other = spec(2);

@@ -1,4 +1,4 @@
-#include "actors/worker/version/version_io.h"
+#include "actors/worker/state/version_io.h"
 
 #include <doctest/doctest.h>
 #include <unistd.h>
@@ -6,7 +6,7 @@
 #include <filesystem>
 
 #include "actors/worker/device/gradient_store.h"
-#include "tests/actors/worker/version/small_engine.h"
+#include "tests/actors/worker/state/small_engine.h"
 #include "tests/store/temp_directory.h"
 
 using namespace es;
@@ -47,7 +47,7 @@ KernelRecord other_kernels() {
 
 }  // namespace
 
-TEST_SUITE("actors/worker/version/version_io") {
+TEST_SUITE("actors/worker/state/version_io") {
   // Optimizers without an array, with one, and with two.
   TEST_CASE("a version of any optimizer is read from a checkpoint with every byte") {
     for (const JobSpec& job : optimizers()) {
