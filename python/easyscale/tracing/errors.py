@@ -5,6 +5,9 @@ from dataclasses import dataclass
 
 from ..errors import EasyScaleError
 
+KEPT = ("keep it in a tensor: x.detach() is the number of x.item() without a gradient, and "
+        "torch.where chooses by a number")
+
 
 class CaptureError(EasyScaleError):
     """A model cannot be captured."""

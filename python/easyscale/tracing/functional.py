@@ -158,7 +158,9 @@ class _Rewriter:
         if name is None and base in self.graph.parameters:
             raise StateChanged(f"the forward pass changes {self._name(base)} "
                                f"({node.source or node.path}); parameters that are trained are changed by "
-                               "the optimizer only: keep what the forward pass writes in a buffer")
+                               "the optimizer only: compute with another tensor, as with w = "
+                               "weight / norm in place of weight.div_(norm), whose gradient takes "
+                               "the change into account")
         if name in self.counters:  # a counter of batches, which nothing reads in the graph
             self.same.update((output, base) for output in node.outputs)
             return
