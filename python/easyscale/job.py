@@ -141,7 +141,7 @@ class Job:
         of it was made already, and the first one here is step n + 1. The bits are those of a run
         that was never interrupted, if the fields that decide them are the same. `stages` and
         `devices` are for the steps that are left.
-        tensorboard: a directory; the losses and evaluations go into an event file in its folder JOB.
+        tensorboard: a directory, in whose folder JOB an event file has all losses and evaluations.
         mlflow, experiment: the address of an MLflow server, which gets them as a run with the
         fields of the job, and the name of the experiment.
 
@@ -258,7 +258,8 @@ class Job:
         done = checkpoint_step(start)
         if done >= self.steps:
             raise UsageError(f"from_checkpoint = {start} is of step {done}: allowed is one before "
-                             f"step {self.steps}, the last of the job; give it more steps or epochs")
+                             f"step {self.steps}, the last of the job; give it more steps or "
+                             "epochs")
         return self.steps - done
 
     def _submit(self, client: Client, file: Path, start: Path | None) -> RemoteJob:

@@ -42,9 +42,9 @@ def explained(program: Program, text: str) -> str:
     if node is None or not node.source or node.source in text:
         return text
     chosen = [x.kind for x in program.nodes if x.source == node.source and x.kind in CHOOSING]
-    hint = (f". It chooses rows by integers ({chosen[0]}): one below 0 or beyond the last row gives no "
-            "finite number, and neither do two numbers that are written to one place" if chosen
-            and "not finite" in text else "")
+    hint = (f". It chooses rows by integers ({chosen[0]}): one below 0 or beyond the last row "
+            "gives no finite number, and neither do two numbers that are written to one place"
+            if chosen and "not finite" in text else "")
     return f"{text}; this is {node.kind} at {node.source}{hint}"
 
 

@@ -203,12 +203,12 @@ def checkpoint_of(run: Any) -> Path:
     """The checkpoint of a run, or the one with this path. Raises NotFoundError and UsageError."""
     if isinstance(run, Run):
         if run.checkpoint is None:
-            raise NotFoundError("from_checkpoint: the run has no checkpoint, so its weights were not "
-                                "kept")
+            raise NotFoundError("from_checkpoint: the run has no checkpoint, so its weights were "
+                                "not kept")
         return run.checkpoint
     if not isinstance(run, (str, PathLike)):
-        raise UsageError(f"from_checkpoint is of the type {type(run).__name__}: allowed is a Run, or "
-                         "the path of a checkpoint")
+        raise UsageError(f"from_checkpoint is of the type {type(run).__name__}: allowed is a Run, "
+                         "or the path of a checkpoint")
     return Path(run).resolve()
 
 
@@ -216,9 +216,9 @@ def checkpoint_step(checkpoint: Path) -> int:
     """The step whose parameters a checkpoint has. Raises NotFoundError if it is none."""
     found = run_json(["checkpoint", "ls", str(checkpoint)])["checkpoints"]
     if [Path(entry["path"]) for entry in found] != [checkpoint]:
-        raise NotFoundError(f"from_checkpoint = {checkpoint}: allowed is the folder of one checkpoint, "
-                            "such as step-100; it has " + (", ".join(
-                                Path(entry["path"]).name for entry in found) or "none"))
+        names = ", ".join(Path(entry["path"]).name for entry in found)
+        raise NotFoundError(f"from_checkpoint = {checkpoint}: allowed is the folder of one "
+                            f"checkpoint, such as step-100; it has {names or 'none'}")
     return int(found[0]["version"])
 
 

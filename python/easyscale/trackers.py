@@ -1,4 +1,4 @@
-"""The curves of a run in TensorBoard and MLflow, which `esctl curve` writes while the job trains."""
+"""The curves of a run in TensorBoard and MLflow, which `esctl curve` writes meanwhile."""
 from __future__ import annotations
 
 import contextlib
@@ -31,8 +31,8 @@ def tracker_options(tensorboard: Any, mlflow: Any, experiment: Any) -> list[str]
 
 @contextlib.contextmanager
 def tracked(job: str, options: Sequence[str], head: Sequence[str]) -> Iterator[None]:
-    """Writes the curves of a job in this block, at whose end the job is over. What the trackers do not
-    take is a warning and never changes the run. `head` are the options that name the head."""
+    """Writes the curves of a job in this block, at whose end the job is over. What the trackers do
+    not take is a warning and never changes the run. `head` are the options that name the head."""
     if not options:
         yield
         return

@@ -18,7 +18,8 @@ class Continue(FolderCase):
     def setUp(self):
         super().setUp()
         torch.manual_seed(1)
-        self.model = nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8), nn.Dropout(0.2), nn.Linear(8, 1))
+        self.model = nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8), nn.Dropout(0.2),
+                                   nn.Linear(8, 1))
         self.x = torch.randn(SAMPLES, 4)
 
     def job(self, steps=STEPS, **options):
@@ -30,7 +31,8 @@ class Continue(FolderCase):
         whole = self.job(checkpoint_every=2).run(devices="cpu-avx2:1", progress=False)
         half = whole.checkpoint.parent / "step-2"
         self.assertTrue(half.is_dir())
-        rest = self.job().run(stages="cpu-avx2:2@1,cpu-avx2:1", from_checkpoint=half, progress=False)
+        rest = self.job().run(stages="cpu-avx2:2@1,cpu-avx2:1", from_checkpoint=half,
+                              progress=False)
         self.assertEqual([record.step for record in rest.history], [3, 4, 5, 6])
         self.assertEqual((rest.params_digest, rest.state_digest),
                          (whole.params_digest, whole.state_digest))
@@ -41,8 +43,8 @@ class Continue(FolderCase):
         more = self.job().run(devices="cpu-avx2:1", progress=False, from_checkpoint=first)
         whole = self.job().run(devices="cpu-avx2:1", progress=False)
         self.assertEqual(more.params_digest, whole.params_digest)
-        with self.assertRaisesRegex(es.UsageError, "is of step 2: allowed is one before step 2.* more "
-                                    "steps"):
+        with self.assertRaisesRegex(es.UsageError, "is of step 2: allowed is one before step 2.* "
+                                    "more steps"):
             self.job(2).run(from_checkpoint=first)
         for wrong, error, text in (
                 (first.checkpoint.parent / "none", es.NotFoundError, "none"),

@@ -74,7 +74,8 @@ MOVES = {
     "argmax_integers": lambda y: (10 * y).long().argmax(1, keepdim=True) * y,
     "tril": lambda y: y.view(-1, 2, 4).tril(), "diagonal": lambda y: y.view(-1, 2, 4).diagonal(
         dim1=1, dim2=2),
-    "write_per_sample_from_the_end": lambda y: written_from_the_end(y * 1, (y[:, 0] > 0).long() - 2),
+    "write_per_sample_from_the_end": lambda y: written_from_the_end(
+        y * 1, (y[:, 0] > 0).long() - 2),
     "write_per_sample_constant": lambda y: written_from_the_end(y * 1, torch.tensor(-3)),
     "write_per_sample_constants": lambda y: written_from_the_end(
         y * 1, torch.tensor([-3]).expand(len(y))),

@@ -87,18 +87,20 @@ def joined(m, x):
 FORWARD = {
     "the numbers of a tensor in numpy": (
         lambda m, x: m.layer(x) * float(x.numpy().mean()),
-        errors.DataDependent, rf"{HERE} takes the numbers of a tensor out of torch \(numpy\); compute "
-        "with torch", lambda m, x: m.layer(x) * x.mean()),
+        errors.DataDependent, rf"{HERE} takes the numbers of a tensor out of torch \(numpy\); "
+        "compute with torch", lambda m, x: m.layer(x) * x.mean()),
     "item": (
         lambda m, x: m.layer(x) * m.layer(x).abs().max().item(),
-        errors.UnsupportedOperators, rf"item.default: a number that Python reads .* x.detach\(\) is the "
-        rf"number of x.item\(\).*{HERE}", lambda m, x: m.layer(x) * m.layer(x).abs().max().detach()),
+        errors.UnsupportedOperators, r"item.default: a number that Python reads .* x.detach\(\) is "
+        rf"the number of x.item\(\).*{HERE}",
+        lambda m, x: m.layer(x) * m.layer(x).abs().max().detach()),
     "arithmetic with item": (
         lambda m, x: m.layer(x) / (m.layer(x).abs().max().item() + 1),
         errors.DataDependent, rf"{HERE} computes with a number .* x.detach\(\)",
         lambda m, x: m.layer(x) / (m.layer(x).abs().max().detach() + 1)),
     "a weight that is divided": (
-        divided, errors.StateChanged, rf"changes layer.weight \({HERE}\).* w = weight / norm",
+        divided, errors.StateChanged,
+        rf"changes (layer.weight|a parameter) \({HERE}\).* w = weight / norm",
         lambda m, x: with_weight(m, x, m.layer.weight / m.layer.weight.norm(dim=1, keepdim=True))),
     "autocast around what has no module": (
         under_autocast, errors.ExportFailed, rf"autocast at {HERE}: capture the model in fp32",
@@ -107,18 +109,22 @@ FORWARD = {
         lambda m, x: m.layer(x) * (1 if torch.is_grad_enabled() else 2),
         errors.StateChanged, rf"is_grad_enabled at {HERE}\); ask self.training",
         lambda m, x: m.layer(x) * (1 if m.training else 2)),
-    "a seed": (seeded, errors.CaptureError, rf"{HERE} sets the seed of torch .*register_buffer", None),
+    "a seed": (seeded, errors.CaptureError, rf"{HERE} sets the seed of torch .*register_buffer",
+               None),
     "a seed past torch's functions": (
         seeded_past_functions, errors.CaptureError, rf"{HERE} sets the seed .*register_buffer",
         lambda m, x: m.layer(x) + m.noise),
-    "a generator": (with_generator, errors.ExportFailed, rf"{HERE} uses .* torch.Generator of its own; "
-                    "leave it out", lambda m, x: m.layer(x) + torch.randn(8)),
+    "a generator": (with_generator, errors.ExportFailed, rf"{HERE} (uses|draws with) "
+                    ".*torch.Generator of its own.*leave it out",
+                    lambda m, x: m.layer(x) + torch.randn(8)),
     "a buffer of a mini-batch": (
-        kept, errors.StateChanged, rf"changes kept \({HERE}\) from the shape \[8\] to \[3, 8\].* a mean",
+        kept, errors.StateChanged,
+        rf"changes kept \({HERE}\) from the shape \[8\] to \[3, 8\].* a mean",
         kept_mean),
     "a function with a backward of its own": (
         lambda m, x: Straight.apply(m.layer(x)), errors.CustomFunction,
-        rf"{HERE} calls .*Straight.* y \+ \(f\(y\) - y\)\.detach\(\).* trains that derivative in place",
+        rf"{HERE} calls .*Straight.* y \+ \(f\(y\) - y\)\.detach\(\).* trains that derivative in "
+        "place",
         lambda m, x: m.layer(x) + (m.layer(x).round() - m.layer(x)).detach()),
     "different values at one place": (
         lambda m, x: rows(m, x, lambda x: (x[:, 0] > 9).long()), errors.UndefinedResult,
@@ -131,8 +137,8 @@ FORWARD = {
         lambda m, x: m.layer(x) + torch.full((8,), float(len(x) ** 3)), errors.BatchTraced,
         rf"{HERE}\): a constant of the shape \[8\] depends on the number of samples; use", None),
     "an axis that is no multiple of the samples": (
-        joined, errors.BatchTraced, rf"concat in the model \({HERE}\): an extent is 5 for 3 samples and "
-        "7 for 5", None),
+        joined, errors.BatchTraced,
+        rf"concat in the model \({HERE}\): an extent is 5 for 3 samples and 7 for 5", None),
 }
 
 
@@ -146,8 +152,8 @@ def model_of(function):
 
 def captured(function, loss=None):
     x = torch.randn(4, 8, generator=torch.Generator().manual_seed(1))
-    return capture(model_of(function), loss or (lambda outputs, targets: outputs.square().mean()), x,
-                   torch.zeros(4, 8))
+    loss = loss or (lambda outputs, targets: outputs.square().mean())
+    return capture(model_of(function), loss, x, torch.zeros(4, 8))
 
 
 class Remedies(unittest.TestCase):
@@ -192,9 +198,9 @@ class Remedies(unittest.TestCase):
             y = m.layer(x) * 2
             return y.exp() + y.tanh().exp()
         with mock.patch.dict(LOWERINGS, {"aten.tanh.default": wrong}), self.assertRaisesRegex(
-                errors.SelfCheckFailed, r"the loss differs .* the first operator with another result is "
-                rf"aten.tanh.default in the model \({HERE}\), with 0\.\d+ in place of -?0\.\d+ at "
-                r"\[\d, \d\]"):
+                errors.SelfCheckFailed, r"the loss differs .* the first operator with another "
+                rf"result is aten.tanh.default in the model \({HERE}\), with 0\.\d+ in place of "
+                r"-?0\.\d+ at \[\d, \d\]"):
             captured(forward)
 
 

@@ -29,8 +29,8 @@ SIZES = (3, 5)  # samples of the two captures; a batch of one would be special t
 # Those of a second attempt: a number of the model may happen to be the number of samples.
 OTHER_SIZES = (7, 11)
 EXACT = 2 ** 24  # integers up to this one are exact in fp32
-ADVICE = ("use -1 or tensor.shape[0] for the number of samples, no branch on it, and no buffer that "
-          "has the samples as an axis")
+ADVICE = ("use -1 or tensor.shape[0] for the number of samples, no branch on it, and no buffer "
+          "that has the samples as an axis")
 
 
 @dataclass

@@ -195,8 +195,8 @@ def _change_refused(step: Step, name: str, lines: dict[tuple[int, str], str],
     begin = f"the forward pass changes {name}" + "".join(f" ({line})" for line in places if line)
     if before is not None and after is not None and before.shape != after:
         return (f"{begin} from the shape {list(before.shape)} to {list(after)}; a buffer keeps its "
-                "shape, so the samples of a mini-batch are no axis of it: keep what does not depend "
-                "on their number, such as a mean over them, or no buffer (a tensor that is made in "
+                "shape, so the samples of a mini-batch are no axis of it: keep what does not "
+                "depend on their number, such as a mean over them, or no buffer (a tensor that is made in "
                 "the forward pass)")
     return (f"{begin}; parameters are changed by the optimizer only, and buffers in place or by "
             "assignments that keep their shape and type (register_buffer, float32, long or bool)")
@@ -302,9 +302,10 @@ def _check_without_gradients(step: Step, tensors: Tensors, sites: dict[int, int]
         try:
             compare(f"the output {name}", own, wanted[name], OUTPUT_ERROR)
         except SelfCheckFailed:
-            raise StateChanged(f"the output {name} of an evaluation is another one under torch.no_grad "
-                               f"(torch.is_grad_enabled at {', '.join(lines)}); ask self.training in "
-                               "place of it") from None
+            raise StateChanged(
+                f"the output {name} of an evaluation is another one under torch.no_grad "
+                f"(torch.is_grad_enabled at {', '.join(lines)}); ask self.training in place of it"
+            ) from None
 
 
 def _decide(compared: Callable[[Tensors, torch.dtype, float], None], state: State,

@@ -35,8 +35,8 @@ def first_difference(static: Static, state: State, inputs: Tensors) -> str:
             value = static.operands.get(output)
             if isinstance(value, Val) and (found := _difference(own[value.id], known[output])):
                 return f"the first operator with another result is {_place(node)}, with {found}"
-    return ("every operator of the traced program has the result of torch, so a part of the forward "
-            "pass is not in it")
+    return ("every operator of the traced program has the result of torch, so a part of the "
+            "forward pass is not in it")
 
 
 def _known(graph: Graph, state: State, tensors: Tensors, inputs: Tensors) -> dict[int, Any]:
@@ -75,7 +75,8 @@ def _difference(own: torch.Tensor, theirs: torch.Tensor) -> str:
     apart = (own.double() - theirs.double()).abs().nan_to_num(torch.inf).flatten()
     place = int(apart.argmax())
     index = [int(i) for i in torch.unravel_index(torch.tensor(place), theirs.shape)]
-    return f"{own.flatten()[place].item():.6g} in place of {theirs.flatten()[place].item():.6g} at {index}"
+    found, wanted = (x.flatten()[place].item() for x in (own, theirs))
+    return f"{found:.6g} in place of {wanted:.6g} at {index}"
 
 
 def _place(node: Node) -> str:

@@ -71,9 +71,9 @@ def _apply_with(allowed: tuple[type, ...]) -> Callable:
             return _forward_of(cls, args, kwargs)
         raise CustomFunction(
             f"the model at {calling_line()} calls {cls.__module__}.{cls.__qualname__}, a "
-            "torch.autograd.Function, whose backward cannot be captured. If it returns the gradient "
-            "of y unchanged (straight through), write y + (f(y) - y).detach() with its forward f; "
-            f"allow_functions=({cls.__name__},) is for a backward that is the derivative of the "
+            "torch.autograd.Function, whose backward cannot be captured. If it returns the "
+            "gradient of y unchanged (straight through), write y + (f(y) - y).detach() with its "
+            f"forward f; allow_functions=({cls.__name__},) is for a backward that is the derivative of the "
             "forward, and trains that derivative in place of any other backward")
     return classmethod(apply)
 
@@ -176,7 +176,8 @@ def _refuse_seed(*_: Any) -> Any:
 def _refuse_transform(name: str) -> Callable:
     def refuse(*_: Any) -> Any:
         raise CaptureError(f"the forward pass at {calling_line()} uses {name} of torch.func, which "
-                           "cannot be captured: compute gradients with torch.autograd.grad(..., create_graph=True)")
+                           "cannot be captured: compute gradients with torch.autograd.grad(..., "
+                           "create_graph=True)")
     return refuse
 
 

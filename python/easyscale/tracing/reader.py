@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from .errors import KEPT, CaptureError, DataDependent, ExportFailed, StateChanged
+from .errors import KEPT, TRAINED, CaptureError, DataDependent, ExportFailed, StateChanged
 from .graph import Graph, Meta, Node, Ref, meta_of
 from .lines import line_of, line_of_node
 from .recurrent_calls import REAL_NAMES
@@ -53,6 +53,8 @@ def _explain(error: Exception) -> CaptureError:
         return DataDependent(
             f"the forward pass at {line} branches on the content of a tensor, or has a shape that "
             "depends on it; use torch.where or a fixed shape instead")
+    if "a leaf Variable that requires grad" in text:  # older versions refuse it themselves
+        return StateChanged(f"the forward pass changes a parameter ({line}); {TRAINED}")
     if "torch._C.Generator" in text:
         return ExportFailed(f"the forward pass at {line} draws with a torch.Generator of its own, which "
                             "cannot be captured; leave it out, and the engine draws the numbers")
@@ -90,9 +92,9 @@ class _Reader:
                 self.graph.constants[value] = self.program.constants[spec.target]
             else:
                 line = next(filter(None, map(line_of_node, node.users)), "some line")
-                raise ExportFailed(f"the forward pass at {line} uses an object that is no tensor, such "
-                                   "as a torch.Generator of its own; leave it out, and the engine "
-                                   "draws the numbers")
+                raise ExportFailed(f"the forward pass at {line} uses an object that is no tensor, "
+                                   "such as a torch.Generator of its own; leave it out, and the "
+                                   "engine draws the numbers")
 
     def _read_nodes(self, module: nn.Module, no_grad: bool) -> list:
         for node in module.graph.nodes:
@@ -169,8 +171,8 @@ class _Reader:
 
     def _read_operator(self, node: Any, target: str, no_grad: bool) -> None:
         if getattr(node.target, "__module__", "") in ("_operator", "math", "torch"):
-            raise DataDependent(f"{line_of_node(node)} computes with a number that depends on the content "
-                                f"of a tensor; {KEPT}")
+            raise DataDependent(f"{line_of_node(node)} computes with a number that depends on the "
+                                f"content of a tensor; {KEPT}")
         if not isinstance(node.target, torch._ops.OpOverload):
             raise ExportFailed(f"{target} at {line_of_node(node)} cannot be captured")
         target = REAL_NAMES.get(target) or TURNS.get(target, target)
@@ -183,8 +185,9 @@ class _Reader:
                        for x in ([results] if single else results)]
         except Exception as error:  # a symbolic extent has no number
             raise DataDependent(
-                f"{target} at {line_of_node(node)} has a result whose shape depends on the content of "
-                "a tensor; keep the shape, and use torch.where or multiply with a mask") from error
+                f"{target} at {line_of_node(node)} has a result whose shape depends on the content "
+                "of a tensor; keep the shape, and use torch.where or multiply with a mask"
+            ) from error
         site = -1
         if count := draws(target, args):
             site, self.sites = self.sites, self.sites + count
