@@ -202,9 +202,10 @@ Op conv_op(const NodeView& node, std::int64_t out_channels) {
 // Any convolution of a volume. `op` has its weight with the taps along d in front of the channels.
 TensorId convolve_volume(GraphBuilder& b, Op op, TensorId x, const VolumePlan& plan) {
   const TensorShape in = b.shape(x);
-  const TensorId images = in[1] == 1 && plan.depth.taps == 1
-                              ? b.reshape(op.name, x, {in[0], in[2], in[3], in[4]})
-                              : depths_as_channels(b, op.name, x, plan.depth, op.conv.groups);
+  const bool is_flat =
+      in[1] == 1 && plan.depth.taps == 1 && plan.depth.before == 0 && plan.depth.after == 0;
+  const TensorId images = is_flat ? b.reshape(op.name, x, {in[0], in[2], in[3], in[4]})
+                                  : depths_as_channels(b, op.name, x, plan.depth, op.conv.groups);
   return convolve(b, std::move(op), images, plan.image);
 }
 

@@ -85,13 +85,12 @@ void lower_padding(Lowering& l, const NodeView& node) {
   for (int place = 0; place < node.shape().rank(); ++place) {
     const auto axis = static_cast<std::size_t>(from.order[static_cast<std::size_t>(place)]);
     const std::int64_t before = node.integers("before")[axis], after = node.integers("after")[axis];
-    // A negative padding cuts elements off, as in PyTorch.
-    const std::int64_t cut_before = std::max<std::int64_t>(0, -before);
-    const std::int64_t cut = cut_before + std::max<std::int64_t>(0, -after);
-    if (cut > 0)
-      x = l.builder().slice(node.label(), x, place, cut_before,
-                            node.shape()[static_cast<int>(axis)] - cut);
     x = padded(l, node, x, place, before, after, kFill);
+    // A negative padding cuts elements off, as in PyTorch. It is last, because it may leave nothing
+    // but the padding of the other side.
+    if (before < 0 || after < 0)
+      x = l.builder().slice(node.label(), x, place, std::max<std::int64_t>(0, -before),
+                            node.out().shape[static_cast<int>(axis)]);
   }
   l.set(node, x, from.order);
 }

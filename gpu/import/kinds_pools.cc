@@ -19,8 +19,9 @@ struct Windows {
   bool ceil;
   std::int64_t count() const {
     const std::int64_t room = size + 2 * padding - dilation * (kernel - 1) - 1;
-    if (room < 0) return 0;
-    std::int64_t windows = (ceil ? room + stride - 1 : room) / stride + 1;
+    const std::int64_t reach = ceil ? room + stride - 1 : room;
+    if (reach < 0) return 0;
+    std::int64_t windows = reach / stride + 1;
     // PyTorch leaves out a last window that would lie in the padding behind the input.
     if (ceil && (windows - 1) * stride >= size + padding) --windows;
     return windows;

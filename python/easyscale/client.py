@@ -34,7 +34,8 @@ class Client:
     def __init__(self, head: str | None = None, keys: str | Path | None = None,
                  insecure_loopback: bool = False):
         self.watch: Callable[[], None] | None = None  # called while an answer is awaited
-        self._options = [*(["--head", head] if head else []),
+        # The options of `esctl` that name the head.
+        self.options = [*(["--head", head] if head else []),
                          *(["--keys", str(keys)] if keys else []),
                          *(["--insecure-loopback"] if insecure_loopback else [])]
 
@@ -130,7 +131,7 @@ class Client:
 
     def logs(self, job: str, follow: bool = False) -> Iterator[str]:
         """Yields the lines of a job's log, with `follow` until the job ends."""
-        lines = run_lines(["logs", job, *(["--follow"] if follow else []), *self._options])
+        lines = run_lines(["logs", job, *(["--follow"] if follow else []), *self.options])
         return (line["line"] for line in lines)
 
     def ledger(self, job: str | Path, first: int = 0, last: int = 0) -> list[Answer]:
@@ -161,4 +162,4 @@ class Client:
         return self._ask("nodes", *(["--clear", clear] if clear else []))["nodes"]
 
     def _ask(self, command: str, *words: str) -> Any:
-        return run_json([command, *words, *self._options], self.watch)
+        return run_json([command, *words, *self.options], self.watch)

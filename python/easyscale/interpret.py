@@ -375,9 +375,12 @@ def _rows(index: Tensor, size: int) -> Tensor:
     """Numbers of rows, which are not counted from the end."""
     if not index.is_meta and (index < 0).any():
         raise Undefined(f"the place {index.min().item()} is counted from the end; use `index % {size}`")
-    if not index.is_meta and (index >= size).any():
-        raise Undefined(f"the place {index.max().item()} is not in [0, {size - 1}], or two numbers are "
-                        "written to one place, and torch does not say which of them stays")
+    if not index.is_meta and (index > size).any():
+        raise Undefined(f"the place {index.max().item()} is not in [0, {size - 1}]")
+    if not index.is_meta and (index == size).any():  # so a lowering marks such a place
+        raise Undefined("different values are written to one place, and torch does not say which "
+                        "of them stays; add them up (index_add, scatter_add), take their largest "
+                        "(scatter_reduce), or write each place once")
     return index.long()
 
 

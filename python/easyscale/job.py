@@ -21,12 +21,14 @@ from .folders import TemporaryFolder
 from .job_text import stages_text, toml_text
 from .lora import Lora
 from .metrics import Function, Measure, named
+from .model_file import check_by_engine, explained, pack
 from .optimizers import Optimizer, read_optimizer
 from .private_head import PrivateHead
-from .programs import find_easyscaled, find_esctl, run_json
-from .run import RemoteJob, Run
+from .programs import find_easyscaled, find_esctl
+from .run import RemoteJob, Run, checkpoint_of, checkpoint_step
 from .schedules import read_schedule
 from .settings import checked
+from .trackers import tracked, tracker_options
 
 WEIGHTS_FILE = "sample_weights.npy"
 GROUPS_FILE = "sample_groups.npy"
@@ -121,9 +123,13 @@ class Job:
             self._capture(model, loss, allow_functions)
         self._bind()
         self._check_metric()
+        check_by_engine(self.captured.program, self._top["batch_size"])
 
     def run(self, stages: str | None = None, devices: str | None = None,
-            progress: bool = True, loaders: int = 1) -> Run:
+            progress: bool = True, loaders: int = 1,
+            from_checkpoint: Run | str | PathLike[str] | None = None,
+            tensorboard: str | PathLike[str] | None = None, mlflow: str | None = None,
+            experiment: str | None = None) -> Run:
         """Trains on this machine, with a daemon of its own, and returns the run.
 
         stages: "cpu-avx512:4@20,cpu-avx2:2" is 20 steps on four devices and the rest on two.
@@ -131,42 +137,54 @@ class Job:
         progress: shows a line of progress on a terminal or in a notebook.
         loaders: threads of each device that load mini-batches, and processes that compute the
         samples of a dataset.
+        from_checkpoint: a Run, or the folder of a checkpoint, with which the job continues: step n
+        of it was made already, and the first one here is step n + 1. The bits are those of a run
+        that was never interrupted, if the fields that decide them are the same. `stages` and
+        `devices` are for the steps that are left.
+        tensorboard: a directory, in whose folder JOB an event file has all losses and evaluations.
+        mlflow, experiment: the address of an MLflow server, which gets them as a run with the
+        fields of the job, and the name of the experiment.
 
         Ctrl-C stops the job after its current step; `interrupted` is then the run, with its
         weights. Raises FailedError if the job fails.
         """
-        placements = stages_text(stages, devices, self.steps)
+        trackers = tracker_options(tensorboard, mlflow, experiment)
         find_easyscaled()
-        file = self._write_job(placements)
+        start = None if from_checkpoint is None else checkpoint_of(from_checkpoint)
+        file = self._write_job(stages_text(stages, devices, self._steps_left(start)))
         self.interrupted = None
         with PrivateHead(loaders) as head:
             client = Client(head.endpoint)
             client.watch = head.check
-            job = self._submit(client, file)
-            try:
-                return job.wait(progress, self._measure())
-            except KeyboardInterrupt:
-                self._keep_interrupted(job)
-                raise
+            job = self._submit(client, file, start)
+            with tracked(job.id, trackers, client.options):
+                try:
+                    return job.wait(progress, self._measure())
+                except KeyboardInterrupt:
+                    self._keep_interrupted(job)
+                    raise
 
     def submit(self, head: str | None = None, keys: str | Path | None = None,
-               stages: str | None = None, insecure_loopback: bool = False) -> RemoteJob:
+               stages: str | None = None, insecure_loopback: bool = False,
+               from_checkpoint: Run | str | PathLike[str] | None = None) -> RemoteJob:
         """Submits the job to a head and returns without waiting for it.
 
         The Job needs a `directory` that the head and all nodes find under the same path.
         head, keys: the endpoint, and the directory of CURVE keys for tcp; see Client.
+        from_checkpoint: as for `run`, of a folder that the nodes find too.
         """
         if self._metric is not None:
             raise UsageError("metric: allowed with run, which calls the function; a head does not")
         if self._place is None:
             raise UsageError("submit needs Job(directory=...), a new folder that the head and all "
                              "nodes find under the same path")
-        placements = stages_text(stages, None, self.steps)
+        start = None if from_checkpoint is None else checkpoint_of(from_checkpoint)
+        placements = stages_text(stages, None, self._steps_left(start))
         client = Client(head, keys, insecure_loopback)
         client.nodes()
         is_new = self._path is None
         try:
-            return self._submit(client, self._write_job(placements))
+            return self._submit(client, self._write_job(placements), start)
         except (NotFoundError, RefusedError, UsageError):  # then the head has no job that reads them
             if is_new and self._path is not None:
                 shutil.rmtree(self._path, ignore_errors=True)
@@ -234,9 +252,22 @@ class Job:
         file.write_text(self.toml(placements))
         return file
 
-    def _submit(self, client: Client, file: Path) -> RemoteJob:
-        return RemoteJob(client, client.submit(file), self.captured.names(), self._files,
-                         has_adapters=self._lora is not None)
+    def _steps_left(self, start: Path | None) -> int:
+        if start is None:
+            return self.steps
+        done = checkpoint_step(start)
+        if done >= self.steps:
+            raise UsageError(f"from_checkpoint = {start} is of step {done}: allowed is one before "
+                             f"step {self.steps}, the last of the job; give it more steps or "
+                             "epochs")
+        return self.steps - done
+
+    def _submit(self, client: Client, file: Path, start: Path | None) -> RemoteJob:
+        program = self.captured.program
+        job = client.submit(file, from_checkpoint=start)
+        return RemoteJob(client, job, self.captured.names(), self._files,
+                         has_adapters=self._lora is not None,
+                         explain=lambda error: explained(program, error))
 
     def _write(self) -> Path:
         """Writes model, weights and samples once, and returns their folder."""
@@ -262,7 +293,7 @@ class Job:
     def _write_into(self, folder: Path) -> None:
         self.captured.save(folder)
         model = folder / "model.json"
-        run_json(["models", "pack", str(model), "-o", str(folder / "model.esmodel")])
+        pack(model, folder / "model.esmodel")
         model.unlink()
         self._data.write(folder / "data", self._eval_data, self._keys, self._allowed)
         (folder / "checkpoints").mkdir()

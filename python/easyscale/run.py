@@ -1,7 +1,8 @@
 """The result of a job: history, digests and weights."""
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from os import PathLike
 from pathlib import Path
 from typing import Any
 
@@ -129,8 +130,9 @@ class RemoteJob:
     """A job at a head. The methods of `client` with its `id` do what the methods here do not."""
 
     def __init__(self, client: Client, job: str, names: ModuleNames, files: Any = None,
-                 has_adapters: bool = False):
+                 has_adapters: bool = False, explain: Callable[[str], str] = str):
         self.client = client
+        self._explain = explain  # adds to an error of the engine what is known of the model
         self._has_adapters = has_adapters
         self.id = job
         self._names = names
@@ -159,7 +161,7 @@ class RemoteJob:
         finally:
             line.end()
         if view["state"] == "failed":
-            raise FailedError(f"job {self.id}: {view['error']}")
+            raise FailedError(f"job {self.id}: {self._explain(view['error'])}")
         return self.result()
 
     def result(self) -> Run:
@@ -195,6 +197,29 @@ class RemoteJob:
 
     def __repr__(self) -> str:
         return f"<RemoteJob {self.id}>"
+
+
+def checkpoint_of(run: Any) -> Path:
+    """The checkpoint of a run, or the one with this path. Raises NotFoundError and UsageError."""
+    if isinstance(run, Run):
+        if run.checkpoint is None:
+            raise NotFoundError("from_checkpoint: the run has no checkpoint, so its weights were "
+                                "not kept")
+        return run.checkpoint
+    if not isinstance(run, (str, PathLike)):
+        raise UsageError(f"from_checkpoint is of the type {type(run).__name__}: allowed is a Run, "
+                         "or the path of a checkpoint")
+    return Path(run).resolve()
+
+
+def checkpoint_step(checkpoint: Path) -> int:
+    """The step whose parameters a checkpoint has. Raises NotFoundError if it is none."""
+    found = run_json(["checkpoint", "ls", str(checkpoint)])["checkpoints"]
+    if [Path(entry["path"]) for entry in found] != [checkpoint]:
+        names = ", ".join(Path(entry["path"]).name for entry in found)
+        raise NotFoundError(f"from_checkpoint = {checkpoint}: allowed is the folder of one "
+                            f"checkpoint, such as step-100; it has {names or 'none'}")
+    return int(found[0]["version"])
 
 
 def _export(checkpoint: Path | None, place: Path, ema: bool) -> None:

@@ -20,6 +20,13 @@ def write_apart(x, y):
     return x
 
 
+def written_from_the_end(x, place):
+    """Writes one element of each sample, at a place that is counted from the end."""
+    value = x.sum(1).sin()
+    x[torch.arange(len(x)), place] = value
+    return x
+
+
 ELEMENTWISE = {
     "relu6": lambda y: F.relu6(y), "elu": lambda y: F.elu(y, 0.5), "selu": lambda y: F.selu(y),
     "celu": lambda y: F.celu(y, 2.0), "softplus": lambda y: F.softplus(y),
@@ -67,6 +74,11 @@ MOVES = {
     "argmax_integers": lambda y: (10 * y).long().argmax(1, keepdim=True) * y,
     "tril": lambda y: y.view(-1, 2, 4).tril(), "diagonal": lambda y: y.view(-1, 2, 4).diagonal(
         dim1=1, dim2=2),
+    "write_per_sample_from_the_end": lambda y: written_from_the_end(
+        y * 1, (y[:, 0] > 0).long() - 2),
+    "write_per_sample_constant": lambda y: written_from_the_end(y * 1, torch.tensor(-3)),
+    "write_per_sample_constants": lambda y: written_from_the_end(
+        y * 1, torch.tensor([-3]).expand(len(y))),
     "one_hot": lambda y: F.one_hot(y.argmax(1), 8) * y, "negative_slice": lambda y: y[:, -3:-1],
     "step_slice": lambda y: y[:, 1::2],
 }

@@ -124,6 +124,25 @@ class Showing(ModelFileTest):
         self.assertEqual(again.read_bytes(), self.file.read_bytes())
         self.esctl("models", "pack", self.directory / "model.json", "-o", again, code=EXIT_REFUSED)
 
+    def test_a_file_is_packed_for_a_batch_size_that_the_engine_executes(self):
+        model = self.directory / "model.json"
+        self.esctl("models", "pack", model, "-o", self.directory / "4.esmodel", "--batch-size", "4")
+        self.esctl("models", "pack", model, "-o", self.directory / "0.esmodel", "--batch-size", "0",
+                   code=EXIT_USAGE)
+        tree = json.loads(model.read_text())
+        image = tree["values"][tree["inputs"][0]["value"]]
+        tree["values"].append({"type": "f32", "dims": [dim for dim in image["dims"][1:]]})
+        tree["nodes"].append({"kind": "var", "inputs": [tree["inputs"][0]["value"]],
+                              "outputs": [len(tree["values"]) - 1], "attributes": [
+                                  {"name": "axes", "integers": [0]},
+                                  {"name": "correction", "integer": 1},
+                                  {"name": "keepdim", "flag": False}]})
+        model.write_text(json.dumps(tree))
+        self.esctl("models", "pack", model, "-o", self.directory / "2.esmodel", "--batch-size", "2")
+        place = self.directory / "1.esmodel"
+        self.esctl("models", "pack", model, "-o", place, "--batch-size", "1", code=EXIT_USAGE)
+        self.assertFalse(place.exists())
+
 
 class BadInput(ModelFileTest):
     def test_a_job_file_that_names_two_models(self):

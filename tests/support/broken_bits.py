@@ -61,6 +61,7 @@ E2E = {
 PYTHON = {
     "allowed": ("Trains.test_columns_of_categories_of_different_size_train_as_in_pytorch", 1),
     "complex": ("Complex.test_a_frozen_one_stays", 2),
+    "continue": ("Continue.test_a_job_that_continues_has_the_bits_of_one_that_was_not_interrupted", 4),
     "dataset": ("Train.test_no_bit_depends_on_placements_loaders_and_killed_processes", 2),
     "images": ("Train.test_folders_and_shards_give_the_same_bits_everywhere", 2),
     "integers_random": ("IntegersRandom.test_two_steps_are_those_of_torch_on_two_kernel_classes", 1),

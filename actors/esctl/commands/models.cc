@@ -21,6 +21,7 @@ namespace {
 struct ModelFileOptions {
   std::string from;
   std::string to;
+  std::uint32_t batch_size = 0;  // 0: the model is not imported
   bool json = false;
 };
 
@@ -41,6 +42,10 @@ Status pack_model(const ModelFileOptions& options, Console& console) {
   if (!program) return program.error();
   const Status checked = gpu::check_program(*program);
   if (!checked.ok()) return usage_error(options.from + ": " + checked.error().message);
+  if (options.batch_size > 0) {
+    const auto graph = JobModel::graph_of(*program, options.batch_size);
+    if (!graph) return usage_error(options.from + ": " + graph.error().message);
+  }
   return write_program(options, *program, console);
 }
 
@@ -95,8 +100,12 @@ void add_models_command(CLI::App& app, Shell& shell) {
   pack->add_option("-o,--output", options->to, "The new model file")
       ->required()
       ->type_name("FILE.esmodel");
+  pack->add_option("--batch-size", options->batch_size,
+                   "Check as well that the engine executes it for mini-batches of N samples")
+      ->check(CLI::Range(1, 65536))
+      ->type_name("N");
   add_json_option(*pack, options->json);
-  pack->footer("Example:\n  esctl models pack model.json -o net.esmodel");
+  pack->footer("Example:\n  esctl models pack model.json -o net.esmodel --batch-size 32");
   on_use(*pack, shell, options, pack_model);
 
   options = std::make_shared<ModelFileOptions>();

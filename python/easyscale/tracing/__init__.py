@@ -14,10 +14,10 @@ from ..program import Program
 from .batch import ADVICE, OTHER_SIZES, SIZES, check_same, unify
 from .check import KeptStates, check_evaluation, check_no_state, check_training, has_gradients
 from .check import differs, loss_alone, moved_weights
-from .errors import BatchTraced, CaptureError, ExportFailed
+from .errors import BatchTraced, CaptureError, ExportFailed, SelfCheckFailed
+from .first_difference import first_difference
 from .graph import Graph
 from .known import STATISTICS
-from .lower.builder import Builder
 from .merge import Static, lower_both, simplify
 from .patches import refuse_cumulative_averages, refuse_hooks, tracing, unchanged
 from .ranks import loss_among_ranks, refuse_other, refuse_synchronised_norms
@@ -140,7 +140,7 @@ class _Capture:
         program = unify(small, large, self.state, name, producer, sizes)
         if check:
             self._check_batch_size(program, small, *sizes)
-            self._check(program, small.builder)
+            self._check(program, small, sizes[0])
         self._add_zero_losses(program)
         return program
 
@@ -237,7 +237,8 @@ class _Capture:
         self.step.with_loss = training
         _set_modes(self.modes if training else dict.fromkeys(self.modes, False))
 
-    def _check(self, program: Program, builder: Builder) -> None:
+    def _check(self, program: Program, static: Static, size: int) -> None:
+        """Compares the program with the module; `static` is that of `size` samples."""
         tensors, others = with_samples(self.tensors, SIZES[0]), self._others()
         loss = self._other_loss()
         refuse_other(self.among_ranks, lambda found: differs(found, loss))
@@ -245,10 +246,15 @@ class _Capture:
             check_no_state(self.step, self.state, tensors, others, loss, self._statistics(program),
                            {state.name for state in program.states})
         with self._unchanged(training=True):
-            check_training(program, self.step, self.state, tensors, builder.mirrored)
+            try:
+                check_training(program, self.step, self.state, tensors, static.builder.mirrored)
+            except SelfCheckFailed as error:
+                samples = with_samples(self.tensors, size)
+                raise SelfCheckFailed(
+                    f"{error}; {first_difference(static, self.state, samples)}") from None
         with self._unchanged(training=False):
             check_evaluation(program, self.step, self.state, tensors,
-                             builder.evaluation_sites)
+                             static.builder.evaluation_sites)
 
     def _others(self) -> dict[str, torch.Tensor]:
         """Other samples than those of the check."""

@@ -29,7 +29,8 @@ SIZES = (3, 5)  # samples of the two captures; a batch of one would be special t
 # Those of a second attempt: a number of the model may happen to be the number of samples.
 OTHER_SIZES = (7, 11)
 EXACT = 2 ** 24  # integers up to this one are exact in fp32
-ADVICE = ("use -1 or tensor.shape[0] for the number of samples, and no branch on it")
+ADVICE = ("use -1 or tensor.shape[0] for the number of samples, no branch on it, and no buffer "
+          "that has the samples as an axis")
 
 
 @dataclass
@@ -142,6 +143,9 @@ class _Writer:
         self._write_inputs(static)
         self._write_parameters(static)
         self._write_states(static)
+        for node in static.builder.nodes:  # whose lines are known, unlike those of constants
+            if node.output in needed:
+                self.pair.dims(node.output, _place(node))
         for value in sorted(static.builder.constants):
             if value in needed:
                 self._write_constant(value)
@@ -166,7 +170,8 @@ class _Writer:
 
     def _is_evaluated(self, val: Val) -> bool:
         """Whether an evaluation can return it: real numbers, with the samples first."""
-        dims = self.pair.dims(val.id, "an output")
+        maker = self.pair.small.builder.maker(val)
+        dims = self.pair.dims(val.id, _place(maker) if maker else "an output")
         return val.type == "f32" and bool(dims) and dims[0].per_batch
 
     def _add(self, value: Val, dims: list[Dim]) -> int:
@@ -215,7 +220,12 @@ class _Writer:
                   or self._write_matrix(val, arrays, dims)
                   or self._write_repeated(val, arrays, dims)
                   or self._write_sums(val, arrays, dims)):
-            raise _constant_refused(arrays[0])
+            raise self._constant_refused(val.id, arrays[0])
+
+    def _constant_refused(self, value: int, array: np.ndarray) -> BatchTraced:
+        reader = next((x for x in self.pair.small.builder.nodes if value in x.inputs), None)
+        return BatchTraced((f"{_place(reader)}: " if reader else "") + "a constant of the shape "
+                           f"{list(array.shape)} depends on the number of samples; {ADVICE}")
 
     def _constant(self, array: np.ndarray, type_: str, number: int | None = None) -> int:
         """The value of a constant, which is a new one if no number is given."""
@@ -239,14 +249,14 @@ class _Writer:
             if not val.shape and each[0] == each[1]:
                 break
         else:
-            raise _constant_refused(arrays[0])
+            raise self._constant_refused(val.id, arrays[0])
         if terms == (0,) and not (val.type == "i32" and each[0] % 1):
             one = self._constant(each[0].astype(arrays[0].dtype).reshape(1), val.type)
             wide = self._node("expand", [one], self._value(val.type, [Dim(1, True)]))
             self._node("sum", [wide], self._add(val, []), axes=[0], keepdim=False)
             return
         if val.type != "f32":
-            raise _constant_refused(arrays[0])
+            raise self._constant_refused(val.id, arrays[0])
         number = self._node("mul_scalar", [self._samples(terms)], self._value("f32", [Dim(1)]),
                             value=float(each[0]))
         self._node("reshape", [number], self._add(val, []))
@@ -466,11 +476,6 @@ class _Writer:
             data = tensor.contiguous().numpy().tobytes()
             self.program.buffers.append(Buffer(name, SAFETENSORS_TYPE[tensor.dtype],
                                                list(tensor.shape), data))
-
-
-def _constant_refused(array: np.ndarray) -> BatchTraced:
-    return BatchTraced(f"a constant of the shape {list(array.shape)} depends on the number of "
-                       f"samples; {ADVICE}")
 
 
 def _line(parts: list[np.ndarray], sizes: tuple[int, int]) -> tuple[float, float, float] | None:

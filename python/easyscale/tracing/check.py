@@ -11,10 +11,12 @@ from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
 import torch
+from torch import nn
 
 from ..interpret import Context, Undefined, interpret, next_states
 from ..program import Program
 from .errors import SelfCheckFailed, StateChanged, UndefinedResult
+from .lines import calling_line, line_of_caller
 from .packed import same_dropouts
 from .patches import exchanged
 from .python_state import Generators, numbers_of
@@ -144,8 +146,11 @@ def check_no_state(step: Step, state: State, tensors: Tensors, others: Tensors,
     kept, statistics = KeptStates(step, states), {*statistics, *states}
     generators = Generators()
     before = _contents(state, statistics)
-    loss_alone(step, tensors)
+    lines: dict[tuple[int, str], str] = {}
+    with exchanged(nn.Module, "__setattr__", _noting(nn.Module.__setattr__, lines)):
+        loss_alone(step, tensors)
     changed = [name for name, found in _contents(state, statistics).items() if found != before[name]]
+    shapes = {name: shape for name, (shape, _) in _buffers(step, statistics).items()}
     kept.restore()
     # What the first pass alone replaces or counts does not matter, if the second one agrees.
     buffers, numbers = _buffers(step, statistics), numbers_of(step.roots())
@@ -154,9 +159,8 @@ def check_no_state(step: Step, state: State, tensors: Tensors, others: Tensors,
     changed += [name for name, found in _buffers(step, statistics).items()
                 if buffers.get(name, found) != found]
     if changed:
-        raise StateChanged(f"the forward pass changes {changed[0]}; parameters are changed by the "
-                           "optimizer only, and buffers in place or by assignments that keep their "
-                           "shape and type (register_buffer, float32, long or bool)")
+        raise StateChanged(_change_refused(step, changed[0], lines, state.tensors().get(changed[0]),
+                                           shapes.get(changed[0])))
     if differs(loss, wanted):
         raise StateChanged(
             "a second forward pass has another loss than it has alone, because the model keeps "
@@ -173,6 +177,29 @@ def check_no_state(step: Step, state: State, tensors: Tensors, others: Tensors,
     if used := generators.changed():
         raise StateChanged(f"the forward pass draws from a random generator of the class {used}; a "
                            "captured model would repeat one draw: use those of torch")
+
+
+def _noting(real: Callable, lines: dict[tuple[int, str], str]) -> Callable:
+    """nn.Module.__setattr__, which notes where tensors are assigned."""
+    def set_attribute(module: nn.Module, name: str, value: Any) -> None:
+        if isinstance(value, torch.Tensor):
+            lines[id(module), name] = calling_line()
+        real(module, name, value)
+    return set_attribute
+
+
+def _change_refused(step: Step, name: str, lines: dict[tuple[int, str], str],
+                    before: torch.Tensor | None, after: torch.Size | None) -> str:
+    places = [line for path, module in step.named_modules() for (owner, leaf), line in lines.items()
+              if owner == id(module) and plain_name(f"{path}.{leaf}" if path else leaf) == name]
+    begin = f"the forward pass changes {name}" + "".join(f" ({line})" for line in places if line)
+    if before is not None and after is not None and before.shape != after:
+        return (f"{begin} from the shape {list(before.shape)} to {list(after)}; a buffer keeps its "
+                "shape, so the samples of a mini-batch are no axis of it: keep what does not "
+                "depend on their number, such as a mean over them, or no buffer (a tensor that is made in "
+                "the forward pass)")
+    return (f"{begin}; parameters are changed by the optimizer only, and buffers in place or by "
+            "assignments that keep their shape and type (register_buffer, float32, long or bool)")
 
 
 @contextlib.contextmanager
@@ -232,9 +259,8 @@ def check_evaluation(program: Program, step: Step, state: State, tensors: Tensor
     """Compares the outputs in evaluation; `sites` are those of the module's draws that are used."""
     def compared(given: Tensors, floats: torch.dtype, factor: float) -> None:
         # The module may compute gradients itself.
-        with torch.enable_grad(), SameDraws(site_of=lambda draw: sites.get(draw, draw)):
-            outputs = step(*_copies(given))
-        wanted = dict(zip(step.outputs.names, outputs))
+        with torch.enable_grad():
+            wanted = _evaluated(step, given, sites)
         context = Context(training=False, draw=site_numbers, floats=floats)
         with torch.no_grad():
             values = _interpreted(program, state.tensors(), given, context)
@@ -244,6 +270,42 @@ def check_evaluation(program: Program, step: Step, state: State, tensors: Tensor
             compare(f"the output {output.name}", values[output.value], wanted[output.name],
                     factor * OUTPUT_ERROR)
     _decide(compared, state, tensors)
+    _check_without_gradients(step, tensors, sites)
+
+
+def _evaluated(step: Step, tensors: Tensors, sites: dict[int, int]) -> Tensors:
+    """The outputs of the module in evaluation by name."""
+    with SameDraws(site_of=lambda draw: sites.get(draw, draw)):
+        outputs = step(*_copies(tensors))
+    return dict(zip(step.outputs.names, outputs))
+
+
+def _check_without_gradients(step: Step, tensors: Tensors, sites: dict[int, int]) -> None:
+    """Raises StateChanged if the module asks whether gradients are computed, and has other outputs
+    under torch.no_grad, where PyTorch usually evaluates."""
+    asked: set[str] = set()
+    real = torch.is_grad_enabled
+
+    def noting() -> bool:
+        asked.add(line_of_caller())
+        return real()
+    with exchanged(torch, "is_grad_enabled", noting), torch.enable_grad():
+        wanted = _evaluated(step, tensors, sites)
+    if not (lines := sorted(filter(None, asked))):
+        return
+    try:
+        with torch.no_grad():
+            without = _evaluated(step, tensors, sites)
+    except RuntimeError:  # it computes gradients itself, so it is evaluated with them
+        return
+    for name, own in without.items():
+        try:
+            compare(f"the output {name}", own, wanted[name], OUTPUT_ERROR)
+        except SelfCheckFailed:
+            raise StateChanged(
+                f"the output {name} of an evaluation is another one under torch.no_grad "
+                f"(torch.is_grad_enabled at {', '.join(lines)}); ask self.training in place of it"
+            ) from None
 
 
 def _decide(compared: Callable[[Tensors, torch.dtype, float], None], state: State,

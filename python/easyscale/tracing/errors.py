@@ -5,6 +5,13 @@ from dataclasses import dataclass
 
 from ..errors import EasyScaleError
 
+KEPT = ("keep it in a tensor: x.detach() is the number of x.item() without a gradient, and "
+        "torch.where chooses by a number")
+
+TRAINED = ("parameters that are trained are changed by the optimizer only: compute with another "
+           "tensor, as with w = weight / norm in place of weight.div_(norm), whose gradient takes "
+           "the change into account")
+
 
 class CaptureError(EasyScaleError):
     """A model cannot be captured."""

@@ -31,7 +31,7 @@ def fold_constants(graph: Graph, state: dict[str, torch.Tensor], states: set[str
         if filled is not None:
             known[node.outputs[0]] = filled
         elif node.target != SET_STATE and not _is_random(node) and all(value in known for value in refs(node.args)):
-            known.update(zip(node.outputs, _evaluate(node, known)))
+            known.update(zip(node.outputs, evaluate(node, known)))
         else:
             kept.append(node)
     graph.nodes = kept
@@ -57,7 +57,8 @@ def _filled(node: Node, meta: Meta, known: dict[int, torch.Tensor]) -> torch.Ten
 
 
 @torch.no_grad()
-def _evaluate(node: Node, known: dict[int, torch.Tensor]) -> list[Any]:
+def evaluate(node: Node, known: dict[int, torch.Tensor]) -> list[Any]:
+    """The results of a node whose arguments are known."""
     args = {name: replace_refs(arg, known.__getitem__) for name, arg in node.args.items()}
     result = operator(node.target)(**args)
     return list(result) if isinstance(result, (list, tuple)) else [result]

@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from .errors import Missing, StateChanged, UnsupportedOperators
+from .errors import TRAINED, Missing, StateChanged, UnsupportedOperators
 from .graph import Graph, Meta, Node, Ref, replace_refs
 from .regions import LIBRARY
 from .schema import functional_name, viewed_argument, written_argument
@@ -157,8 +157,7 @@ class _Rewriter:
         name = self.kept.get(base)
         if name is None and base in self.graph.parameters:
             raise StateChanged(f"the forward pass changes {self._name(base)} "
-                               f"({node.source or node.path}); parameters that are trained are changed by "
-                               "the optimizer only: keep what the forward pass writes in a buffer")
+                               f"({node.source or node.path}); {TRAINED}")
         if name in self.counters:  # a counter of batches, which nothing reads in the graph
             self.same.update((output, base) for output in node.outputs)
             return

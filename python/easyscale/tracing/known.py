@@ -15,13 +15,17 @@ import torch
 from torch import nn
 from torch.fx.experimental import proxy_tensor
 from torch.utils._python_dispatch import _disable_current_modes
+from torch.utils._pytree import tree_map_only
 
 from .chosen_places import Places, assigned_places, chosen, place_rows, places_of
+from .errors import KEPT, DataDependent
+from .lines import calling_line
 from .selected import Selected, assigned, node_of, select
 
 STATISTICS = ("running_mean", "running_var", "num_batches_tracked")  # training changes them
-ASKED = ("item", "tolist", "__int__", "__float__", "__index__")
+ASKED = ("item", "tolist", "numpy", "__int__", "__float__", "__index__")
 NUMBERS = ("arange", "linspace")  # functions whose arguments may be tensors with one number
+SIZED = ("unique", "unique_consecutive", "bincount")  # the contents decide the shape of the result
 RANDOM = torch.Tag.nondeterministic_seeded
 
 
@@ -111,6 +115,13 @@ def _places(mask: torch.Tensor) -> list[torch.Tensor]:
     return [torch.tensor(axis, dtype=torch.long) for axis in places]
 
 
+def _constant(x: torch.Tensor) -> torch.Tensor:
+    """A tensor of the tracer with a content that is known."""
+    with _disable_current_modes():
+        numbers = x.flatten().tolist()
+    return torch.tensor(numbers, dtype=x.dtype).reshape(x.shape)
+
+
 @contextlib.contextmanager
 def known_contents(step: nn.Module, overridden: Callable[..., Any],
                    states: Collection[str]) -> Iterator[Callable[[Any], bool | None]]:
@@ -122,9 +133,11 @@ def known_contents(step: nn.Module, overridden: Callable[..., Any],
     """
     replay = _Replay(step, states)
 
+    def is_traced(x: Any) -> bool:
+        return isinstance(x, torch.Tensor) and type(x) not in (torch.Tensor, Selected)
+
     def content(tensor: Any) -> torch.Tensor | None:
-        traced = isinstance(tensor, torch.Tensor) and type(tensor) not in (torch.Tensor, Selected)
-        return replay.content(tensor) if traced else None
+        return replay.content(tensor) if is_traced(tensor) else None
 
     def truth(tensor: Any) -> bool | None:
         found = content(tensor)
@@ -139,11 +152,27 @@ def known_contents(step: nn.Module, overridden: Callable[..., Any],
         @functools.wraps(real)
         def answer(tensor: torch.Tensor, *args: Any) -> Any:
             found = content(tensor)
+            if found is None and name == "numpy" and is_traced(tensor):
+                raise DataDependent(f"the forward pass at {calling_line()} takes the numbers of a "
+                                    "tensor out of torch (numpy); compute with torch, or " + KEPT)
             if found is None:
                 return real(tensor, *args)
             with _disable_current_modes():
                 return getattr(found, name)(*args)
         return answer
+
+    def of_constants(real: Callable) -> Callable:
+        @functools.wraps(real)
+        def call(*args: Any, **kwargs: Any) -> Any:
+            found = {x: content(x) for x in (*args, *kwargs.values()) if is_traced(x)}
+            if not found or any(known is None for known in found.values()):
+                return real(*args, **kwargs)
+            with _disable_current_modes():
+                results = real(*(found[x] if is_traced(x) else x for x in args),
+                               **{key: found[x] if is_traced(x) else x
+                                  for key, x in kwargs.items()})
+            return tree_map_only(torch.Tensor, _constant, results)
+        return call
 
     def with_numbers(real: Callable) -> Callable:
         @functools.wraps(real)
@@ -222,6 +251,11 @@ def known_contents(step: nn.Module, overridden: Callable[..., Any],
                                        lambda tensor, mask: tensor.masked_select(mask)))
         for name in ASKED:
             stack.enter_context(overridden(torch.Tensor, name, answering(name)))
+        for name in SIZED:
+            for owner in (torch, torch.Tensor):
+                if hasattr(owner, name):
+                    stack.enter_context(overridden(owner, name,
+                                                   of_constants(getattr(owner, name))))
         for name in NUMBERS:
             stack.enter_context(overridden(torch, name, with_numbers(getattr(torch, name))))
         yield truth

@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -37,6 +37,8 @@ class Static:
     loss: Val
     outputs: list[tuple[str, Val]]
     evaluation_differs: bool = False  # evaluation has nodes that training does not have
+    graph: Graph = field(default_factory=Graph)  # of training, if it was traced
+    operands: dict[int, Any] = field(default_factory=dict)  # what its values were made to
 
 
 class _Unknown:
@@ -132,7 +134,8 @@ class Lowering:
                     raise AssertionError(f"{node.target}: {operand.shape}, torch has {meta.shape}")
                 if isinstance(operand, Val):
                     if meta.dtype not in TYPES:
-                        raise CannotLower(f"its result has the type {meta.dtype}")
+                        raise CannotLower(f"its result has the type {meta.dtype}; compute with "
+                                          "float32, long or bool")
                     operand = wrapped(self.builder, node.target, operand, meta.dtype)
                     operand = self.builder.cast(operand, TYPES[meta.dtype])
                 else:
@@ -223,7 +226,8 @@ def lower_both(train: Graph, evaluation: Graph | None, state: State,
     builder.buffers = train.buffers
     states = builder.states = {name: builder.new_value(*_state_value(state, name))
                                for name in sorted(train.written.values())}
-    results = Lowering(builder, train, state, inputs, parameters, states).run()
+    lowering = Lowering(builder, train, state, inputs, parameters, states)
+    results = lowering.run()
     loss, *outputs = results[:len(results) - len(train.written)]
     check_loss(builder, loss, [parameters[tied.names[0]] for tied in state.parameters.values()
                                 if tied.tensor.requires_grad])
@@ -237,7 +241,8 @@ def lower_both(train: Graph, evaluation: Graph | None, state: State,
     builder.node = None
     named = [(name, builder.value(x)) for name, x in zip(output_names, outputs)
              if isinstance(x, (Val, torch.Tensor))]
-    return Static(builder, inputs, parameters, loss, named, len(builder.nodes) > trained)
+    return Static(builder, inputs, parameters, loss, named, len(builder.nodes) > trained, train,
+                  lowering.values)
 
 
 def _state_value(state: State, name: str) -> tuple[tuple[int, ...], str]:

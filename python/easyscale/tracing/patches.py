@@ -29,9 +29,10 @@ from .dense_experts import dense_experts
 from .errors import CaptureError, CustomFunction, DataDependent, StateChanged
 from .gradients import traced_gradient
 from .known import known_contents
+from .lines import calling_line, with_lines
 from .packed import padded_sequences
 from .regions import marked_checkpoints, run_region
-from .same_draws import drops_a_layer
+from .same_draws import drops_a_layer, refused_seed
 from .selected import node_of
 
 SIMPLE = (bool, int, float, str)
@@ -69,10 +70,11 @@ def _apply_with(allowed: tuple[type, ...]) -> Callable:
         if cls in allowed or cls.__module__.startswith("torch."):
             return _forward_of(cls, args, kwargs)
         raise CustomFunction(
-            f"the model calls {cls.__module__}.{cls.__qualname__}, a torch.autograd.Function; its "
-            "gradient cannot be captured. If the gradient of its forward is meant, pass "
-            f"allow_functions=({cls.__name__},); if it lets the gradient of y through, write "
-            "y + (f(y) - y).detach() with its forward f, which trains another gradient")
+            f"the model at {calling_line()} calls {cls.__module__}.{cls.__qualname__}, a "
+            "torch.autograd.Function, whose backward cannot be captured. If it returns the "
+            "gradient of y unchanged (straight through), write y + (f(y) - y).detach() with its "
+            f"forward f; allow_functions=({cls.__name__},) is for a backward that is the derivative of the "
+            "forward, and trains that derivative in place of any other backward")
     return classmethod(apply)
 
 
@@ -156,24 +158,26 @@ def refuse_hooks(model: nn.Module) -> None:
 
 
 def _refuse_hook(tensor: torch.Tensor, hook: Callable) -> Any:
-    raise CaptureError("the forward pass registers a hook on a gradient (register_hook), which cannot "
-                       "be captured: it may change the gradient")
+    raise CaptureError(f"the forward pass at {calling_line()} registers a hook on a gradient "
+                       "(register_hook), which cannot be captured: change the gradient in the "
+                       "forward pass or the loss")
 
 
 def _refuse_backward(*_: Any, **__: Any) -> Any:
-    raise CaptureError("the forward pass calls backward(), which cannot be captured: compute a gradient "
-                       "that it needs with torch.autograd.grad(..., create_graph=True)")
+    raise CaptureError(f"the forward pass at {calling_line()} calls backward(), which cannot be "
+                       "captured: compute a gradient that it needs with torch.autograd.grad(..., "
+                       "create_graph=True)")
 
 
 def _refuse_seed(*_: Any) -> Any:
-    raise RuntimeError("it calls torch.manual_seed, but the engine draws other numbers in each step: draw "
-                       "numbers that stay the same once, in __init__, and keep them with register_buffer")
+    raise refused_seed()
 
 
 def _refuse_transform(name: str) -> Callable:
     def refuse(*_: Any) -> Any:
-        raise CaptureError(f"the forward pass uses {name} of torch.func, which cannot be captured: "
-                           "compute gradients with torch.autograd.grad(..., create_graph=True)")
+        raise CaptureError(f"the forward pass at {calling_line()} uses {name} of torch.func, which "
+                           "cannot be captured: compute gradients with torch.autograd.grad(..., "
+                           "create_graph=True)")
     return refuse
 
 
@@ -296,6 +300,8 @@ def tracing(step: nn.Module, allowed: tuple[type, ...], states: Collection[str])
     fast_path = torch.backends.mha.get_fastpath_enabled()
     with contextlib.ExitStack() as stack:
         stack.enter_context(_quiet())
+        stack.enter_context(exchanged(torch.fx.Graph, "create_node",
+                                      with_lines(torch.fx.Graph.create_node)))
         # What torch.compile has made inside of a model is called as it was written.
         stack.enter_context(torch._dynamo.config.patch(error_on_nested_fx_trace=False))
         stack.enter_context(exchanged(torch.autograd.Function, "apply", _apply_with(allowed)))
@@ -326,7 +332,9 @@ def tracing(step: nn.Module, allowed: tuple[type, ...], states: Collection[str])
         if masks is not None and hasattr(masks, "_vmap_for_bhqkv"):
             stack.enter_context(exchanged(masks, "_vmap_for_bhqkv", _mask_by_broadcasting))
         stack.enter_context(overridden(torch.Tensor, "backward", _refuse_backward))
-        stack.enter_context(exchanged(torch, "manual_seed", _refuse_seed))
+        for owner, name in ((torch, "manual_seed"), (torch, "seed"), (torch.random, "manual_seed"),
+                            (torch.random, "seed")):
+            stack.enter_context(exchanged(owner, name, _refuse_seed))
         for name, what in (("grad_increment_nesting", "grad, vjp or jacrev"),
                            ("jvp_increment_nesting", "jvp or jacfwd")):
             stack.enter_context(exchanged(eager_transforms, name, _refuse_transform(what)))

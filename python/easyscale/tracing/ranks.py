@@ -19,7 +19,7 @@ from torch import nn
 
 from .errors import CaptureError
 from .patches import exchanged
-from .reader import last_user_line
+from .lines import line_of
 
 BACKEND = "easyscale_refusing"
 REMEDY = ("the ESTs of a job exchange gradients only, at the end of a step. Compute it from the "
@@ -55,7 +55,7 @@ def loss_among_ranks(run: Callable[[], torch.Tensor]) -> torch.Tensor | Exceptio
     except Exception as error:  # whatever the model raises
         if any("/torch/distributed/" in frame.filename
                for frame in traceback.extract_tb(error.__traceback__)):
-            raise CaptureError(f"the forward pass calls torch.distributed at {last_user_line(error)} "
+            raise CaptureError(f"the forward pass calls torch.distributed at {line_of(error)} "
                                f"({error}), to compute with other ranks: {REMEDY}, and leave the "
                                "call out") from None
         return error.with_traceback(None)  # the trace says what it is

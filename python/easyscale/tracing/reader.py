@@ -2,7 +2,6 @@
 from __future__ import annotations
 
 import operator
-import os
 import re
 import traceback
 from typing import Any
@@ -10,19 +9,15 @@ from typing import Any
 import torch
 from torch import nn
 
-from .errors import CaptureError, DataDependent, ExportFailed, StateChanged
+from .errors import KEPT, TRAINED, CaptureError, DataDependent, ExportFailed, StateChanged
 from .graph import Graph, Meta, Node, Ref, meta_of
+from .lines import line_of, line_of_node
 from .recurrent_calls import REAL_NAMES
 from .regions import MARK
 from .schema import named_arguments
 from .rewrites import SORTED_MAX
 from .sites import draws
 
-FRAME = re.compile(r'File "([^"]+)", line (\d+)')
-# Folders of code whose lines say nothing about a model. A user may have folders of the same names.
-PACKAGES = tuple(os.path.join(folder, "") for folder in (
-    os.path.dirname(torch.__file__), os.path.dirname(os.path.dirname(__file__))))
-PYTHON = os.path.join(os.path.dirname(os.__file__), "")
 DATA_DEPENDENT = ("GuardOnDataDependent", "DataDependentOutput", "data-dependent",
                   "Could not guard", "Could not extract specialized integer")
 # These give a tensor other axes and write none of its elements, so they are views of it.
@@ -49,7 +44,7 @@ def read(step: nn.Module, arguments: list[torch.Tensor], names: list[str]) -> Gr
 
 
 def _explain(error: Exception) -> CaptureError:
-    line = last_user_line(error)
+    line = line_of(error)
     text = f"{type(error).__name__}: {error}"
     if any(f.name == "_detect_attribute_assignment" for f in traceback.extract_tb(
             (error.__cause__ or error).__traceback__)):
@@ -58,31 +53,12 @@ def _explain(error: Exception) -> CaptureError:
         return DataDependent(
             f"the forward pass at {line} branches on the content of a tensor, or has a shape that "
             "depends on it; use torch.where or a fixed shape instead")
+    if "a leaf Variable that requires grad" in text:  # older versions refuse it themselves
+        return StateChanged(f"the forward pass changes a parameter ({line}); {TRAINED}")
     if "torch._C.Generator" in text:
         return ExportFailed(f"the forward pass at {line} draws with a torch.Generator of its own, which "
                             "cannot be captured; leave it out, and the engine draws the numbers")
     return ExportFailed(f"the forward pass cannot be traced at {line}: {text.splitlines()[0]}")
-
-
-def last_user_line(error: BaseException) -> str:
-    """Where the user's code has raised an error, or called what has raised it."""
-    frames = traceback.extract_tb(error.__traceback__)
-    own = [f for f in frames if not _in_library(f.filename)]
-    frame = own[-1] if own else frames[-1]
-    return f"{short_path(frame.filename)}:{frame.lineno}"
-
-
-def _in_library(path: str) -> bool:
-    # Other packages may be installed below Python's own files, and may define models.
-    python = path.startswith(PYTHON) and "-packages/" not in path
-    return path.startswith(("<", *PACKAGES)) or python
-
-
-def short_path(path: str) -> str:
-    """A path without the folder of the installation, so that files are equal on all machines."""
-    if "/site-packages/" in path:
-        return path.rsplit("/site-packages/", 1)[1]
-    return path.rsplit("/", 1)[-1]
 
 
 class _Reader:
@@ -115,8 +91,10 @@ class _Reader:
             elif spec.kind == kinds.CONSTANT_TENSOR:
                 self.graph.constants[value] = self.program.constants[spec.target]
             else:
-                raise ExportFailed("the forward pass uses an object that is no tensor, such as a "
-                                   f"torch.Generator of its own: {spec.target}; leave it out")
+                line = next(filter(None, map(line_of_node, node.users)), "some line")
+                raise ExportFailed(f"the forward pass at {line} uses an object that is no tensor, "
+                                   "such as a torch.Generator of its own; leave it out, and the "
+                                   "engine draws the numbers")
 
     def _read_nodes(self, module: nn.Module, no_grad: bool) -> list:
         for node in module.graph.nodes:
@@ -188,15 +166,15 @@ class _Reader:
             return result
         value = self.graph.new_value(self.graph.metas[result.id])
         self.graph.nodes.append(Node("aten.detach.default", {"self": result}, [value],
-                                     _path(node), _source(node), region=self.region))
+                                     _path(node), line_of_node(node), region=self.region))
         return Ref(value)
 
     def _read_operator(self, node: Any, target: str, no_grad: bool) -> None:
         if getattr(node.target, "__module__", "") in ("_operator", "math", "torch"):
-            raise DataDependent(f"{_source(node)} computes with a number that depends on the content "
-                                "of a tensor; keep such numbers in tensors")
+            raise DataDependent(f"{line_of_node(node)} computes with a number that depends on the "
+                                f"content of a tensor; {KEPT}")
         if not isinstance(node.target, torch._ops.OpOverload):
-            raise ExportFailed(f"{target} at {_source(node)} cannot be captured")
+            raise ExportFailed(f"{target} at {line_of_node(node)} cannot be captured")
         target = REAL_NAMES.get(target) or TURNS.get(target, target)
         args = named_arguments(node.target, self._argument(node.args),
                                self._argument(node.kwargs))
@@ -207,14 +185,15 @@ class _Reader:
                        for x in ([results] if single else results)]
         except Exception as error:  # a symbolic extent has no number
             raise DataDependent(
-                f"{target} at {_source(node)} has a result whose shape depends on the content of a "
-                "tensor; keep the shape, and use torch.where or multiply with a mask") from error
+                f"{target} at {line_of_node(node)} has a result whose shape depends on the content "
+                "of a tensor; keep the shape, and use torch.where or multiply with a mask"
+            ) from error
         site = -1
         if count := draws(target, args):
             site, self.sites = self.sites, self.sites + count
         if target == "aten.randperm.default" and args["n"] <= SORTED_MAX:
             target, args, site = self._permutation(node, args["n"], site)
-        self.graph.nodes.append(Node(target, args, outputs, _path(node), _source(node), site,
+        self.graph.nodes.append(Node(target, args, outputs, _path(node), line_of_node(node), site,
                                      self.region, no_grad))
         self.values[node] = Ref(outputs[0]) if single else [Ref(x) for x in outputs]
 
@@ -222,7 +201,7 @@ class _Reader:
         """A random permutation is the order of random numbers: what takes its place."""
         numbers = self.graph.new_value(Meta((size,), torch.float32))
         self.graph.nodes.append(Node("aten.rand.default", {"size": [size]}, [numbers], _path(node),
-                                     _source(node), site, self.region))
+                                     line_of_node(node), site, self.region))
         return "aten.argsort.stable", {"self": Ref(numbers), "stable": True, "dim": 0,
                                        "descending": False}, -1
 
@@ -238,7 +217,7 @@ class _Reader:
 
 def _autocast_refused(nodes: list[Any]) -> ExportFailed:
     """`nodes` are the one that begins it and those inside of it, which know the lines of the user."""
-    place = next(filter(None, map(_source, nodes)), "some line of the forward pass")
+    place = next(filter(None, map(line_of_node, nodes)), "some line of the forward pass")
     return ExportFailed(f"autocast at {place}: capture the model in fp32, and choose the "
                         "precision of the job instead")
 
@@ -247,9 +226,3 @@ def _path(node: Any) -> str:
     stack = node.meta.get("nn_module_stack") or {}
     path = list(stack.values())[-1][0] if stack else ""
     return re.sub(r"@\d+", "", path.removeprefix("model.") if path != "model" else "")
-
-
-def _source(node: Any) -> str:
-    frames = FRAME.findall(node.meta.get("stack_trace") or "")
-    own = [frame for frame in frames if not _in_library(frame[0])]
-    return f"{short_path(own[-1][0])}:{own[-1][1]}" if own else ""

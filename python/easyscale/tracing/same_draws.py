@@ -9,9 +9,12 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from ..interpret import Draw, normal_numbers
+from .errors import CaptureError
+from .lines import calling_line
 from .schema import named_arguments
 
 FIRST_SEED = 0x4553_0000_0000
+DRAWS_MAX = 2 ** 31  # of a forward pass
 LEAST_UNIFORM = 2.0 ** -25  # takes the place of 0 where exponential numbers are made
 
 
@@ -29,6 +32,14 @@ def site_numbers(site: int, shape: tuple[int, ...]) -> torch.Tensor:
     """The uniform numbers of a random site in the self-check."""
     generator = torch.Generator().manual_seed(1000003 * (site + 1))
     return torch.rand(tuple(shape), generator=generator)
+
+
+def refused_seed() -> CaptureError:
+    """The error for a forward pass that sets the seed of torch."""
+    return CaptureError(f"the forward pass at {calling_line()} sets the seed of torch (as by "
+                        "torch.manual_seed), but the engine draws other numbers in each step: draw "
+                        "numbers that stay the same once, in __init__, and keep them with "
+                        "register_buffer")
 
 
 class SameDraws(TorchDispatchMode):
@@ -67,8 +78,11 @@ class SameDraws(TorchDispatchMode):
 
     def _site(self) -> int:
         seed = torch.default_generator.initial_seed()
+        draw = seed - FIRST_SEED
+        if not 0 <= draw < DRAWS_MAX:
+            raise refused_seed()
         torch.default_generator.manual_seed(seed + 1)
-        return self.site_of(seed - FIRST_SEED)
+        return self.site_of(draw)
 
     def uniform(self, shape: Any) -> torch.Tensor:
         """The next uniform numbers."""

@@ -17,6 +17,7 @@ from torch.fx.experimental import proxy_tensor
 from torch.utils._python_dispatch import _disable_current_modes
 
 from .errors import DataDependent
+from .lines import calling_line
 
 REFUSED = ("at {place} the model uses elements that a computed mask chooses, whose number depends on "
            "the data, in {name}; choose them behind it, or use torch.where or a product with the mask")
@@ -139,14 +140,7 @@ def assigned(x: torch.Tensor, index: Any, value: Selected) -> torch.Tensor:
 
 
 def refused(name: str) -> DataDependent:
-    import sys
-
-    from .reader import _in_library, short_path
-    frame = sys._getframe(1)
-    while frame.f_back is not None and _in_library(frame.f_code.co_filename):
-        frame = frame.f_back
-    place = f"{short_path(frame.f_code.co_filename)}:{frame.f_lineno}"
-    return DataDependent(REFUSED.format(place=place, name=name))
+    return DataDependent(REFUSED.format(place=calling_line(), name=name))
 
 
 @dataclass(frozen=True)

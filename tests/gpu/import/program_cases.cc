@@ -139,6 +139,7 @@ void add_moves(std::vector<ProgramCase>& cases) {
   one("slice", {{"axis", 1}, {"begin", 1}, {"end", 2}});
   one("pad", {{"before", Ints{0, 1, 0, 2}}, {"after", Ints{0, 0, 1, 0}}});
   one("pad", {{"before", Ints{0, 1, -1, 2}}, {"after", Ints{0, 0, 1, -2}}, {"value", 0.5}});
+  one("pad", {{"before", Ints{0, -4, 7, 0}}, {"after", Ints{0, 4, -5, 0}}, {"value", 0.5}});
   one("pad_reflect", {{"before", Ints{0, 0, 2, 1}}, {"after", Ints{0, 0, 1, 3}}});
   one("pad_replicate", {{"before", Ints{0, 0, 2, 1}}, {"after", Ints{0, 0, 1, 3}}});
   one("pad_circular", {{"before", Ints{0, 0, 2, 1}}, {"after", Ints{0, 0, 1, 3}}});
@@ -338,6 +339,12 @@ void add_convs(std::vector<ProgramCase>& cases) {
        {2, 1, 1},
        {0, 1, 1},
        {1, 1, 1}},
+      {"conv 3-d of one depth with padding",
+       {2, 1, 4, 4},
+       {3, 2, 1, 3, 3},
+       {1, 1, 1},
+       {1, 1, 1},
+       {1, 1, 1}},
       {"conv_transpose 3-d",
        {4, 3, 2, 4},
        {4, 3, 3, 2, 3},
@@ -408,6 +415,8 @@ void add_pools(std::vector<ProgramCase>& cases) {
       {"max_pool", {1, 600}, {300}, {100}, {50}, false, true},
       {"max_pool", {2, 5, 6, 4}, {3, 2, 2}, {2, 2, 1}, {1, 0, 1}, false, true},
       {"max_pool", {2, 7, 6, 4}, {3, 2, 2}, {1, 2, 1}, {1, 0, 1}, true, true, {2, 1, 1}},
+      {"max_pool", {3, 1, 5}, {2, 2}, {2, 3}, {0, 0}, true, true},
+      {"avg_pool", {3, 1, 5}, {2, 2}, {2, 3}, {0, 0}, true, false},
       {"avg_pool", {3, 7, 8}, {3, 2}, {1, 2}, {1, 0}, true, false},
       {"avg_pool", {2, 40}, {20}, {3}, {10}, false, false},
       {"avg_pool", {2, 5, 6, 4}, {3, 2, 2}, {2, 2, 1}, {1, 0, 1}, true, false},

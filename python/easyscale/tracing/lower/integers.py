@@ -46,7 +46,8 @@ def convert(b: Builder, self: Operand, **_: Any) -> Operand:
     dtype = b.result.dtype
     to = TYPES.get(dtype)
     if to is None:
-        raise CannotLower(f"a conversion to {dtype}")
+        raise CannotLower(f"a conversion to {dtype}, which the engine does not have; compute with "
+                          "float32, long or bool")
     if to != "i32" or type_of(self) == "bool":
         return b.cast(self, to)
     if type_of(self) == "f32":

@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 
+from ..errors import KEPT
 from .builder import Builder, Operand, Val, type_of
 from .moves import take
 from .table import CannotLower, lowers
@@ -181,9 +182,9 @@ def index_put(b: Builder, self: Operand, indices: list, values: Operand,
             isinstance(first, Val) or values.dim() == 0):
         return _written_where(b, self, first, values, accumulate)
     indices = _integer_indices(indices)
-    if len(indices) == 2 and isinstance(indices[1], Val):
+    if len(indices) == 2 and all(x is not None for x in indices):
         own = _index_of_samples(b, self, indices)
-        if own is not None:
+        if isinstance(own, Val) or _are_few_places(own):
             return _written_per_sample(b, self, own, values, accumulate)
     axes = [axis for axis, x in enumerate(indices) if x is not None]
     if axes != list(range(axes[0], axes[-1] + 1)):
@@ -205,11 +206,19 @@ def index_put(b: Builder, self: Operand, indices: list, values: Operand,
         written = (_written_rows(b, rows, axis, places, new) if alike is None else
                    _written_alike(b, rows, axis, places, b.cast(alike, _type(b))))
         return b.reshape(written, self.shape)
-    source = list(range(rows.shape[axis]))
-    for number, row in enumerate(flat.flatten().tolist()):
+    source, named = list(range(rows.shape[axis])), flat.flatten().tolist()
+    if named == source:  # of samples, their number may not be in an index
+        return b.reshape(new, self.shape)
+    for number, row in enumerate(named):
         source[row] = rows.shape[axis] + number
     both = b.concat([rows, new], axis)
     return b.reshape(b.emit("index_select", both, axis=axis, index=source), self.shape)
+
+
+def _are_few_places(index: torch.Tensor | None) -> bool:
+    """Whether a constant index of samples has the same places for all of them, and few."""
+    return (index is not None and math.prod(index.shape[1:]) <= WRITES_MAX
+            and bool((index == index[:1]).all()))
 
 
 @lowers("index_copy.default")
@@ -282,6 +291,8 @@ def _written_per_sample(b: Builder, x: Operand, index: Operand, values: Operand,
     """x[sample, index[sample, ...]] = values. A place that is named twice has the last number."""
     samples, length, *rest = x.shape
     count = math.prod(index.shape[1:])
+    if isinstance(index, torch.Tensor):
+        index = index % length
     if not accumulate and count > WRITES_MAX:
         raise CannotLower(f"a write at more than {WRITES_MAX} computed places of a sample")
     new = b.cast(b.expand(values, (*index.shape, *rest)), _type(b))
@@ -291,7 +302,9 @@ def _written_per_sample(b: Builder, x: Operand, index: Operand, values: Operand,
         return b.emit("scatter_add", x, b.expand(places, (samples, count, *rest)), new, axis=1)
     numbers = torch.arange(length).reshape(1, -1, *[1] * len(rest))
     for i in range(count):
-        named = b.emit("eq", numbers, b.slice(places, 1, i, i + 1))
+        place = b.slice(places, 1, i, i + 1)
+        named = b.emit("or", b.emit("eq", numbers, place),  # a place may be counted from the end
+                       b.emit("eq", numbers - length, place))
         x = b.emit("where", named, b.slice(new, 1, i, i + 1), x)
     return x
 
@@ -299,6 +312,11 @@ def _written_per_sample(b: Builder, x: Operand, index: Operand, values: Operand,
 @lowers("embedding_renorm.default")
 def embedding_renorm(b: Builder, **_: Any) -> Operand:
     raise CannotLower("an embedding with max_norm, which changes its parameter")
+
+
+@lowers("item.default", "_local_scalar_dense.default")
+def item(b: Builder, **_: Any) -> Operand:
+    raise CannotLower(f"a number that Python reads of a tensor, and computes with; {KEPT}")
 
 
 @lowers("bincount.default", "nonzero.default", "masked_select.default", "unique2.default",
