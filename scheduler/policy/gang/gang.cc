@@ -2,8 +2,11 @@
 
 #include <algorithm>
 #include <functional>
+#include <iterator>
 #include <map>
 #include <optional>
+#include <set>
+#include <span>
 #include <utility>
 
 #include "scheduler/policy/common/carry_out.h"
@@ -83,10 +86,33 @@ class GangDecision {
   }
 
   void serve_all(const std::vector<std::size_t>& order) {
-    set_fixed_targets(table_, order, targets_);
+    const std::vector<std::size_t> owners = find_owners(order);
+    std::vector<std::size_t> owners_first = owners;
+    std::ranges::copy_if(order, std::back_inserter(owners_first),
+                         [&](std::size_t slot) { return !own_gangs_.contains(slot); });
+    set_fixed_targets(table_, owners_first, targets_);
+    for (const std::size_t slot : owners) serve_owner(table_.rows()[slot]);
     for (const std::size_t slot : order)
       // Later jobs get no target here, so none of those that wait is started.
-      if (!serve(table_.rows()[slot])) break;
+      if (!served_.contains(slot) && !serve(table_.rows()[slot])) break;
+  }
+
+  // Gives a job what its queue is entitled to. If others keep that, the job has its turn among
+  // those that borrow: it must take nothing else before jobs that run.
+  void serve_owner(const JobRow& row) {
+    const Counts& gang = own_gangs_.at(row.slot);
+    const bool waits = !keeps_held(row);
+    const bool one_runs = rules_.blocking == GangRules::Blocking::kSerial && blocked_by_;
+    if (row.pinned || (waits && (one_runs || waiting_queues_.contains(row.queue)))) return;
+    if (!covers(targets_.choices_of(row.slot), gang)) {
+      // No later job of the queue overtakes it.
+      if (waits && rules_.blocking != GangRules::Blocking::kNone) waiting_queues_.insert(row.queue);
+      return;
+    }
+    targets_.set(row.slot, gang);
+    targets_.rank(row.slot);
+    served_.insert(row.slot);
+    if (rules_.blocking == GangRules::Blocking::kSerial && !blocked_by_) blocked_by_ = row.slot;
   }
 
   // The same for jobs without fixed targets, in time that is linear in the number of jobs: when no
@@ -107,41 +133,46 @@ class GangDecision {
               [](const KeyedSlot& a, const KeyedSlot& b) { return a.key < b.key; });
     std::vector<std::size_t> slots;
     for (const KeyedSlot& entry : keyed) slots.push_back(entry.slot);
-    return owners_first(slots);
+    return slots;
   }
 
-  // Keeps the order, but puts jobs whose queue is still entitled to enough devices before those
-  // that borrow.
-  std::vector<std::size_t> owners_first(const std::vector<std::size_t>& slots) {
-    if (!table_.has_queues()) return slots;
+  // The jobs whose queue is still entitled to enough devices, in this order.
+  std::vector<std::size_t> find_owners(const std::vector<std::size_t>& slots) {
+    if (!table_.has_queues()) return {};
     std::vector<Counts> owned = table_.entitled();
-    std::vector<std::size_t> owners, borrowers;
+    std::vector<std::size_t> owners;
+    const auto add = [&](std::size_t slot, std::span<const std::uint32_t> gang) {
+      own_gangs_[slot].assign(gang.begin(), gang.end());
+      owners.push_back(slot);
+    };
     // Pinned jobs, and those that may not be suspended, have their devices already, wherever they
     // are in the order. Otherwise other jobs of the queue would be given its part, and these would
     // have that of another queue.
-    const auto stays = [](const JobRow& row) {
-      return row.pinned || (!row.may_suspend && row.held_total >= row.min_devices);
+    const auto runs_on = [](const JobRow& row) {
+      return row.pinned || (keeps_minimum(row) && row.held_total >= row.min_devices);
     };
     for (const std::size_t slot : slots) {
       const JobRow& row = table_.rows()[slot];
-      if (!stays(row)) continue;
+      if (!row.pinned && !keeps_minimum(row)) continue;
       Counts& rest = owned[row.queue];
       const auto wanted = row.pinned ? table_.pinned(slot) : table_.held(slot);
       const auto kept = row.pinned ? table_.kept_by_pin(slot) : table_.held(slot);
-      (covers(rest, wanted) ? owners : borrowers).push_back(slot);
+      if (runs_on(row) && covers(rest, wanted)) add(slot, wanted);
       for (std::size_t t = 0; t < rest.size(); ++t) rest[t] -= std::min(rest[t], kept[t]);
     }
     for (const std::size_t slot : slots) {
       const JobRow& row = table_.rows()[slot];
-      if (stays(row)) continue;
-      Counts& rest = owned[row.queue];
+      if (runs_on(row)) continue;
+      Counts rest = owned[row.queue];
+      // What a job keeps of its minimum is charged already.
+      const auto kept = table_.held(slot);
+      for (std::size_t t = 0; keeps_minimum(row) && t < rest.size(); ++t) rest[t] += kept[t];
       const Counts wanted = wants(row, rest);
-      const bool own = covers(rest, wanted);
-      for (std::size_t t = 0; own && t < rest.size(); ++t) rest[t] -= wanted[t];
-      if (own) own_gangs_[slot] = wanted;
-      (own ? owners : borrowers).push_back(slot);
+      if (total(wanted) == 0 || !covers(rest, wanted)) continue;
+      for (std::size_t t = 0; t < rest.size(); ++t) rest[t] -= wanted[t];
+      owned[row.queue] = std::move(rest);
+      add(slot, wanted);
     }
-    owners.insert(owners.end(), borrowers.begin(), borrowers.end());
     return owners;
   }
 
@@ -173,11 +204,7 @@ class GangDecision {
     const bool one_runs = rules_.blocking == GangRules::Blocking::kSerial && blocked_by_;
     if (one_runs && !keeps_held(row)) return false;
     const Counts left = targets_.choices_of(row.slot);
-    // An owner gets what its queue is entitled to, and not what it could take from others beside
-    // that.
-    const auto owned = own_gangs_.find(row.slot);
-    const bool owns = owned != own_gangs_.end() && covers(left, owned->second);
-    const Counts gang = owns ? owned->second : wants(row, left);
+    const Counts gang = wants(row, left);
     // It can run on nothing that exists now, so it blocks no other job.
     if (total(gang) == 0) return true;
     const bool fits = covers(left, gang);
@@ -212,6 +239,8 @@ class GangDecision {
   const GangRules& rules_;
   Targets targets_;
   std::map<std::size_t, Counts> own_gangs_;  // by slot, of jobs within the part of their queue
+  std::set<std::size_t> served_;             // slots of owners that have their gang
+  std::set<std::uint32_t> waiting_queues_;   // an owner of them waits
   // A job waits for room below the limit of the queue: its slot.
   std::map<std::uint32_t, std::size_t> full_queues_;
   std::optional<std::size_t> blocked_by_;  // the slot of the first job that blocks all later ones
