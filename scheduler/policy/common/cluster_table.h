@@ -62,6 +62,12 @@ struct JobRow {
   double held_speed = 0;       // with the devices that it holds, by the model
 };
 
+// Whether no decision takes the minimum of the job, nor what it has left of it after a loss: it may
+// not be suspended.
+inline bool keeps_minimum(const JobRow& row) {
+  return !row.pinned && !row.may_suspend && row.held_total > 0;
+}
+
 // What a policy takes for values that the view leaves open.
 struct TableRules {
   // A job of which no communication is known loses what it is expected to lose

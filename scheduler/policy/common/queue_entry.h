@@ -20,7 +20,7 @@ struct QueueEntry {
   std::uint64_t improvable_types = 0;
   std::uint32_t slot = 0;
   bool pinned = false;
-  bool keeps_minimum = false;  // may not be suspended, and runs
+  bool keeps_minimum = false;  // may not be suspended, and holds devices
   bool holds = false;          // holds some devices
   bool paused = false;         // holds devices and makes no progress because they are changing
   bool at_optimum = false;     // no devices of the cluster are faster than those that it holds

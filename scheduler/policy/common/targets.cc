@@ -121,14 +121,14 @@ void set_pinned_target(const ClusterTable& table, std::size_t slot, Targets& tar
     targets.add_pinned(table, slot, missing);
 }
 
-// Lets the job keep its minimum, of its fastest devices.
+// Lets the job keep its minimum, or what it has left of it, of its fastest devices.
 void keep_minimum(const ClusterTable& table, std::size_t slot, Targets& targets) {
   const auto held = table.held(slot);
   const auto speeds = table.capabilities(slot);
   Counts rest(held.begin(), held.end());
   Counts kept(table.types(), 0);
-  // The caller has checked that it holds its minimum, so a device is found each time.
-  for (std::uint32_t n = 0; n < table.rows()[slot].min_devices; ++n) {
+  const JobRow& row = table.rows()[slot];
+  for (std::uint32_t n = 0; n < std::min(row.min_devices, row.held_total); ++n) {
     std::size_t best = rest.size();
     for (std::size_t t = 0; t < rest.size(); ++t)
       if (rest[t] > 0 && (best == rest.size() || speeds[t] > speeds[best])) best = t;
@@ -142,16 +142,14 @@ void keep_minimum(const ClusterTable& table, std::size_t slot, Targets& targets)
 
 bool has_fixed_targets(const ClusterTable& table) {
   return std::any_of(table.rows().begin(), table.rows().end(), [](const JobRow& row) {
-    return row.present && (row.pinned || (!row.may_suspend && row.held_total > 0));
+    return row.present && (row.pinned || keeps_minimum(row));
   });
 }
 
 void set_fixed_targets(const ClusterTable& table, std::span<const std::size_t> order,
                        Targets& targets) {
   for (const std::size_t slot : order) {
-    const JobRow& row = table.rows()[slot];
-    if (!row.pinned && !row.may_suspend && row.held_total >= row.min_devices)
-      keep_minimum(table, slot, targets);
+    if (keeps_minimum(table.rows()[slot])) keep_minimum(table, slot, targets);
   }
   for (const std::size_t slot : order)
     if (table.rows()[slot].pinned) set_pinned_target(table, slot, targets);

@@ -64,7 +64,7 @@ class Targets {
 };
 
 // Sets the targets that precede any policy. Elastic jobs that may not be suspended keep their
-// minimum. Then pinned jobs that can be served within the limits of their queues get their demand;
+// minimum, or what they have left of it. Then pinned jobs that can be served within the limits of their queues get their demand;
 // other pinned jobs keep what they hold and reserve nothing. `order` contains the slots of all jobs
 // in the order in which they are served.
 void set_fixed_targets(const ClusterTable& table, std::span<const std::size_t> order,

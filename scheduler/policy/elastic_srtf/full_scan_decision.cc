@@ -72,7 +72,7 @@ Decisions FullScanDecision::run() {
   // come first.
   if (table_.has_queues()) serve_owners();
   serve_in_order();
-  if (table_.has_queues()) serve_left_behind();
+  if (table_.has_queues() || timely_.guaranteed_part > 0) serve_left_behind();
   if (targets_.order().empty() && table_.usable() == table_.free() && !nothing_left()) {
     // Nothing runs, and nothing would: no event would end a wait.
     leaves_nothing_ = true;

@@ -146,8 +146,8 @@ class FullScanDecision {
   void serve_fixed_jobs();
   // Gives the jobs of every queue first what the queue is entitled to.
   void serve_owners();
-  // Jobs that were given devices as owners may have taken others in their turn, after jobs that
-  // found nothing left. These are served again.
+  // Jobs that were given devices as owners, or were guaranteed some, may have taken others in their
+  // turn, after jobs that found nothing left. These are served again.
   void serve_left_behind();
   // Subtracts the devices of the job from what its queue is entitled to, except those that it has
   // used up before.

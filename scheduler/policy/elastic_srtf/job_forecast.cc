@@ -89,7 +89,7 @@ JobForecast forecast_of(const ClusterTable& table, const JobRow& row) {
   forecast.known = row.best_speed > 0 && !table.is_unknown(row);
   forecast.holds = row.held_total > 0;
   forecast.pinned = row.pinned;
-  forecast.keeps_minimum = !row.pinned && !row.may_suspend && row.held_total >= row.min_devices;
+  forecast.keeps_minimum = keeps_minimum(row);
   forecast.at_optimum =
       row.held_total >= row.min_devices && row.held_speed >= row.best_speed * (1 - 1e-9);
   forecast.priority_rank = -std::int64_t{row.priority};
