@@ -64,9 +64,9 @@ class Targets {
 };
 
 // Sets the targets that precede any policy. Elastic jobs that may not be suspended keep their
-// minimum, or what they have left of it. Then pinned jobs that can be served within the limits of their queues get their demand;
-// other pinned jobs keep what they hold and reserve nothing. `order` contains the slots of all jobs
-// in the order in which they are served.
+// minimum, or what they have left of it. Then pinned jobs that can be served within the limits of
+// their queues get their demand; other pinned jobs keep what they hold and reserve nothing. `order`
+// contains the slots of all jobs in the order in which they are served.
 void set_fixed_targets(const ClusterTable& table, std::span<const std::size_t> order,
                        Targets& targets);
 // Whether set_fixed_targets() may set any. If not, the order does not matter to it.
