@@ -3,7 +3,7 @@ import { get, jobPath } from "./api.js";
 import { Chart } from "./charts.js";
 import { differences } from "./config.js";
 import { button, element, jobLink, note, number, redraw, stateText, table, title } from "./dom.js";
-import { byTime, lossPoints, metricPoints } from "./job_charts.js";
+import { MetricCharts, byTime, lossPoints } from "./job_charts.js";
 import { OVER, heading, main, repeat, showMissing } from "./page.js";
 
 const JOBS_MAX = 8;
@@ -107,9 +107,8 @@ class Curves {
   constructor() {
     const axes = { step: "step", time: "seconds" };
     this.loss = new Chart("Loss", { axes, onAxis: () => this.redraw() });
-    this.metrics = new Map();
-    this.pictures = element("div", { class: "pictures" });
-    this.place = element("div", {}, this.loss.figure, this.pictures);
+    this.metrics = new MetricCharts();
+    this.place = element("div", {}, this.loss.figure, this.metrics.place);
   }
 
   show(parts) {
@@ -125,20 +124,7 @@ class Curves {
       const time = this.loss.axis === "seconds";
       return { name: job.job, points: time ? byTime(points, timeline.progress) : points };
     }));
-    const all = this.parts.map(({ job }) => [job.job, metricPoints(job.evaluations)]);
-    for (const metric of new Set(all.flatMap(([, metrics]) => Object.keys(metrics))))
-      this.chartOf(metric).show(all.map(([name, metrics]) => ({
-        name, points: metrics[metric] ?? [],
-      })));
-  }
-
-  chartOf(metric) {
-    if (!this.metrics.has(metric)) {
-      const chart = new Chart(metric.replaceAll("_", " "), { log: false });
-      this.metrics.set(metric, chart);
-      this.pictures.append(chart.figure);
-    }
-    return this.metrics.get(metric);
+    this.metrics.show(this.parts.map(({ job }) => [job.job, job.evaluations]));
   }
 }
 

@@ -43,12 +43,38 @@ export function speedPoints(progress, samples) {
 }
 
 // The metrics of evaluations: {name: [[step, value], ...]}.
-export function metricPoints(evaluations) {
+function metricPoints(evaluations) {
   const metrics = {};
   for (const { version, total: _total, metric: _metric, ...values } of evaluations)
     for (const [name, value] of Object.entries(values))
       if (typeof value === "number") (metrics[name] ??= []).push([version, value]);
   return metrics;
+}
+
+// A chart for each metric of evaluations.
+export class MetricCharts {
+  constructor() {
+    this.charts = new Map();
+    this.place = element("div", { class: "pictures" });
+  }
+
+  // `jobs` are [name, evaluations], a line each. One without a name has that of the metric.
+  show(jobs) {
+    const all = jobs.map(([name, evaluations]) => [name, metricPoints(evaluations)]);
+    for (const metric of new Set(all.flatMap(([, metrics]) => Object.keys(metrics))))
+      this.chartOf(metric).show(all.map(([name, metrics]) => ({
+        name: name ?? metric, points: metrics[metric] ?? [],
+      })));
+  }
+
+  chartOf(metric) {
+    if (!this.charts.has(metric)) {
+      const chart = new Chart(metric.replaceAll("_", " "), { log: false });
+      this.charts.set(metric, chart);
+      this.place.append(chart.figure);
+    }
+    return this.charts.get(metric);
+  }
 }
 
 // Loss, speed and metrics of one job; all but the speed by step or by time.
@@ -57,9 +83,8 @@ export class CourseCharts {
     const axes = { step: "step", time: "seconds" };
     this.loss = new Chart("Loss", { axes, band: true, onAxis: () => this.redraw() });
     this.speed = new Chart("Samples per second", { axis: "seconds", from0: true, step: true });
-    this.metrics = element("div", { class: "pictures" });
-    this.charts = new Map();
-    this.place = element("div", {}, this.loss.figure, this.speed.figure, this.metrics);
+    this.metrics = new MetricCharts();
+    this.place = element("div", {}, this.loss.figure, this.speed.figure, this.metrics.place);
   }
 
   show(job, curve, timeline) {
@@ -75,17 +100,7 @@ export class CourseCharts {
     this.speed.show([{
       name: "samples/s", points: speedPoints(progress, samplesPerStep(this.job)),
     }]);
-    for (const [name, points] of Object.entries(metricPoints(this.job.evaluations)))
-      this.chartOf(name).show([{ name, points }]);
-  }
-
-  chartOf(metric) {
-    if (!this.charts.has(metric)) {
-      const chart = new Chart(metric.replaceAll("_", " "), { log: false });
-      this.charts.set(metric, chart);
-      this.metrics.append(chart.figure);
-    }
-    return this.charts.get(metric);
+    this.metrics.show([[null, this.job.evaluations]]);
   }
 }
 
