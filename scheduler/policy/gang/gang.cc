@@ -168,10 +168,13 @@ class GangDecision {
       const auto kept = table_.held(slot);
       for (std::size_t t = 0; keeps_minimum(row) && t < rest.size(); ++t) rest[t] += kept[t];
       const Counts wanted = wants(row, rest);
-      if (total(wanted) == 0 || !covers(rest, wanted)) continue;
-      for (std::size_t t = 0; t < rest.size(); ++t) rest[t] -= wanted[t];
+      const bool owns = total(wanted) > 0 && covers(rest, wanted);
+      if (owns) add(slot, wanted);
+      // What a job keeps beyond the part of its queue uses up that part too: a later job of the
+      // queue takes nothing from it.
+      if (!owns && !keeps_held(row)) continue;
+      for (std::size_t t = 0; t < rest.size(); ++t) rest[t] -= std::min(rest[t], wanted[t]);
       owned[row.queue] = std::move(rest);
-      add(slot, wanted);
     }
     return owners;
   }

@@ -56,6 +56,18 @@ TEST_SUITE("actors/sim/hard cases") {
     }
   }
 
+  TEST_CASE("a job gives its device up although its step takes longer than a head waits") {
+    store::JobTrace trace;
+    trace.jobs = {job("slow", 0, 1, 1'000), job("urgent", 100, 1, 10)};
+    trace.jobs[0].model = trace.jobs[1].model = "m";
+    trace.jobs[1].priority = 1;
+    const Workload work = make_workload(trace, step_times(30, 30), devices("fast:1"), {}).value();
+    for (const char* policy : {"elastic-srtf", "srtf", "las"}) {
+      CAPTURE(policy);
+      CHECK(run(work, with_costs(policy, 1, 1)).jobs[1].end_s < 500);
+    }
+  }
+
   TEST_CASE("a short job that waits becomes late, however long it has waited") {
     store::JobTrace trace;
     for (const char* id : {"l0", "l1", "l2", "l3"}) trace.jobs.push_back(job(id, 0, 1, 40'000));

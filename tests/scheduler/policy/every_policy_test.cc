@@ -125,7 +125,7 @@ TEST_SUITE("scheduler/policy/every policy") {
     for (const PolicyInfo& info : policies()) {
       CAPTURE(info.name);
       const StartsWith least = make(info.name)->starts_with();
-      walk(info.name, 200, 40, [&](RandomViews&, const ClusterView& view, const Decisions& d) {
+      walk(info.name, 400, 40, [&](RandomViews&, const ClusterView& view, const Decisions& d) {
         const Status status = check_idle(view, d, least);
         CHECK_MESSAGE(status.ok(), (status.ok() ? "" : status.error().message));
       });
@@ -188,7 +188,7 @@ TEST_SUITE("scheduler/policy/every policy") {
     for (const PolicyInfo& info : policies()) {
       CAPTURE(info.name);
       RandomViews random(test::seed("come to rest"));
-      for (int i = 0; i < 200; ++i) {
+      for (int i = 0; i < 3000; ++i) {
         ClusterView view = view_for(random, info.name);
         const auto policy = make(info.name);
         int rounds = 0;
@@ -280,6 +280,39 @@ TEST_SUITE("scheduler/policy/every policy") {
         come_to_rest(*make(info.name), view);
         CHECK(held_by(view, "service") >= std::min({wanted, guaranteed, devices - fixed}));
       }
+    }
+  }
+
+  TEST_CASE("a pinned job is not promised what an unsuspendable job has left of its minimum") {
+    // Otherwise both would wait: the pinned job for a device that is never given up, and the other
+    // one beside a free device with which it would run.
+    for (const char* policy : {"elastic-srtf", "max-min-fair", "easyscale"}) {
+      CAPTURE(policy);
+      ClusterView view;
+      view.now = Seconds(1000);
+      view.total = *parse_device_set("a:3+b:1");
+      view.free = *parse_device_set("a:2+b:1");
+      const auto add = [&](const char* id) -> JobView& {
+        JobView job;
+        job.number = view.jobs.size();
+        job.id = id;
+        job.types = {{"a"}, {"b"}};
+        job.capabilities = {{{"a"}, 2}, {{"b"}, 1}};
+        job.max_p = job.max_devices = 4;
+        job.work = {.total_steps = 1e4, .remaining_steps = 1e3};
+        job.work.as_of = view.now;
+        view.jobs.push_back(std::move(job));
+        return view.jobs.back();
+      };
+      add("pinned").pinned = *parse_device_set("a:3");
+      JobView& lost = add("lost one of two");
+      lost.mix_types = true;
+      lost.may_suspend = false;
+      lost.started = true;
+      lost.min_devices = 2;
+      lost.held = *parse_device_set("a:1");
+      come_to_rest(*make(policy), view);
+      CHECK(view.jobs[1].held.total() >= 2);
     }
   }
 
