@@ -28,7 +28,7 @@ TEST_SUITE("actors/sim/hard cases") {
     const Workload work =
         make_workload(trace, step_times(0.25, 0.55), devices("fast:6+slow:10"), {}).value();
     // a ends after 1,002 s. On five fast devices all of b takes 5,001 s.
-    for (const char* policy : {"elastic-srtf", "easyscale", "max-min-fair", "sia"}) {
+    for (const std::string policy : {"elastic-srtf", "easyscale", "max-min-fair", "sia"}) {
       CAPTURE(policy);
       CHECK(run(work, with_costs(policy, 1, 1)).jobs[1].end_s < 6'000);
     }
@@ -46,7 +46,7 @@ TEST_SUITE("actors/sim/hard cases") {
       trace.jobs.back().priority = id[0] == 'h' ? 5 : 0;
     }
     const Workload work = make_workload(trace, {}, devices("gpu:4"), {}).value();
-    for (const char* policy : {"elastic-srtf", "fifo-backfill", "fifo-gang", "srtf", "las"}) {
+    for (const std::string policy : {"elastic-srtf", "fifo-backfill", "fifo-gang", "srtf", "las"}) {
       CAPTURE(policy);
       SimulationOptions how = with_costs(policy, 10, 5);
       how.queues = *scheduler::completed_queues({{.name = "service", .guarantee = devices("gpu:2")},
@@ -62,7 +62,7 @@ TEST_SUITE("actors/sim/hard cases") {
     trace.jobs[0].model = trace.jobs[1].model = "m";
     trace.jobs[1].priority = 1;
     const Workload work = make_workload(trace, step_times(30, 30), devices("fast:1"), {}).value();
-    for (const char* policy : {"elastic-srtf", "srtf", "las"}) {
+    for (const std::string policy : {"elastic-srtf", "srtf", "las"}) {
       CAPTURE(policy);
       CHECK(run(work, with_costs(policy, 1, 1)).jobs[1].end_s < 500);
     }
@@ -76,7 +76,7 @@ TEST_SUITE("actors/sim/hard cases") {
     const Workload work =
         make_workload(trace, step_times(0.25, 1), devices("fast:2+slow:1"), {}).value();
     // Alone it takes 250 s.
-    for (const char* policy : {"themis", "gavel-ftf", "elastic-srtf", "max-min-fair"}) {
+    for (const std::string policy : {"themis", "gavel-ftf", "elastic-srtf", "max-min-fair"}) {
       CAPTURE(policy);
       CHECK(run(work, with_costs(policy, 1, 1)).jobs[4].end_s < 2'500);
     }

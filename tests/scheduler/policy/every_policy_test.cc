@@ -286,7 +286,7 @@ TEST_SUITE("scheduler/policy/every policy") {
   TEST_CASE("a pinned job is not promised what an unsuspendable job has left of its minimum") {
     // Otherwise both would wait: the pinned job for a device that is never given up, and the other
     // one beside a free device with which it would run.
-    for (const char* policy : {"elastic-srtf", "max-min-fair", "easyscale"}) {
+    for (const std::string policy : {"elastic-srtf", "max-min-fair", "easyscale"}) {
       CAPTURE(policy);
       ClusterView view;
       view.now = Seconds(1000);
