@@ -109,6 +109,27 @@ TEST_SUITE("actors/sim/knowledge") {
     CHECK(result.jobs[0].first_step_s < result.jobs[1].first_step_s);
   }
 
+  TEST_CASE("a job that waits is judged by the speed that a similar job has measured since") {
+    // The second job is submitted before the first one has measured anything, the third one after.
+    store::JobTrace trace;
+    trace.jobs = {job("first", 0, 1, 3000), job("short", 0, 1, 600), job("long", 200, 1, 3000)};
+    for (store::TraceJob& one : trace.jobs) {
+      one.model = "m";
+      one.suspendable = false;
+    }
+    store::StepTimes times;
+    times.seconds = {{{"m", "a"}, 0.1}};
+    const Workload work = make_workload(trace, times, devices("a:1"), {}).value();
+    for (const char* policy : {"elastic-srtf", "srtf"}) {
+      CAPTURE(policy);
+      SimulationOptions how = options(policy);
+      how.policy_options.fairness = 0;  // so that the time for which a job has waited does not count
+      how.world.learns_speeds = true;
+      const SimulationResult result = run(work, how);
+      CHECK(result.jobs[1].first_step_s < result.jobs[2].first_step_s);
+    }
+  }
+
   TEST_CASE("speeds that are learned by running lead to the faster type in the end") {
     // The policy does not know that type b is three times as fast.
     store::JobTrace trace;

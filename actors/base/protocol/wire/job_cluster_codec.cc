@@ -225,8 +225,8 @@ DevicesKept value_of(wire::DevicesKept::Reader r) {
 
 // --- between a job and its companion
 
-Msg<wire::PlanQuery> message_of(const PlanQuery& value) {
-  return Msg<wire::PlanQuery>::build({}, [&](wire::PlanQuery::Builder b) {
+Msg<wire::PlanQuery> message_of(const JobId& job, const PlanQuery& value) {
+  return Msg<wire::PlanQuery>::build({.job = job}, [&](wire::PlanQuery::Builder b) {
     put(b.initHeld(value.held.counts.size()), value.held);
     put(b.initAddable(value.addable.counts.size()), value.addable);
     b.setStepsLeft(value.steps_left);
@@ -244,8 +244,8 @@ Msg<wire::PlanListQuery> message_of(const PlanListQuery& value, std::uint64_t re
   });
 }
 
-Msg<wire::CapabilityReport> message_of(const CapabilityReport& value) {
-  return Msg<wire::CapabilityReport>::build({}, [&](wire::CapabilityReport::Builder b) {
+Msg<wire::CapabilityReport> message_of(const JobId& job, const CapabilityReport& value) {
+  return Msg<wire::CapabilityReport>::build({.job = job}, [&](wire::CapabilityReport::Builder b) {
     put_capabilities(b.initReports(value.reports.size()), value.reports);
     put_sync(b.initSync(value.sync.size()), value.sync);
   });

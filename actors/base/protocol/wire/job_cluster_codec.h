@@ -35,9 +35,9 @@ DevicesWork value_of(wire::DevicesWork::Reader r);
 DevicesKept value_of(wire::DevicesKept::Reader r);
 
 // Between a job and its companion.
-Msg<wire::PlanQuery> message_of(const PlanQuery& value);
+Msg<wire::PlanQuery> message_of(const JobId& job, const PlanQuery& value);
 Msg<wire::PlanListQuery> message_of(const PlanListQuery& value, std::uint64_t request);
-Msg<wire::CapabilityReport> message_of(const CapabilityReport& value);
+Msg<wire::CapabilityReport> message_of(const JobId& job, const CapabilityReport& value);
 Msg<wire::PlanAnswer> message_of(const PlanAnswer& value);
 
 PlanQuery value_of(wire::PlanQuery::Reader r);

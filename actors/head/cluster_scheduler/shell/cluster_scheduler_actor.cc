@@ -280,6 +280,14 @@ void ClusterScheduler::on_suspected(const protocol::DeviceSuspected& suspected) 
   send_inventory();
 }
 
+// Similar jobs are told again what exists, so they ask for plans, which are made with the new speeds.
+// Without this a job that waits would be judged by what was known when it was submitted, and the
+// shorter one of two jobs of a new model might be served last.
+void ClusterScheduler::on_speeds_changed(const JobId& measured_by) {
+  for (const JobId& job : actors_.similar_to(measured_by))
+    if (!jobs_.is_over(job)) actors_.send(job, inventory_.current());
+}
+
 void ClusterScheduler::on_ended(const JobId& job) {
   if (!jobs_.end(job)) return;
   past_.log_end_of(job);
@@ -350,6 +358,7 @@ caf::behavior ClusterScheduler::behavior() {
         jobs_.keeps_devices(m.envelope().job, protocol::value_of(*m.view()).reason);
       },
       [this](const Msg<wire::JobEnded>& m) { on_ended(m.envelope().job); },
+      [this](const Msg<wire::CapabilityReport>& m) { on_speeds_changed(m.envelope().job); },
       [this](const StopHead&) { stop(); },
       [this](const CloseHead&) { intake_.close(); },
       [this](StoreFailedAtom, const std::string& reason) { writes_.failed(reason); },

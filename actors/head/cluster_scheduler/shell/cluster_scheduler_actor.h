@@ -12,6 +12,7 @@
 //           From the gateway: PeerUp, PeerDown.
 //           From intra-job schedulers: Demand, DeviceReleased, DeviceSuspected, DevicesKept,
 //           JobEnded, StoreFailed, HistoryUnreadable.
+//           From companions: CapabilityReport.
 //           From the daemon: StopHead, CloseHead.
 // Sends     Through the gateway: NodeWelcome and KillWorker to node agents, answers to clients.
 //           To intra-job schedulers: Allocation, DemandRefused, Inventory, DescribeJob, CancelJob,
@@ -100,6 +101,7 @@ class ClusterScheduler {
   void on_job_message(const JobId& job, cluster::JobMessage message);
   void on_device_failed(const JobId& job, protocol::DeviceFailed failed);
   void on_suspected(const protocol::DeviceSuspected& suspected);
+  void on_speeds_changed(const JobId& measured_by);
   void on_ended(const JobId& job);
 
   Status restore();

@@ -44,9 +44,11 @@ void JobActors::watch() {
 }
 
 void JobActors::start_companion(const JobId& job, CompanionOptions options) {
-  const auto companion = self_->spawn<caf::monitored>(companion_actor, std::move(options), store_);
+  const auto companion = self_->spawn<caf::monitored>(companion_actor, options, store_,
+                                                      caf::actor_cast<caf::actor>(self_));
   children_->emplace(companion.id(), companion);
   jobs_[job].companion = companion;
+  jobs_[job].shares = std::move(options);
 }
 
 void JobActors::start(IntraJobOptions options) {
@@ -72,6 +74,16 @@ void JobActors::forget(const JobId& job) {
     self_->send_exit(actor, caf::exit_reason::normal);
   }
   jobs_.erase(at);
+}
+
+std::set<JobId> JobActors::similar_to(const JobId& job) const {
+  std::set<JobId> similar;
+  const auto of = jobs_.find(job);
+  if (of == jobs_.end()) return similar;
+  for (const auto& [id, other] : jobs_)
+    if (id != job && other.companion && other.shares.is_similar(of->second.shares))
+      similar.insert(id);
+  return similar;
 }
 
 void JobActors::perform(const cluster::Effect& effect) const {

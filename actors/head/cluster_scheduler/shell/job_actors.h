@@ -49,6 +49,8 @@ class JobActors {
   void send_all(const std::set<JobId>& jobs, const Content& content) const {
     for (const JobId& job : jobs) send(job, content);
   }
+  // The other jobs of the same model and batch size whose actors run.
+  std::set<JobId> similar_to(const JobId& job) const;
   // An effect for a job that is not known is dropped.
   void perform(const cluster::Effect& effect) const;
   // Asks the job what a user sees of it. One of both functions is called later, unless this actor
@@ -61,6 +63,7 @@ class JobActors {
   struct Job {
     caf::actor actor{};
     caf::actor companion{};  // none if the job was over before this head started
+    CompanionOptions shares{};  // what the companion was made with
   };
   void watch();
 

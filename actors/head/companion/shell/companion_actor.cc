@@ -77,28 +77,27 @@ double assumed_capability(const DeviceType& type) {
 void CompanionState::init(CompanionOptions options, std::shared_ptr<HeadStore> store) {
   options_ = std::move(options);
   store_ = std::move(store);
-  load_history();
-  load_sync();
 }
 
-// Loads the speeds of types that are not known yet. A similar job that runs at the same time may
-// have measured them since.
 void CompanionState::load_history() {
   const auto history = store_->plans().load_capabilities(options_.model_key, options_.batch_size);
   if (!history) return warn_if_failed(history.error());
   for (const store::CapabilityRecord& record : *history)
-    history_.try_emplace(record.type, Stored{record.local_steps_per_s, record.measurements});
+    if (!unsaved_.contains(record.type))
+      history_[record.type] = {record.local_steps_per_s, record.measurements};
 }
 
 void CompanionState::load_sync() {
+  if (sync_unsaved_) return;
   const auto points = store_->plans().load_sync(options_.model_key, options_.batch_size);
   if (!points) return warn_if_failed(points.error());
   for (const store::SyncRecord& point : *points)
-    if (!sync_history_.has(point.devices)) sync_history_.set({point.devices, point.seconds});
+    sync_history_.set({point.devices, point.seconds});
 }
 
 scheduler::SyncCurve CompanionState::sync_of(
-    const std::vector<scheduler::SyncPoint>& measured) const {
+    const std::vector<scheduler::SyncPoint>& measured) {
+  load_sync();
   scheduler::SyncCurve curve = sync_history_;
   for (const scheduler::SyncPoint& point : measured) curve.set(point);
   return curve;
@@ -109,10 +108,7 @@ CompanionState::Speeds CompanionState::speeds_of(
     const DeviceSet& devices, const std::vector<protocol::Capability>& measured) {
   std::map<DeviceType, double> known;
   for (const protocol::Capability& c : measured) known[c.type] = c.steps_per_second;
-  if (!std::ranges::all_of(devices.counts, [&](const DeviceCount& c) {
-        return known.contains(c.type) || history_.contains(c.type);
-      }))
-    load_history();
+  load_history();
   for (const auto& [type, stored] : history_) known.try_emplace(type, stored.steps_per_second);
   // `scale` is the factor by which this model is faster or slower than the assumed speeds say. It
   // is the median over the known types, the lower one of two middle values.
@@ -133,7 +129,7 @@ CompanionState::Speeds CompanionState::speeds_of(
 
 scheduler::PlanQuery CompanionState::query_for(
     const DeviceSet& available, const Speeds& speeds,
-    const std::vector<scheduler::SyncPoint>& measured) const {
+    const std::vector<scheduler::SyncPoint>& measured) {
   scheduler::PlanQuery query;
   query.max_p = options_.max_p;
   query.available = available;
@@ -201,7 +197,10 @@ Msg<wire::PlanList> CompanionState::list(const protocol::PlanListQuery& query,
   });
 }
 
-void CompanionState::on_report(const protocol::CapabilityReport& report) {
+protocol::CapabilityReport CompanionState::on_report(const protocol::CapabilityReport& report) {
+  protocol::CapabilityReport replaced;
+  load_history();
+  load_sync();
   for (const protocol::Capability& reported : report.reports) {
     Stored& stored = history_[reported.type];
     // A difference that is too small to change a plan is not worth a write.
@@ -211,6 +210,7 @@ void CompanionState::on_report(const protocol::CapabilityReport& report) {
     stored.steps_per_second = reported.steps_per_second;
     ++stored.measurements;
     unsaved_.insert(reported.type);
+    replaced.reports.push_back(reported);
   }
   for (const scheduler::SyncPoint& point : report.sync) {
     sync_history_.set(point);
@@ -218,11 +218,10 @@ void CompanionState::on_report(const protocol::CapabilityReport& report) {
   }
   save_history();
   if (sync_unsaved_) save_sync();
+  return replaced;
 }
 
-// Similar jobs that run at the same time may have measured other numbers of devices.
 void CompanionState::save_sync() {
-  load_sync();
   std::vector<store::SyncRecord> records;
   for (const scheduler::SyncPoint& point : sync_history_.points())
     records.push_back({point.devices, point.seconds});
@@ -245,7 +244,7 @@ void CompanionState::save_history() {
 }
 
 caf::behavior companion_actor(caf::stateful_actor<CompanionState>* self, CompanionOptions options,
-                              std::shared_ptr<HeadStore> store) {
+                              std::shared_ptr<HeadStore> store, caf::actor cluster) {
   self->state.init(std::move(options), std::move(store));
   // The end of the job sends an exit message with the reason `normal`, which CAF actors ignore
   // unless they have a handler.
@@ -260,7 +259,9 @@ caf::behavior companion_actor(caf::stateful_actor<CompanionState>* self, Compani
                    self->state.list(protocol::value_of(*m.view()), m.envelope().request));
       },
       [=](const Msg<wire::CapabilityReport>& m) {
-        self->state.on_report(protocol::value_of(*m.view()));
+        const auto replaced = self->state.on_report(protocol::value_of(*m.view()));
+        if (!replaced.reports.empty())
+          self->send(cluster, protocol::message_of(m.envelope().job, replaced));
       },
   };
 }

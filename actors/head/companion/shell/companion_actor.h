@@ -11,11 +11,14 @@
 //             CapabilityReport from it: new measurements. A value that differs from the stored one
 //             by more than scheduler::kCapabilityChangeMin replaces it. New points of communication
 //             replace those at the same number of devices.
-//   Sends     PlanAnswer or PlanList to the sender of the query.
-//   State     A copy of the stored speeds of (model key, batch size), by device type, and of the
-//             stored communication, so that the next job of a known model begins with these values.
-//             The listed plans are stored by (model key, max_p).
-//   Fails     A plan store that cannot be written is reported on stderr; only history is lost.
+//   Sends     PlanAnswer or PlanList to the sender of the query. CapabilityReport to the cluster
+//             scheduler when it has replaced a speed.
+//   State     The speeds of (model key, batch size), by device type, and the communication. Both
+//             are read from the store with each message, because similar jobs that run at the same
+//             time store theirs, so a job that waits is judged by the newest values. The listed
+//             plans are stored by (model key, max_p).
+//   Fails     A plan store that cannot be written is reported on stderr; what could not be written
+//             is kept and written with the next report. Only history is lost.
 //   Order     No order of messages is assumed.
 //   Limits    kProposalsPerType proposals of each device type in an answer; scheduler::ListLimits.
 //   Threads   Runs on the CAF threads. A list of plans takes milliseconds.
@@ -42,6 +45,10 @@ inline constexpr std::size_t kProposalsPerType = 3;
 struct CompanionOptions {
   std::string model_key;  // admission/model_key.h
   std::uint32_t batch_size = 1;
+  // Similar jobs, which share what they measure.
+  bool is_similar(const CompanionOptions& other) const {
+    return model_key == other.model_key && batch_size == other.batch_size;
+  }
   std::uint32_t max_p = 1;
   std::uint32_t max_devices = 0;  // 0 for max_p
   bool mix_types = false;
@@ -57,7 +64,8 @@ class CompanionState {
   void init(CompanionOptions options, std::shared_ptr<HeadStore> store);
   protocol::PlanAnswer answer(const protocol::PlanQuery& query);
   Msg<wire::PlanList> list(const protocol::PlanListQuery& query, std::uint64_t request);
-  void on_report(const protocol::CapabilityReport& report);
+  // Returns the speeds that it has replaced.
+  protocol::CapabilityReport on_report(const protocol::CapabilityReport& report);
 
  private:
   struct Stored {
@@ -75,21 +83,21 @@ class CompanionState {
   void save_history();
   Speeds speeds_of(const DeviceSet& devices, const std::vector<protocol::Capability>& measured);
   scheduler::PlanQuery query_for(const DeviceSet& available, const Speeds& speeds,
-                                 const std::vector<scheduler::SyncPoint>& measured) const;
+                                 const std::vector<scheduler::SyncPoint>& measured);
   // The stored communication, replaced by what the job has measured.
-  scheduler::SyncCurve sync_of(const std::vector<scheduler::SyncPoint>& measured) const;
+  scheduler::SyncCurve sync_of(const std::vector<scheduler::SyncPoint>& measured);
   void save_sync();
   scheduler::PlanList plans_for(const scheduler::PlanQuery& query);
 
   CompanionOptions options_;
   std::shared_ptr<HeadStore> store_;
   std::map<DeviceType, Stored> history_;
-  std::set<DeviceType> unsaved_;  // types in history_ that are not saved yet
+  std::set<DeviceType> unsaved_;  // types in history_ that could not be saved yet
   scheduler::SyncCurve sync_history_;
   bool sync_unsaved_ = false;
 };
 
 caf::behavior companion_actor(caf::stateful_actor<CompanionState>* self, CompanionOptions options,
-                              std::shared_ptr<HeadStore> store);
+                              std::shared_ptr<HeadStore> store, caf::actor cluster);
 
 }  // namespace es::actors

@@ -58,13 +58,13 @@ PlannerEffects JobPlanner::ask_for_plans(const PlannerView& job) {
                               .addable = addable_devices(job),
                               .steps_left = steps_left(job),
                               .rescale_seconds = in_seconds(pause()),
-                              .measured = speeds_.list_measured(),
+                              .measured = speeds_.list_own(),
                               .sync = speeds_.measured_sync()}};
 }
 
 protocol::PlanListQuery JobPlanner::list_query(const PlannerView& job) const {
   return {.available = scheduler::sum(held_devices(job), addable_devices(job)),
-          .measured = speeds_.list_measured(),
+          .measured = speeds_.list_own(),
           .sync = speeds_.measured_sync()};
 }
 

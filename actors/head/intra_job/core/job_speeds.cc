@@ -8,8 +8,8 @@ namespace es::actors::intra_job {
 
 void JobSpeeds::learn(const std::vector<protocol::Capability>& capabilities) {
   for (const protocol::Capability& c : capabilities) {
-    // A measured speed stays until this job measures another one.
-    if (is_measured(c.type)) continue;
+    // The speed that the job has measured itself stays until it measures another one.
+    if (own_.contains(c.type)) continue;
     capabilities_[c.type] = c.steps_per_second;
     if (c.measured) measured_.insert(c.type);
   }
@@ -25,6 +25,7 @@ std::optional<double> JobSpeeds::update_type(const DeviceType& type,
   // A slow device says nothing about its type. Its ranks follow from its own slowness.
   if (report.slowness >= StragglerWatch::kUsual) return std::nullopt;
   const double steps_per_second = 1.0 / report.seconds;
+  own_.insert(type);
   const auto known = capabilities_.find(type);
   const auto changed = watch_.add(type, steps_per_second,
                                   known == capabilities_.end() ? steps_per_second : known->second,
@@ -72,10 +73,10 @@ std::vector<protocol::Capability> JobSpeeds::list() const {
   return list;
 }
 
-std::vector<protocol::Capability> JobSpeeds::list_measured() const {
-  std::vector<protocol::Capability> measured = list();
-  std::erase_if(measured, [](const protocol::Capability& c) { return !c.measured; });
-  return measured;
+std::vector<protocol::Capability> JobSpeeds::list_own() const {
+  std::vector<protocol::Capability> own = list();
+  std::erase_if(own, [this](const protocol::Capability& c) { return !own_.contains(c.type); });
+  return own;
 }
 
 double JobSpeeds::device_capability(const DeviceId& device) const {

@@ -25,7 +25,8 @@ class JobSpeeds {
   // ignored (device_capability).
   explicit JobSpeeds(DeterminismLevel level) : level_(level) {}
 
-  // From the companion. A value that was measured before is not replaced.
+  // From the companion: what similar jobs have measured, or assumed values. They replace each other,
+  // but not what this job has measured.
   void learn(const std::vector<protocol::Capability>& capabilities);
   // Adds the measurement of one worker. Returns a report if the measurement completes one;
   // `members` are the devices of the placement.
@@ -54,11 +55,12 @@ class JobSpeeds {
 
   // C_i of all known types, in local steps per second.
   const scheduler::Capabilities& capabilities() const { return capabilities_; }
+  // By this job or by a similar one.
   bool is_measured(const DeviceType& type) const { return measured_.contains(type); }
   // All known types, ascending by type.
   std::vector<protocol::Capability> list() const;
-  // The measured ones of them.
-  std::vector<protocol::Capability> list_measured() const;
+  // Those that this job has measured.
+  std::vector<protocol::Capability> list_own() const;
 
   // Local steps per second of one device: C_i of its type (1 if it is not known), less if the
   // device is slow.
@@ -77,6 +79,7 @@ class JobSpeeds {
   DeterminismLevel level_;
   scheduler::Capabilities capabilities_;
   std::set<DeviceType> measured_;  // types with a measured C_i; the others are assumed
+  std::set<DeviceType> own_;       // types of which this job has a report
   scheduler::CapabilityWatch watch_;
   scheduler::SyncCurve sync_;
   std::set<std::uint32_t> sync_measured_;  // numbers of devices

@@ -77,8 +77,8 @@ TEST_SUITE("actors/base/protocol/job_cluster_codec") {
   }
 
   TEST_CASE("what a job and its companion tell each other comes back as it was") {
-    check_back(PlanQuery{set("a:2"), set("a:2+b:1"), 70, 0.5, {{{"a"}, 10, true}}});
-    check_back(CapabilityReport{{{{"a"}, 10.5, true}}});
+    check_back_from_job(PlanQuery{set("a:2"), set("a:2+b:1"), 70, 0.5, {{{"a"}, 10, true}}});
+    check_back_from_job(CapabilityReport{{{{"a"}, 10.5, true}}});
     check_back(PlanAnswer{{{{"b"}, 1, 1.25}}, {{{"b"}, 7, false}}});
     const PlanListQuery query{set("a:2"), {{{"a"}, 10, true}}};
     const auto message = message_of(query, 17);

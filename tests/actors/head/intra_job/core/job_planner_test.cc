@@ -253,6 +253,24 @@ TEST_SUITE("actors/head/intra_job/job_planner") {
     CHECK(all<protocol::CapabilityReport>(bench.measure(device(0), 0.1)).empty());
   }
 
+  TEST_CASE("until a job has measured a speed, the newest one of similar jobs counts") {
+    Bench bench(options(4));
+    bench.place({device(0)});
+    const auto speed_after = [&](double told) {
+      (void)bench.planner.ask_for_plans(bench.job());
+      (void)bench.planner.on(protocol::PlanAnswer{{}, {{{"a"}, told, true}}}, bench.job());
+      return bench.planner.speeds().capabilities().at({"a"});
+    };
+    CHECK(speed_after(5) == 5);
+    CHECK(speed_after(8) == 8);
+    // The companion knows these itself, and may know newer ones.
+    CHECK(all<protocol::PlanQuery>(bench.planner.ask_for_plans(bench.job())).at(0).measured.empty());
+    (void)bench.planner.on(protocol::PlanAnswer{}, bench.job());
+    // A report that confirms the speed makes it the job's own.
+    (void)bench.measure(device(0), 1 / 8.0);
+    CHECK(speed_after(20) == 8);
+  }
+
   TEST_CASE("a grant that made the job slower is given back and refused") {
     Bench bench(options(4));
     bench.place({device(0)});
