@@ -112,7 +112,7 @@ TEST_SUITE("actors/sim/knowledge") {
   TEST_CASE("a job that waits is judged by the speed that a similar job has measured since") {
     // The second job is submitted before the first one has measured anything, the third one after.
     store::JobTrace trace;
-    trace.jobs = {job("first", 0, 1, 3000), job("short", 0, 1, 600), job("long", 200, 1, 3000)};
+    trace.jobs = {job("first", 0, 1, 3000), job("short", 1, 1, 600), job("long", 200, 1, 3000)};
     for (store::TraceJob& one : trace.jobs) {
       one.model = "m";
       one.suspendable = false;

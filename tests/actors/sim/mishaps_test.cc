@@ -170,7 +170,9 @@ TEST_SUITE("actors/sim/mishaps") {
       const caf::type_erased_tuple& tuple = message.content();
       if (!tuple.match_elements<Msg<wire::CapabilityReport>>()) return;
       auto view = tuple.get_as<Msg<wire::CapabilityReport>>(0).view();
-      reported.push_back(view->getReports()[0].getStepsPerSecond());
+      const double speed = view->getReports()[0].getStepsPerSecond();
+      // The companion passes on what it has stored.
+      if (reported.empty() || reported.back() != speed) reported.push_back(speed);
     };
     with_mishaps(work, how, 0, 1, [&](const SimulationOptions& same, const SimulationResult&) {
       reported.clear();
