@@ -10,7 +10,11 @@ policy can do wrong. One seed gives one load, in the format `easyscale` of esctl
     wide         few jobs, each as wide as a large part of the cluster
     mixed        jobs of all widths on three types; half of them may mix types
     own-speeds   mostly narrow jobs, each with speeds of its own on four types, of which some are full
-                 and others half empty; three of ten jobs may use one type only"""
+                 and others half empty; three of ten jobs may use one type only
+    idle-fast    jobs that mix types, on few fast and many slow devices that are often idle
+    fixed        a third of the jobs may not be suspended
+    tiny         jobs of a minute or some arrive beside wide ones, on three types
+    endless      short jobs keep arriving beside narrow ones of a day or two, and never all end"""
 
 import csv
 import os
@@ -26,7 +30,7 @@ class Load:
         self.cluster, self.options = cluster, list(options)
         self.jobs, self.steps = [], {}
 
-    def add(self, submit_s, max_p, alone_s, step_s=1.0, only="", ratios=None):
+    def add(self, submit_s, max_p, alone_s, step_s=1.0, only="", ratios=None, suspendable=True):
         """A job that takes alone_s on max_p devices of its fastest type, on which a local step takes
         step_s times its ratio. Without `only` it may mix all types of the cluster."""
         number = len(self.jobs)
@@ -35,7 +39,7 @@ class Load:
         self.steps[f"m{number}"] = {t: step_s * ratio for t, ratio in ratios.items()}
         steps = max(1, round(alone_s / (step_s * ratios[own])))
         self.jobs.append([f"j{number}", round(submit_s, 3), f"m{number}", max_p, 1, steps * max_p,
-                          int(not only), own])
+                          int(not only), own, int(suspendable)])
 
     def write(self, directory):
         """Returns the arguments of esctl sim after writing both files."""
@@ -43,7 +47,7 @@ class Load:
         jobs, steps = (os.path.join(directory, name) for name in ("trace.csv", "steptimes.csv"))
         with open(jobs, "w", newline="") as file:
             out = csv.writer(file)
-            out.writerow("job_id,submit_s,model,max_p,batch_size,samples_total,d2,gpu_type"
+            out.writerow("job_id,submit_s,model,max_p,batch_size,samples_total,d2,gpu_type,suspendable"
                          .split(","))
             out.writerows(sorted(self.jobs, key=lambda job: job[1]))
         with open(steps, "w", newline="") as file:
@@ -71,7 +75,7 @@ def gavel_with_moves(jobs, throughputs):
             load.steps[model] = {t: 1 / s for t, s in seconds.items() if s > 0}
             gpus = int(row["gpus"])
             load.jobs.append([f"j{row['job_id']}", float(row["submit_s"]), model, gpus, 1,
-                              int(float(row["total_steps"])) * gpus, 1, ""])
+                              int(float(row["total_steps"])) * gpus, 1, "", 1])
     return load
 
 
@@ -167,6 +171,43 @@ def own_speeds(random, size):
     return load
 
 
+def idle_fast(random, size):
+    load = Load({"v100": 12, "t4": 28})
+    for _ in range(int(60 * size)):
+        load.add(random.uniform(0, 6 * 3600 * size), random.choice((4, 6, 8, 12, 20)),
+                 lognormal(random, 1200, 1.0), random.choice((0.25, 0.5)))
+    return load
+
+
+def fixed(random, size):
+    load = Load({"v100": 16, "t4": 16})
+    for _ in range(int(100 * size)):
+        load.add(random.uniform(0, 5 * 3600 * size), random.choice((1, 2, 4, 8, 16)),
+                 lognormal(random, 1200, 1.2), 0.5, only=any_or_one(random, load),
+                 suspendable=random.random() > 1 / 3)
+    return load
+
+
+def tiny(random, size):
+    load = Load({"v100": 12, "p100": 12, "t4": 12})
+    for _ in range(int(300 * size)):
+        load.add(random.uniform(0, 3 * 3600 * size), random.choice((1, 1, 1, 2)),
+                 lognormal(random, 150, 0.6), 0.5, only=any_or_one(random, load))
+    for _ in range(int(12 * size)):
+        load.add(random.uniform(0, 2 * 3600 * size), random.choice((12, 24, 36)),
+                 lognormal(random, 2000, 0.5), 0.5, only=any_or_one(random, load))
+    return load
+
+
+def endless(random, size):
+    load = Load({"gpu": 24})
+    for _ in range(int(14 * size)):
+        load.add(random.uniform(0, 4 * DAY_S * size), random.choice((1, 1, 2, 4)),
+                 random.uniform(0.7, 2.2) * DAY_S, 1)
+    return arriving(load, random, 5 * size, 0.6, (1, 1, 2, 4, 8, 16), 1200, 1.2)
+
+
 FAMILIES = {"type-bound": type_bound, "width-1": width_1, "narrow": narrow, "sync": sync,
             "bursty": bursty, "two-month": two_month, "wide": wide, "mixed": mixed,
-            "own-speeds": own_speeds}
+            "own-speeds": own_speeds, "idle-fast": idle_fast, "fixed": fixed, "tiny": tiny,
+            "endless": endless}

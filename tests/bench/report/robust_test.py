@@ -63,8 +63,8 @@ class Runs(unittest.TestCase):
             again = robust.Runs(path)
             self.assertEqual(again.results, {keys[0]: {"avg_jct_s": 1}, keys[1]: None})
 
-    def test_ratios_are_those_to_the_best_rival_and_to_exact_knowledge(self):
-        keys = robust.planned(["a"], (robust.KNOWLEDGE_COST_S,), ("elastic-srtf", "srtf", "las"))
+    def test_ratios_are_those_to_the_best_policy_and_to_exact_knowledge(self):
+        keys = robust.planned(["a", "f@1", "f@2"], (robust.KNOWLEDGE_COST_S,), ("elastic-srtf", "srtf", "las"))
         results = {}
         for load, cost_s, knowledge, policy in keys:
             jct = {"elastic-srtf": 10, "srtf": 20, "las": 40}[policy]
@@ -75,13 +75,18 @@ class Runs(unittest.TestCase):
         results["a", robust.KNOWLEDGE_COST_S, robust.EXACT, "las"] = None  # took too long
         rows = robust.rows_of(results, keys)
         ours = [r for r in rows if r["policy"] == "elastic-srtf"]
-        self.assertEqual({r["avg_jct_s_over_best"] for r in ours}, {0.5})
+        self.assertEqual({r["avg_jct_s_over_best"] for r in ours}, {1})
+        self.assertEqual({r["avg_jct_s_over_best"] for r in rows if r["policy"] == "srtf"}, {2})
         self.assertEqual(ours[0]["avg_jct_s_over_bound"], 2)
-        self.assertEqual({r["avg_jct_s_over_exact"] for r in ours[1:]}, {2})
+        self.assertEqual({r["avg_jct_s_over_exact"] for r in ours if r["knowledge"] != robust.EXACT},
+                         {2})
         exact = [r for r in rows if r["knowledge"] == robust.EXACT]
-        self.assertIn("0.500", robust.summary_table(exact, ("elastic-srtf",)))
-        self.assertIn("0.500 / 1.000", robust.load_table(exact, (robust.KNOWLEDGE_COST_S,)))
-        self.assertIn("2.000 / 1.000, 0.500", robust.knowledge_table(rows, ("elastic-srtf",)))
+        self.assertIn("2.000 | 2.000 | 0 of 3", robust.summary_table(exact, ("srtf",)))
+        for origin in ("traces", "even seeds", "odd seeds"):
+            self.assertIn(f"{origin} | 1.000 | 1.000 | 1 of 1", robust.origin_table(exact))
+        table = robust.load_table(exact, (robust.KNOWLEDGE_COST_S,))
+        self.assertIn("| f | 1.000 / 1.000 | 1 |", table)
+        self.assertIn("2.000 / 1.000, 1.000", robust.knowledge_table(rows, ("elastic-srtf",)))
         self.assertIn("<svg", robust.svg(exact, "avg_jct_s", "JCT", (robust.KNOWLEDGE_COST_S,)))
 
 
