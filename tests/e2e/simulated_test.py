@@ -7,7 +7,7 @@ jobs take there is printed and not judged; tests/bench/live_and_simulated.py mea
 import harness
 from six_arrivals import SixArrivals
 
-UNIT_STEPS = 60
+UNIT_STEPS = 300
 
 
 class Simulated(SixArrivals):

@@ -75,7 +75,6 @@ class Chooser {
 
   void try_mix() {
     const auto grantable = table_.grantable(row_.slot);
-    std::uint32_t budget = row_.max_devices;
     for (std::size_t t = 0; t < left_.size(); ++t) {
       std::uint32_t most = left_[t];
       if (row_.held_total > 0) most = std::min(most, held_[t] + (may_grow() ? grantable[t] : 0));
@@ -83,7 +82,7 @@ class Chooser {
     }
     // If max_devices is max_p, the set that is trimmed below fits anyway: every device of it runs
     // at least one EST.
-    if (total(candidate_) > budget && row_.max_devices < row_.max_p) keep_fastest(budget);
+    if (row_.max_devices < row_.max_p) keep_fastest(row_.max_devices, candidate_, speeds_);
     double speed = mixed_speed(row_.max_p, candidate_, speeds_, sync_);
     if (speed <= 0) return;
     // More devices than needed for the speed would be of no use to this job, but may be of use to
@@ -92,7 +91,7 @@ class Chooser {
     // If communication makes this number inefficient, a smaller number is better than none.
     while (!sync_.empty() && speed < efficiency_min_ * capability() &&
            total(candidate_) > row_.min_devices) {
-      keep_fastest(total(candidate_) - 1);
+      keep_fastest(total(candidate_) - 1, candidate_, speeds_);
       speed = mixed_speed(row_.max_p, candidate_, speeds_, sync_);
       trim_to_speed(row_.max_p, speed, candidate_, speeds_, sync_);
     }
@@ -112,7 +111,7 @@ class Chooser {
     if (row_.mix_types && best_.counts.empty()) {
       for (std::size_t t = 0; t < left_.size(); ++t) candidate_[t] = speeds_[t] > 0 ? left_[t] : 0;
       if (total(candidate_) >= row_.min_devices) {
-        keep_fastest(row_.min_devices);
+        keep_fastest(row_.min_devices, candidate_, speeds_);
         consider();
       }
     }
@@ -123,19 +122,6 @@ class Chooser {
     double sum = 0;
     for (std::size_t t = 0; t < candidate_.size(); ++t) sum += candidate_[t] * speeds_[t];
     return sum;
-  }
-
-  void keep_fastest(std::uint32_t budget) {
-    Counts kept(candidate_.size(), 0);
-    while (budget > 0) {
-      std::size_t best = 0;
-      for (std::size_t t = 0; t < candidate_.size(); ++t)
-        if (candidate_[t] > 0 && (candidate_[best] == 0 || speeds_[t] > speeds_[best])) best = t;
-      kept[best] = std::min(budget, candidate_[best]);
-      budget -= kept[best];
-      candidate_[best] = 0;
-    }
-    candidate_ = kept;
   }
 
   // The job would give back devices that it refuses, so the set to which it falls back is

@@ -232,9 +232,11 @@ void ClusterTable::write_speeds(const JobView& job, std::size_t slot) {
 
 void ClusterTable::write_best_mix(JobRow& row) {
   const auto speeds = capabilities(row.slot);
-  row.best_speed = row.best_capability = mixed_speed(row.max_p, total_, speeds, sync_[row.slot]);
-  if (sync_[row.slot].empty()) return;
   Counts best = total_;
+  // Every device runs an EST, so the job uses no more than max_p without this.
+  if (row.max_devices < row.max_p) keep_fastest(row.max_devices, best, speeds);
+  row.best_speed = row.best_capability = mixed_speed(row.max_p, best, speeds, sync_[row.slot]);
+  if (sync_[row.slot].empty()) return;
   trim_to_speed(row.max_p, row.best_speed, best, speeds, sync_[row.slot]);
   row.best_capability = mixed_speed(row.max_p, best, speeds);
 }

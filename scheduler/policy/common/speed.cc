@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <functional>
 #include <numeric>
 #include <vector>
 
@@ -144,6 +145,17 @@ void trim_to_speed(std::uint32_t max_p, double speed, std::span<std::uint32_t> c
   if (sync.empty()) return trim_plain(max_p, speed, counts, capabilities);
   const MixedBest best = best_mixed(max_p, counts, capabilities, sync);
   std::copy(best.counts.begin(), best.counts.end(), counts.begin());
+}
+
+void keep_fastest(std::uint32_t most, std::span<std::uint32_t> counts,
+                  std::span<const double> capabilities) {
+  std::vector<std::size_t> types(counts.size());
+  std::iota(types.begin(), types.end(), std::size_t{0});
+  std::ranges::stable_sort(types, std::greater<>(), [&](std::size_t t) { return capabilities[t]; });
+  for (const std::size_t t : types) {
+    counts[t] = std::min(counts[t], most);
+    most -= counts[t];
+  }
 }
 
 }  // namespace es::scheduler

@@ -27,7 +27,11 @@ constexpr double kLateAgainS = 30;  // a job that is late and waits is looked at
 // communicate.
 double ideal_speed(const ClusterTable& table, const JobRow& row) {
   const auto speeds = table.capabilities(row.slot);
-  if (row.mix_types) return mixed_speed(row.max_p, table.total(), speeds);
+  if (row.mix_types) {
+    Counts fastest = table.total();
+    if (row.max_devices < row.max_p) keep_fastest(row.max_devices, fastest, speeds);
+    return mixed_speed(row.max_p, fastest, speeds);
+  }
   double best = 0;
   for (std::size_t t = 0; t < speeds.size(); ++t) {
     const std::uint32_t n = std::min(table.total()[t], row.max_devices);

@@ -57,6 +57,8 @@ TEST_SUITE("scheduler/policy/speed") {
         query.sync.set({draw(2, 8), draw(1, 40) / 10.0});
         query.sync.set({draw(1, 8), draw(1, 40) / 10.0});
       }
+      query.max_devices = draw(1, query.max_p);
+      keep_fastest(query.max_devices, counts, speeds);
       const auto plan = best_plan(query);
       const double best = plan ? plan->estimate.throughput : 0;
       const double speed = mixed_speed(query.max_p, counts, speeds, query.sync);
