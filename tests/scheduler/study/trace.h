@@ -23,7 +23,6 @@ struct Job {
   int priority = 0;
   double deadline_s = scheduler::kNever.count();
   std::uint32_t min_devices = 1;
-  std::uint32_t max_devices = 0;  // 0 for max_p
 };
 
 struct Trace {

@@ -161,8 +161,7 @@ class World {
     job.priority = from.priority;
     job.deadline = Seconds(from.deadline_s);
     job.min_devices = from.min_devices;
-    job.max_p = from.max_p;
-    job.max_devices = from.max_devices == 0 ? from.max_p : from.max_devices;
+    job.max_devices = job.max_p = from.max_p;
     job.mix_types = from.mix_types;
     job.gang_type = from.gang_type;
     for (const auto& [type, speed] : from.capabilities) job.types.push_back(type);

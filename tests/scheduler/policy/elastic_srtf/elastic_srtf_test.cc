@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <string>
-#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -70,22 +69,6 @@ TEST_SUITE("scheduler/policy/elastic-srtf") {
     const Report r = report(trace(4, jobs));
     CHECK(jct(r, "a") < 200);
     CHECK(jct(r, "wide") > 200);
-  }
-
-  TEST_CASE("jobs that may have one device each, of any type, are served by their length") {
-    // The first one is longer than all others together, so none of these has to be early.
-    std::vector<Job> jobs;
-    for (const auto& [id, submit_s, seconds] : {std::tuple{"first", 0, 6000}, {"second", 0, 1000},
-                                                {"f", 100, 1800}, {"c", 100, 600}, {"e", 100, 900}}) {
-      jobs.push_back(job(id, submit_s, 4, seconds / 4.0));
-      jobs.back().mix_types = true;
-      jobs.back().max_devices = 1;
-    }
-    Rules rules;
-    rules.rescale_s = 100;  // so that no job is suspended
-    const Report r = report(trace(2, jobs), rules, "elastic-srtf", 0);
-    CHECK(jct(r, "c") < jct(r, "e"));
-    CHECK(jct(r, "e") < jct(r, "f"));
   }
 
   TEST_CASE("the jobs of the critical path never wait") {

@@ -32,6 +32,18 @@ TEST_SUITE("scheduler/policy/elastic-srtf/job_forecast") {
     CHECK(job.crowded_work_s(0) == doctest::Approx(400));
   }
 
+  TEST_CASE("a job is as fast as the devices that it may have, also if it may mix types") {
+    for (const bool mixes : {false, true}) {
+      CAPTURE(mixes);
+      ClusterView view = one_job();
+      view.jobs[0].mix_types = mixes;
+      view.jobs[0].max_devices = 2;
+      const JobForecast job = forecast(view, {});
+      CHECK(job.alone_s == doctest::Approx(3200));
+      CHECK(job.width == doctest::Approx(0.125));
+    }
+  }
+
   TEST_CASE("a job that communicates counts with fewer devices than its best ones") {
     ClusterView view = one_job();
     // 2 s compute and 1.5 s communicate with 4 devices, 1 s and 3.5 s with 8.
