@@ -151,6 +151,8 @@ class FairDecision {
 
   // Adds the fewest devices that make the job faster. Returns false if it cannot have them.
   bool grow(const JobRow& row) {
+    // Below its minimum a job is granted exactly what it lacks (policy.h, rule `start`).
+    if (row.held_total > 0 && row.held_total < row.min_devices) return false;
     const auto had = targets_.of(row.slot);
     Counts counts(had.begin(), had.end());
     std::size_t type = 0;
