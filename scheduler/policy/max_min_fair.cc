@@ -195,9 +195,13 @@ class FairDecision {
 
 }  // namespace
 
+Decisions share_equally(const ClusterTable& table) {
+  return FairDecision(table).run();
+}
+
 Decisions MaxMinFair::decide(const ClusterView& view) {
   table_.update(view);
-  return FairDecision(table_).run();
+  return share_equally(table_);
 }
 
 }  // namespace es::scheduler
