@@ -216,7 +216,8 @@ class PytorchModels(harness.EndToEndTest):
         images, out = self.directory / "images.npz", self.directory / "heads.npz"
         pixels = torch.rand(3, CHANNELS, 64, 64)
         numpy.savez(images, image=pixels.numpy())
-        self.esctl("predict", self.directory / "first" / summary["job"] / "step-1", images, "--out", out)
+        checkpoint = self.directory / "first" / summary["job"] / "step-1"
+        self.esctl("predict", checkpoint, images, "--out", out)
         with torch.no_grad():
             heads = [head.permute(0, 3, 1, 2) for head in twin(pixels)]
         found = numpy.load(out)

@@ -55,7 +55,8 @@ class WrittenModels(harness.EndToEndTest):
         shape = [samples, channels, side, side]
         random = harness.seeded_random("images")
         pixels = array.array("f", (random.random() for _ in range(samples * channels * side**2)))
-        images = write_npz(self.directory / "images.npz", {"image": ("<f4", shape, pixels.tobytes())})
+        images = write_npz(self.directory / "images.npz",
+                           {"image": ("<f4", shape, pixels.tobytes())})
         found = []
         for checkpoint in ("yolov3", "yolov3_file"):
             out = self.directory / f"{checkpoint}.npz"
