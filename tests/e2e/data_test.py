@@ -57,6 +57,7 @@ class ImageFolder(harness.EndToEndTest):
         self.assertEqual(ended.json["state"], "failed")
         error = ended.json["error"]
         found = self.KEPT.search(error)
+        self.assertIsNone(ended.json["checkpoint"])  # The one of the ended daemon is gone.
         self.assertEqual(ended.json["weights"],
                          found and {"path": found.group(2), "step": int(found.group(1))})
         self.assert_nothing_left()
