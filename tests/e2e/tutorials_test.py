@@ -43,6 +43,7 @@ PROGRAMS = ["esctl", "easyscaled", r"scripts/\w+", "meson", "ninja", "python3", 
             "truncate", "chmod", "cp", "curl", "promtool", "prometheus", "until", "for", "mkdir",
             r"\."]
 IS_COMMAND = re.compile(rf"({'|'.join(PROGRAMS)})( |$)|[a-z]+='")
+OF_OUTPUTS = ["test"]  # first words of outputs that are also programs
 STAYS = re.compile(r"^(easyscaled|prometheus) |--follow$")
 IS_FILE = re.compile(r"^`([\w-]+\.\w+)`.*:$", re.DOTALL)
 IS_ERROR = re.compile(r"^(esctl: |--devices: |easyscale\.\S+: )|^identical no$", re.MULTILINE)
@@ -94,6 +95,9 @@ class Page:
             return
         kind, line, output = self.steps[-1]
         assert kind == "run", f"an output without a command:\n{chunk}"
+        # A command that is taken for an output would never run.
+        first = chunk.split()[0]
+        assert first in OF_OUTPUTS or not shutil.which(first), f"is missing in PROGRAMS: {first}"
         self.steps[-1] = (kind, line, f"{output}\n{chunk}")
 
 
