@@ -1,8 +1,8 @@
 # Sourced by the other scripts: how they answer --help, which arguments they refuse, and what ccache
 # is told. SCRIPT is the path of the script, whose first comment is its usage.
 
-# Files of groups (`unity` in meson.build) contain absolute paths. With this a second checkout finds
-# what the first one has compiled.
+# Files of groups (`unity` in meson.build) contain absolute paths. With this a second clone finds what
+# the first one has compiled.
 export CCACHE_BASEDIR=${CCACHE_BASEDIR:-$PWD}
 
 # The first comment of SCRIPT.

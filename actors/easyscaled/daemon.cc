@@ -11,6 +11,7 @@
 #include "actors/base/gateway/shell/gateway_actor.h"
 #include "actors/base/log/log.h"
 #include "actors/base/program/actor_process.h"
+#include "actors/base/program/default_paths.h"
 #include "actors/base/program/log_options.h"
 #include "actors/base/program/private_directory.h"
 #include "actors/base/program/random_tag.h"
@@ -191,12 +192,23 @@ struct Served {
   http::HttpService http;  // empty without --http
 };
 
+// The gateway makes the directory of a socket but not its parents, which a new user does not have
+// if the state is in another place.
+Status make_default_socket_directory(const DaemonOptions& options) {
+  constexpr std::size_t kScheme = sizeof("ipc://") - 1;
+  if (options.listen != default_head_endpoint()) return {};
+  const auto directory = std::filesystem::path(options.listen.substr(kScheme)).parent_path();
+  std::error_code ignored;
+  return std::filesystem::exists(directory, ignored) ? Status() : make_own_directory(directory);
+}
+
 Result<Served> start_head(caf::actor_system& system, const DaemonOptions& options,
                           StopSignal& stop) {
   const std::filesystem::path state = std::filesystem::absolute(options.state_dir);
   ES_RETURN_IF_ERROR(make_own_directory(state));
   ES_RETURN_IF_ERROR(make_own_directory(state / "logs"));
   ES_RETURN_IF_ERROR(make_own_directory(own_checkpoints(options)));
+  ES_RETURN_IF_ERROR(make_default_socket_directory(options));
   ES_RETURN_IF_ERROR(http::check_files(options.http));
   const bool from_afar = listens_to_the_network(options);
   auto roots = client_roots(options, own_checkpoints(options), from_afar);

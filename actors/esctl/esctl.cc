@@ -54,6 +54,11 @@ int run_esctl(std::vector<std::string> arguments, Console& console) {
         add_queues_command,     add_reserve_command, add_drain_command,      add_budget_command,
         add_rm_command,         add_formats_command})
     add(app, shell);
+  // A script that names no command has made a mistake, and a person wants to know what there is.
+  if (arguments.empty()) {
+    console.err << app.help();
+    return exit_code(ErrorKind::kUsage);
+  }
   const bool json = std::find(arguments.begin(), arguments.end(), "--json") != arguments.end();
   try {
     std::reverse(arguments.begin(), arguments.end());  // CLI11 expects them in reverse order

@@ -72,6 +72,11 @@ bool has_screen(const Console& console) {
   return console.out_screen && console.out_screen().has_value();
 }
 
+std::size_t out_columns(const Console& console) {
+  const auto size = console.out_screen ? console.out_screen() : std::nullopt;
+  return size ? static_cast<std::size_t>(size->columns) : kAnyColumns;
+}
+
 void print(const Screen& screen, Console& console) {
   constexpr int kAllColumns = std::numeric_limits<int>::max();
   if (!console.has_colours) {

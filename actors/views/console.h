@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "actors/views/screen.h"
+#include "actors/views/table.h"
 #include "proto/base/result.h"
 
 namespace es::actors {
@@ -28,6 +29,9 @@ Console process_console();
 
 // Whether `out` is a terminal.
 bool has_screen(const Console& console);
+
+// The number of columns of the terminal behind `out`; kAnyColumns if it is not one.
+std::size_t out_columns(const Console& console);
 
 // Writes sequences for the terminal, which are not escaped as texts are.
 void write_control(std::ostream& to, std::string_view sequences);

@@ -25,19 +25,19 @@ std::string ests_text(const PlanView& plan) {
   return text;
 }
 
-std::string speeds_text(const std::vector<TypeSpeedView>& speeds) {
+std::string speeds_text(const std::vector<TypeSpeedView>& speeds, std::size_t columns) {
   std::vector<std::vector<std::string>> rows{{"DEVICE TYPE", "LOCAL STEPS/S", ""}};
   for (const TypeSpeedView& s : speeds)
     rows.push_back(
         {s.type.name, fixed(s.steps_per_second, 2), s.measured ? "measured" : "assumed"});
-  return table(rows);
+  return table(rows, columns);
 }
 
 std::string now_text(const PlansView& view) {
   if (view.placement.empty()) return "The job runs on no devices now.\n";
   std::string text = "The job runs on " + view.placement;
   if (view.pace_seconds > 0)
-    text += ", where a step takes " + fixed(view.pace_seconds * 1e3, 1) + " ms";
+    text += ", where steps have taken " + fixed(view.pace_seconds * 1e3, 1) + " ms each";
   const bool listed =
       std::any_of(view.plans.begin(), view.plans.end(), [](const PlanView& p) { return p.runs; });
   return text + (listed ? ".\n" : "; that is not one of these plans.\n");
@@ -79,9 +79,9 @@ PlansView read_plans(wire::PlanList::Reader reader) {
   return view;
 }
 
-std::string plans_text(const PlansView& view, std::size_t top) {
-  std::vector<std::vector<std::string>> rows{
-      {"PLAN", "DEVICES", "ESTS EACH", "STEP", "LOCAL STEPS/S", "WASTED/S", "SPEEDS", ""}};
+std::string plans_text(const PlansView& view, std::size_t top, std::size_t columns) {
+  std::vector<std::vector<std::string>> rows{{"PLAN", "DEVICES", "ESTS EACH", "ESTIMATED STEP",
+                                              "LOCAL STEPS/S", "WASTED/S", "FROM SPEEDS", ""}};
   for (std::size_t i = 0; i < view.plans.size(); ++i) {
     const PlanView& plan = view.plans[i];
     if (top != 0 && i >= top && !plan.runs) continue;
@@ -91,8 +91,8 @@ std::string plans_text(const PlansView& view, std::size_t top) {
                     plan.runs ? "runs now" : ""});
   }
   // The heading is a row too.
-  return speeds_text(view.speeds) + "\n" + table(rows) + left_out_text(view, rows.size() - 1) +
-         now_text(view);
+  return speeds_text(view.speeds, columns) + "\n" + table(rows, columns) +
+         wrapped(left_out_text(view, rows.size() - 1) + now_text(view), columns);
 }
 
 std::string plans_json(const std::string& job, const PlansView& view) {

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "actors/views/table.h"
 #include "proto/base/device.h"
 #include "proto/messages.h"
 
@@ -22,7 +23,7 @@ struct PlanView {
   double throughput = 0;
   double waste = 0;
   bool runs = false;      // the job runs on these devices now
-  bool measured = false;  // the speeds of all its types are measured
+  bool measured = false;  // the estimate is from measured speeds of all its types
 };
 
 struct TypeSpeedView {
@@ -43,8 +44,8 @@ struct PlansView {
 PlansView read_plans(wire::PlanList::Reader reader);
 
 // The speeds, and a table of the first `top` plans (0 means all). The plan that runs is always
-// included.
-std::string plans_text(const PlansView& view, std::size_t top);
+// included. `columns` is the width of the terminal.
+std::string plans_text(const PlansView& view, std::size_t top, std::size_t columns = kAnyColumns);
 // All plans.
 std::string plans_json(const std::string& job, const PlansView& view);
 

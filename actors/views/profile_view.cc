@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <optional>
 
 #include "actors/views/json_text.h"
 #include "actors/views/render_text.h"
@@ -41,7 +42,7 @@ std::string mebibytes(double bytes) {
   return fixed(bytes / (1 << 20), 2);
 }
 
-std::string use_text(const DeviceTime& time) {
+std::string use_text(const DeviceTime& time, std::size_t columns) {
   std::vector<std::vector<std::string>> rows{{"TIME OF THE DEVICE", "MS PER STEP", "SHARE"}};
   const auto steps = static_cast<double>(time.steps);
   const auto row = [&](const char* what, double seconds) {
@@ -54,7 +55,7 @@ std::string use_text(const DeviceTime& time) {
   row("update", time.update_seconds);
   row("wait for other workers, and the rest", rest_of_steps(time));
   row("whole steps", time.step_seconds);
-  return table(rows);
+  return table(rows, columns);
 }
 
 std::vector<std::string> operator_row(const OperatorTime& op, const DeviceTime& time) {
@@ -70,41 +71,43 @@ std::vector<std::string> operator_row(const OperatorTime& op, const DeviceTime& 
           op.seconds > 0 ? fixed(op.bytes / op.seconds * 1e-9, 1) : "-"};
 }
 
+// `most` is no value for a list of kinds, which has all of them and the time between operators.
 std::string operators_text(const char* title, const std::vector<OperatorTime>& list,
-                           std::size_t most, const DeviceTime& time, bool all) {
+                           std::optional<std::size_t> most, const DeviceTime& time,
+                           std::size_t columns) {
   std::vector<std::vector<std::string>> rows{
       {title, "MS PER LOCAL STEP", "SHARE", "CALLS", "US PER CALL", "GFLOP/S", "OF PEAK", "GB/S"}};
   for (const OperatorTime& op : list)
-    if (most == 0 || rows.size() <= most) rows.push_back(operator_row(op, time));
-  if (all) {
+    if (most.value_or(0) == 0 || rows.size() <= *most) rows.push_back(operator_row(op, time));
+  if (!most) {
     const auto slices = static_cast<double>(std::max<std::uint64_t>(time.slices, 1));
     rows.push_back({"between operators", fixed(between(time) * 1e3 / slices, 3),
                     percent(between(time), time.slice_seconds), "-", "-", "-", "-", "-"});
   }
-  std::string text = table(rows);
+  std::string text = table(rows, columns);
   const std::size_t shown = rows.size() - 1;
-  if (!all && shown < list.size())
+  if (most && shown < list.size())
     text += "Not shown: " + counted(list.size() - shown, "operator") + "; --top 0 shows all.\n";
   return text;
 }
 
-std::string device_text(const DeviceTime& time, std::size_t top) {
+std::string device_text(const DeviceTime& time, std::size_t top, std::size_t columns) {
   std::string text = time.device_type + ": " + counted(time.devices, "device") + ", " +
                      counted(time.slices, "local step");
   if (time.peak_gflops > 0) text += ", fp32 peak " + fixed(time.peak_gflops, 1) + " GFLOP/s";
-  text += "\n\n" + use_text(time);
+  text += "\n\n" + use_text(time, columns);
   if (time.kinds.empty())
     text += "\nThe trace has no operators of this device type.\n";
   else
-    text += "\n" + operators_text("KIND", time.kinds, 0, time, true) + "\n" +
-            operators_text("OPERATOR", time.operators, top, time, false);
+    text += "\n" + operators_text("KIND", time.kinds, std::nullopt, time, columns) + "\n" +
+            operators_text("OPERATOR", time.operators, top, time, columns);
   if (time.dropped > 0)
     text += "The last " + counted(time.dropped, "span") +
             " are missing, because the memory of the trace was full; use fewer steps.\n";
   return text;
 }
 
-std::string memory_text(const Profile& profile) {
+std::string memory_text(const Profile& profile, std::size_t columns) {
   std::vector<std::vector<std::string>> rows{{"MEMORY", "LIFETIME", "MIB"}};
   for (const tracing::ProcessMemory& process : profile.memory) {
     double sum = 0;
@@ -117,7 +120,7 @@ std::string memory_text(const Profile& profile) {
     }
     rows.push_back({"  together", "", mebibytes(sum)});
   }
-  return rows.size() > 1 ? "\n" + table(rows) : "";
+  return rows.size() > 1 ? "\n" + table(rows, columns) : "";
 }
 
 Json operators_json(const std::vector<OperatorTime>& list, const DeviceTime& time) {
@@ -152,12 +155,12 @@ std::string xml(const std::string& text) {
 
 }  // namespace
 
-std::string profile_text(const Profile& profile, std::size_t top) {
+std::string profile_text(const Profile& profile, std::size_t top, std::size_t columns) {
   std::string text = "Steps " + std::to_string(profile.first) + " to " +
                      std::to_string(profile.end == 0 ? 0 : profile.end - 1) + " of " + profile.job +
                      (profile.note.empty() ? "" : " (" + profile.note + ")") + "\n";
-  for (const DeviceTime& time : profile.devices) text += "\n" + device_text(time, top);
-  text += memory_text(profile);
+  for (const DeviceTime& time : profile.devices) text += "\n" + device_text(time, top, columns);
+  text += memory_text(profile, columns);
   for (const std::string& line : profile.missing) text += "Missing: " + line + "\n";
   return text;
 }

@@ -43,12 +43,12 @@ std::string speed_text(const JobView& job) {
   return rate_text(job.samples_per_second_now) + " samples/s now, " + mean;
 }
 
-std::string stages_text(const std::vector<StageView>& stages) {
+std::string stages_text(const std::vector<StageView>& stages, std::size_t columns) {
   std::vector<Row> rows{{"STAGE", "DEVICES", "STEPS", "SECONDS", "SECONDS OF PAUSE BEFORE"}};
   for (const StageView& s : stages)
     rows.push_back({std::to_string(rows.size()), s.placement, std::to_string(s.steps),
                     fixed(s.seconds, 2), fixed(s.rescale_seconds, 3)});
-  return table(rows);
+  return table(rows, columns);
 }
 
 // For example "0 to 3" including the last one, or "2" for one rank.
@@ -58,7 +58,7 @@ std::string ranks_text(std::uint32_t begin, std::uint32_t end) {
   return end == begin + 1 ? first : first + " to " + std::to_string(end - 1);
 }
 
-std::string workers_text(const std::vector<WorkerView>& workers) {
+std::string workers_text(const std::vector<WorkerView>& workers, std::size_t columns) {
   std::vector<Row> rows{
       {"WORKER", "NODE", "DEVICE", "RANKS", "PID", "LOCAL STEP", "SAMPLES/S", ""}};
   for (const WorkerView& w : workers)
@@ -68,7 +68,7 @@ std::string workers_text(const std::vector<WorkerView>& workers) {
                     w.local_step_seconds > 0 ? fixed(w.local_step_seconds * 1e3, 1) + " ms" : "-",
                     rate_text(w.samples_per_second),
                     w.slowness > 1 ? "slow: x" + fixed(w.slowness, 1) : ""});
-  return table(rows);
+  return table(rows, columns);
 }
 
 std::string unix_ms_text(std::uint64_t unix_ms) {
@@ -122,28 +122,6 @@ std::string evaluation_text(const EvaluationView& e) {
   return text + " on " + counted(e.total, "sample") + " after step " + std::to_string(e.version);
 }
 
-std::string table(const std::vector<Row>& rows) {
-  std::vector<std::size_t> widths;
-  for (const Row& row : rows)
-    for (std::size_t c = 0; c < row.size(); ++c) {
-      if (c == widths.size()) widths.push_back(0);
-      // Bytes and not columns of a terminal: cells behind a text that is not ASCII are not aligned.
-      widths[c] = std::max(widths[c], row[c].size());
-    }
-  std::string text;
-  for (const Row& row : rows) {
-    std::string line;
-    for (std::size_t c = 0; c < row.size(); ++c) {
-      line += row[c];
-      if (c + 1 < row.size()) line.append(widths[c] - row[c].size() + 2, ' ');
-    }
-    // npos + 1 is 0, so a line of spaces becomes empty.
-    line.erase(line.find_last_not_of(' ') + 1);
-    text += line + "\n";
-  }
-  return text;
-}
-
 // "7.93 of a budget of 8, and 3.60 an hour now"
 std::string spent_text(const JobView& job) {
   std::string text = fixed(job.spent, 2);
@@ -156,7 +134,7 @@ std::string amount_or_dash(double amount) {
   return amount > 0 ? fixed(amount, 2) : "-";
 }
 
-std::string jobs_text(const std::vector<JobView>& jobs, bool wide) {
+std::string jobs_text(const std::vector<JobView>& jobs, bool wide, std::size_t columns) {
   std::vector<Row> rows{
       {"JOB", "STATE", "STEP", "LOSS", "SAMPLES/S", "DEVICES", "METRIC", "ERROR"}};
   if (wide) rows[0].insert(rows[0].end() - 1, {"LEVEL", "TENANT", "TIME LEFT", "SPENT", "BUDGET"});
@@ -174,7 +152,7 @@ std::string jobs_text(const std::vector<JobView>& jobs, bool wide) {
     row.push_back(job.error);
     rows.push_back(std::move(row));
   }
-  return table(rows) + waits_text(jobs);
+  return table(rows, columns) + wrapped(waits_text(jobs), columns);
 }
 
 std::string suspect_until_text(const DeviceView& device) {
@@ -185,7 +163,7 @@ std::string gone_text(const NodeView& node) {
   return node.gone_unix_ms == 0 ? "" : unix_ms_text(node.gone_unix_ms);
 }
 
-std::string nodes_text(const std::vector<NodeView>& nodes) {
+std::string nodes_text(const std::vector<NodeView>& nodes, std::size_t columns) {
   struct Count {
     int all = 0, used = 0;
   };
@@ -217,14 +195,15 @@ std::string nodes_text(const std::vector<NodeView>& nodes) {
       notes += "node " + node.name + " will be gone at " + gone_text(node) +
                "; its jobs leave it in time\n";
   }
-  return table(rows) + notes + suspects_text(nodes) + cuts_text(nodes) + disks_text(nodes);
+  notes += suspects_text(nodes) + cuts_text(nodes) + disks_text(nodes);
+  return table(rows, columns) + wrapped(notes, columns);
 }
 
 std::string warning_text(const std::string& warning) {
   return warning.empty() ? "" : "warning: " + warning + "\n";
 }
 
-std::string summary_text(const JobView& job) {
+std::string summary_text(const JobView& job, std::size_t columns) {
   std::vector<Row> rows{
       {"job", job.id},
       {"state", job.state},
@@ -250,12 +229,13 @@ std::string summary_text(const JobView& job) {
   if (!job.waiting_for.empty()) rows.push_back({"waits for", job.waiting_for});
   rows.push_back({"params digest", or_dash(job.params_digest)});
   rows.push_back({"state digest", or_dash(job.state_digest)});
-  return table(rows) + (job.stages.empty() ? "" : "\n" + stages_text(job.stages));
+  return table(rows, columns) + (job.stages.empty() ? "" : "\n" + stages_text(job.stages, columns));
 }
 
-std::string details_text(const JobView& job, const std::string& spec_toml) {
-  return summary_text(job) + (job.workers.empty() ? "" : "\n" + workers_text(job.workers)) + "\n" +
-         spec_toml + (spec_toml.ends_with('\n') ? "" : "\n");
+std::string details_text(const JobView& job, const std::string& spec_toml, std::size_t columns) {
+  const std::string workers = job.workers.empty() ? "" : "\n" + workers_text(job.workers, columns);
+  return summary_text(job, columns) + workers + "\n" + spec_toml +
+         (spec_toml.ends_with('\n') ? "" : "\n");
 }
 
 std::string weights_text(const std::optional<KeptWeights>& weights) {
@@ -285,8 +265,9 @@ std::string headline(const JobView& job) {
   return metric_name(metric) + " " + value_text(metric);
 }
 
-std::string counted(std::uint64_t count, const std::string& what) {
-  return std::to_string(count) + " " + what + (count == 1 ? "" : "s");
+std::string counted(std::uint64_t count, const std::string& what, const std::string& several) {
+  const std::string plural = several.empty() ? what + "s" : several;
+  return std::to_string(count) + " " + (count == 1 ? what : plural);
 }
 
 std::optional<double> seconds_left(const JobView& job) {

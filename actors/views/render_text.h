@@ -1,33 +1,32 @@
 #pragma once
-// The text output of commands: tables, and the summary of a run. Pure functions; every line ends
-// with a newline.
+// The text output of commands: lists, and the summary of a run. Pure functions; every line ends
+// with a newline. `columns` is the width of the terminal, if there is one.
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "actors/views/table.h"
 #include "actors/views/views.h"
 
 namespace es::actors {
 
-// Columns are as wide as their longest cell, with two spaces between them and no trailing spaces.
-// The first row is the heading.
-std::string table(const std::vector<std::vector<std::string>>& rows);
-
 // `ps`: one line for each job; `wide`: with its level, tenant and time left.
-std::string jobs_text(const std::vector<JobView>& jobs, bool wide = false);
+std::string jobs_text(const std::vector<JobView>& jobs, bool wide = false,
+                      std::size_t columns = kAnyColumns);
 // When the device is used again by itself, in UTC; empty if it is not suspect, or not by itself.
 std::string suspect_until_text(const DeviceView& device);
 // When the node will be gone, in UTC; empty if nothing is announced.
 std::string gone_text(const NodeView& node);
 // `nodes`: one line for each device type of a node.
-std::string nodes_text(const std::vector<NodeView>& nodes);
+std::string nodes_text(const std::vector<NodeView>& nodes, std::size_t columns = kAnyColumns);
 // A line about a fault of the head that is still running; empty if there is none.
 std::string warning_text(const std::string& warning);
 // The end of the output of `run`, and most of `describe`.
-std::string summary_text(const JobView& job);
+std::string summary_text(const JobView& job, std::size_t columns = kAnyColumns);
 // `describe`: the summary, the workers and the specification.
-std::string details_text(const JobView& job, const std::string& spec_toml);
+std::string details_text(const JobView& job, const std::string& spec_toml,
+                         std::size_t columns = kAnyColumns);
 // The last lines of `run`: where the weights are. No value means that they are not kept.
 std::string weights_text(const std::optional<KeptWeights>& weights);
 std::string checkpoint_text(const CheckpointView& checkpoint);
@@ -49,8 +48,8 @@ std::string time_left_text(const JobView& job);
 // A measured rate with one digit after the point, or "-" if it is not known yet.
 std::string rate_text(double per_second);
 
-// For example "1 step", "2 steps".
-std::string counted(std::uint64_t count, const std::string& what);
+// For example "1 step", "2 steps"; `several` is the plural if it is not formed by an s.
+std::string counted(std::uint64_t count, const std::string& what, const std::string& several = "");
 
 // A number with `decimals` digits after the point, or "-" if it is not finite.
 std::string fixed(double value, int decimals);

@@ -27,6 +27,8 @@ def png(rows):
 
 
 class ImageFolder(harness.EndToEndTest):
+    KEPT = re.compile(r"the state after step (\d+) is kept in (\S+);")
+
     def setUp(self):
         super().setUp()
         random = harness.seeded_random("image folder")
@@ -53,12 +55,17 @@ class ImageFolder(harness.EndToEndTest):
                                  *options).wait()
         self.assertEqual(ended.code, EXIT_FAILURE, str(ended))
         self.assertEqual(ended.json["state"], "failed")
+        error = ended.json["error"]
+        found = self.KEPT.search(error)
+        self.assertIsNone(ended.json["checkpoint"])  # The one of the ended daemon is gone.
+        self.assertEqual(ended.json["weights"],
+                         found and {"path": found.group(2), "step": int(found.group(1))})
         self.assert_nothing_left()
-        return ended.json["error"]
+        return error
 
     def kept(self, error):
         """The step and the directory in the error."""
-        found = re.search(r"the state after step (\d+) is kept in (\S+);", error)
+        found = self.KEPT.search(error)
         self.assertIsNotNone(found, error)
         return int(found.group(1)), Path(found.group(2))
 

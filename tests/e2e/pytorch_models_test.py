@@ -190,7 +190,9 @@ class PytorchModels(harness.EndToEndTest):
         self.assertEqual(summary["eval"]["total"], EVAL)
 
     def check_other(self, model):
-        _, twin = self.check_both_directions(model, SYNTHETIC)
+        summary, twin = self.check_both_directions(model, SYNTHETIC)
+        if model == "yolov3":
+            self.check_heads(summary, twin)
         if model not in OLD_BUFFERS:
             return
         # The model with which the unit tests compare our outputs is the one of transformers.
@@ -207,6 +209,22 @@ class PytorchModels(harness.EndToEndTest):
             ours = written_here(ids, types, length)
         for row, logits in enumerate((real.start_logits, real.end_logits)):
             self.assertLess((ours[:, row] - logits).abs()[mask.bool()].max().item(), 1e-4)
+
+    def check_heads(self, summary, twin):
+        """Predictions have the shape and the numbers of the twin's convolutions, whose results it
+        gives with the channels last."""
+        images, out = self.directory / "images.npz", self.directory / "heads.npz"
+        pixels = torch.rand(3, CHANNELS, 64, 64)
+        numpy.savez(images, image=pixels.numpy())
+        checkpoint = self.directory / "first" / summary["job"] / "step-1"
+        self.esctl("predict", checkpoint, images, "--out", out)
+        with torch.no_grad():
+            heads = [head.permute(0, 3, 1, 2) for head in twin(pixels)]
+        found = numpy.load(out)
+        for i, head in enumerate(heads):
+            ours = torch.from_numpy(found[f"output{i}"])
+            self.assertEqual(ours.shape, head.shape)
+            self.assertLess((ours - head).abs().max().item(), 1e-4 * head.abs().max().item())
 
     def test_the_list_is_complete(self):
         shipped = {path.stem.removeprefix("tiny_")

@@ -265,6 +265,23 @@ class Live(OneHead):
         head.stop()
 
 
+    def test_no_line_is_longer_than_a_terminal_of_80_columns(self):
+        """So the terminal breaks none, which it does inside of words."""
+        head = self.head()
+        job = self.training(head)
+        for command in (["ps"], ["ps", "--wide"], ["describe", job], ["nodes"], ["plans", job],
+                        ["profile", job, "--steps", "2"]):
+            with self.subTest(command=command):
+                shown = Terminal(self, [harness.esctl_program, *command, "--head", head.endpoint],
+                                 columns=80, environment=(("NO_COLOR", "1"),))
+                self.assertEqual(shown.end(), 0)
+                lines = shown.output.decode().splitlines()
+                self.assertGreater(len(lines), 1)
+                self.assertEqual([line for line in lines if len(line) > 80], [])
+        head.esctl("cancel", job)
+        head.stop()
+
+
 class Completion(OneHead):
     """The scripts in the real shells."""
 

@@ -11,6 +11,7 @@
 #include "tests/store/dataset/every_kind.h"
 #include "tests/store/mutate.h"
 #include "tests/store/temp_directory.h"
+#include "tests/support/places.h"
 #include "tests/support/seed.h"
 
 namespace es::test {
@@ -44,7 +45,7 @@ TEST_SUITE("fuzz/job") {
   TEST_CASE("mutated job files") {
     std::mt19937_64 random(seed("fuzz job"));
     std::vector<std::string> texts;
-    for (const auto& file : files_below(std::filesystem::path(ES_SOURCE_ROOT) / "configs/jobs"))
+    for (const auto& file : files_below(test::source_root() / "configs/jobs"))
       if (file.extension() == ".toml") texts.push_back(read_file(file));
     REQUIRE(texts.size() > 3);
     for (std::size_t i = texts.size(); i-- > 0;)  // The canonical text contains every field.

@@ -3,13 +3,14 @@
 #include <cstdio>
 #include <cstdlib>
 
+#include "tests/support/places.h"
+
 namespace es::test {
 
 std::filesystem::path reference_data(const char* name) {
   const char* override_path = std::getenv("ES_SHARED");
-  const std::filesystem::path root = override_path != nullptr
-                                         ? override_path
-                                         : std::filesystem::path(ES_SOURCE_ROOT) / ".." / "shared";
+  const std::filesystem::path root =
+      override_path != nullptr ? override_path : source_root() / ".." / "shared";
   const std::filesystem::path path = root / name;
   if (std::filesystem::is_directory(path)) return path;
   std::printf("skipped: reference data \"%s\" is not at %s (set ES_SHARED)\n", name,

@@ -131,10 +131,11 @@ void check_limits(const MachineFacts& facts, Findings& found) {
                        : "ulimit -n 65536, or LimitNOFILE=65536 in the systemd unit; a head of a "
                          "large cluster needs thousands."});
   if (facts.processes < kProcessesGood)
-    found.push_back({Verdict::kWarning, "limits",
-                     "The user may have " + counted(facts.processes, "process") + "es and threads.",
-                     "ulimit -u 65536, or TasksMax of the systemd unit; every worker has about a "
-                     "dozen threads."});
+    found.push_back(
+        {Verdict::kWarning, "limits",
+         "The user may have " + counted(facts.processes, "process", "processes") + " and threads.",
+         "ulimit -u 65536, or TasksMax of the systemd unit; every worker has about a "
+         "dozen threads."});
 }
 
 void check_shared_memory(const MachineFacts& facts, Findings& found) {

@@ -150,6 +150,23 @@ class BatchWriter {
   std::vector<std::uint8_t> bytes_;
 };
 
+// The shape of an output of a built-in model that is an image; nullptr for any other output. The
+// engine gives such an output as it stores images, [n,h,w,c], and PyTorch has [n,c,h,w].
+const gpu::TensorShape* stored_image(const CheckpointModel& source, std::size_t output) {
+  const gpu::TensorShape& shape = source.graph.shape(source.graph.outputs[output]);
+  return source.model.program() == nullptr && gpu::is_image(shape) ? &shape : nullptr;
+}
+
+// Appends images of this stored shape with the channels before the lines.
+void append_images(const gpu::TensorShape& stored, std::span<const float> values,
+                   std::vector<float>& to) {
+  const auto channels = static_cast<std::size_t>(stored[gpu::Axis::kC]);
+  const auto image = static_cast<std::size_t>(gpu::image_of(stored).image());
+  for (std::size_t begin = 0; begin < values.size(); begin += image)
+    for (std::size_t c = 0; c < channels; ++c)
+      for (std::size_t at = c; at < image; at += channels) to.push_back(values[begin + at]);
+}
+
 // The outputs without values; each has the shape for all samples.
 std::vector<Prediction> empty_predictions(const CheckpointModel& source, std::uint64_t samples) {
   std::vector<Prediction> predictions;
@@ -194,9 +211,14 @@ std::vector<std::uint64_t> output_extents(const CheckpointModel& source, std::si
     }
     return extents;
   }
-  // Matrices of a built-in model have axes of one element.
   const gpu::TensorShape& shape = source.graph.shape(source.graph.outputs[output]);
   extents.push_back(1);
+  if (stored_image(source, output) != nullptr) {
+    for (const int axis : {gpu::Axis::kC, gpu::Axis::kH, gpu::Axis::kW})
+      extents.push_back(static_cast<std::uint64_t>(shape[axis]));
+    return extents;
+  }
+  // A built-in model may have one number for a sample, and PyTorch has no axis for it.
   for (int axis = 1; axis < shape.rank(); ++axis)
     if (shape[axis] > 1) extents.push_back(static_cast<std::uint64_t>(shape[axis]));
   return extents;
@@ -251,9 +273,14 @@ Result<std::vector<Prediction>> predict(gpu::Engine& engine, const CheckpointMod
     // run.
     const auto found = engine.evaluate({words.data()}, count, begin / batch);
     if (!found) return found.error();
-    for (std::size_t i = 0; i < predictions.size(); ++i)
-      predictions[i].values.insert(predictions[i].values.end(), found->outputs[i].begin(),
-                                   found->outputs[i].end());
+    for (std::size_t i = 0; i < predictions.size(); ++i) {
+      const std::span<const float> output = found->outputs[i];
+      std::vector<float>& values = predictions[i].values;
+      if (const gpu::TensorShape* const stored = stored_image(source, i))
+        append_images(*stored, output, values);
+      else
+        values.insert(values.end(), output.begin(), output.end());
+    }
   }
   return predictions;
 }

@@ -29,7 +29,8 @@ struct PredictionInput {
 // [field of the layout]: whether an output of the model depends on it.
 std::vector<bool> fields_of_outputs(const gpu::Graph& graph);
 
-// The name of an output, and its extents for one sample. REQUIRES: the output exists.
+// The name of an output, and its extents for one sample in the order of PyTorch: an image is
+// [c,h,w]. REQUIRES: the output exists.
 std::string output_name(const CheckpointModel& source, std::size_t output);
 std::vector<std::uint64_t> output_extents(const CheckpointModel& source, std::size_t output);
 

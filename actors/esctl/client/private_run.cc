@@ -39,6 +39,7 @@ Result<JobView> PrivateRun::train(const JobSpec& spec, const StartPoint& start) 
   // After the first signal the job is stopped with its checkpoint. stop_early() sets signals_max_
   // to 1, so only a second signal interrupts that.
   if (!end && stop_signal() != 0 && !job_.empty()) end = stop_early();
+  if (end && daemon_->removes(end->checkpoint)) end->checkpoint.clear();
   if (end && options_.observer.ended) options_.observer.ended(*end);
   shut_down();
   // The log explains a failure. It does not explain a request that the head refused, or an end that

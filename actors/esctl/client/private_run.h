@@ -44,7 +44,8 @@ class PrivateRun {
       : options_(options), console_(console) {}
 
   Status start(const std::filesystem::path& easyscaled);
-  // Returns the final state of the job, or an error. The daemon has ended afterwards.
+  // Returns the final state of the job, or an error. The daemon has ended afterwards, so a state
+  // that it had saved for itself is not in it.
   Result<JobView> train(const JobSpec& spec, const StartPoint& start);
   // The signal that ended the run early, or 0.
   int stop_signal() const { return signals_.first(); }

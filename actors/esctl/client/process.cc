@@ -77,6 +77,10 @@ PrivateDaemon::~PrivateDaemon() {
   if (!directory_.empty()) fs::remove_all(directory_, ignored);
 }
 
+bool PrivateDaemon::removes(const fs::path& file) const {
+  return file.string().starts_with((directory_ / "").string());
+}
+
 std::string PrivateDaemon::log_tail() const {
   std::ifstream in(log_, std::ios::binary);
   std::string text = log::complaints_of(std::string{std::istreambuf_iterator<char>(in), {}});

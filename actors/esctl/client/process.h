@@ -50,6 +50,8 @@ class PrivateDaemon {
   PrivateDaemon& operator=(const PrivateDaemon&) = delete;
 
   const std::string& endpoint() const { return endpoint_; }
+  // Whether the file is removed with the private directory.
+  bool removes(const std::filesystem::path& file) const;
   // The last errors and warnings of its log.
   std::string log_tail() const;
 

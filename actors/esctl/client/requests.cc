@@ -115,7 +115,8 @@ Result<JobView> follow_job(Client& client, const JobId& job, Progress& progress,
 }
 
 int print_end(const JobView& job, bool json, Console& console) {
-  console.out << (json ? job_json(job) + "\n" : summary_text(job)) << std::flush;
+  console.out << (json ? job_json(job) + "\n" : summary_text(job, out_columns(console)))
+              << std::flush;
   return job.state == "finished" ? 0 : report_end(job, console);
 }
 
@@ -125,7 +126,9 @@ int print_run_end(JobView job, const std::optional<KeptWeights>& weights, const 
   if (!error.empty()) job.error += (job.error.empty() ? "" : "; ") + error;
   const std::string kept =
       failed && !weights ? "\nThe weights are not kept.\n" : weights_text(weights);
-  console.out << (json ? run_json(job, weights) + "\n" : summary_text(job) + kept) << std::flush;
+  console.out << (json ? run_json(job, weights) + "\n"
+                       : summary_text(job, out_columns(console)) + kept)
+              << std::flush;
   return job.state == "finished" && !failed ? 0 : report_end(job, console);
 }
 

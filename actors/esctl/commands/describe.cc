@@ -21,7 +21,7 @@ Status describe(const DescribeOptions& options, Console& console) {
   if (options.json)
     console.out << details_json(details->job, details->spec_toml) << "\n";
   else
-    print(coloured(details_text(details->job, details->spec_toml)), console);
+    print(coloured(details_text(details->job, details->spec_toml, out_columns(console))), console);
   return {};
 }
 

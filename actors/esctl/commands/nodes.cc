@@ -51,7 +51,8 @@ Status nodes(const NodesOptions& options, Console& console) {
   if (options.json)
     console.out << nodes_json(list->nodes, list->warning) << "\n";
   else
-    print(coloured(nodes_text(list->nodes) + warning_text(list->warning)), console);
+    print(coloured(nodes_text(list->nodes, out_columns(console)) + warning_text(list->warning)),
+          console);
   return {};
 }
 

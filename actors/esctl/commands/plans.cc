@@ -19,7 +19,7 @@ Status plans(const PlansOptions& options, Console& console) {
   const auto view = list_plans(**client, options.job);
   if (!view) return view.error();
   console.out << (options.json ? plans_json(options.job, *view) + "\n"
-                               : plans_text(*view, options.top));
+                               : plans_text(*view, options.top, out_columns(console)));
   return {};
 }
 

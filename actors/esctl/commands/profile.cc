@@ -20,7 +20,7 @@ Status show_profile(const ProfileCommand& command, Console& console) {
   const tracing::Profile profile = tracing::profile_of(*trace);
   if (!command.svg.empty()) ES_RETURN_IF_ERROR(write_text_file(command.svg, profile_svg(profile)));
   console.out << (command.traced.json ? profile_json(profile) + "\n"
-                                      : profile_text(profile, command.top));
+                                      : profile_text(profile, command.top, out_columns(console)));
   return {};
 }
 

@@ -19,8 +19,8 @@ struct PsOptions {
   }
 };
 
-std::string list_text(const JobListView& list, const PsOptions& options) {
-  return jobs_text(selected(list.jobs, options.selection), options.wide) +
+std::string list_text(const JobListView& list, const PsOptions& options, std::size_t columns) {
+  return jobs_text(selected(list.jobs, options.selection), options.wide, columns) +
          warning_text(list.warning);
 }
 
@@ -29,12 +29,12 @@ Result<int> watch(const PsOptions& options, Console& console) {
   constexpr std::chrono::seconds kInterval{1};
   LiveScreen screen(console);
   LiveClient client(options.head, screen.interrupt());
-  std::string text;
+  JobListView list;
   const auto refresh = [&] {
     return client.with([&](Client& c) -> Status {
-      const auto list = list_jobs(c, options.ended_within());
-      if (!list) return list.error();
-      text = list_text(*list, options);
+      auto found = list_jobs(c, options.ended_within());
+      if (!found) return found.error();
+      list = *std::move(found);
       return {};
     });
   };
@@ -43,11 +43,12 @@ Result<int> watch(const PsOptions& options, Console& console) {
   if (!asked.ok()) return asked.error();
   bool is_first = true;
   return screen.run(
-      [&](ScreenSize) {
+      [&](ScreenSize size) {
         if (!std::exchange(is_first, false)) asked = refresh();
         Screen shown{{{log::time_text(std::chrono::system_clock::now()), Style::kDim}}};
         if (!asked.ok()) shown.push_back({{asked.error().message, Style::kBad}});
-        const Screen lines = coloured(text);
+        const Screen lines =
+            coloured(list_text(list, options, static_cast<std::size_t>(size.columns)));
         shown.insert(shown.end(), lines.begin(), lines.end());
         return shown;
       },
@@ -64,7 +65,7 @@ Result<int> ps(const PsOptions& options, Console& console) {
   if (options.json)
     console.out << jobs_json(selected(list->jobs, options.selection), list->warning) << "\n";
   else
-    print(coloured(list_text(*list, options)), console);
+    print(coloured(list_text(*list, options, out_columns(console))), console);
   return 0;
 }
 

@@ -5,6 +5,7 @@
 #include <system_error>
 
 #include "actors/base/program/default_devices.h"
+#include "actors/base/program/rescued_state.h"
 #include "actors/esctl/client/d2_cost.h"
 #include "actors/esctl/client/live_tracking.h"
 #include "actors/esctl/client/options.h"
@@ -58,11 +59,25 @@ void say_what_is_kept(const RunOptions& options, const JobSpec& spec, Console& c
               << std::endl;
 }
 
-// Returns the requested checkpoint, or otherwise the job's newest one. No value means that the
+// Returns what a worker of a failed job has kept in the current directory.
+std::optional<KeptWeights> rescued_weights(const JobView& end) {
+  const std::string prefix = rescued_state_prefix(end.id);
+  std::error_code code;
+  for (const auto& entry : fs::directory_iterator(fs::current_path(code), code)) {
+    if (!entry.path().filename().string().starts_with(prefix)) continue;
+    const auto reader = store::CheckpointReader::open(entry.path().string());
+    if (reader) return KeptWeights{entry.path().string(), reader->head().version};
+  }
+  return std::nullopt;
+}
+
+// Returns the requested checkpoint, or otherwise the newest one of the job. No value means that the
 // weights are lost at the end of the run.
 std::optional<KeptWeights> kept_weights(const PrivateRun& run, const JobView& end) {
   if (run.checkpoint() && *run.checkpoint())
     return KeptWeights{(*run.checkpoint())->path, (*run.checkpoint())->version};
+  if (end.state == "failed")
+    if (auto rescued = rescued_weights(end)) return rescued;
   if (end.checkpoint.empty()) return std::nullopt;
   const auto reader = store::CheckpointReader::open(end.checkpoint);
   if (!reader) return std::nullopt;

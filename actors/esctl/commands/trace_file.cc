@@ -44,7 +44,7 @@ std::string traced_text(const std::string& path, const tracing::Trace& trace) {
     text = "steps " + std::to_string(trace.first) + " to " + std::to_string(trace.end - 1);
   else
     text = "no steps";
-  text += ", " + counted(trace.processes.size(), "process") + ", " +
+  text += ", " + counted(trace.processes.size(), "process", "processes") + ", " +
           counted(spans_of(trace), "span") + ": " + path + "\n";
   if (!trace.note.empty()) text += "fewer steps than requested: " + trace.note + "\n";
   for (const tracing::ProcessTrace& process : trace.processes) {

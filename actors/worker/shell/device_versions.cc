@@ -2,6 +2,7 @@
 #include <caf/all.hpp>
 
 #include "actors/base/log/log.h"
+#include "actors/base/program/rescued_state.h"
 #include "actors/worker/shell/device_actor.h"
 #include "actors/worker/state/initial_weights.h"
 #include "proto/base/kill_point.h"
@@ -128,7 +129,7 @@ void DeviceState::fail_keeping_state(const std::string& error, const char* when,
   const std::filesystem::path& parent = parts_->options.rescue_dir;
   if (version == 0 || parent.empty()) return fail(error, elsewhere);
   const std::filesystem::path directory =
-      parent / (parts_->options.job + "-step-" + std::to_string(version));
+      parent / (rescued_state_prefix(parts_->options.job) + std::to_string(version));
   // keep_snapshot reports what is wrong with the directory.
   (void)store::make_directories(store::posix_file_system(), parent);
   fetch_replica();

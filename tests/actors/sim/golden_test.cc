@@ -2,12 +2,14 @@
 // library must give the same history, message by message. golden_histories.txt contains the trace
 // and the histories.
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <map>
 #include <sstream>
 
 #include "actors/sim/report/report.h"
 #include "tests/actors/sim/small_traces.h"
+#include "tests/support/places.h"
 
 namespace es::actors::simulator {
 namespace {
@@ -44,8 +46,12 @@ SimulationOptions golden_options(std::string_view policy) {
   return how;
 }
 
+std::filesystem::path golden_file() {
+  return es::test::source_root() / "tests/actors/sim/golden_histories.txt";
+}
+
 std::map<std::string, std::string> recorded() {
-  std::ifstream in(GOLDEN_FILE);
+  std::ifstream in(golden_file());
   std::map<std::string, std::string> hashes;
   std::string line, policy, hash;
   while (std::getline(in, line)) {
@@ -56,7 +62,7 @@ std::map<std::string, std::string> recorded() {
 }
 
 void record(const std::map<std::string, std::string>& hashes) {
-  std::ofstream out(GOLDEN_FILE);
+  std::ofstream out(golden_file());
   out << "# History hashes of golden_test.cc by policy. To record them anew, where decisions were\n"
          "# changed on purpose: ES_RECORD_GOLDEN=1 meson test -C build simulator\n";
   for (const auto& [policy, hash] : hashes) out << policy << " " << hash << "\n";

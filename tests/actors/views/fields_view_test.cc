@@ -5,13 +5,14 @@
 #include <nlohmann/json.hpp>
 
 #include "proto/base/text_file.h"
+#include "tests/support/places.h"
 
 using namespace es;
 using namespace es::actors;
 
 TEST_SUITE("actors/esctl/fields_view") {
   TEST_CASE("docs/JOB-FILE.md is the page that the table of fields produces") {
-    const auto page = read_text_file(ES_SOURCE_ROOT "/docs/JOB-FILE.md", 1 << 20);
+    const auto page = read_text_file(es::test::source_root() / "docs/JOB-FILE.md", 1 << 20);
     REQUIRE(page.ok());
     const bool same = *page == fields_markdown(field_values(JobSpec{}));
     CHECK_MESSAGE(same, "write it anew: esctl fields --markdown > docs/JOB-FILE.md");

@@ -5,13 +5,14 @@
 #include <nlohmann/json.hpp>
 
 #include "proto/base/text_file.h"
+#include "tests/support/places.h"
 
 using namespace es;
 using namespace es::actors;
 
 TEST_SUITE("actors/esctl/formats_view") {
   TEST_CASE("the table of docs/OPERATIONS.md is the one of the code") {
-    const auto page = read_text_file(ES_SOURCE_ROOT "/docs/OPERATIONS.md", 1 << 20);
+    const auto page = read_text_file(es::test::source_root() / "docs/OPERATIONS.md", 1 << 20);
     REQUIRE(page.ok());
     const std::string table = formats_markdown(formats());
     const bool same = page->find("\n\n" + table + "\n") != std::string::npos;

@@ -178,6 +178,64 @@ TEST_SUITE("actors/esctl/render_text") {
     CHECK(table({{"A", "B"}, {"long", ""}, {"x", "y"}}) == "A     B\nlong\nx     y\n");
   }
 
+  TEST_CASE("a table without room breaks between words, headings first") {
+    const std::vector<std::vector<std::string>> rows{{"NAME", "MS PER STEP", "REASON"},
+                                                     {"a", "1.5", "it is slow"}};
+    CHECK(table(rows, 29) == table(rows));
+    CHECK(table(rows, 28) ==
+          "NAME  MS    REASON\n"
+          "      PER\n"
+          "      STEP\n"
+          "a     1.5   it is slow\n");
+    // The last column has room for several lines, and others stand below.
+    CHECK(table({{"error", "words that are too many for one line"}}, 32) ==
+          "error  words that are too many\n"
+          "       for one line\n");
+    CHECK(table({{"A", "B", "C"}, {"a-long-name", "another-name", "x"}, {"a", "", ""}}, 20) ==
+          "A\n    B             C\n"
+          "a-long-name\n    another-name  x\n"
+          "a\n");
+  }
+
+  TEST_CASE("nothing is lost of a table that is narrower than its words") {
+    CHECK(table({{"A", "B"}, {"long word", "other"}}, 2) == "A\n    B\nlong\nword\n    other\n");
+  }
+
+  TEST_CASE("a note is broken between words") {
+    CHECK(wrapped("one two three\nfour\n", 12) == "one two\n    three\nfour\n");
+    CHECK(wrapped("one two\n", kAnyColumns) == "one two\n");
+  }
+
+  TEST_CASE("lists have no line above 80 columns, as long as no word has") {
+    JobView job = job_view("failed");
+    job.id = "train-resnet50-imagenet-12-8d87byv9";
+    job.placement = "cpu-avx512:2+cpu-avx2:2+cpu-scalar:1";
+    job.waiting_for = "devices of the types cpu-avx512, cpu-avx2 and cpu-scalar, which others use";
+    job.error =
+        "worker 7 on local/cpu-avx512:3: the data of the evaluation cannot be read any more";
+    const NodeView node{
+        .name = "a-node-with-a-long-name.example.org",
+        .alive = true,
+        .checkpoint_problem = "the directory belongs to another user of the machine",
+        .rack = "a-rack-with-a-name",
+        .spot = true,
+        .gone_unix_ms = 1'795'453'200'000};
+    for (const std::string& text : {jobs_text({job}, false, 80), jobs_text({job}, true, 80),
+                                    details_text(job, "", 80), nodes_text({node}, 80)}) {
+      CAPTURE(text);
+      for (std::size_t at = 0, end = 0; at < text.size(); at = end + 1) {
+        end = text.find('\n', at);
+        CHECK(end - at <= 80);
+      }
+    }
+  }
+
+  TEST_CASE("a number of things has their plural") {
+    CHECK(counted(1, "process", "processes") == "1 process");
+    CHECK(counted(2, "process", "processes") == "2 processes");
+    CHECK(counted(0, "step") == "0 steps");
+  }
+
   TEST_CASE("a number that is not finite is a dash") {
     CHECK(fixed(kNan, 2) == "-");
     CHECK(fixed(1.005e3, 1) == "1005.0");

@@ -6,6 +6,7 @@
 #include <stdexcept>
 
 #include "tests/gpu/models/samples_by_formula.h"
+#include "tests/support/places.h"
 
 namespace es::test {
 namespace {
@@ -46,7 +47,7 @@ Summary summary(const std::vector<float>& values, const std::string& probe) {
 
 ModelReference read_reference(const std::string& model) {
   const std::string path =
-      std::string(ES_SOURCE_ROOT) + "/tests/gpu/models/reference/" + model + ".txt";
+      (source_root() / "tests/gpu/models/reference" / (model + ".txt")).string();
   std::ifstream file(path);
   if (!file) throw std::runtime_error("no reference " + path);
   ModelReference reference;

@@ -10,6 +10,7 @@
 #include <random>
 #include <sstream>
 
+#include "tests/support/places.h"
 #include "tests/support/reference_data.h"
 
 namespace es::study {
@@ -73,7 +74,8 @@ struct Nominal {
 
 // The file configs/steptimes/pollux_nominal.csv, which `esctl sim` reads too.
 Result<std::map<std::string, Nominal>> read_nominal() {
-  const std::string path = std::string(ES_SOURCE_ROOT) + "/configs/steptimes/pollux_nominal.csv";
+  const std::string path =
+      (es::test::source_root() / "configs/steptimes/pollux_nominal.csv").string();
   std::ifstream in(path);
   if (!in) return not_found(path + " cannot be read");
   const auto rows = read_rows(in, path);

@@ -15,6 +15,7 @@
 #include "store/kv/guarded_key_value_store.h"
 #include "store/kv/seal_file.h"
 #include "tests/store/temp_directory.h"
+#include "tests/support/places.h"
 
 using namespace es;
 using namespace es::store;
@@ -58,11 +59,12 @@ class Holder {
   explicit Holder(const std::filesystem::path& directory) {
     std::array<int, 2> pipe{};
     REQUIRE(::pipe(pipe.data()) == 0);
+    const std::string program = test::program_beside("state_holder");
     process_ = ::fork();
     if (process_ == 0) {
       ::dup2(pipe[1], STDOUT_FILENO);
       ::close(pipe[0]);
-      ::execl(ES_STATE_HOLDER, ES_STATE_HOLDER, directory.c_str(), nullptr);
+      ::execl(program.c_str(), program.c_str(), directory.c_str(), nullptr);
       ::_exit(127);
     }
     ::close(pipe[1]);

@@ -25,6 +25,7 @@
 #include "store/recovery/records.h"
 #include "store/recovery/recover.h"
 #include "tests/store/temp_directory.h"
+#include "tests/support/places.h"
 
 using namespace es;
 using namespace es::store;
@@ -333,8 +334,9 @@ void check_recovery(const fs::path& directory, const Damage& damage, const Pairs
 
 // Recovers in another process, which ends before its `n`-th move. Returns whether it has ended so.
 bool ends_at_move(const fs::path& directory, int n) {
-  const std::string command = "ES_KILL_POINT=recover.move:" + std::to_string(n) +
-                              " exec " ES_RECOVER_STATE " " + directory.string();
+  const std::string command = "ES_KILL_POINT=recover.move:" + std::to_string(n) + " exec " +
+                              test::program_beside("recover_state").string() + " " +
+                              directory.string();
   const int status = std::system(command.c_str());
   if (WIFSIGNALED(status)) {
     CHECK(WTERMSIG(status) == SIGKILL);

@@ -5,6 +5,8 @@
 #include <filesystem>
 #include <set>
 
+#include "tests/support/places.h"
+
 namespace es::store {
 namespace {
 
@@ -21,7 +23,7 @@ std::string error_of(const std::string& text) {
 
 // The directory with the traces of the project, which are data beside the repository.
 std::filesystem::path traces() {
-  return std::filesystem::path(ES_SOURCE_ROOT).parent_path() / "shared" / "traces";
+  return test::source_root().parent_path() / "shared" / "traces";
 }
 
 }  // namespace
@@ -139,8 +141,8 @@ TEST_SUITE("store/traces") {
     REQUIRE(philly.ok());
     CHECK(philly->jobs.size() + philly->skipped == 82'247);
     CHECK(read_trace(traces() / "pollux-osdi21-workloads.csv")->jobs.size() == 160);
-    const auto nominal = read_step_times(std::filesystem::path(ES_SOURCE_ROOT) /
-                                         "configs/steptimes/pollux_nominal.csv");
+    const auto nominal =
+        read_step_times(test::source_root() / "configs/steptimes/pollux_nominal.csv");
     REQUIRE(nominal.ok());
     for (int w = 1; w <= 8; ++w) {
       const auto pollux =

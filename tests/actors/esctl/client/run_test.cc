@@ -10,6 +10,7 @@
 
 #include "tests/actors/esctl/session.h"
 #include "tests/store/temp_directory.h"
+#include "tests/support/places.h"
 
 namespace es::actors::test {
 namespace {
@@ -21,7 +22,7 @@ class Bench {
   explicit Bench(const char* mode) {
     std::filesystem::create_directory(directory_ / "tmp");
     ::setenv("TMPDIR", (directory_ / "tmp").c_str(), 1);
-    ::setenv("EASYSCALED", FAKE_EASYSCALED, 1);
+    ::setenv("EASYSCALED", es::test::program_beside("fake_easyscaled").c_str(), 1);
     ::setenv("FAKE_MODE", mode, 1);
     ::setenv("FAKE_LOG", (directory_ / "log").c_str(), 1);
     es::test::write_file(directory_ / "job.toml", job_toml());

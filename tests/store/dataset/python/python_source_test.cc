@@ -10,6 +10,7 @@
 #include "store/metrics/metric.h"
 #include "store/path_roots.h"
 #include "tests/store/temp_directory.h"
+#include "tests/support/places.h"
 
 namespace es::store {
 namespace {
@@ -35,7 +36,7 @@ struct FakeDataset {
                  .path = (directory / "data").string(),
                  .samples = 12,
                  .eval_samples = 5,
-                 .python = ES_FAKE_LOADER,
+                 .python = test::program_beside("fake_loader").string(),
                  .timeout_s = 60};
     test::write_file(spec.data.path, behaviour);
   }
