@@ -62,10 +62,14 @@ std::string enough_text(const std::vector<Size>& sizes, std::size_t policy) {
   const std::string name = sizes.front().reports[policy].policy;
   const auto enough = enough_devices(sizes, policy);
   if (!enough) return name + ": jobs did not end on the largest cluster, so no size is enough.";
+  const std::string most = std::to_string(sizes.back().cluster.total()) + " devices";
+  if (*enough + 1 == sizes.size())
+    return name +
+           ": on all smaller clusters the mean completion time is more than 5 % longer than with " +
+           most + ".";
   return name + ": from " + std::to_string(sizes[*enough].cluster.total()) + " devices on (" +
          sizes[*enough].cluster.text() +
-         ") the mean completion time is at most 5 % longer than with " +
-         std::to_string(sizes.back().cluster.total()) + ".";
+         ") the mean completion time is at most 5 % longer than with " + most + ".";
 }
 
 std::string sweep_text(const std::vector<Size>& sizes) {

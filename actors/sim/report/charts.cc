@@ -163,7 +163,7 @@ Series sum_of_groups(const std::string& name, const std::vector<GroupSeries>& gr
     for (const GroupSeries::Point& point : group.points)
       changes[point.time_s] += point.devices - std::exchange(before, point.devices);
   }
-  Series series{name, {}};
+  Series series{name, {{0, 0}}};
   double devices = 0;
   for (const auto& [time_s, change] : changes)
     series.points.emplace_back(time_s / 3600, devices += change);

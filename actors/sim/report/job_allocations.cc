@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
+#include <limits>
 #include <map>
 #include <numeric>
 #include <sstream>
@@ -58,7 +60,14 @@ class JobChart {
  public:
   JobChart(const Workload& workload, const SimulationResult& result)
       : workload_(workload), result_(result), jobs_(drawn_jobs(result)) {
-    for (const JobSpan& span : result.spans) end_s_ = std::max(end_s_, span.until_s);
+    for (const std::size_t job : jobs_) spans_[job];
+    for (const JobSpan& span : result.spans)
+      if (const auto at = spans_.find(span.job); at != spans_.end()) {
+        at->second.push_back(&span);
+        begin_s_ = std::min(begin_s_, span.from_s);
+        end_s_ = std::max(end_s_, span.until_s);
+      }
+    begin_s_ = std::min(begin_s_, end_s_);
     row_ = jobs_.size() <= kNamedRowsMax ? kNamedRow : kRow;
   }
 
@@ -70,13 +79,9 @@ class JobChart {
          << "' y='24' font-size='16'>" << escaped(title()) << "</text>\n";
     draw_legend();
     draw_times(kPlotTop + plot_high);
-    std::map<std::size_t, std::vector<const JobSpan*>> spans;
-    for (const std::size_t job : jobs_) spans[job];
-    for (const JobSpan& span : result_.spans)
-      if (const auto at = spans.find(span.job); at != spans.end()) at->second.push_back(&span);
     double y = kPlotTop;
     for (const std::size_t job : jobs_) {
-      draw_row(workload_.jobs[job].id, spans[job], y);
+      draw_row(workload_.jobs[job].id, spans_[job], y);
       y += row_;
     }
     out_ << "</svg>\n";
@@ -91,7 +96,9 @@ class JobChart {
                 ? ""
                 : ": the " + std::to_string(jobs_.size()) + " of " + all + " that waited longest");
   }
-  double x_of(double time_s) const { return kPlotLeft + kPlotWide * time_s / end_s_; }
+  double x_of(double time_s) const {
+    return kPlotLeft + kPlotWide * (time_s - begin_s_) / std::max(1.0, end_s_ - begin_s_);
+  }
 
   void draw_legend() {
     double x = kPlotLeft;
@@ -106,7 +113,7 @@ class JobChart {
   void draw_times(double bottom) {
     constexpr int kTicks = 6;
     for (int i = 0; i <= kTicks; ++i) {
-      const double time_s = end_s_ * i / kTicks;
+      const double time_s = begin_s_ + (end_s_ - begin_s_) * i / kTicks;
       out_ << "<line x1='" << x_of(time_s) << "' x2='" << x_of(time_s) << "' y1='" << kPlotTop
            << "' y2='" << bottom << "' stroke='#ddd'/><text x='" << x_of(time_s) << "' y='"
            << bottom + 16 << "' text-anchor='middle'>" << decimal(time_s / 3600) << "</text>\n";
@@ -126,10 +133,19 @@ class JobChart {
       const double left = std::max(drawn_to, x_of(span->from_s));
       if (right - left < kThin) continue;
       drawn_to = right;
-      out_ << "<rect x='" << left << "' y='" << y << "' width='" << right - left << "' height='"
-           << row_ - 1 << "' fill='" << colour_of(span->state) << "'><title>" << text_of(id, *span)
-           << "</title></rect>\n";
+      draw_bar(id, *span, left, right - left, y);
     }
+    // A short life is a mark, for the longest of its spans.
+    if (drawn_to > 0 || spans.empty()) return;
+    const JobSpan& longest = **std::ranges::max_element(
+        spans, {}, [](const JobSpan* span) { return span->until_s - span->from_s; });
+    draw_bar(id, longest, x_of(longest.from_s), 2 * kThin, y);
+  }
+
+  void draw_bar(const std::string& id, const JobSpan& span, double x, double width, double y) {
+    out_ << "<rect x='" << x << "' y='" << y << "' width='" << width << "' height='" << row_ - 1
+         << "' fill='" << colour_of(span.state) << "'><title>" << text_of(id, span)
+         << "</title></rect>\n";
   }
 
   std::string text_of(const std::string& id, const JobSpan& span) const {
@@ -145,7 +161,8 @@ class JobChart {
   const Workload& workload_;
   const SimulationResult& result_;
   const std::vector<std::size_t> jobs_;
-  double end_s_ = 1;
+  std::map<std::size_t, std::vector<const JobSpan*>> spans_;  // by job
+  double begin_s_ = std::numeric_limits<double>::infinity(), end_s_ = 0;
   double row_ = kRow;
   std::ostringstream out_;
 };
