@@ -63,13 +63,13 @@ std::string enough_text(const std::vector<Size>& sizes, std::size_t policy) {
   const auto enough = enough_devices(sizes, policy);
   if (!enough) return name + ": jobs did not end on the largest cluster, so no size is enough.";
   const std::string most = std::to_string(sizes.back().cluster.total()) + " devices";
-  if (*enough + 1 == sizes.size())
-    return name +
-           ": on all smaller clusters the mean completion time is more than 5 % longer than with " +
-           most + ".";
-  return name + ": from " + std::to_string(sizes[*enough].cluster.total()) + " devices on (" +
-         sizes[*enough].cluster.text() +
-         ") the mean completion time is at most 5 % longer than with " + most + ".";
+  if (*enough == 0 || *enough + 1 < sizes.size())
+    return name + ": from " + std::to_string(sizes[*enough].cluster.total()) + " devices on (" +
+           sizes[*enough].cluster.text() +
+           ") the mean completion time is at most 5 % longer than with " + most + ".";
+  return name + ": already on " + std::to_string(sizes[*enough - 1].cluster.total()) +
+         " devices the mean completion time is more than 5 % longer than with " + most +
+         ", or jobs do not end.";
 }
 
 std::string sweep_text(const std::vector<Size>& sizes) {
