@@ -161,20 +161,37 @@ class GangDecision {
       if (runs_on(row) && covers(rest, wanted)) add(slot, wanted);
       for (std::size_t t = 0; t < rest.size(); ++t) rest[t] -= std::min(rest[t], kept[t]);
     }
+    const auto charge = [&](const JobRow& row, std::span<const std::uint32_t> counts) {
+      Counts& rest = owned[row.queue];
+      for (std::size_t t = 0; t < rest.size(); ++t) rest[t] -= std::min(rest[t], counts[t]);
+    };
+    // What a job keeps beyond the part of its queue uses up that part too: a later job of the queue
+    // takes nothing from it. Jobs that run within the part come first, because they have begun
+    // within it: otherwise the others would take it from them when they begin.
+    std::vector<std::size_t> beyond;
     for (const std::size_t slot : slots) {
       const JobRow& row = table_.rows()[slot];
-      if (runs_on(row)) continue;
+      if (runs_on(row) || !keeps_held(row)) continue;
+      const auto held = table_.held(slot);
+      if (total(held) == 0 || !covers(owned[row.queue], held)) {
+        beyond.push_back(slot);
+        continue;
+      }
+      add(slot, held);
+      charge(row, held);
+    }
+    for (const std::size_t slot : beyond) charge(table_.rows()[slot], table_.held(slot));
+    for (const std::size_t slot : slots) {
+      const JobRow& row = table_.rows()[slot];
+      if (runs_on(row) || keeps_held(row)) continue;
       Counts rest = owned[row.queue];
       // What a job keeps of its minimum is charged already.
       const auto kept = table_.held(slot);
       for (std::size_t t = 0; keeps_minimum(row) && t < rest.size(); ++t) rest[t] += kept[t];
       const Counts wanted = wants(row, rest);
-      const bool owns = total(wanted) > 0 && covers(rest, wanted);
-      if (owns) add(slot, wanted);
-      // What a job keeps beyond the part of its queue uses up that part too: a later job of the
-      // queue takes nothing from it.
-      if (!owns && !keeps_held(row)) continue;
-      for (std::size_t t = 0; t < rest.size(); ++t) rest[t] -= std::min(rest[t], wanted[t]);
+      if (total(wanted) == 0 || !covers(rest, wanted)) continue;
+      add(slot, wanted);
+      for (std::size_t t = 0; t < rest.size(); ++t) rest[t] -= wanted[t];
       owned[row.queue] = std::move(rest);
     }
     return owners;
@@ -240,8 +257,7 @@ class GangDecision {
           {.slot = row.slot, .rule = WaitRule::kOrder, .after = full_queues_.at(row.queue)});
       return true;
     }
-    const bool one_runs = rules_.blocking == GangRules::Blocking::kSerial && blocked_by_;
-    if (one_runs && !keeps_held(row)) return false;
+    if (blocked_by_ && !keeps_held(row)) return false;
     const Counts left = targets_.choices_of(row.slot);
     const Counts gang = wants(row, left);
     // It can run on nothing that exists now, so it blocks no other job.
@@ -264,7 +280,11 @@ class GangDecision {
     const bool blocks = rules_.blocking == GangRules::Blocking::kSerial ||
                         (rules_.blocking == GangRules::Blocking::kHeadOfLine && !fits);
     if (blocks && !blocked_by_) blocked_by_ = row.slot;
-    return fits || rules_.blocking == GangRules::Blocking::kNone;
+    // The devices of a running job are called back: no job that waits overtakes it, but the others
+    // that run go on.
+    const bool is_called_back =
+        rules_.blocking == GangRules::Blocking::kHeadOfLine && keeps_held(row);
+    return fits || is_called_back || rules_.blocking == GangRules::Blocking::kNone;
   }
 
   // The first job that must wait has a reservation, and later ones wait for it.

@@ -108,6 +108,21 @@ std::map<std::size_t, std::string> by_slot(const std::vector<scheduler::Change>&
   return result;
 }
 
+// A job on devices of one type that it holds, or waits for if `held` is empty.
+void add_job(scheduler::ClusterView& view, const char* queue, std::uint32_t devices,
+             const std::string& held) {
+  scheduler::JobView one;
+  one.number = view.jobs.size();
+  one.id = "j" + std::to_string(one.number);
+  one.queue = queue;
+  one.types = {{"gpu"}};
+  one.capabilities[{"gpu"}] = 1;
+  one.max_p = one.max_devices = devices;
+  one.work = {.total_steps = 1e4, .remaining_steps = 1e4};
+  if (!held.empty()) one.held = *parse_device_set(held);
+  view.jobs.push_back(one);
+}
+
 }  // namespace
 
 TEST_SUITE("scheduler/policy/gang") {
@@ -199,6 +214,41 @@ TEST_SUITE("scheduler/policy/gang") {
     CHECK(waiting[0].why->rule == scheduler::WaitRule::kKept);
     CHECK(waiting[0].why->after == 1);
     CHECK(waiting[0].why->until == scheduler::Seconds(100));
+  }
+
+  TEST_CASE("where one running job is called back for a guarantee, the others go on") {
+    for (const char* policy : {"fifo-gang", "fifo-backfill", "easy-backfill"}) {
+      CAPTURE(policy);
+      scheduler::ClusterView view;
+      view.total = *parse_device_set("gpu:5");
+      view.queues = *scheduler::completed_queues(
+          {{.name = "owner", .guarantee = *parse_device_set("gpu:2")}, {.name = "lent"}});
+      add_job(view, "lent", 2, "gpu:2");
+      add_job(view, "lent", 2, "gpu:2");
+      add_job(view, "lent", 1, "gpu:1");
+      add_job(view, "owner", 2, "");
+      const scheduler::Decisions decisions = (*scheduler::make_policy(policy))->decide(view);
+      CHECK(by_slot(decisions.shrinks) == std::map<std::size_t, std::string>{{1, "gpu:2"}});
+    }
+  }
+
+  TEST_CASE("a job that runs within the part of its queue keeps it beside an earlier borrower") {
+    // Otherwise the part is that of the borrower, the later job is called back, and is given the
+    // part again.
+    for (const char* policy : {"fifo-gang", "fifo-backfill", "easy-backfill"}) {
+      CAPTURE(policy);
+      scheduler::ClusterView view;
+      view.total = *parse_device_set("gpu:4");
+      view.queues =
+          *scheduler::completed_queues({{.name = "x", .guarantee = *parse_device_set("gpu:1")},
+                                        {.name = "y", .guarantee = *parse_device_set("gpu:3")}});
+      add_job(view, "x", 2, "gpu:2");
+      add_job(view, "x", 1, "gpu:1");
+      add_job(view, "y", 1, "gpu:1");
+      add_job(view, "y", 2, "");
+      const scheduler::Decisions decisions = (*scheduler::make_policy(policy))->decide(view);
+      CHECK(by_slot(decisions.shrinks) == std::map<std::size_t, std::string>{{0, "gpu:2"}});
+    }
   }
 
   TEST_CASE("srtf suspends a longer job for a shorter one") {
