@@ -34,6 +34,10 @@ void JobSpans::leave(std::size_t job, double now_s) {
   open_[job] = {};
 }
 
+void JobSpans::finish(double now_s) {
+  for (std::size_t job = 0; job < open_.size(); ++job) leave(job, now_s);
+}
+
 void JobSpans::close(std::size_t job, double now_s) {
   Open& open = open_[job];
   if (!open.is_open || now_s <= open.span.from_s) return;

@@ -37,6 +37,8 @@ class JobSpans {
              double now_s);
   // The job has ended.
   void leave(std::size_t job, double now_s);
+  // The simulation ends, also for jobs that have not ended.
+  void finish(double now_s);
   // From now on these jobs wait for these reasons although devices are free. All others wait
   // because too few are free.
   void explain(const std::map<std::size_t, std::string>& reasons, double now_s);

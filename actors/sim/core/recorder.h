@@ -55,6 +55,8 @@ class Recorder {
   // The devices on which the job steps from now on; an empty set if it stands still.
   void stepping(std::size_t job, const DeviceSet& devices, double now_s, const Spread& spread = {});
   void claimed(int change, double now_s);
+  // The simulation ends.
+  void finish(double now_s) { spans_.finish(now_s); }
   // As JobSpans::explain().
   void explain(const std::map<std::size_t, std::string>& reasons, double now_s) {
     spans_.explain(reasons, now_s);

@@ -226,6 +226,7 @@ class Machine {
   SimulationResult finish() {
     result_.policy = options_.policy;
     sum_up_decisions();
+    recorder_.finish(in_seconds(now()));
     result_.jobs = recorder_.jobs();
     result_.types = recorder_.types();
     result_.samples = recorder_.samples();

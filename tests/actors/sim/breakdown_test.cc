@@ -120,6 +120,24 @@ TEST_SUITE("actors/sim/breakdown") {
     }
   }
 
+  TEST_CASE("a job that never ends is in the spans until the simulation ends") {
+    std::vector<store::TraceJob> jobs{job("a", 10, 1, 100), job("b", 10, 1, 300)};
+    for (store::TraceJob& one : jobs) {
+      one.mix_types = false;
+      one.type = one.id;
+    }
+    const Workload work = workload(jobs, "a:1+b:1");
+    SimulationOptions how = options("elastic-srtf");
+    how.world.claims = {{0, "a", 1, "serving"}};
+    const SimulationResult result = run(work, how);
+    CHECK(result.unfinished == 1);
+    const auto wait = std::ranges::find(result.spans, std::size_t{0}, &JobSpan::job);
+    REQUIRE(wait != result.spans.end());
+    CHECK(wait->state == SpanState::kWaits);
+    CHECK(wait->until_s >= 330);
+    CHECK(find(groups_of(work, result, {}), GroupKind::kType, "a").jobs == 0);
+  }
+
   TEST_CASE("of many jobs the chart shows those that waited longest, and says so") {
     std::vector<store::TraceJob> jobs;
     for (int i = 0; i < 400; ++i) jobs.push_back(job("j" + std::to_string(i), 0, 1, 100));
