@@ -56,7 +56,10 @@ class QueueWatch {
   void change_room(const std::vector<std::uint32_t>& held, int sign) {
     for (std::size_t t = 0; t < held.size(); ++t) room_[t] += sign * std::int64_t{held[t]};
   }
-  void begin_wait(std::size_t job, const LeastNeed& need) { waiting_[need].jobs[job] = kNotYet; }
+  void begin_wait(std::size_t job, const LeastNeed& need) {
+    waiting_[need].jobs[job] = kNotYet;
+    waiting_[need].fresh.push_back(job);
+  }
   void end_wait(std::size_t job, const LeastNeed& need, double now_s) {
     auto& jobs = waiting_[need].jobs;
     const auto at = jobs.find(job);
@@ -68,10 +71,15 @@ class QueueWatch {
   void settle(double now_s) {
     for (auto& [need, waiting] : waiting_) {
       const bool fits = need.fits(room_);
-      for (auto& [job, since_s] : waiting.jobs) {
-        if (fits && since_s == kNotYet) since_s = now_s;
-        if (!fits && since_s != kNotYet) note(job, std::exchange(since_s, kNotYet), now_s);
-      }
+      // Only a change concerns all that wait, which may be thousands.
+      if (fits != std::exchange(waiting.fits, fits))
+        for (auto& [job, since_s] : waiting.jobs) {
+          if (!fits) note(job, since_s, now_s);
+          since_s = fits ? now_s : kNotYet;
+        }
+      for (const std::size_t job : std::exchange(waiting.fresh, {}))
+        if (const auto at = waiting.jobs.find(job); fits && at != waiting.jobs.end())
+          at->second = now_s;
     }
   }
   std::vector<Guarantee::Wait> waits(const Workload& workload) && {
@@ -93,7 +101,9 @@ class QueueWatch {
  private:
   static constexpr double kNotYet = -1;  // the job does not fit
   struct Waiting {
+    bool fits = false;
     std::map<std::size_t, double> jobs;  // since when each fits
+    std::vector<std::size_t> fresh;      // that have begun to wait at this moment
   };
   struct WaitOfJob {
     double from_s = 0, until_s = 0;

@@ -67,7 +67,7 @@ class JobChart {
         begin_s_ = std::min(begin_s_, span.from_s);
         end_s_ = std::max(end_s_, span.until_s);
       }
-    begin_s_ = std::min(begin_s_, end_s_);
+    begin_s_ = std::floor(std::min(begin_s_, end_s_));
     row_ = jobs_.size() <= kNamedRowsMax ? kNamedRow : kRow;
   }
 
