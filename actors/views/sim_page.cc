@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "actors/views/render_text.h"
+#include "actors/views/sim_view.h"
 
 namespace es::actors {
 namespace {
@@ -94,6 +95,43 @@ std::string figures(const std::vector<Report>& reports) {
   return text + "</tbody></table></div>\n";
 }
 
+// One table with the groups of all policies; empty if there are none.
+std::string groups(const std::vector<Report>& reports) {
+  if (std::ranges::all_of(reports, [](const Report& r) { return r.groups.empty(); })) return "";
+  std::string text =
+      "<h2>By queue, tenant, model and device type</h2>\n<div class=\"scroll\" tabindex=\"0\" "
+      "role=\"region\" "
+      "aria-label=\"Groups\">\n<table><thead><tr>";
+  for (const char* column :
+       {"policy", "by", "name", "jobs", "not ended", "mean queue s", "p95 queue s", "mean JCT s",
+        "p95 JCT s", "device hours", "held", "most held"})
+    text += "<th scope=\"col\">" + std::string(column) + "</th>";
+  text += "</tr></thead>\n<tbody>\n";
+  for (const Report& report : reports)
+    for (const simulator::Group& group : report.groups) {
+      text += "<tr>";
+      for (const std::string& value :
+           {html(report.policy), std::string(kind_name(group.kind)),
+            html(group.name.empty() ? "-" : group.name), std::to_string(group.jobs),
+            std::to_string(group.unfinished), fixed(group.avg_wait_s, 1),
+            fixed(group.p95_wait_s, 1), fixed(group.avg_jct_s, 1), fixed(group.p95_jct_s, 1),
+            fixed(group.device_hours, 1), fixed(group.devices_mean, 1),
+            fixed(group.devices_most, 0)})
+        text += "<td>" + value + "</td>";
+      text += "</tr>\n";
+    }
+  return text + "</tbody></table></div>\n";
+}
+
+// Whether queues had their guarantees; empty if no queue has one.
+std::string guarantees(const std::vector<Report>& reports) {
+  std::string items;
+  for (const Report& report : reports)
+    for (const simulator::Guarantee& guarantee : report.guarantees)
+      items += "<li>" + html(report.policy + ": " + guarantee_text(guarantee)) + ".</li>\n";
+  return items.empty() ? "" : "<h2>Guarantees</h2>\n<ul>\n" + items + "</ul>\n";
+}
+
 std::string facts_of(const SimPage& page) {
   std::string text = "<ul class=\"cards\">\n";
   for (const auto& [name, value] : page.facts)
@@ -130,7 +168,9 @@ std::string sim_page(const SimPage& page) {
   text +=
       "<p class=\"note\">JCT: job completion time, from the submission to the last step. rho: that "
       "time divided by the one alone on an equal share of the cluster; below 1 the job gained by "
-      "sharing. The smallest value of a column is bold.</p>\n<h2>Charts</h2>\n";
+      "sharing. The smallest value of a column is bold.</p>\n";
+  for (const std::string& note : page.notes) text += "<p>" + html(note) + "</p>\n";
+  text += groups(page.reports) + guarantees(page.reports) + "<h2>Charts</h2>\n";
   for (const auto& [caption, svg] : page.charts) text += chart(caption, svg);
   return text + "</main>\n</body>\n</html>\n";
 }

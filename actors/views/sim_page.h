@@ -12,6 +12,7 @@ namespace es::actors {
 struct SimPage {
   std::vector<std::pair<std::string, std::string>> facts;  // about the simulation: name, value
   std::vector<simulator::Report> reports;
+  std::vector<std::string> notes = {};                      // sentences below the reports
   std::vector<std::pair<std::string, std::string>> charts;  // caption, SVG
   std::string_view style;                                   // CSS
 };

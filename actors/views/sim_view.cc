@@ -1,17 +1,61 @@
 #include "actors/views/sim_view.h"
 
+#include <algorithm>
 #include <cstdio>
-#include <nlohmann/json.hpp>
+#include <iterator>
 
 #include "actors/views/json_text.h"
 #include "actors/views/render_text.h"
+#include "actors/views/sim_objects.h"
 
 namespace es::actors {
 namespace {
 
+using simulator::Group;
+using simulator::GroupKind;
+using simulator::Guarantee;
 using simulator::Report;
 
-nlohmann::ordered_json object(const Report& r) {
+// Lists of groups by their kind; a kind that the trace does not have is an empty list.
+nlohmann::ordered_json groups_object(const std::vector<Group>& groups) {
+  nlohmann::ordered_json object = {{"queue", nlohmann::ordered_json::array()},
+                                   {"tenant", nlohmann::ordered_json::array()},
+                                   {"model", nlohmann::ordered_json::array()},
+                                   {"type", nlohmann::ordered_json::array()}};
+  for (const Group& group : groups)
+    object[kind_name(group.kind)].push_back({{"name", group.name},
+                                             {"jobs", group.jobs},
+                                             {"unfinished", group.unfinished},
+                                             {"avg_wait_s", group.avg_wait_s},
+                                             {"p95_wait_s", group.p95_wait_s},
+                                             {"avg_jct_s", group.avg_jct_s},
+                                             {"p95_jct_s", group.p95_jct_s},
+                                             {"device_hours", group.device_hours},
+                                             {"devices_mean", group.devices_mean},
+                                             {"devices_most", group.devices_most}});
+  return object;
+}
+
+nlohmann::ordered_json guarantees_object(const std::vector<Guarantee>& guarantees) {
+  nlohmann::ordered_json list = nlohmann::ordered_json::array();
+  for (const Guarantee& guarantee : guarantees) {
+    nlohmann::ordered_json waits = nlohmann::ordered_json::array();
+    for (const Guarantee::Wait& wait : guarantee.waits)
+      waits.push_back({{"from_s", wait.from_s},
+                       {"seconds", wait.until_s - wait.from_s},
+                       {"jobs", wait.jobs},
+                       {"first_job", wait.first_job}});
+    list.push_back({{"queue", guarantee.queue},
+                    {"kept", guarantee.waits.empty()},
+                    {"waited_s", guarantee.waited_s()},
+                    {"waits", std::move(waits)}});
+  }
+  return list;
+}
+
+}  // namespace
+
+nlohmann::ordered_json report_object(const Report& r) {
   return {{"policy", r.policy},
           {"jobs", r.jobs},
           {"unfinished", r.unfinished},
@@ -46,18 +90,18 @@ nlohmann::ordered_json object(const Report& r) {
           {"decision_ms_mean", r.decision_ms_mean},
           {"decision_ms_p99", r.decision_ms_p99},
           {"decision_ms_max", r.decision_ms_max},
-          {"history_hash", r.history_hash}};
+          {"history_hash", r.history_hash},
+          {"groups", groups_object(r.groups)},
+          {"guarantees", guarantees_object(r.guarantees)}};
 }
 
-}  // namespace
-
 std::string report_json(const Report& report) {
-  return json_text(object(report));
+  return json_text(report_object(report));
 }
 
 std::string reports_json(const std::vector<Report>& reports) {
   nlohmann::ordered_json list = nlohmann::ordered_json::array();
-  for (const Report& report : reports) list.push_back(object(report));
+  for (const Report& report : reports) list.push_back(report_object(report));
   return json_text({{"policies", list}});
 }
 
@@ -85,12 +129,48 @@ std::string reports_text(const std::vector<Report>& reports) {
       text += "  " + fixed(100 * r.many_racks_share, 1) +
               " % of the computing time of devices was in jobs in several racks, and " +
               fixed(100 * r.many_nodes_share, 1) + " % in jobs on several nodes\n";
+    for (const Guarantee& guarantee : r.guarantees) text += "  " + guarantee_text(guarantee) + "\n";
     if (r.failures == 0 && r.stragglers == 0) continue;
     text += "  nodes were lost " + counted(r.failures, "time") + ", which cost " +
             fixed(r.lost_work_seconds, 1) + " s of training; devices were slow " +
             counted(r.stragglers, "time") + "\n";
   }
   return text;
+}
+
+std::string groups_text(const Report& report) {
+  constexpr std::size_t kMost = 12;  // of a kind; more are for --json and --out
+  std::string text;
+  for (const GroupKind kind :
+       {GroupKind::kQueue, GroupKind::kTenant, GroupKind::kModel, GroupKind::kType}) {
+    std::vector<Group> groups;
+    std::ranges::copy_if(report.groups, std::back_inserter(groups),
+                         [&](const Group& group) { return group.kind == kind; });
+    if (groups.size() < 2 || groups.size() > kMost) continue;
+    char line[256];
+    std::snprintf(line, sizeof line, "\n%-14s %7s %10s %10s %10s %10s %8s %8s\n", kind_name(kind),
+                  "jobs", "queue s", "p95 s", "avg JCT s", "p95 s", "held", "most");
+    text += line;
+    for (const Group& group : groups) {
+      std::snprintf(line, sizeof line, "%-14s %7zu %10.1f %10.1f %10.1f %10.1f %8.1f %8.0f\n",
+                    group.name.empty() ? "-" : group.name.c_str(), group.jobs, group.avg_wait_s,
+                    group.p95_wait_s, group.avg_jct_s, group.p95_jct_s, group.devices_mean,
+                    group.devices_most);
+      text += line;
+    }
+  }
+  return text;
+}
+
+std::string guarantee_text(const Guarantee& guarantee) {
+  const std::string queue = "queue " + guarantee.queue;
+  if (guarantee.waits.empty()) return queue + " always had its guarantee when its jobs wanted it";
+  const auto longest = std::ranges::max_element(
+      guarantee.waits, {}, [](const auto& wait) { return wait.until_s - wait.from_s; });
+  return queue + " waited " + counted(guarantee.waits.size(), "time") +
+         " for devices of its guarantee, " + fixed(guarantee.waited_s(), 0) +
+         " s in all; the longest time was " + fixed(longest->until_s - longest->from_s, 0) +
+         " s from " + fixed(longest->from_s, 0) + " s on, first job " + longest->first_job;
 }
 
 }  // namespace es::actors

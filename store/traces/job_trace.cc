@@ -1,6 +1,7 @@
 #include "store/traces/job_trace.h"
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <limits>
 #include <set>
@@ -52,6 +53,10 @@ Result<TraceJob> easyscale_job(const Row& row) {
   double suspendable = 1;
   ES_TAKE(suspendable, row.number("suspendable", 0, 1, 1));
   job.suspendable = suspendable != 0;
+  double least = 1;
+  ES_TAKE(least, row.number("min_devices", 1, job.max_p, 1));
+  if (least != std::floor(least)) return row.error("min_devices", "a whole number");
+  job.min_devices = static_cast<std::uint32_t>(least);
   ES_TAKE(job.max_s, row.number("max_s", 0, kSecondsMax, 0));
   ES_TAKE(job.budget, row.number("budget", 0, kBudgetMax, 0));
   return job;

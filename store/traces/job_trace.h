@@ -17,13 +17,14 @@ namespace es::store {
 
 struct TraceJob {
   std::string id;
-  double submit_s = 0;           // seconds since the begin of the trace, >= 0
-  std::string model;             // key in StepTimes; if empty, a step takes one second everywhere
-  std::uint32_t max_p = 1;       // number of ESTs, and of requested devices, 1..1024
-  std::uint32_t batch_size = 1;  // samples of one EST's mini-batch
-  double local_steps = 0;        // all work in mini-batches of one EST; 0 if StepTimes knows it
-  bool mix_types = true;         // may use several device types at the same time
-  std::string type;              // requested type, without mix_types the only one; "" for any
+  double submit_s = 0;            // seconds since the begin of the trace, >= 0
+  std::string model;              // key in StepTimes; if empty, a step takes one second everywhere
+  std::uint32_t max_p = 1;        // number of ESTs, and of requested devices, 1..1024
+  std::uint32_t min_devices = 1;  // the fewest on which it runs, 1..max_p
+  std::uint32_t batch_size = 1;   // samples of one EST's mini-batch
+  double local_steps = 0;         // all work in mini-batches of one EST; 0 if StepTimes knows it
+  bool mix_types = true;          // may use several device types at the same time
+  std::string type;               // requested type, without mix_types the only one; "" for any
   std::string tenant;
   std::string queue;
   int priority = 0;

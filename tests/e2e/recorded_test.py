@@ -20,7 +20,7 @@ STEPS = 40
 POLICIES = ["easyscale", "elastic-srtf", "fifo-backfill", "fifo-gang", "fifo-serial", "las",
             "max-min-fair", "srtf"]
 # They are recorded on the two shorter traces only.
-RIVALS = ["gavel-ftf", "gavel-las", "sia", "themis", "tiresias"]
+RIVALS = ["easy-backfill", "gavel-ftf", "gavel-las", "sia", "themis", "tiresias"]
 PHILLY_JOBS = 5000
 SIMULATION_DEADLINE_S = 800  # The longest takes a minute of computing on an idle core.
 

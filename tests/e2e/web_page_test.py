@@ -500,9 +500,10 @@ class WebPage(harness.EndToEndTest):
                 file.unlink()
         self.browser.get((out / "index.html").as_uri())
         self.wait_for_text("Policies", "elastic-srtf", "easyscale", "Jobs without any device over time")
-        self.assertEqual(len(self.find("tbody tr")), 3)
-        # Three charts of all policies, and one of each.
-        self.assertEqual(len(self.find("figure svg")), 6)
+        # A line for each policy, and for its model and its two device types.
+        self.assertEqual(len(self.find("tbody tr")), 3 + 3 * 3)
+        # Three charts of all policies, and the devices and the jobs of each.
+        self.assertEqual(len(self.find("figure svg")), 9)
         for chart in self.find("figure svg"):
             self.assertGreater(chart.size["height"], 100)
         self.assertTrue(self.find("td strong"))

@@ -1,5 +1,7 @@
 #include "actors/esctl/commands/sim_scene.h"
 
+#include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "actors/base/job_file/price_options.h"
@@ -33,6 +35,14 @@ Result<DeviceSet> parse_cluster(const std::string& text, const store::StepTimes&
   return cluster;
 }
 
+// At least one device of each type remains.
+DeviceSet scaled(const DeviceSet& cluster, double scale) {
+  DeviceSet result;
+  for (const DeviceCount& c : cluster.counts)
+    result.add(c.type, static_cast<std::uint32_t>(std::max(1.0, std::round(c.count * scale))));
+  return result;
+}
+
 }  // namespace
 
 Result<Scene> read_scene(const SimOptions& options) {
@@ -47,8 +57,9 @@ Result<Scene> read_scene(const SimOptions& options) {
   const auto trace = store::read_trace(options.trace, options.workload);
   if (!trace) return trace.error();
   const std::uint64_t seed = options.world.seed;
-  auto workload = simulator::make_workload(*trace, times, *cluster,
-                                           {.jitter_s = seed == 0 ? 0.0 : 1.0, .seed = seed});
+  auto workload = simulator::make_workload(
+      *trace, times, scaled(*cluster, options.scale),
+      {.jitter_s = seed == 0 ? 0.0 : 1.0, .seed = seed, .resample = options.resample});
   if (!workload) return workload.error();
   auto queues = actors::read_queues(options.queues, options.quotas);
   if (!queues) return queues.error();

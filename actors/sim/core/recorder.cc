@@ -7,8 +7,9 @@
 
 namespace es::actors::simulator {
 
-Recorder::Recorder(DeviceSet cluster, std::size_t jobs) : jobs_(jobs), lives_(jobs) {
+Recorder::Recorder(DeviceSet cluster, std::size_t jobs) : jobs_(jobs), lives_(jobs), spans_(jobs) {
   for (const DeviceCount& c : cluster.counts) types_.push_back(c.type);
+  for (Life& life : lives_) life.held_by_type.assign(types_.size(), 0);
   now_.held.assign(types_.size(), 0);
   now_.computing.assign(types_.size(), 0);
   held_device_s_.assign(types_.size(), 0);
@@ -57,6 +58,20 @@ void Recorder::settle(std::size_t job, double now_s) {
   jobs_[job].cost += passed * life.price_per_hour / 3600;
 }
 
+// The state of the job after a change.
+void Recorder::enter_state(std::size_t job, double now_s) {
+  const Life& life = lives_[job];
+  if (life.is_over) return spans_.leave(job, now_s);
+  SpanState state = SpanState::kPauses;
+  if (life.held == 0)
+    state = SpanState::kWaits;
+  else if (!life.stepping.empty())
+    state = SpanState::kRuns;
+  else if (jobs_[job].first_step_s < 0)
+    state = SpanState::kStarts;
+  spans_.enter(job, state, life.held_by_type, now_s);
+}
+
 void Recorder::submitted(std::size_t job, double now_s) {
   advance(now_s);
   jobs_[job].submit_s = now_s;
@@ -64,6 +79,7 @@ void Recorder::submitted(std::size_t job, double now_s) {
   lives_[job].job_s_at_submit = job_s_;
   ++present_;
   ++now_.waiting;
+  enter_state(job, now_s);
   sample(now_s);
 }
 
@@ -87,6 +103,7 @@ void Recorder::ended(std::size_t job, double now_s) {
   lives_[job].is_over = true;
   if (lives_[job].held == 0) --now_.waiting;
   --present_;
+  enter_state(job, now_s);
   sample(now_s);
 }
 
@@ -97,6 +114,7 @@ void Recorder::held(std::size_t job, const DeviceType& type, int change, double 
   if (!life.is_over) settle(job, now_s);
   const bool waited = life.held == 0 && !life.is_over;
   life.held += change;
+  life.held_by_type[index_of(type)] += change;
   // Without the condition a rounding error could remain.
   life.price_per_hour = life.held == 0 ? 0 : life.price_per_hour + change * price_per_hour;
   const bool waits = life.held == 0 && !life.is_over;
@@ -107,6 +125,7 @@ void Recorder::held(std::size_t job, const DeviceType& type, int change, double 
   now_.held[index_of(type)] += change;
   // The time without devices counts as waiting and not as a pause, so the pause begins now.
   if (waited && life.stopped_s >= 0) life.stopped_s = now_s;
+  enter_state(job, now_s);
   sample(now_s);
 }
 
@@ -133,6 +152,7 @@ void Recorder::stepping(std::size_t job, const DeviceSet& devices, double now_s,
   life.spread = spread;
   if (spread.nodes > 1) many_nodes_.devices += devices.total();
   if (spread.racks > 1) many_racks_.devices += devices.total();
+  enter_state(job, now_s);
   sample(now_s);
 }
 

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "actors/sim/core/job_spans.h"
 #include "proto/base/device.h"
 
 namespace es::actors::simulator {
@@ -54,11 +55,19 @@ class Recorder {
   // The devices on which the job steps from now on; an empty set if it stands still.
   void stepping(std::size_t job, const DeviceSet& devices, double now_s, const Spread& spread = {});
   void claimed(int change, double now_s);
+  // The simulation ends.
+  void finish(double now_s) { spans_.finish(now_s); }
+  // As JobSpans::explain().
+  void explain(const std::map<std::size_t, std::string>& reasons, double now_s) {
+    spans_.explain(reasons, now_s);
+  }
   // The job lost the result of this many seconds of training.
   void lost(std::size_t job, double seconds) { jobs_[job].lost_s += seconds; }
 
   const std::vector<JobResult>& jobs() const { return jobs_; }
   const std::vector<DeviceType>& types() const { return types_; }
+  const JobSpans& spans() const { return spans_; }
+  std::uint32_t waiting() const { return now_.waiting; }
   // One sample for each change, at least a second apart; the last one is the state after the last
   // change.
   const std::vector<Sample>& samples() const { return samples_; }
@@ -72,6 +81,7 @@ class Recorder {
  private:
   struct Life {
     std::uint32_t held = 0;
+    std::vector<std::uint32_t> held_by_type;
     double price_per_hour = 0;  // of the held devices
     double since_s = 0;         // time of the last change of `held`
     double stopped_s = -1;      // time since which it stands still, or < 0
@@ -85,10 +95,12 @@ class Recorder {
   void settle(std::size_t job, double now_s);
   std::size_t index_of(const DeviceType& type) const;
   void sample(double now_s);
+  void enter_state(std::size_t job, double now_s);
 
   std::vector<DeviceType> types_;
   std::vector<JobResult> jobs_;
   std::vector<Life> lives_;
+  JobSpans spans_;
   std::vector<Sample> samples_;
   Sample now_;
   std::vector<double> held_device_s_, computing_device_s_;

@@ -3,10 +3,13 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <cstdio>
 #include <functional>
 #include <limits>
+#include <map>
 #include <sstream>
+#include <utility>
+
+#include "actors/sim/report/svg.h"
 
 namespace es::actors::simulator {
 namespace {
@@ -16,25 +19,6 @@ constexpr double kPlotWidth = kWidth - kLeft - kRight, kPlotHeight = kHeight - k
 constexpr std::size_t kPointsMax = 1500;  // points of a line; more cannot be distinguished
 constexpr std::array kColours = {"#1b6ca8", "#d1495b", "#2e933c", "#edae49", "#6a4c93",
                                  "#00798c", "#8d6a9f", "#3d3d3d", "#b5651d"};
-
-std::string decimal(double value) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.4g", value);
-  return text;
-}
-
-std::string escaped(const std::string& text) {
-  std::string out;
-  for (const char c : text) {
-    if (c == '<')
-      out += "&lt;";
-    else if (c == '&')
-      out += "&amp;";
-    else
-      out += c;
-  }
-  return out;
-}
 
 struct Range {
   double low = 0, high = 1;
@@ -165,6 +149,45 @@ void begin_chart(std::ostream& out, const Axes& axes, const Scale& x, const Scal
   draw_axes(out, axes, x, y);
 }
 
+double most_devices(const GroupSeries& group) {
+  double most = 0;
+  for (const GroupSeries::Point& point : group.points) most = std::max<double>(most, point.devices);
+  return most;
+}
+
+// The sum of step functions.
+Series sum_of_groups(const std::string& name, const std::vector<GroupSeries>& groups) {
+  std::map<double, double> changes;
+  for (const GroupSeries& group : groups) {
+    double before = 0;
+    for (const GroupSeries::Point& point : group.points)
+      changes[point.time_s] += point.devices - std::exchange(before, point.devices);
+  }
+  Series series{name, {{0, 0}}};
+  double devices = 0;
+  for (const auto& [time_s, change] : changes)
+    series.points.emplace_back(time_s / 3600, devices += change);
+  return series;
+}
+
+std::string group_chart(std::vector<GroupSeries> groups, const std::string& policy) {
+  // As many as there are colours.
+  constexpr std::size_t kMost = kColours.size();
+  std::ranges::stable_sort(groups, std::greater<>(), most_devices);
+  const std::size_t named = groups.size() <= kMost ? groups.size() : kMost - 1;
+  std::vector<Series> series;
+  for (std::size_t i = 0; i < named; ++i)
+    series.push_back(sum_of_groups(groups[i].name.empty() ? "-" : groups[i].name, {groups[i]}));
+  if (named < groups.size())
+    series.push_back(
+        sum_of_groups(std::to_string(groups.size() - named) + " others",
+                      {groups.begin() + static_cast<std::ptrdiff_t>(named), groups.end()}));
+  return line_chart(
+      {"Devices by " + std::string(kind_name(groups.front().kind)) + " under " + policy, "time, h",
+       "devices", false},
+      series);
+}
+
 Series over_time(const SimulationResult& result, const std::string& name,
                  const std::function<double(const Sample&)>& value) {
   Series series{name, {}};
@@ -182,6 +205,26 @@ std::string line_chart(const Axes& axes, const std::vector<Series>& series) {
   for (std::size_t i = 0; i < series.size(); ++i) {
     const char* colour = kColours[i % kColours.size()];
     draw_line(out, series[i], x, y, colour);
+    draw_legend(out, i, series[i].name, colour);
+  }
+  out << "</svg>\n";
+  return out.str();
+}
+
+std::string point_chart(const Axes& axes, const std::vector<Series>& series) {
+  const Scale x = x_scale(series, axes.log_x), y = y_scale(series);
+  std::ostringstream out;
+  begin_chart(out, axes, x, y);
+  for (std::size_t i = 0; i < series.size(); ++i) {
+    const char* colour = kColours[i % kColours.size()];
+    std::string path;
+    for (const auto& [at, value] : series[i].points) {
+      const std::string px = decimal(kLeft + x(at) * kPlotWidth);
+      const std::string py = decimal(kTop + (1 - y(value)) * kPlotHeight);
+      path += (path.empty() ? "M" : "L") + px + " " + py;
+      out << "<circle r='4' cx='" << px << "' cy='" << py << "' fill='" << colour << "'/>\n";
+    }
+    out << "<path fill='none' stroke='" << colour << "' d='" << path << "'/>\n";
     draw_legend(out, i, series[i].name, colour);
   }
   out << "</svg>\n";
@@ -212,17 +255,17 @@ std::string fairness_chart(const std::vector<Trial>& trials) {
   return out.str();
 }
 
-std::string jct_chart(const std::vector<SimulationResult>& results) {
+std::string jct_chart(const std::vector<const SimulationResult*>& results) {
   std::vector<Series> series;
-  for (const SimulationResult& result : results) {
+  for (const SimulationResult* result : results) {
     std::vector<double> jct;
-    for (const JobResult& job : result.jobs)
+    for (const JobResult& job : result->jobs)
       if (job.end_s >= 0) jct.push_back(job.end_s - job.submit_s);
     std::sort(jct.begin(), jct.end());
-    Series line{result.policy, {}};
+    Series line{result->policy, {}};
     for (std::size_t i = 0; i < jct.size(); ++i)
       line.points.emplace_back(
-          jct[i], 100.0 * static_cast<double>(i + 1) / static_cast<double>(result.jobs.size()));
+          jct[i], 100.0 * static_cast<double>(i + 1) / static_cast<double>(result->jobs.size()));
     series.push_back(std::move(line));
   }
   return line_chart({"Jobs done within a time", "job completion time, s", "jobs, %", true}, series);
@@ -241,10 +284,21 @@ std::string allocation_chart(const SimulationResult& result) {
   return line_chart({"Devices under " + result.policy, "time, h", "devices", false}, series);
 }
 
-std::string queue_chart(const std::vector<SimulationResult>& results) {
+std::vector<std::pair<std::string, std::string>> group_charts(
+    const std::vector<GroupSeries>& groups, const std::string& policy) {
+  std::map<GroupKind, std::vector<GroupSeries>> by_kind;
+  for (const GroupSeries& group : groups) by_kind[group.kind].push_back(group);
+  std::vector<std::pair<std::string, std::string>> charts;
+  for (auto& [kind, of_kind] : by_kind)
+    if (of_kind.size() > 1)
+      charts.emplace_back(kind_name(kind), group_chart(std::move(of_kind), policy));
+  return charts;
+}
+
+std::string queue_chart(const std::vector<const SimulationResult*>& results) {
   std::vector<Series> series;
-  for (const SimulationResult& result : results)
-    series.push_back(over_time(result, result.policy,
+  for (const SimulationResult* result : results)
+    series.push_back(over_time(*result, result->policy,
                                [](const Sample& s) { return static_cast<double>(s.waiting); }));
   return line_chart({"Jobs without any device", "time, h", "jobs", false}, series);
 }

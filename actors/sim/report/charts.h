@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "actors/sim/report/groups.h"
 #include "actors/sim/shell/simulation.h"
 
 namespace es::actors::simulator {
@@ -20,6 +21,9 @@ struct Axes {
 // Draws step lines, one for each series, with a legend.
 std::string line_chart(const Axes& axes, const std::vector<Series>& series);
 
+// Draws points that straight lines connect, one line for each series, with a legend.
+std::string point_chart(const Axes& axes, const std::vector<Series>& series);
+
 // One simulation, summarised in two figures.
 struct Trial {
   std::string policy;
@@ -32,10 +36,14 @@ struct Trial {
 std::string fairness_chart(const std::vector<Trial>& trials);
 
 // Draws the percentage of jobs that ended within a time: one line for each result.
-std::string jct_chart(const std::vector<SimulationResult>& results);
+std::string jct_chart(const std::vector<const SimulationResult*>& results);
 // Draws the devices held, by type, and all devices that compute, over time.
 std::string allocation_chart(const SimulationResult& result);
+// Draws the devices that groups hold over time: for each kind with several groups its name and a
+// chart. Of many groups those with the most devices are drawn, and the others together.
+std::vector<std::pair<std::string, std::string>> group_charts(
+    const std::vector<GroupSeries>& groups, const std::string& policy);
 // Draws the number of jobs without any device over time: one line for each result.
-std::string queue_chart(const std::vector<SimulationResult>& results);
+std::string queue_chart(const std::vector<const SimulationResult*>& results);
 
 }  // namespace es::actors::simulator

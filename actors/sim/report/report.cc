@@ -1,34 +1,16 @@
 #include "actors/sim/report/report.h"
 
 #include <algorithm>
-#include <cmath>
 #include <cstdio>
-#include <numeric>
 #include <sstream>
 
 #include "actors/sim/report/bounds.h"
+#include "actors/sim/report/figures.h"
 #include "proto/base/number_text.h"
 #include "scheduler/policy/common/speed.h"
 
 namespace es::actors::simulator {
 namespace {
-
-double mean(const std::vector<double>& values) {
-  if (values.empty()) return 0;
-  return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
-}
-
-// The smallest value that is not exceeded by this share of the values.
-double percentile(std::vector<double> values, double share) {
-  if (values.empty()) return 0;
-  std::sort(values.begin(), values.end());
-  const auto rank = static_cast<std::size_t>(std::ceil(share * static_cast<double>(values.size())));
-  return values[std::max<std::size_t>(rank, 1) - 1];
-}
-
-double sum(const std::vector<double>& values) {
-  return std::accumulate(values.begin(), values.end(), 0.0);
-}
 
 std::string hex(std::uint64_t value) {
   char text[17];
@@ -65,7 +47,8 @@ double fairness(const WorkJob& job, const JobResult& result, const DeviceSet& cl
   return jct_s / (start_s + local_steps / std::min(best, all / sharing));
 }
 
-Report make_report(const Workload& workload, const SimulationResult& result, double start_s) {
+Report make_report(const Workload& workload, const SimulationResult& result, double start_s,
+                   const GuaranteeRules& rules) {
   Report report{.policy = result.policy, .unfinished = result.unfinished};
   std::vector<double> jct, queue, rho;
   for (std::size_t i = 0; i < result.jobs.size(); ++i) {
@@ -85,21 +68,21 @@ Report make_report(const Workload& workload, const SimulationResult& result, dou
     report.lost_work_seconds += job.lost_s;
   }
   report.jobs = jct.size();
-  report.avg_jct_s = mean(jct);
-  report.p50_jct_s = percentile(jct, 0.5);
-  report.p99_jct_s = percentile(jct, 0.99);
-  report.avg_queue_s = mean(queue);
-  report.mean_rho = mean(rho);
+  report.avg_jct_s = mean_of(jct);
+  report.p50_jct_s = percentile_of(jct, 0.5);
+  report.p99_jct_s = percentile_of(jct, 0.99);
+  report.avg_queue_s = mean_of(queue);
+  report.mean_rho = mean_of(rho);
   if (!rho.empty()) report.worst_rho = *std::max_element(rho.begin(), rho.end());
   // Above 1 the job took longer than it would have taken alone on an equal share.
   const auto unfair = std::count_if(rho.begin(), rho.end(), [](double r) { return r > 1; });
   if (!rho.empty())
     report.unfair_share = static_cast<double>(unfair) / static_cast<double>(rho.size());
   if (report.makespan_s > 0) {
-    report.devices_held_mean = sum(result.held_device_s) / report.makespan_s;
-    report.devices_computing_mean = sum(result.computing_device_s) / report.makespan_s;
+    report.devices_held_mean = sum_of(result.held_device_s) / report.makespan_s;
+    report.devices_computing_mean = sum_of(result.computing_device_s) / report.makespan_s;
   }
-  if (const double computing_s = sum(result.computing_device_s); computing_s > 0) {
+  if (const double computing_s = sum_of(result.computing_device_s); computing_s > 0) {
     report.many_nodes_share = result.many_nodes_device_s / computing_s;
     report.many_racks_share = result.many_racks_device_s / computing_s;
   }
@@ -117,6 +100,8 @@ Report make_report(const Workload& workload, const SimulationResult& result, dou
   report.decision_ms_p99 = result.decision_p99_s * 1e3;
   report.decision_ms_max = 1e3 * result.decision_max_s;
   report.history_hash = hex(result.history_hash);
+  report.groups = groups_of(workload, result, rules.queues);
+  report.guarantees = guarantees_of(workload, result, rules);
   return report;
 }
 

@@ -20,6 +20,8 @@
 //   unfair share     the share of jobs with rho > 1
 #include <string>
 
+#include "actors/sim/report/groups.h"
+#include "actors/sim/report/guarantees.h"
 #include "actors/sim/shell/simulation.h"
 
 namespace es::actors::simulator {
@@ -53,9 +55,13 @@ struct Report {
   std::uint64_t decisions = 0;
   double decision_ms_mean = 0, decision_ms_p99 = 0, decision_ms_max = 0;  // processor time
   std::string history_hash;                                               // 16 hexadecimal digits
+  std::vector<Group> groups;
+  std::vector<Guarantee> guarantees;
 };
 
-Report make_report(const Workload& workload, const SimulationResult& result, double start_s);
+// Without the groups by queue and the guarantees if there are no queues.
+Report make_report(const Workload& workload, const SimulationResult& result, double start_s,
+                   const GuaranteeRules& rules = {});
 
 // rho of a job that has ended.
 double fairness(const WorkJob& job, const JobResult& result, const DeviceSet& cluster,

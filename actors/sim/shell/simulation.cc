@@ -12,6 +12,7 @@
 #include <chrono>
 #include <cmath>
 #include <limits>
+#include <map>
 #include <set>
 
 #include "actors/base/protocol/core/durations.h"
@@ -147,6 +148,8 @@ class Machine {
       if (options_.knowledge.is_perfect()) return policy;
       return std::make_unique<KnowledgePolicy>(std::move(policy), options_.knowledge);
     };
+    if (options_.explains_waits)
+      options.watch_decisions = [this](const ClusterCore& core) { explain_waits(core); };
     options.limits.queues = options_.queues;
     options.limits.share_half_life_s = options_.share_half_life_s;
     options.limits.prices = options_.world.prices;
@@ -182,10 +185,22 @@ class Machine {
     return decides ? timed_step() : scheduler_->try_run_once();
   }
 
+  // Other jobs are not named, because the first one in an order changes all the time.
+  void explain_waits(const ClusterCore& core) {
+    const double begin = thread_seconds();
+    std::map<std::size_t, std::string> reasons;
+    if (recorder_.waiting() > 0)
+      for (const auto& [id, text] : core.waits([](const JobId&) { return false; }))
+        if (const auto job = world_state_->job_of(id)) reasons[*job] = text.what;
+    recorder_.explain(reasons, in_seconds(now()));
+    explaining_s_ += thread_seconds() - begin;
+  }
+
   bool timed_step() {
     const double begin = thread_seconds();
+    explaining_s_ = 0;  // is within the decision, and is no part of it
     const bool ran = scheduler_->try_run_once();
-    decision_s_.push_back(static_cast<float>(thread_seconds() - begin));
+    decision_s_.push_back(static_cast<float>(thread_seconds() - begin - explaining_s_));
     return ran;
   }
 
@@ -211,9 +226,12 @@ class Machine {
   SimulationResult finish() {
     result_.policy = options_.policy;
     sum_up_decisions();
+    recorder_.finish(in_seconds(now()));
     result_.jobs = recorder_.jobs();
     result_.types = recorder_.types();
     result_.samples = recorder_.samples();
+    result_.spans = recorder_.spans().spans();
+    result_.wait_reasons = recorder_.spans().reasons();
     result_.held_device_s = recorder_.held_device_s();
     result_.computing_device_s = recorder_.computing_device_s();
     result_.many_nodes_device_s = recorder_.many_nodes_device_s();
@@ -241,6 +259,7 @@ class Machine {
   HistoryHash hash_;
   SimulationResult result_;
   std::vector<float> decision_s_;  // processor time of each
+  double explaining_s_ = 0;        // processor time of explain_waits()
   std::uint64_t events_at_once_ = 0;
   double idle_since_s_ = 0;
 };

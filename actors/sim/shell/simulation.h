@@ -50,6 +50,8 @@ struct SimulationOptions {
   // Sees every message before its receiver does, with the actor id of the receiver. It must change
   // nothing.
   std::function<void(Instant, std::uint64_t, const caf::mailbox_element&)> watch{};
+  // Records why jobs wait beside free devices, which costs a look at all jobs in many decisions.
+  bool explains_waits = false;
 };
 
 struct SimulationResult {
@@ -57,6 +59,8 @@ struct SimulationResult {
   std::vector<JobResult> jobs;  // in the order of the workload
   std::vector<DeviceType> types;
   std::vector<Sample> samples;
+  std::vector<JobSpan> spans;                             // as JobSpans::spans()
+  std::vector<std::string> wait_reasons;                  // as JobSpans::reasons()
   std::vector<double> held_device_s, computing_device_s;  // by type
   // Of devices that compute for jobs on several nodes, and in several racks.
   double many_nodes_device_s = 0, many_racks_device_s = 0;

@@ -39,10 +39,25 @@ std::vector<DeviceType> types_of(const store::TraceJob& job,
   return types;
 }
 
+// Otherwise it would wait for ever.
+Status check_minimum(const store::TraceJob& job, const scheduler::Capabilities& capabilities,
+                     const DeviceSet& cluster) {
+  std::uint32_t most = 0;
+  for (const auto& [type, steps_per_s] : capabilities) {
+    const std::uint32_t count = cluster.count_of(type);
+    most = job.mix_types ? most + count : std::max(most, count);
+  }
+  if (most >= job.min_devices) return {};
+  return usage_error("job " + job.id + ": min_devices = " + std::to_string(job.min_devices) +
+                     ": the cluster " + cluster.text() + " has " + std::to_string(most) +
+                     " devices for it");
+}
+
 Result<WorkJob> work_job(const store::TraceJob& job, const store::StepTimes& times,
                          const DeviceSet& cluster) {
   WorkJob work{.id = job.id,
                .submit_s = job.submit_s,
+               .model = job.model,
                .spec = {},
                .model_key = job.model + " b" + std::to_string(job.batch_size),
                .capabilities = capabilities_of(job, times, cluster)};
@@ -51,6 +66,7 @@ Result<WorkJob> work_job(const store::TraceJob& job, const store::StepTimes& tim
                        (job.mix_types || job.type.empty() ? "" : " on its only type " + job.type) +
                        ": no step time on any device type of the cluster " + cluster.text() +
                        (times.seconds.empty() ? "" : "; known are " + times.device_types_text()));
+  ES_RETURN_IF_ERROR(check_minimum(job, work.capabilities, cluster));
   const auto local_steps = local_steps_of(job, times);
   if (!local_steps) return local_steps.error();
   JobSpec& spec = work.spec;
@@ -62,12 +78,27 @@ Result<WorkJob> work_job(const store::TraceJob& job, const store::StepTimes& tim
   spec.resources.device_types = types_of(job, work.capabilities);
   spec.resources.tenant = job.tenant;
   spec.resources.queue = job.queue;
+  spec.resources.min_devices = job.min_devices;
   spec.resources.priority = job.priority;
   spec.resources.deadline_seconds = job.deadline_s;
   spec.resources.suspendable = job.suspendable;
   spec.resources.max_seconds = job.max_s;
   spec.resources.budget = job.budget;
   return work;
+}
+
+// A job that is drawn again gets another id.
+std::vector<store::TraceJob> drawn_jobs(const std::vector<store::TraceJob>& jobs,
+                                        std::mt19937_64& random) {
+  std::map<std::string, int> copies;
+  std::vector<store::TraceJob> drawn;
+  for (const store::TraceJob& slot : jobs) {
+    drawn.push_back(jobs[random() % jobs.size()]);
+    drawn.back().submit_s = slot.submit_s;
+    const int copy = copies[drawn.back().id]++;
+    if (copy > 0) drawn.back().id += "#" + std::to_string(copy + 1);
+  }
+  return drawn;
 }
 
 }  // namespace
@@ -77,7 +108,8 @@ Result<Workload> make_workload(const store::JobTrace& trace, const store::StepTi
   Workload workload{cluster, {}};
   std::mt19937_64 random(options.seed);
   workload.jobs.reserve(trace.jobs.size());
-  for (const store::TraceJob& job : trace.jobs) {
+  for (const store::TraceJob& job :
+       options.resample ? drawn_jobs(trace.jobs, random) : trace.jobs) {
     auto work = work_job(job, times, cluster);
     if (!work) return work.error();
     // The delay is computed from the bits of the generator alone, because distributions differ

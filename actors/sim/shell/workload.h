@@ -23,6 +23,7 @@ namespace es::actors::simulator {
 struct WorkJob {
   std::string id;  // as in the trace
   double submit_s = 0;
+  std::string model;      // as in the trace
   JobSpec spec;           // name, max_p, steps, level, resources
   std::string model_key;  // jobs with equal keys are equally fast
   scheduler::Capabilities capabilities;
@@ -35,11 +36,14 @@ struct Workload {
 
 struct WorkloadOptions {
   double jitter_s = 0;     // each submission is delayed by a random time below this
-  std::uint64_t seed = 0;  // seed of the delays
+  std::uint64_t seed = 0;  // of the delays and of the draw
+  // Draws the jobs anew: as many, with replacement, at the submission times of the trace. So the
+  // load has the same course, and what arrives when is another sample of the same jobs.
+  bool resample = false;
 };
 
 // Errors (usage), which name the job by its id: no device type of the cluster has a speed for it,
-// or its work is not known.
+// the cluster has fewer devices for it than its minimum, or its work is not known.
 Result<Workload> make_workload(const store::JobTrace& trace, const store::StepTimes& times,
                                const DeviceSet& cluster, const WorkloadOptions& options);
 

@@ -213,7 +213,7 @@ void WorldState::on(Worker& worker, Incarnation to, const Prepare& message) {
   if (run.steps) stand_still(run, version_at(run, now_s()));
   worker.generation = message.stamp.generation;
   run.checkpoint.reset();  // the head repeats the request
-  Report report{{message.stamp.generation, to}, std::nullopt};
+  protocol::Report report{{message.stamp.generation, to}, std::nullopt};
   if (worker.has_state) report.version = run.version;
   tell(run, report);
 }

@@ -118,6 +118,11 @@ class WorldState {
   };
   void on_due(const Due& due);
 
+  // The index of an admitted job in the workload.
+  std::optional<std::size_t> job_of(const JobId& id) const {
+    const auto at = run_of_job_.find(id);
+    return at == run_of_job_.end() ? std::nullopt : std::optional<std::size_t>(at->second);
+  }
   std::uint32_t finished() const { return finished_; }
   std::uint32_t refused() const { return refused_; }
   const std::string& first_refusal() const { return first_refusal_; }

@@ -12,6 +12,7 @@
 #include "scheduler/policy/common/carry_out.h"
 #include "scheduler/policy/common/choice.h"
 #include "scheduler/policy/common/targets.h"
+#include "scheduler/policy/gang/reservation.h"
 
 namespace es::scheduler {
 namespace {
@@ -160,27 +161,44 @@ class GangDecision {
       if (runs_on(row) && covers(rest, wanted)) add(slot, wanted);
       for (std::size_t t = 0; t < rest.size(); ++t) rest[t] -= std::min(rest[t], kept[t]);
     }
+    const auto charge = [&](const JobRow& row, std::span<const std::uint32_t> counts) {
+      Counts& rest = owned[row.queue];
+      for (std::size_t t = 0; t < rest.size(); ++t) rest[t] -= std::min(rest[t], counts[t]);
+    };
+    // What a job keeps beyond the part of its queue uses up that part too: a later job of the queue
+    // takes nothing from it. Jobs that run within the part come first, because they have begun
+    // within it: otherwise the others would take it from them when they begin.
+    std::vector<std::size_t> beyond;
     for (const std::size_t slot : slots) {
       const JobRow& row = table_.rows()[slot];
-      if (runs_on(row)) continue;
+      if (runs_on(row) || !keeps_held(row)) continue;
+      const auto held = table_.held(slot);
+      if (total(held) == 0 || !covers(owned[row.queue], held)) {
+        beyond.push_back(slot);
+        continue;
+      }
+      add(slot, held);
+      charge(row, held);
+    }
+    for (const std::size_t slot : beyond) charge(table_.rows()[slot], table_.held(slot));
+    for (const std::size_t slot : slots) {
+      const JobRow& row = table_.rows()[slot];
+      if (runs_on(row) || keeps_held(row)) continue;
       Counts rest = owned[row.queue];
       // What a job keeps of its minimum is charged already.
       const auto kept = table_.held(slot);
       for (std::size_t t = 0; keeps_minimum(row) && t < rest.size(); ++t) rest[t] += kept[t];
       const Counts wanted = wants(row, rest);
-      const bool owns = total(wanted) > 0 && covers(rest, wanted);
-      if (owns) add(slot, wanted);
-      // What a job keeps beyond the part of its queue uses up that part too: a later job of the
-      // queue takes nothing from it.
-      if (!owns && !keeps_held(row)) continue;
-      for (std::size_t t = 0; t < rest.size(); ++t) rest[t] -= std::min(rest[t], wanted[t]);
+      if (total(wanted) == 0 || !covers(rest, wanted)) continue;
+      add(slot, wanted);
+      for (std::size_t t = 0; t < rest.size(); ++t) rest[t] -= wanted[t];
       owned[row.queue] = std::move(rest);
     }
     return owners;
   }
 
   // What the job holds, if it may keep that or it is a gang that is left; otherwise the first gang
-  // that is left, or the first one of all if none is.
+  // that is left, if possible one that delays no reservation, or the first one of all if none is.
   Counts wants(const JobRow& row, const Counts& left) const {
     const auto held = table_.held(row.slot);
     const Counts present(held.begin(), held.end());
@@ -189,9 +207,44 @@ class GangDecision {
     if (gangs.empty()) return Counts(table_.types(), 0);
     const bool runs = std::find(gangs.begin(), gangs.end(), present) != gangs.end();
     if (runs && covers(left, present)) return present;
+    const auto is_left = [&](const Counts& gang) { return covers(left, gang); };
     for (const Counts& gang : gangs)
-      if (covers(left, gang)) return gang;
-    return gangs.front();
+      if (is_left(gang) && delays_nothing(row, gang)) return gang;
+    const auto first = std::ranges::find_if(gangs, is_left);
+    return first != gangs.end() ? *first : gangs.front();
+  }
+
+  // Whether the job may start beside the reservation for an earlier one.
+  bool delays_nothing(const JobRow& row, const Counts& gang) const {
+    return !reserved_ || keeps_held(row) || reserved_->allows(gang, end_on(row, gang));
+  }
+
+  // When the job is expected to end on these devices if it has them from now on.
+  double end_on(const JobRow& row, std::span<const std::uint32_t> devices) const {
+    const bool holds_them = std::ranges::equal(table_.held(row.slot), devices);
+    // A running job may exceed what was expected of it.
+    if (holds_them && row.end_s < kNeverS) return std::max(table_.now_s(), row.end_s);
+    const double speed = speed_on(table_, row, devices);
+    if (speed <= 0) return kNeverS;
+    const double from_s =
+        holds_them ? std::max(table_.now_s(), row.paused_until_s) : table_.now_s() + row.pause_s;
+    return from_s + table_.remaining(row) / speed;
+  }
+
+  // Reserves devices for the first job that must wait, at the end of jobs that run or start now.
+  void reserve_for(const JobRow& waiting) {
+    std::vector<Release> releases;
+    for (const JobRow& row : table_.rows()) {
+      if (!row.present) continue;
+      const bool is_served = !targets_.is_empty(row.slot);
+      // Pinned jobs without a target keep what they hold.
+      if (!is_served && !(row.pinned && row.held_total > 0)) continue;
+      const auto devices = is_served ? targets_.of(row.slot) : table_.held(row.slot);
+      if (const double end_s = end_on(row, devices); end_s < kNeverS)
+        releases.push_back({end_s, devices});
+    }
+    reserved_ = earliest_reservation(gangs_of(table_, waiting), targets_.left(), releases);
+    reserved_for_ = waiting.slot;
   }
 
   // Serves one job. Returns false if all later jobs must wait.
@@ -204,25 +257,44 @@ class GangDecision {
           {.slot = row.slot, .rule = WaitRule::kOrder, .after = full_queues_.at(row.queue)});
       return true;
     }
-    const bool one_runs = rules_.blocking == GangRules::Blocking::kSerial && blocked_by_;
-    if (one_runs && !keeps_held(row)) return false;
+    if (blocked_by_ && !keeps_held(row)) return false;
     const Counts left = targets_.choices_of(row.slot);
     const Counts gang = wants(row, left);
     // It can run on nothing that exists now, so it blocks no other job.
     if (total(gang) == 0) return true;
-    const bool fits = covers(left, gang);
+    const bool is_left = covers(left, gang);
+    const bool fits = is_left && delays_nothing(row, gang);
+    if (fits && reserved_ && !keeps_held(row)) reserved_->charge(gang, end_on(row, gang));
     if (fits) targets_.set(row.slot, gang);
     targets_.rank(row.slot);
     // A job that only the limit of its queue stops blocks no other queue, but the later jobs of its
     // own.
-    if (!fits && covers(targets_.left(), gang)) {
+    if (!is_left && covers(targets_.left(), gang)) {
       full_queues_.emplace(row.queue, row.slot);
+      return true;
+    }
+    if (!fits && rules_.blocking == GangRules::Blocking::kReservation) {
+      wait_for_reservation(row);
       return true;
     }
     const bool blocks = rules_.blocking == GangRules::Blocking::kSerial ||
                         (rules_.blocking == GangRules::Blocking::kHeadOfLine && !fits);
     if (blocks && !blocked_by_) blocked_by_ = row.slot;
-    return fits || rules_.blocking == GangRules::Blocking::kNone;
+    // The devices of a running job are called back: no job that waits overtakes it, but the others
+    // that run go on.
+    const bool is_called_back =
+        rules_.blocking == GangRules::Blocking::kHeadOfLine && keeps_held(row);
+    return fits || is_called_back || rules_.blocking == GangRules::Blocking::kNone;
+  }
+
+  // The first job that must wait has a reservation, and later ones wait for it.
+  void wait_for_reservation(const JobRow& row) {
+    if (!reserved_ && !keeps_held(row)) reserve_for(row);
+    if (reserved_ && row.slot != reserved_for_)
+      waits_.push_back({.slot = row.slot,
+                        .rule = WaitRule::kKept,
+                        .until = Seconds(reserved_->from_s),
+                        .after = reserved_for_});
   }
 
   // The time at which the next running job leaves its queue.
@@ -247,6 +319,8 @@ class GangDecision {
   // A job waits for room below the limit of the queue: its slot.
   std::map<std::uint32_t, std::size_t> full_queues_;
   std::optional<std::size_t> blocked_by_;  // the slot of the first job that blocks all later ones
+  std::optional<Reservation> reserved_;
+  std::size_t reserved_for_ = 0;  // a slot; meaningful if there is a reservation
   std::vector<Wait> waits_;
 };
 

@@ -6,6 +6,10 @@
 //   fifo-serial    one job at a time, in submit order (YARN-CS as in the simulator of the paper)
 //   fifo-gang      in submit order; the first job that does not fit blocks all later ones
 //   fifo-backfill  in submit order; a job that does not fit is passed over
+//   easy-backfill  EASY backfill: the first job that does not fit has a reservation of one type,
+//                  from the time on at which enough devices of it will be free by the expected ends
+//                  of jobs. A later job starts only if it ends before that time, or uses other
+//                  devices than the reserved ones, so that it does not delay the first one
 //   srtf           shortest remaining time first, by the known speed of the gang; an earlier job
 //                  may suspend a later one, at any cost
 //   las            least attained service first, in three queues as in Tiresias: below 1, below 10,
@@ -25,7 +29,7 @@ namespace es::scheduler {
 
 struct GangRules {
   enum class Order { kSubmitted, kRemainingTime, kAttainedService };
-  enum class Blocking { kSerial, kHeadOfLine, kNone };
+  enum class Blocking { kSerial, kHeadOfLine, kReservation, kNone };
   Order order = Order::kSubmitted;
   Blocking blocking = Blocking::kNone;
   bool preempts = false;

@@ -97,10 +97,13 @@ class ClusterCore {
     std::uint32_t level = 0;
   };
   std::optional<ShareView> share_of(const std::string& queue) const;
+  // What a job waits for, by which rule, and when that is expected; "" if it is not known.
+  struct WaitText {
+    std::string what, when;
+  };
   // For display, as of the last decision: the jobs that wait although free devices suffice for
-  // them, each with what it waits for, by which rule and until when. Only jobs that `shows` allows
-  // are named there.
-  std::map<JobId, std::string> waits(const std::function<bool(const JobId&)>& shows) const;
+  // them. Only jobs that `shows` allows are named in their texts.
+  std::map<JobId, WaitText> waits(const std::function<bool(const JobId&)>& shows) const;
   // For display, in the given order, as of the last decision. Guarantees include reservations.
   std::vector<scheduler::QueueState> queues() const { return scheduler::queue_states(view_); }
   std::vector<DevicePool::NodeView> nodes() const { return pool_.nodes(); }
@@ -201,7 +204,7 @@ class ClusterCore {
 
   // Waits (cluster_waits.cc).
   void unlimit(const Job& job, scheduler::JobView& view) const;
-  std::string limits_text(const Job& job, const scheduler::JobView& view) const;
+  WaitText limits_text(const Job& job, const scheduler::JobView& view) const;
 
   // Expected communication (cluster_sync.cc).
   void note_sync(Job& job);

@@ -19,11 +19,8 @@ std::string in_seconds_text(double seconds) {
   return seconds < 1 ? "at once" : "in about " + std::to_string(std::lround(seconds)) + " s";
 }
 
-// Begins with what the job waits for, and says when that is. `after` names the job that it awaits.
-std::string text_of(const ClusterView& view, const Wait& wait, const std::string& after) {
-  const double left_s = (wait.until - view.now).count();
-  const std::string when =
-      wait.until < scheduler::kNever ? ", expected " + in_seconds_text(left_s) : "";
+// `after` names the job that it awaits.
+std::string text_of(const Wait& wait, const std::string& after) {
   switch (wait.rule) {
     case WaitRule::kReturning:
       return "devices that other jobs are giving back for it; it begins when it has them";
@@ -31,10 +28,9 @@ std::string text_of(const ClusterView& view, const Wait& wait, const std::string
       return "the end of its last change of devices";
     case WaitRule::kPauses:
       return "jobs that start or change their devices; what is free does not suffice for it now. "
-             "The head decides about it when the first of them is done" +
-             when;
+             "The head decides about it when the first of them is done";
     case WaitRule::kEnd:
-      return "the devices of " + after + ", which is about to end" + when;
+      return "the devices of " + after + ", which is about to end";
     case WaitRule::kScarce:
       return "a device of another type: jobs that can use nothing else need the free ones. It "
              "begins when one of another type is free, or these jobs need less";
@@ -47,19 +43,23 @@ std::string text_of(const ClusterView& view, const Wait& wait, const std::string
     case WaitRule::kKept:
       return after +
              ", which comes first: the free devices are kept for it until it has the rest of what "
-             "it shall have" +
-             when;
+             "it shall have";
     case WaitRule::kNoSpeed:
       return "an estimate of its speed on the free devices";
   }
   return {};
 }
 
+std::string when_of(const ClusterView& view, const Wait& wait) {
+  if (wait.until >= scheduler::kNever) return {};
+  return ", expected " + in_seconds_text((wait.until - view.now).count());
+}
+
 }  // namespace
 
-std::map<JobId, std::string> ClusterCore::waits(
+std::map<JobId, ClusterCore::WaitText> ClusterCore::waits(
     const std::function<bool(const JobId&)>& shows) const {
-  std::map<JobId, std::string> texts;
+  std::map<JobId, WaitText> texts;
   if (view_.free.empty()) return texts;
   const auto fitting = [this](const ClusterView& view) {
     return scheduler::waiting_beside_free(view, decided_, policy_->starts_with());
@@ -77,8 +77,9 @@ std::map<JobId, std::string> ClusterCore::waits(
     const JobId after = job.why && job.why->after ? view_.jobs[*job.why->after].id : JobId();
     const bool named = !after.empty() && shows(after);
     texts[view_.jobs[job.slot].id] =
-        job.why ? text_of(view_, *job.why, named ? "job " + after : "another job")
-                : "nothing that the policy can name, which is an error";
+        job.why ? WaitText{text_of(*job.why, named ? "job " + after : "another job"),
+                           when_of(view_, *job.why)}
+                : WaitText{"nothing that the policy can name, which is an error", ""};
   }
   return texts;
 }
@@ -92,22 +93,21 @@ void ClusterCore::unlimit(const Job& job, JobView& view) const {
   view.max_devices = max_devices(job.admitted);
 }
 
-std::string ClusterCore::limits_text(const Job& job, const JobView& view) const {
+ClusterCore::WaitText ClusterCore::limits_text(const Job& job, const JobView& view) const {
   if (view.price_limit < scheduler::kNever.count()) {
     const auto at = price_limits_s_.find(view.number);
     std::string types;
     for (const DeviceType& type : view.types) types += (types.empty() ? "" : " or ") + type.name;
-    return "devices of type " + types + ": its deadline or budget allows it only the cheapest" +
-           (at == price_limits_s_.end()
-                ? std::string()
-                : " that are in time, and others " + in_seconds_text(at->second - now_s_));
+    return {"devices of type " + types + ": its deadline or budget allows it only the cheapest",
+            at == price_limits_s_.end()
+                ? ""
+                : " that are in time, and others " + in_seconds_text(at->second - now_s_)};
   }
   if (is_limited(job))
-    return "devices on which it has not failed, on nodes that reach each other; the next pause of "
-           "a node ends " +
-           in_seconds_text(next_pause_end_s() - now_s_);
-  if (view.pinned) return "the devices that it still gives back";
-  return "room in its queue: another job of it has to leave devices first";
+    return {"devices on which it has not failed, on nodes that reach each other",
+            "; the next pause of a node ends " + in_seconds_text(next_pause_end_s() - now_s_)};
+  if (view.pinned) return {"the devices that it still gives back", ""};
+  return {"room in its queue: another job of it has to leave devices first", ""};
 }
 
 }  // namespace es::actors

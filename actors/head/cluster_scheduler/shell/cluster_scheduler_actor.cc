@@ -63,6 +63,7 @@ ClusterScheduler::ClusterScheduler(caf::event_based_actor* self, ClusterSchedule
                       [this](const Decisions::Outcome& outcome) {
                         if (outcome.usage) usage_.save(*outcome.usage);
                         claims_.ended(outcome.ended_claims);
+                        if (options_.watch_decisions) options_.watch_decisions(decisions_.core());
                       }}),
       usage_(*store_, writes_, decisions_, clock_),
       claims_(*store_, writes_, decisions_, options_.limits.queues, clock_),

@@ -47,6 +47,8 @@ struct ClusterSchedulerOptions {
   std::function<void(const JobId&, const JobSpec&)> on_job;
   // Returns a new policy; if empty, the default policy is used.
   std::function<std::unique_ptr<scheduler::Policy>()> make_policy;
+  // Sees the core after each decision, and changes nothing; may be empty.
+  std::function<void(const ClusterCore&)> watch_decisions;
   cluster::Limits limits;
   ClientRoots roots;
   // Events within this time make one decision; 0: the events of one moment.

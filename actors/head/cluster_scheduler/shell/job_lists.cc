@@ -121,7 +121,7 @@ Msg<wire::JobList> JobLists::list_for(const Listing& listing, const cluster::Job
   const std::size_t rest = found.size() - begin;
   const std::size_t count = filter.limit == 0 ? rest : std::min<std::size_t>(rest, filter.limit);
   // A job knows what it needs, and not what else keeps it waiting.
-  const std::map<JobId, std::string> waits = core_.waits([&](const JobId& job) {
+  const auto waits = core_.waits([&](const JobId& job) {
     return who == nullptr || who->tenant.empty() || jobs_.tenant_of(job) == who->tenant;
   });
   return Msg<wire::JobList>::build({}, [&](wire::JobList::Builder b) {
@@ -132,7 +132,7 @@ Msg<wire::JobList> JobLists::list_for(const Listing& listing, const cluster::Job
       const ListedJob& job = *found[begin + i];
       jobs.setWithCaveats(i, job.details.view()->getInfo());
       if (const auto wait = waits.find(job.id); wait != waits.end() && job.state == "queued")
-        jobs[i].setWaitingFor(std::string(kTurn) + wait->second);
+        jobs[i].setWaitingFor(std::string(kTurn) + wait->second.what + wait->second.when);
     }
     auto counts = b.initStates(static_cast<unsigned>(states.size()));
     unsigned next = 0;

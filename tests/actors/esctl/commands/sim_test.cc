@@ -1,6 +1,7 @@
 // esctl sim and sim compare on a trace of a few jobs.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "scheduler/policy/registry.h"
@@ -171,7 +172,7 @@ TEST_SUITE("actors/esctl/sim") {
       words.insert(words.end(), more.begin(), more.end());
       return bench.run(std::move(words));
     };
-    for (const char* policy : {"elastic-srtf", "fifo-backfill", "srtf", "las"}) {
+    for (const char* policy : {"elastic-srtf", "fifo-backfill", "easy-backfill", "srtf", "las"}) {
       CAPTURE(policy);
       REQUIRE(run({"--policy", policy}) == 0);
       const Json report = bench.json();
@@ -191,6 +192,128 @@ TEST_SUITE("actors/esctl/sim") {
     CHECK(bench.session.err().find(
               "job b: resources.queue = \"speech\": there is no such queue; allowed: vision") !=
           std::string::npos);
+  }
+
+  TEST_CASE("results by queue, tenant, model and type, and guarantees, in every output") {
+    Bench bench;
+    es::test::write_file(bench.directory / "queues.toml",
+                         "[queue.vision]\nguarantee = { gpu = 2 }\n[queue.speech]\nweight = 1\n"
+                         "[queue.default]\n");
+    const auto out = bench.directory / "out";
+    const std::vector<std::string> how{"--queues", (bench.directory / "queues.toml").string(),
+                                       "--policy", "easy-backfill",
+                                       "--out",    out.string()};
+    REQUIRE(bench.run(how) == 0);
+    const Json groups = bench.json().at("groups");
+    CHECK(groups.at("queue").size() == 3);
+    CHECK(groups.at("queue").at(2).at("name") == "vision");
+    CHECK(groups.at("queue").at(2).at("jobs") == 2);
+    CHECK(groups.at("tenant").size() == 3);
+    CHECK(groups.at("model").empty());
+    CHECK(groups.at("type").at(0).at("name") == "gpu");
+    const Json guarantee = bench.json().at("guarantees").at(0);
+    CHECK(guarantee.at("queue") == "vision");
+    CHECK(guarantee.at("kept") == guarantee.at("waits").empty());
+    for (const char* name : {"jobs.csv", "job_allocations.csv", "allocation.csv", "groups.csv",
+                             "groups_over_time.csv", "guarantees.csv", "job_allocations.svg"})
+      CHECK_MESSAGE(std::filesystem::exists(out / name), name);
+    const std::string page = es::test::read_file(out / "index.html");
+    for (const char* text : {"By queue, tenant, model and device type", "Guarantees",
+                             "Devices by queue over time: easy-backfill", "<td>vision</td>",
+                             "Jobs over time, and why they waited"})
+      CHECK_MESSAGE(page.find(text) != std::string::npos, text);
+    // The text has a table for each kind of several groups.
+    const std::string trace = (bench.directory / "jobs.csv").string();
+    REQUIRE(bench.session.run(
+                {"sim", "--trace", trace, "--cluster", "gpu=4", "--queues", how[1]}) == 0);
+    const std::string text = bench.session.out();
+    for (const char* part : {"\nqueue  ", "\ntenant  ", "\nvision  ", "  queue vision "})
+      CHECK_MESSAGE(text.find(part) != std::string::npos, part);
+    CHECK(text.find("\ntype  ") == std::string::npos);
+  }
+
+  TEST_CASE("repetitions: means with their spread, and what differs; never the same one again") {
+    Bench bench;
+    const std::vector<std::string> how{"compare", "--policies", "elastic-srtf,easy-backfill",
+                                       "--repeat", "4"};
+    CHECK(bench.run(how) == 2);
+    CHECK(bench.session.err().find("--resample") != std::string::npos);
+    std::vector<std::string> drawn = how;
+    const auto out = bench.directory / "repeats";
+    drawn.insert(drawn.end(), {"--resample", "--seed", "5", "--out", out.string()});
+    REQUIRE(bench.run(drawn) == 0);
+    const Json result = bench.json();
+    CHECK(result.at("seeds") == Json::parse("[5, 6, 7, 8]"));
+    CHECK(result.at("varies").get<std::string>().starts_with("the jobs that are drawn"));
+    CHECK(result.at("policies").size() == 2);
+    for (const Json& policy : result.at("policies")) {
+      CHECK(policy.at("avg_jct_s").at("deviation") > 0);
+      CHECK(policy.at("avg_jct_s").at("least") < policy.at("avg_jct_s").at("mean"));
+    }
+    CHECK(result.at("policies").at(0).at("jct_ratio").at("mean") == 1);
+    const std::string csv = es::test::read_file(out / "repeats.csv");
+    CHECK(std::count(csv.begin(), csv.end(), '\n') == 9);
+    REQUIRE(bench.run(drawn) == 0);
+    CHECK(bench.json() == result);
+    const std::string trace = (bench.directory / "jobs.csv").string();
+    REQUIRE(bench.session.run({"sim", "compare", "--policies", "srtf", "--repeat", "2",
+                               "--estimate-error", "0.5", "--trace", trace, "--cluster",
+                               "gpu=4"}) == 0);
+    CHECK(bench.session.out().find("They differ in what policies are told about jobs") !=
+          std::string::npos);
+  }
+
+  TEST_CASE("sweep: one trace on clusters of several sizes, and how many devices are enough") {
+    Bench bench;
+    const auto out = bench.directory / "sweep";
+    REQUIRE(bench.run({"sweep", "--scale", "2,0.25,1,0.01", "--policies", "fifo-gang,srtf", "--out",
+                       out.string()}) == 0);
+    const Json result = bench.json();
+    std::vector<int> devices;
+    for (const Json& size : result.at("sizes")) {
+      devices.push_back(size.at("devices"));
+      CHECK(size.at("policies").size() == 2);
+      CHECK(size.at("policies").at(1).at("unfinished") == 0);
+    }
+    CHECK(devices == std::vector<int>{1, 1, 4, 8});
+    CHECK(result.at("enough").at(0).at("devices") == 8);
+    for (const char* name : {"sweep.csv", "sweep-jct.svg", "sweep-queue.svg", "sweep-makespan.svg",
+                             "sweep-use.svg", "index.html"})
+      CHECK_MESSAGE(std::filesystem::exists(out / name), name);
+    const std::string csv = es::test::read_file(out / "sweep.csv");
+    CHECK(csv.starts_with("scale,cluster,devices,policy,jobs,"));
+    CHECK(csv.find("\n2,gpu:8,8,srtf,4,") != std::string::npos);
+    const std::string trace = (bench.directory / "jobs.csv").string();
+    REQUIRE(bench.session.run({"sim", "sweep", "--trace", trace, "--cluster", "gpu=4"}) == 0);
+    CHECK(bench.session.out().find("elastic-srtf: already on 6 devices") != std::string::npos);
+    CHECK(bench.run({"sweep", "--scale", "0"}) == 2);
+    CHECK(bench.run({"sweep", "--scale", "nan"}) == 2);
+  }
+
+  TEST_CASE("a trace may state the fewest devices of a job") {
+    Bench bench;
+    const auto write = [&](const char* least) {
+      es::test::write_file(bench.directory / "jobs.csv",
+                           "job_id,submit_s,model,max_p,batch_size,samples_total,d2,gpu_type,"
+                           "min_devices\n"
+                           "a,0,m,2,1,400,1,gpu,2\nb,1,m,4,1,400,1,gpu," +
+                               std::string(least) + "\n");
+    };
+    es::test::write_file(bench.directory / "steps.csv",
+                         "model,gpu_type,seconds_per_local_step\nm,gpu,1\n");
+    const std::string times = (bench.directory / "steps.csv").string();
+    const auto waited = [&](const char* least) {
+      write(least);
+      REQUIRE(bench.run({"--steptimes", times, "--policy", "easyscale"}) == 0);
+      return bench.json().at("avg_queue_s").get<double>();
+    };
+    CHECK(waited("2") < 1);
+    CHECK(waited("3") > 50);
+    for (const char* bad : {"0", "5", "1.5"}) {
+      write(bad);
+      CHECK(bench.run({"--steptimes", times}) == 2);
+      CHECK(bench.session.err().find("min_devices") != std::string::npos);
+    }
   }
 
   TEST_CASE("prices: what jobs cost, deadlines on cheap devices, and budgets that pause") {
