@@ -195,13 +195,9 @@ class FairDecision {
 
 }  // namespace
 
-Decisions share_equally(const ClusterTable& table) {
-  return FairDecision(table).run();
-}
-
 Decisions MaxMinFair::decide(const ClusterView& view) {
   table_.update(view);
-  return share_equally(table_);
+  return FairDecision(table_).run();
 }
 
 }  // namespace es::scheduler

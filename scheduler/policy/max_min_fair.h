@@ -18,9 +18,6 @@
 
 namespace es::scheduler {
 
-// One decision about the jobs of the table.
-Decisions share_equally(const ClusterTable& table);
-
 class MaxMinFair final : public Policy {
  public:
   Decisions decide(const ClusterView& view) override;

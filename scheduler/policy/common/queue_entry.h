@@ -8,7 +8,7 @@
 namespace es::scheduler {
 
 // Classes of service, in the order of service (policy/elastic_srtf/elastic_srtf.h).
-enum class ServiceClass : std::uint8_t { kUrgent, kOverdue, kAged, kCritical, kOrdinary };
+enum class ServiceClass : std::uint8_t { kUrgent, kAged, kCritical, kOrdinary };
 
 struct QueueEntry {
   std::int64_t rank = 0;     // priority and class combined; smaller first

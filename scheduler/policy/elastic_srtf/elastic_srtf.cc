@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "scheduler/policy/elastic_srtf/uncontended.h"
-#include "scheduler/policy/max_min_fair.h"
 
 namespace es::scheduler {
 namespace {
@@ -41,10 +40,7 @@ Decisions ElasticSrtf::decide(const ClusterView& view) {
   if (is_fair_ && table_.jobs() <= kFairJobsMax) {
     // The index reads every update, so that it is right when there are more jobs.
     if (scan_mode_ == ScanMode::kIndexed) indexed_order_.update(table_);
-    if (table_.jobs() <= kFairCrowd * total(table_.total()))
-      return decide_with<FairDecision>(fair_order_);
-    fair_order_.update(table_);
-    return share_equally(table_);
+    return decide_with<FairDecision>(fair_order_);
   }
   return scan_mode_ == ScanMode::kIndexed ? decide_with<IndexedDecision>(indexed_order_)
                                           : decide_with<FullScanDecision>(full_scan_order_);

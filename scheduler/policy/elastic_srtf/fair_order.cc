@@ -110,8 +110,7 @@ Ranking FairOrder::rank(const JobForecast& forecast, const ClusterTable& table) 
   const double rho =
       forecast.is_finite() ? jobs_[forecast.slot].rho : ranking.late_s / ranking.bound_s;
   if (rho <= level_) return ranking;
-  // This class, so that no projection of the makespan moves a job before it.
-  ranking.entry.rank = QueueEntry::rank_of(forecast.priority_rank, ServiceClass::kOverdue);
+  ranking.entry.rank = QueueEntry::rank_of(forecast.priority_rank, ServiceClass::kAged);
   ranking.entry.key = sortable_bits(-rho);
   ranking.may_be_critical = false;
   return ranking;

@@ -34,12 +34,6 @@ namespace es::scheduler {
 
 // Above this value of the option `fairness` the order is that of FairOrder.
 inline constexpr double kFairFrom = 0.5;
-// While there are more jobs for each device than this, they take turns in equal shares, as under
-// max-min-fair: in a crowd nearly all are late, and each turn of this order costs a pause and leaves
-// others later. With 1 in place of 1.25 the jobs of width-1 and half of the shared traces gain
-// nothing from this order, with 2 a crowd of short jobs beside wide ones is served slower and less
-// fairly than by equal shares (docs/measurements/scheduling.md).
-inline constexpr double kFairCrowd = 1.25;
 // With more jobs than this the order is that of the other values of the option, because a decision
 // about all jobs would take too long.
 inline constexpr std::size_t kFairJobsMax = 4096;

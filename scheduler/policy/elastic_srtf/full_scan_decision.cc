@@ -38,8 +38,7 @@ std::vector<FullScanDecision::Wanted> FullScanDecision::wanted_types(const Clust
     double idle = 0;
     for (std::size_t t = 0; t < table.types(); ++t)
       if ((group.types & type_bit(t)) != 0) idle += table.free()[t] + table.returning()[t];
-    if (group.waiting > idle)
-      wanted.push_back({group.types, 1 + std::max(kWorthLeaving, group.waiting / group.devices)});
+    if (group.waiting > idle) wanted.push_back({group.types, 1 + group.waiting / group.devices});
   }
   return wanted;
 }
@@ -308,11 +307,7 @@ void FullScanDecision::serve_at_a_charge(const QueueEntry& entry, const Counts& 
   if (!without.counts.empty())
     return assign(entry.slot,
                   without.finish_s <= choice.finish_s + charge_s ? without.counts : choice.counts);
-  const double needs_s = table_.remaining(row) / choice.speed;
-  const double wait_s = entry.service_class() == ServiceClass::kCritical
-                            ? std::max(charge_s, kCriticalWait * order_.load().horizon_s)
-                            : std::min(charge_s, kPausesToWait * pause_s + kTimesToWait * needs_s);
-  const auto end = end_to_count_on(row, wait_s);
+  const auto end = end_to_count_on(row, kPausesToWait * pause_s);
   if (!end) return assign(entry.slot, choice.counts);
   // What is idle now is not enough for it, and is reserved until there is more.
   Counts reserved = choice.counts;

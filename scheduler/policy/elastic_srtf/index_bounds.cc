@@ -60,8 +60,7 @@ class Validator {
     if (service_class == ServiceClass::kUrgent) return look_always();
     if (now_s_ < forecast_.deadline_s && forecast_.deadline_s < kNeverS)
       until(shortly_before(now_s_, deadline_slack_s(forecast_, now_s_)));
-    if (service_class == ServiceClass::kOverdue || service_class == ServiceClass::kAged)
-      return bound_aged();
+    if (service_class == ServiceClass::kAged) return bound_aged();
     bound_young();
     service_class == ServiceClass::kCritical ? bound_critical() : bound_ordinary();
   }
@@ -112,13 +111,10 @@ class Validator {
 
   void bound_aged() {
     const double rho = ranking_.late_s / ranking_.bound_s;
-    const double overdue = kOverdueFactor * rules_.rho_max;
     const std::int64_t step = log_step(rho);
-    // The key is valid between two steps, the class between two bounds. Both limits apply.
-    const double low = std::max(log_step_begin(step), rho > overdue ? overdue : rules_.rho_max);
-    double high = log_step_begin(step + 1);
-    if (rho <= overdue) high = std::min(high, overdue);
-    bound_rho(high, 0);
+    // The key is valid between two steps, the class above rho_max. Both limits apply.
+    const double low = std::max(log_step_begin(step), rules_.rho_max);
+    bound_rho(log_step_begin(step + 1), 0);
     if (forecast_.fair_shared_s <= 0) return;
     const double sharing =
         (ranking_.late_s / low * (1 - kRounding) - forecast_.pause_s) / forecast_.fair_shared_s;

@@ -117,8 +117,7 @@ JobForecast forecast_of(const ClusterTable& table, const JobRow& row) {
   forecast.from_s = row.progress_from_s;
   forecast.width = std::min(1.0, row.best_capability / row.cluster_speed);
   if (row.best_capability > 0)
-    forecast.crowded_part =
-        std::min(1.0, row.best_speed / row.best_capability / kCrowdedEfficiency);
+    forecast.crowded_part = std::min(1.0, row.best_speed / row.best_capability / kEfficient);
   forecast.fair_alone_s = row.total_steps / row.best_speed;
   forecast.fair_shared_s = row.total_steps / row.cluster_speed;
   return forecast;

@@ -23,10 +23,10 @@ double log_step_begin(std::int64_t step);
 std::int64_t fine_step(double x);
 double fine_step_begin(std::int64_t step);
 
-// The part of its devices that computes while a job that communicates shares a crowded cluster:
-// less than that of an ordinary job and more than that of a critical one (kEfficient,
-// kHalfComputes).
-inline constexpr double kCrowdedEfficiency = 0.65;
+// The part of its devices that must compute: smaller sets of devices are chosen if larger ones would
+// mostly wait for each other. 0.6 costs 0.4 % of the mean completion time, 0.9 changes nothing on
+// average and costs up to 6 % on single loads.
+inline constexpr double kEfficient = 0.8;
 
 // All times are in seconds, unless stated otherwise.
 struct JobForecast {
@@ -45,7 +45,7 @@ struct JobForecast {
   double width = 0;         // part of the devices of these types
   double share = 1;         // of these devices in all devices of the cluster
   // Part of alone * width that the job needs in a crowded cluster. Its best devices may mostly wait
-  // for each other; then it is given fewer, of which kCrowdedEfficiency compute.
+  // for each other; then it is given fewer, of which kEfficient compute.
   double crowded_part = 1;
   double submit_s = 0;
   double paused_until_s = 0;  // -kNeverS if it holds less than its minimum

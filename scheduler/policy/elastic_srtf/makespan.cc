@@ -101,10 +101,10 @@ TimelyOrder order_in_time(const ServiceOrder& order, double now_s) {
 std::size_t first_movable(const ServiceOrder& order) {
   const std::size_t count = order.size();
   if (count == 0) return 0;
-  // Jobs of higher priority than the last one must not be overtaken. Of its own priority the first
-  // two classes keep their places.
+  // Jobs of higher priority than the last one must not be overtaken. Of its own priority the jobs
+  // whose deadline is in danger and those that have aged keep their places.
   const QueueEntry last = order.entries(count - 1, count).front();
-  return order.count_before(QueueEntry::rank_of(last.priority_rank(), ServiceClass::kAged));
+  return order.count_before(QueueEntry::rank_of(last.priority_rank(), ServiceClass::kCritical));
 }
 
 }  // namespace es::scheduler

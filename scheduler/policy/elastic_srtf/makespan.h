@@ -22,7 +22,7 @@ struct TimelyOrder {
 };
 
 // `order` is arranged as of this time. Jobs that come first by priority, by a deadline or because
-// they are overdue keep their places.
+// they have aged keep their places.
 TimelyOrder order_in_time(const ServiceOrder& order, double now_s);
 
 // The position of the first job that may be moved, or before which another one may be moved.

@@ -76,11 +76,9 @@ class Ranker {
     result_.late_s = late_s;
     result_.bound_s = bound_s;
     if (late_s > rules_.rho_max * bound_s) {
-      const double rho = late_s / bound_s;
-      const bool overdue = rho > kOverdueFactor * rules_.rho_max;
       // Negative, because the largest rho is served first and entries are sorted in ascending
       // order.
-      assign(overdue ? ServiceClass::kOverdue : ServiceClass::kAged, -log_step(rho));
+      assign(ServiceClass::kAged, -log_step(late_s / bound_s));
       if (waits_elastically()) result_.aged_wait_s = forecast_.alone_s - forecast_.submit_s;
       return true;
     }

@@ -9,8 +9,6 @@
 
 namespace es::scheduler {
 
-// A job with rho_j above this multiple of rho_max is overdue: no job is moved before it.
-inline constexpr double kOverdueFactor = 2;
 // Part of the horizon. A narrow job that still needs at least this is on the critical path. It is
 // nearly 1, because a job that can wait longer without delaying the end gains nothing by coming
 // first, and delays those that would end before it.

@@ -51,8 +51,8 @@ TEST_SUITE("scheduler/policy/elastic-srtf/job_forecast") {
     const JobForecast job = forecast(view, {});
     CHECK(job.alone_s == doctest::Approx(800 * 3.5));
     CHECK(job.width == doctest::Approx(0.25));
-    CHECK(job.crowded_part == doctest::Approx(2 / 3.5 / kCrowdedEfficiency));
-    CHECK(job.crowded_work_s(0) == doctest::Approx(800 * 2 * 0.25 / kCrowdedEfficiency));
+    CHECK(job.crowded_part == doctest::Approx(2 / 3.5 / kEfficient));
+    CHECK(job.crowded_work_s(0) == doctest::Approx(800 * 2 * 0.25 / kEfficient));
     Backlog backlog;
     backlog.add(Backlog::part_of(job, 0), 1);
     CHECK(backlog.seconds_at(0) == doctest::Approx(job.crowded_work_s(0)));
