@@ -123,7 +123,8 @@ TEST_SUITE("actors/sim/knowledge") {
     for (const char* policy : {"elastic-srtf", "srtf"}) {
       CAPTURE(policy);
       SimulationOptions how = options(policy);
-      how.policy_options.fairness = 0;  // so that the time for which a job has waited does not count
+      how.policy_options.fairness =
+          0;  // so that the time for which a job has waited does not count
       how.world.learns_speeds = true;
       const SimulationResult result = run(work, how);
       CHECK(result.jobs[1].first_step_s < result.jobs[2].first_step_s);

@@ -62,7 +62,7 @@ class JobActors {
  private:
   struct Job {
     caf::actor actor{};
-    caf::actor companion{};  // none if the job was over before this head started
+    caf::actor companion{};     // none if the job was over before this head started
     CompanionOptions shares{};  // what the companion was made with
   };
   void watch();

@@ -91,12 +91,10 @@ void CompanionState::load_sync() {
   if (sync_unsaved_) return;
   const auto points = store_->plans().load_sync(options_.model_key, options_.batch_size);
   if (!points) return warn_if_failed(points.error());
-  for (const store::SyncRecord& point : *points)
-    sync_history_.set({point.devices, point.seconds});
+  for (const store::SyncRecord& point : *points) sync_history_.set({point.devices, point.seconds});
 }
 
-scheduler::SyncCurve CompanionState::sync_of(
-    const std::vector<scheduler::SyncPoint>& measured) {
+scheduler::SyncCurve CompanionState::sync_of(const std::vector<scheduler::SyncPoint>& measured) {
   load_sync();
   scheduler::SyncCurve curve = sync_history_;
   for (const scheduler::SyncPoint& point : measured) curve.set(point);
@@ -127,9 +125,8 @@ CompanionState::Speeds CompanionState::speeds_of(
   return speeds;
 }
 
-scheduler::PlanQuery CompanionState::query_for(
-    const DeviceSet& available, const Speeds& speeds,
-    const std::vector<scheduler::SyncPoint>& measured) {
+scheduler::PlanQuery CompanionState::query_for(const DeviceSet& available, const Speeds& speeds,
+                                               const std::vector<scheduler::SyncPoint>& measured) {
   scheduler::PlanQuery query;
   query.max_p = options_.max_p;
   query.available = available;

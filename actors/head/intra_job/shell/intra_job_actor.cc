@@ -29,7 +29,8 @@ class CafMail : public JobMail {
     std::visit([&](const auto& v) { self_->send(cluster_, protocol::message_of(job_, v)); }, value);
   }
   void to_companion(const ToCompanion& value) override {
-    std::visit([&](const auto& v) { self_->send(companion_, protocol::message_of(job_, v)); }, value);
+    std::visit([&](const auto& v) { self_->send(companion_, protocol::message_of(job_, v)); },
+               value);
   }
   void list_plans(const protocol::PlanListQuery& query, std::uint64_t number) override {
     self_->send(companion_, protocol::message_of(query, number));

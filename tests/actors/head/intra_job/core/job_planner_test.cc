@@ -264,7 +264,8 @@ TEST_SUITE("actors/head/intra_job/job_planner") {
     CHECK(speed_after(5) == 5);
     CHECK(speed_after(8) == 8);
     // The companion knows these itself, and may know newer ones.
-    CHECK(all<protocol::PlanQuery>(bench.planner.ask_for_plans(bench.job())).at(0).measured.empty());
+    CHECK(
+        all<protocol::PlanQuery>(bench.planner.ask_for_plans(bench.job())).at(0).measured.empty());
     (void)bench.planner.on(protocol::PlanAnswer{}, bench.job());
     // A report that confirms the speed makes it the job's own.
     (void)bench.measure(device(0), 1 / 8.0);
