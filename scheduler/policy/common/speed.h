@@ -37,8 +37,8 @@ double mixed_speed(std::uint32_t max_p, std::span<const std::uint32_t> counts,
 void trim_to_speed(std::uint32_t max_p, double speed, std::span<std::uint32_t> counts,
                    std::span<const double> capabilities, const SyncCurve& sync = kNoSync);
 
-// Keeps the `most` fastest devices, or all if there are no more. Of equally fast types the first one
-// is kept.
+// Keeps the `most` fastest devices, or all if there are no more. Of equally fast types the first
+// one is kept.
 void keep_fastest(std::uint32_t most, std::span<std::uint32_t> counts,
                   std::span<const double> capabilities);
 

@@ -29,11 +29,11 @@
 //    take turns. With `fairness` above 0.5 the rho_j of this class is the one of fair_order.h, with
 //    the number of jobs until the end of job j in place of the one until now, turns of a bounded
 //    length, and a lower bound.
-// 4. The critical path: narrow jobs, whose best devices are at most the part kNarrow of the cluster,
-//    with alone_j + pause_j >= kCriticalPart * H. Such a job cannot catch up later. It becomes
-//    critical at the last moment, because until then other jobs end earlier by going first, and n
-//    equal jobs on m devices then change places at most m times (McNaughton's wrap-around). A job
-//    that holds devices counts for kHoldBonus more, so that critical jobs do not take turns.
+// 4. The critical path: narrow jobs, whose best devices are at most the part kNarrow of the
+//    cluster, with alone_j + pause_j >= kCriticalPart * H. Such a job cannot catch up later. It
+//    becomes critical at the last moment, because until then other jobs end earlier by going first,
+//    and n equal jobs on m devices then change places at most m times (McNaughton's wrap-around). A
+//    job that holds devices counts for kHoldBonus more, so that critical jobs do not take turns.
 // 5. The smallest (alone_j + start_j - pause_j) * width_j * share_j first. share_j is the part that
 //    the devices which j may use are of all devices, so that jobs that are bound to types and jobs
 //    that are not compare by the same devices. start_j is the cost of its first
@@ -49,14 +49,14 @@
 // age_j / (start + steps done / fair_speed_j).
 //
 // Changes are charged (choice.h, full_scan_decision.h): a job gets other devices only if it then
-// ends earlier by kPausesToGain of its pauses. A job whose devices have changed k times in its age a
-// must also gain kPausesInInterval pauses in a time of a / k, unless it would end after
-// (1 + kMakespanSlack) * H with what it holds: jobs that others often disturb do not grow again each
+// ends earlier by kPausesToGain of its pauses. A job whose devices have changed k times in its age
+// a must also gain kPausesInInterval pauses in a time of a / k, unless it would end after (1 +
+// kMakespanSlack) * H with what it holds: jobs that others often disturb do not grow again each
 // time. In the last two classes it takes devices that other jobs hold only if that gains
-// kPausesToTake pauses over what is idle. If nothing is idle, a waiting job counts on the devices of
-// a job that ends within kPausesToWait pauses, one for each. The pause of a suspension is another
-// one than that of a smaller change, and each job measures both (policy.h). A change that is free is
-// charged like one of a second.
+// kPausesToTake pauses over what is idle. If nothing is idle, a waiting job counts on the devices
+// of a job that ends within kPausesToWait pauses, one for each. The pause of a suspension is
+// another one than that of a smaller change, and each job measures both (policy.h). A change that
+// is free is charged like one of a second.
 //
 // A set of devices needs the efficiency kEfficient, except the smallest one that lets a waiting job
 // run. A job whose communication is known (model/sync.h) is fastest with a less efficient set. With
@@ -68,8 +68,8 @@
 // known, that of other jobs is expected (model/sync_prior.h).
 //
 // The types of T are scarce while W_T >= kScarcePart * H and the jobs that can use no types outside
-// of T can use all of their devices. A job of the last class that can use others is given no more of
-// them.
+// of T can use all of their devices. A job of the last class that can use others is given no more
+// of them.
 //
 // The types of T are wanted while more jobs that can use no types outside of T hold nothing than
 // devices of T are idle. A job of the last class that can use others is given no more devices of
@@ -78,16 +78,17 @@
 //
 // A job that may use several types but not mix them stays on the type on which it begins. It begins
 // on no type on which it would end after H with the best devices of this type, unless it takes at
-// most kSlowType * alone_j there. Only devices that are in use or free, and within its queue, count.
+// most kSlowType * alone_j there. Only devices that are in use or free, and within its queue,
+// count.
 //
 // While no job runs, none leaves scarce types, and none waits for a faster type: nothing would end
 // the wait.
 //
 // To keep (1), a projection without arrivals (projection.h) finds the job that is not narrow and
-// would end last, for each set of types T. That
-// job moves forward, only as far as needed, and never before the first three classes, so that (1)
-// cannot violate (2). If this cannot reach (1 + kGuaranteeSlack) * H, because two wide jobs are both last, one of them is guaranteed the part of its
-// devices that it needs (makespan.h).
+// would end last, for each set of types T. That job moves forward, only as far as needed, and never
+// before the first three classes, so that (1) cannot violate (2). If this cannot reach (1 +
+// kGuaranteeSlack) * H, because two wide jobs are both last, one of them is guaranteed the part of
+// its devices that it needs (makespan.h).
 //
 // The option `fairness` gives rho_max = 0.9 + 0.1 * 121^(1 - fairness): 13 at 0 (which only
 // prevents starvation), 2 at 0.5 (the default) and 1 at 1. rho_j compares with a 1/n share of the

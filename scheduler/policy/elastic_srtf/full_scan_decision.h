@@ -13,9 +13,9 @@
 
 namespace es::scheduler {
 
-// Each value beside the constants says what changes if it moves: the geometric mean over 108 runs of
-// policy_study, of the shared traces and of the families of scripts/figures robust with even seeds,
-// at 1, 10 and 60 s a rescale (docs/measurements/scheduling.md, "What the constants do").
+// Each value beside the constants says what changes if it moves: the geometric mean over 108 runs
+// of policy_study, of the shared traces and of the families of scripts/figures robust with even
+// seeds, at 1, 10 and 60 s a rescale (docs/measurements/scheduling.md, "What the constants do").
 
 // A job that comes before the ordinary ones may be this inefficient: with fewer devices it would be
 // hardly slower. With 1 the makespan of jobs that communicate is up to 3.9 times as long.
@@ -33,8 +33,8 @@ inline constexpr double kPausesToTake = 8 * kPausesToGain;
 // 8.5 % on single loads, none causes 1 % more rescales.
 inline constexpr double kPausesToWait = 2 * kPausesToGain;
 
-// Part of the horizon: until nearly then jobs with several types may use all of them. Without scarce
-// types (1e9) single loads lose up to 14 % of the makespan, and the mean changes by 0.1 %.
+// Part of the horizon: until nearly then jobs with several types may use all of them. Without
+// scarce types single loads lose up to 14 % of the makespan, and the mean changes by 0.1 %.
 inline constexpr double kScarcePart = 0.97;
 
 // A job that may not mix types may begin on a type on which it takes at most this many times as

@@ -8,11 +8,14 @@
 namespace es::scheduler {
 namespace {
 
-constexpr double kNarrow = 0.25;  // part of the cluster
+// Part of the cluster. With 0 the mean makespan is 3.8 % longer, with 0.5 the mean completion time
+// 1 %.
+constexpr double kNarrow = 0.25;
 // The other 16 bits are the sign, the exponent and the 4 highest bits of the mantissa: 16 steps for
 // each power of two.
 constexpr int kStepBits = 48;  // bits of a double below those that give its step
 constexpr int kFineStepBits = 43;
+// As large as a step of the keys. Without it there are 12 % more rescales and nothing else changes.
 constexpr double kHoldBonus = 0.06;
 
 // What the key of the ordinary class adds to the remaining time. A key that depends on what a job

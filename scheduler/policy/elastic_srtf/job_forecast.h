@@ -23,9 +23,9 @@ double log_step_begin(std::int64_t step);
 std::int64_t fine_step(double x);
 double fine_step_begin(std::int64_t step);
 
-// The part of its devices that must compute: smaller sets of devices are chosen if larger ones would
-// mostly wait for each other. 0.6 costs 0.4 % of the mean completion time, 0.9 changes nothing on
-// average and costs up to 6 % on single loads.
+// The part of its devices that must compute: smaller sets of devices are chosen if larger ones
+// would mostly wait for each other. 0.6 costs 0.4 % of the mean completion time, 0.9 changes
+// nothing on average and costs up to 6 % on single loads.
 inline constexpr double kEfficient = 0.8;
 
 // All times are in seconds, unless stated otherwise.

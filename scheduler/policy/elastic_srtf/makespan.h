@@ -8,7 +8,8 @@
 
 namespace es::scheduler {
 
-// Part of the horizon by which the end of all jobs may be later.
+// Part of the horizon by which the end of all jobs may be later. With 0 the mean completion time is
+// 1.2 % longer and the makespan the same; 0.06 changes neither by more than 0.2 %.
 inline constexpr double kMakespanSlack = 0.03;
 
 // The order is that of the ServiceOrder up to the position `end`, followed by `moved`.

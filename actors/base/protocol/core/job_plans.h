@@ -51,8 +51,8 @@ struct PlanListQuery {
   bool operator==(const PlanListQuery&) const = default;
 };
 
-// Job -> companion: new measurements, to be stored for similar jobs. Companion -> cluster scheduler:
-// the speeds that were stored, so that these jobs ask for plans again.
+// Job -> companion: new measurements, to be stored for similar jobs. Companion -> cluster
+// scheduler: the speeds that were stored, so that these jobs ask for plans again.
 struct CapabilityReport {
   std::vector<Capability> reports;
   std::vector<scheduler::SyncPoint> sync{};

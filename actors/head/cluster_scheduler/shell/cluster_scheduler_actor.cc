@@ -281,9 +281,9 @@ void ClusterScheduler::on_suspected(const protocol::DeviceSuspected& suspected) 
   send_inventory();
 }
 
-// Similar jobs are told again what exists, so they ask for plans, which are made with the new speeds.
-// Without this a job that waits would be judged by what was known when it was submitted, and the
-// shorter one of two jobs of a new model might be served last.
+// Similar jobs are told again what exists, so they ask for plans, which are made with the new
+// speeds. Without this a job that waits would be judged by what was known when it was submitted,
+// and the shorter one of two jobs of a new model might be served last.
 void ClusterScheduler::on_speeds_changed(const JobId& measured_by) {
   for (const JobId& job : actors_.similar_to(measured_by))
     if (!jobs_.is_over(job)) actors_.send(job, inventory_.current());

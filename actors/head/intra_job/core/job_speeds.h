@@ -25,8 +25,8 @@ class JobSpeeds {
   // ignored (device_capability).
   explicit JobSpeeds(DeterminismLevel level) : level_(level) {}
 
-  // From the companion: what similar jobs have measured, or assumed values. They replace each other,
-  // but not what this job has measured.
+  // From the companion: what similar jobs have measured, or assumed values. They replace each
+  // other, but not what this job has measured.
   void learn(const std::vector<protocol::Capability>& capabilities);
   // Adds the measurement of one worker. Returns a report if the measurement completes one;
   // `members` are the devices of the placement.
