@@ -30,8 +30,9 @@ struct ChoiceLimits {
 inline constexpr double kPausesToGain = 3;
 
 // In twice the mean interval between its changes so far a job that could keep what it holds must
-// gain as much: others will probably take some of the devices from it again by then. Means change by at most 0.1 % if this is 0 or twice as much; on the SC '23 trace at
-// 120 s a rescale it brings 10 %.
+// gain as much: others will probably take some of the devices from it again by then. Means change
+// by at most 0.1 % if this is 0 or twice as much; on the SC '23 trace at 120 s a rescale it brings
+// 10 %.
 inline constexpr double kPausesInInterval = kPausesToGain / 2;
 
 // Chooses the set out of `left` with which the job is done first:
