@@ -23,15 +23,16 @@ from simulate import markdown
 COSTS_S = (0, 1, 10, 30, 120)
 OURS = "elastic-srtf"
 # The policies that a user could choose instead. fifo-serial is never the best one.
-RIVALS = ("easyscale", "max-min-fair", "srtf", "las", "fifo-gang", "fifo-backfill", "gavel-las",
-          "gavel-ftf", "sia", "tiresias", "themis")
+RIVALS = ("easyscale", "max-min-fair", "srtf", "las", "fifo-gang", "fifo-backfill",
+          "easy-backfill", "gavel-las", "gavel-ftf", "sia", "tiresias", "themis")
 # What policies are told, at KNOWLEDGE_COST_S: name -> arguments of esctl sim.
 KNOWLEDGE = {"estimates +-50 %": ("--estimate-error", 0.5), "lengths unknown": ("--unknown-lengths",),
              "20 % of users lie": ("--lying-users", 0.2), "speeds learned": ("--learn-speeds",)}
 EXACT = "exact"
 KNOWLEDGE_COST_S = 10
 QUICK = {"costs": (0, 10, 120),
-         "loads": ("sc23", "pollux-4", "type-bound", "width-1", "sync", "bursty", "wide", "mixed")}
+         "loads": ("sc23", "pollux-4", "gavel-moves", "type-bound", "width-1", "sync", "bursty", "wide",
+                   "mixed", "idle-fast", "fixed", "tiny", "endless")}
 MEASURES = {"avg_jct_s": "JCT", "makespan_s": "makespan"}
 KEPT = ("avg_jct_s", "makespan_s", "avg_jct_bound_s", "makespan_bound_s", "rescales", "worst_rho",
         "unfinished", "history_hash")
