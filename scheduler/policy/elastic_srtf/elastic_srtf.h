@@ -73,8 +73,8 @@
 //
 // The types of T are wanted while more jobs that can use no types outside of T hold nothing than
 // devices of T are idle. A job of the last class that can use others is given no more devices of
-// wanted types, unless it would then take more than 1 + q times as long, with q = such jobs / N_T:
-// each device second that it leaves lets q jobs end earlier by about a second.
+// wanted types, unless it would then take more than 1 + max(kWorthLeaving, q) times as long, with
+// q = such jobs / N_T.
 //
 // A job that may use several types but not mix them stays on the type on which it begins. It begins
 // on no type on which it would end after H with the best devices of this type, unless it takes at

@@ -38,7 +38,8 @@ std::vector<FullScanDecision::Wanted> FullScanDecision::wanted_types(const Clust
     double idle = 0;
     for (std::size_t t = 0; t < table.types(); ++t)
       if ((group.types & type_bit(t)) != 0) idle += table.free()[t] + table.returning()[t];
-    if (group.waiting > idle) wanted.push_back({group.types, 1 + group.waiting / group.devices});
+    if (group.waiting > idle)
+      wanted.push_back({group.types, 1 + std::max(kWorthLeaving, group.waiting / group.devices)});
   }
   return wanted;
 }

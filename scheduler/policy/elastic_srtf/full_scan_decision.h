@@ -42,6 +42,13 @@ inline constexpr double kScarcePart = 0.97;
 // less than 0.1 % and single loads by up to 7 %.
 inline constexpr double kSlowType = 1.5;
 
+// A job leaves devices to jobs that can use no others if it then takes at most 1 + max(1, q) times
+// as long, where q jobs wait for each of these devices. Each device second that it leaves lets at
+// least one job, and with a queue q jobs, end earlier by about a second. Without the lower bound
+// two jobs may take devices from each other again and again, because q changes when one of them
+// gets some.
+inline constexpr double kWorthLeaving = 1;
+
 enum class TargetState : std::uint8_t {
   kNone,       // no target yet
   kMinimum,    // what a job that may not be suspended keeps in any case; its turn is to come
