@@ -254,6 +254,9 @@ Result<Served> start_head(caf::actor_system& system, const DaemonOptions& option
     log::error(error.message);
     end_now(exit_code(error.kind));
   };
+  const std::string shares = scheduler::share_warning(options.policy);
+  if (options.share_half_life_s > 0 && !shares.empty())
+    log::warning("--share-half-life: " + shares);
   cluster.make_policy = [policy = options.policy, how = options.policy_options] {
     return scheduler::make_policy(policy, how).value();
   };

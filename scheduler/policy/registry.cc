@@ -1,5 +1,6 @@
 #include "scheduler/policy/registry.h"
 
+#include <algorithm>
 #include <functional>
 
 #include "proto/base/number_text.h"
@@ -21,6 +22,7 @@ using Blocking = GangRules::Blocking;
 
 constexpr bool kHoldsQueues = true;
 constexpr bool kHasFairness = true;
+constexpr bool kKeepsRunning = true;
 
 struct Entry {
   PolicyInfo info;
@@ -53,17 +55,18 @@ constexpr Entry kEntries[] = {
      [](const PolicyOptions& o) -> std::unique_ptr<Policy> {
        return std::make_unique<GreedyPolicy>(o.homogeneous);
      }},
-    {{"fifo-serial", "one job at a time, all its devices", kHoldsQueues},
+    {{"fifo-serial", "one job at a time, all its devices", kHoldsQueues, false, kKeepsRunning},
      make_gang<Order::kSubmitted, Blocking::kSerial, false>},
     {{"fifo-gang",
       "in submit order, all devices or none; the first job that waits blocks the others",
-      kHoldsQueues},
+      kHoldsQueues, false, kKeepsRunning},
      make_gang<Order::kSubmitted, Blocking::kHeadOfLine, false>},
-    {{"fifo-backfill", "in submit order, all devices or none; jobs that fit run", kHoldsQueues},
+    {{"fifo-backfill", "in submit order, all devices or none; jobs that fit run", kHoldsQueues,
+      false, kKeepsRunning},
      make_gang<Order::kSubmitted, Blocking::kNone, false>},
     {{"easy-backfill",
       "EASY: in submit order, all devices or none; jobs that do not delay the first that waits run",
-      kHoldsQueues},
+      kHoldsQueues, false, kKeepsRunning},
      make_gang<Order::kSubmitted, Blocking::kReservation, false>},
     {{"srtf", "shortest remaining time first, all devices or none, preemptive", kHoldsQueues},
      make_gang<Order::kRemainingTime, Blocking::kNone, true>},
@@ -115,6 +118,14 @@ Status check_queues(std::string_view name, const std::vector<Queue>& queues) {
   return usage_error("policy " + std::string(name) +
                      " does not support quotas and queues, and there is one of name " +
                      queues.front().name + "; choose one that does with --policy: " + names);
+}
+
+std::string share_warning(std::string_view name) {
+  const auto* entry = std::ranges::find(kEntries, name, [](const Entry& e) { return e.info.name; });
+  if (!entry->info.keeps_running) return {};
+  return "policy " + std::string(name) +
+         " suspends no running job for a queue that has used less, and the weights of queues give "
+         "back no lent device while usage decides; only guarantees, tiers and reservations do";
 }
 
 }  // namespace es::scheduler

@@ -22,9 +22,10 @@ struct PolicyOptions {
 
 struct PolicyInfo {
   std::string_view name;
-  std::string_view summary;   // one line
-  bool holds_queues = false;  // a queue gets lent devices back as soon as its jobs wait
-  bool has_fairness = false;  // reads PolicyOptions::fairness
+  std::string_view summary;    // one line
+  bool holds_queues = false;   // a queue gets lent devices back as soon as its jobs wait
+  bool has_fairness = false;   // reads PolicyOptions::fairness
+  bool keeps_running = false;  // suspends no running job because another one comes first
 };
 
 // All policies, the default one first.
@@ -37,5 +38,9 @@ Result<std::unique_ptr<Policy>> make_policy(std::string_view name,
 // Error (usage): there are queues, and the policy does not support them (the message lists the
 // policies that do).
 Status check_queues(std::string_view name, const std::vector<Queue>& queues);
+
+// What a user has to know if the usage of queues decides which one comes first (fair_share.h), as a
+// sentence; empty: nothing. REQUIRES: a policy has this name.
+std::string share_warning(std::string_view name);
 
 }  // namespace es::scheduler

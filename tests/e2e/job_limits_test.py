@@ -75,7 +75,8 @@ class JobLimits(harness.EndToEndTest):
         endpoint = f"ipc://{self.directory}/head/head.sock"
         running = self.start(harness.easyscaled_program, "--head", "--state",
                              self.directory / "head" / "state", "--listen", endpoint, "--node",
-                             "head", "--devices", f"{device}:1", *options)
+                             "head", "--devices", f"{device}:1", "--policy", "fifo-gang", *options)
+        running.wait_for_line("--share-half-life: policy fifo-gang suspends no running job")
         head = harness.Daemon(self, running)
         self.assertGreater(usage()["x"], used / 4)
         levels = {q["queue"]: q["level"] for q in head.json("queues")["queues"]}
