@@ -24,7 +24,8 @@ class CutLink(harness.EndToEndTest):
         super().setUp()
         self.fast = self.fast_class()
         self.job_file = self.write_job(
-            job_text(self.word, changes={"steps": ENDLESS, **ANY_LENGTH}))
+            job_text(self.word, changes={"steps": ENDLESS, **ANY_LENGTH,
+                                         "resources.device_types": [self.fast]}))
         self.keys = self.directory / "keys"
         self.esctl("keygen", self.keys)
 
@@ -40,7 +41,7 @@ class CutLink(harness.EndToEndTest):
         return daemon
 
     def start_cluster(self):
-        """The head computes nothing itself. The nodes a and b have one device each."""
+        """The nodes a and b have one device each; the type of the head's own does not fit the job."""
         running = self.start_on(
             HEAD, "--head", "--state", self.directory / "state", "--listen",
             f"tcp://{self.network.HUB_ADDRESS}:7070", "--node", "head", "--devices",
