@@ -71,6 +71,7 @@ class Tape:
     names: dict[str, int] = field(default_factory=lambda: {"parameter": PARAMETER, "gradient": GRADIENT})
     expected: list[tuple] = field(default_factory=list)  # the calls that this step probably has
     pools: list[Any] = field(default_factory=list)       # results of these calls
+    follows: bool = True  # all calls until now were the expected ones
 
 
 @dataclass(frozen=True)
@@ -138,6 +139,7 @@ class Recorder(TorchDispatchMode):
         self.known = {}
         for tape in self.tapes:
             tape.calls, tape.numbers, tape.results, tape.count = [], [], [], FIRST
+            tape.follows = True
 
     def bind(self, owner: int, name: str, tensor: Tensor) -> None:
         """Gives a tensor that is there at the beginning of a step its name."""
@@ -236,7 +238,8 @@ class Recorder(TorchDispatchMode):
         at = len(tape.calls)
         expected = tape.expected
         done = tuple(call)
-        if at < len(expected) and expected[at] == done:
+        tape.follows = tape.follows and at < len(expected) and expected[at] == done
+        if tape.follows:
             if rule.written >= 0:
                 tape.calls.append(done)
                 tape.results.append((given[rule.written],))
@@ -250,14 +253,19 @@ class Recorder(TorchDispatchMode):
                 tape.results.append((result,))
                 tape.count = first + 1
                 return result
-        results = func(*given, **named)
+        try:
+            results = func(*given, **named)
+        except NotImplementedError as error:
+            if "nonzero" in str(error):  # the elements that a mask chooses
+                raise decides() from error
+            raise
         outputs = results if isinstance(results, (list, tuple)) else (results,)
         for result in outputs:
             if isinstance(result, Tensor):
                 if not any(result is x for x in given):
                     self.known[id(result)] = (owner, tape.count, result)
                 tape.count += 1
-        if at < len(expected) and expected[at] == done and tape.pools[at] is not None:
+        if tape.follows and tape.pools[at] is not None:
             tape.pools[at].held.append(results)
         tape.calls.append(done)
         tape.results.append(outputs)
