@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "gpu/graph/update_code.h"
+#include "gpu/params/pytorch_layout.h"
 
 namespace es::gpu {
 namespace {
@@ -91,6 +92,39 @@ bool CapturedUpdates::any_whole() const {
   return std::ranges::any_of(optimizer.groups, [](const CapturedGroup& group) {
     return std::ranges::any_of(group.codes, [](const auto& code) { return !code.has_value(); });
   });
+}
+
+std::vector<float> ParamState::values(const ParamTable& table,
+                                      std::span<const AlignedBuffer> moments) const {
+  const ParamInfo& info = table[param];
+  const float* const from = moments[place.array].data() + info.offset + place.offset;
+  std::vector<float> values(from, from + place.count);
+  if (place.count == info.count) to_pytorch(info, from, values.data());
+  return values;
+}
+
+void ParamState::set(const ParamTable& table, const float* values,
+                     std::span<AlignedBuffer> moments) const {
+  const ParamInfo& info = table[param];
+  float* const to = moments[place.array].data() + info.offset + place.offset;
+  if (place.count == info.count)
+    from_pytorch(info, values, to);
+  else
+    std::copy_n(values, place.count, to);
+}
+
+std::vector<ParamState> param_states(const ParamTable& table, const ModelUpdates& updates,
+                                     const CapturedUpdates& captured) {
+  std::vector<ParamState> states;
+  for (std::size_t i = 0, run = 0; i < table.trained().size(); ++i) {
+    while (captured.runs[run].begin != table.trained()[i].offset) ++run;
+    const std::size_t update = captured.runs[run].group - 1;
+    const std::vector<UpdateState>& known = updates.updates[update].states;
+    for (std::size_t s = 0; s < known.size(); ++s)
+      states.push_back(
+          {static_cast<ParamId>(i), known[s].name, known[s].shape, captured.places[update][s]});
+  }
+  return states;
 }
 
 Result<CapturedUpdates> captured_updates(const ParamTable& table, const ModelUpdates* updates,

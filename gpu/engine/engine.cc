@@ -81,6 +81,7 @@ Result<std::unique_ptr<Engine>> Engine::create(const JobSpec& spec, Graph model,
       engine->whole_updates_ =
           std::make_unique<WholeUpdates>(*updates, *captured, engine->kernels_, engine->parallel_);
     engine->updates_ = updates;
+    if (updates != nullptr) engine->states_ = param_states(engine->table_, *updates, *captured);
     auto runner = engine->make_runner(std::move(program));
     if (!runner) return runner.error();
     engine->runner_ = *std::move(runner);

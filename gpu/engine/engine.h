@@ -151,6 +151,8 @@ class Engine {
   float learning_rate(std::uint64_t step) const;
   // Returns the number of arrays in Replica::moments.
   std::size_t moment_count() const;
+  // Returns the states of a captured optimizer by parameter; of others none.
+  std::span<const ParamState> optimizer_states() const { return states_; }
   // Returns how many floats of the parameters a version keeps, which is what checkpoints and peers
   // get: all, or those that are trained if the job has adapters. The others follow from the job.
   std::int64_t kept_floats() const;
@@ -331,6 +333,7 @@ class Engine {
 
   Parallel parallel_;
   Optimizer optimizer_;
+  std::vector<ParamState> states_;
   std::shared_ptr<const ModelUpdates> updates_;  // nullptr: the optimizer is not captured
   std::unique_ptr<WholeUpdates> whole_updates_;  // nullptr: no update needs whole parameters
   std::unique_ptr<StepRunner> runner_;

@@ -11,7 +11,8 @@
 namespace es::gpu {
 
 struct UpdateState {
-  std::string name;
+  std::string name;  // without "state."
+  std::vector<std::int64_t> shape;
   std::int64_t count = 0;  // elements
 };
 

@@ -32,21 +32,25 @@ Result<UpdateGraph> import_update_program(const ModelProgram& program) {
   return update;
 }
 
-std::int64_t count_of(const ModelProgram& program, const ModelParameter& parameter) {
-  std::int64_t count = 1;
-  for (const ModelDim& dim : program.values[static_cast<std::size_t>(parameter.value)].dims)
-    count *= dim.size;
-  return count;
+// REQUIRES: no extent is per batch, as check_updates() requires.
+UpdateState state_of(const ModelProgram& program, const ModelParameter& parameter) {
+  UpdateState state{.name = parameter.name, .shape = {}, .count = 1};
+  for (const ModelDim& dim : program.values[static_cast<std::size_t>(parameter.value)].dims) {
+    state.shape.push_back(dim.size);
+    state.count *= dim.size;
+  }
+  return state;
 }
 
 Result<ParameterUpdate> import_update(const ModelUpdate& update) {
   ParameterUpdate result{.parameters = update.parameters, .phases = update.phases};
   const ModelProgram& first = update.programs.front();
-  result.count = count_of(first, first.parameters.front());
-  for (const ModelParameter& parameter : first.parameters)
-    if (parameter.name.starts_with(kUpdateState))
-      result.states.push_back(
-          {parameter.name.substr(kUpdateState.size()), count_of(first, parameter)});
+  result.count = state_of(first, first.parameters.front()).count;
+  for (const ModelParameter& parameter : first.parameters) {
+    if (!parameter.name.starts_with(kUpdateState)) continue;
+    result.states.push_back(state_of(first, parameter));
+    result.states.back().name = parameter.name.substr(kUpdateState.size());
+  }
   for (const ModelProgram& program : update.programs) {
     auto imported = import_update_program(program);
     if (!imported) return imported.error();

@@ -139,6 +139,22 @@ class ModelGraph {
   std::optional<gpu::Graph> graph_;
 };
 
+// What the optimizer of the model file updates, and how many steps it can make.
+Result<gpu::CapturedUpdates> captured(const JobSpec& spec, const gpu::Graph& graph) {
+  auto updates =
+      gpu::captured_updates(graph.table, graph.updates.get(), spec.optimizer, spec.steps);
+  if (!updates) return usage_error(std::string(kWhere) + ": " + updates.error().message);
+  return updates;
+}
+
+Result<std::vector<gpu::ParamState>> optimizer_states(const JobSpec& spec,
+                                                      const gpu::Graph& graph) {
+  const auto updates = captured(spec, graph);
+  if (!updates) return updates.error();
+  if (graph.updates == nullptr) return std::vector<gpu::ParamState>();
+  return gpu::param_states(graph.table, *graph.updates, *updates);
+}
+
 // From now on the digest of the initial weights belongs to the job, and workers compare the file
 // with it. If the job file contains a digest already, only the workers compare: the job may be
 // beyond version 0, and the file may be gone.
@@ -146,7 +162,9 @@ Status resolve_weights(JobSpec& spec, ModelGraph& graph) {
   if (spec.model.weights.empty() || !spec.model.weights_digest.empty()) return {};
   const auto built = graph.get();
   if (!built) return built.error();
-  const auto digest = check_weights(spec.model.weights, (*built)->table, spec.lora);
+  const auto states = optimizer_states(spec, **built);
+  if (!states) return states.error();
+  const auto digest = check_weights(spec.model.weights, (*built)->table, spec.lora, *states);
   if (!digest) return digest.error();
   spec.model.weights_digest = digest->hex();
   return {};
@@ -184,9 +202,8 @@ Status check_optimizer(const JobSpec& spec, ModelGraph& graph) {
   const gpu::ParamTable& table = (*built)->table;
   const auto runs = gpu::group_runs(table, spec.optimizer.groups);
   if (!runs) return usage_error(std::string(kWhere) + ": " + runs.error().message);
-  const auto captured =
-      gpu::captured_updates(table, (*built)->updates.get(), spec.optimizer, spec.steps);
-  return captured ? Status() : usage_error(std::string(kWhere) + ": " + captured.error().message);
+  const auto updates = captured(spec, **built);
+  return updates ? Status() : updates.error();
 }
 
 // An evaluation pads its last mini-batch with repeated samples, which a loss of samples leaves out
