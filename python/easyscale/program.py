@@ -20,6 +20,7 @@ from .allowed import Allowed
 FORMAT = 1
 FORMAT_WITH_STATES = 2
 FORMAT_WITH_LONGS = 3  # of programs with values i64, or with kinds of LONG_KINDS
+FORMAT_WITH_UPDATES = 4  # of models with the updates of a captured optimizer
 LONG_KINDS = {"floor_div", "remainder", "bit_and", "bit_or", "bit_xor", "shift_left", "shift_right",
               "narrow"}
 NO_VALUE = -1  # an optional input that a node does not have
@@ -28,6 +29,7 @@ ZERO_LOSS = "zero_loss"  # the kind that is a term of the loss which is always 0
 Attribute = bool | int | float | str | list[int] | list[float]
 Json = dict[str, Any]
 
+FP32 = np.dtype("<f4")
 ARRAY_TYPE: dict[str, np.dtype[Any]] = {
     "f32": np.dtype("<f4"), "i32": np.dtype("<i4"), "bool": np.dtype("<i4"), "i64": np.dtype("<i8")}
 
@@ -156,8 +158,45 @@ class Output:
 
 
 @dataclass
+class Numbers:
+    """What an optimizer computes of the number of the step alone: `values` are fp32, one for each
+    global step of the job. The one at index n is that of the step which begins from version n."""
+
+    name: str
+    values: np.ndarray
+
+
+@dataclass
+class Phase:
+    """From this step on, counted from 0, an update is the program of this index."""
+
+    first_step: int
+    program: int
+
+
+@dataclass
+class Update:
+    """What a captured optimizer does with parameters of one shape, each by itself.
+
+    Its `programs` have the parameters "parameter" (the content before the step), "gradient" (the mean
+    of all ESTs, after the clipping of the job), "state.NAME" for every state and "number.K" for
+    Program.numbers[K] of the model, in this order; and the outputs "parameter" and "state.NAME", the
+    next contents. States begin as zeros, and all programs of an update have the same ones. `phases` says
+    which program a step executes.
+    """
+
+    parameters: list[str]
+    programs: list[Program]
+    phases: list[Phase]
+
+
+@dataclass
 class Program:
-    """A model with its loss; `loss` is the index of a value without dims."""
+    """A model with its loss; `loss` is the index of a value without dims.
+
+    A captured optimizer is `updates`, of which exactly one names each trainable parameter, and the
+    `numbers` that these read.
+    """
 
     name: str = ""
     producer: str = ""
@@ -172,6 +211,8 @@ class Program:
     nodes: list[Node] = field(default_factory=list)
     loss: int = NO_VALUE
     outputs: list[Output] = field(default_factory=list)
+    numbers: list[Numbers] = field(default_factory=list)
+    updates: list[Update] = field(default_factory=list)
 
     def kinds(self) -> set[str]:
         """The kinds of nodes that the program uses."""
@@ -203,7 +244,10 @@ class Program:
 
     def to_json(self) -> str:
         """The JSON form of proto/schema/model.capnp."""
-        tree = {
+        return json.dumps(self._tree())
+
+    def _tree(self) -> Json:
+        tree: Json = {
             "format": self.format, "producer": self.producer, "name": self.name,
             "values": [{"type": value.type, "dims": [
                 {"size": dim.size, "perBatch": dim.per_batch} for dim in value.dims]}
@@ -223,12 +267,22 @@ class Program:
         }
         if self.states:
             tree["states"] = [vars(x) for x in self.states]
-        return json.dumps(tree)
+        if self.updates:
+            tree["numbers"] = [{"name": x.name, "values": _base64(_fp32(x.values).tobytes())}
+                               for x in self.numbers]
+            tree["updates"] = [{
+                "parameters": x.parameters, "programs": [program._tree() for program in x.programs],
+                "phases": [{"firstStep": phase.first_step, "program": phase.program}
+                           for phase in x.phases]} for x in self.updates]
+        return tree
 
     @staticmethod
     def from_json(text: str) -> Program:
         """The program that `to_json` has written."""
-        tree = json.loads(text)
+        return Program._from_tree(json.loads(text))
+
+    @staticmethod
+    def _from_tree(tree: Json) -> Program:
         values = [Value(x["type"], [Dim(int(dim["size"]), dim["perBatch"]) for dim in x["dims"]])
                   for x in tree["values"]]
         return Program(
@@ -242,7 +296,16 @@ class Program:
                             base64.b64decode(x["bytes"])) for x in tree["buffers"]],
             constants=[_constant_from_json(x, values[x["value"]]) for x in tree["constants"]],
             nodes=[_node_from_json(x) for x in tree["nodes"]],
-            loss=tree["loss"], outputs=[Output(**x) for x in tree["outputs"]])
+            loss=tree["loss"], outputs=[Output(**x) for x in tree["outputs"]],
+            numbers=[Numbers(x["name"], np.frombuffer(base64.b64decode(x["values"]), FP32))
+                     for x in tree.get("numbers", [])],
+            updates=[Update(x["parameters"], [Program._from_tree(y) for y in x["programs"]],
+                            [Phase(int(y["firstStep"]), y["program"]) for y in x["phases"]])
+                     for x in tree.get("updates", [])])
+
+
+def _fp32(values: np.ndarray) -> np.ndarray:
+    return np.ascontiguousarray(values, FP32)
 
 
 def _parameter_json(x: Parameter) -> Json:

@@ -1,0 +1,381 @@
+"""Captures an optimizer: what its step does with one parameter of each shape becomes programs.
+
+A copy of the optimizer, whose parameters have no contents, makes all steps of a job, together with a
+copy of its scheduler. What differs from step to step in numbers only is one program, whose numbers are
+inputs; another structure, as that of a first step, is another program.
+"""
+from __future__ import annotations
+
+import contextlib
+import functools
+import inspect
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.optim import Optimizer
+
+from ...program import Numbers, Phase, Update
+from ..errors import CaptureError
+from ..graph import Meta, Ref
+from ..patches import exchanged
+from .check import check_updates
+from .copies import (Copy, check_new, copies_of, is_state, kept_tensors, meta_parameter,
+                     optimizers)
+from .errors import OptimizerRefused, place_of, refused
+from .lowered import Lowered, lower
+from .recorder import Recorder, Structure
+from .scalars import numbers_of_tensors
+
+TRIED = 2        # steps of all parameters, which show what each one needs
+SAME_STEPS = 64  # of one structure and the same numbers, after which a shape needs no steps of its own
+PROGRAMS_MAX = 32
+
+NEW_TENSOR = Tensor.new_tensor
+Report = Callable[[int, int], None]
+
+
+@dataclass
+class Updates:
+    """A captured optimizer, as a model file has it."""
+
+    numbers: list[Numbers]
+    updates: list[Update]
+
+
+@dataclass
+class _Kind:
+    """Parameters that are updated alike, and the steps of the first one of them.
+
+    `of_step` has the index of the structure of every step and `numbers` what stands at its marks.
+    """
+
+    members: list[int]
+    group: int
+    structures: list[Structure] = field(default_factory=list)
+    of_step: list[int] = field(default_factory=list)
+    numbers: list[tuple] = field(default_factory=list)
+    leader: _Kind | None = None  # whose later steps are those of this kind too
+
+    @property
+    def first(self) -> int:
+        return self.members[0]
+
+    def note(self, recorder: Recorder, owner: int, kept: dict[str, tuple[int, Tensor]]) -> None:
+        """Adds the step that was recorded."""
+        tape = recorder.tapes[owner]
+        signature = tuple((name, value) for name, (value, _) in kept.items())
+        index = self.of_step[-1] if self.of_step else 0
+        if not (self.structures and self.structures[index].is_same(tape.calls, signature)):
+            index = next((i for i, known in enumerate(self.structures)
+                          if known.is_same(tape.calls, signature)), len(self.structures))
+            if index == len(self.structures):
+                self.structures.append(recorder.finish(owner, kept))
+                recorder.expect(owner, self.structures[-1])
+        elif self.of_step and index != self.of_step[-1]:
+            recorder.expect(owner, self.structures[index])
+        self.of_step.append(index)
+        self.numbers.append(tuple(tape.numbers))
+
+
+def capture_updates(optimizer: Optimizer, parameters: Sequence[tuple[str, Tensor]], steps: int,
+                    scheduler: Any = None, every: int = 1, check: bool = True,
+                    report: Report | None = None) -> Updates:
+    """Captures the steps of an optimizer that has made none.
+
+    `parameters` are those that are trained, with their names in the model file. `scheduler` is a torch
+    scheduler, which is called after every `every` steps. Neither of them is changed, nor are the
+    parameters. Raises OptimizerRefused, a CaptureError.
+    """
+    _check_signature(optimizer)
+    tensors = [tensor for _, tensor in parameters]
+    for name, tensor in parameters:
+        if tensor.dtype != torch.float32:
+            raise refused(optimizer, f"the parameter {name} has the type {tensor.dtype}: allowed is "
+                                     "float32")
+    check_new(optimizer)
+    with _explained(optimizer), _capturing():
+        kinds, keeps_lists = _kinds(optimizer, scheduler, every, tensors, min(TRIED, steps))
+        chosen = list(range(len(tensors))) if keeps_lists else [kind.first for kind in kinds]
+        make = functools.partial(_make_steps, optimizer, scheduler, every, tensors, kinds, chosen, steps,
+                                 report)
+        recorder = make(not keeps_lists) or make(False)
+        found = _Numbers(steps)
+        made = [_Made(kind, found, recorder).update(parameters) for kind in kinds]
+    updates = Updates(found.numbers, made)
+    if check:
+        with _explained(optimizer):
+            check_updates(updates.numbers, updates.updates, optimizer, scheduler, every, parameters,
+                          [parameters[i][0] for i in chosen], steps)
+    return updates
+
+
+def _check_signature(optimizer: Optimizer) -> None:
+    needed = [p.name for p in inspect.signature(type(optimizer).step).parameters.values()
+              if p.default is p.empty and p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)][1:]
+    if needed:
+        raise refused(optimizer, f"its step needs {', '.join(needed)}; a job computes one gradient for each "
+                                 "step, and calls no closure")
+
+
+@contextlib.contextmanager
+def _explained(optimizer: Optimizer) -> Iterator[None]:
+    """Says which optimizer an error is about, and at which line."""
+    try:
+        yield
+    except OptimizerRefused as error:
+        text = str(error)
+        raise error if text.startswith("optimizer ") else refused(optimizer, text) from error
+    except CaptureError:
+        raise
+    except Exception as error:  # a step raises whatever it does not support
+        raise refused(optimizer, f"its step fails{place_of(error)} on tensors without contents, with "
+                                 f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
+                      ) from error
+
+
+@contextlib.contextmanager
+def _capturing() -> Iterator[None]:
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(torch.compiler.set_stance("force_eager"))
+        stack.enter_context(numbers_of_tensors())
+        stack.enter_context(_written_data())
+        for owner, name in ((torch, "tensor"), (torch, "as_tensor"), (Tensor, "new_tensor")):
+            stack.enter_context(exchanged(owner, name, _with_contents(getattr(owner, name))))
+        yield
+
+
+def _with_contents(real: Callable) -> Callable:
+    """A function that makes tensors of numbers, which have contents on all devices."""
+    def make(*args: Any, **options: Any) -> Any:
+        if args and isinstance(args[-1], Tensor) and args[-1].is_meta and real is not NEW_TENSOR:
+            return real(*args, **options)
+        if real is NEW_TENSOR or str(options.get("device")) == "meta":
+            options["device"] = "cpu"
+        if real is NEW_TENSOR:
+            options.setdefault("dtype", args[0].dtype)
+            return torch.tensor(*args[1:], **options)
+        return real(*args, **options)
+    return make
+
+
+@contextlib.contextmanager
+def _written_data() -> Iterator[None]:
+    """In this block `p.data = x` writes x into p, which a recorder sees."""
+    real = torch._C.TensorBase.data
+
+    def write(tensor: Tensor, value: Tensor) -> None:
+        if tensor.is_meta and value.shape == tensor.shape:
+            with torch.no_grad():
+                tensor.copy_(value)
+        else:
+            real.__set__(tensor, value)
+    torch.Tensor.data = property(real.__get__, write)
+    try:
+        yield
+    finally:
+        del torch.Tensor.data
+
+
+class _Run:
+    """A copy of an optimizer that makes steps with parameters without contents."""
+
+    def __init__(self, optimizer: Optimizer, scheduler: Any, every: int, tensors: list[Tensor],
+                 chosen: list[int]):
+        self.given = optimizer
+        self.metas = {i: meta_parameter(tensors[i]) for i in chosen}
+        self.copy = Copy(optimizer, scheduler, every, {id(tensors[i]): x for i, x in self.metas.items()})
+        self.places = {i: place for place, i in enumerate(chosen)}
+        stand_ins = {id(tensor): self.metas.get(i, None) for i, tensor in enumerate(tensors)}
+        stand_ins = {key: x if x is not None else meta_parameter(tensor)
+                     for (key, x), tensor in zip(stand_ins.items(), tensors)}
+        self.recorder = Recorder(len(chosen), stand_ins)
+        self.tensors = tensors
+        self.kept: list[dict[str, tuple[int, Tensor]]] = [{} for _ in chosen]
+        self.is_first = True
+
+    def step(self) -> None:
+        """Records a step; `kept` is then what it has left."""
+        recorder = self.recorder
+        recorder.begin()
+        for i, meta in self.metas.items():
+            owner = self.places[i]
+            recorder.bind(owner, "parameter", meta)
+            gradient = torch.empty_like(meta)
+            meta.grad = gradient
+            recorder.bind(owner, "gradient", gradient)
+            for name, (_, tensor) in self.kept[owner].items():
+                recorder.bind(owner, name, tensor)
+        if self.is_first:
+            self._begin_states()
+        with recorder:
+            self.copy.optimizer.step()
+        self.is_first = False
+        tensors = list(kept_tensors(self.copy.optimizer))
+        self.kept = recorder.kept(tensors)
+        ids = {id(tensor) for _, tensor in tensors}
+        recorder.shadows = {key: x for key, x in recorder.shadows.items() if key in ids}
+        self.copy.advance()
+
+    def _begin_states(self) -> None:
+        """What the constructor has copied from a parameter is a copy of it in the first step."""
+        mine = {i: self.tensors[i] for i in self.metas}
+        for tensor, i in list(copies_of(self.copy.optimizer, mine)):
+            with self.recorder:
+                self.recorder.shadows[id(tensor)] = (tensor, self.metas[i].detach().clone())
+
+    def leave_out(self, chosen: list[int]) -> None:
+        self.copy.leave_out([self.metas.pop(i) for i in chosen])
+
+
+def _kinds(optimizer: Optimizer, scheduler: Any, every: int, tensors: list[Tensor],
+           steps: int) -> tuple[list[_Kind], bool]:
+    """The parameters by what the first steps of all of them do with each, and whether the optimizer
+    keeps tensors elsewhere than in its state, such as a list with one for each parameter."""
+    run = _Run(optimizer, scheduler, every, tensors, list(range(len(tensors))))
+    groups = {id(p): place for place, group in enumerate(optimizer.param_groups) for p in group["params"]}
+    keys: list[list[Any]] = [[groups.get(id(p)), tuple(p.shape)] for p in tensors]
+    for _ in range(steps):
+        run.step()
+        for i, tape in enumerate(run.recorder.tapes):
+            kept = tuple((name, value) for name, (value, _) in run.kept[i].items())
+            keys[i] += [tuple(tape.calls), tuple(map(repr, tape.numbers)), kept]
+    found: dict[tuple, _Kind] = {}
+    for i, key in enumerate(keys):
+        found.setdefault(tuple(key), _Kind([], key[0])).members.append(i)
+    keeps_lists = any(tensor.numel() > 1 for optimizer_ in optimizers(run.copy.optimizer)
+                      for name, tensor in kept_tensors(optimizer_) if not is_state(name))
+    return list(found.values()), keeps_lists
+
+
+def _make_steps(optimizer: Optimizer, scheduler: Any, every: int, tensors: list[Tensor],
+                kinds: list[_Kind], chosen: list[int], steps: int, report: Report | None,
+                shares: bool) -> Recorder | None:
+    """Makes all steps with the chosen parameters, among which is the first one of each kind.
+
+    `shares`: after some steps, kinds that differ in extents only share the steps of one of them. None
+    if the steps of that one do something new later.
+    """
+    run = _Run(optimizer, scheduler, every, tensors, chosen)
+    for kind in kinds:
+        kind.leader, kind.structures, kind.of_step, kind.numbers = None, [], [], []
+    active = [(run.places[kind.first], kind) for kind in kinds]
+    for step in range(steps):
+        run.step()
+        for owner, kind in active:
+            kind.note(run.recorder, owner, run.kept[owner])
+            if len(kind.structures) > PROGRAMS_MAX:
+                raise OptimizerRefused(
+                    f"its steps do something else in more than {PROGRAMS_MAX} ways up to step {step + 1}; an "
+                    "integer argument or the content of a constant may depend on the step")
+        if step + 1 == SAME_STEPS and shares:
+            _follow(kinds, tensors)
+            run.leave_out([kind.first for _, kind in active if kind.leader])
+            active = [(owner, kind) for owner, kind in active if kind.leader is None]
+            counts = {id(kind): len(kind.structures) for _, kind in active}
+        if report is not None and step % 256 == 0:
+            report(step, steps)
+    for kind in kinds:
+        if kind.leader is not None:
+            if len(kind.leader.structures) != counts[id(kind.leader)]:
+                return None
+            kind.of_step, kind.numbers = kind.leader.of_step, kind.leader.numbers
+    return run.recorder
+
+
+def _follow(kinds: list[_Kind], tensors: list[Tensor]) -> None:
+    """Finds the kinds of one group and of as many dims whose steps were the same but for extents."""
+    leaders: dict[Any, _Kind] = {}
+    for kind in kinds:
+        key = (kind.group, tensors[kind.first].dim(), tuple(kind.of_step), repr(kind.numbers),
+               tuple(tuple(call[1] for call in x.calls) for x in kind.structures))
+        leader = leaders.setdefault(key, kind)
+        kind.leader = None if leader is kind else leader
+
+
+class _Numbers:
+    """The numbers of a model; those that are equal in all steps are one."""
+
+    def __init__(self, steps: int):
+        self.steps = steps
+        self.numbers: list[Numbers] = []
+        self._known: dict[bytes, int] = {}
+
+    def add(self, at: np.ndarray, values: np.ndarray) -> int:
+        """The index of what has these values at these steps."""
+        whole = np.zeros(self.steps, np.float32)
+        whole[at] = values
+        key = whole.tobytes()
+        if key not in self._known:
+            self._known[key] = len(self.numbers)
+            self.numbers.append(Numbers(f"number.{len(self.numbers)}", whole))
+        return self._known[key]
+
+
+class _Made:
+    """Makes the update of one kind."""
+
+    def __init__(self, kind: _Kind, numbers: _Numbers, recorder: Recorder):
+        self.kind, self.recorder = kind, recorder
+        of_step = np.array(kind.of_step)
+        self.lowered: list[Lowered] = [
+            lower(structure, self._marks(np.flatnonzero(of_step == i), numbers), recorder)
+            for i, structure in enumerate(kind.structures)]
+
+    def _marks(self, at: np.ndarray, numbers: _Numbers) -> list[Any]:
+        """What stands at the marks of the structure of these steps."""
+        rows = [self.kind.numbers[step] for step in at]
+        table = np.array(rows, np.float64).reshape(len(rows), -1)
+        found: list[Any] = []
+        for column in range(table.shape[1]):
+            values = table[:, column]
+            same = bool((values == values[0]).all() or np.isnan(values).all())
+            found.append(rows[0][column] if same else Ref(numbers.add(at, values)))
+        return found
+
+    def update(self, parameters: Sequence[tuple[str, Tensor]]) -> Update:
+        """The update of the parameters of the kind."""
+        states = self._states()
+        names = [parameters[i][0] for i in self.kind.members]
+        programs = [lowered.program("update", states) for lowered in self.lowered]
+        return Update(names, programs, self._phases())
+
+    def _states(self) -> dict[str, Meta]:
+        """What the next parameter depends on of what is kept."""
+        needed = {"parameter"} | {name for structure in self.kind.structures
+                                  for name, value in structure.kept if is_state(name)
+                                  and (meta := self._meta(structure, value)) is not None
+                                  and meta.dtype == torch.float32}
+        while True:
+            more = set().union(*(lowered.read(needed) for lowered in self.lowered)) | needed
+            if more == needed:
+                break
+            needed = more
+        states: dict[str, Meta] = {}
+        for structure in self.kind.structures:
+            for name, value in [*structure.inputs.items(), *structure.kept]:
+                if name in needed and name not in ("parameter", "gradient"):
+                    meta = self._meta(structure, value)
+                    if meta is not None and states.setdefault(name, meta) != meta:
+                        raise OptimizerRefused(f"its state {name} changes from {states[name]} to {meta}")
+        for name, meta in states.items():
+            if meta.dtype != torch.float32:
+                raise OptimizerRefused(f"its state {name} has the type {meta.dtype}: allowed is float32")
+        return states
+
+    @staticmethod
+    def _meta(structure: Structure, value: int) -> Meta | None:
+        if value in structure.input_metas:
+            return structure.input_metas[value]
+        for (first, *_), metas in zip(structure.calls, structure.metas):
+            if first <= value < first + len(metas):
+                return metas[value - first]
+        return None
+
+    def _phases(self) -> list[Phase]:
+        of_step = self.kind.of_step
+        return [Phase(step, index) for step, index in enumerate(of_step)
+                if step == 0 or of_step[step - 1] != index]

@@ -1,0 +1,169 @@
+"""Copies of an optimizer whose parameters are other tensors. The optimizer stays as it is."""
+from __future__ import annotations
+
+import copy
+import warnings
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.optim import Optimizer
+
+from .errors import refused
+
+# The settings that choose between implementations of one rule.
+IMPLEMENTATIONS = ("foreach", "fused", "capturable")
+HOOKS = "_optimizer_"
+ELSEWHERE = "*"  # in the names of tensors that are kept elsewhere than in the state
+
+
+class Copy:
+    """A copy of an optimizer, and of a scheduler that is called after its steps.
+
+    `tensors` are what its parameters are exchanged for, by their ids; the others are left out of the
+    groups.
+    """
+
+    def __init__(self, given: Optimizer, scheduler: Any, every: int, tensors: dict[int, Tensor]):
+        others = {id(p): p for group in given.param_groups for p in group["params"]
+                  if id(p) not in tensors}
+        # torch makes no deep copy of what it knows already, here the tensors.
+        memo: dict[int, Any] = {**others, **tensors}
+        self.optimizer = _copied(given, memo)
+        kept = {id(tensor) for tensor in tensors.values()}
+        for optimizer in optimizers(self.optimizer):
+            for group in optimizer.param_groups:
+                group["params"] = [p for p in group["params"] if id(p) in kept]
+                for name in IMPLEMENTATIONS:
+                    if group.get(name):
+                        group[name] = False
+        for p in [p for p in self.optimizer.state if id(p) not in kept]:
+            del self.optimizer.state[p]
+        self.scheduler = copy.deepcopy(scheduler, memo)
+        self.every, self.steps = every, 0
+
+    def advance(self) -> None:
+        """Calls the scheduler after a step of the optimizer, if it is its turn."""
+        self.steps += 1
+        if self.scheduler is not None and self.steps % self.every == 0:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                self.scheduler.step()
+
+    def leave_out(self, tensors: list[Tensor]) -> None:
+        """Removes parameters."""
+        ids = {id(tensor) for tensor in tensors}
+        for optimizer in optimizers(self.optimizer):
+            for group in optimizer.param_groups:
+                group["params"] = [p for p in group["params"] if id(p) not in ids]
+            for p in [p for p in optimizer.state if id(p) in ids]:
+                del optimizer.state[p]
+
+
+def _copied(given: Optimizer, memo: dict[int, Any]) -> Optimizer:
+    """Its own deep copy has no other attributes than the groups and the state."""
+    made = type(given).__new__(type(given))
+    memo[id(given)] = made
+    for name, value in vars(given).items():
+        if name == "step" and hasattr(value, "_wrapped_by_lr_sched"):
+            continue  # it counts the steps of the first optimizer for its scheduler
+        if isinstance(value, Optimizer):
+            made.__dict__[name] = memo.get(id(value)) or _copied(value, memo)
+        elif isinstance(value, (list, tuple)) and value and all(
+                isinstance(x, Optimizer) for x in value):
+            made.__dict__[name] = type(value)(memo.get(id(x)) or _copied(x, memo) for x in value)
+        else:
+            try:
+                made.__dict__[name] = copy.deepcopy(value, memo)
+            except Exception as error:  # anything may be an attribute
+                raise refused(given, f"its attribute {name} cannot be copied "
+                                     f"({type(error).__name__}: {error})") from error
+    made._opt_called = True
+    return made
+
+
+def optimizers(optimizer: Optimizer) -> Iterator[Optimizer]:
+    """An optimizer and those that it calls."""
+    yield optimizer
+    for value in vars(optimizer).values():
+        for inner in value if isinstance(value, (list, tuple)) else [value]:
+            if isinstance(inner, Optimizer) and inner is not optimizer:
+                yield from optimizers(inner)
+
+
+def kept_tensors(optimizer: Optimizer) -> Iterator[tuple[str, Tensor]]:
+    """The tensors that an optimizer keeps between its steps, with the names of their places.
+
+    Those of one place of several parameters have one name.
+    """
+    for name, value in vars(optimizer).items():
+        if name == "state":
+            yield from _walk(value, "")
+        elif name == "param_groups":
+            for group in value:
+                yield from _walk({key: x for key, x in group.items() if key != "params"}, ELSEWHERE)
+        elif isinstance(value, Optimizer) or (isinstance(value, (list, tuple)) and value and all(
+                isinstance(x, Optimizer) for x in value)):
+            inner = [value] if isinstance(value, Optimizer) else value
+            for place, other in enumerate(inner):
+                for path, tensor in kept_tensors(other):
+                    yield f"{name}.{place}.{path}", tensor
+        elif name != "defaults" and not name.startswith(HOOKS):
+            yield from _walk({name: value}, ELSEWHERE)
+
+
+def is_state(name: str) -> bool:
+    """Whether what is kept under a name is in the state of an optimizer, and not elsewhere."""
+    return ELSEWHERE not in name
+
+
+def copies_of(optimizer: Optimizer, tensors: dict[int, Tensor]) -> Iterator[tuple[Tensor, int]]:
+    """The tensors that an optimizer keeps and that are copies of the contents of some of these."""
+    for _, tensor in kept_tensors(optimizer):
+        if tensor.is_meta or tensor.numel() < 2 or is_uniform(tensor):
+            continue
+        for i, other in tensors.items():
+            if tensor.shape == other.shape and torch.equal(tensor.detach(), other.detach()):
+                yield tensor, i
+                break
+
+
+def _walk(tree: Any, prefix: str) -> Iterator[tuple[str, Tensor]]:
+    items = tree.items() if isinstance(tree, dict) else enumerate(tree)
+    for key, value in items:
+        name = prefix if isinstance(key, Tensor) else f"{prefix}{key}"
+        if isinstance(value, Tensor):
+            yield name.rstrip("."), value
+        elif isinstance(value, (dict, list, tuple)):
+            yield from _walk(value, name if not name or name.endswith(".") else f"{name}.")
+
+
+def check_new(given: Optimizer) -> None:
+    """Raises OptimizerRefused for an optimizer that has made steps: its state must be what a
+    constructor makes, which is one number everywhere or a copy of the parameter."""
+    for owner, state in given.state.items():
+        for name, tensor in _walk(state, "") if isinstance(state, dict) else []:
+            made = name == "step" and tensor.numel() == 1 and float(tensor) != 0
+            if made or not (is_uniform(tensor) or _is_copy(tensor, owner)):
+                raise refused(given, "it has the state of steps that it has made, with which a job "
+                                     "cannot begin: make a new one")
+        if isinstance(state, dict) and isinstance(step := state.get("step"), int) and step > 0:
+            raise refused(given, "it has the state of steps that it has made, with which a job "
+                                 "cannot begin: make a new one")
+
+
+def is_uniform(tensor: Tensor) -> bool:
+    """Whether all elements are one number."""
+    flat = tensor.detach().reshape(-1)
+    return flat.numel() > 0 and bool((flat == flat[0]).all())
+
+
+def _is_copy(tensor: Tensor, owner: Any) -> bool:
+    return isinstance(owner, Tensor) and tensor.shape == owner.shape and bool(
+        torch.equal(tensor.detach(), owner.detach()))
+
+
+def meta_parameter(p: Tensor) -> nn.Parameter:
+    """A parameter of the same shape without contents."""
+    return nn.Parameter(torch.empty(p.shape, dtype=p.dtype, device="meta"))
