@@ -1,5 +1,5 @@
 #pragma once
-// The updates of a captured optimizer that need whole parameters, for example the matrix products of
+// The updates of a captured optimizer that need whole parameters, such as the matrix products of
 // Muon and the row sums of Adafactor. They run on the CPU with the canonical kernels, one parameter
 // after the other, so the bits are those of any other worker.
 //

@@ -33,9 +33,9 @@ std::string state_name(const gpu::ParamTable& table, const gpu::ParamState& stat
 constexpr std::string_view kOptimizerPrefix = "optimizer/";
 
 // Replaces parameters, statistics and states of version 0 by those of model.weights, for all ESTs;
-// adapters keep their values. Does nothing if model.weights is empty. Errors: those of check_weights; usage
-// if the digest of the file is not model.weights_digest, because the file was changed after the job
-// was admitted.
+// adapters keep their values. Does nothing if model.weights is empty. Errors: those of
+// check_weights; usage if the digest of the file is not model.weights_digest, because the file was
+// changed after the job was admitted.
 Status load_initial_weights(gpu::Engine& engine, const JobSpec& spec);
 
 // The whole state dict of a model: parameters, statistics, num_batches_tracked = `version` for

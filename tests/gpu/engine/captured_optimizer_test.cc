@@ -72,8 +72,8 @@ TEST_SUITE("gpu/captured optimizer") {
     return u.finish(next, {average, velocity});
   }
 
-  // Of a matrix, or of a convolution's weight as one: the momentum m, and its part along the mean of
-  // its rows r: p - rate * (m m^T m + r). The rows are a state of another shape.
+  // Of a matrix, or of a convolution's weight as one: the momentum m, and its part along the mean
+  // of its rows r: p - rate * (m m^T m + r). The rows are a state of another shape.
   ModelProgram cubic(const Shape& shape) {
     using Ints = std::vector<std::int64_t>;
     UpdateWriter u(shape);
