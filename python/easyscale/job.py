@@ -22,11 +22,13 @@ from .job_text import stages_text, toml_text
 from .lora import Lora
 from .metrics import Function, Measure, named
 from .model_file import check_by_engine, explained, pack
-from .optimizers import Optimizer, read_optimizer
+from .optimizers import CAPTURED, Optimizer
 from .private_head import PrivateHead
+from .program import FORMAT_WITH_UPDATES
+from .progress import counting
 from .programs import find_easyscaled, find_esctl
 from .run import RemoteJob, Run, checkpoint_of, checkpoint_step
-from .schedules import read_schedule
+from .schedules import read_rules
 from .settings import checked
 from .trackers import tracked, tracker_options
 
@@ -48,9 +50,11 @@ class Job:
     max_p: the number of ESTs (logical workers), and the largest number of devices.
     steps, epochs: the length of the training in global steps or passes over the data; one of them.
     level: on which devices the bits are equal: "D0", "D1", "D2" (any mix of types) or "auto".
-    optimizer: torch.optim.SGD, Adam or AdamW over all trainable parameters, also those of a loss
-    that is a module, with groups that may differ in lr and weight_decay; or an Optimizer.
+    optimizer: an optimizer of torch over all trainable parameters, also those of a loss that is a
+    module; or an Optimizer. SGD, Adam and AdamW are the engine's own; others are captured, also
+    classes that are derived from torch.optim.Optimizer.
     schedule: a torch scheduler that depends on nothing but the number of its steps, or a Schedule.
+    With an optimizer that is captured it must be a torch scheduler.
     schedule_unit: "step" if the scheduler would be called after every global step, "epoch" if after
     every pass over the data.
     metrics: names of metrics that compare the first output with the target: "accuracy", "top5" (any
@@ -105,10 +109,13 @@ class Job:
         self._order = _order(sample_weights, sample_groups, data.samples)
         in_epoch = _steps_of_epoch(data, self._order, top["max_p"] * top["batch_size"])
         self.steps = _steps(in_epoch, steps, epochs)
-        rule = read_optimizer(optimizer, _parameters(model, loss), scheduled=schedule is not None)
+        unit = _unit(schedule_unit, in_epoch)
+        rule, self._schedule = read_rules(optimizer, schedule, _parameters(model, loss), self.steps, unit)
         self._optimizer = _changed(rule, clip_norm, ema)
         self._lora = lora
-        self._schedule = read_schedule(schedule, self.steps, _unit(schedule_unit, in_epoch))
+        if rule.kind == CAPTURED and lora is not None:
+            raise UsageError(f"lora: allowed with sgd, adam and adamw; {type(optimizer).__name__} is "
+                             "captured for the parameters that the model has without adapters")
         self._top = {"name": self.name, "steps": self.steps, **top, "metrics": named(metrics)}
         self._metric = metric
         self._checkpoint_every = every or ONLY_LAST
@@ -121,6 +128,8 @@ class Job:
             self._take(model, loss, allow_functions)
         else:
             self._capture(model, loss, allow_functions)
+        if rule.kind == CAPTURED:
+            self._capture_optimizer(optimizer, schedule, unit or 1, _parameters(model, loss) or [])
         self._bind()
         self._check_metric()
         check_by_engine(self.captured.program, self._top["batch_size"])
@@ -230,6 +239,17 @@ class Job:
             raise UsageError("the model and its loss fail on the first samples of data: "
                              f"{type(error).__name__}: {error}") from error
         self._keys = {x.name: bound.keys[x.name] for x in self.captured.program.inputs}
+
+    def _capture_optimizer(self, optimizer: Any, scheduler: Any, every: int,
+                           parameters: list[tuple[str, Any]]) -> None:
+        """Adds what the steps of an optimizer do to the model."""
+        from .tracing.updates import capture_updates
+        program, tensors = self.captured.program, dict(parameters)
+        trained = [(x.name, tensors[x.name]) for x in program.parameters if x.trainable]
+        with counting("the optimizer is captured: step") as report:
+            found = capture_updates(optimizer, trained, self.steps, scheduler, every, report=report)
+        program.numbers, program.updates = found.numbers, found.updates
+        program.format = FORMAT_WITH_UPDATES
 
     def _take(self, captured: Captured, loss: Any, allow_functions: tuple[type, ...]) -> None:
         """A model that is captured already, whose inputs are arrays of the data."""
@@ -401,6 +421,9 @@ def _changed(optimizer: Optimizer, clip_norm: float, ema: float) -> Optimizer:
 
 
 def _optimizer_table(optimizer: Optimizer) -> dict[str, Any]:
+    if optimizer.kind == CAPTURED:
+        return {"kind": CAPTURED, "learning_rate": optimizer.learning_rate,
+                "clip_norm": optimizer.clip_norm} | ({"ema": optimizer.ema} if optimizer.ema else {})
     others = ("beta1", "beta2", "epsilon") if optimizer.kind == "sgd" else ("momentum", "nesterov")
     return {key: value for key, value in asdict(optimizer).items()
             if key not in others and value != () and (key != "ema" or value)}

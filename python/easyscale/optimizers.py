@@ -3,9 +3,9 @@
     es.Optimizer("adamw", learning_rate=1e-3)
     torch.optim.AdamW(model.parameters(), lr=1e-3)
 
-Only what the engine computes exactly is accepted: SGD, Adam and AdamW. Everything else is refused
-by its name before a job starts. Nothing here imports torch; a torch object is recognised by the
-names of its classes.
+The engine has SGD, Adam and AdamW. Every other optimizer of torch, also a class of the user's own, is
+captured as a model is (tracing/updates). Nothing here imports torch; a torch object is recognised by
+the names of its classes.
 """
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class ParameterGroup:
 class Optimizer:
     """The table [optimizer] of a job file (docs/JOB-FILE.md), with the same keys."""
 
-    kind: str = "sgd"  # sgd, adam, adamw
+    kind: str = "sgd"  # sgd, adam, adamw; captured is what a job makes of other optimizers of torch
     learning_rate: float = 0.1
     momentum: float = 0.0
     nesterov: bool = False
@@ -55,42 +55,75 @@ class Optimizer:
             raise UsageError("nesterov = True: allowed with kind sgd and a momentum above 0")
 
 
+class NotBuiltIn(UsageError):
+    """The engine's own kinds of optimizers and schedules do not have it, but a captured optimizer has."""
+
+
+CAPTURED = "captured"
+
+
 def read_optimizer(given: Any, parameters: Iterable[tuple[str, Any]] | None,
-                   scheduled: bool = False) -> Optimizer:
+                   scheduled: bool = False, captured: bool = False) -> Optimizer:
     """The optimizer of a job: `given` is an Optimizer, or a torch optimizer that has made no step.
 
     `parameters` are those of the model and its loss with their names in the model file; a torch
     optimizer must have all that need a gradient. Without them, for a captured model, only an
     Optimizer is allowed.
     `scheduled`: a torch scheduler has already changed the learning rate, so the initial one counts.
+    What has the kind "captured" is to be captured, which `captured` asks of every optimizer.
     """
     if isinstance(given, Optimizer):
+        if given.kind == CAPTURED:
+            raise UsageError("kind = 'captured': allowed is sgd, adam or adamw; an optimizer of torch is "
+                             "captured if it is passed itself")
         return given
     name = class_name(given)
     if parameters is None:
         raise UsageError(f"optimizer {name}: allowed for a captured model is easyscale.Optimizer")
-    reader = _READERS.get(name)
-    of_torch = is_of_torch(given, "torch.optim")
-    if reader is None or not of_torch:
-        origin = "" if of_torch or reader is None else f" of {type(given).__module__}"
-        raise UsageError(f"optimizer {name}{origin}: allowed are torch.optim.SGD, Adam and AdamW, and "
-                         "easyscale.Optimizer")
-    if given._optimizer_step_pre_hooks or given._optimizer_step_post_hooks:
-        raise UsageError(f"optimizer {name} has a hook on its steps, which a job does not call: "
-                         "allowed is an optimizer without hooks")
-    if given.state:
-        raise UsageError(f"optimizer {name} has the state of steps that it has made, with which a "
-                         "job cannot begin: make a new one")
+    if not _is_optimizer(given):
+        raise UsageError(f"optimizer {name}: allowed are optimizers of torch.optim, classes that are "
+                         "derived from torch.optim.Optimizer, and easyscale.Optimizer")
     known = list(parameters)
     _check_no_others(name, given.param_groups, {id(parameter) for _, parameter in known})
     names = {id(parameter): full for full, parameter in reversed(known) if parameter.requires_grad}
     _check_parameters(name, given.param_groups, names)
-    settings = [_settings(name, group, scheduled) for group in given.param_groups]
-    _check_settings(name, settings)
+    for group in given.param_groups:
+        _check_rate(name, group, scheduled)
+    if captured:
+        return _captured(given)
+    try:
+        return _built_in(name, given, names)
+    except NotBuiltIn:
+        return _captured(given)
+
+
+def _is_optimizer(given: Any) -> bool:
+    return any(base.__name__ == "Optimizer" and base.__module__ == "torch.optim.optimizer"
+               for base in type(given).__mro__)
+
+
+def _built_in(name: str, given: Any, names: dict[int, str]) -> Optimizer:
+    """One of the engine's own kinds. Raises NotBuiltIn."""
+    reader = _READERS.get(name)
+    hooks = given._optimizer_step_pre_hooks or given._optimizer_step_post_hooks
+    if reader is None or not is_of_torch(given, "torch.optim") or hooks:
+        raise NotBuiltIn(name)
+    if given.state:
+        raise UsageError(f"optimizer {name} has the state of steps that it has made, with which a "
+                         "job cannot begin: make a new one")
+    settings = [_settings(name, group) for group in given.param_groups]
+    _check_settings(settings)
     # Factors are relative to the rate of this group.
     base = next((group for group in settings if group["lr"] > 0), settings[0])
     return replace(reader(name, base), groups=_own_groups(name, given.param_groups, settings, base,
                                                           names))
+
+
+def _captured(given: Any) -> Optimizer:
+    """What the job file says of an optimizer that is captured: the first rate, for those who read it."""
+    group = given.param_groups[0]
+    rate = float(group.get("initial_lr", group.get("lr", 0.0)))
+    return Optimizer(CAPTURED, rate if 0 <= rate <= 10**6 else 0.0)
 
 
 def class_name(given: Any) -> str:
@@ -124,15 +157,13 @@ def _check_parameters(name: str, groups: list[dict[str, Any]], names: dict[int, 
 OWN_SETTINGS = ("lr", "weight_decay")
 
 
-def _check_settings(name: str, settings: list[dict[str, Any]]) -> None:
+def _check_settings(settings: list[dict[str, Any]]) -> None:
+    """Raises NotBuiltIn unless the groups agree in what cannot be their own."""
     first = settings[0]
-    for place, other in enumerate(settings):
-        different = [f"{option} ({value} and {other.get(option)})"
-                     for option, value in first.items()
-                     if option not in OWN_SETTINGS and other.get(option) != value]
-        if different:
-            raise UsageError(f"optimizer {name}: the groups of parameters 0 and {place} differ in "
-                             f"{', '.join(different)}: allowed is another lr or weight_decay")
+    for other in settings:
+        if any(option not in OWN_SETTINGS and other.get(option) != value
+               for option, value in first.items()):
+            raise NotBuiltIn("groups with settings of their own")
 
 
 def _own_groups(name: str, groups: list[dict[str, Any]], settings: list[dict[str, Any]],
@@ -160,23 +191,25 @@ NO_SETTINGS = {"foreach", "fused", "capturable", "differentiable", "maximize", "
                "initial_lr", "lr", *SCHEDULED}
 
 
-def _settings(name: str, group: dict[str, Any], scheduled: bool) -> dict[str, Any]:
-    for option in ("maximize", "amsgrad"):
-        if group.get(option):
-            raise UsageError(f"optimizer {name}: {option} = True: allowed is False")
-    rate = float(group["lr"])
+def _check_rate(name: str, group: dict[str, Any], scheduled: bool) -> None:
+    rate = float(group.get("lr", 0.0))
     initial = float(group.get("initial_lr", rate))
     if initial != rate and not scheduled:
         raise UsageError(f"optimizer {name}: a scheduler has changed the learning rate from "
                          f"{initial} to {rate}; pass that scheduler as schedule=")
+
+
+def _settings(name: str, group: dict[str, Any]) -> dict[str, Any]:
+    if group.get("maximize") or group.get("amsgrad"):
+        raise NotBuiltIn(name)
     others = {key: value for key, value in group.items() if key not in NO_SETTINGS}
-    return {"lr": initial, **others}
+    return {"lr": float(group.get("initial_lr", group["lr"])), **others}
 
 
 def _read_sgd(name: str, group: dict[str, Any]) -> Optimizer:
     momentum = float(group["momentum"])
     if momentum and group["dampening"]:
-        raise UsageError(f"optimizer {name}: dampening = {group['dampening']}: allowed is 0")
+        raise NotBuiltIn("dampening")
     return Optimizer("sgd", group["lr"], momentum, bool(group["nesterov"]),
                      weight_decay=float(group["weight_decay"]))
 

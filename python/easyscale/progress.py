@@ -1,8 +1,10 @@
 """A line of progress on a terminal or in a notebook."""
 from __future__ import annotations
 
+import contextlib
 import sys
 import time
+from collections.abc import Callable, Iterator
 from typing import Any, TextIO
 
 BAR = 20  # characters
@@ -40,9 +42,12 @@ class Progress:
 
     def show(self, view: dict[str, Any]) -> None:
         """Replaces the line."""
+        self.line(progress_line(view, time.monotonic() - self._began))
+
+    def line(self, line: str) -> None:
+        """Replaces the line by another text."""
         if not self._shows:
             return
-        line = progress_line(view, time.monotonic() - self._began)
         self._out.write("\r" + line.ljust(self._width))
         self._out.flush()
         self._width = len(line)
@@ -52,3 +57,23 @@ class Progress:
         if self._shows and self._width:
             self._out.write("\n")
             self._out.flush()
+
+
+PATIENCE = 3.0  # seconds
+
+
+@contextlib.contextmanager
+def counting(what: str) -> Iterator[Callable[[int, int], None]]:
+    """Gives a function (done, total) that shows how far a long computation is, as Progress does."""
+    progress, began, shown = Progress(True), time.monotonic(), False
+
+    def report(done: int, total: int) -> None:
+        nonlocal shown
+        if time.monotonic() - began > PATIENCE:
+            shown = True
+            progress.line(f"{what} {done}/{total}")
+    try:
+        yield report
+    finally:
+        if shown:
+            progress.end()

@@ -16,7 +16,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from .errors import UsageError
-from .optimizers import class_name, is_of_torch
+from .optimizers import (CAPTURED, NotBuiltIn, Optimizer, class_name, is_of_torch,
+                         read_optimizer)
 from .settings import FACTOR_MAX, check_table
 
 
@@ -83,21 +84,49 @@ def read_schedule(given: Any, steps: int, epoch_steps: int | None = None) -> Sch
         if epoch_steps is not None:
             raise UsageError("schedule_unit = 'epoch': allowed is a torch scheduler as schedule")
         return given
+    check_scheduler(given, steps, epoch_steps)
+    if epoch_steps is not None:
+        return _called(given, steps, epoch_steps)
+    of_torch = is_of_torch(given, "torch.optim.lr_scheduler")
+    reader = _SCHEDULES.get(class_name(given)) if of_torch else None
+    return (reader and reader(given, steps)) or _called(given, steps, 1)
+
+
+def read_rules(optimizer: Any, schedule: Any, parameters: list[tuple[str, Any]] | None, steps: int,
+               epoch_steps: int | None) -> tuple[Optimizer, Schedule]:
+    """The optimizer and the schedule of a job. If the engine's own kinds do not have both together, the
+    optimizer has the kind "captured", and the schedule is part of what is captured."""
+    scheduled = schedule is not None
+    rule = read_optimizer(optimizer, parameters, scheduled)
+    if rule.kind != CAPTURED:
+        try:
+            return rule, read_schedule(schedule, steps, epoch_steps)
+        except NotBuiltIn as error:
+            if isinstance(optimizer, Optimizer):
+                raise UsageError(str(error)) from None
+            rule = read_optimizer(optimizer, parameters, scheduled, captured=True)
+    if isinstance(schedule, Schedule):
+        raise UsageError(f"schedule: allowed is a torch scheduler with {class_name(optimizer)}, which is "
+                         "captured together with it")
+    if schedule is not None:
+        check_scheduler(schedule, steps, epoch_steps)
+    elif epoch_steps is not None:
+        raise UsageError("schedule_unit = 'epoch': allowed is a torch scheduler as schedule")
+    return rule, Schedule()
+
+
+def check_scheduler(given: Any, steps: int, epoch_steps: int | None) -> None:
+    """Raises UsageError unless `given` is a new torch scheduler that depends on nothing but its steps."""
     made = max(getattr(part, "last_epoch", 0) for part in [given, *getattr(given, "_schedulers", [])])
     if made > 0:
         raise UsageError(f"schedule {class_name(given)} has made {made} steps, with which a job "
                          "cannot begin: make a new one")
     if not _is_scheduler(given) or class_name(given) == "ReduceLROnPlateau":
         raise UsageError(f"schedule {class_name(given)}: {ALLOWED_SCHEDULES}")
-    if epoch_steps is not None:
-        return _called(given, steps, epoch_steps)
-    if class_name(given) == "CosineAnnealingLR" and given.T_max != steps:
+    if epoch_steps is None and class_name(given) == "CosineAnnealingLR" and given.T_max != steps:
         raise UsageError(f"schedule CosineAnnealingLR with T_max = {given.T_max}, in a job of {steps} "
                          "global steps: allowed is their number, or schedule_unit=\"epoch\" for a "
                          "T_max in epochs")
-    of_torch = is_of_torch(given, "torch.optim.lr_scheduler")
-    reader = _SCHEDULES.get(class_name(given)) if of_torch else None
-    return (reader and reader(given, steps)) or _called(given, steps, 1)
 
 
 def _is_scheduler(given: Any) -> bool:
@@ -110,12 +139,15 @@ def _called(given: Any, steps: int, every: int) -> Schedule:
     scheduler, groups = _copy(given)
     first = [float(group.get("initial_lr", group["lr"])) for group in groups]
     if not any(first):
-        raise UsageError(f"schedule {class_name(given)}: the learning rates are 0: allowed is one above "
+        raise NotBuiltIn(f"schedule {class_name(given)}: the learning rates are 0: allowed is one above "
                          "0, of which the others are multiples")
     factors, momenta = [], []
+    others = _others(groups)
     for step in range(-(-steps // every)):
         if step:
-            _advance(scheduler, step)
+            advance(scheduler, step)
+            if _others(groups) != others:
+                raise NotBuiltIn(f"schedule {class_name(given)} changes more than rates and momenta")
         factors.append(_common_factor(given, step, groups, first))
         momenta.append(_common_momentum(given, step, groups))
     own = max(map(abs, momenta)) if len(set(momenta)) > 1 else 0.0
@@ -133,7 +165,19 @@ def _copy(given: Any) -> tuple[Any, list[dict[str, Any]]]:
     return copy.deepcopy(given, {id(optimizer): stand_in}), groups
 
 
-def _advance(scheduler: Any, step: int) -> None:
+# What a schedule of points has, or what schedulers note for themselves.
+CHANGED = ("lr", "momentum", "betas", "initial_lr", "max_lr", "min_lr", "max_momentum",
+           "base_momentum")
+
+
+def _others(groups: list[dict[str, Any]]) -> list[Any]:
+    """The settings that a schedule of points does not change."""
+    return [[{key: value for key, value in group.items() if key not in CHANGED},
+             tuple(group.get("betas", ()))[1:]] for group in groups]
+
+
+def advance(scheduler: Any, step: int) -> None:
+    """Calls a scheduler for a step. Raises UsageError if it fails."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # that no step of the optimizer came before
@@ -148,11 +192,11 @@ def _common_factor(given: Any, step: int, groups: list[dict[str, Any]], first: l
     found = [float(group["lr"]) / rate for group, rate in zip(groups, first) if rate]
     still = all(float(group["lr"]) == 0 for group, rate in zip(groups, first) if not rate)
     if not still or max(found) - min(found) > 1e-9 * max(map(abs, found)):
-        raise UsageError(f"schedule {class_name(given)} changes the groups of parameters in different "
+        raise NotBuiltIn(f"schedule {class_name(given)} changes the groups of parameters in different "
                          f"ways (in the step {step} to {[float(group['lr']) for group in groups]}, from "
                          f"{first}): allowed is one factor for all")
     if not 0 <= found[0] <= FACTOR_MAX:
-        raise UsageError(f"schedule {class_name(given)} has the learning rate "
+        raise NotBuiltIn(f"schedule {class_name(given)} has the learning rate "
                          f"{float(groups[0]['lr'])} in the step {step}: allowed is 0 to {FACTOR_MAX} "
                          "times the first one")
     return found[0]
@@ -162,7 +206,7 @@ def _common_momentum(given: Any, step: int, groups: list[dict[str, Any]]) -> flo
     """The momentum or beta1 in a step, which must be one for all groups."""
     found = [float(group["betas"][0] if "betas" in group else group["momentum"]) for group in groups]
     if len(set(found)) > 1:
-        raise UsageError(f"schedule {class_name(given)} gives the groups of parameters the momenta "
+        raise NotBuiltIn(f"schedule {class_name(given)} gives the groups of parameters the momenta "
                          f"{found} in the step {step}: allowed is one for all")
     return found[0]
 
@@ -179,7 +223,7 @@ def _points(given: Any, values: list[float], largest: float, every: int) -> list
             found += [(i * every - 1, values[i - 1])] * (found[-1][0] < i * every - 1)
             found += [(i * every, values[i])]
     if len(found) > POINTS_MAX:
-        raise UsageError(f"schedule {class_name(given)} needs {len(found)} points with lines between "
+        raise NotBuiltIn(f"schedule {class_name(given)} needs {len(found)} points with lines between "
                          f"them: allowed are {POINTS_MAX}")
     return found
 

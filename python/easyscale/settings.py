@@ -89,7 +89,7 @@ RULES: dict[str, Rule] = {
     "lora.rank": Number(0, 4096, whole=True),
     "lora.alpha": Number(0, 10**6, above=True),
     "lora.dropout": Number(0, 1, below=True),
-    "optimizer.kind": Choice(("sgd", "adam", "adamw")),
+    "optimizer.kind": Choice(("sgd", "adam", "adamw", "captured")),
     "optimizer.learning_rate": Number(0, 10**6),
     "optimizer.momentum": Number(0, 1),
     "optimizer.nesterov": Flag(),

@@ -18,8 +18,8 @@ import torch
 from torch import Tensor
 from torch.optim import Optimizer
 
+from ...errors import EasyScaleError
 from ...program import Numbers, Phase, Update
-from ..errors import CaptureError
 from ..graph import Meta, Ref
 from ..patches import exchanged
 from .check import check_updates
@@ -97,6 +97,9 @@ def capture_updates(optimizer: Optimizer, parameters: Sequence[tuple[str, Tensor
             raise refused(optimizer, f"the parameter {name} has the type {tensor.dtype}: allowed is "
                                      "float32")
     check_new(optimizer)
+    owner = getattr(scheduler, "optimizer", optimizer)
+    if all(owner is not known for known in optimizers(optimizer)):
+        raise refused(optimizer, "schedule is a scheduler of another optimizer")
     with _explained(optimizer), _capturing():
         kinds, keeps_lists = _kinds(optimizer, scheduler, every, tensors, min(TRIED, steps))
         chosen = list(range(len(tensors))) if keeps_lists else [kind.first for kind in kinds]
@@ -129,7 +132,7 @@ def _explained(optimizer: Optimizer) -> Iterator[None]:
     except OptimizerRefused as error:
         text = str(error)
         raise error if text.startswith("optimizer ") else refused(optimizer, text) from error
-    except CaptureError:
+    except EasyScaleError:
         raise
     except Exception as error:  # a step raises whatever it does not support
         raise refused(optimizer, f"its step fails{place_of(error)} on tensors without contents, with "
@@ -183,11 +186,11 @@ def _written_data() -> Iterator[None]:
 class _Run:
     """A copy of an optimizer that makes steps with parameters without contents."""
 
-    def __init__(self, optimizer: Optimizer, scheduler: Any, every: int, tensors: list[Tensor],
-                 chosen: list[int]):
+    def __init__(self, optimizer: Optimizer, scheduler: Any, every: int, steps: int,
+                 tensors: list[Tensor], chosen: list[int]):
         self.given = optimizer
         self.metas = {i: meta_parameter(tensors[i]) for i in chosen}
-        self.copy = Copy(optimizer, scheduler, every, {id(tensors[i]): x for i, x in self.metas.items()})
+        self.copy = Copy(optimizer, scheduler, every, steps, {id(tensors[i]): x for i, x in self.metas.items()})
         self.places = {i: place for place, i in enumerate(chosen)}
         stand_ins = {id(tensor): self.metas.get(i, None) for i, tensor in enumerate(tensors)}
         stand_ins = {key: x if x is not None else meta_parameter(tensor)
@@ -235,7 +238,7 @@ def _kinds(optimizer: Optimizer, scheduler: Any, every: int, tensors: list[Tenso
            steps: int) -> tuple[list[_Kind], bool]:
     """The parameters by what the first steps of all of them do with each, and whether the optimizer
     keeps tensors elsewhere than in its state, such as a list with one for each parameter."""
-    run = _Run(optimizer, scheduler, every, tensors, list(range(len(tensors))))
+    run = _Run(optimizer, scheduler, every, steps, tensors, list(range(len(tensors))))
     groups = {id(p): place for place, group in enumerate(optimizer.param_groups) for p in group["params"]}
     keys: list[list[Any]] = [[groups.get(id(p)), tuple(p.shape)] for p in tensors]
     for _ in range(steps):
@@ -259,7 +262,7 @@ def _make_steps(optimizer: Optimizer, scheduler: Any, every: int, tensors: list[
     `shares`: after some steps, kinds that differ in extents only share the steps of one of them. None
     if the steps of that one do something new later.
     """
-    run = _Run(optimizer, scheduler, every, tensors, chosen)
+    run = _Run(optimizer, scheduler, every, steps, tensors, chosen)
     for kind in kinds:
         kind.leader, kind.structures, kind.of_step, kind.numbers = None, [], [], []
     active = [(run.places[kind.first], kind) for kind in kinds]

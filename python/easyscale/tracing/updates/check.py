@@ -97,7 +97,7 @@ def check_updates(numbers: Sequence[Numbers], updates: Sequence[Update], optimiz
     stand_ins = {id(tensors[name]): x for name, x in zip(chosen, real)}
     # What else a hook may write.
     others = {id(x): x.detach().clone() for name, x in tensors.items() if id(x) not in stand_ins}
-    copied = Copy(optimizer, scheduler, every, stand_ins)
+    copied = Copy(optimizer, scheduler, every, steps, stand_ins)
     for tensor, place in copies_of(copied.optimizer, dict(enumerate(tensors[name] for name in chosen))):
         tensor.copy_(real[place].detach())
     of_name = {name: update for update in updates for name in update.parameters}

@@ -2,7 +2,6 @@
 from __future__ import annotations
 
 import copy
-import warnings
 from collections.abc import Iterator
 from typing import Any
 
@@ -10,6 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
+from ...schedules import advance
 from .errors import refused
 
 # The settings that choose between implementations of one rule.
@@ -19,13 +19,14 @@ ELSEWHERE = "*"  # in the names of tensors that are kept elsewhere than in the s
 
 
 class Copy:
-    """A copy of an optimizer, and of a scheduler that is called after its steps.
+    """A copy of an optimizer, and of a scheduler that is called between its `total` steps.
 
     `tensors` are what its parameters are exchanged for, by their ids; the others are left out of the
     groups.
     """
 
-    def __init__(self, given: Optimizer, scheduler: Any, every: int, tensors: dict[int, Tensor]):
+    def __init__(self, given: Optimizer, scheduler: Any, every: int, total: int,
+                 tensors: dict[int, Tensor]):
         others = {id(p): p for group in given.param_groups for p in group["params"]
                   if id(p) not in tensors}
         # torch makes no deep copy of what it knows already, here the tensors.
@@ -41,15 +42,13 @@ class Copy:
         for p in [p for p in self.optimizer.state if id(p) not in kept]:
             del self.optimizer.state[p]
         self.scheduler = copy.deepcopy(scheduler, memo)
-        self.every, self.steps = every, 0
+        self.every, self.total, self.steps = every, total, 0
 
     def advance(self) -> None:
         """Calls the scheduler after a step of the optimizer, if it is its turn."""
         self.steps += 1
-        if self.scheduler is not None and self.steps % self.every == 0:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                self.scheduler.step()
+        if self.scheduler is not None and self.steps % self.every == 0 and self.steps < self.total:
+            advance(self.scheduler, self.steps)
 
     def leave_out(self, tensors: list[Tensor]) -> None:
         """Removes parameters."""
