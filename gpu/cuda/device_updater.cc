@@ -126,6 +126,14 @@ void DeviceUpdater::update(const Optimizer& optimizer, const UpdateStep& step,
   const std::int64_t n = run.end - run.begin;
   const float* const gradient = gradients_.gradient() + run.begin;
   float* const params = params_.memory + run.begin;
+  if (optimizer.is_captured()) {
+    if (numbers.captured == nullptr) return;  // padding
+    std::vector<float*> moments;
+    for (float* const moment : moments_) moments.push_back(moment + run.begin);
+    const CapturedCall call(*numbers.captured, numbers.code, step.grad_scale, n, gradient, params,
+                            moments.data());
+    return k.program(compute_, call.code, call.space, {}, call.in.data(), call.out.data(), n);
+  }
   if (!optimizer.is_sgd())
     return k.adam(compute_, n, gradient, step.grad_scale, numbers.adam, params,
                   moments_[0] + run.begin, moments_[1] + run.begin);

@@ -66,12 +66,22 @@ Result<std::unique_ptr<Engine>> Engine::create(const JobSpec& spec, Graph model,
     const bool by_vendor = options.vendor && options.device != DeviceKind::kCpu;
     Program program = compile(with_regions(std::move(model), spec.recompute),
                               by_vendor ? INT64_MAX : kChunkedLogits);
+    const std::shared_ptr<const ModelUpdates> updates = program.graph.updates;
     auto runs = group_runs(program.graph.table, spec.optimizer.groups);
     if (!runs) return runs.error();
+    auto captured =
+        captured_updates(program.graph.table, updates.get(), spec.optimizer, options.total_steps);
+    if (!captured) return captured.error();
     EngineOptions fitting = options;
     if (!options.all_threads) fitting.threads = useful_threads(program.graph, options.threads);
     std::unique_ptr<Engine> engine(
-        new Engine(spec, layout, fitting, program.graph.table, *std::move(runs)));
+        new Engine(spec, layout, fitting, program.graph.table,
+                   updates == nullptr ? *std::move(runs) : captured->runs, captured->optimizer));
+    if (captured->any_whole())
+      engine->whole_updates_ =
+          std::make_unique<WholeUpdates>(*updates, *captured, engine->kernels_, engine->parallel_);
+    engine->updates_ = updates;
+    if (updates != nullptr) engine->states_ = param_states(engine->table_, *updates, *captured);
     auto runner = engine->make_runner(std::move(program));
     if (!runner) return runner.error();
     engine->runner_ = *std::move(runner);
@@ -80,7 +90,7 @@ Result<std::unique_ptr<Engine>> Engine::create(const JobSpec& spec, Graph model,
 }
 
 Engine::Engine(const JobSpec& spec, const SampleLayout& layout, const EngineOptions& options,
-               const ParamTable& table, std::vector<GroupRun> runs)
+               const ParamTable& table, std::vector<GroupRun> runs, CapturedOptimizer captured)
     : spec_(spec),
       layout_(layout),
       options_(options),
@@ -88,7 +98,8 @@ Engine::Engine(const JobSpec& spec, const SampleLayout& layout, const EngineOpti
       table_(table),
       buckets_(cut_buckets(table_, std::max<std::int64_t>(1, options.bucket_bytes / kFloatBytes))),
       parallel_(options.threads),
-      optimizer_(spec.optimizer, spec.schedule, options.total_steps, spec.max_p, std::move(runs)),
+      optimizer_(spec.optimizer, spec.schedule, options.total_steps, spec.max_p, std::move(runs),
+                 std::move(captured)),
       squares_(optimizer_.clips() ? table_.trained().size() : 0) {}
 
 const ParamTable& Engine::table() const {

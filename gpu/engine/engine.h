@@ -24,6 +24,7 @@
 #include "gpu/base/batch.h"
 #include "gpu/base/parallel.h"
 #include "gpu/canonical/kernels.h"
+#include "gpu/engine/whole_updates.h"
 #include "gpu/est/est_context.h"
 #include "gpu/est/rank_tree.h"
 #include "gpu/graph/step_runner.h"
@@ -120,8 +121,9 @@ class Engine {
 
   // Builds the backward pass of the model, the memory plan and the buckets. The replica is empty at
   // first. `model` is for mini-batches of spec.batch_size samples. Error (usage): this processor
-  // cannot execute the class, a cosine or linear schedule has no total_steps, or a group of
-  // parameters names a parameter that the model does not have. Error (failure):
+  // cannot execute the class, a cosine or linear schedule has no total_steps, a group of
+  // parameters names a parameter that the model does not have, or the optimizer does not fit what
+  // the model file brings (captured_updates.h). Error (failure):
   // an error of vendor_library(); there is no such GPU; memory is missing (the text names the
   // model, the purpose and the number of bytes).
   static Result<std::unique_ptr<Engine>> create(const JobSpec& spec, Graph model,
@@ -149,6 +151,8 @@ class Engine {
   float learning_rate(std::uint64_t step) const;
   // Returns the number of arrays in Replica::moments.
   std::size_t moment_count() const;
+  // Returns the states of a captured optimizer by parameter; of others none.
+  std::span<const ParamState> optimizer_states() const { return states_; }
   // Returns how many floats of the parameters a version keeps, which is what checkpoints and peers
   // get: all, or those that are trained if the job has adapters. The others follow from the job.
   std::int64_t kept_floats() const;
@@ -281,7 +285,7 @@ class Engine {
 
  private:
   Engine(const JobSpec& spec, const SampleLayout& layout, const EngineOptions& options,
-         const ParamTable& table, std::vector<GroupRun> runs);
+         const ParamTable& table, std::vector<GroupRun> runs, CapturedOptimizer captured);
   Result<std::unique_ptr<StepRunner>> make_runner(Program program);
   struct WrongValue {
     const SampleField* field = nullptr;
@@ -329,6 +333,9 @@ class Engine {
 
   Parallel parallel_;
   Optimizer optimizer_;
+  std::vector<ParamState> states_;
+  std::shared_ptr<const ModelUpdates> updates_;  // nullptr: the optimizer is not captured
+  std::unique_ptr<WholeUpdates> whole_updates_;  // nullptr: no update needs whole parameters
   std::unique_ptr<StepRunner> runner_;
   std::unique_ptr<StepRunner> forward_;  // the second model; nullptr: there is none
   DeviceType device_type_;

@@ -53,6 +53,8 @@ Status Engine::apply_update(std::span<const float* const> reduced, std::vector<E
 }
 
 Updater* Engine::updater() {
+  // Updates of whole parameters run on the host.
+  if (whole_updates_ != nullptr) return nullptr;
   Updater* const updater = runner_->updater();
   return updater != nullptr && updater->room_for(moment_count()) ? updater : nullptr;
 }
@@ -86,6 +88,10 @@ Status Engine::update_on_host(const ReducedGradient& gradient, UpdateStep step) 
   runner_->params_changed();
   if (!update_params(gradient, optimizer_, step, kernels_, parallel_, replica_))
     return lose_replica_by_sum(first_non_finite(gradient, kernels_));
+  // Its operators clear the flags, so its results are searched in any case.
+  if (whole_updates_ != nullptr &&
+      whole_updates_->run(optimizer_, step, kernels_, gradient, replica_))
+    return keep_if_finite();
   // A raised flag is no proof, because an intermediate value may have been infinite. So the results
   // themselves are searched.
   if (non_finite_flags() == 0) return {};

@@ -1,5 +1,7 @@
 #pragma once
 // Fusion: fewer passes over memory with the same bits. Pure functions.
+#include <optional>
+
 #include "gpu/graph/chunk_losses.h"
 
 namespace es::gpu {
@@ -18,6 +20,11 @@ Program fuse_chains(Program program);
 // becomes part of that other one, if the limits of program.h allow it. A chain next to a program
 // joins it if all stages are instructions.
 Program fuse_programs(Program program);
+
+// Returns a program (kProgram) as it is, and a chain as a program with the same bits; nothing for
+// other operators, and if a stage is no instruction. All operands of such stages have the shape of
+// the result.
+std::optional<Op> as_program(const Graph& graph, const Op& op);
 
 // A move that only another move reads, possibly through views, becomes part of that other move.
 Program fuse_moves(Program program);

@@ -96,26 +96,6 @@ std::optional<Term> stage_term(const ChainStep& step, Term v, Term operand) {
   }
 }
 
-// Returns a chain as a program with the same bits; nothing if a stage is no instruction. All
-// operands of such stages have the shape of the result.
-std::optional<Op> as_program(const Graph& graph, const Op& op) {
-  if (op.kind == OpKind::kProgram) return op;
-  if (op.kind != OpKind::kChain) return std::nullopt;
-  CodeWriter writer;
-  Term v = writer.input(0);
-  for (const ChainStep& step : op.chain) {
-    const std::optional<Term> next = stage_term(step, v, writer.input(step.operand));
-    if (!next) return std::nullopt;
-    v = *next;
-  }
-  const TensorShape shape = graph.shape(op.out[0]);
-  std::vector<ProgramOperand> operands;
-  for (const TensorId t : op.in) operands.push_back({t, repeated_strides(shape, shape)});
-  Op program = program_op(op.name, writer, {v}, shape, operands);
-  program.out = op.out;
-  return program;
-}
-
 class ProgramFusion {
  public:
   explicit ProgramFusion(Program program)
@@ -252,6 +232,24 @@ class ProgramFusion {
 };
 
 }  // namespace
+
+std::optional<Op> as_program(const Graph& graph, const Op& op) {
+  if (op.kind == OpKind::kProgram) return op;
+  if (op.kind != OpKind::kChain) return std::nullopt;
+  CodeWriter writer;
+  Term v = writer.input(0);
+  for (const ChainStep& step : op.chain) {
+    const std::optional<Term> next = stage_term(step, v, writer.input(step.operand));
+    if (!next) return std::nullopt;
+    v = *next;
+  }
+  const TensorShape shape = graph.shape(op.out[0]);
+  std::vector<ProgramOperand> operands;
+  for (const TensorId t : op.in) operands.push_back({t, repeated_strides(shape, shape)});
+  Op program = program_op(op.name, writer, {v}, shape, operands);
+  program.out = op.out;
+  return program;
+}
 
 Program fuse_programs(Program program) {
   const std::vector<Op>& ops = program.graph.ops;

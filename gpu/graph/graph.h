@@ -205,6 +205,8 @@ struct Constant {
   std::vector<float> words;
 };
 
+struct ModelUpdates;  // update_graphs.h
+
 struct Graph {
   std::string name;
   std::vector<Tensor> tensors;
@@ -226,6 +228,8 @@ struct Graph {
   bool loss_of_batch = false;
   TensorId mean_loss = kNoTensor;  // [1]
   bool bf16 = false;               // products read bf16, activations are bf16 (precision.h)
+  // The optimizer that the model file brings; nullptr: it is one that the engine has.
+  std::shared_ptr<const ModelUpdates> updates;
   const TensorShape& shape(TensorId id) const;
 };
 

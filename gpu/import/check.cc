@@ -7,6 +7,7 @@
 
 #include "gpu/import/check_node.h"
 #include "gpu/import/check_state.h"
+#include "gpu/import/check_updates.h"
 #include "gpu/import/kind.h"
 #include "gpu/import/values.h"
 #include "proto/base/text.h"
@@ -32,12 +33,14 @@ Status check_format(const ModelProgram& p) {
     if (value.type == ValueType::kI64) format = kModelFormatWithLongs;
   for (const ModelNode& node : p.nodes)
     if (const Kind* kind = find_kind(node.kind)) format = std::max(format, kind->format);
+  if (!p.updates.empty()) format = kModelFormatWithUpdates;
   if (p.format == format) return {};
   return usage_error("format = " + std::to_string(p.format) + ": allowed is " +
                      std::to_string(format) + " for a model " +
-                     (format == kModelFormatWithLongs ? "with integers of 64 bits or their kinds"
-                      : p.states.empty()              ? "without states"
-                                                      : "with states"));
+                     (format == kModelFormatWithUpdates ? "with updates"
+                      : format == kModelFormatWithLongs ? "with integers of 64 bits or their kinds"
+                      : p.states.empty()                ? "without states"
+                                                        : "with states"));
 }
 
 Status check_counts(const ModelProgram& p) {
@@ -50,6 +53,8 @@ Status check_counts(const ModelProgram& p) {
   ES_RETURN_IF_ERROR(check_count("constants", p.constants.size(), kCountMax));
   ES_RETURN_IF_ERROR(check_count("nodes", p.nodes.size(), kCountMax));
   ES_RETURN_IF_ERROR(check_count("outputs", p.outputs.size(), kCountMax));
+  ES_RETURN_IF_ERROR(check_count("numbers", p.numbers.size(), kCountMax));
+  ES_RETURN_IF_ERROR(check_count("updates", p.updates.size(), kCountMax));
   return check_format(p);
 }
 
@@ -181,18 +186,23 @@ Status check_shapes(const ModelProgram& program, std::int64_t batch) {
   return {};
 }
 
-Status check_program(const ModelProgram& program) {
+Status check_nodes(const ModelProgram& program, std::int64_t batch) {
   ES_RETURN_IF_ERROR(check_counts(program));
+  const Result<std::vector<ValueInfo>> values = values_at(program.values, batch);
+  if (!values) return values.error();
+  ES_RETURN_IF_ERROR(Definitions(program).run());
+  ES_RETURN_IF_ERROR(check_state(program, *values));
+  ES_RETURN_IF_ERROR(check_only_losses(program));
+  return check_shapes(program, batch);
+}
+
+Status check_program(const ModelProgram& program) {
   // Every extent is size or size * batch. Two batch sizes distinguish a claim that holds for all of
   // them from one that holds for a single size by chance.
-  const Result<std::vector<ValueInfo>> two = values_at(program.values, 2);
-  if (!two) return two.error();
-  ES_RETURN_IF_ERROR(Definitions(program).run());
-  ES_RETURN_IF_ERROR(check_state(program, *two));
+  ES_RETURN_IF_ERROR(check_nodes(program, 2));
   ES_RETURN_IF_ERROR(check_loss(program));
-  ES_RETURN_IF_ERROR(check_only_losses(program));
-  ES_RETURN_IF_ERROR(check_shapes(program, 2));
-  return check_shapes(program, 3);
+  ES_RETURN_IF_ERROR(check_shapes(program, 3));
+  return check_updates(program);
 }
 
 }  // namespace es::gpu

@@ -5,7 +5,9 @@
 #include <utility>
 #include <vector>
 
+#include "gpu/graph/update_graphs.h"
 #include "gpu/import/check.h"
+#include "gpu/import/import_updates.h"
 #include "gpu/import/kind.h"
 #include "gpu/import/lowering.h"
 
@@ -80,7 +82,7 @@ SampleLayout program_layout(const ModelProgram& program) {
   return layout_of(program);
 }
 
-Result<Graph> import_model(const ModelProgram& program, std::int64_t batch) {
+Result<Graph> import_nodes(const ModelProgram& program, std::int64_t batch) {
   if (batch < 1)
     return usage_error("batch_size = " + std::to_string(batch) + ": allowed is 1 or more");
   // check_program() has checked the batch sizes 2 and 3. This one can still fail, for example by a
@@ -109,6 +111,15 @@ Result<Graph> import_model(const ModelProgram& program, std::int64_t batch) {
   }
   builder.set_region(0);
   return lowering.finish();
+}
+
+Result<Graph> import_model(const ModelProgram& program, std::int64_t batch) {
+  auto graph = import_nodes(program, batch);
+  if (!graph || program.updates.empty()) return graph;
+  auto updates = import_updates(program);
+  if (!updates) return updates.error();
+  graph->updates = std::make_shared<const ModelUpdates>(*std::move(updates));
+  return graph;
 }
 
 }  // namespace es::gpu

@@ -26,4 +26,7 @@ SampleLayout program_layout(const ModelProgram& program);
 // execute; the text lists all of these.
 Result<Graph> import_model(const ModelProgram& program, std::int64_t batch);
 
+// The same without the optimizer that the program may bring (Graph::updates).
+Result<Graph> import_nodes(const ModelProgram& program, std::int64_t batch);
+
 }  // namespace es::gpu

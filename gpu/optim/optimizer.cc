@@ -20,25 +20,28 @@ float rounded(double value) {
 }  // namespace
 
 Optimizer::Optimizer(const OptimizerSpec& spec, const ScheduleSpec& schedule,
-                     std::uint64_t total_steps, std::uint32_t max_p, std::vector<GroupRun> runs)
+                     std::uint64_t total_steps, std::uint32_t max_p, std::vector<GroupRun> runs,
+                     CapturedOptimizer captured)
     : spec_(spec),
       schedule_(schedule),
       total_steps_(total_steps),
       max_p_(max_p),
-      kind_(spec.kind == "sgd"    ? Kind::kSgd
-            : spec.kind == "adam" ? Kind::kAdam
-                                  : Kind::kAdamW),
+      kind_(spec.kind == "sgd"     ? Kind::kSgd
+            : spec.kind == "adam"  ? Kind::kAdam
+            : spec.kind == "adamw" ? Kind::kAdamW
+                                   : Kind::kCaptured),
       runs_(std::move(runs)),
-      settings_{{spec.learning_rate, spec.weight_decay}} {
-  ES_CHECK_MSG(kind_ != Kind::kAdamW || spec.kind == "adamw", spec.kind);
+      settings_{{spec.learning_rate, spec.weight_decay}},
+      captured_(std::move(captured)) {
+  ES_CHECK_MSG(kind_ != Kind::kCaptured || spec.kind == "captured", spec.kind);
   for (const ParameterGroup& group : spec.groups)
     settings_.push_back({spec.learning_rate * group.learning_rate_factor,
                          group.weight_decay.value_or(spec.weight_decay)});
-  steps_.resize(settings_.size());
+  steps_.resize(is_captured() ? captured_.groups.size() + 1 : settings_.size());
 }
 
 std::size_t Optimizer::moment_count() const {
-  const std::size_t own = is_sgd() ? (has_velocity() ? 1 : 0) : 2;
+  const std::size_t own = is_captured() ? captured_.moments : is_sgd() ? has_velocity() : 2;
   return own + (averages() ? 1 : 0);
 }
 
@@ -63,7 +66,24 @@ double Optimizer::momentum(std::uint64_t step) const {
   return is_sgd() ? spec_.momentum : spec_.beta1;
 }
 
+UpdateStep Optimizer::captured_step(Version version) {
+  for (std::size_t g = 0; g < captured_.groups.size(); ++g) {
+    const CapturedCode* const captured = captured_.groups[g].code_of(version);
+    GroupStep& step = steps_[g + 1];
+    step.captured = captured;
+    if (captured == nullptr) continue;
+    step.code = captured->code;
+    for (std::size_t i = 0; i < captured->numbers.size(); ++i)
+      step.code.constant[static_cast<std::size_t>(captured->first_number) + i] =
+          captured_.number(captured->numbers[i], version);
+  }
+  return {.grad_scale = 1.0F / static_cast<float>(max_p_),
+          .average_weight = version == 0 ? 1.0F : rounded(1.0 - spec_.ema),
+          .groups = steps_};
+}
+
 UpdateStep Optimizer::step(Version version) {
+  if (is_captured()) return captured_step(version);
   // Adam counts its steps from 1: the first update, which turns version 0 into version 1, divides
   // by 1 - beta. With the exponent 0 it would divide by zero.
   if (kind_ != Kind::kSgd) advance_powers(version + 1);
@@ -111,13 +131,23 @@ void Optimizer::apply(const UpdateStep& step, std::size_t group, const KernelTab
                       std::int64_t n, const float* grad_sum, float* params,
                       float* const* moments) const {
   const GroupStep& numbers = step.groups[group];
-  if (is_sgd()) {
+  if (is_captured()) {
+    if (numbers.captured == nullptr) return;
+    const CapturedCall call(*numbers.captured, numbers.code, step.grad_scale, n, grad_sum, params,
+                            moments);
+    kernels.program(call.code, call.space, call.in.data(), call.out.data(), 0, n);
+  } else if (is_sgd()) {
     const SgdNumbers sgd = sgd_numbers(group);
     kernels.sgd(n, grad_sum, step.grad_scale, numbers.rate, step.momentum, sgd.weight_decay,
                 sgd.nesterov, params, has_velocity() ? moments[0] : nullptr);
   } else {
     kernels.adam(n, grad_sum, step.grad_scale, numbers.adam, params, moments[0], moments[1]);
   }
+  average(step, kernels, n, params, moments);
+}
+
+void Optimizer::average(const UpdateStep& step, const KernelTable& kernels, std::int64_t n,
+                        const float* params, float* const* moments) const {
   if (!averages()) return;
   // The decay 1 and the scale -1 make the gradient average - parameter.
   kernels.sgd(n, params, -1.0F, step.average_weight, 0.0F, 1.0F, false, moments[moment_count() - 1],

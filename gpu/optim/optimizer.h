@@ -22,12 +22,15 @@
 // where w = 1 for version 1, so that it begins with these parameters, and 1 - ema otherwise. This
 // is sgd without momentum on the average, with the gradient average - parameter and the rate w.
 //
+// A captured optimizer (captured.h) brings its programs and all numbers that depend on the step.
+//
 // Threads: one thread at a time, except for apply().
 #include <cstdint>
 #include <span>
 #include <vector>
 
 #include "gpu/canonical/kernels.h"
+#include "gpu/optim/captured.h"
 #include "gpu/optim/parameter_groups.h"
 #include "proto/base/ids.h"
 #include "proto/base/job_spec.h"
@@ -38,6 +41,10 @@ namespace es::gpu {
 struct GroupStep {
   float rate = 0.0F;
   AdamStep adam;  // adam and adamw only
+  // A captured optimizer only: the code of this step with its constants, and what else it has. A
+  // nullptr: no element-wise code updates the group.
+  const CapturedCode* captured = nullptr;
+  ElementCode code;
 };
 
 // The numbers of one update.
@@ -57,12 +64,15 @@ struct SgdNumbers {
 
 class Optimizer {
  public:
-  // `runs` are those of spec.groups. The default is one run of everything: no groups.
+  // `runs` are those of spec.groups, or of the captured optimizer. The default is one run of
+  // everything: no groups.
   Optimizer(const OptimizerSpec& spec, const ScheduleSpec& schedule, std::uint64_t total_steps,
-            std::uint32_t max_p, std::vector<GroupRun> runs = {GroupRun{}});
+            std::uint32_t max_p, std::vector<GroupRun> runs = {GroupRun{}},
+            CapturedOptimizer captured = {});
 
   // Returns the number of state arrays: 1 for sgd with momentum, 0 for sgd without it, 2 for adam
-  // and adamw (m, v). One more, the last one, is the average, if the job has one.
+  // and adamw (m, v), and those of a captured optimizer. One more, the last one, is the average, if
+  // the job has one.
   std::size_t moment_count() const;
   bool averages() const { return spec_.ema > 0.0; }
   bool has_velocity() const { return is_sgd() && spec_.momentum != 0.0; }
@@ -70,6 +80,7 @@ class Optimizer {
   float rate(std::uint64_t step) const;
   bool clips() const { return spec_.clip_norm > 0.0; }
   bool is_sgd() const { return kind_ == Kind::kSgd; }
+  bool is_captured() const { return kind_ == Kind::kCaptured; }
   std::span<const GroupRun> runs() const { return runs_; }
   // REQUIRES: is_sgd().
   SgdNumbers sgd_numbers(std::size_t group) const;
@@ -83,15 +94,20 @@ class Optimizer {
 
   // Updates n parameters of one group and their moments (moment_count() arrays) in place, and
   // changes nothing else. Several threads may call it for different parameters.
+  // It does nothing to a group of a captured optimizer that has no code for this step.
   void apply(const UpdateStep& step, std::size_t group, const KernelTable& kernels, std::int64_t n,
              const float* grad_sum, float* params, float* const* moments) const;
+  // Moves the average of n parameters, as apply() does at its end.
+  void average(const UpdateStep& step, const KernelTable& kernels, std::int64_t n,
+               const float* params, float* const* moments) const;
 
  private:
-  enum class Kind { kSgd, kAdam, kAdamW };
+  enum class Kind { kSgd, kAdam, kAdamW, kCaptured };
   // The settings that a group may have of its own.
   struct GroupSettings {
     double learning_rate = 0.0, weight_decay = 0.0;
   };
+  UpdateStep captured_step(Version version);
   void advance_powers(std::uint64_t count);
   // The momentum of sgd, or the beta1 of adam and adamw, in a step.
   double momentum(std::uint64_t step) const;
@@ -104,7 +120,8 @@ class Optimizer {
   std::uint32_t max_p_;
   Kind kind_;
   std::vector<GroupRun> runs_;
-  std::vector<GroupSettings> settings_;  // by GroupRun::group
+  std::vector<GroupSettings> settings_;  // by GroupRun::group; of one that is not captured
+  CapturedOptimizer captured_;
 
   std::vector<GroupStep> steps_;  // of the last step(), by GroupRun::group
   // Running products of `power_` factors each. They are a cache and do not change any result.

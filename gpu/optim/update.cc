@@ -13,7 +13,9 @@ namespace {
 // cache together with what the processor prefetches of all arrays. With 8 KiB, an update of one
 // thread takes 1.2 times as long on a core with 48 KiB.
 constexpr std::int64_t kUpdateFloats = 512;
-constexpr std::size_t kMomentsMax = 3;
+// Of a captured optimizer: each call of its code fills the registers with constants first.
+constexpr std::int64_t kCapturedFloats = 4096;
+constexpr std::size_t kMomentsMax = 8;
 
 }  // namespace
 
@@ -47,6 +49,7 @@ bool update_params(const ReducedGradient& gradient, const Optimizer& optimizer,
                    const UpdateStep& step, const KernelTable& kernels, Parallel& parallel,
                    Replica& replica) {
   ES_CHECK(replica.moments.size() == optimizer.moment_count());
+  const std::int64_t block = optimizer.is_captured() ? kCapturedFloats : kUpdateFloats;
   std::atomic<bool> finite{true};
   for (std::size_t b = 0; b < gradient.buckets.size() && finite; ++b) {
     const Bucket bucket = gradient.buckets[b];
@@ -69,9 +72,9 @@ bool update_params(const ReducedGradient& gradient, const Optimizer& optimizer,
     };
     // An update is element-wise, so the division among threads changes no bit. After a value that
     // is not finite the other threads stop early, because the caller gives the replica up.
-    parallel.for_range(bucket.floats(), kUpdateFloats, [&](std::int64_t begin, std::int64_t end) {
-      for (; begin < end && finite; begin += kUpdateFloats)
-        if (!update_block(begin, std::min(kUpdateFloats, end - begin))) finite = false;
+    parallel.for_range(bucket.floats(), block, [&](std::int64_t begin, std::int64_t end) {
+      for (; begin < end && finite; begin += block)
+        if (!update_block(begin, std::min(block, end - begin))) finite = false;
     });
   }
   return finite;

@@ -582,7 +582,7 @@ template <class Optimizer, class Visit>
 void visit_optimizer(Optimizer& o, Visit& visit) {
   visit(JobField{.key = "optimizer.kind",
                  .meaning = "The rule by which gradients change parameters.",
-                 .choices = "sgd|adam|adamw"},
+                 .choices = "sgd|adam|adamw|captured"},
         o.kind);
   visit(JobField{.key = "optimizer.learning_rate",
                  .meaning = "Learning rate before the schedule.",

@@ -125,10 +125,28 @@ struct ModelOutput {
   bool operator==(const ModelOutput&) const = default;
 };
 
+// One number for each global step of the job: index t has that of the update that turns version t
+// into t + 1. The numbers of an optimizer that depend on the step alone, such as its learning rate.
+struct ModelNumbers {
+  std::string name;  // for example "lr"; for people
+  std::vector<float> values;
+  bool operator==(const ModelNumbers&) const = default;
+};
+
+// The program of an update from a step on, to the step before the next phase.
+struct ModelPhase {
+  std::uint64_t first_step = 0;
+  std::uint32_t program = 0;  // index in ModelUpdate::programs
+  bool operator==(const ModelPhase&) const = default;
+};
+
+struct ModelUpdate;
+
 constexpr std::uint32_t kModelFormat = 1;
 constexpr std::uint32_t kModelFormatWithStates = 2;  // of programs that have states
 // Of programs that have int64 values, or kinds of nodes that came with them.
 constexpr std::uint32_t kModelFormatWithLongs = 3;
+constexpr std::uint32_t kModelFormatWithUpdates = 4;  // of programs that have updates
 
 struct ModelProgram {
   std::uint32_t format = kModelFormat;
@@ -144,7 +162,26 @@ struct ModelProgram {
   std::vector<ModelNode> nodes;
   ValueId loss = kNoValue;           // a number
   std::vector<ModelOutput> outputs;  // what an evaluation returns
-  bool operator==(const ModelProgram&) const = default;
+  // The captured optimizer; empty: the optimizer of the job is one that the engine has.
+  std::vector<ModelNumbers> numbers;
+  std::vector<ModelUpdate> updates;
+  bool operator==(const ModelProgram&) const;
 };
+
+// The update of some parameters, which all have one shape: every step computes the next contents of
+// a parameter and of its states from these and the gradient. Each program has
+//   parameters  "parameter"; "gradient", of the same shape: the mean over all ESTs, after clipping;
+//               "state.NAME" for each state, which begins as +0; "number.K", without extents, for
+//               each ModelProgram::numbers[K] that it reads
+//   outputs     "parameter"; "state.NAME" for each state, the same in all programs of the update
+// and no inputs, statistics, states, buffers and loss.
+struct ModelUpdate {
+  std::vector<std::string> parameters;  // names of the model's parameters
+  std::vector<ModelProgram> programs;
+  std::vector<ModelPhase> phases;  // ascending; the first one begins at step 0
+  bool operator==(const ModelUpdate&) const = default;
+};
+
+inline bool ModelProgram::operator==(const ModelProgram&) const = default;
 
 }  // namespace es

@@ -20,7 +20,9 @@ struct Model {
   nodes @9 :List(Node);
   loss @10 :Int32;
   outputs @11 :List(Output);
-  states @12 :List(State);  # missing: none; in files of the format 2 or 3
+  states @12 :List(State);  # missing: none; in files of the format 2 or more
+  numbers @13 :List(Numbers);  # missing: none; in files of the format 4, as the next
+  updates @14 :List(Update);
 
   enum Type {
     f32 @0;
@@ -98,5 +100,18 @@ struct Model {
   struct Output {
     name @0 :Text;
     value @1 :Int32;
+  }
+  struct Numbers {
+    name @0 :Text;
+    values @1 :Data $Json.base64;  # 4 bytes per step: fp32, little-endian
+  }
+  struct Phase {
+    firstStep @0 :UInt64;
+    program @1 :UInt32;
+  }
+  struct Update {
+    parameters @0 :List(Text);
+    programs @1 :List(Model);
+    phases @2 :List(Phase);
   }
 }

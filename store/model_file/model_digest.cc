@@ -92,6 +92,39 @@ class ModelForm {
     add(output.name);
     add(output.value);
   }
+  void add(const ModelNumbers& numbers) {
+    add(numbers.name);
+    add_bytes(std::as_bytes(std::span(numbers.values)));
+  }
+  void add(const ModelPhase& phase) {
+    digest_.add_u64(phase.first_step);
+    digest_.add_u64(phase.program);
+  }
+  void add(const ModelUpdate& update) {
+    add(update.parameters);
+    add(update.programs);
+    add(update.phases);
+  }
+  void add(const ModelProgram& program) {
+    digest_.add_u64(program.format);
+    add(program.name);
+    add(program.values);
+    add(program.inputs);
+    add(program.parameters);
+    add(program.statistics);
+    add(program.buffers);
+    add(program.constants);
+    add(program.nodes);
+    add(program.loss);
+    add(program.outputs);
+    add_inits(program.parameters);
+    // As for initial values: a program without states, or without updates, keeps the digest that it
+    // had before.
+    if (!program.states.empty()) add(program.states);
+    if (program.updates.empty()) return;
+    add(program.numbers);
+    add(program.updates);
+  }
 
  private:
   void add_bytes(std::span<const std::byte> bytes) {
@@ -106,22 +139,8 @@ class ModelForm {
 
 Digest model_digest(const ModelProgram& program) {
   DigestBuilder digest;
-  ModelForm form(digest);
   digest.add_text("EasyScale model");
-  digest.add_u64(program.format);
-  form.add(program.name);
-  form.add(program.values);
-  form.add(program.inputs);
-  form.add(program.parameters);
-  form.add(program.statistics);
-  form.add(program.buffers);
-  form.add(program.constants);
-  form.add(program.nodes);
-  form.add(program.loss);
-  form.add(program.outputs);
-  form.add_inits(program.parameters);
-  // As for initial values: a program without states keeps the digest that it had before.
-  if (!program.states.empty()) form.add(program.states);
+  ModelForm(digest).add(program);
   return digest.finish();
 }
 

@@ -15,7 +15,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int kModelNestingMax = 8;  // the schema has five levels
+// The schema has five levels, and a program of an update has them again, two levels further down.
+constexpr int kModelNestingMax = 14;
 
 Error no_model_file(const std::string& where, const std::string& what) {
   return usage_error(where + ": " + what +

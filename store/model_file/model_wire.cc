@@ -45,6 +45,10 @@ class ModelMessage {
         "outputs", [&] { return model.getOutputs(); }, program.outputs);
     list(
         "states", [&] { return model.getStates(); }, program.states);
+    list(
+        "numbers", [&] { return model.getNumbers(); }, program.numbers);
+    list(
+        "updates", [&] { return model.getUpdates(); }, program.updates);
     return program;
   }
 
@@ -52,7 +56,7 @@ class ModelMessage {
 
  private:
   static void check_format(std::uint32_t format) {
-    constexpr std::uint32_t kNewest = kModelFormatWithLongs;
+    constexpr std::uint32_t kNewest = kModelFormatWithUpdates;
     if (format == 0) throw WrongField("0: allowed is 1 to " + std::to_string(kNewest));
     if (format > kNewest)
       throw WrongField(std::to_string(format) + ": allowed is at most " + std::to_string(kNewest) +
@@ -172,14 +176,21 @@ class ModelMessage {
   ModelConstant read(wire::Model::Constant::Reader constant) {
     ModelConstant result{
         .name = text("name", constant.getName()), .value = constant.getValue(), .words = {}};
-    at("words");
-    const capnp::Data::Reader bytes = constant.getWords();
-    if (bytes.size() % sizeof(std::uint32_t) != 0)
+    words(
+        "words", [&] { return constant.getWords(); }, result.words);
+    return result;
+  }
+
+  // Reads elements of 4 bytes.
+  template <class Get, class Word>
+  void words(const char* field, Get get, std::vector<Word>& items) {
+    at(field);
+    const capnp::Data::Reader bytes = get();
+    if (bytes.size() % sizeof(Word) != 0)
       throw WrongField("a list of " + std::to_string(bytes.size()) +
                        " bytes: allowed are 4 bytes for each element");
-    result.words.resize(bytes.size() / sizeof(std::uint32_t));
-    if (!result.words.empty()) std::memcpy(result.words.data(), bytes.begin(), bytes.size());
-    return result;
+    items.resize(bytes.size() / sizeof(Word));
+    if (!items.empty()) std::memcpy(items.data(), bytes.begin(), bytes.size());
   }
 
   ModelAttribute read(wire::Model::Attribute::Reader attribute) {
@@ -236,6 +247,28 @@ class ModelMessage {
     return {text("name", output.getName()), output.getValue()};
   }
 
+  ModelNumbers read(wire::Model::Numbers::Reader numbers) {
+    ModelNumbers result{.name = text("name", numbers.getName()), .values = {}};
+    words(
+        "values", [&] { return numbers.getValues(); }, result.values);
+    return result;
+  }
+
+  ModelPhase read(wire::Model::Phase::Reader phase) {
+    return {phase.getFirstStep(), phase.getProgram()};
+  }
+
+  ModelUpdate read(wire::Model::Update::Reader update) {
+    ModelUpdate result;
+    list(
+        "parameters", [&] { return update.getParameters(); }, result.parameters);
+    list(
+        "programs", [&] { return update.getPrograms(); }, result.programs);
+    list(
+        "phases", [&] { return update.getPhases(); }, result.phases);
+    return result;
+  }
+
   std::string element_;  // "nodes[3]"; empty outside of lists
   std::string field_;
 };
@@ -267,6 +300,10 @@ kj::ArrayPtr<const Number> numbers_of(const std::vector<Number>& numbers) {
   return kj::arrayPtr(numbers.data(), numbers.size());
 }
 
+void fill_texts(capnp::List<capnp::Text>::Builder to, const std::vector<std::string>& texts) {
+  for (std::size_t i = 0; i < texts.size(); ++i) to.set(i, texts[i]);
+}
+
 void fill(wire::Model::Value::Builder to, const ModelValue& value) {
   to.setType(wire_type(value.type));
   fill_list(to.initDims(value.dims.size()), value.dims);
@@ -283,8 +320,7 @@ void fill(wire::Model::Parameter::Builder to, const ModelParameter& parameter) {
   to.setName(parameter.name);
   to.setValue(parameter.value);
   to.setTrainable(parameter.trainable);
-  auto aliases = to.initAliases(parameter.aliases.size());
-  for (std::size_t i = 0; i < parameter.aliases.size(); ++i) aliases.set(i, parameter.aliases[i]);
+  fill_texts(to.initAliases(parameter.aliases.size()), parameter.aliases);
   if (!parameter.init) return;
   auto init = to.initInit();
   init.setConstant(parameter.init->constant);
@@ -347,6 +383,41 @@ void fill(wire::Model::Output::Builder to, const ModelOutput& output) {
   to.setValue(output.value);
 }
 
+void fill(wire::Model::Numbers::Builder to, const ModelNumbers& numbers) {
+  to.setName(numbers.name);
+  to.setValues(numbers_of(numbers.values).asBytes());
+}
+
+void fill(wire::Model::Phase::Builder to, const ModelPhase& phase) {
+  to.setFirstStep(phase.first_step);
+  to.setProgram(phase.program);
+}
+
+void fill(wire::Model::Update::Builder to, const ModelUpdate& update) {
+  fill_texts(to.initParameters(update.parameters.size()), update.parameters);
+  fill_list(to.initPrograms(update.programs.size()), update.programs);
+  fill_list(to.initPhases(update.phases.size()), update.phases);
+}
+
+void fill(wire::Model::Builder model, const ModelProgram& program) {
+  model.setFormat(program.format);
+  model.setProducer(program.producer);
+  model.setName(program.name);
+  fill_list(model.initValues(program.values.size()), program.values);
+  fill_list(model.initInputs(program.inputs.size()), program.inputs);
+  fill_list(model.initParameters(program.parameters.size()), program.parameters);
+  fill_list(model.initStatistics(program.statistics.size()), program.statistics);
+  fill_list(model.initBuffers(program.buffers.size()), program.buffers);
+  fill_list(model.initConstants(program.constants.size()), program.constants);
+  fill_list(model.initNodes(program.nodes.size()), program.nodes);
+  model.setLoss(program.loss);
+  fill_list(model.initOutputs(program.outputs.size()), program.outputs);
+  if (!program.states.empty()) fill_list(model.initStates(program.states.size()), program.states);
+  if (program.updates.empty()) return;
+  fill_list(model.initNumbers(program.numbers.size()), program.numbers);
+  fill_list(model.initUpdates(program.updates.size()), program.updates);
+}
+
 template <class Builders, class Item>
 void fill_list(Builders to, const std::vector<Item>& items) {
   for (std::size_t i = 0; i < items.size(); ++i) fill(to[i], items[i]);
@@ -367,19 +438,7 @@ Result<ModelProgram> program_of(wire::Model::Reader model, const std::string& wh
 }
 
 void fill_message(wire::Model::Builder model, const ModelProgram& program) {
-  model.setFormat(program.format);
-  model.setProducer(program.producer);
-  model.setName(program.name);
-  fill_list(model.initValues(program.values.size()), program.values);
-  fill_list(model.initInputs(program.inputs.size()), program.inputs);
-  fill_list(model.initParameters(program.parameters.size()), program.parameters);
-  fill_list(model.initStatistics(program.statistics.size()), program.statistics);
-  fill_list(model.initBuffers(program.buffers.size()), program.buffers);
-  fill_list(model.initConstants(program.constants.size()), program.constants);
-  fill_list(model.initNodes(program.nodes.size()), program.nodes);
-  model.setLoss(program.loss);
-  fill_list(model.initOutputs(program.outputs.size()), program.outputs);
-  if (!program.states.empty()) fill_list(model.initStates(program.states.size()), program.states);
+  fill(model, program);
 }
 
 }  // namespace es::store

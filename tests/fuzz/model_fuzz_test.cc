@@ -2,8 +2,10 @@
 // or one error that names the file. A model that was read is checked, and a checked one imported.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <random>
 
+#include "gpu/engine/captured_updates.h"
 #include "gpu/import/check.h"
 #include "gpu/import/import.h"
 #include "store/model_file/model_digest.h"
@@ -39,12 +41,14 @@ bool is_small(const ModelProgram& program) {
       if (elements > kElementsMax) return false;
     }
   }
+  for (const ModelUpdate& update : program.updates)
+    if (!std::ranges::all_of(update.programs, is_small)) return false;
   return true;
 }
 
-// The small model, with an initial value and a state.
+// The small model, with an initial value, a state and an optimizer.
 ModelProgram seed_model() {
-  ModelProgram program = with_state(small_model());
+  ModelProgram program = with_updates(with_state(small_model()));
   program.parameters[0].init = ModelInit{.constant = 0.5F, .bound = 0.25F};
   return program;
 }
@@ -68,6 +72,9 @@ void check_read_model(const ModelProgram& program, Outcome& outcome) {
   const auto graph = gpu::import_model(program, kBatch);
   if (!graph.ok()) return check_error(graph.error());
   ++outcome.imported;
+  const OptimizerSpec optimizer{.kind = program.updates.empty() ? "sgd" : "captured"};
+  const auto updates = gpu::captured_updates(graph->table, graph->updates.get(), optimizer, 3);
+  if (!updates.ok()) check_error(updates.error());
 }
 
 template <class Read>
@@ -93,6 +100,48 @@ void mutate_model(const char* name, const std::string& whole, int usual_rounds, 
   MESSAGE(std::string(name) << ": " << rounds << " mutated models, " << outcome.read
                             << " still read, " << outcome.checked << " pass the check, "
                             << outcome.imported << " imported");
+}
+
+// Changes one number or name of the optimizer.
+void change_update(ModelProgram& program, std::mt19937_64& random) {
+  ModelUpdate& update = program.updates[random() % program.updates.size()];
+  ModelProgram& p = update.programs[random() % update.programs.size()];
+  ModelNode& node = p.nodes[random() % p.nodes.size()];
+  const auto any = static_cast<std::int32_t>(random() % 9) - 2;
+  ModelValue& value = p.values[random() % p.values.size()];
+  switch (random() % 10) {
+    case 0:
+      node.inputs[random() % node.inputs.size()] = any;
+      break;
+    case 1:
+      node.outputs[0] = any;
+      break;
+    case 2:
+      value.dims.resize(random() % 4);
+      for (ModelDim& dim : value.dims) dim.size = std::int64_t{any} << random() % 60;
+      break;
+    case 3:
+      value.type = static_cast<ValueType>(random() % 3);
+      break;
+    case 4:
+      p.parameters[random() % p.parameters.size()].name = "number." + std::to_string(any);
+      break;
+    case 5:
+      p.parameters[random() % p.parameters.size()].value = any;
+      break;
+    case 6:
+      p.outputs[random() % p.outputs.size()].value = any;
+      break;
+    case 7:
+      update.phases[random() % update.phases.size()] = {random() % 3,
+                                                        static_cast<std::uint32_t>(any)};
+      break;
+    case 8:
+      program.numbers[0].values.resize(random() % 5);
+      break;
+    default:
+      update.parameters.resize(random() % 3);
+  }
 }
 
 // A seed that a mutation does not turn into an unreadable one so easily: the model itself changes.
@@ -149,7 +198,8 @@ TEST_SUITE("fuzz/model") {
     for (int round = 0; round < rounds; ++round) {
       CAPTURE(round);
       ModelProgram program = seed_model();
-      for (std::size_t left = 1 + random() % 2; left > 0; --left) change_number(program, random);
+      for (std::size_t left = 1 + random() % 2; left > 0; --left)
+        (random() % 2 == 0 ? change_number : change_update)(program, random);
       expect_end_within(kSecondsMax);
       check_read_model(program, outcome);
       expect_end_within(0);

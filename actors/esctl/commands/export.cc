@@ -12,6 +12,7 @@
 #include "actors/views/render_text.h"
 #include "actors/worker/state/checkpoint_sections.h"
 #include "actors/worker/state/initial_weights.h"
+#include "gpu/engine/captured_updates.h"
 #include "gpu/import/adapters.h"
 #include "gpu/optim/replica.h"
 #include "store/checkpoint/checkpoint.h"
@@ -181,29 +182,66 @@ Status export_adapters(const CheckpointModel& source, const ExportOptions& optio
       [&](store::WritableFile& file) { return file.append(std::as_bytes(std::span(config))); });
 }
 
-// The names that torch.optim gives to its arrays.
+// The names that torch.optim gives to its arrays; of a captured optimizer only that of the average.
 std::vector<std::string> moment_names(const OptimizerSpec& optimizer) {
   std::vector<std::string> names{"exp_avg", "exp_avg_sq"};
+  if (optimizer.kind == "captured") names.clear();
   if (optimizer.kind == "sgd") names.assign(optimizer.momentum == 0.0 ? 0 : 1, "momentum_buffer");
   if (optimizer.ema > 0.0) names.emplace_back("ema");
   return names;
 }
 
-Status export_optimizer(const CheckpointModel& source, const std::string& file) {
+Result<std::vector<gpu::AlignedBuffer>> read_moments(const CheckpointModel& source) {
+  std::vector<gpu::AlignedBuffer> moments;
+  while (source.reader.find(moment_section(moments.size())) != nullptr) {
+    const std::string section = moment_section(moments.size());
+    ES_RETURN_IF_ERROR(
+        read_array(source, section, source.graph.table.trained_floats(), moments.emplace_back()));
+  }
+  return moments;
+}
+
+// The states of the optimizer that the model file brings.
+Result<std::vector<gpu::NamedTensor>> captured_tensors(
+    const CheckpointModel& source, std::span<const gpu::AlignedBuffer> moments) {
+  const gpu::ParamTable& table = source.graph.table;
+  const auto captured =
+      gpu::captured_updates(table, source.graph.updates.get(), source.spec.optimizer, 0);
+  if (!captured) return captured.error();
   std::vector<gpu::NamedTensor> tensors;
+  for (const gpu::ParamState& state : gpu::param_states(table, *source.graph.updates, *captured))
+    tensors.push_back({state_name(table, state), state.shape, state.values(table, moments)});
+  return tensors;
+}
+
+Result<std::vector<gpu::NamedTensor>> moment_tensors(const CheckpointModel& source) {
+  const auto moments = read_moments(source);
+  if (!moments) return moments.error();
+  std::vector<gpu::NamedTensor> tensors;
+  std::size_t first = 0;  // of the arrays that have one name each
+  if (source.graph.updates != nullptr) {
+    auto captured = captured_tensors(source, *moments);
+    if (!captured) return captured;
+    tensors = *std::move(captured);
+    first = moments->size() - (source.spec.optimizer.ema > 0.0 ? 1 : 0);
+  }
   const std::vector<std::string> names = moment_names(source.spec.optimizer);
-  for (std::size_t i = 0; source.reader.find(moment_section(i)) != nullptr; ++i) {
-    if (i == names.size())
+  for (std::size_t i = first; i < moments->size(); ++i) {
+    if (i - first == names.size())
       return usage_error(source.spec.name + ": more arrays than optimizer " +
                          source.spec.optimizer.kind + " has");
-    gpu::AlignedBuffer array;
-    ES_RETURN_IF_ERROR(
-        read_array(source, moment_section(i), source.graph.table.trained_floats(), array));
-    for (gpu::NamedTensor& t : optimizer_tensors(source.graph.table, array.data(), names[i]))
+    for (gpu::NamedTensor& t :
+         optimizer_tensors(source.graph.table, (*moments)[i].data(), names[i - first]))
       tensors.push_back(std::move(t));
   }
+  return tensors;
+}
+
+Status export_optimizer(const CheckpointModel& source, const std::string& file) {
+  const auto tensors = moment_tensors(source);
+  if (!tensors) return tensors.error();
   std::vector<store::TensorData> data;
-  for (const gpu::NamedTensor& tensor : tensors) data.push_back(tensor_data(tensor));
+  for (const gpu::NamedTensor& tensor : *tensors) data.push_back(tensor_data(tensor));
   const auto metadata = metadata_of(source);
   if (!metadata) return metadata.error();
   return store::write_safetensors(store::posix_file_system(), file, data, *metadata);

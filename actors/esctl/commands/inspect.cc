@@ -93,6 +93,7 @@ Result<Inspection> inspect_model(const InspectOptions& options) {
   if (!model) return model.error();
   const auto graph = model->graph(spec, {});
   if (!graph) return graph.error();
+  if (graph->updates != nullptr) spec.optimizer.kind = "captured";
   return inspect_graph(spec, *graph, 1);
 }
 

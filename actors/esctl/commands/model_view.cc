@@ -73,6 +73,14 @@ std::string kinds_text(const ModelProgram& program) {
   return table(rows);
 }
 
+// What updates the parameters: "its own, 3 updates with 2 numbers a step".
+std::string optimizer_text(const ModelProgram& program) {
+  if (program.updates.empty()) return "that of the job";
+  return "its own: " + counted(program.updates.size(), "update") + " with " +
+         counted(program.numbers.size(), "number") + " a step, for " +
+         counted(program.numbers.empty() ? 0 : program.numbers[0].values.size(), "step");
+}
+
 }  // namespace
 
 std::string program_text(const ModelProgram& program, const Digest& digest) {
@@ -85,7 +93,8 @@ std::string program_text(const ModelProgram& program, const Digest& digest) {
                 {"states", counted(program.states.size(), "tensor")},
                 {"buffers", counted(program.buffers.size(), "tensor")},
                 {"constants", std::to_string(program.constants.size())},
-                {"nodes", std::to_string(program.nodes.size())}}) +
+                {"nodes", std::to_string(program.nodes.size())},
+                {"optimizer", optimizer_text(program)}}) +
          "\n" + values_text(program) + "\n" + kinds_text(program);
 }
 

@@ -11,6 +11,7 @@
 #include "actors/worker/state/initial_weights.h"
 #include "actors/worker/state/kernel_record.h"
 #include "gpu/base/vendor_kernels.h"
+#include "gpu/engine/captured_updates.h"
 #include "gpu/optim/parameter_groups.h"
 #include "gpu/params/buckets.h"
 #include "proto/base/job_fields.h"
@@ -138,6 +139,22 @@ class ModelGraph {
   std::optional<gpu::Graph> graph_;
 };
 
+// What the optimizer of the model file updates, and how many steps it can make.
+Result<gpu::CapturedUpdates> captured(const JobSpec& spec, const gpu::Graph& graph) {
+  auto updates =
+      gpu::captured_updates(graph.table, graph.updates.get(), spec.optimizer, spec.steps);
+  if (!updates) return usage_error(std::string(kWhere) + ": " + updates.error().message);
+  return updates;
+}
+
+Result<std::vector<gpu::ParamState>> optimizer_states(const JobSpec& spec,
+                                                      const gpu::Graph& graph) {
+  const auto updates = captured(spec, graph);
+  if (!updates) return updates.error();
+  if (graph.updates == nullptr) return std::vector<gpu::ParamState>();
+  return gpu::param_states(graph.table, *graph.updates, *updates);
+}
+
 // From now on the digest of the initial weights belongs to the job, and workers compare the file
 // with it. If the job file contains a digest already, only the workers compare: the job may be
 // beyond version 0, and the file may be gone.
@@ -145,7 +162,9 @@ Status resolve_weights(JobSpec& spec, ModelGraph& graph) {
   if (spec.model.weights.empty() || !spec.model.weights_digest.empty()) return {};
   const auto built = graph.get();
   if (!built) return built.error();
-  const auto digest = check_weights(spec.model.weights, (*built)->table, spec.lora);
+  const auto states = optimizer_states(spec, **built);
+  if (!states) return states.error();
+  const auto digest = check_weights(spec.model.weights, (*built)->table, spec.lora, *states);
   if (!digest) return digest.error();
   spec.model.weights_digest = digest->hex();
   return {};
@@ -175,13 +194,16 @@ Status check_states(const JobSpec& spec, ModelGraph& graph) {
                      " bytes, and those of all ESTs at most " + std::to_string(kMost));
 }
 
-// A name in a group that no parameter has would be a setting without effect.
-Status check_groups(const JobSpec& spec, ModelGraph& graph) {
-  if (spec.optimizer.groups.empty()) return {};
+// A name in a group that no parameter has would be a setting without effect. An optimizer that the
+// model file brings must update all parameters in all steps.
+Status check_optimizer(const JobSpec& spec, ModelGraph& graph) {
   const auto built = graph.get();
   if (!built) return built.error();
-  const auto runs = gpu::group_runs((*built)->table, spec.optimizer.groups);
-  return runs ? Status() : usage_error(std::string(kWhere) + ": " + runs.error().message);
+  const gpu::ParamTable& table = (*built)->table;
+  const auto runs = gpu::group_runs(table, spec.optimizer.groups);
+  if (!runs) return usage_error(std::string(kWhere) + ": " + runs.error().message);
+  const auto updates = captured(spec, **built);
+  return updates ? Status() : updates.error();
 }
 
 // An evaluation pads its last mini-batch with repeated samples, which a loss of samples leaves out
@@ -247,7 +269,6 @@ Result<AdmittedJob> admit(const std::string& spec_toml, const std::string& from_
   ES_RETURN_IF_ERROR(store::check_metrics(resolved, model->inputs().get()));
   ModelGraph graph(*model, resolved, data->layout);
   ES_RETURN_IF_ERROR(resolve_weights(resolved, graph));
-  ES_RETURN_IF_ERROR(check_groups(resolved, graph));
   ES_RETURN_IF_ERROR(check_states(resolved, graph));
   if (!from_checkpoint.empty()) {
     const auto start = look_at_checkpoint(resolved, from_checkpoint);
@@ -259,6 +280,7 @@ Result<AdmittedJob> admit(const std::string& spec_toml, const std::string& from_
     if (start->only_type) resolved.resources.device_types = {*start->only_type};
   }
   ES_RETURN_IF_ERROR(resolve(resolved, job.config.start_version, *data));
+  ES_RETURN_IF_ERROR(check_optimizer(resolved, graph));
   ES_RETURN_IF_ERROR(check_evaluation(resolved, graph, *data));
   const auto buckets = bucket_count(graph);
   if (!buckets) return buckets.error();

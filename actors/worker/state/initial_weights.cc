@@ -206,9 +206,26 @@ bool is_own(const gpu::ParamInfo& param, const LoraSpec& lora) {
   return lora.rank != 0 && gpu::is_adapter(param.name);
 }
 
+bool has_optimizer(const store::SafetensorsFile& file) {
+  return std::ranges::any_of(file.tensors(), [](const store::TensorInfo& tensor) {
+    return tensor.name.starts_with(kOptimizerPrefix);
+  });
+}
+
+std::string initial_name(const gpu::ParamTable& table, const gpu::ParamState& state) {
+  return std::string(kOptimizerPrefix) + state_name(table, state);
+}
+
 Status check_tensors(const store::SafetensorsFile& file, const std::string& where,
-                     const gpu::ParamTable& table, const LoraSpec& lora) {
+                     const gpu::ParamTable& table, const LoraSpec& lora,
+                     std::span<const gpu::ParamState> states) {
   std::set<std::string> known;
+  if (has_optimizer(file))
+    for (const gpu::ParamState& state : states) {
+      const std::string name = initial_name(table, state);
+      ES_RETURN_IF_ERROR(check_numbers(file, where, name, unsigned_shape(state.shape), false));
+      known.insert(name);
+    }
   for (const gpu::ParamInfo& p : table.params()) {
     if (is_own(p, lora)) continue;
     ES_RETURN_IF_ERROR(check_numbers(file, where, p.name, unsigned_shape(p.torch_shape), false));
@@ -257,7 +274,7 @@ Result<std::vector<gpu::NamedTensor>> read_tensors(const store::SafetensorsFile&
   }
   std::vector<gpu::NamedTensor> tensors;
   for (const store::TensorInfo& info : file.tensors()) {
-    if (left_out.contains(info.name)) continue;
+    if (left_out.contains(info.name) || info.name.starts_with(kOptimizerPrefix)) continue;
     const auto state = states.find(info.name);
     auto values = state == states.end() ? read_values<float>(file, info)
                                         : read_state(file, info, *state->second);
@@ -285,18 +302,35 @@ std::vector<std::byte> buffer_bytes(const gpu::BufferInfo& buffer) {
 }
 
 Result<Digest> check_opened_weights(const store::SafetensorsFile& file, const std::string& where,
-                                    const gpu::ParamTable& table, const LoraSpec& lora) {
-  ES_RETURN_IF_ERROR(check_tensors(file, where, table, lora));
+                                    const gpu::ParamTable& table, const LoraSpec& lora,
+                                    std::span<const gpu::ParamState> states) {
+  ES_RETURN_IF_ERROR(check_tensors(file, where, table, lora, states));
   return file.digest();
+}
+
+// Gives the optimizer the states of the file, if it has some.
+Status read_states(const store::SafetensorsFile& file, const gpu::Engine& engine,
+                   gpu::Replica& replica) {
+  if (!has_optimizer(file)) return {};
+  for (const gpu::ParamState& state : engine.optimizer_states()) {
+    const auto values = read_values<float>(file, *file.find(initial_name(engine.table(), state)));
+    if (!values) return values.error();
+    state.set(engine.table(), values->data(), replica.moments);
+  }
+  return {};
 }
 
 }  // namespace
 
 Result<Digest> check_weights(const fs::path& file, const gpu::ParamTable& table,
-                             const LoraSpec& lora) {
+                             const LoraSpec& lora, std::span<const gpu::ParamState> states) {
   const auto opened = store::SafetensorsFile::open(file);
   if (!opened) return opened.error();
-  return check_opened_weights(*opened, file.string(), table, lora);
+  return check_opened_weights(*opened, file.string(), table, lora, states);
+}
+
+std::string state_name(const gpu::ParamTable& table, const gpu::ParamState& state) {
+  return state.name + "." + table[state.param].name;
 }
 
 Status load_initial_weights(gpu::Engine& engine, const JobSpec& spec) {
@@ -305,7 +339,8 @@ Status load_initial_weights(gpu::Engine& engine, const JobSpec& spec) {
   // The same open file is checked and read, so no other one can come in between.
   const auto file = store::SafetensorsFile::open(model.weights);
   if (!file) return file.error();
-  const auto digest = check_opened_weights(*file, model.weights, engine.table(), spec.lora);
+  const auto digest = check_opened_weights(*file, model.weights, engine.table(), spec.lora,
+                                           engine.optimizer_states());
   if (!digest) return digest.error();
   if (digest->hex() != model.weights_digest)
     return usage_error(model.weights + ": digest = " + digest->hex() + ": allowed is " +
@@ -321,6 +356,7 @@ Status load_initial_weights(gpu::Engine& engine, const JobSpec& spec) {
   for (gpu::EstContext& context : replica.contexts)
     ES_RETURN_IF_ERROR(
         gpu::import_state(engine.table(), *tensors, replica.params.data(), context.stats.data()));
+  ES_RETURN_IF_ERROR(read_states(*file, engine, replica));
   return engine.install(std::move(replica));
 }
 

@@ -22,14 +22,20 @@ namespace es::actors {
 // tensor, the element and what is allowed.
 //
 // The file of a job with adapters (LoraSpec) has none of theirs, because it is that of the model
-// without them.
+// without them. It has all `states` of a captured optimizer, with the names of state_name(), or
+// none of them: then they begin as +0.
 Result<Digest> check_weights(const std::filesystem::path& file, const gpu::ParamTable& table,
-                             const LoraSpec& lora);
+                             const LoraSpec& lora, std::span<const gpu::ParamState> states = {});
 
-// Replaces parameters and statistics of version 0 by those of model.weights, for all ESTs; adapters
-// keep their values. Does nothing if model.weights is empty. Errors: those of check_weights; usage
-// if the digest of the file is not model.weights_digest, because the file was changed after the job
-// was admitted.
+// Returns for example "exp_avg.fc.weight".
+std::string state_name(const gpu::ParamTable& table, const gpu::ParamState& state);
+// The name of such a tensor among the initial weights begins with this.
+constexpr std::string_view kOptimizerPrefix = "optimizer/";
+
+// Replaces parameters, statistics and states of version 0 by those of model.weights, for all ESTs;
+// adapters keep their values. Does nothing if model.weights is empty. Errors: those of
+// check_weights; usage if the digest of the file is not model.weights_digest, because the file was
+// changed after the job was admitted.
 Status load_initial_weights(gpu::Engine& engine, const JobSpec& spec);
 
 // The whole state dict of a model: parameters, statistics, num_batches_tracked = `version` for

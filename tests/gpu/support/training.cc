@@ -2,6 +2,8 @@
 
 #include <bit>
 
+#include "gpu/import/import.h"
+#include "gpu/models/models.h"
 #include "proto/base/check.h"
 
 namespace es::test {
@@ -62,12 +64,33 @@ InProcessJob::InProcessJob(const JobSpec& spec, const SampleLayout& layout,
   for (Worker& w : workers_) ES_CHECK(w.engine->init_replica().ok());
 }
 
+InProcessJob::InProcessJob(const JobSpec& spec, const ModelProgram& program,
+                           std::vector<WorkerPlan> workers, std::int64_t bucket_bytes,
+                           std::uint32_t threads)
+    : spec_(spec),
+      layout_(gpu::program_layout(program)),
+      program_(&program),
+      bucket_bytes_(bucket_bytes),
+      threads_(threads),
+      batches_(spec, layout_) {
+  start_workers(workers);
+  for (Worker& w : workers_) ES_CHECK(w.engine->init_replica().ok());
+}
+
+gpu::Graph InProcessJob::model() const {
+  Result<gpu::Graph> graph = program_ != nullptr
+                                 ? gpu::import_model(*program_, spec_.batch_size)
+                                 : gpu::build_model(spec_.model, spec_.batch_size, layout_);
+  ES_CHECK_MSG(graph.ok(), graph.error().message);
+  return *std::move(graph);
+}
+
 void InProcessJob::start_workers(const std::vector<WorkerPlan>& plans) {
   workers_.clear();
   for (const WorkerPlan& plan : plans) {
     Worker w;
     w.range = plan.range;
-    w.engine = *gpu::Engine::create(spec_, layout_,
+    w.engine = *gpu::Engine::create(spec_, model(),
                                     {.cpu_class = plan.cpu_class,
                                      .device = plan.device,
                                      .total_steps = 100,

@@ -10,6 +10,7 @@
 #include "gpu/engine/engine.h"
 #include "gpu/est/gradient_tree.h"
 #include "gpu/est/reduce_tree.h"
+#include "proto/base/model_program.h"
 #include "proto/base/philox.h"
 
 namespace es::test {
@@ -41,6 +42,9 @@ class BatchSource {
 class InProcessJob {
  public:
   InProcessJob(const JobSpec& spec, const SampleLayout& layout, std::vector<WorkerPlan> workers,
+               std::int64_t bucket_bytes = 64 * 1024, std::uint32_t threads = 1);
+  // The same for the model of a file. The program outlives the object.
+  InProcessJob(const JobSpec& spec, const ModelProgram& program, std::vector<WorkerPlan> workers,
                std::int64_t bucket_bytes = 64 * 1024, std::uint32_t threads = 1);
 
   // One global step; returns the losses by rank.
@@ -75,8 +79,11 @@ class InProcessJob {
   void reduce_bucket(const std::vector<Part>& ready, gpu::AlignedBuffer& out,
                      const gpu::Engine& owner);
 
+  gpu::Graph model() const;
+
   JobSpec spec_;
   SampleLayout layout_;
+  const ModelProgram* program_ = nullptr;  // nullptr: the model of the spec
   std::int64_t bucket_bytes_;
   std::uint32_t threads_;
   BatchSource batches_;

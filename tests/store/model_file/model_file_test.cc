@@ -14,6 +14,7 @@ namespace {
 
 using test::small_model;
 using test::with_state;
+using test::with_updates;
 
 // The model with a statistic and an attribute of every type.
 ModelProgram full_model() {
@@ -100,7 +101,8 @@ TEST_SUITE("store/model_file") {
   }
 
   TEST_CASE("a model survives its JSON form") {
-    for (const ModelProgram& model : {full_model(), with_state(small_model())}) {
+    for (const ModelProgram& model :
+         {full_model(), with_state(small_model()), with_updates(small_model())}) {
       const auto read = model_from_json(model_to_json(model), "net.json");
       if (!read.ok()) FAIL(read.error().message);
       CHECK(*read == model);
@@ -190,13 +192,31 @@ TEST_SUITE("store/model_file") {
     CHECK(model_digest(other) != model_digest(model));
   }
 
+  TEST_CASE("an optimizer is written, read and a part of the digest; without one nothing is") {
+    const ModelProgram model = with_updates(small_model());
+    const auto read = decode_model(encode_model(model), "net.esmodel");
+    REQUIRE_MESSAGE(read.ok(), (read.ok() ? "" : read.error().message));
+    CHECK(*read == model);
+    CHECK(model_to_json(small_model()).find("updates") == std::string::npos);
+    const auto changed = [&](void (*change)(ModelProgram&)) {
+      ModelProgram other = model;
+      change(other);
+      return model_digest(other) != model_digest(model);
+    };
+    CHECK(changed([](ModelProgram& m) { m.numbers[0].values[2] = 1.0F; }));
+    CHECK(changed([](ModelProgram& m) { m.updates[0].phases[1].first_step = 1; }));
+    CHECK(changed([](ModelProgram& m) { m.updates[0].phases[1].program = 0; }));
+    CHECK(changed([](ModelProgram& m) { m.updates[0].programs[1].nodes[1].kind = "add"; }));
+    CHECK(changed([](ModelProgram& m) { m.updates[1].parameters[0] = "fc.weight"; }));
+  }
+
   TEST_CASE("a newer format is refused with what to do") {
-    CHECK(error_with([](ModelProgram& m) { m.format = 4; }) ==
-          "net.esmodel: format is 4: allowed is at most 3; the file was written for a newer "
+    CHECK(error_with([](ModelProgram& m) { m.format = 5; }) ==
+          "net.esmodel: format is 5: allowed is at most 4; the file was written for a newer "
           "version of EasyScale: install that version, or write the file with the one that is "
           "installed");
     CHECK(error_with([](ModelProgram& m) { m.format = 0; }) ==
-          "net.esmodel: format is 0: allowed is 1 to 3");
+          "net.esmodel: format is 0: allowed is 1 to 4");
   }
 
   TEST_CASE("an error names the field and repeats no text") {

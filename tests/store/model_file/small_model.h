@@ -80,4 +80,30 @@ inline ModelProgram with_state(ModelProgram m) {
   return m;
 }
 
+// The same with an optimizer: p - lr * g for both parameters, and a state that keeps the gradient
+// of the weight.
+inline ModelProgram with_updates(ModelProgram m) {
+  const auto update = [](std::vector<ModelDim> dims, bool state) {
+    ModelProgram u;
+    u.values.assign(6, {.type = ValueType::kF32, .dims = std::move(dims)});
+    u.values[2].dims.clear();
+    u.parameters = {{.name = "parameter", .value = 0, .trainable = false},
+                    {.name = "gradient", .value = 1, .trainable = false}};
+    if (state) u.parameters.push_back({.name = "state.last", .value = 5, .trainable = false});
+    u.parameters.push_back({.name = "number.0", .value = 2, .trainable = false});
+    u.nodes = {{.kind = "mul", .inputs = {1, 2}, .outputs = {3}},
+               {.kind = "sub", .inputs = {0, 3}, .outputs = {4}}};
+    u.outputs = {{.name = "parameter", .value = 4}};
+    if (state) u.outputs.push_back({.name = "state.last", .value = 1});
+    return u;
+  };
+  m.format = kModelFormatWithUpdates;
+  m.numbers = {{.name = "lr", .values = {0.5F, 0.25F, 0.125F}}};
+  m.updates = {{.parameters = {"fc.weight"},
+                .programs = {update({{3}, {16}}, true), update({{3}, {16}}, true)},
+                .phases = {{0, 0}, {2, 1}}},
+               {.parameters = {"fc.bias"}, .programs = {update({{3}}, false)}, .phases = {{0, 0}}}};
+  return m;
+}
+
 }  // namespace es::test

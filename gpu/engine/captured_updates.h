@@ -1,0 +1,50 @@
+#pragma once
+// Fits the optimizer that a model file brings to the parameters of a graph. Pure.
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "gpu/base/aligned_buffer.h"
+#include "gpu/graph/update_graphs.h"
+#include "gpu/optim/captured.h"
+#include "gpu/optim/parameter_groups.h"
+#include "gpu/params/param_table.h"
+#include "proto/base/job_spec.h"
+#include "proto/base/result.h"
+
+namespace es::gpu {
+
+struct CapturedUpdates {
+  CapturedOptimizer optimizer;
+  std::vector<GroupRun> runs;  // group u + 1: the parameters of update u, without their padding
+  std::vector<std::vector<StatePlace>> places;  // [update][state]
+
+  // Whether an update has a program that needs whole parameters.
+  bool any_whole() const;
+};
+
+// One array that the optimizer keeps for one parameter.
+struct ParamState {
+  ParamId param = kNoParam;
+  std::string name;                 // as torch.optim names it, for example "exp_avg"
+  std::vector<std::int64_t> shape;  // in PyTorch
+  StatePlace place;
+
+  // As to_pytorch() and from_pytorch() of pytorch_layout.h; `moments` are the replica's arrays.
+  std::vector<float> values(const ParamTable& table, std::span<const AlignedBuffer> moments) const;
+  void set(const ParamTable& table, const float* values, std::span<AlignedBuffer> moments) const;
+};
+
+// Returns the states of all trained parameters, in the order of the table.
+std::vector<ParamState> param_states(const ParamTable& table, const ModelUpdates& updates,
+                                     const CapturedUpdates& captured);
+
+// Returns the updates of the trained parameters, or nothing to do if the job's optimizer is one
+// that the engine has. Error (usage): the kind of the optimizer and the model file do not fit each
+// other; a trained parameter without an update; a job of more steps than there are numbers; states
+// for which there is no room.
+Result<CapturedUpdates> captured_updates(const ParamTable& table, const ModelUpdates* updates,
+                                         const OptimizerSpec& spec, std::uint64_t total_steps);
+
+}  // namespace es::gpu

@@ -1,0 +1,147 @@
+#!/usr/bin/env python3
+"""Trains with captured optimizers by the real programs, beside PyTorch, on changing devices.
+
+All samples are one global batch, so their order in it does not matter.
+"""
+import unittest
+
+import numpy as np
+import torch
+from support import FolderCase, programs_train_model_files
+from torch import nn
+from torch_training import torch_losses
+
+import easyscale as es
+
+SAMPLES, STEPS, MAX_P = 32, 50, 4
+MIX = "cpu-avx2:2@20,cpu-scalar:1@10,cpu-avx2:1+cpu-scalar:2"
+
+
+class Net(nn.Module):
+    """A convolution, a matrix and vectors: parameters that optimizers treat differently."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv, self.norm = nn.Conv2d(2, 6, 3), nn.GroupNorm(2, 6)
+        self.hidden, self.last = nn.Linear(54, 16), nn.Linear(16, 3)
+
+    def forward(self, x):
+        x = torch.tanh(self.norm(self.conv(x))).flatten(1)
+        return self.last(torch.tanh(self.hidden(x)))
+
+
+class Lion(torch.optim.Optimizer):
+    """Chen et al., 2023: the sign of an interpolated momentum."""
+
+    def __init__(self, params, lr=1e-3, betas=(0.9, 0.99), weight_decay=0.0):
+        super().__init__(params, {"lr": lr, "betas": betas, "weight_decay": weight_decay})
+
+    @torch.no_grad()
+    def step(self, closure=None):
+        for group in self.param_groups:
+            for p in group["params"]:
+                state = self.state[p]
+                if not state:
+                    state["momentum"] = torch.zeros_like(p)
+                first, second = group["betas"]
+                p.mul_(1 - group["lr"] * group["weight_decay"])
+                update = state["momentum"].mul(first).add(p.grad, alpha=1 - first).sign()
+                p.add_(update, alpha=-group["lr"])
+                state["momentum"].mul_(second).add_(p.grad, alpha=1 - second)
+
+
+class MuonOrAdamW(torch.optim.Optimizer):
+    """Matrices by the orthogonalised momentum, the rest by AdamW, as in speed runs of GPT-2."""
+
+    def __init__(self, params, lr=0.02, momentum=0.95):
+        super().__init__(params, {"lr": lr, "momentum": momentum})
+
+    @staticmethod
+    def orthogonal(g):
+        a, b, c = 3.4445, -4.7750, 2.0315
+        x = g.flatten(1)
+        turned = x.size(0) > x.size(1)
+        x = x.T if turned else x
+        x = x / (x.norm() + 1e-7)
+        for _ in range(5):
+            square = x @ x.T
+            x = a * x + (b * square + c * square @ square) @ x
+        return (x.T if turned else x).view_as(g)
+
+    @torch.no_grad()
+    def step(self, closure=None):
+        for group in self.param_groups:
+            for p in group["params"]:
+                state = self.state[p]
+                if p.ndim >= 2:
+                    buffer = state.setdefault("momentum", torch.zeros_like(p))
+                    buffer.lerp_(p.grad, 1 - group["momentum"])
+                    update = self.orthogonal(p.grad.lerp(buffer, group["momentum"]))
+                    scale = max(1, p.size(0) / p[0].numel()) ** 0.5
+                    p.add_(update, alpha=-group["lr"] * scale)
+                    continue
+                if not state:
+                    state.update(step=0, first=torch.zeros_like(p), second=torch.zeros_like(p))
+                state["step"] += 1
+                state["first"].mul_(0.9).add_(p.grad, alpha=0.1)
+                state["second"].mul_(0.95).addcmul_(p.grad, p.grad, value=0.05)
+                root = (state["second"] / (1 - 0.95 ** state["step"])).sqrt() + 1e-8
+                p.addcdiv_(state["first"] / (1 - 0.9 ** state["step"]), root, value=-3e-3)
+
+
+OPTIMIZERS = {
+    "rmsprop": lambda p: torch.optim.RMSprop(p, lr=1e-3, momentum=0.5, centered=True),
+    "adagrad": lambda p: torch.optim.Adagrad(p, lr=0.02, initial_accumulator_value=0.1),
+    "adadelta": lambda p: torch.optim.Adadelta(p, lr=0.5),
+    "adamax": lambda p: torch.optim.Adamax(p, lr=1e-3),
+    "nadam": lambda p: torch.optim.NAdam(p, lr=1e-3),
+    "radam": lambda p: torch.optim.RAdam(p, lr=1e-2),
+    "amsgrad": lambda p: torch.optim.AdamW(p, lr=1e-3, amsgrad=True),
+    "asgd": lambda p: torch.optim.ASGD(p, lr=0.05),
+    "dampened": lambda p: torch.optim.SGD(p, lr=0.05, momentum=0.9, dampening=0.3),
+    "lion": Lion,
+    "muon": MuonOrAdamW,
+    "adafactor": lambda p: torch.optim.Adafactor(p, lr=0.02),
+}
+
+
+def arrays(seed=0):
+    random = np.random.default_rng(seed)
+    return (random.standard_normal((SAMPLES, 2, 5, 5)).astype(np.float32),
+            random.integers(0, 3, SAMPLES).astype(np.int64))
+
+
+@unittest.skipUnless(programs_train_model_files(), "no programs that train model files")
+class CapturedOptimizers(FolderCase):
+    def trained(self, make, stages, batches=1, schedule=None, **options):
+        torch.manual_seed(1)
+        model = Net()
+        optimizer = make(model.parameters())
+        x, y = arrays()
+        scheduler = schedule(optimizer) if schedule else None
+        job = es.Job(model, loss=nn.CrossEntropyLoss(), data=es.data.arrays(x, y), steps=STEPS,
+                     batch_size=SAMPLES // MAX_P, max_p=MAX_P, optimizer=optimizer,
+                     **({"schedule": scheduler} if scheduler else {}), **options)
+        return model, job.run(stages=stages)
+
+    def wanted(self, make, schedule=None, clip_norm=None):
+        torch.manual_seed(1)
+        model = Net()
+        optimizer = make(model.parameters())
+        return model, torch_losses(model, optimizer, nn.CrossEntropyLoss(), arrays(), STEPS,
+                                   schedule and schedule(optimizer), clip_norm)
+
+    def test_every_optimizer_trains_as_in_pytorch_and_with_one_digest(self):
+        for name, make in OPTIMIZERS.items():
+            with self.subTest(name):
+                _, wanted = self.wanted(make)
+                _, run = self.trained(make, "cpu-avx2:1")
+                _, mixed = self.trained(make, MIX)
+                self.assertEqual(mixed.params_digest, run.params_digest)
+                losses = [entry.loss for entry in run.history]
+                np.testing.assert_allclose(losses, wanted, rtol=2e-3, atol=2e-4)
+                self.assertLess(losses[-1], losses[0])
+
+
+if __name__ == "__main__":
+    unittest.main()
