@@ -8,6 +8,7 @@ import re
 import textwrap
 import unittest
 import warnings
+from collections import deque
 
 import numpy as np
 import torch
@@ -324,6 +325,103 @@ class OfOthers(WithUpdates):
             return optimizer
         self.equals(hooked)
         self.equals(make)  # whose hook knows the parameters, and not the optimizer
+
+
+class Operators(WithUpdates):
+    """What a step may be written with."""
+
+    def stepping(self, step, **settings):
+        class Own(optim.SGD):
+            @torch.no_grad()
+            def step(self):
+                for group in self.param_groups:
+                    step(self, group["params"])
+        return of(Own, **({"lr": 0.1} | settings))
+
+    def test_operators_on_lists(self):
+        def step(o, params):
+            grads = [p.grad for p in params]
+            if not o.state:
+                for p in params:
+                    o.state[p]["m"], o.state[p]["v"] = torch.zeros_like(p), torch.zeros_like(p)
+            m, v = [[o.state[p][name] for p in params] for name in "mv"]
+            torch._foreach_lerp_(m, grads, weight=0.1)
+            torch._foreach_mul_(v, 0.9)
+            torch._foreach_addcmul_(v, grads, grads, 0.1)
+            roots = torch._foreach_sqrt(v)
+            torch._foreach_add_(roots, 1e-3)
+            torch._foreach_maximum_(roots, 0.1)
+            torch._foreach_div_(m, [2.0] * len(m))
+            torch._foreach_addcdiv_(params, m, roots, -0.1)
+            norms = torch._foreach_norm(m)
+            torch._foreach_sub_(params, torch._foreach_div(m, torch._foreach_add(norms, 1.0)))
+        self.equals(self.stepping(step))
+
+    def test_results_that_are_written_into_tensors(self):
+        def step(o, params):
+            for p in params:
+                size = torch.abs(p.grad)
+                torch.clamp(size, 0.1, 1.0, out=size)
+                torch.div(p.grad, size, out=size)
+                torch.add(p, size, alpha=-0.1, out=p)
+        self.equals(self.stepping(step))
+
+    def test_writes_to_parts(self):
+        def step(o, params):
+            for p in params:
+                flat = p.grad.view(-1)
+                flat[1:3] *= 0.5
+                flat[::2].add_(0.1)
+                p.grad.T.mul_(0.9) if p.dim() == 2 else None
+                mask = p.grad.abs() > 0.5
+                p.grad[mask] = 0.25
+                p.data[0].sub_(0.01)
+                p.data.reshape(-1)[-1] = 0.5
+                p -= 0.1 * p.grad
+        self.equals(self.stepping(step))
+
+    def test_states_in_lists_queues_and_objects(self):
+        class Box:
+            pass
+
+        def step(o, params):
+            for p in params:
+                state = o.state[p]
+                if not state:
+                    state["last"], state["box"] = deque(maxlen=3), Box()
+                    state["box"].mean = torch.zeros_like(p)
+                state["last"].append(p.grad.clone())
+                state["box"].mean.lerp_(p.grad, 0.1)
+                p.sub_(sum(state["last"]) / 10 + state["box"].mean / 5)
+        found = self.equals(self.stepping(step))
+        self.assertEqual(sorted(states_of(found.updates[0])),
+                         ["box.mean", "last.0", "last.1", "last.2"])
+
+    def test_numbers_in_the_places_of_tensors(self):
+        def step(o, params):
+            for p in params:
+                state = o.state[p]
+                if not state:
+                    state["step"] = torch.zeros(1)
+                    state["decay"] = torch.ones((), device=p.device)
+                state["step"] += 1
+                state["decay"] *= 0.9
+                t = state["step"].item()
+                p.mul_(1 - 0.01 * state["decay"]).clamp_(-5 - t, 5 + t)
+                p.add_(torch.full_like(p, 0.01 / t)).sub_(p.grad.pow(1 + 1 / t).nan_to_num())
+                p.sub_(p.grad / state["step"]).addcmul_(p.grad, p.grad, value=0.1 / t)
+                p.sub_(torch.lerp(p.grad, p, 1 / t), alpha=0.1 / t)
+                p.add_(torch.where(p.grad > 1 / t, p.grad, 0.1 / t), alpha=-0.1)
+                p.sub_(torch.tensor(0.01 * t, device=p.device) * torch.ones(p.shape))
+        self.equals(self.stepping(step), error=1e-3)
+
+    def test_products_with_numbers(self):
+        def step(o, params):
+            o.count = getattr(o, "count", 0) + 1
+            for p in params:
+                square = torch.addmm(p @ p.T, p, p.grad.T, beta=0.1 / o.count, alpha=0.1)
+                p.sub_(torch.addmm(p.grad, torch.tanh(square), p, alpha=0.01 / o.count), alpha=0.01)
+        self.equals(self.stepping(step), shapes=MATRICES)
 
 
 class Settings(WithUpdates):

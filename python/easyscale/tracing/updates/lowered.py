@@ -17,7 +17,7 @@ from ..merge import Lowering
 from ..schema import named_arguments
 from .errors import OptimizerRefused
 from .numbers import replace_numbers
-from .recorder import CONSTANT, NUMBER, Key, Recorder, Structure
+from .recorder import CONSTANT, NUMBER, UNIFORM, Key, Recorder, Structure
 
 STATE = "state."
 FILLED = {"zeros_like": 0, "ones_like": 1, "full_like": None, "empty_like": 0, "new_zeros": 0,
@@ -25,7 +25,7 @@ FILLED = {"zeros_like": 0, "ones_like": 1, "full_like": None, "empty_like": 0, "
           "empty": 0, "new_empty_strided": 0, "empty_strided": 0}
 ELEMENTWISE = {"add", "sub", "mul", "div", "pow", "maximum", "minimum", "eq", "ne", "lt", "le", "gt",
                "ge", "and", "or", "where"}
-UNIFORM = ELEMENTWISE | {"add_scalar", "mul_scalar", "pow_scalar", "sqrt", "rsqrt", "reciprocal", "neg",
+FOLDED = ELEMENTWISE | {"add_scalar", "mul_scalar", "pow_scalar", "sqrt", "rsqrt", "reciprocal", "neg",
                          "abs", "square", "sign", "exp", "log", "not", "cast", "clamp"}
 
 
@@ -38,7 +38,7 @@ class UpdateBuilder(Builder):
             return inputs[0]
         given = [_narrow(x) for x in inputs]
         if given and all(isinstance(x, torch.Tensor) for x in given):
-            if kind in UNIFORM and not any(x.dim() for x in given):
+            if kind in FOLDED and not any(x.dim() for x in given):
                 one = super().emit(kind, *given, shape=shape, **attributes)
                 return one.expand(torch.broadcast_shapes(*(x.shape for x in inputs)))
             if kind in ("reshape", "expand") and not given[0].dim():
@@ -201,8 +201,16 @@ def _graph(structure: Structure, numbers: list[Any],
         for i, meta in enumerate(metas):
             values[first + i] = graph.new_value(meta)
             outputs.append(values[first + i])
-        if func is CONSTANT or func == CONSTANT:
+        if func == CONSTANT:
             graph.constants[outputs[0]] = recorder.constants[rest[0]]
+            continue
+        if func == UNIFORM:
+            number = argument(rest[1])
+            if isinstance(number, Ref):
+                graph.nodes.append(GraphNode("aten.expand.default", {
+                    "self": number, "size": list(rest[0]), "implicit": False}, outputs))
+            else:
+                graph.constants[outputs[0]] = torch.tensor(number).expand(rest[0])
             continue
         args, named, key = [], {}, None
         for arg in rest:

@@ -31,7 +31,7 @@ class Key(str):
 
 
 NUMBER = "#"
-CONSTANT = "constant"
+CONSTANT, UNIFORM = "constant", "uniform"  # in place of an operator: tensors that are no results
 FIRST = 1000  # the first value of a tape that is no input
 PARAMETER, GRADIENT = 0, 1
 # A value of a tape as an argument.
@@ -340,18 +340,20 @@ class Recorder(TorchDispatchMode):
         return arg
 
     def _shadowed(self, real: Tensor, owner: int, tape: Tape) -> Tensor:
-        """A tensor without contents that stands for a real one from here on. Its content is a constant."""
+        """A tensor without contents that stands for a real one from here on. Its content is a constant, or
+        one number everywhere."""
         content = real.detach()
-        uniform = is_uniform(content)
-        key = repr((tuple(content.shape), content.dtype, content.reshape(-1)[0].item())) if uniform else (
-            hashlib.sha256(content.contiguous().reshape(-1).view(torch.uint8).numpy()).hexdigest())
-        if key not in self.constants:
-            self.constants[key] = (content.reshape(-1)[0].clone().expand(content.shape) if uniform
-                                   else content.clone())
+        if content.dtype == torch.float32 and is_uniform(content):
+            call: tuple = (tape.count, UNIFORM, tuple(content.shape), NUMBER)
+            tape.numbers.append(content.reshape(-1)[0].item())
+        else:
+            key = hashlib.sha256(content.contiguous().reshape(-1).view(torch.uint8).numpy()).hexdigest()
+            self.constants.setdefault(key, content.clone())
+            call = (tape.count, CONSTANT, key)
         shadow = torch.empty(content.shape, dtype=content.dtype, device="meta")
         self.shadows[id(real)] = (real, shadow)
         self.known[id(shadow)] = (owner, tape.count, shadow)
-        tape.calls.append((tape.count, CONSTANT, key))
+        tape.calls.append(call)
         tape.results.append((shadow,))
         tape.count += 1
         return shadow
@@ -367,7 +369,7 @@ class Recorder(TorchDispatchMode):
                          {name: value for name, value in tape.names.items()},
                          {value: meta_of(tensor) for at, value, tensor in self.known.values()
                           if at == owner and value < FIRST},
-                         [Pool(results) if len(results) == 1 and call[1] is not CONSTANT
+                         [Pool(results) if len(results) == 1 and call[1] not in (CONSTANT, UNIFORM)
                           and viewed_argument(str(call[1])) is None else None
                           for call, results in zip(tape.calls, tape.results)])
 
