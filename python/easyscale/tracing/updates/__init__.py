@@ -23,16 +23,17 @@ from ...program import Numbers, Phase, Update
 from ..graph import Meta, Ref
 from ..patches import exchanged
 from .check import check_updates
-from .copies import (Copy, check_new, copies_of, is_state, kept_tensors, meta_parameter,
-                     optimizers)
+from .copies import (Copy, check_new, copied_optimizer, copies_of, is_state, kept_tensors,
+                     meta_parameter, optimizers)
 from .errors import OptimizerRefused, place_of, refused
 from .lowered import Lowered, lower
-from .recorder import Recorder, Structure
-from .scalars import numbers_of_tensors
+from .recorder import CHOICE, Recorded, Recorder, Structure
+from .scalars import decides, numbers_of_tensors
 
 TRIED = 2        # steps of all parameters, which show what each one needs
 SAME_STEPS = 64  # of one structure and the same numbers, after which a shape needs no steps of its own
 PROGRAMS_MAX = 32
+PATHS_MAX = 16   # through the branches of a step
 
 NEW_TENSOR = Tensor.new_tensor
 Report = Callable[[int, int], None]
@@ -64,21 +65,22 @@ class _Kind:
     def first(self) -> int:
         return self.members[0]
 
-    def note(self, recorder: Recorder, owner: int, kept: dict[str, tuple[int, Tensor]]) -> None:
+    def note(self, recorder: Recorder, owner: int, recorded: Recorded,
+             kept: dict[str, tuple[int, Tensor]]) -> None:
         """Adds the step that was recorded."""
-        tape = recorder.tapes[owner]
-        signature = tuple((name, value) for name, (value, _) in kept.items())
+        calls, signature = recorded.calls, recorded.kept
         index = self.of_step[-1] if self.of_step else 0
-        if not (self.structures and self.structures[index].is_same(tape.calls, signature)):
+        if not (self.structures and self.structures[index].is_same(calls, signature)):
             index = next((i for i, known in enumerate(self.structures)
-                          if known.is_same(tape.calls, signature)), len(self.structures))
+                          if known.is_same(calls, signature)), len(self.structures))
             if index == len(self.structures):
-                self.structures.append(recorder.finish(owner, kept))
-                recorder.expect(owner, self.structures[-1])
-        elif self.of_step and index != self.of_step[-1]:
-            recorder.expect(owner, self.structures[index])
+                made = Structure(calls, signature, paths=recorded.paths) if recorded.paths else (
+                    recorder.finish(owner, kept))
+                self.structures.append(made)
+            if not recorded.paths:
+                recorder.expect(owner, self.structures[index])
         self.of_step.append(index)
-        self.numbers.append(tuple(tape.numbers))
+        self.numbers.append(tuple(recorded.numbers))
 
 
 def capture_updates(optimizer: Optimizer, parameters: Sequence[tuple[str, Tensor]], steps: int,
@@ -101,11 +103,12 @@ def capture_updates(optimizer: Optimizer, parameters: Sequence[tuple[str, Tensor
     if all(owner is not known for known in optimizers(optimizer)):
         raise refused(optimizer, "schedule is a scheduler of another optimizer")
     with _explained(optimizer), _capturing():
-        kinds, keeps_lists = _kinds(optimizer, scheduler, every, tensors, min(TRIED, steps))
-        chosen = list(range(len(tensors))) if keeps_lists else [kind.first for kind in kinds]
-        make = functools.partial(_make_steps, optimizer, scheduler, every, tensors, kinds, chosen, steps,
-                                 report)
-        recorder = make(not keeps_lists) or make(False)
+        try:
+            kinds, chosen, recorder = _recorded(optimizer, scheduler, every, tensors, steps, report, False)
+        except _Branches:
+            if scheduler is not None and len(list(optimizers(optimizer))) > 1:
+                raise decides() from None
+            kinds, chosen, recorder = _recorded(optimizer, scheduler, every, tensors, steps, report, True)
         found = _Numbers(steps)
         made = [_Made(kind, found, recorder).update(parameters) for kind in kinds]
     updates = Updates(found.numbers, made)
@@ -183,12 +186,43 @@ def _written_data() -> Iterator[None]:
         del torch.Tensor.data
 
 
+class _Branches(Exception):
+    """A step branches on the content of a tensor, so that it must be made more than once."""
+
+
+@dataclass
+class _Saved:
+    """An optimizer that can be copied back, with what stands for its tensors."""
+
+    optimizer: Optimizer
+    shadows: dict[int, tuple[Tensor, Tensor]]
+    kept: list[dict[str, tuple[int, Tensor]]]
+
+    @staticmethod
+    def of(optimizer: Optimizer, metas: dict[int, Tensor], shadows: dict[int, tuple[Tensor, Tensor]],
+           kept: list[dict[str, tuple[int, Tensor]]]) -> _Saved:
+        memo: dict[int, Any] = dict(metas)
+        for entries in kept:
+            memo.update({id(x): x for _, x in entries.values()})
+        copied = copied_optimizer(optimizer, memo)
+        reals = {key: memo[key] for key in shadows if key in memo}
+        return _Saved(copied, {id(real): (real, shadows[key][1]) for key, real in reals.items()}, kept)
+
+
+def _next_branches(choices: list[bool]) -> list[bool] | None:
+    """The branches of the next path, if branches that are not given are those of true."""
+    while choices and not choices[-1]:
+        choices = choices[:-1]
+    return [*choices[:-1], False] if choices else None
+
+
 class _Run:
     """A copy of an optimizer that makes steps with parameters without contents."""
 
     def __init__(self, optimizer: Optimizer, scheduler: Any, every: int, steps: int,
-                 tensors: list[Tensor], chosen: list[int]):
-        self.given = optimizer
+                 tensors: list[Tensor], chosen: list[int], forks: bool):
+        self.forks = forks
+        self.recorded: list[Recorded] = []
         self.metas = {i: meta_parameter(tensors[i]) for i in chosen}
         self.copy = Copy(optimizer, scheduler, every, steps, {id(tensors[i]): x for i, x in self.metas.items()})
         self.places = {i: place for place, i in enumerate(chosen)}
@@ -201,11 +235,24 @@ class _Run:
         self.is_first = True
 
     def step(self) -> None:
-        """Records a step; `kept` is then what it has left."""
+        """Records a step; `recorded` is then what it does with each parameter."""
+        saved = self._save() if self.forks else None
+        self._record([[] for _ in self.kept])
+        self.recorded = self.recorder.recorded(self.kept)
+        if saved is not None:
+            self._record_paths(saved)
+        elif any(tape.choices for tape in self.recorder.tapes):
+            raise _Branches
+        self.is_first = False
+        self.copy.advance()
+
+    def _record(self, wanted: list[list[bool]]) -> None:
+        """Makes a step, in which the tapes take these branches."""
         recorder = self.recorder
         recorder.begin()
         for i, meta in self.metas.items():
             owner = self.places[i]
+            recorder.tapes[owner].wanted = wanted[owner]
             recorder.bind(owner, "parameter", meta)
             gradient = torch.empty_like(meta)
             meta.grad = gradient
@@ -216,12 +263,47 @@ class _Run:
             self._begin_states()
         with recorder:
             self.copy.optimizer.step()
-        self.is_first = False
         tensors = list(kept_tensors(self.copy.optimizer))
         self.kept = recorder.kept(tensors)
         ids = {id(tensor) for _, tensor in tensors}
         recorder.shadows = {key: x for key, x in recorder.shadows.items() if key in ids}
-        self.copy.advance()
+
+    def _record_paths(self, saved: _Saved) -> None:
+        """Makes the step again from where it began until all branches on contents were taken."""
+        paths = [[self.recorder.finish(owner, kept)] for owner, kept in enumerate(self.kept)]
+        numbers = [list(tape.numbers) for tape in self.recorder.tapes]
+        wanted = [_next_branches(path[0].choices) for path in paths]
+        while any(x is not None for x in wanted):
+            if max(map(len, paths)) == PATHS_MAX:
+                raise decides()
+            self._restore(saved)
+            self._record([x or [] for x in wanted])
+            for owner, kept in enumerate(self.kept):
+                if wanted[owner] is not None:
+                    paths[owner].append(self.recorder.finish(owner, kept))
+                    numbers[owner] += self.recorder.tapes[owner].numbers
+                    wanted[owner] = _next_branches(paths[owner][-1].choices)
+        for owner, found in enumerate(paths):
+            if len({tuple(name for name, _ in path.kept) for path in found}) > 1:
+                raise decides()
+            if len(found) > 1:
+                self.recorded[owner] = Recorded(
+                    [call for path in found for call in (*path.calls, (path.kept, CHOICE))],
+                    numbers[owner], found[0].kept, found)
+
+    def _save(self) -> _Saved:
+        """The optimizer as it is now. Its tensors without contents stay the same ones."""
+        return _Saved.of(self.copy.optimizer, self._metas(), self.recorder.shadows, self.kept)
+
+    def _restore(self, saved: _Saved) -> None:
+        again = _Saved.of(saved.optimizer, self._metas(), saved.shadows, saved.kept)
+        vars(self.copy.optimizer).clear()
+        vars(self.copy.optimizer).update(vars(again.optimizer))
+        self.recorder.shadows, self.kept = again.shadows, again.kept
+
+    def _metas(self) -> dict[int, Tensor]:
+        tensors = [*self.metas.values(), *(x for kept in self.kept for _, x in kept.values())]
+        return {id(x): x for x in tensors}
 
     def _begin_states(self) -> None:
         """What the constructor has copied from a parameter is a copy of it in the first step."""
@@ -234,18 +316,27 @@ class _Run:
         self.copy.leave_out([self.metas.pop(i) for i in chosen])
 
 
+def _recorded(optimizer: Optimizer, scheduler: Any, every: int, tensors: list[Tensor], steps: int,
+              report: Report | None, forks: bool) -> tuple[list[_Kind], list[int], Recorder]:
+    """The kinds of parameters with all steps, and the parameters that have made these."""
+    kinds, keeps_lists = _kinds(optimizer, scheduler, every, tensors, min(TRIED, steps), forks)
+    chosen = list(range(len(tensors))) if keeps_lists else [kind.first for kind in kinds]
+    make = functools.partial(_make_steps, optimizer, scheduler, every, tensors, kinds, chosen, steps,
+                             report, forks)
+    return kinds, chosen, make(not keeps_lists) or make(False)
+
+
 def _kinds(optimizer: Optimizer, scheduler: Any, every: int, tensors: list[Tensor],
-           steps: int) -> tuple[list[_Kind], bool]:
+           steps: int, forks: bool) -> tuple[list[_Kind], bool]:
     """The parameters by what the first steps of all of them do with each, and whether the optimizer
     keeps tensors elsewhere than in its state, such as a list with one for each parameter."""
-    run = _Run(optimizer, scheduler, every, steps, tensors, list(range(len(tensors))))
+    run = _Run(optimizer, scheduler, every, steps, tensors, list(range(len(tensors))), forks)
     groups = {id(p): place for place, group in enumerate(optimizer.param_groups) for p in group["params"]}
     keys: list[list[Any]] = [[groups.get(id(p)), tuple(p.shape)] for p in tensors]
     for _ in range(steps):
         run.step()
-        for i, tape in enumerate(run.recorder.tapes):
-            kept = tuple((name, value) for name, (value, _) in run.kept[i].items())
-            keys[i] += [tuple(tape.calls), tuple(map(repr, tape.numbers)), kept]
+        for i, recorded in enumerate(run.recorded):
+            keys[i] += [tuple(recorded.calls), tuple(map(repr, recorded.numbers)), recorded.kept]
     found: dict[tuple, _Kind] = {}
     for i, key in enumerate(keys):
         found.setdefault(tuple(key), _Kind([], key[0])).members.append(i)
@@ -255,21 +346,21 @@ def _kinds(optimizer: Optimizer, scheduler: Any, every: int, tensors: list[Tenso
 
 
 def _make_steps(optimizer: Optimizer, scheduler: Any, every: int, tensors: list[Tensor],
-                kinds: list[_Kind], chosen: list[int], steps: int, report: Report | None,
+                kinds: list[_Kind], chosen: list[int], steps: int, report: Report | None, forks: bool,
                 shares: bool) -> Recorder | None:
     """Makes all steps with the chosen parameters, among which is the first one of each kind.
 
     `shares`: after some steps, kinds that differ in extents only share the steps of one of them. None
     if the steps of that one do something new later.
     """
-    run = _Run(optimizer, scheduler, every, steps, tensors, chosen)
+    run = _Run(optimizer, scheduler, every, steps, tensors, chosen, forks)
     for kind in kinds:
         kind.leader, kind.structures, kind.of_step, kind.numbers = None, [], [], []
     active = [(run.places[kind.first], kind) for kind in kinds]
     for step in range(steps):
         run.step()
         for owner, kind in active:
-            kind.note(run.recorder, owner, run.kept[owner])
+            kind.note(run.recorder, owner, run.recorded[owner], run.kept[owner])
             if len(kind.structures) > PROGRAMS_MAX:
                 raise OptimizerRefused(
                     f"its steps do something else in more than {PROGRAMS_MAX} ways up to step {step + 1}; an "
@@ -324,6 +415,7 @@ class _Made:
     def __init__(self, kind: _Kind, numbers: _Numbers, recorder: Recorder):
         self.kind, self.recorder = kind, recorder
         of_step = np.array(kind.of_step)
+        self.paths = [path for x in kind.structures for path in x.paths or [x]]
         self.lowered: list[Lowered] = [
             lower(structure, self._marks(np.flatnonzero(of_step == i), numbers), recorder)
             for i, structure in enumerate(kind.structures)]
@@ -348,7 +440,7 @@ class _Made:
 
     def _states(self) -> dict[str, Meta]:
         """What the next parameter depends on of what is kept."""
-        needed = {"parameter"} | {name for structure in self.kind.structures
+        needed = {"parameter"} | {name for structure in self.paths
                                   for name, value in structure.kept if is_state(name)
                                   and (meta := self._meta(structure, value)) is not None
                                   and meta.dtype == torch.float32}
@@ -358,7 +450,7 @@ class _Made:
                 break
             needed = more
         states: dict[str, Meta] = {}
-        for structure in self.kind.structures:
+        for structure in self.paths:
             for name, value in [*structure.inputs.items(), *structure.kept]:
                 if name in needed and name not in ("parameter", "gradient"):
                     meta = self._meta(structure, value)

@@ -34,7 +34,7 @@ class Copy:
                   if id(p) not in tensors}
         # torch makes no deep copy of what it knows already, here the tensors.
         memo: dict[int, Any] = {**others, **tensors}
-        self.optimizer = _copied(given, memo)
+        self.optimizer = copied_optimizer(given, memo)
         kept = {id(tensor) for tensor in tensors.values()}
         for optimizer in optimizers(self.optimizer):
             for group in optimizer.param_groups:
@@ -63,18 +63,18 @@ class Copy:
                 del optimizer.state[p]
 
 
-def _copied(given: Optimizer, memo: dict[int, Any]) -> Optimizer:
-    """Its own deep copy has no other attributes than the groups and the state."""
+def copied_optimizer(given: Optimizer, memo: dict[int, Any]) -> Optimizer:
+    """A deep copy of an optimizer: its own one has no other attributes than the groups and the state."""
     made = type(given).__new__(type(given))
     memo[id(given)] = made
     for name, value in vars(given).items():
         if name == "step" and hasattr(value, "_wrapped_by_lr_sched"):
             continue  # it counts the steps of the first optimizer for its scheduler
         if isinstance(value, Optimizer):
-            made.__dict__[name] = memo.get(id(value)) or _copied(value, memo)
+            made.__dict__[name] = memo.get(id(value)) or copied_optimizer(value, memo)
         elif isinstance(value, (list, tuple)) and value and all(
                 isinstance(x, Optimizer) for x in value):
-            made.__dict__[name] = type(value)(memo.get(id(x)) or _copied(x, memo) for x in value)
+            made.__dict__[name] = type(value)(memo.get(id(x)) or copied_optimizer(x, memo) for x in value)
         else:
             try:
                 made.__dict__[name] = copy.deepcopy(value, memo)

@@ -17,9 +17,9 @@ from ..merge import Lowering
 from ..schema import named_arguments
 from .errors import OptimizerRefused
 from .numbers import replace_numbers
-from .recorder import CONSTANT, NUMBER, UNIFORM, Key, Recorder, Structure
+from .recorder import CHOICE, CONSTANT, NUMBER, UNIFORM, Key, Recorder, Structure
 
-STATE = "state."
+STATE, NUMBERED = "state.", "number."
 FILLED = {"zeros_like": 0, "ones_like": 1, "full_like": None, "empty_like": 0, "new_zeros": 0,
           "new_ones": 1, "new_full": None, "new_empty": 0, "zeros": 0, "ones": 1, "full": None,
           "empty": 0, "new_empty_strided": 0, "empty_strided": 0}
@@ -144,7 +144,35 @@ class Lowered:
 def lower(structure: Structure, numbers: list[Any], recorder: Recorder) -> Lowered:
     """Lowers a step. `numbers` are what stands at the marks: a Python number, or a Ref to the number of
     the model at that index."""
+    lowered = Lowered(UpdateBuilder(), {}, {}, {})
+    paths, rest = [], iter(numbers)
+    for path in structure.paths or [structure]:
+        marks = [next(rest) for _ in range(path.marks)]
+        paths.append((path.choices, *_lower_path(path, marks, recorder, lowered)))
+    lowered.outputs = {name: lowered.builder.value(x)
+                       for name, x in _joined(lowered.builder, paths, 0).items()}
+    return lowered
+
+
+Path = tuple[list[bool], list[Operand], dict[str, Operand]]  # choices, conditions, what is kept
+
+
+def _joined(builder: UpdateBuilder, paths: list[Path], depth: int) -> dict[str, Operand]:
+    """What is kept, chosen by the conditions of the branches from this one on."""
+    if len(paths) == 1:
+        return paths[0][2]
+    condition = paths[0][1][depth]
+    yes, no = (_joined(builder, [path for path in paths if path[0][depth] == choice], depth + 1)
+               for choice in (True, False))
+    return {name: x if x is no[name] else builder.emit("where", condition, x, no[name])
+            for name, x in yes.items()}
+
+
+def _lower_path(structure: Structure, numbers: list[Any], recorder: Recorder,
+                lowered: Lowered) -> tuple[list[Operand], dict[str, Operand]]:
+    """Lowers one path of a step: the conditions of its branches and what is kept."""
     graph, by_number = _graph(structure, numbers, recorder)
+    builder, metas = lowered.builder, graph.metas
     try:
         replace_numbers(graph)
         _fill(graph)
@@ -153,29 +181,31 @@ def lower(structure: Structure, numbers: list[Any], recorder: Recorder) -> Lower
         remove_unused(graph)
         _fill(graph)
         remove_unused(graph)
-        builder = UpdateBuilder()
-        named = {name: builder.new_value(graph.metas[value].shape, "f32")
-                 for name, value in graph.inputs.items()}
+        for name, value in graph.inputs.items():
+            if name.startswith(NUMBERED):
+                lowered.numbers.setdefault(int(name.removeprefix(NUMBERED)), builder.new_value((), "f32"))
+            elif name not in lowered.inputs:
+                lowered.inputs[name] = builder.new_value(metas[value].shape, "f32")
+        named = lowered.inputs | {f"{NUMBERED}{k}": val for k, val in lowered.numbers.items()}
         results = Lowering(builder, graph, None, named, {}, {}).run()
         builder.node = None
     except UnsupportedOperators as error:
         first = error.missing[0]
         raise OptimizerRefused(f"{first.operator}: {first.reason}" + (
-            f" ({first.source.removeprefix(' at ')})" if first.source else "")) from error
+            f" ({first.source})" if first.source else "")) from error
     except OptimizerRefused:
         raise
     except CaptureError as error:
         raise OptimizerRefused(str(error)) from error
-    inputs = {name: val for name, val in named.items() if not name.startswith("number.")}
     names = ["parameter", *(name for name, _ in structure.kept)]
-    return Lowered(builder, inputs, {k: named[f"number.{k}"] for k in by_number},
-                   {name: builder.value(builder.cast(x, "f32")) for name, x in zip(names, results)})
+    kept = {name: builder.cast(x, "f32") for name, x in zip(names, results)}
+    return results[len(names):], kept
 
 
 def _graph(structure: Structure, numbers: list[Any],
            recorder: Recorder) -> tuple[Graph, dict[int, int]]:
     graph, values, by_number = Graph(), {}, {}
-    marks = iter(numbers)
+    marks, conditions = iter(numbers), []
     for name, value in structure.inputs.items():
         meta = structure.input_metas.get(value)
         if meta is not None:
@@ -189,7 +219,7 @@ def _graph(structure: Structure, numbers: list[Any],
                 return found
             if found.id not in by_number:
                 by_number[found.id] = graph.new_value(Meta((), torch.float32))
-                graph.inputs[f"number.{found.id}"] = by_number[found.id]
+                graph.inputs[f"{NUMBERED}{found.id}"] = by_number[found.id]
             return Ref(by_number[found.id])
         if isinstance(arg, str) and arg.startswith("%"):
             return Ref(values[int(arg[1:])])
@@ -203,6 +233,9 @@ def _graph(structure: Structure, numbers: list[Any],
             outputs.append(values[first + i])
         if func == CONSTANT:
             graph.constants[outputs[0]] = recorder.constants[rest[0]]
+            continue
+        if func == CHOICE:
+            conditions.append(argument(rest[0]))
             continue
         if func == UNIFORM:
             number = argument(rest[1])
@@ -226,7 +259,7 @@ def _graph(structure: Structure, numbers: list[Any],
         _give_dims(graph, node, func)
         graph.nodes.append(node)
     kept = [Ref(values[value]) for _, value in structure.kept]
-    graph.outputs = [Ref(values[0]), *kept]
+    graph.outputs = [Ref(values[0]), *kept, *conditions]
     return graph, by_number
 
 

@@ -22,7 +22,7 @@ from ..graph import Meta, meta_of
 from ..schema import viewed_argument
 from .copies import is_uniform
 from .errors import ADVICE, OptimizerRefused, place
-from .scalars import decides, number_of
+from .scalars import DECIDING, decides, number_of
 
 
 
@@ -32,6 +32,8 @@ class Key(str):
 
 NUMBER = "#"
 CONSTANT, UNIFORM = "constant", "uniform"  # in place of an operator: tensors that are no results
+CHOICE = "choice"  # so too: a branch on the content of a tensor, and which one was taken
+CHOICES_MAX = 16
 FIRST = 1000  # the first value of a tape that is no input
 PARAMETER, GRADIENT = 0, 1
 # A value of a tape as an argument.
@@ -55,6 +57,10 @@ class Structure:
     inputs: dict[str, int] = field(default_factory=dict)
     input_metas: dict[int, Meta] = field(default_factory=dict)
     pools: list[Pool | None] = field(default_factory=list)
+    choices: list[bool] = field(default_factory=list)
+    marks: int = 0  # the numbers beside the calls
+    # If the step branches on the content of a tensor: what it does on all paths.
+    paths: list[Structure] = field(default_factory=list)
 
     def is_same(self, calls: list[tuple], kept: tuple) -> bool:
         return self.kept == kept and self.calls == calls
@@ -72,6 +78,18 @@ class Tape:
     expected: list[tuple] = field(default_factory=list)  # the calls that this step probably has
     pools: list[Any] = field(default_factory=list)       # results of these calls
     follows: bool = True  # all calls until now were the expected ones
+    wanted: list[bool] = field(default_factory=list)   # the first branches that are to be taken
+    choices: list[bool] = field(default_factory=list)  # those that were taken
+
+
+@dataclass
+class Recorded:
+    """What a step does with one parameter; `paths` if it branches on the content of a tensor."""
+
+    calls: list[tuple]
+    numbers: list[float]
+    kept: tuple[tuple[str, int], ...]
+    paths: list[Structure] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -141,7 +159,7 @@ class Recorder(TorchDispatchMode):
         self.known = {}
         for tape in self.tapes:
             tape.calls, tape.numbers, tape.results, tape.count = [], [], [], FIRST
-            tape.follows = True
+            tape.follows, tape.choices = True, []
 
     def bind(self, owner: int, name: str, tensor: Tensor) -> None:
         """Gives a tensor that is there at the beginning of a step its name."""
@@ -162,6 +180,31 @@ class Recorder(TorchDispatchMode):
                 if all(entry[0] != at[1] or entry[1] is not at[2] for entry in entries.values()):
                     entries.setdefault(name_, (at[1], at[2]))
         return found
+
+    def __enter__(self) -> Recorder:
+        DECIDING.append(self._decided)
+        return super().__enter__()
+
+    def __exit__(self, *error: Any) -> None:
+        DECIDING.pop()
+        super().__exit__(*error)
+
+    def _decided(self, tensor: Tensor) -> bool:
+        """Which branch is taken: that which is wanted, or else that of true."""
+        owner, value, _ = self.known[id(tensor)]
+        if owner < 0:
+            return True
+        tape = self.tapes[owner]
+        at = len(tape.choices)
+        if at == CHOICES_MAX:
+            raise OptimizerRefused(f"the step{place()} branches on the contents of tensors more than "
+                                   f"{CHOICES_MAX} times, as a loop until something is small; {ADVICE}")
+        choice = tape.wanted[at] if at < len(tape.wanted) else True
+        tape.choices.append(choice)
+        tape.calls.append((tape.count, CHOICE, VALUES[value], choice))
+        tape.results.append(())
+        tape.follows = False
+        return choice
 
     def __torch_dispatch__(self, func: Any, types: Any, args: tuple = (), kwargs: Any = None) -> Any:
         if rule_of(func).each:
@@ -283,6 +326,8 @@ class Recorder(TorchDispatchMode):
         if rule.name in DECIDED:
             raise decides()
         with self:
+            if rule.name == ITEM and args[0].dtype == torch.bool:
+                return self._decided(self._own(args[0]))
             if rule.name == ITEM:
                 if not args[0].is_floating_point():
                     raise decides()
@@ -358,6 +403,11 @@ class Recorder(TorchDispatchMode):
         tape.count += 1
         return shadow
 
+    def recorded(self, kept: list[dict[str, tuple[int, Tensor]]]) -> list[Recorded]:
+        """What the step that was recorded does with each parameter."""
+        return [Recorded(tape.calls, tape.numbers, tuple((name, value) for name, (value, _) in own.items()))
+                for tape, own in zip(self.tapes, kept)]
+
     def _draws(self, func: Any) -> OptimizerRefused:
         return OptimizerRefused(f"the step{place()} draws random numbers ({func}); {ADVICE}")
 
@@ -369,9 +419,10 @@ class Recorder(TorchDispatchMode):
                          {name: value for name, value in tape.names.items()},
                          {value: meta_of(tensor) for at, value, tensor in self.known.values()
                           if at == owner and value < FIRST},
-                         [Pool(results) if len(results) == 1 and call[1] not in (CONSTANT, UNIFORM)
+                         [Pool(results) if len(results) == 1 and not isinstance(call[1], str)
                           and viewed_argument(str(call[1])) is None else None
-                          for call, results in zip(tape.calls, tape.results)])
+                          for call, results in zip(tape.calls, tape.results)],
+                         list(tape.choices), len(tape.numbers))
 
 
 def _each(func: Any, args: tuple, kwargs: dict) -> Any:

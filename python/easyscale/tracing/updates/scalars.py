@@ -22,6 +22,8 @@ FUNCTIONS: dict[str, Callable] = {
     "add": torch.add, "sub": torch.sub, "mul": torch.mul, "truediv": torch.div,
     "float_truediv": torch.div, "pow": torch.pow, "float_pow": torch.pow, "neg": torch.neg,
     "abs": torch.abs, "sym_sqrt": torch.sqrt, "sqrt": torch.sqrt, "exp": torch.exp, "log": torch.log}
+# Functions that say whether a number is true in the steps that are recorded now.
+DECIDING: list[Callable[[Tensor], bool]] = []
 COMPARED = {"eq", "ne", "lt", "le", "gt", "ge"}
 
 
@@ -82,21 +84,28 @@ class Node:
     def sym_min(self, other: Node) -> Node:
         return _extreme(torch.minimum, torch.clamp_max, self.content, other.content)
 
+    def bool_(self) -> bool:
+        """Whether it is not 0."""
+        return Undecided(torch.ne(self.content, 0)).bool_()
+
     def __getattr__(self, name: str) -> Any:
         if name in FUNCTIONS:
             return lambda *others: Node(FUNCTIONS[name](
                 self.content, *(x.content for x in others)))
         if name in COMPARED:
-            return lambda other: Undecided()
+            return lambda other: Undecided(getattr(torch, name)(self.content, other.content))
         if name.startswith("__"):
             raise AttributeError(name)
         raise decides()
 
 
 class Undecided:
-    """The node of a SymBool."""
+    """The node of a SymBool: `content` is a tensor without dims."""
 
     constant = None
+
+    def __init__(self, content: Tensor):
+        self.content = content
 
     def is_int(self) -> bool:
         return False
@@ -109,6 +118,15 @@ class Undecided:
     def expect_true(self, file: str, line: int) -> bool:
         """Holds: torch asks so whether the base of a power is at least 0."""
         return True
+
+    def bool_(self) -> bool:
+        """A branch: the one that the recorder wants to see."""
+        if not DECIDING:
+            raise decides()
+        return DECIDING[-1](self.content)
+
+    def guard_bool(self, file: str, line: int) -> bool:
+        return self.bool_()
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
