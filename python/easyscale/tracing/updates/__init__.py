@@ -25,7 +25,7 @@ from ..patches import exchanged
 from .check import check_updates
 from .copies import (Copy, check_new, copied_optimizer, copies_of, is_state, kept_tensors,
                      meta_parameter, optimizers)
-from .errors import OptimizerRefused, place_of, refused
+from .errors import ADVICE, OptimizerRefused, place_of, refused
 from .lowered import Lowered, lower
 from .recorder import CHOICE, Recorded, Recorder, Structure
 from .scalars import decides, numbers_of_tensors
@@ -275,7 +275,8 @@ class _Run:
         wanted = [_next_branches(path[0].choices) for path in paths]
         while any(x is not None for x in wanted):
             if max(map(len, paths)) == PATHS_MAX:
-                raise decides()
+                raise OptimizerRefused(f"its step has more than {PATHS_MAX} paths through branches on the "
+                                       f"contents of tensors; {ADVICE}")
             self._restore(saved)
             self._record([x or [] for x in wanted])
             for owner, kept in enumerate(self.kept):
@@ -284,9 +285,12 @@ class _Run:
                     numbers[owner] += self.recorder.tapes[owner].numbers
                     wanted[owner] = _next_branches(paths[owner][-1].choices)
         for owner, found in enumerate(paths):
-            if len({tuple(name for name, _ in path.kept) for path in found}) > 1:
-                raise decides()
             if len(found) > 1:
+                # What is kept on some paths only has no content on the others.
+                common = set.intersection(*({name for name, _ in path.kept} for path in found))
+                self.kept[owner] = {name: x for name, x in self.kept[owner].items() if name in common}
+                for path in found:
+                    path.kept = tuple((name, value) for name, value in path.kept if name in common)
                 self.recorded[owner] = Recorded(
                     [call for path in found for call in (*path.calls, (path.kept, CHOICE))],
                     numbers[owner], found[0].kept, found)

@@ -28,13 +28,13 @@ COMPARED = {"eq", "ne", "lt", "le", "gt", "ge"}
 
 
 class DataDependentStep(OptimizerRefused):
-    """A step branches on the content of a tensor."""
+    """A step makes a number or a shape of the content of a tensor."""
 
 
 def decides() -> DataDependentStep:
-    """The error of a step that branches on the content of a tensor."""
-    return DataDependentStep(f"the step{place()} branches on the content of a tensor, or makes a "
-                             f"Python number of it; {ADVICE}")
+    """The error of a step that makes a number or a shape of the content of a tensor."""
+    return DataDependentStep(f"the step{place()} makes a Python number or a shape of the content of a "
+                             f"tensor; {ADVICE}")
 
 
 class Node:
