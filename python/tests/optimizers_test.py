@@ -11,7 +11,7 @@ from torch.optim import lr_scheduler as lr
 
 import easyscale as es
 from easyscale.optimizers import read_optimizer
-from easyscale.schedules import read_schedule
+from easyscale.schedules import read_rules, read_schedule
 
 
 def value_at(points, step):
@@ -65,16 +65,19 @@ class Optimizers(WithModel):
         self.assertEqual(self.read(AdamW(self.model.parameters(), torch.tensor(0.5))),
                          es.Optimizer("adamw", 0.5, weight_decay=0.01))
 
-    def test_a_class_of_that_name_that_is_not_of_torch_is_refused(self):
+    def test_others_are_captured(self):
+        """What the engine has no kind for: python/tests/updates_test.py tests what they become."""
+        parameters = list(self.model.parameters())
         named = type("AdamW", (AdamW,), {})
-        self.refuses(f"AdamW of {__name__}: allowed are torch.optim.SGD", named(
-            self.model.parameters()))
-
-    def test_a_hook_on_steps_is_refused(self):
+        others = [RMSprop(parameters, 0.5), Adam(parameters, 0.5, amsgrad=True),
+                  SGD(parameters, 0.5, maximize=True), named(parameters, 0.5),
+                  SGD(parameters, 0.5, momentum=0.9, dampening=0.5),
+                  Adam(self.groups(betas=(0.8, 0.9)), 0.5), SGD(self.groups(momentum=0.5), 0.5)]
         for register in ("register_step_pre_hook", "register_step_post_hook"):
-            optimizer = SGD(self.model.parameters(), 0.1)
-            getattr(optimizer, register)(lambda *arguments: None)
-            self.refuses("SGD has a hook on its steps", optimizer)
+            others.append(SGD(parameters, 0.5))
+            getattr(others[-1], register)(lambda *arguments: None)
+        for other in others:
+            self.assertEqual(self.read(other), es.Optimizer("captured", 0.5))
 
     def test_parameters_of_another_model_are_refused(self):
         other = torch.nn.Linear(2, 2)
@@ -102,12 +105,6 @@ class Optimizers(WithModel):
         self.assertEqual((read.learning_rate, read.groups),
                          (0.5, (es.ParameterGroup(["weight"], 0.0),)))
 
-    def test_groups_that_differ_in_other_settings_are_refused(self):
-        self.refuses(r"groups of parameters 0 and 1 differ in betas \(\(0.9, 0.999\) and "
-                     r"\(0.8, 0.9\)\), eps \(1e-08 and 1e-06\): allowed is another lr or",
-                     Adam(self.groups(betas=(0.8, 0.9), eps=1e-6, lr=0.2), 0.1))
-        self.refuses("differ in momentum", SGD(self.groups(momentum=0.5), 0.1))
-
     def test_frozen_parameters_are_in_no_group(self):
         self.model.bias.requires_grad_(False)
         self.assertEqual(self.read(SGD(self.groups(lr=0.1), 0.5)).groups, ())
@@ -116,16 +113,13 @@ class Optimizers(WithModel):
         with self.assertRaisesRegex(es.UsageError, "'bias': allowed is a list of names"):
             es.ParameterGroup("bias")
 
-    def test_what_the_engine_has_not_is_refused_by_name(self):
-        parameters = list(self.model.parameters())
-        self.refuses("RMSprop: allowed are torch.optim.SGD", RMSprop(parameters))
-        self.refuses("Adam: amsgrad", Adam(parameters, amsgrad=True))
-        self.refuses("SGD: maximize", SGD(parameters, 0.1, maximize=True))
-        self.refuses("dampening = 0.5", SGD(parameters, 0.1, momentum=0.9, dampening=0.5))
+    def test_what_is_no_optimizer_of_the_model_is_refused_by_name(self):
         self.refuses("not all parameters.*1 are missing", SGD([self.model.weight], 0.1))
         self.refuses("int: allowed", 3)
         with self.assertRaisesRegex(es.UsageError, "'lion': allowed"):
             es.Optimizer("lion")
+        self.refuses("an optimizer of torch is captured if it is passed itself",
+                     es.Optimizer("captured"))
 
     def test_an_optimizer_with_a_history_is_refused(self):
         optimizer = SGD(self.model.parameters(), 0.1, momentum=0.9)
@@ -273,11 +267,34 @@ class Schedules(WithModel):
                 ("has the learning rate -", lr.LambdaLR(optimizer, lambda step: 1 - step))]:
             with self.assertRaisesRegex(es.UsageError, text):
                 read_schedule(scheduler, self.STEPS)
+        with self.assertRaisesRegex(es.UsageError, "allowed is a torch scheduler with RMSprop"):
+            read_rules(RMSprop(self.model.parameters()), es.Schedule("cosine"),
+                       list(self.model.named_parameters()), 12, None)
         noise = lr.LambdaLR(optimizer, lambda step: 1 + math.sin(step * step))
         with self.assertRaisesRegex(es.UsageError, "needs [0-9]+ points"):
             read_schedule(noise, 9000)
         with self.assertRaisesRegex(es.UsageError, "schedule_unit = 'epoch': allowed is a torch"):
             read_schedule(es.Schedule("cosine"), 12, 4)
+
+    def test_schedules_that_the_engine_has_not_are_captured_with_their_optimizer(self):
+        def rules(make):
+            optimizer = SGD([{"params": [self.model.weight]}, {"params": [self.model.bias]}], 0.5)
+            return read_rules(optimizer, make(optimizer), list(self.model.named_parameters()), 9000,
+                              None)
+
+        class Decay(lr.LRScheduler):
+            def step(self):
+                super().step()
+                for group in self.optimizer.param_groups:
+                    group["weight_decay"] = 0.1 / (1 + self.last_epoch)
+
+            def get_lr(self):
+                return self.base_lrs
+        for make in (lambda o: lr.LambdaLR(o, [lambda step: 1.0, lambda step: 0.5 ** step]), Decay,
+                     lambda o: lr.LambdaLR(o, lambda step: 1 + math.sin(step * step)),
+                     lambda o: lr.LambdaLR(o, lambda step: 1 - step)):
+            self.assertEqual(rules(make), (es.Optimizer("captured", 0.5), es.Schedule()))
+        self.assertEqual(rules(lambda o: lr.StepLR(o, 5))[0].kind, "sgd")
 
     def test_plain_values(self):
         self.assertEqual(read_schedule(None, 5).kind, "constant")

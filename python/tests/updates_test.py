@@ -1,12 +1,29 @@
 #!/usr/bin/env python3
 """Optimizers that are captured as programs, beside torch."""
+import importlib.util
+import math
+import os
+import random
+import re
+import textwrap
 import unittest
+import warnings
 
 import numpy as np
-import support  # noqa: F401  sets the path of the package
+import torch
+from support import HERE, FakeProgramsCase
+from torch import nn, optim
+from torch.optim import lr_scheduler as lr
+from updates_support import ERROR, MATRICES, captured, largest_error, states_of
 
+import easyscale as es
 from easyscale.program import (FORMAT_WITH_UPDATES, Node, Numbers, Output, Parameter, Phase,
                                Program, Update, Value)
+from easyscale.tracing.updates.check import InFp32
+from easyscale.tracing.updates.errors import OptimizerRefused
+
+torch.set_num_threads(1)
+RANDOM = 200  # optimizers that are written at run time
 
 
 class Files(unittest.TestCase):
@@ -23,6 +40,570 @@ class Files(unittest.TestCase):
         self.assertEqual(again.updates, program.updates)
         self.assertEqual(again.numbers[0].values.tolist(), program.numbers[0].values.tolist())
         self.assertNotIn("updates", Program().to_json())
+
+
+class WithUpdates(unittest.TestCase):
+    def equals(self, make, error=ERROR, **options):
+        """Compares with torch over 50 steps, and returns what was captured."""
+        worst, found = largest_error(make, **options)
+        self.assertLess(worst, error)
+        return found
+
+    def refuses(self, text, make, **options):
+        with self.assertRaisesRegex(OptimizerRefused, text):
+            captured(make, **options)
+
+
+def of(kind, **settings):
+    return lambda parameters: kind(parameters, **settings)
+
+
+# Every class of torch.optim, with the settings that it is tried with and how it is named in the docs.
+EQUAL = {
+    "ASGD": [{}, {"t0": 10, "lambd": 0.1, "maximize": True}],
+    "Adadelta": [{}, {"weight_decay": 0.1, "lr": 0.5}],
+    "Adafactor": [{}, {"weight_decay": 0.1, "lr": 0.1}],
+    "Adagrad": [{}, {"lr_decay": 0.1, "initial_accumulator_value": 0.5}],
+    "Adam": [{"amsgrad": True}, {"maximize": True, "weight_decay": 0.1},
+             {"lr": torch.tensor(0.01)}],
+    "AdamW": [{"amsgrad": True}, {"foreach": True}, {"fused": True}],
+    "Adamax": [{}, {"weight_decay": 0.1}],
+    "NAdam": [{}, {"decoupled_weight_decay": True, "weight_decay": 0.1}],
+    "RAdam": [{}, {"weight_decay": 0.1}],
+    "RMSprop": [{}, {"centered": True, "momentum": 0.9, "weight_decay": 0.1}],
+    "Rprop": [{}],
+    "SGD": [{"momentum": 0.9, "dampening": 0.5}, {"maximize": True},
+            {"momentum": 0.9, "nesterov": True, "weight_decay": 0.1, "lr": torch.tensor(0.1)}]}
+IN_FP32 = {"Muon": [{"lr": 0.02}, {"lr": 0.02, "nesterov": False, "adjust_lr_fn": "match_rms_adamw"}]}
+REFUSED = {"LBFGS": "its step needs closure", "SparseAdam": "does not support dense gradients"}
+
+
+class OfTorch(WithUpdates):
+    def test_each_class_is_equal_or_refused(self):
+        for name, settings in EQUAL.items():
+            for options in settings:
+                with self.subTest(name, **options):
+                    self.equals(of(getattr(optim, name), **options))
+        for name, settings in IN_FP32.items():
+            for options in settings if hasattr(optim, name) else []:
+                with self.subTest(name, **options):
+                    self.equals(of(getattr(optim, name), **options), shapes=MATRICES,
+                                mode=lambda: InFp32({}))
+        for name, text in REFUSED.items():
+            with self.subTest(name):
+                self.refuses(text, of(getattr(optim, name)))
+
+    def test_the_table_of_the_docs_has_each_class(self):
+        classes = {name for name, kind in vars(optim).items() if isinstance(kind, type)
+                   and issubclass(kind, optim.Optimizer) and kind is not optim.Optimizer}
+        text = (HERE.parents[1] / "docs" / "python" / "optimizers.md").read_text()
+        rows = dict(re.findall(r"^\| `(\w+)` \| (\w+)", text, re.MULTILINE))
+        wanted = dict.fromkeys(EQUAL, "equal") | dict.fromkeys(IN_FP32, "equal") | dict.fromkeys(
+            REFUSED, "refused")
+        self.assertEqual(rows, wanted)
+        self.assertEqual(classes - set(rows), set())
+
+    def test_the_first_step_is_a_phase_of_its_own(self):
+        found = self.equals(of(optim.SGD, lr=0.1, momentum=0.9, dampening=0.5))
+        update = next(x for x in found.updates if "p0" in x.parameters)
+        self.assertEqual(update.parameters, ["p0", "p2"])  # of one shape
+        self.assertEqual(update.phases, [Phase(0, 0), Phase(1, 1)])
+        self.assertEqual(states_of(update), ["momentum_buffer"])
+        self.assertEqual(found.numbers, [])
+
+    def test_a_branch_on_the_step_is_a_phase(self):
+        found = self.equals(of(optim.RAdam))
+        self.assertEqual(found.updates[0].phases, [Phase(0, 0), Phase(1, 1), Phase(5, 2)])
+
+    def test_numbers_are_shared_over_shapes(self):
+        found = self.equals(of(optim.NAdam))
+        self.assertEqual((len(found.updates), len(found.numbers)), (3, 3))
+
+    def test_the_form_of_a_program(self):
+        found = captured(of(optim.Adamax), steps=4)
+        for update in found.updates:
+            for program in update.programs:
+                names = [x.name for x in program.parameters]
+                self.assertEqual(names[:4], ["parameter", "gradient", "state.exp_avg",
+                                             "state.exp_inf"])
+                self.assertTrue(all(re.fullmatch(r"number\.\d+", name) for name in names[4:]))
+                self.assertEqual([x.name for x in program.outputs],
+                                 ["parameter", "state.exp_avg", "state.exp_inf"])
+                self.assertEqual((program.inputs, program.states, program.statistics,
+                                  program.buffers, program.loss), ([], [], [], [], -1))
+                self.assertFalse(any(x.trainable or x.aliases or x.init for x in program.parameters))
+
+    def test_no_constant_has_the_size_of_a_parameter(self):
+        for kind in (optim.Adagrad, optim.Rprop, optim.Adam, optim.Adadelta):
+            found = captured(of(kind), steps=3, shapes=((64, 32),))
+            for program in found.updates[0].programs:
+                self.assertLessEqual(max([x.array.size for x in program.constants], default=0), 1)
+
+    def test_the_optimizer_its_scheduler_and_parameters_stay_as_they_are(self):
+        parameters = [nn.Parameter(torch.randn(3, 2))]
+        content = parameters[0].detach().clone()
+        optimizer = optim.Adagrad(parameters, 0.5)
+        scheduler = lr.ExponentialLR(optimizer, 0.5)
+        from easyscale.tracing.updates import capture_updates
+        capture_updates(optimizer, [("w", parameters[0])], 9, scheduler)
+        self.assertEqual((optimizer.param_groups[0]["lr"], scheduler.last_epoch), (0.5, 0))
+        self.assertEqual(float(optimizer.state[parameters[0]]["step"]), 0)
+        self.assertTrue(torch.equal(parameters[0], content))
+        self.assertIsNone(parameters[0].grad)
+        self.assertNotIn("data", vars(torch.Tensor))
+        self.assertIs(max, __builtins__["max"] if isinstance(__builtins__, dict) else
+                      __builtins__.max)
+
+
+class Lion(optim.Optimizer):
+    def __init__(self, parameters, lr=0.01, betas=(0.9, 0.99), weight_decay=0.1):
+        super().__init__(parameters, {"lr": lr, "betas": betas, "weight_decay": weight_decay})
+
+    @torch.no_grad()
+    def step(self, closure=None):
+        for group in self.param_groups:
+            for p in filter(lambda p: p.grad is not None, group["params"]):
+                state = self.state[p]
+                if len(state) == 0:
+                    state["exp_avg"] = torch.zeros_like(p)
+                first, second = group["betas"]
+                p.data.mul_(1 - group["lr"] * group["weight_decay"])
+                update = state["exp_avg"].clone().mul_(first).add(p.grad, alpha=1 - first).sign_()
+                p.add_(update, alpha=-group["lr"])
+                state["exp_avg"].mul_(second).add_(p.grad, alpha=1 - second)
+
+
+def orthogonal(g, steps=5):
+    """Newton and Schulz, in fp32."""
+    a, b, c = 3.4445, -4.7750, 2.0315
+    x = g / (g.norm() + 1e-7)
+    if g.size(0) > g.size(1):
+        x = x.T
+    for _ in range(steps):
+        square = x @ x.T
+        x = a * x + (b * square + c * square @ square) @ x
+    return x.T if g.size(0) > g.size(1) else x
+
+
+class Muon(optim.Optimizer):
+    """With momentum alone for what is no matrix."""
+
+    def __init__(self, parameters, lr=0.02, momentum=0.95):
+        super().__init__(parameters, {"lr": lr, "momentum": momentum})
+
+    @torch.no_grad()
+    def step(self):
+        for group in self.param_groups:
+            for p in group["params"]:
+                state = self.state[p]
+                if "buffer" not in state:
+                    state["buffer"] = torch.zeros_like(p)
+                state["buffer"].lerp_(p.grad, 1 - group["momentum"])
+                update = p.grad.lerp_(state["buffer"], group["momentum"])
+                if p.ndim > 1:
+                    update = orthogonal(update.view(len(update), -1))
+                    update *= max(1, update.size(-2) / update.size(-1)) ** 0.5
+                p.add_(update.reshape(p.shape), alpha=-group["lr"])
+
+
+class Lamb(optim.Optimizer):
+    """As many write it: Python numbers as steps, states on no device, and p.data that is assigned."""
+
+    def __init__(self, parameters, lr=0.01):
+        super().__init__(parameters, {"lr": lr})
+
+    def step(self):
+        for group in self.param_groups:
+            for p in group["params"]:
+                state = self.state[p]
+                if len(state) == 0:
+                    state["step"], state["m"] = 0, torch.zeros(p.shape)
+                    state["v"] = torch.zeros_like(p.data)
+                state["step"] += 1
+                state["m"] = state["m"] * 0.9 + p.grad.data * 0.1
+                state["v"].mul_(0.999).addcmul_(p.grad, p.grad, value=0.001)
+                mean = state["m"] / (1 - 0.9 ** state["step"])
+                update = mean / ((state["v"] / (1 - 0.999 ** state["step"])).sqrt() + 1e-6)
+                size, change = p.data.norm(), update.norm()
+                trust = torch.where(size > 0, torch.where(change > 0, size / change, 1.0), 1.0)
+                p.data = p.data - group["lr"] * trust * update
+
+
+class Lookahead(optim.Optimizer):
+    """Calls another optimizer, and keeps a list with one tensor for each parameter."""
+
+    def __init__(self, base, k=5, alpha=0.5):
+        self.base, self.k, self.alpha, self.count = base, k, alpha, 0
+        self.param_groups, self.defaults, self.state = base.param_groups, base.defaults, base.state
+        self.slow = [[p.clone().detach() for p in g["params"]] for g in base.param_groups]
+        self._optimizer_step_pre_hooks, self._optimizer_step_post_hooks = {}, {}
+
+    def step(self):
+        self.base.step()
+        self.count += 1
+        if self.count % self.k == 0:
+            for group, slow in zip(self.param_groups, self.slow):
+                for p, q in zip(group["params"], slow):
+                    q.data.add_(p.data - q.data, alpha=self.alpha)
+                    p.data.copy_(q.data)
+
+
+class ScheduleFree(optim.Optimizer):
+    """The SGD of schedule-free learning: p is y, the point of the gradients."""
+
+    def __init__(self, parameters, lr=0.1, momentum=0.9, warmup=4):
+        super().__init__(parameters, {"lr": lr, "momentum": momentum, "warmup": warmup, "k": 0,
+                                      "weight_sum": 0.0})
+
+    @torch.no_grad()
+    def step(self):
+        for group in self.param_groups:
+            rate = group["lr"] * min(1, (group["k"] + 1) / group["warmup"])
+            group["weight_sum"] += rate ** 2
+            share = rate ** 2 / group["weight_sum"]
+            for p in group["params"]:
+                if "z" not in self.state[p]:
+                    self.state[p]["z"] = torch.clone(p)
+                z = self.state[p]["z"]
+                p.lerp_(end=z, weight=share)
+                p.add_(p.grad, alpha=rate * (group["momentum"] * (1 - share) - 1))
+                z.sub_(p.grad, alpha=rate)
+            group["k"] += 1
+
+
+class OfOthers(WithUpdates):
+    def test_lion_and_lamb(self):
+        self.equals(of(Lion))
+        self.equals(of(Lamb))
+
+    def test_muon(self):
+        found = self.equals(of(Muon))
+        matrices = next(x for x in found.updates if "p0" in x.parameters)
+        self.assertIn("matmul", matrices.programs[-1].kinds())
+
+    def test_an_optimizer_that_calls_another_one(self):
+        found = self.equals(lambda parameters: Lookahead(optim.Adam(parameters)))
+        self.assertEqual(len(found.updates[0].phases), 21)
+
+    def test_schedule_free(self):
+        self.equals(of(ScheduleFree))
+
+    @unittest.skipUnless(importlib.util.find_spec("schedulefree"), "there is no schedulefree")
+    def test_the_package_schedulefree(self):
+        import schedulefree
+
+        def training(kind, **settings):
+            def make(parameters):
+                optimizer = kind(parameters, **settings)
+                optimizer.train()
+                return optimizer
+            return make
+        self.equals(training(schedulefree.AdamWScheduleFree, warmup_steps=5))
+        self.equals(training(schedulefree.SGDScheduleFree, lr=0.1))
+        self.equals(training(schedulefree.RAdamScheduleFree))
+
+    def test_hooks_on_steps_are_a_part_of_them(self):
+        def make(parameters):
+            optimizer = optim.SGD(parameters, 0.5)
+            optimizer.register_step_post_hook(
+                lambda *_: [p.data.clamp_(-1, 1) for p in parameters])
+            return optimizer
+
+        def hooked(parameters):
+            optimizer = optim.SGD(parameters, 0.5)
+
+            def pre(self, arguments, keywords):
+                for p in self.param_groups[0]["params"]:
+                    p.grad.clamp_(-0.5, 0.5)
+
+            def post(self, arguments, keywords):
+                for p in self.param_groups[0]["params"]:
+                    p.data.clamp_(-1, 1)
+            optimizer.register_step_pre_hook(pre)
+            optimizer.register_step_post_hook(post)
+            return optimizer
+        self.equals(hooked)
+        self.equals(make)  # whose hook knows the parameters, and not the optimizer
+
+
+class Settings(WithUpdates):
+    def groups(self, kind, **others):
+        return lambda p: kind([{"params": p[:2]}, {"params": p[2:], **others}], lr=0.1)
+
+    def test_groups_with_settings_of_their_own(self):
+        found = self.equals(self.groups(optim.RMSprop, momentum=0.5, lr=0.01, weight_decay=0.1))
+        self.assertEqual([x.parameters for x in found.updates], [["p0"], ["p1"], ["p2"], ["p3"]])
+        self.equals(self.groups(optim.Adam, betas=(0.5, 0.9), amsgrad=True))
+
+    def test_schedulers(self):
+        for make, options in [
+                (lambda o: lr.OneCycleLR(o, 0.1, total_steps=50), {}),
+                (lambda o: lr.CosineAnnealingLR(o, 50), {}),
+                (lambda o: lr.SequentialLR(o, [lr.LinearLR(o, 0.1, total_iters=5),
+                                               lr.ExponentialLR(o, 0.9)], [5]), {}),
+                (lambda o: lr.StepLR(o, 2, 0.5), {"every": 7})]:
+            for kind in (optim.NAdam, optim.RMSprop):
+                self.equals(of(kind, lr=0.1, **({"momentum": 0.9} if kind is optim.RMSprop else {})),
+                            schedule=make, **options)
+
+    def test_a_schedule_for_each_group(self):
+        self.equals(self.groups(optim.Adam), schedule=lambda o: lr.LambdaLR(
+            o, [lambda step: 0.9 ** step, lambda step: 1 / (1 + step)]))
+
+    def test_a_schedule_of_the_weight_decay(self):
+        class Decay(lr.LRScheduler):
+            def step(self):
+                super().step()
+                for group in self.optimizer.param_groups:
+                    group["weight_decay"] = 0.1 / (1 + self.last_epoch)
+
+            def get_lr(self):
+                return self.base_lrs
+        found = self.equals(of(optim.AdamW, lr=0.1), schedule=Decay)
+        self.assertGreater(len(found.numbers), 2)
+
+    def test_rates_that_are_tensors(self):
+        self.equals(of(optim.Adam, lr=torch.tensor(0.1), amsgrad=True),
+                    schedule=lambda o: lr.ExponentialLR(o, 0.9))
+
+    def test_many_shapes_and_steps(self):
+        """From the 64th step on, shapes with as many dims are not tried one by one."""
+        class Late(optim.SGD):
+            @torch.no_grad()
+            def step(self):
+                super().step()
+                self.steps = getattr(self, "steps", 0) + 1
+                if self.steps > 70:
+                    for p in self.param_groups[0]["params"]:
+                        p.mul_(0.99)
+        shapes = ((4, 3), (5, 2), (5,), (6,), (2, 2))
+        found = self.equals(of(Late, lr=0.1, momentum=0.5), steps=80, shapes=shapes)
+        self.assertEqual(found.updates[1].phases, [Phase(0, 0), Phase(1, 1), Phase(70, 2)])
+        self.equals(of(optim.NAdam), steps=80, shapes=shapes)
+
+
+class Refused(WithUpdates):
+    def stepping(self, step):
+        """An optimizer with this step for each parameter."""
+        class Own(optim.SGD):
+            @torch.no_grad()
+            def step(self):
+                for p in self.param_groups[0]["params"]:
+                    step(self, p)
+        return of(Own, lr=0.1)
+
+    def test_gradients_of_other_parameters(self):
+        class Clipping(optim.SGD):
+            def step(self):
+                nn.utils.clip_grad_norm_(self.param_groups[0]["params"], 1.0)
+                super().step()
+        self.refuses(r"optimizer Clipping cannot be captured: the step at updates_test.py:\d+ computes "
+                     "with the tensors of several parameters", of(Clipping, lr=0.1))
+
+        class Shared(optim.SGD):
+            @torch.no_grad()
+            def step(self):
+                for p in self.param_groups[0]["params"]:
+                    self.total = getattr(self, "total", 0) + p.grad.norm()
+                    p.sub_(p.grad / self.total)
+        self.refuses("tensors of several parameters", of(Shared, lr=0.1))
+
+    def test_branches_on_contents(self):
+        text = r"the step at updates_test.py:\d+ branches on the content"
+        self.refuses(text, self.stepping(lambda o, p: p.sub_(p.grad if p.grad.norm() > 1 else p)))
+        self.refuses(text, self.stepping(
+            lambda o, p: p.sub_(p.grad, alpha=0.1 if p.grad.norm().item() > 1 else 1)))
+        self.refuses(text, self.stepping(lambda o, p: p.sub_(float(p.grad.norm()))))
+        self.refuses(text, self.stepping(lambda o, p: p.sub_(p[p.grad > 0].sum())))
+
+    def test_numbers_of_tensors_that_decide_nothing_are_captured(self):
+        self.equals(self.stepping(lambda o, p: p.sub_(
+            p.grad, alpha=0.1 / max(1.0, p.grad.norm().item() / 2))))
+        self.equals(self.stepping(lambda o, p: p.sub_(
+            p.grad * min(0.1, 1 / (math.sqrt(p.norm().item()) + 1)) ** 0.5)))
+
+    def test_random_numbers(self):
+        self.refuses(r"at updates_test.py:\d+ draws random numbers",
+                     self.stepping(lambda o, p: p.add_(torch.randn_like(p))))
+        self.refuses("draws random numbers", self.stepping(lambda o, p: p.add_(torch.rand(1))))
+
+    def test_types(self):
+        def double(o, p):
+            o.state[p].setdefault("total", torch.zeros_like(p, dtype=torch.float64)).add_(p.grad)
+            p.sub_(o.state[p]["total"].float())
+        self.refuses("float64", self.stepping(double))
+        parameter = nn.Parameter(torch.randn(3, dtype=torch.float64))
+        from easyscale.tracing.updates import capture_updates
+        with self.assertRaisesRegex(OptimizerRefused, "w has the type torch.float64: allowed"):
+            capture_updates(optim.RMSprop([parameter]), [("w", parameter)], 3)
+
+    def test_an_operator_that_the_engine_has_not(self):
+        self.refuses("linalg", self.stepping(lambda o, p: p.sub_(torch.linalg.svdvals(
+            p.reshape(len(p), -1)).sum())))
+
+    def test_a_step_that_fails(self):
+        def fail(o, p):
+            raise ValueError("no such thing")
+        self.refuses(r"its step fails at updates_test.py:\d+.*ValueError: no such thing",
+                     self.stepping(fail))
+
+    def test_a_history(self):
+        def make(parameters):
+            optimizer = optim.RMSprop(parameters)
+            for p in parameters:
+                p.grad = torch.randn(p.shape)
+            optimizer.step()
+            return optimizer
+        self.refuses("the state of steps that it has made", make)
+
+    def test_a_schedule_of_another_optimizer(self):
+        other = optim.SGD([nn.Parameter(torch.zeros(2))], 0.1)
+        self.refuses("a scheduler of another optimizer", of(optim.NAdam),
+                     schedule=lambda o: lr.ExponentialLR(other, 0.9))
+
+    def test_a_program_for_every_step(self):
+        def roll(o, p):
+            o.count = getattr(o, "count", 0) + 1
+            p.sub_(p.grad.roll(o.count))
+        self.refuses("in more than 32 ways", self.stepping(roll), shapes=((5,),), steps=200)
+
+    def test_what_is_kept_where_no_capture_sees_it(self):
+        kept = {}
+
+        def hidden(o, p):
+            kept[p.shape] = kept.get(p.shape, 0) + p.grad
+            p.sub_(kept[p.shape])
+        self.refuses("is kept in no place which a capture sees", self.stepping(hidden), shapes=((5,),))
+
+
+class Written:
+    """Writes optimizers: arithmetic of elements, reductions, one to three states, bias corrections."""
+
+    def __init__(self, seed):
+        self.random = random.Random(seed)
+
+    def number(self):
+        return round(self.random.uniform(0.05, 0.95), 3)
+
+    def term(self, names, depth=0):
+        """An expression of the size of the parameter, of moderate magnitude."""
+        pick = self.random.choice
+        if depth > 2 or self.random.random() < 0.25:
+            return pick(names)
+        x, y = self.term(names, depth + 1), self.term(names, depth + 1)
+        form = pick(["({x} + {n} * {y})", "({x} - {y})", "({x} * torch.tanh({y}))",
+                     "({x} / (({y}) ** 2 + {n}).sqrt())", "torch.sign({x})", "({x}).clamp(-{n}, {n})",
+                     "({x}) / (({y}).norm() + {n})", "({x} - ({y}).mean())",
+                     "({x}) / (({y}).abs().amax() + {n})", "torch.where({x} > {n}, {x}, {y})",
+                     "torch.maximum({x}, {y})", "torch.lerp({x}, {y}, {n})",
+                     "torch.addcmul({x}, torch.tanh({x}), {y}, value={n})",
+                     "torch.addcdiv({x}, {y}, 1 + ({x}).abs(), value={n})",
+                     "({x}) * correction", "({x}) / (1 - {n} ** t)", "({x}).mul(group['lr'])",
+                     "({x}).add({y}, alpha={n} / t)", "({x}) / (1 + ({y}).square().sum(-1, keepdim=True))",
+                     "({x}).pow(2) / (1 + ({x}).abs())", "torch.exp(-({x}).abs())", "-({x})"])
+        return form.format(x=x, y=y, n=self.number())
+
+    def text(self):
+        """The text of a class."""
+        count, pick = self.random.randint(1, 3), self.random.choice
+        states = [f"s{i}" for i in range(count)]
+        lines = []
+        for name in states:
+            first = pick(["torch.zeros_like(p)", "torch.zeros(p.shape)", "p.grad.clone()", "p.clone()",
+                          f"torch.full_like(p, {self.number()})"])
+            lines += [f"    if '{name}' not in state:", f"        state['{name}'] = {first}"]
+        names = ["g", "p", *states]
+        lines += [f"    {name} = state['{name}']" for name in states]
+        if self.random.random() < 0.5:
+            lines += [f"    g = g.add(p, alpha={self.number()})"]
+        for name in states:
+            n, term = self.number(), self.term(names, 1)
+            lines.append("    " + pick([
+                f"{name}.mul_({n}).add_({term}, alpha={1 - n:.3f})", f"{name}.lerp_({term}, {n})",
+                f"{name}.mul_({n}).addcmul_(g, torch.tanh({term}), value={self.number()})",
+                f"{name} = state['{name}'] = {name} * {n} + {term} * {1 - n:.3f}",
+                f"{name}.copy_(torch.maximum({name} * {n}, ({term}).abs()))"]))
+        change = self.term(names)
+        lines.append("    " + pick([f"p.sub_({change}, alpha=group['lr'])",
+                                    f"p.add_(-group['lr'] * ({change}))",
+                                    f"p.data = p.data - group['lr'] * ({change})",
+                                    f"p.mul_(1 - group['lr'] * {self.number()}).add_({change}, "
+                                    "alpha=-group['lr'] / t ** 0.5)"]))
+        body = textwrap.indent("\n".join(lines), " " * 8)
+        return f"""
+class Own(torch.optim.Optimizer):
+    def __init__(self, parameters, lr=0.01):
+        super().__init__(parameters, {{"lr": lr}})
+
+    @torch.no_grad()
+    def step(self, closure=None):
+        for group in self.param_groups:
+          for p in group["params"]:
+            state, g = self.state[p], p.grad
+            t = state["t"] = state.get("t", 0) + 1
+            correction = (1 - 0.9 ** t) / (1 - 0.99 ** t) ** 0.5
+            if True:
+{textwrap.indent(body, " " * 4)}
+"""
+
+
+class Random(WithUpdates):
+    def test_optimizers_that_are_written_at_run_time(self):
+        seed = int(os.environ.get("ES_SEED", random.randrange(10**6)))
+        print(f"seed {seed}: ES_SEED={seed} python/tests/run updates_test.py Random")
+        for number in range(RANDOM):
+            text = Written(f"{seed} {number}").text()
+            space = {"torch": torch}
+            exec(text, space)
+            with self.subTest(seed=seed, number=number), warnings.catch_warnings():
+                worst, _ = largest_error(of(space["Own"]), steps=12, shapes=((4, 3), (5,)))
+                self.assertLess(worst, 1e-3, text)
+
+
+class Jobs(FakeProgramsCase):
+    def job(self, kind, model=None, **options):
+        model = model or nn.Sequential(nn.Linear(4, 4), nn.ReLU(), nn.Linear(4, 3))
+        settings = options.pop("settings", {})
+        optimizer = kind(model.parameters(), **settings)
+        schedule = options.pop("schedule", None)
+        x, y = np.random.default_rng(1).normal(size=(16, 4)), np.arange(16) % 3
+        return es.Job(model, loss=nn.CrossEntropyLoss(), data=es.data.arrays(x, y), batch_size=2, max_p=2,
+                      optimizer=optimizer, schedule=schedule and schedule(optimizer),
+                      **({"steps": 5} | options))
+
+    def test_a_job_has_the_updates_in_its_model(self):
+        job = self.job(optim.RMSprop, clip_norm=1.0, ema=0.5, settings={"lr": 0.25})
+        program = Program.from_json(job.captured.program.to_json())
+        self.assertEqual(program.format, FORMAT_WITH_UPDATES)
+        self.assertEqual([x.parameters for x in program.updates],
+                         [["0.weight"], ["0.bias"], ["2.weight"], ["2.bias"]])
+        self.assertEqual([x.values.shape for x in program.numbers], [])
+        table = job.toml().partition("[optimizer]\n")[2].partition("\n\n")[0]
+        self.assertEqual(table, 'kind = "captured"\nlearning_rate = 0.25\nclip_norm = 1.0\nema = 0.5')
+        self.assertIn('[schedule]\nkind = "constant"', job.toml())
+
+    def test_a_schedule_by_epochs(self):
+        job = self.job(optim.NAdam, steps=None, epochs=3, schedule_unit="epoch",
+                       schedule=lambda o: lr.ExponentialLR(o, 0.5))
+        self.assertEqual({len(x.values) for x in job.captured.program.numbers}, {12})
+
+    def test_what_goes_on_with_the_engines_own_kinds(self):
+        job = self.job(optim.AdamW)
+        self.assertEqual((job.captured.program.updates, job.captured.program.format), ([], 1))
+
+    def test_refusals(self):
+        for text, call in [
+                ("ReduceLROnPlateau: allowed", lambda: self.job(
+                    optim.RMSprop, schedule=lr.ReduceLROnPlateau)),
+                ("T_max = 3, in a job of 5", lambda: self.job(
+                    optim.RMSprop, schedule=lambda o: lr.CosineAnnealingLR(o, 3))),
+                ("schedule: allowed is a torch scheduler with RMSprop", lambda: self.job(
+                    optim.RMSprop, schedule=lambda o: es.Schedule("cosine"))),
+                ("lora: allowed with sgd, adam and adamw; RMSprop", lambda: self.job(
+                    optim.RMSprop, lora=es.Lora(["0"]))),
+                ("optimizer LBFGS cannot be captured", lambda: self.job(optim.LBFGS))]:
+            with self.assertRaisesRegex(es.EasyScaleError, text):
+                call()
 
 
 if __name__ == "__main__":

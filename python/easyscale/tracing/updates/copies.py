@@ -2,7 +2,8 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import torch
@@ -15,6 +16,8 @@ from .errors import refused
 # The settings that choose between implementations of one rule.
 IMPLEMENTATIONS = ("foreach", "fused", "capturable")
 HOOKS = "_optimizer_"
+DEPTH_MAX = 4
+SIMPLE = (int, float, str, bytes, type(None), torch.dtype, torch.device)
 ELSEWHERE = "*"  # in the names of tensors that are kept elsewhere than in the state
 
 
@@ -37,7 +40,7 @@ class Copy:
             for group in optimizer.param_groups:
                 group["params"] = [p for p in group["params"] if id(p) in kept]
                 for name in IMPLEMENTATIONS:
-                    if group.get(name):
+                    if name in group:
                         group[name] = False
         for p in [p for p in self.optimizer.state if id(p) not in kept]:
             del self.optimizer.state[p]
@@ -128,14 +131,23 @@ def copies_of(optimizer: Optimizer, tensors: dict[int, Tensor]) -> Iterator[tupl
                 break
 
 
-def _walk(tree: Any, prefix: str) -> Iterator[tuple[str, Tensor]]:
-    items = tree.items() if isinstance(tree, dict) else enumerate(tree)
-    for key, value in items:
+def _walk(tree: Any, prefix: str, depth: int = 0) -> Iterator[tuple[str, Tensor]]:
+    for key, value in _items(tree):
         name = prefix if isinstance(key, Tensor) else f"{prefix}{key}"
         if isinstance(value, Tensor):
             yield name.rstrip("."), value
-        elif isinstance(value, (dict, list, tuple)):
-            yield from _walk(value, name if not name or name.endswith(".") else f"{name}.")
+        elif depth < DEPTH_MAX and not isinstance(value, SIMPLE):
+            yield from _walk(value, name if not name or name.endswith(".") else f"{name}.", depth + 1)
+
+
+def _items(tree: Any) -> Iterable[tuple[Any, Any]]:
+    """What a container or an object has, with the names of its places."""
+    if isinstance(tree, dict):
+        return tree.items()
+    if isinstance(tree, (list, tuple, deque)):
+        return enumerate(tree)
+    is_object = hasattr(tree, "__dict__") and not isinstance(tree, (type, nn.Module)) and not callable(tree)
+    return vars(tree).items() if is_object else ()
 
 
 def check_new(given: Optimizer) -> None:

@@ -213,11 +213,26 @@ def _graph(structure: Structure, numbers: list[Any],
             else:
                 args.append(argument(arg))
         line = recorder.lines.get(str(func), "")
-        graph.nodes.append(GraphNode(str(func), named_arguments(func, tuple(args), named), outputs,
-                                     source=line.removeprefix(" at ")))
+        node = GraphNode(str(func), named_arguments(func, tuple(args), named), outputs,
+                         source=line.removeprefix(" at "))
+        _give_dims(graph, node, func)
+        graph.nodes.append(node)
     kept = [Ref(values[value]) for _, value in structure.kept]
     graph.outputs = [Ref(values[0]), *kept]
     return graph, by_number
+
+
+def _give_dims(graph: Graph, node: GraphNode, func: Any) -> None:
+    """Numbers become tensors where no lowering takes a number: the values of an assignment."""
+    if node.target.split(".")[1].rstrip("_") not in ("index_put", "copy", "slice_scatter", "cat", "stack"):
+        return
+    for a in func._schema.arguments:
+        value = node.args.get(a.name)
+        if str(a.type) == "Tensor" and isinstance(value, (int, float)):
+            meta = Meta((), graph.metas[node.outputs[0]].dtype)
+            at = graph.new_value(meta)
+            graph.constants[at] = torch.tensor(value, dtype=meta.dtype)
+            node.args[a.name] = Ref(at)
 
 
 def _fill(graph: Graph) -> None:

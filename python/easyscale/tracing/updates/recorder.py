@@ -71,6 +71,7 @@ class Tape:
     names: dict[str, int] = field(default_factory=lambda: {"parameter": PARAMETER, "gradient": GRADIENT})
     expected: list[tuple] = field(default_factory=list)  # the calls that this step probably has
     pools: list[Any] = field(default_factory=list)       # results of these calls
+    follows: bool = True  # all calls until now were the expected ones
 
 
 @dataclass(frozen=True)
@@ -82,6 +83,7 @@ class Rule:
     numeric: tuple[bool, ...]
     written: int  # the place of the argument that is written; -1 for none
     special: bool  # it is not recorded as it is
+    each: bool     # it takes lists of tensors, and does the same with each of them
 
 
 @lru_cache(maxsize=None)
@@ -89,10 +91,11 @@ def rule_of(func: Any) -> Rule:
     """The rule of an operator."""
     arguments, name = func._schema.arguments, str(func)
     written = [i for i, a in enumerate(arguments) if a.alias_info is not None and a.alias_info.is_write]
-    special = (is_random(func) or name in DECIDED or name.startswith("aten._foreach_")
-               or name == ITEM or any(arguments[i].kwarg_only for i in written))
+    special = (is_random(func) or name in DECIDED or name == ITEM
+               or any(arguments[i].kwarg_only for i in written))
     return Rule(name, tuple(a.name for a in arguments),
-                tuple(str(a.type) in NUMERIC for a in arguments), written[0] if written else -1, special)
+                tuple(str(a.type) in NUMERIC for a in arguments), written[0] if written else -1, special,
+                name.startswith("aten._foreach_"))
 
 
 def is_random(func: Any) -> bool:
@@ -138,6 +141,7 @@ class Recorder(TorchDispatchMode):
         self.known = {}
         for tape in self.tapes:
             tape.calls, tape.numbers, tape.results, tape.count = [], [], [], FIRST
+            tape.follows = True
 
     def bind(self, owner: int, name: str, tensor: Tensor) -> None:
         """Gives a tensor that is there at the beginning of a step its name."""
@@ -160,6 +164,9 @@ class Recorder(TorchDispatchMode):
         return found
 
     def __torch_dispatch__(self, func: Any, types: Any, args: tuple = (), kwargs: Any = None) -> Any:
+        if rule_of(func).each:
+            with self:
+                return _each(func, args, kwargs or {})
         owner = self._owner(args, None)
         if kwargs:
             owner = self._owner(kwargs.values(), owner)
@@ -236,7 +243,8 @@ class Recorder(TorchDispatchMode):
         at = len(tape.calls)
         expected = tape.expected
         done = tuple(call)
-        if at < len(expected) and expected[at] == done:
+        tape.follows = tape.follows and at < len(expected) and expected[at] == done
+        if tape.follows:
             if rule.written >= 0:
                 tape.calls.append(done)
                 tape.results.append((given[rule.written],))
@@ -250,14 +258,19 @@ class Recorder(TorchDispatchMode):
                 tape.results.append((result,))
                 tape.count = first + 1
                 return result
-        results = func(*given, **named)
+        try:
+            results = func(*given, **named)
+        except NotImplementedError as error:
+            if "nonzero" in str(error):  # the elements that a mask chooses
+                raise decides() from error
+            raise
         outputs = results if isinstance(results, (list, tuple)) else (results,)
         for result in outputs:
             if isinstance(result, Tensor):
                 if not any(result is x for x in given):
                     self.known[id(result)] = (owner, tape.count, result)
                 tape.count += 1
-        if at < len(expected) and expected[at] == done and tape.pools[at] is not None:
+        if tape.follows and tape.pools[at] is not None:
             tape.pools[at].held.append(results)
         tape.calls.append(done)
         tape.results.append(outputs)
@@ -274,7 +287,7 @@ class Recorder(TorchDispatchMode):
                 if not args[0].is_floating_point():
                     raise decides()
                 return number_of(args[0])
-            return _each(func, args, kwargs) if "_foreach_" in rule.name else _into(func, args, kwargs)
+            return _into(func, args, kwargs)
 
     def expect(self, owner: int, structure: Structure) -> None:
         """Says what the next step of a tape probably is. Its results in the step that was recorded are
@@ -396,10 +409,9 @@ def _single(name: str, given: list, named: dict) -> Any:
 def _into(func: Any, args: tuple, kwargs: dict) -> Any:
     """An operator with the argument out."""
     given = {key: value for key, value in kwargs.items() if key != "out"}
-    name, overload = str(func).split(".")[1:]
-    plain = overload.replace("_out", "") if overload != "out" else "default"
-    packet = getattr(torch.ops.aten, name)
-    chosen = plain if plain in packet.overloads() else (
-        "Tensor" if "Tensor" in packet.overloads() else packet.overloads()[0])
-    result = getattr(packet, chosen)(*args, **given)
-    return kwargs["out"].copy_(result)
+    packet = getattr(torch.ops.aten, str(func).split(".")[1])
+    wanted = [(a.name, str(a.type)) for a in func._schema.arguments if a.name != "out"]
+    for overload in map(packet.__getattr__, packet.overloads()):
+        if [(a.name, str(a.type)) for a in overload._schema.arguments] == wanted:
+            return kwargs["out"].copy_(overload(*args, **given))
+    raise OptimizerRefused(f"the step{place()} writes the result of {func} into a tensor; assign it")

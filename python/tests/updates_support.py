@@ -1,0 +1,59 @@
+"""What the tests of captured optimizers share: programs of updates beside torch."""
+import warnings
+
+import torch
+from torch import nn
+
+from easyscale.tracing.updates import capture_updates
+from easyscale.tracing.updates.check import Trained
+
+STEPS = 50
+SHAPES = ((4, 3), (5,), (4, 3), (2, 3, 2))
+MATRICES = ((4, 3), (3, 6), (4, 3))
+ERROR = 1e-4  # of the norm of the parameter
+
+
+def parameters_of(shapes):
+    """Parameters with their names."""
+    return [(f"p{i}", nn.Parameter(torch.randn(shape))) for i, shape in enumerate(shapes)]
+
+
+def captured(make, steps=STEPS, shapes=SHAPES, schedule=None, every=1):
+    """What an optimizer becomes that `make` makes of a list of parameters."""
+    parameters = parameters_of(shapes)
+    optimizer = make([p for _, p in parameters])
+    return capture_updates(optimizer, parameters, steps, schedule and schedule(optimizer), every)
+
+
+def largest_error(make, steps=STEPS, shapes=SHAPES, schedule=None, every=1, mode=None):
+    """The largest difference of a parameter to that of torch, relative to its norm, over all steps,
+    and what was captured. `mode` is a context in which torch makes its steps."""
+    torch.manual_seed(1)
+    parameters = parameters_of(shapes)
+    optimizer = make([p for _, p in parameters])
+    scheduler = schedule and schedule(optimizer)
+    found = capture_updates(optimizer, parameters, steps, scheduler, every)
+    of_name = {name: update for update in found.updates for name in update.parameters}
+    assert sorted(of_name) == sorted(name for name, _ in parameters)
+    own = {name: Trained(of_name[name], found.numbers, p) for name, p in parameters}
+    worst = 0.0
+    for step in range(steps):
+        for name, p in parameters:
+            p.grad = torch.randn(p.shape)
+            own[name].step(step, p.grad.clone())
+        with mode() if mode else warnings.catch_warnings():
+            optimizer.step()
+        if scheduler is not None and (step + 1) % every == 0 and step + 1 < steps:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # of SequentialLR, about itself
+                scheduler.step()
+        for name, p in parameters:
+            difference = own[name].tensors["parameter"] - p.detach()
+            worst = max(worst, float(difference.norm() / (p.detach().norm() + 1e-6)))
+    return worst, found
+
+
+def states_of(update):
+    """The names of the states of an update."""
+    return [x.name.removeprefix("state.") for x in update.programs[0].parameters
+            if x.name.startswith("state.")]
