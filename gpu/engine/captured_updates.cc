@@ -94,6 +94,13 @@ bool CapturedUpdates::any_whole() const {
   });
 }
 
+bool is_element_wise(const ParameterUpdate& update) {
+  const auto places = places_of(update);
+  if (!places) return false;
+  const CapturedGroup group = group_of(update, *places);
+  return std::ranges::all_of(group.codes, [](const auto& code) { return code.has_value(); });
+}
+
 std::vector<float> ParamState::values(const ParamTable& table,
                                       std::span<const AlignedBuffer> moments) const {
   const ParamInfo& info = table[param];

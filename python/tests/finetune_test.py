@@ -14,7 +14,7 @@ import unittest
 
 import numpy as np
 import torch
-from support import HERE, FolderCase, offered_types, programs_train_model_files
+from support import HERE, ElasticCase, offered_types, programs_train_model_files
 from torch import nn
 from torch_training import torch_losses
 
@@ -73,7 +73,7 @@ def correlation(model, ids, mask, same):
 
 @unittest.skipUnless(get_model_path, "there is no package with the encoder: scripts/setup_pytorch")
 @unittest.skipUnless(programs_train_model_files(), "there is no esctl that trains model files")
-class FineTune(FolderCase):
+class FineTune(ElasticCase):
     def setUp(self):
         super().setUp()
         self.model, tokenizer = published()
@@ -88,13 +88,6 @@ class FineTune(FolderCase):
                       data=es.data.arrays(ids=ids, mask=mask, same=same), steps=STEPS,
                       batch_size=PAIRS // MAX_P, max_p=MAX_P, directory=self.folder / "job",
                       optimizer=torch.optim.AdamW(self.model.parameters(), lr=RATE))
-
-    def wait_for(self, head, job, what):
-        """The first description of the job for which `what` is true."""
-        for view in es.Client(head.endpoint).follow(job.id, interval=0.1):
-            if what(view):
-                return view
-        self.fail(f"the job has ended before: {view}")
 
     def kill_a_worker(self, head, job):
         """Kills a worker process, and waits until the job trains with another one."""

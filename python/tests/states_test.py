@@ -6,21 +6,18 @@ The programs are found as by the package; without them, or if they have no model
 train are skipped. All samples are one global batch.
 """
 import copy
-import os
-import signal
 import unittest
 from functools import partial
 
 import numpy as np
 import torch
 import torch.nn.functional as F
-from support import FolderCase, programs_train_model_files
+from support import ElasticCase, programs_train_model_files
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 
 import easyscale as es
 from easyscale.interpret import Context, interpret, next_states
-from easyscale.private_head import PrivateHead
 from easyscale.tracing import capture, errors
 
 SAMPLES, STEPS, MAX_P = 16, 9, 4
@@ -389,7 +386,7 @@ class Captures(unittest.TestCase):
 
 
 @unittest.skipUnless(programs_train_model_files(), "there is no esctl with model files")
-class Training(FolderCase):
+class Training(ElasticCase):
     """With the programs: beside PyTorch, and on devices that change."""
 
     def job(self, case, model, max_p, count=SAMPLES, **settings):
@@ -471,29 +468,12 @@ class Training(FolderCase):
             digests.append((run.params_digest, run.state_digest))
         self.assertEqual(digests[0], digests[1])
 
-    def wait_for(self, head, job, what):
-        """The first description of the job for which `what` is true."""
-        for view in es.Client(head.endpoint).follow(job.id, interval=0.05):
-            if what(view):
-                return view
-        self.fail(f"the job has ended before: {view}")
-
     def test_a_worker_that_is_killed_a_pause_and_a_checkpoint_change_no_bit(self):
         steps = 3000
         whole = self.job("code book", self.model("code book"), MAX_P, steps=steps).run(stages=FIXED)
         job = self.job("code book", self.model("code book"), MAX_P, name="first", steps=steps,
                        checkpoint_every=50)
-        with PrivateHead() as head:
-            client = es.Client(head.endpoint)
-            remote = job.submit(head.endpoint, stages="cpu-avx2:2@200,cpu-scalar:1+cpu-avx2:1")
-            view = self.wait_for(head, remote, lambda view: view["steps"] >= 2 and view["workers"]
-                                 and all(worker["pid"] > 0 for worker in view["workers"]))
-            os.kill(view["workers"][0]["pid"], signal.SIGKILL)
-            self.wait_for(head, remote, lambda view: view["steps"] >= 60)
-            client.pause(remote.id)
-            self.assertEqual(client.describe(remote.id)["workers"], [])
-            client.resume(remote.id)
-            run = remote.wait(progress=False)
+        run = self.disturbed(job, "cpu-avx2:2@200,cpu-scalar:1+cpu-avx2:1", pause_at=60)
         self.assertEqual((run.params_digest, run.state_digest),
                          (whole.params_digest, whole.state_digest))
 

@@ -4,17 +4,21 @@ from __future__ import annotations
 import json
 import os
 import shlex
+import signal
 import subprocess
 import sys
 import tempfile
 import unittest
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 from unittest import mock
 
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent))
 
-from easyscale import EasyScaleError
+from easyscale import Client, EasyScaleError, Job, RemoteJob, Run
+from easyscale.private_head import PrivateHead
 from easyscale.programs import find_easyscaled, find_esctl
 
 
@@ -41,6 +45,33 @@ class FolderCase(unittest.TestCase):
         holder = tempfile.TemporaryDirectory()
         self.addCleanup(holder.cleanup)
         self.folder = Path(holder.name)
+
+
+class ElasticCase(FolderCase):
+    """A test whose jobs run on a head of its own, where things happen to them."""
+
+    def wait_for(self, head: PrivateHead, job: RemoteJob,
+                 what: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
+        """The first description of the job for which `what` is true."""
+        for view in Client(head.endpoint).follow(job.id, interval=0.05):
+            if what(view):
+                return view
+        self.fail(f"the job has ended before: {view}")
+
+    def disturbed(self, job: Job, stages: str, pause_at: int) -> Run:
+        """The job through changes of devices, with a worker that is killed at its start and a pause
+        behind step `pause_at`."""
+        with PrivateHead() as head:
+            client = Client(head.endpoint)
+            remote = job.submit(head.endpoint, stages=stages)
+            view = self.wait_for(head, remote, lambda view: view["steps"] >= 2 and view["workers"]
+                                 and all(worker["pid"] > 0 for worker in view["workers"]))
+            os.kill(view["workers"][0]["pid"], signal.SIGKILL)
+            self.wait_for(head, remote, lambda view: view["steps"] >= pause_at)
+            client.pause(remote.id)
+            self.assertEqual(client.describe(remote.id)["workers"], [])
+            client.resume(remote.id)
+            return remote.wait(progress=False)
 
 
 class FakeProgramsCase(FolderCase):

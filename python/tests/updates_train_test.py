@@ -7,7 +7,7 @@ import unittest
 
 import numpy as np
 import torch
-from support import FolderCase, programs_train_model_files
+from support import ElasticCase, programs_train_model_files
 from torch import nn
 from torch_training import torch_losses
 
@@ -112,35 +112,45 @@ def arrays(seed=0):
 
 
 @unittest.skipUnless(programs_train_model_files(), "no programs that train model files")
-class CapturedOptimizers(FolderCase):
-    def trained(self, make, stages, batches=1, schedule=None, **options):
+class CapturedOptimizers(ElasticCase):
+    def model(self):
         torch.manual_seed(1)
-        model = Net()
-        optimizer = make(model.parameters())
-        x, y = arrays()
-        scheduler = schedule(optimizer) if schedule else None
-        job = es.Job(model, loss=nn.CrossEntropyLoss(), data=es.data.arrays(x, y), steps=STEPS,
-                     batch_size=SAMPLES // MAX_P, max_p=MAX_P, optimizer=optimizer,
-                     **({"schedule": scheduler} if scheduler else {}), **options)
-        return model, job.run(stages=stages)
+        return Net()
 
-    def wanted(self, make, schedule=None, clip_norm=None):
-        torch.manual_seed(1)
-        model = Net()
-        optimizer = make(model.parameters())
-        return model, torch_losses(model, optimizer, nn.CrossEntropyLoss(), arrays(), STEPS,
-                                   schedule and schedule(optimizer), clip_norm)
+    def job(self, make, steps=STEPS, **options):
+        model = self.model()
+        return es.Job(model, loss=nn.CrossEntropyLoss(), data=es.data.arrays(*arrays()),
+                      steps=steps, batch_size=SAMPLES // MAX_P, max_p=MAX_P,
+                      optimizer=make(model.parameters()), **options)
 
     def test_every_optimizer_trains_as_in_pytorch_and_with_one_digest(self):
         for name, make in OPTIMIZERS.items():
             with self.subTest(name):
-                _, wanted = self.wanted(make)
-                _, run = self.trained(make, "cpu-avx2:1")
-                _, mixed = self.trained(make, MIX)
-                self.assertEqual(mixed.params_digest, run.params_digest)
+                model, job = self.model(), self.job(make)
+                wanted = torch_losses(model, make(model.parameters()), nn.CrossEntropyLoss(),
+                                      arrays(), STEPS)
+                run, mixed = job.run(stages="cpu-avx2:1"), job.run(stages=MIX)
+                self.assertEqual((mixed.params_digest, mixed.state_digest),
+                                 (run.params_digest, run.state_digest))
                 losses = [entry.loss for entry in run.history]
                 np.testing.assert_allclose(losses, wanted, rtol=2e-3, atol=2e-4)
                 self.assertLess(losses[-1], losses[0])
+
+    def test_devices_that_change_give_the_same_bits(self):
+        job = self.job(OPTIMIZERS["muon"], steps=9)
+        run, mixed = job.run(stages="cpu-avx2:1"), job.run(stages="cpu-avx2:2@4,cpu-scalar:1")
+        self.assertEqual((mixed.params_digest, mixed.state_digest),
+                         (run.params_digest, run.state_digest))
+
+    def test_a_worker_that_is_killed_a_pause_and_other_devices_change_no_bit(self):
+        for name in ("muon", "adafactor", "lion"):
+            with self.subTest(name):
+                job = self.job(OPTIMIZERS[name], steps=1500, checkpoint_every=50,
+                               directory=self.folder / name)
+                run = self.disturbed(job, "cpu-avx2:2@200,cpu-scalar:1+cpu-avx2:1", pause_at=60)
+                whole = job.run(stages="cpu-avx2:1")
+                self.assertEqual((run.params_digest, run.state_digest),
+                                 (whole.params_digest, whole.state_digest))
 
 
 if __name__ == "__main__":

@@ -75,6 +75,7 @@ PYTHON = {
     "states": ("Training.test_devices_that_change_give_the_same_bits", 2),
     "texts": ("Train.test_a_model_learns_a_text", 2),
     "tokens": ("Train.test_documents_that_do_not_attend_to_each_other", 2),
+    "updates_train": ("CapturedOptimizers.test_devices_that_change_give_the_same_bits", 2),
     "train": ("Train.test_steps_are_those_of_pytorch_and_the_bits_do_not_depend_on_devices", 2),
 }
 # Files that name digests and compare no bits of two trainings.

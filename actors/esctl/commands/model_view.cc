@@ -6,6 +6,8 @@
 
 #include "actors/views/render_json.h"
 #include "actors/views/render_text.h"
+#include "gpu/engine/captured_updates.h"
+#include "gpu/import/import_updates.h"
 #include "gpu/import/values.h"
 
 namespace es::actors::esctl {
@@ -73,12 +75,18 @@ std::string kinds_text(const ModelProgram& program) {
   return table(rows);
 }
 
-// What updates the parameters: "its own, 3 updates with 2 numbers a step".
+// What updates the parameters: "its own: 3 updates, 2 of them element by element; 2 numbers a step
+// for 100 steps".
 std::string optimizer_text(const ModelProgram& program) {
   if (program.updates.empty()) return "that of the job";
-  return "its own: " + counted(program.updates.size(), "update") + " with " +
-         counted(program.numbers.size(), "number") + " a step, for " +
-         counted(program.numbers.empty() ? 0 : program.numbers[0].values.size(), "step");
+  std::string text = "its own: " + counted(program.updates.size(), "update");
+  // What the engine cannot execute is reported where a job uses it.
+  if (const auto updates = gpu::import_updates(program))
+    text += ", " + std::to_string(std::ranges::count_if(updates->updates, gpu::is_element_wise)) +
+            " of them element by element";
+  if (program.numbers.empty()) return text;
+  return text + "; " + counted(program.numbers.size(), "number") + " a step for " +
+         counted(program.numbers[0].values.size(), "step");
 }
 
 }  // namespace

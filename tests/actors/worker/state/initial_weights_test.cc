@@ -7,6 +7,8 @@
 #include <cmath>
 #include <cstring>
 
+#include "gpu/import/import.h"
+#include "tests/store/model_file/small_model.h"
 #include "tests/store/temp_directory.h"
 
 namespace es::actors {
@@ -74,6 +76,64 @@ TEST_SUITE("actors/worker/state/initial_weights") {
     REQUIRE(load_initial_weights(*target, other).ok());
     CHECK(target->params_digest() == files.source->params_digest());
     CHECK(target->state_digest() == files.source->state_digest());
+  }
+
+  TEST_CASE("the states of an optimizer of a model file begin with those of the file") {
+    JobSpec job = spec(1);
+    job.optimizer = {.kind = "captured"};
+    const auto make = [&] {
+      auto made = gpu::Engine::create(
+          job, *gpu::import_model(es::test::with_updates(es::test::small_model()), 2),
+          {.cpu_class = CpuClass::kScalar, .total_steps = 3});
+      REQUIRE(made.ok());
+      REQUIRE((*made)->init_replica().ok());
+      return *std::move(made);
+    };
+    const auto source = make();
+    gpu::Replica replica = source->replica();
+    const gpu::ParamTable& table = source->table();
+    REQUIRE(source->optimizer_states().size() == 1);  // that of the weight; the bias has none
+    const gpu::ParamState& state = source->optimizer_states()[0];
+    CHECK(state_name(table, state) == "last.fc.weight");
+    std::vector<float> content(48);
+    for (std::size_t i = 0; i < content.size(); ++i) content[i] = 0.5F + static_cast<float>(i);
+    state.set(table, content.data(), replica.moments);
+    CHECK(state.values(table, replica.moments) == content);
+    REQUIRE(source->install(std::move(replica)).ok());
+
+    es::test::TempDirectory directory;
+    const StateDict weights(table, source->replica().params.data(), nullptr, 0);
+    const auto write = [&](const char* name, std::vector<store::TensorData> tensors) {
+      job.model.weights = directory / name;
+      return store::write_safetensors(store::posix_file_system(), job.model.weights, tensors, {});
+    };
+    auto tensors = weights.tensors();
+    tensors.push_back(
+        {"optimizer/last.fc.weight", "F32", {3, 16}, std::as_bytes(std::span(content))});
+    REQUIRE(write("whole", tensors).ok());
+    const auto target = make();
+    const auto digest = check_weights(job.model.weights, table, {}, target->optimizer_states());
+    REQUIRE_MESSAGE(digest.ok(), (digest.ok() ? "" : digest.error().message));
+    job.model.weights_digest = digest->hex();
+    CHECK(target->state_digest() != source->state_digest());
+    REQUIRE(load_initial_weights(*target, job).ok());
+    CHECK(target->state_digest() == source->state_digest());
+
+    tensors.back().shape = {48};
+    REQUIRE(write("shape", tensors).ok());
+    CHECK(check_weights(job.model.weights, table, {}, target->optimizer_states())
+              .error()
+              .message.find("\"optimizer/last.fc.weight\": shape = [48]: allowed is [3,16]") !=
+          std::string::npos);
+    tensors.back().name = "optimizer/other.fc.weight";
+    REQUIRE(write("name", tensors).ok());
+    CHECK(check_weights(job.model.weights, table, {}, target->optimizer_states())
+              .error()
+              .message.find("\"optimizer/last.fc.weight\" is missing") != std::string::npos);
+    // A job whose optimizer keeps nothing of that name has no use for it.
+    CHECK(
+        check_weights(job.model.weights, table, {}).error().message.find("of its data: allowed") !=
+        std::string::npos);
   }
 
   TEST_CASE("names and shapes are those of PyTorch") {
