@@ -42,7 +42,8 @@ class Progress:
 
     def show(self, view: dict[str, Any]) -> None:
         """Replaces the line."""
-        self.line(progress_line(view, time.monotonic() - self._began))
+        if self._shows:
+            self.line(progress_line(view, time.monotonic() - self._began))
 
     def line(self, line: str) -> None:
         """Replaces the line by another text."""

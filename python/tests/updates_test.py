@@ -613,7 +613,8 @@ class Refused(WithUpdates):
 
 
 class Written:
-    """Writes optimizers: arithmetic of elements, reductions, one to three states, bias corrections."""
+    """Writes optimizers: arithmetic of elements, reductions, one to three states, bias corrections, and
+    sometimes a branch on a norm."""
 
     def __init__(self, seed):
         self.random = random.Random(seed)
@@ -652,6 +653,8 @@ class Written:
         lines += [f"    {name} = state['{name}']" for name in states]
         if self.random.random() < 0.5:
             lines += [f"    g = g.add(p, alpha={self.number()})"]
+        if self.random.random() < 0.15:
+            lines += ["    if g.norm() > 3.0:", "        g = g * (3.0 / g.norm())"]
         for name in states:
             n, term = self.number(), self.term(names, 1)
             lines.append("    " + pick([
