@@ -4,6 +4,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import torch
+
 from ..graph import Graph, Meta, Node, Ref
 from ..schema import functional_name, operator, written_argument
 
@@ -63,7 +65,6 @@ class _Rewriter:
 
 
 def _broadcast(shapes: list[tuple[int, ...]]) -> tuple[int, ...]:
-    import torch
     return tuple(torch.broadcast_shapes(*shapes))
 
 
@@ -128,10 +129,6 @@ def _fill(emit: Callable, a: dict[str, Any], meta: Meta) -> Ref:
     return emit("expand.default", self=number, size=list(meta.shape), implicit=False)
 
 
-def _addmm(emit: Callable, a: dict[str, Any], meta: Meta) -> Ref | None:
-    return None
-
-
 RULES: dict[str, Callable] = {
     "add": _add, "sub": _sub, "addcmul": _addcmul, "addcdiv": _addcdiv, "pow": _pow, "clamp": _clamp,
     "clamp_min": _clamp, "clamp_max": _clamp, "fill": _fill, "full_like": _fill, "full": _fill,
@@ -159,10 +156,9 @@ PRODUCTS = {"aten.addmm.default": ("mm.default", "mat1", "mat2"),
 def _product(graph: Graph, node: Node) -> Iterator[Node]:
     name, left, right = PRODUCTS[node.target]
     meta = graph.metas[node.outputs[0]]
-    other = "mat2"
     made = [graph.new_value(meta) for _ in range(2)]
     scaled = graph.new_value(graph.metas[node.args["self"].id])
-    yield Node(f"aten.{name}", {"self": node.args[left], other: node.args[right]}, [made[0]],
+    yield Node(f"aten.{name}", {"self": node.args[left], "mat2": node.args[right]}, [made[0]],
                node.path, node.source)
     yield Node("aten.mul.Tensor", {"self": Ref(made[0]), "other": node.args["alpha"]}, [made[1]],
                node.path, node.source)
