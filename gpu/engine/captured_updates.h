@@ -17,7 +17,8 @@ namespace es::gpu {
 
 struct CapturedUpdates {
   CapturedOptimizer optimizer;
-  std::vector<GroupRun> runs;  // group u + 1: the parameters of update u, without their padding
+  // Group u + 1: the parameters of update u, without their padding, which is group 0.
+  std::vector<GroupRun> runs;
   std::vector<std::vector<StatePlace>> places;  // [update][state]
 
   // Whether an update has a program that needs whole parameters.
