@@ -25,7 +25,8 @@ struct CapturedUpdates {
   bool any_whole() const;
 };
 
-// Returns whether all programs of the update are element-wise. Otherwise some need whole parameters.
+// Returns whether all programs of the update are element-wise. Otherwise some need whole
+// parameters.
 bool is_element_wise(const ParameterUpdate& update);
 
 // One array that the optimizer keeps for one parameter.
