@@ -54,7 +54,8 @@ inline constexpr std::uint16_t kProtocolVersion = 4;
   X(TracePart, 33)           \
   X(TraceJob, 76)            \
   X(TraceEnd, 90)
-// node.capnp: head <-> node agent; ReadState and StatePart also between a worker and the head
+// node.capnp: head <-> node agent; ReadState and StatePart also between a worker and the head,
+// ReadWorkerLog and WorkerLog between a client and the head
 #define ES_NODE_MESSAGES(X) \
   X(NodeHello, 40)          \
   X(NodeWelcome, 41)        \
@@ -69,7 +70,9 @@ inline constexpr std::uint16_t kProtocolVersion = 4;
   X(StatesRemoved, 51)      \
   X(ReadState, 52)          \
   X(StatePart, 53)          \
-  X(NodePlace, 54)
+  X(NodePlace, 54)          \
+  X(ReadWorkerLog, 55)      \
+  X(WorkerLog, 56)
 // client.capnp: esctl <-> head
 #define ES_CLIENT_MESSAGES(X) \
   X(SubmitJob, 60)            \

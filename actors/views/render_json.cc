@@ -152,7 +152,10 @@ std::string details_json(const JobView& job, const std::string& spec_toml) {
 
 std::string jobs_json(const std::vector<JobView>& jobs, const std::string& warning) {
   Json list = Json::array();
-  for (const JobView& job : jobs) list.push_back(job_object(job));
+  for (const JobView& job : jobs) {
+    list.push_back(job_object(job));
+    list.back().erase("evaluations");
+  }
   return json_text({{"jobs", list}, {"warning", text_or_null(warning)}});
 }
 

@@ -32,7 +32,8 @@ std::string job_json(const JobView& job);
 std::string run_json(const JobView& job, const std::optional<KeptWeights>& weights);
 // A job with its specification in `spec_toml`.
 std::string details_json(const JobView& job, const std::string& spec_toml);
-// `warning` describes a fault of the head that is still running; it may be empty.
+// Of the evaluations of a listed job there is the last one, `eval`. `warning` describes a fault of
+// the head that is still running; it may be empty.
 std::string jobs_json(const std::vector<JobView>& jobs, const std::string& warning = {});
 std::string removed_json(const std::vector<std::string>& jobs);
 std::string nodes_json(const std::vector<NodeView>& nodes, const std::string& warning = {});

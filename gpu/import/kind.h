@@ -55,6 +55,9 @@ constexpr std::string_view kZeroLoss = "zero_loss";
 // Returns the entry of a kind; nullptr: there is none.
 const Kind* find_kind(std::string_view name);
 
+// The names of all kinds, in ascending order.
+std::vector<std::string_view> kind_names();
+
 // The entries of each file.
 std::vector<Kind> attention_kinds();
 std::vector<Kind> conv_kinds();

@@ -23,12 +23,22 @@ KindTable make_kind_table() {
   return table;
 }
 
+const KindTable& kind_table() {
+  static const KindTable table = make_kind_table();
+  return table;
+}
+
 }  // namespace
 
 const Kind* find_kind(std::string_view name) {
-  static const KindTable table = make_kind_table();
-  const auto found = table.find(name);
-  return found == table.end() ? nullptr : &found->second;
+  const auto found = kind_table().find(name);
+  return found == kind_table().end() ? nullptr : &found->second;
+}
+
+std::vector<std::string_view> kind_names() {
+  std::vector<std::string_view> names;
+  for (const auto& [name, kind] : kind_table()) names.push_back(name);
+  return names;
 }
 
 Outputs same_as_input(const NodeView& node) {

@@ -323,7 +323,7 @@ std::vector<Kind> elementwise_kinds() {
       unary("floor", lower_unary<F::kFloor>),
       unary("round", lower_unary<F::kRound>),
       unary("sign", lower_unary<F::kSign>),
-      unary("clamp", lower_clamp, {number("min").or_else(0.0), number("max").or_else(0.0)}),
+      unary("clamp", lower_clamp, {number("min").or_none(), number("max").or_none()}),
       unary("pow_scalar", lower_pow_scalar, {number("exponent")}),
       unary("add_scalar", lower_add_scalar, {number("value")}),
       unary("mul_scalar", lower_mul_scalar, {number("value")}),

@@ -24,13 +24,19 @@ struct AttributeRule {
   double low = -std::numeric_limits<double>::max();
   double high = std::numeric_limits<double>::max();
   std::vector<const char*> texts = {};  // the allowed texts
-  bool optional = false;                // a node may lack the attribute, which then has `fallback`
-  double fallback = 0.0;                // of a number or bool; a text falls back to texts[0]
+  bool optional = false;                // a node may lack the attribute
+  bool has_fallback = false;  // which then has `fallback`; otherwise NodeView::given() is asked
+  double fallback = 0.0;      // of a number or bool; a text falls back to texts[0]
 
   AttributeRule or_else(double value) const {
     AttributeRule rule = *this;
-    rule.optional = true;
+    rule.optional = rule.has_fallback = true;
     rule.fallback = value;
+    return rule;
+  }
+  AttributeRule or_none() const {
+    AttributeRule rule = *this;
+    rule.optional = true;
     return rule;
   }
 };

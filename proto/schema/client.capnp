@@ -267,7 +267,8 @@ struct TypeSpeed {
 
 struct JobList {
   jobs @0 :List(JobInfo);
-  # Jobs in the order of their submission, unless the request asked for the newest first.
+  # Jobs in the order of their submission, unless the request asked for the newest first. Of the
+  # evaluations of each there is the last one.
   warning @1 :Text;
   # A problem of the running head, such as a state directory that cannot be written; empty if there
   # is none.

@@ -133,6 +133,25 @@ struct StatePart {
   # With an error: the node has read the state, and it is damaged or does not exist.
 }
 
+struct ReadWorkerLog {
+  # Client -> head -> node agent: send the end of the log of a worker of the envelope's job, which may
+  # have ended. Answer: WorkerLog, or Refusal of the head if there is no such node.
+  worker @0 :UInt64;
+  # Its incarnation.
+  node @1 :Text;
+  client @2 :Text;
+  # Who has asked the head; a client leaves it empty.
+}
+
+struct WorkerLog {
+  # Node agent -> head -> client: the answer to ReadWorkerLog, with its request number.
+  text @0 :Text;
+  # The newest whole lines.
+  error @1 :Text;
+  # If not empty, there is no such log on this node.
+  client @2 :Text;
+}
+
 struct DrainNode {
   # Node agent -> head: this daemon is about to end. Give it no more work, and move its jobs
   # elsewhere. The daemon ends when its last worker has ended. It repeats this message with each

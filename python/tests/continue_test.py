@@ -1,16 +1,48 @@
 #!/usr/bin/env python3
 """Jobs that continue from a checkpoint, and curves in TensorBoard and MLflow, from Python."""
+import json
 import socket
+import struct
+import subprocess
+import sys
 import unittest
 from pathlib import Path
 
 import torch
-from support import FolderCase, programs_train_model_files
+from support import HERE, FolderCase, programs_train_model_files
 from torch import nn
 
 import easyscale as es
+from easyscale.private_head import PrivateHead
+
+sys.path.insert(0, str(HERE.parents[1] / "tests" / "e2e"))
+import environment
+import harness
+import mlflow_server
 
 SAMPLES, STEPS = 32, 6
+WITH_TENSORBOARD = environment.program("python3", "web")
+READ_EVENTS = """
+import json, sys
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+read = EventAccumulator(sys.argv[1])
+read.Reload()
+print(json.dumps({name: [(e.step, e.value) for e in read.Scalars(name)] for name in read.Tags()["scalars"]}))
+"""
+
+
+def fp32(value):
+    return struct.unpack("f", struct.pack("f", value))[0]
+
+
+def losses(run):
+    """The curve that a tracker has of a run."""
+    return [(record.step, fp32(record.loss)) for record in run.history]
+
+
+def evaluations(run):
+    return [(record.step, fp32(record.evaluation["mean_loss"])) for record in run.history
+            if record.evaluation]
 
 
 @unittest.skipUnless(programs_train_model_files(), "there is no esctl that trains model files")
@@ -22,10 +54,10 @@ class Continue(FolderCase):
                                    nn.Linear(8, 1))
         self.x = torch.randn(SAMPLES, 4)
 
-    def job(self, steps=STEPS, **options):
-        return es.Job(self.model, loss=nn.MSELoss(), data=es.data.arrays(self.x, self.x[:, :1]),
-                      batch_size=4, max_p=2, steps=steps,
-                      optimizer=torch.optim.Adam(self.model.parameters(), lr=0.01), **options)
+    def job(self, steps=STEPS, rate=0.01, **options):
+        data = es.data.arrays(self.x, self.x[:, :1])
+        return es.Job(self.model, loss=nn.MSELoss(), data=data, eval_data=data, batch_size=4, max_p=2,
+                      steps=steps, optimizer=torch.optim.Adam(self.model.parameters(), lr=rate), **options)
 
     def test_a_job_that_continues_has_the_bits_of_one_that_was_not_interrupted(self):
         whole = self.job(checkpoint_every=2).run(devices="cpu-avx2:1", progress=False)
@@ -53,11 +85,45 @@ class Continue(FolderCase):
             with self.subTest(wrong=wrong), self.assertRaisesRegex(error, text):
                 self.job().run(from_checkpoint=wrong)
 
-    def test_tensorboard_has_an_event_file(self):
-        run = self.job().run(devices="cpu-avx2:1", progress=False, tensorboard=self.folder / "runs")
-        events = [*Path(self.folder / "runs" / run.id).iterdir()]
-        self.assertEqual(len(events), 1)
-        self.assertGreater(events[0].stat().st_size, STEPS * 20)
+    def test_a_head_continues_a_job(self):
+        whole = self.job(checkpoint_every=2).run(devices="cpu-avx2:1", progress=False)
+        half = whole.checkpoint.parent / "step-2"
+        with PrivateHead() as head:
+            job = self.job(directory=self.folder / "job")
+            remote = job.submit(head.endpoint, stages="cpu-avx2:2@1,cpu-avx2:1", from_checkpoint=half)
+            rest = remote.wait()
+            self.assertEqual([record.step for record in rest.history], [3, 4, 5, 6])
+            self.assertEqual((rest.params_digest, rest.state_digest),
+                             (whole.params_digest, whole.state_digest))
+            with self.assertRaisesRegex(es.UsageError, "another optimizer.learning_rate"):
+                self.job(directory=self.folder / "other", rate=0.1).submit(
+                    head.endpoint, from_checkpoint=half)
+            self.assertFalse((self.folder / "other").exists())
+
+    @unittest.skipUnless(WITH_TENSORBOARD, "TensorBoard is not set up: scripts/setup_web")
+    def test_tensorboard_reads_the_curves_of_a_run(self):
+        run = self.job(eval_every=3).run(devices="cpu-avx2:1", progress=False,
+                                         tensorboard=self.folder / "runs")
+        read = subprocess.run([WITH_TENSORBOARD, "-c", READ_EVENTS, self.folder / "runs" / run.id],
+                              capture_output=True, text=True, check=True)
+        curves = {name: [tuple(point) for point in points]
+                  for name, points in json.loads(read.stdout).items()}
+        self.assertEqual(curves["train/loss"], losses(run))
+        self.assertEqual(curves["eval/loss"], evaluations(run))
+
+    @unittest.skipUnless(mlflow_server.PROGRAM, mlflow_server.MISSING)
+    def test_mlflow_has_the_curves_of_a_run(self):
+        server = mlflow_server.Mlflow(self.folder, harness.free_port())
+        self.addCleanup(server.stop)
+        harness.wait_until("MLflow answers", server.answers, 2 * harness.DEADLINE_S)
+        run = self.job(eval_every=3).run(devices="cpu-avx2:1", progress=False, mlflow=server.url,
+                                         experiment="faces")
+        (tracked,) = server.runs("faces")
+        self.assertEqual((tracked["info"]["run_name"], tracked["info"]["status"]), (run.id, "FINISHED"))
+        fields = {p["key"]: p["value"] for p in tracked["data"]["params"]}
+        self.assertEqual(fields["steps"], str(STEPS))
+        self.assertEqual(server.history(tracked, "train/loss"), losses(run))
+        self.assertEqual(server.history(tracked, "eval/loss"), evaluations(run))
 
     def test_a_tracker_that_does_not_answer_is_a_warning(self):
         with socket.socket() as closed:

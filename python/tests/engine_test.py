@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
 """What es.Job accepts the engine executes; what it does not execute is refused with its line."""
+import re
 import unittest
 
 import capture_support as support
 import numpy as np
 import torch
 import torch.nn.functional as F
-from support import programs_train_model_files
+from easyscale.interpret import KINDS
+from support import HERE, programs_train_model_files
 from torch import nn
 from torch_training import torch_losses
 
@@ -78,6 +80,15 @@ class Engine(unittest.TestCase):
                                     "rows by integers .*: one below 0 or beyond the last row"):
             job, _, _ = job_of(model_of(later))
             job.run(devices="cpu-avx2:1", progress=False)
+
+
+class Kinds(unittest.TestCase):
+    def test_the_check_at_capture_knows_the_kinds_of_the_engine(self):
+        text = (HERE.parents[1] / "docs/reference/model-file.md").read_text()
+        rows = re.findall(r"^\| (`.*?) \|", text.partition("## Kinds of nodes")[2], re.MULTILINE)
+        documented = {name for row in rows for name in re.findall(r"`(\w+)`", row)}
+        # The first two are of built-in models; `wrap` stands for `narrow` until widths are known.
+        self.assertEqual(documented ^ set(KINDS), {"image_linear", "yolo", "wrap"})
 
 
 if __name__ == "__main__":

@@ -339,6 +339,33 @@ class Jobs(Http):
         listed = client.get(f"/api/v1/jobs?state=finished&search=bits&limit=5").json
         self.assertEqual([j["job"] for j in listed["jobs"]], [job])
 
+    def test_the_log_of_one_worker_is_read_through_the_head(self):
+        self.start_head()
+        client = self.client(self.token)
+        one, two = (self.submit(client, self.job(name, steps=ENDLESS)) for name in ("one", "two"))
+        # The second job has its worker when the first one has given up a device.
+        other, mine = (wait_until("a worker", lambda job=job: client.get(
+            job_path(job)).json["workers"])[0] for job in (two, one))
+        worker, node = mine["incarnation"], mine["node"]
+        lines = wait_until("lines", lambda: client.get(
+            job_path(one, f"/log?worker={worker}")).text).splitlines()
+        for line in lines:
+            self.assertRegex(line, f"^[0-9T:.-]+Z [a-z]+ +worker {worker} job {one} ")
+        self.assertEqual(client.get(job_path(one, f"/log?worker={worker}&grep=nothing")).text, "")
+        # The logs of other jobs, also of the same tenant, are read by their own paths.
+        foreign = client.get(job_path(one, f"/log?worker={other['incarnation']}&node={node}"))
+        self.assertEqual(foreign.status, 404)
+        self.assertIn(f"the node {node} has no log of such a worker of this job", foreign.json["error"])
+        self.assertEqual(client.get(job_path(one, f"/log?worker={worker}&node=away")).status, 404)
+        client.post(job_path(one, "/cancel"))
+        self.wait_for_end(client, one)
+        wait_until("no worker", lambda: not client.get(job_path(one)).json["workers"])
+        ended = client.get(job_path(one, f"/log?worker={worker}"))
+        self.assertEqual(ended.status, 400)
+        self.assertIn("name its node (node=NAME)", ended.json["error"])
+        kept = client.get(job_path(one, f"/log?worker={worker}&node={node}")).text.splitlines()
+        self.assertEqual(kept[:len(lines)], lines)
+
     def test_a_job_that_is_over_is_removed(self):
         head = self.start_head()
         client = self.client(self.token)

@@ -238,6 +238,7 @@ class WebPage(harness.EndToEndTest):
         # On a busy machine its silence may be seen before the end of its process.
         wait_until("the kill in the log", lambda: re.search("Killed|is silent", self.text()),
                    state=self.text)
+        self.choose_a_worker_of_the_log()
         self.choose_lines_of_the_log()
         self.click("Configuration")
         self.wait_for_text("optimizer.learning_rate", "0.05")
@@ -277,6 +278,21 @@ class WebPage(harness.EndToEndTest):
         self.wait_for_points("Loss")
         self.assertIn(" s", self.browser.execute_script(
             chart + "return f.querySelector('.plot').getAttribute('aria-label')"))
+
+    def choose_a_worker_of_the_log(self):
+        """Only the lines of that worker are shown, and all of them again without the choice."""
+        choice = ("const s = [...document.querySelectorAll('label')]"
+                  ".find((l) => l.textContent.startsWith('Worker')).querySelector('select'); ")
+        workers = wait_until("workers", lambda: self.browser.execute_script(
+            choice + "return [...s.options].map((o) => o.value).filter(Boolean)"), state=self.text)
+        for worker in [*workers, ""]:
+            self.browser.execute_script(
+                choice + f"s.value = '{worker}'; s.dispatchEvent(new Event('change'))")
+            wait_until(f"the log of {worker or 'all'} among {workers}", lambda w=worker: (
+                lambda lines: lines and all(f" worker {w} job " in line for line in lines) == bool(w))(
+                    self.browser.execute_script(
+                        "return document.querySelector('pre').innerText").splitlines()),
+                state=self.text)
 
     def choose_lines_of_the_log(self):
         field = self.browser.find_element(By.XPATH, "//label[contains(., 'Contains')]/input")

@@ -12,14 +12,18 @@
 #include "actors/base/gateway/core/host_id.h"
 #include "actors/base/gateway/shell/visit.h"
 #include "actors/base/log/log.h"
+#include "actors/base/log/tail.h"
 #include "actors/base/protocol/wire/wire_devices.h"
 #include "actors/node/shell/oom_kills.h"
 #include "actors/node/shell/worker_logs.h"
 #include "actors/worker/state/state_pull.h"
 #include "proto/base/kill_point.h"
+#include "proto/base/text.h"
 
 namespace es::actors {
 namespace {
+
+constexpr std::size_t kLogBytesMax = 256 << 10;
 
 ProcessExit not_started(const std::string& why) {
   return {.exit_code = kNotStarted, .last_words = why};
@@ -143,6 +147,10 @@ void NodeAgentState::on_inbound(const Inbound& inbound) {
     case MessageType::kKillWorker:
       (void)visit<wire::KillWorker>(inbound, [&](auto r) { kill(job, {r.getIncarnation()}); });
       break;
+    case MessageType::kReadWorkerLog:
+      (void)visit<wire::ReadWorkerLog>(inbound,
+                                       [&](auto r) { read_log(inbound.frame->envelope, r); });
+      break;
     default:
       on_states(inbound);
   }
@@ -181,13 +189,13 @@ void NodeAgentState::start(const JobId& job, wire::StartWorker::Reader request) 
     processes_.not_started(incarnation);
     return send_exited(job, incarnation, not_started(written.error().message));
   }
+  logs_[incarnation] = job;
   // A thread of its own for each process, which waits for its end (supervise).
-  self_->spawn<caf::detached>(
-      [=, agent = caf::actor_cast<caf::actor>(self_),
-       command = command_line(job, incarnation, device, spec_file),
-       log_file = options_.run_dir / (stem + ".log")](caf::event_based_actor* supervisor) {
-        supervise(supervisor, agent, incarnation, command, log_file);
-      });
+  self_->spawn<caf::detached>([=, agent = caf::actor_cast<caf::actor>(self_),
+                               command = command_line(job, incarnation, device, spec_file),
+                               log_file = log_of(incarnation)](caf::event_based_actor* supervisor) {
+    supervise(supervisor, agent, incarnation, command, log_file);
+  });
 }
 
 void NodeAgentState::kill(const JobId& job, Incarnation incarnation) {
@@ -198,6 +206,31 @@ void NodeAgentState::kill(const JobId& job, Incarnation incarnation) {
     return send_exited(job, incarnation, {0, 0, "there is no such process on this node"});
   log::debug("the process is killed because the head requests it", about(job, incarnation));
   if (decision == ProcessTable::Kill::kNow) ::kill(processes_.pid(incarnation), SIGKILL);
+}
+
+std::filesystem::path NodeAgentState::log_of(Incarnation incarnation) const {
+  return options_.run_dir / ("worker-" + std::to_string(incarnation.value) + ".log");
+}
+
+// A client of one job must not read the logs of another one.
+void NodeAgentState::read_log(const Envelope& envelope, wire::ReadWorkerLog::Reader request) {
+  const Incarnation worker{request.getWorker()};
+  const auto known = logs_.find(worker);
+  const bool found = known != logs_.end() && known->second == envelope.job;
+  const std::string client = request.getClient().cStr();
+  const std::string error = found ? ""
+                                  : "worker " + std::to_string(worker.value) + ": the node " +
+                                        options_.name + " has no log of such a worker of this job";
+  on_thread([=, file = log_of(worker)] {
+    const std::string text = found ? log::tail_of(file, kLogBytesMax) : "";
+    return Msg<wire::WorkerLog>::build(envelope,
+                                       [&](wire::WorkerLog::Builder b) {
+                                         b.setText(escaped(text, "\n"));
+                                         b.setError(error);
+                                         b.setClient(client);
+                                       })
+        .frame();
+  });
 }
 
 void NodeAgentState::on_started(const ProcessStarted& started) {
@@ -223,6 +256,9 @@ void NodeAgentState::on_ended(const ProcessEnded& ended) {
   // A worker that was killed cannot remove the copy of a saved state that it was fetching.
   std::filesystem::remove_all(options_.run_dir / (stem + worker::kPulledSuffix), ignored);
   remove_old_worker_logs(options_.run_dir, processes_.incarnations(), options_.worker_logs);
+  std::erase_if(logs_, [&](const auto& log) {
+    return !processes_.contains(log.first) && !std::filesystem::exists(log_of(log.first), ignored);
+  });
   // Sent only after the process was reaped: from now on no process uses the device.
   send_exited(job, ended.incarnation, ended.exit);
   end_when_drained();

@@ -12,13 +12,15 @@
 //           restarted head learns what runs here.
 //           FindStates, RemoveStates, ReadState from the head: saved states of jobs on this disk
 //           (node_agent_states.cc).
+//           ReadWorkerLog from the head, which a client has asked: answers WorkerLog with the end
+//           of the log of a worker that this daemon has started.
 //           Drain from the daemon: sends DrainNode and starts no process any more. When no process
 //           is left, the daemon may end.
 //           ProcessStarted and ProcessEnded from the supervisor of a process; StateAnswer from the
 //           thread that has served a request about saved states.
 // Sends     ConnectPeer to the gateway. To the head, through the gateway: NodePlace,
 //           NodeHello, DirectoryTried, DrainNode, WorkerExited, StatesFound, StatesRemoved,
-//           StatePart.
+//           StatePart, WorkerLog.
 // State     The processes by incarnation. Nothing is saved, because the processes themselves are
 //           the state.
 // Fails     When this process ends, the kernel ends its workers (worker_process.h). Each worker
@@ -32,6 +34,7 @@
 
 #include <filesystem>
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -102,6 +105,8 @@ class NodeAgentState {
   void on_thread(std::function<std::shared_ptr<const Frame>()> work);
   void start(const JobId& job, wire::StartWorker::Reader request);
   void kill(const JobId& job, Incarnation incarnation);
+  void read_log(const Envelope& envelope, wire::ReadWorkerLog::Reader request);
+  std::filesystem::path log_of(Incarnation incarnation) const;
   void send_drain();
   void end_when_drained();
   void send_exited(const JobId& job, Incarnation incarnation, const ProcessExit& exit);
@@ -114,7 +119,8 @@ class NodeAgentState {
   NodeAgentOptions options_;
   caf::actor gateway_;
   ProcessTable processes_;
-  bool linked_ = false;  // to the head
+  std::map<Incarnation, JobId> logs_;  // whose logs are here, of the workers of this daemon
+  bool linked_ = false;                // to the head
 };
 
 caf::behavior node_agent_actor(caf::stateful_actor<NodeAgentState>* self, NodeAgentOptions options,

@@ -39,6 +39,7 @@
 #include "actors/service/shell/http_server.h"
 #include "actors/views/claims_view.h"
 #include "actors/views/explain.h"
+#include "actors/views/log_filter.h"
 #include "actors/views/queues_view.h"
 #include "proto/messages.h"
 
@@ -184,7 +185,8 @@ class HttpState {
   void on_follow_event(const JobId& job, const FrameResult& frame);
   static void push_all(Follow& follow, const std::string& text);
   void end_follow(const JobId& job);
-  void read_log(const Caller& caller, const JobId& job);
+  void read_log(const Caller& caller, const JobView& job);
+  void read_worker_log(const Caller& caller, const JobView& job, const LogFilter& filter);
   void read_curve(const Caller& caller, const JobId& job);
   void continue_curve(const JobId& job);
   void on_curve_part(const JobId& job, const FrameResult& frame);

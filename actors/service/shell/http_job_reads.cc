@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <bit>
 #include <limits>
+#include <sstream>
 
 #include "actors/base/tracing/core/chrome_json.h"
 #include "actors/base/tracing/wire/trace_codec.h"
@@ -18,6 +19,7 @@ namespace {
 
 constexpr std::chrono::milliseconds kStateAge{500};
 constexpr std::size_t kCurvesMax = 256;
+constexpr std::uint64_t kMost = std::numeric_limits<std::uint64_t>::max();
 // About 75 MB of JSON.
 constexpr std::size_t kTracedSpansMax = 500'000;
 constexpr std::uint64_t kTracedStepsMax = 1000;
@@ -37,7 +39,7 @@ LedgerEntry entry_of(wire::LedgerLine::Reader r) {
 
 // The same words as the options of `esctl logs`.
 Result<LogFilter> log_filter_of(const Request& request) {
-  ES_RETURN_IF_ERROR(check_query(request, {"since", "grep", "level"}));
+  ES_RETURN_IF_ERROR(check_query(request, {"since", "grep", "level", "worker", "node"}));
   LogFilter filter{.text = query_text(request, "grep"), .level_min = log::Level::kDebug};
   if (const std::string name = query_text(request, "level"); !name.empty()) {
     const auto level = log::parse_level(name);
@@ -136,12 +138,42 @@ void HttpState::end_follow(const JobId& job) {
   follows_.erase(job);
 }
 
-void HttpState::read_log(const Caller& caller, const JobId& job) {
+// The log of one worker, which its node has. It is found by the job while the worker belongs to it.
+void HttpState::read_worker_log(const Caller& caller, const JobView& job, const LogFilter& filter) {
+  const auto worker = query_number(caller.request, "worker", 0, kMost);
+  if (!worker) return finish(caller, error_response(worker.error()));
+  std::string node = query_text(caller.request, "node");
+  const auto at = std::ranges::find(job.workers, *worker, &WorkerView::incarnation);
+  if (node.empty() && at != job.workers.end()) node = at->node;
+  if (node.empty())
+    return finish(
+        caller,
+        error_response(usage_error("query worker = " + std::to_string(*worker) +
+                                   ": the job has no such worker now; name its node (node=NAME)")));
+  ask<wire::WorkerLog, wire::ReadWorkerLog>(
+      caller, job.id,
+      [&](wire::ReadWorkerLog::Builder b) {
+        b.setWorker(*worker);
+        b.setNode(node);
+      },
+      [filter](wire::WorkerLog::Reader r) {
+        if (const std::string error = line_of(r.getError()); !error.empty())
+          return error_response(not_found(error));
+        std::istringstream lines(text_of(r.getText(), "log"));
+        std::string text;
+        for (std::string line; std::getline(lines, line);)
+          if (shows(filter, log::parse_job_line(line))) text += line + "\n";
+        return Response{.content_type = kText, .body = std::move(text)};
+      });
+}
+
+void HttpState::read_log(const Caller& caller, const JobView& job) {
   auto filter = log_filter_of(caller.request);
   if (!filter) return finish(caller, error_response(filter.error()));
+  if (caller.request.query.contains("worker")) return read_worker_log(caller, job, *filter);
   auto text = std::make_shared<std::string>();
   post<wire::FollowJob>(
-      job,
+      job.id,
       [](wire::FollowJob::Builder b) {
         b.setLogFromStart(true);
         b.setUntilNow(true);
@@ -170,7 +202,6 @@ void HttpState::read_log(const Caller& caller, const JobId& job) {
 void HttpState::read_ledger(const Caller& caller, const JobId& job) {
   const Status known = check_query(caller.request, {"begin", "end"});
   if (!known.ok()) return finish(caller, error_response(known.error()));
-  constexpr std::uint64_t kMost = std::numeric_limits<std::uint64_t>::max();
   const auto begin = query_number(caller.request, "begin", 0, kMost);
   if (!begin) return finish(caller, error_response(begin.error()));
   const auto end = query_number(caller.request, "end", kMost, kMost);

@@ -172,7 +172,7 @@ void HttpState::job_action(const Caller& caller) {
       case Action::kFollowJob:
         return follow(caller, job.id);
       case Action::kReadLog:
-        return read_log(caller, job.id);
+        return read_log(caller, job);
       case Action::kReadCurve:
         return read_curve(caller, job.id);
       case Action::kReadLedger:

@@ -68,8 +68,8 @@ export function workers(job) {
     element("code", {}, `worker-${w.incarnation}.log`)]);
   if (rows.length === 0) return [title("ESTs on devices"), note("The job has no devices now.")];
   return [title("ESTs on devices"), table("ESTs on devices", columns, rows),
-    note("A worker writes its log into the run directory (--run-dir) of its node. What it " +
-      "reports to the head is in the log of the job.")];
+    note("A worker writes its log into the run directory (--run-dir) of its node; Log shows its " +
+      "end.")];
 }
 
 export function changes(spans) {
@@ -170,7 +170,11 @@ const LINES_MAX = 500;
 const LEVELS = { "": "all", info: "information and above", warning: "warnings and errors",
   error: "errors" };
 
-// The newest lines of a log, which is followed unless lines are chosen.
+// A worker that the log of its job names: "worker 17 on first/cpu-avx2:0 was killed".
+const NAMED_WORKER = /\bworker (\d+) on ([^\s/]+)\//g;
+
+// The newest lines of the log of a job or of one of its workers. That of the job is followed unless
+// lines are chosen.
 export class LogView {
   constructor(id) {
     this.id = id;
@@ -178,17 +182,36 @@ export class LogView {
     this.pre = element("pre", { tabindex: "0", role: "region", "aria-label": "Log" });
     this.level = element("select", {}, ...Object.entries(LEVELS).map(([value, name]) =>
       element("option", { value }, name)));
+    this.nodes = new Map();  // of the workers that can be chosen
+    this.worker = element("select", { onchange: () => this.form.requestSubmit() },
+      element("option", { value: "" }, "all: what the head knows"));
     this.grep = element("input", { type: "search" });
     this.since = element("input", { placeholder: "10m, or a time in UTC" });
     this.count = element("p", { class: "note", role: "status" });
     this.form = element("form", { class: "row", onsubmit: (event) => event.preventDefault() },
-      element("label", {}, "Level", this.level), element("label", {}, "Contains", this.grep),
+      element("label", {}, "Worker", this.worker), element("label", {}, "Level", this.level),
+      element("label", {}, "Contains", this.grep),
       element("label", {}, "Since", this.since), element("button", {}, "Show"));
     this.place = element("div", {}, this.form, this.count, this.pre);
   }
 
+  // Offers the workers of a job; those that have ended are named by its log.
+  offer(workers) {
+    for (const [worker, node] of workers) {
+      if (this.nodes.has(worker)) continue;
+      this.nodes.set(worker, node);
+      const after = [...this.worker.options].find(({ value }) => Number(value) > Number(worker));
+      this.worker.insertBefore(
+        element("option", { value: worker }, `worker ${worker} on ${node}`), after ?? null);
+    }
+  }
+
   query() {
     const query = new URLSearchParams();
+    if (this.worker.value) {
+      query.set("worker", this.worker.value);
+      query.set("node", this.nodes.get(this.worker.value));
+    }
     if (this.level.value) query.set("level", this.level.value);
     if (this.grep.value) query.set("grep", this.grep.value);
     if (this.since.value.trim()) query.set("since", this.since.value.trim());
@@ -213,6 +236,8 @@ export class LogView {
     const { scrollTop, clientHeight, scrollHeight } = this.pre;
     const atEnd = scrollTop + clientHeight >= scrollHeight - 8;
     this.lines = lines.slice(-LINES_MAX);
+    if (!this.worker.value) this.offer([...lines.join("\n").matchAll(NAMED_WORKER)]
+      .map(([, worker, node]) => [worker, node]));
     this.pre.textContent = this.lines.join("\n");
     const all = lines.length;
     this.count.textContent = all === 0 ? "No line."

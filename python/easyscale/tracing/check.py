@@ -16,6 +16,7 @@ from torch import nn
 from ..interpret import Context, Undefined, interpret, next_states
 from ..program import Program
 from .errors import SelfCheckFailed, StateChanged, UndefinedResult
+from .held import changed_where_held, exchanged_since, functions
 from .lines import calling_line, line_of_caller
 from .packed import same_dropouts
 from .patches import exchanged
@@ -284,12 +285,13 @@ def _check_without_gradients(step: Step, tensors: Tensors, sites: dict[int, int]
     """Raises StateChanged if the module asks whether gradients are computed, and has other outputs
     under torch.no_grad, where PyTorch usually evaluates."""
     asked: set[str] = set()
-    real = torch.is_grad_enabled
+    real, before = torch.is_grad_enabled, functions()
 
     def noting() -> bool:
         asked.add(line_of_caller())
         return real()
-    with exchanged(torch, "is_grad_enabled", noting), torch.enable_grad():
+    with exchanged(torch, "is_grad_enabled", noting), torch.enable_grad(), changed_where_held(
+            step, exchanged_since(before)):
         wanted = _evaluated(step, tensors, sites)
     if not (lines := sorted(filter(None, asked))):
         return

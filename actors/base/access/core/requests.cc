@@ -15,6 +15,7 @@ constexpr RequestKind kKinds[] = {
     {MessageType::kFollowJob, "FollowJob", Role::kView, true},
     {MessageType::kReadLedger, "ReadLedger", Role::kView, true},
     {MessageType::kListPlans, "ListPlans", Role::kView, true},
+    {MessageType::kReadWorkerLog, "ReadWorkerLog", Role::kView, true},
     {MessageType::kSubmitJob, "SubmitJob", Role::kSubmit, false},
     // A trace can make the steps of a job slower.
     {MessageType::kTraceJob, "TraceJob", Role::kSubmit, true},

@@ -150,6 +150,10 @@ void ClusterScheduler::on_inbound(const Inbound& inbound) {
       return on_worker_exited(inbound);
     case MessageType::kDirectoryTried:
       return nodes_.on_directory_tried(inbound);
+    case MessageType::kReadWorkerLog:
+      return read_worker_log(inbound);
+    case MessageType::kWorkerLog:
+      return nodes_.on_worker_log(inbound);
     case MessageType::kSubmitJob:
       return submit(inbound);
     case MessageType::kListJobs:
@@ -220,6 +224,11 @@ void ClusterScheduler::read_ledger(const Inbound& inbound) {
   if (!part) return replies_.refuse(inbound, part.error());
   if (!part->has_value()) return replies_.refuse(inbound, access::no_such_job(named));
   replies_.answer<wire::LedgerPart>(inbound, [&](wire::LedgerPart::Builder b) { put(b, **part); });
+}
+
+void ClusterScheduler::read_worker_log(const Inbound& inbound) {
+  const Status asked = nodes_.read_worker_log(inbound, jobs_.find(inbound.frame->envelope.job));
+  if (!asked.ok()) replies_.refuse(inbound, asked.error());
 }
 
 void ClusterScheduler::clear_device(const Inbound& inbound) {

@@ -6,7 +6,7 @@
 // the actor.
 //
 // Accepts   Inbound from node agents: NodePlace, NodeHello, DrainNode, WorkerExited,
-//           DirectoryTried.
+//           DirectoryTried, WorkerLog.
 //           Inbound from clients: requests (client.capnp).
 //           Inbound about a job is passed on to that job's intra-job scheduler.
 //           From the gateway: PeerUp, PeerDown.
@@ -14,7 +14,8 @@
 //           JobEnded, StoreFailed, HistoryUnreadable.
 //           From companions: CapabilityReport.
 //           From the daemon: StopHead, CloseHead.
-// Sends     Through the gateway: NodeWelcome and KillWorker to node agents, answers to clients.
+// Sends     Through the gateway: NodeWelcome, KillWorker and ReadWorkerLog to node agents, answers
+//           to clients.
 //           To intra-job schedulers: Allocation, DemandRefused, Inventory, DescribeJob, CancelJob,
 //           StoreRecovered, and the NodeHello and PeerDown of nodes.
 // State     ClusterCore, and the jobs by id. Durable: the record of a job, before JobAccepted is
@@ -91,6 +92,7 @@ class ClusterScheduler {
   void submit(const Inbound& inbound);
   void list_nodes(const Inbound& inbound);
   void read_ledger(const Inbound& inbound);
+  void read_worker_log(const Inbound& inbound);
   void clear_device(const Inbound& inbound);
   void vacate_node(const Inbound& inbound);
   void forward_to_job(const Inbound& inbound);

@@ -10,6 +10,20 @@ bool is_over_name(const std::string& state) {
          state == state_name(JobState::kCancelled) || state == state_name(JobState::kTimedOut);
 }
 
+using Details = Msg<wire::JobDetails>;
+
+// A list shows the last evaluation only, and a job may have thousands. What is taken out of a
+// message keeps its place there, so the rest is copied once more.
+Details without_older_evaluations(wire::JobInfo::Reader info) {
+  const Details cut = Details::build({}, [&](wire::JobDetails::Builder b) {
+    b.setInfo(info);
+    const auto all = info.getEvaluations();
+    if (all.size() == 0) return;
+    b.getInfo().initEvaluations(1).setWithCaveats(0, all[all.size() - 1]);
+  });
+  return Details::build({}, [&](wire::JobDetails::Builder b) { b.setInfo(cut.view()->getInfo()); });
+}
+
 }  // namespace
 
 std::shared_ptr<const ListedJob> listed(const Msg<wire::JobDetails>& details) {
@@ -24,8 +38,7 @@ std::shared_ptr<const ListedJob> listed(const Msg<wire::JobDetails>& details) {
   // A warning of a job that is over says that its end is not written yet.
   job->ended_unix_ms = info.getEndedUnixMs();
   job->may_change = !job->over || info.getWarning().size() != 0;
-  job->details =
-      Msg<wire::JobDetails>::build({}, [&](wire::JobDetails::Builder b) { b.setInfo(info); });
+  job->details = without_older_evaluations(info);
   return job;
 }
 

@@ -13,7 +13,7 @@ struct ListedJob {
   bool over = false;
   std::uint64_t ended_unix_ms = 0;
   bool may_change = false;        // it is not over, or its end is not written yet
-  Msg<wire::JobDetails> details;  // without its spec, which is most of the text
+  Msg<wire::JobDetails> details;  // with its last evaluation only, and without its spec
 };
 
 // Never null. REQUIRES: the message comes from an actor of this process.

@@ -112,6 +112,31 @@ void Nodes::on_directory_tried(const Inbound& inbound) {
   if (node && tried && book_.has_said_hello(*node)) trials_[*node] = *tried;
 }
 
+Status Nodes::read_worker_log(const Inbound& inbound, const JobId& job) {
+  const auto wanted = visit<wire::ReadWorkerLog>(inbound, [](wire::ReadWorkerLog::Reader r) {
+    return std::pair(Incarnation{r.getWorker()}, name_of(r.getNode(), "node"));
+  });
+  if (!wanted) return wanted.error();
+  const auto& [worker, node] = *wanted;
+  if (!book_.has_said_hello(node)) return not_found("node \"" + node + "\": it is not connected");
+  replies_.send(node_peer(node), Msg<wire::ReadWorkerLog>::build(
+                                     {.job = job, .request = inbound.frame->envelope.request},
+                                     [&](wire::ReadWorkerLog::Builder b) {
+                                       b.setWorker(worker.value);
+                                       b.setNode(node);
+                                       b.setClient(inbound.from);
+                                     })
+                                     .frame());
+  return {};
+}
+
+void Nodes::on_worker_log(const Inbound& inbound) {
+  const auto client = visit<wire::WorkerLog>(
+      inbound, [](wire::WorkerLog::Reader r) { return PeerId(r.getClient().cStr()); });
+  if (client && node_named(inbound.from) && !node_named(*client))
+    replies_.send(*client, inbound.frame);
+}
+
 void Nodes::stop_waiting() {
   book_.stop_awaiting();
   join_ready();

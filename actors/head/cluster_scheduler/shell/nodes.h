@@ -58,6 +58,11 @@ class Nodes {
   // The job of the worker has been told before.
   void on_worker_exited(const Inbound& inbound);
   void on_directory_tried(const Inbound& inbound);
+  // Hands the request of a client for the log of a worker to the node, and the answer to the
+  // client.
+  // Error: malformed, or the node is not connected.
+  Status read_worker_log(const Inbound& inbound, const JobId& job);
+  void on_worker_log(const Inbound& inbound);
   // The nodes of the journal had time to return.
   void stop_waiting();
   // The link to a node is gone. Returns false, and does nothing, if it had not said hello.

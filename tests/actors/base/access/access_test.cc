@@ -45,7 +45,8 @@ TEST_SUITE("access") {
       const bool reads =
           kind.type == MessageType::kListJobs || kind.type == MessageType::kListNodes ||
           kind.type == MessageType::kDescribeJob || kind.type == MessageType::kFollowJob ||
-          kind.type == MessageType::kReadLedger || kind.type == MessageType::kListPlans;
+          kind.type == MessageType::kReadLedger || kind.type == MessageType::kListPlans ||
+          kind.type == MessageType::kReadWorkerLog;
       CHECK(kind.changes() != reads);
     }
   }

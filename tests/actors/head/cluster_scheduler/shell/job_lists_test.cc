@@ -16,6 +16,7 @@ Msg<wire::JobDetails> details(const JobId& job, const std::string& state) {
     info.setId(job);
     info.setName(job);
     info.setState(state);
+    info.initEvaluations(3)[2].setVersion(30);
   });
 }
 
@@ -73,6 +74,19 @@ TEST_SUITE("cluster_scheduler/job_lists") {
     CHECK(bench.sent[0].to == "client/1");
     CHECK(bench.sent[0].frame->envelope.request == 7);
     CHECK(bench.listed(0).empty());
+  }
+
+  TEST_CASE("a listed job has its last evaluation only") {
+    Bench bench;
+    bench.jobs.add_live("a", "", "");
+    bench.list("client/1", 7);
+    bench.answer(0);
+    const auto list = Msg<wire::JobList>::from_frame(bench.sent.at(0).frame);
+    REQUIRE(list.ok());
+    auto view = list->view();
+    const auto evaluations = view->getJobs()[0].getEvaluations();
+    REQUIRE(evaluations.size() == 1);
+    CHECK(evaluations[0].getVersion() == 30);
   }
 
   TEST_CASE("jobs are in the order of submission, in whatever order they answer") {
