@@ -28,7 +28,7 @@
 //    a job that holds devices counts for kHoldBonus more, so that jobs that are equally late do not
 //    take turns. With `fairness` above 0.5 the rho_j of this class is the one of fair_order.h, with
 //    the number of jobs until the end of job j in place of the one until now, turns of a bounded
-//    length, and a lower bound.
+//    length, and a lower bound; in a crowd with dear turns the class goes by deadlines.
 // 4. The critical path: narrow jobs, whose best devices are at most the part kNarrow of the
 //    cluster, with alone_j + pause_j >= kCriticalPart * H. Such a job cannot catch up later. It
 //    becomes critical at the last moment, because until then other jobs end earlier by going first,

@@ -24,10 +24,29 @@
 //   communication   The best speed of fair_j is the one without communication, as in the report of
 //                   the simulator.
 //
-// A job of unknown length has the rho_j of ranking.h. The cost is linear in the number of jobs.
+// Turns are dear while there are more jobs than devices, and the jobs, with their best devices,
+// take less than kDearPauses of their pauses in the mean. Where hundreds of jobs are late, turns
+// would then cost each of them pauses and end none earlier, so jobs run one after the other:
+//
+//   deadline_j  submission + stretch * fair_j, with the least stretch, at least rho_max, with which
+//               all jobs can end in time (fair_deadlines.h)
+//   turn_j      max(kDearTurnPart * fair_j, kPausesToGain of its pauses)
+//
+// Class 3 has the jobs that cannot wait any more, because they or others would then miss their
+// deadlines, the earliest deadline first. So the others are served as fast as possible while no job
+// becomes later than it has to. The deadline of a job that waits counts as later by turn_j, and a
+// job that holds devices cannot wait if it could for turn_j at most. So a short job takes devices
+// of a wide one easily, and a wide one those of short ones when it is later by a part of its own,
+// longer, time. Jobs that are too late unless they have their best devices from now on come first:
+// what waits for a wide one has time, however early its deadline is. Otherwise an endless stream of
+// short jobs would keep a wide one waiting.
+//
+// A job of unknown length has the rho_j of ranking.h. The cost is linear in the number of jobs, and
+// n * log(n) for n jobs while turns are dear.
 #include <cstddef>
 #include <vector>
 
+#include "scheduler/policy/elastic_srtf/fair_deadlines.h"
 #include "scheduler/policy/elastic_srtf/full_scan_order.h"
 
 namespace es::scheduler {
@@ -50,13 +69,22 @@ class FairOrder final : public FullScanOrder {
   struct FairJob {
     double rho = 0;
     double fair_s = 1;
+    // While turns are dear.
+    double key_s = 0;    // of two jobs that cannot wait, the smaller one comes first
+    double waits_s = 0;  // how long it can wait; not positive if it cannot
   };
 
   void project(const ClusterTable& table);
   FairJob fair_job(const ClusterTable& table, const JobForecast& forecast, double ahead_s,
                    double job_s) const;
   void find_next_change(const ClusterTable& table);
+  bool are_turns_dear(const ClusterTable& table) const;
+  // Writes key_s and waits_s of all jobs of known length.
+  void find_deadlines(const ClusterTable& table);
+  void set_place(const JobRow& row, const JobForecast& forecast, const FairDeadline& deadline);
+  Ranking rank_by_deadline(const JobForecast& forecast, Ranking ranking) const;
 
+  bool dear_ = false;
   double level_ = 0;           // jobs with a larger rho come first
   std::vector<FairJob> jobs_;  // by slot; rho 0 for jobs of unknown length
 };
