@@ -86,9 +86,17 @@ void PastJobs::ask_for_end(const JobId& job) {
 }
 
 void PastJobs::keep_end(const JobId& job, const std::shared_ptr<const ListedJob>& end) {
-  if (!with_.jobs.is_over(job) || end->may_change) return;
-  ends_[job] = end;
-  tidy_soon();
+  if (!with_.jobs.is_over(job)) return;
+  if (!end->may_change) {
+    ends_[job] = end;
+    tidy_soon();
+  }
+  for (const Inbound& request : take_waiting(job)) remove_if_over(request, job, *end);
+}
+
+std::vector<Inbound> PastJobs::take_waiting(const JobId& job) {
+  const auto waiting = removals_.extract(job);
+  return waiting.empty() ? std::vector<Inbound>() : std::move(waiting.mapped());
 }
 
 std::shared_ptr<const ListedJob> PastJobs::end_of(const JobId& job) const {
@@ -98,8 +106,9 @@ std::shared_ptr<const ListedJob> PastJobs::end_of(const JobId& job) const {
 
 // --- removal
 
-// A client that has seen the end of a job may be faster than the message of the job about it, so a
-// job that does not seem to be over is asked.
+// A client that has seen the end of a job may be faster than the message of the job about it, which
+// comes when its processes have ended. So a job that does not seem to be over is asked, and if it
+// is, the request waits for the message.
 void PastJobs::remove(const Inbound& request) {
   const JobId job = with_.jobs.find(request.frame->envelope.job);
   if (!with_.jobs.contains(job)) return with_.replies.refuse(request, access::no_such_job(job));
@@ -108,11 +117,17 @@ void PastJobs::remove(const Inbound& request) {
       job, kJobAnswers,
       [this, request, job](const Msg<wire::JobDetails>& details) {
         const auto now = listed(details);
+        if (now->over && !with_.jobs.is_over(job)) return removals_[job].push_back(request);
         keep_end(job, now);
-        if (end_of(job)) return remove_past(request, job);
-        with_.replies.refuse(request, not_removable(job, *now));
+        remove_if_over(request, job, *now);
       },
       [this, request] { with_.replies.refuse(request, failure("the job does not answer")); });
+}
+
+void PastJobs::remove_if_over(const Inbound& request, const JobId& job, const ListedJob& now) {
+  if (!with_.jobs.contains(job)) return with_.replies.refuse(request, access::no_such_job(job));
+  if (end_of(job)) return remove_past(request, job);
+  with_.replies.refuse(request, not_removable(job, now));
 }
 
 void PastJobs::remove_past(const Inbound& request, const JobId& job) {
@@ -141,6 +156,8 @@ void PastJobs::forget(const JobId& job) {
   with_.actors.forget(job);
   with_.jobs.forget(job);
   ends_.erase(job);
+  for (const Inbound& request : take_waiting(job))
+    with_.replies.refuse(request, access::no_such_job(job));
 }
 
 // --- retention

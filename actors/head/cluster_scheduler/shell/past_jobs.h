@@ -12,6 +12,7 @@
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "actors/head/cluster_scheduler/core/job_table.h"
 #include "actors/head/cluster_scheduler/shell/cluster_scheduler_options.h"
@@ -63,7 +64,10 @@ class PastJobs {
 
  private:
   void ask_for_end(const JobId& job);
+  // Removes the job, or says why it cannot be removed. `now` is what it said of itself.
+  void remove_if_over(const Inbound& request, const JobId& job, const ListedJob& now);
   void remove_past(const Inbound& request, const JobId& job);
+  std::vector<Inbound> take_waiting(const JobId& job);
   Status remove_now(const JobId& job);
   void forget(const JobId& job);
   void tidy_soon();
@@ -71,6 +75,8 @@ class PastJobs {
   const Uses with_;
   const Ports ports_;
   std::map<JobId, std::shared_ptr<const ListedJob>> ends_;
+  // Requests to remove a job that is over, whose message about it has not come yet.
+  std::map<JobId, std::vector<Inbound>> removals_;
   bool tidies_ = false;  // a call of tidy() is to come
 };
 
