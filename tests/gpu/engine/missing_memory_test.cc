@@ -1,4 +1,5 @@
 #include <doctest/doctest.h>
+#include <malloc.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -27,8 +28,10 @@ JobSpec spec_of(std::uint32_t width, std::uint32_t batch_size) {
   return spec;
 }
 
-// At most `more` bytes beyond the memory that this process has mapped.
+// At most `more` bytes beyond the memory that this process has mapped. What earlier tests have freed
+// is not used again for large blocks.
 void limit_memory(std::uint64_t more) {
+  ::mallopt(M_MMAP_THRESHOLD, 1 << 20);
   std::uint64_t pages = 0;
   std::ifstream("/proc/self/statm") >> pages;
   const rlim_t limit = pages * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE)) + more;
