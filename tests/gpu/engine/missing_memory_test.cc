@@ -1,5 +1,4 @@
 #include <doctest/doctest.h>
-#include <malloc.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -28,10 +27,11 @@ JobSpec spec_of(std::uint32_t width, std::uint32_t batch_size) {
   return spec;
 }
 
-// At most `more` bytes beyond the memory that this process has mapped. What earlier tests have freed
-// is not used again for large blocks.
+// Its parameters are larger than what earlier tests of this process have freed and malloc still has.
+constexpr std::uint32_t kLargeWidth = 1200;
+
+// At most `more` bytes beyond the memory that this process has mapped.
 void limit_memory(std::uint64_t more) {
-  ::mallopt(M_MMAP_THRESHOLD, 1 << 20);
   std::uint64_t pages = 0;
   std::ifstream("/proc/self/statm") >> pages;
   const rlim_t limit = pages * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE)) + more;
@@ -78,7 +78,7 @@ TEST_SUITE("gpu/missing_memory") {
 
   TEST_CASE("memory that the system refuses is the same error, and the engine can be used again") {
     const auto message = in_child([] {
-      auto engine = *Engine::create(spec_of(512, 1), images(8), {});
+      auto engine = *Engine::create(spec_of(kLargeWidth, 1), images(8), {});
       limit_memory(8 << 20);
       const Status made = engine->init_replica();
       return made.ok()
@@ -86,7 +86,7 @@ TEST_SUITE("gpu/missing_memory") {
                  : made.error().message + "/" + std::to_string(engine->replica().params.floats());
     });
     const std::int64_t floats =
-        (*Engine::create(spec_of(512, 1), images(8), {}))->table().total_floats();
+        (*Engine::create(spec_of(kLargeWidth, 1), images(8), {}))->table().total_floats();
     REQUIRE(floats * 4 > 16 << 20);
     CAPTURE(message);
     CHECK(message.find("model small_cnn, batch_size 1: not enough memory for the parameters: " +
