@@ -22,7 +22,7 @@ from .job_text import stages_text, toml_text
 from .lora import Lora
 from .metrics import Function, Measure, named
 from .model_file import check_by_engine, explained, pack
-from .optimizers import CAPTURED, Optimizer
+from .optimizers import CAPTURED, Optimizer, class_name
 from .private_head import PrivateHead
 from .program import FORMAT_WITH_UPDATES
 from .progress import counting
@@ -52,9 +52,10 @@ class Job:
     level: on which devices the bits are equal: "D0", "D1", "D2" (any mix of types) or "auto".
     optimizer: an optimizer of torch over all trainable parameters, also those of a loss that is a
     module; or an Optimizer. SGD, Adam and AdamW are the engine's own; others are captured, also
-    classes that are derived from torch.optim.Optimizer.
+    classes that are derived from torch.optim.Optimizer. A list has several, with each parameter in one
+    of them, which make a step each for every gradient, in this order.
     schedule: a torch scheduler that depends on nothing but the number of its steps, or a Schedule.
-    With an optimizer that is captured it must be a torch scheduler.
+    With an optimizer that is captured it must be a torch scheduler, or a list of several.
     schedule_unit: "step" if the scheduler would be called after every global step, "epoch" if after
     every pass over the data.
     metrics: names of metrics that compare the first output with the target: "accuracy", "top5" (any
@@ -114,7 +115,7 @@ class Job:
         self._optimizer = _changed(rule, clip_norm, ema)
         self._lora = lora
         if rule.kind == CAPTURED and lora is not None:
-            raise UsageError(f"lora: allowed with sgd, adam and adamw; {type(optimizer).__name__} is "
+            raise UsageError(f"lora: allowed with sgd, adam and adamw; {class_name(optimizer)} is "
                              "captured for the parameters that the model has without adapters")
         self._top = {"name": self.name, "steps": self.steps, **top, "metrics": named(metrics)}
         self._metric = metric
@@ -240,14 +241,14 @@ class Job:
                              f"{type(error).__name__}: {error}") from error
         self._keys = {x.name: bound.keys[x.name] for x in self.captured.program.inputs}
 
-    def _capture_optimizer(self, optimizer: Any, scheduler: Any, every: int,
+    def _capture_optimizer(self, optimizer: Any, schedule: Any, every: int,
                            parameters: list[tuple[str, Any]]) -> None:
         """Adds what the steps of an optimizer do to the model."""
         from .tracing.updates import capture_updates
         program, tensors = self.captured.program, dict(parameters)
         trained = [(x.name, tensors[x.name]) for x in program.parameters if x.trainable]
         with counting("the optimizer is captured: step") as report:
-            found = capture_updates(optimizer, trained, self.steps, scheduler, every, report=report)
+            found = capture_updates(optimizer, trained, self.steps, schedule, every, report=report)
         program.numbers, program.updates = found.numbers, found.updates
         program.format = FORMAT_WITH_UPDATES
 

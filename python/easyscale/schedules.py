@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from .errors import UsageError
-from .optimizers import (CAPTURED, NotBuiltIn, Optimizer, class_name, is_of_torch,
+from .optimizers import (CAPTURED, NotBuiltIn, Optimizer, class_name, is_of_torch, listed,
                          read_optimizer)
 from .settings import FACTOR_MAX, check_table
 
@@ -96,23 +96,31 @@ def read_rules(optimizer: Any, schedule: Any, parameters: list[tuple[str, Any]] 
                epoch_steps: int | None) -> tuple[Optimizer, Schedule]:
     """The optimizer and the schedule of a job. If the engine's own kinds do not have both together, the
     optimizer has the kind "captured", and the schedule is part of what is captured."""
-    scheduled = schedule is not None
+    schedulers = schedulers_of(schedule)
+    scheduled = bool(schedulers)
     rule = read_optimizer(optimizer, parameters, scheduled)
     if rule.kind != CAPTURED:
         try:
-            return rule, read_schedule(schedule, steps, epoch_steps)
+            if len(schedulers) > 1:
+                raise NotBuiltIn(f"schedule {class_name(schedule)}: allowed is one for easyscale.Optimizer")
+            return rule, read_schedule(schedulers[0] if scheduled else None, steps, epoch_steps)
         except NotBuiltIn as error:
             if isinstance(optimizer, Optimizer):
                 raise UsageError(str(error)) from None
             rule = read_optimizer(optimizer, parameters, scheduled, captured=True)
-    if isinstance(schedule, Schedule):
-        raise UsageError(f"schedule: allowed is a torch scheduler with {class_name(optimizer)}, which is "
-                         "captured together with it")
-    if schedule is not None:
-        check_scheduler(schedule, steps, epoch_steps)
-    elif epoch_steps is not None:
+    for scheduler in schedulers:
+        if isinstance(scheduler, Schedule):
+            raise UsageError(f"schedule: allowed is a torch scheduler with {class_name(optimizer)}, which "
+                             "is captured together with it")
+        check_scheduler(scheduler, steps, epoch_steps)
+    if epoch_steps is not None and not scheduled:
         raise UsageError("schedule_unit = 'epoch': allowed is a torch scheduler as schedule")
     return rule, Schedule()
+
+
+def schedulers_of(schedule: Any) -> list[Any]:
+    """The schedulers of a job, which may be a list with None for optimizers without one."""
+    return [x for x in listed(schedule) if x is not None]
 
 
 def check_scheduler(given: Any, steps: int, epoch_steps: int | None) -> None:

@@ -3,6 +3,7 @@ import warnings
 
 import torch
 from torch import nn
+from torch_training import listed
 
 from easyscale.tracing.updates import capture_updates
 from easyscale.tracing.updates.check import Trained
@@ -42,11 +43,13 @@ def largest_error(make, steps=STEPS, shapes=SHAPES, schedule=None, every=1, mode
             p.grad = torch.randn(p.shape)
             own[name].step(step, p.grad.clone())
         with mode() if mode else warnings.catch_warnings():
-            optimizer.step()
+            for x in listed(optimizer):
+                x.step()
         if scheduler is not None and (step + 1) % every == 0 and step + 1 < steps:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # of SequentialLR, about itself
-                scheduler.step()
+                for x in listed(scheduler):
+                    x.step()
         for name, p in parameters:
             difference = own[name].tensors["parameter"] - p.detach()
             worst = max(worst, float(difference.norm() / (p.detach().norm() + 1e-6)))

@@ -515,6 +515,39 @@ class Settings(WithUpdates):
         self.equals(of(optim.NAdam), steps=80, shapes=shapes)
 
 
+class Several(WithUpdates):
+    """Optimizers that share the parameters of a model."""
+
+    @staticmethod
+    def pair(parameters):
+        return [Muon([p for p in parameters if p.ndim > 1]),
+                optim.AdamW([p for p in parameters if p.ndim < 2], 0.1)]
+
+    def test_each_has_its_own_parameters(self):
+        found = self.equals(self.pair)
+        self.assertEqual({tuple(x.parameters): states_of(x) for x in found.updates},
+                         {("p0", "p2"): ["buffer"], ("p1",): ["exp_avg", "exp_avg_sq"], ("p3",): ["buffer"]})
+
+    def test_each_has_its_own_scheduler(self):
+        def schedule(pair):
+            return [lr.LambdaLR(pair[1], lambda step: 1 / (1 + step)), lr.ExponentialLR(pair[0], 0.9)]
+        self.equals(self.pair, schedule=schedule)
+
+    def test_branches_with_a_scheduler(self):
+        class Clipped(optim.SGD):
+            @torch.no_grad()
+            def step(self):
+                for p in self.param_groups[0]["params"]:
+                    p.grad.mul_(0.5) if p.grad.norm() > 2 else None
+                super().step()
+        self.equals(lambda p: [Clipped(p[:2], 0.1, momentum=0.9), optim.NAdam(p[2:], 0.1)], steps=12,
+                    schedule=lambda pair: [lr.ExponentialLR(x, 0.8) for x in pair])
+
+    def test_the_one_that_cannot_be_captured_is_named(self):
+        self.refuses("optimizer LBFGS cannot be captured: its step needs closure",
+                     lambda p: [optim.SGD(p[:2], 0.1), optim.LBFGS(p[2:])])
+
+
 class Refused(WithUpdates):
     def stepping(self, step):
         """An optimizer with this step for each parameter."""
@@ -729,6 +762,32 @@ class Jobs(FakeProgramsCase):
     def test_what_goes_on_with_the_engines_own_kinds(self):
         job = self.job(optim.AdamW)
         self.assertEqual((job.captured.program.updates, job.captured.program.format), ([], 1))
+
+    def test_several_optimizers(self):
+        def pair(parameters):
+            weight, bias, *others = parameters
+            return [optim.SGD([weight, bias], 0.1), optim.AdamW(others)]
+        job = self.job(pair, schedule=lambda pair: [None, lr.ExponentialLR(pair[1], 0.5)])
+        self.assertEqual([x.parameters for x in job.captured.program.updates],
+                         [["0.weight"], ["0.bias"], ["2.weight"], ["2.bias"]])
+        self.assertIn('kind = "captured"\nlearning_rate = 0.1\n', job.toml())
+        alone = self.job(lambda p: [optim.AdamW(p)], schedule=lambda one: [lr.StepLR(one[0], 2)])
+        self.assertIn('[schedule]\nkind = "step"\nstep_size = 2\n', alone.toml())
+
+    def test_refusals_of_several_optimizers(self):
+        for text, make in [
+                ("optimizer SGD and AdamW: 1 parameters are in more than one of them \\(0.bias\\)",
+                 lambda p: [optim.SGD(p[:2], 0.1), optim.AdamW(p[1:])]),
+                ("optimizer SGD and AdamW has not all parameters.*1 are missing \\(2.bias\\)",
+                 lambda p: [optim.SGD(p[:2], 0.1), optim.AdamW(p[2:3])]),
+                ("optimizer SGD and Optimizer: allowed are optimizers of torch.optim",
+                 lambda p: [optim.SGD(p, 0.1), es.Optimizer()]),
+                (r"optimizer \[\]: allowed are", lambda p: [])]:
+            with self.assertRaisesRegex(es.UsageError, text):
+                self.job(lambda parameters, make=make: make(list(parameters)))
+        with self.assertRaisesRegex(es.UsageError, "allowed is a torch scheduler with SGD and AdamW"):
+            self.job(lambda p: [optim.SGD([next(p)], 0.1), optim.AdamW(p)],
+                     schedule=lambda pair: [es.Schedule("cosine"), None])
 
     def test_refusals(self):
         for text, call in [

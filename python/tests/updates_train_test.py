@@ -117,11 +117,12 @@ class CapturedOptimizers(ElasticCase):
         torch.manual_seed(1)
         return Net()
 
-    def job(self, make, steps=STEPS, **options):
+    def job(self, make, steps=STEPS, schedule=None, **options):
         model = self.model()
+        optimizer = make(model.parameters())
         return es.Job(model, loss=nn.CrossEntropyLoss(), data=es.data.arrays(*arrays()),
-                      steps=steps, batch_size=SAMPLES // MAX_P, max_p=MAX_P,
-                      optimizer=make(model.parameters()), **options)
+                      steps=steps, batch_size=SAMPLES // MAX_P, max_p=MAX_P, optimizer=optimizer,
+                      schedule=schedule and schedule(optimizer), **options)
 
     def test_every_optimizer_trains_as_in_pytorch_and_with_one_digest(self):
         for name, make in OPTIMIZERS.items():
@@ -135,6 +136,22 @@ class CapturedOptimizers(ElasticCase):
                 losses = [entry.loss for entry in run.history]
                 np.testing.assert_allclose(losses, wanted, rtol=2e-3, atol=2e-4)
                 self.assertLess(losses[-1], losses[0])
+
+    def test_several_optimizers_train_as_in_pytorch(self):
+        def make(parameters):
+            parameters = list(parameters)
+            return [MuonOrAdamW([p for p in parameters if p.ndim > 1]),
+                    torch.optim.AdamW([p for p in parameters if p.ndim < 2], lr=0.01)]
+
+        def schedulers(pair):
+            return [None, torch.optim.lr_scheduler.ExponentialLR(pair[1], 0.9)]
+        model = self.model()
+        pair = make(model.parameters())
+        job = self.job(make, schedule=schedulers)
+        wanted = torch_losses(model, pair, nn.CrossEntropyLoss(), arrays(), STEPS, schedulers(pair))
+        run, mixed = job.run(stages="cpu-avx2:1"), job.run(stages=MIX)
+        self.assertEqual((mixed.params_digest, mixed.state_digest), (run.params_digest, run.state_digest))
+        np.testing.assert_allclose([x.loss for x in run.history], wanted, rtol=2e-3, atol=2e-4)
 
     def test_devices_that_change_give_the_same_bits(self):
         job = self.job(OPTIMIZERS["muon"], steps=9)

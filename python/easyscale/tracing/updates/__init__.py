@@ -19,16 +19,19 @@ from torch import Tensor
 from torch.optim import Optimizer
 
 from ...errors import EasyScaleError
+from ...optimizers import listed
 from ...program import Numbers, Phase, Update
+from ...schedules import schedulers_of
 from ..graph import Meta, Ref
 from ..patches import exchanged
 from .check import check_updates
-from .copies import (Copy, check_new, copied_optimizer, copies_of, is_state, kept_tensors,
+from .copies import (Copy, Loop, check_new, copied_optimizer, copies_of, is_state, kept_tensors,
                      meta_parameter, optimizers)
 from .errors import ADVICE, OptimizerRefused, place_of, refused
 from .lowered import Lowered, lower
 from .recorder import CHOICE, Recorded, Recorder, Structure
-from .scalars import decides, numbers_of_tensors
+from .scalars import numbers_of_tensors
+from .together import Together, together
 
 TRIED = 2        # steps of all parameters, which show what each one needs
 SAME_STEPS = 64  # of one structure and the same numbers, after which a shape needs no steps of its own
@@ -83,39 +86,40 @@ class _Kind:
         self.numbers.append(tuple(recorded.numbers))
 
 
-def capture_updates(optimizer: Optimizer, parameters: Sequence[tuple[str, Tensor]], steps: int,
-                    scheduler: Any = None, every: int = 1, check: bool = True,
+def capture_updates(optimizer: Any, parameters: Sequence[tuple[str, Tensor]], steps: int,
+                    schedule: Any = None, every: int = 1, check: bool = True,
                     report: Report | None = None) -> Updates:
-    """Captures the steps of an optimizer that has made none.
+    """Captures the steps of an optimizer that has made none, or of a list of them.
 
-    `parameters` are those that are trained, with their names in the model file. `scheduler` is a torch
-    scheduler, which is called after every `every` steps. Neither of them is changed, nor are the
-    parameters. Raises OptimizerRefused, a CaptureError.
+    `parameters` are those that are trained, with their names in the model file. `schedule` is a torch
+    scheduler or a list of them, which are called after every `every` steps. None of them is changed, nor
+    are the parameters. Raises OptimizerRefused, a CaptureError.
     """
-    _check_signature(optimizer)
+    loop = Loop(together(listed(optimizer)), schedulers_of(schedule), every, steps)
+    optimizer = loop.optimizer
+    for part in optimizer.parts if isinstance(optimizer, Together) else [optimizer]:
+        _check_signature(part)
     tensors = [tensor for _, tensor in parameters]
     for name, tensor in parameters:
         if tensor.dtype != torch.float32:
             raise refused(optimizer, f"the parameter {name} has the type {tensor.dtype}: allowed is "
                                      "float32")
     check_new(optimizer)
-    owner = getattr(scheduler, "optimizer", optimizer)
-    if all(owner is not known for known in optimizers(optimizer)):
+    owners = [getattr(scheduler, "optimizer", optimizer) for scheduler in loop.schedulers]
+    if any(all(owner is not known for known in optimizers(optimizer)) for owner in owners):
         raise refused(optimizer, "schedule is a scheduler of another optimizer")
     with _explained(optimizer), _capturing():
         try:
-            kinds, chosen, recorder = _recorded(optimizer, scheduler, every, tensors, steps, report, False)
+            kinds, chosen, recorder = _recorded(loop, tensors, report, False)
         except _Branches:
-            if scheduler is not None and len(list(optimizers(optimizer))) > 1:
-                raise decides() from None
-            kinds, chosen, recorder = _recorded(optimizer, scheduler, every, tensors, steps, report, True)
+            kinds, chosen, recorder = _recorded(loop, tensors, report, True)
         found = _Numbers(steps)
         made = [_Made(kind, found, recorder).update(parameters) for kind in kinds]
     updates = Updates(found.numbers, made)
     if check:
         with _explained(optimizer):
-            check_updates(updates.numbers, updates.updates, optimizer, scheduler, every, parameters,
-                          [parameters[i][0] for i in chosen], steps)
+            check_updates(updates.numbers, updates.updates, loop, parameters,
+                          [parameters[i][0] for i in chosen])
     return updates
 
 
@@ -200,11 +204,14 @@ class _Saved:
 
     @staticmethod
     def of(optimizer: Optimizer, metas: dict[int, Tensor], shadows: dict[int, tuple[Tensor, Tensor]],
-           kept: list[dict[str, tuple[int, Tensor]]]) -> _Saved:
+           kept: list[dict[str, tuple[int, Tensor]]], into: Optimizer | None = None) -> _Saved:
+        """A copy; `into` is the one that becomes it, for those who know that one."""
         memo: dict[int, Any] = dict(metas)
         for entries in kept:
             memo.update({id(x): x for _, x in entries.values()})
-        copied = copied_optimizer(optimizer, memo)
+        places = {} if into is None else {
+            id(x): y for x, y in zip(list(optimizers(optimizer)), list(optimizers(into)))}
+        copied = copied_optimizer(optimizer, memo, places)
         reals = {key: memo[key] for key in shadows if key in memo}
         return _Saved(copied, {id(real): (real, shadows[key][1]) for key, real in reals.items()}, kept)
 
@@ -219,12 +226,11 @@ def _next_branches(choices: list[bool]) -> list[bool] | None:
 class _Run:
     """A copy of an optimizer that makes steps with parameters without contents."""
 
-    def __init__(self, optimizer: Optimizer, scheduler: Any, every: int, steps: int,
-                 tensors: list[Tensor], chosen: list[int], forks: bool):
+    def __init__(self, loop: Loop, tensors: list[Tensor], chosen: list[int], forks: bool):
         self.forks = forks
         self.recorded: list[Recorded] = []
         self.metas = {i: meta_parameter(tensors[i]) for i in chosen}
-        self.copy = Copy(optimizer, scheduler, every, steps, {id(tensors[i]): x for i, x in self.metas.items()})
+        self.copy = Copy(loop, {id(tensors[i]): x for i, x in self.metas.items()})
         self.places = {i: place for place, i in enumerate(chosen)}
         stand_ins = {id(tensor): self.metas.get(i, None) for i, tensor in enumerate(tensors)}
         stand_ins = {key: x if x is not None else meta_parameter(tensor)
@@ -300,9 +306,7 @@ class _Run:
         return _Saved.of(self.copy.optimizer, self._metas(), self.recorder.shadows, self.kept)
 
     def _restore(self, saved: _Saved) -> None:
-        again = _Saved.of(saved.optimizer, self._metas(), saved.shadows, saved.kept)
-        vars(self.copy.optimizer).clear()
-        vars(self.copy.optimizer).update(vars(again.optimizer))
+        again = _Saved.of(saved.optimizer, self._metas(), saved.shadows, saved.kept, self.copy.optimizer)
         self.recorder.shadows, self.kept = again.shadows, again.kept
 
     def _metas(self) -> dict[int, Tensor]:
@@ -320,24 +324,23 @@ class _Run:
         self.copy.leave_out([self.metas.pop(i) for i in chosen])
 
 
-def _recorded(optimizer: Optimizer, scheduler: Any, every: int, tensors: list[Tensor], steps: int,
-              report: Report | None, forks: bool) -> tuple[list[_Kind], list[int], Recorder]:
+def _recorded(loop: Loop, tensors: list[Tensor], report: Report | None,
+              forks: bool) -> tuple[list[_Kind], list[int], Recorder]:
     """The kinds of parameters with all steps, and the parameters that have made these."""
-    kinds, keeps_lists = _kinds(optimizer, scheduler, every, tensors, min(TRIED, steps), forks)
+    kinds, keeps_lists = _kinds(loop, tensors, forks)
     chosen = list(range(len(tensors))) if keeps_lists else [kind.first for kind in kinds]
-    make = functools.partial(_make_steps, optimizer, scheduler, every, tensors, kinds, chosen, steps,
-                             report, forks)
+    make = functools.partial(_make_steps, loop, tensors, kinds, chosen, report, forks)
     return kinds, chosen, make(not keeps_lists) or make(False)
 
 
-def _kinds(optimizer: Optimizer, scheduler: Any, every: int, tensors: list[Tensor],
-           steps: int, forks: bool) -> tuple[list[_Kind], bool]:
+def _kinds(loop: Loop, tensors: list[Tensor], forks: bool) -> tuple[list[_Kind], bool]:
     """The parameters by what the first steps of all of them do with each, and whether the optimizer
     keeps tensors elsewhere than in its state, such as a list with one for each parameter."""
-    run = _Run(optimizer, scheduler, every, steps, tensors, list(range(len(tensors))), forks)
-    groups = {id(p): place for place, group in enumerate(optimizer.param_groups) for p in group["params"]}
+    run = _Run(loop, tensors, list(range(len(tensors))), forks)
+    groups = {id(p): place for place, group in enumerate(loop.optimizer.param_groups)
+              for p in group["params"]}
     keys: list[list[Any]] = [[groups.get(id(p)), tuple(p.shape)] for p in tensors]
-    for _ in range(steps):
+    for _ in range(min(TRIED, loop.steps)):
         run.step()
         for i, recorded in enumerate(run.recorded):
             keys[i] += [tuple(recorded.calls), tuple(map(repr, recorded.numbers)), recorded.kept]
@@ -349,19 +352,18 @@ def _kinds(optimizer: Optimizer, scheduler: Any, every: int, tensors: list[Tenso
     return list(found.values()), keeps_lists
 
 
-def _make_steps(optimizer: Optimizer, scheduler: Any, every: int, tensors: list[Tensor],
-                kinds: list[_Kind], chosen: list[int], steps: int, report: Report | None, forks: bool,
-                shares: bool) -> Recorder | None:
+def _make_steps(loop: Loop, tensors: list[Tensor], kinds: list[_Kind], chosen: list[int],
+                report: Report | None, forks: bool, shares: bool) -> Recorder | None:
     """Makes all steps with the chosen parameters, among which is the first one of each kind.
 
     `shares`: after some steps, kinds that differ in extents only share the steps of one of them. None
     if the steps of that one do something new later.
     """
-    run = _Run(optimizer, scheduler, every, steps, tensors, chosen, forks)
+    run = _Run(loop, tensors, chosen, forks)
     for kind in kinds:
         kind.leader, kind.structures, kind.of_step, kind.numbers = None, [], [], []
     active = [(run.places[kind.first], kind) for kind in kinds]
-    for step in range(steps):
+    for step in range(loop.steps):
         run.step()
         for owner, kind in active:
             kind.note(run.recorder, owner, run.recorded[owner], run.kept[owner])
@@ -375,7 +377,7 @@ def _make_steps(optimizer: Optimizer, scheduler: Any, every: int, tensors: list[
             active = [(owner, kind) for owner, kind in active if kind.leader is None]
             counts = {id(kind): len(kind.structures) for _, kind in active}
         if report is not None and step % 256 == 0:
-            report(step, steps)
+            report(step, loop.steps)
     for kind in kinds:
         if kind.leader is not None:
             if len(kind.leader.structures) != counts[id(kind.leader)]:

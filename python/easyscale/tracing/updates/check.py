@@ -6,12 +6,11 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.optim import Optimizer
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from ...interpret import Context, run_kind
 from ...program import NO_VALUE, Numbers, Program, Update
-from .copies import Copy, copies_of
+from .copies import Copy, Loop, copies_of
 from .errors import OptimizerRefused
 from .recorder import LOW
 
@@ -86,9 +85,8 @@ class Trained:
         return self.tensors["parameter"]
 
 
-def check_updates(numbers: Sequence[Numbers], updates: Sequence[Update], optimizer: Optimizer,
-                  scheduler: Any, every: int, parameters: Sequence[tuple[str, Tensor]],
-                  chosen: Sequence[str], steps: int) -> None:
+def check_updates(numbers: Sequence[Numbers], updates: Sequence[Update], loop: Loop,
+                  parameters: Sequence[tuple[str, Tensor]], chosen: Sequence[str]) -> None:
     """Compares the updates with a copy of the optimizer, on random tensors of the shapes of the chosen
     parameters, for three steps or until the last phase that is reached early."""
     tensors = dict(parameters)
@@ -97,13 +95,13 @@ def check_updates(numbers: Sequence[Numbers], updates: Sequence[Update], optimiz
     stand_ins = {id(tensors[name]): x for name, x in zip(chosen, real)}
     # What else a hook may write.
     others = {id(x): x.detach().clone() for name, x in tensors.items() if id(x) not in stand_ins}
-    copied = Copy(optimizer, scheduler, every, steps, stand_ins)
+    copied = Copy(loop, stand_ins)
     for tensor, place in copies_of(copied.optimizer, dict(enumerate(tensors[name] for name in chosen))):
         tensor.copy_(real[place].detach())
     of_name = {name: update for update in updates for name in update.parameters}
     own = [Trained(of_name[name], numbers, x) for name, x in zip(chosen, real)]
     scale = [float(x.detach().norm()) for x in real]
-    for step in range(min(steps, _steps(updates, sum(x.numel() for x in real)))):
+    for step in range(min(loop.steps, _steps(updates, sum(x.numel() for x in real)))):
         gradients = [torch.randn(x.shape, generator=generator) for x in real]
         before = [x.detach().clone() for x in real]
         for x, gradient in zip(real, gradients):

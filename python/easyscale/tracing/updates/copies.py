@@ -4,6 +4,7 @@ from __future__ import annotations
 import copy
 from collections import deque
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -12,6 +13,7 @@ from torch.optim import Optimizer
 
 from ...schedules import advance
 from .errors import refused
+from .together import Together
 
 # The settings that choose between implementations of one rule.
 IMPLEMENTATIONS = ("foreach", "fused", "capturable")
@@ -21,20 +23,29 @@ SIMPLE = (int, float, str, bytes, type(None), torch.dtype, torch.device)
 ELSEWHERE = "*"  # in the names of tensors that are kept elsewhere than in the state
 
 
+@dataclass(frozen=True)
+class Loop:
+    """The steps of an optimizer; the schedulers are called after every `every` of them."""
+
+    optimizer: Optimizer
+    schedulers: list[Any]
+    every: int
+    steps: int
+
+
 class Copy:
-    """A copy of an optimizer, and of a scheduler that is called between its `total` steps.
+    """A copy of an optimizer, and of the schedulers that are called between its steps.
 
     `tensors` are what its parameters are exchanged for, by their ids; the others are left out of the
     groups.
     """
 
-    def __init__(self, given: Optimizer, scheduler: Any, every: int, total: int,
-                 tensors: dict[int, Tensor]):
-        others = {id(p): p for group in given.param_groups for p in group["params"]
+    def __init__(self, loop: Loop, tensors: dict[int, Tensor]):
+        others = {id(p): p for group in loop.optimizer.param_groups for p in group["params"]
                   if id(p) not in tensors}
         # torch makes no deep copy of what it knows already, here the tensors.
         memo: dict[int, Any] = {**others, **tensors}
-        self.optimizer = copied_optimizer(given, memo)
+        self.optimizer = copied_optimizer(loop.optimizer, memo)
         kept = {id(tensor) for tensor in tensors.values()}
         for optimizer in optimizers(self.optimizer):
             for group in optimizer.param_groups:
@@ -42,16 +53,17 @@ class Copy:
                 for name in IMPLEMENTATIONS:
                     if name in group:
                         group[name] = False
-        for p in [p for p in self.optimizer.state if id(p) not in kept]:
-            del self.optimizer.state[p]
-        self.scheduler = copy.deepcopy(scheduler, memo)
-        self.every, self.total, self.steps = every, total, 0
+            for p in [p for p in optimizer.state if id(p) not in kept]:
+                del optimizer.state[p]
+        self.schedulers = copy.deepcopy(loop.schedulers, memo)
+        self.every, self.total, self.steps = loop.every, loop.steps, 0
 
     def advance(self) -> None:
-        """Calls the scheduler after a step of the optimizer, if it is its turn."""
+        """Calls the schedulers after a step of the optimizer, if it is their turn."""
         self.steps += 1
-        if self.scheduler is not None and self.steps % self.every == 0 and self.steps < self.total:
-            advance(self.scheduler, self.steps)
+        if self.steps % self.every == 0 and self.steps < self.total:
+            for scheduler in self.schedulers:
+                advance(scheduler, self.steps)
 
     def leave_out(self, tensors: list[Tensor]) -> None:
         """Removes parameters."""
@@ -63,18 +75,24 @@ class Copy:
                 del optimizer.state[p]
 
 
-def copied_optimizer(given: Optimizer, memo: dict[int, Any]) -> Optimizer:
-    """A deep copy of an optimizer: its own one has no other attributes than the groups and the state."""
-    made = type(given).__new__(type(given))
+def copied_optimizer(given: Optimizer, memo: dict[int, Any],
+                     into: dict[int, Optimizer] | None = None) -> Optimizer:
+    """A deep copy of an optimizer: its own one has no other attributes than the groups and the state.
+
+    `into` are the objects that become the copies of it and of those that it calls, by the ids of these.
+    """
+    made = into[id(given)] if into else type(given).__new__(type(given))
+    vars(made).clear()
     memo[id(given)] = made
     for name, value in vars(given).items():
         if name == "step" and hasattr(value, "_wrapped_by_lr_sched"):
             continue  # it counts the steps of the first optimizer for its scheduler
         if isinstance(value, Optimizer):
-            made.__dict__[name] = memo.get(id(value)) or copied_optimizer(value, memo)
+            made.__dict__[name] = memo.get(id(value)) or copied_optimizer(value, memo, into)
         elif isinstance(value, (list, tuple)) and value and all(
                 isinstance(x, Optimizer) for x in value):
-            made.__dict__[name] = type(value)(memo.get(id(x)) or copied_optimizer(x, memo) for x in value)
+            made.__dict__[name] = type(value)(
+                memo.get(id(x)) or copied_optimizer(x, memo, into) for x in value)
         else:
             try:
                 made.__dict__[name] = copy.deepcopy(value, memo)
@@ -109,8 +127,9 @@ def kept_tensors(optimizer: Optimizer) -> Iterator[tuple[str, Tensor]]:
                 isinstance(x, Optimizer) for x in value)):
             inner = [value] if isinstance(value, Optimizer) else value
             for place, other in enumerate(inner):
+                prefix = "" if isinstance(optimizer, Together) else f"{name}.{place}."
                 for path, tensor in kept_tensors(other):
-                    yield f"{name}.{place}.{path}", tensor
+                    yield f"{prefix}{path}", tensor
         elif name != "defaults" and not name.startswith(HOOKS):
             yield from _walk({name: value}, ELSEWHERE)
 
@@ -153,7 +172,7 @@ def _items(tree: Any) -> Iterable[tuple[Any, Any]]:
 def check_new(given: Optimizer) -> None:
     """Raises OptimizerRefused for an optimizer that has made steps: its state must be what a
     constructor makes, which is one number everywhere or a copy of the parameter."""
-    for owner, state in given.state.items():
+    for owner, state in (item for x in optimizers(given) for item in x.state.items()):
         for name, tensor in _walk(state, "") if isinstance(state, dict) else []:
             made = name == "step" and tensor.numel() == 1 and float(tensor) != 0
             if made or not (is_uniform(tensor) or _is_copy(tensor, owner)):
