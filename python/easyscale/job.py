@@ -53,7 +53,8 @@ class Job:
     optimizer: an optimizer of torch over all trainable parameters, also those of a loss that is a
     module; or an Optimizer. SGD, Adam and AdamW are the engine's own; others are captured, also
     classes that are derived from torch.optim.Optimizer. A list has several, with each parameter in one
-    of them, which make a step each for every gradient, in this order.
+    of them, which make a step each for every gradient, in this order. Their states and those of the
+    schedule are what the job begins with.
     schedule: a torch scheduler that depends on nothing but the number of its steps, or a Schedule.
     With an optimizer that is captured it must be a torch scheduler, or a list of several.
     schedule_unit: "step" if the scheduler would be called after every global step, "epoch" if after
@@ -250,6 +251,7 @@ class Job:
         with counting("the optimizer is captured: step") as report:
             found = capture_updates(optimizer, trained, self.steps, schedule, every, report=report)
         program.numbers, program.updates = found.numbers, found.updates
+        self.captured.weights |= {f"optimizer/{name}": array for name, array in found.states.items()}
         program.format = FORMAT_WITH_UPDATES
 
     def _take(self, captured: Captured, loss: Any, allow_functions: tuple[type, ...]) -> None:

@@ -64,8 +64,7 @@ CAPTURED = "captured"
 
 def read_optimizer(given: Any, parameters: Iterable[tuple[str, Any]] | None,
                    scheduled: bool = False, captured: bool = False) -> Optimizer:
-    """The optimizer of a job: `given` is an Optimizer, or a torch optimizer that has made no step, or a
-    list of those.
+    """The optimizer of a job: `given` is an Optimizer, or a torch optimizer, or a list of those.
 
     `parameters` are those of the model and its loss with their names in the model file; the torch
     optimizers must have all that need a gradient. Without them, for a captured model, only an
@@ -90,6 +89,7 @@ def read_optimizer(given: Any, parameters: Iterable[tuple[str, Any]] | None,
     names = {id(parameter): full for full, parameter in reversed(known) if parameter.requires_grad}
     _check_parameters(name, groups, names)
     _check_disjoint(name, parts, names)
+    _check_owners(name, parts, known)
     for group in groups:
         _check_rate(name, group, scheduled)
     if captured or len(parts) > 1:
@@ -112,8 +112,7 @@ def _built_in(name: str, given: Any, names: dict[int, str]) -> Optimizer:
     if reader is None or not is_of_torch(given, "torch.optim") or hooks:
         raise NotBuiltIn(name)
     if given.state:
-        raise UsageError(f"optimizer {name} has the state of steps that it has made, with which a "
-                         "job cannot begin: make a new one")
+        raise NotBuiltIn(f"the state of {name}")
     settings = [_settings(name, group) for group in given.param_groups]
     _check_settings(settings)
     # Factors are relative to the rate of this group.
@@ -169,6 +168,15 @@ def _check_disjoint(name: str, parts: list[Any], names: dict[int, str]) -> None:
     if shared:
         raise UsageError(f"optimizer {name}: {len(shared)} parameters are in more than one of them "
                          f"({some(shared)}): allowed is one for each parameter")
+
+
+def _check_owners(name: str, parts: list[Any], known: list[tuple[str, Any]]) -> None:
+    owners = {id(parameter) for part in parts for parameter, state in part.state.items() if state}
+    frozen = sorted(full for full, parameter in known
+                    if id(parameter) in owners and not parameter.requires_grad)
+    if frozen:
+        raise UsageError(f"optimizer {name} has states of {len(frozen)} parameters that are not trained "
+                         f"({some(frozen)}): remove them from optimizer.state, or call requires_grad_()")
 
 
 def some(names: list[str]) -> str:

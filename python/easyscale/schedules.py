@@ -75,7 +75,7 @@ POINTS_MAX = 2500  # their text must fit into a job file
 def read_schedule(given: Any, steps: int, epoch_steps: int | None = None) -> Schedule:
     """The schedule of a job with this number of global steps; None means a constant rate.
 
-    `given` is a Schedule, or a new torch scheduler whose unit is the global step, or epochs of
+    `given` is a Schedule, or a torch scheduler whose unit is the global step, or epochs of
     `epoch_steps` global steps.
     """
     if given is None:
@@ -85,6 +85,9 @@ def read_schedule(given: Any, steps: int, epoch_steps: int | None = None) -> Sch
             raise UsageError("schedule_unit = 'epoch': allowed is a torch scheduler as schedule")
         return given
     check_scheduler(given, steps, epoch_steps)
+    if steps_made(given):
+        raise NotBuiltIn(f"schedule {class_name(given)} has made steps: allowed is a new one with "
+                         "easyscale.Optimizer")
     if epoch_steps is not None:
         return _called(given, steps, epoch_steps)
     of_torch = is_of_torch(given, "torch.optim.lr_scheduler")
@@ -124,17 +127,21 @@ def schedulers_of(schedule: Any) -> list[Any]:
 
 
 def check_scheduler(given: Any, steps: int, epoch_steps: int | None) -> None:
-    """Raises UsageError unless `given` is a new torch scheduler that depends on nothing but its steps."""
-    made = max(getattr(part, "last_epoch", 0) for part in [given, *getattr(given, "_schedulers", [])])
-    if made > 0:
-        raise UsageError(f"schedule {class_name(given)} has made {made} steps, with which a job "
-                         "cannot begin: make a new one")
+    """Raises UsageError unless `given` is a torch scheduler that depends on nothing but its steps."""
     if not _is_scheduler(given) or class_name(given) == "ReduceLROnPlateau":
         raise UsageError(f"schedule {class_name(given)}: {ALLOWED_SCHEDULES}")
-    if epoch_steps is None and class_name(given) == "CosineAnnealingLR" and given.T_max != steps:
+    made = steps_made(given)
+    if epoch_steps is None and class_name(given) == "CosineAnnealingLR" and given.T_max != made + steps:
+        after = f" after {made} steps" if made else ""
         raise UsageError(f"schedule CosineAnnealingLR with T_max = {given.T_max}, in a job of {steps} "
-                         "global steps: allowed is their number, or schedule_unit=\"epoch\" for a "
+                         f"global steps{after}: allowed is their number, or schedule_unit=\"epoch\" for a "
                          "T_max in epochs")
+
+
+def steps_made(scheduler: Any) -> int:
+    """The number of steps that a scheduler has made."""
+    return max(getattr(part, "last_epoch", 0)
+               for part in [scheduler, *getattr(scheduler, "_schedulers", [])])
 
 
 def _is_scheduler(given: Any) -> bool:

@@ -15,7 +15,8 @@ import torch
 from support import HERE, FakeProgramsCase
 from torch import nn, optim
 from torch.optim import lr_scheduler as lr
-from updates_support import ERROR, MATRICES, captured, largest_error, states_of
+from updates_support import (ERROR, MATRICES, SHAPES, captured, largest_error, made_steps,
+                             states_of)
 
 import easyscale as es
 from easyscale.program import (FORMAT_WITH_UPDATES, Node, Numbers, Output, Parameter, Phase,
@@ -548,6 +549,70 @@ class Several(WithUpdates):
                      lambda p: [optim.SGD(p[:2], 0.1), optim.LBFGS(p[2:])])
 
 
+class Histories(WithUpdates):
+    """Optimizers that have made steps."""
+
+    SHAPES = (*SHAPES, (1,), (1, 4))
+
+    def test_each_goes_on_from_its_state(self):
+        for kind, settings in [
+                (optim.SGD, {"momentum": 0.9}), (optim.SGD, {}), (optim.Adam, {}), (optim.AdamW, {}),
+                (optim.RMSprop, {"centered": True, "momentum": 0.5}), (optim.Adagrad, {"lr_decay": 0.1}),
+                (optim.NAdam, {}), (optim.RAdam, {}), (optim.Adafactor, {}), (optim.Rprop, {}),
+                (optim.ASGD, {"t0": 3}), (Lion, {}), (Lamb, {}), (ScheduleFree, {})]:
+            with self.subTest(kind.__name__):
+                self.equals(of(kind, **({"lr": 0.05} | settings)), before=5, steps=12, shapes=self.SHAPES)
+
+    def test_phases_go_on(self):
+        found = self.equals(of(optim.RAdam), before=3)
+        self.assertEqual(found.updates[0].phases, [Phase(0, 0), Phase(2, 1)])
+        alone = self.equals(of(optim.SGD, momentum=0.9, dampening=0.5), before=1)
+        self.assertEqual(alone.updates[0].phases, [Phase(0, 0)])
+
+    def test_several_with_schedulers(self):
+        self.equals(Several.pair, before=7, steps=20, schedule=lambda pair: [
+            lr.OneCycleLR(pair[1], 0.1, total_steps=27), lr.ExponentialLR(pair[0], 0.9)])
+
+    def test_what_an_optimizer_keeps_elsewhere(self):
+        def make(parameters):
+            optimizer = Lookahead(optim.Adam(parameters))
+            made_steps(optimizer, None, parameters, 7)
+            return optimizer
+        self.refuses("it keeps tensors elsewhere than in its state", make)
+
+    def test_some_that_are_new(self):
+        def make(parameters):
+            pair = Several.pair(parameters)
+            made_steps(pair[0], None, parameters, 3)
+            return pair
+        found = self.equals(make, steps=12)
+        self.assertEqual(float(np.abs(found.states["exp_avg.p1"]).max()), 0)
+
+    def changed(self, change):
+        """RMSprop with a state that `change` has got with the parameters."""
+        def make(parameters):
+            optimizer = optim.RMSprop(parameters)
+            made_steps(optimizer, None, parameters, 2)
+            change(optimizer, parameters)
+            return optimizer
+        return make
+
+    def test_states_that_are_not_those_of_the_parameters(self):
+        def shape(o, p):
+            o.state[p[1]]["square_avg"] = torch.rand(6)
+
+        def kind(o, p):
+            o.state[p[1]]["square_avg"] = torch.rand(5, dtype=torch.bfloat16)
+
+        def missing(o, p):
+            del o.state[p[1]]
+        for text, change in [
+                (r"its state square_avg of p1 has the shape \(6,\): allowed is \(5,\)", shape),
+                ("its state square_avg of p1 has the type torch.bfloat16: allowed is float32", kind),
+                ("it has states of some parameters of a group, and none of p1: allowed", missing)]:
+            self.refuses(f"optimizer RMSprop cannot be captured: {text}", self.changed(change))
+
+
 class Refused(WithUpdates):
     def stepping(self, step):
         """An optimizer with this step for each parameter."""
@@ -615,15 +680,6 @@ class Refused(WithUpdates):
             raise ValueError("no such thing")
         self.refuses(r"its step fails at updates_test.py:\d+.*ValueError: no such thing",
                      self.stepping(fail))
-
-    def test_a_history(self):
-        def make(parameters):
-            optimizer = optim.RMSprop(parameters)
-            for p in parameters:
-                p.grad = torch.randn(p.shape)
-            optimizer.step()
-            return optimizer
-        self.refuses("the state of steps that it has made", make)
 
     def test_a_schedule_of_another_optimizer(self):
         other = optim.SGD([nn.Parameter(torch.zeros(2))], 0.1)
@@ -788,6 +844,16 @@ class Jobs(FakeProgramsCase):
         with self.assertRaisesRegex(es.UsageError, "allowed is a torch scheduler with SGD and AdamW"):
             self.job(lambda p: [optim.SGD([next(p)], 0.1), optim.AdamW(p)],
                      schedule=lambda pair: [es.Schedule("cosine"), None])
+
+    def test_a_state_of_a_parameter_that_is_not_trained(self):
+        def make(parameters):
+            parameters = list(parameters)
+            optimizer = optim.AdamW(parameters)
+            made_steps(optimizer, None, parameters, 1)
+            parameters[1].requires_grad_(False)
+            return optimizer
+        with self.assertRaisesRegex(es.UsageError, "states of 1 parameters that are not trained .0.bias."):
+            self.job(make)
 
     def test_refusals(self):
         for text, call in [

@@ -153,6 +153,38 @@ class CapturedOptimizers(ElasticCase):
         self.assertEqual((mixed.params_digest, mixed.state_digest), (run.params_digest, run.state_digest))
         np.testing.assert_allclose([x.loss for x in run.history], wanted, rtol=2e-3, atol=2e-4)
 
+    def test_a_job_goes_on_from_the_state_of_torch(self):
+        pair = OPTIMIZERS | {"momentum": lambda p: torch.optim.SGD(p, lr=0.05, momentum=0.9),
+                             "adamw": lambda p: torch.optim.AdamW(p, lr=1e-3)}
+        for name in ("momentum", "adamw", "nadam", "adafactor"):
+            with self.subTest(name):
+                wanted = torch_losses(*self.trained(pair[name])[:2], nn.CrossEntropyLoss(), arrays(), 10)
+                model, optimizer, schedule = self.trained(pair[name])
+                job = es.Job(model, loss=nn.CrossEntropyLoss(), data=es.data.arrays(*arrays()), steps=10,
+                             batch_size=SAMPLES // MAX_P, max_p=MAX_P, optimizer=optimizer)
+                run = job.run(stages="cpu-avx2:1")
+                mixed = job.run(stages="cpu-avx2:2@4,cpu-scalar:1")
+                self.assertEqual((mixed.params_digest, mixed.state_digest),
+                                 (run.params_digest, run.state_digest))
+                np.testing.assert_allclose([x.loss for x in run.history], wanted, rtol=1e-3, atol=1e-4)
+
+    def trained(self, make, steps=5, rate=None):
+        """A model, its optimizer and its scheduler after steps of torch."""
+        model = self.model()
+        optimizer = make(model.parameters())
+        schedule = rate and torch.optim.lr_scheduler.ExponentialLR(optimizer, rate)
+        torch_losses(model, optimizer, nn.CrossEntropyLoss(), arrays(), steps, schedule)
+        model.zero_grad()
+        return model, optimizer, schedule
+
+    def test_a_schedule_goes_on(self):
+        model, optimizer, schedule = self.trained(OPTIMIZERS["rmsprop"], rate=0.8)
+        job = es.Job(model, loss=nn.CrossEntropyLoss(), data=es.data.arrays(*arrays()), steps=10,
+                     batch_size=SAMPLES // MAX_P, max_p=MAX_P, optimizer=optimizer, schedule=schedule)
+        run = job.run(stages="cpu-avx2:1")
+        wanted = torch_losses(model, optimizer, nn.CrossEntropyLoss(), arrays(), 10, schedule)
+        np.testing.assert_allclose([x.loss for x in run.history], wanted, rtol=1e-3, atol=1e-4)
+
     def test_devices_that_change_give_the_same_bits(self):
         job = self.job(OPTIMIZERS["muon"], steps=9)
         run, mixed = job.run(stages="cpu-avx2:1"), job.run(stages="cpu-avx2:2@4,cpu-scalar:1")

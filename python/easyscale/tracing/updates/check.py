@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from ...interpret import Context, run_kind
-from ...program import NO_VALUE, Numbers, Program, Update
+from ...program import NO_VALUE, STATE, Numbers, Program, Update
 from .copies import Copy, Loop, copies_of
 from .errors import OptimizerRefused
 from .recorder import LOW
@@ -19,7 +19,6 @@ STEPS_MAX = 64      # the last phase is reached within these, if the parameters 
 WORK_MAX = 2 * 10**7  # elements that are updated for it
 ERROR = 1e-3        # of the norm of what a step changes
 SMALL = 2e-6        # of the norm of the parameter, by rounding
-STATE = "state."
 
 
 class InFp32(TorchDispatchMode):
@@ -69,11 +68,11 @@ def run_program(program: Program, tensors: dict[str, Tensor],
 class Trained:
     """A parameter and its states, which programs update."""
 
-    def __init__(self, update: Update, numbers: Sequence[Numbers], parameter: Tensor):
+    def __init__(self, update: Update, numbers: Sequence[Numbers], parameter: Tensor,
+                 states: dict[str, Tensor] | None = None):
         self.update, self.numbers = update, numbers
-        first = update.programs[0]
-        self.tensors = {x.name: torch.zeros(first.values[x.value].shape(1)) for x in first.parameters
-                        if x.name.startswith(STATE)}
+        self.tensors = {STATE + name: torch.zeros(shape) for name, shape in update.states().items()}
+        self.tensors |= {STATE + name: tensor.clone() for name, tensor in (states or {}).items()}
         self.tensors["parameter"] = parameter.detach().clone()
 
     def step(self, number: int, gradient: Tensor) -> Tensor:
@@ -95,11 +94,15 @@ def check_updates(numbers: Sequence[Numbers], updates: Sequence[Update], loop: L
     stand_ins = {id(tensors[name]): x for name, x in zip(chosen, real)}
     # What else a hook may write.
     others = {id(x): x.detach().clone() for name, x in tensors.items() if id(x) not in stand_ins}
-    copied = Copy(loop, stand_ins)
+    history = {key: state.tensor.detach().clone() for key, state in loop.history.items()
+               if id(state.owner) in stand_ins}
+    copied = Copy(loop, stand_ins | history)
     for tensor, place in copies_of(copied.optimizer, dict(enumerate(tensors[name] for name in chosen))):
         tensor.copy_(real[place].detach())
     of_name = {name: update for update in updates for name in update.parameters}
-    own = [Trained(of_name[name], numbers, x) for name, x in zip(chosen, real)]
+    own = [Trained(of_name[name], numbers, x,
+                   {loop.history[key].name: tensor for key, tensor in history.items()
+                    if loop.history[key].owner is tensors[name]}) for name, x in zip(chosen, real)]
     scale = [float(x.detach().norm()) for x in real]
     for step in range(min(loop.steps, _steps(updates, sum(x.numel() for x in real)))):
         gradients = [torch.randn(x.shape, generator=generator) for x in real]

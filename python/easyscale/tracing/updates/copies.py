@@ -4,8 +4,8 @@ from __future__ import annotations
 import copy
 from collections import deque
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -23,14 +23,26 @@ SIMPLE = (int, float, str, bytes, type(None), torch.dtype, torch.device)
 ELSEWHERE = "*"  # in the names of tensors that are kept elsewhere than in the state
 
 
+class State(NamedTuple):
+    """A tensor in the state of a parameter."""
+
+    owner: Tensor
+    name: str
+    tensor: Tensor
+
+
 @dataclass(frozen=True)
 class Loop:
-    """The steps of an optimizer; the schedulers are called after every `every` of them."""
+    """The steps of an optimizer; the schedulers are called after every `every` of them.
+
+    `history` are the states with which it begins, by the ids of their tensors, if it has made steps.
+    """
 
     optimizer: Optimizer
     schedulers: list[Any]
     every: int
     steps: int
+    history: dict[int, State] = field(default_factory=dict)
 
 
 class Copy:
@@ -139,6 +151,12 @@ def is_state(name: str) -> bool:
     return ELSEWHERE not in name
 
 
+def keeps_lists(optimizer: Optimizer) -> bool:
+    """Whether it keeps tensors elsewhere than in its state, such as a list with one for each parameter."""
+    return any(tensor.numel() > 1 for part in optimizers(optimizer)
+               for name, tensor in kept_tensors(part) if not is_state(name))
+
+
 def copies_of(optimizer: Optimizer, tensors: dict[int, Tensor]) -> Iterator[tuple[Tensor, int]]:
     """The tensors that an optimizer keeps and that are copies of the contents of some of these."""
     for _, tensor in kept_tensors(optimizer):
@@ -169,18 +187,26 @@ def _items(tree: Any) -> Iterable[tuple[Any, Any]]:
     return vars(tree).items() if is_object else ()
 
 
-def check_new(given: Optimizer) -> None:
-    """Raises OptimizerRefused for an optimizer that has made steps: its state must be what a
-    constructor makes, which is one number everywhere or a copy of the parameter."""
-    for owner, state in (item for x in optimizers(given) for item in x.state.items()):
-        for name, tensor in _walk(state, "") if isinstance(state, dict) else []:
-            made = name == "step" and tensor.numel() == 1 and float(tensor) != 0
-            if made or not (is_uniform(tensor) or _is_copy(tensor, owner)):
-                raise refused(given, "it has the state of steps that it has made, with which a job "
-                                     "cannot begin: make a new one")
-        if isinstance(state, dict) and isinstance(step := state.get("step"), int) and step > 0:
-            raise refused(given, "it has the state of steps that it has made, with which a job "
-                                 "cannot begin: make a new one")
+def history_of(given: Optimizer) -> dict[int, State]:
+    """The states of an optimizer that has made steps, by the ids of their tensors. Another tensor with one
+    element is a number, which depends on the step alone or is a constant of the first step."""
+    items = [(owner, name, tensor) for x in optimizers(given) for owner, state in x.state.items()
+             for name, tensor in _walk(state, "")]
+    if all(_is_new(owner, name, tensor) for owner, name, tensor in items):
+        return {}
+    owners = {id(tensor): owner for owner, name, tensor in items if tensor.numel() > 1 or (
+        tensor.dim() and tensor.shape == owner.shape and name != "step")}
+    found: dict[int, State] = {}
+    for name, tensor in kept_tensors(given):
+        if id(tensor) in owners:
+            found.setdefault(id(tensor), State(owners[id(tensor)], name or "state", tensor))
+    return found
+
+
+def _is_new(owner: Any, name: str, tensor: Tensor) -> bool:
+    """Whether a state is what a constructor makes: one number everywhere, or a copy of the parameter."""
+    made = name == "step" and tensor.numel() == 1 and float(tensor) != 0
+    return not made and (is_uniform(tensor) or _is_copy(tensor, owner))
 
 
 def is_uniform(tensor: Tensor) -> bool:
