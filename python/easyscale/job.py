@@ -28,7 +28,7 @@ from .program import FORMAT_WITH_UPDATES
 from .progress import counting
 from .programs import find_easyscaled, find_esctl
 from .run import RemoteJob, Run, checkpoint_of, checkpoint_step
-from .schedules import read_rules
+from .schedules import Schedule, read_rules
 from .settings import checked
 from .trackers import tracked, tracker_options
 
@@ -132,6 +132,9 @@ class Job:
             self._capture(model, loss, allow_functions)
         if rule.kind == CAPTURED:
             self._capture_optimizer(optimizer, schedule, unit or 1, _parameters(model, loss) or [])
+        self._start = None
+        if lora is None and not isinstance(optimizer, Optimizer):
+            self._start = self._remember(optimizer, schedule, unit or 1, _parameters(model, loss) or [])
         self._bind()
         self._check_metric()
         check_by_engine(self.captured.program, self._top["batch_size"])
@@ -254,6 +257,14 @@ class Job:
         self.captured.weights |= {f"optimizer/{name}": array for name, array in found.states.items()}
         program.format = FORMAT_WITH_UPDATES
 
+    def _remember(self, optimizer: Any, schedule: Any, every: int,
+                  parameters: list[tuple[str, Any]]) -> Any:
+        """What gives the state of the optimizer back to torch."""
+        from .tracing.updates.restored import Start
+        trained = [x.name for x in self.captured.program.parameters if x.trainable]
+        return Start(optimizer, None if isinstance(schedule, Schedule) else schedule, every, parameters,
+                     trained)
+
     def _take(self, captured: Captured, loss: Any, allow_functions: tuple[type, ...]) -> None:
         """A model that is captured already, whose inputs are arrays of the data."""
         if loss is not None or allow_functions:
@@ -290,7 +301,7 @@ class Job:
         job = client.submit(file, from_checkpoint=start)
         return RemoteJob(client, job, self.captured.names(), self._files,
                          has_adapters=self._lora is not None,
-                         explain=lambda error: explained(program, error))
+                         explain=lambda error: explained(program, error), start=self._start)
 
     def _write(self) -> Path:
         """Writes model, weights and samples once, and returns their folder."""

@@ -3,13 +3,14 @@
 
 All samples are one global batch, so their order in it does not matter.
 """
+import copy
 import unittest
 
 import numpy as np
 import torch
 from support import ElasticCase, programs_train_model_files
 from torch import nn
-from torch_training import torch_losses
+from torch_training import listed, torch_losses
 
 import easyscale as es
 
@@ -184,6 +185,66 @@ class CapturedOptimizers(ElasticCase):
         run = job.run(stages="cpu-avx2:1")
         wanted = torch_losses(model, optimizer, nn.CrossEntropyLoss(), arrays(), 10, schedule)
         np.testing.assert_allclose([x.loss for x in run.history], wanted, rtol=1e-3, atol=1e-4)
+
+    def assert_same(self, found, wanted):
+        """Compares state dicts, whose tensors may differ by rounding."""
+        self.assertIs(type(found), type(wanted))
+        if isinstance(wanted, dict):
+            self.assertEqual(list(found), list(wanted))
+            for key, value in wanted.items():
+                self.assert_same(found[key], value)
+        elif isinstance(wanted, list):
+            self.assertEqual(len(found), len(wanted))
+            for x, y in zip(found, wanted):
+                self.assert_same(x, y)
+        elif isinstance(wanted, torch.Tensor):
+            self.assertEqual((found.shape, found.dtype), (wanted.shape, wanted.dtype))
+            self.assertLess(float((found - wanted).norm()), 1e-2 * float(wanted.norm()) + 1e-6)
+        else:
+            self.assertEqual(found, wanted)
+
+    def test_torch_goes_on_from_an_optimizer_without_states(self):
+        run = self.job(lambda p: torch.optim.SGD(p, lr=0.05), steps=2).run(stages="cpu-avx2:1")
+        model = self.model()
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.5)
+        run.load_into(model, optimizer=optimizer)
+        self.assertEqual(optimizer.param_groups[0]["lr"], 0.05)
+
+    def test_torch_goes_on_from_the_state_of_a_job(self):
+        def rate(optimizer):
+            return torch.optim.lr_scheduler.ExponentialLR(optimizer, 0.9)
+
+        def halves(parameters):
+            parameters = list(parameters)
+            return [MuonOrAdamW(parameters[::2]), torch.optim.NAdam(parameters[1::2], lr=1e-3)]
+        cases = {name: (OPTIMIZERS[name], rate) for name in ("rmsprop", "adafactor", "nadam")} | {
+            "momentum": (lambda p: torch.optim.SGD(p, lr=0.05, momentum=0.9), rate),
+            "adamw": (lambda p: torch.optim.AdamW(p, lr=1e-3), None),
+            "two": (halves, lambda pair: [rate(pair[1])])}
+        for name, (make, schedule) in cases.items():
+            with self.subTest(name):
+                def trained(model, steps, optimizer, scheduler):
+                    return torch_losses(model, optimizer, nn.CrossEntropyLoss(), arrays(), steps, scheduler)
+                model = self.model()
+                optimizer = make(model.parameters())
+                scheduler = schedule and schedule(optimizer)
+                trained(model, 10, optimizer, scheduler)
+                states = copy.deepcopy([x.state_dict() for x in listed(optimizer)])
+                wanted = trained(model, 5, optimizer, scheduler)
+                run = self.job(make, steps=10, schedule=schedule).run(stages="cpu-avx2:1")
+                model = self.model()
+                optimizer = make(model.parameters())
+                scheduler = schedule and schedule(optimizer)
+                run.load_into(model, optimizer=optimizer, schedule=scheduler)
+                for found, state in zip(listed(optimizer), states):
+                    self.assert_same(found.state_dict(), state)
+                np.testing.assert_allclose(trained(model, 5, optimizer, scheduler), wanted, rtol=1e-3,
+                                           atol=1e-4)
+                other = self.model()
+                with self.assertRaisesRegex(es.UsageError, "has other groups of parameters"):
+                    run.load_into(other, optimizer=optimizer)
+        with self.assertRaisesRegex(es.UsageError, "optimizer is SGD: allowed is MuonOrAdamW and NAdam"):
+            run.load_into(other, optimizer=torch.optim.SGD(other.parameters(), 0.1))
 
     def test_devices_that_change_give_the_same_bits(self):
         job = self.job(OPTIMIZERS["muon"], steps=9)

@@ -168,6 +168,11 @@ def copies_of(optimizer: Optimizer, tensors: dict[int, Tensor]) -> Iterator[tupl
                 break
 
 
+def tensors_in(state: Any) -> Iterator[tuple[str, Tensor]]:
+    """The tensors in the state of a parameter, with the names of their places."""
+    return _walk(state, "")
+
+
 def _walk(tree: Any, prefix: str, depth: int = 0) -> Iterator[tuple[str, Tensor]]:
     for key, value in _items(tree):
         name = prefix if isinstance(key, Tensor) else f"{prefix}{key}"
