@@ -78,6 +78,8 @@ class Job:
     the bits; those of one precision are equal on all devices.
     threads: compute threads of a CPU device.
     clip_norm: the largest norm of the whole gradient; 0 for no clipping.
+    clip_value: the largest element of the gradient, as of clip_grad_value_ of torch, after clip_norm; 0
+    for no clipping. The optimizer, which must be one of torch, is then captured.
     ema: decay of a moving average of the parameters, which evaluations use; 0 for none.
     lora: Lora(...), which adds adapters to linear layers and trains only these; None for none.
     directory: a new folder for the files of the job; None is a temporary one, which is removed
@@ -95,7 +97,7 @@ class Job:
                  metric: Function | None = None, sample_weights: Any = None,
                  sample_groups: Any = None, seed: int = 1,
                  name: str | None = None, eval_every: int = 0, checkpoint_every: int = 0,
-                 threads: int = 1, clip_norm: float = 0.0, ema: float = 0.0,
+                 threads: int = 1, clip_norm: float = 0.0, clip_value: float = 0.0, ema: float = 0.0,
                  lora: Lora | None = None, directory: str | Path | None = None,
                  allow_functions: tuple[type, ...] = ()):
         _check_kinds(model=model, loss=loss, data=data, name=name, metrics=metrics, metric=metric,
@@ -106,13 +108,17 @@ class Job:
         self._threads = checked("resources.threads", threads)
         every = checked("checkpoint.every_steps", checkpoint_every, "checkpoint_every")
         clip_norm, ema = checked("optimizer.clip_norm", clip_norm), checked("optimizer.ema", ema)
+        clip_value = checked("optimizer.clip_norm", clip_value, "clip_value")
+        if clip_value and isinstance(optimizer, Optimizer):
+            raise UsageError("clip_value: allowed with an optimizer of torch, which is captured then")
         is_captured = isinstance(model, Captured)
         self.name = _job_name(name or (model.program.name if is_captured else type(model).__name__))
         self._order = _order(sample_weights, sample_groups, data.samples)
         in_epoch = _steps_of_epoch(data, self._order, top["max_p"] * top["batch_size"])
         self.steps = _steps(in_epoch, steps, epochs)
         unit = _unit(schedule_unit, in_epoch)
-        rule, self._schedule = read_rules(optimizer, schedule, _parameters(model, loss), self.steps, unit)
+        rule, self._schedule = read_rules(optimizer, schedule, _parameters(model, loss), self.steps, unit,
+                                          captured=clip_value > 0)
         self._optimizer = _changed(rule, clip_norm, ema)
         self._lora = lora
         if rule.kind == CAPTURED and lora is not None:
@@ -131,7 +137,8 @@ class Job:
         else:
             self._capture(model, loss, allow_functions)
         if rule.kind == CAPTURED:
-            self._capture_optimizer(optimizer, schedule, unit or 1, _parameters(model, loss) or [])
+            self._capture_optimizer(optimizer, schedule, unit or 1, _parameters(model, loss) or [],
+                                    clip_value)
         self._start = None
         if lora is None and not isinstance(optimizer, Optimizer):
             self._start = self._remember(optimizer, schedule, unit or 1, _parameters(model, loss) or [])
@@ -246,13 +253,14 @@ class Job:
         self._keys = {x.name: bound.keys[x.name] for x in self.captured.program.inputs}
 
     def _capture_optimizer(self, optimizer: Any, schedule: Any, every: int,
-                           parameters: list[tuple[str, Any]]) -> None:
+                           parameters: list[tuple[str, Any]], clip_value: float) -> None:
         """Adds what the steps of an optimizer do to the model."""
         from .tracing.updates import capture_updates
         program, tensors = self.captured.program, dict(parameters)
         trained = [(x.name, tensors[x.name]) for x in program.parameters if x.trainable]
         with counting("the optimizer is captured: step") as report:
-            found = capture_updates(optimizer, trained, self.steps, schedule, every, report=report)
+            found = capture_updates(optimizer, trained, self.steps, schedule, every, report=report,
+                                    clip_value=clip_value)
         program.numbers, program.updates = found.numbers, found.updates
         self.captured.weights |= {f"optimizer/{name}": array for name, array in found.states.items()}
         program.format = FORMAT_WITH_UPDATES

@@ -96,12 +96,13 @@ def read_schedule(given: Any, steps: int, epoch_steps: int | None = None) -> Sch
 
 
 def read_rules(optimizer: Any, schedule: Any, parameters: list[tuple[str, Any]] | None, steps: int,
-               epoch_steps: int | None) -> tuple[Optimizer, Schedule]:
+               epoch_steps: int | None, captured: bool = False) -> tuple[Optimizer, Schedule]:
     """The optimizer and the schedule of a job. If the engine's own kinds do not have both together, the
-    optimizer has the kind "captured", and the schedule is part of what is captured."""
+    optimizer has the kind "captured", and the schedule is part of what is captured. `captured` asks for
+    this kind."""
     schedulers = schedulers_of(schedule)
     scheduled = bool(schedulers)
-    rule = read_optimizer(optimizer, parameters, scheduled)
+    rule = read_optimizer(optimizer, parameters, scheduled, captured)
     if rule.kind != CAPTURED:
         try:
             if len(schedulers) > 1:

@@ -7,7 +7,8 @@ def listed(x):
     return x if isinstance(x, list) else [x]
 
 
-def torch_losses(model, optimizer, loss, samples, steps, schedule=None, clip_norm=None):
+def torch_losses(model, optimizer, loss, samples, steps, schedule=None, clip_norm=None,
+                 clip_value=None):
     """The losses before each of `steps` full-batch steps. `samples`: arrays, the target last. The optimizer
     and the schedule may be lists."""
     *inputs, target = (torch.from_numpy(array) for array in samples)
@@ -18,6 +19,8 @@ def torch_losses(model, optimizer, loss, samples, steps, schedule=None, clip_nor
         value.backward()
         if clip_norm is not None:
             torch.nn.utils.clip_grad_norm_(model.parameters(), clip_norm)
+        if clip_value is not None:
+            torch.nn.utils.clip_grad_value_(model.parameters(), clip_value)
         for x in listed(optimizer):
             x.step()
         for x in listed(schedule):

@@ -21,7 +21,7 @@ from updates_support import (ERROR, MATRICES, SHAPES, captured, largest_error, m
 import easyscale as es
 from easyscale.program import (FORMAT_WITH_UPDATES, Node, Numbers, Output, Parameter, Phase,
                                Program, Update, Value)
-from easyscale.tracing.updates.check import InFp32
+from easyscale.tracing.updates.check import InFp32, Trained
 from easyscale.tracing.updates.errors import OptimizerRefused
 
 torch.set_num_threads(1)
@@ -829,6 +829,22 @@ class Jobs(FakeProgramsCase):
         self.assertIn('kind = "captured"\nlearning_rate = 0.1\n', job.toml())
         alone = self.job(lambda p: [optim.AdamW(p)], schedule=lambda one: [lr.StepLR(one[0], 2)])
         self.assertIn('[schedule]\nkind = "step"\nstep_size = 2\n', alone.toml())
+
+    def test_clipping_by_value(self):
+        program = self.job(optim.SGD, clip_value=0.5, settings={"lr": 1.0}).captured.program
+        gradient = torch.tensor([-2.0, 0.25, 2.0])
+        bias = next(x for x in program.updates if x.parameters == ["2.bias"])
+        moved = Trained(bias, program.numbers, torch.zeros(3)).step(0, gradient)
+        self.assertEqual(moved.tolist(), [0.5, -0.25, -0.5])
+        self.assertFalse(self.job(optim.AdamW, clip_value=0).captured.program.updates)
+        model = nn.Linear(4, 3)
+        for text, optimizer, value in [
+                ("clip_value = -1: allowed is 0", optim.SGD(model.parameters()), -1),
+                ("clip_value: allowed with an optimizer of torch", es.Optimizer(), 0.5)]:
+            with self.assertRaisesRegex(es.UsageError, text):
+                es.Job(model, loss=nn.CrossEntropyLoss(), data=es.data.arrays(
+                    np.zeros((8, 4), np.float32), np.arange(8) % 3), steps=1, batch_size=2, max_p=2,
+                    optimizer=optimizer, clip_value=value)
 
     def test_refusals_of_several_optimizers(self):
         for text, make in [

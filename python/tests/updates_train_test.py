@@ -246,6 +246,16 @@ class CapturedOptimizers(ElasticCase):
         with self.assertRaisesRegex(es.UsageError, "optimizer is SGD: allowed is MuonOrAdamW and NAdam"):
             run.load_into(other, optimizer=torch.optim.SGD(other.parameters(), 0.1))
 
+    def test_clipping_by_value_is_that_of_pytorch(self):
+        def make(parameters):
+            return torch.optim.SGD(parameters, lr=0.5, momentum=0.9)
+        for options in ({"clip_value": 0.01}, {"clip_norm": 0.2, "clip_value": 0.02}):
+            model = self.model()
+            wanted = torch_losses(model, make(model.parameters()), nn.CrossEntropyLoss(), arrays(), 15,
+                                  **options)
+            run = self.job(make, steps=15, **options).run(stages="cpu-avx2:2@5,cpu-scalar:1")
+            np.testing.assert_allclose([x.loss for x in run.history], wanted, rtol=1e-3, atol=1e-4)
+
     def test_devices_that_change_give_the_same_bits(self):
         job = self.job(OPTIMIZERS["muon"], steps=9)
         run, mixed = job.run(stages="cpu-avx2:1"), job.run(stages="cpu-avx2:2@4,cpu-scalar:1")

@@ -110,7 +110,7 @@ def check_updates(numbers: Sequence[Numbers], updates: Sequence[Update], loop: L
         for x, gradient in zip(real, gradients):
             x.grad = gradient.clone()
         with InFp32({**others, **stand_ins}):
-            copied.optimizer.step()
+            copied.step()
         copied.advance()
         for name, x, mine, gradient, old, size in zip(chosen, real, own, gradients, before, scale):
             found = mine.step(step, gradient)

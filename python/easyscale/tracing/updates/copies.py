@@ -36,6 +36,7 @@ class Loop:
     """The steps of an optimizer; the schedulers are called after every `every` of them.
 
     `history` are the states with which it begins, by the ids of their tensors, if it has made steps.
+    Elements of gradients are limited to `clip_value` before a step, if it is not 0.
     """
 
     optimizer: Optimizer
@@ -43,6 +44,7 @@ class Loop:
     every: int
     steps: int
     history: dict[int, State] = field(default_factory=dict)
+    clip_value: float = 0.0
 
 
 class Copy:
@@ -69,6 +71,14 @@ class Copy:
                 del optimizer.state[p]
         self.schedulers = copy.deepcopy(loop.schedulers, memo)
         self.every, self.total, self.steps = loop.every, loop.steps, 0
+        self.clip_value = loop.clip_value
+
+    def step(self) -> None:
+        """Makes a step of the optimizer with clipped gradients."""
+        for group in self.optimizer.param_groups if self.clip_value else []:
+            for p in group["params"]:
+                p.grad.clamp_(-self.clip_value, self.clip_value)
+        self.optimizer.step()
 
     def advance(self) -> None:
         """Calls the schedulers after a step of the optimizer, if it is their turn."""
