@@ -324,6 +324,17 @@ class OfOthers(WithUpdates):
             optimizer.register_step_pre_hook(pre)
             optimizer.register_step_post_hook(post)
             return optimizer
+        def closed(parameters):
+            optimizer = optim.RMSprop(parameters, 0.1)
+
+            def halve():
+                for p in parameters:
+                    p.grad = p.grad / 2 if p.ndim > 1 else p.grad
+            optimizer.register_step_pre_hook(lambda *_: nn.utils.clip_grad_value_(parameters, 0.5))
+            optimizer.register_step_pre_hook(lambda *_: halve())
+            return optimizer
+        self.equals(closed)
+        self.assertNotIn("grad", vars(torch.Tensor))
         self.equals(hooked)
         self.equals(make)  # whose hook knows the parameters, and not the optimizer
 

@@ -25,8 +25,8 @@ from ...schedules import schedulers_of
 from ..graph import Meta, Ref
 from ..patches import exchanged
 from .check import check_updates
-from .copies import (Copy, Loop, copied_optimizer, copies_of, history_of, is_state, keeps_lists,
-                     kept_tensors, meta_parameter, optimizers)
+from .copies import (Copy, Loop, copied_optimizer, copies_of, gradients_of, history_of, is_state,
+                     keeps_lists, kept_tensors, meta_parameter, optimizers)
 from .errors import ADVICE, OptimizerRefused, place_of, refused
 from .lowered import Lowered, lower
 from .recorder import CHOICE, Recorded, Recorder, Structure
@@ -329,7 +329,7 @@ class _Run:
                 recorder.bind(owner, name, tensor)
         if self.is_first:
             self._begin_states()
-        with recorder:
+        with gradients_of(recorder.with_gradient), recorder:
             self.copy.step()
         tensors = list(kept_tensors(self.copy.optimizer))
         self.kept = recorder.kept(tensors)

@@ -10,7 +10,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from ...interpret import Context, run_kind
 from ...program import NO_VALUE, STATE, Numbers, Program, Update
-from .copies import Copy, Loop, copies_of
+from .copies import Copy, Loop, copies_of, gradients_of
 from .errors import OptimizerRefused
 from .recorder import LOW
 
@@ -94,6 +94,7 @@ def check_updates(numbers: Sequence[Numbers], updates: Sequence[Update], loop: L
     stand_ins = {id(tensors[name]): x for name, x in zip(chosen, real)}
     # What else a hook may write.
     others = {id(x): x.detach().clone() for name, x in tensors.items() if id(x) not in stand_ins}
+    known = {**others, **stand_ins}
     history = {key: state.tensor.detach().clone() for key, state in loop.history.items()
                if id(state.owner) in stand_ins}
     copied = Copy(loop, stand_ins | history)
@@ -109,7 +110,9 @@ def check_updates(numbers: Sequence[Numbers], updates: Sequence[Update], loop: L
         before = [x.detach().clone() for x in real]
         for x, gradient in zip(real, gradients):
             x.grad = gradient.clone()
-        with InFp32({**others, **stand_ins}):
+        for x in others.values():
+            x.grad = torch.zeros_like(x)
+        with gradients_of(lambda x: known.get(id(x), x)), InFp32(known):
             copied.step()
         copied.advance()
         for name, x, mine, gradient, old, size in zip(chosen, real, own, gradients, before, scale):
