@@ -22,13 +22,13 @@ from .job_text import stages_text, toml_text
 from .lora import Lora
 from .metrics import Function, Measure, named
 from .model_file import check_by_engine, explained, pack
-from .optimizers import CAPTURED, Optimizer
+from .optimizers import CAPTURED, Optimizer, class_name
 from .private_head import PrivateHead
 from .program import FORMAT_WITH_UPDATES
 from .progress import counting
 from .programs import find_easyscaled, find_esctl
 from .run import RemoteJob, Run, checkpoint_of, checkpoint_step
-from .schedules import read_rules
+from .schedules import Schedule, read_rules
 from .settings import checked
 from .trackers import tracked, tracker_options
 
@@ -52,9 +52,11 @@ class Job:
     level: on which devices the bits are equal: "D0", "D1", "D2" (any mix of types) or "auto".
     optimizer: an optimizer of torch over all trainable parameters, also those of a loss that is a
     module; or an Optimizer. SGD, Adam and AdamW are the engine's own; others are captured, also
-    classes that are derived from torch.optim.Optimizer.
+    classes that are derived from torch.optim.Optimizer. A list has several, with each parameter in one
+    of them, which make a step each for every gradient, in this order. Their states and those of the
+    schedule are what the job begins with.
     schedule: a torch scheduler that depends on nothing but the number of its steps, or a Schedule.
-    With an optimizer that is captured it must be a torch scheduler.
+    With an optimizer that is captured it must be a torch scheduler, or a list of several.
     schedule_unit: "step" if the scheduler would be called after every global step, "epoch" if after
     every pass over the data.
     metrics: names of metrics that compare the first output with the target: "accuracy", "top5" (any
@@ -76,6 +78,8 @@ class Job:
     the bits; those of one precision are equal on all devices.
     threads: compute threads of a CPU device.
     clip_norm: the largest norm of the whole gradient; 0 for no clipping.
+    clip_value: the largest element of the gradient, as of clip_grad_value_ of torch, after clip_norm; 0
+    for no clipping. The optimizer, which must be one of torch, is then captured.
     ema: decay of a moving average of the parameters, which evaluations use; 0 for none.
     lora: Lora(...), which adds adapters to linear layers and trains only these; None for none.
     directory: a new folder for the files of the job; None is a temporary one, which is removed
@@ -93,7 +97,7 @@ class Job:
                  metric: Function | None = None, sample_weights: Any = None,
                  sample_groups: Any = None, seed: int = 1,
                  name: str | None = None, eval_every: int = 0, checkpoint_every: int = 0,
-                 threads: int = 1, clip_norm: float = 0.0, ema: float = 0.0,
+                 threads: int = 1, clip_norm: float = 0.0, clip_value: float = 0.0, ema: float = 0.0,
                  lora: Lora | None = None, directory: str | Path | None = None,
                  allow_functions: tuple[type, ...] = ()):
         _check_kinds(model=model, loss=loss, data=data, name=name, metrics=metrics, metric=metric,
@@ -104,17 +108,21 @@ class Job:
         self._threads = checked("resources.threads", threads)
         every = checked("checkpoint.every_steps", checkpoint_every, "checkpoint_every")
         clip_norm, ema = checked("optimizer.clip_norm", clip_norm), checked("optimizer.ema", ema)
+        clip_value = checked("optimizer.clip_norm", clip_value, "clip_value")
+        if clip_value and isinstance(optimizer, Optimizer):
+            raise UsageError("clip_value: allowed with an optimizer of torch, which is captured then")
         is_captured = isinstance(model, Captured)
         self.name = _job_name(name or (model.program.name if is_captured else type(model).__name__))
         self._order = _order(sample_weights, sample_groups, data.samples)
         in_epoch = _steps_of_epoch(data, self._order, top["max_p"] * top["batch_size"])
         self.steps = _steps(in_epoch, steps, epochs)
         unit = _unit(schedule_unit, in_epoch)
-        rule, self._schedule = read_rules(optimizer, schedule, _parameters(model, loss), self.steps, unit)
+        rule, self._schedule = read_rules(optimizer, schedule, _parameters(model, loss), self.steps, unit,
+                                          captured=clip_value > 0)
         self._optimizer = _changed(rule, clip_norm, ema)
         self._lora = lora
         if rule.kind == CAPTURED and lora is not None:
-            raise UsageError(f"lora: allowed with sgd, adam and adamw; {type(optimizer).__name__} is "
+            raise UsageError(f"lora: allowed with sgd, adam and adamw; {class_name(optimizer)} is "
                              "captured for the parameters that the model has without adapters")
         self._top = {"name": self.name, "steps": self.steps, **top, "metrics": named(metrics)}
         self._metric = metric
@@ -129,7 +137,11 @@ class Job:
         else:
             self._capture(model, loss, allow_functions)
         if rule.kind == CAPTURED:
-            self._capture_optimizer(optimizer, schedule, unit or 1, _parameters(model, loss) or [])
+            self._capture_optimizer(optimizer, schedule, unit or 1, _parameters(model, loss) or [],
+                                    clip_value)
+        self._start = None
+        if lora is None and not isinstance(optimizer, Optimizer):
+            self._start = self._remember(optimizer, schedule, unit or 1, _parameters(model, loss) or [])
         self._bind()
         self._check_metric()
         check_by_engine(self.captured.program, self._top["batch_size"])
@@ -240,16 +252,26 @@ class Job:
                              f"{type(error).__name__}: {error}") from error
         self._keys = {x.name: bound.keys[x.name] for x in self.captured.program.inputs}
 
-    def _capture_optimizer(self, optimizer: Any, scheduler: Any, every: int,
-                           parameters: list[tuple[str, Any]]) -> None:
+    def _capture_optimizer(self, optimizer: Any, schedule: Any, every: int,
+                           parameters: list[tuple[str, Any]], clip_value: float) -> None:
         """Adds what the steps of an optimizer do to the model."""
         from .tracing.updates import capture_updates
         program, tensors = self.captured.program, dict(parameters)
         trained = [(x.name, tensors[x.name]) for x in program.parameters if x.trainable]
         with counting("the optimizer is captured: step") as report:
-            found = capture_updates(optimizer, trained, self.steps, scheduler, every, report=report)
+            found = capture_updates(optimizer, trained, self.steps, schedule, every, report=report,
+                                    clip_value=clip_value)
         program.numbers, program.updates = found.numbers, found.updates
+        self.captured.weights |= {f"optimizer/{name}": array for name, array in found.states.items()}
         program.format = FORMAT_WITH_UPDATES
+
+    def _remember(self, optimizer: Any, schedule: Any, every: int,
+                  parameters: list[tuple[str, Any]]) -> Any:
+        """What gives the state of the optimizer back to torch."""
+        from .tracing.updates.restored import Start
+        trained = [x.name for x in self.captured.program.parameters if x.trainable]
+        return Start(optimizer, None if isinstance(schedule, Schedule) else schedule, every, parameters,
+                     trained)
 
     def _take(self, captured: Captured, loss: Any, allow_functions: tuple[type, ...]) -> None:
         """A model that is captured already, whose inputs are arrays of the data."""
@@ -287,7 +309,7 @@ class Job:
         job = client.submit(file, from_checkpoint=start)
         return RemoteJob(client, job, self.captured.names(), self._files,
                          has_adapters=self._lora is not None,
-                         explain=lambda error: explained(program, error))
+                         explain=lambda error: explained(program, error), start=self._start)
 
     def _write(self) -> Path:
         """Writes model, weights and samples once, and returns their folder."""

@@ -64,10 +64,10 @@ CAPTURED = "captured"
 
 def read_optimizer(given: Any, parameters: Iterable[tuple[str, Any]] | None,
                    scheduled: bool = False, captured: bool = False) -> Optimizer:
-    """The optimizer of a job: `given` is an Optimizer, or a torch optimizer that has made no step.
+    """The optimizer of a job: `given` is an Optimizer, or a torch optimizer, or a list of those.
 
-    `parameters` are those of the model and its loss with their names in the model file; a torch
-    optimizer must have all that need a gradient. Without them, for a captured model, only an
+    `parameters` are those of the model and its loss with their names in the model file; the torch
+    optimizers must have all that need a gradient. Without them, for a captured model, only an
     Optimizer is allowed.
     `scheduled`: a torch scheduler has already changed the learning rate, so the initial one counts.
     What has the kind "captured" is to be captured, which `captured` asks of every optimizer.
@@ -77,24 +77,27 @@ def read_optimizer(given: Any, parameters: Iterable[tuple[str, Any]] | None,
             raise UsageError("kind = 'captured': allowed is sgd, adam or adamw; an optimizer of torch is "
                              "captured if it is passed itself")
         return given
-    name = class_name(given)
+    name, parts = class_name(given), listed(given)
     if parameters is None:
         raise UsageError(f"optimizer {name}: allowed for a captured model is easyscale.Optimizer")
-    if not _is_optimizer(given):
+    if not parts or not all(map(_is_optimizer, parts)):
         raise UsageError(f"optimizer {name}: allowed are optimizers of torch.optim, classes that are "
-                         "derived from torch.optim.Optimizer, and easyscale.Optimizer")
+                         "derived from torch.optim.Optimizer, lists of those, and easyscale.Optimizer")
     known = list(parameters)
-    _check_no_others(name, given.param_groups, {id(parameter) for _, parameter in known})
+    groups = [group for part in parts for group in part.param_groups]
+    _check_no_others(name, groups, {id(parameter) for _, parameter in known})
     names = {id(parameter): full for full, parameter in reversed(known) if parameter.requires_grad}
-    _check_parameters(name, given.param_groups, names)
-    for group in given.param_groups:
+    _check_parameters(name, groups, names)
+    _check_disjoint(name, parts, names)
+    _check_owners(name, parts, known)
+    for group in groups:
         _check_rate(name, group, scheduled)
-    if captured:
-        return _captured(given)
+    if captured or len(parts) > 1:
+        return _captured(parts[0])
     try:
-        return _built_in(name, given, names)
+        return _built_in(name, parts[0], names)
     except NotBuiltIn:
-        return _captured(given)
+        return _captured(parts[0])
 
 
 def _is_optimizer(given: Any) -> bool:
@@ -109,8 +112,7 @@ def _built_in(name: str, given: Any, names: dict[int, str]) -> Optimizer:
     if reader is None or not is_of_torch(given, "torch.optim") or hooks:
         raise NotBuiltIn(name)
     if given.state:
-        raise UsageError(f"optimizer {name} has the state of steps that it has made, with which a "
-                         "job cannot begin: make a new one")
+        raise NotBuiltIn(f"the state of {name}")
     settings = [_settings(name, group) for group in given.param_groups]
     _check_settings(settings)
     # Factors are relative to the rate of this group.
@@ -126,8 +128,14 @@ def _captured(given: Any) -> Optimizer:
     return Optimizer(CAPTURED, rate if 0 <= rate <= 10**6 else 0.0)
 
 
+def listed(given: Any) -> list[Any]:
+    """The items of a list or tuple, or the only one."""
+    return list(given) if isinstance(given, (list, tuple)) else [given]
+
+
 def class_name(given: Any) -> str:
-    return type(given).__name__
+    """The name of a class, or those of several in a list."""
+    return " and ".join(type(x).__name__ for x in listed(given)) or "[]"
 
 
 def is_of_torch(given: Any, module: str) -> bool:
@@ -146,11 +154,34 @@ def _check_no_others(name: str, groups: list[dict[str, Any]], known: set[int]) -
 
 def _check_parameters(name: str, groups: list[dict[str, Any]], names: dict[int, str]) -> None:
     known = {id(parameter) for group in groups for parameter in group["params"]}
-    missing = len(names.keys() - known)
+    missing = [full for key, full in names.items() if key not in known]
     if missing:
         raise UsageError(f"optimizer {name} has not all parameters of the model and its loss "
-                         f"that need a gradient: {missing} are missing; call requires_grad_(False) "
-                         "for what is not to be trained")
+                         f"that need a gradient: {len(missing)} are missing ({some(sorted(missing))}); "
+                         "call requires_grad_(False) for what is not to be trained")
+
+
+def _check_disjoint(name: str, parts: list[Any], names: dict[int, str]) -> None:
+    owners = [{id(parameter) for group in part.param_groups for parameter in group["params"]}
+              for part in parts]
+    shared = sorted(full for key, full in names.items() if sum(key in own for own in owners) > 1)
+    if shared:
+        raise UsageError(f"optimizer {name}: {len(shared)} parameters are in more than one of them "
+                         f"({some(shared)}): allowed is one for each parameter")
+
+
+def _check_owners(name: str, parts: list[Any], known: list[tuple[str, Any]]) -> None:
+    owners = {id(parameter) for part in parts for parameter, state in part.state.items() if state}
+    frozen = sorted(full for full, parameter in known
+                    if id(parameter) in owners and not parameter.requires_grad)
+    if frozen:
+        raise UsageError(f"optimizer {name} has states of {len(frozen)} parameters that are not trained "
+                         f"({some(frozen)}): remove them from optimizer.state, or call requires_grad_()")
+
+
+def some(names: list[str]) -> str:
+    """The first ones of names, for an error."""
+    return ", ".join(names[:4]) + (" ..." if len(names) > 4 else "")
 
 
 # What the groups of parameters may have of their own.

@@ -24,6 +24,7 @@ FORMAT_WITH_UPDATES = 4  # of models with the updates of a captured optimizer
 LONG_KINDS = {"floor_div", "remainder", "bit_and", "bit_or", "bit_xor", "shift_left", "shift_right",
               "narrow"}
 NO_VALUE = -1  # an optional input that a node does not have
+STATE = "state."  # before the names of states in programs of updates
 ZERO_LOSS = "zero_loss"  # the kind that is a term of the loss which is always 0
 
 Attribute = bool | int | float | str | list[int] | list[float]
@@ -188,6 +189,12 @@ class Update:
     parameters: list[str]
     programs: list[Program]
     phases: list[Phase]
+
+    def states(self) -> dict[str, tuple[int, ...]]:
+        """The shapes of the states by their names."""
+        first = self.programs[0]
+        return {x.name.removeprefix(STATE): first.values[x.value].shape(1) for x in first.parameters
+                if x.name.startswith(STATE)}
 
 
 @dataclass

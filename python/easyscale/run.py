@@ -28,7 +28,7 @@ class Run:
     """
 
     def __init__(self, view: dict[str, Any], history: list[StepRecord], checkpoint: str | None,
-                 names: ModuleNames, files: Any, has_adapters: bool = False):
+                 names: ModuleNames, files: Any, has_adapters: bool = False, start: Any = None):
         self.view = view  # Client.describe() at the end of the job
         self.history = history  # one StepRecord for each global step
         self.checkpoint = Path(checkpoint) if checkpoint else None  # of the last step
@@ -36,6 +36,7 @@ class Run:
         self._files = files  # keeps a temporary folder with the checkpoint while this object lives
         self._weights: dict[bool, dict[str, np.ndarray]] = {}  # by whether they are averages
         self._has_adapters = has_adapters
+        self._start = start  # the optimizer at the beginning of the job, if it is one of torch
 
     @property
     def id(self) -> str:
@@ -83,9 +84,14 @@ class Run:
             raise UsageError("save_adapter: allowed is a run of a Job with lora")
         _export(self.checkpoint, Path(directory), ema)
 
-    def load_into(self, module: Any, loss: Any = None, ema: bool = False) -> None:
+    def load_into(self, module: Any, loss: Any = None, ema: bool = False, optimizer: Any = None,
+                  schedule: Any = None) -> None:
         """Copies the trained weights into a torch module, bit for bit and in place.
 
+        `optimizer`: an optimizer of torch over the parameters of the module, or a list of them, with the
+        classes and groups of the job, and `schedule` the scheduler or the list of them. They get the
+        states, numbers and rates that they would have after these steps, each with a call of the
+        scheduler.
         `ema`: the moving averages of the parameters in place of them. `loss` is a module with the
         parameters of the loss that was trained; without it they are left out. Every parameter must be
         there with its shape; else UsageError, and nothing is changed.
@@ -108,9 +114,20 @@ class Run:
             own |= {LOSS_PREFIX + name: tensor for name, tensor in _tensors_of(loss).items()}
             parameters += [LOSS_PREFIX + name for name, _ in loss.named_parameters()]
         _check_fit(weights, own, parameters)
+        if optimizer is not None or schedule is not None:
+            self._load_optimizer(module, loss, optimizer, schedule)
         for name, tensor in own.items():
             if name in weights:
                 tensor.copy_(tensor.new_tensor(weights[name]))
+
+    def _load_optimizer(self, module: Any, loss: Any, optimizer: Any, schedule: Any) -> None:
+        if optimizer is None:
+            raise UsageError("load_into: schedule: allowed together with optimizer")
+        if self._start is None:
+            raise UsageError("load_into: optimizer: allowed for a job whose optimizer is one of torch")
+        names = {id(p): prefix + name for prefix, part in (("", module), (LOSS_PREFIX, loss))
+                 if part is not None for name, p in part.named_parameters()}
+        self._start.load_into(optimizer, schedule, self.steps, names, _states_of(self.checkpoint))
 
     def plot(self) -> str:
         """The loss of every step, and the loss of every evaluation, as the text of an SVG."""
@@ -130,10 +147,11 @@ class RemoteJob:
     """A job at a head. The methods of `client` with its `id` do what the methods here do not."""
 
     def __init__(self, client: Client, job: str, names: ModuleNames, files: Any = None,
-                 has_adapters: bool = False, explain: Callable[[str], str] = str):
+                 has_adapters: bool = False, explain: Callable[[str], str] = str, start: Any = None):
         self.client = client
         self._explain = explain  # adds to an error of the engine what is known of the model
         self._has_adapters = has_adapters
+        self._start = start  # the optimizer at the beginning, if it is one of torch
         self.id = job
         self._names = names
         self._files = files
@@ -172,7 +190,7 @@ class RemoteJob:
         view["evaluations"] = with_values(view["evaluations"], self._values)
         history = records(self.client.ledger(self.id), view["evaluations"], speeds)
         return Run(view, history, view["checkpoint"], self._names, self._files,
-                   self._has_adapters)
+                   self._has_adapters, self._start)
 
     def _measure(self, measure: Measure, checkpoint: str | None) -> None:
         """Adds the values of a checkpoint PARENT/step-N that has none yet."""
@@ -193,7 +211,7 @@ class RemoteJob:
         at_checkpoint = {key: written[key] for key in ("params_digest", "state_digest")}
         view = run.view | at_checkpoint | {"steps": written["version"]}
         return Run(view, run.history[:written["version"]], written["path"], self._names,
-                   self._files, self._has_adapters)
+                   self._files, self._has_adapters, self._start)
 
     def __repr__(self) -> str:
         return f"<RemoteJob {self.id}>"
@@ -222,10 +240,19 @@ def checkpoint_step(checkpoint: Path) -> int:
     return int(found[0]["version"])
 
 
-def _export(checkpoint: Path | None, place: Path, ema: bool) -> None:
+def _export(checkpoint: Path | None, place: Path, ema: bool, *options: str) -> None:
     if checkpoint is None:
         raise NotFoundError("the run has no checkpoint, so its weights were not kept")
-    run_json(["export", str(checkpoint), str(place), *(["--ema"] if ema else [])])
+    run_json(["export", str(checkpoint), str(place), *(["--ema"] if ema else []), *options])
+
+
+def _states_of(checkpoint: Path | None) -> dict[str, np.ndarray]:
+    """The arrays of the optimizer as STATE.PARAMETER."""
+    from safetensors.numpy import load_file
+    with TemporaryFolder("export-") as folder:
+        states = folder / "states.safetensors"
+        _export(checkpoint, folder / "weights.safetensors", False, "--optimizer", str(states))
+        return load_file(states) if states.exists() else {}
 
 
 def _exported(checkpoint: Path | None, ema: bool, has_adapters: bool) -> dict[str, np.ndarray]:

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from .errors import UsageError
-from .optimizers import (CAPTURED, NotBuiltIn, Optimizer, class_name, is_of_torch,
+from .optimizers import (CAPTURED, NotBuiltIn, Optimizer, class_name, is_of_torch, listed,
                          read_optimizer)
 from .settings import FACTOR_MAX, check_table
 
@@ -75,7 +75,7 @@ POINTS_MAX = 2500  # their text must fit into a job file
 def read_schedule(given: Any, steps: int, epoch_steps: int | None = None) -> Schedule:
     """The schedule of a job with this number of global steps; None means a constant rate.
 
-    `given` is a Schedule, or a new torch scheduler whose unit is the global step, or epochs of
+    `given` is a Schedule, or a torch scheduler whose unit is the global step, or epochs of
     `epoch_steps` global steps.
     """
     if given is None:
@@ -85,6 +85,9 @@ def read_schedule(given: Any, steps: int, epoch_steps: int | None = None) -> Sch
             raise UsageError("schedule_unit = 'epoch': allowed is a torch scheduler as schedule")
         return given
     check_scheduler(given, steps, epoch_steps)
+    if steps_made(given):
+        raise NotBuiltIn(f"schedule {class_name(given)} has made steps: allowed is a new one with "
+                         "easyscale.Optimizer")
     if epoch_steps is not None:
         return _called(given, steps, epoch_steps)
     of_torch = is_of_torch(given, "torch.optim.lr_scheduler")
@@ -93,40 +96,53 @@ def read_schedule(given: Any, steps: int, epoch_steps: int | None = None) -> Sch
 
 
 def read_rules(optimizer: Any, schedule: Any, parameters: list[tuple[str, Any]] | None, steps: int,
-               epoch_steps: int | None) -> tuple[Optimizer, Schedule]:
+               epoch_steps: int | None, captured: bool = False) -> tuple[Optimizer, Schedule]:
     """The optimizer and the schedule of a job. If the engine's own kinds do not have both together, the
-    optimizer has the kind "captured", and the schedule is part of what is captured."""
-    scheduled = schedule is not None
-    rule = read_optimizer(optimizer, parameters, scheduled)
+    optimizer has the kind "captured", and the schedule is part of what is captured. `captured` asks for
+    this kind."""
+    schedulers = schedulers_of(schedule)
+    scheduled = bool(schedulers)
+    rule = read_optimizer(optimizer, parameters, scheduled, captured)
     if rule.kind != CAPTURED:
         try:
-            return rule, read_schedule(schedule, steps, epoch_steps)
+            if len(schedulers) > 1:
+                raise NotBuiltIn(f"schedule {class_name(schedule)}: allowed is one for easyscale.Optimizer")
+            return rule, read_schedule(schedulers[0] if scheduled else None, steps, epoch_steps)
         except NotBuiltIn as error:
             if isinstance(optimizer, Optimizer):
                 raise UsageError(str(error)) from None
             rule = read_optimizer(optimizer, parameters, scheduled, captured=True)
-    if isinstance(schedule, Schedule):
-        raise UsageError(f"schedule: allowed is a torch scheduler with {class_name(optimizer)}, which is "
-                         "captured together with it")
-    if schedule is not None:
-        check_scheduler(schedule, steps, epoch_steps)
-    elif epoch_steps is not None:
+    for scheduler in schedulers:
+        if isinstance(scheduler, Schedule):
+            raise UsageError(f"schedule: allowed is a torch scheduler with {class_name(optimizer)}, which "
+                             "is captured together with it")
+        check_scheduler(scheduler, steps, epoch_steps)
+    if epoch_steps is not None and not scheduled:
         raise UsageError("schedule_unit = 'epoch': allowed is a torch scheduler as schedule")
     return rule, Schedule()
 
 
+def schedulers_of(schedule: Any) -> list[Any]:
+    """The schedulers of a job, which may be a list with None for optimizers without one."""
+    return [x for x in listed(schedule) if x is not None]
+
+
 def check_scheduler(given: Any, steps: int, epoch_steps: int | None) -> None:
-    """Raises UsageError unless `given` is a new torch scheduler that depends on nothing but its steps."""
-    made = max(getattr(part, "last_epoch", 0) for part in [given, *getattr(given, "_schedulers", [])])
-    if made > 0:
-        raise UsageError(f"schedule {class_name(given)} has made {made} steps, with which a job "
-                         "cannot begin: make a new one")
+    """Raises UsageError unless `given` is a torch scheduler that depends on nothing but its steps."""
     if not _is_scheduler(given) or class_name(given) == "ReduceLROnPlateau":
         raise UsageError(f"schedule {class_name(given)}: {ALLOWED_SCHEDULES}")
-    if epoch_steps is None and class_name(given) == "CosineAnnealingLR" and given.T_max != steps:
+    made = steps_made(given)
+    if epoch_steps is None and class_name(given) == "CosineAnnealingLR" and given.T_max != made + steps:
+        after = f" after {made} steps" if made else ""
         raise UsageError(f"schedule CosineAnnealingLR with T_max = {given.T_max}, in a job of {steps} "
-                         "global steps: allowed is their number, or schedule_unit=\"epoch\" for a "
+                         f"global steps{after}: allowed is their number, or schedule_unit=\"epoch\" for a "
                          "T_max in epochs")
+
+
+def steps_made(scheduler: Any) -> int:
+    """The number of steps that a scheduler has made."""
+    return max(getattr(part, "last_epoch", 0)
+               for part in [scheduler, *getattr(scheduler, "_schedulers", [])])
 
 
 def _is_scheduler(given: Any) -> bool:

@@ -2,18 +2,29 @@
 import torch
 
 
-def torch_losses(model, optimizer, loss, samples, steps, schedule=None, clip_norm=None):
-    """The losses before each of `steps` full-batch steps. `samples`: arrays, the target last."""
+def listed(x):
+    """The items of a list, or the only one."""
+    return x if isinstance(x, list) else [x]
+
+
+def torch_losses(model, optimizer, loss, samples, steps, schedule=None, clip_norm=None,
+                 clip_value=None):
+    """The losses before each of `steps` full-batch steps. `samples`: arrays, the target last. The optimizer
+    and the schedule may be lists."""
     *inputs, target = (torch.from_numpy(array) for array in samples)
     losses = []
     for _ in range(steps):
-        optimizer.zero_grad()
+        model.zero_grad()
         value = loss(model(*inputs), target)
         value.backward()
         if clip_norm is not None:
             torch.nn.utils.clip_grad_norm_(model.parameters(), clip_norm)
-        optimizer.step()
-        if schedule is not None:
-            schedule.step()
+        if clip_value is not None:
+            torch.nn.utils.clip_grad_value_(model.parameters(), clip_value)
+        for x in listed(optimizer):
+            x.step()
+        for x in listed(schedule):
+            if x is not None:
+                x.step()
         losses.append(value.item())
     return losses

@@ -3,6 +3,7 @@ import warnings
 
 import torch
 from torch import nn
+from torch_training import listed
 
 from easyscale.tracing.updates import capture_updates
 from easyscale.tracing.updates.check import Trained
@@ -25,28 +26,48 @@ def captured(make, steps=STEPS, shapes=SHAPES, schedule=None, every=1):
     return capture_updates(optimizer, parameters, steps, schedule and schedule(optimizer), every)
 
 
-def largest_error(make, steps=STEPS, shapes=SHAPES, schedule=None, every=1, mode=None):
+def made_steps(optimizer, scheduler, parameters, count):
+    """Makes steps of torch with random gradients."""
+    for _ in range(count):
+        for p in parameters:
+            p.grad = torch.randn(p.shape)
+        for x in listed(optimizer):
+            x.step()
+        for x in listed(scheduler):
+            if x is not None:
+                x.step()
+    for p in parameters:
+        p.grad = None
+
+
+def largest_error(make, steps=STEPS, shapes=SHAPES, schedule=None, every=1, mode=None, before=0):
     """The largest difference of a parameter to that of torch, relative to its norm, over all steps,
-    and what was captured. `mode` is a context in which torch makes its steps."""
+    and what was captured. `mode` is a context in which torch makes its steps, of which the capture does
+    not see those `before`."""
     torch.manual_seed(1)
     parameters = parameters_of(shapes)
     optimizer = make([p for _, p in parameters])
     scheduler = schedule and schedule(optimizer)
+    made_steps(optimizer, scheduler, [p for _, p in parameters], before)
     found = capture_updates(optimizer, parameters, steps, scheduler, every)
     of_name = {name: update for update in found.updates for name in update.parameters}
     assert sorted(of_name) == sorted(name for name, _ in parameters)
-    own = {name: Trained(of_name[name], found.numbers, p) for name, p in parameters}
+    own = {name: Trained(of_name[name], found.numbers, p, {
+        state: torch.from_numpy(found.states[f"{state}.{name}"])
+        for state in of_name[name].states()} if found.states else {}) for name, p in parameters}
     worst = 0.0
     for step in range(steps):
         for name, p in parameters:
             p.grad = torch.randn(p.shape)
             own[name].step(step, p.grad.clone())
         with mode() if mode else warnings.catch_warnings():
-            optimizer.step()
+            for x in listed(optimizer):
+                x.step()
         if scheduler is not None and (step + 1) % every == 0 and step + 1 < steps:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # of SequentialLR, about itself
-                scheduler.step()
+                for x in listed(scheduler):
+                    x.step()
         for name, p in parameters:
             difference = own[name].tensors["parameter"] - p.detach()
             worst = max(worst, float(difference.norm() / (p.detach().norm() + 1e-6)))
@@ -55,5 +76,4 @@ def largest_error(make, steps=STEPS, shapes=SHAPES, schedule=None, every=1, mode
 
 def states_of(update):
     """The names of the states of an update."""
-    return [x.name.removeprefix("state.") for x in update.programs[0].parameters
-            if x.name.startswith("state.")]
+    return list(update.states())

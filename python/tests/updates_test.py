@@ -15,12 +15,13 @@ import torch
 from support import HERE, FakeProgramsCase
 from torch import nn, optim
 from torch.optim import lr_scheduler as lr
-from updates_support import ERROR, MATRICES, captured, largest_error, states_of
+from updates_support import (ERROR, MATRICES, SHAPES, captured, largest_error, made_steps,
+                             states_of)
 
 import easyscale as es
 from easyscale.program import (FORMAT_WITH_UPDATES, Node, Numbers, Output, Parameter, Phase,
                                Program, Update, Value)
-from easyscale.tracing.updates.check import InFp32
+from easyscale.tracing.updates.check import InFp32, Trained
 from easyscale.tracing.updates.errors import OptimizerRefused
 
 torch.set_num_threads(1)
@@ -323,6 +324,17 @@ class OfOthers(WithUpdates):
             optimizer.register_step_pre_hook(pre)
             optimizer.register_step_post_hook(post)
             return optimizer
+        def closed(parameters):
+            optimizer = optim.RMSprop(parameters, 0.1)
+
+            def halve():
+                for p in parameters:
+                    p.grad = p.grad / 2 if p.ndim > 1 else p.grad
+            optimizer.register_step_pre_hook(lambda *_: nn.utils.clip_grad_value_(parameters, 0.5))
+            optimizer.register_step_pre_hook(lambda *_: halve())
+            return optimizer
+        self.equals(closed)
+        self.assertNotIn("grad", vars(torch.Tensor))
         self.equals(hooked)
         self.equals(make)  # whose hook knows the parameters, and not the optimizer
 
@@ -515,6 +527,103 @@ class Settings(WithUpdates):
         self.equals(of(optim.NAdam), steps=80, shapes=shapes)
 
 
+class Several(WithUpdates):
+    """Optimizers that share the parameters of a model."""
+
+    @staticmethod
+    def pair(parameters):
+        return [Muon([p for p in parameters if p.ndim > 1]),
+                optim.AdamW([p for p in parameters if p.ndim < 2], 0.1)]
+
+    def test_each_has_its_own_parameters(self):
+        found = self.equals(self.pair)
+        self.assertEqual({tuple(x.parameters): states_of(x) for x in found.updates},
+                         {("p0", "p2"): ["buffer"], ("p1",): ["exp_avg", "exp_avg_sq"], ("p3",): ["buffer"]})
+
+    def test_each_has_its_own_scheduler(self):
+        def schedule(pair):
+            return [lr.LambdaLR(pair[1], lambda step: 1 / (1 + step)), lr.ExponentialLR(pair[0], 0.9)]
+        self.equals(self.pair, schedule=schedule)
+
+    def test_branches_with_a_scheduler(self):
+        class Clipped(optim.SGD):
+            @torch.no_grad()
+            def step(self):
+                for p in self.param_groups[0]["params"]:
+                    p.grad.mul_(0.5) if p.grad.norm() > 2 else None
+                super().step()
+        self.equals(lambda p: [Clipped(p[:2], 0.1, momentum=0.9), optim.NAdam(p[2:], 0.1)], steps=12,
+                    schedule=lambda pair: [lr.ExponentialLR(x, 0.8) for x in pair])
+
+    def test_the_one_that_cannot_be_captured_is_named(self):
+        self.refuses("optimizer LBFGS cannot be captured: its step needs closure",
+                     lambda p: [optim.SGD(p[:2], 0.1), optim.LBFGS(p[2:])])
+
+
+class Histories(WithUpdates):
+    """Optimizers that have made steps."""
+
+    SHAPES = (*SHAPES, (1,), (1, 4))
+
+    def test_each_goes_on_from_its_state(self):
+        for kind, settings in [
+                (optim.SGD, {"momentum": 0.9}), (optim.SGD, {}), (optim.Adam, {}), (optim.AdamW, {}),
+                (optim.RMSprop, {"centered": True, "momentum": 0.5}), (optim.Adagrad, {"lr_decay": 0.1}),
+                (optim.NAdam, {}), (optim.RAdam, {}), (optim.Adafactor, {}), (optim.Rprop, {}),
+                (optim.ASGD, {"t0": 3}), (Lion, {}), (Lamb, {}), (ScheduleFree, {})]:
+            with self.subTest(kind.__name__):
+                self.equals(of(kind, **({"lr": 0.05} | settings)), before=5, steps=12, shapes=self.SHAPES)
+
+    def test_phases_go_on(self):
+        found = self.equals(of(optim.RAdam), before=3)
+        self.assertEqual(found.updates[0].phases, [Phase(0, 0), Phase(2, 1)])
+        alone = self.equals(of(optim.SGD, momentum=0.9, dampening=0.5), before=1)
+        self.assertEqual(alone.updates[0].phases, [Phase(0, 0)])
+
+    def test_several_with_schedulers(self):
+        self.equals(Several.pair, before=7, steps=20, schedule=lambda pair: [
+            lr.OneCycleLR(pair[1], 0.1, total_steps=27), lr.ExponentialLR(pair[0], 0.9)])
+
+    def test_what_an_optimizer_keeps_elsewhere(self):
+        def make(parameters):
+            optimizer = Lookahead(optim.Adam(parameters))
+            made_steps(optimizer, None, parameters, 7)
+            return optimizer
+        self.refuses("it keeps tensors elsewhere than in its state", make)
+
+    def test_some_that_are_new(self):
+        def make(parameters):
+            pair = Several.pair(parameters)
+            made_steps(pair[0], None, parameters, 3)
+            return pair
+        found = self.equals(make, steps=12)
+        self.assertEqual(float(np.abs(found.states["exp_avg.p1"]).max()), 0)
+
+    def changed(self, change):
+        """RMSprop with a state that `change` has got with the parameters."""
+        def make(parameters):
+            optimizer = optim.RMSprop(parameters)
+            made_steps(optimizer, None, parameters, 2)
+            change(optimizer, parameters)
+            return optimizer
+        return make
+
+    def test_states_that_are_not_those_of_the_parameters(self):
+        def shape(o, p):
+            o.state[p[1]]["square_avg"] = torch.rand(6)
+
+        def kind(o, p):
+            o.state[p[1]]["square_avg"] = torch.rand(5, dtype=torch.bfloat16)
+
+        def missing(o, p):
+            del o.state[p[1]]
+        for text, change in [
+                (r"its state square_avg of p1 has the shape \(6,\): allowed is \(5,\)", shape),
+                ("its state square_avg of p1 has the type torch.bfloat16: allowed is float32", kind),
+                ("it has states of some parameters of a group, and none of p1: allowed", missing)]:
+            self.refuses(f"optimizer RMSprop cannot be captured: {text}", self.changed(change))
+
+
 class Refused(WithUpdates):
     def stepping(self, step):
         """An optimizer with this step for each parameter."""
@@ -582,15 +691,6 @@ class Refused(WithUpdates):
             raise ValueError("no such thing")
         self.refuses(r"its step fails at updates_test.py:\d+.*ValueError: no such thing",
                      self.stepping(fail))
-
-    def test_a_history(self):
-        def make(parameters):
-            optimizer = optim.RMSprop(parameters)
-            for p in parameters:
-                p.grad = torch.randn(p.shape)
-            optimizer.step()
-            return optimizer
-        self.refuses("the state of steps that it has made", make)
 
     def test_a_schedule_of_another_optimizer(self):
         other = optim.SGD([nn.Parameter(torch.zeros(2))], 0.1)
@@ -729,6 +829,58 @@ class Jobs(FakeProgramsCase):
     def test_what_goes_on_with_the_engines_own_kinds(self):
         job = self.job(optim.AdamW)
         self.assertEqual((job.captured.program.updates, job.captured.program.format), ([], 1))
+
+    def test_several_optimizers(self):
+        def pair(parameters):
+            weight, bias, *others = parameters
+            return [optim.SGD([weight, bias], 0.1), optim.AdamW(others)]
+        job = self.job(pair, schedule=lambda pair: [None, lr.ExponentialLR(pair[1], 0.5)])
+        self.assertEqual([x.parameters for x in job.captured.program.updates],
+                         [["0.weight"], ["0.bias"], ["2.weight"], ["2.bias"]])
+        self.assertIn('kind = "captured"\nlearning_rate = 0.1\n', job.toml())
+        alone = self.job(lambda p: [optim.AdamW(p)], schedule=lambda one: [lr.StepLR(one[0], 2)])
+        self.assertIn('[schedule]\nkind = "step"\nstep_size = 2\n', alone.toml())
+
+    def test_clipping_by_value(self):
+        program = self.job(optim.SGD, clip_value=0.5, settings={"lr": 1.0}).captured.program
+        gradient = torch.tensor([-2.0, 0.25, 2.0])
+        bias = next(x for x in program.updates if x.parameters == ["2.bias"])
+        moved = Trained(bias, program.numbers, torch.zeros(3)).step(0, gradient)
+        self.assertEqual(moved.tolist(), [0.5, -0.25, -0.5])
+        self.assertFalse(self.job(optim.AdamW, clip_value=0).captured.program.updates)
+        model = nn.Linear(4, 3)
+        for text, optimizer, value in [
+                ("clip_value = -1: allowed is 0", optim.SGD(model.parameters()), -1),
+                ("clip_value: allowed with an optimizer of torch", es.Optimizer(), 0.5)]:
+            with self.assertRaisesRegex(es.UsageError, text):
+                es.Job(model, loss=nn.CrossEntropyLoss(), data=es.data.arrays(
+                    np.zeros((8, 4), np.float32), np.arange(8) % 3), steps=1, batch_size=2, max_p=2,
+                    optimizer=optimizer, clip_value=value)
+
+    def test_refusals_of_several_optimizers(self):
+        for text, make in [
+                ("optimizer SGD and AdamW: 1 parameters are in more than one of them \\(0.bias\\)",
+                 lambda p: [optim.SGD(p[:2], 0.1), optim.AdamW(p[1:])]),
+                ("optimizer SGD and AdamW has not all parameters.*1 are missing \\(2.bias\\)",
+                 lambda p: [optim.SGD(p[:2], 0.1), optim.AdamW(p[2:3])]),
+                ("optimizer SGD and Optimizer: allowed are optimizers of torch.optim",
+                 lambda p: [optim.SGD(p, 0.1), es.Optimizer()]),
+                (r"optimizer \[\]: allowed are", lambda p: [])]:
+            with self.assertRaisesRegex(es.UsageError, text):
+                self.job(lambda parameters, make=make: make(list(parameters)))
+        with self.assertRaisesRegex(es.UsageError, "allowed is a torch scheduler with SGD and AdamW"):
+            self.job(lambda p: [optim.SGD([next(p)], 0.1), optim.AdamW(p)],
+                     schedule=lambda pair: [es.Schedule("cosine"), None])
+
+    def test_a_state_of_a_parameter_that_is_not_trained(self):
+        def make(parameters):
+            parameters = list(parameters)
+            optimizer = optim.AdamW(parameters)
+            made_steps(optimizer, None, parameters, 1)
+            parameters[1].requires_grad_(False)
+            return optimizer
+        with self.assertRaisesRegex(es.UsageError, "states of 1 parameters that are not trained .0.bias."):
+            self.job(make)
 
     def test_refusals(self):
         for text, call in [

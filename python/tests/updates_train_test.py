@@ -3,13 +3,14 @@
 
 All samples are one global batch, so their order in it does not matter.
 """
+import copy
 import unittest
 
 import numpy as np
 import torch
 from support import ElasticCase, programs_train_model_files
 from torch import nn
-from torch_training import torch_losses
+from torch_training import listed, torch_losses
 
 import easyscale as es
 
@@ -117,11 +118,12 @@ class CapturedOptimizers(ElasticCase):
         torch.manual_seed(1)
         return Net()
 
-    def job(self, make, steps=STEPS, **options):
+    def job(self, make, steps=STEPS, schedule=None, **options):
         model = self.model()
+        optimizer = make(model.parameters())
         return es.Job(model, loss=nn.CrossEntropyLoss(), data=es.data.arrays(*arrays()),
-                      steps=steps, batch_size=SAMPLES // MAX_P, max_p=MAX_P,
-                      optimizer=make(model.parameters()), **options)
+                      steps=steps, batch_size=SAMPLES // MAX_P, max_p=MAX_P, optimizer=optimizer,
+                      schedule=schedule and schedule(optimizer), **options)
 
     def test_every_optimizer_trains_as_in_pytorch_and_with_one_digest(self):
         for name, make in OPTIMIZERS.items():
@@ -135,6 +137,124 @@ class CapturedOptimizers(ElasticCase):
                 losses = [entry.loss for entry in run.history]
                 np.testing.assert_allclose(losses, wanted, rtol=2e-3, atol=2e-4)
                 self.assertLess(losses[-1], losses[0])
+
+    def test_several_optimizers_train_as_in_pytorch(self):
+        def make(parameters):
+            parameters = list(parameters)
+            return [MuonOrAdamW([p for p in parameters if p.ndim > 1]),
+                    torch.optim.AdamW([p for p in parameters if p.ndim < 2], lr=0.01)]
+
+        def schedulers(pair):
+            return [None, torch.optim.lr_scheduler.ExponentialLR(pair[1], 0.9)]
+        model = self.model()
+        pair = make(model.parameters())
+        job = self.job(make, schedule=schedulers)
+        wanted = torch_losses(model, pair, nn.CrossEntropyLoss(), arrays(), STEPS, schedulers(pair))
+        run, mixed = job.run(stages="cpu-avx2:1"), job.run(stages=MIX)
+        self.assertEqual((mixed.params_digest, mixed.state_digest), (run.params_digest, run.state_digest))
+        np.testing.assert_allclose([x.loss for x in run.history], wanted, rtol=2e-3, atol=2e-4)
+
+    def test_a_job_goes_on_from_the_state_of_torch(self):
+        pair = OPTIMIZERS | {"momentum": lambda p: torch.optim.SGD(p, lr=0.05, momentum=0.9),
+                             "adamw": lambda p: torch.optim.AdamW(p, lr=1e-3)}
+        for name in ("momentum", "adamw", "nadam", "adafactor"):
+            with self.subTest(name):
+                wanted = torch_losses(*self.trained(pair[name])[:2], nn.CrossEntropyLoss(), arrays(), 10)
+                model, optimizer, schedule = self.trained(pair[name])
+                job = es.Job(model, loss=nn.CrossEntropyLoss(), data=es.data.arrays(*arrays()), steps=10,
+                             batch_size=SAMPLES // MAX_P, max_p=MAX_P, optimizer=optimizer)
+                run = job.run(stages="cpu-avx2:1")
+                mixed = job.run(stages="cpu-avx2:2@4,cpu-scalar:1")
+                self.assertEqual((mixed.params_digest, mixed.state_digest),
+                                 (run.params_digest, run.state_digest))
+                np.testing.assert_allclose([x.loss for x in run.history], wanted, rtol=1e-3, atol=1e-4)
+
+    def trained(self, make, steps=5, rate=None):
+        """A model, its optimizer and its scheduler after steps of torch."""
+        model = self.model()
+        optimizer = make(model.parameters())
+        schedule = rate and torch.optim.lr_scheduler.ExponentialLR(optimizer, rate)
+        torch_losses(model, optimizer, nn.CrossEntropyLoss(), arrays(), steps, schedule)
+        model.zero_grad()
+        return model, optimizer, schedule
+
+    def test_a_schedule_goes_on(self):
+        model, optimizer, schedule = self.trained(OPTIMIZERS["rmsprop"], rate=0.8)
+        job = es.Job(model, loss=nn.CrossEntropyLoss(), data=es.data.arrays(*arrays()), steps=10,
+                     batch_size=SAMPLES // MAX_P, max_p=MAX_P, optimizer=optimizer, schedule=schedule)
+        run = job.run(stages="cpu-avx2:1")
+        wanted = torch_losses(model, optimizer, nn.CrossEntropyLoss(), arrays(), 10, schedule)
+        np.testing.assert_allclose([x.loss for x in run.history], wanted, rtol=1e-3, atol=1e-4)
+
+    def assert_same(self, found, wanted):
+        """Compares state dicts, whose tensors may differ by rounding."""
+        self.assertIs(type(found), type(wanted))
+        if isinstance(wanted, dict):
+            self.assertEqual(list(found), list(wanted))
+            for key, value in wanted.items():
+                self.assert_same(found[key], value)
+        elif isinstance(wanted, list):
+            self.assertEqual(len(found), len(wanted))
+            for x, y in zip(found, wanted):
+                self.assert_same(x, y)
+        elif isinstance(wanted, torch.Tensor):
+            self.assertEqual((found.shape, found.dtype), (wanted.shape, wanted.dtype))
+            self.assertLess(float((found - wanted).norm()), 1e-2 * float(wanted.norm()) + 1e-6)
+        else:
+            self.assertEqual(found, wanted)
+
+    def test_torch_goes_on_from_an_optimizer_without_states(self):
+        run = self.job(lambda p: torch.optim.SGD(p, lr=0.05), steps=2).run(stages="cpu-avx2:1")
+        model = self.model()
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.5)
+        run.load_into(model, optimizer=optimizer)
+        self.assertEqual(optimizer.param_groups[0]["lr"], 0.05)
+
+    def test_torch_goes_on_from_the_state_of_a_job(self):
+        def rate(optimizer):
+            return torch.optim.lr_scheduler.ExponentialLR(optimizer, 0.9)
+
+        def halves(parameters):
+            parameters = list(parameters)
+            return [MuonOrAdamW(parameters[::2]), torch.optim.NAdam(parameters[1::2], lr=1e-3)]
+        cases = {name: (OPTIMIZERS[name], rate) for name in ("rmsprop", "adafactor", "nadam")} | {
+            "momentum": (lambda p: torch.optim.SGD(p, lr=0.05, momentum=0.9), rate),
+            "adamw": (lambda p: torch.optim.AdamW(p, lr=1e-3), None),
+            "two": (halves, lambda pair: [rate(pair[1])])}
+        for name, (make, schedule) in cases.items():
+            with self.subTest(name):
+                def trained(model, steps, optimizer, scheduler):
+                    return torch_losses(model, optimizer, nn.CrossEntropyLoss(), arrays(), steps, scheduler)
+                model = self.model()
+                optimizer = make(model.parameters())
+                scheduler = schedule and schedule(optimizer)
+                trained(model, 10, optimizer, scheduler)
+                states = copy.deepcopy([x.state_dict() for x in listed(optimizer)])
+                wanted = trained(model, 5, optimizer, scheduler)
+                run = self.job(make, steps=10, schedule=schedule).run(stages="cpu-avx2:1")
+                model = self.model()
+                optimizer = make(model.parameters())
+                scheduler = schedule and schedule(optimizer)
+                run.load_into(model, optimizer=optimizer, schedule=scheduler)
+                for found, state in zip(listed(optimizer), states):
+                    self.assert_same(found.state_dict(), state)
+                np.testing.assert_allclose(trained(model, 5, optimizer, scheduler), wanted, rtol=1e-3,
+                                           atol=1e-4)
+                other = self.model()
+                with self.assertRaisesRegex(es.UsageError, "has other groups of parameters"):
+                    run.load_into(other, optimizer=optimizer)
+        with self.assertRaisesRegex(es.UsageError, "optimizer is SGD: allowed is MuonOrAdamW and NAdam"):
+            run.load_into(other, optimizer=torch.optim.SGD(other.parameters(), 0.1))
+
+    def test_clipping_by_value_is_that_of_pytorch(self):
+        def make(parameters):
+            return torch.optim.SGD(parameters, lr=0.5, momentum=0.9)
+        for options in ({"clip_value": 0.01}, {"clip_norm": 0.2, "clip_value": 0.02}):
+            model = self.model()
+            wanted = torch_losses(model, make(model.parameters()), nn.CrossEntropyLoss(), arrays(), 15,
+                                  **options)
+            run = self.job(make, steps=15, **options).run(stages="cpu-avx2:2@5,cpu-scalar:1")
+            np.testing.assert_allclose([x.loss for x in run.history], wanted, rtol=1e-3, atol=1e-4)
 
     def test_devices_that_change_give_the_same_bits(self):
         job = self.job(OPTIMIZERS["muon"], steps=9)

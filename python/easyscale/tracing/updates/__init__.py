@@ -10,7 +10,7 @@ import contextlib
 import functools
 import inspect
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -19,16 +19,19 @@ from torch import Tensor
 from torch.optim import Optimizer
 
 from ...errors import EasyScaleError
+from ...optimizers import listed, some
 from ...program import Numbers, Phase, Update
+from ...schedules import schedulers_of
 from ..graph import Meta, Ref
 from ..patches import exchanged
 from .check import check_updates
-from .copies import (Copy, check_new, copied_optimizer, copies_of, is_state, kept_tensors,
-                     meta_parameter, optimizers)
+from .copies import (Copy, Loop, copied_optimizer, copies_of, gradients_of, history_of, is_state,
+                     keeps_lists, kept_tensors, meta_parameter, optimizers)
 from .errors import ADVICE, OptimizerRefused, place_of, refused
 from .lowered import Lowered, lower
 from .recorder import CHOICE, Recorded, Recorder, Structure
-from .scalars import decides, numbers_of_tensors
+from .scalars import numbers_of_tensors
+from .together import Together, together
 
 TRIED = 2        # steps of all parameters, which show what each one needs
 SAME_STEPS = 64  # of one structure and the same numbers, after which a shape needs no steps of its own
@@ -41,10 +44,12 @@ Report = Callable[[int, int], None]
 
 @dataclass
 class Updates:
-    """A captured optimizer, as a model file has it."""
+    """A captured optimizer, as a model file has it. `states` are the first contents of the states as
+    STATE.PARAMETER, if they are not zeros."""
 
     numbers: list[Numbers]
     updates: list[Update]
+    states: dict[str, np.ndarray] = field(default_factory=dict)
 
 
 @dataclass
@@ -83,40 +88,96 @@ class _Kind:
         self.numbers.append(tuple(recorded.numbers))
 
 
-def capture_updates(optimizer: Optimizer, parameters: Sequence[tuple[str, Tensor]], steps: int,
-                    scheduler: Any = None, every: int = 1, check: bool = True,
-                    report: Report | None = None) -> Updates:
-    """Captures the steps of an optimizer that has made none.
+def capture_updates(optimizer: Any, parameters: Sequence[tuple[str, Tensor]], steps: int,
+                    schedule: Any = None, every: int = 1, check: bool = True,
+                    report: Report | None = None, clip_value: float = 0.0) -> Updates:
+    """Captures the steps of an optimizer from its state on, or those of a list of them.
 
-    `parameters` are those that are trained, with their names in the model file. `scheduler` is a torch
-    scheduler, which is called after every `every` steps. Neither of them is changed, nor are the
-    parameters. Raises OptimizerRefused, a CaptureError.
+    `parameters` are those that are trained, with their names in the model file. `schedule` is a torch
+    scheduler or a list of them, which are called after every `every` steps. None of them is changed, nor
+    are the parameters. `clip_value` is the largest element of a gradient, 0 for no limit. Raises OptimizerRefused, a CaptureError.
     """
-    _check_signature(optimizer)
+    optimizer = together(listed(optimizer))
+    loop = Loop(optimizer, schedulers_of(schedule), every, steps, history_of(optimizer), clip_value)
+    for part in optimizer.parts if isinstance(optimizer, Together) else [optimizer]:
+        _check_signature(part)
     tensors = [tensor for _, tensor in parameters]
     for name, tensor in parameters:
         if tensor.dtype != torch.float32:
             raise refused(optimizer, f"the parameter {name} has the type {tensor.dtype}: allowed is "
                                      "float32")
-    check_new(optimizer)
-    owner = getattr(scheduler, "optimizer", optimizer)
-    if all(owner is not known for known in optimizers(optimizer)):
+    owners = [getattr(scheduler, "optimizer", optimizer) for scheduler in loop.schedulers]
+    if any(all(owner is not known for known in optimizers(optimizer)) for owner in owners):
         raise refused(optimizer, "schedule is a scheduler of another optimizer")
+    if loop.history:
+        _check_states(loop, parameters)
     with _explained(optimizer), _capturing():
         try:
-            kinds, chosen, recorder = _recorded(optimizer, scheduler, every, tensors, steps, report, False)
+            kinds, chosen, recorder = _recorded(loop, tensors, report, False)
         except _Branches:
-            if scheduler is not None and len(list(optimizers(optimizer))) > 1:
-                raise decides() from None
-            kinds, chosen, recorder = _recorded(optimizer, scheduler, every, tensors, steps, report, True)
+            kinds, chosen, recorder = _recorded(loop, tensors, report, True)
         found = _Numbers(steps)
         made = [_Made(kind, found, recorder).update(parameters) for kind in kinds]
-    updates = Updates(found.numbers, made)
+    updates = Updates(found.numbers, made, _contents(loop, made, parameters))
     if check:
         with _explained(optimizer):
-            check_updates(updates.numbers, updates.updates, optimizer, scheduler, every, parameters,
-                          [parameters[i][0] for i in chosen], steps)
+            check_updates(updates.numbers, updates.updates, loop, parameters,
+                          [parameters[i][0] for i in chosen])
     return updates
+
+
+def _contents(loop: Loop, updates: list[Update],
+              parameters: Sequence[tuple[str, Tensor]]) -> dict[str, np.ndarray]:
+    """The first contents of all states, if some are given; a first step makes what is missing."""
+    names = {id(tensor): name for name, tensor in parameters}
+    given = {f"{state.name}.{names[id(state.owner)]}": state.tensor.detach().cpu().numpy().copy()
+             for state in loop.history.values()}
+    needed = [(f"{state}.{name}", shape) for update in updates for name in update.parameters
+              for state, shape in update.states().items()]
+    return {name: given.get(name, np.zeros(shape, np.float32)) for name, shape in needed} if given else {}
+
+
+def _check_states(loop: Loop, parameters: Sequence[tuple[str, Tensor]]) -> None:
+    """Raises OptimizerRefused for states that are not those of the parameters."""
+    names = {id(tensor): name for name, tensor in parameters}
+    needed = _shapes(loop, [tensor for _, tensor in parameters])
+    for owner, name, tensor in loop.history.values():
+        full = names.get(id(owner))
+        if full is None:
+            raise refused(loop.optimizer, f"it has the state {name} of a parameter of the shape "
+                                          f"{tuple(owner.shape)} that is not trained")
+        if tensor.dtype != torch.float32:
+            raise refused(loop.optimizer, f"its state {name} of {full} has the type {tensor.dtype}: "
+                                          "allowed is float32")
+        shape = needed.get((id(owner), name), tensor.shape)
+        if shape != tensor.shape:
+            raise refused(loop.optimizer, f"its state {name} of {full} has the shape "
+                                          f"{tuple(tensor.shape)}: allowed is {tuple(shape)}")
+    for optimizer in optimizers(loop.optimizer):
+        if keeps_lists(optimizer):
+            raise refused(optimizer, "it keeps tensors elsewhere than in its state, with which a job cannot "
+                                     "begin after steps: make a new one")
+        for group in optimizer.param_groups:
+            trained = [p for p in group["params"] if id(p) in names]
+            missing = sorted(names[id(p)] for p in trained if not optimizer.state.get(p))
+            if missing and len(missing) < len(trained) and optimizer.state:
+                raise refused(optimizer, f"it has states of some parameters of a group, and none of "
+                                         f"{some(missing)}: allowed are those of all or of none")
+
+
+def _shapes(loop: Loop, tensors: list[Tensor]) -> dict[tuple[int, str], torch.Size]:
+    """The shapes of the states that a first step makes, by the ids of the parameters and their names;
+    those that a constructor makes are not known."""
+    run = _Run(replace(loop, history={}), tensors, list(range(len(tensors))), False)
+    for optimizer in optimizers(run.copy.optimizer):
+        optimizer.state.clear()
+    try:
+        with _capturing():
+            run.record()
+    except Exception:  # a step needs what its constructor makes, or fails later too
+        return {}
+    return {(id(p), name): tensor.shape for p, own in zip(tensors, run.kept)
+            for name, (_, tensor) in own.items()}
 
 
 def _check_signature(optimizer: Optimizer) -> None:
@@ -200,11 +261,14 @@ class _Saved:
 
     @staticmethod
     def of(optimizer: Optimizer, metas: dict[int, Tensor], shadows: dict[int, tuple[Tensor, Tensor]],
-           kept: list[dict[str, tuple[int, Tensor]]]) -> _Saved:
+           kept: list[dict[str, tuple[int, Tensor]]], into: Optimizer | None = None) -> _Saved:
+        """A copy; `into` is the one that becomes it, for those who know that one."""
         memo: dict[int, Any] = dict(metas)
         for entries in kept:
             memo.update({id(x): x for _, x in entries.values()})
-        copied = copied_optimizer(optimizer, memo)
+        places = {} if into is None else {
+            id(x): y for x, y in zip(list(optimizers(optimizer)), list(optimizers(into)))}
+        copied = copied_optimizer(optimizer, memo, places)
         reals = {key: memo[key] for key in shadows if key in memo}
         return _Saved(copied, {id(real): (real, shadows[key][1]) for key, real in reals.items()}, kept)
 
@@ -219,25 +283,29 @@ def _next_branches(choices: list[bool]) -> list[bool] | None:
 class _Run:
     """A copy of an optimizer that makes steps with parameters without contents."""
 
-    def __init__(self, optimizer: Optimizer, scheduler: Any, every: int, steps: int,
-                 tensors: list[Tensor], chosen: list[int], forks: bool):
+    def __init__(self, loop: Loop, tensors: list[Tensor], chosen: list[int], forks: bool):
         self.forks = forks
         self.recorded: list[Recorded] = []
         self.metas = {i: meta_parameter(tensors[i]) for i in chosen}
-        self.copy = Copy(optimizer, scheduler, every, steps, {id(tensors[i]): x for i, x in self.metas.items()})
+        metas = {id(tensors[i]): x for i, x in self.metas.items()}
+        history = {key: state for key, state in loop.history.items() if id(state.owner) in metas}
+        states = {key: torch.empty(state.tensor.shape, device="meta") for key, state in history.items()}
+        self.copy = Copy(loop, metas | states)
         self.places = {i: place for place, i in enumerate(chosen)}
         stand_ins = {id(tensor): self.metas.get(i, None) for i, tensor in enumerate(tensors)}
         stand_ins = {key: x if x is not None else meta_parameter(tensor)
                      for (key, x), tensor in zip(stand_ins.items(), tensors)}
         self.recorder = Recorder(len(chosen), stand_ins)
         self.tensors = tensors
-        self.kept: list[dict[str, tuple[int, Tensor]]] = [{} for _ in chosen]
+        self.kept: list[dict[str, tuple[int, Tensor]]] = [
+            {state.name: (0, states[key]) for key, state in history.items() if state.owner is tensors[i]}
+            for i in chosen]
         self.is_first = True
 
     def step(self) -> None:
         """Records a step; `recorded` is then what it does with each parameter."""
         saved = self._save() if self.forks else None
-        self._record([[] for _ in self.kept])
+        self.record()
         self.recorded = self.recorder.recorded(self.kept)
         if saved is not None:
             self._record_paths(saved)
@@ -246,9 +314,9 @@ class _Run:
         self.is_first = False
         self.copy.advance()
 
-    def _record(self, wanted: list[list[bool]]) -> None:
+    def record(self, wanted: list[list[bool]] | None = None) -> None:
         """Makes a step, in which the tapes take these branches."""
-        recorder = self.recorder
+        recorder, wanted = self.recorder, wanted or [[] for _ in self.kept]
         recorder.begin()
         for i, meta in self.metas.items():
             owner = self.places[i]
@@ -261,8 +329,8 @@ class _Run:
                 recorder.bind(owner, name, tensor)
         if self.is_first:
             self._begin_states()
-        with recorder:
-            self.copy.optimizer.step()
+        with gradients_of(recorder.with_gradient), recorder:
+            self.copy.step()
         tensors = list(kept_tensors(self.copy.optimizer))
         self.kept = recorder.kept(tensors)
         ids = {id(tensor) for _, tensor in tensors}
@@ -278,7 +346,7 @@ class _Run:
                 raise OptimizerRefused(f"its step has more than {PATHS_MAX} paths through branches on the "
                                        f"contents of tensors; {ADVICE}")
             self._restore(saved)
-            self._record([x or [] for x in wanted])
+            self.record([x or [] for x in wanted])
             for owner, kept in enumerate(self.kept):
                 if wanted[owner] is not None:
                     paths[owner].append(self.recorder.finish(owner, kept))
@@ -300,9 +368,7 @@ class _Run:
         return _Saved.of(self.copy.optimizer, self._metas(), self.recorder.shadows, self.kept)
 
     def _restore(self, saved: _Saved) -> None:
-        again = _Saved.of(saved.optimizer, self._metas(), saved.shadows, saved.kept)
-        vars(self.copy.optimizer).clear()
-        vars(self.copy.optimizer).update(vars(again.optimizer))
+        again = _Saved.of(saved.optimizer, self._metas(), saved.shadows, saved.kept, self.copy.optimizer)
         self.recorder.shadows, self.kept = again.shadows, again.kept
 
     def _metas(self) -> dict[int, Tensor]:
@@ -320,48 +386,44 @@ class _Run:
         self.copy.leave_out([self.metas.pop(i) for i in chosen])
 
 
-def _recorded(optimizer: Optimizer, scheduler: Any, every: int, tensors: list[Tensor], steps: int,
-              report: Report | None, forks: bool) -> tuple[list[_Kind], list[int], Recorder]:
+def _recorded(loop: Loop, tensors: list[Tensor], report: Report | None,
+              forks: bool) -> tuple[list[_Kind], list[int], Recorder]:
     """The kinds of parameters with all steps, and the parameters that have made these."""
-    kinds, keeps_lists = _kinds(optimizer, scheduler, every, tensors, min(TRIED, steps), forks)
-    chosen = list(range(len(tensors))) if keeps_lists else [kind.first for kind in kinds]
-    make = functools.partial(_make_steps, optimizer, scheduler, every, tensors, kinds, chosen, steps,
-                             report, forks)
-    return kinds, chosen, make(not keeps_lists) or make(False)
+    kinds, has_lists = _kinds(loop, tensors, forks)
+    chosen = list(range(len(tensors))) if has_lists else [kind.first for kind in kinds]
+    make = functools.partial(_make_steps, loop, tensors, kinds, chosen, report, forks)
+    return kinds, chosen, make(not has_lists) or make(False)
 
 
-def _kinds(optimizer: Optimizer, scheduler: Any, every: int, tensors: list[Tensor],
-           steps: int, forks: bool) -> tuple[list[_Kind], bool]:
+def _kinds(loop: Loop, tensors: list[Tensor], forks: bool) -> tuple[list[_Kind], bool]:
     """The parameters by what the first steps of all of them do with each, and whether the optimizer
     keeps tensors elsewhere than in its state, such as a list with one for each parameter."""
-    run = _Run(optimizer, scheduler, every, steps, tensors, list(range(len(tensors))), forks)
-    groups = {id(p): place for place, group in enumerate(optimizer.param_groups) for p in group["params"]}
+    run = _Run(loop, tensors, list(range(len(tensors))), forks)
+    groups = {id(p): place for place, group in enumerate(loop.optimizer.param_groups)
+              for p in group["params"]}
     keys: list[list[Any]] = [[groups.get(id(p)), tuple(p.shape)] for p in tensors]
-    for _ in range(steps):
+    for _ in range(min(TRIED, loop.steps)):
         run.step()
         for i, recorded in enumerate(run.recorded):
             keys[i] += [tuple(recorded.calls), tuple(map(repr, recorded.numbers)), recorded.kept]
     found: dict[tuple, _Kind] = {}
     for i, key in enumerate(keys):
         found.setdefault(tuple(key), _Kind([], key[0])).members.append(i)
-    keeps_lists = any(tensor.numel() > 1 for optimizer_ in optimizers(run.copy.optimizer)
-                      for name, tensor in kept_tensors(optimizer_) if not is_state(name))
-    return list(found.values()), keeps_lists
+    return list(found.values()), keeps_lists(run.copy.optimizer)
 
 
-def _make_steps(optimizer: Optimizer, scheduler: Any, every: int, tensors: list[Tensor],
-                kinds: list[_Kind], chosen: list[int], steps: int, report: Report | None, forks: bool,
-                shares: bool) -> Recorder | None:
+def _make_steps(loop: Loop, tensors: list[Tensor], kinds: list[_Kind], chosen: list[int],
+                report: Report | None, forks: bool, shares: bool) -> Recorder | None:
     """Makes all steps with the chosen parameters, among which is the first one of each kind.
 
     `shares`: after some steps, kinds that differ in extents only share the steps of one of them. None
     if the steps of that one do something new later.
     """
-    run = _Run(optimizer, scheduler, every, steps, tensors, chosen, forks)
+    run = _Run(loop, tensors, chosen, forks)
     for kind in kinds:
         kind.leader, kind.structures, kind.of_step, kind.numbers = None, [], [], []
     active = [(run.places[kind.first], kind) for kind in kinds]
-    for step in range(steps):
+    for step in range(loop.steps):
         run.step()
         for owner, kind in active:
             kind.note(run.recorder, owner, run.recorded[owner], run.kept[owner])
@@ -375,7 +437,7 @@ def _make_steps(optimizer: Optimizer, scheduler: Any, every: int, tensors: list[
             active = [(owner, kind) for owner, kind in active if kind.leader is None]
             counts = {id(kind): len(kind.structures) for _, kind in active}
         if report is not None and step % 256 == 0:
-            report(step, steps)
+            report(step, loop.steps)
     for kind in kinds:
         if kind.leader is not None:
             if len(kind.leader.structures) != counts[id(kind.leader)]:

@@ -6,12 +6,11 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.optim import Optimizer
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from ...interpret import Context, run_kind
-from ...program import NO_VALUE, Numbers, Program, Update
-from .copies import Copy, copies_of
+from ...program import NO_VALUE, STATE, Numbers, Program, Update
+from .copies import Copy, Loop, copies_of, gradients_of
 from .errors import OptimizerRefused
 from .recorder import LOW
 
@@ -20,7 +19,6 @@ STEPS_MAX = 64      # the last phase is reached within these, if the parameters 
 WORK_MAX = 2 * 10**7  # elements that are updated for it
 ERROR = 1e-3        # of the norm of what a step changes
 SMALL = 2e-6        # of the norm of the parameter, by rounding
-STATE = "state."
 
 
 class InFp32(TorchDispatchMode):
@@ -70,11 +68,11 @@ def run_program(program: Program, tensors: dict[str, Tensor],
 class Trained:
     """A parameter and its states, which programs update."""
 
-    def __init__(self, update: Update, numbers: Sequence[Numbers], parameter: Tensor):
+    def __init__(self, update: Update, numbers: Sequence[Numbers], parameter: Tensor,
+                 states: dict[str, Tensor] | None = None):
         self.update, self.numbers = update, numbers
-        first = update.programs[0]
-        self.tensors = {x.name: torch.zeros(first.values[x.value].shape(1)) for x in first.parameters
-                        if x.name.startswith(STATE)}
+        self.tensors = {STATE + name: torch.zeros(shape) for name, shape in update.states().items()}
+        self.tensors |= {STATE + name: tensor.clone() for name, tensor in (states or {}).items()}
         self.tensors["parameter"] = parameter.detach().clone()
 
     def step(self, number: int, gradient: Tensor) -> Tensor:
@@ -86,9 +84,8 @@ class Trained:
         return self.tensors["parameter"]
 
 
-def check_updates(numbers: Sequence[Numbers], updates: Sequence[Update], optimizer: Optimizer,
-                  scheduler: Any, every: int, parameters: Sequence[tuple[str, Tensor]],
-                  chosen: Sequence[str], steps: int) -> None:
+def check_updates(numbers: Sequence[Numbers], updates: Sequence[Update], loop: Loop,
+                  parameters: Sequence[tuple[str, Tensor]], chosen: Sequence[str]) -> None:
     """Compares the updates with a copy of the optimizer, on random tensors of the shapes of the chosen
     parameters, for three steps or until the last phase that is reached early."""
     tensors = dict(parameters)
@@ -97,19 +94,26 @@ def check_updates(numbers: Sequence[Numbers], updates: Sequence[Update], optimiz
     stand_ins = {id(tensors[name]): x for name, x in zip(chosen, real)}
     # What else a hook may write.
     others = {id(x): x.detach().clone() for name, x in tensors.items() if id(x) not in stand_ins}
-    copied = Copy(optimizer, scheduler, every, steps, stand_ins)
+    known = {**others, **stand_ins}
+    history = {key: state.tensor.detach().clone() for key, state in loop.history.items()
+               if id(state.owner) in stand_ins}
+    copied = Copy(loop, stand_ins | history)
     for tensor, place in copies_of(copied.optimizer, dict(enumerate(tensors[name] for name in chosen))):
         tensor.copy_(real[place].detach())
     of_name = {name: update for update in updates for name in update.parameters}
-    own = [Trained(of_name[name], numbers, x) for name, x in zip(chosen, real)]
+    own = [Trained(of_name[name], numbers, x,
+                   {loop.history[key].name: tensor for key, tensor in history.items()
+                    if loop.history[key].owner is tensors[name]}) for name, x in zip(chosen, real)]
     scale = [float(x.detach().norm()) for x in real]
-    for step in range(min(steps, _steps(updates, sum(x.numel() for x in real)))):
+    for step in range(min(loop.steps, _steps(updates, sum(x.numel() for x in real)))):
         gradients = [torch.randn(x.shape, generator=generator) for x in real]
         before = [x.detach().clone() for x in real]
         for x, gradient in zip(real, gradients):
             x.grad = gradient.clone()
-        with InFp32({**others, **stand_ins}):
-            copied.optimizer.step()
+        for x in others.values():
+            x.grad = torch.zeros_like(x)
+        with gradients_of(lambda x: known.get(id(x), x)), InFp32(known):
+            copied.step()
         copied.advance()
         for name, x, mine, gradient, old, size in zip(chosen, real, own, gradients, before, scale):
             found = mine.step(step, gradient)

@@ -1,10 +1,12 @@
 """Copies of an optimizer whose parameters are other tensors. The optimizer stays as it is."""
 from __future__ import annotations
 
+import contextlib
 import copy
 from collections import deque
-from collections.abc import Iterable, Iterator
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -12,6 +14,7 @@ from torch.optim import Optimizer
 
 from ...schedules import advance
 from .errors import refused
+from .together import Together
 
 # The settings that choose between implementations of one rule.
 IMPLEMENTATIONS = ("foreach", "fused", "capturable")
@@ -21,20 +24,43 @@ SIMPLE = (int, float, str, bytes, type(None), torch.dtype, torch.device)
 ELSEWHERE = "*"  # in the names of tensors that are kept elsewhere than in the state
 
 
+class State(NamedTuple):
+    """A tensor in the state of a parameter."""
+
+    owner: Tensor
+    name: str
+    tensor: Tensor
+
+
+@dataclass(frozen=True)
+class Loop:
+    """The steps of an optimizer; the schedulers are called after every `every` of them.
+
+    `history` are the states with which it begins, by the ids of their tensors, if it has made steps.
+    Elements of gradients are limited to `clip_value` before a step, if it is not 0.
+    """
+
+    optimizer: Optimizer
+    schedulers: list[Any]
+    every: int
+    steps: int
+    history: dict[int, State] = field(default_factory=dict)
+    clip_value: float = 0.0
+
+
 class Copy:
-    """A copy of an optimizer, and of a scheduler that is called between its `total` steps.
+    """A copy of an optimizer, and of the schedulers that are called between its steps.
 
     `tensors` are what its parameters are exchanged for, by their ids; the others are left out of the
     groups.
     """
 
-    def __init__(self, given: Optimizer, scheduler: Any, every: int, total: int,
-                 tensors: dict[int, Tensor]):
-        others = {id(p): p for group in given.param_groups for p in group["params"]
+    def __init__(self, loop: Loop, tensors: dict[int, Tensor]):
+        others = {id(p): p for group in loop.optimizer.param_groups for p in group["params"]
                   if id(p) not in tensors}
         # torch makes no deep copy of what it knows already, here the tensors.
         memo: dict[int, Any] = {**others, **tensors}
-        self.optimizer = copied_optimizer(given, memo)
+        self.optimizer = copied_optimizer(loop.optimizer, memo)
         kept = {id(tensor) for tensor in tensors.values()}
         for optimizer in optimizers(self.optimizer):
             for group in optimizer.param_groups:
@@ -42,16 +68,25 @@ class Copy:
                 for name in IMPLEMENTATIONS:
                     if name in group:
                         group[name] = False
-        for p in [p for p in self.optimizer.state if id(p) not in kept]:
-            del self.optimizer.state[p]
-        self.scheduler = copy.deepcopy(scheduler, memo)
-        self.every, self.total, self.steps = every, total, 0
+            for p in [p for p in optimizer.state if id(p) not in kept]:
+                del optimizer.state[p]
+        self.schedulers = copy.deepcopy(loop.schedulers, memo)
+        self.every, self.total, self.steps = loop.every, loop.steps, 0
+        self.clip_value = loop.clip_value
+
+    def step(self) -> None:
+        """Makes a step of the optimizer with clipped gradients."""
+        for group in self.optimizer.param_groups if self.clip_value else []:
+            for p in group["params"]:
+                p.grad.clamp_(-self.clip_value, self.clip_value)
+        self.optimizer.step()
 
     def advance(self) -> None:
-        """Calls the scheduler after a step of the optimizer, if it is its turn."""
+        """Calls the schedulers after a step of the optimizer, if it is their turn."""
         self.steps += 1
-        if self.scheduler is not None and self.steps % self.every == 0 and self.steps < self.total:
-            advance(self.scheduler, self.steps)
+        if self.steps % self.every == 0 and self.steps < self.total:
+            for scheduler in self.schedulers:
+                advance(scheduler, self.steps)
 
     def leave_out(self, tensors: list[Tensor]) -> None:
         """Removes parameters."""
@@ -63,18 +98,24 @@ class Copy:
                 del optimizer.state[p]
 
 
-def copied_optimizer(given: Optimizer, memo: dict[int, Any]) -> Optimizer:
-    """A deep copy of an optimizer: its own one has no other attributes than the groups and the state."""
-    made = type(given).__new__(type(given))
+def copied_optimizer(given: Optimizer, memo: dict[int, Any],
+                     into: dict[int, Optimizer] | None = None) -> Optimizer:
+    """A deep copy of an optimizer: its own one has no other attributes than the groups and the state.
+
+    `into` are the objects that become the copies of it and of those that it calls, by the ids of these.
+    """
+    made = into[id(given)] if into else type(given).__new__(type(given))
+    vars(made).clear()
     memo[id(given)] = made
     for name, value in vars(given).items():
         if name == "step" and hasattr(value, "_wrapped_by_lr_sched"):
             continue  # it counts the steps of the first optimizer for its scheduler
         if isinstance(value, Optimizer):
-            made.__dict__[name] = memo.get(id(value)) or copied_optimizer(value, memo)
+            made.__dict__[name] = memo.get(id(value)) or copied_optimizer(value, memo, into)
         elif isinstance(value, (list, tuple)) and value and all(
                 isinstance(x, Optimizer) for x in value):
-            made.__dict__[name] = type(value)(memo.get(id(x)) or copied_optimizer(x, memo) for x in value)
+            made.__dict__[name] = type(value)(
+                memo.get(id(x)) or copied_optimizer(x, memo, into) for x in value)
         else:
             try:
                 made.__dict__[name] = copy.deepcopy(value, memo)
@@ -109,8 +150,9 @@ def kept_tensors(optimizer: Optimizer) -> Iterator[tuple[str, Tensor]]:
                 isinstance(x, Optimizer) for x in value)):
             inner = [value] if isinstance(value, Optimizer) else value
             for place, other in enumerate(inner):
+                prefix = "" if isinstance(optimizer, Together) else f"{name}.{place}."
                 for path, tensor in kept_tensors(other):
-                    yield f"{name}.{place}.{path}", tensor
+                    yield f"{prefix}{path}", tensor
         elif name != "defaults" and not name.startswith(HOOKS):
             yield from _walk({name: value}, ELSEWHERE)
 
@@ -118,6 +160,12 @@ def kept_tensors(optimizer: Optimizer) -> Iterator[tuple[str, Tensor]]:
 def is_state(name: str) -> bool:
     """Whether what is kept under a name is in the state of an optimizer, and not elsewhere."""
     return ELSEWHERE not in name
+
+
+def keeps_lists(optimizer: Optimizer) -> bool:
+    """Whether it keeps tensors elsewhere than in its state, such as a list with one for each parameter."""
+    return any(tensor.numel() > 1 for part in optimizers(optimizer)
+               for name, tensor in kept_tensors(part) if not is_state(name))
 
 
 def copies_of(optimizer: Optimizer, tensors: dict[int, Tensor]) -> Iterator[tuple[Tensor, int]]:
@@ -129,6 +177,11 @@ def copies_of(optimizer: Optimizer, tensors: dict[int, Tensor]) -> Iterator[tupl
             if tensor.shape == other.shape and torch.equal(tensor.detach(), other.detach()):
                 yield tensor, i
                 break
+
+
+def tensors_in(state: Any) -> Iterator[tuple[str, Tensor]]:
+    """The tensors in the state of a parameter, with the names of their places."""
+    return _walk(state, "")
 
 
 def _walk(tree: Any, prefix: str, depth: int = 0) -> Iterator[tuple[str, Tensor]]:
@@ -150,18 +203,26 @@ def _items(tree: Any) -> Iterable[tuple[Any, Any]]:
     return vars(tree).items() if is_object else ()
 
 
-def check_new(given: Optimizer) -> None:
-    """Raises OptimizerRefused for an optimizer that has made steps: its state must be what a
-    constructor makes, which is one number everywhere or a copy of the parameter."""
-    for owner, state in given.state.items():
-        for name, tensor in _walk(state, "") if isinstance(state, dict) else []:
-            made = name == "step" and tensor.numel() == 1 and float(tensor) != 0
-            if made or not (is_uniform(tensor) or _is_copy(tensor, owner)):
-                raise refused(given, "it has the state of steps that it has made, with which a job "
-                                     "cannot begin: make a new one")
-        if isinstance(state, dict) and isinstance(step := state.get("step"), int) and step > 0:
-            raise refused(given, "it has the state of steps that it has made, with which a job "
-                                 "cannot begin: make a new one")
+def history_of(given: Optimizer) -> dict[int, State]:
+    """The states of an optimizer that has made steps, by the ids of their tensors. Another tensor with one
+    element is a number, which depends on the step alone or is a constant of the first step."""
+    items = [(owner, name, tensor) for x in optimizers(given) for owner, state in x.state.items()
+             for name, tensor in _walk(state, "")]
+    if all(_is_new(owner, name, tensor) for owner, name, tensor in items):
+        return {}
+    owners = {id(tensor): owner for owner, name, tensor in items if tensor.numel() > 1 or (
+        tensor.dim() and tensor.shape == owner.shape and name != "step")}
+    found: dict[int, State] = {}
+    for name, tensor in kept_tensors(given):
+        if id(tensor) in owners:
+            found.setdefault(id(tensor), State(owners[id(tensor)], name or "state", tensor))
+    return found
+
+
+def _is_new(owner: Any, name: str, tensor: Tensor) -> bool:
+    """Whether a state is what a constructor makes: one number everywhere, or a copy of the parameter."""
+    made = name == "step" and tensor.numel() == 1 and float(tensor) != 0
+    return not made and (is_uniform(tensor) or _is_copy(tensor, owner))
 
 
 def is_uniform(tensor: Tensor) -> bool:
@@ -173,6 +234,18 @@ def is_uniform(tensor: Tensor) -> bool:
 def _is_copy(tensor: Tensor, owner: Any) -> bool:
     return isinstance(owner, Tensor) and tensor.shape == owner.shape and bool(
         torch.equal(tensor.detach(), owner.detach()))
+
+
+@contextlib.contextmanager
+def gradients_of(find: Callable[[Tensor], Tensor]) -> Iterator[None]:
+    """In this block `p.grad` is that of `find(p)`: a hook may know the user's own parameters."""
+    real = torch._C.TensorBase.grad
+    torch.Tensor.grad = property(lambda x: real.__get__(find(x)),
+                                 lambda x, value: real.__set__(find(x), value))
+    try:
+        yield
+    finally:
+        del torch.Tensor.grad
 
 
 def meta_parameter(p: Tensor) -> nn.Parameter:

@@ -5,8 +5,10 @@ import os
 import sys
 from typing import Any
 
+from ...optimizers import class_name
 from ..errors import CaptureError
 from ..lines import _in_library, _short
+from .together import Together
 
 HERE = os.path.join(os.path.dirname(__file__), "")
 OWN = os.path.dirname(os.path.dirname(os.path.dirname(__file__)))
@@ -21,7 +23,8 @@ class OptimizerRefused(CaptureError):
 
 def refused(optimizer: Any, reason: str) -> OptimizerRefused:
     """The error of an optimizer that cannot be captured for a reason."""
-    return OptimizerRefused(f"optimizer {type(optimizer).__name__} cannot be captured: {reason}")
+    name = class_name(optimizer.parts if isinstance(optimizer, Together) else optimizer)
+    return OptimizerRefused(f"optimizer {name} cannot be captured: {reason}")
 
 
 def place() -> str:

@@ -267,6 +267,17 @@ class Recorder(TorchDispatchMode):
         shadow = self.shadows.get(key)
         return tensor if shadow is None else shadow[1]
 
+    def with_gradient(self, tensor: Tensor) -> Tensor:
+        """The parameter without contents that stands for a tensor, with a gradient, or the tensor itself."""
+        if tensor.is_meta or id(tensor) not in self.stand_ins:
+            return tensor
+        stand_in = self._own(tensor)
+        owner = self.known[id(stand_in)][0]
+        if owner < 0:
+            stand_in.grad = torch.empty_like(stand_in) if stand_in.grad is None else stand_in.grad
+            self.known.setdefault(id(stand_in.grad), (owner, GRADIENT, stand_in.grad))
+        return stand_in
+
     def _recorded(self, func: Any, owner: int, args: tuple, kwargs: dict) -> Any:
         rule = rule_of(func)
         if rule.name not in self.lines:
