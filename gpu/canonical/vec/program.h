@@ -57,8 +57,8 @@ struct TileShape {
   std::int64_t count() const { return rows * columns; }
 };
 
-// The elements of a tile: half as many if the tiles of all registers, inputs and constants would not
-// fit a first-level cache of 32 KiB. An update of Adam as a program then takes 0.8 of the time.
+// The elements of a tile: half as many if the tiles of all registers, inputs and constants would
+// not fit a first-level cache of 32 KiB. Adam as a program then takes 0.8 of the time.
 inline std::int64_t tile_of(const ElementCode& code) {
   constexpr std::int64_t kFloats = (std::int64_t{24} << 10) / sizeof(float);
   std::int64_t tiles = code.inputs + code.constants;

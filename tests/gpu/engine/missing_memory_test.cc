@@ -27,7 +27,7 @@ JobSpec spec_of(std::uint32_t width, std::uint32_t batch_size) {
   return spec;
 }
 
-// Its parameters are larger than what earlier tests of this process have freed and malloc still has.
+// Its parameters are larger than what earlier tests have freed and malloc still has.
 constexpr std::uint32_t kLargeWidth = 1200;
 
 // At most `more` bytes beyond the memory that this process has mapped.
