@@ -4,6 +4,8 @@
 All samples are one global batch, so their order in it does not matter.
 """
 import copy
+import os
+import random
 import unittest
 
 import numpy as np
@@ -11,6 +13,7 @@ import torch
 from support import ElasticCase, programs_train_model_files
 from torch import nn
 from torch_training import listed, torch_losses
+from updates_test import Written
 
 import easyscale as es
 
@@ -107,9 +110,9 @@ OPTIMIZERS = {
 
 
 def arrays(seed=0):
-    random = np.random.default_rng(seed)
-    return (random.standard_normal((SAMPLES, 2, 5, 5)).astype(np.float32),
-            random.integers(0, 3, SAMPLES).astype(np.int64))
+    numbers = np.random.default_rng(seed)
+    return (numbers.standard_normal((SAMPLES, 2, 5, 5)).astype(np.float32),
+            numbers.integers(0, 3, SAMPLES).astype(np.int64))
 
 
 @unittest.skipUnless(programs_train_model_files(), "no programs that train model files")
@@ -137,6 +140,22 @@ class CapturedOptimizers(ElasticCase):
                 losses = [entry.loss for entry in run.history]
                 np.testing.assert_allclose(losses, wanted, rtol=2e-3, atol=2e-4)
                 self.assertLess(losses[-1], losses[0])
+
+    def test_optimizers_that_are_written_at_run_time(self):
+        seed = int(os.environ.get("ES_SEED", random.randrange(10**6)))
+        print(f"seed {seed}: ES_SEED={seed} python/tests/run updates_train_test.py")
+        for number in range(4):
+            text = Written(f"{seed} {number}").text()
+            space = {"torch": torch}
+            exec(text, space)
+            with self.subTest(seed=seed, number=number):
+                model, job = self.model(), self.job(space["Own"], steps=9)
+                wanted = torch_losses(model, space["Own"](model.parameters()), nn.CrossEntropyLoss(),
+                                      arrays(), 9)
+                run, mixed = job.run(stages="cpu-avx2:1"), job.run(stages="cpu-avx2:2@4,cpu-scalar:1")
+                self.assertEqual((mixed.params_digest, mixed.state_digest),
+                                 (run.params_digest, run.state_digest))
+                np.testing.assert_allclose([x.loss for x in run.history], wanted, rtol=1e-3, atol=1e-4)
 
     def test_several_optimizers_train_as_in_pytorch(self):
         def make(parameters):
