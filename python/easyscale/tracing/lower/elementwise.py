@@ -305,12 +305,12 @@ def addcmul(b: Builder, self: Any, tensor1: Any, tensor2: Any, value: float) -> 
 
 @lowers("addcdiv.default")
 def addcdiv(b: Builder, self: Any, tensor1: Any, tensor2: Any, value: float) -> Operand:
-    return binary(b, "add", self, b.scale(b.emit("div", tensor1, tensor2), value))
+    return binary(b, "add", self, b.scale(binary(b, "div", tensor1, tensor2), value))
 
 
 @lowers("lerp.Scalar", "lerp.Tensor")
 def lerp(b: Builder, self: Operand, end: Operand, weight: Any) -> Operand:
-    return binary(b, "add", self, binary(b, "mul", b.emit("sub", end, self), weight))
+    return binary(b, "add", self, binary(b, "mul", binary(b, "sub", end, self), weight))
 
 
 def _register_compare(name: str) -> None:
