@@ -350,6 +350,16 @@ class Operators(WithUpdates):
                     step(self, group["params"])
         return of(Own, **({"lr": 0.1} | settings))
 
+    def test_states_that_are_one_number_in_the_first_step(self):
+        def step(o, params):
+            for p in params:
+                state = o.state[p]
+                if not state:
+                    state["s"] = torch.zeros_like(p)
+                state["s"] = torch.addcdiv(state["s"], p, 1 + state["s"].abs(), value=0.4)
+                p.lerp_(torch.lerp(1 + state["s"], p, 0.3), 0.1)
+        self.equals(self.stepping(step))
+
     def test_operators_on_lists(self):
         def step(o, params):
             grads = [p.grad for p in params]
