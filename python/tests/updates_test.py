@@ -350,7 +350,7 @@ class Operators(WithUpdates):
                     step(self, group["params"])
         return of(Own, **({"lr": 0.1} | settings))
 
-    def test_states_that_are_one_number_in_the_first_step(self):
+    def test_a_parameter_of_one_element_and_a_state_that_begins_with_zeros(self):
         def step(o, params):
             for p in params:
                 state = o.state[p]
@@ -358,7 +358,7 @@ class Operators(WithUpdates):
                     state["s"] = torch.zeros_like(p)
                 state["s"] = torch.addcdiv(state["s"], p, 1 + state["s"].abs(), value=0.4)
                 p.lerp_(torch.lerp(1 + state["s"], p, 0.3), 0.1)
-        self.equals(self.stepping(step))
+        self.equals(self.stepping(step), shapes=((1,), (4, 3)))
 
     def test_operators_on_lists(self):
         def step(o, params):
