@@ -353,11 +353,10 @@ class Operators(WithUpdates):
     def test_a_parameter_of_one_element_and_a_state_that_begins_with_zeros(self):
         def step(o, params):
             for p in params:
-                state = o.state[p]
-                if not state:
-                    state["s"] = torch.zeros_like(p)
-                state["s"] = torch.addcdiv(state["s"], p, 1 + state["s"].abs(), value=0.4)
-                p.lerp_(torch.lerp(1 + state["s"], p, 0.3), 0.1)
+                s = o.state[p].setdefault("s", torch.zeros(p.shape))
+                quotient = torch.addcdiv(s.mul(0.1), p.clamp(-0.1, 0.1), 1 + s.mul(0.1).abs(), value=0.4)
+                s = o.state[p]["s"] = s * 0.1 + quotient * 0.9
+                p.sub_(torch.where(s.abs() < 0.5, s, p), alpha=0.1)
         self.equals(self.stepping(step), shapes=((1,), (4, 3)))
 
     def test_operators_on_lists(self):

@@ -357,8 +357,10 @@ def isnan(b: Builder, self: Operand) -> Operand:
 
 
 @lowers("where.self", "where.ScalarSelf", "where.ScalarOther", "where.Scalar")
-def where(b: Builder, condition: Operand, self: Any, other: Any) -> Operand:
+def where(b: Builder, condition: Any, self: Any, other: Any) -> Operand:
     to = CONSTANT_TYPES[b.result.dtype]
+    if isinstance(condition, bool):
+        condition = torch.tensor(condition)
     return b.emit("where", as_bool(b, condition), b.operand(self, to), b.operand(other, to))
 
 
