@@ -1,10 +1,13 @@
 """What can be wrong with an optimizer that a user brings."""
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
+from collections.abc import Iterator
 from typing import Any
 
+from ...errors import EasyScaleError
 from ...optimizers import class_name
 from ..errors import CaptureError
 from ..lines import _in_library, _short
@@ -54,3 +57,19 @@ def place_of(error: BaseException) -> str:
             found = f" at {_short(path, line)}"
         trace = trace.tb_next
     return own or found
+
+
+@contextlib.contextmanager
+def explained(optimizer: Any) -> Iterator[None]:
+    """Says which optimizer an error is about, and at which line."""
+    try:
+        yield
+    except OptimizerRefused as error:
+        text = str(error)
+        raise error if text.startswith("optimizer ") else refused(optimizer, text) from error
+    except EasyScaleError:
+        raise
+    except Exception as error:  # a step raises whatever it does not support
+        raise refused(optimizer, f"its step fails{place_of(error)} on tensors without contents, with "
+                                 f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
+                      ) from error

@@ -14,15 +14,13 @@ from torch.optim import Optimizer
 from ...errors import UsageError
 from ...optimizers import class_name, listed
 from ...schedules import schedulers_of
-from . import _Branches, _capturing, _explained, _kinds, _Run
+from .capturing import capturing
 from .copies import (IMPLEMENTATIONS, Loop, copied_optimizer, history_of, keeps_lists, optimizers,
                      tensors_in)
-from .together import Together, together
-
-
-def parts_of(optimizer: Optimizer) -> list[Optimizer]:
-    """The optimizers that were given."""
-    return optimizer.parts if isinstance(optimizer, Together) else [optimizer]
+from .errors import explained
+from .kinds import kinds_of
+from .steps import Branches, Run
+from .together import parts_of, together
 
 
 class Start:
@@ -75,20 +73,20 @@ class Start:
             raise UsageError(f"load_into: optimizer {class_name(part)} has other groups of parameters of the "
                              "module than that of the job: allowed are the same ones, in this order")
 
-    def _after(self, steps: int, contents: Mapping[str, np.ndarray]) -> tuple[_Run, dict[str, Any]]:
+    def _after(self, steps: int, contents: Mapping[str, np.ndarray]) -> tuple[Run, dict[str, Any]]:
         """The run that has made these steps, and the states of all trained parameters by name."""
-        with _explained(self.loop.optimizer), _capturing():
+        with explained(self.loop.optimizer), capturing():
             try:
                 return self._made(steps, contents, False)
-            except _Branches:
+            except Branches:
                 return self._made(steps, contents, True)
 
     def _made(self, steps: int, contents: Mapping[str, np.ndarray],
-              forks: bool) -> tuple[_Run, dict[str, Any]]:
+              forks: bool) -> tuple[Run, dict[str, Any]]:
         loop = replace(self.loop, steps=steps + 1)  # with the call of a scheduler after the last one
         tensors = [tensor for _, tensor in self.trained]
-        kinds, _ = _kinds(loop, tensors, forks)
-        run = _Run(loop, tensors, [kind.first for kind in kinds], forks)
+        kinds, _ = kinds_of(loop, tensors, forks)
+        run = Run(loop, tensors, [kind.first for kind in kinds], forks)
         for _ in range(steps):
             run.step()
         if keeps_lists(run.copy.optimizer):
@@ -111,7 +109,7 @@ class Start:
                 "param_groups": groups}
 
 
-def _state(run: _Run, first: int, parameter: str, contents: Mapping[str, np.ndarray]) -> Any:
+def _state(run: Run, first: int, parameter: str, contents: Mapping[str, np.ndarray]) -> Any:
     """The state of a parameter, of whose kind this is the first one."""
     meta, owner = run.metas[first], run.places[first]
     names = {id(tensor): name for name, (_, tensor) in run.kept[owner].items()}

@@ -24,3 +24,8 @@ class Together(Optimizer):
 def together(parts: Sequence[Optimizer]) -> Optimizer:
     """One optimizer that makes the steps of all of these."""
     return parts[0] if len(parts) == 1 else Together(parts)
+
+
+def parts_of(optimizer: Optimizer) -> list[Optimizer]:
+    """The optimizers that were given."""
+    return optimizer.parts if isinstance(optimizer, Together) else [optimizer]

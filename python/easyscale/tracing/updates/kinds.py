@@ -1,0 +1,126 @@
+"""Which parameters and which steps are alike."""
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from torch import Tensor
+
+from .copies import Loop, keeps_lists
+from .errors import OptimizerRefused
+from .recorder import Recorded, Recorder, Structure
+from .steps import Run
+
+TRIED = 2        # steps of all parameters, which show what each one needs
+SAME_STEPS = 64  # of one structure and the same numbers, after which a shape needs no steps of its own
+PROGRAMS_MAX = 32
+
+Report = Callable[[int, int], None]
+
+
+@dataclass
+class Kind:
+    """Parameters that are updated alike, and the steps of the first one of them.
+
+    `of_step` has the index of the structure of every step and `numbers` what stands at its marks.
+    """
+
+    members: list[int]
+    group: int
+    structures: list[Structure] = field(default_factory=list)
+    of_step: list[int] = field(default_factory=list)
+    numbers: list[tuple] = field(default_factory=list)
+    leader: Kind | None = None  # whose later steps are those of this kind too
+
+    @property
+    def first(self) -> int:
+        return self.members[0]
+
+    def note(self, recorder: Recorder, owner: int, recorded: Recorded,
+             kept: dict[str, tuple[int, Tensor]]) -> None:
+        """Adds the step that was recorded."""
+        calls, signature = recorded.calls, recorded.kept
+        index = self.of_step[-1] if self.of_step else 0
+        if not (self.structures and self.structures[index].is_same(calls, signature)):
+            index = next((i for i, known in enumerate(self.structures)
+                          if known.is_same(calls, signature)), len(self.structures))
+            if index == len(self.structures):
+                made = Structure(calls, signature, paths=recorded.paths) if recorded.paths else (
+                    recorder.finish(owner, kept))
+                self.structures.append(made)
+            if not recorded.paths:
+                recorder.expect(owner, self.structures[index])
+        self.of_step.append(index)
+        self.numbers.append(tuple(recorded.numbers))
+
+
+def recorded_steps(loop: Loop, tensors: list[Tensor], report: Report | None,
+              forks: bool) -> tuple[list[Kind], list[int], Recorder]:
+    """The kinds of parameters with all steps, and the parameters that have made these."""
+    kinds, has_lists = kinds_of(loop, tensors, forks)
+    chosen = list(range(len(tensors))) if has_lists else [kind.first for kind in kinds]
+    make = functools.partial(_make_steps, loop, tensors, kinds, chosen, report, forks)
+    return kinds, chosen, make(not has_lists) or make(False)
+
+
+def kinds_of(loop: Loop, tensors: list[Tensor], forks: bool) -> tuple[list[Kind], bool]:
+    """The parameters by what the first steps of all of them do with each, and whether the optimizer
+    keeps tensors elsewhere than in its state, such as a list with one for each parameter."""
+    run = Run(loop, tensors, list(range(len(tensors))), forks)
+    groups = {id(p): place for place, group in enumerate(loop.optimizer.param_groups)
+              for p in group["params"]}
+    keys: list[list[Any]] = [[groups.get(id(p)), tuple(p.shape)] for p in tensors]
+    for _ in range(min(TRIED, loop.steps)):
+        run.step()
+        for i, recorded in enumerate(run.recorded):
+            keys[i] += [tuple(recorded.calls), tuple(map(repr, recorded.numbers)), recorded.kept]
+    found: dict[tuple, Kind] = {}
+    for i, key in enumerate(keys):
+        found.setdefault(tuple(key), Kind([], key[0])).members.append(i)
+    return list(found.values()), keeps_lists(run.copy.optimizer)
+
+
+def _make_steps(loop: Loop, tensors: list[Tensor], kinds: list[Kind], chosen: list[int],
+                report: Report | None, forks: bool, shares: bool) -> Recorder | None:
+    """Makes all steps with the chosen parameters, among which is the first one of each kind.
+
+    `shares`: after some steps, kinds that differ in extents only share the steps of one of them. None
+    if the steps of that one do something new later.
+    """
+    run = Run(loop, tensors, chosen, forks)
+    for kind in kinds:
+        kind.leader, kind.structures, kind.of_step, kind.numbers = None, [], [], []
+    active = [(run.places[kind.first], kind) for kind in kinds]
+    for step in range(loop.steps):
+        run.step()
+        for owner, kind in active:
+            kind.note(run.recorder, owner, run.recorded[owner], run.kept[owner])
+            if len(kind.structures) > PROGRAMS_MAX:
+                raise OptimizerRefused(
+                    f"its steps do something else in more than {PROGRAMS_MAX} ways up to step {step + 1}; an "
+                    "integer argument or the content of a constant may depend on the step")
+        if step + 1 == SAME_STEPS and shares:
+            _follow(kinds, tensors)
+            run.leave_out([kind.first for _, kind in active if kind.leader])
+            active = [(owner, kind) for owner, kind in active if kind.leader is None]
+            counts = {id(kind): len(kind.structures) for _, kind in active}
+        if report is not None and step % 256 == 0:
+            report(step, loop.steps)
+    for kind in kinds:
+        if kind.leader is not None:
+            if len(kind.leader.structures) != counts[id(kind.leader)]:
+                return None
+            kind.of_step, kind.numbers = kind.leader.of_step, kind.leader.numbers
+    return run.recorder
+
+
+def _follow(kinds: list[Kind], tensors: list[Tensor]) -> None:
+    """Finds the kinds of one group and of as many dims whose steps were the same but for extents."""
+    leaders: dict[Any, Kind] = {}
+    for kind in kinds:
+        key = (kind.group, tensors[kind.first].dim(), tuple(kind.of_step), repr(kind.numbers),
+               tuple(tuple(call[1] for call in x.calls) for x in kind.structures))
+        leader = leaders.setdefault(key, kind)
+        kind.leader = None if leader is kind else leader
