@@ -7,13 +7,13 @@
 #include <string_view>
 
 #include "gpu/graph/update_code.h"
+#include "gpu/optim/replica.h"
 #include "gpu/params/pytorch_layout.h"
 
 namespace es::gpu {
 namespace {
 
-// A replica has at most 8 arrays (actors/base/protocol), and one may be the average.
-constexpr std::size_t kArraysMax = 7;
+constexpr std::size_t kArraysMax = kMomentsMax - 1;  // one may be the average
 
 std::int64_t padded(std::int64_t floats) {
   return (floats + kParamAlignmentFloats - 1) / kParamAlignmentFloats * kParamAlignmentFloats;
@@ -101,12 +101,24 @@ bool is_element_wise(const ParameterUpdate& update) {
   return std::ranges::all_of(group.codes, [](const auto& code) { return code.has_value(); });
 }
 
+void state_to_pytorch(const ParamInfo& param, const StatePlace& place, const float* ours,
+                      float* theirs) {
+  if (place.count == param.count) return to_pytorch(param, ours, theirs);
+  std::copy_n(ours, place.count, theirs);
+}
+
+void state_from_pytorch(const ParamInfo& param, const StatePlace& place, const float* theirs,
+                        float* ours) {
+  if (place.count == param.count) return from_pytorch(param, theirs, ours);
+  std::copy_n(theirs, place.count, ours);
+}
+
 std::vector<float> ParamState::values(const ParamTable& table,
                                       std::span<const AlignedBuffer> moments) const {
   const ParamInfo& info = table[param];
   const float* const from = moments[place.array].data() + info.offset + place.offset;
-  std::vector<float> values(from, from + place.count);
-  if (place.count == info.count) to_pytorch(info, from, values.data());
+  std::vector<float> values(static_cast<std::size_t>(place.count));
+  state_to_pytorch(info, place, from, values.data());
   return values;
 }
 
@@ -114,10 +126,7 @@ void ParamState::set(const ParamTable& table, const float* values,
                      std::span<AlignedBuffer> moments) const {
   const ParamInfo& info = table[param];
   float* const to = moments[place.array].data() + info.offset + place.offset;
-  if (place.count == info.count)
-    from_pytorch(info, values, to);
-  else
-    std::copy_n(values, place.count, to);
+  state_from_pytorch(info, place, values, to);
 }
 
 std::vector<ParamState> param_states(const ParamTable& table, const ModelUpdates& updates,

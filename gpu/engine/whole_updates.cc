@@ -65,12 +65,8 @@ void WholeUpdates::update(std::size_t update, const ParamInfo& param, float grad
   const std::vector<TensorId>& outputs = program.executor->graph().outputs;
   from_pytorch(param, program.executor->values(outputs[0]).data(), arrays.params);
   for (std::size_t s = 0; s + 1 < outputs.size(); ++s) {
-    const std::span<const float> values = program.executor->values(outputs[s + 1]);
-    float* const to = state(update, s, arrays);
-    if (std::ssize(values) == param.count)
-      from_pytorch(param, values.data(), to);
-    else
-      std::ranges::copy(values, to);
+    state_from_pytorch(param, places_[update][s], program.executor->values(outputs[s + 1]).data(),
+                       state(update, s, arrays));
   }
 }
 
@@ -79,8 +75,6 @@ float* WholeUpdates::state(std::size_t update, std::size_t state, const Arrays& 
   return arrays.moments[place.array] + place.offset;
 }
 
-// A state that is as large as the parameter has its order of elements, as an element-wise program
-// of another step needs it.
 void WholeUpdates::read(const UpdateInput& input, std::size_t update, const ParamInfo& param,
                         float grad_scale, Version version, const Arrays& arrays, float* to) const {
   switch (input.kind) {
@@ -93,12 +87,8 @@ void WholeUpdates::read(const UpdateInput& input, std::size_t update, const Para
     case UpdateInput::Kind::kNumber:
       *to = updates_.numbers[input.index].values[static_cast<std::size_t>(version)];
       return;
-    case UpdateInput::Kind::kState: {
-      const float* const from = state(update, input.index, arrays);
-      const std::int64_t count = places_[update][input.index].count;
-      if (count == param.count) return to_pytorch(param, from, to);
-      std::copy_n(from, count, to);
-    }
+    case UpdateInput::Kind::kState:
+      state_to_pytorch(param, places_[update][input.index], state(update, input.index, arrays), to);
   }
 }
 

@@ -14,6 +14,10 @@
 
 namespace es::gpu {
 
+// The most arrays of an optimizer, with the average. Messages have this limit too
+// (actors/base/protocol/wire/codec.cc).
+constexpr std::size_t kMomentsMax = 8;
+
 // All flat arrays have the layout of ParamTable. The parameters have total_floats() floats, the
 // other arrays trained_floats(): frozen parameters have no moments.
 struct Replica {

@@ -15,7 +15,6 @@ namespace {
 constexpr std::int64_t kUpdateFloats = 512;
 // Of a captured optimizer: each call of its code fills the registers with constants first.
 constexpr std::int64_t kCapturedFloats = 4096;
-constexpr std::size_t kMomentsMax = 8;
 
 }  // namespace
 

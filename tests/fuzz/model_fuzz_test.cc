@@ -102,41 +102,51 @@ void mutate_model(const char* name, const std::string& whole, int usual_rounds, 
                             << outcome.imported << " imported");
 }
 
+// Changes a node or a value of a program, or nothing; `any` may be the number of a value.
+bool change_node(ModelProgram& p, std::int32_t any, std::mt19937_64& random) {
+  ModelNode& node = p.nodes[random() % p.nodes.size()];
+  ModelValue& value = p.values[random() % p.values.size()];
+  switch (random() % 8) {
+    case 0:
+      node.inputs[random() % node.inputs.size()] = any;
+      return true;
+    case 1:
+      node.outputs[0] = any;
+      return true;
+    case 2:
+      value.dims.resize(value.dims.size() + random() % 2);
+      if (!value.dims.empty())
+        value.dims[random() % value.dims.size()].size = std::int64_t{any} << random() % 60;
+      return true;
+    case 3:
+      value.type = static_cast<ValueType>(random() % 3);
+      return true;
+    default:
+      return false;
+  }
+}
+
 // Changes one number or name of the optimizer.
 void change_update(ModelProgram& program, std::mt19937_64& random) {
   ModelUpdate& update = program.updates[random() % program.updates.size()];
   ModelProgram& p = update.programs[random() % update.programs.size()];
-  ModelNode& node = p.nodes[random() % p.nodes.size()];
   const auto any = static_cast<std::int32_t>(random() % 9) - 2;
-  ModelValue& value = p.values[random() % p.values.size()];
-  switch (random() % 10) {
+  if (change_node(p, any, random)) return;
+  switch (random() % 6) {
     case 0:
-      node.inputs[random() % node.inputs.size()] = any;
-      break;
-    case 1:
-      node.outputs[0] = any;
-      break;
-    case 2:
-      value.dims.resize(random() % 4);
-      for (ModelDim& dim : value.dims) dim.size = std::int64_t{any} << random() % 60;
-      break;
-    case 3:
-      value.type = static_cast<ValueType>(random() % 3);
-      break;
-    case 4:
       p.parameters[random() % p.parameters.size()].name = "number." + std::to_string(any);
       break;
-    case 5:
+    case 1:
       p.parameters[random() % p.parameters.size()].value = any;
       break;
-    case 6:
+    case 2:
       p.outputs[random() % p.outputs.size()].value = any;
       break;
-    case 7:
+    case 3:
       update.phases[random() % update.phases.size()] = {random() % 3,
                                                         static_cast<std::uint32_t>(any)};
       break;
-    case 8:
+    case 4:
       program.numbers[0].values.resize(random() % 5);
       break;
     default:
@@ -146,31 +156,17 @@ void change_update(ModelProgram& program, std::mt19937_64& random) {
 
 // A seed that a mutation does not turn into an unreadable one so easily: the model itself changes.
 void change_number(ModelProgram& program, std::mt19937_64& random) {
-  ModelNode& node = program.nodes[random() % program.nodes.size()];
   const auto any = static_cast<std::int32_t>(random() % 12) - 2;
-  ModelValue& value = program.values[random() % program.values.size()];
   for (ModelNode& n : program.nodes) n.region = static_cast<std::uint32_t>(random() % 3);
-  switch (random() % 8) {
+  if (change_node(program, any, random)) return;
+  switch (random() % 4) {
     case 0:
-      node.inputs[random() % node.inputs.size()] = any;
-      break;
-    case 1:
-      node.outputs[0] = any;
-      break;
-    case 2:
-      if (!value.dims.empty())
-        value.dims[random() % value.dims.size()].size = std::int64_t{any} << random() % 60;
-      break;
-    case 3:
-      value.type = static_cast<ValueType>(random() % 3);
-      break;
-    case 4:
       program.constants[0].words.resize(random() % 40);
       break;
-    case 5:
+    case 1:
       program.states[0].value = any;
       break;
-    case 6:
+    case 2:
       program.nodes[5].attributes[0].value = std::int64_t{any};
       break;
     default:

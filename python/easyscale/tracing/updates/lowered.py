@@ -12,7 +12,7 @@ from ..errors import CaptureError, UnsupportedOperators
 from ..functional import make_functional
 from ..graph import Graph, Meta, Ref, remove_unused
 from ..graph import Node as GraphNode
-from ..lower.builder import BUILT, Builder, Emitted, Operand, Val
+from ..lower.builder import Builder, Operand, Val
 from ..merge import Lowering
 from ..schema import named_arguments
 from .errors import OptimizerRefused
