@@ -2,6 +2,7 @@
 // the same bits on every placement.
 #include <doctest/doctest.h>
 
+#include <bit>
 #include <cmath>
 #include <functional>
 
@@ -297,8 +298,15 @@ TEST_SUITE("gpu/captured optimizer") {
                  {u.parameter, u.w.node("div", {u.gradient, u.w.node("abs", {u.gradient})})}),
         {})};
     program.updates[2].phases = {{0, 0}};
-    const Outcome once = train(program, {{{0, 3}, CpuClass::kScalar}});
-    CHECK(once.losses[0] != once.losses[1]);
+    InProcessJob running(job(), program, {{{0, 3}, CpuClass::kScalar}});
+    const std::vector<float> first = running.step();
+    CHECK(running.step() != first);
+    const gpu::ParamTable& table = running.engine(0).table();
+    const float* const params = running.engine(0).replica().params.data();
+    for (std::size_t i = 0; i < table.params().size(); ++i)
+      for (std::int64_t at = table.params()[i].offset + table.params()[i].count;
+           at < table.padded_end(static_cast<gpu::ParamId>(i)); ++at)
+        CHECK(std::bit_cast<std::uint32_t>(params[at]) == 0);
   }
 
   // --- Refusals.
