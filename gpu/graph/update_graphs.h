@@ -1,6 +1,6 @@
 #pragma once
-// The captured optimizer of a model (ModelProgram::updates) as graphs for mini-batches of one
-// sample. Values.
+// The optimizer that a model file brings (ModelProgram::updates), with its programs as graphs. Their
+// batch size is 1, because no value of an update has a batch. Values.
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -16,10 +16,10 @@ struct UpdateState {
   std::int64_t count = 0;  // elements
 };
 
-// The parameters of the table of a program's graph, in their order.
+// What an update reads. To its graph, all of these are parameters.
 struct UpdateInput {
   enum class Kind { kParameter, kGradient, kState, kNumber } kind;
-  std::size_t index = 0;  // of the state; of the number
+  std::size_t index = 0;  // kState: in ParameterUpdate::states; kNumber: in ModelUpdates::numbers
 };
 
 struct UpdateGraph {

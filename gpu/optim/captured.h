@@ -18,7 +18,7 @@
 
 namespace es::gpu {
 
-// The places of a state: `count` floats of moment array `array`, from `offset` on behind the
+// The place of a state: `count` floats of moment array `array`, from `offset` on behind the
 // beginning of the parameter.
 struct StatePlace {
   std::size_t array = 0;

@@ -41,8 +41,8 @@ namespace es::gpu {
 struct GroupStep {
   float rate = 0.0F;
   AdamStep adam;  // adam and adamw only
-  // A captured optimizer only: the code of this step with its constants, and what else it has. A
-  // nullptr: no element-wise code updates the group.
+  // Of a captured optimizer: the element-wise program of this step, and its code with the numbers of
+  // the step. nullptr: none updates the group in this step.
   const CapturedCode* captured = nullptr;
   ElementCode code;
 };

@@ -8,6 +8,7 @@ import support  # noqa: F401  sets the path of the package
 import torch
 from torch.optim import SGD, Adam, AdamW, RMSprop
 from torch.optim import lr_scheduler as lr
+from torch_training import FallingDecay
 
 import easyscale as es
 from easyscale.optimizers import read_optimizer
@@ -282,16 +283,8 @@ class Schedules(WithModel):
             return read_rules(optimizer, make(optimizer), list(self.model.named_parameters()), 9000,
                               None)
 
-        class Decay(lr.LRScheduler):
-            def step(self):
-                super().step()
-                for group in self.optimizer.param_groups:
-                    group["weight_decay"] = 0.1 / (1 + self.last_epoch)
-
-            def get_lr(self):
-                return self.base_lrs
-        for make in (lambda o: lr.LambdaLR(o, [lambda step: 1.0, lambda step: 0.5 ** step]), Decay,
-                     lambda o: lr.LambdaLR(o, lambda step: 1 + math.sin(step * step)),
+        for make in (lambda o: lr.LambdaLR(o, [lambda step: 1.0, lambda step: 0.5 ** step]),
+                     FallingDecay, lambda o: lr.LambdaLR(o, lambda step: 1 + math.sin(step * step)),
                      lambda o: lr.LambdaLR(o, lambda step: 1 - step)):
             self.assertEqual(rules(make), (es.Optimizer("captured", 0.5), es.Schedule()))
         self.assertEqual(rules(lambda o: lr.StepLR(o, 5))[0].kind, "sgd")

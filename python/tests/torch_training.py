@@ -1,5 +1,6 @@
 """PyTorch's own training, with which tests compare losses."""
 import torch
+from torch.optim.lr_scheduler import LRScheduler
 
 
 def listed(x):
@@ -28,3 +29,15 @@ def torch_losses(model, optimizer, loss, samples, steps, schedule=None, clip_nor
                 x.step()
         losses.append(value.item())
     return losses
+
+
+class FallingDecay(LRScheduler):
+    """A scheduler of a user: it changes the weight decay, and no rate."""
+
+    def step(self):
+        super().step()
+        for group in self.optimizer.param_groups:
+            group["weight_decay"] = 0.1 / (1 + self.last_epoch)
+
+    def get_lr(self):
+        return self.base_lrs

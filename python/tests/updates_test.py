@@ -15,6 +15,7 @@ import torch
 from support import HERE, FakeProgramsCase
 from torch import nn, optim
 from torch.optim import lr_scheduler as lr
+from torch_training import FallingDecay
 from updates_support import (ERROR, MATRICES, SHAPES, captured, largest_error, made_steps,
                              states_of)
 
@@ -505,15 +506,7 @@ class Settings(WithUpdates):
             o, [lambda step: 0.9 ** step, lambda step: 1 / (1 + step)]))
 
     def test_a_schedule_of_the_weight_decay(self):
-        class Decay(lr.LRScheduler):
-            def step(self):
-                super().step()
-                for group in self.optimizer.param_groups:
-                    group["weight_decay"] = 0.1 / (1 + self.last_epoch)
-
-            def get_lr(self):
-                return self.base_lrs
-        found = self.equals(of(optim.AdamW, lr=0.1), schedule=Decay)
+        found = self.equals(of(optim.AdamW, lr=0.1), schedule=FallingDecay)
         self.assertGreater(len(found.numbers), 2)
 
     def test_rates_that_are_tensors(self):
