@@ -29,9 +29,9 @@ struct CapturedUpdates {
 // parameters.
 bool is_element_wise(const ParameterUpdate& update);
 
-// Converts a state between the arrays of the replica, where `ours` is the beginning of the state, and
-// PyTorch. A state that is as large as its parameter has the parameter's order of elements, so that
-// element-wise programs and programs of whole parameters can use it in turn.
+// Converts a state between the arrays of the replica, where `ours` is the beginning of the state,
+// and PyTorch. A state that is as large as its parameter has the parameter's order of elements, so
+// that element-wise programs and programs of whole parameters can use it in turn.
 void state_to_pytorch(const ParamInfo& param, const StatePlace& place, const float* ours,
                       float* theirs);
 void state_from_pytorch(const ParamInfo& param, const StatePlace& place, const float* theirs,
