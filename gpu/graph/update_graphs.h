@@ -1,6 +1,6 @@
 #pragma once
-// The optimizer that a model file brings (ModelProgram::updates), with its programs as graphs. Their
-// batch size is 1, because no value of an update has a batch. Values.
+// The optimizer that a model file brings (ModelProgram::updates), with its programs as graphs.
+// Their batch size is 1, because no value of an update has a batch. Values.
 #include <cstdint>
 #include <string>
 #include <vector>

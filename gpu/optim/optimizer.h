@@ -41,8 +41,8 @@ namespace es::gpu {
 struct GroupStep {
   float rate = 0.0F;
   AdamStep adam;  // adam and adamw only
-  // Of a captured optimizer: the element-wise program of this step, and its code with the numbers of
-  // the step. nullptr: none updates the group in this step.
+  // Of a captured optimizer: the element-wise program of this step, and its code with the numbers
+  // of the step. nullptr: none updates the group in this step.
   const CapturedCode* captured = nullptr;
   ElementCode code;
 };
