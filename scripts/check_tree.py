@@ -64,6 +64,7 @@ THIRD_PARTY = [
     (r"zip\.h", ["store/dataset/arrays/"]),
     (r"xxhash\.h", ["proto/base/"]),
     (r"dnnl|oneapi/|omp\.h", ["gpu/onednn/"]),
+    (r"xbyak", ["gpu/machine_code/"]),
     (r"cblas", []),
 ]
 # The rooms of a folder. A room may include itself and those before it. A file that lies in none of them
@@ -73,8 +74,8 @@ ORDER = {
     "store": ["store", "store/kv", "store/checkpoint", "store/tokenizer", "store/dataset", "store/safetensors",
               "store/model_file", "store/traces", "store/metrics", "store/plans", "store/ledger", "store/tensorboard", "store/journal",
               "store/recovery"],
-    "gpu": ["gpu/base", "gpu/canonical", "gpu/onednn", "gpu/random", "gpu/params", "gpu/est",
-            "gpu/optim", "gpu/graph", "gpu/import", "gpu/models", "gpu/cuda", "gpu/engine"],
+    "gpu": ["gpu/base", "gpu/canonical", "gpu/machine_code", "gpu/onednn", "gpu/random", "gpu/params",
+            "gpu/est", "gpu/optim", "gpu/graph", "gpu/import", "gpu/models", "gpu/cuda", "gpu/engine"],
     "scheduler": ["scheduler/model", "scheduler/plans", "scheduler/grants",
                   "scheduler/policy/common", "scheduler/policy/gang", "scheduler/policy/greedy",
                   "scheduler/policy/elastic_srtf", "scheduler/policy/rivals", "scheduler/policy"],

@@ -363,9 +363,10 @@ struct KernelTable {
 
   // --- Element-wise programs: the elements [begin, end) of the outputs, in the row-major order of
   // the space. The code uses registers below kProgramRegisters and has at least one instruction.
-  // Output 0 may alias an input, element for element, if the input is dense.
-  void (*program)(const ElementCode& code, const ElementSpace& space, const float* const* in,
-                  float* const* out, std::int64_t begin, std::int64_t end);
+  // Output 0 may alias an input, element for element, if the input is dense. `machine_code` is that
+  // of the code for this class, or nullptr.
+  void (*program)(const ElementCode& code, TileCode machine_code, const ElementSpace& space,
+                  const float* const* in, float* const* out, std::int64_t begin, std::int64_t end);
 
   // --- Reductions. sum_rows: y[r] = SUM64 of row r of x[rows][n] (G2). fold_rows: the same with 64
   // lanes, but no second level, for products, maxima and minima. fold_columns: y[c] = the chain

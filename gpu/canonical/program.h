@@ -87,4 +87,11 @@ struct ElementSpace {
   std::array<std::array<std::int64_t, kProgramRank>, kProgramInputs> stride = {};
 };
 
+// Machine code that runs all instructions of a program on one vector of the kernel class after the
+// other. in[k] and out[k] have `vectors` times the floats of a vector, side by side; constant[k] is
+// constant k. An output may be an input, element for element. tile_code() makes it
+// (gpu/machine_code/tile_code.h).
+using TileCode = void (*)(const float* const* in, float* const* out, const float* constant,
+                          std::int64_t vectors);
+
 }  // namespace es::gpu

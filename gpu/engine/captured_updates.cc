@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "gpu/graph/update_code.h"
+#include "gpu/machine_code/tile_code.h"
 #include "gpu/optim/replica.h"
 #include "gpu/params/pytorch_layout.h"
 
@@ -92,6 +93,12 @@ bool CapturedUpdates::any_whole() const {
   return std::ranges::any_of(optimizer.groups, [](const CapturedGroup& group) {
     return std::ranges::any_of(group.codes, [](const auto& code) { return !code.has_value(); });
   });
+}
+
+void CapturedUpdates::make_machine_code(CpuClass cpu_class) const {
+  for (const CapturedGroup& group : optimizer.groups)
+    for (const std::optional<CapturedCode>& code : group.codes)
+      if (code) tile_code(code->code, cpu_class, INT64_MAX);
 }
 
 bool is_element_wise(const ParameterUpdate& update) {

@@ -23,6 +23,8 @@ struct CapturedUpdates {
 
   // Whether an update has a program that needs whole parameters.
   bool any_whole() const;
+  // Makes the machine code of all updates, so that no step has to wait for it.
+  void make_machine_code(CpuClass cpu_class) const;
 };
 
 // Returns whether all programs of the update are element-wise. Otherwise some need whole

@@ -80,6 +80,7 @@ Result<std::unique_ptr<Engine>> Engine::create(const JobSpec& spec, Graph model,
     if (captured->any_whole())
       engine->whole_updates_ =
           std::make_unique<WholeUpdates>(*updates, *captured, engine->kernels_, engine->parallel_);
+    captured->make_machine_code(options.cpu_class);
     engine->updates_ = updates;
     if (updates != nullptr) engine->states_ = param_states(engine->table_, *updates, *captured);
     auto runner = engine->make_runner(std::move(program));

@@ -4,7 +4,9 @@
 #include <cmath>
 
 #include "gpu/base/float_flags.h"
+#include "gpu/graph/element_code.h"
 #include "gpu/graph/ops/operator.h"
+#include "gpu/machine_code/tile_code.h"
 #include "proto/base/check.h"
 
 namespace es::gpu {
@@ -25,6 +27,15 @@ std::vector<const float*> constant_words(const Graph& graph) {
   return words;
 }
 
+// Machine code is made here, so that no step has to wait for it or allocates memory.
+void make_machine_code(const Graph& graph, CpuClass cpu_class) {
+  for (const Op& op : graph.ops) {
+    if (op.program == nullptr) continue;
+    const std::optional<ElementCode> code = with_few_registers(op.program->code);
+    if (code) tile_code(*code, cpu_class, graph.shape(op.out[0]).count());
+  }
+}
+
 }  // namespace
 
 Executor::Executor(Program program, const KernelTable& kernels, const std::vector<Bucket>& buckets,
@@ -42,6 +53,7 @@ Executor::Executor(Program program, const KernelTable& kernels, const std::vecto
       evaluation_(program_.graph, plan_, plan_.evaluation, arena_.data(),
                   constant_words(program_.graph)) {
   results_ = op_results(graph());
+  make_machine_code(graph(), kernels_.cpu_class);
   if (onednn_.count() != 0) try_onednn_kernels();
 }
 

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <utility>
 
+#include "gpu/machine_code/tile_code.h"
 #include "gpu/optim/schedule.h"
 #include "proto/base/check.h"
 
@@ -135,7 +136,8 @@ void Optimizer::apply(const UpdateStep& step, std::size_t group, const KernelTab
     if (numbers.captured == nullptr) return;
     const CapturedCall call(*numbers.captured, numbers.code, step.grad_scale, n, grad_sum, params,
                             moments);
-    kernels.program(call.code, call.space, call.in.data(), call.out.data(), 0, n);
+    kernels.program(call.code, tile_code(call.code, kernels.cpu_class, n), call.space,
+                    call.in.data(), call.out.data(), 0, n);
   } else if (is_sgd()) {
     const SgdNumbers sgd = sgd_numbers(group);
     kernels.sgd(n, grad_sum, step.grad_scale, numbers.rate, step.momentum, sgd.weight_decay,

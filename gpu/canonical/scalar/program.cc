@@ -30,8 +30,9 @@ struct Position {
 
 }  // namespace
 
-void program(const ElementCode& code, const ElementSpace& space, const float* const* in,
-             float* const* out, std::int64_t begin, std::int64_t end) {
+// The definition has no machine code.
+void program(const ElementCode& code, TileCode /*machine_code*/, const ElementSpace& space,
+             const float* const* in, float* const* out, std::int64_t begin, std::int64_t end) {
   float v[kOperandNames] = {};
   for (std::int32_t k = 0; k < code.constants; ++k) v[kFirstConstant + k] = code.constant[k];
   Position at(space, code.inputs, begin);

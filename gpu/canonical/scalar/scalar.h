@@ -76,8 +76,8 @@ void narrow(std::int64_t n, const float* x, Bf16* y);
 void uniform(std::int64_t begin, std::int64_t end, std::uint32_t op, const DropoutKey& key,
              float* y);
 
-void program(const ElementCode& code, const ElementSpace& space, const float* const* in,
-             float* const* out, std::int64_t begin, std::int64_t end);
+void program(const ElementCode& code, TileCode machine_code, const ElementSpace& space,
+             const float* const* in, float* const* out, std::int64_t begin, std::int64_t end);
 
 void sum_rows(std::int64_t rows, std::int64_t n, const float* x, float* y);
 void fold_rows(Fold fold, std::int64_t rows, std::int64_t n, const float* x, float* y);

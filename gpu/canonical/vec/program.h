@@ -1,6 +1,6 @@
 #pragma once
 // Element-wise programs. Tiles of elements that fit the first-level cache pass through one
-// instruction after the other.
+// instruction after the other, or through machine code that has all of them.
 #include "gpu/canonical/space_math.h"
 #include "gpu/canonical/vec/functions.h"
 
@@ -88,8 +88,10 @@ class Tiles {
  public:
   static constexpr std::int64_t kApart = kTile + 48;
 
-  Tiles(const ElementCode& code, const ElementSpace& space, const float* const* in)
-      : space_(space), in_(in) {
+  Tiles(const ElementSpace& space, const float* const* in) : space_(space), in_(in) {}
+
+  // REQUIRED before run().
+  void prepare(const ElementCode& code) {
     for (int r = 0; r < kProgramRegisters; ++r) at_[r] = registers_[r];
     for (std::int32_t k = 0; k < code.constants; ++k) {
       fill_floats(constants_[k], code.constant[k], kTile);
@@ -110,6 +112,9 @@ class Tiles {
     if (!dense) gather(k, from, tile, step, row_step);
     at_[kFirstInput + k] = dense ? from : gathered_[k];
   }
+
+  // The tile of each input.
+  const float* const* inputs() const { return at_ + kFirstInput; }
 
   // Runs the code on n elements. An instruction that writes `redirected` writes to `to`.
   void run(const ElementCode& code, std::int64_t n, std::int32_t redirected, float* to) {
@@ -156,12 +161,51 @@ class Tiles {
   alignas(64) float constants_[kProgramConstants][kApart];
 };
 
+// Runs machine code on n elements, the last ones in a vector of their own.
+inline void run_machine_code(TileCode machine_code, const ElementCode& code, std::int64_t n,
+                             const float* const* in, float* const* out) {
+  const std::int64_t vectors = n / kWidth, done = vectors * kWidth, rest = n - done;
+  machine_code(in, out, code.constant.data(), vectors);
+  if (rest == 0) return;
+  float values[kProgramInputs][kWidth] = {}, results[kProgramOutputs][kWidth];
+  const float* from[kProgramInputs];
+  float* to[kProgramOutputs];
+  for (std::int32_t k = 0; k < code.inputs; ++k) {
+    copy_floats(values[k], in[k] + done, rest);
+    from[k] = values[k];
+  }
+  for (std::int32_t k = 0; k < code.outputs; ++k) to[k] = results[k];
+  machine_code(from, to, code.constant.data(), 1);
+  for (std::int32_t k = 0; k < code.outputs; ++k) copy_floats(out[k] + done, results[k], rest);
+}
+
+// A tile is as long as a row if no row must be gathered.
+inline void program_by_machine_code(TileCode machine_code, const ElementCode& code,
+                                    const ElementSpace& s, const float* const* in,
+                                    float* const* out, std::int64_t begin, std::int64_t end) {
+  Tiles tiles(s, in);
+  bool dense = s.rank == 1;
+  for (std::int32_t k = 0; k < code.inputs; ++k) dense = dense && s.stride[k][0] == 1;
+  while (begin < end) {
+    const TileShape tile = tile_at(s, dense ? end - begin : kTile, begin, end);
+    float* to[kProgramOutputs];
+    for (std::int32_t k = 0; k < code.inputs; ++k) tiles.read(k, tile);
+    for (std::int32_t k = 0; k < code.outputs; ++k) to[k] = out[k] + begin;
+    run_machine_code(machine_code, code, tile.count(), tiles.inputs(), to);
+    begin += tile.count();
+  }
+}
+
 // The last instruction writes to memory directly if it computes the only output: an output may take
 // the memory of an input, so nothing may be read after it.
-inline void program(const ElementCode& code, const ElementSpace& space, const float* const* in,
-                    float* const* out, std::int64_t begin, std::int64_t end) {
+inline void program(const ElementCode& code, TileCode machine_code, const ElementSpace& space,
+                    const float* const* in, float* const* out, std::int64_t begin,
+                    std::int64_t end) {
   const ElementSpace s = joined(space, code.inputs);
-  Tiles tiles(code, s, in);
+  if (machine_code != nullptr)
+    return program_by_machine_code(machine_code, code, s, in, out, begin, end);
+  Tiles tiles(s, in);
+  tiles.prepare(code);
   const std::int64_t most = tile_of(code);
   const std::int32_t last = code.instructions - 1;
   const bool direct = code.outputs == 1 && code.instruction[last].to == code.result[0];

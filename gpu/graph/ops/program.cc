@@ -4,6 +4,7 @@
 #include "gpu/graph/gradients.h"
 #include "gpu/graph/ops/bf16_tile.h"
 #include "gpu/graph/ops/operator.h"
+#include "gpu/machine_code/tile_code.h"
 #include "proto/base/check.h"
 
 namespace es::gpu {
@@ -100,7 +101,8 @@ Bf16Arrays arrays_of_program(const OpRun& run) {
 
 // The elements [begin, end), a tile at a time. An input that is stored as bf16 is read in order.
 void run_converted_program(const OnCpu& on, const OpRun& run, const Call& call,
-                           const Bf16Arrays& bf16, std::int64_t begin, std::int64_t end) {
+                           TileCode machine_code, const Bf16Arrays& bf16, std::int64_t begin,
+                           std::int64_t end) {
   Bf16Tile<kProgramInputs + kProgramOutputs> tile(on.kernels);
   while (tile.next(begin, end)) {
     Call of_tile = call;
@@ -108,8 +110,8 @@ void run_converted_program(const OnCpu& on, const OpRun& run, const Call& call,
       of_tile.in[k] = tile.read(call.in[k], bf16.reads(static_cast<std::int64_t>(k)));
     for (std::size_t k = 0; k < run.op.out.size(); ++k)
       of_tile.out[k] = tile.write(call.out[k], bf16.writes(static_cast<std::int64_t>(k)));
-    on.kernels.program(call.code, run.op.program->space, of_tile.in.data(), of_tile.out.data(),
-                       tile.begin(), tile.end());
+    on.kernels.program(call.code, machine_code, run.op.program->space, of_tile.in.data(),
+                       of_tile.out.data(), tile.begin(), tile.end());
     tile.finish();
   }
 }
@@ -118,12 +120,13 @@ void run_converted_program(const OnCpu& on, const OpRun& run, const Call& call,
 void run_program(const OnCpu& on, const OpRun& run) {
   const Call call(run);
   const Bf16Arrays bf16 = arrays_of_program(run);
-  run.ranges({run.out_shape().count(), kGrainFloats, run.threads()},
-             [&](std::int64_t begin, std::int64_t end) {
-               if (bf16.any()) return run_converted_program(on, run, call, bf16, begin, end);
-               on.kernels.program(call.code, run.op.program->space, call.in.data(), call.out.data(),
-                                  begin, end);
-             });
+  const std::int64_t elements = run.out_shape().count();
+  const TileCode machine_code = tile_code(call.code, on.kernels.cpu_class, elements);
+  run.ranges({elements, kGrainFloats, run.threads()}, [&](std::int64_t begin, std::int64_t end) {
+    if (bf16.any()) return run_converted_program(on, run, call, machine_code, bf16, begin, end);
+    on.kernels.program(call.code, machine_code, run.op.program->space, call.in.data(),
+                       call.out.data(), begin, end);
+  });
 }
 
 void queue_program(const OnDevice& on, const OpRun& run) {

@@ -12,7 +12,7 @@ std::vector<Floats> run(const KernelTable& t, const RandomProgram& p, std::int64
   std::vector<float*> addresses;
   for (std::int32_t k = 0; k < p.code.outputs; ++k) out.emplace_back(p.count);
   for (const Floats& y : out) addresses.push_back(y);
-  t.program(p.code, p.space, p.in().data(), addresses.data(), begin, end);
+  t.program(p.code, nullptr, p.space, p.in().data(), addresses.data(), begin, end);
   return out;
 }
 std::vector<Floats> run_without_nan_bits(const KernelTable& t, const RandomProgram& p,
@@ -84,7 +84,7 @@ TEST_SUITE("gpu/canonical/program") {
       for (int k = 0; k < 3; ++k) p.inputs.push_back(random.normals(p.count));
       const auto apart = run(*t, p, 0, p.count);
       float* out[] = {p.inputs[0]};
-      t->program(p.code, p.space, p.in().data(), out, 0, p.count);
+      t->program(p.code, nullptr, p.space, p.in().data(), out, 0, p.count);
       CHECK(p.inputs[0].first_difference(apart[0]) == -1);
     }
   }

@@ -5,6 +5,7 @@
 #include <bit>
 #include <cmath>
 #include <numeric>
+#include <span>
 #include <vector>
 
 #include "gpu/canonical/program.h"
@@ -48,7 +49,9 @@ inline bool gives_defined_bits(ElementOp op) {
   return op >= ElementOp::kEqual && op != ElementOp::kSelect && op != ElementOp::kFromInt;
 }
 
-inline ElementCode random_code(Random& random, std::int32_t inputs) {
+// Of the operations `ops`, or of all.
+inline ElementCode random_code(Random& random, std::int32_t inputs,
+                               std::span<const ElementOp> ops = {}) {
   ElementCode code{.inputs = inputs,
                    .constants = static_cast<std::int32_t>(random.integer(0, kProgramConstants)),
                    .instructions = static_cast<std::int32_t>(
@@ -65,7 +68,9 @@ inline ElementCode random_code(Random& random, std::int32_t inputs) {
     return names[static_cast<std::size_t>(random.integer(0, std::ssize(names) - 1))];
   };
   for (std::int32_t i = 0; i < code.instructions; ++i) {
-    const auto op = static_cast<ElementOp>(random.integer(0, kElementOps - 1));
+    const auto op = ops.empty()
+                        ? static_cast<ElementOp>(random.integer(0, kElementOps - 1))
+                        : ops[static_cast<std::size_t>(random.integer(0, std::ssize(ops) - 1))];
     const std::vector<std::uint8_t>& from = works_on_words(op) ? words : all;
     const std::uint8_t a = one_of(from);
     Instruction step{
@@ -85,9 +90,10 @@ inline ElementCode random_code(Random& random, std::int32_t inputs) {
 }
 
 // Each input is read in order, repeated along some dimensions, or transposed.
-inline RandomProgram random_program(Random& random, std::int64_t count_max) {
+inline RandomProgram random_program(Random& random, std::int64_t count_max,
+                                    std::span<const ElementOp> ops = {}) {
   RandomProgram p;
-  p.code = random_code(random, static_cast<std::int32_t>(random.integer(1, kProgramInputs)));
+  p.code = random_code(random, static_cast<std::int32_t>(random.integer(1, kProgramInputs)), ops);
   p.space.rank = static_cast<std::int32_t>(random.integer(1, kProgramRank));
   std::vector<std::size_t> dims(static_cast<std::size_t>(p.space.rank));
   std::iota(dims.begin(), dims.end(), 0);
