@@ -67,6 +67,7 @@ PYTHON = {
     "integers_random": ("IntegersRandom.test_two_steps_are_those_of_torch_on_two_kernel_classes", 1),
     "integers_train": ("IntegersTrain.test_steps_are_those_of_pytorch_on_every_class", 1),
     "language": ("Language.test_gpt2", 1),
+    "loops": ("Loops.test_dpo", 2),
     "lora": ("Adapters.test_a_captured_model", 2),
     "metrics": ("Weights.test_samples_without_a_weight_are_never_drawn", 2),
     "onnx_train": ("Train.test_a_batch_norm", 2),
