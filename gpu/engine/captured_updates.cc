@@ -136,6 +136,19 @@ void ParamState::set(const ParamTable& table, const float* values,
   state_from_pytorch(info, place, values, to);
 }
 
+bool use_evaluated(const ParamTable& table, std::span<const ParamState> states,
+                   std::span<const AlignedBuffer> moments, float* params) {
+  bool found = false;
+  for (const ParamState& state : states) {
+    if (state.name != kEvaluatedState) continue;
+    const std::int64_t begin = table[state.param].offset;
+    std::copy_n(moments[state.place.array].data() + begin + state.place.offset, state.place.count,
+                params + begin);
+    found = true;
+  }
+  return found;
+}
+
 std::vector<ParamState> param_states(const ParamTable& table, const ModelUpdates& updates,
                                      const CapturedUpdates& captured) {
   std::vector<ParamState> states;

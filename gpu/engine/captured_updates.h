@@ -51,6 +51,11 @@ struct ParamState {
   void set(const ParamTable& table, const float* values, std::span<AlignedBuffer> moments) const;
 };
 
+// Replaces the parameters that have a state kEvaluatedState by it. `params` are all parameters in the
+// flat layout, and `moments` the replica's arrays. Returns whether there are any.
+bool use_evaluated(const ParamTable& table, std::span<const ParamState> states,
+                   std::span<const AlignedBuffer> moments, float* params);
+
 // Returns the states of all trained parameters, in the order of the table.
 std::vector<ParamState> param_states(const ParamTable& table, const ModelUpdates& updates,
                                      const CapturedUpdates& captured);

@@ -272,7 +272,7 @@ std::span<const std::byte> Engine::frozen_pages() const {
 }
 
 bool Engine::share_frozen(int fd) {
-  // The average has its own copy of the frozen parameters, which is made again when it is needed.
+  // What is evaluated has its own copy of the frozen parameters, which is made again when needed.
   averaged_ = AlignedBuffer();
   use_parameters();
   return replica_.params.map_pages(replica_.params.pages_behind(table_.trained_floats()), fd);

@@ -257,8 +257,9 @@ class Engine {
   // learning rate that moves a parameter out of the range of fp32.
   Status apply_update(std::span<const float* const> reduced, std::vector<EstContext> next);
 
-  // Evaluates a batch with the statistics of rank 0 and, if the job has one and a step was made,
-  // with the average of the parameters. The memory contains spec.batch_size samples, of which the
+  // Evaluates a batch with the statistics of rank 0 and, if a step was made and the job has them, with
+  // other weights than the parameters: their average (OptimizerSpec::ema), or those of a captured
+  // optimizer (kEvaluatedState). The memory contains spec.batch_size samples, of which the
   // first `count` are counted. The other samples must be valid too; a caller can repeat some. The
   // result of a sample does not depend on the other samples of the batch. Errors:
   // as local_step(), for any sample of the batch. `number` is that of the batch in the evaluation;
@@ -317,6 +318,7 @@ class Engine {
   Updater* updater();
   Status keep_if_finite();
   void replica_changed();
+  bool evaluates_others() const;
   Result<const float*> evaluated_params();
   void use_parameters();
   Error fault_error(VirtualRank rank, const Fault& fault) const;
@@ -341,8 +343,8 @@ class Engine {
   DeviceType device_type_;
   Replica replica_;
   Digest frozen_digest_;
-  AlignedBuffer averaged_;          // with frozen parameters: the average, and these behind it
-  bool evaluates_average_ = false;  // the device has the average in place of the parameters
+  AlignedBuffer averaged_;  // what evaluations use, if it is no array of the replica as a whole
+  bool evaluates_average_ = false;  // the device has that in place of the parameters
   Status usable_;                   // an error: the reason why the replica is lost
   bool fetched_ = true;         // false: only the updater has the current parameters and moments
   std::vector<float> squares_;  // [parameter]; used for clipping only

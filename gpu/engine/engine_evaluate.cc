@@ -49,22 +49,32 @@ std::vector<double> Engine::sample_weights(std::uint64_t count) const {
                 : sample_means(words, count, graph().rows_per_sample);
 }
 
-// The parameters of an evaluation. A device gets the average once, and its own parameters back
-// before the next step (use_parameters()).
+bool Engine::evaluates_others() const {
+  return optimizer_.averages() || std::ranges::any_of(states_, [](const ParamState& state) {
+           return state.name == kEvaluatedState;
+         });
+}
+
+// The parameters of an evaluation. A device gets those that are only evaluated once, and its own
+// parameters back before the next step (use_parameters()).
 Result<const float*> Engine::evaluated_params() {
-  if (!optimizer_.averages() || version() == 0) return replica_.params.data();
-  const AlignedBuffer& average = replica_.moments.back();
+  if (!evaluates_others() || version() == 0) return replica_.params.data();
   const std::int64_t trained = table_.trained_floats(), all = table_.total_floats();
+  const float* const average = optimizer_.averages() ? replica_.moments.back().data() : nullptr;
+  const bool whole = average != nullptr && trained == all;
   if (!std::exchange(evaluates_average_, true)) {
     ES_RETURN_IF_ERROR(fetch_replica());
     runner_->params_changed();
-    if (trained < all) {
-      if (averaged_.floats() != all) averaged_ = AlignedBuffer(all, "averaged parameters");
-      std::copy_n(average.data(), trained, averaged_.data());
-      std::copy_n(replica_.params.data() + trained, all - trained, averaged_.data() + trained);
+    if (!whole) {
+      if (averaged_.floats() != all) averaged_ = AlignedBuffer(all, "evaluated parameters");
+      std::copy_n(replica_.params.data(), all, averaged_.data());
+      if (average != nullptr)
+        std::copy_n(average, trained, averaged_.data());
+      else
+        use_evaluated(table_, states_, replica_.moments, averaged_.data());
     }
   }
-  return trained < all ? averaged_.data() : average.data();
+  return whole ? average : averaged_.data();
 }
 
 void Engine::use_parameters() {

@@ -86,7 +86,8 @@ class UpdateCheck {
                               "number." + std::to_string(std::max<std::size_t>(numbers_, 1) - 1));
       }
       const std::vector<ModelDim>& wanted = is_number ? kNoDims : shape;
-      if ((i < 2 || is_number) && value.dims != wanted)
+      const bool is_evaluated = parameter.name == std::string(kUpdateState) + kEvaluatedState;
+      if ((i < 2 || is_number || is_evaluated) && value.dims != wanted)
         return at(path, ".value has another shape than " +
                             std::string(is_number ? "a number" : "the parameters of the update"));
       if (i >= 2 && !is_number) states_.emplace_back(parameter.name, value.dims);

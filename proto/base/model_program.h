@@ -142,6 +142,10 @@ struct ModelPhase {
 
 struct ModelUpdate;
 
+// The state of an update that has what evaluations use in place of the parameter, after a step: an
+// average of the parameters, or what `eval()` of a schedule-free optimizer makes of them.
+constexpr const char* kEvaluatedState = "evaluated";
+
 constexpr std::uint32_t kModelFormat = 1;
 constexpr std::uint32_t kModelFormatWithStates = 2;  // of programs that have states
 // Of programs that have int64 values, or kinds of nodes that came with them.

@@ -22,7 +22,7 @@ from .job_text import stages_text, toml_text
 from .lora import Lora
 from .metrics import Function, Measure, named
 from .model_file import check_by_engine, explained, pack
-from .optimizers import CAPTURED, Optimizer, class_name
+from .optimizers import CAPTURED, Optimizer, check_average, class_name, is_average
 from .private_head import PrivateHead
 from .program import FORMAT_WITH_UPDATES
 from .progress import counting
@@ -80,7 +80,9 @@ class Job:
     clip_norm: the largest norm of the whole gradient; 0 for no clipping.
     clip_value: the largest element of the gradient, as of clip_grad_value_ of torch, after clip_norm; 0
     for no clipping. The optimizer, which must be one of torch, is then captured.
-    ema: decay of a moving average of the parameters, which evaluations use; 0 for none.
+    ema: decay of a moving average of the parameters, which evaluations use; 0 for none. Or a new
+    torch.optim.swa_utils.AveragedModel of the model, whose rule averages them after every step; the
+    optimizer, which must be one of torch, is then captured.
     lora: Lora(...), which adds adapters to linear layers and trains only these; None for none.
     directory: a new folder for the files of the job; None is a temporary one, which is removed
     when the Job and its Runs are gone.
@@ -97,8 +99,8 @@ class Job:
                  metric: Function | None = None, sample_weights: Any = None,
                  sample_groups: Any = None, seed: int = 1,
                  name: str | None = None, eval_every: int = 0, checkpoint_every: int = 0,
-                 threads: int = 1, clip_norm: float = 0.0, clip_value: float = 0.0, ema: float = 0.0,
-                 lora: Lora | None = None, directory: str | Path | None = None,
+                 threads: int = 1, clip_norm: float = 0.0, clip_value: float = 0.0,
+                 ema: Any = 0.0, lora: Lora | None = None, directory: str | Path | None = None,
                  allow_functions: tuple[type, ...] = ()):
         _check_kinds(model=model, loss=loss, data=data, name=name, metrics=metrics, metric=metric,
                      lora=lora, directory=directory, allow_functions=allow_functions)
@@ -107,10 +109,15 @@ class Job:
             "eval_every": eval_every, "recompute": recompute, "precision": precision}.items()}
         self._threads = checked("resources.threads", threads)
         every = checked("checkpoint.every_steps", checkpoint_every, "checkpoint_every")
-        clip_norm, ema = checked("optimizer.clip_norm", clip_norm), checked("optimizer.ema", ema)
+        average = ema if is_average(ema) else None
+        ema = checked("optimizer.ema", 0.0 if average else ema)
+        clip_norm = checked("optimizer.clip_norm", clip_norm)
         clip_value = checked("optimizer.clip_norm", clip_value, "clip_value")
-        if clip_value and isinstance(optimizer, Optimizer):
-            raise UsageError("clip_value: allowed with an optimizer of torch, which is captured then")
+        if average is not None:
+            check_average(average, model)
+        for name, given in (("clip_value", clip_value), ("ema with an AveragedModel", average)):
+            if given and isinstance(optimizer, Optimizer):
+                raise UsageError(f"{name}: allowed with an optimizer of torch, which is captured then")
         is_captured = isinstance(model, Captured)
         self.name = _job_name(name or (model.program.name if is_captured else type(model).__name__))
         self._order = _order(sample_weights, sample_groups, data.samples)
@@ -118,7 +125,7 @@ class Job:
         self.steps = _steps(in_epoch, steps, epochs)
         unit = _unit(schedule_unit, in_epoch)
         rule, self._schedule = read_rules(optimizer, schedule, _parameters(model, loss), self.steps, unit,
-                                          captured=clip_value > 0)
+                                          captured=clip_value > 0 or average is not None)
         self._optimizer = _changed(rule, clip_norm, ema)
         self._lora = lora
         if rule.kind == CAPTURED and lora is not None:
@@ -138,7 +145,7 @@ class Job:
             self._capture(model, loss, allow_functions)
         if rule.kind == CAPTURED:
             self._capture_optimizer(optimizer, schedule, unit or 1, _parameters(model, loss) or [],
-                                    clip_value)
+                                    clip_value, average)
         self._start = None
         if lora is None and not isinstance(optimizer, Optimizer):
             self._start = self._remember(optimizer, schedule, unit or 1, _parameters(model, loss) or [])
@@ -253,14 +260,15 @@ class Job:
         self._keys = {x.name: bound.keys[x.name] for x in self.captured.program.inputs}
 
     def _capture_optimizer(self, optimizer: Any, schedule: Any, every: int,
-                           parameters: list[tuple[str, Any]], clip_value: float) -> None:
+                           parameters: list[tuple[str, Any]], clip_value: float,
+                           average: Any) -> None:
         """Adds what the steps of an optimizer do to the model."""
         from .tracing.updates import capture_updates
         program, tensors = self.captured.program, dict(parameters)
         trained = [(x.name, tensors[x.name]) for x in program.parameters if x.trainable]
         with counting("the optimizer is captured: step") as report:
             found = capture_updates(optimizer, trained, self.steps, schedule, every, report=report,
-                                    clip_value=clip_value)
+                                    clip_value=clip_value, average=average)
         program.numbers, program.updates = found.numbers, found.updates
         self.captured.weights |= {f"optimizer/{name}": array for name, array in found.states.items()}
         program.format = FORMAT_WITH_UPDATES

@@ -128,6 +128,27 @@ def _captured(given: Any) -> Optimizer:
     return Optimizer(CAPTURED, rate if 0 <= rate <= 10**6 else 0.0)
 
 
+def is_average(given: Any) -> bool:
+    """Whether it is an AveragedModel of torch."""
+    return any(base.__name__ == "AveragedModel" and base.__module__ == "torch.optim.swa_utils"
+               for base in type(given).__mro__)
+
+
+def check_average(average: Any, model: Any) -> None:
+    """Raises UsageError for an AveragedModel that a job cannot continue."""
+    own = [(name, tuple(p.shape)) for name, p in average.module.named_parameters()]
+    if not hasattr(model, "named_parameters") or own != [(name, tuple(p.shape))
+                                                         for name, p in model.named_parameters()]:
+        raise UsageError("ema: the AveragedModel has other parameters than the model: allowed is that of "
+                         "the model of the job")
+    if int(average.n_averaged) > 0:
+        raise UsageError(f"ema: the AveragedModel has averages of {int(average.n_averaged)} steps: allowed "
+                         "is a new one")
+    if average.use_buffers:
+        raise UsageError("ema: the AveragedModel has use_buffers=True: allowed is False; statistics of the "
+                         "model are not averaged")
+
+
 def listed(given: Any) -> list[Any]:
     """The items of a list or tuple, or the only one."""
     return list(given) if isinstance(given, (list, tuple)) else [given]

@@ -25,6 +25,7 @@ LONG_KINDS = {"floor_div", "remainder", "bit_and", "bit_or", "bit_xor", "shift_l
               "narrow"}
 NO_VALUE = -1  # an optional input that a node does not have
 STATE = "state."  # before the names of states in programs of updates
+EVALUATED = "evaluated"  # the state that evaluations use in place of the parameter
 ZERO_LOSS = "zero_loss"  # the kind that is a term of the loss which is always 0
 
 Attribute = bool | int | float | str | list[int] | list[float]

@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from support import ElasticCase, programs_train_model_files
 from torch import nn
+from torch.optim.swa_utils import AveragedModel
 from torch_training import listed, torch_losses
 from updates_test import Written
 
@@ -52,6 +53,42 @@ class Lion(torch.optim.Optimizer):
                 update = state["momentum"].mul(first).add(p.grad, alpha=1 - first).sign()
                 p.add_(update, alpha=-group["lr"])
                 state["momentum"].mul_(second).add_(p.grad, alpha=1 - second)
+
+
+class ScheduleFree(torch.optim.Optimizer):
+    """The SGD of schedule-free learning (Defazio et al., 2024). The parameter is y in training, and x in
+    evaluation."""
+
+    def __init__(self, params, lr=0.1, momentum=0.9):
+        super().__init__(params, {"lr": lr, "momentum": momentum, "steps": 0, "trains": True})
+
+    @torch.no_grad()
+    def _move(self, trains):
+        for group in self.param_groups:
+            weight = 1 - group["momentum"] if trains else 1 - 1 / group["momentum"]
+            for p in group["params"] if group["trains"] != trains else []:
+                if "z" in self.state[p]:
+                    p.lerp_(self.state[p]["z"], weight)
+            group["trains"] = trains
+
+    def eval(self):
+        self._move(False)
+
+    def train(self):
+        self._move(True)
+
+    @torch.no_grad()
+    def step(self, closure=None):
+        for group in self.param_groups:
+            if not group["trains"]:
+                raise RuntimeError("the optimizer is in evaluation")
+            group["steps"] += 1
+            share = 1 / group["steps"]
+            for p in group["params"]:
+                z = self.state[p].setdefault("z", p.clone())
+                p.lerp_(z, share)
+                p.add_(p.grad, alpha=group["lr"] * (group["momentum"] * (1 - share) - 1))
+                z.sub_(p.grad, alpha=group["lr"])
 
 
 class MuonOrAdamW(torch.optim.Optimizer):
@@ -274,6 +311,54 @@ class CapturedOptimizers(ElasticCase):
                                   **options)
             run = self.job(make, steps=15, **options).run(stages="cpu-avx2:2@5,cpu-scalar:1")
             np.testing.assert_allclose([x.loss for x in run.history], wanted, rtol=1e-3, atol=1e-4)
+
+    def test_evaluations_use_averages_and_the_weights_of_schedule_free_optimizers(self):
+        def warm_up(average, parameter, steps):
+            return torch.lerp(average, parameter, 1 - min(0.9, (1 + steps) / (3 + steps)))
+
+        def momentum(parameters):
+            return torch.optim.SGD(parameters, lr=0.05, momentum=0.9)
+        samples = arrays()
+        x, y = map(torch.from_numpy, samples)
+        for name, make, average in (("warm-up", momentum, lambda m: AveragedModel(m, avg_fn=warm_up)),
+                                    ("mean", OPTIMIZERS["adafactor"], AveragedModel),
+                                    ("schedule-free", ScheduleFree, None)):
+            with self.subTest(name):
+                model = self.model()
+                averaged = average and average(model)
+                job = self.job(make, steps=9, eval_data=es.data.arrays(*samples), eval_every=3,
+                               **({"ema": average(model)} if average else {}))
+                run, mixed = job.run(stages="cpu-avx2:1"), job.run(stages="cpu-avx2:2@4,cpu-scalar:1")
+                self.assertEqual((mixed.params_digest, mixed.state_digest),
+                                 (run.params_digest, run.state_digest))
+                optimizer, losses = make(model.parameters()), []
+                for step in range(9):
+                    torch_losses(model, optimizer, nn.CrossEntropyLoss(), samples, 1)
+                    if average:
+                        averaged.update_parameters(model)
+                    else:
+                        optimizer.eval()
+                    with torch.no_grad():
+                        losses.append(nn.functional.cross_entropy((averaged or model)(x), y).item())
+                    weights = {key: tensor.clone() for key, tensor in model.state_dict().items()}
+                    if not average:
+                        optimizer.train()
+                np.testing.assert_allclose([run.evaluations[i]["mean_loss"] for i in range(-3, 0)],
+                                           losses[2::3], rtol=1e-4)
+                wanted = averaged.module.state_dict() if average else weights
+                for key, tensor in run.state_dict(ema=True).items():
+                    np.testing.assert_allclose(tensor, wanted[key].numpy(), rtol=1e-3, atol=1e-5)
+                    self.assertGreater(np.abs(tensor - run.state_dict()[key]).max(), 1e-5)
+
+    def test_averages_that_a_job_cannot_have_are_refused(self):
+        other, begun = AveragedModel(nn.Linear(2, 2)), AveragedModel(self.model())
+        begun.update_parameters(self.model())
+        for average, text in ((other, "other parameters"), (begun, "averages of 1 steps"),
+                              (AveragedModel(self.model(), use_buffers=True), "use_buffers")):
+            with self.assertRaisesRegex(es.UsageError, f"ema: the AveragedModel has {text}"):
+                self.job(OPTIMIZERS["lion"], ema=average)
+        with self.assertRaisesRegex(es.UsageError, "ema with an AveragedModel: allowed with"):
+            self.job(lambda _: es.Optimizer("sgd"), ema=AveragedModel(self.model()))
 
     def test_devices_that_change_give_the_same_bits(self):
         job = self.job(OPTIMIZERS["muon"], steps=9)

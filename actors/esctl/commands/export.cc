@@ -28,7 +28,7 @@ struct ExportOptions {
   std::string file;
   std::string optimizer;  // file for the optimizer arrays; empty if they are not exported
   std::string data;       // replaces the job's data.path
-  bool ema = false;       // the average of the parameters in place of them
+  bool ema = false;       // what evaluations use in place of the parameters
   bool json = false;
 };
 
@@ -92,6 +92,44 @@ Result<Digest> base_of(const CheckpointModel& source) {
   return *digest;
 }
 
+Result<std::vector<gpu::AlignedBuffer>> read_moments(const CheckpointModel& source) {
+  std::vector<gpu::AlignedBuffer> moments;
+  while (source.reader.find(moment_section(moments.size())) != nullptr) {
+    const std::string section = moment_section(moments.size());
+    ES_RETURN_IF_ERROR(
+        read_array(source, section, source.graph.table.trained_floats(), moments.emplace_back()));
+  }
+  return moments;
+}
+
+Result<std::vector<gpu::ParamState>> captured_states(const CheckpointModel& source) {
+  const gpu::ParamTable& table = source.graph.table;
+  if (source.graph.updates == nullptr) return std::vector<gpu::ParamState>();
+  const auto captured =
+      gpu::captured_updates(table, source.graph.updates.get(), source.spec.optimizer, 0);
+  if (!captured) return captured.error();
+  return gpu::param_states(table, *source.graph.updates, *captured);
+}
+
+// Replaces the parameters by what evaluations use.
+Status use_average(const CheckpointModel& source, gpu::AlignedBuffer& params) {
+  const auto moments = read_moments(source);
+  if (!moments) return moments.error();
+  const auto states = captured_states(source);
+  if (!states) return states.error();
+  if (source.reader.head().version != 0) {
+    if (source.spec.optimizer.ema > 0.0) {
+      const gpu::AlignedBuffer& average = moments->back();
+      std::copy_n(average.data(), average.floats(), params.data());
+      return {};
+    }
+    if (gpu::use_evaluated(source.graph.table, *states, *moments, params.data())) return {};
+  }
+  return usage_error("--ema: " + source.directory + " has no average; allowed is a checkpoint " +
+                     "after step 1 of a job with optimizer.ema above 0, or with a captured " +
+                     "optimizer that has weights for evaluations");
+}
+
 // The parameters that the checkpoint has, as they were trained or averaged.
 Result<gpu::Replica> read_params(const CheckpointModel& source, const ExportOptions& options) {
   const gpu::ParamTable& table = source.graph.table;
@@ -108,16 +146,7 @@ Result<gpu::Replica> read_params(const CheckpointModel& source, const ExportOpti
   if (found != head.params_digest)
     return usage_error(options.file + ": parameters with digest " + found.hex() + ": allowed is " +
                        head.params_digest.hex() + "; these are not the data of the job");
-  if (!options.ema) return replica;
-  if (source.spec.optimizer.ema == 0.0 || head.version == 0)
-    return usage_error("--ema: " + source.directory + " has no average; allowed is a checkpoint " +
-                       "after step 1 of a job with optimizer.ema above 0");
-  // The average is the last array of the optimizer.
-  std::size_t last = 0;
-  while (source.reader.find(moment_section(last + 1)) != nullptr) ++last;
-  gpu::AlignedBuffer average;
-  ES_RETURN_IF_ERROR(read_array(source, moment_section(last), table.trained_floats(), average));
-  std::copy_n(average.data(), average.floats(), replica.params.data());
+  if (options.ema) ES_RETURN_IF_ERROR(use_average(source, replica.params));
   return replica;
 }
 
@@ -191,25 +220,14 @@ std::vector<std::string> moment_names(const OptimizerSpec& optimizer) {
   return names;
 }
 
-Result<std::vector<gpu::AlignedBuffer>> read_moments(const CheckpointModel& source) {
-  std::vector<gpu::AlignedBuffer> moments;
-  while (source.reader.find(moment_section(moments.size())) != nullptr) {
-    const std::string section = moment_section(moments.size());
-    ES_RETURN_IF_ERROR(
-        read_array(source, section, source.graph.table.trained_floats(), moments.emplace_back()));
-  }
-  return moments;
-}
-
 // The states of the optimizer that the model file brings.
 Result<std::vector<gpu::NamedTensor>> captured_tensors(
     const CheckpointModel& source, std::span<const gpu::AlignedBuffer> moments) {
   const gpu::ParamTable& table = source.graph.table;
-  const auto captured =
-      gpu::captured_updates(table, source.graph.updates.get(), source.spec.optimizer, 0);
-  if (!captured) return captured.error();
+  const auto states = captured_states(source);
+  if (!states) return states.error();
   std::vector<gpu::NamedTensor> tensors;
-  for (const gpu::ParamState& state : gpu::param_states(table, *source.graph.updates, *captured))
+  for (const gpu::ParamState& state : *states)
     tensors.push_back({state_name(table, state), state.shape, state.values(table, moments)});
   return tensors;
 }
@@ -284,8 +302,10 @@ void add_export_command(CLI::App& app, Shell& shell) {
                    "The new file; for a job with adapters the new directory that peft reads")
       ->required()
       ->type_name("FILE.safetensors|DIR");
-  command->add_flag("--ema", options->ema,
-                    "Write the average of the parameters (optimizer.ema) in place of them");
+  command->add_flag(
+      "--ema", options->ema,
+      "Write the weights that evaluations use: the average of the parameters, or those "
+      "of a captured optimizer");
   command
       ->add_option("--optimizer", options->optimizer,
                    "Also write the optimizer's arrays to this new file")

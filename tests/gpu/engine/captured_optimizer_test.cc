@@ -309,6 +309,56 @@ TEST_SUITE("gpu/captured optimizer") {
         CHECK(std::bit_cast<std::uint32_t>(params[at]) == 0);
   }
 
+  // A step subtracts a hundredth of the gradient; with `kept`, evaluations use the parameter + 1.
+  ModelUpdate shifted(const std::string& name, const Shape& shape, bool kept) {
+    UpdateWriter u(shape);
+    std::vector<ValueId> states;
+    if (kept) u.state(kEvaluatedState, shape);
+    const ValueId next = u.w.node("sub", {u.parameter, u.scaled(u.gradient, 0.01)});
+    if (kept) states.push_back(u.w.node("add_scalar", {next}, {{"value", 1.0}}));
+    return {{name}, {u.finish(next, states)}, {{0, 0}}};
+  }
+
+  TEST_CASE("evaluations use the state named evaluated of the parameters that have one") {
+    for (const gpu::DeviceKind device : {gpu::DeviceKind::kCpu, gpu::DeviceKind::kCudaHost}) {
+      if (device == gpu::DeviceKind::kCudaHost && !kRunsCudaOnHost) continue;
+      JobSpec spec = job();
+      spec.optimizer.ema = 0.0;
+      const auto program_with = [&](bool kept) {
+        ModelProgram program = model();
+        program.updates = {shifted("conv.weight", {3, 2, 3, 3}, kept),
+                           shifted("fc.weight", {4, 27}, false), shifted("fc.bias", {4}, kept)};
+        return program;
+      };
+      const ModelProgram with = program_with(true), without = program_with(false);
+      InProcessJob kept(spec, with, {{{0, 3}, CpuClass::kScalar, device}});
+      InProcessJob plain(spec, without, {{{0, 3}, CpuClass::kScalar, device}});
+      gpu::Engine& one = kept.engine(0);
+      const SampleLayout layout = gpu::program_layout(with);
+      std::vector<float> words(static_cast<std::size_t>(layout.words() * spec.batch_size), 0.25F);
+      for (std::size_t i = words.size() - spec.batch_size; i < words.size(); ++i) words[i] = 0.0F;
+      const auto loss_of = [&](gpu::Engine& engine) {
+        const auto found = engine.evaluate({words.data()}, 1);
+        REQUIRE_MESSAGE(found.ok(), found.error().message);
+        return found->losses[0];
+      };
+      CHECK(loss_of(one) == loss_of(plain.engine(0)));  // no step has made the state
+      for (int i = 0; i < 2; ++i) CHECK(kept.step() == plain.step());
+      const double loss = loss_of(one);
+      CHECK(loss != loss_of(plain.engine(0)));
+      const auto moved = engine_of(without, spec);
+      REQUIRE(plain.engine(0).fetch_replica().ok());
+      gpu::Replica replica = plain.engine(0).replica();
+      for (const gpu::ParamInfo& param : moved->table().trained())
+        for (std::int64_t i = 0; i < param.count && param.name != "fc.weight"; ++i)
+          replica.params.data()[param.offset + i] += 1.0F;
+      REQUIRE(moved->install(std::move(replica)).ok());
+      CHECK(loss_of(*moved) == loss);
+      CHECK(kept.step() == plain.step());  // training goes on with the parameters
+      CHECK(kept.params_digest() == plain.params_digest());
+    }
+  }
+
   // --- Refusals.
 
   TEST_CASE("an optimizer that does not fit the job or the model is refused with its place") {
@@ -366,6 +416,14 @@ TEST_SUITE("gpu/captured optimizer") {
     CHECK(changed([](ModelProgram& p) {
             p.numbers[1].values.pop_back();
           }).starts_with("numbers[1].values has 99 entries"));
+    CHECK(changed([](ModelProgram& p) {
+            UpdateWriter u({4});
+            const ValueId other = u.state(kEvaluatedState, {3});
+            p.updates[2].programs = {u.finish(u.parameter, {other})};
+            p.updates[2].phases = {{0, 0}};
+          }) ==
+          "updates[2].programs[0].parameters[2].value has another shape than the parameters "
+          "of the update");
     CHECK(changed([](ModelProgram& p) { p.numbers[1].values[5] = INFINITY; }) ==
           "numbers[1].values[5] is not finite");
     CHECK(changed([](ModelProgram& p) {

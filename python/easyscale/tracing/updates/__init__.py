@@ -41,16 +41,18 @@ class Updates:
 
 def capture_updates(optimizer: Any, parameters: Sequence[tuple[str, Tensor]], steps: int,
                     schedule: Any = None, every: int = 1, check: bool = True,
-                    report: Report | None = None, clip_value: float = 0.0) -> Updates:
+                    report: Report | None = None, clip_value: float = 0.0,
+                    average: Any = None) -> Updates:
     """Captures the steps of an optimizer from its state on, or those of a list of them.
 
     `parameters` are those that are trained, with their names in the model file. `schedule` is a torch
     scheduler or a list of them, which are called after every `every` steps. None of them is changed, nor
-    are the parameters. `clip_value` is the largest element of a gradient, 0 for no limit. Raises
-    OptimizerRefused, a CaptureError.
+    are the parameters. `clip_value` is the largest element of a gradient, 0 for no limit. `average` is an
+    AveragedModel of torch, or None. Raises OptimizerRefused, a CaptureError.
     """
     optimizer = together(listed(optimizer))
-    loop = Loop(optimizer, schedulers_of(schedule), every, steps, history_of(optimizer), clip_value)
+    loop = Loop(optimizer, schedulers_of(schedule), every, steps, history_of(optimizer), clip_value,
+                average)
     for part in parts_of(optimizer):
         _check_signature(part)
     tensors = [tensor for _, tensor in parameters]

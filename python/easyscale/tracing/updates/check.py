@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from ...interpret import Context, run_kind
-from ...program import NO_VALUE, STATE, Numbers, Program, Update
+from ...program import EVALUATED, NO_VALUE, STATE, Numbers, Program, Update
 from .copies import Copy, Loop, copies_of, gradients_of
 from .errors import OptimizerRefused
 from .recorder import LOW
@@ -125,6 +125,19 @@ def check_updates(numbers: Sequence[Numbers], updates: Sequence[Update], loop: L
                     f"{step + 1} (the change has the norm {change:.6g}, the difference {error:.3g}); it may "
                     "keep something at a place that a capture does not see")
             mine.tensors["parameter"] = x.detach().clone()
+            _check_evaluated(copied, x, mine.tensors, name, step)
+
+
+def _check_evaluated(copied: Copy, x: Tensor, own: dict[str, Tensor], name: str, step: int) -> None:
+    """Compares the weights of a parameter that evaluations use, if there are any."""
+    wanted = copied.evaluated.get(id(x))
+    if wanted is None:
+        return
+    error = float((own[STATE + EVALUATED] - wanted).norm())
+    if not error <= ERROR * float(wanted.norm()):
+        raise OptimizerRefused(
+            f"its program for {name} makes other weights for evaluations in step {step + 1} (their norm is "
+            f"{float(wanted.norm()):.6g}, that of the difference {error:.3g})")
 
 
 def _steps(updates: Sequence[Update], elements: int) -> int:

@@ -14,7 +14,8 @@ from torch.optim import Optimizer
 
 from ...schedules import advance
 from .errors import refused
-from .together import Together
+from .evaluated import averages, evaluated_weights
+from .together import Together, parts_of
 
 # The settings that choose between implementations of one rule.
 IMPLEMENTATIONS = ("foreach", "fused", "capturable")
@@ -37,7 +38,8 @@ class Loop:
     """The steps of an optimizer; the schedulers are called after every `every` of them.
 
     `history` are the states with which it begins, by the ids of their tensors, if it has made steps.
-    Elements of gradients are limited to `clip_value` before a step, if it is not 0.
+    Elements of gradients are limited to `clip_value` before a step, if it is not 0. `average` is an
+    AveragedModel of torch, which averages the parameters after every step.
     """
 
     optimizer: Optimizer
@@ -46,13 +48,15 @@ class Loop:
     steps: int
     history: dict[int, State] = field(default_factory=dict)
     clip_value: float = 0.0
+    average: Any = None
 
 
 class Copy:
     """A copy of an optimizer, and of the schedulers that are called between its steps.
 
     `tensors` are what its parameters are exchanged for, by their ids; the others are left out of the
-    groups.
+    groups. `evaluated` are the weights that evaluations use in place of parameters, by the ids of these,
+    after a step has made them.
     """
 
     def __init__(self, loop: Loop, tensors: dict[int, Tensor]):
@@ -72,7 +76,8 @@ class Copy:
                 del optimizer.state[p]
         self.schedulers = copy.deepcopy(loop.schedulers, memo)
         self.every, self.total, self.steps = loop.every, loop.steps, 0
-        self.clip_value = loop.clip_value
+        self.clip_value, self.average = loop.clip_value, loop.average
+        self.evaluated: dict[int, Tensor] = {}
 
     def step(self) -> None:
         """Makes a step of the optimizer with clipped gradients."""
@@ -80,6 +85,11 @@ class Copy:
             for p in group["params"]:
                 p.grad.clamp_(-self.clip_value, self.clip_value)
         self.optimizer.step()
+        if self.average is not None:
+            self.evaluated = averages(self.average, self.optimizer, self.evaluated, self.steps)
+        else:
+            self.evaluated = {key: tensor for part in parts_of(self.optimizer)
+                              for key, tensor in evaluated_weights(part).items()}
 
     def advance(self) -> None:
         """Calls the schedulers after a step of the optimizer, if it is their turn."""

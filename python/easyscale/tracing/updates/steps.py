@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 from torch.optim import Optimizer
 
+from ...program import EVALUATED
 from .copies import (Copy, Loop, copied_optimizer, copies_of, gradients_of, kept_tensors,
                      meta_parameter, optimizers)
 from .errors import ADVICE, OptimizerRefused
@@ -98,9 +99,13 @@ class Run:
                 recorder.bind(owner, name, tensor)
         if self.is_first:
             self._begin_states()
+        self.copy.evaluated = {id(self.metas[i]): self.kept[place][EVALUATED][1]
+                               for i, place in self.places.items()
+                               if i in self.metas and EVALUATED in self.kept[place]}
         with gradients_of(recorder.with_gradient), recorder:
             self.copy.step()
-        tensors = list(kept_tensors(self.copy.optimizer))
+        tensors = [*kept_tensors(self.copy.optimizer),
+                   *((EVALUATED, tensor) for tensor in self.copy.evaluated.values())]
         self.kept = recorder.kept(tensors)
         ids = {id(tensor) for _, tensor in tensors}
         recorder.shadows = {key: x for key, x in recorder.shadows.items() if key in ids}
