@@ -51,8 +51,8 @@ struct ParamState {
   void set(const ParamTable& table, const float* values, std::span<AlignedBuffer> moments) const;
 };
 
-// Replaces the parameters that have a state kEvaluatedState by it. `params` are all parameters in the
-// flat layout, and `moments` the replica's arrays. Returns whether there are any.
+// Replaces the parameters that have a state kEvaluatedState by it. `params` are all parameters in
+// the flat layout, and `moments` the replica's arrays. Returns whether there are any.
 bool use_evaluated(const ParamTable& table, std::span<const ParamState> states,
                    std::span<const AlignedBuffer> moments, float* params);
 

@@ -257,9 +257,9 @@ class Engine {
   // learning rate that moves a parameter out of the range of fp32.
   Status apply_update(std::span<const float* const> reduced, std::vector<EstContext> next);
 
-  // Evaluates a batch with the statistics of rank 0 and, if a step was made and the job has them, with
-  // other weights than the parameters: their average (OptimizerSpec::ema), or those of a captured
-  // optimizer (kEvaluatedState). The memory contains spec.batch_size samples, of which the
+  // Evaluates a batch with the statistics of rank 0 and, if a step was made and the job has them,
+  // with other weights than the parameters: their average (OptimizerSpec::ema), or those of a
+  // captured optimizer (kEvaluatedState). The memory contains spec.batch_size samples, of which the
   // first `count` are counted. The other samples must be valid too; a caller can repeat some. The
   // result of a sample does not depend on the other samples of the batch. Errors:
   // as local_step(), for any sample of the batch. `number` is that of the batch in the evaluation;
