@@ -15,6 +15,9 @@ struct Batch {
   // 0, or a number that the caller has given to this content and to no other. It identifies a batch
   // whose words were copied or checked ahead of its local step.
   std::uint64_t serial = 0;
+  // The program of the model that computes it (Graph::programs), of whose samples these are. 0: the
+  // model itself.
+  std::uint32_t program = 0;
 };
 
 }  // namespace es::gpu

@@ -31,8 +31,17 @@ std::int64_t library_floats(const DeviceVendorKernel& kernel) {
 Result<std::unique_ptr<DeviceExecutor>> DeviceExecutor::create(
     Program program, std::unique_ptr<Device> device, const std::vector<Bucket>& buckets,
     std::unique_ptr<DeviceVendorLibrary> vendor, std::uint32_t device_sums) {
+  std::vector<Program> programs;
+  programs.push_back(std::move(program));
+  return create(std::move(programs), std::move(device), buckets, std::move(vendor), device_sums);
+}
+
+Result<std::unique_ptr<DeviceExecutor>> DeviceExecutor::create(
+    std::vector<Program> programs, std::unique_ptr<Device> device,
+    const std::vector<Bucket>& buckets, std::unique_ptr<DeviceVendorLibrary> vendor,
+    std::uint32_t device_sums) {
   std::unique_ptr<DeviceExecutor> executor(
-      new DeviceExecutor(std::move(program), std::move(device), std::move(vendor)));
+      new DeviceExecutor(std::move(programs), std::move(device), std::move(vendor)));
   ES_RETURN_IF_ERROR(executor->device_->begin());
   ES_RETURN_IF_ERROR(executor->make_streams());
   ES_RETURN_IF_ERROR(executor->allocate());
@@ -43,33 +52,31 @@ Result<std::unique_ptr<DeviceExecutor>> DeviceExecutor::create(
   executor->updater_ =
       std::make_unique<DeviceUpdater>(*executor->device_, executor->graph().table,
                                       *executor->gradients_, executor->compute_, executor->params_);
-  executor->cut_pieces(buckets);
-  std::vector<const float*> constants;
-  ES_RETURN_IF_ERROR(executor->upload_constants(constants));
-  // Without GradientsInForward::kYes an evaluation has the same places.
-  executor->tensors_ = std::make_unique<TensorAddresses>(
-      executor->graph(), executor->plan_, executor->plan_.step, executor->arena_, constants);
-  executor->tensors_->bind_gradients(executor->gradients_->gradient());
+  for (Loaded& loaded : executor->programs_) ES_RETURN_IF_ERROR(executor->load(loaded, buckets));
   ES_RETURN_IF_ERROR(executor->try_vendor_kernels());
   return executor;
 }
 
-DeviceExecutor::DeviceExecutor(Program program, std::unique_ptr<Device> device,
+DeviceExecutor::DeviceExecutor(std::vector<Program> programs, std::unique_ptr<Device> device,
                                std::unique_ptr<DeviceVendorLibrary> vendor)
-    : program_(std::move(program)),
-      device_(std::move(device)),
-      vendor_(std::move(vendor)),
-      plan_(plan_memory(program_)),
-      workspace_floats_(max_workspace(program_, device_->kernels())) {
-  if (vendor_) bind_vendor();
+    : device_(std::move(device)), vendor_(std::move(vendor)) {
+  if (vendor_) vendor_refusals_ = vendor_->not_working();
+  for (Program& program : programs) {
+    Loaded& loaded = programs_.emplace_back();
+    loaded.program = std::move(program);
+    loaded.plan = plan_memory(loaded.program);
+    workspace_floats_ =
+        std::max(workspace_floats_, max_workspace(loaded.program, device_->kernels()));
+    if (vendor_) bind_vendor(loaded);
+  }
 }
 
-void DeviceExecutor::bind_vendor() {
-  vendor_refusals_ = vendor_->not_working();
-  for (const Op& op : graph().ops) {
+void DeviceExecutor::bind_vendor(Loaded& to) {
+  const Graph& graph = to.graph();
+  for (const Op& op : graph.ops) {
     std::unique_ptr<DeviceVendorKernel> kernel;
     const Status bound = device_->call_library([&]() -> Status {
-      ES_SET(kernel, vendor_kernel(op));
+      ES_SET(kernel, vendor_kernel(graph, op));
       return {};
     });
     if (!bound.ok()) vendor_refusals_.push_back(vendor_refusal(op, bound.error()));
@@ -77,67 +84,89 @@ void DeviceExecutor::bind_vendor() {
       // All operators use one workspace, because they follow each other on one stream. Its size is
       // that of the largest request.
       workspace_floats_ =
-          std::max(workspace_floats_, library_floats(*kernel) + converted_floats({graph(), op}));
+          std::max(workspace_floats_, library_floats(*kernel) + converted_floats({graph, op}));
     }
-    vendor_ops_.push_back(std::move(kernel));
+    to.vendor_ops.push_back(std::move(kernel));
   }
 }
 
-Result<std::unique_ptr<DeviceVendorKernel>> DeviceExecutor::vendor_kernel(const Op& op) {
+Result<std::unique_ptr<DeviceVendorKernel>> DeviceExecutor::vendor_kernel(const Graph& graph,
+                                                                          const Op& op) {
   if (is_conv(op.kind)) return vendor_->conv(op.conv, conv_pass(op.kind));
-  if (!is_library_product(graph(), op.kind)) return std::unique_ptr<DeviceVendorKernel>();
-  return vendor_->gemm(product_of(graph(), op));
+  if (!is_library_product(graph, op.kind)) return std::unique_ptr<DeviceVendorKernel>();
+  return vendor_->gemm(product_of(graph, op));
+}
+
+// Makes what depends on the memory of the device.
+Status DeviceExecutor::load(Loaded& to, const std::vector<Bucket>& buckets) {
+  ES_SET(to.checks, FiniteChecks::create(*device_, to.graph()));
+  cut_pieces(to, buckets);
+  std::vector<const float*> constants;
+  ES_RETURN_IF_ERROR(upload_constants(to.graph(), constants));
+  // Without GradientsInForward::kYes an evaluation has the same places.
+  to.tensors =
+      std::make_unique<TensorAddresses>(to.graph(), to.plan, to.plan.step, arena_, constants);
+  to.tensors->bind_gradients(gradients_->gradient());
+  return {};
 }
 
 // Runs each kernel of the library once on arbitrary contents of memory. Without this trial, a
 // kernel that refuses its work would end this worker in its first step, and then the next worker in
 // its first step.
 Status DeviceExecutor::try_vendor_kernels() {
-  use(inputs_->present());
-  for (std::size_t i = 0; i < vendor_ops_.size(); ++i) {
-    if (vendor_ops_[i] == nullptr) continue;
-    const Op& op = graph().ops[i];
-    const RunBuffers memory = buffers();
-    const Status ran = run_vendor(i, vendor_call(i, memory));
-    // An error of the device itself cannot be repaired by the canonical kernel, so it ends the
-    // creation. A refusal of the library only means that the canonical kernel runs.
-    if (const Status alive = device_->synchronise(compute_); !alive.ok())
-      return failure(op.name + " (" + op_name(op.kind) + "): " + vendor_ops_[i]->algorithm() +
-                     ": " + alive.error().message);
-    if (ran.ok()) continue;
-    vendor_refusals_.push_back(vendor_refusal(op, ran.error()));
-    vendor_ops_[i].reset();
+  for (program_ = 0; program_ < programs_.size(); ++program_) {
+    bind(inputs_->present());
+    Loaded& loaded = programs_[program_];
+    for (std::size_t i = 0; i < loaded.vendor_ops.size(); ++i) {
+      if (loaded.vendor_ops[i] == nullptr) continue;
+      const Op& op = loaded.graph().ops[i];
+      const RunBuffers memory = buffers();
+      const Status ran = run_vendor(i, vendor_call(i, memory));
+      // An error of the device itself cannot be repaired by the canonical kernel, so it ends the
+      // creation. A refusal of the library only means that the canonical kernel runs.
+      if (const Status alive = device_->synchronise(compute_); !alive.ok())
+        return failure(op.name + " (" + op_name(op.kind) +
+                       "): " + loaded.vendor_ops[i]->algorithm() + ": " + alive.error().message);
+      if (ran.ok()) continue;
+      vendor_refusals_.push_back(vendor_refusal(op, ran.error()));
+      loaded.vendor_ops[i].reset();
+    }
   }
+  use(inputs_->present());
   // At D2 every output is searched, so that a GPU reports what the flags of a CPU report. No CPU
   // has the bits of vendor kernels. With them only visible results are searched, which reads far
   // less memory, and find_first_fault() names the operator of a bad step.
   scope_ = vendor_library().empty() ? FiniteChecks::Scope::kAll : FiniteChecks::Scope::kVisible;
-  checks_->set_scope(scope_);
+  for (const Loaded& loaded : programs_) loaded.checks->set_scope(scope_);
   return {};
 }
 
 // The operands for a kernel of the library. Converted factors lie behind the library's workspace.
 DenseCall DeviceExecutor::vendor_call(std::size_t index, const RunBuffers& buffers) {
-  const Op& op = graph().ops[index];
-  DenseCall call = dense_call(graph(), op, buffers);
+  const Graph& graph = graph_now();
+  const Op& op = graph.ops[index];
+  DenseCall call = dense_call(graph, op, buffers);
   const OnDevice on{device_->kernels(), compute_, inputs_->key(variant_)};
-  float* const behind = workspace_ + library_floats(*vendor_ops_[index]);
-  convert_factors(on, {graph(), op, buffers}, behind, call);
+  float* const behind = workspace_ + library_floats(*now().vendor_ops[index]);
+  convert_factors(on, {graph, op, buffers}, behind, call);
   return call;
 }
 
 Status DeviceExecutor::run_vendor(std::size_t index, const DenseCall& call) {
   return device_->call_library(
-      [&] { return vendor_ops_[index]->run(compute_, call.a, call.b, call.out, workspace_); });
+      [&] { return now().vendor_ops[index]->run(compute_, call.a, call.b, call.out, workspace_); });
 }
 
-std::string DeviceExecutor::vendor_algorithm(std::size_t index) const {
-  return index < vendor_ops_.size() && vendor_ops_[index] ? vendor_ops_[index]->algorithm() : "";
+std::string DeviceExecutor::vendor_algorithm(std::size_t index, std::size_t program) const {
+  const auto& kernels = programs_[program].vendor_ops;
+  return index < kernels.size() && kernels[index] ? kernels[index]->algorithm() : "";
 }
 
 std::string DeviceExecutor::vendor_library() const {
-  const bool used = std::any_of(vendor_ops_.begin(), vendor_ops_.end(),
-                                [](const auto& kernel) { return kernel != nullptr; });
+  const bool used = std::ranges::any_of(programs_, [](const Loaded& loaded) {
+    return std::ranges::any_of(loaded.vendor_ops,
+                               [](const auto& kernel) { return kernel != nullptr; });
+  });
   return used ? vendor_->name() : "";
 }
 
@@ -162,7 +191,13 @@ Status DeviceExecutor::make_streams() {
 
 Status DeviceExecutor::allocate() {
   const std::int64_t params = graph().table.total_floats(), stats = graph().table.stat_floats();
-  ES_SET(arena_, device_floats(plan_.arena_floats, "activations and their gradients"));
+  std::int64_t arena = 0;
+  std::vector<std::int64_t> batches;
+  for (const Loaded& loaded : programs_) {
+    arena = std::max(arena, loaded.plan.arena_floats);
+    batches.push_back(loaded.graph().batch * loaded.graph().layout.words());
+  }
+  ES_SET(arena_, device_floats(arena, "activations and their gradients"));
   ES_SET(workspace_, device_floats(workspace_floats_, "the kernels' workspace"));
   ES_SET(params_.memory, device_floats(params, "the parameters"));
   for (Forward& forward : forwards_) {
@@ -170,25 +205,23 @@ Status DeviceExecutor::allocate() {
     ES_SET(forward.host_next_stats, host_floats(stats, "statistics"));
     ES_SET(forward.host_loss, host_floats(1, "the loss"));
   }
-  ES_SET(inputs_, DeviceInputs::create(*device_, graph().batch * graph().layout.words(), stats));
-  ES_SET(checks_, FiniteChecks::create(*device_, graph()));
-  checks_->set_scope(scope_);
+  ES_SET(inputs_, DeviceInputs::create(*device_, std::move(batches), stats));
   return device_->check();
 }
 
-void DeviceExecutor::cut_pieces(const std::vector<Bucket>& buckets) {
-  pieces_ = {{0, forward_ops()}};
+void DeviceExecutor::cut_pieces(Loaded& of, const std::vector<Bucket>& buckets) {
+  of.pieces = {{0, of.program.first_backward}};
   // A piece ends where the gradient of a bucket is complete, so that the bucket can be merged and
   // sent while the next piece runs.
-  for (const std::size_t last : bucket_ready_ops(program_, buckets))
-    pieces_.push_back({pieces_.back().end, last + 1});
+  for (const std::size_t last : bucket_ready_ops(of.program, buckets))
+    of.pieces.push_back({of.pieces.back().end, last + 1});
   // Operators behind the last bucket, if there are any, belong to the last piece.
-  pieces_.back().end = graph().ops.size();
-  recordings_ = std::make_unique<StepRecordings>(*device_, pieces_.size());
+  of.pieces.back().end = of.graph().ops.size();
+  of.recordings = std::make_unique<StepRecordings>(*device_, of.pieces.size());
 }
 
-Status DeviceExecutor::upload_constants(std::vector<const float*>& addresses) {
-  for (const Constant& c : graph().constants) {
+Status DeviceExecutor::upload_constants(const Graph& graph, std::vector<const float*>& addresses) {
+  for (const Constant& c : graph.constants) {
     const auto words = static_cast<std::int64_t>(c.words.size());
     float* memory = nullptr;
     ES_SET(memory, device_floats(words, "the model's constants"));
@@ -207,8 +240,9 @@ void DeviceExecutor::params_changed() {
 }
 
 std::string DeviceExecutor::slower_because() const {
-  const std::string& why = recordings_->why_none();
-  if (!why.empty()) return "local steps are not CUDA graphs: " + why;
+  for (const Loaded& loaded : programs_)
+    if (const std::string& why = loaded.recordings->why_none(); !why.empty())
+      return "local steps are not CUDA graphs: " + why;
   if (gradients_->memory().pinned_floats != 0)
     return "sums of gradients over ESTs wait in host memory: the device has no room for all of "
            "them";
@@ -230,10 +264,16 @@ void DeviceExecutor::enter(const float* params, const StepInput& input) {
 }
 
 void DeviceExecutor::use(std::size_t variant) {
+  program_ = inputs_->program(variant);
+  bind(variant);
+}
+
+// Binds the program that is queued now to the memory of this variant.
+void DeviceExecutor::bind(std::size_t variant) {
   variant_ = variant;
-  tensors_->bind_inputs(inputs_->words(variant));
-  tensors_->bind_params(params_.memory);
-  checks_->use(variant);
+  now().tensors->bind_inputs(inputs_->words(variant));
+  now().tensors->bind_params(params_.memory);
+  now().checks->use(variant);
 }
 
 void DeviceExecutor::prefetch(const StepInput& input) {
@@ -242,7 +282,7 @@ void DeviceExecutor::prefetch(const StepInput& input) {
 }
 
 RunBuffers DeviceExecutor::buffers() const {
-  return {.tensors = tensors_->data(),
+  return {.tensors = now().tensors->data(),
           .params = params_.memory,
           .grads = gradients_->gradient(),
           .stats = inputs_->stats(variant_),
@@ -252,10 +292,11 @@ RunBuffers DeviceExecutor::buffers() const {
 }
 
 void DeviceExecutor::launch(std::size_t index, RunMode mode, const RunBuffers& buffers) {
-  const Op& op = graph().ops[index];
-  if (index >= vendor_ops_.size() || vendor_ops_[index] == nullptr)
+  const Graph& graph = graph_now();
+  const Op& op = graph.ops[index];
+  if (index >= now().vendor_ops.size() || now().vendor_ops[index] == nullptr)
     return gpu::queue_op({device_->kernels(), compute_, inputs_->key(variant_)},
-                         {graph(), op, buffers, mode});
+                         {graph, op, buffers, mode});
   const DenseCall call = vendor_call(index, buffers);
   // The library accepted this work in the trial. A refusal now could leave half of the work on the
   // stream, and the canonical kernel has other bits than those that the checkpoint records, so the
@@ -264,14 +305,14 @@ void DeviceExecutor::launch(std::size_t index, RunMode mode, const RunBuffers& b
     device_->lose(failure(device_->name() + ": " + ran.error().message));
   // The kernels of the libraries compute no bias. A canonical kernel adds it afterwards.
   if (!adds_bias(op)) return;
-  const TensorShape& y = graph().shape(op.out[0]);
+  const TensorShape& y = graph.shape(op.out[0]);
   const ChainStage bias{.kind = ChainKind::kAddRow, .operand = call.bias, .columns = y.row()};
   device_->kernels().chain(compute_, y.count(), call.out, &bias, 1, {}, inputs_->key(variant_),
                            call.out);
 }
 
 void DeviceExecutor::queue_op(std::size_t index, RunMode mode, const RunBuffers& buffers) {
-  const Op& op = graph().ops[index];
+  const Op& op = graph_now().ops[index];
   if (observer_ != nullptr) observer_->begin_op(op);
   launch(index, mode, buffers);
   if (observer_ == nullptr) return;
@@ -282,16 +323,16 @@ void DeviceExecutor::queue_op(std::size_t index, RunMode mode, const RunBuffers&
 
 void DeviceExecutor::queue_operators(const Piece& piece, const RunBuffers& buffers) {
   for (std::size_t i = piece.first; i < piece.end; ++i) {
-    checks_->before(compute_, i, buffers);
+    now().checks->before(compute_, i, buffers);
     queue_op(i, RunMode::kTrain, buffers);
-    checks_->after(compute_, i, buffers);
+    now().checks->after(compute_, i, buffers);
   }
-  checks_->finish(compute_);
+  now().checks->finish(compute_);
 }
 
 void DeviceExecutor::queue_piece(std::size_t piece, const RunBuffers& buffers) {
   const auto queue = [&] {
-    queue_operators(pieces_[piece], buffers);
+    queue_operators(now().pieces[piece], buffers);
     // The results of the forward pass leave behind the first piece, so the host sees them while the
     // backward pass runs.
     if (piece == 0) queue_results();
@@ -299,24 +340,25 @@ void DeviceExecutor::queue_piece(std::size_t piece, const RunBuffers& buffers) {
   // An observer looks at the values after each operator. A recording runs as one unit and would
   // give it no chance.
   if (observer_ != nullptr) return queue();
-  recordings_->run(compute_, piece, variant_, queue);
+  now().recordings->run(compute_, piece, variant_, queue);
 }
 
 void DeviceExecutor::queue_results() {
   const Forward& forward = forwards_[variant_];
-  device_->copy_out(compute_, forward.host_loss, (*tensors_)[graph().mean_loss], sizeof(float));
+  device_->copy_out(compute_, forward.host_loss, (*now().tensors)[graph_now().mean_loss],
+                    sizeof(float));
   device_->copy_out(compute_, forward.host_next_stats, forward.next_stats,
                     bytes_of(graph().table.stat_floats()));
 }
 
 void DeviceExecutor::queue_forward() {
-  checks_->begin();
+  now().checks->begin();
   queue_piece(0, buffers());
   device_->record(forwards_[variant_].done, compute_);
 }
 
 void DeviceExecutor::queue_backward() {
-  for (std::size_t bucket = 0; bucket + 1 < pieces_.size(); ++bucket) {
+  for (std::size_t bucket = 0; bucket + 1 < now().pieces.size(); ++bucket) {
     queue_piece(1 + bucket, buffers());
     gradients_->queue_bucket(compute_, bucket);
   }
@@ -377,15 +419,16 @@ Result<LocalStepResult> DeviceExecutor::take_results(const LocalStep& step,
   const Forward& results = forwards_[variant_];
   ES_RETURN_IF_ERROR(device_->synchronise(results.done));
   // The forward pass is examined first. Its statistics reach the caller only if it has no fault.
-  const Fault forward = checks_->fault(0, forward_ops());
+  const Fault forward = now().checks->fault(0, now().program.first_backward);
   if (forward.op != nullptr) return stop_at(forward);
   const std::size_t stat_bytes = bytes_of(graph().table.stat_floats());
   if (stat_bytes != 0) std::memcpy(step.next_stats, results.host_next_stats, stat_bytes);
-  for (std::size_t b = 0; b + 1 < pieces_.size(); ++b) {
+  const std::vector<Piece>& pieces = now().pieces;
+  for (std::size_t b = 0; b + 1 < pieces.size(); ++b) {
     // The event of the bucket lies behind all operators of its piece, so the flags of these
     // operators are final when take() returns.
     ES_RETURN_IF_ERROR(gradients_->take(b));
-    const Fault fault = checks_->fault(pieces_[1 + b].first, pieces_[1 + b].end);
+    const Fault fault = now().checks->fault(pieces[1 + b].first, pieces[1 + b].end);
     if (fault.op != nullptr) return stop_at(fault);
     on_bucket_ready(static_cast<std::uint32_t>(b));
   }
@@ -407,12 +450,13 @@ Result<LocalStepResult> DeviceExecutor::stop_at(const Fault& fault) {
 }
 
 Result<Fault> DeviceExecutor::find_first_fault() {
-  checks_->begin();
-  checks_->set_scope(FiniteChecks::Scope::kAll);
-  queue_operators({0, graph().ops.size()}, buffers());
-  checks_->set_scope(scope_);
+  FiniteChecks& checks = *now().checks;
+  checks.begin();
+  checks.set_scope(FiniteChecks::Scope::kAll);
+  queue_operators({0, graph_now().ops.size()}, buffers());
+  checks.set_scope(scope_);
   ES_RETURN_IF_ERROR(device_->synchronise(compute_));
-  const Fault fault = checks_->fault(0, graph().ops.size());
+  const Fault fault = checks.fault(0, graph_now().ops.size());
   if (fault.op != nullptr) return fault;
   return failure(device_->name() +
                  ": a local step gave a value that is not finite, but the repeated step did not");
@@ -423,16 +467,17 @@ Status DeviceExecutor::run_eval(const float* params, const StepInput& input, flo
   drop_next_forward();
   enter(params, input);
   const RunBuffers run = buffers();
-  for (std::size_t i = 0; i < forward_ops(); ++i) queue_op(i, RunMode::kEvaluate, run);
+  for (std::size_t i = 0; i < now().program.first_backward; ++i)
+    queue_op(i, RunMode::kEvaluate, run);
   return device_->synchronise(compute_);
 }
 
 std::span<const float> DeviceExecutor::values(TensorId t) const {
-  const std::int64_t count = graph().shape(t).count();
+  const std::int64_t count = graph_now().shape(t).count();
   AlignedBuffer& copy = values_[t];
   if (copy.floats() != count) copy = AlignedBuffer(count, "a result");
-  const bool bf16 = graph().tensors[static_cast<std::size_t>(t)].bf16;
-  device_->copy_out(compute_, copy.data(), (*tensors_)[t],
+  const bool bf16 = graph_now().tensors[static_cast<std::size_t>(t)].bf16;
+  device_->copy_out(compute_, copy.data(), (*now().tensors)[t],
                     bf16 ? static_cast<std::size_t>(count) * sizeof(Bf16) : bytes_of(count));
   (void)device_->synchronise(compute_);  // a device error is reported by check()
   const auto* const numbers = reinterpret_cast<const Bf16*>(copy.data());

@@ -1,5 +1,5 @@
 #pragma once
-// DeviceExecutor runs a program on a CUDA device. It queues all work on streams:
+// DeviceExecutor runs the programs of a model on a CUDA device. It queues all work on streams:
 //
 //   copy-in    mini-batch and statistics; parameters if they have changed
 //   compute    operators
@@ -22,8 +22,8 @@
 // From its second execution on, a local step consists of a few CUDA graphs (step_recordings.h),
 // except while an observer watches.
 //
-// Memory: create() allocates in device memory the arena, the workspace, the constants, two
-// mini-batches, the parameters and one gradient; in pinned host memory one gradient and two
+// Memory: create() allocates in device memory the arena and the workspace of the program that needs
+// most, the constants, two mini-batches, the parameters and one gradient; in pinned host memory one gradient and two
 // mini-batches. Sums over ESTs and optimizer moments are allocated when they are first needed
 // (device_gradients.h, device_updater.h). Only the number of sums depends on the number of ESTs,
 // and it grows with the logarithm.
@@ -56,18 +56,24 @@ class DeviceExecutor final : public StepRunner {
  public:
   // `vendor` runs the convolutions and products for which it has a kernel; nullptr: no vendor
   // library. create() runs each of these kernels once and drops those that refuse their work. Error
-  // (failure): memory is missing, or the device is lost.
+  // (failure): memory is missing, or the device is lost. REQUIRES: at least one program.
+  static Result<std::unique_ptr<DeviceExecutor>> create(std::vector<Program> programs,
+                                                        std::unique_ptr<Device> device,
+                                                        const std::vector<Bucket>& buckets,
+                                                        std::unique_ptr<DeviceVendorLibrary> vendor,
+                                                        std::uint32_t device_sums = 0);
   static Result<std::unique_ptr<DeviceExecutor>> create(Program program,
                                                         std::unique_ptr<Device> device,
                                                         const std::vector<Bucket>& buckets,
                                                         std::unique_ptr<DeviceVendorLibrary> vendor,
                                                         std::uint32_t device_sums = 0);
 
-  const Program& program() const override { return program_; }
-  const MemoryPlan& plan() const override { return plan_; }
+  std::size_t programs() const override { return programs_.size(); }
+  const Program& program(std::size_t index = 0) const override { return programs_[index].program; }
+  const MemoryPlan& plan(std::size_t index = 0) const override { return programs_[index].plan; }
   std::int64_t workspace_floats() const override { return workspace_floats_; }
   GradientMemory gradient_memory() const override { return gradients_->memory(); }
-  std::string vendor_algorithm(std::size_t index) const override;
+  std::string vendor_algorithm(std::size_t index, std::size_t program = 0) const override;
   std::string vendor_library() const override;
   std::vector<std::string> vendor_refusals() const override { return vendor_refusals_; }
   void set_observer(OpObserver* observer) override { observer_ = observer; }
@@ -102,22 +108,40 @@ class DeviceExecutor final : public StepRunner {
     Event done;
   };
 
-  DeviceExecutor(Program program, std::unique_ptr<Device> device,
+  // A program, and what is made of it.
+  struct Loaded {
+    Program program;
+    // [operator]; nullptr: the canonical kernel runs
+    std::vector<std::unique_ptr<DeviceVendorKernel>> vendor_ops;
+    MemoryPlan plan;
+    std::unique_ptr<FiniteChecks> checks;
+    std::unique_ptr<StepRecordings> recordings;
+    std::vector<Piece> pieces;
+    std::unique_ptr<TensorAddresses> tensors;
+    const Graph& graph() const { return program.graph; }
+  };
+
+  DeviceExecutor(std::vector<Program> programs, std::unique_ptr<Device> device,
                  std::unique_ptr<DeviceVendorLibrary> vendor);
-  void bind_vendor();
-  Result<std::unique_ptr<DeviceVendorKernel>> vendor_kernel(const Op& op);
+  void bind_vendor(Loaded& to);
+  Result<std::unique_ptr<DeviceVendorKernel>> vendor_kernel(const Graph& graph, const Op& op);
+  Status load(Loaded& to, const std::vector<Bucket>& buckets);
   Status try_vendor_kernels();
+  // The program that is being queued, or whose results are taken.
+  const Loaded& now() const { return programs_[program_]; }
+  const Graph& graph_now() const { return now().graph(); }
   DenseCall vendor_call(std::size_t index, const RunBuffers& buffers);
   Status run_vendor(std::size_t index, const DenseCall& call);
   Status allocate();
   Status make_streams();
-  Status upload_constants(std::vector<const float*>& addresses);
+  Status upload_constants(const Graph& graph, std::vector<const float*>& addresses);
   Result<float*> device_floats(std::int64_t count, const char* what);
   Result<float*> host_floats(std::int64_t count, const char* what);
 
-  void cut_pieces(const std::vector<Bucket>& buckets);
+  void cut_pieces(Loaded& of, const std::vector<Bucket>& buckets);
   void enter(const float* params, const StepInput& input);
   void use(std::size_t variant);
+  void bind(std::size_t variant);
   RunBuffers buffers() const;
   void launch(std::size_t index, RunMode mode, const RunBuffers& buffers);
   void queue_op(std::size_t index, RunMode mode, const RunBuffers& buffers);
@@ -134,13 +158,10 @@ class DeviceExecutor final : public StepRunner {
   Result<Fault> find_first_fault();
 
   // These members are constant after create().
-  Program program_;
   std::unique_ptr<Device> device_;
   std::unique_ptr<DeviceVendorLibrary> vendor_;
-  // [operator]; nullptr: the canonical kernel runs
-  std::vector<std::unique_ptr<DeviceVendorKernel>> vendor_ops_;
   std::vector<std::string> vendor_refusals_;
-  MemoryPlan plan_;
+  std::vector<Loaded> programs_;
   std::int64_t workspace_floats_ = 0;
   Stream compute_;
   Event step_done_;
@@ -148,16 +169,13 @@ class DeviceExecutor final : public StepRunner {
   std::unique_ptr<DeviceGradients> gradients_;
   std::unique_ptr<DeviceUpdater> updater_;
   std::unique_ptr<DeviceInputs> inputs_;
-  std::unique_ptr<FiniteChecks> checks_;
   FiniteChecks::Scope scope_ = FiniteChecks::Scope::kAll;  // for every local step
-  std::unique_ptr<StepRecordings> recordings_;
-  std::vector<Piece> pieces_;
   float *arena_ = nullptr, *workspace_ = nullptr;
   std::array<Forward, 2> forwards_;  // [variant]
 
   DeviceParams params_;
-  std::unique_ptr<TensorAddresses> tensors_;
-  std::size_t variant_ = 0;  // the variant that is being queued, or whose results are taken
+  // The variant that is being queued, or whose results are taken, and its program.
+  std::size_t variant_ = 0, program_ = 0;
   // The edition of params_ that a queued forward pass uses.
   std::optional<std::uint64_t> next_forward_of_;
   OpObserver* observer_ = nullptr;

@@ -1,5 +1,6 @@
 #include "gpu/cuda/device_inputs.h"
 
+#include <algorithm>
 #include <cstring>
 #include <functional>
 #include <utility>
@@ -14,9 +15,10 @@ bool same(const DropoutKey& a, const DropoutKey& b) {
 }  // namespace
 
 Result<std::unique_ptr<DeviceInputs>> DeviceInputs::create(Device& device,
-                                                           std::int64_t batch_floats,
+                                                           std::vector<std::int64_t> batch_floats,
                                                            std::int64_t stat_floats) {
-  std::unique_ptr<DeviceInputs> inputs(new DeviceInputs(device, batch_floats, stat_floats));
+  std::unique_ptr<DeviceInputs> inputs(
+      new DeviceInputs(device, std::move(batch_floats), stat_floats));
   ES_RETURN_IF_ERROR(inputs->allocate());
   return inputs;
 }
@@ -29,7 +31,7 @@ Status DeviceInputs::allocate() {
     const auto copied = device_.make_event();
     if (!copied) return copied.error();
     input.copied = *copied;
-    const auto words = pair(batch_floats_, "a mini-batch");
+    const auto words = pair(std::ranges::max(batch_floats_), "a mini-batch");
     if (!words) return words.error();
     input.words = *words;
     const auto context = pair(kKeyFloats + stat_floats_, "statistics");
@@ -59,16 +61,17 @@ bool DeviceInputs::is_pinned(const Batch& batch) const {
   // The standard library compares pointers of different arrays; the operator <= need not.
   const std::less_equal<const float*> before;
   return before(pinned_.data(), batch.words) &&
-         before(batch.words + batch_floats_, pinned_.data() + pinned_.size());
+         before(batch.words + batch_floats_[batch.program], pinned_.data() + pinned_.size());
 }
 
 void DeviceInputs::copy_words(Input& to, const Batch& batch) {
   // The device reads pinned words where they are. Other words go through pinned memory of this
   // object, because a copy from pageable memory would not run beside the computation.
   if (is_pinned(batch))
-    return device_.copy_in(copy_in_, to.words.device, batch.words, bytes_of(batch_floats_));
-  std::memcpy(to.words.host, batch.words, bytes_of(batch_floats_));
-  copy(to.words, batch_floats_);
+    return device_.copy_in(copy_in_, to.words.device, batch.words,
+                           bytes_of(batch_floats_[batch.program]));
+  std::memcpy(to.words.host, batch.words, bytes_of(batch_floats_[batch.program]));
+  copy(to.words, batch_floats_[batch.program]);
 }
 
 void DeviceInputs::copy_context(Input& to, const StepInput& from) {
@@ -87,6 +90,7 @@ void DeviceInputs::prefetch(const StepInput& input) {
   copy_words(next, input.batch);
   copy_context(next, input);
   device_.record(next.copied, copy_in_);
+  next.program = input.batch.program;
   next.serial = input.batch.serial;
   next.stats = input.stats;
   next.key = input.key;
@@ -98,7 +102,8 @@ void DeviceInputs::finish_prefetch() {
 
 bool DeviceInputs::is_next(const StepInput& input) const {
   return input.batch.serial != 0 && next().serial == input.batch.serial &&
-         next().stats == input.stats && same(next().key, input.key);
+         next().program == input.batch.program && next().stats == input.stats &&
+         same(next().key, input.key);
 }
 
 void DeviceInputs::wait_for_next(Stream compute) {
@@ -116,6 +121,7 @@ void DeviceInputs::enter(const StepInput& input, Stream compute) {
   const bool context = is_next(input);
   present_ = 1 - present_;
   Input& now = inputs_[present_];
+  now.program = input.batch.program;
   // The pinned memory of this input is written below, so its last copy must be done.
   if (!words || !context) (void)device_.synchronise(now.copied);
   if (!words) copy_words(now, input.batch);

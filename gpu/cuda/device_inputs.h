@@ -8,6 +8,8 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <utility>
+#include <vector>
 
 #include "gpu/cuda/device.h"
 #include "gpu/graph/step_runner.h"
@@ -16,8 +18,10 @@ namespace es::gpu::cuda {
 
 class DeviceInputs {
  public:
-  // Error (failure): memory is missing.
-  static Result<std::unique_ptr<DeviceInputs>> create(Device& device, std::int64_t batch_floats,
+  // batch_floats[p] is the length of a mini-batch of program p (Batch::program). Error (failure):
+  // memory is missing.
+  static Result<std::unique_ptr<DeviceInputs>> create(Device& device,
+                                                      std::vector<std::int64_t> batch_floats,
                                                       std::int64_t stat_floats);
 
   // Words in this memory need not be copied to the pinned memory of this object if the device can
@@ -46,6 +50,7 @@ class DeviceInputs {
 
   // --- Input 0 or 1, in device memory.
   std::size_t present() const { return present_; }
+  std::uint32_t program(std::size_t index) const { return inputs_[index].program; }
   const float* words(std::size_t index) const { return inputs_[index].words.device; }
   const float* stats(std::size_t index) const { return inputs_[index].context.device + kKeyFloats; }
   const DropoutKey* key(std::size_t index) const {
@@ -61,14 +66,15 @@ class DeviceInputs {
   struct Input {
     Pair words, context;  // context: the key, then the statistics
     Event copied;
+    std::uint32_t program = 0;
     // What has been copied ahead.
     std::uint64_t serial = 0;  // 0: nothing has been copied
     const float* stats = nullptr;
     DropoutKey key;
   };
 
-  DeviceInputs(Device& device, std::int64_t batch_floats, std::int64_t stat_floats)
-      : device_(device), batch_floats_(batch_floats), stat_floats_(stat_floats) {}
+  DeviceInputs(Device& device, std::vector<std::int64_t> batch_floats, std::int64_t stat_floats)
+      : device_(device), batch_floats_(std::move(batch_floats)), stat_floats_(stat_floats) {}
   const Input& next() const { return inputs_[1 - present_]; }
   Status allocate();
   Result<Pair> pair(std::int64_t floats, const char* what);
@@ -78,7 +84,8 @@ class DeviceInputs {
   void copy(const Pair& pair, std::int64_t floats);
 
   Device& device_;
-  const std::int64_t batch_floats_, stat_floats_;
+  const std::vector<std::int64_t> batch_floats_;  // [program]
+  const std::int64_t stat_floats_;
   Stream copy_in_;
   std::span<const float> pinned_;
   Input inputs_[2];

@@ -38,6 +38,30 @@ Graph with_regions(Graph model, const std::string& recompute) {
   return model;
 }
 
+// Returns the programs of the model.
+std::vector<Program> compiled(const JobSpec& spec, Graph model, const EngineOptions& options) {
+  std::vector<Graph> further = std::exchange(model.programs, {});
+  // A vendor library computes whole products, for which the logits must be whole.
+  const bool by_vendor = options.vendor && options.device != DeviceKind::kCpu;
+  std::vector<Program> programs;
+  const auto add = [&](Graph graph) {
+    graph.bf16 = spec.precision == "bf16";
+    programs.push_back(compile(with_regions(std::move(graph), spec.recompute),
+                               by_vendor ? INT64_MAX : kChunkedLogits));
+  };
+  add(std::move(model));
+  for (Graph& graph : further) add(std::move(graph));
+  return programs;
+}
+
+// Returns the threads that the program needs for which most are of use.
+std::uint32_t threads_for(const std::vector<Program>& programs, std::uint32_t threads) {
+  std::uint32_t most = 1;
+  for (const Program& program : programs)
+    most = std::max(most, useful_threads(program.graph, threads));
+  return most;
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Engine>> Engine::create(const JobSpec& spec, const SampleLayout& layout,
@@ -59,41 +83,34 @@ Result<std::unique_ptr<Engine>> Engine::create(const JobSpec& spec, Graph model,
     return usage_error("schedule.kind = \"" + spec.schedule.kind +
                        "\": needs the total number of steps, got 0");
   return if_memory_suffices(spec, [&]() -> Result<std::unique_ptr<Engine>> {
-    // The layout is copied first, because the model is moved into its program.
-    const SampleLayout layout = model.layout;
-    model.bf16 = spec.precision == "bf16";
-    // A vendor library computes whole products, for which the logits must be whole.
-    const bool by_vendor = options.vendor && options.device != DeviceKind::kCpu;
-    Program program = compile(with_regions(std::move(model), spec.recompute),
-                              by_vendor ? INT64_MAX : kChunkedLogits);
-    const std::shared_ptr<const ModelUpdates> updates = program.graph.updates;
-    auto runs = group_runs(program.graph.table, spec.optimizer.groups);
+    const std::shared_ptr<const ModelUpdates> updates = model.updates;
+    std::vector<Program> programs = compiled(spec, std::move(model), options);
+    const ParamTable& table = programs.front().graph.table;
+    auto runs = group_runs(table, spec.optimizer.groups);
     if (!runs) return runs.error();
-    auto captured =
-        captured_updates(program.graph.table, updates.get(), spec.optimizer, options.total_steps);
+    auto captured = captured_updates(table, updates.get(), spec.optimizer, options.total_steps);
     if (!captured) return captured.error();
     EngineOptions fitting = options;
-    if (!options.all_threads) fitting.threads = useful_threads(program.graph, options.threads);
+    if (!options.all_threads) fitting.threads = threads_for(programs, options.threads);
     std::unique_ptr<Engine> engine(
-        new Engine(spec, layout, fitting, program.graph.table,
-                   updates == nullptr ? *std::move(runs) : captured->runs, captured->optimizer));
+        new Engine(spec, fitting, table, updates == nullptr ? *std::move(runs) : captured->runs,
+                   captured->optimizer));
     if (captured->any_whole())
       engine->whole_updates_ =
           std::make_unique<WholeUpdates>(*updates, *captured, engine->kernels_, engine->parallel_);
     captured->make_machine_code(options.cpu_class);
     engine->updates_ = updates;
     if (updates != nullptr) engine->states_ = param_states(engine->table_, *updates, *captured);
-    auto runner = engine->make_runner(std::move(program));
+    auto runner = engine->make_runner(std::move(programs));
     if (!runner) return runner.error();
     engine->runner_ = *std::move(runner);
     return engine;
   });
 }
 
-Engine::Engine(const JobSpec& spec, const SampleLayout& layout, const EngineOptions& options,
-               const ParamTable& table, std::vector<GroupRun> runs, CapturedOptimizer captured)
+Engine::Engine(const JobSpec& spec, const EngineOptions& options, const ParamTable& table,
+               std::vector<GroupRun> runs, CapturedOptimizer captured)
     : spec_(spec),
-      layout_(layout),
       options_(options),
       kernels_(kernel_table(options.cpu_class)),
       table_(table),
@@ -121,8 +138,8 @@ Status Engine::device_status() const {
 void Engine::lose_device(const Error& error) {
   runner_->lose_device(error);
 }
-const Graph& Engine::graph() const {
-  return runner_->graph();
+const Graph& Engine::graph(std::uint32_t program) const {
+  return runner_->graph(program);
 }
 std::size_t Engine::forward_ops() const {
   return runner_->forward_ops();
@@ -161,15 +178,19 @@ std::span<const float> Engine::gradient(ParamId param) const {
 }
 
 MemoryUse Engine::memory_use() const {
-  std::int64_t constants = 0;
-  for (const Constant& c : graph().constants)
-    constants += static_cast<std::int64_t>(c.words.size());
+  std::int64_t constants = 0, arena = 0, live_peak = 0;
+  for (std::size_t program = 0; program < runner_->programs(); ++program) {
+    for (const Constant& c : runner_->graph(program).constants)
+      constants += static_cast<std::int64_t>(c.words.size());
+    arena = std::max(arena, runner_->plan(program).arena_floats);
+    live_peak = std::max(live_peak, runner_->plan(program).live_peak_floats);
+  }
   const std::int64_t trained = table_.trained_floats() * kFloatBytes;
   return {.params = table_.total_floats() * kFloatBytes,
           .moments = trained * static_cast<std::int64_t>(moment_count()),
           .constants = constants * kFloatBytes,
-          .arena = runner_->plan().arena_floats * kFloatBytes,
-          .arena_live_peak = runner_->plan().live_peak_floats * kFloatBytes,
+          .arena = arena * kFloatBytes,
+          .arena_live_peak = live_peak * kFloatBytes,
           .workspace = runner_->workspace_floats() * kFloatBytes,
           .gradient_slot = trained,
           .device_gradients = runner_->gradient_memory().device_floats * kFloatBytes,
@@ -201,10 +222,14 @@ EngineDescription Engine::describe() const {
 
 std::vector<std::string> Engine::vendor_ops() const {
   std::vector<std::string> names;
-  for (std::size_t i = 0; i < graph().ops.size(); ++i) {
-    const std::string algorithm = runner_->vendor_algorithm(i);
-    const Op& op = graph().ops[i];
-    if (!algorithm.empty()) names.push_back(op.name + " (" + op_name(op.kind) + "): " + algorithm);
+  for (std::size_t program = 0; program < runner_->programs(); ++program) {
+    const Graph& graph = runner_->graph(program);
+    for (std::size_t i = 0; i < graph.ops.size(); ++i) {
+      const std::string algorithm = runner_->vendor_algorithm(i, program);
+      const Op& op = graph.ops[i];
+      if (!algorithm.empty())
+        names.push_back(op.name + " (" + op_name(op.kind) + "): " + algorithm);
+    }
   }
   return names;
 }
@@ -304,7 +329,7 @@ void Engine::prepare(const Following& following) {
 Result<float> Engine::local_step(VirtualRank rank, const Batch& batch, SamplerCursor next_cursor,
                                  const GradientTarget& gradient, EstContext& next,
                                  const OnBucketReady& on_bucket_ready) {
-  ES_CHECK(rank < replica_.contexts.size());
+  ES_CHECK(rank < replica_.contexts.size() && batch.program < runner_->programs());
   // An announcement is valid for this step only, even if the step fails below.
   const std::optional<Following> following = std::exchange(following_, std::nullopt);
   ES_RETURN_IF_ERROR(usable_);

@@ -1,6 +1,8 @@
 #pragma once
 // Engine: one worker's training engine. It holds a model for one device and the replica. It runs
-// local steps, applies updates and evaluates. The parts of the engine are in the sub-folders.
+// local steps, applies updates and evaluates. The parts of the engine are in the sub-folders. A
+// model may have several programs (Graph::programs): Batch::program says which one computes a
+// mini-batch.
 //
 // A worker drives a global step as follows:
 //   for each rank of the worker, in ascending order:
@@ -82,7 +84,8 @@ struct MemoryUse {
   std::int64_t params = 0;
   std::int64_t moments = 0;    // all arrays of the optimizer together
   std::int64_t constants = 0;  // constants of the model
-  // Activations and their gradients, which share memory according to their lifetimes. On a CPU it
+  // Activations and their gradients, which share memory according to their lifetimes; of the program
+  // that needs most. On a CPU it
   // has only those for which there is no room where gradients of parameters are not yet written.
   std::int64_t arena = 0;
   std::int64_t arena_live_peak = 0;  // largest number of live bytes: the lower bound of `arena`
@@ -171,8 +174,8 @@ class Engine {
   // Returns what this device does more slowly than it could, and why; empty: nothing.
   std::string slower_because() const;
 
-  // Returns the model with its backward operators.
-  const Graph& graph() const;
+  // Returns a program of the model with its backward operators.
+  const Graph& graph(std::uint32_t program = 0) const;
   // Number of its own operators, which come first.
   std::size_t forward_ops() const;
   // Largest number of threads that compute an operator on a CPU.
@@ -220,7 +223,7 @@ class Engine {
 
   // --- Training. All functions REQUIRE that init_replica() or install() was called before.
   // Runs the forward and the backward pass of one EST on spec.batch_size samples. It starts from
-  // the EST's context of the current version. It writes the gradient of the mean over the
+  // the EST's context of the current version, with the program of the batch. It writes the gradient of the mean over the
   // mini-batch (trained_floats() floats, padding included), adds it to the sums of the target's
   // path, and writes the context of the next version with `next_cursor`. It returns the loss. It
   // changes nothing else: equal arguments give equal bits.
@@ -257,9 +260,10 @@ class Engine {
   // learning rate that moves a parameter out of the range of fp32.
   Status apply_update(std::span<const float* const> reduced, std::vector<EstContext> next);
 
-  // Evaluates a batch with the statistics of rank 0 and, if a step was made and the job has them,
-  // with other weights than the parameters: their average (OptimizerSpec::ema), or those of a
-  // captured optimizer (kEvaluatedState). The memory contains spec.batch_size samples, of which the
+  // Evaluates a batch with its program, with the statistics of rank 0 and, if a step was made and
+  // the job has them, with other weights than the parameters: their average (OptimizerSpec::ema), or
+  // those of a captured optimizer (kEvaluatedState). The memory contains spec.batch_size samples, of
+  // which the
   // first `count` are counted. The other samples must be valid too; a caller can repeat some. The
   // result of a sample does not depend on the other samples of the batch. Errors:
   // as local_step(), for any sample of the batch. `number` is that of the batch in the evaluation;
@@ -285,9 +289,9 @@ class Engine {
   std::optional<std::uint64_t> wrong_sample(const Batch& batch) const;
 
  private:
-  Engine(const JobSpec& spec, const SampleLayout& layout, const EngineOptions& options,
-         const ParamTable& table, std::vector<GroupRun> runs, CapturedOptimizer captured);
-  Result<std::unique_ptr<StepRunner>> make_runner(Program program);
+  Engine(const JobSpec& spec, const EngineOptions& options, const ParamTable& table,
+         std::vector<GroupRun> runs, CapturedOptimizer captured);
+  Result<std::unique_ptr<StepRunner>> make_runner(std::vector<Program> programs);
   struct WrongValue {
     const SampleField* field = nullptr;
     std::int64_t index = 0;  // index of the word among the field's words in the batch
@@ -301,16 +305,15 @@ class Engine {
     Batch batch;
   };
   enum class Values { kAll, kIntegers };
-  std::optional<WrongValue> find_wrong(const SampleLayout& layout, std::int64_t samples,
-                                       const Batch& batch, Values values) const;
+  std::optional<WrongValue> find_wrong(const Graph& graph, const Batch& batch, Values values) const;
   std::optional<WrongValue> find_wrong(const Batch& batch) const {
-    return find_wrong(layout_, spec_.batch_size, batch, Values::kAll);
+    return find_wrong(graph(batch.program), batch, Values::kAll);
   }
   Status check_fields(const Batch& batch);
   Status check_contexts(const std::vector<EstContext>& contexts, Version version) const;
   Status check_finite(const Replica& replica) const;
   StepInput input_of(VirtualRank rank, const Batch& batch) const;
-  std::vector<double> sample_weights(std::uint64_t count) const;
+  std::vector<double> sample_weights(const Graph& graph, std::uint64_t count) const;
   void prepare(const Following& following);
   Status update_on_host(const ReducedGradient& gradient, UpdateStep step);
   Status update_on_device(const ReducedGradient& gradient, UpdateStep step);
@@ -327,7 +330,6 @@ class Engine {
 
   // These members are constant after construction.
   JobSpec spec_;
-  SampleLayout layout_;
   EngineOptions options_;
   const KernelTable& kernels_;
   ParamTable table_;

@@ -77,12 +77,11 @@ Error Engine::WrongValue::error() const {
                      std::to_string(field->high));
 }
 
-std::optional<Engine::WrongValue> Engine::find_wrong(const SampleLayout& layout,
-                                                     std::int64_t samples, const Batch& batch,
+std::optional<Engine::WrongValue> Engine::find_wrong(const Graph& graph, const Batch& batch,
                                                      Values values) const {
   const float* words = batch.words;
-  for (const SampleField& field : layout.fields) {
-    const std::int64_t count = field.words() * samples;
+  for (const SampleField& field : graph.layout.fields) {
+    const std::int64_t count = field.words() * graph.batch;
     // Integers are always compared with their range, because an index outside of it would read
     // memory that does not belong to its table. For floats the fast kernel answers first, and the
     // slow search runs only if it has found something.

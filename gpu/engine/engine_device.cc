@@ -17,13 +17,17 @@ Result<OnednnOps> bind_onednn(const Program& program, const EngineOptions& optio
 
 }  // namespace
 
-Result<std::unique_ptr<StepRunner>> Engine::make_runner(Program program) {
+Result<std::unique_ptr<StepRunner>> Engine::make_runner(std::vector<Program> programs) {
   if (options_.device == DeviceKind::kCpu) {
-    Result<OnednnOps> onednn = bind_onednn(program, options_);
-    if (!onednn) return onednn.error();
+    std::vector<CpuProgram> with_kernels;
+    for (Program& program : programs) {
+      Result<OnednnOps> onednn = bind_onednn(program, options_);
+      if (!onednn) return onednn.error();
+      with_kernels.push_back({std::move(program), *std::move(onednn)});
+    }
     device_type_ = es::device_type(options_.cpu_class);
-    return std::unique_ptr<StepRunner>(std::make_unique<Executor>(
-        std::move(program), kernels_, buckets_, parallel_, *std::move(onednn)));
+    return std::unique_ptr<StepRunner>(
+        std::make_unique<Executor>(std::move(with_kernels), kernels_, buckets_, parallel_));
   }
   Result<std::unique_ptr<cuda::Device>> device = options_.device == DeviceKind::kGpu
                                                      ? cuda::open_gpu(options_.gpu_index)
@@ -38,7 +42,7 @@ Result<std::unique_ptr<StepRunner>> Engine::make_runner(Program program) {
     if (!library) return library.error();
     vendor = *std::move(library);
   }
-  auto runner = cuda::DeviceExecutor::create(std::move(program), *std::move(device), buckets_,
+  auto runner = cuda::DeviceExecutor::create(std::move(programs), *std::move(device), buckets_,
                                              std::move(vendor), options_.device_sums);
   if (!runner)
     return failure("model " + model_text(spec_.model) + ", batch_size " +

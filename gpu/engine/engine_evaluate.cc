@@ -40,13 +40,13 @@ bool same_places(const ParamTable& a, const ParamTable& b) {
 
 }  // namespace
 
-std::vector<double> Engine::sample_weights(std::uint64_t count) const {
-  const TensorId rows = graph().row_weight;
+std::vector<double> Engine::sample_weights(const Graph& graph, std::uint64_t count) const {
+  const TensorId rows = graph.row_weight;
   if (rows == kNoTensor) return std::vector<double>(count, 1.0);
   const std::span<const float> words = runner_->values(rows);
-  const bool labels = graph().tensors[static_cast<std::size_t>(rows)].type == ElementType::kI32;
-  return labels ? sample_means(weights_of_labels(words), count, graph().rows_per_sample)
-                : sample_means(words, count, graph().rows_per_sample);
+  const bool labels = graph.tensors[static_cast<std::size_t>(rows)].type == ElementType::kI32;
+  return labels ? sample_means(weights_of_labels(words), count, graph.rows_per_sample)
+                : sample_means(words, count, graph.rows_per_sample);
 }
 
 bool Engine::evaluates_others() const {
@@ -83,7 +83,10 @@ void Engine::use_parameters() {
 
 Result<EvalBatch> Engine::evaluate(const Batch& full_batch, std::uint64_t count,
                                    std::uint64_t number, float* free_slot) {
-  ES_CHECK(!replica_.contexts.empty() && count >= 1 && count <= spec_.batch_size);
+  ES_CHECK(!replica_.contexts.empty() && full_batch.program < runner_->programs());
+  const Graph& graph = runner_->graph(full_batch.program);
+  const auto samples = static_cast<std::uint64_t>(graph.batch);
+  ES_CHECK(count >= 1 && count <= samples);
   ES_RETURN_IF_ERROR(usable_);
   ES_RETURN_IF_ERROR(check_fields(full_batch));
   const auto params = evaluated_params();
@@ -98,14 +101,14 @@ Result<EvalBatch> Engine::evaluate(const Batch& full_batch, std::uint64_t count,
   ES_RETURN_IF_ERROR(
       if_memory_suffices(spec_, [&] { return runner_->run_eval(*params, input, free_slot); }));
   EvalBatch result;
-  for (const TensorId t : graph().outputs) {
+  for (const TensorId t : graph.outputs) {
     // The rows of the samples behind the first `count` are filled up by the caller and are left
     // out.
     const std::span<const float> values = runner_->values(t);
-    result.outputs.push_back(values.first(values.size() / spec_.batch_size * count));
+    result.outputs.push_back(values.first(values.size() / samples * count));
   }
-  result.losses = sample_means(runner_->values(graph().row_loss), count, graph().rows_per_sample);
-  result.weights = sample_weights(count);
+  result.losses = sample_means(runner_->values(graph.row_loss), count, graph.rows_per_sample);
+  result.weights = sample_weights(graph, count);
   // values() returns no error of the device, so the device is asked once after all copies.
   ES_RETURN_IF_ERROR(runner_->check());
   return result;
@@ -117,7 +120,9 @@ Status Engine::add_forward(Graph model) {
                        " has other parameters than the model of the engine");
   return if_memory_suffices(spec_, [&]() -> Status {
     model.bf16 = spec_.precision == "bf16";
-    auto runner = make_runner(compile_forward(std::move(model)));
+    std::vector<Program> programs;
+    programs.push_back(compile_forward(std::move(model)));
+    auto runner = make_runner(std::move(programs));
     if (!runner) return runner.error();
     forward_ = *std::move(runner);
     return {};
@@ -129,7 +134,7 @@ Result<std::vector<std::span<const float>>> Engine::evaluate_forward(const Batch
   ES_RETURN_IF_ERROR(usable_);
   const Graph& graph = forward_->graph();
   // The other numbers are results of earlier evaluations, which may be many.
-  const auto wrong = find_wrong(graph.layout, graph.batch, batch, Values::kIntegers);
+  const auto wrong = find_wrong(graph, batch, Values::kIntegers);
   if (wrong) return wrong->error();
   const auto params = evaluated_params();
   if (!params) return params.error();

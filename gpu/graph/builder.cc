@@ -26,8 +26,10 @@ bool addressable(const TensorShape& s) {
 
 }  // namespace
 
-GraphBuilder::GraphBuilder(std::string model, std::int64_t batch, const SampleLayout& layout) {
+GraphBuilder::GraphBuilder(std::string model, std::int64_t batch, const SampleLayout& layout,
+                           ParamTable table) {
   graph_.name = std::move(model);
+  graph_.table = std::move(table);
   graph_.batch = batch;
   graph_.layout = layout;
   for (const SampleField& field : layout.fields) {

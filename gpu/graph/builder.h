@@ -86,7 +86,10 @@ struct LossRows {
 
 class GraphBuilder {
  public:
-  GraphBuilder(std::string model, std::int64_t batch, const SampleLayout& layout);
+  // `table` has what the model shares with other programs of it; a model of one program adds all of
+  // that here.
+  GraphBuilder(std::string model, std::int64_t batch, const SampleLayout& layout,
+               ParamTable table = {});
 
   // Returns the tensor [batch, height, width, channels] of the field. Error: there is no such
   // field.
@@ -117,9 +120,10 @@ class GraphBuilder {
 
   // Creates the parameter of an operator that apply() appends. REQUIRES: no other one has its name.
   ParamId parameter(ParamInfo info) { return graph_.table.add(std::move(info)); }
-  const ParamInfo& param(ParamId id) const { return graph_.table[id]; }
-  // Returns a parameter as a tensor of this shape, in the parameter's order of elements.
-  TensorId parameter_tensor(ParamId param, const TensorShape& shape);
+  const ParamTable& table() const { return graph_.table; }
+  // Returns a parameter as a tensor of this shape, in the parameter's order of elements. `trained`:
+  // by this program. REQUIRES: it is trained by any.
+  TensorId parameter_tensor(ParamId param, const TensorShape& shape, bool trained = true);
   // Creates a state. REQUIRES: no other one has its name. Returns its place (Op::state).
   std::int64_t add_state(std::string name, std::vector<std::int64_t> torch_shape,
                          std::string dtype) {

@@ -68,14 +68,15 @@ TensorId GraphBuilder::normalise(Op op, std::int64_t channels, std::vector<Tenso
   return append(std::move(op), std::move(outputs));
 }
 
-TensorId GraphBuilder::parameter_tensor(ParamId param, const TensorShape& shape) {
+TensorId GraphBuilder::parameter_tensor(ParamId param, const TensorShape& shape, bool trained) {
   if (failed()) return 0;
   const ParamInfo& info = graph_.table[param];
   if (shape.count() != info.count)
     return fail("parameter", info.name, shape_text(shape) + " is not its shape");
   Op op{.kind = OpKind::kParameter, .name = info.name, .weight = param};
-  // There is no gradient for a frozen parameter: it has no place in the gradient array.
-  op.out = {add_tensor(shape, info.trained)};
+  // There is no gradient for a parameter that is not trained: it may have no place in the gradient
+  // array.
+  op.out = {add_tensor(shape, trained)};
   push(std::move(op));
   return graph_.ops.back().out[0];
 }

@@ -36,65 +36,98 @@ void make_machine_code(const Graph& graph, CpuClass cpu_class) {
   }
 }
 
+std::vector<CpuProgram> only(Program program, OnednnOps onednn) {
+  std::vector<CpuProgram> programs;
+  programs.push_back({std::move(program), std::move(onednn)});
+  return programs;
+}
+
 }  // namespace
 
 Executor::Executor(Program program, const KernelTable& kernels, const std::vector<Bucket>& buckets,
                    Parallel& parallel, OnednnOps onednn)
-    : program_(std::move(program)),
-      kernels_(kernels),
-      parallel_(parallel),
-      onednn_(std::move(onednn)),
-      plan_(plan_memory(program_, GradientsInForward::kYes)),
-      buckets_(buckets),
-      bucket_ready_op_(bucket_ready_ops(program_, buckets)),
-      arena_(plan_.arena_floats, "activations and their gradients"),
-      workspace_(max_workspace(program_, kernels, parallel.threads()), "the kernels' workspace"),
-      tensors_(program_.graph, plan_, plan_.step, arena_.data(), constant_words(program_.graph)),
-      evaluation_(program_.graph, plan_, plan_.evaluation, arena_.data(),
-                  constant_words(program_.graph)) {
-  results_ = op_results(graph());
-  make_machine_code(graph(), kernels_.cpu_class);
-  if (onednn_.count() != 0) try_onednn_kernels();
+    : Executor(only(std::move(program), std::move(onednn)), kernels, buckets, parallel) {}
+
+Executor::Executor(std::vector<CpuProgram> programs, const KernelTable& kernels,
+                   const std::vector<Bucket>& buckets, Parallel& parallel)
+    : kernels_(kernels), parallel_(parallel), buckets_(buckets) {
+  std::int64_t arena = 0, workspace = 0;
+  for (CpuProgram& program : programs) {
+    Loaded& now = programs_.emplace_back();
+    now.program = std::move(program.program);
+    now.onednn = std::move(program.onednn);
+    now.plan = plan_memory(now.program, GradientsInForward::kYes);
+    now.bucket_ready_op = bucket_ready_ops(now.program, buckets);
+    now.results = op_results(now.graph());
+    arena = std::max(arena, now.plan.arena_floats);
+    workspace = std::max(workspace, max_workspace(now.program, kernels, parallel.threads()));
+  }
+  // No program leaves anything for another one, so all use the memory of the one that needs most.
+  arena_ = AlignedBuffer(arena, "activations and their gradients");
+  workspace_ = AlignedBuffer(workspace, "the kernels' workspace");
+  for (Loaded& now : programs_) {
+    const std::vector<const float*> constants = constant_words(now.graph());
+    now.tensors.emplace(now.graph(), now.plan, now.plan.step, arena_.data(), constants);
+    now.evaluation.emplace(now.graph(), now.plan, now.plan.evaluation, arena_.data(), constants);
+    make_machine_code(now.graph(), kernels_.cpu_class);
+    if (now.onednn.count() != 0) try_onednn_kernels(now);
+  }
+}
+
+std::string Executor::vendor_library() const {
+  for (const Loaded& loaded : programs_)
+    if (!loaded.onednn.library().empty()) return loaded.onednn.library();
+  return {};
+}
+
+std::vector<std::string> Executor::vendor_refusals() const {
+  std::vector<std::string> refusals;
+  for (const Loaded& loaded : programs_)
+    refusals.insert(refusals.end(), loaded.onednn.refusals().begin(),
+                    loaded.onednn.refusals().end());
+  return refusals;
 }
 
 // Runs each kernel of oneDNN once. Without this trial, a kernel that refuses its work would end
 // this worker in its first step, and then the next worker in its first step.
-void Executor::try_onednn_kernels() {
+void Executor::try_onednn_kernels(Loaded& of) {
   // The contents do not matter, because only the status of each kernel is looked at. Parameters and
   // samples do not exist yet when the executor is constructed.
   const auto some = [](std::int64_t floats) {
     return AlignedBuffer::uninitialised(floats, "a trial of the vendor's kernels");
   };
-  const AlignedBuffer batch = some(graph().batch * graph().layout.words());
-  const AlignedBuffer params = some(graph().table.total_floats());
-  AlignedBuffer grads = some(graph().table.total_floats());
-  tensors_.bind_inputs(batch.data());
-  tensors_.bind_params(params.data());
-  tensors_.bind_gradients(grads.data());
-  onednn_.drop_refused(graph(), {.tensors = tensors_.data(),
+  const Graph& graph = of.graph();
+  const AlignedBuffer batch = some(graph.batch * graph.layout.words());
+  const AlignedBuffer params = some(graph.table.total_floats());
+  AlignedBuffer grads = some(graph.table.total_floats());
+  of.tensors->bind_inputs(batch.data());
+  of.tensors->bind_params(params.data());
+  of.tensors->bind_gradients(grads.data());
+  of.onednn.drop_refused(graph, {.tensors = of.tensors->data(),
                                  .params = params.data(),
                                  .grads = grads.data(),
                                  .workspace = workspace_.data(),
                                  .parallel = &parallel_});
 }
 
-Status Executor::run_one(std::size_t index, RunMode mode, const RunBuffers& buffers) {
-  const Op& op = graph().ops[index];
+Status Executor::run_one(const Loaded& now, std::size_t index, RunMode mode,
+                         const RunBuffers& buffers) {
+  const Op& op = now.graph().ops[index];
   if (observer_ != nullptr) observer_->begin_op(op);
   // The flags are sticky, so after the operator they say whether it raised one. Without this line
   // the flag of an earlier operator would make the executor read the results of all later ones.
   clear_non_finite_flags();
-  const Result<bool> by_onednn = onednn_.run(index, graph(), buffers);
+  const Result<bool> by_onednn = now.onednn.run(index, now.graph(), buffers);
   if (!by_onednn) return failure(op.name + ": " + by_onednn.error().message);
-  if (!*by_onednn) run_op(kernels_, {graph(), op, buffers, mode});
+  if (!*by_onednn) run_op(kernels_, {now.graph(), op, buffers, mode});
   if (observer_ != nullptr) observer_->end_op(op);
   return {};
 }
 
-RunBuffers Executor::buffers_of(const LocalStep& step) {
+RunBuffers Executor::buffers_of(const Loaded& now, const LocalStep& step) {
   // A step that has to be repeated must find the statistics of the current version unchanged.
-  ES_CHECK(step.stats != step.next_stats || graph().table.stat_floats() == 0);
-  return {.tensors = tensors_.data(),
+  ES_CHECK(step.stats != step.next_stats || now.graph().table.stat_floats() == 0);
+  return {.tensors = now.tensors->data(),
           .params = step.params,
           .grads = grads_,
           .stats = step.stats,
@@ -104,19 +137,19 @@ RunBuffers Executor::buffers_of(const LocalStep& step) {
           .parallel = &parallel_};
 }
 
-Fault Executor::fault_of(std::size_t index, const RunBuffers& buffers) const {
-  for (const OpResult& result : results_[index])
-    if (result.any_non_finite(buffers, kernels_)) return {&graph().ops[index], result.param};
+Fault Executor::fault_of(const Loaded& now, std::size_t index, const RunBuffers& buffers) const {
+  for (const OpResult& result : now.results[index])
+    if (result.any_non_finite(buffers, kernels_)) return {&now.graph().ops[index], result.param};
   return {};
 }
 
-Result<Fault> Executor::run_forward(const LocalStep& step, Check check) {
-  const RunBuffers buffers = buffers_of(step);
-  for (std::size_t i = 0; i < program_.first_backward; ++i) {
-    ES_RETURN_IF_ERROR(run_one(i, RunMode::kTrain, buffers));
+Result<Fault> Executor::run_forward(const Loaded& now, const LocalStep& step, Check check) {
+  const RunBuffers buffers = buffers_of(now, step);
+  for (std::size_t i = 0; i < now.program.first_backward; ++i) {
+    ES_RETURN_IF_ERROR(run_one(now, i, RunMode::kTrain, buffers));
     // Most operators raise no flag, so their results are not read a second time.
     if (check == Check::kFlagged && non_finite_flags() == 0) continue;
-    const Fault fault = fault_of(i, buffers);
+    const Fault fault = fault_of(now, i, buffers);
     if (fault.op != nullptr) return fault;
   }
   return Fault{};
@@ -124,31 +157,33 @@ Result<Fault> Executor::run_forward(const LocalStep& step, Check check) {
 
 Result<LocalStepResult> Executor::run_local_step(const LocalStep& step,
                                                  const OnBucketReady& on_bucket_ready) {
-  last_run_ = &tensors_;
-  tensors_.bind_inputs(step.batch.words);
-  tensors_.bind_params(step.params);
+  Loaded& now = programs_[step.batch.program];
+  last_program_ = &now;
+  last_run_ = &*now.tensors;
+  now.tensors->bind_inputs(step.batch.words);
+  now.tensors->bind_params(step.params);
   grads_ = step.gradient.host(step.gradient.path.slots.front());
-  tensors_.bind_gradients(grads_);
-  Result<Fault> forward = run_forward(step, Check::kFlagged);
+  now.tensors->bind_gradients(grads_);
+  Result<Fault> forward = run_forward(now, step, Check::kFlagged);
   if (!forward) return forward.error();
-  const float loss = *tensors_[graph().mean_loss];
+  const float loss = *(*now.tensors)[now.graph().mean_loss];
   // Without a fault the loss is finite, unless a value that is not finite entered the step. Such a
   // value passes through operations without raising a flag, so the forward pass runs again with all
   // outputs checked.
-  if (forward->op == nullptr && !std::isfinite(loss)) forward = run_forward(step, Check::kAll);
+  if (forward->op == nullptr && !std::isfinite(loss)) forward = run_forward(now, step, Check::kAll);
   if (!forward) return forward.error();
   Fault fault = *forward;
   if (fault.op != nullptr) return LocalStepResult{loss, fault};
-  const RunBuffers buffers = buffers_of(step);
+  const RunBuffers buffers = buffers_of(now, step);
   // Buckets are reported in ascending order, each after the last operator that writes a gradient of
   // it, so that its sum over the workers can begin while earlier layers are still being
   // differentiated.
   std::uint32_t bucket = 0;
-  for (std::size_t i = program_.first_backward; i < graph().ops.size(); ++i) {
-    ES_RETURN_IF_ERROR(run_one(i, RunMode::kTrain, buffers));
-    if (non_finite_flags() != 0) fault = fault_of(i, buffers);
+  for (std::size_t i = now.program.first_backward; i < now.graph().ops.size(); ++i) {
+    ES_RETURN_IF_ERROR(run_one(now, i, RunMode::kTrain, buffers));
+    if (non_finite_flags() != 0) fault = fault_of(now, i, buffers);
     if (fault.op != nullptr) return LocalStepResult{loss, fault};
-    for (; bucket < buckets_.size() && bucket_ready_op_[bucket] == i; ++bucket) {
+    for (; bucket < buckets_.size() && now.bucket_ready_op[bucket] == i; ++bucket) {
       complete_bucket(bucket, step.gradient);
       on_bucket_ready(bucket);
     }
@@ -169,25 +204,28 @@ Status Executor::run_eval(const float* params, const StepInput& input, float* gr
   // An evaluation rarely needs all of it, and what it does not touch occupies no memory.
   if (gradient == nullptr && in_place_of_gradient_.floats() != floats)
     in_place_of_gradient_ = AlignedBuffer::uninitialised(floats, "activations of an evaluation");
-  last_run_ = &evaluation_;
-  evaluation_.bind_gradients(gradient == nullptr ? in_place_of_gradient_.data() : gradient);
-  evaluation_.bind_inputs(input.batch.words);
-  evaluation_.bind_params(params);
-  const RunBuffers buffers{.tensors = evaluation_.data(),
+  Loaded& now = programs_[input.batch.program];
+  last_program_ = &now;
+  last_run_ = &*now.evaluation;
+  now.evaluation->bind_gradients(gradient == nullptr ? in_place_of_gradient_.data() : gradient);
+  now.evaluation->bind_inputs(input.batch.words);
+  now.evaluation->bind_params(params);
+  const RunBuffers buffers{.tensors = now.evaluation->data(),
                            .params = params,
                            .stats = input.stats,
                            .key = input.key,
                            .workspace = workspace_.data(),
                            .parallel = &parallel_};
-  for (std::size_t i = 0; i < program_.first_backward; ++i)
-    ES_RETURN_IF_ERROR(run_one(i, RunMode::kEvaluate, buffers));
+  for (std::size_t i = 0; i < now.program.first_backward; ++i)
+    ES_RETURN_IF_ERROR(run_one(now, i, RunMode::kEvaluate, buffers));
   return {};
 }
 
 std::span<const float> Executor::values(TensorId t) const {
-  const auto count = static_cast<std::size_t>(graph().shape(t).count());
+  const Graph& graph = last_program_->graph();
+  const auto count = static_cast<std::size_t>(graph.shape(t).count());
   const float* const at = (*last_run_)[t];
-  if (!graph().tensors[static_cast<std::size_t>(t)].bf16) return {at, count};
+  if (!graph.tensors[static_cast<std::size_t>(t)].bf16) return {at, count};
   widened_.resize(count);
   kernels_.widen(std::ssize(widened_), reinterpret_cast<const Bf16*>(at), widened_.data());
   return widened_;

@@ -1,5 +1,5 @@
 #pragma once
-// Executor runs a program on the CPU with the kernels of one class.
+// Executor runs the programs of a model on the CPU with the kernels of one class.
 //
 // Threads: an operator may use the helper threads of `parallel`. Memory: the constructor allocates
 // all of it.
@@ -9,6 +9,7 @@
 // the first operator with an infinite or NaN output, provided that everything that enters the step
 // is finite. The caller checks parameters, statistics and samples.
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -23,23 +24,31 @@
 
 namespace es::gpu {
 
+// A program with the kernels of oneDNN for the operators for which there are some.
+struct CpuProgram {
+  Program program;
+  OnednnOps onednn;
+};
+
 class Executor final : public StepRunner {
  public:
-  // `kernels` and `parallel` must outlive the executor. `onednn` runs the operators for which it
-  // has a kernel. The constructor runs each of these kernels once and drops those that refuse their
-  // work.
+  // `kernels` and `parallel` must outlive the executor. The constructor runs each kernel of oneDNN
+  // once and drops those that refuse their work. REQUIRES: at least one program.
+  Executor(std::vector<CpuProgram> programs, const KernelTable& kernels,
+           const std::vector<Bucket>& buckets, Parallel& parallel);
   Executor(Program program, const KernelTable& kernels, const std::vector<Bucket>& buckets,
            Parallel& parallel, OnednnOps onednn = {});
 
-  const Program& program() const override { return program_; }
-  const MemoryPlan& plan() const override { return plan_; }
+  std::size_t programs() const override { return programs_.size(); }
+  const Program& program(std::size_t index = 0) const override { return programs_[index].program; }
+  const MemoryPlan& plan(std::size_t index = 0) const override { return programs_[index].plan; }
   std::int64_t workspace_floats() const override { return workspace_.floats(); }
   GradientMemory gradient_memory() const override { return {}; }
-  std::string vendor_algorithm(std::size_t index) const override {
-    return onednn_.algorithm(index);
+  std::string vendor_algorithm(std::size_t index, std::size_t program = 0) const override {
+    return programs_[program].onednn.algorithm(index);
   }
-  std::string vendor_library() const override { return onednn_.library(); }
-  std::vector<std::string> vendor_refusals() const override { return onednn_.refusals(); }
+  std::string vendor_library() const override;
+  std::vector<std::string> vendor_refusals() const override;
   void set_observer(OpObserver* observer) override { observer_ = observer; }
 
   Updater* updater() override { return nullptr; }
@@ -55,29 +64,37 @@ class Executor final : public StepRunner {
 
  private:
   enum class Check { kFlagged, kAll };
-  RunBuffers buffers_of(const LocalStep& step);
-  void try_onednn_kernels();
-  Status run_one(std::size_t op, RunMode mode, const RunBuffers& buffers);
-  Result<Fault> run_forward(const LocalStep& step, Check check);
-  Fault fault_of(std::size_t op, const RunBuffers& buffers) const;
+  // A program, and what is made of it.
+  struct Loaded {
+    Program program;
+    OnednnOps onednn;
+    MemoryPlan plan;
+    std::vector<std::size_t> bucket_ready_op;        // [bucket]
+    std::vector<std::vector<OpResult>> results;      // [operator]
+    std::optional<TensorAddresses> tensors;          // of a local step
+    std::optional<TensorAddresses> evaluation = {};  // of an evaluation
+    const Graph& graph() const { return program.graph; }
+  };
+  RunBuffers buffers_of(const Loaded& now, const LocalStep& step);
+  void try_onednn_kernels(Loaded& of);
+  Status run_one(const Loaded& now, std::size_t op, RunMode mode, const RunBuffers& buffers);
+  Result<Fault> run_forward(const Loaded& now, const LocalStep& step, Check check);
+  Fault fault_of(const Loaded& now, std::size_t op, const RunBuffers& buffers) const;
   void complete_bucket(std::uint32_t bucket, const GradientTarget& target);
 
-  // These members are constant after construction, apart from the contents of the buffers.
-  Program program_;
+  // These members are constant after construction, apart from the contents of the buffers and the
+  // addresses.
   const KernelTable& kernels_;
   Parallel& parallel_;
-  OnednnOps onednn_;
-  MemoryPlan plan_;
   std::vector<Bucket> buckets_;
-  std::vector<std::size_t> bucket_ready_op_;    // [bucket]
-  std::vector<std::vector<OpResult>> results_;  // [operator]
+  std::vector<Loaded> programs_;
 
   AlignedBuffer arena_;
   AlignedBuffer in_place_of_gradient_;  // of evaluations without one
   AlignedBuffer workspace_;
-  TensorAddresses tensors_;     // of a local step
-  TensorAddresses evaluation_;  // of an evaluation
-  const TensorAddresses* last_run_ = &tensors_;
+  // The program and the addresses of the last run.
+  const Loaded* last_program_ = nullptr;
+  const TensorAddresses* last_run_ = nullptr;
   float* grads_ = nullptr;  // the gradient slot of the step in progress
   OpObserver* observer_ = nullptr;
   mutable std::vector<float> widened_;  // the last answer of values() that is stored as bf16

@@ -1,10 +1,12 @@
 #pragma once
-// StepRunner runs a program on one device, for one mini-batch of one EST at a time. Executor
-// (executor.h) runs it on the CPU and cuda::DeviceExecutor on a GPU; both run the same program with
-// the same memory plan.
+// StepRunner runs the programs of a model on one device, one of them for one mini-batch of one EST
+// at a time (Batch::program). Executor (executor.h) runs them on the CPU and cuda::DeviceExecutor on
+// a GPU; both run the same programs with the same memory plans. All programs have one table of
+// parameters.
 //
-// Threads: one at a time. Memory: everything is allocated at the start. A run allocates nothing,
-// and no result of a run influences the next one. Pointers are to host memory.
+// Threads: one at a time. Memory: everything is allocated at the start; activations have that of the
+// program that needs most. A run allocates nothing, and no result of a run influences the next one.
+// Pointers are to host memory.
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -80,12 +82,14 @@ class StepRunner {
 
   virtual ~StepRunner() = default;
 
-  virtual const Program& program() const = 0;
-  virtual const MemoryPlan& plan() const = 0;
+  virtual std::size_t programs() const = 0;
+  virtual const Program& program(std::size_t index = 0) const = 0;
+  virtual const MemoryPlan& plan(std::size_t index = 0) const = 0;
   virtual std::int64_t workspace_floats() const = 0;
   virtual GradientMemory gradient_memory() const = 0;
-  // Returns for example "brgconv:avx512_core"; empty if operator `index` has no vendor kernel.
-  virtual std::string vendor_algorithm(std::size_t index) const = 0;
+  // Returns for example "brgconv:avx512_core"; empty if operator `index` of a program has no vendor
+  // kernel.
+  virtual std::string vendor_algorithm(std::size_t index, std::size_t program = 0) const = 0;
   // Returns the name and version of the vendor library; empty if no operator uses it.
   virtual std::string vendor_library() const = 0;
   // Returns a line for each operator that the library was to run and refused, and for each library
@@ -95,7 +99,7 @@ class StepRunner {
   // Nullptr: no observer.
   virtual void set_observer(OpObserver* observer) = 0;
 
-  const Graph& graph() const { return program().graph; }
+  const Graph& graph(std::size_t index = 0) const { return program(index).graph; }
   // graph().ops[0, forward_ops()) are the model's own operators.
   std::size_t forward_ops() const { return program().first_backward; }
 
@@ -130,8 +134,8 @@ class StepRunner {
   // results stay valid until the next run, and as long as this memory is not changed. Error: as
   // above.
   virtual Status run_eval(const float* params, const StepInput& input, float* gradient) = 0;
-  // Returns a tensor that the last run_eval() has left: graph().outputs, row_loss, row_weight and
-  // mean_loss. The values are undefined if the device was lost meanwhile; check() reports that.
+  // Returns a tensor that the last run_eval() has left, of the graph of its program: outputs,
+  // row_loss, row_weight and mean_loss. The values are undefined if the device was lost meanwhile; check() reports that.
   virtual std::span<const float> values(TensorId t) const = 0;
   // Returns the gradient of a parameter as the step in progress wrote it. Valid only for an
   // observer, at the end of the operator that writes it.

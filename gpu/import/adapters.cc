@@ -215,6 +215,9 @@ std::string module_of_a(std::string_view parameter) {
 }
 
 Result<ModelProgram> with_adapters(ModelProgram program, const LoraSpec& lora) {
+  if (!program.programs.empty())
+    return usage_error("lora.rank = " + std::to_string(lora.rank) +
+                       ": allowed is 0 for a model file with several programs");
   return AdapterWriter(std::move(program), lora).run();
 }
 

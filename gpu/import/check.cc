@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "gpu/import/check_node.h"
+#include "gpu/import/check_programs.h"
 #include "gpu/import/check_state.h"
 #include "gpu/import/check_updates.h"
 #include "gpu/import/kind.h"
@@ -19,6 +20,7 @@ namespace {
 // from them.
 constexpr std::size_t kCountMax = 1000000;  // values, nodes, inputs, outputs and parameters
 constexpr std::size_t kListMax = 4096;      // inputs, outputs and attributes of one node
+constexpr std::size_t kProgramsMax = 64;    // each has its own plan of memory and of kernels
 
 Status check_count(const char* path, std::size_t count, std::size_t most) {
   if (count <= most) return {};
@@ -34,10 +36,12 @@ Status check_format(const ModelProgram& p) {
   for (const ModelNode& node : p.nodes)
     if (const Kind* kind = find_kind(node.kind)) format = std::max(format, kind->format);
   if (!p.updates.empty()) format = kModelFormatWithUpdates;
+  if (!p.programs.empty()) format = kModelFormatWithPrograms;
   if (p.format == format) return {};
   return usage_error("format = " + std::to_string(p.format) + ": allowed is " +
                      std::to_string(format) + " for a model " +
-                     (format == kModelFormatWithUpdates ? "with updates"
+                     (format == kModelFormatWithPrograms  ? "with further programs"
+                      : format == kModelFormatWithUpdates ? "with updates"
                       : format == kModelFormatWithLongs ? "with integers of 64 bits or their kinds"
                       : p.states.empty()                ? "without states"
                                                         : "with states"));
@@ -55,6 +59,7 @@ Status check_counts(const ModelProgram& p) {
   ES_RETURN_IF_ERROR(check_count("outputs", p.outputs.size(), kCountMax));
   ES_RETURN_IF_ERROR(check_count("numbers", p.numbers.size(), kCountMax));
   ES_RETURN_IF_ERROR(check_count("updates", p.updates.size(), kCountMax));
+  ES_RETURN_IF_ERROR(check_count("programs", p.programs.size(), kProgramsMax));
   return check_format(p);
 }
 
@@ -196,12 +201,17 @@ Status check_nodes(const ModelProgram& program, std::int64_t batch) {
   return check_shapes(program, batch);
 }
 
-Status check_program(const ModelProgram& program) {
+Status check_with_loss(const ModelProgram& program) {
   // Every extent is size or size * batch. Two batch sizes distinguish a claim that holds for all of
   // them from one that holds for a single size by chance.
   ES_RETURN_IF_ERROR(check_nodes(program, 2));
   ES_RETURN_IF_ERROR(check_loss(program));
-  ES_RETURN_IF_ERROR(check_shapes(program, 3));
+  return check_shapes(program, 3);
+}
+
+Status check_program(const ModelProgram& program) {
+  ES_RETURN_IF_ERROR(check_with_loss(program));
+  ES_RETURN_IF_ERROR(check_programs(program));
   return check_updates(program);
 }
 

@@ -17,7 +17,10 @@ Status check_program(const ModelProgram& program);
 // Checks every shape at this batch size. REQUIRES: check_program() accepts the program; batch > 0.
 Status check_shapes(const ModelProgram& program, std::int64_t batch);
 
-// Checks everything but the loss and the updates, with mini-batches of this size. REQUIRES: batch >
+// Checks everything but the updates and the further programs. Error (usage): as check_program().
+Status check_with_loss(const ModelProgram& program);
+
+// Checks everything but the loss, the updates and the further programs, with mini-batches of this size. REQUIRES: batch >
 // 0. Error (usage): as check_program().
 Status check_nodes(const ModelProgram& program, std::int64_t batch);
 

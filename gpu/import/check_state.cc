@@ -64,6 +64,15 @@ class StateCheck {
  private:
   const ModelValue& value(ValueId id) const { return p_.values[static_cast<std::size_t>(id)]; }
 
+  // Whether a further program has a statistic or state of this name. Its own check sees to it that
+  // a node uses it there.
+  template <class Item>
+  bool is_used_elsewhere(std::vector<Item> ModelProgram::*list, const std::string& name) const {
+    return std::ranges::any_of(p_.programs, [&](const ModelProgram& further) {
+      return std::ranges::find(further.*list, name, &Item::name) != (further.*list).end();
+    });
+  }
+
   bool has_batch(ValueId id) const {
     const std::vector<ModelDim>& dims = value(id).dims;
     return std::any_of(dims.begin(), dims.end(), [](const ModelDim& d) { return d.per_batch; });
@@ -146,7 +155,7 @@ class StateCheck {
     for (std::size_t n = 0; n < p_.nodes.size(); ++n)
       if (p_.nodes[n].kind == "batch_norm") ES_RETURN_IF_ERROR(batch_norm(n, partner));
     for (std::size_t i = 0; i < partner.size(); ++i)
-      if (partner[i] < 0)
+      if (partner[i] < 0 && !is_used_elsewhere(&ModelProgram::statistics, p_.statistics[i].name))
         return usage_error(at("statistics", i, "") + " is used by no node: allowed is 1 or more");
     return {};
   }
@@ -235,7 +244,7 @@ class StateCheck {
                            ", as the state is");
     }
     for (std::size_t i = 0; i < writer.size(); ++i)
-      if (writer[i] < 0)
+      if (writer[i] < 0 && !is_used_elsewhere(&ModelProgram::states, p_.states[i].name))
         return usage_error(at("states", i, "") +
                            " is written by no node: allowed is one set_state");
     return {};

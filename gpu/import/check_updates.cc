@@ -52,10 +52,11 @@ class UpdateCheck {
  private:
   Status nothing_else() const {
     if (!p_.inputs.empty() || !p_.statistics.empty() || !p_.states.empty() || !p_.buffers.empty() ||
-        !p_.updates.empty() || !p_.numbers.empty() || p_.loss != kNoValue)
-      return at(path_,
-                " has inputs, statistics, states, buffers, updates or a loss: allowed are "
-                "parameters, constants, nodes and outputs");
+        !p_.updates.empty() || !p_.numbers.empty() || !p_.programs.empty() || p_.loss != kNoValue)
+      return at(
+          path_,
+          " has inputs, statistics, states, buffers, updates, programs or a loss: allowed are "
+          "parameters, constants, nodes and outputs");
     return {};
   }
 
@@ -183,6 +184,18 @@ Status check_numbers(const ModelProgram& program) {
   return {};
 }
 
+// The parameters that any program trains.
+std::set<std::string_view> trainable_names(const ModelProgram& program) {
+  std::set<std::string_view> names;
+  const auto add = [&](const ModelProgram& from) {
+    for (const ModelParameter& parameter : from.parameters)
+      if (parameter.trainable) names.insert(parameter.name);
+  };
+  add(program);
+  for (const ModelProgram& further : program.programs) add(further);
+  return names;
+}
+
 }  // namespace
 
 std::size_t number_of(const ModelParameter& parameter) {
@@ -196,6 +209,7 @@ Status check_updates(const ModelProgram& program) {
   std::map<std::string_view, const ModelParameter*> parameters;
   for (const ModelParameter& parameter : program.parameters)
     parameters[parameter.name] = &parameter;
+  const std::set<std::string_view> trainable = trainable_names(program);
   std::set<std::string_view> updated;
   for (std::size_t u = 0; u < program.updates.size(); ++u) {
     const ModelUpdate& update = program.updates[u];
@@ -208,7 +222,7 @@ Status check_updates(const ModelProgram& program) {
       const std::string where =
           path + ".parameters[" + std::to_string(i) + "] = \"" + escaped(name);
       const auto found = parameters.find(name);
-      if (found == parameters.end() || !found->second->trainable)
+      if (found == parameters.end() || !trainable.contains(name))
         return at(where, "\": allowed is a parameter of the model that is trainable");
       if (!updated.insert(name).second) return at(where, "\": the parameter is updated twice");
       const auto& dims = program.values[static_cast<std::size_t>(found->second->value)].dims;

@@ -76,35 +76,35 @@ void lower_node(Lowering& l, const NodeView& node) {
   }
 }
 
-}  // namespace
-
-SampleLayout program_layout(const ModelProgram& program) {
-  return layout_of(program);
-}
-
-Result<Graph> import_nodes(const ModelProgram& program, std::int64_t batch) {
+// Finds the nodes that are lowered.
+Status find_live(const ModelProgram& program, std::int64_t batch, LiveProgram& live) {
   if (batch < 1)
     return usage_error("batch_size = " + std::to_string(batch) + ": allowed is 1 or more");
   // check_program() has checked the batch sizes 2 and 3. This one can still fail, for example by a
   // variance over the batch axis, which needs more than one sample, or by a value that becomes too
   // large.
   ES_RETURN_IF_ERROR(check_shapes(program, batch));
-  const Result<std::vector<ValueInfo>> values = values_at(program.values, batch);
+  auto values = values_at(program.values, batch);
   if (!values) return values.error();
-  const std::vector<bool> live = live_nodes(program);
-  std::vector<NodeView> nodes;
+  live.program = &program;
+  live.values = *std::move(values);
+  const std::vector<bool> is_live = live_nodes(program);
   Unsupported unsupported;
   for (std::size_t n = 0; n < program.nodes.size(); ++n) {
-    if (!live[n]) continue;
-    nodes.emplace_back(*find_kind(program.nodes[n].kind), program.nodes[n], n, *values);
-    unsupported.look_at(nodes.back());
+    if (!is_live[n]) continue;
+    live.nodes.emplace_back(*find_kind(program.nodes[n].kind), program.nodes[n], n, live.values);
+    unsupported.look_at(live.nodes.back());
   }
+  live.uses = uses_of_values(live);
   // All nodes have been looked at, so the user sees the complete list at once.
-  ES_RETURN_IF_ERROR(unsupported.result());
+  return unsupported.result();
+}
 
-  GraphBuilder builder(program.name, batch, layout_of(program));
-  Lowering lowering(program, *values, nodes, batch, builder);
-  for (const NodeView& node : nodes) {
+Result<Graph> lower(const LiveProgram& live, const StoredModel& stored, std::int64_t batch) {
+  const ModelProgram& program = *live.program;
+  GraphBuilder builder(program.name, batch, layout_of(program), stored.table);
+  Lowering lowering(live, stored, batch, builder);
+  for (const NodeView& node : live.nodes) {
     builder.set_region(node.node().region);
     lower_node(lowering, node);
     if (builder.failed()) break;  // the value of the node may be missing
@@ -113,9 +113,39 @@ Result<Graph> import_nodes(const ModelProgram& program, std::int64_t batch) {
   return lowering.finish();
 }
 
+Error in_program(std::size_t program, const Error& error) {
+  return usage_error("programs[" + std::to_string(program) + "]: " + error.message);
+}
+
+}  // namespace
+
+SampleLayout program_layout(const ModelProgram& program) {
+  return layout_of(program);
+}
+
+Result<Graph> import_nodes(const ModelProgram& program, std::int64_t batch) {
+  std::vector<LiveProgram> programs(1);
+  ES_RETURN_IF_ERROR(find_live(program, batch, programs.front()));
+  return lower(programs.front(), stored_model(programs), batch);
+}
+
 Result<Graph> import_model(const ModelProgram& program, std::int64_t batch) {
-  auto graph = import_nodes(program, batch);
-  if (!graph || program.updates.empty()) return graph;
+  // Nodes are views of what is in this list.
+  std::vector<LiveProgram> programs(1 + program.programs.size());
+  ES_RETURN_IF_ERROR(find_live(program, batch, programs.front()));
+  for (std::size_t p = 0; p < program.programs.size(); ++p) {
+    const Status found = find_live(program.programs[p], batch, programs[p + 1]);
+    if (!found.ok()) return in_program(p, found.error());
+  }
+  const StoredModel stored = stored_model(programs);
+  auto graph = lower(programs.front(), stored, batch);
+  if (!graph) return graph;
+  for (std::size_t p = 0; p < program.programs.size(); ++p) {
+    auto further = lower(programs[p + 1], stored, batch);
+    if (!further) return in_program(p, further.error());
+    graph->programs.push_back(*std::move(further));
+  }
+  if (program.updates.empty()) return graph;
   auto updates = import_updates(program);
   if (!updates) return updates.error();
   graph->updates = std::make_shared<const ModelUpdates>(*std::move(updates));

@@ -19,14 +19,16 @@ namespace es::gpu {
 // A bool is an integer in [0, 1]. REQUIRES: check_program() accepts the program.
 SampleLayout program_layout(const ModelProgram& program);
 
-// Returns the graph of the program for mini-batches of `batch` samples. Its parameters are in the
-// order of their first use, and then those that nothing uses; they have the names of the program.
+// Returns the graph of the model for mini-batches of `batch` samples. Its parameters are in the
+// order of their first use in any program, and then those that nothing uses; they have the names of
+// the model.
 // Outputs have the shapes of the program. REQUIRES: check_program() accepts the program.
 // Error (usage): a batch size for which a shape does not fit, or nodes that the engine cannot
 // execute; the text lists all of these.
 Result<Graph> import_model(const ModelProgram& program, std::int64_t batch);
 
-// The same without the optimizer that the program may bring (Graph::updates).
+// The same of the first program alone, and without the optimizer that the model may bring
+// (Graph::programs, Graph::updates).
 Result<Graph> import_nodes(const ModelProgram& program, std::int64_t batch);
 
 }  // namespace es::gpu

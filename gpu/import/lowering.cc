@@ -53,28 +53,6 @@ SampleField field_of(const ModelInput& input, const ModelValue& value) {
   return field;
 }
 
-// [parameter]: it is trainable, and the loss depends on it.
-std::vector<bool> trained_parameters(const ModelProgram& program, std::span<const NodeView> nodes) {
-  std::vector<bool> reached(program.values.size(), false), trained;
-  reached[static_cast<std::size_t>(program.loss)] = true;
-  for (std::size_t n = nodes.size(); n-- > 0;) {
-    const ModelNode& node = nodes[n].node();
-    const bool reaches =
-        node.kind == kZeroLoss ||
-        std::any_of(node.outputs.begin(), node.outputs.end(), [&](ValueId id) {
-          return reached[static_cast<std::size_t>(id)] &&
-                 program.values[static_cast<std::size_t>(id)].type == ValueType::kF32;
-        });
-    // The gradient ends here, and so does the training of what lies before it.
-    if (!reaches || node.kind == "stop_gradient") continue;
-    for (const ValueId id : node.inputs)
-      if (id != kNoValue) reached[static_cast<std::size_t>(id)] = true;
-  }
-  for (const ModelParameter& parameter : program.parameters)
-    trained.push_back(parameter.trainable && reached[static_cast<std::size_t>(parameter.value)]);
-  return trained;
-}
-
 }  // namespace
 
 AxisOrder logical_order(int rank) {
@@ -101,33 +79,20 @@ SampleLayout layout_of(const ModelProgram& program) {
   return layout;
 }
 
-Lowering::Lowering(const ModelProgram& program, std::span<const ValueInfo> values,
-                   std::span<const NodeView> nodes, std::int64_t batch, GraphBuilder& builder)
-    : program_(program),
-      values_(values),
+Lowering::Lowering(const LiveProgram& live, const StoredModel& stored, std::int64_t batch,
+                   GraphBuilder& builder)
+    : live_(live),
+      program_(*live.program),
+      values_(live.values),
       batch_(batch),
       builder_(builder),
-      stored_(values.size()),
-      high_(values.size()),
-      uses_(values.size(), 0),
-      param_(values.size(), kNoParam) {
-  count_uses(nodes);
+      stored_(values_.size()),
+      high_(values_.size()),
+      param_(values_.size(), kNoParam) {
   add_inputs();
   add_constants();
   add_states();
-  add_parameters(nodes);
-}
-
-void Lowering::count_uses(std::span<const NodeView> nodes) {
-  const auto use = [&](ValueId id) {
-    if (id != kNoValue) ++uses_[static_cast<std::size_t>(id)];
-  };
-  // A zero_loss computes nothing with what it names.
-  for (const NodeView& node : nodes)
-    if (node.node().kind != kZeroLoss)
-      for (const ValueId id : node.node().inputs) use(id);
-  for (const ModelOutput& output : program_.outputs) use(output.value);
-  use(program_.loss);
+  find_parameters(stored);
 }
 
 void Lowering::add_inputs() {
@@ -172,9 +137,7 @@ void Lowering::add_constants() {
 void Lowering::add_states() {
   for (const ModelState& state : program_.states) {
     const ValueInfo& value = info(state.value);
-    std::vector<std::int64_t> shape;
-    for (int axis = 0; axis < value.shape.rank(); ++axis) shape.push_back(value.shape[axis]);
-    const std::int64_t place = builder_.add_state(state.name, std::move(shape), state.dtype);
+    const std::int64_t place = stat_named(state.name);
     state_place_.push_back(place);
     const AxisOrder order = logical_order(value.shape.rank());
     const auto type = value.type == ValueType::kI32 ? ElementType::kI32 : ElementType::kF32;
@@ -185,61 +148,31 @@ void Lowering::add_states() {
 }
 
 TensorId Lowering::set_state(const std::string& name, std::int64_t index, TensorId x) {
-  return builder_.set_state(name, state_place_[static_cast<std::size_t>(index)], x);
+  const std::int64_t place = state_place_[static_cast<std::size_t>(index)];
+  written_.insert(place);
+  return builder_.set_state(name, place, x);
 }
 
-void Lowering::add_parameter(const ModelParameter& parameter, bool trained) {
-  StoredValue& place = at(parameter.value);
-  const TensorShape& shape = info(parameter.value).shape;
-  ParamInfo param{.name = parameter.name, .order = {.outer = shape.count()}, .trained = trained};
-  for (int axis = 0; axis < shape.rank(); ++axis) param.torch_shape.push_back(shape[axis]);
-  if (parameter.init)
-    param.init = {.constant = parameter.init->constant, .bound = parameter.init->bound};
-  // A kernel is stored with its channels last. The order says how PyTorch has the elements.
-  if (place.order != logical_order(shape.rank()))
-    param.order = {
-        .outer = shape[0], .spatial = shape.count(2, shape.rank()), .channels = shape[1]};
-  const auto image = image_channels_.find(parameter.value);
-  if (image != image_channels_.end())
-    param.order = {
-        .outer = shape[0], .spatial = shape[1] / image->second, .channels = image->second};
-  const ParamId id = builder_.parameter(std::move(param));
-  param_[static_cast<std::size_t>(parameter.value)] = id;
+std::int64_t Lowering::stat_named(const std::string& name) const {
+  return std::ranges::find(builder_.table().stats(), name, &StatInfo::name)->offset;
 }
 
-void Lowering::add_parameters(std::span<const NodeView> nodes) {
-  const std::vector<bool> trained = trained_parameters(program_, nodes);
-  std::vector<std::size_t> index(values_.size(), program_.parameters.size()), sequence;
-  for (std::size_t i = 0; i < program_.parameters.size(); ++i)
-    index[static_cast<std::size_t>(program_.parameters[i].value)] = i;
-  std::vector<bool> seen(program_.parameters.size(), false);
-  const auto add = [&](std::size_t i, bool kernel) {
-    seen[i] = true;
-    sequence.push_back(i);
-    const ValueId id = program_.parameters[i].value;
-    const int rank = info(id).shape.rank();
-    at(id).order = kernel ? channels_last(rank) : logical_order(rank);
-  };
-  for (const NodeView& node : nodes)
-    for (std::size_t slot = 0; slot < node.inputs(); ++slot) {
-      if (!node.has(slot)) continue;
-      const std::size_t i = index[static_cast<std::size_t>(node.input(slot))];
-      if (i >= seen.size() || seen[i]) continue;
-      const std::vector<Slot>& slots = node.kind().slots;
-      const Slot& rule = slots[std::min(slot, slots.size() - 1)];
-      add(i, rule.kernel);
-      // A parameter with another use, or one that is frozen, stays in logical order;
-      // set_image_weight() then moves a tensor of it.
-      if (rule.of_image && trained[i] && uses(node.input(slot)) == 1)
-        image_channels_[node.input(slot)] = node.shape()[1];
-    }
-  for (std::size_t i = 0; i < seen.size(); ++i)
-    if (!seen[i]) add(i, false);
-  // ParamTable wants the trained parameters first. In the order of first use the parameters of a
-  // layer are neighbours, and their gradients become complete from the last to the first.
-  for (const bool of_trained : {true, false})
-    for (const std::size_t i : sequence)
-      if (trained[i] == of_trained) add_parameter(program_.parameters[i], of_trained);
+void Lowering::find_parameters(const StoredModel& stored) {
+  const std::vector<bool> trained = trained_parameters(live_);
+  trained_.resize(stored.params.size());
+  std::map<std::string_view, ParamId> ids;
+  for (std::size_t i = 0; i < stored.params.size(); ++i)
+    ids.emplace(stored.params[i].name, static_cast<ParamId>(i));
+  for (std::size_t i = 0; i < program_.parameters.size(); ++i) {
+    const ModelParameter& parameter = program_.parameters[i];
+    const ParamId id = ids.at(parameter.name);
+    const StoredParam& param = stored.params[static_cast<std::size_t>(id)];
+    const int rank = info(parameter.value).shape.rank();
+    at(parameter.value).order = param.kernel ? channels_last(rank) : logical_order(rank);
+    if (param.image_channels != 0) image_channels_[parameter.value] = param.image_channels;
+    param_[static_cast<std::size_t>(parameter.value)] = id;
+    trained_[static_cast<std::size_t>(id)] = trained[i];
+  }
 }
 
 TensorShape Lowering::shape_in(ValueId id, const AxisOrder& order) const {
@@ -254,7 +187,8 @@ const StoredValue& Lowering::stored(ValueId id) {
   StoredValue& place = at(id);
   const ParamId param = param_[static_cast<std::size_t>(id)];
   if (place.tensor == kNoTensor && param != kNoParam)
-    place.tensor = builder_.parameter_tensor(param, shape_in(id, place.order));
+    place.tensor = builder_.parameter_tensor(param, shape_in(id, place.order),
+                                             trained_[static_cast<std::size_t>(param)]);
   return place;
 }
 
@@ -334,7 +268,7 @@ ParamId Lowering::own_param(ValueId id, const AxisOrder& order) const {
   // in which the operator does not read it. A frozen parameter has no place in the gradient array.
   const bool own =
       param != kNoParam && uses(id) == 1 && stored_[static_cast<std::size_t>(id)].order == order;
-  return own && builder_.param(param).trained ? param : kNoParam;
+  return own && trained_[static_cast<std::size_t>(param)] ? param : kNoParam;
 }
 
 void Lowering::set_weight(Op& op, ValueId id, const AxisOrder& order) {
@@ -390,9 +324,11 @@ void Lowering::set_missing(Op& op, const std::string& name, std::int64_t count) 
 BatchNormStats Lowering::statistics(std::int64_t mean, std::int64_t variance) {
   const auto [found, added] = statistics_.try_emplace(mean);
   if (added) {
-    const ModelStatistic& m = program_.statistics[static_cast<std::size_t>(mean)];
-    const ModelStatistic& v = program_.statistics[static_cast<std::size_t>(variance)];
-    found->second = builder_.statistics(m.name, v.name, m.size);
+    const auto place = [&](std::int64_t index) {
+      return stat_named(program_.statistics[static_cast<std::size_t>(index)].name);
+    };
+    found->second = {.mean = place(mean), .variance = place(variance)};
+    written_.insert({found->second.mean, found->second.variance});
   }
   const BatchNormStats stats = found->second;
   // The batch norm that is returned first reads the statistics of the version. Later ones of this
@@ -422,7 +358,18 @@ void Lowering::set_loss_rows(const NodeView& node, const LossRows& rows) {
   if (is_loss(node) && rows_are_of_samples(program_, node.node())) loss_rows_ = rows;
 }
 
+// A step writes all of the next statistics. Those that this program does not update are copied.
+void Lowering::keep_others() {
+  for (const StatInfo& stat : builder_.table().stats()) {
+    if (written_.contains(stat.offset)) continue;
+    const ElementType type = stat.has_integers() ? ElementType::kI32 : ElementType::kF32;
+    const TensorShape shape{stat.count};
+    builder_.set_state(stat.name, stat.offset, builder_.state(stat.name, stat.offset, shape, type));
+  }
+}
+
 Result<Graph> Lowering::finish() {
+  keep_others();
   if (builder_.failed()) return builder_.finish_any({});
   if (stored(program_.loss).tensor != kNoTensor) {  // else the last operator is the loss
     LossRows rows = loss_rows_;

@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -19,6 +20,7 @@
 #include "gpu/graph/builder.h"
 #include "gpu/import/longs.h"
 #include "gpu/import/node_view.h"
+#include "gpu/import/stored_params.h"
 #include "proto/base/model_program.h"
 
 namespace es::gpu {
@@ -40,9 +42,9 @@ struct StoredValue {
 
 class Lowering {
  public:
-  // `nodes` are those that will be lowered. All arguments outlive this object.
-  Lowering(const ModelProgram& program, std::span<const ValueInfo> values,
-           std::span<const NodeView> nodes, std::int64_t batch, GraphBuilder& builder);
+  // All arguments outlive this object. `builder` has the table of `stored`.
+  Lowering(const LiveProgram& live, const StoredModel& stored, std::int64_t batch,
+           GraphBuilder& builder);
 
   GraphBuilder& builder() { return builder_; }
   std::int64_t batch() const { return batch_; }
@@ -113,8 +115,7 @@ class Lowering {
   // Completes the graph: the outputs, and the loss.
   Result<Graph> finish();
 
-  // Returns how often nodes and the lists of the program read the value.
-  int uses(ValueId id) const { return uses_[static_cast<std::size_t>(id)]; }
+  int uses(ValueId id) const { return live_.uses_of(id); }
 
  private:
   // Returns the parameter that is the value if only one operator uses it; else kNoParam.
@@ -126,14 +127,16 @@ class Lowering {
   TensorShape shape_in(ValueId id, const AxisOrder& order) const;
   // Returns the tensor of the value in this order, for the operator or result with this name.
   TensorId in_order(const std::string& name, ValueId id, const AxisOrder& order);
-  // Creates all parameters: those that are trained in the order of their first use, then others.
-  void add_parameters(std::span<const NodeView> nodes);
-  void add_parameter(const ModelParameter& parameter, bool trained);
-  void count_uses(std::span<const NodeView> nodes);
+  // Finds the parameters of the program in the table.
+  void find_parameters(const StoredModel& stored);
+  std::int64_t stat_named(const std::string& name) const;
+  // Gives the next step what the program leaves of the statistics and states as it is.
+  void keep_others();
   void add_inputs();
   void add_constants();
   void add_states();
 
+  const LiveProgram& live_;
   const ModelProgram& program_;
   std::span<const ValueInfo> values_;
   std::int64_t batch_;
@@ -141,12 +144,13 @@ class Lowering {
   std::vector<StoredValue> stored_;  // [value]; of 64 bits: the low words
   std::vector<StoredValue> high_;    // [value of 64 bits]: the high words
   bool high_word_ = false;
-  std::vector<int> uses_;       // [value]
   std::vector<ParamId> param_;  // [value]
+  std::vector<bool> trained_;   // [ParamId]: by this program
   // [weight of a linear layer on an image] the channels, if the parameter is stored with these last
   std::map<ValueId, std::int64_t> image_channels_;
   std::map<std::tuple<ValueId, bool, AxisOrder>, TensorId> reordered_;  // [value, high word, order]
   std::vector<std::int64_t> state_place_;                               // [state]
+  std::set<std::int64_t> written_;  // places of statistics and states that a node writes
   std::map<std::int64_t, BatchNormStats> statistics_;  // [number of the mean], for the next one
   std::string refused_by_;                             // the first node that called refuse_if()
   LossRows loss_rows_;                                 // of a loss that no operator computes

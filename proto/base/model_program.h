@@ -150,7 +150,8 @@ constexpr std::uint32_t kModelFormat = 1;
 constexpr std::uint32_t kModelFormatWithStates = 2;  // of programs that have states
 // Of programs that have int64 values, or kinds of nodes that came with them.
 constexpr std::uint32_t kModelFormatWithLongs = 3;
-constexpr std::uint32_t kModelFormatWithUpdates = 4;  // of programs that have updates
+constexpr std::uint32_t kModelFormatWithUpdates = 4;   // of programs that have updates
+constexpr std::uint32_t kModelFormatWithPrograms = 5;  // of programs that have further programs
 
 struct ModelProgram {
   std::uint32_t format = kModelFormat;
@@ -169,6 +170,12 @@ struct ModelProgram {
   // The captured optimizer; empty: the optimizer of the job is one that the engine has.
   std::vector<ModelNumbers> numbers;
   std::vector<ModelUpdate> updates;
+  // Further programs of the model, each with its own values, inputs, constants, nodes, loss and
+  // outputs. Its parameters, statistics and states are some of those above, by name, where theirs
+  // have names, shapes and types; its `trainable` says what this program trains. Its inputs have the
+  // names, types and ranges of those above, in the same order, and may have other extents. It has
+  // no buffers, aliases, initial values, updates, numbers and programs.
+  std::vector<ModelProgram> programs;
   bool operator==(const ModelProgram&) const;
 };
 

@@ -118,12 +118,13 @@ class ModelForm {
     add(program.loss);
     add(program.outputs);
     add_inits(program.parameters);
-    // As for initial values: a program without states, or without updates, keeps the digest that it
-    // had before.
+    // As for initial values: a program without states, updates or further programs keeps the digest
+    // that it had before.
     if (!program.states.empty()) add(program.states);
-    if (program.updates.empty()) return;
+    if (program.updates.empty() && program.programs.empty()) return;
     add(program.numbers);
     add(program.updates);
+    if (!program.programs.empty()) add(program.programs);
   }
 
  private:

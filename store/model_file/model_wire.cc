@@ -49,6 +49,8 @@ class ModelMessage {
         "numbers", [&] { return model.getNumbers(); }, program.numbers);
     list(
         "updates", [&] { return model.getUpdates(); }, program.updates);
+    list(
+        "programs", [&] { return model.getPrograms(); }, program.programs);
     return program;
   }
 
@@ -56,7 +58,7 @@ class ModelMessage {
 
  private:
   static void check_format(std::uint32_t format) {
-    constexpr std::uint32_t kNewest = kModelFormatWithUpdates;
+    constexpr std::uint32_t kNewest = kModelFormatWithPrograms;
     if (format == 0) throw WrongField("0: allowed is 1 to " + std::to_string(kNewest));
     if (format > kNewest)
       throw WrongField(std::to_string(format) + ": allowed is at most " + std::to_string(kNewest) +
@@ -413,9 +415,12 @@ void fill(wire::Model::Builder model, const ModelProgram& program) {
   model.setLoss(program.loss);
   fill_list(model.initOutputs(program.outputs.size()), program.outputs);
   if (!program.states.empty()) fill_list(model.initStates(program.states.size()), program.states);
-  if (program.updates.empty()) return;
-  fill_list(model.initNumbers(program.numbers.size()), program.numbers);
-  fill_list(model.initUpdates(program.updates.size()), program.updates);
+  if (!program.updates.empty()) {
+    fill_list(model.initNumbers(program.numbers.size()), program.numbers);
+    fill_list(model.initUpdates(program.updates.size()), program.updates);
+  }
+  if (!program.programs.empty())
+    fill_list(model.initPrograms(program.programs.size()), program.programs);
 }
 
 template <class Builders, class Item>

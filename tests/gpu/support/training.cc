@@ -1,6 +1,7 @@
 #include "tests/gpu/support/training.h"
 
 #include <bit>
+#include <utility>
 
 #include "gpu/import/import.h"
 #include "gpu/models/models.h"
@@ -59,20 +60,22 @@ InProcessJob::InProcessJob(const JobSpec& spec, const SampleLayout& layout,
       layout_(layout),
       bucket_bytes_(bucket_bytes),
       threads_(threads),
-      batches_(spec, layout) {
+      batches_{BatchSource(spec, layout)} {
   start_workers(workers);
   for (Worker& w : workers_) ES_CHECK(w.engine->init_replica().ok());
 }
 
 InProcessJob::InProcessJob(const JobSpec& spec, const ModelProgram& program,
                            std::vector<WorkerPlan> workers, std::int64_t bucket_bytes,
-                           std::uint32_t threads)
+                           std::uint32_t threads, ChooseProgram choose)
     : spec_(spec),
-      layout_(gpu::program_layout(program)),
       program_(&program),
       bucket_bytes_(bucket_bytes),
       threads_(threads),
-      batches_(spec, layout_) {
+      choose_(std::move(choose)),
+      batches_{BatchSource(spec, gpu::program_layout(program))} {
+  for (const ModelProgram& further : program.programs)
+    batches_.emplace_back(spec, gpu::program_layout(further));
   start_workers(workers);
   for (Worker& w : workers_) ES_CHECK(w.engine->init_replica().ok());
 }
@@ -154,8 +157,11 @@ std::vector<float> InProcessJob::step() {
     for (VirtualRank rank = w.range.begin; rank < w.range.end; ++rank) {
       const gpu::EstContext& current = w.engine->contexts()[rank];
       const gpu::EstContext before = current;
+      const std::uint32_t program = choose_ ? choose_(rank, current.version) : 0;
+      gpu::Batch batch = batches_[program].make(rank, current.version);
+      batch.program = program;
       const Result<float> loss = w.engine->local_step(
-          rank, batches_.make(rank, current.version), gpu::advance(current.cursor, 3),
+          rank, batch, gpu::advance(current.cursor, 3),
           {w.tree->begin_rank(rank), [&w](std::uint32_t slot) { return w.slots.at(slot).data(); }},
           next[rank], [&](std::uint32_t bucket) { w.tree->bucket_ready(bucket); });
       ES_CHECK_MSG(loss.ok(), loss.error().message);

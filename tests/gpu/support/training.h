@@ -2,6 +2,7 @@
 // A whole job in one process: several workers with their own engines, gradient trees and kernel
 // classes train together in the same way as with actors, without messages.
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -39,13 +40,17 @@ class BatchSource {
   std::vector<float> words_;
 };
 
+// Says which program computes the mini-batch of a rank in a step (Batch::program).
+using ChooseProgram = std::function<std::uint32_t(VirtualRank rank, std::uint64_t step)>;
+
 class InProcessJob {
  public:
   InProcessJob(const JobSpec& spec, const SampleLayout& layout, std::vector<WorkerPlan> workers,
                std::int64_t bucket_bytes = 64 * 1024, std::uint32_t threads = 1);
   // The same for the model of a file. The program outlives the object.
   InProcessJob(const JobSpec& spec, const ModelProgram& program, std::vector<WorkerPlan> workers,
-               std::int64_t bucket_bytes = 64 * 1024, std::uint32_t threads = 1);
+               std::int64_t bucket_bytes = 64 * 1024, std::uint32_t threads = 1,
+               ChooseProgram choose = {});
 
   // One global step; returns the losses by rank.
   std::vector<float> step();
@@ -82,11 +87,12 @@ class InProcessJob {
   gpu::Graph model() const;
 
   JobSpec spec_;
-  SampleLayout layout_;
+  SampleLayout layout_;                    // of a model that is built in
   const ModelProgram* program_ = nullptr;  // nullptr: the model of the spec
   std::int64_t bucket_bytes_;
   std::uint32_t threads_;
-  BatchSource batches_;
+  ChooseProgram choose_;              // empty: the model itself
+  std::vector<BatchSource> batches_;  // [program]
   std::vector<Worker> workers_;
   std::vector<std::vector<Part>> parts_;     // By bucket, from all workers.
   std::vector<gpu::AlignedBuffer> reduced_;  // Of buckets with several parts.
