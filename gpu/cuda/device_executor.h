@@ -23,10 +23,10 @@
 // except while an observer watches.
 //
 // Memory: create() allocates in device memory the arena and the workspace of the program that needs
-// most, the constants, two mini-batches, the parameters and one gradient; in pinned host memory one gradient and two
-// mini-batches. Sums over ESTs and optimizer moments are allocated when they are first needed
-// (device_gradients.h, device_updater.h). Only the number of sums depends on the number of ESTs,
-// and it grows with the logarithm.
+// most, the constants, two mini-batches, the parameters and one gradient; in pinned host memory one
+// gradient and two mini-batches. Sums over ESTs and optimizer moments are allocated when they are
+// first needed (device_gradients.h, device_updater.h). Only the number of sums depends on the
+// number of ESTs, and it grows with the logarithm.
 #include <array>
 #include <cstdint>
 #include <map>

@@ -10,6 +10,7 @@
 #include "gpu/machine_code/tile_code.h"
 #include "gpu/optim/replica.h"
 #include "gpu/params/pytorch_layout.h"
+#include "proto/base/number_text.h"
 
 namespace es::gpu {
 namespace {
@@ -50,7 +51,7 @@ std::size_t arrays_of(std::span<const StatePlace> places) {
 }
 
 CapturedGroup group_of(const ParameterUpdate& update, std::span<const StatePlace> places) {
-  CapturedGroup group{.phases = update.phases, .codes = {}};
+  CapturedGroup group{.loss = update.loss, .phases = update.phases, .codes = {}};
   for (const UpdateGraph& program : update.programs)
     group.codes.push_back(element_code(program, update.count, places));
   return group;
@@ -168,7 +169,11 @@ Result<CapturedUpdates> captured_updates(const ParamTable& table, const ModelUpd
   ES_RETURN_IF_ERROR(check_kind(updates, spec));
   CapturedUpdates result;
   if (updates == nullptr) return result;
+  result.optimizer.turns = updates->turns;
   result.optimizer.numbers = updates->numbers;
+  if (updates->turns.several() && spec.ema > 0.0)
+    return usage_error("optimizer.ema = " + number_text(spec.ema) +
+                       ": allowed is 0 for a model of several losses");
   if (!updates->numbers.empty() && updates->numbers[0].values.size() < total_steps)
     return usage_error("steps = " + std::to_string(total_steps) + ": allowed are at most " +
                        std::to_string(updates->numbers[0].values.size()) +

@@ -303,10 +303,16 @@ bool Engine::share_frozen(int fd) {
   return replica_.params.map_pages(replica_.params.pages_behind(table_.trained_floats()), fd);
 }
 
+Batch Engine::with_program(Batch batch) const {
+  if (updates_ != nullptr && updates_->turns.several())
+    batch.program = updates_->turns.at(replica_.version).loss;
+  return batch;
+}
+
 StepInput Engine::input_of(VirtualRank rank, const Batch& batch) const {
   return {
       .stats = replica_.contexts[rank].stats.data(),
-      .batch = batch,
+      .batch = with_program(batch),
       .key = {
           .seed = spec_.seed, .step = static_cast<std::uint32_t>(replica_.version), .rank = rank}};
 }
@@ -347,7 +353,7 @@ Result<float> Engine::local_step(VirtualRank rank, const Batch& batch, SamplerCu
                                                                .stats = input.stats,
                                                                .next_stats = next.stats.data(),
                                                                .gradient = gradient,
-                                                               .batch = batch,
+                                                               .batch = input.batch,
                                                                .key = input.key,
                                                                .meanwhile =
                                                                    [&] {

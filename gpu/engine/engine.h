@@ -2,7 +2,7 @@
 // Engine: one worker's training engine. It holds a model for one device and the replica. It runs
 // local steps, applies updates and evaluates. The parts of the engine are in the sub-folders. A
 // model may have several programs (Graph::programs): Batch::program says which one computes a
-// mini-batch.
+// mini-batch. If they are losses of one loop (loss_turns.h), the version says it.
 //
 // A worker drives a global step as follows:
 //   for each rank of the worker, in ascending order:
@@ -84,9 +84,9 @@ struct MemoryUse {
   std::int64_t params = 0;
   std::int64_t moments = 0;    // all arrays of the optimizer together
   std::int64_t constants = 0;  // constants of the model
-  // Activations and their gradients, which share memory according to their lifetimes; of the program
-  // that needs most. On a CPU it
-  // has only those for which there is no room where gradients of parameters are not yet written.
+  // Activations and their gradients, which share memory according to their lifetimes, of the
+  // program that needs most. On a CPU it has only those for which there is no room where gradients
+  // of parameters are not yet written.
   std::int64_t arena = 0;
   std::int64_t arena_live_peak = 0;  // largest number of live bytes: the lower bound of `arena`
   std::int64_t workspace = 0;        // kernel scratch, shared by all operators
@@ -222,11 +222,12 @@ class Engine {
   bool share_frozen(int fd);
 
   // --- Training. All functions REQUIRE that init_replica() or install() was called before.
-  // Runs the forward and the backward pass of one EST on spec.batch_size samples. It starts from
-  // the EST's context of the current version, with the program of the batch. It writes the gradient of the mean over the
-  // mini-batch (trained_floats() floats, padding included), adds it to the sums of the target's
-  // path, and writes the context of the next version with `next_cursor`. It returns the loss. It
-  // changes nothing else: equal arguments give equal bits.
+
+  // Runs the forward and the backward pass of one EST on spec.batch_size samples, by the program of
+  // the batch. It starts from the EST's context of the current version. It writes the gradient of
+  // the mean over the mini-batch (trained_floats() floats, padding included), adds it to the sums
+  // of the target's path, and writes the context of the next version with `next_cursor`. It returns
+  // the loss. It changes nothing else: equal arguments give equal bits.
   //
   // Error (usage), before anything runs: the batch has a value of an integer field outside the
   // layout's range, or a value of a real field that is not finite (the text names field, sample and
@@ -261,11 +262,10 @@ class Engine {
   Status apply_update(std::span<const float* const> reduced, std::vector<EstContext> next);
 
   // Evaluates a batch with its program, with the statistics of rank 0 and, if a step was made and
-  // the job has them, with other weights than the parameters: their average (OptimizerSpec::ema), or
-  // those of a captured optimizer (kEvaluatedState). The memory contains spec.batch_size samples, of
-  // which the
-  // first `count` are counted. The other samples must be valid too; a caller can repeat some. The
-  // result of a sample does not depend on the other samples of the batch. Errors:
+  // the job has them, with other weights than the parameters: their average (OptimizerSpec::ema),
+  // or those of a captured optimizer (kEvaluatedState). The memory contains spec.batch_size
+  // samples, of which the first `count` are counted. The other samples must be valid too; a caller
+  // can repeat some. The result of a sample does not depend on the other samples. Errors:
   // as local_step(), for any sample of the batch. `number` is that of the batch in the evaluation;
   // it selects the random numbers of a model that draws some. `free_slot` is a gradient slot whose
   // contents no worker needs: a CPU computes in it, and the results may lie there. nullptr: the
@@ -313,6 +313,7 @@ class Engine {
   Status check_contexts(const std::vector<EstContext>& contexts, Version version) const;
   Status check_finite(const Replica& replica) const;
   StepInput input_of(VirtualRank rank, const Batch& batch) const;
+  Batch with_program(Batch batch) const;
   std::vector<double> sample_weights(const Graph& graph, std::uint64_t count) const;
   void prepare(const Following& following);
   Status update_on_host(const ReducedGradient& gradient, UpdateStep step);

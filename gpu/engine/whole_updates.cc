@@ -38,7 +38,8 @@ bool WholeUpdates::run(const Optimizer& optimizer, const UpdateStep& step,
                        Replica& replica) {
   bool any = false;
   for (const GroupRun& run : optimizer.runs()) {
-    if (run.group == 0 || step.groups[run.group].captured != nullptr) continue;
+    const GroupStep& group = step.groups[run.group];
+    if (run.group == 0 || group.idle || group.captured != nullptr) continue;
     any = true;
     const ParamInfo& param = param_at(gradient.table, run.begin);
     Arrays arrays{.gradient = gradient.of(param), .params = replica.params.data() + run.begin};

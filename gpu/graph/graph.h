@@ -230,8 +230,8 @@ struct Graph {
   bool bf16 = false;               // products read bf16, activations are bf16 (precision.h)
   // The optimizer that the model file brings; nullptr: it is one that the engine has.
   std::shared_ptr<const ModelUpdates> updates;
-  // Further programs of the model (Batch::program counts from this graph, which is 0). They have the
-  // same table, and none of the two fields `updates` and `programs`.
+  // Further programs of the model; Batch::program counts from this graph, which is 0. They have the
+  // same table, no updates and no programs.
   std::vector<Graph> programs;
   const TensorShape& shape(TensorId id) const;
 };

@@ -1,12 +1,12 @@
 #pragma once
 // StepRunner runs the programs of a model on one device, one of them for one mini-batch of one EST
-// at a time (Batch::program). Executor (executor.h) runs them on the CPU and cuda::DeviceExecutor on
-// a GPU; both run the same programs with the same memory plans. All programs have one table of
+// at a time (Batch::program). Executor (executor.h) runs them on the CPU and cuda::DeviceExecutor
+// on a GPU; both run the same programs with the same memory plans. All programs have one table of
 // parameters.
 //
-// Threads: one at a time. Memory: everything is allocated at the start; activations have that of the
-// program that needs most. A run allocates nothing, and no result of a run influences the next one.
-// Pointers are to host memory.
+// Threads: one at a time. Memory: everything is allocated at the start; activations have that of
+// the program that needs most. A run allocates nothing, and no result of a run influences the next
+// one. Pointers are to host memory.
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -135,7 +135,8 @@ class StepRunner {
   // above.
   virtual Status run_eval(const float* params, const StepInput& input, float* gradient) = 0;
   // Returns a tensor that the last run_eval() has left, of the graph of its program: outputs,
-  // row_loss, row_weight and mean_loss. The values are undefined if the device was lost meanwhile; check() reports that.
+  // row_loss, row_weight and mean_loss. The values are undefined if the device was lost meanwhile;
+  // check() reports that.
   virtual std::span<const float> values(TensorId t) const = 0;
   // Returns the gradient of a parameter as the step in progress wrote it. Valid only for an
   // observer, at the end of the operator that writes it.

@@ -33,9 +33,11 @@ struct ParameterUpdate {
   std::vector<UpdateState> states;
   std::vector<UpdateGraph> programs;
   std::vector<ModelPhase> phases;
+  std::uint32_t loss = 0;  // in whose steps it is made (ModelUpdates::turns)
 };
 
 struct ModelUpdates {
+  LossTurns turns;
   std::vector<ModelNumbers> numbers;
   std::vector<ParameterUpdate> updates;
 };

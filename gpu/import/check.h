@@ -20,8 +20,8 @@ Status check_shapes(const ModelProgram& program, std::int64_t batch);
 // Checks everything but the updates and the further programs. Error (usage): as check_program().
 Status check_with_loss(const ModelProgram& program);
 
-// Checks everything but the loss, the updates and the further programs, with mini-batches of this size. REQUIRES: batch >
-// 0. Error (usage): as check_program().
+// Checks everything but the loss, the updates and the further programs, with mini-batches of this
+// size. REQUIRES: batch > 0. Error (usage): as check_program().
 Status check_nodes(const ModelProgram& program, std::int64_t batch);
 
 }  // namespace es::gpu

@@ -1,10 +1,13 @@
 #include "gpu/import/check_programs.h"
 
 #include <algorithm>
+#include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "gpu/import/check.h"
+#include "proto/base/loss_turns.h"
 #include "proto/base/text.h"
 
 namespace es::gpu {
@@ -18,9 +21,9 @@ class ProgramCheck {
 
   Status run() const {
     if (!program_.buffers.empty() || !program_.updates.empty() || !program_.numbers.empty() ||
-        !program_.programs.empty())
+        !program_.programs.empty() || !program_.every.empty())
       return usage_error(
-          "has buffers, updates, numbers or programs: allowed in the model itself only");
+          "has buffers, updates, numbers, programs or every: allowed in the model itself only");
     ES_RETURN_IF_ERROR(check_with_loss(program_));
     ES_RETURN_IF_ERROR(inputs());
     ES_RETURN_IF_ERROR(parameters());
@@ -50,6 +53,10 @@ class ProgramCheck {
                          std::to_string(model_.inputs.size()));
     for (std::size_t i = 0; i < program_.inputs.size(); ++i) {
       const ModelInput &ours = program_.inputs[i], &theirs = model_.inputs[i];
+      if (!model_.every.empty() && value(ours.value) != value_of_model(theirs.value))
+        return usage_error(at("inputs", i) + ": allowed are the extents that \"" +
+                           escaped(theirs.name) +
+                           "\" has in the model, because all losses compute one mini-batch");
       if (ours.name != theirs.name || ours.low != theirs.low || ours.high != theirs.high ||
           value(ours.value).type != value_of_model(theirs.value).type)
         return usage_error(at("inputs", i) + ": allowed is \"" + escaped(theirs.name) +
@@ -110,9 +117,47 @@ class ProgramCheck {
   const ModelProgram& program_;
 };
 
+// Losses share no parameter that they train, and each has something to train.
+Status check_losses(const ModelProgram& model) {
+  if (model.every.empty()) return {};
+  if (model.every.size() != model.programs.size() + 1 || model.every.size() < 2)
+    return usage_error("every has " + std::to_string(model.every.size()) +
+                       " entries: allowed are " + std::to_string(model.programs.size() + 1) +
+                       ", one for each program, and at least 2");
+  const auto turns = LossTurns::create(model.every);
+  if (!turns) return turns.error();
+  if (model.updates.empty())
+    return usage_error("every: allowed in a model with updates, which say what each loss trains");
+  std::map<std::string_view, std::size_t> owner;
+  const auto add = [&](const ModelProgram& program, std::size_t loss) -> Status {
+    for (std::size_t i = 0; i < program.parameters.size(); ++i) {
+      const ModelParameter& parameter = program.parameters[i];
+      if (!parameter.trainable || owner.emplace(parameter.name, loss).second) continue;
+      return usage_error((loss == 0 ? "" : "programs[" + std::to_string(loss - 1) + "].") +
+                         "parameters[" + std::to_string(i) + "] = \"" + escaped(parameter.name) +
+                         "\" is trainable here and in an earlier program: allowed is one of the "
+                         "losses for each parameter");
+    }
+    return {};
+  };
+  ES_RETURN_IF_ERROR(add(model, 0));
+  for (std::size_t p = 0; p < model.programs.size(); ++p)
+    ES_RETURN_IF_ERROR(add(model.programs[p], p + 1));
+  for (std::size_t u = 0; u < model.updates.size(); ++u)
+    for (const std::string& name : model.updates[u].parameters) {
+      const auto found = owner.find(name), first = owner.find(model.updates[u].parameters.front());
+      if (found != owner.end() && first != owner.end() && found->second != first->second)
+        return usage_error("updates[" + std::to_string(u) + "].parameters has \"" + escaped(name) +
+                           "\", which another loss trains than the first one: allowed are "
+                           "parameters of one loss");
+    }
+  return {};
+}
+
 }  // namespace
 
 Status check_programs(const ModelProgram& model) {
+  ES_RETURN_IF_ERROR(check_losses(model));
   for (std::size_t p = 0; p < model.programs.size(); ++p) {
     const Status checked = ProgramCheck(model, model.programs[p]).run();
     if (!checked.ok())

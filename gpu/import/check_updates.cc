@@ -52,7 +52,8 @@ class UpdateCheck {
  private:
   Status nothing_else() const {
     if (!p_.inputs.empty() || !p_.statistics.empty() || !p_.states.empty() || !p_.buffers.empty() ||
-        !p_.updates.empty() || !p_.numbers.empty() || !p_.programs.empty() || p_.loss != kNoValue)
+        !p_.updates.empty() || !p_.numbers.empty() || !p_.programs.empty() || !p_.every.empty() ||
+        p_.loss != kNoValue)
       return at(
           path_,
           " has inputs, statistics, states, buffers, updates, programs or a loss: allowed are "

@@ -59,15 +59,27 @@ Result<ParameterUpdate> import_update(const ModelUpdate& update) {
   return result;
 }
 
+// Returns the loss that trains the parameter.
+std::uint32_t loss_of(const ModelProgram& model, const std::string& name) {
+  for (std::uint32_t p = 0; p < model.programs.size(); ++p)
+    for (const ModelParameter& parameter : model.programs[p].parameters)
+      if (parameter.name == name && parameter.trainable) return p + 1;
+  return 0;
+}
+
 }  // namespace
 
 Result<ModelUpdates> import_updates(const ModelProgram& program) {
-  ModelUpdates updates{.numbers = program.numbers, .updates = {}};
+  const auto turns = LossTurns::create(program.every);
+  if (!turns) return turns.error();
+  ModelUpdates updates{.turns = *turns, .numbers = program.numbers, .updates = {}};
   for (std::size_t u = 0; u < program.updates.size(); ++u) {
     auto update = import_update(program.updates[u]);
     if (!update)
       return usage_error("updates[" + std::to_string(u) + "]: " + update.error().message);
     updates.updates.push_back(*std::move(update));
+    if (turns->several())
+      updates.updates.back().loss = loss_of(program, program.updates[u].parameters.front());
   }
   return updates;
 }

@@ -14,6 +14,7 @@
 
 #include "gpu/canonical/program.h"
 #include "proto/base/ids.h"
+#include "proto/base/loss_turns.h"
 #include "proto/base/model_program.h"
 
 namespace es::gpu {
@@ -42,6 +43,7 @@ struct CapturedCode {
 std::size_t program_of(std::span<const ModelPhase> phases, Version version);
 
 struct CapturedGroup {
+  std::uint32_t loss = 0;  // in whose steps it is updated
   std::vector<ModelPhase> phases;
   std::vector<std::optional<CapturedCode>> codes;  // [program]; nothing: it needs whole parameters
 
@@ -50,6 +52,7 @@ struct CapturedGroup {
 };
 
 struct CapturedOptimizer {
+  LossTurns turns;
   std::vector<ModelNumbers> numbers;
   std::vector<CapturedGroup> groups;  // [GroupRun::group - 1]; padding has the group 0
   std::size_t moments = 0;            // arrays

@@ -68,9 +68,11 @@ double Optimizer::momentum(std::uint64_t step) const {
 }
 
 UpdateStep Optimizer::captured_step(Version version) {
+  const std::uint32_t loss = captured_.turns.at(version).loss;
   for (std::size_t g = 0; g < captured_.groups.size(); ++g) {
-    const CapturedCode* const captured = captured_.groups[g].code_of(version);
     GroupStep& step = steps_[g + 1];
+    step.idle = captured_.groups[g].loss != loss;
+    const CapturedCode* const captured = step.idle ? nullptr : captured_.groups[g].code_of(version);
     step.captured = captured;
     if (captured == nullptr) continue;
     step.code = captured->code;

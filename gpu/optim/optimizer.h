@@ -40,7 +40,8 @@ namespace es::gpu {
 // The numbers of one update for the parameters of one group.
 struct GroupStep {
   float rate = 0.0F;
-  AdamStep adam;  // adam and adamw only
+  AdamStep adam;      // adam and adamw only
+  bool idle = false;  // of a captured optimizer: the step of another loss, which leaves it as it is
   // Of a captured optimizer: the element-wise program of this step, and its code with the numbers
   // of the step. nullptr: none updates the group in this step.
   const CapturedCode* captured = nullptr;

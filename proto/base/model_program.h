@@ -171,11 +171,15 @@ struct ModelProgram {
   std::vector<ModelNumbers> numbers;
   std::vector<ModelUpdate> updates;
   // Further programs of the model, each with its own values, inputs, constants, nodes, loss and
-  // outputs. Its parameters, statistics and states are some of those above, by name, where theirs
-  // have names, shapes and types; its `trainable` says what this program trains. Its inputs have the
-  // names, types and ranges of those above, in the same order, and may have other extents. It has
-  // no buffers, aliases, initial values, updates, numbers and programs.
+  // outputs. Its parameters, statistics and states are some of those above, with the same names,
+  // types and shapes; its `trainable` says what this program trains. Its inputs have the names,
+  // types and ranges of those above, in the same order, and may have other extents. It has no
+  // buffers, aliases, initial values, updates, numbers and programs.
   std::vector<ModelProgram> programs;
+  // If the programs, this one first, are the losses of one loop: how often each of them makes a
+  // global step (loss_turns.h). Every parameter that is trained belongs to one of them, as do the
+  // updates of it. Empty: there is one loss, and a mini-batch says which program computes it.
+  std::vector<std::uint32_t> every;
   bool operator==(const ModelProgram&) const;
 };
 

@@ -23,7 +23,8 @@ struct Model {
   states @12 :List(State);  # missing: none; in files of the format 2 or more
   numbers @13 :List(Numbers);  # missing: none; in files of the format 4, as the next
   updates @14 :List(Update);
-  programs @15 :List(Model);  # missing: none; in files of the format 5
+  programs @15 :List(Model);  # missing: none; in files of the format 5, as the next
+  every @16 :List(UInt32);
 
   enum Type {
     f32 @0;

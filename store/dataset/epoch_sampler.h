@@ -10,6 +10,9 @@
 // sample is used twice in an epoch, and it does not matter where an EST runs or when it moves: the
 // only position in the data is the number of the global step.
 //
+// A model with several losses (loss_turns.h) makes several global steps with one global batch; k is
+// then the number of the iteration.
+//
 // The permutation is a KeyedPermutation with a key derived from (seed, epoch). With weights an
 // epoch has N draws with replacement in its place (sample_weights.h), in the same positions. With
 // groups N is their number, and each position is a sample of its group (sample_groups.h).
@@ -20,6 +23,7 @@
 #include <span>
 
 #include "proto/base/ids.h"
+#include "proto/base/loss_turns.h"
 #include "proto/base/result.h"
 #include "store/dataset/keyed_permutation.h"
 #include "store/dataset/sample_groups.h"
@@ -34,6 +38,7 @@ struct SamplerOptions {
   std::uint64_t seed = 0;
   std::shared_ptr<const SampleWeights> weights;  // none: a permutation
   std::shared_ptr<const SampleGroups> groups;    // none: every sample is one; not with weights
+  LossTurns turns = {};
 
   // The elements of an epoch.
   std::uint64_t positions() const { return groups ? groups->groups() : samples; }
@@ -42,7 +47,7 @@ struct SamplerOptions {
 // Position of a global step in the data.
 struct DataCursor {
   std::uint64_t epoch = 0;
-  std::uint64_t step = 0;  // in [0, steps_per_epoch)
+  std::uint64_t step = 0;  // the global batch in the epoch, in [0, steps_per_epoch)
   bool operator==(const DataCursor&) const = default;
 };
 
@@ -58,12 +63,18 @@ class EpochSampler {
   std::uint32_t max_p() const { return options_.max_p; }
   std::uint32_t batch_size() const { return options_.batch_size; }
   std::uint64_t seed() const { return options_.seed; }
-  // At least 1.
+  // The global batches of an epoch, at least 1.
   std::uint64_t steps_per_epoch() const { return steps_per_epoch_; }
+  // The global steps of the first epochs.
+  std::uint64_t steps_of_epochs(std::uint64_t epochs) const {
+    return options_.turns.steps_of(epochs * steps_per_epoch_);
+  }
 
-  // Global step t (from 0, over the whole job) is step t mod steps_per_epoch of its epoch.
+  // Global step t (from 0, over the whole job) uses global batch t of the job; of several losses,
+  // that of its iteration. Global batch b is step b mod steps_per_epoch of its epoch.
   DataCursor cursor(std::uint64_t global_step) const {
-    return {global_step / steps_per_epoch_, global_step % steps_per_epoch_};
+    const std::uint64_t batch = options_.turns.at(global_step).iteration;
+    return {batch / steps_per_epoch_, batch % steps_per_epoch_};
   }
 
   // Index of the training sample at position `i` of the batch of `rank`. REQUIRES: at.step <

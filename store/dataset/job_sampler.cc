@@ -2,13 +2,15 @@
 
 namespace es::store {
 
-Result<EpochSampler> job_sampler(const JobSpec& spec, std::uint64_t train_count) {
+Result<EpochSampler> job_sampler(const JobSpec& spec, std::uint64_t train_count,
+                                 const LossTurns& turns) {
   SamplerOptions options{.samples = train_count,
                          .max_p = spec.max_p,
                          .batch_size = spec.batch_size,
                          .seed = spec.seed,
                          .weights = nullptr,
-                         .groups = nullptr};
+                         .groups = nullptr,
+                         .turns = turns};
   if (!spec.data.weights.empty()) {
     auto weights = SampleWeights::read(spec.data.weights, train_count);
     if (!weights) return weights.error();

@@ -7,6 +7,7 @@ namespace es::store {
 
 // Errors: those of EpochSampler::create; those of SampleWeights::read and SampleGroups::read, if
 // the job has data.weights or data.groups.
-Result<EpochSampler> job_sampler(const JobSpec& spec, std::uint64_t train_count);
+Result<EpochSampler> job_sampler(const JobSpec& spec, std::uint64_t train_count,
+                                 const LossTurns& turns = {});
 
 }  // namespace es::store

@@ -124,7 +124,10 @@ class ModelForm {
     if (program.updates.empty() && program.programs.empty()) return;
     add(program.numbers);
     add(program.updates);
-    if (!program.programs.empty()) add(program.programs);
+    if (program.programs.empty()) return;
+    add(program.programs);
+    digest_.add_u64(program.every.size());
+    for (const std::uint32_t every : program.every) digest_.add_u64(every);
   }
 
  private:

@@ -51,6 +51,8 @@ class ModelMessage {
         "updates", [&] { return model.getUpdates(); }, program.updates);
     list(
         "programs", [&] { return model.getPrograms(); }, program.programs);
+    numbers(
+        "every", [&] { return model.getEvery(); }, program.every);
     return program;
   }
 
@@ -421,6 +423,7 @@ void fill(wire::Model::Builder model, const ModelProgram& program) {
   }
   if (!program.programs.empty())
     fill_list(model.initPrograms(program.programs.size()), program.programs);
+  if (!program.every.empty()) model.setEvery(numbers_of(program.every));
 }
 
 template <class Builders, class Item>

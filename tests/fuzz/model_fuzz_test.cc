@@ -43,12 +43,12 @@ bool is_small(const ModelProgram& program) {
   }
   for (const ModelUpdate& update : program.updates)
     if (!std::ranges::all_of(update.programs, is_small)) return false;
-  return true;
+  return std::ranges::all_of(program.programs, is_small);
 }
 
-// The small model, with an initial value, a state and an optimizer.
+// The small model, with an initial value, a state, an optimizer and a second loss.
 ModelProgram seed_model() {
-  ModelProgram program = with_updates(with_state(small_model()));
+  ModelProgram program = with_losses(with_updates(with_state(small_model())));
   program.parameters[0].init = ModelInit{.constant = 0.5F, .bound = 0.25F};
   return program;
 }

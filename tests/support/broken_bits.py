@@ -76,6 +76,8 @@ PYTHON = {
     "states": ("Training.test_devices_that_change_give_the_same_bits", 2),
     "texts": ("Train.test_a_model_learns_a_text", 2),
     "tokens": ("Train.test_documents_that_do_not_attend_to_each_other", 2),
+    # Step 2 is that of the other loss, which does not read the first gradients.
+    "losses_train": ("Gans.test_devices_that_change_give_the_same_bits", 3),
     "updates_train": ("CapturedOptimizers.test_devices_that_change_give_the_same_bits", 2),
     "train": ("Train.test_steps_are_those_of_pytorch_and_the_bits_do_not_depend_on_devices", 2),
 }

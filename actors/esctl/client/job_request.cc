@@ -150,9 +150,9 @@ Result<std::uint64_t> total_steps(const JobSpec& spec) {
   if (!model) return model.error();
   const auto data = model->data_facts(spec);
   if (!data) return data.error();
-  const auto sampler = store::job_sampler(spec, data->train_count);
+  const auto sampler = store::job_sampler(spec, data->train_count, model->turns());
   if (!sampler) return sampler.error();
-  return spec.epochs * sampler->steps_per_epoch();
+  return sampler->steps_of_epochs(spec.epochs);
 }
 
 Status check_devices(const JobSpec& spec, const DeviceSet& offered) {

@@ -89,6 +89,16 @@ std::string optimizer_text(const ModelProgram& program) {
          counted(program.numbers[0].values.size(), "step");
 }
 
+// The programs of the model: "1", or "2 losses, with a step in every 1, 5 iterations".
+std::string programs_text(const ModelProgram& program) {
+  std::string text = std::to_string(1 + program.programs.size());
+  if (program.every.empty()) return text;
+  text += " losses, with a step in every";
+  for (std::size_t i = 0; i < program.every.size(); ++i)
+    text += (i == 0 ? " " : ", ") + std::to_string(program.every[i]);
+  return text + " iterations";
+}
+
 }  // namespace
 
 std::string program_text(const ModelProgram& program, const Digest& digest) {
@@ -102,6 +112,7 @@ std::string program_text(const ModelProgram& program, const Digest& digest) {
                 {"buffers", counted(program.buffers.size(), "tensor")},
                 {"constants", std::to_string(program.constants.size())},
                 {"nodes", std::to_string(program.nodes.size())},
+                {"programs", programs_text(program)},
                 {"optimizer", optimizer_text(program)}}) +
          "\n" + values_text(program) + "\n" + kinds_text(program);
 }

@@ -26,10 +26,12 @@ namespace {
 
 constexpr const char* kWhere = "job";
 
-Result<std::uint64_t> steps_per_epoch(const JobSpec& spec, std::uint64_t samples) {
-  const auto sampler = store::job_sampler(spec, samples);
+// The global steps of the epochs of the job.
+Result<std::uint64_t> epoch_steps(const JobSpec& spec, const JobModel& model,
+                                  std::uint64_t samples) {
+  const auto sampler = store::job_sampler(spec, samples, model.turns());
   if (!sampler) return sampler.error();
-  return sampler->steps_per_epoch();
+  return sampler->steps_of_epochs(spec.epochs);
 }
 
 // esctl measures what D2 costs and submits a level. A job that still says auto gets the stronger
@@ -44,10 +46,10 @@ std::uint64_t steps_of(const std::vector<Stage>& stages) {
 }
 
 // Fixes the total number of steps, which includes those of the checkpoint.
-Status resolve_steps(JobSpec& spec, Version start, std::uint64_t steps_per_epoch) {
+Status resolve_steps(JobSpec& spec, Version start, std::uint64_t epoch_steps) {
   const std::uint64_t staged = steps_of(spec.stages);
   if (spec.steps == 0 && staged != 0) spec.steps = start + staged;
-  if (spec.steps == 0) spec.steps = spec.epochs * steps_per_epoch;
+  if (spec.steps == 0) spec.steps = epoch_steps;
   if (staged != 0 && start + staged != spec.steps)
     return usage_error(std::string(kWhere) + ": steps = " + std::to_string(spec.steps) +
                        ": allowed is the sum of the stages" +
@@ -240,10 +242,10 @@ Status check_named_paths(const JobSpec& spec, const std::string& from_checkpoint
 
 // Fills in what only the data and the checkpoint tell: steps and level. Then the rules that depend
 // on them are checked again.
-Status resolve(JobSpec& spec, Version start, const store::DataFacts& data) {
-  const auto per_epoch = steps_per_epoch(spec, data.train_count);
-  if (!per_epoch) return per_epoch.error();
-  ES_RETURN_IF_ERROR(resolve_steps(spec, start, *per_epoch));
+Status resolve(JobSpec& spec, const JobModel& model, Version start, const store::DataFacts& data) {
+  const auto of_epochs = epoch_steps(spec, model, data.train_count);
+  if (!of_epochs) return of_epochs.error();
+  ES_RETURN_IF_ERROR(resolve_steps(spec, start, *of_epochs));
   spec.level = resolve_level(spec);
   return validate(spec, kWhere);
 }
@@ -279,7 +281,7 @@ Result<AdmittedJob> admit(const std::string& spec_toml, const std::string& from_
     // The kernels of another type would give other bits, so the policy must not choose one.
     if (start->only_type) resolved.resources.device_types = {*start->only_type};
   }
-  ES_RETURN_IF_ERROR(resolve(resolved, job.config.start_version, *data));
+  ES_RETURN_IF_ERROR(resolve(resolved, *model, job.config.start_version, *data));
   ES_RETURN_IF_ERROR(check_optimizer(resolved, graph));
   ES_RETURN_IF_ERROR(check_evaluation(resolved, graph, *data));
   const auto buckets = bucket_count(graph);

@@ -11,6 +11,7 @@
 #include "gpu/graph/graph.h"
 #include "proto/base/digest.h"
 #include "proto/base/job_spec.h"
+#include "proto/base/loss_turns.h"
 #include "proto/base/model_program.h"
 #include "proto/base/result.h"
 #include "store/dataset/sample_source.h"
@@ -27,6 +28,9 @@ class JobModel {
   const ModelProgram* program() const { return program_.get(); }
   // The digest of the model in the file; empty for a built-in model.
   const std::string& file_digest() const { return file_digest_; }
+
+  // The order in which its losses make steps.
+  const LossTurns& turns() const { return turns_; }
 
   // The inputs of that model; nullptr for a built-in model.
   const std::shared_ptr<const store::CapturedInputs>& inputs() const { return inputs_; }
@@ -54,6 +58,7 @@ class JobModel {
   std::shared_ptr<const ModelProgram> program_;
   std::shared_ptr<const store::CapturedInputs> inputs_;
   std::string file_digest_;
+  LossTurns turns_;
 };
 
 // Checks that a model whose loss is one number for a mini-batch, without losses of samples, is

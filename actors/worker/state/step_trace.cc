@@ -96,7 +96,7 @@ Result<std::unique_ptr<Replay>> Replay::create(const TraceRequest& request) {
   auto samples = model->open_samples(spec);
   if (!samples) return samples.error();
   replay->samples_ = *std::move(samples);
-  auto sampler = store::job_sampler(spec, replay->samples_->train_count());
+  auto sampler = store::job_sampler(spec, replay->samples_->train_count(), model->turns());
   if (!sampler) return sampler.error();
   replay->sampler_ = *sampler;
   gpu::EngineOptions options{.total_steps = spec.steps,

@@ -122,6 +122,23 @@ TEST_SUITE("store/dataset/epoch_sampler") {
     CHECK(sampler.cursor(20) == DataCursor{2, 4});
   }
 
+  TEST_CASE("the losses of an iteration use one global batch, and an epoch ends by iterations") {
+    const EpochSampler sampler =
+        *EpochSampler::create({.samples = 100,
+                               .max_p = 3,
+                               .batch_size = 4,
+                               .turns = *LossTurns::create(std::vector<std::uint32_t>{1, 3})});
+    CHECK(sampler.steps_per_epoch() == 8);
+    CHECK(sampler.steps_of_epochs(1) == 8 + 3);
+    CHECK(sampler.steps_of_epochs(3) == 24 + 8);
+    CHECK(sampler.cursor(0) == DataCursor{0, 0});
+    CHECK(sampler.cursor(1) == DataCursor{0, 0});
+    CHECK(sampler.cursor(2) == DataCursor{0, 1});
+    CHECK(sampler.cursor(10) == DataCursor{0, 7});
+    CHECK(sampler.cursor(11) == DataCursor{1, 0});
+    CHECK(sampler.cursor(13) == DataCursor{1, 1});
+  }
+
   TEST_CASE("billions of samples need no memory") {
     const std::uint64_t samples = (std::uint64_t{1} << 40) + 12345;
     const EpochSampler sampler = make(samples, 1024, 256);

@@ -13,6 +13,7 @@ namespace es::store {
 namespace {
 
 using test::small_model;
+using test::with_losses;
 using test::with_state;
 using test::with_updates;
 
@@ -102,7 +103,8 @@ TEST_SUITE("store/model_file") {
 
   TEST_CASE("a model survives its JSON form") {
     for (const ModelProgram& model :
-         {full_model(), with_state(small_model()), with_updates(small_model())}) {
+         {full_model(), with_state(small_model()), with_updates(small_model()),
+          with_losses(with_updates(small_model()))}) {
       const auto read = model_from_json(model_to_json(model), "net.json");
       if (!read.ok()) FAIL(read.error().message);
       CHECK(*read == model);
@@ -210,13 +212,31 @@ TEST_SUITE("store/model_file") {
     CHECK(changed([](ModelProgram& m) { m.updates[1].parameters[0] = "fc.weight"; }));
   }
 
+  TEST_CASE("further programs are written, read and a part of the digest; without any nothing is") {
+    const ModelProgram model = with_losses(with_updates(with_state(small_model())));
+    const auto read = decode_model(encode_model(model), "net.esmodel");
+    REQUIRE_MESSAGE(read.ok(), (read.ok() ? "" : read.error().message));
+    CHECK(*read == model);
+    CHECK(model_to_json(small_model()).find("programs") == std::string::npos);
+    const auto changed = [&](void (*change)(ModelProgram&)) {
+      ModelProgram other = model;
+      change(other);
+      return model_digest(other) != model_digest(model);
+    };
+    CHECK(changed([](ModelProgram& m) { m.every[1] = 2; }));
+    CHECK(changed([](ModelProgram& m) { m.every.clear(); }));
+    CHECK(changed([](ModelProgram& m) { m.programs[0].parameters[1].trainable = false; }));
+    CHECK(changed([](ModelProgram& m) { m.programs[0].nodes[1].kind = "add"; }));
+    CHECK(changed([](ModelProgram& m) { m.programs.push_back(m.programs[0]); }));
+  }
+
   TEST_CASE("a newer format is refused with what to do") {
-    CHECK(error_with([](ModelProgram& m) { m.format = 5; }) ==
-          "net.esmodel: format is 5: allowed is at most 4; the file was written for a newer "
+    CHECK(error_with([](ModelProgram& m) { m.format = 6; }) ==
+          "net.esmodel: format is 6: allowed is at most 5; the file was written for a newer "
           "version of EasyScale: install that version, or write the file with the one that is "
           "installed");
     CHECK(error_with([](ModelProgram& m) { m.format = 0; }) ==
-          "net.esmodel: format is 0: allowed is 1 to 4");
+          "net.esmodel: format is 0: allowed is 1 to 5");
   }
 
   TEST_CASE("an error names the field and repeats no text") {

@@ -106,4 +106,17 @@ inline ModelProgram with_updates(ModelProgram m) {
   return m;
 }
 
+// The same with the bias as what a second loss trains, in every third iteration.
+inline ModelProgram with_losses(ModelProgram m) {
+  ModelProgram further = small_model();
+  further.parameters[0] = {.name = "fc.weight", .value = 2, .trainable = false};
+  further.parameters[1].aliases.clear();
+  further.buffers.clear();
+  m.parameters[1].trainable = false;
+  m.format = kModelFormatWithPrograms;
+  m.programs = {std::move(further)};
+  m.every = {1, 3};
+  return m;
+}
+
 }  // namespace es::test
