@@ -19,6 +19,7 @@ from .errors import EasyScaleError, FailedError, NotFoundError, RefusedError, Us
 from .history import StepRecord
 from .job import Job
 from .lora import Lora
+from .losses import Loss
 from .optimizers import Optimizer, ParameterGroup
 from .program import Program
 from .run import RemoteJob, Run
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from .tracing import capture
     from .tracing.errors import CaptureError
 
-__all__ = ["CaptureError", "Client", "EasyScaleError", "FailedError", "Job", "Lora", "NotFoundError",
+__all__ = ["CaptureError", "Client", "EasyScaleError", "FailedError", "Job", "Lora", "Loss", "NotFoundError",
            "Optimizer", "ParameterGroup", "Program", "RefusedError", "RemoteJob", "Run", "Schedule", "StepRecord",
            "UsageError", "capture", "data", "from_onnx", "to_onnx"]
 

@@ -41,6 +41,16 @@ def bind(model: nn.Module, has_loss: bool, data: Arrays) -> Binding:
     return Binding(given, wanted, {name: keys_of[id(tensor)] for name, tensor in named.items()})
 
 
+def bind_batch(data: Arrays) -> Binding:
+    """What a function (model, batch) -> loss gets: a tensor, a tuple, or a dict by the names of the arrays."""
+    head = data.head(FIRST_SAMPLES)
+    tensors = {key: _target(array) for key, array in head.items()}
+    given = _arguments(tensors, data.is_named)
+    keys_of = {id(tensor): key for key, tensor in tensors.items()}
+    named = name_fields(given, [], "input")[1]
+    return Binding(given, None, {name: keys_of[id(tensor)] for name, tensor in named.items()})
+
+
 def _arguments(tensors: dict[Any, torch.Tensor], is_named: bool) -> Any:
     if is_named:
         return dict(tensors)

@@ -20,6 +20,7 @@ from .fields import bind_fields
 from .folders import TemporaryFolder
 from .job_text import stages_text, toml_text
 from .lora import Lora
+from .losses import Loss, checked_losses, turns_of
 from .metrics import Function, Measure, named
 from .model_file import check_by_engine, explained, pack
 from .optimizers import CAPTURED, Optimizer, check_average, class_name, is_average
@@ -44,11 +45,16 @@ class Job:
     what `easyscale.from_onnx` or `easyscale.capture` has returned, which has a loss already.
     loss: a module or function (outputs, target) -> number; None if the model has or returns its
     loss.
+    losses: a list of easyscale.Loss in place of loss, optimizer and schedule, each with an optimizer of
+    its own, as in a GAN. One iteration takes the next mini-batches, and each loss whose turn it is makes
+    a step with them, in the order of the list. The first one is what evaluations compute.
     data, eval_data: what `easyscale.data.arrays`, `table` or `dataset` returns; or data alone, from
     `easyscale.data.tokens`, `texts`, `images` or `webdataset`.
     batch_size: the samples of one EST in a global step; a global step has max_p * batch_size.
     max_p: the number of ESTs (logical workers), and the largest number of devices.
     steps, epochs: the length of the training in global steps or passes over the data; one of them.
+    With losses, steps counts iterations, as the loop over a loader does. Each step of a loss is a global
+    step of its own, and these are what stages, eval_every, checkpoint_every and the history count.
     level: on which devices the bits are equal: "D0", "D1", "D2" (any mix of types) or "auto".
     optimizer: an optimizer of torch over all trainable parameters, also those of a loss that is a
     module; or an Optimizer. SGD, Adam and AdamW are the engine's own; others are captured, also
@@ -91,7 +97,8 @@ class Job:
     Raises CaptureError if the model cannot be captured, and UsageError if a setting is wrong.
     """
 
-    def __init__(self, model: Any, *, data: Arrays, optimizer: Any, loss: Any = None,
+    def __init__(self, model: Any, *, data: Arrays, optimizer: Any = None, loss: Any = None,
+                 losses: Sequence[Loss] | None = None,
                  eval_data: Arrays | None = None, batch_size: int = 32, max_p: int = 4,
                  epochs: int | None = None, steps: int | None = None, level: str = "D2",
                  recompute: str = "captured", precision: str = "fp32",
@@ -119,13 +126,23 @@ class Job:
             if given and isinstance(optimizer, Optimizer):
                 raise UsageError(f"{name}: allowed with an optimizer of torch, which is captured then")
         is_captured = isinstance(model, Captured)
+        _check_one_way(is_captured, losses, loss=loss, optimizer=optimizer, schedule=schedule,
+                       ema=ema if average is None else average, lora=lora)
         self.name = _job_name(name or (model.program.name if is_captured else type(model).__name__))
         self._order = _order(sample_weights, sample_groups, data.samples)
         in_epoch = _steps_of_epoch(data, self._order, top["max_p"] * top["batch_size"])
         self.steps = _steps(in_epoch, steps, epochs)
         unit = _unit(schedule_unit, in_epoch)
-        rule, self._schedule = read_rules(optimizer, schedule, _parameters(model, loss), self.steps, unit,
-                                          captured=clip_value > 0 or average is not None)
+        turns: list[int] = []
+        if losses is not None:
+            losses = checked_losses(losses, _parameters(model, None) or [], in_epoch, schedule_unit)
+            turns = turns_of(losses, self.steps)
+            self.steps = len(turns)
+            rule = _rule_of_losses(losses, _parameters(model, None) or [], turns, unit)
+            self._schedule = Schedule()
+        else:
+            rule, self._schedule = read_rules(optimizer, schedule, _parameters(model, loss), self.steps,
+                                              unit, captured=clip_value > 0 or average is not None)
         self._optimizer = _changed(rule, clip_norm, ema)
         self._lora = lora
         if rule.kind == CAPTURED and lora is not None:
@@ -142,12 +159,16 @@ class Job:
         if is_captured:
             self._take(model, loss, allow_functions)
         else:
-            self._capture(model, loss, allow_functions)
-        if rule.kind == CAPTURED:
+            self._capture(model, loss, losses, allow_functions)
+        if losses is not None:
+            self._capture_losses(losses, turns, unit, _parameters(model, None) or [], clip_value)
+        elif rule.kind == CAPTURED:
             self._capture_optimizer(optimizer, schedule, unit or 1, _parameters(model, loss) or [],
                                     clip_value, average)
         self._start = None
-        if lora is None and not isinstance(optimizer, Optimizer):
+        if losses is not None:
+            self._start = self._remember_losses(losses, turns, unit, _parameters(model, None) or [])
+        elif lora is None and not isinstance(optimizer, Optimizer):
             self._start = self._remember(optimizer, schedule, unit or 1, _parameters(model, loss) or [])
         self._bind()
         self._check_metric()
@@ -242,17 +263,23 @@ class Job:
             "resources": {"threads": self._threads},
             "checkpoint": {"every_steps": self._checkpoint_every, "directory": "checkpoints"}})
 
-    def _capture(self, model: Any, loss: Any, allow_functions: tuple[type, ...]) -> None:
-        from .binding import bind
+    def _capture(self, model: Any, loss: Any, losses: Sequence[Loss] | None,
+                 allow_functions: tuple[type, ...]) -> None:
+        from .binding import bind, bind_batch
         from .tracing import capture
         from .tracing.errors import CaptureError
-        bound = bind(model, loss is not None, self._data)
+        from .tracing.losses import capture_losses
+        bound = bind(model, loss is not None, self._data) if losses is None else bind_batch(self._data)
         self._data.check_numbers()
         try:
-            self.captured = capture(model, loss, bound.inputs, bound.targets, name=self.name,
-                                    allow_functions=allow_functions,
-                                    batch_size=self._top["batch_size"])
-        except CaptureError:
+            if losses is None:
+                self.captured = capture(model, loss, bound.inputs, bound.targets, name=self.name,
+                                        allow_functions=allow_functions,
+                                        batch_size=self._top["batch_size"])
+            else:
+                self.captured = capture_losses(model, losses, bound.inputs, self.name, allow_functions,
+                                               self._top["batch_size"])
+        except (CaptureError, UsageError):
             raise
         except Exception as error:
             raise UsageError("the model and its loss fail on the first samples of data: "
@@ -272,6 +299,31 @@ class Job:
         program.numbers, program.updates = found.numbers, found.updates
         self.captured.weights |= {f"optimizer/{name}": array for name, array in found.states.items()}
         program.format = FORMAT_WITH_UPDATES
+
+    def _capture_losses(self, losses: Sequence[Loss], turns: list[int], unit: int | None,
+                        parameters: list[tuple[str, Any]], clip_value: float) -> None:
+        """Adds what the steps of the optimizers do to the model."""
+        from .tracing.losses import add_updates
+        from .tracing.updates import capture_updates
+        program, tensors = self.captured.program, dict(parameters)
+        found = []
+        for place, (loss, own) in enumerate(zip(losses, [program, *program.programs])):
+            trained = [(x.name, tensors[x.name]) for x in own.parameters if x.trainable]
+            with counting(f"the optimizer of losses[{place}] is captured: step") as report:
+                found.append(capture_updates(loss.optimizer, trained, turns.count(place), loss.schedule,
+                                             _calls(unit, loss), report=report, clip_value=clip_value))
+        states = add_updates(program, turns, found)
+        self.captured.weights |= {f"optimizer/{name}": array for name, array in states.items()}
+
+    def _remember_losses(self, losses: Sequence[Loss], turns: list[int], unit: int | None,
+                         parameters: list[tuple[str, Any]]) -> Any:
+        """What gives the states of the optimizers back to torch."""
+        from .tracing.losses import Starts
+        from .tracing.updates.restored import Start
+        program = self.captured.program
+        return Starts([Start(loss.optimizer, loss.schedule, _calls(unit, loss), parameters,
+                             [x.name for x in own.parameters if x.trainable])
+                       for loss, own in zip(losses, [program, *program.programs])], turns)
 
     def _remember(self, optimizer: Any, schedule: Any, every: int,
                   parameters: list[tuple[str, Any]]) -> Any:
@@ -395,6 +447,41 @@ def _check_kinds(*, model: Any, loss: Any, data: Any, name: Any, metrics: Any, m
                     else repr(value) if isinstance(value, (str, int, float))
                     else f"of the type {type(value).__name__}")
             raise UsageError(f"{argument} is {what}: allowed is {allowed}")
+
+
+def _check_one_way(is_captured: bool, losses: Any, **others: Any) -> None:
+    """Raises UsageError unless the job has either losses or an optimizer."""
+    if losses is None:
+        if others["optimizer"] is None:
+            raise UsageError("optimizer: allowed is an optimizer of torch, a list of them, or "
+                             "easyscale.Optimizer; or losses with their own ones")
+        return
+    if is_captured:
+        raise UsageError("losses: allowed for a torch.nn.Module, not for a captured model")
+    given = [name for name, value in others.items() if value is not None and value != 0]
+    if given:
+        raise UsageError(f"losses and {given[0]}: allowed is one of them")
+
+
+def _rule_of_losses(losses: Sequence[Loss], parameters: list[tuple[str, Any]], turns: list[int],
+                    unit: int | None) -> Optimizer:
+    """What the job file says of the optimizers: that of the first one. All are captured."""
+    rules = []
+    for place, loss in enumerate(losses):
+        own = {id(p) for p in loss.parameters()}
+        calls = None if unit is None or loss.schedule is None else _calls(unit, loss)
+        try:
+            rules.append(read_rules(loss.optimizer, loss.schedule,
+                                    [(name, p) for name, p in parameters if id(p) in own],
+                                    turns.count(place), calls, captured=True)[0])
+        except UsageError as error:
+            raise UsageError(f"losses[{place}]: {error}") from None
+    return rules[0]
+
+
+def _calls(unit: int | None, loss: Loss) -> int:
+    """The steps of a loss between two calls of its scheduler; `unit` are the iterations of an epoch."""
+    return 1 if unit is None else max(1, unit // loss.every)
 
 
 def _is_module_class(loss: Any) -> bool:

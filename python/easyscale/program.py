@@ -21,11 +21,13 @@ FORMAT = 1
 FORMAT_WITH_STATES = 2
 FORMAT_WITH_LONGS = 3  # of programs with values i64, or with kinds of LONG_KINDS
 FORMAT_WITH_UPDATES = 4  # of models with the updates of a captured optimizer
+FORMAT_WITH_PROGRAMS = 5  # of models with further programs
 LONG_KINDS = {"floor_div", "remainder", "bit_and", "bit_or", "bit_xor", "shift_left", "shift_right",
               "narrow"}
 NO_VALUE = -1  # an optional input that a node does not have
 STATE = "state."  # before the names of states in programs of updates
 EVALUATED = "evaluated"  # the state that evaluations use in place of the parameter
+NUMBER = "number."  # before the numbers of Program.numbers there
 ZERO_LOSS = "zero_loss"  # the kind that is a term of the loss which is always 0
 
 Attribute = bool | int | float | str | list[int] | list[float]
@@ -203,7 +205,9 @@ class Program:
     """A model with its loss; `loss` is the index of a value without dims.
 
     A captured optimizer is `updates`, of which exactly one names each trainable parameter, and the
-    `numbers` that these read.
+    `numbers` that these read. `programs` are further ones of the same model, which share parameters,
+    statistics and states with this one by name. `every` says how often each of the programs, this one
+    first, makes a step as one of several losses.
     """
 
     name: str = ""
@@ -221,6 +225,8 @@ class Program:
     outputs: list[Output] = field(default_factory=list)
     numbers: list[Numbers] = field(default_factory=list)
     updates: list[Update] = field(default_factory=list)
+    programs: list[Program] = field(default_factory=list)
+    every: list[int] = field(default_factory=list)
 
     def kinds(self) -> set[str]:
         """The kinds of nodes that the program uses."""
@@ -282,6 +288,10 @@ class Program:
                 "parameters": x.parameters, "programs": [program._tree() for program in x.programs],
                 "phases": [{"firstStep": phase.first_step, "program": phase.program}
                            for phase in x.phases]} for x in self.updates]
+        if self.programs:
+            tree["programs"] = [program._tree() for program in self.programs]
+        if self.every:
+            tree["every"] = self.every
         return tree
 
     @staticmethod
@@ -309,7 +319,9 @@ class Program:
                      for x in tree.get("numbers", [])],
             updates=[Update(x["parameters"], [Program._from_tree(y) for y in x["programs"]],
                             [Phase(int(y["firstStep"]), y["program"]) for y in x["phases"]])
-                     for x in tree.get("updates", [])])
+                     for x in tree.get("updates", [])],
+            programs=[Program._from_tree(x) for x in tree.get("programs", [])],
+            every=tree.get("every", []))
 
 
 def _fp32(values: np.ndarray) -> np.ndarray:

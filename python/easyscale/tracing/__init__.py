@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,14 +16,14 @@ from .check import KeptStates, check_evaluation, check_no_state, check_training,
 from .check import differs, loss_alone, moved_weights
 from .errors import BatchTraced, CaptureError, ExportFailed, SelfCheckFailed
 from .first_difference import first_difference
-from .graph import Graph
+from .graph import Graph, refs
 from .known import STATISTICS
 from .merge import Static, lower_both, simplify
 from .patches import refuse_cumulative_averages, refuse_hooks, tracing, unchanged
 from .ranks import loss_among_ranks, refuse_other, refuse_synchronised_norms
 from .reader import read
 from .state import State, plain_name
-from .step import Loss, Step, argument_names, name_fields, with_samples
+from .step import Loss, LossStep, Step, argument_names, name_fields, with_samples
 
 VERSION = "0.1"
 BATCH_SIZE = 8  # where none is given: an even number, because SIZES are odd
@@ -45,14 +45,29 @@ def capture(model: nn.Module, loss: Loss, example_inputs: Any, example_targets: 
     """
     _refuse_wrapped(model)
     fields = _Sample.of(model, example_inputs, example_targets)
+    step = Step(model, loss, fields.inputs, fields.targets)
+    return _captured(step, fields.tensors, allow_functions, batch_size, name, check)[0]
+
+
+def capture_loss(model: nn.Module, function: Callable[[Any, Any], Any], batch: Any, name: str,
+                 allow_functions: tuple[type, ...], batch_size: int) -> tuple[Captured, set[str]]:
+    """Captures a function (model, batch) -> loss of several ones, with an example of `batch`. Returns the
+    names of the buffers that it reads, too."""
+    _refuse_wrapped(model)
+    fields, tensors = name_fields(batch, [], "input")
+    return _captured(LossStep(model, function, fields), tensors, allow_functions, batch_size, name, True)
+
+
+def _captured(step: Step, tensors: dict[str, torch.Tensor], allow_functions: tuple[type, ...],
+              batch_size: int, name: str, check: bool) -> tuple[Captured, set[str]]:
+    model = step.model
     modes = {module: module.training for module in model.modules()}
     try:
         training = _training_modes(model, modes)
         refuse_synchronised_norms(model, training)
-        step = Step(model, loss, fields.inputs, fields.targets)
         with torch.compiler.set_stance("force_eager"):
-            return _Capture(step, fields.tensors, allow_functions, training, batch_size).run(
-                name or type(model).__name__, check)
+            capture = _Capture(step, tensors, allow_functions, training, batch_size)
+            return capture.run(name or type(model).__name__, check), capture.read
     finally:
         model.train(modes[model])
         _set_modes(modes)
@@ -109,6 +124,7 @@ class _Capture:
         self.modes = modes  # of a training
         self.batch_size = batch_size
         self.states: set[str] = set()  # what training writes, by full names
+        self.read: set[str] = set()  # the buffers that are read
         self.among_ranks: Any = None  # _other_loss() as that of one rank of several
 
     def run(self, name: str, check: bool) -> Captured:
@@ -216,6 +232,8 @@ class _Capture:
                 refuse_hooks(self.step)
                 refuse_cumulative_averages(self.step.model)
                 graph = read(self.step, list(tensors.values()), list(tensors))
+            used = {value for node in graph.nodes for value in refs(node.args)}
+            self.read |= {plain_name(name) for value, name in graph.buffers.items() if value in used}
             graph = simplify(graph, self.state, training,
                              {plain_name(name) for name in self.states})
             written = {name for name in self.state.full_names()

@@ -154,6 +154,21 @@ class Step(nn.Module):
         return _checked(loss)
 
 
+class LossStep(Step):
+    """A function (model, batch) -> loss, which calls the parts of the model itself."""
+
+    def __init__(self, model: nn.Module, function: Callable[[Any, Any], Any], batch: Fields):
+        super().__init__(model, None, batch, None)
+        self._function = [function]  # in a list, so that a function that is a module is not registered
+
+    def roots(self) -> dict[str, Any]:
+        """As of Step, with the function."""
+        return super().roots() | {"loss": self._function[0]}
+
+    def _call(self, given: Any) -> Any:
+        return self._function[0](self.model, given)
+
+
 def _checked(loss: Any) -> torch.Tensor:
     if not isinstance(loss, torch.Tensor):
         kind = "a Python number" if isinstance(loss, (int, float, torch.SymFloat)) else (

@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 
+from ...program import NUMBER as NUMBERED
 from ...program import STATE, Constant, Dim, Node, Output, Parameter, Program, Value
 from ..decompose import decompose
 from ..errors import CaptureError, UnsupportedOperators
@@ -19,7 +20,6 @@ from .errors import OptimizerRefused
 from .numbers import replace_numbers
 from .recorder import CHOICE, CONSTANT, NUMBER, UNIFORM, Key, Recorder, Structure
 
-NUMBERED = "number."
 FILLED = {"zeros_like": 0, "ones_like": 1, "full_like": None, "empty_like": 0, "new_zeros": 0,
           "new_ones": 1, "new_full": None, "new_empty": 0, "zeros": 0, "ones": 1, "full": None,
           "empty": 0, "new_empty_strided": 0, "empty_strided": 0}
