@@ -36,7 +36,8 @@ TEST_SUITE("gpu/losses") {
     ValueId gradient = w.parameter_of("gradient", shape, false);
     const ValueId state = w.parameter_of("state.momentum", shape, false);
     const ValueId rate = w.parameter_of("number.0", {}, false);
-    if (whole) gradient = w.node("sub", {gradient, w.node("mean", {gradient}, {{"axes", Ints{}}})});
+    if (whole)
+      gradient = w.node("sub", {gradient, w.node("mean", {gradient}, {{"axes", Ints{0, 1}}})});
     const ValueId next = w.node("add", {w.node("mul_scalar", {state}, {{"value", 0.9}}), gradient});
     w.output("parameter", w.node("sub", {parameter, w.node("mul", {rate, next})}));
     w.output("state.momentum", next);
@@ -70,8 +71,11 @@ TEST_SUITE("gpu/losses") {
       const ValueId distance = w.node("add_scalar", {judged(w, x, d)}, {{"value", -wanted}});
       return w.node("mean", {w.node("square", {distance})}, {{"axes", Ints{0, 1}}});
     };
-    w.program.loss = of_generator ? w.node("add", {squares(fake, 1.0), w.node("mse", {fake, real})})
-                                  : w.node("add", {squares(real, 1.0), squares(fake, 0.0)});
+    w.program.loss =
+        of_generator
+            ? w.node("add", {squares(fake, 1.0),
+                             w.node("mse", {fake, real}, {{"reduction", std::string("mean")}})})
+            : w.node("add", {squares(real, 1.0), squares(fake, 0.0)});
     w.output("fake", fake);
     freeze(w.program, of_generator ? "d." : "g.");
     return w.program;

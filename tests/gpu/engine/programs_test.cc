@@ -290,7 +290,7 @@ TEST_SUITE("gpu/programs") {
             p.programs[0].programs = {frozen()};
             p.programs[0].format = kModelFormatWithPrograms;
           }) ==
-          "programs[0]: has buffers, updates, numbers or programs: allowed in the model "
+          "programs[0]: has buffers, updates, numbers, programs or every: allowed in the model "
           "itself only");
     CHECK(changed([](ModelProgram& p) {
             p.programs[1].nodes[0].kind = "covn";
