@@ -165,9 +165,9 @@ struct OptimizerSpec {
 //   linear    lr * (floor + (1 - floor) * (1 - u))    u = max(0, t - warmup_steps) /
 //                                                         (total_steps - warmup_steps)
 //   points    lr * value_at(points, t)
-//   plateau   lr, lowered whenever evaluations have decided it (ScheduleSpec::metric). Each time the
-//             rate r becomes max(r * gamma, min_rate), unless it falls by epsilon or less. These
-//             are the rules of torch.optim.lr_scheduler.ReduceLROnPlateau.
+//   plateau   lr, lowered whenever evaluations have decided it (ScheduleSpec::metric). Each time
+//             the rate r becomes max(r * gamma, min_rate), unless it falls by epsilon or less. That
+//             is the rule of torch.optim.lr_scheduler.ReduceLROnPlateau.
 // During the first warmup_steps steps the result is multiplied by (t + 1) / warmup_steps.
 struct ScheduleSpec {
   std::string kind = "constant";  // constant | step | cosine | linear | points | plateau

@@ -41,8 +41,8 @@ TRAINED, TESTED = labelled(1, SAMPLES), labelled(2, EVALUATED)
 
 def torch_run(model, optimizer, scheduler=None, patience=None, by_accuracy=False):
     """The losses before each step, the learning rates of each step, and the evaluations, of a loop that
-    evaluates after every EVERY steps. `patience`: it ends after so many evaluations without a better
-    loss."""
+    evaluates after every EVERY steps. `patience`: it ends after this number of evaluations without a
+    better loss."""
     x, y = map(torch.from_numpy, TRAINED)
     losses, rates, tested = [], [], {}
     least, bad = float("inf"), 0

@@ -49,7 +49,7 @@ class Decisions(harness.EndToEndTest):
             self.assertEqual(made["best"][key], expected["best"][key], key)
 
     def assert_best_is_kept(self, end):
-        """Its checkpoint has the bits of a run of so many steps, and it is the only one."""
+        """Its checkpoint has the bits of a run that ends there, and it is the only one."""
         best = end["decisions"]["best"]
         path = Path(best["checkpoint"])
         self.assertEqual([p.name for p in path.parent.iterdir()], [f"step-{best['version']}"])

@@ -1,6 +1,6 @@
 #pragma once
-// What the evaluations of a job decide: when its learning rate falls (ScheduleSpec::metric), when it
-// stops early (StopSpec), and which version is the best one (CheckpointSpec::keep_best).
+// What the evaluations of a job decide: when its learning rate falls (ScheduleSpec::metric), when
+// it stops early (StopSpec), and which version is the best one (CheckpointSpec::keep_best).
 //
 // A decision is a pure function of the evaluations of a run, in the order of their versions, so it
 // is the same on every placement and after a restart of the head. The head makes it from the
@@ -25,7 +25,7 @@ struct Trend {
 };
 
 // The state of the decisions that changes what is computed next. A checkpoint of version v contains
-// that of the evaluations before v: whoever continues from v evaluates it again, if it is due.
+// that of the evaluations before v: a job that continues from v evaluates it again, if it is due.
 struct Decisions {
   Trend plateau;
   std::uint32_t cooldown = 0;    // evaluations that are still to be left out

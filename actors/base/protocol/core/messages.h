@@ -353,8 +353,8 @@ struct AuditPassed {
 };
 
 // The evaluation of version `step` is stored and has decided: the update of this step may begin
-// with these decisions (decisions.h). Sent to the members after Go, ascending, for all such evaluations
-// from the target on. A job that has ended with `step` sends none.
+// with these decisions (decisions.h). Sent to the members after Go, ascending, for all such
+// evaluations from the target on. A job that has ended with `step` sends none.
 struct Decided {
   Stamp stamp;
   Version step = 0;

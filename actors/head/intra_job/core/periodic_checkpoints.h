@@ -52,8 +52,8 @@ class PeriodicCheckpoints {
   std::optional<PeriodicRequest> pending_;
 };
 
-// The number of a request of the job's own, after `made` others of its kind by this head. `first` is
-// the least one. A restarted head begins a new generation, so its numbers differ.
+// The number of a request of the job's own, after `made` others of its kind by this head. `first`
+// is the least one. A restarted head begins a new generation, so its numbers differ.
 std::uint64_t own_request_number(std::uint64_t first, Generation generation, std::uint64_t made);
 
 // Adds a checkpoint that is on the disk to the record. Removes those whose paths are in `removed`,

@@ -28,7 +28,7 @@ struct ToyJob {
   JobSpec spec{};  // Only what decides by evaluations counts.
 };
 
-// The value of a metric in the totals of an evaluation: small whole numbers, of which some are equal.
+// The value of a metric in the totals of an evaluation: a small whole number, so some are equal.
 double toy_metric(const actors::protocol::Bytes& totals, const std::string& metric);
 // The last version of an undisturbed run: an evaluation may end it early.
 Version reference_end(const ToyJob& job);
