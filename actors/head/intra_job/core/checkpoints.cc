@@ -25,7 +25,7 @@ Checkpoints::Checkpoints(JobContext& context, const RestartPoint& restart,
       restart_(restart),
       progress_(progress),
       suspension_done_(std::move(suspension_done)),
-      periodic_(context.config.spec.checkpoint, context.config.last_version, context.record) {}
+      periodic_(context.config.spec.checkpoint, context.last_version, context.record) {}
 
 // --- requests
 

@@ -116,9 +116,15 @@ void Simulation::run() {
 // Invariant L1: the system comes to rest only when the job has ended. Time limits are part of that.
 void Simulation::at_rest() {
   if (++quiet_rounds_ > 20) {
+    std::string workers;
+    for (const auto& [incarnation, process] : processes_)
+      if (process.life != Process::Life::kGone)
+        workers += ", worker " + std::to_string(incarnation) + " in phase " +
+                   std::to_string(static_cast<int>(process.core->phase())) + " at version " +
+                   std::to_string(process.core->version().value_or(0));
     violated("hangs: head phase " + std::to_string(static_cast<int>(head_->phase())) + ", state " +
              state_name(head_->state()) + ", ledger through " + std::to_string(ledger_.size()) +
-             ", waits for \"" + head_->waiting_for() + "\"");
+             ", waits for \"" + head_->waiting_for() + "\"" + workers);
   }
   if (head_->state() == JobState::kPaused) {
     open_requests_.insert(next_request_);
