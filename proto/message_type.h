@@ -25,28 +25,29 @@ inline constexpr std::uint16_t kProtocolVersion = 4;
   X(BulkPart, 6)            \
   X(OpenChannel, 7)
 // round.capnp: head <-> worker
-#define ES_ROUND_MESSAGES(X) \
-  X(Hello, 10)               \
-  X(Prepare, 11)             \
-  X(Report, 12)              \
-  X(Install, 13)             \
-  X(Ready, 14)               \
-  X(Go, 15)                  \
-  X(Release, 16)             \
-  X(Drain, 17)               \
-  X(Drained, 18)             \
-  X(Committed, 19)           \
-  X(Suspect, 20)             \
-  X(WriteCheckpoint, 21)     \
-  X(CheckpointWritten, 22)   \
-  X(Evaluated, 23)           \
-  X(Failed, 24)              \
-  X(Acknowledge, 25)         \
-  X(WorkerStats, 26)         \
-  X(Audit, 27)               \
-  X(Audited, 28)             \
-  X(AuditPassed, 29)         \
-  X(CheckpointUnreadable, 30)
+#define ES_ROUND_MESSAGES(X)  \
+  X(Hello, 10)                \
+  X(Prepare, 11)              \
+  X(Report, 12)               \
+  X(Install, 13)              \
+  X(Ready, 14)                \
+  X(Go, 15)                   \
+  X(Release, 16)              \
+  X(Drain, 17)                \
+  X(Drained, 18)              \
+  X(Committed, 19)            \
+  X(Suspect, 20)              \
+  X(WriteCheckpoint, 21)      \
+  X(CheckpointWritten, 22)    \
+  X(Evaluated, 23)            \
+  X(Failed, 24)               \
+  X(Acknowledge, 25)          \
+  X(WorkerStats, 26)          \
+  X(Audit, 27)                \
+  X(Audited, 28)              \
+  X(AuditPassed, 29)          \
+  X(CheckpointUnreadable, 30) \
+  X(Decided, 34)
 // trace.capnp: head <-> worker; TraceJob, TracePart and TraceEnd between esctl and head
 #define ES_TRACE_MESSAGES(X) \
   X(TraceWorker, 31)         \

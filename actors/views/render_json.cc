@@ -76,6 +76,25 @@ Json text_or_null(const std::string& text) {
   return text.empty() ? Json() : Json(text);
 }
 
+Json version_or_null(std::uint64_t version) {
+  return version == 0 ? Json() : Json(version);
+}
+
+Json decisions_of(const JobView& job) {
+  const DecisionsView& d = job.decisions;
+  if (!d.any()) return {};
+  Json best;
+  if (d.best_version != 0)
+    best = {{"metric", d.best_metric},
+            {"value", d.best_value},
+            {"version", d.best_version},
+            {"checkpoint", text_or_null(d.best_checkpoint)}};
+  return {{"best", best},
+          {"reductions", d.reductions},
+          {"reduced_at", version_or_null(d.reduced_at)},
+          {"stopped_at", version_or_null(d.stopped_at)}};
+}
+
 Json job_object(const JobView& job) {
   Json json;
   json["job"] = job.id;
@@ -102,6 +121,7 @@ Json job_object(const JobView& job) {
   json["evaluations"] = evaluations_of(job);
   json["workers"] = workers_of(job);
   json["checkpoint"] = text_or_null(job.checkpoint);
+  json["decisions"] = decisions_of(job);
   json["warning"] = text_or_null(job.warning);
   json["submitted_unix_ms"] = job.submitted_unix_ms;
   json["ended_unix_ms"] = job.ended_unix_ms == 0 ? Json() : Json(job.ended_unix_ms);

@@ -203,6 +203,23 @@ std::string warning_text(const std::string& warning) {
   return warning.empty() ? "" : "warning: " + warning + "\n";
 }
 
+// What evaluations have decided.
+std::vector<Row> decision_rows(const DecisionsView& d) {
+  std::vector<Row> rows;
+  if (d.best_version != 0)
+    rows.push_back({"best", d.best_metric + " " + fixed(d.best_value, 4) + " after step " +
+                                std::to_string(d.best_version) +
+                                (d.best_checkpoint.empty() ? "" : ", " + d.best_checkpoint)});
+  if (d.reductions != 0)
+    rows.push_back(
+        {"learning rate",
+         "lowered " + counted(d.reductions, "time") +
+             (d.reduced_at == 0 ? "" : ", last after step " + std::to_string(d.reduced_at))});
+  if (d.stopped_at != 0)
+    rows.push_back({"ended early", "after step " + std::to_string(d.stopped_at)});
+  return rows;
+}
+
 std::string summary_text(const JobView& job, std::size_t columns) {
   std::vector<Row> rows{
       {"job", job.id},
@@ -224,6 +241,7 @@ std::string summary_text(const JobView& job, std::size_t columns) {
   if (!job.placement.empty()) rows.push_back({"devices", job.placement});
   if (job.spent > 0 || job.budget > 0) rows.push_back({"spent", spent_text(job)});
   if (!job.checkpoint.empty()) rows.push_back({"checkpoint", job.checkpoint});
+  for (Row& row : decision_rows(job.decisions)) rows.push_back(std::move(row));
   if (!job.warning.empty()) rows.push_back({"warning", job.warning});
   if (!job.error.empty()) rows.push_back({"error", job.error});
   if (!job.waiting_for.empty()) rows.push_back({"waits for", job.waiting_for});

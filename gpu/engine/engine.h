@@ -259,7 +259,9 @@ class Engine {
   // returns this error again until install(). Because local_step() reports no gradient that is not
   // finite, such an error needs finite gradients of several ESTs with an infinite sum, or a
   // learning rate that moves a parameter out of the range of fp32.
-  Status apply_update(std::span<const float* const> reduced, std::vector<EstContext> next);
+  // `reductions`: how often evaluations have lowered the learning rate (ScheduleSpec, "plateau").
+  Status apply_update(std::span<const float* const> reduced, std::vector<EstContext> next,
+                      std::uint32_t reductions = 0);
 
   // Evaluates a batch with its program, with the statistics of rank 0 and, if a step was made and
   // the job has them, with other weights than the parameters: their average (OptimizerSpec::ema),

@@ -34,7 +34,8 @@ Error Engine::lose_replica(const std::string& why) {
   return error;
 }
 
-Status Engine::apply_update(std::span<const float* const> reduced, std::vector<EstContext> next) {
+Status Engine::apply_update(std::span<const float* const> reduced, std::vector<EstContext> next,
+                            std::uint32_t reductions) {
   ES_CHECK(reduced.size() == buckets_.size());
   ES_RETURN_IF_ERROR(usable_);
   use_parameters();
@@ -42,7 +43,7 @@ Status Engine::apply_update(std::span<const float* const> reduced, std::vector<E
   // has begun.
   ES_RETURN_IF_ERROR(check_contexts(next, replica_.version + 1));
   const ReducedGradient gradient{table_, buckets_, reduced};
-  const UpdateStep step = optimizer_.step(replica_.version);
+  const UpdateStep step = optimizer_.step(replica_.version, reductions);
   ES_RETURN_IF_ERROR(updater() != nullptr ? update_on_device(gradient, step)
                                           : update_on_host(gradient, step));
   // Contexts and version follow last. A replica whose update failed keeps its old version, and

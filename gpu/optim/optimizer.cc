@@ -85,13 +85,14 @@ UpdateStep Optimizer::captured_step(Version version) {
           .groups = steps_};
 }
 
-UpdateStep Optimizer::step(Version version) {
+UpdateStep Optimizer::step(Version version, std::uint32_t reductions) {
   if (is_captured()) return captured_step(version);
   // Adam counts its steps from 1: the first update, which turns version 0 into version 1, divides
   // by 1 - beta. With the exponent 0 it would divide by zero.
   if (kind_ != Kind::kSgd) advance_powers(version + 1);
   for (std::size_t g = 0; g < settings_.size(); ++g) {
-    steps_[g].rate = learning_rate(schedule_, settings_[g].learning_rate, version, total_steps_);
+    steps_[g].rate =
+        learning_rate(schedule_, settings_[g].learning_rate, version, total_steps_, reductions);
     if (kind_ != Kind::kSgd)
       steps_[g].adam = adam_step(version, steps_[g].rate, settings_[g].weight_decay);
   }

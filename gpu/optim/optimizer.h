@@ -87,8 +87,9 @@ class Optimizer {
   SgdNumbers sgd_numbers(std::size_t group) const;
 
   // Returns the numbers of the update that turns `version` into version + 1, before clipping. The
-  // result does not depend on earlier calls. Consecutive versions are cheap.
-  UpdateStep step(Version version);
+  // result does not depend on earlier calls. Consecutive versions are cheap. `reductions` as for
+  // learning_rate().
+  UpdateStep step(Version version, std::uint32_t reductions = 0);
   // Returns `grad_scale` times the clipping coefficient. `sum_of_squares` is that of the summed
   // gradient and is finite.
   float clipped_scale(float grad_scale, float sum_of_squares) const;

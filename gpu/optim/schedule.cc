@@ -45,6 +45,16 @@ double above_floor(const ScheduleSpec& schedule, double rate, double base_rate) 
   return schedule.floor * base_rate + (1.0 - schedule.floor) * rate;
 }
 
+// One product after the other, as torch lowers the rate of a group, and not a power of gamma.
+double lowered(const ScheduleSpec& schedule, double rate, std::uint32_t reductions) {
+  for (; reductions > 0; --reductions) {
+    const double lower = std::max(rate * schedule.gamma, schedule.min_rate);
+    if (!(rate - lower > schedule.epsilon)) return rate;
+    rate = lower;
+  }
+  return rate;
+}
+
 }  // namespace
 
 double power(double base, std::uint64_t exponent) {
@@ -65,7 +75,7 @@ double cos_pi(double x) {
 }
 
 float learning_rate(const ScheduleSpec& schedule, double base_rate, std::uint64_t step,
-                    std::uint64_t total_steps) {
+                    std::uint64_t total_steps, std::uint32_t reductions) {
   double rate = base_rate;
   if (schedule.kind == "step") {
     ES_CHECK(schedule.step_size > 0);
@@ -80,6 +90,8 @@ float learning_rate(const ScheduleSpec& schedule, double base_rate, std::uint64_
     rate = above_floor(schedule, base_rate * left, base_rate);
   } else if (schedule.kind == "points") {
     rate = base_rate * value_at(schedule.points, step);
+  } else if (schedule.kind == "plateau") {
+    rate = lowered(schedule, base_rate, reductions);
   }
   // The first step uses 1 / warmup_steps of the rate and not 0, because a step with the rate 0
   // would be lost. The product comes before the quotient; the other order could give other bits.

@@ -17,8 +17,9 @@ double power(double base, std::uint64_t exponent);
 // Returns the learning rate of global step `step` (0-based): the formula of ScheduleSpec in fp64,
 // rounded once to fp32. The cosine and linear schedules use total_steps; from that step on they
 // stay at their floor. REQUIRES: total_steps > 0 for "cosine" and "linear", step_size > 0 for
-// "step", what value_at() requires for "points".
+// "step", what value_at() requires for "points". `reductions`: how often evaluations have lowered
+// the rate before this step (kind "plateau").
 float learning_rate(const ScheduleSpec& schedule, double base_rate, std::uint64_t step,
-                    std::uint64_t total_steps);
+                    std::uint64_t total_steps, std::uint32_t reductions = 0);
 
 }  // namespace es::gpu

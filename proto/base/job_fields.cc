@@ -180,12 +180,18 @@ std::string group_key(std::size_t group, std::string_view key) {
   return "optimizer.groups[" + std::to_string(group) + "]." + std::string(key);
 }
 
+Bits bits_of(const JobField& field, const JobSpec& spec) {
+  const bool lowers_rate = field.key == "eval_every" && job_fields::goes_by_evaluations(spec);
+  return lowers_rate ? Bits::kDecided : field.bits;
+}
+
 std::string_view first_other_bits(const JobSpec& a, const JobSpec& b) {
   const std::vector<FieldValue> mine = field_values(a), other = field_values(b);
   for (std::size_t i = 0; i < mine.size(); ++i)
     // The canonical texts are compared. Both lists come from one table, so equal positions are the
     // same field.
-    if (mine[i].field.bits == Bits::kDecided && !(mine[i] == other[i])) return mine[i].field.key;
+    if (bits_of(mine[i].field, a) == Bits::kDecided && !(mine[i] == other[i]))
+      return mine[i].field.key;
   return {};
 }
 

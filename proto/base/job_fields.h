@@ -101,6 +101,9 @@ struct TaskNames {
 };
 std::vector<TaskNames> task_names();
 
+// JobField::bits for this job: evaluations decide the bits if the learning rate goes by them.
+Bits bits_of(const JobField& field, const JobSpec& spec);
+
 // A job `a` can continue from a checkpoint of `b` only if all fields with Bits::kDecided are equal.
 // Returns the key of the first such field that differs, or an empty text if they are all equal.
 std::string_view first_other_bits(const JobSpec& a, const JobSpec& b);

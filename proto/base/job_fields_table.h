@@ -89,6 +89,15 @@ inline bool falls_to_the_end(const JobSpec& s) {
 inline bool goes_by_points(const JobSpec& s) {
   return s.schedule.kind == "points";
 }
+inline bool goes_by_evaluations(const JobSpec& s) {
+  return s.schedule.kind == "plateau";
+}
+inline bool may_stop(const JobSpec& s) {
+  return !s.stop.metric.empty();
+}
+constexpr std::size_t kMetricBytesMax = 16;
+constexpr double kPatienceMax = 1e6;
+constexpr const char* kMetricAllowed = "a metric of the job's evaluations, such as \"loss\"";
 inline constexpr std::size_t kPointsBytesMax = std::size_t{64} << 10;
 
 template <class Spec, class Visit>
@@ -637,10 +646,68 @@ void visit_optimizer(Optimizer& o, Visit& visit) {
 }
 
 template <class Schedule, class Visit>
+void visit_plateau(Schedule& s, Visit& visit) {
+  visit(JobField{.key = "schedule.metric",
+                 .meaning = "The metric of evaluations that lowers the learning rate when it does "
+                            "not become better.",
+                 .bytes_max = kMetricBytesMax,
+                 .allowed = kMetricAllowed,
+                 .applies = goes_by_evaluations,
+                 .applies_to = "kind = \"plateau\"",
+                 .left_out_at_default = true},
+        s.metric);
+  visit(JobField{.key = "schedule.patience",
+                 .unit = "evaluations",
+                 .meaning = "Evaluations in a row without a better value that change nothing; "
+                            "after one more the learning rate is multiplied by gamma.",
+                 .high = kPatienceMax,
+                 .applies = goes_by_evaluations,
+                 .applies_to = "kind = \"plateau\"",
+                 .left_out_at_default = true},
+        s.patience);
+  visit(JobField{.key = "schedule.threshold",
+                 .meaning = "By how much a value must be better than the best one to count.",
+                 .high = 1e9,
+                 .applies = goes_by_evaluations,
+                 .applies_to = "kind = \"plateau\"",
+                 .left_out_at_default = true},
+        s.threshold);
+  visit(JobField{.key = "schedule.threshold_mode",
+                 .meaning = "Whether the threshold is a share of the best value, or a difference.",
+                 .choices = "rel|abs",
+                 .applies = goes_by_evaluations,
+                 .applies_to = "kind = \"plateau\"",
+                 .left_out_at_default = true},
+        s.threshold_mode);
+  visit(JobField{.key = "schedule.cooldown",
+                 .unit = "evaluations",
+                 .meaning = "Evaluations after a reduction that count as if they were better.",
+                 .high = kPatienceMax,
+                 .applies = goes_by_evaluations,
+                 .applies_to = "kind = \"plateau\"",
+                 .left_out_at_default = true},
+        s.cooldown);
+  visit(JobField{.key = "schedule.min_rate",
+                 .meaning = "The learning rate does not fall below it.",
+                 .high = 1e6,
+                 .applies = goes_by_evaluations,
+                 .applies_to = "kind = \"plateau\"",
+                 .left_out_at_default = true},
+        s.min_rate);
+  visit(JobField{.key = "schedule.epsilon",
+                 .meaning = "A reduction of the learning rate by at most this is not made.",
+                 .high = 1e6,
+                 .applies = goes_by_evaluations,
+                 .applies_to = "kind = \"plateau\"",
+                 .left_out_at_default = true},
+        s.epsilon);
+}
+
+template <class Schedule, class Visit>
 void visit_schedule(Schedule& s, Visit& visit) {
   visit(JobField{.key = "schedule.kind",
                  .meaning = "How the learning rate changes with the steps.",
-                 .choices = "constant|step|cosine|linear|points"},
+                 .choices = "constant|step|cosine|linear|points|plateau"},
         s.kind);
   visit(JobField{.key = "schedule.step_size",
                  .unit = "global steps",
@@ -651,7 +718,9 @@ void visit_schedule(Schedule& s, Visit& visit) {
                  .applies = goes_by_steps,
                  .applies_to = "kind = \"step\""},
         s.step_size);
-  visit(JobField{.key = "schedule.gamma", .meaning = "The factor of kind = \"step\".", .high = 1},
+  visit(JobField{.key = "schedule.gamma",
+                 .meaning = "The factor of kind = \"step\" and \"plateau\".",
+                 .high = 1},
         s.gamma);
   visit(JobField{.key = "schedule.floor",
                  .meaning = "The share of the learning rate that is left at the end.",
@@ -689,6 +758,7 @@ void visit_schedule(Schedule& s, Visit& visit) {
                      "below 1, for adam, adamw and sgd with a momentum",
                  .left_out_at_default = true},
         s.momentum_points);
+  visit_plateau(s, visit);
 }
 
 template <class Resources, class Visit>
@@ -795,6 +865,45 @@ void visit_checkpoint(Checkpoint& c, Visit& visit) {
                  .low = 2,
                  .high = 1000},
         c.keep);
+  visit(JobField{.key = "checkpoint.keep_best",
+                 .bits = Bits::kNot,
+                 .meaning = "A metric of the evaluations: the checkpoint of the version with its "
+                            "best value is kept, too, in `best` beside the series; empty: none.",
+                 .bytes_max = kMetricBytesMax,
+                 .allowed = kMetricAllowed,
+                 .left_out_at_default = true},
+        c.keep_best);
+}
+
+template <class Stop, class Visit>
+void visit_stop(Stop& s, Visit& visit) {
+  visit(JobField{.key = "stop.metric",
+                 .bits = Bits::kNot,
+                 .meaning = "The metric of evaluations that ends the job when it does not become "
+                            "better; empty: the job has all its steps.",
+                 .bytes_max = kMetricBytesMax,
+                 .allowed = kMetricAllowed,
+                 .left_out_at_default = true},
+        s.metric);
+  visit(JobField{.key = "stop.patience",
+                 .bits = Bits::kNot,
+                 .unit = "evaluations",
+                 .meaning = "Evaluations in a row without a better value after which the job ends.",
+                 .low = 1,
+                 .high = kPatienceMax,
+                 .applies = may_stop,
+                 .applies_to = "a job with stop.metric",
+                 .left_out_at_default = true},
+        s.patience);
+  visit(JobField{.key = "stop.min_delta",
+                 .bits = Bits::kNot,
+                 .meaning = "A value counts as better only if it differs from the best one by more "
+                            "than this.",
+                 .high = 1e9,
+                 .applies = may_stop,
+                 .applies_to = "a job with stop.metric",
+                 .left_out_at_default = true},
+        s.min_delta);
 }
 
 template <class Log, class Visit>
@@ -838,6 +947,7 @@ void visit_job_fields(Spec& spec, Visit&& visit) {
   job_fields::visit_schedule(spec.schedule, visit);
   job_fields::visit_resources(spec.resources, visit);
   job_fields::visit_checkpoint(spec.checkpoint, visit);
+  job_fields::visit_stop(spec.stop, visit);
   visit(JobField{.key = "audit.every_steps",
                  .bits = Bits::kNot,
                  .unit = "global steps",

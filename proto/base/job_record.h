@@ -115,6 +115,9 @@ struct JobRecord {
   double budget = 0;  // the most that it may spend; 0: no limit
   // It is paused because more than its budget would be spent.
   bool over_budget = false;
+  // The checkpoint of the best version that is kept (CheckpointSpec::keep_best). A better one takes
+  // its place when it is complete.
+  std::optional<CheckpointRef> best{};
 
   // Returns the first of `checkpoints`, valid until they change; nullptr: there is none.
   const CheckpointRef* newest_checkpoint() const {

@@ -352,6 +352,20 @@ void check_schedule(Rules& rules, const JobSpec& spec) {
   rules.expect(s.momentum_points.empty() || has_momentum, "schedule.momentum_points",
                quoted(schedule_points_text(s.momentum_points)),
                "empty for sgd with the momentum 0");
+  rules.expect(s.kind != "plateau" || spec.optimizer.kind != "captured", "schedule.kind",
+               "\"plateau\"",
+               "another one for an optimizer of a model file, whose numbers are in that file");
+}
+
+// A job that decides by evaluations needs some before the end.
+void check_decisions(Rules& rules, const JobSpec& spec) {
+  const char* field = spec.schedule.kind == "plateau" ? "schedule.kind = \"plateau\""
+                      : !spec.stop.metric.empty()     ? "stop.metric"
+                                                      : "checkpoint.keep_best";
+  rules.expect(!decides(spec) || spec.eval_every != 0, "eval_every", "0",
+               std::string("at least 1 with ") + field + ", which decides by evaluations");
+  rules.expect(spec.checkpoint.keep_best.empty() || !spec.checkpoint.directory.empty(),
+               "checkpoint.directory", "\"\"", "the directory for the best checkpoint");
 }
 
 void check_log(Rules& rules, const LogSpec& log) {
@@ -448,6 +462,11 @@ Result<DeterminismLevel> parse_level(std::string_view text) {
   return usage_error("level = \"" + std::string(text) + "\": allowed is D0, D1, D2, auto");
 }
 
+bool decides(const JobSpec& spec) {
+  return spec.schedule.kind == "plateau" || !spec.stop.metric.empty() ||
+         !spec.checkpoint.keep_best.empty();
+}
+
 Status validate(const JobSpec& spec, const std::string& where) {
   Rules rules(where);
   // Single fields come first, because only the first violation is reported, and a relation between
@@ -471,6 +490,7 @@ Status validate(const JobSpec& spec, const std::string& where) {
   check_schedule(rules, spec);
   check_resources(rules, spec);
   check_checkpoint(rules, spec.checkpoint);
+  check_decisions(rules, spec);
   check_log(rules, spec.log);
   return rules.status();
 }

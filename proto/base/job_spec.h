@@ -165,9 +165,12 @@ struct OptimizerSpec {
 //   linear    lr * (floor + (1 - floor) * (1 - u))    u = max(0, t - warmup_steps) /
 //                                                         (total_steps - warmup_steps)
 //   points    lr * value_at(points, t)
+//   plateau   lr, lowered whenever evaluations have decided it (ScheduleSpec::metric). Each time
+//             the rate r becomes max(r * gamma, min_rate), unless it falls by epsilon or less. That
+//             is the rule of torch.optim.lr_scheduler.ReduceLROnPlateau.
 // During the first warmup_steps steps the result is multiplied by (t + 1) / warmup_steps.
 struct ScheduleSpec {
-  std::string kind = "constant";  // constant | step | cosine | linear | points
+  std::string kind = "constant";  // constant | step | cosine | linear | points | plateau
   std::uint64_t step_size = 0;
   double gamma = 0.1;
   double floor = 0.0;  // cosine, linear
@@ -176,6 +179,16 @@ struct ScheduleSpec {
   // The momentum of sgd, the beta1 of adam and adamw; empty for that of OptimizerSpec. Not with sgd
   // without a momentum.
   std::vector<SchedulePoint> momentum_points;
+  // kind = "plateau": the rate falls after more than `patience` evaluations in a row in which the
+  // metric was not better than the best value by `threshold`, which is relative to that value
+  // (threshold_mode = "rel") or not ("abs"). The next `cooldown` evaluations do not count.
+  std::string metric = "loss";
+  std::uint32_t patience = 10;
+  double threshold = 1e-4;
+  std::string threshold_mode = "rel";
+  std::uint32_t cooldown = 0;
+  double min_rate = 0.0;
+  double epsilon = 1e-8;
   bool operator==(const ScheduleSpec&) const = default;
 };
 
@@ -206,7 +219,19 @@ struct CheckpointSpec {
   // records which node wrote a checkpoint (docs/OPERATIONS.md).
   std::string directory;
   std::uint32_t keep = 3;  // number of newest checkpoints that are kept, 2..1000
+  // A metric: the checkpoint of the evaluated version with its best value is kept, too, at
+  // DIRECTORY/JOB/best/step-N; empty for none.
+  std::string keep_best;
   bool operator==(const CheckpointSpec&) const = default;
+};
+
+// The job ends after `patience` evaluations in a row in which the metric was not better than the
+// best value by more than min_delta. The evaluated version is then its last one.
+struct StopSpec {
+  std::string metric;  // empty: the job has all its steps
+  std::uint32_t patience = 10;
+  double min_delta = 0.0;
+  bool operator==(const StopSpec&) const = default;
 };
 
 struct AuditSpec {
@@ -249,12 +274,16 @@ struct JobSpec {
   std::vector<std::string> metrics;
   ResourceSpec resources;
   CheckpointSpec checkpoint;
+  StopSpec stop;
   AuditSpec audit;
   LogSpec log;
   // Fixed placements, one after the other; empty if the scheduler decides.
   std::vector<Stage> stages;
   bool operator==(const JobSpec&) const = default;
 };
+
+// Returns whether evaluations decide how the job goes on.
+bool decides(const JobSpec& spec);
 
 // Checks every range, and every relation between fields that needs neither a file nor the machine.
 // The error names the field, its value and what is allowed. `where` (e.g. the file) is put before

@@ -432,6 +432,24 @@ struct JobInfo {
   # When it was over; 0 while it is not, and if a head of a release without this field saw its end.
   submitter @42 :Text;
   # Name of the key or token that submitted it; empty: not known.
+  decisions @43 :DecisionsInfo;
+}
+
+struct DecisionsInfo {
+  # What the evaluations of a job have decided up to now. A version is 0 if there is none.
+  bestMetric @0 :Text;
+  # checkpoint.keep_best; empty if the job keeps no best checkpoint.
+  bestVersion @1 :UInt64;
+  bestValue @2 :Float64;
+  # Of that metric, at this version.
+  bestCheckpoint @3 :Text;
+  # Path of its checkpoint or, until this is complete, of the best one before it; empty for none.
+  reductions @4 :UInt64;
+  # How often the learning rate was lowered.
+  reducedAt @5 :UInt64;
+  # The version whose evaluation did it last.
+  stoppedAt @6 :UInt64;
+  # The version whose evaluation ended the job before its last step.
 }
 
 struct PauseInfo {

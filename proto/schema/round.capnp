@@ -83,6 +83,9 @@ struct Install {
   evaluatedThrough @9 :UInt64;
   acknowledgedThrough @10 :UInt64;
   # The head knows evaluations and ledger lines up to these versions.
+  decisions @15 :Text;
+  # What the evaluations before the target have decided (actors/base/protocol/core/decisions.h); empty
+  # for a job whose evaluations decide nothing.
 }
 
 struct Ready {
@@ -223,4 +226,12 @@ struct Audited {
 struct AuditPassed {
   # Head -> members: the digests agree; the update of this step may begin.
   step @0 :UInt64;
+}
+
+struct Decided {
+  # Head -> members: the evaluation of version `step` is stored and has decided how the job goes on;
+  # the update of this step may begin.
+  step @0 :UInt64;
+  decisions @1 :Text;
+  # As in Install, with this evaluation.
 }

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from . import data
 from .client import Client
+from .decisions import EarlyStopping
 from .errors import EasyScaleError, FailedError, NotFoundError, RefusedError, UsageError
 from .history import StepRecord
 from .job import Job
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from .tracing import capture
     from .tracing.errors import CaptureError
 
-__all__ = ["CaptureError", "Client", "EasyScaleError", "FailedError", "Job", "Lora", "Loss", "NotFoundError",
+__all__ = ["CaptureError", "Client", "EarlyStopping", "EasyScaleError", "FailedError", "Job", "Lora", "Loss", "NotFoundError",
            "Optimizer", "ParameterGroup", "Program", "RefusedError", "RemoteJob", "Run", "Schedule", "StepRecord",
            "UsageError", "capture", "data", "from_onnx", "to_onnx"]
 

@@ -15,6 +15,7 @@ from .allowed import Allowed
 from .captured import Captured
 from .client import Client
 from .data import Arrays, Table
+from .decisions import EarlyStopping, check_decisions
 from .errors import EasyScaleError, NotFoundError, RefusedError, UsageError
 from .fields import bind_fields
 from .folders import TemporaryFolder
@@ -29,7 +30,7 @@ from .program import FORMAT_WITH_UPDATES
 from .progress import counting
 from .programs import find_easyscaled, find_esctl
 from .run import RemoteJob, Run, checkpoint_of, checkpoint_step
-from .schedules import Schedule, read_rules
+from .schedules import Schedule, is_plateau, read_rules
 from .settings import checked
 from .trackers import tracked, tracker_options
 
@@ -61,7 +62,9 @@ class Job:
     classes that are derived from torch.optim.Optimizer. A list has several, with each parameter in one
     of them, which make a step each for every gradient, in this order. Their states and those of the
     schedule are what the job begins with.
-    schedule: a torch scheduler that depends on nothing but the number of its steps, or a Schedule.
+    schedule: a torch scheduler that depends on nothing but the number of its steps, or a Schedule; or
+    ReduceLROnPlateau, which then looks at every evaluation: at the loss, or with mode="max" at the
+    first of `metrics`.
     With an optimizer that is captured it must be a torch scheduler, or a list of several.
     schedule_unit: "step" if the scheduler would be called after every global step, "epoch" if after
     every pass over the data.
@@ -75,6 +78,8 @@ class Job:
     sample_groups: an integer key for each training sample; an epoch then uses one sample of each
     key, and all of them in turn. Not together with sample_weights.
     eval_every: global steps between evaluations; 0 is only the one at the end.
+    stop: EarlyStopping(...), by which an evaluation may end the job; None for all its steps.
+    keep_best: a metric; the checkpoint of the step with its best value is kept, too, as `Run.best`.
     checkpoint_every: global steps between checkpoints; 0 is only the one of the last step.
     recompute: what is not kept for the backward pass but computed again, which saves memory:
     "captured" (what the model passes to torch.utils.checkpoint), "blocks" (parts that are chosen
@@ -105,7 +110,8 @@ class Job:
                  schedule: Any = None, schedule_unit: str = "step", metrics: Sequence[str] = (),
                  metric: Function | None = None, sample_weights: Any = None,
                  sample_groups: Any = None, seed: int = 1,
-                 name: str | None = None, eval_every: int = 0, checkpoint_every: int = 0,
+                 name: str | None = None, eval_every: int = 0, stop: EarlyStopping | None = None,
+                 keep_best: str | None = None, checkpoint_every: int = 0,
                  threads: int = 1, clip_norm: float = 0.0, clip_value: float = 0.0,
                  ema: Any = 0.0, lora: Lora | None = None, directory: str | Path | None = None,
                  allow_functions: tuple[type, ...] = ()):
@@ -142,7 +148,11 @@ class Job:
             self._schedule = Schedule()
         else:
             rule, self._schedule = read_rules(optimizer, schedule, _parameters(model, loss), self.steps,
-                                              unit, captured=clip_value > 0 or average is not None)
+                                              unit, captured=clip_value > 0 or average is not None,
+                                              metrics=metrics)
+        check_decisions(self._schedule, stop, keep_best, eval_every=top["eval_every"], data=data,
+                        eval_data=eval_data, metrics=named(metrics), metric=metric)
+        self._stop, self._keep_best = stop, keep_best
         self._optimizer = _changed(rule, clip_norm, ema)
         self._lora = lora
         if rule.kind == CAPTURED and lora is not None:
@@ -168,7 +178,7 @@ class Job:
         self._start = None
         if losses is not None:
             self._start = self._remember_losses(losses, turns, unit, _parameters(model, None) or [])
-        elif lora is None and not isinstance(optimizer, Optimizer):
+        elif lora is None and not isinstance(optimizer, Optimizer) and not is_plateau(schedule):
             self._start = self._remember(optimizer, schedule, unit or 1, _parameters(model, loss) or [])
         self._bind()
         self._check_metric()
@@ -261,7 +271,9 @@ class Job:
             "optimizer": _optimizer_table(self._optimizer),
             "schedule": self._schedule.table(),
             "resources": {"threads": self._threads},
-            "checkpoint": {"every_steps": self._checkpoint_every, "directory": "checkpoints"}})
+            "checkpoint": {"every_steps": self._checkpoint_every, "directory": "checkpoints"}
+                          | ({"keep_best": self._keep_best} if self._keep_best else {}),
+            "stop": asdict(self._stop) if self._stop else {}})
 
     def _capture(self, model: Any, loss: Any, losses: Sequence[Loss] | None,
                  allow_functions: tuple[type, ...]) -> None:

@@ -63,6 +63,12 @@ class Run:
         """Every evaluation: version (the step before it), total (samples), mean_loss, metrics."""
         return self.view["evaluations"]
 
+    @property
+    def best(self) -> dict[str, Any] | None:
+        """The best step, of a job with keep_best: metric, value, version (the step), and checkpoint, with
+        which a job can begin. None: there is none."""
+        return (self.view.get("decisions") or {}).get("best")
+
     def state_dict(self, ema: bool = False) -> dict[str, np.ndarray]:
         """The trained weights by their names in the state dict of the module, in its shapes.
 
@@ -124,7 +130,8 @@ class Run:
         if optimizer is None:
             raise UsageError("load_into: schedule: allowed together with optimizer")
         if self._start is None:
-            raise UsageError("load_into: optimizer: allowed for a job whose optimizer is one of torch")
+            raise UsageError("load_into: optimizer: allowed for a job whose optimizer is one of torch, "
+                             "with a schedule that looks at no evaluations")
         names = {id(p): prefix + name for prefix, part in (("", module), (LOSS_PREFIX, loss))
                  if part is not None for name, p in part.named_parameters()}
         self._start.load_into(optimizer, schedule, self.steps, names, _states_of(self.checkpoint))

@@ -25,7 +25,7 @@ from .settings import FACTOR_MAX, check_table
 class Schedule:
     """The table [schedule] of a job file; steps are global steps."""
 
-    kind: str = "constant"  # constant, step, cosine, linear, points
+    kind: str = "constant"  # constant, step, cosine, linear, points, plateau
     step_size: int = 0
     gamma: float = 0.1
     floor: float = 0.0  # cosine, linear: the share of the learning rate at the end
@@ -34,6 +34,15 @@ class Schedule:
     points: Sequence[tuple[int, float]] = ()
     # (step, momentum of sgd, or beta1 of adam and adamw); () for that of the optimizer
     momentum_points: Sequence[tuple[int, float]] = ()
+    # plateau: the rate is multiplied by gamma after more than `patience` evaluations in a row without
+    # a better value of the metric, as by torch's ReduceLROnPlateau
+    metric: str = "loss"
+    patience: int = 10
+    threshold: float = 1e-4
+    threshold_mode: str = "rel"  # rel, abs
+    cooldown: int = 0
+    min_rate: float = 0.0
+    epsilon: float = 1e-8
 
     def __post_init__(self) -> None:
         check_table(self, "schedule", without=[] if self.kind == "step" else ["step_size"])
@@ -45,7 +54,9 @@ class Schedule:
 
     def table(self) -> dict[str, Any]:
         """The keys of the table that say something for this kind."""
-        keys = {"step": ["step_size", "gamma"], "cosine": ["floor"], "linear": ["floor"]}
+        keys = {"step": ["step_size", "gamma"], "cosine": ["floor"], "linear": ["floor"],
+                "plateau": ["gamma", "metric", "patience", "threshold", "threshold_mode", "cooldown",
+                            "min_rate", "epsilon"]}
         found = {key: getattr(self, key) for key in ("kind", *keys.get(self.kind, []), "warmup_steps")}
         texts = {name: ",".join(f"{step}:{value!r}" for step, value in getattr(self, name))
                  for name in ("points", "momentum_points")}
@@ -64,8 +75,9 @@ def _checked_points(name: str, points: Any) -> tuple[tuple[int, float], ...]:
     return found
 
 
-ALLOWED_SCHEDULES = ("allowed are easyscale.Schedule and schedulers of torch.optim.lr_scheduler that "
-                     "depend on nothing but the number of steps")
+ALLOWED_SCHEDULES = ("allowed are easyscale.Schedule, ReduceLROnPlateau, and schedulers of "
+                     "torch.optim.lr_scheduler that depend on nothing but the number of steps")
+PLATEAU = "ReduceLROnPlateau"
 # The error that an interpolated factor may have, of the largest factor and of its own value. The
 # rates are rounded to fp32, so a part of them differs by the last place anyway.
 TOLERANCE, OWN_TOLERANCE = 1e-6, 1e-3
@@ -95,14 +107,43 @@ def read_schedule(given: Any, steps: int, epoch_steps: int | None = None) -> Sch
     return (reader and reader(given, steps)) or _called(given, steps, 1)
 
 
+def is_plateau(schedule: Any) -> bool:
+    """Whether this is torch's scheduler that looks at evaluations, or a list with one."""
+    return any(class_name(x) == PLATEAU and _is_scheduler(x) for x in schedulers_of(schedule))
+
+
+def _read_plateau(given: Any, epoch_steps: int | None, metrics: Sequence[str]) -> Schedule:
+    """Of a scheduler that looks for the least value, the metric is the loss; otherwise it is the main
+    metric of the job."""
+    if epoch_steps is not None:
+        raise UsageError(f"schedule_unit = 'epoch' with {PLATEAU}: allowed is 'step'; the scheduler is "
+                         "called after every evaluation, so give their distance as eval_every")
+    if steps_made(given) or given.num_bad_epochs or given.cooldown_counter:
+        raise UsageError(f"schedule {PLATEAU} has made steps: allowed is a new one")
+    if len(set(given.min_lrs)) > 1:
+        raise UsageError(f"schedule {PLATEAU} with min_lr = {list(given.min_lrs)}: allowed is one for all "
+                         "groups")
+    metric = "loss" if given.mode == "min" else (*metrics, "accuracy")[0]
+    return Schedule("plateau", gamma=float(given.factor), metric=metric, patience=given.patience,
+                    threshold=given.threshold, threshold_mode=given.threshold_mode,
+                    cooldown=given.cooldown, min_rate=given.min_lrs[0], epsilon=given.eps)
+
+
 def read_rules(optimizer: Any, schedule: Any, parameters: list[tuple[str, Any]] | None, steps: int,
-               epoch_steps: int | None, captured: bool = False) -> tuple[Optimizer, Schedule]:
+               epoch_steps: int | None, captured: bool = False,
+               metrics: Sequence[str] = ()) -> tuple[Optimizer, Schedule]:
     """The optimizer and the schedule of a job. If the engine's own kinds do not have both together, the
     optimizer has the kind "captured", and the schedule is part of what is captured. `captured` asks for
-    this kind."""
+    this kind. `metrics` are those of the job."""
     schedulers = schedulers_of(schedule)
     scheduled = bool(schedulers)
     rule = read_optimizer(optimizer, parameters, scheduled, captured)
+    if is_plateau(schedule):
+        if rule.kind == CAPTURED or len(schedulers) > 1:
+            raise UsageError(f"schedule {PLATEAU} with the optimizer {class_name(optimizer)}: allowed is "
+                             "one of them, with SGD, Adam or AdamW in a form that the engine has; other "
+                             "optimizers are captured with all their rates")
+        return rule, _read_plateau(schedulers[0], epoch_steps, metrics)
     if rule.kind != CAPTURED:
         try:
             if len(schedulers) > 1:
@@ -129,7 +170,7 @@ def schedulers_of(schedule: Any) -> list[Any]:
 
 def check_scheduler(given: Any, steps: int, epoch_steps: int | None) -> None:
     """Raises UsageError unless `given` is a torch scheduler that depends on nothing but its steps."""
-    if not _is_scheduler(given) or class_name(given) == "ReduceLROnPlateau":
+    if not _is_scheduler(given) or class_name(given) == PLATEAU:
         raise UsageError(f"schedule {class_name(given)}: {ALLOWED_SCHEDULES}")
     made = steps_made(given)
     if epoch_steps is None and class_name(given) == "CosineAnnealingLR" and given.T_max != made + steps:

@@ -72,6 +72,7 @@ class Flag:
 
 
 STEPS_MAX = 10**12
+PATIENCE_MAX = 10**6  # evaluations
 FACTOR_MAX = 10**6  # of a learning rate
 Rule = Number | Choice | Flag
 RULES: dict[str, Rule] = {
@@ -101,11 +102,19 @@ RULES: dict[str, Rule] = {
     "optimizer.ema": Number(0, 1, below=True),
     "optimizer.groups.learning_rate_factor": Number(0, FACTOR_MAX),
     "optimizer.groups.weight_decay": Number(0, 1000),
-    "schedule.kind": Choice(("constant", "step", "cosine", "linear", "points")),
+    "schedule.kind": Choice(("constant", "step", "cosine", "linear", "points", "plateau")),
     "schedule.step_size": Number(1, STEPS_MAX, whole=True),
     "schedule.gamma": Number(0, 1),
     "schedule.floor": Number(0, 1),
     "schedule.warmup_steps": Number(0, STEPS_MAX, whole=True),
+    "schedule.patience": Number(0, PATIENCE_MAX, whole=True),
+    "schedule.threshold": Number(0, 10**9),
+    "schedule.threshold_mode": Choice(("rel", "abs")),
+    "schedule.cooldown": Number(0, PATIENCE_MAX, whole=True),
+    "schedule.min_rate": Number(0, 10**6),
+    "schedule.epsilon": Number(0, 10**6),
+    "stop.patience": Number(1, PATIENCE_MAX, whole=True),
+    "stop.min_delta": Number(0, 10**9),
 }
 
 

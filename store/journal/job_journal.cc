@@ -166,6 +166,8 @@ struct RecordFields<JobRecord> {
     visit.expect(record.price_per_hour >= 0);
     visit.added();
     visit("submitter", record.submitter);
+    visit.added();
+    visit("best", record.best);
   }
 };
 

@@ -129,6 +129,13 @@ struct NamedMetric {
 // (usage): naming the metric, and what is allowed.
 Status check_metrics(const JobSpec& spec, const CapturedInputs* inputs);
 
+// Checks that a job that decides by evaluations (decides()) has samples for them and names metrics
+// that they have. Error (usage): naming the field, the metric, and what is allowed.
+Status check_decisions(const JobSpec& spec, const CapturedInputs* inputs, std::uint64_t eval_count);
+
+// The value of a metric by the name that users see: "accuracy" is top1. NaN: there is no such one.
+double metric_value(const std::vector<NamedMetric>& metrics, const std::string& name);
+
 // The metrics of the task, the main one first and "loss" last. Without samples all are 0; with a
 // sample that is not finite all are NaN. The loss of samples without any weight is NaN too, as in
 // PyTorch, and so is a metric of the job that is not defined, such as the auc of one class.

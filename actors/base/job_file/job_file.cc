@@ -251,7 +251,7 @@ std::string bits_toml(const JobSpec& spec) {
   for (std::size_t i = 0; i < values.size(); ++i)
     // Fields that cannot change the bits get their defaults, so the texts of two jobs differ only
     // in fields that decide the bits.
-    if (values[i].field.bits == Bits::kNot) values[i] = defaults[i];
+    if (bits_of(values[i].field, spec) == Bits::kNot) values[i] = defaults[i];
   return toml_of(values);
 }
 

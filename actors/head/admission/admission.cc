@@ -5,9 +5,11 @@
 #include <optional>
 
 #include "actors/base/job_file/job_file.h"
+#include "actors/base/protocol/core/decisions.h"
 #include "actors/head/admission/model_key.h"
 #include "actors/worker/core/bulk_pull.h"
 #include "actors/worker/job_model/job_model.h"
+#include "actors/worker/state/checkpoint_sections.h"
 #include "actors/worker/state/initial_weights.h"
 #include "actors/worker/state/kernel_record.h"
 #include "gpu/base/vendor_kernels.h"
@@ -83,6 +85,7 @@ std::vector<DeviceType> first_types(const JobSpec& spec) {
 struct Start {
   Version version = 0;
   VersionDigests digests;
+  protocol::Decisions decisions;
   std::optional<DeviceType> only_type;  // its kernels computed the checkpoint; none: any type may
 };
 
@@ -93,6 +96,19 @@ std::optional<DeviceType> only_type(const JobSpec& spec, const std::optional<Ker
       saved && gpu::allows_vendor(saved->level) && gpu::allows_vendor(resolve_level(spec));
   if (!depends || !spec.stages.empty()) return std::nullopt;
   return saved->device_type;
+}
+
+// What the evaluations before the checkpoint have decided. The checkpoint of a job that decides
+// nothing does not say it, and then the first evaluation is the first one that counts.
+Result<protocol::Decisions> read_decisions(const store::CheckpointReader& reader,
+                                           const std::string& directory) {
+  if (reader.find(kDecisionsSection) == nullptr) return protocol::Decisions();
+  const auto bytes = reader.read(kDecisionsSection);
+  if (!bytes) return bytes.error();
+  auto decisions =
+      protocol::decode_decisions({reinterpret_cast<const char*>(bytes->data()), bytes->size()});
+  if (!decisions) return usage_error(directory + ": " + decisions.error().message);
+  return decisions;
 }
 
 Result<Start> look_at_checkpoint(const JobSpec& spec, const std::string& directory) {
@@ -112,8 +128,11 @@ Result<Start> look_at_checkpoint(const JobSpec& spec, const std::string& directo
   if (!kernels) return kernels.error();
   ES_RETURN_IF_ERROR(
       check_device_types(*kernels, resolve_level(spec), first_types(spec), directory));
+  const auto decisions = read_decisions(*reader, directory);
+  if (!decisions) return decisions.error();
   const store::CheckpointHead& head = reader->head();
-  return Start{head.version, {head.params_digest, head.state_digest}, only_type(spec, *kernels)};
+  return Start{
+      head.version, {head.params_digest, head.state_digest}, *decisions, only_type(spec, *kernels)};
 }
 
 // The graph of the job's model. It is built when it is first needed, so that errors of the fields
@@ -269,6 +288,7 @@ Result<AdmittedJob> admit(const std::string& spec_toml, const std::string& from_
   if (!data->path_digest.empty()) resolved.data.path_digest = data->path_digest;
   ES_RETURN_IF_ERROR(model->check_initial_values(resolved.model));
   ES_RETURN_IF_ERROR(store::check_metrics(resolved, model->inputs().get()));
+  ES_RETURN_IF_ERROR(store::check_decisions(resolved, model->inputs().get(), data->eval_count));
   ModelGraph graph(*model, resolved, data->layout);
   ES_RETURN_IF_ERROR(resolve_weights(resolved, graph));
   ES_RETURN_IF_ERROR(check_states(resolved, graph));
@@ -278,6 +298,7 @@ Result<AdmittedJob> admit(const std::string& spec_toml, const std::string& from_
     job.config.start = protocol::FromCheckpoint{from_checkpoint};
     job.config.start_version = start->version;
     job.config.start_digests = start->digests;
+    job.config.start_decisions = start->decisions;
     // The kernels of another type would give other bits, so the policy must not choose one.
     if (start->only_type) resolved.resources.device_types = {*start->only_type};
   }

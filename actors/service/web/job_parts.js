@@ -133,6 +133,17 @@ export function timeShares(job, timeline) {
 
 // --- proof
 
+function decisions({ decisions: made }) {
+  if (made === null) return null;
+  const { best, reductions, reduced_at: reducedAt, stopped_at: stoppedAt } = made;
+  return cards([
+    best && ["Best", `${best.metric} ${number(best.value)} after step ${best.version}`],
+    best && ["Its checkpoint", best.checkpoint],
+    reductions > 0 ? ["Learning rate lowered", `${reductions} times` +
+      (reducedAt === null ? "" : `, last after step ${reducedAt}`)] : null,
+    stoppedAt === null ? null : ["Ended early", `after step ${stoppedAt}`]]);
+}
+
 export function evaluations(job) {
   if (job.evaluations.length === 0) return null;
   const shown = (e) => Object.entries(e)
@@ -158,7 +169,7 @@ export function proof(job, lines, checkpoints) {
       : table("Ledger", [["step", "number"], ["mean loss", "number"], ["digest of the parameters"]],
         lines.toReversed().map((line) => [String(line.version), number(mean(line), 6),
           element("code", {}, line.params)])),
-    job.evaluations.length ? title("Evaluations") : null, evaluations(job)];
+    job.evaluations.length ? title("Evaluations") : null, decisions(job), evaluations(job)];
 }
 
 export const ledgerEnd = async (job) => (await get(jobPath(job.job,

@@ -1,6 +1,8 @@
-// WorkerCore: audited steps. Two members compute the local step of one rank, and no member commits
-// the step before the head has compared their digests.
+// WorkerCore: steps that the head has to release. Of an audited step two members compute the local
+// step of one rank, and no member commits it before the head has compared their digests. A decided
+// step waits for what the evaluation of its version has decided.
 #include "actors/base/protocol/core/audit.h"
+#include "actors/base/protocol/core/decisions.h"
 #include "actors/worker/core/worker_core.h"
 
 namespace es::actors::worker {
@@ -55,6 +57,20 @@ void WorkerCore::on_audit_passed(const AuditPassed& message) {
   if (message.stamp.generation != generation_ || phase_ != Phase::kActive) return;
   audit_passed_ = message.step;
   advance();
+}
+
+// The decision may be the next one: the other members may have reached it while this one waits.
+void WorkerCore::on_decided(const Decided& message) {
+  const bool relevant = message.stamp.generation == generation_ && phase_ == Phase::kActive &&
+                        message.step >= *version_;
+  if (!relevant) return;
+  decided_[message.step] = message.decisions;
+  advance();
+}
+
+bool WorkerCore::decision_holds() const {
+  return operation_ == Operation::kNone && is_decided(*version_, config_.decided_every) &&
+         !decided_.contains(*version_);
 }
 
 void WorkerCore::on_audit_done(const AuditDone& event) {

@@ -39,7 +39,8 @@ Effects WorkerCore::on(const HeadMessage& message, Instant now) {
                    [&](const Acknowledge& m) { on_acknowledge(m); },
                    [&](const WriteCheckpoint& m) { on_write_checkpoint(m); },
                    [&](const Audit& m) { on_audit_request(m); },
-                   [&](const AuditPassed& m) { on_audit_passed(m); }},
+                   [&](const AuditPassed& m) { on_audit_passed(m); },
+                   [&](const Decided& m) { on_decided(m); }},
         message);
   }
   return take_effects();

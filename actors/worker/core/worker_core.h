@@ -25,7 +25,8 @@
 // * A step message of the promised generation is never dropped because it is early. It waits until
 //   this worker is active and has reached that step.
 // * A rank is summed once for each bucket and step (BucketSum).
-// * An audited step is not committed before the head says that its audit has passed.
+// * An audited step is not committed before the head says that its audit has passed, and one whose
+//   version is evaluated not before the head says what the evaluation has decided.
 // * Ledger lines up to version() and evaluations are kept until the head has acknowledged them.
 //
 // Memory: early messages of at most one step, and what the head has not acknowledged; this part
@@ -55,6 +56,8 @@ struct WorkerConfig {
   bool sum_per_worker = false;  // level D0: a part contains all ranks of a worker
   Version eval_every = 0;       // versions between evaluations; 0 means only at the end
   Version audit_every = 0;      // steps between audits (protocol/audit.h); 0 means none
+  Version decided_every = 0;    // versions between decisions (protocol/decisions.h); 0 means none
+  bool may_stop = false;        // the job may end with any version that decides
   // A worker that has completed its own part suspects the peers that it waits for after this time
   // without progress. If steps take long, it waits for kPatienceSteps steps instead. A worker that
   // loads a version suspects the source if no bytes arrive for fetch_timeout.
@@ -117,6 +120,7 @@ class WorkerCore {
   void on_write_checkpoint(const protocol::WriteCheckpoint& message);  // now, or when it is due
   void on_audit_request(const protocol::Audit& message);       // computes a rank of this step again
   void on_audit_passed(const protocol::AuditPassed& message);  // the audited step may be committed
+  void on_decided(const protocol::Decided& message);           // the same for a decided step
   void seal();
   void tell_evaluations();
   void load_target();
@@ -170,6 +174,7 @@ class WorkerCore {
   void start_local_steps();
   void start_asked_audit();
   bool audit_holds() const;
+  bool decision_holds() const;
   std::set<Incarnation> awaited_for_audit() const;
   bool pause_is_due() const;
   bool evaluation_is_due() const;
@@ -203,6 +208,7 @@ class WorkerCore {
   std::set<std::pair<std::uint64_t, std::string>> checkpoints_begun_;
   // Evaluations of this worker that the head may not have received; the head may be away.
   std::map<Version, protocol::Evaluated> evaluations_;
+  std::string decisions_;   // of the evaluations before version_, or before the target
   std::string failure_;     // of the job; not empty exactly in phase Failed
   bool elsewhere_ = false;  // the failure may be one of this worker only
 
@@ -230,6 +236,8 @@ class WorkerCore {
   bool suspected_ = false;                      // a peer was suspected in this step
   std::optional<Version> audit_passed_;         // the newest step that has passed
   std::optional<protocol::Audit> audit_asked_;  // not begun, because its version is not reached
+  // With the evaluation of each of these versions, none before version_.
+  std::map<Version, std::string> decided_;
 
   // State of the step `version_`; a commit resets it.
   bool steps_started_ = false;

@@ -36,6 +36,7 @@ struct LoadVersion {
   std::variant<protocol::FromSeed, protocol::FromCheckpoint, protocol::State> from;
   // The directory into which PullState has copied a checkpoint of another node; otherwise empty.
   std::string copy{};
+  std::string decisions{};  // of the evaluations before the version; empty: the job has none
 };
 
 // For the shell: fetches a checkpoint on another node's disk through the head. Answer: a PullEvent,
@@ -90,7 +91,8 @@ struct ApplyUpdate {
   std::vector<protocol::Reduced> buckets;  // by bucket number
   // of all ranks: losses, and contexts of version step + 1
   std::vector<protocol::RankResult> results;
-  bool last = false;  // version step + 1 ends the job, so the state is digested too
+  bool last = false;        // version step + 1 may end the job, so the state is digested too
+  std::string decisions{};  // of the evaluations up to this version; empty: the job has none
 };
 
 // Describes the version held here for a peer that fetches it. Answer: VersionExported.

@@ -35,6 +35,7 @@ void WorkerCore::seal() {
   ranks_ = {};
   audit_passed_.reset();
   audit_asked_.reset();
+  decided_.clear();
   checkpoints_asked_.clear();
   waiting_.clear();
   loading_lines_.clear();
@@ -67,6 +68,7 @@ void WorkerCore::on_install(const Install& message) {
   const Member* self = member(config_.self);
   if (self == nullptr) return;  // it waits as a possible source until Release
   ranks_ = self->ranks;
+  decisions_ = message.decisions;
   if (version_ == message.target) {
     report_ready();
   } else if (version_ && *version_ > message.target) {
@@ -86,7 +88,10 @@ void WorkerCore::load_target() {
     effects_.push_back(SendPeer{peer->incarnation, peer->address, peer->host_id, std::move(fetch)});
     return;
   }
-  LoadVersion load{.generation = generation_, .version = install_.target, .from = FromSeed{}};
+  LoadVersion load{.generation = generation_,
+                   .version = install_.target,
+                   .from = FromSeed{},
+                   .decisions = decisions_};
   if (const auto* checkpoint = std::get_if<FromCheckpoint>(&install_.source)) {
     // The checkpoint is on the disk of another node, so its files are fetched first. operation_
     // stays kNone meanwhile: a Prepare may interrupt the fetch, because the replica is not touched
@@ -118,7 +123,8 @@ void WorkerCore::on_state_pulled(const StatePulled& event) {
   effects_.push_back(LoadVersion{.generation = generation_,
                                  .version = install_.target,
                                  .from = std::get<FromCheckpoint>(install_.source),
-                                 .copy = event.copy});
+                                 .copy = event.copy,
+                                 .decisions = decisions_});
 }
 
 // As after CheckpointDamaged, the head chooses another source in a new round.
@@ -152,8 +158,10 @@ void WorkerCore::on_state(const State& message) {
   // The lines of the source travel with the version. The source may die before the head has them,
   // and then a worker that continues from the version can still send them.
   loading_lines_ = message.unacknowledged;
-  effects_.push_back(
-      LoadVersion{.generation = generation_, .version = message.version, .from = message});
+  effects_.push_back(LoadVersion{.generation = generation_,
+                                 .version = message.version,
+                                 .from = message,
+                                 .decisions = decisions_});
 }
 
 void WorkerCore::on_fetch(const Fetch& message) {
@@ -242,11 +250,12 @@ void WorkerCore::on_write_checkpoint(const WriteCheckpoint& message) {
   // checkpoint that was begun is not written twice.
   if (checkpoints_begun_.contains({message.request, message.directory})) return;
   checkpoints_asked_[message.request] = message;
-  // In these states no commit follows, so the request is served at once. Otherwise it is served at
-  // the next commit, when the version is whole and no update runs.
-  if (phase_ == Phase::kPaused || (phase_ == Phase::kActive && at_last())) {
-    write_checkpoints();
-  }
+  // In these states no commit follows, or none before a decision, which may wait for this
+  // checkpoint. So the request is served at once. Otherwise it is served at the next commit, when
+  // the version is whole and no update runs.
+  const bool stays =
+      phase_ == Phase::kPaused || (phase_ == Phase::kActive && (at_last() || decision_holds()));
+  if (stays) write_checkpoints();
 }
 
 void WorkerCore::write_checkpoints() {

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "actors/base/protocol/core/decisions.h"
 #include "actors/worker/core/worker_core.h"
 #include "proto/base/overloaded.h"
 
@@ -190,7 +191,7 @@ void WorkerCore::advance() {
     effects_.push_back(RunEvaluation{generation_, *version_});
   } else if (!at_last() && !steps_started_) {
     start_local_steps();
-  } else if (all_staged() && !audit_holds()) {
+  } else if (all_staged() && !audit_holds() && !decision_holds()) {
     start_update();
   }
 }
@@ -215,11 +216,15 @@ bool WorkerCore::evaluation_is_due() const {
 // it (operation_).
 void WorkerCore::start_update() {
   operation_ = Operation::kUpdate;
+  const Version next = *version_ + 1;
+  const auto decided = decided_.find(*version_);
   ApplyUpdate update{.generation = generation_,
                      .step = *version_,
                      .buckets = {},
                      .results = staged_.at(0).results,
-                     .last = *version_ + 1 == install_.last_version};
+                     .last = next == install_.last_version ||
+                             (config_.may_stop && is_decided(next, config_.decided_every)),
+                     .decisions = decided == decided_.end() ? decisions_ : decided->second};
   for (const auto& [bucket, reduced] : staged_) update.buckets.push_back(reduced);
   effects_.push_back(std::move(update));
 }
@@ -237,7 +242,10 @@ void WorkerCore::on_update_applied(const UpdateApplied& event) {
   // more.
   std::erase_if(broken_links_,
                 [this](const auto& entry) { return entry.second.version != version_; });
+  if (const auto decided = decided_.find(*version_); decided != decided_.end())
+    decisions_ = decided->second;
   version_ = event.line.version;
+  decided_.erase(decided_.begin(), decided_.lower_bound(*version_));
   lines_.emplace(event.line.version, event.line);
   reset_step();
   last_progress_ = now_;

@@ -27,6 +27,7 @@ Snapshot HeldVersion::snapshot() const {
           .params = params_,
           .table = &engine_.table(),
           .frozen = engine_.frozen_digest(),
+          .decisions = decisions_,
           .replica = std::make_shared<gpu::FrozenReplica>(engine_.replica(), engine_.kept_floats(),
                                                           copies_)};
 }

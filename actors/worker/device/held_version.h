@@ -37,6 +37,9 @@ class HeldVersion {
   // that line. Before the replica gets another version, call thaw() and set the digest anew.
   void set_params_digest(std::optional<Digest> digest) { params_ = digest; }
 
+  // Sets what the evaluations before this version have decided; empty: nothing.
+  void set_decisions(std::string decisions) { decisions_ = std::move(decisions); }
+
   // REQUIRES: engine.fetch_replica() has succeeded since the replica was last changed.
   Snapshot snapshot() const;
   // Queues a snapshot to be written. REQUIRES: as for snapshot().
@@ -46,6 +49,7 @@ class HeldVersion {
   gpu::Engine& engine_;
   Job job_;
   std::optional<Digest> params_;
+  std::string decisions_;
   // snapshots of this version that the writer may still be reading
   std::vector<std::shared_ptr<gpu::FrozenReplica>> frozen_;
   std::shared_ptr<gpu::CopyMemory> copies_;  // memory for the copies of one version

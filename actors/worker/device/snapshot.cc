@@ -56,6 +56,10 @@ class Source {
     for (VirtualRank rank = 0; rank < contexts_.size(); ++rank)
       sections_.push_back(store::section_of(context_section(rank), contexts_[rank]));
     sections_.push_back(store::section_of(kKernelsSection, std::as_bytes(std::span(kernels_))));
+    const std::string& decisions = snapshot_.decisions;
+    if (!decisions.empty())
+      sections_.push_back(
+          store::section_of(kDecisionsSection, std::as_bytes(std::span(decisions))));
     if (leaves_base_out())
       sections_.push_back(store::section_of(kBaseSection, std::as_bytes(std::span(base_))));
   }

@@ -24,6 +24,7 @@ struct Snapshot {
   std::optional<Digest> params;            // the digest in the ledger, if it is known
   const gpu::ParamTable* table = nullptr;  // of the engine, which must outlive the writing
   Digest frozen;                           // Engine::frozen_digest()
+  std::string decisions;  // of the evaluations before the version; empty: the job has none
   std::shared_ptr<gpu::FrozenReplica> replica;
 };
 

@@ -1,6 +1,7 @@
 // The work of the device after the local steps: reduction of buckets, the update, evaluation.
 #include <caf/all.hpp>
 
+#include "actors/base/protocol/core/decisions.h"
 #include "actors/worker/device/evaluation_run.h"
 #include "actors/worker/shell/device_actor.h"
 #include "proto/base/kill_point.h"
@@ -65,6 +66,15 @@ void DeviceState::provide_for_peers() {
   if (!parts_->engine->provide_for_peers().ok()) end_if_device_lost();
 }
 
+namespace {
+
+// How often evaluations have lowered the learning rate. The text was read when it arrived.
+std::uint32_t reductions(const std::string& decisions) {
+  return decisions.empty() ? 0 : protocol::decode_decisions(decisions)->reductions;
+}
+
+}  // namespace
+
 void DeviceState::perform_effect(const worker::ApplyUpdate& effect) {
   const Instant begin = span_begin();
   gpu::Engine& engine = *parts_->engine;
@@ -88,7 +98,8 @@ void DeviceState::perform_effect(const worker::ApplyUpdate& effect) {
   // A checkpoint may still be reading the replica; it gets its copies before the update changes
   // them.
   held_->thaw();
-  const Status status = engine.apply_update(reduced, std::move(contexts));
+  const Status status =
+      engine.apply_update(reduced, std::move(contexts), reductions(effect.decisions));
   kill_point("update.after");
   if (!status.ok()) end_if_device_lost();
   if (!status.ok()) return fail(status.error().message);
@@ -98,6 +109,7 @@ void DeviceState::perform_effect(const worker::ApplyUpdate& effect) {
   // lines bit by bit.
   line.params = engine.params_digest();
   held_->set_params_digest(line.params);
+  held_->set_decisions(effect.decisions);
   // The digest of the whole state is computed for the last version only, because it needs the
   // optimizer state in host memory.
   if (effect.last) {

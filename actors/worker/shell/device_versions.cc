@@ -18,6 +18,7 @@ void DeviceState::perform_effect(const worker::LoadVersion& effect) {
   // The digest is removed, because it belongs to that version.
   held_->thaw();
   held_->set_params_digest(std::nullopt);
+  held_->set_decisions(effect.decisions);
   gpu::Engine& engine = *parts_->engine;
   if (std::holds_alternative<protocol::FromSeed>(effect.from)) {
     Status made = engine.init_replica();

@@ -16,6 +16,7 @@
 #include "actors/base/program/log_options.h"
 #include "actors/base/program/program.h"
 #include "actors/base/program/wire_options.h"
+#include "actors/base/protocol/core/decisions.h"
 #include "actors/base/protocol/core/process_exit.h"
 #include "actors/worker/data_workers/shell/data_workers_actor.h"
 #include "actors/worker/device/device_loss.h"
@@ -210,6 +211,8 @@ WorkerOptions worker_options(const Arguments& a,
     options.core.kernels = encode(kernel_record(*(*parts)->engine, (*parts)->options.spec.level));
     options.core.eval_every = (*parts)->options.spec.eval_every;
     options.core.audit_every = (*parts)->options.spec.audit.every_steps;
+    options.core.decided_every = protocol::decided_every((*parts)->options.spec);
+    options.core.may_stop = !(*parts)->options.spec.stop.metric.empty();
     options.abandoned_below = (*parts)->abandoned_below;
     options.recorder = (*parts)->recorder;
     options.last_version = (*parts)->options.last_version;

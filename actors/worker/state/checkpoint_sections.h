@@ -14,6 +14,9 @@ inline constexpr const char* kParamsSection = "params";
 // of parameters has only these.
 inline constexpr const char* kBaseSection = "base";
 
+// What the evaluations before the version have decided, as text; only of a job that goes by them.
+inline constexpr const char* kDecisionsSection = "decisions";
+
 inline std::string moment_section(std::size_t index) {
   return "moment/" + std::to_string(index);
 }

@@ -91,6 +91,10 @@ class Replay {
 Result<std::unique_ptr<Replay>> Replay::create(const TraceRequest& request) {
   std::unique_ptr<Replay> replay(new Replay(request.spec));
   const JobSpec& spec = replay->spec_;
+  if (spec.schedule.kind == "plateau")
+    return usage_error(
+        "schedule.kind = \"plateau\": allowed is another one, because the learning rate "
+        "of a step depends on the evaluations before it, which are not repeated here");
   const auto model = JobModel::open(spec.model);
   if (!model) return model.error();
   auto samples = model->open_samples(spec);

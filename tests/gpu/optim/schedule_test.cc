@@ -54,6 +54,28 @@ TEST_SUITE("gpu/optim/schedule") {
     CHECK(learning_rate(schedule, 0.2, 1000, 100) == 0.05F);
   }
 
+  TEST_CASE("plateau: the rate is lowered as often as evaluations have decided, as by torch") {
+    ScheduleSpec schedule{.kind = "plateau", .gamma = 0.3, .min_rate = 1e-3};
+    const double falls[] = {0.1, 0.03, 0.009, 0.0026999999999999997, 0.001, 0.001};
+    for (std::uint32_t n = 0; n < 6; ++n)
+      CHECK(learning_rate(schedule, 0.1, 7, 0, n) == static_cast<float>(falls[n]));
+    // A power of gamma would be another double: 0.05904900000000001.
+    schedule = {.kind = "plateau", .gamma = 0.9, .epsilon = 5e-3};
+    const double small_falls[] = {0.1,
+                                  0.09000000000000001,
+                                  0.08100000000000002,
+                                  0.07290000000000002,
+                                  0.06561000000000002,
+                                  0.05904900000000002,
+                                  0.05314410000000002,
+                                  0.04782969000000002,
+                                  0.04782969000000002};
+    for (std::uint32_t n = 0; n < 9; ++n)
+      CHECK(learning_rate(schedule, 0.1, 7, 0, n) == static_cast<float>(small_falls[n]));
+    schedule.warmup_steps = 4;
+    CHECK(learning_rate(schedule, 0.1, 1, 0, 1) == static_cast<float>(0.09000000000000001 * 2 / 4));
+  }
+
   TEST_CASE("points: linear between them, constant behind the last one, with jumps between steps") {
     const ScheduleSpec schedule{.kind = "points",
                                 .points = {{0, 0.5}, {4, 1.0}, {10, 1.0}, {11, 0.25}}};

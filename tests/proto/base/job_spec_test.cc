@@ -226,6 +226,38 @@ TEST_SUITE("proto/base/job_spec") {
          [](JobSpec& s) {
            s.optimizer.groups = {{.parameters = {"*"}, .weight_decay = 0.0 / 0.0}};
          }},
+        {"schedule.patience",
+         [](JobSpec& s) {
+           s.eval_every = 1;
+           s.schedule = {.kind = "plateau", .patience = 2'000'000};
+         }},
+        {"schedule.threshold_mode",
+         [](JobSpec& s) {
+           s.eval_every = 1;
+           s.schedule = {.kind = "plateau", .threshold_mode = "relative"};
+         }},
+        {"schedule.kind",
+         [](JobSpec& s) {
+           s.eval_every = 1;
+           s.schedule.kind = "plateau";
+           s.optimizer.kind = "captured";
+         }},
+        {"eval_every", [](JobSpec& s) { s.schedule.kind = "plateau"; }},
+        {"eval_every", [](JobSpec& s) { s.stop.metric = "loss"; }},
+        {"stop.patience",
+         [](JobSpec& s) {
+           s.eval_every = 1;
+           s.stop = {.metric = "loss", .patience = 0};
+         }},
+        {"eval_every",
+         [](JobSpec& s) {
+           s.checkpoint = {.directory = "/c", .keep_best = "loss"};
+         }},
+        {"checkpoint.directory",
+         [](JobSpec& s) {
+           s.eval_every = 1;
+           s.checkpoint.keep_best = "loss";
+         }},
         {"resources.threads", [](JobSpec& s) { s.resources.threads = 0; }},
         {"resources.threads", [](JobSpec& s) { s.resources.threads = 257; }},
         {"resources.min_devices", [](JobSpec& s) { s.resources.min_devices = 5; }},
@@ -280,6 +312,22 @@ TEST_SUITE("proto/base/job_spec") {
     }
     spec.level = DeterminismLevel::kD0;
     CHECK(!validate(spec, "job.toml").ok());
+  }
+
+  TEST_CASE("evaluations decide bits if the learning rate goes by them") {
+    JobSpec job = good();
+    job.eval_every = 5;
+    JobSpec other = job;
+    other.eval_every = 6;
+    CHECK(first_other_bits(job, other).empty());
+    job.schedule.kind = other.schedule.kind = "plateau";
+    CHECK(first_other_bits(job, other) == "eval_every");
+    other.eval_every = 5;
+    other.schedule.patience = 3;
+    CHECK(first_other_bits(job, other) == "schedule.patience");
+    other = job;
+    other.stop.metric = other.checkpoint.keep_best = "loss";
+    CHECK(first_other_bits(job, other).empty());
   }
 
   TEST_CASE("every level is read by its name") {

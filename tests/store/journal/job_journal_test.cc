@@ -47,6 +47,7 @@ JobRecord sample(const JobId& id, std::uint64_t sequence) {
   record.counted_unix_ms = 1'700'000'100'456;
   record.price_per_hour = 2.5;
   record.submitter = "alice";
+  record.best = {"/checkpoints/best/step-60", 60, false, {"node-b"}, {{5, 6}, {7, 8}}};
   record.sequence = sequence;
   record.submitted_unix_ms = 1'700'000'000'123;
   record.error = "none \"yet\"\n";
@@ -78,10 +79,14 @@ TEST_SUITE("store/journal/job_journal") {
     CHECK(decoded(encode_job_record(empty), "b") == empty);
   }
 
-  TEST_CASE("records of the four versions before are read, without the fields that they lack") {
-    const JobRecord record = sample("a", 1);
+  TEST_CASE("records of the five versions before are read, without the fields that they lack") {
+    JobRecord record = sample("a", 1);
+    record.best.reset();
     std::string bytes = encode_job_record(record);
     JobRecord expected = decoded(bytes, "a");
+    bytes[0] = 10;
+    bytes.resize(bytes.size() - 1);
+    CHECK(decoded(bytes, "a") == expected);
     bytes[0] = 9;
     bytes.resize(bytes.size() - sizeof(std::uint32_t) - record.submitter.size());
     expected.submitter.clear();

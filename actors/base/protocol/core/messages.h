@@ -300,6 +300,8 @@ struct Install {
   std::optional<Version> pause_at;   // planned stop: pause at this version and send Drained
   Version evaluated_through = 0;     // the head knows all evaluations up to this version
   Version acknowledged_through = 0;  // the head has all ledger lines up to this version
+  // The decisions of the evaluations before the target (decisions.h); empty: the job has none.
+  std::string decisions{};
 };
 
 // All members are ready; training starts.
@@ -350,11 +352,20 @@ struct AuditPassed {
   Version step = 0;
 };
 
+// The evaluation of version `step` is stored and has decided: the update of this step may begin
+// with these decisions (decisions.h). Sent to the members after Go, ascending, for all such
+// evaluations from the target on. A job that has ended with `step` sends none.
+struct Decided {
+  Stamp stamp;
+  Version step = 0;
+  std::string decisions;
+};
+
 using PeerMessage = std::variant<Contrib, Reduced, Fetch, State>;
 using WorkerMessage = std::variant<Hello, Report, Ready, Drained, Committed, Evaluated, Suspect,
                                    CheckpointWritten, CheckpointUnreadable, Audited, Failed>;
 using HeadMessage = std::variant<Prepare, Install, Go, Release, Drain, Acknowledge, WriteCheckpoint,
-                                 Audit, AuditPassed>;
+                                 Audit, AuditPassed, Decided>;
 
 inline const Stamp& stamp_of(const auto& message) {
   return std::visit([](const auto& m) -> const Stamp& { return m.stamp; }, message);

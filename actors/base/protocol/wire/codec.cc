@@ -4,6 +4,7 @@
 #include <cstring>
 #include <stdexcept>
 
+#include "actors/base/protocol/core/decisions.h"
 #include "actors/base/protocol/wire/wire_error.h"
 #include "proto/base/check.h"
 #include "proto/messages.h"
@@ -470,6 +471,13 @@ Source source_from(wire::Install::Source::Reader r) {
   reject("source", static_cast<std::uint64_t>(r.which()));
 }
 
+// Empty if the job decides nothing.
+std::string decisions_from(capnp::Text::Reader text) {
+  std::string decisions = text.cStr();
+  if (!decisions.empty() && !decode_decisions(decisions)) reject("decisions", decisions.size());
+  return decisions;
+}
+
 FramePtr to_frame(const JobId& job, const Install& m) {
   return Msg<wire::Install>::build(envelope_of(job, m.stamp),
                                    [&](wire::Install::Builder b) {
@@ -491,6 +499,7 @@ FramePtr to_frame(const JobId& job, const Install& m) {
                                      b.setPauseAt(m.pause_at.value_or(0));
                                      b.setEvaluatedThrough(m.evaluated_through);
                                      b.setAcknowledgedThrough(m.acknowledged_through);
+                                     b.setDecisions(m.decisions);
                                    })
       .frame();
 }
@@ -517,6 +526,7 @@ HeadMessage from(const Frame& frame, wire::Install::Reader r) {
   if (r.getPauses()) m.pause_at = r.getPauseAt();
   m.evaluated_through = r.getEvaluatedThrough();
   m.acknowledged_through = r.getAcknowledgedThrough();
+  m.decisions = decisions_from(r.getDecisions());
   return m;
 }
 
@@ -571,6 +581,19 @@ HeadMessage from(const Frame& frame, wire::AuditPassed::Reader r) {
   return AuditPassed{stamp_from(frame), r.getStep()};
 }
 
+FramePtr to_frame(const JobId& job, const Decided& m) {
+  return Msg<wire::Decided>::build(envelope_of(job, m.stamp),
+                                   [&](wire::Decided::Builder b) {
+                                     b.setStep(m.step);
+                                     b.setDecisions(m.decisions);
+                                   })
+      .frame();
+}
+
+HeadMessage from(const Frame& frame, wire::Decided::Reader r) {
+  return Decided{stamp_from(frame), r.getStep(), decisions_from(r.getDecisions())};
+}
+
 // Decodes `frame` with the first schema of the list whose type matches.
 template <class Message, class First, class... Rest>
 Result<Message> decode_as(const FramePtr& frame) {
@@ -615,6 +638,7 @@ bool is_head_message(MessageType type) {
     case MessageType::kWriteCheckpoint:
     case MessageType::kAudit:
     case MessageType::kAuditPassed:
+    case MessageType::kDecided:
       return true;
     default:
       return false;
@@ -639,7 +663,8 @@ Result<WorkerMessage> decode_worker(const FramePtr& frame) {
 
 Result<HeadMessage> decode_head(const FramePtr& frame) {
   return decode_as<HeadMessage, wire::Prepare, wire::Install, wire::Go, wire::Release, wire::Drain,
-                   wire::Acknowledge, wire::WriteCheckpoint, wire::Audit, wire::AuditPassed>(frame);
+                   wire::Acknowledge, wire::WriteCheckpoint, wire::Audit, wire::AuditPassed,
+                   wire::Decided>(frame);
 }
 
 }  // namespace es::actors::protocol

@@ -113,6 +113,16 @@ StepTimes read_step_times(wire::JobInfo::Reader j) {
   return times;
 }
 
+DecisionsView read_decisions(wire::DecisionsInfo::Reader d) {
+  return {.best_metric = line_of(d.getBestMetric()),
+          .best_version = d.getBestVersion(),
+          .best_value = d.getBestValue(),
+          .best_checkpoint = line_of(d.getBestCheckpoint()),
+          .reductions = d.getReductions(),
+          .reduced_at = d.getReducedAt(),
+          .stopped_at = d.getStoppedAt()};
+}
+
 }  // namespace
 
 std::uint64_t recoveries_of(const JobView& job) {
@@ -173,6 +183,15 @@ void put(wire::JobInfo::Builder b, const JobView& view) {
   b.setBudget(view.budget);
   b.setEndedUnixMs(view.ended_unix_ms);
   b.setSubmitter(view.submitter);
+  const DecisionsView& d = view.decisions;
+  auto decisions = b.initDecisions();
+  decisions.setBestMetric(d.best_metric);
+  decisions.setBestVersion(d.best_version);
+  decisions.setBestValue(d.best_value);
+  decisions.setBestCheckpoint(d.best_checkpoint);
+  decisions.setReductions(d.reductions);
+  decisions.setReducedAt(d.reduced_at);
+  decisions.setStoppedAt(d.stopped_at);
 }
 
 JobView read_job(wire::JobInfo::Reader j) {
@@ -217,7 +236,8 @@ JobView read_job(wire::JobInfo::Reader j) {
           .price_per_hour = j.getPricePerHour(),
           .budget = j.getBudget(),
           .ended_unix_ms = j.getEndedUnixMs(),
-          .submitter = line_of(j.getSubmitter())};
+          .submitter = line_of(j.getSubmitter()),
+          .decisions = read_decisions(j.getDecisions())};
 }
 
 void put(wire::SpanInfo::Builder b, const SpanView& view) {

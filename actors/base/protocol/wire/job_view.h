@@ -72,6 +72,19 @@ struct TimelineView {
   std::vector<std::pair<double, std::uint64_t>> progress;  // seconds, steps; ascending
 };
 
+// What evaluations have decided up to now (actors/base/protocol/core/decisions.h). A version is 0
+// if there is none.
+struct DecisionsView {
+  std::string best_metric;  // empty: the job keeps no best checkpoint
+  std::uint64_t best_version = 0;
+  double best_value = 0;
+  std::string best_checkpoint;   // of that version, or of the best one before it; empty: none yet
+  std::uint64_t reductions = 0;  // how often the learning rate was lowered
+  std::uint64_t reduced_at = 0;  // by which version last
+  std::uint64_t stopped_at = 0;  // the version that ended the job early
+  bool any() const { return best_version != 0 || reductions != 0 || stopped_at != 0; }
+};
+
 struct JobView {
   std::string id;
   std::string name;
@@ -115,6 +128,7 @@ struct JobView {
   double budget = 0;                // the most that it may spend; 0: no limit
   std::uint64_t ended_unix_ms = 0;  // 0: it is not over, or not known
   std::string submitter;            // name of a key or token; empty: not known
+  DecisionsView decisions;
 };
 
 // The pauses after which the job continued although a worker, a link or a device had failed.

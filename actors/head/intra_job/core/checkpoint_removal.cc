@@ -67,9 +67,9 @@ std::vector<CheckpointRef> Checkpoints::replaced_by(const CheckpointRef& written
     if (std::ranges::find(removed, state.path) != removed.end()) states.push_back(state);
   };
   const JobRecord& record = context_.record;
-  // The newest checkpoint is never removed.
+  // The newest checkpoint is never removed, except for a newer one.
   for (const CheckpointRef& state : record.checkpoints)
-    if (&state != record.newest_checkpoint()) consider(state);
+    if (&state != record.newest_checkpoint() || state.version < written.version) consider(state);
   for (const CheckpointRef& state : record.spoiled) {
     consider(state);
     if (state.path == written.path && state.digests != written.digests) states.push_back(state);
@@ -100,7 +100,9 @@ void Checkpoints::give_up_unfinished(Version good) {
 std::vector<CheckpointRef> Checkpoints::give_up_newer(Version good) {
   std::vector<CheckpointRef> void_ones;
   for (const CheckpointRef& ref : drop_newer(context_.record, good)) {
-    if (ref.periodic) {
+    const bool best = context_.record.best == ref;
+    if (best) context_.record.best.reset();
+    if (ref.periodic || best) {
       void_ones.push_back(ref);
       context_.record.spoiled.push_back(ref);
     } else if (!is_suspension(ref, context_.config.suspend_prefix)) {
@@ -112,8 +114,8 @@ std::vector<CheckpointRef> Checkpoints::give_up_newer(Version good) {
 }
 
 void Checkpoints::restart_series() {
-  periodic_ = PeriodicCheckpoints(context_.config.spec.checkpoint, context_.config.last_version,
-                                  context_.record);
+  periodic_ =
+      PeriodicCheckpoints(context_.config.spec.checkpoint, context_.last_version, context_.record);
 }
 
 }  // namespace es::actors::intra_job

@@ -12,6 +12,8 @@ namespace {
 
 // Above the request numbers of clients and below those of the job's own series.
 constexpr std::uint64_t kSuspensionRequest = (std::uint64_t{1} << 63) - 1;
+// Those of best versions: above the numbers of clients, and below that one.
+constexpr std::uint64_t kFirstBest = std::uint64_t{1} << 62;
 
 }  // namespace
 
@@ -23,7 +25,7 @@ Checkpoints::Checkpoints(JobContext& context, const RestartPoint& restart,
       restart_(restart),
       progress_(progress),
       suspension_done_(std::move(suspension_done)),
-      periodic_(context.config.spec.checkpoint, context.config.last_version, context.record) {}
+      periodic_(context.config.spec.checkpoint, context.last_version, context.record) {}
 
 // --- requests
 
@@ -35,7 +37,7 @@ void Checkpoints::request(const CheckpointCommand& command) {
   Requested requested{.request = command.request, .directory = command.directory};
   requested.otherwise = command.otherwise;
   if (command.at_end) {
-    requested.at = context_.config.last_version;
+    requested.at = context_.last_version;
     at_end_.insert(command.request);
   }
   requested_.push_back(std::move(requested));
@@ -113,6 +115,31 @@ void Checkpoints::ask_for_periodic() {
                                 .at = request.at});
 }
 
+// A round makes the writer forget the request, so it is repeated, and a worker that has begun to
+// write ignores the repetition. A restarted head may have missed the answer to an earlier request,
+// so its number is another one.
+bool Checkpoints::keep_best(Version version) {
+  const std::optional<CheckpointRef>& kept = context_.record.best;
+  if ((kept && kept->version == version) || best_failed_ == version) return true;
+  const Generation now = context_.record.generation;
+  if (best_ && best_->version == version && best_->asked == now) return false;
+  if (!best_ || best_->version != version)
+    best_ =
+        Best{own_request_number(kFirstBest, context_.record.generation, bests_++), version, now};
+  best_->asked = now;
+  context_.send(*context_.fleet.find(context_.members.front().incarnation),
+                WriteCheckpoint{.stamp = context_.stamp(),
+                                .request = best_->request,
+                                .directory = context_.config.checkpoint_directory + "/best",
+                                .periodic = true,
+                                .at = version});
+  return false;
+}
+
+void Checkpoints::end_at_last_version() {
+  periodic_.end_at(context_.last_version);
+}
+
 // If a round has begun meanwhile, all checkpoints are requested again after Go.
 void Checkpoints::ask_elsewhere() {
   if (std::exchange(ask_again_, false) && context_.has_members_at_work()) ask();
@@ -142,10 +169,10 @@ void Checkpoints::done(std::uint64_t request, Result<CheckpointTaken> result) {
 }
 
 void Checkpoints::written(const Worker& worker, const CheckpointWritten& message) {
-  if (periodic_.is_pending(message.request)) {
+  if (is_own(message.request)) {
     if (!message.error.empty()) {
       ++counts_.failed;
-      return periodic_failed(message.error);
+      return is_best(message.request) ? best_failed(message.error) : periodic_failed(message.error);
     }
     written_.push_back({message, worker.device.node});
     return take_written();
@@ -212,13 +239,22 @@ void Checkpoints::periodic_failed(const std::string& why) {
   ask_for_periodic();
 }
 
+// The job continues. The best checkpoint before this one stays.
+void Checkpoints::best_failed(const std::string& why) {
+  best_failed_ = best_->version;
+  best_.reset();
+  warning_ = "no checkpoint of version " + std::to_string(best_failed_) + ", the best one: " + why;
+  context_.warn(warning_);
+}
+
 void Checkpoints::drop_written(const std::string& why) {
   for (const Written& written : std::exchange(written_, {})) {
-    // No client waits for a checkpoint of the series.
-    if (periodic_.is_pending(written.message.request)) continue;
+    // No client waits for a checkpoint that the job itself wants.
+    if (is_own(written.message.request)) continue;
     done(written.message.request, refused(why));
   }
   periodic_.forget();
+  best_.reset();
 }
 
 void Checkpoints::refuse_all(const std::string& why) {
@@ -242,6 +278,7 @@ void Checkpoints::take_written() {
 void Checkpoints::take(const Written& taken) {
   const CheckpointWritten& message = taken.message;
   const bool periodic = periodic_.is_pending(message.request);
+  const bool best = is_best(message.request);
   const CheckpointRef written{
       message.path, message.version, periodic, {taken.node}, message.digests};
   context_.log("worker " + std::to_string(message.stamp.sender.value) + " wrote checkpoint " +
@@ -249,8 +286,8 @@ void Checkpoints::take(const Written& taken) {
                taken.node);
   ++counts_.written;
   counts_.seconds += message.seconds;
-  record_checkpoint(written, periodic);
-  if (!periodic) {
+  record_checkpoint(written, message.request);
+  if (!periodic && !best) {
     CheckpointTaken result{written, message.digests};
     const auto error = first_errors_.extract(message.request);
     if (!error.empty()) result.first_error = error.mapped();
@@ -258,14 +295,23 @@ void Checkpoints::take(const Written& taken) {
   }
   if (!warning_.empty()) context_.log("checkpoints are written again");
   warning_.clear();
+  if (best) return best_.reset();
   periodic_.settle(written.version);
   ask_for_periodic();
 }
 
+// The paths of what a checkpoint that the job itself wants takes the place of.
+std::vector<std::string> Checkpoints::replaced_paths(std::uint64_t request,
+                                                     const std::string& path) const {
+  if (periodic_.is_pending(request)) return periodic_.pending()->remove;
+  const std::optional<CheckpointRef>& best = context_.record.best;
+  if (!is_best(request) || !best || best->path == path) return {};
+  return {best->path};
+}
+
 // Adds a checkpoint to the record and has nodes remove those that it replaces.
-void Checkpoints::record_checkpoint(const CheckpointRef& written, bool periodic) {
-  const std::vector<std::string> removed =
-      periodic ? periodic_.pending()->remove : std::vector<std::string>();
+void Checkpoints::record_checkpoint(const CheckpointRef& written, std::uint64_t request) {
+  const std::vector<std::string> removed = replaced_paths(request, written.path);
   // This comes before add_checkpoint(), which drops these from the record.
   const std::vector<CheckpointRef> replaced_ones = replaced_by(written, removed);
   JobRecord& record = context_.record;
@@ -274,7 +320,8 @@ void Checkpoints::record_checkpoint(const CheckpointRef& written, bool periodic)
   const bool suspension = is_suspension(written, prefix);
   // A client may remove its own checkpoints at any time. A suspension checkpoint stays until a
   // newer one of the job replaces it.
-  const bool replaced = (periodic || suspension) &&
+  if (is_best(request)) record.best = written;
+  const bool replaced = (is_own(request) || suspension) &&
                         record.checkpoints.front().path == written.path &&
                         drop_suspensions(record, prefix, written.path);
   context_.save();
@@ -286,7 +333,7 @@ void Checkpoints::record_checkpoint(const CheckpointRef& written, bool periodic)
 }
 
 Status Checkpoints::check_result_saved() const {
-  const Version last = context_.config.last_version;
+  const Version last = context_.last_version;
   const CheckpointRef* newest = context_.record.newest_checkpoint();
   if ((newest != nullptr && newest->version == last) || warning_.empty()) return {};
   return failure("all " + std::to_string(last) +

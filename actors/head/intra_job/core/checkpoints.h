@@ -1,7 +1,8 @@
 #pragma once
 // Checkpoints handles every checkpoint of a job: those that clients request, those of the job's own
-// series (periodic_checkpoints.h), and the one with which the job gives up all its devices (a
-// suspension, suspension.h). It decides which ones stay.
+// series (periodic_checkpoints.h), that of the best version (CheckpointSpec::keep_best), and the
+// one with which the job gives up all its devices (a suspension, suspension.h). It decides which
+// ones stay.
 //
 // Any member can write, because each holds a whole version. A round makes the writer forget a
 // request, so requests are repeated after Go. A checkpoint is valid only if the ledger contains its
@@ -37,6 +38,11 @@ class Checkpoints {
   void ask();
   // Plans the next checkpoint of the series, and requests it if members step.
   void ask_for_periodic();
+  // Returns whether the checkpoint of this version, the best one, is kept or has failed. Otherwise
+  // it requests it from a member. REQUIRES: members are at work and stay at most at this version.
+  bool keep_best(Version version);
+  // The job ends earlier, at JobContext::last_version.
+  void end_at_last_version();
   // Requests what failed in its first directory once more, in the second one.
   void ask_elsewhere();
   // Sets the version from which on the checkpoints of the end may be written. Returns whether
@@ -48,7 +54,7 @@ class Checkpoints {
   // written: without a process and a device the newest state of the job is saved already, or lost.
   void answer_while_waiting();
   // Returns whether nothing is requested that is not written.
-  bool has_no_open_request() const { return requested_.empty() && !periodic_.pending(); }
+  bool has_no_open_request() const { return requested_.empty() && !periodic_.pending() && !best_; }
 
   // --- answers
   void written(const Worker& worker, const protocol::CheckpointWritten& message);
@@ -100,17 +106,30 @@ class Checkpoints {
     std::string otherwise{};         // directory to try after the first one has failed
     std::string first_error{};       // error of the first directory, once it has failed
   };
+  // The checkpoint of the best version, which is not written yet.
+  struct Best {
+    std::uint64_t request = 0;
+    Version version = 0;
+    Generation asked;  // whose member was asked
+  };
   // A checkpoint that a worker has reported as written, and the node on whose disk it lies.
   struct Written {
     protocol::CheckpointWritten message;
     std::string node;
   };
 
+  // Whether the job itself has requested it, for its series or for its best version.
+  bool is_best(std::uint64_t request) const { return best_ && best_->request == request; }
+  bool is_own(std::uint64_t request) const {
+    return periodic_.is_pending(request) || is_best(request);
+  }
+  void best_failed(const std::string& why);
+  std::vector<std::string> replaced_paths(std::uint64_t request, const std::string& path) const;
   void done(std::uint64_t request, Result<CheckpointTaken> result);
   bool try_elsewhere(Requested& requested);
   void periodic_failed(const std::string& why);
   void take(const Written& written);
-  void record_checkpoint(const CheckpointRef& written, bool periodic);
+  void record_checkpoint(const CheckpointRef& written, std::uint64_t request);
   std::vector<CheckpointRef> replaced_by(const CheckpointRef& written,
                                          const std::vector<std::string>& removed) const;
 
@@ -126,6 +145,9 @@ class Checkpoints {
   std::map<std::uint64_t, std::string> first_errors_;
   bool ask_again_ = false;  // a checkpoint has to be requested in its second directory
   PeriodicCheckpoints periodic_;
+  std::optional<Best> best_;
+  std::uint64_t bests_ = 0;  // that were requested by this head
+  Version best_failed_ = 0;  // the best version whose checkpoint could not be written
   std::string warning_;
   CheckpointCounts counts_;
 };

@@ -26,10 +26,12 @@ void HeldEffects::forget_node(const std::string& node, const Fleet& fleet) {
   std::erase_if(effects_, [&](const Effect& effect) { return is_to(effect, node, fleet); });
 }
 
-// Both messages say up to which version the head has what workers have reported.
+// The first two say up to which version the head has what workers have reported, and Decided
+// follows from an evaluation.
 bool makes_workers_forget(const SendWorker& effect) {
   return std::holds_alternative<protocol::Acknowledge>(*effect.message) ||
-         std::holds_alternative<protocol::Install>(*effect.message);
+         std::holds_alternative<protocol::Install>(*effect.message) ||
+         std::holds_alternative<protocol::Decided>(*effect.message);
 }
 
 // The worker answers no Acknowledge. Every other message leads to messages of the worker or to its

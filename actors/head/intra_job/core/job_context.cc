@@ -8,6 +8,7 @@ JobContext::JobContext(Config config_of_job, Services services_of_job, JobRecord
     : config(std::move(config_of_job)),
       services(std::move(services_of_job)),
       schedule(config.spec.stages, config.start_version),
+      last_version(config.last_version),
       record(std::move(record_of_job)),
       fleet(config.spec.max_p) {}
 

@@ -20,6 +20,9 @@ struct JobContext {
   const Services services;
   const StageSchedule schedule;
 
+  // Config::last_version, or the version with which an evaluation ends the job.
+  Version last_version;
+
   JobRecord record;  // journaled by save()
   Phase phase = Phase::kIdle;
   Fleet fleet;

@@ -37,6 +37,7 @@ JobCore::JobCore(Config config, Services services, JobRecord record, const Ledge
                    [this](const Status& status) { suspension_.written(status); }),
       audits_(context_),
       rounds_(parts()),
+      decided_(context_, progress_, checkpoints_),
       suspension_(context_, restart_, demand_, checkpoints_, rounds_),
       usage_(context_),
       lifecycle_(parts(), rounds_, suspension_) {
@@ -176,6 +177,7 @@ void JobCore::settle() {
   if (context_.phase == Phase::kIdle) demand_.enter_stage_of(restart_.next_version());
   demand_.update();
   fleet_.reconcile(demand_.staff(), demand_.repeated_at().has_value());
+  decided_.release(rounds_.target());
   lifecycle_.finish_if_done();
   if (!context_.is_paused() && !suspension_.is_active() && !lifecycle_.is_stopping())
     rounds_.consider_change();
@@ -276,8 +278,14 @@ void JobCore::on_committed(Worker& worker, const Committed& message) {
 }
 
 void JobCore::on_evaluated(Worker& worker, const Evaluated& message) {
+  const Version last = context_.last_version;
   if (const Status same = progress_.take(worker, message); !same.ok())
-    lifecycle_.fail(same.error().message);
+    return lifecycle_.fail(same.error().message);
+  if (context_.last_version == last) return;
+  // The members have begun a step that is never committed. In a round they learn that it is none of
+  // the job. In phase Preparing they will learn it from its Install.
+  checkpoints_.end_at_last_version();
+  if (context_.has_members_at_work() || context_.phase == Phase::kInstalling) rounds_.begin();
 }
 
 void JobCore::on_suspect(Worker& worker, const Suspect& message) {

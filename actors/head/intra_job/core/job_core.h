@@ -17,6 +17,7 @@
 //   Checkpoints    which checkpoints are written, kept and removed
 //   Audits         which device computes wrongly
 //   Rounds         generation, placement, the round Prepare to Go
+//   DecidedSteps   when members may update a step whose version was evaluated
 //   Suspension     gives up all devices, and continues later
 //   UsageLimits    how long the job has held devices, and what they have cost
 //   Lifecycle      the end of the job
@@ -43,6 +44,7 @@
 
 #include "actors/head/intra_job/core/audits.h"
 #include "actors/head/intra_job/core/checkpoints.h"
+#include "actors/head/intra_job/core/decided_steps.h"
 #include "actors/head/intra_job/core/device_demand.h"
 #include "actors/head/intra_job/core/fleet_control.h"
 #include "actors/head/intra_job/core/job_context.h"
@@ -82,6 +84,9 @@ class JobCore {
   const JobRecord& record() const { return context_.record; }
   const Fleet& fleet() const { return context_.fleet; }
   const LedgerBook& ledger() const { return progress_.ledger(); }
+  const EvaluationBook& evaluations() const { return progress_.evaluations(); }
+  // The version with which the job ends, as far as it is known.
+  Version last_version() const { return context_.last_version; }
   // The version from which the job continues (RunProgress::version()).
   Version progress() const { return progress_.version(); }
   // The members of the last placement, ascending by rank.
@@ -130,7 +135,7 @@ class JobCore {
   void on_drained(Worker& worker, const protocol::Drained& message);
   // A ledger line: the first report is stored, and others are compared with it.
   void on_committed(Worker& worker, const protocol::Committed& message);
-  // An evaluation, which is stored or compared in the same way.
+  // An evaluation, which is stored or compared in the same way. It may end the job.
   void on_evaluated(Worker& worker, const protocol::Evaluated& message);
   // A member waits in vain for another: a new round, perhaps without one of the two.
   void on_suspect(Worker& worker, const protocol::Suspect& message);
@@ -176,6 +181,7 @@ class JobCore {
   Checkpoints checkpoints_;
   Audits audits_;
   Rounds rounds_;
+  DecidedSteps decided_;
   Suspension suspension_;
   UsageLimits usage_;
   Lifecycle lifecycle_;

@@ -19,12 +19,12 @@ void JobCore::condemn(const Verdict& verdict, Version step) {
 void JobCore::go_back_to(Version good) {
   checkpoints_.give_up_unfinished(good);
   const std::vector<CheckpointRef> void_ones = checkpoints_.give_up_newer(good);
-  checkpoints_.restart_series();
   const Version restart = restart_.version();
   context_.warn("audit: versions after " + std::to_string(good) +
                 " may be spoiled; the job goes back to version " + std::to_string(restart));
   checkpoints_.drop_written("an audit has found that it may be spoiled");
   progress_.forget_after(restart);
+  checkpoints_.restart_series();
   // The record is saved first, with `rewinding` set: a head that restarts from here must not use
   // any of the spoiled versions.
   context_.record.rewinding = restart;

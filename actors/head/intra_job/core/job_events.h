@@ -10,6 +10,7 @@
 #include <variant>
 #include <vector>
 
+#include "actors/base/protocol/core/decisions.h"
 #include "actors/base/protocol/core/instant.h"
 #include "actors/base/protocol/core/job_cluster.h"
 #include "actors/base/protocol/core/messages.h"
@@ -31,6 +32,7 @@ struct Config {
   protocol::Source start = protocol::FromSeed{};
   Version start_version = 0;
   VersionDigests start_digests{};                    // digests of the checkpoint in `start`
+  protocol::Decisions start_decisions{};             // of the evaluations before it
   std::string checkpoint_directory;                  // parent of the job's own checkpoints
   Version acknowledge_every = 64;                    // ledger lines between two Acknowledge
   Instant drain_timeout = std::chrono::seconds(30);  // after this time a round begins without drain
@@ -63,6 +65,9 @@ struct Services {
   // ordered by the incarnations of their workers. REQUIRES: 1 <= devices <= max_p.
   std::function<std::vector<RankRange>(std::uint32_t max_p, const std::vector<DeviceId>& devices)>
       assign_ranks;
+  // Returns the values of metrics of the totals of an evaluation (protocol::Evaluated); NaN for one
+  // that they do not have. Needed by a job that decides by evaluations.
+  std::function<protocol::MetricValue(const protocol::Bytes& totals)> metrics{};
 };
 
 // --- journal -----------------------------------------------------------------------------------
@@ -71,7 +76,10 @@ struct Services {
 // version after Config.start_version.
 struct LedgerHistory {
   std::vector<protocol::LedgerLine> lines;
-  std::vector<std::pair<Version, Digest>> evaluations{};  // digests of the totals
+  std::vector<std::pair<Version, protocol::Bytes>> evaluations{};  // totals; ascending
+  // The newest digest of a whole state. It belongs to the line of the job's last version, if there
+  // is one; otherwise it may be that of a version which was rewound.
+  std::optional<Digest> final_state{};
 };
 
 // --- events ------------------------------------------------------------------------------------

@@ -25,7 +25,7 @@ void Lifecycle::consider_stop() {
 }
 
 void Lifecycle::finish_if_done() {
-  const Version last = context_.config.last_version;
+  const Version last = context_.last_version;
   if (!context_.has_members_at_work() || parts_.progress.through() != last) return;
   if (!parts_.checkpoints.has_no_open_request() || !parts_.progress.has_evaluated(last)) return;
   // The ledger compares the report of each member. The job waits for all of them, so that a member

@@ -8,9 +8,7 @@ namespace {
 
 // Numbers of clients' requests and of suspensions stay below this one.
 constexpr std::uint64_t kFirstNumber = std::uint64_t{1} << 63;
-// Bits for the plans of one generation. A restarted head begins a new generation, so its numbers
-// differ.
-constexpr int kPlanBits = 24;
+constexpr int kPlanBits = 24;  // for the requests of one generation
 // Number of clients' checkpoints that may serve as a source if newer ones are damaged.
 constexpr std::size_t kClientsKept = 8;
 
@@ -37,19 +35,28 @@ PeriodicCheckpoints::PeriodicCheckpoints(const CheckpointSpec& spec, Version las
                                          const JobRecord& record)
     : spec_(spec), last_version_(last_version), tried_(newest_periodic(record)) {}
 
+std::uint64_t own_request_number(std::uint64_t first, Generation generation, std::uint64_t made) {
+  return first + (generation.value << kPlanBits) + made;
+}
+
 void PeriodicCheckpoints::plan(Version through, const JobRecord& record) {
   if (pending_ || spec_.every_steps == 0 || tried_ >= last_version_) return;
   // A version whose checkpoint could not be written is not tried again; the next multiple follows.
   const Version after = std::max(through, tried_);
   const Version next = (after / spec_.every_steps + 1) * spec_.every_steps;
   pending_ =
-      PeriodicRequest{.number = kFirstNumber + (record.generation.value << kPlanBits) + planned_++,
+      PeriodicRequest{.number = own_request_number(kFirstNumber, record.generation, planned_++),
                       .at = std::min(next, last_version_),
                       .remove = beyond(spec_.keep - 1, record)};
   // A void checkpoint of a later version is not removed yet: the version may be computed again with
   // the same bits. Then the writer finds the checkpoint in place and uses it.
   for (const CheckpointRef& ref : record.spoiled)
     if (ref.version < pending_->at) pending_->remove.push_back(ref.path);
+}
+
+void PeriodicCheckpoints::end_at(Version last_version) {
+  last_version_ = last_version;
+  if (pending_ && pending_->at > last_version) pending_.reset();
 }
 
 void PeriodicCheckpoints::settle(Version version) {

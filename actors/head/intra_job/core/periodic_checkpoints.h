@@ -36,6 +36,8 @@ class PeriodicCheckpoints {
   void plan(Version through, const JobRecord& record);
   const std::optional<PeriodicRequest>& pending() const { return pending_; }
   bool is_pending(std::uint64_t number) const { return pending_ && pending_->number == number; }
+  // The job ends earlier: no checkpoint of a later version will be written.
+  void end_at(Version last_version);
   // The pending checkpoint was written as `version`, or failed at it.
   void settle(Version version);
   // Drops the pending checkpoint, because its writer and every worker that could repeat it are
@@ -49,6 +51,10 @@ class PeriodicCheckpoints {
   std::uint64_t planned_ = 0;
   std::optional<PeriodicRequest> pending_;
 };
+
+// The number of a request of the job's own, after `made` others of its kind by this head. `first`
+// is the least one. A restarted head begins a new generation, so its numbers differ.
+std::uint64_t own_request_number(std::uint64_t first, Generation generation, std::uint64_t made);
 
 // Adds a checkpoint that is on the disk to the record. Removes those whose paths are in `removed`,
 // also from the void ones.

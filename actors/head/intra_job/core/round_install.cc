@@ -111,10 +111,11 @@ void Rounds::send_install(Source source) {
                   .members = context_.members,
                   .source = std::move(source),
                   .bucket_count = context_.config.bucket_count,
-                  .last_version = context_.config.last_version,
+                  .last_version = context_.last_version,
                   .pause_at = pause_at_,
                   .evaluated_through = parts_.progress.evaluated_through(),
-                  .acknowledged_through = parts_.progress.through()};
+                  .acknowledged_through = parts_.progress.through(),
+                  .decisions = decisions_text()};
   // By the node from which the receiver loads the state; "" for its own one, or if none is loaded.
   std::map<std::string, JobContext::SharedMessage> messages;
   for (const Incarnation incarnation : context_.fleet.in_phase(Worker::Phase::kKnown)) {
@@ -128,6 +129,12 @@ void Rounds::send_install(Source source) {
     }
     context_.send(worker, message);
   }
+}
+
+std::string Rounds::decisions_text() const {
+  return decides(context_.config.spec)
+             ? protocol::encode(parts_.progress.evaluations().before(target_))
+             : "";
 }
 
 // Returns the node from which this worker reads the state that is loaded: its own node if the state

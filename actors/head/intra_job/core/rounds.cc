@@ -26,7 +26,7 @@ void Rounds::begin(PauseCause cause) {
   // A worker that obeys Prepare forgets the checkpoints that it has not begun to write. The
   // suspension requests its own again if it still has to, in a directory of the new generation.
   parts_.checkpoints.forget_suspension();
-  parts_.checkpoints.move_at_end(context_.config.last_version);
+  parts_.checkpoints.move_at_end(context_.last_version);
   admit_warm_workers();
   const std::vector<Incarnation> known = context_.fleet.in_phase(Worker::Phase::kKnown);
   if (known.empty()) return wait_for_workers();
@@ -198,7 +198,7 @@ void Rounds::go_on() {
 }
 
 bool Rounds::ends_at(Version version) const {
-  return version == context_.config.last_version && !parts_.progress.awaits_evaluation(version);
+  return version == context_.last_version && !parts_.progress.awaits_evaluation(version);
 }
 
 // The time that members get to pause by themselves. Those that have to leave soon do not wait for
@@ -229,7 +229,7 @@ void Rounds::rebalance() {
   const Version version = parts_.restart.next_version();
   // At these versions the members stop by themselves. A placement that follows is made with the
   // newest speeds anyway.
-  const bool stops_soon = version == context_.config.last_version || pauses_at(version);
+  const bool stops_soon = version == context_.last_version || pauses_at(version);
   if (context_.phase == Phase::kNormal && !all_stopped() && !stops_soon) drain();
 }
 
@@ -257,7 +257,7 @@ void Rounds::consider_change() {
   // One worker must keep the state. If no other worker can be a member, leaving waits.
   const bool leaves = must_leave() && (!choice.workers.empty() ||
                                        !fleet.choose(std::nullopt, false).workers.empty());
-  if (version == context_.config.last_version && (!leaves || ends_at(version))) return;
+  if (version == context_.last_version && (!leaves || ends_at(version))) return;
   const bool changed =
       choice.complete && choice.workers != std::set<Incarnation>(placed.begin(), placed.end());
   // Members that stand already need no drain, for example at the end of a stage. If the newest

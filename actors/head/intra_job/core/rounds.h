@@ -108,6 +108,8 @@ class Rounds {
   std::vector<Incarnation> silent_workers() const;
 
   // --- state
+  // The version with which the members of the present placement have begun.
+  Version target() const { return target_; }
   bool all_stopped() const { return drained_.size() == context_.members.size(); }
   bool all_reported() const;
   // Returns whether the members are about to obtain what they are to hold from a saved state or the
@@ -135,6 +137,7 @@ class Rounds {
   void enter_stage(bool complete);
   void place(const std::set<Incarnation>& chosen);
   void send_install(protocol::Source source);
+  std::string decisions_text() const;
   std::optional<Holder> newest_reported() const;
   std::string source_node(const Worker& worker) const;
   Worker* agree_on_kernels();

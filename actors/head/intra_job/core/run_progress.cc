@@ -12,10 +12,15 @@ using namespace protocol;
 RunProgress::RunProgress(JobContext& context, const LedgerHistory& history)
     : context_(context),
       ledger_(context.config.start_version),
+      evaluations_(context.config, context.services),
       version_(context.config.start_version) {
-  for (const LedgerLine& line : history.lines)
+  for (const auto& [version, totals] : history.evaluations)
+    ES_CHECK(evaluations_.add(version, totals).ok());
+  find_end();
+  for (LedgerLine line : history.lines) {
+    if (line.version == context.last_version) line.state = history.final_state;
     ES_CHECK(ledger_.add(line, Incarnation{}) == LedgerBook::Answer::kAdded);
-  evaluations_.insert(history.evaluations.begin(), history.evaluations.end());
+  }
 }
 
 Result<bool> RunProgress::take(Worker& worker, const LedgerLine& line) {
@@ -30,7 +35,7 @@ Result<bool> RunProgress::take(Worker& worker, const LedgerLine& line) {
       context_.emit(LedgerLineAdded{line});
       clock_.step(context_.now);
       // Only the last evaluation follows, which does not count as training time.
-      if (ledger_.through() == context_.config.last_version) pause();
+      if (ledger_.through() == context_.last_version) pause();
       return true;
     // Every member reports each version, so most lines are repetitions. They were compared, and
     // need not be stored.
@@ -48,16 +53,30 @@ Result<bool> RunProgress::take(Worker& worker, const LedgerLine& line) {
 }
 
 Status RunProgress::take(const Worker& worker, const Evaluated& evaluated) {
-  const Digest digest = digest_of(*evaluated.totals);
-  const auto [before, is_new] = evaluations_.emplace(evaluated.version, digest);
-  if (is_new) {
-    context_.emit(EvaluationAdded{evaluated.version, evaluated.totals});
-    return {};
-  }
-  if (before->second == digest) return {};
-  return failure("non-deterministic: evaluation of version " + std::to_string(evaluated.version) +
-                 ": results with digest " + before->second.hex() + " before, " + digest.hex() +
-                 " on worker " + std::to_string(worker.incarnation.value));
+  const Result<bool> is_new = evaluations_.add(evaluated.version, evaluated.totals);
+  if (!is_new)
+    return failure(is_new.error().message + " on worker " +
+                   std::to_string(worker.incarnation.value));
+  if (!*is_new) return {};
+  context_.emit(EvaluationAdded{evaluated.version, evaluated.totals});
+  log_decision(evaluated.version);
+  find_end();
+  return {};
+}
+
+void RunProgress::log_decision(Version version) {
+  if (evaluations_.last_reduction() == version)
+    context_.log("the evaluation of version " + std::to_string(version) +
+                 " lowers the learning rate");
+  if (evaluations_.stop() == version && version < context_.config.last_version)
+    context_.log("the evaluation of version " + std::to_string(version) + " ends the job: " +
+                 context_.config.spec.stop.metric + " has not become better in " +
+                 std::to_string(context_.config.spec.stop.patience) + " evaluations");
+}
+
+void RunProgress::find_end() {
+  context_.last_version = std::min(evaluations_.stop().value_or(context_.config.last_version),
+                                   context_.config.last_version);
 }
 
 void RunProgress::acknowledge() {
@@ -72,7 +91,7 @@ void RunProgress::acknowledge() {
 // one is known already.
 Version RunProgress::evaluated_through() const {
   Version through = 0;
-  for (const auto& [version, digest] : evaluations_) {
+  for (const auto& [version, evaluation] : evaluations_.all()) {
     const Version next = next_evaluation(std::max(through + 1, context_.config.start_version));
     if (version > next) break;
     through = std::max(through, version);
@@ -83,7 +102,7 @@ Version RunProgress::evaluated_through() const {
 // Returns the first version that is evaluated, not before `version`.
 Version RunProgress::next_evaluation(Version version) const {
   const Version every = context_.config.spec.eval_every;
-  const Version last = context_.config.last_version;
+  const Version last = context_.last_version;
   return every == 0 ? last : std::min((version + every - 1) / every * every, last);
 }
 
@@ -93,7 +112,7 @@ bool RunProgress::is_evaluated_before(Version version) const {
   const Version every = context_.config.spec.eval_every;
   if (every == 0 || version == 0) return true;
   const Version due = (version - 1) / every * every;
-  return due == 0 || due < context_.config.start_version || evaluations_.contains(due);
+  return due == 0 || due < context_.config.start_version || has_evaluated(due);
 }
 
 void RunProgress::go(std::size_t stage) {
@@ -105,7 +124,8 @@ void RunProgress::go(std::size_t stage) {
 
 void RunProgress::forget_after(Version version) {
   ledger_.rewind(version);
-  evaluations_.erase(evaluations_.upper_bound(version), evaluations_.end());
+  evaluations_.forget_after(version);
+  find_end();
 }
 
 }  // namespace es::actors::intra_job

@@ -4,10 +4,10 @@
 //
 // Invariants: a ledger line or an evaluation is forwarded once. A repetition must be equal bit by
 // bit; otherwise the job is non-deterministic and has to fail.
-#include <map>
 #include <optional>
 #include <string>
 
+#include "actors/head/intra_job/core/evaluation_book.h"
 #include "actors/head/intra_job/core/job_context.h"
 #include "actors/head/intra_job/core/ledger_book.h"
 #include "actors/head/intra_job/core/stage_clock.h"
@@ -20,6 +20,7 @@ class RunProgress {
   RunProgress(JobContext& context, const LedgerHistory& history);
 
   const LedgerBook& ledger() const { return ledger_; }
+  const EvaluationBook& evaluations() const { return evaluations_; }
   const StageClock& clock() const { return clock_; }
   // All ledger lines up to this version are known.
   Version through() const { return ledger_.through(); }
@@ -32,7 +33,8 @@ class RunProgress {
   // Takes a ledger line. Returns whether it is new. Error: it differs from an earlier line of this
   // version, so the job must fail.
   Result<bool> take(Worker& worker, const protocol::LedgerLine& line);
-  // Takes an evaluation. Error: it differs from an earlier one of this version.
+  // Takes an evaluation. Error: it differs from an earlier one of this version. One that ends the
+  // job early changes JobContext::last_version.
   Status take(const Worker& worker, const protocol::Evaluated& evaluated);
 
   // Lets members forget what is stored, every Config::acknowledge_every versions.
@@ -42,13 +44,14 @@ class RunProgress {
 
   // Returns the newest version up to which all due evaluations are known.
   Version evaluated_through() const;
-  bool has_evaluated(Version version) const { return evaluations_.contains(version); }
+  bool has_evaluated(Version version) const { return evaluations_.all().contains(version); }
   // Returns whether members that hold this version have to evaluate it, as far as the head knows.
   bool awaits_evaluation(Version version) const {
     return version > 0 && next_evaluation(version) == version && !has_evaluated(version);
   }
 
-  // Forgets lines and evaluations after `version`, because they may be spoiled.
+  // Forgets lines and evaluations after `version`, because they may be spoiled. So they do not end
+  // the job any more.
   void forget_after(Version version);
 
   void pause(PauseCause cause = PauseCause::kChange) { clock_.pause(context_.now, cause); }
@@ -57,10 +60,12 @@ class RunProgress {
  private:
   Version next_evaluation(Version version) const;
   bool is_evaluated_before(Version version) const;
+  void log_decision(Version version);
+  void find_end();
 
   JobContext& context_;
   LedgerBook ledger_;
-  std::map<Version, Digest> evaluations_;  // digests of the totals
+  EvaluationBook evaluations_;
   Version version_;
   Version acknowledged_ = 0;
   StageClock clock_;

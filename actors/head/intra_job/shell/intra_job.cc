@@ -13,6 +13,7 @@
 #include "actors/base/protocol/wire/job_cluster_codec.h"
 #include "actors/base/protocol/wire/wire_devices.h"
 #include "actors/head/intra_job/shell/client_commands.h"
+#include "store/metrics/metric.h"
 
 namespace es::actors {
 namespace {
@@ -36,7 +37,7 @@ intra_job::JobPlanner::Options planner_options(const IntraJobOptions& options) {
 }
 
 intra_job::Services services_of(std::shared_ptr<HeadStore> store,
-                                const intra_job::JobPlanner& planner) {
+                                const intra_job::JobPlanner& planner, const JobSpec& spec) {
   intra_job::Services services;
   services.next_incarnation = [store = std::move(store)] {
     // This cannot fail, because the cluster scheduler made the first call.
@@ -44,6 +45,14 @@ intra_job::Services services_of(std::shared_ptr<HeadStore> store,
   };
   services.assign_ranks = [&planner](std::uint32_t max_p, const std::vector<DeviceId>& devices) {
     return planner.speeds().assign_ranks(max_p, devices);
+  };
+  services.metrics = [&spec](const protocol::Bytes& totals) -> protocol::MetricValue {
+    const auto decoded = store::MetricTotals::decode(*totals);
+    // Without totals no metric has a value, and nothing is better.
+    auto metrics = decoded ? store::summarise(spec, *decoded) : std::vector<store::NamedMetric>();
+    return [metrics = std::move(metrics)](const std::string& name) {
+      return store::metric_value(metrics, name);
+    };
   };
   return services;
 }
@@ -77,7 +86,8 @@ IntraJob::IntraJob(IntraJobOptions options, Surroundings surroundings,
            [this](const std::string& line) { followers_.tell_line(line); }),
       archive_(around_.store, options_.record),
       planner_(planner_options(options_), options_.record.refusals),
-      core_(make_core(options_, services_of(around_.store, planner_), history)),
+      core_(
+          make_core(options_, services_of(around_.store, planner_, options_.config.spec), history)),
       awaited_(core_.fleet(), clock_.now()),
       lost_steps_(options_.restored && !core_.fleet().workers().empty()),
       effects_(clock_,

@@ -16,6 +16,11 @@ protocol::LedgerLine known_line(const store::LedgerLine& line) {
   return known;
 }
 
+protocol::Bytes bytes_of(const std::string& totals) {
+  const auto bytes = std::as_bytes(std::span(totals));
+  return std::make_shared<const std::vector<std::byte>>(bytes.begin(), bytes.end());
+}
+
 }  // namespace
 
 Result<StoredHistory> read_history(HeadStore& store, const JobId& job,
@@ -27,16 +32,14 @@ Result<StoredHistory> read_history(HeadStore& store, const JobId& job,
   if (!evaluations) return evaluations.error();
   history.evaluations = *std::move(evaluations);
   for (const auto& [version, totals] : history.evaluations)
-    history.ledger.evaluations.emplace_back(version, digest_of(std::as_bytes(std::span(totals))));
+    history.ledger.evaluations.emplace_back(version, bytes_of(totals));
   std::vector<protocol::LedgerLine>& known = history.ledger.lines;
   for (const store::LedgerLine& line : *lines) known.push_back(known_line(line));
-  // The digest of the whole state exists for the last version only. The ledger on disk has no place
-  // for it, so it is stored apart.
-  if (!known.empty() && known.back().version == config.last_version) {
-    const auto state = store.history().final_state(job);
-    if (!state) return state.error();
-    known.back().state = *state;
-  }
+  // The ledger on disk has no place for the digest of the whole state, so the newest one is stored
+  // apart.
+  const auto state = store.history().final_state(job);
+  if (!state) return state.error();
+  history.ledger.final_state = *state;
   return history;
 }
 

@@ -1,6 +1,7 @@
 #include "actors/head/intra_job/shell/job_views.h"
 
 #include <cmath>
+#include <limits>
 #include <optional>
 
 #include "actors/base/protocol/core/durations.h"
@@ -65,6 +66,7 @@ JobView JobViews::view(JobState state) const {
   if (const std::string store = store_warning(); !store.empty())
     v.warning = store + (v.warning.empty() ? "" : "; " + v.warning);
   v.evaluations = from_.evaluations.all();
+  v.decisions = decisions();
   from_.reports.put_into(v);
   put_course(v);
   put_counts(v);
@@ -97,6 +99,22 @@ void JobViews::put_course(JobView& v) const {
     v.samples_per_second_mean = static_cast<double>(steps) * step_samples / training;
   v.samples_per_second_now = core.steps_per_second(now) * step_samples;
   v.step_times = core.step_times();
+}
+
+DecisionsView JobViews::decisions() const {
+  const intra_job::EvaluationBook& book = from_.core.evaluations();
+  const Version last = from_.core.last_version();
+  DecisionsView v;
+  v.best_metric = from_.config.spec.checkpoint.keep_best;
+  if (const auto best = book.best()) {
+    v.best_version = best->version;
+    v.best_value = best->value;
+  }
+  if (const auto& kept = from_.core.record().best) v.best_checkpoint = kept->path;
+  v.reductions = book.before(std::numeric_limits<Version>::max()).reductions;
+  v.reduced_at = book.last_reduction().value_or(0);
+  if (last < from_.config.last_version) v.stopped_at = last;
+  return v;
 }
 
 // What it has cost, and what went wrong.

@@ -46,6 +46,7 @@ class JobViews {
 
  private:
   void put_course(JobView& v) const;
+  DecisionsView decisions() const;
   void put_counts(JobView& v) const;
   void put_workers(JobView& v) const;
   WorkerView worker_view(const protocol::Member& member, const DeviceId& device) const;

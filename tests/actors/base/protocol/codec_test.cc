@@ -4,6 +4,7 @@
 
 #include <random>
 
+#include "actors/base/protocol/core/decisions.h"
 #include "proto/messages.h"
 #include "tests/support/seed.h"
 
@@ -100,7 +101,7 @@ std::vector<FramePtr> one_of_each() {
            Install{stamp(), 4, members, FromPeer{{1}, "ipc:///a", "h"}, 3, 60, Version{20}, 10, 4},
            Go{stamp()}, Release{stamp()}, Drain{stamp()}, Acknowledge{stamp(), 4},
            WriteCheckpoint{stamp(), 1, "/dir", true, 40, true}, Audit{stamp(), 9, 3},
-           AuditPassed{stamp(), 9}})
+           AuditPassed{stamp(), 9}, Decided{stamp(), 9, encode(Decisions{{0.5, 2}, 1, 3, {}})}})
     frames.push_back(encode(kJob, m));
   return frames;
 }
@@ -119,6 +120,19 @@ TEST_SUITE("actors/base/protocol/codec") {
         back<CheckpointUnreadable>(WorkerMessage(CheckpointUnreadable{stamp(), "/p", "block 3"}));
     CHECK(unreadable.path == "/p");
     CHECK(unreadable.error == "block 3");
+  }
+
+  TEST_CASE("decisions arrive bit by bit, and a text that is none is refused") {
+    const std::string text = encode(Decisions{{0.1, 2}, 1, 3, {-0.25, 7}});
+    Install install;
+    install.stamp = stamp();
+    CHECK(back<Install>(HeadMessage(install)).decisions.empty());
+    install.decisions = text;
+    CHECK(back<Install>(HeadMessage(install)).decisions == text);
+    const Decided decided = back<Decided>(HeadMessage(Decided{stamp(), 9, text}));
+    CHECK(decided.step == 9);
+    CHECK(decode_decisions(decided.decisions).value() == Decisions{{0.1, 2}, 1, 3, {-0.25, 7}});
+    CHECK_FALSE(decode_head(encode(kJob, HeadMessage(Decided{stamp(), 9, text + " "}))).ok());
   }
 
   TEST_CASE("a contribution arrives as it was sent: by reference, inline or by a channel") {

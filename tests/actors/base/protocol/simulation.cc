@@ -12,7 +12,9 @@ Simulation::Simulation(SimOptions options) : options_(std::move(options)), rando
   job_ = {.seed = options_.seed,
           .max_p = options_.max_p,
           .bucket_count = options_.bucket_count,
-          .last_version = options_.steps};
+          .last_version = options_.steps,
+          .spec = options_.decisions};
+  job_.spec.eval_every = options_.eval_every;
   for (const auto& [type, count] : options_.inventory) {
     for (std::uint32_t i = 0; i < count; ++i) inventory_.insert({"node", {type}, i});
   }
@@ -37,6 +39,9 @@ intra_job::Config Simulation::config() const {
   intra_job::Config config;
   config.spec.max_p = options_.max_p;
   config.spec.eval_every = options_.eval_every;
+  config.spec.schedule = options_.decisions.schedule;
+  config.spec.stop = options_.decisions.stop;
+  config.spec.checkpoint.keep_best = options_.decisions.checkpoint.keep_best;
   if (!options_.stages.empty()) config.spec.stages = parse_stages(options_.stages).value();
   config.last_version = options_.steps;
   config.bucket_count = options_.bucket_count;
@@ -63,7 +68,10 @@ intra_job::Services Simulation::services() {
                   next += size;
                 }
                 return ranges;
-              }};
+              },
+          .metrics = [](const Bytes& totals) -> MetricValue {
+            return [totals](const std::string& metric) { return toy_metric(totals, metric); };
+          }};
 }
 
 std::uint64_t Simulation::pick(std::uint64_t below) {
@@ -108,9 +116,15 @@ void Simulation::run() {
 // Invariant L1: the system comes to rest only when the job has ended. Time limits are part of that.
 void Simulation::at_rest() {
   if (++quiet_rounds_ > 20) {
+    std::string workers;
+    for (const auto& [incarnation, process] : processes_)
+      if (process.life != Process::Life::kGone)
+        workers += ", worker " + std::to_string(incarnation) + " in phase " +
+                   std::to_string(static_cast<int>(process.core->phase())) + " at version " +
+                   std::to_string(process.core->version().value_or(0));
     violated("hangs: head phase " + std::to_string(static_cast<int>(head_->phase())) + ", state " +
              state_name(head_->state()) + ", ledger through " + std::to_string(ledger_.size()) +
-             ", waits for \"" + head_->waiting_for() + "\"");
+             ", waits for \"" + head_->waiting_for() + "\"" + workers);
   }
   if (head_->state() == JobState::kPaused) {
     open_requests_.insert(next_request_);

@@ -49,7 +49,8 @@ struct SimOptions {
   int pauses = 0;        // The job is paused, and resumed when the system is at rest.
   int drains = 0;        // The devices of the job are about to end.
   bool cancel = false;
-  int bit_flips = 0;  // A bit of a replica flips without notice.
+  int bit_flips = 0;    // A bit of a replica flips without notice.
+  JobSpec decisions{};  // Its schedule, stop and checkpoint.keep_best are those of the job.
 };
 
 class Simulation {
@@ -63,7 +64,10 @@ class Simulation {
   // The lines as the ledger on disk has them.
   const std::vector<actors::protocol::LedgerLine>& ledger() const { return ledger_; }
   const ToyJob& job() const { return job_; }
-  const std::map<Version, Digest>& evaluated() const { return evaluated_; }
+  const std::map<Version, actors::protocol::Bytes>& evaluated() const { return evaluated_; }
+  // As the journal has it.
+  const std::optional<CheckpointRef>& best() const { return journal_.best; }
+  const std::map<std::string, ToyVersion>& checkpoints() const { return checkpoints_; }
   actors::Instant now() const { return now_; }
   std::size_t processes_started() const { return processes_.size(); }
   // How often each notable situation was reached, by name.
@@ -114,6 +118,7 @@ class Simulation {
   void send(std::uint64_t from, std::uint64_t to, Message message);
   void check_head_message(std::uint64_t to, const actors::protocol::HeadMessage& message);
   void check_go(Generation generation);
+  void check_decided(const actors::protocol::Decided& decided);
   void check_ledger(const actors::protocol::LedgerLine& line);
   void end_process(std::uint64_t incarnation);
   void restart_head();
@@ -151,7 +156,7 @@ class Simulation {
   std::unique_ptr<actors::intra_job::JobCore> head_;
   JobRecord journal_;
   std::vector<actors::protocol::LedgerLine> ledger_;
-  std::map<Version, Digest> evaluated_;  // Digests of the totals.
+  std::map<Version, actors::protocol::Bytes> evaluated_;  // Totals.
   bool restart_in_effects_ = false;
   bool ended_ = false;
   std::uint64_t next_incarnation_ = 1;

@@ -1,6 +1,7 @@
 // Simulation: effects of the cores, and the invariants that are checked on the way.
 #include <algorithm>
 
+#include "actors/base/protocol/core/decisions.h"
 #include "tests/actors/base/protocol/simulation.h"
 
 namespace es::test {
@@ -45,6 +46,8 @@ void Simulation::perform_one(const intra_job::StartWorker& effect) {
                               .host_id = "host",
                               .max_p = options_.max_p,
                               .eval_every = options_.eval_every,
+                              .decided_every = decided_every(job_.spec),
+                              .may_stop = !job_.spec.stop.metric.empty(),
                               .step_timeout = std::chrono::seconds(30)};
   started.core = std::make_unique<worker::WorkerCore>(config);
   started.engine = std::make_unique<ToyEngine>(
@@ -101,7 +104,7 @@ void Simulation::perform_one(const intra_job::LedgerLineAdded& effect) {
 }
 
 void Simulation::perform_one(const intra_job::EvaluationAdded& effect) {
-  if (!evaluated_.emplace(effect.version, digest_of(*effect.totals)).second)
+  if (!evaluated_.emplace(effect.version, effect.totals).second)
     violated("an evaluation was added twice");
 }
 
@@ -152,7 +155,23 @@ void Simulation::check_head_message(std::uint64_t to, const HeadMessage& message
     }
     if (first && install->target + 1 < newest_commit_) violated("S4: more than one step is lost");
   }
+  if (const auto* decided = std::get_if<Decided>(&message)) check_decided(*decided);
   if (std::holds_alternative<Go>(message) && lives(to)) check_go(stamp_of(message).generation);
+}
+
+// A step is released with what the undisturbed run decides, after its evaluation was stored and the
+// best version up to it is kept.
+void Simulation::check_decided(const Decided& decided) {
+  if (decided.decisions != reference_version(job_, decided.step + 1).decisions)
+    violated("another decision than that of the undisturbed run");
+  if (!evaluated_.contains(decided.step)) violated("a decision without a stored evaluation");
+  const Version best =
+      job_.spec.checkpoint.keep_best.empty() ? 0 : reference_best(job_, decided.step);
+  if (best == 0) return;
+  const bool kept =
+      journal_.best && journal_.best->version == best && checkpoints_.contains(journal_.best->path);
+  if (!kept && journal_.best && journal_.best->version < best) violated("the best version is lost");
+  if (!kept && !journal_.best) violated("no best version is kept");
 }
 
 // Invariant S4: at Go all members hold the target.

@@ -42,14 +42,15 @@ using Configure = std::function<SimOptions(std::uint64_t seed)>;
 
 void check_finished(const Simulation& simulation) {
   const ToyJob& job = simulation.job();
-  REQUIRE(simulation.ledger().size() == job.last_version);
-  CHECK(simulation.ledger().back() == reference_line(job, job.last_version));
-  CHECK(simulation.evaluated().contains(job.last_version));
+  const Version last = reference_end(job);
+  REQUIRE(simulation.ledger().size() == last);
+  CHECK(simulation.ledger().back() == reference_line(job, last));
+  CHECK(simulation.evaluated().contains(last));
   std::uint64_t steps = 0;
   for (const auto& report : simulation.head().stage_reports(simulation.now())) {
     steps += report.steps;
   }
-  CHECK(steps <= job.last_version);  // A restarted head counts from its restart.
+  CHECK(steps <= last);  // A restarted head counts from its restart.
 }
 
 // Runs many seeds. Every run must end in `expected`. If the request can come too late, the state
@@ -77,6 +78,49 @@ void check_evaluated(const Simulation& simulation, Version every) {
   const Version last = simulation.job().last_version;
   for (Version version = every; every != 0 && version < last; version += every)
     CHECK(simulation.evaluated().contains(version));
+}
+
+// A job that lowers its rate, may stop early, and keeps its best version.
+SimOptions deciding(std::uint64_t seed) {
+  SimOptions options = seed % 2 == 0 ? staged(seed) : elastic(seed);
+  options.steps = 12;
+  options.eval_every = 1 + seed % 3;
+  options.decisions.schedule.kind = "plateau";
+  options.decisions.schedule.patience = seed % 3;
+  options.decisions.schedule.cooldown = seed % 2;
+  const auto patience = static_cast<std::uint32_t>(1 + seed / 4 % 4);
+  if (seed % 4 != 0) options.decisions.stop = {.metric = "accuracy", .patience = patience};
+  if (seed % 5 != 0) options.decisions.checkpoint.keep_best = "accuracy";
+  return options;
+}
+
+void check_best(const Simulation& simulation) {
+  const ToyJob& job = simulation.job();
+  if (job.spec.checkpoint.keep_best.empty()) return;
+  const Version best = reference_best(job, reference_end(job));
+  REQUIRE(simulation.best().has_value());
+  CHECK(simulation.best()->version == best);
+  CHECK(simulation.checkpoints().at(simulation.best()->path) == reference_version(job, best));
+}
+
+void run_deciding(const char* name, const Configure& configure) {
+  Marks marks;
+  const std::uint64_t base = seed(name);
+  for (std::uint64_t i = 0; i < kRuns; ++i) {
+    const SimOptions options = configure(base + i);
+    Simulation simulation(options);
+    INFO("ES_SEED=" << base + i);
+    REQUIRE_NOTHROW(simulation.run());
+    INFO(simulation.head().error());
+    REQUIRE(simulation.state() == JobState::kFinished);
+    check_finished(simulation);
+    check_best(simulation);
+    const auto& decided = simulation.head().evaluations();
+    ++marks[reference_end(simulation.job()) < options.steps ? "stopped" : "not stopped"];
+    ++marks[decided.last_reduction() ? "lowered" : "not lowered"];
+  }
+  for (const char* what : {"stopped", "not stopped", "lowered", "not lowered"})
+    CHECK(marks.contains(what));
 }
 
 // Only a fault may cause a wait without an answer.
@@ -194,6 +238,29 @@ TEST_SUITE("actors/base/protocol/simulation") {
       check_finished(simulation);
       check_evaluated(simulation, options.eval_every);
     }
+  }
+
+  TEST_CASE("evaluations decide the same on any placement and after any change of it") {
+    run_deciding("decisions", [](std::uint64_t seed) {
+      SimOptions options = deciding(seed);
+      options.reallocations = 3;
+      options.pauses = static_cast<int>(seed % 3);
+      options.drains = static_cast<int>(seed % 2);
+      return options;
+    });
+  }
+
+  TEST_CASE("evaluations decide the same after losses and restarts of the head at any time") {
+    run_deciding("decisions and faults", [](std::uint64_t seed) {
+      SimOptions options = deciding(seed);
+      options.crashes = static_cast<int>(seed % 4);
+      options.head_restarts = 1 + static_cast<int>(seed % 3);
+      options.lost_messages = static_cast<int>(seed % 2);
+      options.reallocations = 1;
+      options.periodic = seed % 3;
+      options.checkpoints = static_cast<int>(seed % 2);
+      return options;
+    });
   }
 
   TEST_CASE(

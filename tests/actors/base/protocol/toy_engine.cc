@@ -4,6 +4,8 @@
 #include <span>
 #include <stdexcept>
 
+#include "actors/base/protocol/core/decisions.h"
+
 namespace es::test {
 
 using namespace actors::protocol;
@@ -66,14 +68,62 @@ LedgerLine line_of(const ToyJob& job, const ToyVersion& made, std::vector<std::u
                   .loss_bits = std::move(losses),
                   .params = digests_of(made).params,
                   .state = std::nullopt};
-  if (made.version == job.last_version) line.state = digests_of(made).state;
+  if (may_be_last(job.spec, made.version, job.last_version)) line.state = digests_of(made).state;
   return line;
+}
+
+Bytes totals_of(const ToyVersion& at) {
+  return encode({at.params, at.contexts[0]});
+}
+
+bool is_evaluated(const ToyJob& job, Version version) {
+  return version == job.last_version || is_decided(version, job.spec.eval_every);
+}
+
+// The decisions with the evaluation of this version, if it has one.
+std::string decided(const ToyJob& job, const ToyVersion& at) {
+  if (!decides(job.spec) || !is_decided(at.version, job.spec.eval_every)) return at.decisions;
+  return encode(decide(job.spec, decode_decisions(at.decisions).value(),
+                       [&](const std::string& name) { return toy_metric(totals_of(at), name); }));
+}
+
+// The number of reductions is part of the new parameters.
+std::uint64_t lowered(std::uint64_t params, const std::string& decisions) {
+  return decisions.empty() ? params : mix(params, decode_decisions(decisions)->reductions);
 }
 
 }  // namespace
 
+double toy_metric(const Bytes& totals, const std::string& metric) {
+  const std::vector<std::uint64_t> words = decode(totals);
+  return static_cast<double>(mix(words.at(0), metric.size()) % 8);
+}
+
+Version reference_end(const ToyJob& job) {
+  for (Version version = 1; version < job.last_version; ++version)
+    if (const std::string all = decided(job, reference_version(job, version));
+        !all.empty() && stops(job.spec, decode_decisions(all).value()))
+      return version;
+  return job.last_version;
+}
+
+Version reference_best(const ToyJob& job, Version through) {
+  Version best = 0;
+  std::optional<double> value;
+  for (Version version = 1; version <= through; ++version) {
+    if (!is_evaluated(job, version)) continue;
+    const double next =
+        toy_metric(totals_of(reference_version(job, version)), job.spec.checkpoint.keep_best);
+    if (!is_best(job.spec, next, value)) continue;
+    best = version;
+    value = next;
+  }
+  return best;
+}
+
 ToyVersion reference_version(const ToyJob& job, Version version) {
   ToyVersion at{.version = 0, .params = mix(job.seed, 7), .contexts = {}};
+  if (decides(job.spec)) at.decisions = encode(Decisions());
   for (VirtualRank rank = 0; rank < job.max_p; ++rank) at.contexts.push_back(mix(job.seed, rank));
   while (at.version < version) {
     std::vector<std::uint64_t> buckets;
@@ -82,8 +132,11 @@ ToyVersion reference_version(const ToyJob& job, Version version) {
       for (VirtualRank r = 0; r < job.max_p; ++r) gradients.push_back(gradient(at, r, bucket));
       buckets.push_back(sum_of(gradients));
     }
-    ToyVersion next{
-        .version = at.version + 1, .params = updated(at.params, buckets), .contexts = {}};
+    const std::string decisions = decided(job, at);
+    ToyVersion next{.version = at.version + 1,
+                    .params = lowered(updated(at.params, buckets), decisions),
+                    .contexts = {},
+                    .decisions = decisions};
     for (VirtualRank r = 0; r < job.max_p; ++r) next.contexts.push_back(next_context(at, r));
     at = next;
   }
@@ -159,6 +212,10 @@ EngineEvent ToyEngine::load(const LoadVersion& effect) {
     require(digests_of(loaded) == state.digests);
     held_ = loaded;
   }
+  // A checkpoint has the decisions, too; the head says the same.
+  const bool from_disk = std::holds_alternative<FromCheckpoint>(effect.from);
+  require(!from_disk || held_->decisions == effect.decisions);
+  held_->decisions = effect.decisions;
   require(held_->version == effect.version);
   return VersionLoaded{effect.version};
 }
@@ -227,8 +284,10 @@ EngineEvent ToyEngine::update(const ApplyUpdate& effect) {
     require(words.at(0) == held_->params);
     buckets.push_back(words.at(1));
   }
-  ToyVersion next{
-      .version = effect.step + 1, .params = updated(held_->params, buckets), .contexts = {}};
+  ToyVersion next{.version = effect.step + 1,
+                  .params = lowered(updated(held_->params, buckets), effect.decisions),
+                  .contexts = {},
+                  .decisions = effect.decisions};
   std::vector<std::uint32_t> losses;
   std::vector<std::uint64_t> samples;
   for (const RankResult& result : effect.results) {
@@ -239,7 +298,7 @@ EngineEvent ToyEngine::update(const ApplyUpdate& effect) {
   }
   if (on_samples_used) on_samples_used(next.version, samples);
   held_ = next;
-  require(effect.last == (next.version == job_.last_version));
+  require(effect.last == may_be_last(job_.spec, next.version, job_.last_version));
   return UpdateApplied{line_of(job_, next, losses)};
 }
 
@@ -262,8 +321,7 @@ void ToyEngine::perform(const ExportVersion& effect) {
 void ToyEngine::perform(const RunEvaluation& effect) {
   queue_.push_back({effect.generation, false, [this, effect]() -> EngineEvent {
                       require(held_->version == effect.version);
-                      return EvaluationDone{effect.generation, effect.version,
-                                            encode({held_->params, held_->contexts[0]})};
+                      return EvaluationDone{effect.generation, effect.version, totals_of(*held_)};
                     }});
 }
 

@@ -16,6 +16,7 @@ struct ToyVersion {
   Version version = 0;
   std::uint64_t params = 0;
   std::vector<std::uint64_t> contexts;  // By rank.
+  std::string decisions{};  // Of the evaluations before this version; empty if the job has none.
   bool operator==(const ToyVersion&) const = default;
 };
 
@@ -24,7 +25,15 @@ struct ToyJob {
   std::uint32_t max_p = 4;
   std::uint32_t bucket_count = 2;
   Version last_version = 4;
+  JobSpec spec{};  // Only what decides by evaluations counts.
 };
+
+// The value of a metric in the totals of an evaluation: a small whole number, so some are equal.
+double toy_metric(const actors::protocol::Bytes& totals, const std::string& metric);
+// The last version of an undisturbed run: an evaluation may end it early.
+Version reference_end(const ToyJob& job);
+// The best evaluated version up to this one; 0: there is none.
+Version reference_best(const ToyJob& job, Version through);
 
 // Version `version` of an undisturbed run, and its ledger line.
 ToyVersion reference_version(const ToyJob& job, Version version);

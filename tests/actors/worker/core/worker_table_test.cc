@@ -115,6 +115,10 @@ const std::vector<Event_> kEvents = {
      [](Bench& b) {
        return b.head(AuditPassed{from_head(now(b)), 5});
      }},
+    {"Decided",
+     [](Bench& b) {
+       return b.head(Decided{from_head(now(b)), 5, ""});
+     }},
     {"Release", [](Bench& b) { return b.head(Release{from_head(now(b))}); }},
     {"Contrib, old", [](Bench& b) { return b.peer(Bench::contrib(0, 5)); }},
     {"Contrib", [](Bench& b) { return b.peer(Bench::contrib(now(b), 5)); }},
@@ -198,6 +202,7 @@ const std::vector<std::string> kTable = {
     "........e..",  // WriteCheckpoint
     "......ee...",  // Audit
     "...........",  // AuditPassed
+    "...........",  // Decided
     "XXXXXXXXXX.",  // Release
     "...........",  // Contrib, old
     "......e....",  // Contrib

@@ -181,7 +181,7 @@ TEST_SUITE("actors/head/intra_job/intra_job_audit") {
     LedgerHistory history;  // The lines as they were before.
     for (Version v = 1; v <= 5; ++v)
       history.lines.push_back({v, {0, 0, 0, 0}, {7, v}, std::nullopt});
-    history.evaluations = {{5, Digest{1, 2}}};
+    history.evaluations = {{5, totals(1)}};
     Bench again(std::get<SaveRecord>(effects[saved]).record, history);
     CHECK(all<LedgerRewound>(again.started).at(0).through == 0);
     CHECK_FALSE(all<SaveRecord>(again.started).back().record.rewinding.has_value());

@@ -97,7 +97,12 @@ class Bench {
                     ranges.push_back({d * max_p / n, (d + 1) * max_p / n});
                   }
                   return ranges;
-                }};
+                },
+            // Every metric has the value of the totals.
+            .metrics = [](const Bytes& bytes) -> MetricValue {
+              return
+                  [value = static_cast<double>(bytes->at(0))](const std::string&) { return value; };
+            }};
   }
 
   Effects event(Event e) { return answered(core.on(e, now)); }

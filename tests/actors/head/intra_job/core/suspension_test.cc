@@ -463,8 +463,8 @@ TEST_SUITE("actors/head/intra_job/intra_job_core") {
     LedgerHistory history;
     for (Version v = 1; v <= kLast; ++v)
       history.lines.push_back({v, {0, 0, 0, 0}, {7, v}, std::nullopt});
-    history.lines.back().state = Digest{1, 2};
-    history.evaluations = {{kLast, digest_of(*totals(5))}};
+    history.final_state = Digest{1, 2};
+    history.evaluations = {{kLast, totals(5)}};
     Bench bench(record, history);
     bench.report(1, kLast);
     const Effects effects = bench.ready(1, kLast);
