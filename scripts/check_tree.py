@@ -74,7 +74,7 @@ ORDER = {
     "store": ["store", "store/kv", "store/checkpoint", "store/tokenizer", "store/dataset", "store/safetensors",
               "store/model_file", "store/traces", "store/metrics", "store/plans", "store/ledger", "store/tensorboard", "store/journal",
               "store/recovery"],
-    "gpu": ["gpu/base", "gpu/canonical", "gpu/machine_code", "gpu/onednn", "gpu/random", "gpu/params",
+    "gpu": ["gpu/base", "gpu/canonical", "gpu/machine_code", "gpu/onednn", "gpu/params",
             "gpu/est", "gpu/optim", "gpu/graph", "gpu/import", "gpu/models", "gpu/cuda", "gpu/engine"],
     "scheduler": ["scheduler/model", "scheduler/plans", "scheduler/grants",
                   "scheduler/policy/common", "scheduler/policy/gang", "scheduler/policy/greedy",

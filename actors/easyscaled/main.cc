@@ -101,18 +101,22 @@ Result<DeviceSet> offered_devices(const std::string& text) {
   return devices;
 }
 
-Result<DaemonOptions> parse(int argc, char** argv) {
-  DaemonOptions options;
-  options.listen = default_head_endpoint();
-  options.state_dir = default_state_dir();
-  options.node_name = host_name();
+// What the command line says in other words than DaemonOptions.
+struct Words {
   std::string devices;
-  CLI::App app(
-      "easyscaled: EasyScale's daemon.\n\n"
-      "  easyscaled --head                        head and node in one process\n"
-      "  easyscaled --join tcp://HEAD:7070 ...    a node that joins a head\n",
-      "easyscaled");
-  app.set_version_flag("--version", version_line("easyscaled"));
+  bool no_rescue = false;
+  std::uint32_t workers_per_gpu = 1;
+  double grace_s = std::chrono::duration<double>(DaemonOptions().grace).count();
+  std::vector<std::string> quotas, prices, spot_prices;
+  std::string queue_file, claim_quota;
+  double half_life_hours = 0;
+  std::optional<double> keep_days;
+  std::string no_tokens;
+  double otlp_s = std::chrono::duration<double>(DaemonOptions().http.otlp.interval).count();
+};
+
+// Which part of the service this process is, and where its files are.
+void add_place_options(CLI::App& app, DaemonOptions& options, Words& words) {
   app.add_flag("--head", options.head, "Run the head, which is also a node");
   app.add_option("--join", options.join, "Endpoint of the head to join");
   app.add_option("--listen", options.listen, "Head: endpoint at which it serves")
@@ -128,11 +132,14 @@ Result<DaemonOptions> parse(int argc, char** argv) {
   app.add_option("--rescue", options.rescue_dir,
                  "Directory for the last state of a job that fails because of its data (default: "
                  "STATE/rescue)");
-  bool no_rescue = false;
-  app.add_flag("--no-rescue", no_rescue, "Save no state of such a job")->excludes("--rescue");
+  app.add_flag("--no-rescue", words.no_rescue, "Save no state of such a job")->excludes("--rescue");
+}
+
+// What this node offers, and how.
+void add_node_options(CLI::App& app, DaemonOptions& options, Words& words) {
   app.add_option("--node", options.node_name, "Name of this node")->capture_default_str();
   app.add_option(
-      "--devices", devices,
+      "--devices", words.devices,
       "Devices to offer, e.g. cpu-avx2:2+cpu-scalar:1; best for every GPU, or without a GPU one "
       "device of the fastest kernel class; none for a head that only serves (default: " +
           default_devices().text() + ")");
@@ -148,8 +155,7 @@ Result<DaemonOptions> parse(int argc, char** argv) {
   app.add_flag("--spot", options.spot,
                "This machine may be taken away at any time. Its devices go to jobs that may be "
                "suspended first; `esctl drain NODE --in SECONDS` announces its end");
-  std::uint32_t workers_per_gpu = 1;
-  app.add_option("--workers-per-gpu", workers_per_gpu,
+  app.add_option("--workers-per-gpu", words.workers_per_gpu,
                  "Workers that may share one GPU; --devices then offers a GPU up to this number of "
                  "times. For tests and small clusters")
       ->check(CLI::Range(1, 64))
@@ -158,9 +164,8 @@ Result<DaemonOptions> parse(int argc, char** argv) {
                  "Threads of each worker process that load and augment mini-batches")
       ->check(CLI::Range(1, kLoadersMax))
       ->capture_default_str();
-  double grace_s = std::chrono::duration<double>(options.grace).count();
   app.add_option(
-         "--grace", grace_s,
+         "--grace", words.grace_s,
          "Seconds after SIGTERM to hand the workers of this node over, or to save their jobs")
       ->check(CLI::Range(0.0, 1e6))
       ->check(finite_number())
@@ -168,8 +173,10 @@ Result<DaemonOptions> parse(int argc, char** argv) {
   app.add_option(
       "--parent-pid", options.parent_pid,
       "End when the process with this id ends; a head then cancels its jobs, and also at SIGTERM");
-  std::vector<std::string> quotas, prices, spot_prices;
-  std::string queue_file, claim_quota;
+}
+
+// Who gets which devices.
+void add_policy_options(CLI::App& app, DaemonOptions& options, Words& words) {
   app.add_option(
          "--policy", options.policy,
          "Head: the policy that decides which job gets which devices; `esctl sim --help` lists all")
@@ -180,38 +187,40 @@ Result<DaemonOptions> parse(int argc, char** argv) {
       ->check(finite_number())
       ->capture_default_str();
   app.add_option(
-      "--quota", quotas,
+      "--quota", words.quotas,
       "Head: devices that a tenant owns, TENANT=TYPE:COUNT[+TYPE:COUNT...]; may be repeated. Short "
       "for a queue of this name with this guarantee");
-  app.add_option("--queues", queue_file,
+  app.add_option("--queues", words.queue_file,
                  "Head: TOML file of queues, with guarantees, limits and weights; "
                  "configs/queues.toml is an example")
       ->type_name("FILE");
-  double half_life_hours = 0;
   app.add_option(
-         "--share-half-life", half_life_hours,
+         "--share-half-life", words.half_life_hours,
          "Head: order queues by what they have used over their weights, with this half-life "
          "in hours; 0: divide what no guarantee needs by the weights at every moment")
       ->check(CLI::Range(0.0, 1e5))
       ->check(finite_number())
       ->capture_default_str();
-  app.add_option("--price", prices,
+  app.add_option("--price", words.prices,
                  "Head: what a device of a type costs in an hour, TYPE=NUMBER, in any unit; may be "
                  "repeated")
       ->type_name("TYPE=NUMBER");
-  app.add_option("--spot-price", spot_prices,
+  app.add_option("--spot-price", words.spot_prices,
                  "Head: the same for devices of spot nodes (default: --price of the type)")
       ->type_name("TYPE=NUMBER");
-  app.add_option("--claim-quota", claim_quota,
+  app.add_option("--claim-quota", words.claim_quota,
                  "Head: the largest number of devices of each type that claims may take together "
                  "(default: all)");
+}
+
+// What is kept of jobs, and what they may read and write.
+void add_job_options(CLI::App& app, DaemonOptions& options, Words& words) {
   app.add_option("--keep-jobs", options.retention.jobs,
                  "Head: number of jobs that are over which are kept, with their ledgers and logs; "
                  "those that ended first are removed. Checkpoints stay (default: all)")
       ->check(CLI::Range(std::uint64_t{0}, std::uint64_t{1'000'000'000}))
       ->type_name("NUMBER");
-  std::optional<double> keep_days;
-  app.add_option("--keep-job-days", keep_days,
+  app.add_option("--keep-job-days", words.keep_days,
                  "Head: days for which jobs that are over are kept likewise (default: for ever)")
       ->check(CLI::Range(0.0, 1e5))
       ->check(finite_number())
@@ -234,6 +243,10 @@ Result<DaemonOptions> parse(int argc, char** argv) {
   app.add_flag("--python-data", options.python_data,
                "Run the Python code of datasets that clients submit over the network; it can do "
                "whatever the user of this daemon may do. A head and its nodes need this option");
+}
+
+// The HTTP service and what is sent by HTTP.
+void add_http_options(CLI::App& app, DaemonOptions& options, Words& words) {
   app.add_option("--http", options.http.address,
                  "Serve /metrics, and on a head the web page and the API, at ADDRESS:PORT, for "
                  "example 127.0.0.1:8080; port 0 for any free one")
@@ -242,8 +255,7 @@ Result<DaemonOptions> parse(int argc, char** argv) {
                  "File with the tokens of the HTTP service, which `esctl token add` writes "
                  "(default: STATE/tokens; on a node without --state beside its --run-dir)")
       ->type_name("FILE");
-  std::string no_tokens;
-  app.add_flag("--http-no-tokens{view}", no_tokens,
+  app.add_flag("--http-no-tokens{view}", words.no_tokens,
                "Every user of this machine may see everything by HTTP, and with "
                "--http-no-tokens=operate do everything but end the head; loopback address only");
   app.add_option("--http-cert", options.http.certificate,
@@ -256,11 +268,91 @@ Result<DaemonOptions> parse(int argc, char** argv) {
          "Send the metrics to this collector of OpenTelemetry (OTLP over HTTP), for example "
          "http://127.0.0.1:4318, without --http too")
       ->type_name("URL");
-  double otlp_s = std::chrono::duration<double>(options.http.otlp.interval).count();
-  app.add_option("--otlp-interval", otlp_s, "Seconds between two of these messages")
+  app.add_option("--otlp-interval", words.otlp_s, "Seconds between two of these messages")
       ->check(CLI::Range(0.1, 86'400.0))
       ->check(finite_number())
       ->capture_default_str();
+}
+
+// The HTTP service as it is to be.
+Status complete_http(const Words& words, DaemonOptions& options) {
+  options.http.otlp.interval = std::chrono::milliseconds(std::llround(words.otlp_s * 1000));
+  auto without_tokens = role_without_tokens(words.no_tokens);
+  if (!without_tokens) return without_tokens.error();
+  options.http.no_tokens = *without_tokens;
+  if (const char* headers = std::getenv("OTEL_EXPORTER_OTLP_HEADERS"); headers != nullptr)
+    options.http.otlp.headers = headers;
+  for (const std::string& url : options.mlflow)
+    ES_RETURN_IF_ERROR(check_service_url("--mlflow", url));
+  return http::check(options.http);
+}
+
+// The places that were not named.
+void complete_places(const CLI::App& app, const Words& words, DaemonOptions& options) {
+  const bool has_own_place = options.head || app.count("--state") != 0 || options.run_dir.empty();
+  if (options.run_dir.empty()) options.run_dir = options.state_dir + "/run";
+  if (options.rescue_dir.empty() && !words.no_rescue)
+    options.rescue_dir = options.state_dir + "/rescue";
+  // A node has a state directory only if it is told one; else its tokens are beside its run-dir.
+  if (options.http.tokens.empty())
+    options.http.tokens = has_own_place ? options.state_dir + "/tokens"
+                                        : (std::filesystem::absolute(options.run_dir) / "../tokens")
+                                              .lexically_normal()
+                                              .string();
+}
+
+Status complete_devices(const Words& words, DaemonOptions& options) {
+  auto offered = offered_devices(words.devices);
+  if (!offered) return offered.error();
+  options.devices = *std::move(offered);
+  if (options.devices.empty() && !options.head)
+    return usage_error("--devices none: allowed only with --head; a node offers devices");
+  return check_devices(options.devices, words.workers_per_gpu);
+}
+
+Status complete_policy(const Words& words, DaemonOptions& options) {
+  options.share_half_life_s = words.half_life_hours * 3600;
+  ES_RETURN_IF_ERROR(parse_policy(words.queue_file, words.quotas, words.claim_quota, options));
+  auto parsed_prices = parse_prices(words.prices, words.spot_prices);
+  if (!parsed_prices) return parsed_prices.error();
+  options.prices = *std::move(parsed_prices);
+  return {};
+}
+
+// Turns the words into options. Error (usage): what does not fit, with the option.
+Status complete(const CLI::App& app, const Words& words, DaemonOptions& options) {
+  // The two values differ exactly if neither or both of the options were given.
+  if (options.head != options.join.empty())
+    return usage_error("easyscaled: give --head, or --join ENDPOINT, and not both");
+  if (options.recover && !options.head)
+    return usage_error("--recover: allowed only with --head, which has the state directory");
+  ES_RETURN_IF_ERROR(complete_http(words, options));
+  complete_places(app, words, options);
+  if (words.keep_days)
+    options.retention.age =
+        std::chrono::milliseconds(std::llround(*words.keep_days * 24 * 3600 * 1000));
+  options.grace = std::chrono::milliseconds(std::llround(words.grace_s * 1000));
+  ES_RETURN_IF_ERROR(complete_devices(words, options));
+  return complete_policy(words, options);
+}
+
+Result<DaemonOptions> parse(int argc, char** argv) {
+  DaemonOptions options;
+  options.listen = default_head_endpoint();
+  options.state_dir = default_state_dir();
+  options.node_name = host_name();
+  Words words;
+  CLI::App app(
+      "easyscaled: EasyScale's daemon.\n\n"
+      "  easyscaled --head                        head and node in one process\n"
+      "  easyscaled --join tcp://HEAD:7070 ...    a node that joins a head\n",
+      "easyscaled");
+  app.set_version_flag("--version", version_line("easyscaled"));
+  add_place_options(app, options, words);
+  add_node_options(app, options, words);
+  add_policy_options(app, options, words);
+  add_job_options(app, options, words);
+  add_http_options(app, options, words);
   add_log_options(app, options.log);
   add_log_file_options(app, options.log);
   app.add_option("--worker-logs", options.worker_logs,
@@ -279,43 +371,7 @@ Result<DaemonOptions> parse(int argc, char** argv) {
       return Error{unknown->kind, "easyscaled: " + unknown->message};
     throw Ended{app.exit(e) == 0 ? 0 : exit_code(ErrorKind::kUsage)};
   }
-  // The two values differ exactly if neither or both of the options were given.
-  if (options.head != options.join.empty())
-    return usage_error("easyscaled: give --head, or --join ENDPOINT, and not both");
-  if (options.recover && !options.head)
-    return usage_error("--recover: allowed only with --head, which has the state directory");
-  options.http.otlp.interval = std::chrono::milliseconds(std::llround(otlp_s * 1000));
-  auto without_tokens = role_without_tokens(no_tokens);
-  if (!without_tokens) return without_tokens.error();
-  options.http.no_tokens = *without_tokens;
-  if (const char* headers = std::getenv("OTEL_EXPORTER_OTLP_HEADERS"); headers != nullptr)
-    options.http.otlp.headers = headers;
-  for (const std::string& url : options.mlflow)
-    ES_RETURN_IF_ERROR(check_service_url("--mlflow", url));
-  ES_RETURN_IF_ERROR(http::check(options.http));
-  const bool has_own_place = options.head || app.count("--state") != 0 || options.run_dir.empty();
-  if (options.run_dir.empty()) options.run_dir = options.state_dir + "/run";
-  if (options.rescue_dir.empty() && !no_rescue) options.rescue_dir = options.state_dir + "/rescue";
-  // A node has a state directory only if it is told one; else its tokens are beside its run-dir.
-  if (options.http.tokens.empty())
-    options.http.tokens = has_own_place ? options.state_dir + "/tokens"
-                                        : (std::filesystem::absolute(options.run_dir) / "../tokens")
-                                              .lexically_normal()
-                                              .string();
-  if (keep_days)
-    options.retention.age = std::chrono::milliseconds(std::llround(*keep_days * 24 * 3600 * 1000));
-  options.grace = std::chrono::milliseconds(std::llround(grace_s * 1000));
-  auto offered = offered_devices(devices);
-  if (!offered) return offered.error();
-  options.devices = *std::move(offered);
-  if (options.devices.empty() && !options.head)
-    return usage_error("--devices none: allowed only with --head; a node offers devices");
-  ES_RETURN_IF_ERROR(check_devices(options.devices, workers_per_gpu));
-  options.share_half_life_s = half_life_hours * 3600;
-  ES_RETURN_IF_ERROR(parse_policy(queue_file, quotas, claim_quota, options));
-  auto parsed_prices = parse_prices(prices, spot_prices);
-  if (!parsed_prices) return parsed_prices.error();
-  options.prices = *std::move(parsed_prices);
+  ES_RETURN_IF_ERROR(complete(app, words, options));
   return options;
 }
 

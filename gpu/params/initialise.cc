@@ -3,11 +3,14 @@
 #include <algorithm>
 #include <cmath>
 
-#include "gpu/random/random_stream.h"
 #include "proto/base/philox.h"
 
 namespace es::gpu {
 namespace {
+
+// The number of this use of Philox (proto/base/philox.h), a part of the counter of its stream:
+// philox.h says which counters it can share with dropout.
+constexpr std::uint32_t kParameterStream = 1;
 
 void initialise_param(const ParamInfo& param, std::uint32_t index, PhiloxKey key, float* values) {
   if (param.init.bound == 0.0F) {
@@ -18,9 +21,7 @@ void initialise_param(const ParamInfo& param, std::uint32_t index, PhiloxKey key
   // elements, so every value is independent of the order in which they are computed.
   for (std::int64_t e = 0; e < param.count; e += 4) {
     const PhiloxCounter words =
-        philox4x32_10({static_cast<std::uint32_t>(e / 4), index,
-                       static_cast<std::uint32_t>(RandomStream::kParameters), 0},
-                      key);
+        philox4x32_10({static_cast<std::uint32_t>(e / 4), index, kParameterStream, 0}, key);
     for (std::int64_t i = 0; i < std::min<std::int64_t>(4, param.count - e); ++i) {
       const float centred =
           2.0F * uniform_float(words[static_cast<std::size_t>(i)]) - 1.0F;  // exact in fp32

@@ -134,22 +134,28 @@ struct StatePart {
 }
 
 struct ReadWorkerLog {
-  # Client -> head -> node agent: send the end of the log of a worker of the envelope's job, which may
+  # Client -> head -> node agent: send a part of the log of a worker of the envelope's job, which may
   # have ended. Answer: WorkerLog, or Refusal of the head if there is no such node.
   worker @0 :UInt64;
   # Its incarnation.
   node @1 :Text;
   client @2 :Text;
   # Who has asked the head; a client leaves it empty.
+  begin @3 :UInt64;
+  # 0: the newest lines. Otherwise the lines from this place on, the `end` of an earlier answer.
 }
 
 struct WorkerLog {
   # Node agent -> head -> client: the answer to ReadWorkerLog, with its request number.
   text @0 :Text;
-  # The newest whole lines.
+  # Whole lines, at most 256 KiB.
   error @1 :Text;
   # If not empty, there is no such log on this node.
   client @2 :Text;
+  end @3 :UInt64;
+  # The place behind the text, in bytes of the file.
+  complete @4 :Bool;
+  # The worker has ended, and there is nothing behind the text.
 }
 
 struct DrainNode {

@@ -129,10 +129,17 @@ class Client:
         """
         return self._ask("rm", *jobs)
 
-    def logs(self, job: str, follow: bool = False) -> Iterator[str]:
-        """Yields the lines of a job's log, with `follow` until the job ends."""
-        lines = run_lines(["logs", job, *(["--follow"] if follow else []), *self.options])
-        return (line["line"] for line in lines)
+    def logs(self, job: str, follow: bool = False, worker: int | None = None,
+             node: str | None = None) -> Iterator[str]:
+        """Yields the lines of a job's log, with `follow` until the job ends.
+
+        With the number of a `worker` those of its log, with `follow` until it ends. Name the `node`
+        of a worker that has ended.
+        """
+        words = [*(["--follow"] if follow else []),
+                 *(["--worker", str(worker)] if worker is not None else []),
+                 *(["--node", node] if node is not None else [])]
+        return (line["line"] for line in run_lines(["logs", job, *words, *self.options]))
 
     def ledger(self, job: str | Path, first: int = 0, last: int = 0) -> list[Answer]:
         """The steps `first` to `last` (0: all) of a job or of a ledger file.

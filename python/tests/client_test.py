@@ -157,6 +157,8 @@ class Commands(FakeProgramsCase):
         self.prepare("logs", '{"line":"one"}\n{"line":"two"}\n')
         self.assertEqual(list(self.client.logs("j", follow=True)), ["one", "two"])
         self.assert_called("logs", "j", "--follow")
+        list(self.client.logs("j", worker=17, node="first"))
+        self.assert_called("logs", "j", "--worker", "17", "--node", "first")
 
     def test_logs_that_fail_raise_the_error(self):
         self.prepare("logs", '{\n  "error": "no such job",\n  "kind": "not_found"\n}\n', 3)

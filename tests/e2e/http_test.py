@@ -352,6 +352,10 @@ class Jobs(Http):
         for line in lines:
             self.assertRegex(line, f"^[0-9T:.-]+Z [a-z]+ +worker {worker} job {one} ")
         self.assertEqual(client.get(job_path(one, f"/log?worker={worker}&grep=nothing")).text, "")
+        first = client.get(job_path(one, f"/log?worker={worker}"))
+        begin = first.headers["Log-End"]
+        self.assertEqual((first.headers["Log-Complete"], int(begin)), ("false", len(first.text)))
+        self.assertEqual(client.get(job_path(one, f"/log?worker={worker}&begin={begin}")).text, "")
         # The logs of other jobs, also of the same tenant, are read by their own paths.
         foreign = client.get(job_path(one, f"/log?worker={other['incarnation']}&node={node}"))
         self.assertEqual(foreign.status, 404)

@@ -13,6 +13,7 @@ LINE = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z) (debug  |info   |wa
                   r"((?:(?:worker|job|node|peer) \S+ ?)+|easyscaled): (.*)")
 LINE_OF_JOB = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z) "
                          r"(info   |warning|error  ) (.*)")
+ENDLESS = 1_000_000
 KEYS = ["ts", "level", "msg", "job", "worker", "node", "peer"]
 
 
@@ -159,6 +160,26 @@ class Logs(harness.EndToEndTest):
         self.assertTrue(again.esctl("logs", job, "--level", "warning").out.startswith(lost))
         again.esctl("cancel", job)
         again.stop()
+
+    def test_the_log_of_a_worker_is_followed_until_it_ends(self):
+        head = self.head()
+        job = head.submit(self.write_job(job_text(self.word, changes={"steps": ENDLESS, **ANY_LENGTH})))
+        worker = str(head.wait_for(job, "a worker", lambda d: d["workers"])["workers"][0]["incarnation"])
+        follower = self.start_esctl("logs", job, "--worker", worker, "--follow", "--head", head.endpoint)
+        follower.wait_for_line(f" worker {worker} job {job} node head: begins", "out")
+        with next(self.directory.glob(f"head/**/worker-{worker}.log")).open("a") as file:
+            file.write("one more line\nno end")
+        follower.wait_for_line("one more line\n", "out")
+        head.esctl("cancel", job)
+        followed = follower.wait()
+        self.assertEqual(followed.code, 0, str(followed))
+        self.assertTrue(followed.out.endswith("one more line\nno end\n"), followed.out)
+        # The job has no worker now.
+        refused = head.esctl("logs", job, "--worker", worker, code=EXIT_USAGE)
+        self.assertIn("--node names the node of one that has ended", refused.err)
+        again = head.esctl("logs", job, "--worker", worker, "--node", "head")
+        self.assertEqual(again.out, followed.out)
+        head.stop()
 
     def start_again(self, head):
         return harness.Daemon(self, self.start(*head.running.words))

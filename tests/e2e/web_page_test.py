@@ -280,12 +280,13 @@ class WebPage(harness.EndToEndTest):
             chart + "return f.querySelector('.plot').getAttribute('aria-label')"))
 
     def choose_a_worker_of_the_log(self):
-        """Only the lines of that worker are shown, and all of them again without the choice."""
+        """Only the lines of that worker are shown, and all of them again without the choice. A worker
+        is followed."""
         choice = ("const s = [...document.querySelectorAll('label')]"
                   ".find((l) => l.textContent.startsWith('Worker')).querySelector('select'); ")
         workers = wait_until("workers", lambda: self.browser.execute_script(
             choice + "return [...s.options].map((o) => o.value).filter(Boolean)"), state=self.text)
-        for worker in [*workers, ""]:
+        for worker in [*workers, "", workers[-1]]:
             self.browser.execute_script(
                 choice + f"s.value = '{worker}'; s.dispatchEvent(new Event('change'))")
             wait_until(f"the log of {worker or 'all'} among {workers}", lambda w=worker: (
@@ -293,6 +294,12 @@ class WebPage(harness.EndToEndTest):
                     self.browser.execute_script(
                         "return document.querySelector('pre').innerText").splitlines()),
                 state=self.text)
+        self.picture("job_log")
+        with next(self.directory.glob(f"head/**/worker-{workers[-1]}.log")).open("a") as file:
+            file.write("one more line\n")
+        self.wait_for_text("one more line")
+        self.browser.execute_script(
+            choice + "s.value = ''; s.dispatchEvent(new Event('change'))")
 
     def choose_lines_of_the_log(self):
         field = self.browser.find_element(By.XPATH, "//label[contains(., 'Contains')]/input")

@@ -65,37 +65,31 @@ std::string json_line(const Line& line) {
   return json.dump(-1, ' ', /*ensure_ascii=*/true, Json::error_handler_t::replace);
 }
 
-struct Complaint {
-  std::string_view level;
-  std::string message;
-};
-
-bool is_level(std::string_view word) {
-  return std::find(kLevelNames.begin(), kLevelNames.end(), word) != kLevelNames.end();
-}
-
-std::optional<Complaint> parse_text(std::string_view line) {
+std::optional<JobLine> parse_text(std::string_view line) {
   // Time and level have fixed widths, so their places show whether the line was written by
   // text_line().
   constexpr std::size_t kPrefix = kTimeLength + 1 + kLevelColumn + 1;
   if (line.size() < kPrefix || line[10] != 'T' || line[kTimeLength - 1] != 'Z') return {};
-  std::string_view level = line.substr(kTimeLength + 1, kLevelColumn);
-  level = level.substr(0, level.find(' '));
+  const std::string_view name = line.substr(kTimeLength + 1, kLevelColumn);
+  const auto level = parse_level(name.substr(0, name.find(' ')));
   const std::size_t mark = line.find(kMessageMark, kPrefix);
-  if (!is_level(level) || mark == std::string_view::npos) return {};
-  return Complaint{level, std::string(line.substr(mark + kMessageMark.size()))};
+  if (!level || mark == std::string_view::npos) return {};
+  return JobLine{{}, *level, std::string(line.substr(mark + kMessageMark.size()))};
 }
 
-std::optional<Complaint> parse_json(std::string_view line) {
+std::optional<JobLine> parse_json(std::string_view line) {
   if (!line.starts_with("{\"ts\":")) return {};
   const Json json = Json::parse(line, nullptr, /*allow_exceptions=*/false);
-  if (!json.is_object() || !json.contains("level") || !json["level"].is_string() ||
-      !json.contains("msg") || !json["msg"].is_string())
-    return {};
-  const auto level = std::find(kLevelNames.begin(), kLevelNames.end(),
-                               json["level"].get_ref<const std::string&>());
-  if (level == kLevelNames.end()) return {};
-  return Complaint{*level, json["msg"].get<std::string>()};
+  if (!json.is_object()) return {};
+  const auto text = [&](const char* key) {
+    const auto at = json.find(key);
+    return at != json.end() && at->is_string() ? std::optional(at->get<std::string>())
+                                               : std::nullopt;
+  };
+  const auto ts = text("ts"), name = text("level"), message = text("msg");
+  const auto level = parse_level(name.value_or(""));
+  if (!level || !message) return {};
+  return JobLine{parse_time(ts.value_or("")), *level, *message};
 }
 
 // Returns what a person should read of one line; no value if nothing.
@@ -105,8 +99,8 @@ std::optional<std::string> complaint_of(std::string_view line) {
   // A line of another form was not written by this log, for example the message of a library or of
   // a crash. It is kept.
   if (!parsed) return std::string(line);
-  if (parsed->level == level_name(Level::kError)) return std::move(parsed->message);
-  if (parsed->level == level_name(Level::kWarning)) return "warning: " + parsed->message;
+  if (parsed->level == Level::kError) return std::move(parsed->message);
+  if (parsed->level == Level::kWarning) return "warning: " + parsed->message;
   return std::nullopt;
 }
 
@@ -190,6 +184,7 @@ std::string format_job_line(std::chrono::system_clock::time_point time, Level le
 }
 
 JobLine parse_job_line(std::string_view line) {
+  if (auto json = parse_json(line)) return *std::move(json);
   constexpr std::size_t kMessage = kTimeLength + 1 + kLevelColumn + 1;
   JobLine whole{.message = std::string(line)};
   if (line.size() < kMessage || line[kTimeLength] != ' ' || line[kMessage - 1] != ' ') return whole;

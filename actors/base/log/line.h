@@ -59,8 +59,9 @@ struct Line {
 // bytes that are not UTF-8.
 std::string format_line(const Line& line, Format format);
 
-// A line of the log of a job. Logs of earlier releases have lines without time and level; of these
-// the whole text is the message.
+// A line of the log of a job or of a worker. Of lines without time and level, which logs of earlier
+// releases and other programs have, the whole text is the message. In the text form of the log of a
+// worker the message has what the line is about.
 struct JobLine {
   std::optional<std::chrono::system_clock::time_point> time;
   Level level = Level::kInfo;

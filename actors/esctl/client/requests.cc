@@ -65,6 +65,22 @@ Result<JobDetailsView> describe_job(Client& client, const JobId& job) {
   });
 }
 
+Result<WorkerLogView> read_worker_log(Client& client, const JobId& job, Incarnation worker,
+                                      const std::string& node, std::uint64_t begin) {
+  const auto part =
+      client.ask<wire::WorkerLog, wire::ReadWorkerLog>(job, [&](wire::ReadWorkerLog::Builder b) {
+        b.setWorker(worker.value);
+        b.setNode(node);
+        b.setBegin(begin);
+      });
+  if (!part) return part.error();
+  auto view = part->decode([](wire::WorkerLog::Reader r) -> Result<WorkerLogView> {
+    if (std::string error = line_of(r.getError()); !error.empty()) return not_found(error);
+    return WorkerLogView{text_of(r.getText(), "log"), r.getEnd(), r.getComplete()};
+  });
+  return view ? *std::move(view) : view.error();
+}
+
 Result<CheckpointView> checkpoint_job(Client& client, const JobId& job,
                                       const std::string& directory) {
   const auto taken = client.ask<wire::CheckpointTaken, wire::CheckpointJob>(

@@ -45,6 +45,16 @@ inline constexpr std::chrono::hours kRecent{24};
 Result<NodeListView> list_nodes(Client& client);
 Result<PlansView> list_plans(Client& client, const JobId& job);
 Result<JobDetailsView> describe_job(Client& client, const JobId& job);
+
+// A part of the log of a worker. `begin`, `end` and `complete` are those of wire::ReadWorkerLog and
+// wire::WorkerLog. Error (not found): the node has no such log.
+struct WorkerLogView {
+  std::string text;
+  std::uint64_t end = 0;
+  bool complete = false;
+};
+Result<WorkerLogView> read_worker_log(Client& client, const JobId& job, Incarnation worker,
+                                      const std::string& node, std::uint64_t begin);
 Result<CheckpointView> checkpoint_job(Client& client, const JobId& job,
                                       const std::string& directory);
 Status pause_job(Client& client, const JobId& job);

@@ -221,13 +221,17 @@ void NodeAgentState::read_log(const Envelope& envelope, wire::ReadWorkerLog::Rea
   const std::string error = found ? ""
                                   : "worker " + std::to_string(worker.value) + ": the node " +
                                         options_.name + " has no log of such a worker of this job";
-  on_thread([=, file = log_of(worker)] {
-    const std::string text = found ? log::tail_of(file, kLogBytesMax) : "";
+  // Asked before the file is read: what a worker that has ended wrote is in the file.
+  const bool is_over = !processes_.contains(worker);
+  on_thread([=, file = log_of(worker), begin = request.getBegin()] {
+    const log::Part part = found ? log::part_of(file, begin, kLogBytesMax, is_over) : log::Part();
     return Msg<wire::WorkerLog>::build(envelope,
                                        [&](wire::WorkerLog::Builder b) {
-                                         b.setText(escaped(text, "\n"));
+                                         b.setText(escaped(part.text, "\n"));
                                          b.setError(error);
                                          b.setClient(client);
+                                         b.setEnd(part.end);
+                                         b.setComplete(part.complete);
                                        })
         .frame();
   });

@@ -39,7 +39,7 @@ LedgerEntry entry_of(wire::LedgerLine::Reader r) {
 
 // The same words as the options of `esctl logs`.
 Result<LogFilter> log_filter_of(const Request& request) {
-  ES_RETURN_IF_ERROR(check_query(request, {"since", "grep", "level", "worker", "node"}));
+  ES_RETURN_IF_ERROR(check_query(request, {"since", "grep", "level", "worker", "node", "begin"}));
   LogFilter filter{.text = query_text(request, "grep"), .level_min = log::Level::kDebug};
   if (const std::string name = query_text(request, "level"); !name.empty()) {
     const auto level = log::parse_level(name);
@@ -139,9 +139,12 @@ void HttpState::end_follow(const JobId& job) {
 }
 
 // The log of one worker, which its node has. It is found by the job while the worker belongs to it.
+// The headers say where the answer ends, so that the next one can begin there.
 void HttpState::read_worker_log(const Caller& caller, const JobView& job, const LogFilter& filter) {
   const auto worker = query_number(caller.request, "worker", 0, kMost);
   if (!worker) return finish(caller, error_response(worker.error()));
+  const auto begin = query_number(caller.request, "begin", 0, kMost);
+  if (!begin) return finish(caller, error_response(begin.error()));
   std::string node = query_text(caller.request, "node");
   const auto at = std::ranges::find(job.workers, *worker, &WorkerView::incarnation);
   if (node.empty() && at != job.workers.end()) node = at->node;
@@ -155,6 +158,7 @@ void HttpState::read_worker_log(const Caller& caller, const JobView& job, const 
       [&](wire::ReadWorkerLog::Builder b) {
         b.setWorker(*worker);
         b.setNode(node);
+        b.setBegin(*begin);
       },
       [filter](wire::WorkerLog::Reader r) {
         if (const std::string error = line_of(r.getError()); !error.empty())
@@ -163,7 +167,10 @@ void HttpState::read_worker_log(const Caller& caller, const JobView& job, const 
         std::string text;
         for (std::string line; std::getline(lines, line);)
           if (shows(filter, log::parse_job_line(line))) text += line + "\n";
-        return Response{.content_type = kText, .body = std::move(text)};
+        return Response{.content_type = kText,
+                        .body = std::move(text),
+                        .headers = {{"Log-End", std::to_string(r.getEnd())},
+                                    {"Log-Complete", r.getComplete() ? "true" : "false"}}};
       });
 }
 

@@ -148,6 +148,7 @@ function configurationPart(id, follow) {
 function logPart(id, follow) {
   const log = new LogView(id);
   log.form.addEventListener("submit", () => attempt(() => log.read()));
+  repeat(() => log.readOn());
   follow((job) => log.offer(job.workers.map((w) => [String(w.incarnation), w.node])), log);
   return [log.place];
 }

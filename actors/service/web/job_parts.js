@@ -184,12 +184,17 @@ const LEVELS = { "": "all", info: "information and above", warning: "warnings an
 // A worker that the log of its job names: "worker 17 on first/cpu-avx2:0 was killed".
 const NAMED_WORKER = /\bworker (\d+) on ([^\s/]+)\//g;
 
-// The newest lines of the log of a job or of one of its workers. That of the job is followed unless
-// lines are chosen.
+const linesOf = (text) => (text.trimEnd() === "" ? [] : text.trimEnd().split("\n"));
+
+// The newest lines of the log of a job or of one of its workers, with those to come. Lines of the
+// log of a job that are chosen by filters are not followed.
 export class LogView {
   constructor(id) {
     this.id = id;
     this.lines = [];
+    this.number = 0;  // of all lines, also of older ones that are not shown
+    // What is shown: the query, the worker, and of its log the end so far and whether it is over.
+    this.chosen = { query: "", worker: "", end: undefined, complete: false };
     this.pre = element("pre", { tabindex: "0", role: "region", "aria-label": "Log" });
     this.level = element("select", {}, ...Object.entries(LEVELS).map(([value, name]) =>
       element("option", { value }, name)));
@@ -231,28 +236,53 @@ export class LogView {
 
   // Reads what the filters choose.
   async read() {
-    const query = this.query();
-    const text = await (await request("GET", jobPath(this.id, `/log?${query}`))).text();
-    const lines = text.trimEnd() === "" ? [] : text.trimEnd().split("\n");
-    this.chosen = query !== "";
-    this.set(lines);
+    const chosen = { query: this.query(), worker: this.worker.value };
+    this.chosen = chosen;
+    const lines = await this.next(chosen);
+    if (chosen === this.chosen) this.set(lines, lines.length);
+  }
+
+  // Reads what the chosen worker has written since.
+  async readOn() {
+    const { chosen } = this;
+    if (!chosen.worker || chosen.end === undefined || chosen.complete) return;
+    try {
+      const lines = await this.next(chosen);
+      if (chosen === this.chosen && lines.length) this.append(lines);
+    } catch (error) {
+      // Its node may be away for a while.
+      if (error.status !== 404) throw error;
+    }
+  }
+
+  async next(chosen) {
+    const begin = chosen.end === undefined ? "" : `&begin=${chosen.end}`;
+    const answer = await request("GET", jobPath(this.id, `/log?${chosen.query}${begin}`));
+    const lines = linesOf(await answer.text());
+    chosen.end = answer.headers.get("Log-End") ?? undefined;
+    chosen.complete = answer.headers.get("Log-Complete") === "true";
+    return lines;
   }
 
   // A line of the stream of the job; one that is chosen by filters does not follow it.
   add({ ts, level, line }) {
-    if (!this.chosen) this.set([...this.lines, ts ? `${ts} ${level.padEnd(7)} ${line}` : line]);
+    if (!this.chosen.query) this.append([ts ? `${ts} ${level.padEnd(7)} ${line}` : line]);
   }
 
-  set(lines) {
+  append(lines) {
+    this.set([...this.lines, ...lines], this.number + lines.length);
+  }
+
+  set(lines, number) {
     const { scrollTop, clientHeight, scrollHeight } = this.pre;
     const atEnd = scrollTop + clientHeight >= scrollHeight - 8;
     this.lines = lines.slice(-LINES_MAX);
-    if (!this.worker.value) this.offer([...lines.join("\n").matchAll(NAMED_WORKER)]
+    this.number = number;
+    if (!this.chosen.worker) this.offer([...lines.join("\n").matchAll(NAMED_WORKER)]
       .map(([, worker, node]) => [worker, node]));
     this.pre.textContent = this.lines.join("\n");
-    const all = lines.length;
-    this.count.textContent = all === 0 ? "No line."
-      : all > LINES_MAX ? `The newest ${LINES_MAX} lines of ${all}.` : `Lines: ${all}.`;
+    this.count.textContent = number === 0 ? "No line."
+      : number > LINES_MAX ? `The newest ${LINES_MAX} lines of ${number}.` : `Lines: ${number}.`;
     if (atEnd) this.pre.scrollTop = this.pre.scrollHeight;
   }
 }

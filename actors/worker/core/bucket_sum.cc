@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "proto/base/check.h"
+
 namespace es::actors::worker {
 
 using protocol::Contrib;
@@ -40,13 +42,9 @@ bool BucketSum::covers(RankRange ranks) const {
   return missing == 0;
 }
 
-std::vector<Part> BucketSum::parts() const {
+const std::vector<Contrib>& BucketSum::parts() const {
   ES_CHECK(complete());
-  std::vector<Part> parts;
-  for (const Contrib& contrib : counted_) {
-    parts.push_back({contrib.ranks, contrib.data, contrib.stamp.sender});
-  }
-  return parts;
+  return counted_;
 }
 
 std::vector<protocol::RankResult> BucketSum::results() const {

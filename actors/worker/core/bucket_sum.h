@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "actors/base/protocol/core/messages.h"
-#include "actors/worker/core/worker_events.h"
 
 namespace es::actors::worker {
 
@@ -26,7 +25,7 @@ class BucketSum {
   bool covers(RankRange ranks) const;
   bool drain() const { return drain_; }
   // The contributions in ascending order of ranks. REQUIRES: complete().
-  std::vector<Part> parts() const;
+  const std::vector<protocol::Contrib>& parts() const;
   std::vector<protocol::RankResult> results() const;
 
  private:

@@ -67,20 +67,13 @@ struct RunAudit {
   VirtualRank rank = 0;
 };
 
-// A contribution to a bucket that this worker owns.
-struct Part {
-  RankRange ranks;
-  protocol::Bulk data;
-  Incarnation from;
-};
-
 // All ranks are there: sums the parts in the order of the canonical tree, or at level D0 in rank
 // order. The update computes the mean. Answer: BucketReduced or DataUnreadable.
 struct ReduceBucket {
   Generation generation;
   Version step = 0;
   std::uint32_t bucket = 0;
-  std::vector<Part> parts;  // in ascending order of ranks, covering [0, max_p) exactly
+  std::vector<protocol::Contrib> parts;  // by ranks, ascending, covering [0, max_p) exactly
 };
 
 // All buckets are staged: makes version step + 1. Answer: UpdateApplied, or DataUnreadable with

@@ -36,9 +36,9 @@ void DeviceState::perform_effect(const worker::ReduceBucket& effect) {
         BucketReduced{effect.generation, effect.step, effect.bucket, effect.parts.front().data});
   const std::int64_t floats = parts_->engine->buckets()[effect.bucket].floats();
   std::vector<gpu::WorkerPart> parts;
-  for (const worker::Part& part : effect.parts) {
+  for (const protocol::Contrib& part : effect.parts) {
     const auto data = find_floats(part.data, floats);
-    if (!data) return report(DataUnreadable{effect.generation, part.from});
+    if (!data) return report(DataUnreadable{effect.generation, part.stamp.sender});
     parts.push_back({part.ranks, *data});
   }
   kill_point("reduce.before");

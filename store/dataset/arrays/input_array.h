@@ -21,7 +21,7 @@ class InputArray {
   // whole and kept, because a read of the file for each short sample would take longer than a step.
   // Errors: those of NpyFile::read; usage, naming file, field, value and what is allowed: the type
   // or the shape of the array does not fit the input, or the differences of the first float64
-  // numbers, up to kLookedAtBytes, are lost in fp32 (lost_differences.h).
+  // numbers, up to kLookedAtBytes, are lost in fp32 (input_array.cc).
   static Result<InputArray> create(NpyFile file, CapturedInput input);
 
   const NpyFile& file() const { return file_; }

@@ -1,6 +1,6 @@
 #pragma once
 // Claims: requests for devices for loads outside of EasyScale, and for reservations (a claim with a
-// time). They are journaled here; ClusterCore serves them (core/cluster_claims.cc).
+// time). They are journaled here; ClusterCore serves them (core/claim_table.h).
 //
 // Durable: a claim, before the request is answered; its end, too.
 // Ownership: it uses the journal, the waiting writes and the decisions. Used by one actor.

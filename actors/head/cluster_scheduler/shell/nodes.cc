@@ -1,5 +1,7 @@
 #include "actors/head/cluster_scheduler/shell/nodes.h"
 
+#include <tuple>
+
 #include "actors/base/gateway/shell/visit.h"
 #include "actors/base/log/log.h"
 #include "proto/messages.h"
@@ -114,10 +116,10 @@ void Nodes::on_directory_tried(const Inbound& inbound) {
 
 Status Nodes::read_worker_log(const Inbound& inbound, const JobId& job) {
   const auto wanted = visit<wire::ReadWorkerLog>(inbound, [](wire::ReadWorkerLog::Reader r) {
-    return std::pair(Incarnation{r.getWorker()}, name_of(r.getNode(), "node"));
+    return std::tuple(Incarnation{r.getWorker()}, name_of(r.getNode(), "node"), r.getBegin());
   });
   if (!wanted) return wanted.error();
-  const auto& [worker, node] = *wanted;
+  const auto& [worker, node, begin] = *wanted;
   if (!book_.has_said_hello(node)) return not_found("node \"" + node + "\": it is not connected");
   replies_.send(node_peer(node), Msg<wire::ReadWorkerLog>::build(
                                      {.job = job, .request = inbound.frame->envelope.request},
@@ -125,6 +127,7 @@ Status Nodes::read_worker_log(const Inbound& inbound, const JobId& job) {
                                        b.setWorker(worker.value);
                                        b.setNode(node);
                                        b.setClient(inbound.from);
+                                       b.setBegin(begin);
                                      })
                                      .frame());
   return {};

@@ -1,6 +1,6 @@
 #pragma once
 // Suspects: devices that an audit found to be wrong. They are journaled here; ClusterCore gives
-// them to no job (core/cluster_faults.cc).
+// them to no job (core/device_trials.h).
 //
 // Durable: that a device may be used again, before it can be granted.
 // Ownership: it uses the journal, the waiting writes and the decisions. Used by one actor.

@@ -50,6 +50,17 @@ TEST_SUITE("actors/base/log/line") {
     CHECK(parse_job_line(format_job_line(kTime, Level::kInfo, "")).message.empty());
   }
 
+  TEST_CASE("lines of the log of a worker are read back in both forms") {
+    const Line line{kTime, Level::kWarning, "slow", {.job = "j", .worker = 2}};
+    CHECK(parse_job_line(format_line(line, Format::kText)).message == "worker 2 job j: slow");
+    for (const Format format : {Format::kText, Format::kJson}) {
+      const JobLine read = parse_job_line(format_line(line, format));
+      CHECK(read.time == kTime);
+      CHECK(read.level == Level::kWarning);
+    }
+    CHECK(parse_job_line(format_line(line, Format::kJson)).message == "slow");
+  }
+
   TEST_CASE("a line without time and level is a message") {
     for (const std::string text :
          {"", "job is running", "2026-11-22T17:31:02.123Z", "2026-11-22T17:31:02.123Z loud    x",

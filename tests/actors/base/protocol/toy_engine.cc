@@ -256,8 +256,9 @@ void ToyEngine::perform(const ReduceBucket& effect) {
 EngineEvent ToyEngine::reduce(const ReduceBucket& effect) {
   require(held_->version == effect.step);
   std::vector<std::uint64_t> gradients;
-  for (const Part& part : effect.parts) {
-    if (!readable_(part.from)) return DataUnreadable{effect.generation, part.from};
+  for (const Contrib& part : effect.parts) {
+    const Incarnation from = part.stamp.sender;
+    if (!readable_(from)) return DataUnreadable{effect.generation, from};
     const std::vector<std::uint64_t> words = decode(part.data.inline_bytes);
     require(words.at(0) == held_->params);
     require(part.ranks.begin == gradients.size());

@@ -393,6 +393,47 @@ TEST_SUITE("actors/esctl/commands") {
     CHECK(desk.run({"logs", "j", "--level", "loud"}) == 2);
   }
 
+  TEST_CASE("logs follows the log of a worker from one part to the next, until the worker ends") {
+    Desk desk;
+    desk.head.on(MessageType::kDescribeJob,
+                 [](const Request& request) { return details(request, "running"); });
+    desk.head.on(MessageType::kReadWorkerLog, [](const Request& request) {
+      const std::uint64_t begin = read<wire::ReadWorkerLog>(request, [](auto r) {
+        CHECK(r.getWorker() == 17);
+        return r.getBegin();
+      });
+      return Frames{reply<wire::WorkerLog>(request, [&](wire::WorkerLog::Builder b) {
+        b.setText(begin == 0 ? "one\ntwo\n" : "three\n");
+        b.setEnd(begin == 0 ? 8 : 14);
+        b.setComplete(begin == 8);
+      })};
+    });
+    CHECK(desk.run({"logs", "cnn-1", "--worker", "17", "--node", "first"}) == 0);
+    CHECK(desk.session.out() == "one\ntwo\n");
+    CHECK(desk.run({"logs", "cnn-1", "--worker", "17", "--node", "first", "-f"}) == 0);
+    CHECK(desk.session.out() == "one\ntwo\nthree\n");
+    CHECK(desk.run({"logs", "cnn-1", "--worker", "17", "--node", "first", "-f", "--grep", "t",
+                    "--json"}) == 0);
+    CHECK(desk.session.out() ==
+          "{\"ts\":null,\"level\":\"info\",\"line\":\"two\"}\n"
+          "{\"ts\":null,\"level\":\"info\",\"line\":\"three\"}\n");
+    // The job has no worker 99 now.
+    CHECK(desk.run({"logs", "cnn-1", "--worker", "99"}) == 2);
+    CHECK(desk.session.err().find("--node names the node of one that has ended") !=
+          std::string::npos);
+    CHECK(desk.run({"logs", "cnn-1", "--node", "first"}) == 2);
+  }
+
+  TEST_CASE("a node that has no log of a worker says so") {
+    Desk desk;
+    desk.head.on(MessageType::kReadWorkerLog, [](const Request& request) {
+      return Frames{reply<wire::WorkerLog>(
+          request, [](wire::WorkerLog::Builder b) { b.setError("worker 9: no log"); })};
+    });
+    CHECK(desk.run({"logs", "x", "--worker", "9", "--node", "n"}) == 3);
+    CHECK(desk.session.err().find("worker 9: no log") != std::string::npos);
+  }
+
   TEST_CASE("a refusal ends a stream") {
     Desk desk;
     desk.head.on(MessageType::kFollowJob, [](const Request& request) {

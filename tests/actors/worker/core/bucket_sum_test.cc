@@ -27,11 +27,11 @@ TEST_SUITE("actors/worker/bucket_sum") {
     CHECK_FALSE(sum.covers({2, 4}));
     CHECK(sum.add(contrib(2, {2, 4})) == BucketSum::Added::kCounted);
     REQUIRE(sum.complete());
-    const std::vector<Part> parts = sum.parts();
+    const std::vector<protocol::Contrib>& parts = sum.parts();
     REQUIRE(parts.size() == 3);
-    CHECK(parts[0].from == Incarnation{1});
-    CHECK(parts[1].from == Incarnation{2});
-    CHECK(parts[2].from == Incarnation{3});
+    CHECK(parts[0].stamp.sender == Incarnation{1});
+    CHECK(parts[1].stamp.sender == Incarnation{2});
+    CHECK(parts[2].stamp.sender == Incarnation{3});
     const std::vector<protocol::RankResult> results = sum.results();
     REQUIRE(results.size() == 5);
     for (VirtualRank rank = 0; rank < 5; ++rank) CHECK(results[rank].rank == rank);

@@ -1,9 +1,7 @@
-// ClusterCore: why jobs wait although free devices suffice for them.
-#include <algorithm>
+#include "actors/head/cluster_scheduler/core/wait_texts.h"
+
 #include <cmath>
 
-#include "actors/head/cluster_scheduler/core/cluster_core.h"
-#include "actors/head/cluster_scheduler/core/job_bounds.h"
 #include "scheduler/policy/common/waits.h"
 
 namespace es::actors {
@@ -57,55 +55,33 @@ std::string when_of(const ClusterView& view, const Wait& wait) {
 
 }  // namespace
 
-std::map<JobId, ClusterCore::WaitText> ClusterCore::waits(
-    const std::function<bool(const JobId&)>& shows) const {
+std::map<JobId, WaitText> policy_waits(const ClusterView& view, const scheduler::Decisions& decided,
+                                       scheduler::StartsWith starts_with,
+                                       const std::function<bool(const JobId&)>& shows) {
   std::map<JobId, WaitText> texts;
-  if (view_.free.empty()) return texts;
-  const auto fitting = [this](const ClusterView& view) {
-    return scheduler::waiting_beside_free(view, decided_, policy_->starts_with());
-  };
-  // What stands between a job and the free devices before any policy sees it is left out first, so
-  // that later and more exact texts replace the earlier ones.
-  ClusterView open = view_;
-  for (const auto& [number, job] : jobs_) unlimit(job, open.jobs[job.slot]);
-  open.queues.clear();
-  for (const WaitingJob& waiting : fitting(open)) {
-    const JobId& id = open.jobs[waiting.slot].id;
-    texts[id] = limits_text(jobs_.at(submit_numbers_.at(id)), view_.jobs[waiting.slot]);
-  }
-  for (const WaitingJob& job : fitting(view_)) {
-    const JobId after = job.why && job.why->after ? view_.jobs[*job.why->after].id : JobId();
+  for (const WaitingJob& job : scheduler::waiting_beside_free(view, decided, starts_with)) {
+    const JobId after = job.why && job.why->after ? view.jobs[*job.why->after].id : JobId();
     const bool named = !after.empty() && shows(after);
-    texts[view_.jobs[job.slot].id] =
+    texts[view.jobs[job.slot].id] =
         job.why ? WaitText{text_of(*job.why, named ? "job " + after : "another job"),
-                           when_of(view_, *job.why)}
+                           when_of(view, *job.why)}
                 : WaitText{"nothing that the policy can name, which is an error", ""};
   }
   return texts;
 }
 
-// The job as it would be without its limits by price, by faults and by devices that it still gives
-// back.
-void ClusterCore::unlimit(const Job& job, JobView& view) const {
-  if (view.id.empty() || !job.demand || view.budget_left <= 0) return;
-  view.pinned = job.demand->exact;
-  view.types = usable_types(job.admitted, all_types_);
-  view.max_devices = max_devices(job.admitted);
-}
-
-ClusterCore::WaitText ClusterCore::limits_text(const Job& job, const JobView& view) const {
+WaitText limits_text(const JobView& view, const JobLimits& limits, double now_s) {
   if (view.price_limit < scheduler::kNever.count()) {
-    const auto at = price_limits_s_.find(view.number);
     std::string types;
     for (const DeviceType& type : view.types) types += (types.empty() ? "" : " or ") + type.name;
     return {"devices of type " + types + ": its deadline or budget allows it only the cheapest",
-            at == price_limits_s_.end()
+            limits.price_again_s == scheduler::kNever.count()
                 ? ""
-                : " that are in time, and others " + in_seconds_text(at->second - now_s_)};
+                : " that are in time, and others " + in_seconds_text(limits.price_again_s - now_s)};
   }
-  if (is_limited(job))
+  if (limits.by_faults)
     return {"devices on which it has not failed, on nodes that reach each other",
-            "; the next pause of a node ends " + in_seconds_text(next_pause_end_s() - now_s_)};
+            "; the next pause of a node ends " + in_seconds_text(limits.pause_end_s - now_s)};
   if (view.pinned) return {"the devices that it still gives back", ""};
   return {"room in its queue: another job of it has to leave devices first", ""};
 }
