@@ -120,7 +120,7 @@ std::string reports_text(const std::vector<Report>& reports) {
         static_cast<unsigned long long>(r.rescales), r.mean_rho, r.worst_rho, r.decision_ms_mean);
     text += line;
     if (r.unfinished > 0) text += "  " + counted(r.unfinished, "job") + " did not end\n";
-    if (r.timed_out > 0) text += "  " + counted(r.timed_out, "job") + " ended by a time limit\n";
+    if (r.timed_out > 0) text += "  " + counted(r.timed_out, "job") + " stopped by a time limit\n";
     if (r.cost > 0) text += "  the devices of the jobs have cost " + fixed(r.cost, 2) + "\n";
     if (r.late > 0) text += "  " + counted(r.late, "job") + " ended after its deadline\n";
     if (r.over_budget > 0)

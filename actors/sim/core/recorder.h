@@ -26,6 +26,8 @@ struct JobResult {
   double cost = 0;              // what the devices that it held have cost
   bool timed_out = false;       // it ended because its time limit was used up
   bool over_budget = false;     // it was paused because its budget was used up, and did not go on
+  // Whether it has made all its steps. A job that was stopped by a limit has ended and has not.
+  bool completed() const { return end_s >= 0 && !timed_out && !over_budget; }
 };
 
 // The state of the cluster between two changes.

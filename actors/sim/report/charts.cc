@@ -260,7 +260,7 @@ std::string jct_chart(const std::vector<const SimulationResult*>& results) {
   for (const SimulationResult* result : results) {
     std::vector<double> jct;
     for (const JobResult& job : result->jobs)
-      if (job.end_s >= 0) jct.push_back(job.end_s - job.submit_s);
+      if (job.completed()) jct.push_back(job.end_s - job.submit_s);
     std::sort(jct.begin(), jct.end());
     Series line{result->policy, {}};
     for (std::size_t i = 0; i < jct.size(); ++i)

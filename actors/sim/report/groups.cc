@@ -49,7 +49,7 @@ Group group_of(GroupKind kind, const std::string& name, const std::vector<std::s
       continue;
     }
     waits.push_back(job.waiting_s);
-    jct.push_back(job.end_s - job.submit_s);
+    if (job.completed()) jct.push_back(job.end_s - job.submit_s);
   }
   group.jobs = jct.size();
   group.avg_wait_s = mean_of(waits);

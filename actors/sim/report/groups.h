@@ -16,9 +16,9 @@ const char* kind_name(GroupKind kind);
 struct Group {
   GroupKind kind = GroupKind::kQueue;
   std::string name;      // "": jobs that are in no queue, or have no tenant or model
-  std::size_t jobs = 0;  // that ended; the next four figures describe these
-  double avg_wait_s = 0, p95_wait_s = 0;  // time without any device
-  double avg_jct_s = 0, p95_jct_s = 0;
+  std::size_t jobs = 0;  // that made all their steps
+  double avg_wait_s = 0, p95_wait_s = 0;  // time without any device, of all jobs that ended
+  double avg_jct_s = 0, p95_jct_s = 0;    // of `jobs`
   std::size_t unfinished = 0;
   double device_hours = 0;  // held, by all its jobs; of a type only devices of it
   double devices_mean = 0;  // held over the makespan

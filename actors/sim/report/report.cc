@@ -58,9 +58,12 @@ Report make_report(const Workload& workload, const SimulationResult& result, dou
     report.over_budget += job.over_budget ? 1 : 0;
     report.late += is_late(workload.jobs[i].spec.resources, job) ? 1 : 0;
     report.cost += job.cost;
-    jct.push_back(job.end_s - job.submit_s);
     queue.push_back(job.waiting_s);
-    rho.push_back(fairness(workload.jobs[i], job, workload.cluster, start_s));
+    // A job that was stopped early is no fast one.
+    if (job.completed()) {
+      jct.push_back(job.end_s - job.submit_s);
+      rho.push_back(fairness(workload.jobs[i], job, workload.cluster, start_s));
+    }
     report.makespan_s = std::max(report.makespan_s, job.end_s);
     report.rescales += job.rescales;
     report.rescale_seconds += job.rescale_s;

@@ -28,11 +28,13 @@ namespace es::actors::simulator {
 
 struct Report {
   std::string policy;
-  std::size_t jobs = 0;  // jobs that ended; the figures describe these
+  // Jobs that made all their steps. Completion times and rho describe these; waits, costs, rescales
+  // and the makespan describe all that ended.
+  std::size_t jobs = 0;
   std::uint32_t unfinished = 0;
-  std::uint32_t timed_out = 0;    // of `jobs`: ended by their time limits
-  std::uint32_t over_budget = 0;  // of `jobs`: paused because their budgets were used up
-  std::uint32_t late = 0;         // of `jobs`: ended after their deadlines
+  std::uint32_t timed_out = 0;    // ended by their time limits, and not among `jobs`
+  std::uint32_t over_budget = 0;  // paused because their budgets were used up, and not among `jobs`
+  std::uint32_t late = 0;         // ended after their deadlines
   double cost = 0;                // what the devices of all jobs have cost
   double avg_jct_s = 0, p50_jct_s = 0, p99_jct_s = 0;
   double avg_queue_s = 0;

@@ -61,7 +61,7 @@ struct Report {
   std::uint64_t rescales = 0;
   double pause_s = 0;
   std::uint64_t decisions = 0;
-  double decision_ms_mean = 0, decision_ms_max = 0;  // Real time.
+  double decision_ms_mean = 0, decision_ms_max = 0;  // Of processor time.
 };
 
 Report run(const Trace& trace, scheduler::Policy& policy, const Rules& rules);
