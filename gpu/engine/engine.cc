@@ -141,8 +141,11 @@ void Engine::lose_device(const Error& error) {
 const Graph& Engine::graph(std::uint32_t program) const {
   return runner_->graph(program);
 }
-std::size_t Engine::forward_ops() const {
-  return runner_->forward_ops();
+std::uint32_t Engine::programs() const {
+  return static_cast<std::uint32_t>(runner_->programs());
+}
+std::size_t Engine::forward_ops(std::uint32_t program) const {
+  return runner_->program(program).first_backward;
 }
 float Engine::learning_rate(std::uint64_t step) const {
   return optimizer_.rate(step);

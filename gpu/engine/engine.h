@@ -174,10 +174,12 @@ class Engine {
   // Returns what this device does more slowly than it could, and why; empty: nothing.
   std::string slower_because() const;
 
+  // Number of programs of the model.
+  std::uint32_t programs() const;
   // Returns a program of the model with its backward operators.
   const Graph& graph(std::uint32_t program = 0) const;
   // Number of its own operators, which come first.
-  std::size_t forward_ops() const;
+  std::size_t forward_ops(std::uint32_t program = 0) const;
   // Largest number of threads that compute an operator on a CPU.
   int threads() const { return parallel_.threads(); }
   // Returns whether the device still works. An error is permanent. A CPU always works.

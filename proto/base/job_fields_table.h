@@ -52,6 +52,9 @@ inline bool has_adapters(const JobSpec& s) {
 inline bool is_python(const JobSpec& s) {
   return s.data.kind == "python";
 }
+inline bool has_length_buckets(const JobSpec& s) {
+  return !s.model.file.empty() && (is_python(s) || s.data.kind == "arrays");
+}
 inline bool is_synthetic(const JobSpec& s) {
   return s.data.kind == "synthetic";
 }
@@ -525,6 +528,16 @@ void visit_data(Data& d, Visit& visit) {
                             "with weights.",
                  .left_out_at_default = true},
         d.groups);
+  visit(JobField{.key = "data.length_buckets",
+                 .bits = Bits::kByContent,
+                 .meaning = "A directory with train.npy and, if there is an evaluation, eval.npy: "
+                            "for every sample the number of its length bucket, which is the "
+                            "program of the model file that computes it. Neither together with "
+                            "weights nor with groups.",
+                 .applies = has_length_buckets,
+                 .applies_to = "a model file with arrays or python",
+                 .left_out_at_default = true},
+        d.length_buckets);
   visit(JobField{.key = "data.document_end",
                  .meaning = "The token that ends a document: the tokens of a window then attend "
                             "to those of their document only, and positions begin again.",

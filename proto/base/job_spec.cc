@@ -328,6 +328,9 @@ void check_data(Rules& rules, const JobSpec& spec) {
   check_documents(rules, data);
   rules.expect(data.groups.empty() || data.weights.empty(), "data.groups", quoted(data.groups),
                "\"\" together with data.weights");
+  rules.expect(data.length_buckets.empty() || (data.weights.empty() && data.groups.empty()),
+               "data.length_buckets", quoted(data.length_buckets),
+               "\"\" together with data.weights or data.groups");
   rules.expect(data.kind != "squad" || !data.vocabulary_file.empty(), "data.vocabulary_file",
                "\"\"", "the file of the WordPiece vocabulary");
   if (task == Task::kLanguage) check_language(rules, data);

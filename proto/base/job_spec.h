@@ -123,6 +123,11 @@ struct DataSpec {
   // A file .npy with an integer key for every training sample. An epoch uses one sample of each key
   // (store/dataset/sample_groups.h); empty: every sample. Not together with weights.
   std::string groups;
+  // arrays, python: a directory with train.npy and, for an evaluation, eval.npy: for every sample
+  // the number of its length bucket (store/dataset/length_buckets.h), which is the program of the
+  // model file that computes it; empty: the model itself computes all samples. Neither together
+  // with weights nor with groups.
+  std::string length_buckets;
   // tokens: the token that ends a document; -1 for none. The tokens of a window then know their
   // document (store/dataset/tokens/tokens_source.h).
   int document_end = -1;

@@ -26,9 +26,12 @@ class Binding:
     keys: Mapping[str, Any]  # the keys of Arrays.arrays
 
 
-def bind(model: nn.Module, has_loss: bool, data: Arrays) -> Binding:
-    """Binds the arrays; Raises UsageError if there is no argument or no target for them."""
-    head = data.head(FIRST_SAMPLES)
+def bind(model: nn.Module, has_loss: bool, data: Arrays,
+         head: Mapping[Any, np.ndarray] | None = None) -> Binding:
+    """Binds the arrays, of which `head` are the first samples. Raises UsageError if there is no argument
+    or no target for them."""
+    if head is None:
+        head = data.head(FIRST_SAMPLES)
     target_keys = _target_keys(model, has_loss, data)
     inputs = {key: _tensor(array) for key, array in head.items() if key not in target_keys}
     targets = {key: _target(head[key]) for key in target_keys}

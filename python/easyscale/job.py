@@ -5,6 +5,7 @@ import re
 import shutil
 from collections.abc import Sequence
 from dataclasses import asdict, replace
+from functools import partial
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,8 @@ import numpy as np
 from .allowed import Allowed
 from .captured import Captured
 from .client import Client
-from .data import Arrays, Table
+from .data import Arrays, Bucketed, Table
+from .data.array_samples import FIRST_SAMPLES
 from .decisions import EarlyStopping, check_decisions
 from .errors import EasyScaleError, NotFoundError, RefusedError, UsageError
 from .fields import bind_fields
@@ -49,8 +51,8 @@ class Job:
     losses: a list of easyscale.Loss in place of loss, optimizer and schedule, each with an optimizer of
     its own, as in a GAN. One iteration takes the next mini-batches, and each loss whose turn it is makes
     a step with them, in the order of the list. The first one is what evaluations compute.
-    data, eval_data: what `easyscale.data.arrays`, `table` or `dataset` returns; or data alone, from
-    `easyscale.data.tokens`, `texts`, `images` or `webdataset`.
+    data, eval_data: what `easyscale.data.arrays`, `table`, `dataset` or `bucketed` returns; or data
+    alone, from `easyscale.data.tokens`, `texts`, `images` or `webdataset`.
     batch_size: the samples of one EST in a global step; a global step has max_p * batch_size.
     max_p: the number of ESTs (logical workers), and the largest number of devices.
     steps, epochs: the length of the training in global steps or passes over the data; one of them.
@@ -136,6 +138,9 @@ class Job:
                        ema=ema if average is None else average, lora=lora)
         self.name = _job_name(name or (model.program.name if is_captured else type(model).__name__))
         self._order = _order(sample_weights, sample_groups, data.samples)
+        if isinstance(data, Bucketed) and (self._order or lora is not None or losses is not None):
+            raise UsageError("data is in length buckets: allowed is neither sample_weights nor "
+                             "sample_groups nor lora nor losses with them")
         in_epoch = _steps_of_epoch(data, self._order, top["max_p"] * top["batch_size"])
         self.steps = _steps(in_epoch, steps, epochs)
         unit = _unit(schedule_unit, in_epoch)
@@ -277,20 +282,27 @@ class Job:
 
     def _capture(self, model: Any, loss: Any, losses: Sequence[Loss] | None,
                  allow_functions: tuple[type, ...]) -> None:
-        from .binding import bind, bind_batch
+        from .binding import Binding, bind, bind_batch
         from .tracing import capture
         from .tracing.errors import CaptureError
+        from .tracing.length_buckets import joined
         from .tracing.losses import capture_losses
+
+        def captured(bound: Binding) -> Captured:
+            return capture(model, loss, bound.inputs, bound.targets, name=self.name,
+                           allow_functions=allow_functions, batch_size=self._top["batch_size"])
         bound = bind(model, loss is not None, self._data) if losses is None else bind_batch(self._data)
         self._data.check_numbers()
         try:
-            if losses is None:
-                self.captured = capture(model, loss, bound.inputs, bound.targets, name=self.name,
-                                        allow_functions=allow_functions,
-                                        batch_size=self._top["batch_size"])
-            else:
+            if losses is not None:
                 self.captured = capture_losses(model, losses, bound.inputs, self.name, allow_functions,
                                                self._top["batch_size"])
+            elif isinstance(self._data, Bucketed):
+                self.captured = joined(
+                    (size, partial(captured, bind(model, loss is not None, self._data, head)))
+                    for size, head in self._data.heads(FIRST_SAMPLES))
+            else:
+                self.captured = captured(bound)
         except (CaptureError, UsageError):
             raise
         except Exception as error:
@@ -310,7 +322,7 @@ class Job:
                                     clip_value=clip_value, average=average)
         program.numbers, program.updates = found.numbers, found.updates
         self.captured.weights |= {f"optimizer/{name}": array for name, array in found.states.items()}
-        program.format = FORMAT_WITH_UPDATES
+        program.format = max(program.format, FORMAT_WITH_UPDATES)
 
     def _capture_losses(self, losses: Sequence[Loss], turns: list[int], unit: int | None,
                         parameters: list[tuple[str, Any]], clip_value: float) -> None:
@@ -350,6 +362,9 @@ class Job:
         if loss is not None or allow_functions:
             raise UsageError("loss and allow_functions: allowed for a torch module; the captured "
                              "model has a loss")
+        if isinstance(self._data, Bucketed):
+            raise UsageError("data is in length buckets: allowed for a torch module, which is captured at "
+                             "the length of each bucket")
         self.captured = captured
         self._keys = bind_fields(captured.program, self._data)
 
@@ -506,6 +521,8 @@ def _job_name(text: str) -> str:
 
 def _steps_of_epoch(data: Arrays, order: dict[str, tuple[str, np.ndarray]],
                     global_batch: int) -> int:
+    if isinstance(data, Bucketed):
+        return data.global_batches(global_batch)
     used, what = data.samples, "samples"
     if "groups" in order:
         used, what = len(np.unique(order["groups"][1])), "groups of samples"

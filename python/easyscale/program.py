@@ -206,8 +206,8 @@ class Program:
 
     A captured optimizer is `updates`, of which exactly one names each trainable parameter, and the
     `numbers` that these read. `programs` are further ones of the same model, which share parameters,
-    statistics and states with this one by name. `every` says how often each of the programs, this one
-    first, makes a step as one of several losses.
+    statistics and states with this one by name (proto/base/model_program.h): those of several losses, of
+    which `every` says how often each, this one first, makes a step; or those of other lengths.
     """
 
     name: str = ""

@@ -34,6 +34,14 @@ struct CapturedInputs {
   // The number of classes of the boxes that the loss compares; 0: it compares none.
   std::uint32_t box_classes = 0;
   std::optional<CapturedTarget> target = {};  // nothing: there is no such input
+  // Of the other programs of the model file, which differ from the model in the extents of their
+  // inputs if they are those of length buckets (store/dataset/length_buckets.h).
+  std::vector<CapturedInputs> others = {};
+
+  // The inputs of a program. REQUIRES: program <= others.size().
+  const CapturedInputs& of(std::uint32_t program) const {
+    return program == 0 ? *this : others[program - 1];
+  }
 
   SampleLayout layout() const {
     SampleLayout all;

@@ -17,7 +17,10 @@ Result<EpochSampler> EpochSampler::create(const SamplerOptions& options) {
   if (options.batch_size == 0) return usage_error("batch_size = 0: allowed is at least 1");
   ES_CHECK(!options.weights || options.weights->samples() == options.samples);
   ES_CHECK(!options.groups || (!options.weights && options.groups->samples() == options.samples));
-  const std::uint64_t global_batch = std::uint64_t{options.max_p} * options.batch_size;
+  const std::uint64_t global_batch = options.global_batch();
+  ES_CHECK(!options.buckets ||
+           (!options.weights && !options.groups && options.buckets->samples() == options.samples &&
+            options.buckets->global_batch() == global_batch));
   if (options.positions() < global_batch || options.samples > kSamplesMax)
     return usage_error(
         std::string(options.groups ? "groups of training samples" : "training samples") + " = " +
@@ -31,7 +34,7 @@ EpochSampler::EpochSampler(const SamplerOptions& options)
     : options_(options),
       // Rounded down: samples that do not fill a global batch are left out of the epoch. The
       // permutation of each epoch leaves out others.
-      steps_per_epoch_(options.positions() / (std::uint64_t{options.max_p} * options.batch_size)) {}
+      steps_per_epoch_(options.positions() / options.global_batch()) {}
 
 KeyedPermutation EpochSampler::permutation(std::uint64_t epoch) const {
   return {options_.positions(), stream_key(options_.seed, DataStream::kShuffle, epoch)};
@@ -49,6 +52,9 @@ void EpochSampler::batch(DataCursor at, VirtualRank rank, std::span<std::uint64_
   ES_CHECK(at.step < steps_per_epoch_ && rank < options_.max_p);
   ES_CHECK(samples.size() == options_.batch_size);
   const std::uint64_t first = (at.step * options_.max_p + rank) * options_.batch_size;
+  if (options_.buckets)
+    return options_.buckets->fill(options_.seed, at.epoch, at.step,
+                                  std::uint64_t{rank} * options_.batch_size, samples);
   if (options_.weights) {
     for (std::size_t i = 0; i < samples.size(); ++i) samples[i] = permuted(at.epoch, first + i);
     return;
@@ -59,8 +65,22 @@ void EpochSampler::batch(DataCursor at, VirtualRank rank, std::span<std::uint64_
     sample = options_.groups->member(options_.seed, at.epoch, sample);
 }
 
+std::uint32_t EpochSampler::bucket(DataCursor at, VirtualRank rank) const {
+  ES_CHECK(at.step < steps_per_epoch_ && rank < options_.max_p);
+  if (!options_.buckets) return 0;
+  // The samples of a global batch are in the order of their buckets.
+  return options_.buckets->bucket(options_.seed, at.epoch, at.step,
+                                  std::uint64_t{rank} * options_.batch_size);
+}
+
 std::uint64_t EpochSampler::permuted(std::uint64_t epoch, std::uint64_t position) const {
   ES_CHECK(position < options_.positions());
+  if (options_.buckets) {
+    std::uint64_t sample = 0;
+    options_.buckets->fill(options_.seed, epoch, position / options_.global_batch(),
+                           position % options_.global_batch(), std::span(&sample, 1));
+    return sample;
+  }
   if (options_.groups)
     return options_.groups->member(options_.seed, epoch, permutation(epoch)(position));
   if (!options_.weights) return permutation(epoch)(position);

@@ -15,7 +15,8 @@
 //
 // The permutation is a KeyedPermutation with a key derived from (seed, epoch). With weights an
 // epoch has N draws with replacement in its place (sample_weights.h), in the same positions. With
-// groups N is their number, and each position is a sample of its group (sample_groups.h).
+// groups N is their number, and each position is a sample of its group (sample_groups.h). With
+// length buckets the global batches are made of samples of one length (length_buckets.h).
 //
 // Immutable, thread-safe; allocates no memory.
 #include <cstdint>
@@ -26,6 +27,7 @@
 #include "proto/base/loss_turns.h"
 #include "proto/base/result.h"
 #include "store/dataset/keyed_permutation.h"
+#include "store/dataset/length_buckets.h"
 #include "store/dataset/sample_groups.h"
 #include "store/dataset/sample_weights.h"
 
@@ -39,9 +41,15 @@ struct SamplerOptions {
   std::shared_ptr<const SampleWeights> weights;  // none: a permutation
   std::shared_ptr<const SampleGroups> groups;    // none: every sample is one; not with weights
   LossTurns turns = {};
+  // None: all samples have one length; neither with weights nor with groups.
+  std::shared_ptr<const LengthBuckets> buckets = nullptr;
 
-  // The elements of an epoch.
-  std::uint64_t positions() const { return groups ? groups->groups() : samples; }
+  std::uint64_t global_batch() const { return std::uint64_t{max_p} * batch_size; }
+  // The elements of an epoch. With length buckets only those of whole global batches.
+  std::uint64_t positions() const {
+    if (buckets) return buckets->global_batches() * global_batch();
+    return groups ? groups->groups() : samples;
+  }
 };
 
 // Position of a global step in the data.
@@ -54,7 +62,8 @@ struct DataCursor {
 class EpochSampler {
  public:
   // Error (usage): a value is zero, or there are fewer samples or groups than one global batch
-  // (P*B). REQUIRES: there are as many weights, or keys of groups, as samples; not both.
+  // (P*B). REQUIRES: there are as many weights, keys of groups, or samples in length buckets, as
+  // samples, and only one of the three; the global batches of the buckets are P*B samples.
   static Result<EpochSampler> create(const SamplerOptions& options);
 
   std::uint64_t samples() const { return options_.samples; }
@@ -80,6 +89,10 @@ class EpochSampler {
   // Index of the training sample at position `i` of the batch of `rank`. REQUIRES: at.step <
   // steps_per_epoch(), rank < max_p(), i < batch_size().
   std::uint64_t sample(DataCursor at, VirtualRank rank, std::uint32_t i) const;
+
+  // The length bucket, and so the program of the model, of the batch of `rank`; 0 without buckets.
+  // REQUIRES: as sample().
+  std::uint32_t bucket(DataCursor at, VirtualRank rank) const;
 
   // All samples of the batch of `rank`. REQUIRES: as sample(); samples.size() == batch_size().
   void batch(DataCursor at, VirtualRank rank, std::span<std::uint64_t> samples) const;

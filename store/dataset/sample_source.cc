@@ -1,5 +1,7 @@
 #include "store/dataset/sample_source.h"
 
+#include <algorithm>
+
 #include "proto/base/check.h"
 #include "store/dataset/arrays/arrays_source.h"
 #include "store/dataset/boxes/box_source.h"
@@ -144,6 +146,16 @@ std::string place_of(const DataSpec& data) {
 
 }  // namespace
 
+const SampleSource& SampleSource::of_bucket(std::uint32_t bucket) const {
+  ES_CHECK(bucket == 0);
+  return *this;
+}
+std::int64_t SampleSource::words_max() const {
+  std::int64_t most = 0;
+  for (std::uint32_t b = 0; b < buckets(); ++b)
+    most = std::max(most, of_bucket(b).layout().words());
+  return most;
+}
 std::int32_t SampleSource::true_label(std::uint64_t) const {
   ES_CHECK_MSG(false, "only classification has labels");
 }
@@ -186,7 +198,9 @@ Status fill_batch(const SampleSource& source, const EpochSampler& sampler, DataC
   ES_CHECK(sampler.samples() == source.train_count());
   std::vector<std::uint64_t> samples(sampler.batch_size());
   sampler.batch(at, rank, samples);
-  return source.fill_train(at.epoch, samples, words);
+  const SampleSource& padded = source.of_bucket(sampler.bucket(at, rank));
+  const auto count = samples.size() * static_cast<std::size_t>(padded.layout().words());
+  return padded.fill_train(at.epoch, samples, words.first(count));
 }
 
 }  // namespace es::store

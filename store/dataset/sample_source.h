@@ -61,6 +61,15 @@ class SampleSource {
   // DataFacts::path_digest.
   virtual std::string path_digest() const { return {}; }
 
+  // The number of length buckets (length_buckets.h); 1: all samples have one layout.
+  virtual std::uint32_t buckets() const { return 1; }
+  // The same samples with the layout of a bucket, to whose shapes they are padded. Valid as long as
+  // this source, which is that of bucket 0. REQUIRES: bucket < buckets(); the samples that are
+  // filled belong to the bucket or to one that it holds.
+  virtual const SampleSource& of_bucket(std::uint32_t bucket) const;
+  // The words of a sample in the bucket that has most.
+  std::int64_t words_max() const;
+
   // Writes the samples as one block of a batch (proto/base/sample_layout.h). REQUIRES: words.size()
   // == samples.size() * layout().words(); each sample < train_count(). Error: a file is damaged or
   // missing; the error names it.
@@ -105,9 +114,9 @@ Result<DataFacts> data_facts(const JobSpec& spec, const CapturedInputs* inputs =
 std::string training_sample_name(const DataSpec& data, std::uint64_t index);
 std::string evaluation_sample_name(const DataSpec& data, std::uint64_t index);
 
-// Writes the mini-batch of `rank` at `at`. REQUIRES: sampler.samples() == source.train_count(); the
-// position is valid for the sampler; words.size() == sampler.batch_size() *
-// source.layout().words(). Error: as fill_train.
+// Writes the mini-batch of `rank` at `at`, with the layout of sampler.bucket(at, rank). REQUIRES:
+// sampler.samples() == source.train_count(); the position is valid for the sampler; words.size() >=
+// sampler.batch_size() * the words of a sample of this layout. Error: as fill_train.
 Status fill_batch(const SampleSource& source, const EpochSampler& sampler, DataCursor at,
                   VirtualRank rank, std::span<float> words);
 

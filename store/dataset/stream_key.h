@@ -25,6 +25,8 @@ enum class DataStream : std::uint32_t {
   kSyntheticTokens = 13,    // index = 0 for training, 1 for evaluation
   kWeightedDraw = 14,       // index = epoch
   kGroupTurn = 15,          // index = turn of the group
+  kBucketShuffle = 16,      // index = 16 * epoch + number of the length bucket
+  kBucketCut = 17,          // index = epoch
 };
 
 constexpr PhiloxKey stream_key(std::uint64_t seed, DataStream stream, std::uint64_t index) {

@@ -75,8 +75,9 @@ class OutputsSink final : public MetricSink {
 
  private:
   void add_sample(std::uint64_t, std::span<const std::span<const float>> output) override {
-    ES_CHECK(!output.empty() && target().size() == comparison_.rows);
-    for (std::size_t row = 0; row < comparison_.rows; ++row)
+    // A sample of a length bucket has fewer rows than one of the model.
+    ES_CHECK(!output.empty() && target().size() <= comparison_.rows);
+    for (std::size_t row = 0; row < target().size(); ++row)
       if (comparison_.form == OutputsForm::kClasses)
         add_class(row, output[0]);
       else
@@ -88,8 +89,9 @@ class OutputsSink final : public MetricSink {
   float target_word(std::size_t row) const {
     const std::vector<std::int64_t>& shape = target_input_.shape;
     if (shape.size() != 3) return target()[row];
-    const auto pixels = static_cast<std::size_t>(shape[1] * shape[2]);
-    return target()[row % pixels * static_cast<std::size_t>(shape[0]) + row / pixels];
+    const auto planes = static_cast<std::size_t>(shape[0]);
+    const std::size_t pixels = target().size() / planes;
+    return target()[row % pixels * planes + row / pixels];
   }
 
   void add_class(std::size_t row, std::span<const float> output) {
@@ -114,7 +116,7 @@ class OutputsSink final : public MetricSink {
     const std::size_t classes = comparison_.classes;
     if (!comparison_.classes_first) return output.subspan(row * classes, classes);
     logits_.resize(classes);
-    for (std::size_t c = 0; c < classes; ++c) logits_[c] = output[c * comparison_.rows + row];
+    for (std::size_t c = 0; c < classes; ++c) logits_[c] = output[c * target().size() + row];
     return logits_;
   }
 

@@ -121,8 +121,8 @@ Result<JobSpec> read_with_absolute_paths(const fs::path& file) {
   const fs::path base = fs::absolute(file, code).parent_path();
   for (std::string* path :
        {&spec->data.path, &spec->data.vocabulary_file, &spec->data.python, &spec->data.weights,
-        &spec->data.groups, &spec->data.tokenizer, &spec->model.file, &spec->model.weights,
-        &spec->checkpoint.directory, &spec->log.tensorboard})
+        &spec->data.groups, &spec->data.length_buckets, &spec->data.tokenizer, &spec->model.file,
+        &spec->model.weights, &spec->checkpoint.directory, &spec->log.tensorboard})
     if (!path->empty()) *path = (base / *path).lexically_normal().string();
   return spec;
 }
@@ -150,7 +150,8 @@ Result<std::uint64_t> total_steps(const JobSpec& spec) {
   if (!model) return model.error();
   const auto data = model->data_facts(spec);
   if (!data) return data.error();
-  const auto sampler = store::job_sampler(spec, data->train_count, model->turns());
+  const auto sampler =
+      store::job_sampler(spec, data->train_count, model->turns(), model->inputs().get());
   if (!sampler) return sampler.error();
   return sampler->steps_of_epochs(spec.epochs);
 }

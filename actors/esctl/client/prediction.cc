@@ -4,6 +4,7 @@
 #include <bit>
 #include <memory>
 #include <system_error>
+#include <utility>
 
 #include "gpu/import/sample_rows.h"
 #include "store/dataset/arrays/npz_file.h"
@@ -28,13 +29,38 @@ std::vector<std::int64_t> sample_shape(const SampleField& field) {
   return shape;
 }
 
-std::vector<CapturedInput> inputs_of(const CheckpointModel& source) {
-  if (source.model.program() != nullptr) return captured_inputs(*source.model.program()).inputs;
-  std::vector<CapturedInput> inputs;
+store::CapturedInputs inputs_of(const CheckpointModel& source) {
+  if (source.model.program() != nullptr) return captured_inputs(*source.model.program());
+  store::CapturedInputs inputs;
   for (const SampleField& field : source.graph.layout.fields)
-    inputs.push_back({field, field.type == FieldType::kF32 ? ValueType::kF32 : ValueType::kI32,
-                      sample_shape(field)});
+    inputs.inputs.push_back({field,
+                             field.type == FieldType::kF32 ? ValueType::kF32 : ValueType::kI32,
+                             sample_shape(field)});
   return inputs;
+}
+
+const gpu::Graph& graph_of(const CheckpointModel& source, std::uint32_t program) {
+  return program == 0 ? source.graph : source.graph.programs[program - 1];
+}
+
+// Returns the first program whose inputs have the shapes of these files; the model itself if there
+// is none, so that its shapes are named as those that are allowed.
+std::uint32_t program_for(const store::CapturedInputs& inputs,
+                          const std::vector<std::optional<store::NpyFile>>& files) {
+  const auto fits = [&](std::uint32_t program) {
+    for (std::size_t i = 0; i < files.size(); ++i) {
+      if (!files[i]) continue;
+      const std::vector<std::uint64_t>& found = files[i]->header().shape;
+      if (!std::equal(found.begin() + 1, found.end(), inputs.of(program).inputs[i].shape.begin(),
+                      inputs.of(program).inputs[i].shape.end(),
+                      std::cmp_equal<std::uint64_t, std::int64_t>))
+        return false;
+    }
+    return true;
+  };
+  for (std::uint32_t program = 0; program <= inputs.others.size(); ++program)
+    if (fits(program)) return program;
+  return 0;
 }
 
 // Where the arrays come from.
@@ -92,11 +118,12 @@ class BatchWriter {
   static Result<BatchWriter> create(const CheckpointModel& source, const PredictionInput& input) {
     BatchWriter writer(source, input);
     // A job on arrays or on a Python dataset was trained on their numbers as they are.
-    const auto image = store::pixel_field(source.spec, source.graph.layout);
+    const SampleLayout& layout = writer.layout();
+    const auto image = store::pixel_field(source.spec, layout);
     const bool has_pixels = image && input.arrays[*image] &&
                             input.arrays[*image]->file().header().type == store::NpyType::kU8;
     if (!has_pixels) return writer;
-    const SampleField& field = source.graph.layout.fields[*image];
+    const SampleField& field = layout.fields[*image];
     auto pixels = store::PixelWriter::create(
         {static_cast<std::uint32_t>(field.height), static_cast<std::uint32_t>(field.width),
          static_cast<std::uint32_t>(field.channels)},
@@ -109,7 +136,7 @@ class BatchWriter {
 
   // Writes the samples [begin, begin + count), and the last one again until the batch is full.
   Status write(std::uint64_t begin, std::uint64_t count, std::span<float> words) {
-    const SampleLayout& layout = source_.graph.layout;
+    const SampleLayout& layout = this->layout();
     const std::uint64_t batch = source_.spec.batch_size;
     for (std::size_t f = 0; f < layout.fields.size(); ++f) {
       const auto size = static_cast<std::size_t>(layout.fields[f].words());
@@ -128,8 +155,10 @@ class BatchWriter {
   BatchWriter(const CheckpointModel& source, const PredictionInput& input)
       : source_(source), input_(input) {}
 
+  const SampleLayout& layout() const { return graph_of(source_, input_.program).layout; }
+
   Status write_field(std::size_t f, std::uint64_t sample, std::span<float> words) {
-    const SampleField& field = source_.graph.layout.fields[f];
+    const SampleField& field = layout().fields[f];
     if (!input_.arrays[f]) {
       std::ranges::fill(words, placeholder(field));
       return {};
@@ -168,11 +197,12 @@ void append_images(const gpu::TensorShape& stored, std::span<const float> values
 }
 
 // The outputs without values; each has the shape for all samples.
-std::vector<Prediction> empty_predictions(const CheckpointModel& source, std::uint64_t samples) {
+std::vector<Prediction> empty_predictions(const CheckpointModel& source,
+                                          const PredictionInput& input) {
   std::vector<Prediction> predictions;
   for (std::size_t i = 0; i < source.graph.outputs.size(); ++i) {
-    predictions.push_back({output_name(source, i), output_extents(source, i), {}});
-    predictions.back().shape.front() *= samples;
+    predictions.push_back({output_name(source, i), output_extents(source, i, input.program), {}});
+    predictions.back().shape.front() *= input.samples;
   }
   return predictions;
 }
@@ -200,9 +230,11 @@ std::vector<bool> fields_of_outputs(const gpu::Graph& graph) {
 // extent per batch (gpu/import/check.h), so it exists and counts the rows of the samples. Another
 // one per batch, as in a matrix of all pairs, stays that of a whole mini-batch, because such a
 // matrix is computed for each mini-batch of its own.
-std::vector<std::uint64_t> output_extents(const CheckpointModel& source, std::size_t output) {
+std::vector<std::uint64_t> output_extents(const CheckpointModel& source, std::size_t output,
+                                          std::uint32_t number) {
   std::vector<std::uint64_t> extents;
-  if (const ModelProgram* const program = source.model.program()) {
+  if (const ModelProgram* const model = source.model.program()) {
+    const ModelProgram* const program = number == 0 ? model : &model->programs[number - 1];
     const auto value = static_cast<std::size_t>(program->outputs[output].value);
     for (const ModelDim& dim : program->values[value].dims) {
       const bool of_batch = dim.per_batch && !extents.empty();
@@ -231,20 +263,25 @@ std::string output_name(const CheckpointModel& source, std::size_t output) {
 
 Result<PredictionInput> PredictionInput::open(const CheckpointModel& source,
                                               const fs::path& where) {
-  const std::vector<CapturedInput> inputs = inputs_of(source);
+  const store::CapturedInputs all = inputs_of(source);
   const std::vector<bool> needed = fields_of_outputs(source.graph);
   const auto place = ArrayPlace::open(where);
   if (!place) return place.error();
-  PredictionInput input;
-  std::string first;
-  for (std::size_t i = 0; i < inputs.size(); ++i) {
-    input.arrays.emplace_back();
+  std::vector<std::optional<store::NpyFile>> files(all.inputs.size());
+  for (std::size_t i = 0; i < files.size(); ++i) {
     if (!needed[i]) continue;
-    auto file = place->array(inputs[i].field.name);
+    auto file = place->array(all.inputs[i].field.name);
     if (!file)
       return Error{file.error().kind, file.error().message + "; the model needs the arrays " +
-                                          names_text(inputs, needed)};
-    auto array = InputArray::create(*std::move(file), inputs[i]);
+                                          names_text(all.inputs, needed)};
+    files[i] = *std::move(file);
+  }
+  PredictionInput input{.arrays = {}, .samples = 0, .program = program_for(all, files)};
+  std::string first;
+  for (std::size_t i = 0; i < files.size(); ++i) {
+    input.arrays.emplace_back();
+    if (!files[i]) continue;
+    auto array = InputArray::create(*std::move(files[i]), all.of(input.program).inputs[i]);
     if (!array) return array.error();
     const std::uint64_t rows = array->file().rows();
     if (first.empty() ? rows == 0 : rows != input.samples)
@@ -263,15 +300,17 @@ Result<std::vector<Prediction>> predict(gpu::Engine& engine, const CheckpointMod
   ES_RETURN_IF_ERROR(check_count(source, input.samples));
   auto writer = BatchWriter::create(source, input);
   if (!writer) return writer.error();
-  std::vector<Prediction> predictions = empty_predictions(source, input.samples);
+  std::vector<Prediction> predictions = empty_predictions(source, input);
   const std::uint64_t batch = source.spec.batch_size;
-  std::vector<float> words(batch * static_cast<std::size_t>(source.graph.layout.words()));
+  std::vector<float> words(
+      batch * static_cast<std::size_t>(graph_of(source, input.program).layout.words()));
   for (std::uint64_t begin = 0; begin < input.samples; begin += batch) {
     const std::uint64_t count = std::min(batch, input.samples - begin);
     ES_RETURN_IF_ERROR(writer->write(begin, count, words));
     // The number of the mini-batch decides its random numbers, so the outputs are the same in each
     // run.
-    const auto found = engine.evaluate({words.data()}, count, begin / batch);
+    const auto found =
+        engine.evaluate({.words = words.data(), .program = input.program}, count, begin / batch);
     if (!found) return found.error();
     for (std::size_t i = 0; i < predictions.size(); ++i) {
       const std::span<const float> output = found->outputs[i];

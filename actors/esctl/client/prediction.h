@@ -17,11 +17,13 @@ namespace es::actors::esctl {
 struct PredictionInput {
   std::vector<std::optional<store::InputArray>> arrays;
   std::uint64_t samples = 0;
+  std::uint32_t program = 0;  // of the model, which computes samples of these shapes
 
   // Opens the arrays of the fields that the outputs of the model depend on. `place` is a file .npz,
   // or a directory with NAME.npy for each of them. Their shapes are those of PyTorch: an image is
-  // [c,h,w]. Errors: those of NpzFile, NpyFile and InputArray; not found, naming all arrays that
-  // the model needs; usage for arrays with different numbers of samples or without any.
+  // [c,h,w]. They choose the first program of a model file that has inputs of these shapes. Errors:
+  // those of NpzFile, NpyFile and InputArray; not found, naming all arrays that the model needs;
+  // usage for arrays with different numbers of samples or without any.
   static Result<PredictionInput> open(const CheckpointModel& source,
                                       const std::filesystem::path& place);
 };
@@ -29,10 +31,11 @@ struct PredictionInput {
 // [field of the layout]: whether an output of the model depends on it.
 std::vector<bool> fields_of_outputs(const gpu::Graph& graph);
 
-// The name of an output, and its extents for one sample in the order of PyTorch: an image is
-// [c,h,w]. REQUIRES: the output exists.
+// The name of an output, and its extents for one sample in a program of the model, in the order of
+// PyTorch: an image is [c,h,w]. REQUIRES: the output exists.
 std::string output_name(const CheckpointModel& source, std::size_t output);
-std::vector<std::uint64_t> output_extents(const CheckpointModel& source, std::size_t output);
+std::vector<std::uint64_t> output_extents(const CheckpointModel& source, std::size_t output,
+                                          std::uint32_t program = 0);
 
 // One output of the model for all samples.
 struct Prediction {

@@ -26,7 +26,8 @@ Result<EvaluationView> evaluate_checkpoint(const EvalOptions& options) {
   if ((*samples)->eval_count() == 0)
     return usage_error("the data of job " + spec.name +
                        " have no evaluation samples; name others with --data");
-  ES_RETURN_IF_ERROR(check_eval_count(source->graph, (*samples)->eval_count(), spec.batch_size));
+  ES_RETURN_IF_ERROR(check_eval_count(source->graph, spec, (*samples)->eval_count(),
+                                      source->model.inputs().get()));
   const auto engine = trained_engine(*source, options.device);
   if (!engine) return engine.error();
   const Version version = source->reader.head().version;

@@ -50,8 +50,13 @@ Status inspect_gpus(const gpu::Graph& graph, std::uint64_t steps, Inspection& in
 // Describes an engine of each kernel class of this processor, and of each type of GPU.
 Result<Inspection> inspect_graph(const JobSpec& spec, const gpu::Graph& graph,
                                  std::uint64_t steps) {
-  Inspection inspection{
-      .spec = spec, .layout = graph.layout, .engines = {}, .cuda = gpu::cuda_inventory(), .d2 = {}};
+  Inspection inspection{.spec = spec,
+                        .layout = graph.layout,
+                        .others = {},
+                        .engines = {},
+                        .cuda = gpu::cuda_inventory(),
+                        .d2 = {}};
+  for (const gpu::Graph& further : graph.programs) inspection.others.push_back(further.layout);
   for (const CpuClass cpu_class : supported_cpu_classes()) {
     const auto engine = gpu::Engine::create(spec, graph,
                                             {.cpu_class = cpu_class,

@@ -140,12 +140,16 @@ std::vector<Row> job_rows(const JobSpec& spec) {
 
 std::vector<Row> model_rows(const Inspection& inspection) {
   const gpu::EngineDescription& first = inspection.engines.front();
-  return {{"model", first.model},
-          {"sample", layout_text(inspection.layout)},
-          {"batch", counted(inspection.spec.batch_size, "sample") + " for each EST"},
-          {"parameters", std::to_string(first.parameters)},
-          {"buckets", std::to_string(first.buckets)},
-          {"CUDA devices", cuda_text(inspection.cuda)}};
+  std::vector<Row> rows = {{"model", first.model}, {"sample", layout_text(inspection.layout)}};
+  for (std::size_t i = 0; i < inspection.others.size(); ++i)
+    rows.push_back({"in program " + std::to_string(i + 1), layout_text(inspection.others[i])});
+  const std::vector<Row> rest = {
+      {"batch", counted(inspection.spec.batch_size, "sample") + " for each EST"},
+      {"parameters", std::to_string(first.parameters)},
+      {"buckets", std::to_string(first.buckets)},
+      {"CUDA devices", cuda_text(inspection.cuda)}};
+  rows.insert(rows.end(), rest.begin(), rest.end());
+  return rows;
 }
 
 }  // namespace
@@ -184,6 +188,8 @@ std::string inspection_json(const Inspection& inspection) {
             {"sample", layout_json(inspection.layout)},
             {"classes", classes},
             {"cuda", cuda_json(inspection.cuda)}};
+  for (const SampleLayout& layout : inspection.others)
+    json["samples_of_programs"].push_back(layout_json(layout));
   if (!inspection.of_job) {
     for (const char* key : {"name", "level", "tf32", "precision", "max_p"}) json.erase(key);
     return json_text(json);

@@ -15,6 +15,7 @@ namespace es::actors::esctl {
 struct Inspection {
   JobSpec spec;
   SampleLayout layout;
+  std::vector<SampleLayout> others;             // of the further programs of the model
   std::vector<gpu::EngineDescription> engines;  // one for each kernel class, the slowest first
   gpu::CudaInventory cuda;                      // of this machine
   bool of_job = false;                          // otherwise of a model file without a job

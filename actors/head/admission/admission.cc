@@ -31,7 +31,7 @@ constexpr const char* kWhere = "job";
 // The global steps of the epochs of the job.
 Result<std::uint64_t> epoch_steps(const JobSpec& spec, const JobModel& model,
                                   std::uint64_t samples) {
-  const auto sampler = store::job_sampler(spec, samples, model.turns());
+  const auto sampler = store::job_sampler(spec, samples, model.turns(), model.inputs().get());
   if (!sampler) return sampler.error();
   return sampler->steps_of_epochs(spec.epochs);
 }
@@ -229,10 +229,11 @@ Status check_optimizer(const JobSpec& spec, ModelGraph& graph) {
 
 // An evaluation pads its last mini-batch with repeated samples, which a loss of samples leaves out
 // and a loss of the mini-batch cannot.
-Status check_evaluation(const JobSpec& spec, ModelGraph& graph, const store::DataFacts& data) {
+Status check_evaluation(const JobSpec& spec, const JobModel& model, ModelGraph& graph,
+                        const store::DataFacts& data) {
   const auto built = graph.get();
   if (!built) return built.error();
-  const Status fits = check_eval_count(**built, data.eval_count, spec.batch_size);
+  const Status fits = check_eval_count(**built, spec, data.eval_count, model.inputs().get());
   return fits.ok() ? fits : usage_error(std::string(kWhere) + ": data: " + fits.error().message);
 }
 
@@ -247,6 +248,7 @@ Status check_named_paths(const JobSpec& spec, const std::string& from_checkpoint
   ES_RETURN_IF_ERROR(check(RootKind::kData, "data.vocabulary_file", spec.data.vocabulary_file));
   ES_RETURN_IF_ERROR(check(RootKind::kData, "data.weights", spec.data.weights));
   ES_RETURN_IF_ERROR(check(RootKind::kData, "data.groups", spec.data.groups));
+  ES_RETURN_IF_ERROR(check(RootKind::kData, "data.length_buckets", spec.data.length_buckets));
   if (spec.data.kind == "python")
     ES_RETURN_IF_ERROR(store::check_program("data.python", spec.data.python));
   ES_RETURN_IF_ERROR(check(RootKind::kData, "model.file", spec.model.file));
@@ -304,7 +306,7 @@ Result<AdmittedJob> admit(const std::string& spec_toml, const std::string& from_
   }
   ES_RETURN_IF_ERROR(resolve(resolved, *model, job.config.start_version, *data));
   ES_RETURN_IF_ERROR(check_optimizer(resolved, graph));
-  ES_RETURN_IF_ERROR(check_evaluation(resolved, graph, *data));
+  ES_RETURN_IF_ERROR(check_evaluation(resolved, *model, graph, *data));
   const auto buckets = bucket_count(graph);
   if (!buckets) return buckets.error();
   job.spec_toml = to_toml(resolved);

@@ -1,10 +1,13 @@
 #include "actors/worker/device/operator_recorder.h"
 
+#include <functional>
+
 #include "gpu/base/peak.h"
 #include "gpu/cuda/cuda_inventory.h"
 #include "gpu/engine/device_choice.h"
 #include "gpu/graph/op_flops.h"
 #include "gpu/graph/ops/operator.h"
+#include "proto/base/check.h"
 
 namespace es::actors::worker {
 
@@ -42,20 +45,34 @@ void OperatorRecorder::begin_op(const gpu::Op&) {
 
 void OperatorRecorder::end_op(const gpu::Op& op) {
   if (!in_slice_) return;
-  runs_.push_back({static_cast<std::uint32_t>(&op - first_), op_begin_, tracing::trace_ticks()});
+  const std::uint64_t end = tracing::trace_ticks();
+  runs_.push_back({number_of(op), op_begin_, end});
+}
+
+// The operators are numbered program by program.
+std::uint32_t OperatorRecorder::number_of(const gpu::Op& op) const {
+  std::size_t before = 0;
+  for (std::uint32_t program = 0; program < engine_.programs(); ++program) {
+    const std::vector<gpu::Op>& ops = engine_.graph(program).ops;
+    if (!std::less<>()(&op, ops.data()) && std::less<>()(&op, ops.data() + ops.size()))
+      return static_cast<std::uint32_t>(before + static_cast<std::size_t>(&op - ops.data()));
+    before += ops.size();
+  }
+  ES_CHECK_MSG(false, "an operator of no program of the model");
 }
 
 std::vector<tracing::TracedOperator> traced_operators(const gpu::Engine& engine) {
-  const gpu::Graph& graph = engine.graph();
   std::vector<tracing::TracedOperator> operators;
-  operators.reserve(graph.ops.size());
-  for (std::size_t i = 0; i < graph.ops.size(); ++i) {
-    const gpu::Op& op = graph.ops[i];
-    operators.push_back({.node = op.name,
-                         .kind = gpu::op_name(op.kind),
-                         .backward = i >= engine.forward_ops(),
-                         .flops = gpu::op_flops(graph, op),
-                         .bytes = gpu::op_bytes(graph, op)});
+  for (std::uint32_t program = 0; program < engine.programs(); ++program) {
+    const gpu::Graph& graph = engine.graph(program);
+    for (std::size_t i = 0; i < graph.ops.size(); ++i) {
+      const gpu::Op& op = graph.ops[i];
+      operators.push_back({.node = op.name,
+                           .kind = gpu::op_name(op.kind),
+                           .backward = i >= engine.forward_ops(program),
+                           .flops = gpu::op_flops(graph, op),
+                           .bytes = gpu::op_bytes(graph, op)});
+    }
   }
   return operators;
 }

@@ -16,7 +16,7 @@ class OperatorRecorder final : public gpu::OpObserver {
  public:
   // Both must outlive this object.
   OperatorRecorder(const gpu::Engine& engine, tracing::Recorder& recorder)
-      : first_(engine.graph().ops.data()), recorder_(recorder) {}
+      : engine_(engine), recorder_(recorder) {}
 
   // The operators until end_slice() belong to a local step of this step, which begins now. Returns
   // the time.
@@ -32,7 +32,9 @@ class OperatorRecorder final : public gpu::OpObserver {
     std::uint64_t begin = 0, end = 0;  // ticks
   };
 
-  const gpu::Op* first_;
+  std::uint32_t number_of(const gpu::Op& op) const;
+
+  const gpu::Engine& engine_;
   tracing::Recorder& recorder_;
   Version step_ = 0;
   bool in_slice_ = false;  // evaluations run operators too
@@ -43,7 +45,7 @@ class OperatorRecorder final : public gpu::OpObserver {
   std::vector<tracing::Span> spans_;
 };
 
-// The operators of a local step, in the order of their numbers.
+// The operators of the local steps of all programs of the model, in the order of their numbers.
 std::vector<tracing::TracedOperator> traced_operators(const gpu::Engine& engine);
 
 // What this process holds in memory for the job, by purpose. At most `gradient_buffers` exist at

@@ -8,6 +8,7 @@
 #include "gpu/import/state_names.h"
 #include "gpu/models/models.h"
 #include "proto/base/text.h"
+#include "store/dataset/job_sampler.h"
 #include "store/model_file/model_digest.h"
 #include "store/model_file/model_file.h"
 
@@ -109,13 +110,17 @@ std::optional<store::CapturedTarget> target_of(const ModelProgram& program) {
 
 }  // namespace
 
-Status check_eval_count(const gpu::Graph& graph, std::uint64_t eval_count,
-                        std::uint32_t batch_size) {
-  if (!graph.loss_of_batch || eval_count % batch_size == 0) return {};
-  return usage_error(
-      std::to_string(eval_count) +
-      " evaluation samples: allowed is a multiple of batch_size = " + std::to_string(batch_size) +
-      ", because the loss of the model is one number for a mini-batch");
+Status check_eval_count(const gpu::Graph& graph, const JobSpec& spec, std::uint64_t eval_count,
+                        const store::CapturedInputs* inputs) {
+  const auto batches = store::job_evaluation(spec, eval_count, inputs);
+  if (!batches) return batches.error();
+  const auto incomplete = std::ranges::find_if(
+      *batches, [&](const store::EvaluatedSamples& b) { return b.count != spec.batch_size; });
+  if (!graph.loss_of_batch || incomplete == batches->end()) return {};
+  return usage_error(std::to_string(eval_count) +
+                     " evaluation samples: allowed is a multiple of batch_size = " +
+                     std::to_string(spec.batch_size) +
+                     ", because the loss of the model is one number for a mini-batch");
 }
 
 store::CapturedInputs captured_inputs(const ModelProgram& program) {
@@ -132,6 +137,8 @@ store::CapturedInputs captured_inputs(const ModelProgram& program) {
       input.shape.push_back(value.dims[axis].size);
     captured.inputs.push_back(std::move(input));
   }
+  for (const ModelProgram& further : program.programs)
+    captured.others.push_back(captured_inputs(further));
   return captured;
 }
 

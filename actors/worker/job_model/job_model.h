@@ -62,10 +62,11 @@ class JobModel {
 };
 
 // Checks that a model whose loss is one number for a mini-batch, without losses of samples, is
-// evaluated on whole mini-batches: the last one would count repeated samples
-// (gpu::Graph::loss_of_batch). Error (usage).
-Status check_eval_count(const gpu::Graph& graph, std::uint64_t eval_count,
-                        std::uint32_t batch_size);
+// evaluated on whole mini-batches: an incomplete one would count repeated samples
+// (gpu::Graph::loss_of_batch). `inputs` are those of the model file, nullptr for a built-in model.
+// Error (usage), also those of store::job_evaluation.
+Status check_eval_count(const gpu::Graph& graph, const JobSpec& spec, std::uint64_t eval_count,
+                        const store::CapturedInputs* inputs);
 
 // Reads a model file and checks that the engine knows what is in it. Errors: those of
 // store::read_model_file; usage, naming file and field (gpu/import/check.h).

@@ -154,7 +154,10 @@ std::string DeviceState::where(VirtualRank rank) const {
 }
 
 gpu::Batch DeviceState::batch_of(const worker::Slice& slice) const {
-  return {parts_->data->pool.words(slice.slot).data(), slice.arrival};
+  const store::EpochSampler& sampler = parts_->data->sampler;
+  return {.words = parts_->data->pool.words(slice.slot).data(),
+          .serial = slice.arrival,
+          .program = sampler.bucket(sampler.cursor(slice.step), slice.rank)};
 }
 
 Status DeviceState::run_slice(const worker::RunSlice& run) {
@@ -238,10 +241,11 @@ void DeviceState::perform_effect(const worker::RunAudit& effect) {
   if (abandoned(effect.generation)) return;
   const DataSource& data = *parts_->data;
   const auto batch_words =
-      parts_->options.spec.batch_size * static_cast<std::size_t>(data.samples->layout().words());
+      parts_->options.spec.batch_size * static_cast<std::size_t>(data.samples->words_max());
   std::vector<float> words(batch_words);
-  const Status filled = store::fill_batch(*data.samples, data.sampler,
-                                          data.sampler.cursor(effect.step), effect.rank, words);
+  const store::DataCursor at = data.sampler.cursor(effect.step);
+  const Status filled = store::fill_batch(*data.samples, data.sampler, at, effect.rank, words);
+  const gpu::Batch batch{.words = words.data(), .program = data.sampler.bucket(at, effect.rank)};
   const std::string where = "audit of EST " + std::to_string(effect.rank) + ", step " +
                             std::to_string(effect.step) + ": ";
   if (!filled.ok()) return fail_for_data(where + filled.error().message);
@@ -250,7 +254,7 @@ void DeviceState::perform_effect(const worker::RunAudit& effect) {
   gpu::EstContext next;
   worker::LocalStepDigest digest;
   const Result<float> loss =
-      local_step(effect.rank, {words.data()}, gradient.data(), next, &digest, [](std::uint32_t) {});
+      local_step(effect.rank, batch, gradient.data(), next, &digest, [](std::uint32_t) {});
   if (!loss) end_if_device_lost();
   // A faulty device may get a loss that is not finite. This is a result to be compared, not a
   // failure of the job: the digest of the error text takes its place, so that the head can find the

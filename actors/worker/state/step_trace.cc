@@ -28,9 +28,11 @@ Digest digest_of_floats(const float* data, std::int64_t count) {
 // Computes the digest of every output in the local step of one EST.
 class OpTracer : public gpu::OpObserver {
  public:
-  OpTracer(const gpu::Engine& engine, VirtualRank rank, std::vector<TraceLine>& lines)
+  OpTracer(const gpu::Engine& engine, std::uint32_t program, VirtualRank rank,
+           std::vector<TraceLine>& lines)
       : engine_(engine),
-        only_evaluated_(gpu::evaluation_tensors(engine.graph())),
+        graph_(engine.graph(program)),
+        only_evaluated_(gpu::evaluation_tensors(graph_)),
         rank_(rank),
         lines_(lines) {}
 
@@ -39,8 +41,8 @@ class OpTracer : public gpu::OpObserver {
     const std::string from = op.name + " (" + gpu::op_name(op.kind) + ")";
     for (const gpu::TensorId t : op.out)
       if (!only_evaluated_[static_cast<std::size_t>(t)])
-        lines_.push_back({output_digest(t), prefix() + "output of " + from + " " +
-                                                gpu::shape_text(engine_.graph().shape(t))});
+        lines_.push_back({output_digest(t),
+                          prefix() + "output of " + from + " " + gpu::shape_text(graph_.shape(t))});
     if (gpu::op_def(op.kind).writes_weight_grad) gradient_of(op.weight, from);
     if (gpu::op_def(op.kind).writes_bias_grad) gradient_of(op.bias, from);
   }
@@ -49,7 +51,7 @@ class OpTracer : public gpu::OpObserver {
   std::string prefix() const { return "EST " + std::to_string(rank_) + ": "; }
   Digest output_digest(gpu::TensorId t) const {
     const std::span<const float> values = engine_.values(t);
-    const bool bytes = engine_.graph().tensors[t].type == gpu::ElementType::kU8;
+    const bool bytes = graph_.tensors[t].type == gpu::ElementType::kU8;
     const auto* data = reinterpret_cast<const std::byte*>(values.data());
     return digest_of(std::span(data, values.size() * (bytes ? 1 : sizeof(float))));
   }
@@ -60,6 +62,7 @@ class OpTracer : public gpu::OpObserver {
   }
 
   const gpu::Engine& engine_;
+  const gpu::Graph& graph_;
   std::vector<bool> only_evaluated_;  // [tensor]: a step does not write it
   VirtualRank rank_;
   std::vector<TraceLine>& lines_;
@@ -100,7 +103,8 @@ Result<std::unique_ptr<Replay>> Replay::create(const TraceRequest& request) {
   auto samples = model->open_samples(spec);
   if (!samples) return samples.error();
   replay->samples_ = *std::move(samples);
-  auto sampler = store::job_sampler(spec, replay->samples_->train_count(), model->turns());
+  auto sampler = store::job_sampler(spec, replay->samples_->train_count(), model->turns(),
+                                    model->inputs().get());
   if (!sampler) return sampler.error();
   replay->sampler_ = *sampler;
   gpu::EngineOptions options{.total_steps = spec.steps,
@@ -120,8 +124,7 @@ Result<std::unique_ptr<Replay>> Replay::create(const TraceRequest& request) {
     ES_RETURN_IF_ERROR(load_checkpoint(*replay->engine_, spec, request.checkpoint));
   }
   const std::int64_t floats = replay->engine_->table().trained_floats();
-  replay->batch_.resize(spec.batch_size *
-                        static_cast<std::size_t>(replay->samples_->layout().words()));
+  replay->batch_.resize(spec.batch_size * static_cast<std::size_t>(replay->samples_->words_max()));
   for (VirtualRank rank = 0; rank < spec.max_p; ++rank) replay->gradients_.emplace_back(floats);
   replay->next_.resize(spec.max_p);
   replay->sum_ = gpu::AlignedBuffer(floats);
@@ -149,11 +152,13 @@ Status Replay::run_rank(VirtualRank rank, StepTrace* trace) {
   const Version step = version();
   // The next context of the EST contains the position of the next step, as in a worker.
   const store::DataCursor next = sampler_->cursor(step + 1);
-  ES_RETURN_IF_ERROR(store::fill_batch(*samples_, *sampler_, sampler_->cursor(step), rank, batch_));
+  const store::DataCursor at = sampler_->cursor(step);
+  ES_RETURN_IF_ERROR(store::fill_batch(*samples_, *sampler_, at, rank, batch_));
+  const gpu::Batch batch{.words = batch_.data(), .program = sampler_->bucket(at, rank)};
   std::vector<TraceLine> unused;
-  OpTracer tracer(*engine_, rank, trace != nullptr ? trace->lines : unused);
+  OpTracer tracer(*engine_, batch.program, rank, trace != nullptr ? trace->lines : unused);
   engine_->set_observer(trace != nullptr ? &tracer : nullptr);
-  const auto loss = engine_->local_step(rank, {batch_.data()}, {next.epoch, next.step},
+  const auto loss = engine_->local_step(rank, batch, {next.epoch, next.step},
                                         gradients_[rank].data(), next_[rank], [](std::uint32_t) {});
   engine_->set_observer(nullptr);
   return loss ? Status() : loss.error();

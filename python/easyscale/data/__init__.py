@@ -8,6 +8,7 @@
     data = es.data.webdataset("folder", size=224)
     data = es.data.table("rows.csv", target="price")
     data = es.data.dataset(MyDataset("folder"))
+    data = es.data.bucketed(es.data.dataset(texts), buckets=8)
 
 An array is [samples, ...]. Nothing is copied until a job is written, and then in pieces. Token
 files are never copied. A dataset computes its samples while the job trains.
@@ -15,6 +16,7 @@ files are never copied. A dataset computes its samples while the job trains.
 from __future__ import annotations
 
 from .array_samples import Arrays, arrays
+from .bucketed_samples import Bucketed, bucketed
 from .map_dataset import Dataset, dataset
 from .dataset_check import check
 from .image_samples import Images, images, webdataset
@@ -22,5 +24,5 @@ from .table_samples import Table, table
 from .text_samples import Texts, texts
 from .token_samples import Tokens, tokens
 
-__all__ = ["Arrays", "Dataset", "Images", "Table", "Texts", "Tokens", "arrays", "check",
+__all__ = ["Arrays", "Bucketed", "Dataset", "Images", "Table", "Texts", "Tokens", "arrays", "bucketed", "check",
            "dataset", "images", "table", "texts", "tokens", "webdataset"]

@@ -58,7 +58,7 @@ class Arrays:
         for key, array in heads[1].items():
             kinds = ["f" if half.dtype.kind == "f" else "i" for half in (heads[0][key], array)]
             if kinds[0] != kinds[1]:
-                raise UsageError(f"eval_data: {_name(key)} has elements of the type {array.dtype}: "
+                raise UsageError(f"eval_data: {name_of(key)} has elements of the type {array.dtype}: "
                                  f"allowed is {heads[0][key].dtype}, as in data")
 
     def check_numbers(self) -> None:
@@ -66,8 +66,8 @@ class Arrays:
         differences in fp32."""
         for key, array in self.head(FIRST_SAMPLES).items():
             if array.dtype.kind == "f":
-                _refuse_if(~np.isfinite(array), array, _name(key), 0, _finite)
-            rounding = Rounding(_name(key))
+                _refuse_if(~np.isfinite(array), array, name_of(key), 0, _finite)
+            rounding = Rounding(name_of(key))
             rounding.add(array)
             rounding.check()
 
@@ -83,7 +83,7 @@ class Arrays:
             if data is not None:
                 (folder / half).mkdir(parents=True)
                 for name, key in names.items():
-                    write_array(folder / half / f"{name}.npy", data.arrays[key], _name(key),
+                    write_array(folder / half / f"{name}.npy", data.arrays[key], name_of(key),
                                 allowed.get(name))
 
     def check_inputs(self, inputs: Sequence[str], keys: Mapping[str, Any]) -> None:
@@ -110,8 +110,8 @@ def arrays(*positional: Any, **named: Any) -> Arrays:
     if not found:
         raise UsageError("arrays: there is no array")
     for key, array in found.items():
-        _check_array(_name(key), array)
-    counts = {_name(key): len(array) for key, array in found.items()}
+        _check_array(name_of(key), array)
+    counts = {name_of(key): len(array) for key, array in found.items()}
     if len(set(counts.values())) != 1:
         raise UsageError("arrays: all arrays must have the same number of samples, but there are "
                          + ", ".join(f"{count} in {name}" for name, count in counts.items()))
@@ -125,17 +125,18 @@ def write_array(file: Path, array: Any, name: str, allowed: Allowed | None) -> N
     shape = (len(array), *first.shape[1:])
     out = np.lib.format.open_memmap(file, mode="w+", dtype=stored, shape=shape)
     rounding = Rounding(name)
-    for begin, piece in _pieces(array, shape):
+    for begin, piece in pieces_of(array):
         out[begin:begin + len(piece)] = converted(piece, stored, name, begin, allowed)
         rounding.add(piece)
     rounding.check()
     out.flush()
 
 
-def _pieces(array: Any, shape: tuple[int, ...]) -> Iterator[tuple[int, np.ndarray]]:
-    row_bytes = 8 * max(1, int(np.prod(shape[1:])))
+def pieces_of(array: Any) -> Iterator[tuple[int, np.ndarray]]:
+    """The samples of an array in pieces of some MiB, each with the number of its first one."""
+    row_bytes = 8 * max(1, int(np.prod(to_numpy(array[:1]).shape[1:])))
     rows = max(1, CHUNK_BYTES // row_bytes)
-    for begin in range(0, shape[0], rows):
+    for begin in range(0, len(array), rows):
         yield begin, to_numpy(array[begin:begin + rows])
 
 
@@ -185,5 +186,5 @@ def _check_array(name: str, array: Any) -> None:
                          + ", ".join(STORED))
 
 
-def _name(key: Any) -> str:
+def name_of(key: Any) -> str:
     return key if isinstance(key, str) else f"array {key}"

@@ -27,12 +27,15 @@ class DatasetFile:
     """What the file says: the arrays of a sample, and which of them is which input of the model.
 
     `allowed` are the integers of arrays by their keys, where they are not all those of one range.
+    `padding` has the arrays whose samples have several extents, up to those of their column, and the
+    elements with which they are padded.
     """
 
     columns: Mapping[Any, Column]
     keys: Mapping[str, Any]  # input of the model -> key of an array
     halves: Sequence[Any]  # the training data, and the evaluation data or None
     allowed: Mapping[Any, Allowed]
+    padding: Mapping[Any, Any]
 
     def length(self, half: int) -> int:
         """The number of samples of a half."""
@@ -58,7 +61,8 @@ def pickled(dataset: Any) -> bytes:
 
 
 def write(file: Path, columns: Mapping[Any, Column], keys: Mapping[str, Any],
-          halves: Sequence[Any], allowed: Mapping[str, Allowed]) -> None:
+          halves: Sequence[Any], allowed: Mapping[str, Allowed],
+          padding: Mapping[Any, Any] | None = None) -> None:
     """Writes the file; `halves` are the training data and the evaluation data or None, and
     `allowed` are the integers of the inputs. The range of an input is checked by the engine too."""
     content = {"format": FORMAT, "keys": dict(keys),
@@ -67,6 +71,8 @@ def write(file: Path, columns: Mapping[Any, Column], keys: Mapping[str, Any],
     if more := {keys[name]: (x.runs, None if x.places is None else x.places.tolist())
                 for name, x in allowed.items() if not x.is_one_range()}:
         content["allowed"] = more
+    if padding:
+        content["padding"] = dict(padding)
     file.write_bytes(pickle.dumps(content, PROTOCOL))
 
 
@@ -82,7 +88,7 @@ def read(file: Path) -> DatasetFile:
     halves = [None if half is None else pickle.loads(half) for half in content["halves"]]
     allowed = {key: Allowed(runs, None if places is None else np.array(places))
                for key, (runs, places) in content.get("allowed", {}).items()}
-    return DatasetFile(columns, content["keys"], halves, allowed)
+    return DatasetFile(columns, content["keys"], halves, allowed, content.get("padding", {}))
 
 
 def module_path() -> str:

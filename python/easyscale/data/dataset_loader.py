@@ -22,9 +22,9 @@ import numpy as np
 from ..errors import UsageError
 from .array_samples import converted
 from .dataset_file import DatasetFile, read
-from .dataset_samples import STORED, check_columns, columns_of, sample_of
+from .dataset_samples import STORED, Column, check_columns, columns_of, padded, sample_of
 
-VERSION = 1
+VERSION = 2
 READY, SAMPLE, FAILED = 1, 2, 3
 MESSAGE_BYTES_MAX = 1 << 20
 TEXT_MAX = 4000
@@ -49,25 +49,26 @@ class Setup:
     samples: int  # that the shared memory has room for
     seed: int
     sample_bytes: int
-    inputs: list[Input]
+    buckets: list[list[Input]]  # the inputs with the shapes of each length bucket
 
 
 def parse_setup(message: bytes) -> Setup:
     """Reads the first message of the worker. Raises UsageError for one of another release."""
-    version, samples, seed, sample_bytes, count = struct.unpack_from("<IIQQI", message)
+    version, samples, seed, sample_bytes, buckets, count = struct.unpack_from("<IIQQII", message)
     if version != VERSION:
         raise UsageError(f"this package easyscale speaks version {VERSION} of the protocol of "
                          f"loader processes: allowed is {version}, as that of the worker")
-    at = struct.calcsize("<IIQQI")
-    inputs = []
-    for _ in range(count):
-        begin, axes, name_bytes = struct.unpack_from("<QII", message, at)
-        at += struct.calcsize("<QII")
-        shape = struct.unpack_from(f"<{axes}Q", message, at)
-        at += axes * struct.calcsize("<Q")
-        inputs.append(Input(message[at:at + name_bytes].decode(), shape, begin))
-        at += name_bytes
-    return Setup(samples, seed, sample_bytes, inputs)
+    at = struct.calcsize("<IIQQII")
+    found: list[list[Input]] = [[] for _ in range(buckets)]
+    for inputs in found:
+        for _ in range(count):
+            begin, axes, name_bytes = struct.unpack_from("<QII", message, at)
+            at += struct.calcsize("<QII")
+            shape = struct.unpack_from(f"<{axes}Q", message, at)
+            at += axes * struct.calcsize("<Q")
+            inputs.append(Input(message[at:at + name_bytes].decode(), shape, begin))
+            at += name_bytes
+    return Setup(samples, seed, sample_bytes, found)
 
 
 class Loader:
@@ -77,24 +78,40 @@ class Loader:
         self._setup, self._file = setup, file
         self.indices = np.ndarray(setup.samples, np.uint64, memory)
         first = INDEX_BYTES * setup.samples
-        self._views = [self._view(memory, first, x) for x in setup.inputs]
+        self._views = [[self._view(memory, first, x) for x in inputs] for inputs in setup.buckets]
 
     def ready(self) -> bytes:
         """The lengths of the halves, and the number of the type of every array."""
         return struct.pack("<QQ", self._file.length(0), self._file.length(1)) + bytes(
-            TYPES.index(view.dtype) for _, view in self._views)
+            TYPES.index(view.dtype) for _, view in self._views[0])
 
-    def write(self, half: int, epoch: int, index: int, position: int) -> None:
-        """Computes sample `index` and writes it. Raises what is wrong with it."""
+    def write(self, half: int, bucket: int, epoch: int, index: int, position: int) -> None:
+        """Computes sample `index` and writes it with the shapes of a bucket. Raises what is wrong
+        with it."""
         arrays = sample_of(self._file.halves[half], half, self._setup.seed, epoch, index)
-        check_columns(columns_of(arrays), self._file.columns)
-        for key, view in self._views:
-            array = arrays[key]
+        check_columns(self._comparable(arrays), self._file.columns)
+        for key, view in self._views[bucket]:
+            array = self._padded(key, arrays[key], view.shape[1:])
             allowed = self._file.allowed.get(key)
             if array.dtype != view.dtype or allowed is not None:
                 one = array[np.newaxis]
                 array = converted(one, view.dtype.type, f"array {key!r}", index, allowed)[0]
             view[position] = array
+
+    def _comparable(self, arrays: dict[Any, np.ndarray]) -> dict[Any, Column]:
+        """The types and shapes of a sample; those that are padded have the extents of the column."""
+        wanted = self._file.columns
+        return {key: Column(x.dtype, wanted[key].shape)
+                if key in self._file.padding and len(x.shape) == len(wanted[key].shape) else x
+                for key, x in columns_of(arrays).items()}
+
+    def _padded(self, key: Any, array: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+        if key not in self._file.padding:
+            return array
+        if any(found > most for found, most in zip(array.shape, shape)):
+            raise UsageError(f"its array {key!r} has the shape {list(array.shape)}: allowed is at most "
+                             f"{list(shape)}, that of its length bucket")
+        return padded(array, shape, self._file.padding[key])
 
     def _view(self, memory: Any, first: int, wanted: Input) -> tuple[Any, np.ndarray]:
         """The key of the array of an input, and the places of that array in all samples."""
@@ -103,12 +120,12 @@ class Loader:
                              f"arrays for {', '.join(self._file.keys)}")
         key = self._file.keys[wanted.name]
         column = self._file.columns[key]
-        if column.shape != wanted.shape:
+        if column.shape != wanted.shape and key not in self._file.padding:
             raise UsageError(f"its array {key!r} has the shape {list(column.shape)}: allowed is "
                              f"{list(wanted.shape)}, as the input {wanted.name!r} of the model")
         stored = np.dtype(STORED[column.dtype.name])
-        strides = (self._setup.sample_bytes, *np.ndarray(column.shape, stored).strides)
-        return key, np.ndarray((self._setup.samples, *column.shape), stored, memory,
+        strides = (self._setup.sample_bytes, *np.ndarray(wanted.shape, stored).strides)
+        return key, np.ndarray((self._setup.samples, *wanted.shape), stored, memory,
                                first + wanted.begin, strides)
 
 
@@ -128,10 +145,10 @@ def text_of(error: BaseException) -> str:
 def serve(channel: socket.socket, loader: Loader) -> None:
     """Answers requests until the worker closes the socket."""
     while request := channel.recv(MESSAGE_BYTES_MAX):
-        half, count, epoch = struct.unpack("<IIQ", request)
+        half, bucket, count, epoch = struct.unpack("<IIIQ", request)
         for position, index in enumerate(loader.indices[:count].tolist()):
             try:
-                loader.write(half, epoch, index, position)
+                loader.write(half, bucket, epoch, index, position)
             except BaseException as error:
                 if not isinstance(error, UsageError):
                     traceback.print_exc()

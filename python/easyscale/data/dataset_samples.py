@@ -89,7 +89,7 @@ def arrays_of(sample: Any) -> dict[Any, np.ndarray]:
         items = list(enumerate(sample))
     else:
         items = [(0, sample)]
-    return {key: _array(_name(key), value) for key, value in items}
+    return {key: _array(name_of(key), value) for key, value in items}
 
 
 def to_numpy(array: Any) -> np.ndarray:
@@ -100,6 +100,15 @@ def to_numpy(array: Any) -> np.ndarray:
     if str(getattr(tensor, "dtype", "")) == "torch.bfloat16":
         tensor = tensor.float()
     return np.asarray(tensor)
+
+
+def padded(array: np.ndarray, shape: tuple[int, ...], padding: Any) -> np.ndarray:
+    """The array with these extents, none of which is smaller, and `padding` behind its elements."""
+    if array.shape == shape:
+        return array
+    whole = np.full(shape, padding, array.dtype)
+    whole[tuple(slice(extent) for extent in array.shape)] = array
+    return whole
 
 
 def columns_of(arrays: Mapping[Any, np.ndarray]) -> dict[Any, Column]:
@@ -116,7 +125,7 @@ def check_columns(found: Mapping[Any, Column], wanted: Mapping[Any, Column], who
         raise UsageError(f"{whose} arrays are {_names(found)}: allowed are {_names(wanted)}, as in "
                          f"{where}")
     key = next(key for key, column in found.items() if column != wanted[key])
-    raise UsageError(f"{whose} {_name(key)} is {found[key]}: allowed is {wanted[key]}, as in "
+    raise UsageError(f"{whose} {name_of(key)} is {found[key]}: allowed is {wanted[key]}, as in "
                      f"{where}")
 
 
@@ -134,9 +143,9 @@ def _array(name: str, value: Any) -> np.ndarray:
     return array
 
 
-def _name(key: Any) -> str:
+def name_of(key: Any) -> str:
     return f"array {key!r}"
 
 
 def _names(columns: Mapping[Any, Column]) -> str:
-    return ", ".join(_name(key) for key in columns)
+    return ", ".join(name_of(key) for key in columns)

@@ -82,9 +82,10 @@ def dataset(source: Any, *, timeout_s: int = 300, python: str | Path | None = No
     this one.
     """
     for method in ("__len__", "__getitem__"):
-        if not hasattr(source, method):
+        if not hasattr(source, method) or _is_iterable_dataset(source):
             raise UsageError(f"the dataset {type(source).__name__} has no {method}: allowed is a "
-                             "map-style dataset, with len(dataset) and dataset[index]")
+                             "map-style dataset, with len(dataset) and dataset[index]; the first samples "
+                             "of an IterableDataset are one as list(itertools.islice(source, COUNT))")
     if len(source) == 0:
         raise UsageError("the dataset has no samples: allowed is at least one")
     if timeout_s < 1:
@@ -98,3 +99,9 @@ def dataset(source: Any, *, timeout_s: int = 300, python: str | Path | None = No
     interpreter = Path(python or sys.executable).absolute()
     return Dataset(columns_of(first), source, str(interpreter), dataset_file.module_path(),
                    timeout_s)
+
+
+def _is_iterable_dataset(source: Any) -> bool:
+    """Whether this is an IterableDataset of torch, whose base class has a __getitem__ that fails."""
+    torch_data = sys.modules.get("torch.utils.data")
+    return torch_data is not None and isinstance(source, torch_data.IterableDataset)

@@ -5,6 +5,7 @@
 #include <system_error>
 
 #include "store/dataset/arrays/input_array.h"
+#include "store/dataset/arrays/input_conversion.h"
 #include "store/dataset/record_source.h"
 #include "store/field_error.h"
 #include "store/path_roots.h"
@@ -46,30 +47,90 @@ std::uint64_t count_of(const HalfArrays& arrays) {
   return arrays.empty() ? 0 : arrays.front().file().rows();
 }
 
+// The inputs with the largest extents of all length buckets, which are those of the arrays.
+CapturedInputs whole_inputs(const CapturedInputs& inputs, std::uint32_t buckets) {
+  CapturedInputs whole = inputs;
+  for (std::uint32_t b = 1; b < buckets; ++b)
+    for (std::size_t i = 0; i < whole.inputs.size(); ++i)
+      std::ranges::transform(whole.inputs[i].shape, inputs.of(b).inputs[i].shape,
+                             whole.inputs[i].shape.begin(),
+                             [](std::int64_t x, std::int64_t y) { return std::max(x, y); });
+  return whole;
+}
+
+// The arrays of a job, which all of its length buckets read.
+struct JobArrays {
+  HalfArrays train, eval;
+  std::vector<float> labels;  // of the evaluation samples, as bits; empty if they are not compared
+
+  const HalfArrays& of(Half half) const { return half == Half::kTrain ? train : eval; }
+};
+
+// How the elements of the arrays of a half become the inputs of one bucket.
+Result<std::vector<InputConversion>> conversions(const HalfArrays& arrays,
+                                                 const CapturedInputs& inputs) {
+  std::vector<InputConversion> all;
+  for (std::size_t i = 0; i < arrays.size(); ++i) {
+    const NpyFile& file = arrays[i].file();
+    auto conversion = InputConversion::create(file.name(), file.header().type, inputs.inputs[i]);
+    if (!conversion) return conversion.error();
+    all.push_back(*std::move(conversion));
+  }
+  return all;
+}
+
 class ArraysSource final : public RecordSource {
  public:
-  ArraysSource(DataFacts facts, HalfArrays train, HalfArrays eval, std::vector<float> labels)
-      : RecordSource(std::move(facts)),
-        train_(std::move(train)),
-        eval_(std::move(eval)),
-        labels_(std::move(labels)) {}
+  static Result<std::shared_ptr<const ArraysSource>> create(std::shared_ptr<const JobArrays> arrays,
+                                                            const CapturedInputs& inputs,
+                                                            std::uint32_t buckets) {
+    auto train = conversions(arrays->train, inputs);
+    if (!train) return train.error();
+    auto eval = conversions(arrays->eval, inputs);
+    if (!eval) return eval.error();
+    DataFacts facts{.layout = inputs.layout(),
+                    .train_count = count_of(arrays->train),
+                    .eval_count = count_of(arrays->eval)};
+    const std::shared_ptr<ArraysSource> source(
+        new ArraysSource(std::move(facts), arrays, *std::move(train), *std::move(eval)));
+    for (std::uint32_t b = 1; b < buckets; ++b) {
+      auto other = create(arrays, inputs.of(b), 1);
+      if (!other) return other.error();
+      source->others_.push_back(*std::move(other));
+    }
+    return std::shared_ptr<const ArraysSource>(source);
+  }
 
-  bool has_labels() const override { return !labels_.empty(); }
+  std::uint32_t buckets() const override { return static_cast<std::uint32_t>(others_.size() + 1); }
+  const SampleSource& of_bucket(std::uint32_t bucket) const override {
+    return bucket == 0 ? *this : *others_[bucket - 1];
+  }
+  bool has_labels() const override { return !arrays_->labels.empty(); }
   std::int32_t true_label(std::uint64_t index) const override {
-    return std::bit_cast<std::int32_t>(labels_[index]);
+    return std::bit_cast<std::int32_t>(arrays_->labels[index]);
   }
 
  private:
+  ArraysSource(DataFacts facts, std::shared_ptr<const JobArrays> arrays,
+               std::vector<InputConversion> train, std::vector<InputConversion> eval)
+      : RecordSource(std::move(facts)),
+        arrays_(std::move(arrays)),
+        train_(std::move(train)),
+        eval_(std::move(eval)) {}
+
   Status write(Half half, std::uint64_t, std::uint64_t index, const SampleBlock& block,
                std::uint64_t position, Scratch& scratch) const override {
-    const HalfArrays& arrays = half == Half::kTrain ? train_ : eval_;
+    const HalfArrays& arrays = arrays_->of(half);
+    const std::vector<InputConversion>& conversions = half == Half::kTrain ? train_ : eval_;
     for (std::size_t f = 0; f < arrays.size(); ++f)
-      ES_RETURN_IF_ERROR(arrays[f].read(index, scratch.pixels, block.field(f, position)));
+      ES_RETURN_IF_ERROR(
+          arrays[f].read(index, conversions[f], scratch.pixels, block.field(f, position)));
     return {};
   }
 
-  HalfArrays train_, eval_;
-  std::vector<float> labels_;  // of the evaluation samples, as bits; empty if they are not compared
+  std::shared_ptr<const JobArrays> arrays_;
+  std::vector<InputConversion> train_, eval_;                // to the inputs of this bucket
+  std::vector<std::shared_ptr<const ArraysSource>> others_;  // of bucket 0: the other buckets
 };
 
 // The labels of all evaluation samples, with which metrics compare predictions. Nothing if a label
@@ -103,20 +164,24 @@ Result<std::shared_ptr<const SampleSource>> arrays_source(const JobSpec& spec,
                                                           const CapturedInputs& inputs) {
   ES_RETURN_IF_ERROR(check_input_names(inputs));
   const fs::path root(spec.data.path);
-  auto train = open_half(root / "train", inputs);
+  const auto buckets =
+      spec.data.length_buckets.empty() ? 1 : static_cast<std::uint32_t>(inputs.others.size() + 1);
+  const CapturedInputs whole = whole_inputs(inputs, buckets);
+  auto train = open_half(root / "train", whole);
   if (!train) return train.error();
   ES_RETURN_IF_ERROR(check_place(RootKind::kData, root / "eval"));
   std::error_code code;
-  auto eval = fs::exists(root / "eval", code) ? open_half(root / "eval", inputs)
+  auto eval = fs::exists(root / "eval", code) ? open_half(root / "eval", whole)
                                               : Result<HalfArrays>(HalfArrays());
   if (!eval) return eval.error();
   auto labels =
       inputs.predicts_label ? read_labels(*eval) : Result<std::vector<float>>(std::vector<float>());
   if (!labels) return labels.error();
-  DataFacts facts{
-      .layout = inputs.layout(), .train_count = count_of(*train), .eval_count = count_of(*eval)};
-  return std::shared_ptr<const SampleSource>(std::make_shared<ArraysSource>(
-      std::move(facts), *std::move(train), *std::move(eval), *std::move(labels)));
+  auto source = ArraysSource::create(std::make_shared<const JobArrays>(JobArrays{
+                                         *std::move(train), *std::move(eval), *std::move(labels)}),
+                                     inputs, buckets);
+  if (!source) return source.error();
+  return std::shared_ptr<const SampleSource>(*std::move(source));
 }
 
 }  // namespace es::store

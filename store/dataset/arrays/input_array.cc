@@ -16,6 +16,27 @@ std::string axes_text(const std::vector<std::uint64_t>& shape) {
   return "(samples" + text + (shape.empty() ? ",)" : ")");
 }
 
+// Moves the first elements of every axis, as many as `part` has, to the beginning of the array.
+void keep_first_elements(const std::vector<std::int64_t>& whole,
+                         const std::vector<std::int64_t>& part, std::size_t element_bytes,
+                         std::span<std::uint8_t> bytes) {
+  // A run is one index on all axes but the last one.
+  std::int64_t runs = 1;
+  for (std::size_t axis = 0; axis + 1 < part.size(); ++axis) runs *= part[axis];
+  const std::size_t length = static_cast<std::size_t>(part.back()) * element_bytes;
+  for (std::int64_t run = 0; run < runs; ++run) {
+    std::int64_t from = 0, stride = whole.back(), rest = run;
+    for (std::size_t axis = part.size() - 1; axis-- > 0;) {
+      from += rest % part[axis] * stride;
+      rest /= part[axis];
+      stride *= whole[axis];
+    }
+    // Runs move towards the beginning in ascending order, so none overwrites one that still moves.
+    std::memmove(bytes.data() + static_cast<std::size_t>(run) * length,
+                 bytes.data() + static_cast<std::size_t>(from) * element_bytes, length);
+  }
+}
+
 // Float64 numbers whose differences fp32 loses are refused, such as times in seconds since 1970.
 //
 // Two neighbours are the same element of consecutive samples, or consecutive elements of a sample.
@@ -99,20 +120,23 @@ Status InputArray::check_numbers() const {
   return check_differences(file_.name(), numbers, header.row_bytes() / sizeof(double));
 }
 
-Status InputArray::read(std::uint64_t index, std::vector<std::uint8_t>& bytes,
-                        std::span<float> words) const {
+Status InputArray::read(std::uint64_t index, const InputConversion& part,
+                        std::vector<std::uint8_t>& bytes, std::span<float> words) const {
   const std::uint64_t row = file_.header().row_bytes();
+  const bool is_whole = part.input().shape == input().shape;
   std::span<const std::uint8_t> sample;
-  if (kept_.empty()) {
-    bytes.resize(row);
+  if (!kept_.empty()) sample = std::span(kept_).subspan(index * row, row);
+  if (kept_.empty() || !is_whole) bytes.resize(row);
+  if (kept_.empty())
     ES_RETURN_IF_ERROR(file_.read(index, bytes));
-    sample = bytes;
-  } else {
-    sample = std::span(kept_).subspan(index * row, row);
-  }
-  const auto wrong = conversion_.convert(sample, words);
+  else if (!is_whole)
+    std::ranges::copy(sample, bytes.begin());
+  if (!is_whole)
+    keep_first_elements(input().shape, part.input().shape, npy_bytes(part.type()), bytes);
+  if (kept_.empty() || !is_whole) sample = std::span(bytes).first(part.bytes());
+  const auto wrong = part.convert(sample, words);
   if (!wrong) return {};
-  return conversion_.out_of_range(file_.name() + ": sample " + std::to_string(index), *wrong);
+  return part.out_of_range(file_.name() + ": sample " + std::to_string(index), *wrong);
 }
 
 }  // namespace es::store

@@ -31,7 +31,14 @@ class InputArray {
   // calls reuse, of arrays that are not kept. REQUIRES: index < file().rows(); words.size() ==
   // input().field.words(). Errors: those of NpyFile::read; usage for an integer outside of the
   // range of the input.
-  Status read(std::uint64_t index, std::vector<std::uint8_t>& bytes, std::span<float> words) const;
+  Status read(std::uint64_t index, std::vector<std::uint8_t>& bytes, std::span<float> words) const {
+    return read(index, conversion_, bytes, words);
+  }
+  // The same of a smaller input, which has the first elements of every axis of the sample.
+  // REQUIRES: the conversion is one of elements of this array, to an input none of whose extents is
+  // larger; words.size() is that of this input.
+  Status read(std::uint64_t index, const InputConversion& part, std::vector<std::uint8_t>& bytes,
+              std::span<float> words) const;
 
  private:
   InputArray(NpyFile file, InputConversion conversion)

@@ -36,15 +36,9 @@ Number take(std::span<const std::uint8_t>& bytes) {
   return value;
 }
 
-std::vector<std::uint8_t> setup_message(const LoaderSetup& setup, const SharedSamples& memory) {
-  std::vector<std::uint8_t> bytes;
-  put(bytes, kLoaderProtocol);
-  put(bytes, memory.samples());
-  put(bytes, setup.seed);
-  put(bytes, std::uint64_t{memory.sample_bytes()});
-  put(bytes, static_cast<std::uint32_t>(setup.inputs.size()));
+void put_inputs(std::vector<std::uint8_t>& bytes, const std::vector<CapturedInput>& inputs) {
   std::uint64_t at = 0;
-  for (const CapturedInput& input : setup.inputs) {
+  for (const CapturedInput& input : inputs) {
     const std::string& name = input.field.name;
     put(bytes, at);
     put(bytes, static_cast<std::uint32_t>(input.shape.size()));
@@ -53,6 +47,17 @@ std::vector<std::uint8_t> setup_message(const LoaderSetup& setup, const SharedSa
     bytes.insert(bytes.end(), name.begin(), name.end());
     at += static_cast<std::uint64_t>(input.field.words()) * sizeof(float);
   }
+}
+
+std::vector<std::uint8_t> setup_message(const LoaderSetup& setup, const SharedSamples& memory) {
+  std::vector<std::uint8_t> bytes;
+  put(bytes, kLoaderProtocol);
+  put(bytes, memory.samples());
+  put(bytes, setup.seed);
+  put(bytes, std::uint64_t{memory.sample_bytes()});
+  put(bytes, static_cast<std::uint32_t>(setup.buckets.size()));
+  put(bytes, static_cast<std::uint32_t>(setup.buckets.front().size()));
+  for (const std::vector<CapturedInput>& inputs : setup.buckets) put_inputs(bytes, inputs);
   return bytes;
 }
 
@@ -122,7 +127,7 @@ LoaderOutcome LoaderChannel::begin(const LoaderSetup& setup, std::uint32_t limit
   LoaderOutcome outcome = receive(limit_s, 0, message);
   if (outcome.fault != LoaderFault::kNone) return outcome;
   constexpr std::size_t kCounts = 2 * sizeof(std::uint64_t);
-  if (message.kind != kReady || message.rest.size() != kCounts + setup.inputs.size())
+  if (message.kind != kReady || message.rest.size() != kCounts + setup.buckets.front().size())
     return broken(0, message.shown(), "its number of samples and the types of its arrays");
   std::span<const std::uint8_t> rest(message.rest);
   ready.train_count = take<std::uint64_t>(rest);
@@ -137,15 +142,15 @@ LoaderOutcome LoaderChannel::begin(const LoaderSetup& setup, std::uint32_t limit
   return {};
 }
 
-LoaderOutcome LoaderChannel::fill(Half half, std::uint64_t epoch,
-                                  std::span<const std::uint64_t> samples, std::uint32_t limit_s,
-                                  const OnSample& on_sample) {
+LoaderOutcome LoaderChannel::fill(const SampleOrigin& from, std::span<const std::uint64_t> samples,
+                                  std::uint32_t limit_s, const OnSample& on_sample) {
   ES_CHECK(samples.size() <= memory_->samples());
   std::ranges::copy(samples, memory_->indices().begin());
   std::vector<std::uint8_t> request;
-  put(request, std::uint32_t{half == Half::kTrain ? 0U : 1U});
+  put(request, std::uint32_t{from.half == Half::kTrain ? 0U : 1U});
+  put(request, from.bucket);
   put(request, static_cast<std::uint32_t>(samples.size()));
-  put(request, epoch);
+  put(request, from.epoch);
   if (!send(request)) return {LoaderFault::kEnded, 0, {}};
   Message message;
   for (std::size_t position = 0; position < samples.size(); ++position) {

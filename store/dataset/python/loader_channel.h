@@ -7,10 +7,12 @@
 //
 //   to the loader process
 //     setup    u32 version of this protocol, u32 samples of the shared memory, u64 seed, u64 bytes
-//              of a sample, u32 inputs; for each input: u64 its first byte in a sample, u32 axes,
-//              u32 bytes of its name, u64 for each axis, the name. Answer: ready, or failed.
-//     fill     u32 half (0 training, 1 evaluation), u32 samples, u64 epoch. The indices are in the
-//              shared memory. Answer: `sample` for each position in ascending order, or failed.
+//              of a sample, u32 length buckets, u32 inputs; for each bucket and each of its inputs:
+//              u64 its first byte in a sample, u32 axes, u32 bytes of its name, u64 for each axis,
+//              the name. Answer: ready, or failed.
+//     fill     u32 half (0 training, 1 evaluation), u32 bucket to whose shapes the samples are
+//              padded, u32 samples, u64 epoch. The indices are in the shared memory. Answer:
+//              `sample` for each position in ascending order, or failed.
 //   from the loader process
 //     u32 kind, u32 position, and then
 //     ready    u64 training samples, u64 evaluation samples, u8 type of each input (kTypes)
@@ -34,7 +36,7 @@
 
 namespace es::store {
 
-inline constexpr std::uint32_t kLoaderProtocol = 1;
+inline constexpr std::uint32_t kLoaderProtocol = 2;
 inline constexpr std::size_t kLoaderTextMax = 16 << 10;  // the longest text of `failed`
 
 // What ends an exchange.
@@ -52,9 +54,19 @@ struct LoaderOutcome {
   std::string text;          // kBroken, kFailed
 };
 
+// [bucket][input]: the inputs with the shapes of each length bucket.
+using BucketInputs = std::vector<std::vector<CapturedInput>>;
+
+// Where the samples of a mini-batch come from, and the bucket to whose shapes they are padded.
+struct SampleOrigin {
+  Half half = Half::kTrain;
+  std::uint32_t bucket = 0;
+  std::uint64_t epoch = 0;
+};
+
 struct LoaderSetup {
   std::uint64_t seed = 0;
-  std::span<const CapturedInput> inputs;
+  const BucketInputs& buckets;  // at least one
 };
 
 // What a loader process says about its dataset.
@@ -76,7 +88,7 @@ class LoaderChannel {
   using OnSample = std::function<Status(std::size_t position, std::span<const std::uint8_t>)>;
   // Waits at most `limit_s` seconds for each sample. REQUIRES: there are not more samples than the
   // shared memory has.
-  LoaderOutcome fill(Half half, std::uint64_t epoch, std::span<const std::uint64_t> samples,
+  LoaderOutcome fill(const SampleOrigin& from, std::span<const std::uint64_t> samples,
                      std::uint32_t limit_s, const OnSample& on_sample);
 
  private:

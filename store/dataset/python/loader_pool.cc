@@ -11,6 +11,12 @@ namespace {
 constexpr const char* kEndedEarly =
     "; it needs the package easyscale, and what it has printed is in the log of its worker";
 
+std::size_t words_of(const std::vector<CapturedInput>& inputs) {
+  std::size_t words = 0;
+  for (const CapturedInput& input : inputs) words += static_cast<std::size_t>(input.field.words());
+  return words;
+}
+
 }  // namespace
 
 // The thread that starts processes, one after the other.
@@ -82,19 +88,23 @@ Error LoaderPool::error_of(const LoaderOutcome& outcome, LoaderProcess& process,
   }
 }
 
-// Compares the lengths with those of the job, and the types of the arrays with the inputs.
-Result<std::vector<InputConversion>> LoaderPool::conversions(const LoaderReady& ready) const {
+// Compares the lengths with those of the job.
+Status LoaderPool::check_counts(const LoaderReady& ready) const {
   const auto same = [](const char* field, std::uint64_t job, std::uint64_t found) {
     return job == found ? Status()
                         : bad_field("job", field, std::to_string(job),
                                     std::to_string(found) + ", the length of the dataset");
   };
   ES_RETURN_IF_ERROR(same("data.samples", options_.train_count, ready.train_count));
-  ES_RETURN_IF_ERROR(same("data.eval_samples", options_.eval_count, ready.eval_count));
+  return same("data.eval_samples", options_.eval_count, ready.eval_count);
+}
+
+// Compares the types of the arrays with the inputs.
+Result<std::vector<InputConversion>> LoaderPool::conversions(
+    const LoaderReady& ready, const std::vector<CapturedInput>& inputs) const {
   std::vector<InputConversion> all;
-  for (std::size_t i = 0; i < options_.inputs.size(); ++i) {
-    auto conversion =
-        InputConversion::create(options_.command.dataset, ready.types[i], options_.inputs[i]);
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    auto conversion = InputConversion::create(options_.command.dataset, ready.types[i], inputs[i]);
     if (!conversion) return conversion.error();
     all.push_back(*std::move(conversion));
   }
@@ -103,8 +113,8 @@ Result<std::vector<InputConversion>> LoaderPool::conversions(const LoaderReady& 
 
 Result<LoaderPool::Loader> LoaderPool::start_once(LoaderFault& fault) {
   std::size_t words = 0;
-  for (const CapturedInput& input : options_.inputs)
-    words += static_cast<std::size_t>(input.field.words());
+  for (const std::vector<CapturedInput>& inputs : options_.buckets)
+    words = std::max(words, words_of(inputs));
   auto memory = SharedSamples::create(options_.batch, words * sizeof(float));
   if (!memory) return memory.error();
   auto process = starter_->start(options_.command, *std::move(memory));
@@ -112,15 +122,20 @@ Result<LoaderPool::Loader> LoaderPool::start_once(LoaderFault& fault) {
   const std::uint32_t limit_s = std::max(options_.timeout_s, kLoaderStartMax_s);
   LoaderReady ready;
   const LoaderOutcome outcome =
-      (*process)->channel().begin({options_.seed, options_.inputs}, limit_s, ready);
+      (*process)->channel().begin({options_.seed, options_.buckets}, limit_s, ready);
   fault = outcome.fault;
   if (fault != LoaderFault::kNone)
     return usage_error(options_.command.dataset + ": the dataset cannot be loaded: " +
                        error_of(outcome, **process, limit_s).message +
                        (fault == LoaderFault::kEnded ? kEndedEarly : ""));
-  auto conversions = this->conversions(ready);
-  if (!conversions) return conversions.error();
-  return Loader{*std::move(process), *std::move(conversions)};
+  ES_RETURN_IF_ERROR(check_counts(ready));
+  Loader loader{.process = *std::move(process), .conversions = {}};
+  for (const std::vector<CapturedInput>& inputs : options_.buckets) {
+    auto conversions = this->conversions(ready, inputs);
+    if (!conversions) return conversions.error();
+    loader.conversions.push_back(*std::move(conversions));
+  }
+  return loader;
 }
 
 Result<LoaderPool::Loader> LoaderPool::start() {
@@ -147,23 +162,23 @@ Result<LoaderPool::Loader> LoaderPool::take() {
   return start();
 }
 
-Status LoaderPool::fill(Half half, std::uint64_t epoch, std::span<const std::uint64_t> samples,
+Status LoaderPool::fill(const SampleOrigin& from, std::span<const std::uint64_t> samples,
                         const OnSample& on_sample) {
   for (int restarts = 0;; ++restarts) {
     auto loader = take();
     if (!loader) return loader.error();
     const auto receive = [&](std::size_t position, std::span<const std::uint8_t> bytes) {
-      return on_sample(position, loader->conversions, bytes);
+      return on_sample(position, loader->conversions[from.bucket], bytes);
     };
     const LoaderOutcome outcome =
-        loader->process->channel().fill(half, epoch, samples, options_.timeout_s, receive);
+        loader->process->channel().fill(from, samples, options_.timeout_s, receive);
     if (outcome.fault == LoaderFault::kNone) {
       const std::lock_guard lock(mutex_);
       idle_.push_back(*std::move(loader));
       return {};
     }
     if (outcome.fault == LoaderFault::kEnded && restarts < kLoaderRestartsMax) continue;
-    return usage_error(options_.name(half, samples[outcome.position]) + ": " +
+    return usage_error(options_.name(from.half, samples[outcome.position]) + ": " +
                        error_of(outcome, *loader->process, options_.timeout_s).message +
                        (restarts > 0 ? ", as " + std::to_string(restarts) + " before it" : ""));
   }

@@ -34,7 +34,7 @@ struct LoaderPoolOptions {
   std::uint32_t batch = 1;      // samples of the shared memory of a process
   std::uint32_t timeout_s = 1;  // the longest time for one sample
   std::uint64_t train_count = 0, eval_count = 0;
-  std::vector<CapturedInput> inputs;
+  BucketInputs buckets;
   // The name of a sample in errors.
   std::function<std::string(Half, std::uint64_t index)> name;
 };
@@ -53,20 +53,22 @@ class LoaderPool {
                            std::span<const std::uint8_t> bytes)>;
   // Error (usage): names the sample and says what is wrong with it. REQUIRES: at most
   // LoaderPoolOptions::batch samples.
-  Status fill(Half half, std::uint64_t epoch, std::span<const std::uint64_t> samples,
+  Status fill(const SampleOrigin& from, std::span<const std::uint64_t> samples,
               const OnSample& on_sample);
 
  private:
   struct Loader {
     std::unique_ptr<LoaderProcess> process;
-    std::vector<InputConversion> conversions;
+    std::vector<std::vector<InputConversion>> conversions;  // [bucket][input]
   };
   class Starter;
 
   Result<Loader> take();
   Result<Loader> start();
   Result<Loader> start_once(LoaderFault& fault);
-  Result<std::vector<InputConversion>> conversions(const LoaderReady& ready) const;
+  Status check_counts(const LoaderReady& ready) const;
+  Result<std::vector<InputConversion>> conversions(const LoaderReady& ready,
+                                                   const std::vector<CapturedInput>& inputs) const;
   Error error_of(const LoaderOutcome& outcome, LoaderProcess& process, std::uint32_t limit_s) const;
 
   LoaderPoolOptions options_;

@@ -45,23 +45,50 @@ Status write_sample(const SampleBlock& block, std::uint64_t position,
   return {};
 }
 
+class PythonSource;
+
+// The samples of a dataset in one length bucket.
+class PaddedSamples final : public SampleSource {
+ public:
+  PaddedSamples(const PythonSource& all, std::uint32_t bucket, SampleLayout layout)
+      : all_(all), bucket_(bucket), layout_(std::move(layout)) {}
+
+  const SampleLayout& layout() const override { return layout_; }
+  std::uint64_t train_count() const override;
+  std::uint64_t eval_count() const override;
+  std::uint64_t eval_group() const override { return 1; }
+  Status fill_train(std::uint64_t epoch, std::span<const std::uint64_t> samples,
+                    std::span<float> words) const override;
+  Status fill_eval(std::uint64_t begin, std::uint64_t count, std::uint64_t batch_size,
+                   std::span<float> words) const override;
+
+ private:
+  const PythonSource& all_;
+  std::uint32_t bucket_;
+  SampleLayout layout_;
+};
+
 class PythonSource final : public SampleSource {
  public:
-  PythonSource(const JobSpec& spec, CapturedInputs inputs, DataFile file)
-      : inputs_(std::move(inputs)),
-        layout_(inputs_.layout()),
+  PythonSource(const JobSpec& spec, const CapturedInputs& inputs, DataFile file)
+      : inputs_(inputs_by_bucket(spec, inputs)),
         data_(spec.data),
         batch_(spec.batch_size),
         file_(std::move(file)),
-        label_(layout_.find(kLabelInput)),
-        labels_(inputs_.predicts_label ? spec.data.eval_samples : 0),
-        pool_(pool_options(spec)) {}
+        label_(inputs.layout().find(kLabelInput)),
+        labels_(inputs.predicts_label ? spec.data.eval_samples : 0),
+        pool_(pool_options(spec)) {
+    for (std::uint32_t b = 0; b < inputs_.size(); ++b)
+      buckets_.push_back(std::make_unique<PaddedSamples>(*this, b, inputs.of(b).layout()));
+  }
 
-  const SampleLayout& layout() const override { return layout_; }
+  const SampleLayout& layout() const override { return buckets_.front()->layout(); }
   std::uint64_t train_count() const override { return data_.samples; }
   std::uint64_t eval_count() const override { return data_.eval_samples; }
   std::uint64_t eval_group() const override { return 1; }
   std::string path_digest() const override { return data_.path_digest; }
+  std::uint32_t buckets() const override { return static_cast<std::uint32_t>(buckets_.size()); }
+  const SampleSource& of_bucket(std::uint32_t bucket) const override { return *buckets_[bucket]; }
 
   bool has_labels() const override { return !labels_.empty(); }
   // The evaluation sample was filled before.
@@ -69,23 +96,39 @@ class PythonSource final : public SampleSource {
 
   Status fill_train(std::uint64_t epoch, std::span<const std::uint64_t> samples,
                     std::span<float> words) const override {
-    return fill(Half::kTrain, epoch, samples, SampleBlock(layout_, samples.size(), words));
+    return buckets_.front()->fill_train(epoch, samples, words);
   }
-
   Status fill_eval(std::uint64_t begin, std::uint64_t count, std::uint64_t batch_size,
                    std::span<float> words) const override {
-    ES_CHECK(count >= 1 && count <= batch_size);
-    std::vector<std::uint64_t> samples(count);
-    std::iota(samples.begin(), samples.end(), begin);
-    const SampleBlock block(layout_, batch_size, words);
-    ES_RETURN_IF_ERROR(fill(Half::kEval, 0, samples, block));
-    for (std::uint64_t i = count; i < batch_size; ++i) block.copy_sample(count - 1, i);
+    return buckets_.front()->fill_eval(begin, count, batch_size, words);
+  }
+
+  // A request is as large as the shared memory at most.
+  Status fill(const SampleOrigin& from, std::span<const std::uint64_t> samples,
+              const SampleBlock& block) const {
+    for (std::size_t first = 0; first < samples.size(); first += batch_) {
+      const std::size_t count = std::min<std::size_t>(batch_, samples.size() - first);
+      const auto write = [&](std::size_t position, std::span<const InputConversion> conversions,
+                             std::span<const std::uint8_t> bytes) {
+        return write_sample(block, first + position, conversions, bytes);
+      };
+      ES_RETURN_IF_ERROR(pool_.fill(from, samples.subspan(first, count), write));
+    }
+    return {};
+  }
+  // Keeps the labels of evaluation samples, the first `count` of a block.
+  void keep_labels(std::uint64_t begin, std::uint64_t count, const SampleBlock& block) const {
     for (std::uint64_t i = 0; i < count && has_labels(); ++i)
       labels_[begin + i] = std::bit_cast<std::int32_t>(block.field(label_, i).front());
-    return {};
   }
 
  private:
+  static BucketInputs inputs_by_bucket(const JobSpec& spec, const CapturedInputs& inputs) {
+    BucketInputs all = {inputs.inputs};
+    if (!spec.data.length_buckets.empty())
+      for (const CapturedInputs& other : inputs.others) all.push_back(other.inputs);
+    return all;
+  }
   LoaderPoolOptions pool_options(const JobSpec& spec) const {
     const auto name = [this](Half half, std::uint64_t index) {
       return half == Half::kTrain ? training_sample_name(data_, index)
@@ -97,26 +140,11 @@ class PythonSource final : public SampleSource {
             .timeout_s = data_.timeout_s,
             .train_count = data_.samples,
             .eval_count = data_.eval_samples,
-            .inputs = inputs_.inputs,
+            .buckets = inputs_,
             .name = name};
   }
 
-  // A request is as large as the shared memory at most.
-  Status fill(Half half, std::uint64_t epoch, std::span<const std::uint64_t> samples,
-              const SampleBlock& block) const {
-    for (std::size_t first = 0; first < samples.size(); first += batch_) {
-      const std::size_t count = std::min<std::size_t>(batch_, samples.size() - first);
-      const auto write = [&](std::size_t position, std::span<const InputConversion> conversions,
-                             std::span<const std::uint8_t> bytes) {
-        return write_sample(block, first + position, conversions, bytes);
-      };
-      ES_RETURN_IF_ERROR(pool_.fill(half, epoch, samples.subspan(first, count), write));
-    }
-    return {};
-  }
-
-  CapturedInputs inputs_;
-  SampleLayout layout_;
+  BucketInputs inputs_;
   DataSpec data_;
   std::uint32_t batch_;
   DataFile file_;  // its descriptor is that of all loader processes
@@ -124,7 +152,33 @@ class PythonSource final : public SampleSource {
   // Of the evaluation samples that were filled. Two threads may fill the same sample.
   mutable std::vector<std::atomic<std::int32_t>> labels_;
   mutable LoaderPool pool_;
+  std::vector<std::unique_ptr<const PaddedSamples>> buckets_;
 };
+
+std::uint64_t PaddedSamples::train_count() const {
+  return all_.train_count();
+}
+std::uint64_t PaddedSamples::eval_count() const {
+  return all_.eval_count();
+}
+
+Status PaddedSamples::fill_train(std::uint64_t epoch, std::span<const std::uint64_t> samples,
+                                 std::span<float> words) const {
+  return all_.fill({.half = Half::kTrain, .bucket = bucket_, .epoch = epoch}, samples,
+                   SampleBlock(layout_, samples.size(), words));
+}
+
+Status PaddedSamples::fill_eval(std::uint64_t begin, std::uint64_t count, std::uint64_t batch_size,
+                                std::span<float> words) const {
+  ES_CHECK(count >= 1 && count <= batch_size);
+  std::vector<std::uint64_t> samples(count);
+  std::iota(samples.begin(), samples.end(), begin);
+  const SampleBlock block(layout_, batch_size, words);
+  ES_RETURN_IF_ERROR(all_.fill({.half = Half::kEval, .bucket = bucket_}, samples, block));
+  for (std::uint64_t i = count; i < batch_size; ++i) block.copy_sample(count - 1, i);
+  all_.keep_labels(begin, count, block);
+  return {};
+}
 
 }  // namespace
 

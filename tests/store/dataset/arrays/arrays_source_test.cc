@@ -71,6 +71,43 @@ TEST_SUITE("store/dataset/arrays") {
     CHECK(bits((*words)[28]) == 1);
   }
 
+  TEST_CASE("a sample of a length bucket has the first elements of every axis") {
+    Arrays arrays;
+    arrays.spec.data.length_buckets = "not read here";
+    CapturedInputs inputs = *test::inputs_of(arrays.spec);
+    CapturedInputs small = inputs, wide = inputs;
+    const auto image = [](CapturedInputs& of, std::int64_t height, std::int64_t width) {
+      of.inputs[0].shape = {2, height, width};
+      of.inputs[0].field.height = height;
+      of.inputs[0].field.width = width;
+    };
+    image(inputs, 2, 2);
+    image(small, 1, 2);
+    image(wide, 1, 3);  // the arrays have the largest extents of all buckets
+    small.inputs[2].shape = {3};
+    small.inputs[2].field.height = 3;
+    inputs.others = {small, wide};
+    const auto source = arrays_source(arrays.spec, inputs);
+    REQUIRE_MESSAGE(source.ok(), source.error().message);
+    CHECK((*source)->buckets() == 3);
+    CHECK((*source)->words_max() == 8 + 1 + 4);
+    const auto words = [&](std::uint32_t bucket) {
+      const SampleSource& padded = (*source)->of_bucket(bucket);
+      std::vector<float> all(static_cast<std::size_t>(padded.layout().words()));
+      const std::vector<std::uint64_t> samples = {1};
+      CHECK(padded.fill_train(0, samples, all).ok());
+      return all;
+    };
+    // Sample 1 of "image" has the planes 12 to 17 and 18 to 23, each of two lines.
+    const std::vector<float> first = words(1);
+    CHECK(std::vector(first.begin(), first.begin() + 4) ==
+          std::vector{0.25F * 12, 0.25F * 18, 0.25F * 13, 0.25F * 19});
+    CHECK(bits(first[4]) == 1);
+    CHECK(bits(first[7]) == 1);  // mask: elements 4 to 6, of which 6 is true
+    CHECK(words(2)[5] == 0.25F * 20);
+    CHECK(words(0)[7] == 0.25F * 22);
+  }
+
   TEST_CASE("the labels are known for metrics if none is ignored, or there is no directory eval") {
     const Arrays arrays;
     const auto source = arrays.open();

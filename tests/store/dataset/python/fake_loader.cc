@@ -109,8 +109,8 @@ int main(int count, char** words) {
   while (::recv(socket, message.data(), message.size(), 0) > 0) {
     std::uint32_t wanted = 0;
     std::uint64_t epoch = 0;
-    std::memcpy(&wanted, message.data() + 4, sizeof wanted);
-    std::memcpy(&epoch, message.data() + 8, sizeof epoch);
+    std::memcpy(&wanted, message.data() + 8, sizeof wanted);
+    std::memcpy(&epoch, message.data() + 12, sizeof epoch);
     for (std::uint32_t position = 0; position < wanted; ++position) {
       std::uint64_t index = 0;
       std::memcpy(&index, memory + 8 * position, sizeof index);

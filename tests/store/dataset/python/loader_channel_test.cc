@@ -42,8 +42,9 @@ CapturedInput input_named(const char* name, ValueType type, std::vector<std::int
 
 // A worker's channel, and the socket and memory of its loader process.
 struct Exchange {
-  std::vector<CapturedInput> inputs{input_named("x", ValueType::kF32, {2}),
-                                    input_named("label", ValueType::kI32, {})};
+  BucketInputs buckets{
+      {input_named("x", ValueType::kF32, {2}), input_named("label", ValueType::kI32, {})},
+      {input_named("x", ValueType::kF32, {1}), input_named("label", ValueType::kI32, {})}};
   std::unique_ptr<FileDescriptor> loader;
   SharedSamples* memory = nullptr;
   std::unique_ptr<LoaderChannel> channel;
@@ -70,14 +71,14 @@ struct Exchange {
     message.resize(static_cast<std::size_t>(got));
     return message;
   }
-  LoaderOutcome begin(LoaderReady& ready) { return channel->begin({7, inputs}, 0, ready); }
+  LoaderOutcome begin(LoaderReady& ready) { return channel->begin({7, buckets}, 0, ready); }
   LoaderOutcome begin() {
     LoaderReady ready;
     return begin(ready);
   }
   LoaderOutcome fill(std::vector<Bytes>& received, std::uint32_t limit_s = 0) {
     const std::vector<std::uint64_t> samples = {5, 1, 8};
-    return channel->fill(Half::kEval, 4, samples, limit_s,
+    return channel->fill({.half = Half::kEval, .bucket = 1, .epoch = 4}, samples, limit_s,
                          [&](std::size_t position, std::span<const std::uint8_t> bytes) {
                            CHECK(position == received.size());
                            received.emplace_back(bytes.begin(), bytes.end());
@@ -99,7 +100,7 @@ void check_broken(const LoaderOutcome& outcome, std::size_t position, const char
 }  // namespace
 
 TEST_SUITE("store/dataset/python/channel") {
-  TEST_CASE("the setup has the seed and the place of every array") {
+  TEST_CASE("the setup has the seed and the place of every array in every length bucket") {
     Exchange exchange;
     exchange.say(bytes_of(kReady, 0U, std::uint64_t{10}, std::uint64_t{4}) + Bytes{0, 1});
     LoaderReady ready;
@@ -109,7 +110,10 @@ TEST_SUITE("store/dataset/python/channel") {
     CHECK(ready.types == std::vector{NpyType::kF32, NpyType::kI32});
     const Bytes x = bytes_of(std::uint64_t{0}, 1U, 1U, std::uint64_t{2}) + text("x");
     const Bytes label = bytes_of(std::uint64_t{8}, 0U, 5U) + text("label");
-    CHECK(exchange.hear() == bytes_of(1U, 3U, std::uint64_t{7}, std::uint64_t{12}, 2U) + x + label);
+    const Bytes short_x = bytes_of(std::uint64_t{0}, 1U, 1U, std::uint64_t{1}) + text("x");
+    const Bytes behind_it = bytes_of(std::uint64_t{4}, 0U, 5U) + text("label");
+    CHECK(exchange.hear() == bytes_of(2U, 3U, std::uint64_t{7}, std::uint64_t{12}, 2U, 2U) + x +
+                                 label + short_x + behind_it);
   }
 
   TEST_CASE("samples travel through the shared memory") {
@@ -122,7 +126,7 @@ TEST_SUITE("store/dataset/python/channel") {
     std::vector<Bytes> received;
     CHECK(exchange.fill(received).fault == LoaderFault::kNone);
     CHECK(received == std::vector{Bytes(12, 1), Bytes(12, 2), Bytes(12, 3)});
-    CHECK(exchange.hear() == bytes_of(1U, 3U, std::uint64_t{4}));
+    CHECK(exchange.hear() == bytes_of(1U, 1U, 3U, std::uint64_t{4}));
     CHECK(exchange.memory->indices()[0] == 5);
     CHECK(exchange.memory->indices()[2] == 8);
   }
@@ -200,7 +204,7 @@ TEST_SUITE("store/dataset/python/channel") {
     exchange.say(bytes_of(kSample, 1U));
     const std::vector<std::uint64_t> samples = {5, 1, 8};
     const LoaderOutcome outcome = exchange.channel->fill(
-        Half::kTrain, 0, samples, 0, [](std::size_t position, std::span<const std::uint8_t>) {
+        {}, samples, 0, [](std::size_t position, std::span<const std::uint8_t>) {
           return position == 0 ? Status() : Status(usage_error("a bad value"));
         });
     CHECK(outcome.fault == LoaderFault::kFailed);
