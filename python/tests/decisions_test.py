@@ -67,7 +67,7 @@ def torch_run(model, optimizer, scheduler=None, patience=None, by_accuracy=False
         least = min(least, value)
         if patience is not None and bad >= patience:
             break
-    return losses, rates, tested
+    return losses, [*rates, optimizer.param_groups[0]["lr"]], tested
 
 
 def job(model, optimizer, **settings):
@@ -104,7 +104,7 @@ class Beside(FolderCase):
         run = self.runs(made)
         np.testing.assert_allclose([r.loss for r in run.history], losses, rtol=2e-4, atol=1e-5)
         decided = run.view["decisions"]
-        falls = [step for step in range(1, STEPS) if rates[step] < rates[step - 1]]
+        falls = [step for step in range(1, STEPS + 1) if rates[step] < rates[step - 1]]
         self.assertGreaterEqual(len(falls), 2)
         self.assertEqual(decided["reductions"], len(falls))
         self.assertEqual(decided["reduced_at"], falls[-1])
