@@ -67,7 +67,8 @@ Result<EpochSampler> job_sampler(const JobSpec& spec, std::uint64_t train_count,
   if (!spec.data.length_buckets.empty()) {
     ES_CHECK(inputs != nullptr);
     if (turns.several())
-      return usage_error("data.length_buckets with a model of several losses: allowed is one of them");
+      return usage_error(
+          "data.length_buckets with a model of several losses: allowed is one of them");
     auto buckets = length_buckets(spec, train_count, *inputs);
     if (!buckets) return buckets.error();
     options.buckets = std::make_shared<const LengthBuckets>(*std::move(buckets));

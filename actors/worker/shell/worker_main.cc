@@ -111,8 +111,8 @@ Result<std::shared_ptr<DataSource>> make_data(const JobModel& model, const JobSp
                                               std::uint32_t loaders) {
   auto samples = model.open_samples(spec);
   if (!samples) return samples.error();
-  auto sampler = store::job_sampler(spec, (*samples)->train_count(), model.turns(),
-                                    model.inputs().get());
+  auto sampler =
+      store::job_sampler(spec, (*samples)->train_count(), model.turns(), model.inputs().get());
   if (!sampler) return sampler.error();
   const auto batch_words = spec.batch_size * static_cast<std::size_t>((*samples)->words_max());
   const std::uint32_t slots = batch_slots(loaders, spec.max_p, batch_words * sizeof(float));
