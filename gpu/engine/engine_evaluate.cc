@@ -58,7 +58,9 @@ bool Engine::evaluates_others() const {
 // The parameters of an evaluation. A device gets those that are only evaluated once, and its own
 // parameters back before the next step (use_parameters()).
 Result<const float*> Engine::evaluated_params() {
-  if (!evaluates_others() || version() == 0) return replica_.params.data();
+  // Each of several losses makes its first step in the first iteration.
+  const Version first = updates_ == nullptr ? 1 : updates_->turns.steps_of(1);
+  if (!evaluates_others() || version() < first) return replica_.params.data();
   const std::int64_t trained = table_.trained_floats(), all = table_.total_floats();
   const float* const average = optimizer_.averages() ? replica_.moments.back().data() : nullptr;
   const bool whole = average != nullptr && trained == all;

@@ -117,7 +117,9 @@ Status use_average(const CheckpointModel& source, gpu::AlignedBuffer& params) {
   if (!moments) return moments.error();
   const auto states = captured_states(source);
   if (!states) return states.error();
-  if (source.reader.head().version != 0) {
+  const Version first =
+      source.graph.updates == nullptr ? 1 : source.graph.updates->turns.steps_of(1);
+  if (source.reader.head().version >= first) {
     if (source.spec.optimizer.ema > 0.0) {
       const gpu::AlignedBuffer& average = moments->back();
       std::copy_n(average.data(), average.floats(), params.data());

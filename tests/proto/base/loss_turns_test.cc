@@ -40,7 +40,6 @@ TEST_SUITE("proto/loss turns") {
     };
     CHECK(refusal({1, 0}) == "every[1] = 0: allowed is 1 to 16384");
     CHECK(refusal({2, 4}).starts_with("every: no loss makes a step in every iteration"));
-    CHECK(
-        refusal({1, 16381, 16369}).starts_with("every: the losses repeat their pattern after"));
+    CHECK(refusal({1, 16381, 16369}).starts_with("every: the losses repeat their pattern after"));
   }
 }
