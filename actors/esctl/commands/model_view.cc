@@ -76,7 +76,7 @@ std::string kinds_text(const ModelProgram& program) {
 }
 
 // The inputs and outputs of the further programs.
-std::string programs_text(const ModelProgram& program) {
+std::string further_text(const ModelProgram& program) {
   std::string text;
   for (std::size_t i = 0; i < program.programs.size(); ++i)
     text += "\nprogram " + std::to_string(i + 1) + "\n" + values_text(program.programs[i]);
@@ -122,7 +122,7 @@ std::string program_text(const ModelProgram& program, const Digest& digest) {
                 {"nodes", std::to_string(program.nodes.size())},
                 {"programs", programs_text(program)},
                 {"optimizer", optimizer_text(program)}}) +
-         "\n" + values_text(program) + "\n" + kinds_text(program) + programs_text(program);
+         "\n" + values_text(program) + "\n" + kinds_text(program) + further_text(program);
 }
 
 std::string packed_text(const std::string& file, const Digest& digest) {

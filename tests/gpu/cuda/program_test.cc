@@ -23,7 +23,7 @@ TEST_SUITE("gpu/cuda/program") {
       std::vector<float*> here, there;
       for (const Floats& y : out) here.push_back(y);
       for (const Floats& y : on_device) there.push_back(y);
-      reference().program(p.code, p.space, p.in().data(), here.data(), 0, p.count);
+      reference().program(p.code, nullptr, p.space, p.in().data(), here.data(), 0, p.count);
       device().program(kStream, p.code, p.space, {}, p.in().data(), there.data(), p.count);
       check_same("program " + std::to_string(trial), out, on_device);
     }
@@ -47,7 +47,7 @@ TEST_SUITE("gpu/cuda/program") {
       const float* in[] = {x[0], x[1], x[2], x[3]};
       auto out = outputs({kCount}), on_device = outputs({kCount});
       float *here[] = {out[0]}, *there[] = {on_device[0]};
-      reference().program(code, space, in, here, 0, kCount);
+      reference().program(code, nullptr, space, in, here, 0, kCount);
       device().program(kStream, code, space, {}, in, there, kCount);
       check_same("instruction " + std::to_string(i), out, on_device);
     }
@@ -84,7 +84,7 @@ TEST_SUITE("gpu/cuda/program") {
       for (const Floats& y : out) here.push_back(y);
       for (const Floats& y : on_device) there.push_back(y);
       there[0] = reinterpret_cast<float*>(first.data());
-      reference().program(p.code, p.space, here_in.data(), here.data(), 0, p.count);
+      reference().program(p.code, nullptr, p.space, here_in.data(), here.data(), 0, p.count);
       device().program(kStream, p.code, p.space, bf16, there_in.data(), there.data(), p.count);
       finish();
       reference().narrow(p.count, out[0], expected.data());

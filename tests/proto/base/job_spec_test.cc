@@ -1,4 +1,5 @@
 #include "proto/base/job_spec.h"
+#include "proto/base/job_fields.h"
 
 #include <doctest/doctest.h>
 
