@@ -4,9 +4,9 @@ import unittest
 
 import numpy as np
 import torch
-from gan_support import Critic, Gan, hifi_d, hifi_g, samples, wgan
 from support import programs_train_model_files
 from torch import nn
+from two_losses import Critic, Gan, hifi_d, hifi_g, samples, wgan
 
 import easyscale as es
 from easyscale.losses import turns_of

@@ -8,9 +8,9 @@ import unittest
 
 import numpy as np
 import torch
-from gan_support import SAMPLES, Critic, Gan, hifi, samples, torch_loop, wgan
 from support import ElasticCase, programs_train_model_files
 from torch import nn
+from two_losses import SAMPLES, Critic, Gan, hifi, samples, torch_loop, wgan
 
 import easyscale as es
 
@@ -45,7 +45,9 @@ class Gans(ElasticCase):
                 trained = self.model(case)
                 run.load_into(trained)
                 for name, tensor in trained.state_dict().items():
-                    if not name.endswith("num_batches_tracked"):
+                    # A batch norm makes the gradient of this bias 0, so Adam follows its roundings.
+                    follows_roundings = case == "hifi" and name == "discriminator.0.bias"
+                    if not follows_roundings and not name.endswith("num_batches_tracked"):
                         np.testing.assert_allclose(tensor, model.state_dict()[name], rtol=0.02, atol=2e-3,
                                                    err_msg=name)
 

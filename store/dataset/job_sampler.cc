@@ -64,7 +64,12 @@ Result<EpochSampler> job_sampler(const JobSpec& spec, std::uint64_t train_count,
     if (!groups) return groups.error();
     options.groups = std::make_shared<const SampleGroups>(*std::move(groups));
   }
-  if (!spec.data.length_buckets.empty()) {
+  if (spec.data.length_buckets.empty()) {
+    if (inputs != nullptr && !inputs->others.empty() && !turns.several())
+      return usage_error("model.file: " + std::to_string(inputs->others.size() + 1) +
+                         " programs: allowed are those of several losses, and with "
+                         "data.length_buckets those of several lengths");
+  } else {
     ES_CHECK(inputs != nullptr);
     if (turns.several())
       return usage_error(

@@ -10,7 +10,7 @@ namespace es::store {
 // `turns` and `inputs` are those of the model file; a built-in model has none. Errors: those of
 // EpochSampler::create; those of SampleWeights::read, SampleGroups::read, read_bucket_numbers and
 // LengthBuckets::create, if the job has data.weights, data.groups or data.length_buckets. Error
-// (usage): several losses with data.length_buckets.
+// (usage): several losses with data.length_buckets, or several other programs without.
 Result<EpochSampler> job_sampler(const JobSpec& spec, std::uint64_t train_count,
                                  const LossTurns& turns = {},
                                  const CapturedInputs* inputs = nullptr);

@@ -162,9 +162,6 @@ Result<JobModel> JobModel::open(const ModelSpec& spec) {
   if (!spec.file_digest.empty() && model.file_digest_ != spec.file_digest)
     return usage_error(spec.file + ": digest = " + model.file_digest_ + ": allowed is " +
                        spec.file_digest + ", which it had when the job was admitted");
-  if (!program->programs.empty() && program->every.empty())
-    return usage_error(spec.file + ": every is empty: allowed is how often each of the " +
-                       std::to_string(program->programs.size() + 1) + " programs makes a step");
   auto turns = LossTurns::create(program->every);
   if (!turns) return in_file(spec.file, turns.error());
   model.turns_ = *std::move(turns);

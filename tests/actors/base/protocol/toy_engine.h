@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "actors/worker/core/worker_events.h"
+#include "proto/base/job_spec.h"
 
 namespace es::test {
 
