@@ -113,7 +113,7 @@ class Child:
     INPUTS = (("x", (6,)), ("label", ()))
     SAMPLE_BYTES = 28
 
-    def __init__(self, file, version=1, inputs=INPUTS):
+    def __init__(self, file, version=2, inputs=INPUTS):
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self.socket = ours
         self.memory = os.memfd_create("samples")
@@ -125,7 +125,7 @@ class Child:
             pass_fds=numbers, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         theirs.close()
         os.close(numbers[2])
-        message = struct.pack("<IIQQI", version, 4, 1, self.SAMPLE_BYTES, len(inputs))
+        message = struct.pack("<IIQQII", version, 4, 1, self.SAMPLE_BYTES, 1, len(inputs))
         begin = 0
         for name, shape in inputs:
             message += struct.pack("<QII", begin, len(shape), len(name))
@@ -137,7 +137,7 @@ class Child:
     def fill(self, *indices, half=TRAIN, epoch=0):
         """The kinds of all answers, and the text of the last one."""
         os.pwrite(self.memory, struct.pack(f"<{len(indices)}Q", *indices), 0)
-        self.socket.send(struct.pack("<IIQ", half, len(indices), epoch))
+        self.socket.send(struct.pack("<IIIQ", half, 0, len(indices), epoch))
         kinds = []
         for _ in indices:
             answer = self.socket.recv(1 << 16)
@@ -209,7 +209,7 @@ class LoaderProcess(FolderCase):
         for options, expected in (
                 ({"inputs": (("x", (7,)), ("label", ()))}, "the shape [6]: allowed is [7]"),
                 ({"inputs": (("image", (6,)),)}, "no array for the input 'image' of the model"),
-                ({"version": 9}, "version 1 of the protocol of loader processes: allowed is 9")):
+                ({"version": 9}, "version 2 of the protocol of loader processes: allowed is 9")):
             with self.subTest(expected):
                 child = self.start(Points(), **options)
                 self.assertEqual(struct.unpack_from("<II", child.answer), (3, 0))

@@ -55,8 +55,8 @@ class Bucketed(Arrays):
         return float(elements[self.numbers].mean() / elements.max())
 
     def head(self, samples: int) -> dict[Any, np.ndarray]:
-        """The first samples, with the shapes of the first bucket."""
-        return self.head_of(0, samples, range(self.samples))
+        """The first samples of the first bucket, with its shapes."""
+        return next(self.heads(samples))[1]
 
     def heads(self, samples: int) -> Iterator[tuple[Size, dict[Any, np.ndarray]]]:
         """The first samples of each bucket, with its shapes."""
@@ -96,7 +96,9 @@ class Bucketed(Arrays):
             raise UsageError(f"eval_data is {type(eval_data.source).__name__}: allowed is "
                              f"{type(self.source).__name__}, as data")
         own = self.like_these(eval_data)
-        found, wanted = (half.head_of(0, 1, [0]) for half in (own, self))
+        number = int(own.numbers[0])
+        place = int(np.argmax(self.numbers == number))
+        found, wanted = own.head_of(number, 1, [0]), self.head_of(number, 1, [place])
         check_columns({key: Column(x.dtype, x.shape) for key, x in found.items()},
                       {key: Column(x.dtype, x.shape) for key, x in wanted.items()},
                       "eval_data: its", "data")
