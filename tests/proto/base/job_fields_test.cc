@@ -38,10 +38,10 @@ constexpr std::size_t members_of_all() {
 }
 
 // Each table of a specification is one member.
-constexpr std::size_t kTables = 9;
+constexpr std::size_t kTables = 10;
 constexpr std::size_t kFields =
     members_of_all<JobSpec, ModelSpec, LoraSpec, DataSpec, OptimizerSpec, ScheduleSpec,
-                   ResourceSpec, CheckpointSpec, AuditSpec, LogSpec>() -
+                   ResourceSpec, CheckpointSpec, StopSpec, AuditSpec, LogSpec>() -
     kTables;
 
 JobSpec changed(const JobSpec& spec, std::size_t place) {

@@ -330,9 +330,19 @@ momentum_points = "0:0.95,30:0.85"
                         .schedule = {.kind = "cosine",
                                      .floor = 0.5,
                                      .points = {{0, 1.0}},
-                                     .momentum_points = {{0, 0.5}}}});
-    for (const char* section :
-         {"", "model", "lora", "data", "optimizer", "schedule", "resources", "checkpoint", "log"}) {
+                                     .momentum_points = {{0, 0.5}}}}) +
+        to_toml(JobSpec{.data = {.length_buckets = "lengths"},
+                        .schedule = {.kind = "plateau",
+                                     .metric = "loss",
+                                     .patience = 3,
+                                     .threshold = 0.1,
+                                     .threshold_mode = "abs",
+                                     .cooldown = 1,
+                                     .min_rate = 1e-6},
+                        .checkpoint = {.keep_best = "loss"},
+                        .stop = {.metric = "loss", .min_delta = 0.1}});
+    for (const char* section : {"", "model", "lora", "data", "optimizer", "schedule", "resources",
+                                "checkpoint", "stop", "log"}) {
       CAPTURE(section);
       const std::string header = *section == 0 ? "" : "[" + std::string(section) + "]\n";
       const auto refused = parse_job("steps = 1\n" + header + "nonsense = 1\n", "job.toml");

@@ -97,7 +97,7 @@ TEST_SUITE("actors/base/protocol/decisions") {
 
   TEST_CASE("a job ends after so many evaluations that were not better by more than min_delta") {
     CHECK(end_of(stopping("loss", 2, 0.0), {3, 2, 2, 1, 1.5, 1, 0}) == 6);
-    CHECK(end_of(stopping("loss", 2, 0.5), {3, 2.5, 2.4, 2.3, 1.7}) == 3);
+    CHECK(end_of(stopping("loss", 2, 0.5), {3, 2.5, 2.6, 2.7, 1.7}) == 3);
     CHECK(end_of(stopping("accuracy", 1, 0.0), {0.1, 0.2, 0.3, 0.3}) == 4);
     CHECK(end_of(stopping("accuracy", 3, 0.0), {0.1, 0.0, 0.0, 0.2, 0.1}) == 0);
     CHECK(end_of(stopping("loss", 2, 0.0), {kNan, kNan, 1}) == 2);

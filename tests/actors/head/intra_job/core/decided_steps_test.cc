@@ -91,10 +91,9 @@ TEST_SUITE("actors/head/decided_steps") {
     reach(bench, 4, 6);
     bench.exited(1);
     bench.exited(2);
-    bench.allocate({device(2), device(3)});
     bench.hello(3);
     bench.hello(4);
-    const Effects install = bench.report(3, std::nullopt);
+    bench.report(3, std::nullopt);
     bench.report(4, std::nullopt);
     bench.ready(3, 0);
     const Effects go = bench.ready(4, 0);
