@@ -123,6 +123,36 @@ class HeadRestart(harness.EndToEndTest):
         head.esctl("cancel", job)
         head.stop()
 
+    def test_a_decision_by_evaluations_outlives_a_head_that_is_killed_in_the_middle_of_it(self):
+        decided = {"steps": 120, "eval_every": 4, "schedule.kind": "plateau", "schedule.gamma": 0.5,
+                   "schedule.patience": 0, "stop.metric": "loss", "stop.patience": 4,
+                   "stop.min_delta": 0.02, "checkpoint.keep_best": "accuracy",
+                   "checkpoint.directory": str(self.directory / "kept")}
+        root = ("--checkpoint-root", str(self.directory))
+        fixed = self.run_job(self.job("fixed.toml", **decided), "--devices", f"{self.other}:1")
+        self.assertEqual(fixed["decisions"]["stopped_at"], fixed["steps"])
+        job_file = self.job("job.toml", **decided, **{"resources.device_types": [self.other]})
+        for point in ("evaluation.before:2", "evaluation.after:2", "ledger.after:9", "journal.before:5",
+                      "journal.after:5"):
+            with self.subTest(point):
+                self.environment["ES_KILL_POINT"] = point
+                head = self.start_head(*root)
+                del self.environment["ES_KILL_POINT"]
+                node = self.start_node(head, "second")
+                job = head.submit(job_file)
+                self.assertEqual(head.running.wait().code, -signal.SIGKILL)
+                head = self.start_head(*root)
+                end = head.wait_for_state(job, "finished")
+                self.assertEqual(harness.digests(end), harness.digests(fixed))
+                self.assertEqual(end["evaluations"], fixed["evaluations"])
+                for key in ("reductions", "reduced_at", "stopped_at"):
+                    self.assertEqual(end["decisions"][key], fixed["decisions"][key], key)
+                self.assertEqual(end["decisions"]["best"]["version"],
+                                 fixed["decisions"]["best"]["version"])
+                head.esctl("rm", job)
+                node.stop(signal.SIGKILL)
+                head.stop()
+
     def test_a_head_that_is_told_to_end_leaves_its_jobs_to_the_other_nodes(self):
         head = self.start_head()
         self.start_node(head, "second")

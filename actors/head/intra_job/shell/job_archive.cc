@@ -80,7 +80,10 @@ Status JobArchive::append(const protocol::LedgerLine& line) {
 
 Status JobArchive::save_evaluation(Version version, const std::vector<std::byte>& totals) {
   const std::string_view bytes(reinterpret_cast<const char*>(totals.data()), totals.size());
-  return store_->history().save_evaluation(job(), version, bytes);
+  kill_point("evaluation.before");
+  ES_RETURN_IF_ERROR(store_->history().save_evaluation(job(), version, bytes));
+  kill_point("evaluation.after");
+  return {};
 }
 
 Status JobArchive::rewind(Version through) {
