@@ -130,9 +130,9 @@ class Job:
         clip_value = checked("optimizer.clip_norm", clip_value, "clip_value")
         if average is not None:
             check_average(average, model)
-        for name, given in (("clip_value", clip_value), ("ema with an AveragedModel", average)):
+        for setting, given in (("clip_value", clip_value), ("ema with an AveragedModel", average)):
             if given and isinstance(optimizer, Optimizer):
-                raise UsageError(f"{name}: allowed with an optimizer of torch, which is captured then")
+                raise UsageError(f"{setting}: allowed with an optimizer of torch, which is captured then")
         is_captured = isinstance(model, Captured)
         _check_one_way(is_captured, losses, loss=loss, optimizer=optimizer, schedule=schedule,
                        ema=ema if average is None else average, lora=lora)
