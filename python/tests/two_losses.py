@@ -15,8 +15,8 @@ class Gan(nn.Module):
         super().__init__()
         self.generator = nn.Sequential(nn.Linear(NOISE, 12), nn.Tanh(), nn.Unflatten(1, (1, 12)),
                                        nn.Conv1d(1, 2, 3, padding=1))
-        self.discriminator = nn.Sequential(nn.Conv1d(2, 4, 3), nn.BatchNorm1d(4), nn.LeakyReLU(0.1),
-                                           nn.Flatten(), nn.Linear(40, 1))
+        self.discriminator = nn.Sequential(nn.Conv1d(2, 4, 3, bias=False), nn.BatchNorm1d(4),
+                                           nn.LeakyReLU(0.1), nn.Flatten(), nn.Linear(40, 1))
 
 
 class Critic(nn.Module):
