@@ -50,13 +50,13 @@ class WebPage(harness.EndToEndTest):
                                    if str(self.directory) in line)
                    and not list(self.temporary.iterdir()), state=self.left_behind)
 
-    def start_head(self, address, options=()):
+    def start_head(self, address, options=(), devices=3):
         directory = self.directory / "head"
         directory.mkdir(mode=0o700, exist_ok=True)
         running = self.start(
             harness.easyscaled_program, "--head", "--state", directory / "state", "--listen",
-            f"ipc://{directory}/head.sock", "--node", "head", "--devices", f"{self.fast}:3",
-            "--http", address, "--http-tokens", self.tokens_file, *options)
+            f"ipc://{directory}/head.sock", "--node", "head", "--devices",
+            f"{self.fast}:{devices}", "--http", address, "--http-tokens", self.tokens_file, *options)
         self.head = harness.Daemon(self, running)
         found = running.wait_for_line(r"serves http://(127\.0\.0\.1:\d+)")
         self.address = found.group(1)
@@ -507,6 +507,23 @@ class WebPage(harness.EndToEndTest):
         self.click("Use again")
         self.answer("Use again")
         self.wait_for_text("alive")
+        self.assert_accessible()
+        self.assert_quiet()
+
+    def test_500_devices_are_seen_at_a_glance(self):
+        self.head.stop()
+        self.start_head(self.address, devices=500)
+        self.submit("many", **{"resources.min_devices": 4})
+        self.enter_token()
+        self.visit("#/cluster")
+        wait_until("a busy job on the map",
+                   lambda: len(self.find(".map .square")) == 500
+                   and len(self.find(".map .square.busy")) >= 4)
+        size = self.browser.execute_script(
+            "const box = document.querySelector('.map').getBoundingClientRect();"
+            "return [box.height, window.innerHeight, document.documentElement.scrollWidth, window.innerWidth]")
+        self.assertLess(size[0], size[1])
+        self.assertLessEqual(size[2], size[3])
         self.assert_accessible()
         self.assert_quiet()
 
