@@ -27,13 +27,12 @@ class Decisions(harness.EndToEndTest):
                                                for key, value in changes.items()}}
         return self.write_job(job_text(self.word, changes=given), name)
 
-    def fixed(self):
+    def fixed(self, **changes):
         """The end of the job on one device."""
-        end = self.run_job(self.job("fixed.toml"), "--devices", f"{self.fast}:1")
+        end = self.run_job(self.job("fixed.toml", **changes), "--devices", f"{self.fast}:1")
         made = end["decisions"]
         self.assertEqual(made["stopped_at"], end["steps"])
-        self.assertLess(end["steps"], STEPS)
-        self.assertEqual(end["steps_total"], STEPS)
+        self.assertLess(end["steps"], end["steps_total"])
         self.assertGreaterEqual(made["reductions"], 2)
         self.assertLessEqual(made["best"]["version"], end["steps"])
         return end
@@ -48,13 +47,13 @@ class Decisions(harness.EndToEndTest):
         for key in ("metric", "value", "version"):
             self.assertEqual(made["best"][key], expected["best"][key], key)
 
-    def assert_best_is_kept(self, end):
+    def assert_best_is_kept(self, end, **changes):
         """Its checkpoint has the bits of a run that ends there, and it is the only one."""
         best = end["decisions"]["best"]
         path = Path(best["checkpoint"])
         self.assertEqual([p.name for p in path.parent.iterdir()], [f"step-{best['version']}"])
         kept = self.esctl("checkpoint", "ls", path, "--json").json["checkpoints"][0]
-        short = self.run_job(self.job("short.toml"), "--steps", best["version"], "--devices",
+        short = self.run_job(self.job("short.toml", **changes), "--steps", best["version"], "--devices",
                              f"{self.other}:1")
         self.assertEqual(kept["params_digest"], short["params_digest"])
 
@@ -70,16 +69,18 @@ class Decisions(harness.EndToEndTest):
         self.assertNotEqual(constant["params_digest"], fixed["params_digest"])
 
     def test_a_killed_worker_changes_no_decision(self):
-        fixed = self.fixed()
+        # It trains for a while, so that there is a worker to kill.
+        longer = {"steps": 20000, "eval_every": 100}
+        fixed = self.fixed(**longer)
         daemon = self.start_daemon(devices=f"{self.fast}:2")
-        job = daemon.submit(self.job())
+        job = daemon.submit(self.job(**longer))
         daemon.esctl("scale", job, f"{self.fast}:2")
-        running = daemon.wait_for(job, "trains on two", lambda d: d["steps"] >= EVERY and len(
+        running = daemon.wait_for(job, "trains on two", lambda d: d["steps"] >= 100 and len(
             d["workers"]) == 2 and all(w["pid"] for w in d["workers"]))
         os.kill(running["workers"][0]["pid"], signal.SIGKILL)
         end = daemon.wait_for_state(job, "finished")
         self.assert_same(end, fixed)
-        self.assert_best_is_kept(end)
+        self.assert_best_is_kept(end, **longer)
         daemon.stop()
 
     def test_a_job_that_continues_has_the_decisions_of_its_checkpoint(self):
