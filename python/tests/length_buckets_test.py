@@ -298,7 +298,7 @@ class Training(ElasticCase):
 
     def test_a_worker_that_is_killed_a_pause_and_other_devices_change_no_bit(self):
         fast, other = offered_types()
-        _, _, job = self.job(Texts(120), "job", steps=600, checkpoint_every=50)
+        _, _, job = self.job(Texts(120), "job", steps=1200, checkpoint_every=50)
         run = self.disturbed(job, f"{fast}:2@200,{other}:1+{fast}:1", pause_at=60)
         whole = job.run(stages=f"{fast}:1", progress=False)
         self.assertEqual((run.params_digest, run.state_digest),
