@@ -27,34 +27,10 @@ enum Predicate : std::uint8_t {
 
 constexpr std::size_t kPage = 4096;
 
+// The operations in the order of ES_ELEMENT_OPS: arithmetic, and behind the elementary functions
+// comparisons, logic and choices.
 constexpr bool is_translated(ElementOp op) {
-  switch (op) {
-    case ElementOp::kCopy:
-    case ElementOp::kAdd:
-    case ElementOp::kSub:
-    case ElementOp::kMul:
-    case ElementOp::kDiv:
-    case ElementOp::kFma:
-    case ElementOp::kMax:
-    case ElementOp::kMin:
-    case ElementOp::kNegate:
-    case ElementOp::kAbs:
-    case ElementOp::kSign:
-    case ElementOp::kSqrt:
-    case ElementOp::kFloor:
-    case ElementOp::kRound:
-    case ElementOp::kEqual:
-    case ElementOp::kNotEqual:
-    case ElementOp::kLess:
-    case ElementOp::kLessEqual:
-    case ElementOp::kAnd:
-    case ElementOp::kOr:
-    case ElementOp::kNot:
-    case ElementOp::kSelect:
-      return true;
-    default:
-      return false;
-  }
+  return op <= ElementOp::kRound || (op >= ElementOp::kEqual && op <= ElementOp::kSelect);
 }
 
 // The registers of a class: first those of the program, then these.

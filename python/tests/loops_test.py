@@ -12,6 +12,7 @@ import torch
 from support import ElasticCase, programs_train_model_files
 from torch import nn
 from torch.nn import functional
+from updates_support import orthogonal
 
 import easyscale as es
 
@@ -120,22 +121,13 @@ class Muon(torch.optim.Optimizer):
     def __init__(self, params, lr=0.02, momentum=0.95, weight_decay=0.0):
         super().__init__(params, {"lr": lr, "momentum": momentum, "weight_decay": weight_decay})
 
-    @staticmethod
-    def orthogonal(g):
-        x = g.mT if g.size(0) > g.size(1) else g
-        x = x / (x.norm() + 1e-7)
-        for _ in range(5):
-            square = x @ x.mT
-            x = 3.4445 * x + (-4.7750 * square + 2.0315 * square @ square) @ x
-        return x.mT if g.size(0) > g.size(1) else x
-
     @torch.no_grad()
     def step(self, closure=None):
         for group in self.param_groups:
             for p in group["params"]:
                 buffer = self.state[p].setdefault("momentum_buffer", torch.zeros_like(p))
                 buffer.lerp_(p.grad, 1 - group["momentum"])
-                update = self.orthogonal(p.grad.lerp(buffer, group["momentum"]))
+                update = orthogonal(p.grad.lerp(buffer, group["momentum"]))
                 p.mul_(1 - group["lr"] * group["weight_decay"])
                 p.add_(update, alpha=-group["lr"] * max(1, p.size(0) / p.size(1)) ** 0.5)
 

@@ -14,6 +14,17 @@ MATRICES = ((4, 3), (3, 6), (4, 3))
 ERROR = 1e-4  # of the norm of the parameter
 
 
+def orthogonal(g, steps=5):
+    """A matrix made orthogonal by steps of Newton and Schulz, in fp32, as Muon does."""
+    x = g / (g.norm() + 1e-7)
+    if g.size(0) > g.size(1):
+        x = x.T
+    for _ in range(steps):
+        square = x @ x.T
+        x = 3.4445 * x + (-4.7750 * square + 2.0315 * square @ square) @ x
+    return x.T if g.size(0) > g.size(1) else x
+
+
 def parameters_of(shapes):
     """Parameters with their names."""
     return [(f"p{i}", nn.Parameter(torch.randn(shape))) for i, shape in enumerate(shapes)]

@@ -16,8 +16,7 @@ from support import HERE, FakeProgramsCase
 from torch import nn, optim
 from torch.optim import lr_scheduler as lr
 from torch_training import FallingDecay
-from updates_support import (ERROR, MATRICES, SHAPES, captured, largest_error, made_steps,
-                             states_of)
+from updates_support import (ERROR, MATRICES, SHAPES, captured, largest_error, made_steps, orthogonal, states_of)
 
 import easyscale as es
 from easyscale.program import (FORMAT_WITH_UPDATES, Node, Numbers, Output, Parameter, Phase,
@@ -174,18 +173,6 @@ class Lion(optim.Optimizer):
                 update = state["exp_avg"].clone().mul_(first).add(p.grad, alpha=1 - first).sign_()
                 p.add_(update, alpha=-group["lr"])
                 state["exp_avg"].mul_(second).add_(p.grad, alpha=1 - second)
-
-
-def orthogonal(g, steps=5):
-    """Newton and Schulz, in fp32."""
-    a, b, c = 3.4445, -4.7750, 2.0315
-    x = g / (g.norm() + 1e-7)
-    if g.size(0) > g.size(1):
-        x = x.T
-    for _ in range(steps):
-        square = x @ x.T
-        x = a * x + (b * square + c * square @ square) @ x
-    return x.T if g.size(0) > g.size(1) else x
 
 
 class Muon(optim.Optimizer):

@@ -14,6 +14,7 @@ from support import ElasticCase, programs_train_model_files
 from torch import nn
 from torch.optim.swa_utils import AveragedModel
 from torch_training import listed, torch_losses
+from updates_support import orthogonal
 from updates_test import Written
 
 import easyscale as es
@@ -97,18 +98,6 @@ class MuonOrAdamW(torch.optim.Optimizer):
     def __init__(self, params, lr=0.02, momentum=0.95):
         super().__init__(params, {"lr": lr, "momentum": momentum})
 
-    @staticmethod
-    def orthogonal(g):
-        a, b, c = 3.4445, -4.7750, 2.0315
-        x = g.flatten(1)
-        turned = x.size(0) > x.size(1)
-        x = x.T if turned else x
-        x = x / (x.norm() + 1e-7)
-        for _ in range(5):
-            square = x @ x.T
-            x = a * x + (b * square + c * square @ square) @ x
-        return (x.T if turned else x).view_as(g)
-
     @torch.no_grad()
     def step(self, closure=None):
         for group in self.param_groups:
@@ -117,7 +106,7 @@ class MuonOrAdamW(torch.optim.Optimizer):
                 if p.ndim >= 2:
                     buffer = state.setdefault("momentum", torch.zeros_like(p))
                     buffer.lerp_(p.grad, 1 - group["momentum"])
-                    update = self.orthogonal(p.grad.lerp(buffer, group["momentum"]))
+                    update = orthogonal(p.grad.lerp(buffer, group["momentum"]).flatten(1)).view_as(p)
                     scale = max(1, p.size(0) / p[0].numel()) ** 0.5
                     p.add_(update, alpha=-group["lr"] * scale)
                     continue
