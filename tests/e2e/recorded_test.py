@@ -8,6 +8,7 @@ import gzip
 import json
 import os
 import unittest
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import harness
@@ -78,12 +79,13 @@ class Recorded(harness.EndToEndTest):
             self.assertEqual(len(results), 1, job.name)
 
     def simulate(self, trace, *options, policies=(*POLICIES, *RIVALS)):
-        found = {}
-        for policy in policies:
-            answer = self.esctl("sim", "--trace", trace, "--policy", policy, *options, "--json",
-                                deadline_s=SIMULATION_DEADLINE_S).json
-            found[policy] = answer["history_hash"]
-        return found
+        def history_hash(policy):
+            return self.esctl("sim", "--trace", trace, "--policy", policy, *options, "--json",
+                              deadline_s=SIMULATION_DEADLINE_S).json["history_hash"]
+
+        # A simulation has one thread.
+        with ThreadPoolExecutor(os.cpu_count()) as pool:
+            return dict(zip(policies, pool.map(history_hash, policies)))
 
     @unittest.skipUnless(TRACES.is_dir(), f"the traces of {TRACES.name}/ are not here")
     def test_decisions_of_every_policy_on_published_traces(self):

@@ -16,7 +16,7 @@ from torch import nn
 from ..interpret import Context, Undefined, interpret, next_states
 from ..program import Program
 from .errors import SelfCheckFailed, StateChanged, UndefinedResult
-from .held import changed_where_held, exchanged_since, functions
+from .held import changed_where_held, functions
 from .lines import calling_line, line_of_caller
 from .packed import same_dropouts
 from .patches import exchanged
@@ -291,7 +291,7 @@ def _check_without_gradients(step: Step, tensors: Tensors, sites: dict[int, int]
         asked.add(line_of_caller())
         return real()
     with exchanged(torch, "is_grad_enabled", noting), torch.enable_grad(), changed_where_held(
-            step, exchanged_since(before)):
+            step, before):
         wanted = _evaluated(step, tensors, sites)
     if not (lines := sorted(filter(None, asked))):
         return

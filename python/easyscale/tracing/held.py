@@ -9,7 +9,7 @@ import contextlib
 import functools
 import sys
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import torch
@@ -19,51 +19,64 @@ from .python_state import OBJECTS_MAX
 
 NAMESPACES = (torch, torch.autograd, torch.random, nn.functional)
 SKIPPED = ("torch", "easyscale")  # packages that name torch's functions where they call them
+METHODS = (types.BuiltinMethodType, types.MethodType)
+HOLDERS = (functools.partial, staticmethod, tuple, *METHODS)  # values that hold functions
 Place = tuple[Any, Any, Any]  # a container, a key and the value there
-Change = Callable[[Any], Any]  # what takes the place of a value, or None
 
 
 def functions() -> dict[tuple[str, str], Any]:
-    """What the namespaces of torch hold now, for `exchanged_since`."""
+    """What the namespaces of torch hold now, for `changed_where_held`."""
     return {(space.__name__, name): value for space in NAMESPACES
             for name, value in vars(space).items()}
 
 
-def exchanged_since(before: dict[tuple[str, str], Any]) -> Change:
-    """A change from the functions of `before` to those that have taken their places since."""
-    changed = {id(before[place]): value for place, value in functions().items()
-               if place in before and value is not before[place]}
+class ExchangedSince:
+    """The change from the functions of `before` to those that have taken their places since."""
 
-    def change(value: Any) -> Any:
+    def __init__(self, before: dict[tuple[str, str], Any]) -> None:
+        self._changed = {id(before[place]): value for place, value in functions().items()
+                         if place in before and value is not before[place]}
+
+    def places_in(self, holders: Iterable[dict]) -> list[Place]:
+        """The places of dicts whose values may be changed, found without a call for each value."""
+        changed = self._changed
+        return [(holder, key, value) for holder in holders for key, value in holder.items()
+                if id(value) in changed or isinstance(value, HOLDERS)]
+
+    def __call__(self, value: Any) -> Any:
+        """What takes the place of a value, or None."""
         if isinstance(value, functools.partial):
-            function = change(value.func)
+            function = self(value.func)
             return function and functools.partial(function, *value.args, **value.keywords)
         if isinstance(value, staticmethod):
-            function = change(value.__func__)
+            function = self(value.__func__)
             return function and staticmethod(function)
         if type(value) is tuple:
-            parts = [change(part) for part in value]
+            parts = [self(part) for part in value]
             return tuple(part if new is None else new for part, new in zip(value, parts)) if any(
                 new is not None for new in parts) else None
-        if isinstance(value, (types.BuiltinMethodType, types.MethodType)) and (
+        if isinstance(value, METHODS) and (
                 value.__name__ == "apply" and isinstance(value.__self__, type)
                 and issubclass(value.__self__, torch.autograd.Function)):
             return value.__self__.apply
-        return changed.get(id(value))
-    return change
+        return self._changed.get(id(value))
 
 
 @contextlib.contextmanager
-def changed_where_held(step: nn.Module, change: Change) -> Iterator[None]:
-    """Applies a change to the global names of all files, and to what the model and its loss hold."""
-    found = [(place, new) for place in _places(step) if (new := change(place[2])) is not None]
+def changed_where_held(step: nn.Module, before: dict[tuple[str, str], Any]) -> Iterator[None]:
+    """What has been exchanged in torch since `before` is exchanged in the global names of all files, and
+    in what the model and its loss hold."""
+    change = ExchangedSince(before)
+    places, files = _reached(step)
+    found = [(place, new) for place in places + change.places_in(files)
+             if (new := change(place[2])) is not None]
     try:
         for (container, key, _), new in found:
             _put(container, key, new)
         yield
     finally:
-        for container, key, before in (place for place, _ in found):
-            _put(container, key, before)
+        for container, key, before_value in (place for place, _ in found):
+            _put(container, key, before_value)
 
 
 def _put(container: Any, key: Any, value: Any) -> None:
@@ -73,7 +86,8 @@ def _put(container: Any, key: Any, value: Any) -> None:
         container[key] = value
 
 
-def _places(step: nn.Module) -> list[Place]:
+def _reached(step: nn.Module) -> tuple[list[Place], list[dict]]:
+    """The places in what the model and its loss hold, and the global names of all files."""
     files = {id(vars(module)): vars(module) for name, module in list(sys.modules.items())
              if isinstance(module, types.ModuleType) and not _is_skipped(name)}
     places: list[Place] = []
@@ -90,8 +104,7 @@ def _places(step: nn.Module) -> list[Place]:
         places += own
         waiting += [part for _, _, part in own]
         waiting += _parts(value)
-    return places + [(file, name, part) for file in files.values()
-                     if not _is_skipped(file.get("__name__")) for name, part in file.items()]
+    return places, [file for file in files.values() if not _is_skipped(file.get("__name__"))]
 
 
 def _is_skipped(module: Any) -> bool:

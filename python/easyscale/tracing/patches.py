@@ -28,7 +28,7 @@ from .ctc import ctc_loss
 from .dense_experts import dense_experts
 from .errors import CaptureError, CustomFunction, DataDependent, StateChanged
 from .gradients import traced_gradient
-from .held import changed_where_held, exchanged_since, functions
+from .held import changed_where_held, functions
 from .known import known_contents
 from .lines import calling_line, with_lines
 from .packed import padded_sequences
@@ -351,7 +351,7 @@ def tracing(step: nn.Module, allowed: tuple[type, ...], states: Collection[str])
         # Its purpose is indexing inside of vmap, and newer versions cannot export what it does.
         if masks is not None and hasattr(masks, "TransformGetItemToIndex"):
             stack.enter_context(exchanged(masks, "TransformGetItemToIndex", contextlib.nullcontext))
-        stack.enter_context(changed_where_held(step, exchanged_since(before)))
+        stack.enter_context(changed_where_held(step, before))
         stack.enter_context(torch.backends.mkldnn.flags(enabled=False))
         stack.enter_context(_without_caches(model))
         torch.backends.mha.set_fastpath_enabled(False)

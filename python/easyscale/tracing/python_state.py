@@ -12,7 +12,7 @@ import random
 import sys
 import types
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -126,9 +126,11 @@ class Generators:
     """The states of all generators of random numbers of Python and numpy that exist."""
 
     def __init__(self) -> None:
-        kinds = _kinds()
+        # All objects that exist are looked at, which takes ten times as long with `isinstance`.
+        kinds = {id(kind) for kind in _with_subclasses(
+            (random.Random, np.random.BitGenerator, np.random.RandomState))}
         self._states = [(generator, _state(generator)) for generator in gc.get_objects()
-                        if issubclass(type(generator), kinds)]
+                        if id(type(generator)) in kinds]
 
     def changed(self) -> str | None:
         """The class of a generator that was used since."""
@@ -138,8 +140,10 @@ class Generators:
         return None
 
 
-def _kinds() -> tuple[type, ...]:
-    return random.Random, np.random.BitGenerator, np.random.RandomState
+def _with_subclasses(kinds: Iterable[type]) -> Iterator[type]:
+    for kind in kinds:
+        yield kind
+        yield from _with_subclasses(kind.__subclasses__())
 
 
 def _state(generator: Any) -> str:
@@ -147,5 +151,6 @@ def _state(generator: Any) -> str:
         return ""  # it keeps nothing
     if isinstance(generator, random.Random):
         return repr(generator.getstate())
-    # The position in a block of numbers is a part of it, and of the block the ends are shown.
-    return repr(getattr(generator, "state", None) or generator.get_state())
+    # The position in a block of numbers is a part of it, so of the block the ends are enough.
+    with np.printoptions(threshold=0):
+        return repr(getattr(generator, "state", None) or generator.get_state())
