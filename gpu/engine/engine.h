@@ -8,7 +8,7 @@
 //   for each rank of the worker, in ascending order:
 //     engine.local_step(rank, batch, next_cursor, {tree.begin_rank(rank), slot_address},
 //                       next[rank], [&](std::uint32_t bucket) { tree.bucket_ready(bucket); });
-//   ... the owner of each bucket calls reduce_tree(); contexts are gathered from all workers ...
+//   ... the owner of each bucket calls reduce_parts(); contexts are gathered from all workers ...
 //   engine.apply_update(reduced, next);     // the version increases by one
 //   tree.release_all();
 //

@@ -8,12 +8,12 @@
 namespace es::gpu {
 
 GradientTree::GradientTree(RankRange range, std::uint32_t max_p, std::size_t buckets,
-                           OnNodeReady on_node_ready, GradientOrder order)
+                           OnPartReady on_part_ready, GradientOrder order)
     : range_(range),
       max_p_(max_p),
       maximal_(maximal_nodes(range, max_p)),
       buckets_(buckets),
-      on_node_ready_(std::move(on_node_ready)),
+      on_part_ready_(std::move(on_part_ready)),
       order_(order),
       next_rank_(range.begin),
       slot_used_(max_live_buffers(range, max_p, order), false) {
@@ -96,7 +96,7 @@ void GradientTree::bucket_ready(std::uint32_t bucket) {
   ES_CHECK(in_rank_ && bucket == current_bucket_ && bucket < buckets_);
   // The last slot of the path contains the sum of this bucket. The other slots are still in use,
   // since they receive the next buckets; end_rank() frees them.
-  if (finishes_part()) on_node_ready_({part_ranks(), finished_, bucket, path_.back().slot});
+  if (finishes_part()) on_part_ready_({part_ranks(), bucket, path_.back().slot});
   if (++current_bucket_ == buckets_) end_rank();
 }
 

@@ -28,20 +28,19 @@ namespace es::gpu {
 // A finished bucket of a part. The part is the sum of a maximal node, or of the whole range in
 // order kPerWorker. It lies in the slot (or the slot only identifies it: GradientPath::whole) and
 // does not change until release_all().
-struct NodeReady {
+struct PartReady {
   RankRange ranks;  // the ranks whose gradients it sums
-  TreeNode node;    // the node that covers these ranks; order kTree only
   std::uint32_t bucket = 0;
   std::uint32_t slot = 0;
 };
 
 class GradientTree {
  public:
-  using OnNodeReady = std::function<void(const NodeReady&)>;
+  using OnPartReady = std::function<void(const PartReady&)>;
 
   // The tree uses the slots [0, max_live_buffers(range, max_p, order)). REQUIRES: `range` is not
   // empty and within [0, max_p); buckets > 0.
-  GradientTree(RankRange range, std::uint32_t max_p, std::size_t buckets, OnNodeReady on_node_ready,
+  GradientTree(RankRange range, std::uint32_t max_p, std::size_t buckets, OnPartReady on_part_ready,
                GradientOrder order = GradientOrder::kTree);
 
   // Starts the next EST and returns where its gradient goes; the path is valid until the rank ends.
@@ -85,7 +84,7 @@ class GradientTree {
   std::uint32_t max_p_;
   std::vector<TreeNode> maximal_;
   std::size_t buckets_;
-  OnNodeReady on_node_ready_;
+  OnPartReady on_part_ready_;
   GradientOrder order_;
   std::vector<std::uint32_t> part_slots_;
   std::uint32_t kept_max_ = 0;

@@ -14,7 +14,7 @@ constexpr std::int64_t kReduceFloats = 4096;
 // Sums one block of the arrays.
 class BlockSum {
  public:
-  BlockSum(std::uint32_t max_p, std::span<const TreePart> parts, float* workspace, Adder& adder)
+  BlockSum(std::uint32_t max_p, std::span<const GradientPart> parts, float* workspace, Adder& adder)
       : max_p_(max_p), parts_(parts), workspace_(workspace), adder_(adder) {}
 
   void set_block(std::int64_t begin, std::int64_t floats) {
@@ -43,22 +43,55 @@ class BlockSum {
   }
 
  private:
-  // Compares nodes by the ranks that they cover, because a node with a missing right child has the
-  // same sum as its left child and so has several names.
+  // A part is named by its ranks and not by its node, because a node with a missing right child has
+  // the same sum as its left child and so has several names.
   const float* find(TreeNode node) const {
     const RankRange ranks = covered_ranks(node, max_p_);
-    for (const TreePart& p : parts_)
-      if (covered_ranks(p.node, max_p_) == ranks) return p.data;
+    for (const GradientPart& p : parts_)
+      if (p.ranks == ranks) return p.data;
     return nullptr;
   }
 
   std::uint32_t max_p_;
-  std::span<const TreePart> parts_;
+  std::span<const GradientPart> parts_;
   float* workspace_;
   Adder& adder_;
   std::int64_t begin_ = 0;
   std::int64_t floats_ = 0;
 };
+
+void reduce_tree(std::uint32_t max_p, std::span<const GradientPart> parts, std::int64_t n,
+                 float* out, float* workspace, Adder& adder) {
+  const std::uint32_t levels = tree_levels(max_p);
+  BlockSum block(max_p, parts, workspace, adder);
+  for (std::int64_t begin = 0; begin < n; begin += adder.block_floats()) {
+    const std::int64_t floats = std::min(adder.block_floats(), n - begin);
+    block.set_block(begin, floats);
+    // The sum is not computed directly in `out`, because `out` may be a part that is still to be
+    // read.
+    const float* root = block.sum({levels, 0}, workspace + levels * adder.block_floats());
+    if (root != out + begin) adder.copy(floats, root, out + begin);
+  }
+}
+
+void reduce_chain(std::span<GradientPart> parts, std::int64_t n, float* out, float* workspace,
+                  Adder& adder) {
+  std::sort(parts.begin(), parts.end(),
+            [](const GradientPart& a, const GradientPart& b) { return a.ranks < b.ranks; });
+  // Within a block every part is read before or when it is added, and `out` may only be the first
+  // part. So writing the running sum to `out` destroys nothing that is still needed.
+  for (std::int64_t begin = 0; begin < n; begin += adder.block_floats()) {
+    const std::int64_t floats = std::min(adder.block_floats(), n - begin);
+    // The first part is read into `out` if it has to be copied, and then a worker alone needs no
+    // addition and no workspace.
+    const float* sum = adder.read(parts[0].data, begin, floats, out + begin);
+    for (std::size_t i = 1; i < parts.size(); ++i) {
+      adder.add(floats, sum, adder.read(parts[i].data, begin, floats, workspace), out + begin);
+      sum = out + begin;
+    }
+    if (sum != out + begin) adder.copy(floats, sum, out + begin);
+  }
+}
 
 }  // namespace
 
@@ -83,42 +116,13 @@ std::int64_t reduce_blocks(std::uint32_t max_p) {
   return std::int64_t{tree_levels(max_p)} + 1;
 }
 
-std::int64_t reduce_tree_workspace_floats(std::uint32_t max_p) {
+std::int64_t reduce_workspace_floats(std::uint32_t max_p) {
   return reduce_blocks(max_p) * kReduceFloats;
 }
 
-bool covers_all_ranks(std::uint32_t max_p, std::span<const TreePart> parts) {
+bool covers_all_ranks(std::uint32_t max_p, std::span<const GradientPart> parts) {
   // Parts that do not overlap and whose sizes add up to max_p cover every rank. The sum has 64
   // bits, so that sizes from a message cannot wrap to max_p.
-  std::uint64_t ranks = 0;
-  for (std::size_t i = 0; i < parts.size(); ++i) {
-    const RankRange a = covered_ranks(parts[i].node, max_p);
-    if (a.empty()) return false;
-    ranks += a.size();
-    for (std::size_t j = 0; j < i; ++j) {
-      const RankRange b = covered_ranks(parts[j].node, max_p);
-      if (a.begin < b.end && b.begin < a.end) return false;
-    }
-  }
-  return ranks == max_p;
-}
-
-void reduce_tree(std::uint32_t max_p, std::span<const TreePart> parts, std::int64_t n, float* out,
-                 float* workspace, Adder& adder) {
-  ES_CHECK(covers_all_ranks(max_p, parts));
-  const std::uint32_t levels = tree_levels(max_p);
-  BlockSum block(max_p, parts, workspace, adder);
-  for (std::int64_t begin = 0; begin < n; begin += adder.block_floats()) {
-    const std::int64_t floats = std::min(adder.block_floats(), n - begin);
-    block.set_block(begin, floats);
-    // The sum is not computed directly in `out`, because `out` may be a part that is still to be
-    // read.
-    const float* root = block.sum({levels, 0}, workspace + levels * adder.block_floats());
-    if (root != out + begin) adder.copy(floats, root, out + begin);
-  }
-}
-
-bool covers_all_ranks(std::uint32_t max_p, std::span<const WorkerPart> parts) {
   std::uint64_t ranks = 0;
   for (std::size_t i = 0; i < parts.size(); ++i) {
     const RankRange a = parts[i].ranks;
@@ -130,24 +134,11 @@ bool covers_all_ranks(std::uint32_t max_p, std::span<const WorkerPart> parts) {
   return ranks == max_p;
 }
 
-void reduce_workers(std::uint32_t max_p, std::span<WorkerPart> parts, std::int64_t n, float* out,
-                    float* workspace, Adder& adder) {
+void reduce_parts(GradientOrder order, std::uint32_t max_p, std::span<GradientPart> parts,
+                  std::int64_t n, float* out, float* workspace, Adder& adder) {
   ES_CHECK(covers_all_ranks(max_p, parts));
-  std::sort(parts.begin(), parts.end(),
-            [](const WorkerPart& a, const WorkerPart& b) { return a.ranks < b.ranks; });
-  // Within a block every part is read before or when it is added, and `out` may only be the first
-  // part. So writing the running sum to `out` destroys nothing that is still needed.
-  for (std::int64_t begin = 0; begin < n; begin += adder.block_floats()) {
-    const std::int64_t floats = std::min(adder.block_floats(), n - begin);
-    // The first part is read into `out` if it has to be copied, and then a worker alone needs no
-    // addition and no workspace.
-    const float* sum = adder.read(parts[0].data, begin, floats, out + begin);
-    for (std::size_t i = 1; i < parts.size(); ++i) {
-      adder.add(floats, sum, adder.read(parts[i].data, begin, floats, workspace), out + begin);
-      sum = out + begin;
-    }
-    if (sum != out + begin) adder.copy(floats, sum, out + begin);
-  }
+  if (order == GradientOrder::kPerWorker) return reduce_chain(parts, n, out, workspace, adder);
+  reduce_tree(max_p, parts, n, out, workspace, adder);
 }
 
 }  // namespace es::gpu

@@ -38,52 +38,29 @@ class HostAdder final : public Adder {
   const KernelTable& kernels_;
 };
 
-struct TreePart {
-  TreeNode node;
-  const float* data = nullptr;  // n floats in memory that the adder can read
-};
-
-// Returns the number of workspace blocks that reduce_tree() needs; reduce_workers() needs fewer.
-std::int64_t reduce_blocks(std::uint32_t max_p);
-// The same as a number of floats, for the host.
-std::int64_t reduce_tree_workspace_floats(std::uint32_t max_p);
-
-// Returns whether the parts cover every rank of [0, max_p) exactly once.
-bool covers_all_ranks(std::uint32_t max_p, std::span<const TreePart> parts);
-
-// Sets out[0..n) to the sum at the root. The additions have the order of the tree, whatever the
-// division into parts. The sum is not multiplied by 1/max_p (grad_scale of the update does that).
-// The function works block by block, so that on a host everything but the parts and `out` stays in
-// the cache. `out` may be the data of one of the parts. Nothing is allocated. `workspace` has
-// reduce_blocks(max_p) blocks in the adder's memory, in which `out` lies too. REQUIRES:
-// covers_all_ranks(max_p, parts).
-void reduce_tree(std::uint32_t max_p, std::span<const TreePart> parts, std::int64_t n, float* out,
-                 float* workspace, Adder& adder);
-inline void reduce_tree(std::uint32_t max_p, std::span<const TreePart> parts, std::int64_t n,
-                        float* out, float* workspace, const KernelTable& kernels) {
-  HostAdder host(kernels);
-  reduce_tree(max_p, parts, n, out, workspace, host);
-}
-
-// A part in the order kPerWorker: the sum of one worker's range.
-struct WorkerPart {
+// A part of the sum for the additions: where the sum over some ranks lies. In order kTree the ranks
+// are those of one node of the tree, in order kPerWorker the whole range of a worker.
+struct GradientPart {
   RankRange ranks;
   const float* data = nullptr;  // n floats in memory that the adder can read
 };
 
-// Whether the parts, in any order, cover every rank of [0, max_p) exactly once.
-bool covers_all_ranks(std::uint32_t max_p, std::span<const WorkerPart> parts);
+// Returns the number of workspace blocks that reduce_parts() needs; kPerWorker needs only one.
+std::int64_t reduce_blocks(std::uint32_t max_p);
+// The same as a number of floats, for the host.
+std::int64_t reduce_workspace_floats(std::uint32_t max_p);
 
-// Sets out[0..n) to the parts chained in rank order, ((p0 + p1) + p2) ... The function sorts
-// `parts` by rank. `out` may be the part of rank 0, but no other part. Nothing is allocated.
-// `workspace` is one block in the adder's memory; the host needs none. REQUIRES:
-// covers_all_ranks(max_p, parts).
-void reduce_workers(std::uint32_t max_p, std::span<WorkerPart> parts, std::int64_t n, float* out,
-                    float* workspace, Adder& adder);
-inline void reduce_workers(std::uint32_t max_p, std::span<WorkerPart> parts, std::int64_t n,
-                           float* out, const KernelTable& kernels) {
-  HostAdder host(kernels);
-  reduce_workers(max_p, parts, n, out, nullptr, host);
-}
+// Returns whether the parts, in any order, cover every rank of [0, max_p) exactly once.
+bool covers_all_ranks(std::uint32_t max_p, std::span<const GradientPart> parts);
+
+// Sets out[0..n) to the sum over all ranks. In order kTree it is the root, whatever the division
+// into parts, and `out` may be the data of one of the parts. In order kPerWorker the parts are
+// chained in rank order, ((p0 + p1) + p2) ...; the function sorts them by rank, and `out` may be
+// the part of rank 0, but no other part. The sum is not multiplied by 1/max_p (grad_scale of the
+// update does that). The function works block by block, so that on a host everything but the parts
+// and `out` stays in the cache. Nothing is allocated. `workspace` has reduce_blocks(max_p) blocks
+// in the adder's memory, in which `out` lies too. REQUIRES: covers_all_ranks(max_p, parts).
+void reduce_parts(GradientOrder order, std::uint32_t max_p, std::span<GradientPart> parts,
+                  std::int64_t n, float* out, float* workspace, Adder& adder);
 
 }  // namespace es::gpu

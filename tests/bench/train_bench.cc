@@ -182,7 +182,7 @@ class Worker {
     sums_.resize(engine_->buckets().size());
     tree_.emplace(
         RankRange{0, spec_.max_p}, spec_.max_p, engine_->buckets().size(),
-        [this](const gpu::NodeReady& part) {
+        [this](const gpu::PartReady& part) {
           sums_[part.bucket] = slots_[part.slot].data() + engine_->buckets()[part.bucket].begin;
         },
         engine_->gradient_order());

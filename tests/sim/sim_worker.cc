@@ -214,7 +214,7 @@ Instant SimWorkerState::duration_of(const worker::EngineEvent& event) {
     return time * (900 + static_cast<Instant::rep>(random_() % 201)) / 1000;
   };
   if (const auto* summed = std::get_if<worker::PartSummed>(&event)) {
-    const Instant all = summed->ranks.size() * cluster_->step_time_of(options_.device);
+    const Instant all = summed->part.ranks.size() * cluster_->step_time_of(options_.device);
     return jitter(std::chrono::duration_cast<Instant>(all * cluster_->drag_of(options_.job)) /
                   kToyBuckets);
   }

@@ -143,6 +143,7 @@ class WorkerCore {
 
   // Results of the engine (worker_step.cc, worker_round.cc, worker_audit.cc).
   void on_version_loaded(const VersionLoaded& event);  // holds the target: ready
+  bool is_of_this_step(const auto& result) const;
   void on_part_summed(const PartSummed& event);        // sends its own part to the bucket's owner
   void on_bucket_reduced(const BucketReduced& event);  // its own bucket is summed: tells all
   void on_update_applied(const UpdateApplied& event);  // the commit

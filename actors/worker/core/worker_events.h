@@ -7,6 +7,13 @@
 // effect of an abandoned generation may be skipped or cut short; its answer is ignored. Two effects
 // change the version held here, LoadVersion and ApplyUpdate. They are never cut short and are
 // always answered. A WriteVersion is never cut short either.
+//
+// A bucket of a gradient has four forms on its way, because each place knows something else of it:
+//   gpu::PartReady                     which slot of the engine contains a finished part
+//   PartSummed, BucketReduced          the events: the messages below without what the core adds
+//   protocol::Contrib, Reduced         the values of the core, which are also the messages; the
+//                                      schema step.capnp has the same fields
+//   gpu::GradientPart                  the address of a part in this process, for the additions
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -148,22 +155,15 @@ struct VersionLoaded {
   Version version = 0;
 };
 
-// One part of the own ranks is summed for one bucket. `ranks` and `results` are as in
-// protocol::Contrib.
+// One part of the own ranks is summed for one bucket. The stamp has only the generation; the core
+// adds the sender and the drain flag, which the engine does not know.
 struct PartSummed {
-  Generation generation;
-  Version step = 0;
-  std::uint32_t bucket = 0;
-  RankRange ranks;
-  protocol::Bulk data;
-  std::vector<protocol::RankResult> results;
+  protocol::Contrib part;
 };
 
+// The core adds the sender, the results and the drain flag, which it has collected.
 struct BucketReduced {
-  Generation generation;
-  Version step = 0;
-  std::uint32_t bucket = 0;
-  protocol::Bulk data;
+  protocol::Reduced sum;
 };
 
 // `digest` is as in protocol::Audited.

@@ -140,21 +140,23 @@ void WorkerCore::stage(const Reduced& reduced) {
   if (staged_.emplace(reduced.bucket, reduced).second) last_progress_ = now_;
 }
 
+// Whether a result of the engine belongs to the step that runs.
+bool WorkerCore::is_of_this_step(const auto& result) const {
+  return result.stamp.generation == generation_ && phase_ == Phase::kActive &&
+         result.step == version_;
+}
+
 void WorkerCore::on_part_summed(const PartSummed& event) {
-  if (event.generation != generation_ || phase_ != Phase::kActive || event.step != version_) return;
+  if (!is_of_this_step(event.part)) return;
   last_progress_ = now_;
-  own_ranks_summed_[event.bucket] += event.ranks.size();
+  own_ranks_summed_[event.part.bucket] += event.part.ranks.size();
   if (own_part_is_done()) own_part_ = now_ - step_begin_;
-  Contrib contrib{.stamp = stamp(),
-                  .step = event.step,
-                  .bucket = event.bucket,
-                  .ranks = event.ranks,
-                  .data = event.data,
-                  .results = event.results,
-                  // The wish to drain travels with bucket 0, so the owner of that bucket collects
-                  // the wishes of all members.
-                  .drain = event.bucket == 0 && drain_wanted_};
-  const Member& owner = owner_of(event.bucket);
+  Contrib contrib = event.part;
+  contrib.stamp = stamp();
+  // The wish to drain travels with bucket 0, so the owner of that bucket collects the wishes of all
+  // members.
+  contrib.drain = contrib.bucket == 0 && drain_wanted_;
+  const Member& owner = owner_of(contrib.bucket);
   if (owner.incarnation == config_.self) {
     count(contrib);
   } else {
@@ -163,14 +165,12 @@ void WorkerCore::on_part_summed(const PartSummed& event) {
 }
 
 void WorkerCore::on_bucket_reduced(const BucketReduced& event) {
-  if (event.generation != generation_ || phase_ != Phase::kActive || event.step != version_) return;
-  const BucketSum& sum = sums_.at(event.bucket);
-  Reduced reduced{.stamp = stamp(),
-                  .step = event.step,
-                  .bucket = event.bucket,
-                  .data = event.data,
-                  .results = event.bucket == 0 ? sum.results() : std::vector<RankResult>(),
-                  .drain = sum.drain()};
+  if (!is_of_this_step(event.sum)) return;
+  const BucketSum& sum = sums_.at(event.sum.bucket);
+  Reduced reduced = event.sum;
+  reduced.stamp = stamp();
+  if (reduced.bucket == 0) reduced.results = sum.results();
+  reduced.drain = sum.drain();
   for (const Member& peer : install_.members) {
     if (peer.incarnation != config_.self) send_peer(peer, reduced);
   }

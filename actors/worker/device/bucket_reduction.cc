@@ -10,7 +10,7 @@
 namespace es::actors::worker {
 
 BucketReduction::BucketReduction(gpu::Engine& engine, std::uint32_t max_p)
-    : engine_(engine), max_p_(max_p), host_workspace_(gpu::reduce_tree_workspace_floats(max_p)) {}
+    : engine_(engine), max_p_(max_p), host_workspace_(gpu::reduce_workspace_floats(max_p)) {}
 
 bool BucketReduction::is_on_device(const float* data) const {
   gpu::cuda::DeviceReduction* const reduction = engine_.reduction();
@@ -19,11 +19,11 @@ bool BucketReduction::is_on_device(const float* data) const {
 
 // Sums on the device if a part is there and the pool has room for the sum, otherwise on the host.
 Result<protocol::Bulk> BucketReduction::sum(std::uint32_t bucket,
-                                            std::vector<gpu::WorkerPart> parts,
+                                            std::vector<gpu::GradientPart> parts,
                                             GradientStore& gradients, bool host_copies) {
   // Host and device add in the same order and round in the same way, so the place of the sum does
   // not change its bits.
-  const bool any = std::any_of(parts.begin(), parts.end(), [this](const gpu::WorkerPart& part) {
+  const bool any = std::any_of(parts.begin(), parts.end(), [this](const gpu::GradientPart& part) {
     return is_on_device(part.data);
   });
   if (!any) return sum_on_host(bucket, parts, gradients);
@@ -34,7 +34,7 @@ Result<protocol::Bulk> BucketReduction::sum(std::uint32_t bucket,
 }
 
 Result<protocol::Bulk> BucketReduction::sum_on_device(std::uint32_t bucket,
-                                                      std::vector<gpu::WorkerPart>& parts,
+                                                      std::vector<gpu::GradientPart>& parts,
                                                       GradientStore& gradients, bool host_copies,
                                                       const gpu::cuda::DevicePool::Block& out) {
   gpu::cuda::DeviceReduction& device = *engine_.reduction();
@@ -44,7 +44,8 @@ Result<protocol::Bulk> BucketReduction::sum_on_device(std::uint32_t bucket,
   const Result<float*> host = gradients.sum(bucket, floats);
   if (!host) return host.error();
   auto* const sum = reinterpret_cast<float*>(out.get());
-  reduce_parts(engine_.gradient_order(), max_p_, parts, floats, device.workspace(), sum, device);
+  gpu::reduce_parts(engine_.gradient_order(), max_p_, parts, floats, device.workspace(), sum,
+                    device);
   // Members that have no channel from this worker read the sum from the segment.
   if (host_copies) device.copy_out(*host, sum, floats);
   // The sum is announced to others, who read it without waiting for this device. So the host waits
@@ -58,18 +59,19 @@ Result<protocol::Bulk> BucketReduction::sum_on_device(std::uint32_t bucket,
 }
 
 Result<protocol::Bulk> BucketReduction::sum_on_host(std::uint32_t bucket,
-                                                    std::vector<gpu::WorkerPart>& parts,
+                                                    std::vector<gpu::GradientPart>& parts,
                                                     GradientStore& gradients) {
   const std::int64_t floats = engine_.buckets()[bucket].floats();
   std::vector<gpu::AlignedBuffer> copies;
-  for (gpu::WorkerPart& part : parts)
+  for (gpu::GradientPart& part : parts)
     if (is_on_device(part.data)) part.data = copies.emplace_back(copy_of(part.data, floats)).data();
   const Result<float*> sum = gradients.sum(bucket, floats);
   if (!sum) return sum.error();
   // The copies above are complete only if the device still works.
   ES_RETURN_IF_ERROR(engine_.device_status());
   gpu::HostAdder host(engine_.kernels());
-  reduce_parts(engine_.gradient_order(), max_p_, parts, floats, host_workspace_.data(), *sum, host);
+  gpu::reduce_parts(engine_.gradient_order(), max_p_, parts, floats, host_workspace_.data(), *sum,
+                    host);
   return gradients.sum_bulk(bucket);
 }
 

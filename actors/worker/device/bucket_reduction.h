@@ -1,15 +1,15 @@
 #pragma once
 // BucketReduction sums the contributions to a bucket, on the device or on the host.
 //
-// Both places add in the same order (actors/worker/state/reduce_parts.h), so they give the same
-// bits. Only the device thread uses this class.
+// Both places add in the same order (gpu/est/reduce_tree.h), so they give the same bits. Only the
+// device thread uses this class.
 #include <cstdint>
 #include <vector>
 
 #include "actors/base/protocol/core/messages.h"
 #include "actors/worker/device/gradient_store.h"
-#include "actors/worker/state/reduce_parts.h"
 #include "gpu/engine/engine.h"
+#include "gpu/est/reduce_tree.h"
 
 namespace es::actors::worker {
 
@@ -20,9 +20,9 @@ class BucketReduction {
 
   // Sums `parts`, which may be in device memory or in host memory, and returns where members find
   // the sum, in the memory of `gradients`. If the sum is on the device, `host_copies` says whether
-  // it is copied to host memory too. REQUIRES: the parts are what reduce_parts() requires. Errors:
-  // those of the device, or shared memory is full.
-  Result<protocol::Bulk> sum(std::uint32_t bucket, std::vector<gpu::WorkerPart> parts,
+  // it is copied to host memory too. REQUIRES: the parts are what gpu::reduce_parts() requires.
+  // Errors: those of the device, or shared memory is full.
+  Result<protocol::Bulk> sum(std::uint32_t bucket, std::vector<gpu::GradientPart> parts,
                              GradientStore& gradients, bool host_copies);
 
   // Copies bulk data that is only in device memory to its segment in `gradients`. Error: the device
@@ -31,10 +31,10 @@ class BucketReduction {
 
  private:
   bool is_on_device(const float* data) const;
-  Result<protocol::Bulk> sum_on_device(std::uint32_t bucket, std::vector<gpu::WorkerPart>& parts,
+  Result<protocol::Bulk> sum_on_device(std::uint32_t bucket, std::vector<gpu::GradientPart>& parts,
                                        GradientStore& gradients, bool host_copies,
                                        const gpu::cuda::DevicePool::Block& out);
-  Result<protocol::Bulk> sum_on_host(std::uint32_t bucket, std::vector<gpu::WorkerPart>& parts,
+  Result<protocol::Bulk> sum_on_host(std::uint32_t bucket, std::vector<gpu::GradientPart>& parts,
                                      GradientStore& gradients);
   gpu::AlignedBuffer copy_of(const float* device, std::int64_t floats);
 

@@ -19,7 +19,7 @@ struct StepResults {
   std::map<VirtualRank, float> losses;
   // Sums of bucket 0 that became ready while a slice was running. Bucket 0 carries the losses, and
   // the loss of the slice is known only when the slice ends.
-  std::vector<gpu::NodeReady> without_loss;
+  std::vector<gpu::PartReady> without_loss;
   std::vector<double> slice_seconds;  // compute time of each local step, by rank
 
   // REQUIRES: the slices of these ranks have run.

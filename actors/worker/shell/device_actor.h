@@ -103,6 +103,7 @@ class DeviceState {
   void perform_effect(const worker::StartLocalSteps& effect);
   void perform_effect(const worker::RunAudit& effect);
   void perform_effect(const worker::ReduceBucket& effect);
+  void report_sum(const worker::ReduceBucket& effect, const protocol::Bulk& data);
   void perform_effect(const worker::ApplyUpdate& effect);
   void perform_effect(const worker::ExportVersion& effect);
   void perform_effect(const worker::RunEvaluation& effect);
@@ -137,8 +138,8 @@ class DeviceState {
   Result<float> local_step(VirtualRank rank, const gpu::Batch& batch, gpu::GradientTarget gradient,
                            gpu::EstContext& next, worker::LocalStepDigest* digest,
                            const gpu::Engine::OnBucketReady& on_bucket_ready);
-  void node_ready(const gpu::NodeReady& node);
-  void report_part(const gpu::NodeReady& node);
+  void part_ready(const gpu::PartReady& ready);
+  void report_part(const gpu::PartReady& ready);
   void warn_if_slower();
   std::string where(VirtualRank rank) const;  // returns a prefix such as "EST 3, step 7: "
   Error wrong_batch(VirtualRank rank, const gpu::Batch& batch, const Error& error) const;

@@ -8,7 +8,6 @@
 
 namespace es::actors {
 
-using worker::BucketReduced;
 using worker::DataUnreadable;
 
 // Returns the address of the data. The places are the pool, the message, the memory of this worker,
@@ -31,11 +30,9 @@ void DeviceState::perform_effect(const worker::ReduceBucket& effect) {
   if (abandoned(effect.generation)) return;
   // A single part covers all ranks, so it is the sum. It belongs to the only member, and no other
   // worker reads it.
-  if (effect.parts.size() == 1)
-    return report(
-        BucketReduced{effect.generation, effect.step, effect.bucket, effect.parts.front().data});
+  if (effect.parts.size() == 1) return report_sum(effect, effect.parts.front().data);
   const std::int64_t floats = parts_->engine->buckets()[effect.bucket].floats();
-  std::vector<gpu::WorkerPart> parts;
+  std::vector<gpu::GradientPart> parts;
   for (const protocol::Contrib& part : effect.parts) {
     const auto data = find_floats(part.data, floats);
     if (!data) return report(DataUnreadable{effect.generation, part.stamp.sender});
@@ -49,7 +46,16 @@ void DeviceState::perform_effect(const worker::ReduceBucket& effect) {
   if (!sum) return fail(sum.error().message);
   add_to_trace(tracing::SpanKind::kReduce, effect.step, effect.bucket, begin);
   kill_point("reduce.after");
-  report(BucketReduced{effect.generation, effect.step, effect.bucket, *sum});
+  report_sum(effect, *sum);
+}
+
+void DeviceState::report_sum(const worker::ReduceBucket& effect, const protocol::Bulk& data) {
+  report(worker::BucketReduced{{.stamp = {effect.generation, {}},
+                                .step = effect.step,
+                                .bucket = effect.bucket,
+                                .data = data,
+                                .results = {},
+                                .drain = false}});
 }
 
 void DeviceState::copy_out(const CopyOut& wanted) {

@@ -25,7 +25,7 @@ void DeviceState::set_ranks(RankRange ranks) {
   const gpu::Engine& engine = *parts_->engine;
   tree_ = std::make_unique<gpu::GradientTree>(
       ranks, parts_->options.spec.max_p, engine.buckets().size(),
-      [this](const gpu::NodeReady& node) { node_ready(node); }, engine.gradient_order());
+      [this](const gpu::PartReady& ready) { part_ready(ready); }, engine.gradient_order());
 }
 
 // Takes all gradient slots before the step, because an error cannot be returned from inside a
@@ -190,7 +190,7 @@ Status DeviceState::run_slice(const worker::RunSlice& run) {
   if (audited) report(worker::AuditDone{generation_, step_, rank, digest.finish(context)});
   // The loss is stored first, because the parts of bucket 0 that are reported next contain it.
   results_.losses[rank] = *loss;
-  for (const gpu::NodeReady& node : results_.without_loss) report_part(node);
+  for (const gpu::PartReady& ready : results_.without_loss) report_part(ready);
   results_.without_loss.clear();
   clock_.enter(worker::StepClock::kSwitch);
   results_.slice_seconds.push_back(
@@ -266,19 +266,24 @@ void DeviceState::perform_effect(const worker::RunAudit& effect) {
 
 // Sums are reported while the local step runs, so that their reduction can begin. Those of bucket 0
 // wait for the loss (step_results.h).
-void DeviceState::node_ready(const gpu::NodeReady& node) {
-  if (node.bucket == 0)
-    results_.without_loss.push_back(node);
+void DeviceState::part_ready(const gpu::PartReady& ready) {
+  if (ready.bucket == 0)
+    results_.without_loss.push_back(ready);
   else
-    report_part(node);
+    report_part(ready);
 }
 
-void DeviceState::report_part(const gpu::NodeReady& node) {
-  const gpu::Bucket& bucket = parts_->engine->buckets()[node.bucket];
-  report(worker::PartSummed{
-      generation_, step_, node.bucket, node.ranks,
-      gradients_->slot_bulk(node.slot, bucket.begin, bucket.floats()),
-      node.bucket == 0 ? results_.of(node.ranks) : std::vector<protocol::RankResult>()});
+void DeviceState::report_part(const gpu::PartReady& ready) {
+  const gpu::Bucket& bucket = parts_->engine->buckets()[ready.bucket];
+  report(
+      worker::PartSummed{{.stamp = {generation_, {}},
+                          .step = step_,
+                          .bucket = ready.bucket,
+                          .ranks = ready.ranks,
+                          .data = gradients_->slot_bulk(ready.slot, bucket.begin, bucket.floats()),
+                          .results = ready.bucket == 0 ? results_.of(ready.ranks)
+                                                       : std::vector<protocol::RankResult>(),
+                          .drain = false}});
 }
 
 }  // namespace es::actors

@@ -7,7 +7,6 @@
 
 #include "actors/worker/job_model/job_model.h"
 #include "actors/worker/state/initial_weights.h"
-#include "actors/worker/state/reduce_parts.h"
 #include "actors/worker/state/version_io.h"
 #include "gpu/base/vendor_kernels.h"
 #include "gpu/engine/device_choice.h"
@@ -128,7 +127,7 @@ Result<std::unique_ptr<Replay>> Replay::create(const TraceRequest& request) {
   for (VirtualRank rank = 0; rank < spec.max_p; ++rank) replay->gradients_.emplace_back(floats);
   replay->next_.resize(spec.max_p);
   replay->sum_ = gpu::AlignedBuffer(floats);
-  replay->workspace_ = gpu::AlignedBuffer(gpu::reduce_tree_workspace_floats(spec.max_p));
+  replay->workspace_ = gpu::AlignedBuffer(gpu::reduce_workspace_floats(spec.max_p));
   return replay;
 }
 
@@ -167,14 +166,14 @@ Status Replay::run_rank(VirtualRank rank, StepTrace* trace) {
 void Replay::sum_gradients() {
   gpu::HostAdder host(engine_->kernels());
   for (const gpu::Bucket& bucket : engine_->buckets()) {
-    std::vector<gpu::WorkerPart> parts;
+    std::vector<gpu::GradientPart> parts;
     // Every rank is a part of its own here, whereas a worker sends sums over several ranks. At D1
     // and D2 both give the same bits, because the tree fixes the additions for every division of
     // the ranks.
     for (VirtualRank rank = 0; rank < spec_.max_p; ++rank)
       parts.push_back({{rank, rank + 1}, gradients_[rank].data() + bucket.begin});
-    reduce_parts(engine_->gradient_order(), spec_.max_p, parts, bucket.floats(), workspace_.data(),
-                 sum_.data() + bucket.begin, host);
+    gpu::reduce_parts(engine_->gradient_order(), spec_.max_p, parts, bucket.floats(),
+                      workspace_.data(), sum_.data() + bucket.begin, host);
   }
 }
 

@@ -222,7 +222,7 @@ TEST_SUITE("gpu/cuda/device_engine") {
     const RankRange range{0, 5};
     std::vector<AlignedBuffer> slots(max_live_buffers(range, 8),
                                      AlignedBuffer(engine.table().total_floats()));
-    GradientTree tree(range, 8, engine.buckets().size(), [&](const NodeReady& node) {
+    GradientTree tree(range, 8, engine.buckets().size(), [&](const PartReady& node) {
       const Bucket& b = engine.buckets()[node.bucket];
       const float* const data = slots[node.slot].data();
       outcome.parts.insert(outcome.parts.end(), data + b.begin, data + b.end);

@@ -58,7 +58,7 @@ TEST_SUITE("gpu/cuda/device_exchange") {
       for (std::size_t i = 0; i < workers_.size(); ++i)
         workers_[i].tree = std::make_unique<GradientTree>(
             workers_[i].range, spec.max_p, workers_[i].engine->buckets().size(),
-            [this, i](const NodeReady& ready) { add_part(i, ready); },
+            [this, i](const PartReady& ready) { add_part(i, ready); },
             workers_[i].engine->gradient_order());
     }
 
@@ -89,7 +89,7 @@ TEST_SUITE("gpu/cuda/device_exchange") {
     };
     struct Part {
       std::size_t worker;
-      NodeReady ready;
+      PartReady ready;
       Floats floats;
     };
 
@@ -139,7 +139,7 @@ TEST_SUITE("gpu/cuda/device_exchange") {
       }
     }
 
-    void add_part(std::size_t worker, const NodeReady& ready) {
+    void add_part(std::size_t worker, const PartReady& ready) {
       Worker& w = workers_[worker];
       const std::int64_t begin = w.engine->buckets()[ready.bucket].begin;
       Floats floats{.block = w.blocks[ready.slot], .copy = {}};
@@ -166,14 +166,10 @@ TEST_SUITE("gpu/cuda/device_exchange") {
     template <class Parts>
     void add_up(const Parts& parts, std::int64_t count, float* workspace, float* out,
                 Adder& adder) {
-      if (workers_[0].engine->gradient_order() == GradientOrder::kPerWorker) {
-        std::vector<WorkerPart> chain;
-        for (const Part& p : parts) chain.push_back({p.ready.ranks, p.floats.any()});
-        return reduce_workers(spec_.max_p, chain, count, out, workspace, adder);
-      }
-      std::vector<TreePart> nodes;
-      for (const Part& p : parts) nodes.push_back({p.ready.node, p.floats.any()});
-      reduce_tree(spec_.max_p, nodes, count, out, workspace, adder);
+      std::vector<GradientPart> places;
+      for (const Part& p : parts) places.push_back({p.ready.ranks, p.floats.any()});
+      reduce_parts(workers_[0].engine->gradient_order(), spec_.max_p, places, count, out, workspace,
+                   adder);
     }
 
     // By the owner of the bucket.
@@ -196,8 +192,7 @@ TEST_SUITE("gpu/cuda/device_exchange") {
         return sum;
       }
       sum.copy.resize(static_cast<std::size_t>(count));
-      std::vector<float> workspace(
-          static_cast<std::size_t>(reduce_tree_workspace_floats(spec_.max_p)));
+      std::vector<float> workspace(static_cast<std::size_t>(reduce_workspace_floats(spec_.max_p)));
       HostAdder host(w.engine->kernels());
       add_up(parts_[bucket], count, workspace.data(), sum.copy.data(), host);
       sum.host = sum.copy.data();

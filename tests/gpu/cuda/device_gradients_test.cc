@@ -61,7 +61,7 @@ TEST_SUITE("gpu/cuda/device_gradients") {
     const bool whole = range.size() == max_p;
     GradientTree tree(
         range, max_p, rig.buckets.size(),
-        [&](const NodeReady& node) {
+        [&](const PartReady& node) {
           if (whole) return;
           const Bucket& b = rig.buckets[node.bucket];
           const float* const data = slots[node.slot].data();

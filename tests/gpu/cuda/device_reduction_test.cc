@@ -70,39 +70,33 @@ using Place = const float* (*)(const Parts&, std::size_t);
 // The sum of nodes of the tree, or of chains of workers.
 struct Case {
   std::uint32_t max_p = 1;
-  std::vector<TreeNode> nodes;
-  std::vector<RankRange> workers;
+  std::vector<RankRange> ranges;  // of the parts
   GradientOrder order = GradientOrder::kTree;
 
-  std::size_t parts() const {
-    return order == GradientOrder::kTree ? nodes.size() : workers.size();
-  }
+  std::size_t parts() const { return ranges.size(); }
   void sum(const Parts& data, Place place, std::int64_t floats, float* workspace, float* out,
            Adder& adder) const {
-    if (order == GradientOrder::kPerWorker) {
-      std::vector<WorkerPart> parts;
-      for (std::size_t i = 0; i < workers.size(); ++i)
-        parts.push_back({workers[i], place(data, i)});
-      return reduce_workers(max_p, parts, floats, out, workspace, adder);
-    }
-    std::vector<TreePart> parts;
-    for (std::size_t i = 0; i < nodes.size(); ++i) parts.push_back({nodes[i], place(data, i)});
-    reduce_tree(max_p, parts, floats, out, workspace, adder);
+    std::vector<GradientPart> parts;
+    for (std::size_t i = 0; i < ranges.size(); ++i) parts.push_back({ranges[i], place(data, i)});
+    reduce_parts(order, max_p, parts, floats, out, workspace, adder);
   }
 };
 
 Case random_case(std::mt19937_64& random, GradientOrder order) {
-  Case c{.max_p = 1 + static_cast<std::uint32_t>(random() % 13), .nodes = {}, .workers = {}};
-  c.order = order;
-  c.workers = random_split(random, c.max_p);
-  for (const RankRange range : c.workers)
-    for (const TreeNode node : maximal_nodes(range, c.max_p)) c.nodes.push_back(node);
+  Case c{.max_p = 1 + static_cast<std::uint32_t>(random() % 13), .ranges = {}, .order = order};
+  for (const RankRange range : random_split(random, c.max_p)) {
+    if (order == GradientOrder::kPerWorker)
+      c.ranges.push_back(range);
+    else
+      for (const TreeNode node : maximal_nodes(range, c.max_p))
+        c.ranges.push_back(covered_ranks(node, c.max_p));
+  }
   return c;
 }
 
 Floats host_sum(const Case& c, const Parts& parts, std::int64_t floats) {
   Floats out(static_cast<std::size_t>(floats));
-  Floats workspace(static_cast<std::size_t>(reduce_tree_workspace_floats(c.max_p)));
+  Floats workspace(static_cast<std::size_t>(reduce_workspace_floats(c.max_p)));
   HostAdder host(kernel_table(CpuClass::kScalar));
   c.sum(parts, on_host, floats, workspace.data(), out.data(), host);
   return out;
@@ -128,7 +122,7 @@ void check_sums(std::mt19937_64& random, Device& device, std::int64_t floats, in
     for (const GradientOrder order : {GradientOrder::kTree, GradientOrder::kPerWorker}) {
       const Case c = random_case(random, order);
       CAPTURE(c.max_p);
-      CAPTURE(c.workers.size());
+      CAPTURE(c.ranges.size());
       const Parts parts = make_parts(random, c.parts(), floats, device, stream, *reduction.pool());
       const Floats expected = host_sum(c, parts, floats);
       const Floats got = device_sum(c, parts, floats, reduction);

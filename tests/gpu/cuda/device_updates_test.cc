@@ -72,7 +72,7 @@ TEST_SUITE("gpu/cuda/device_updates") {
           next_stats_(max_p),
           slots_(max_live_buffers({0, max_p}, max_p), AlignedBuffer(table().total_floats())),
           alone_(table().total_floats()),
-          tree_({0, max_p}, max_p, rig.buckets.size(), [](const NodeReady&) {}) {
+          tree_({0, max_p}, max_p, rig.buckets.size(), [](const PartReady&) {}) {
       replica_.params = rig.params;
       for (VirtualRank rank = 0; rank < max_p; ++rank)
         replica_.contexts.push_back({.rank = rank, .version = 0, .cursor = {}, .stats = rig.stats});

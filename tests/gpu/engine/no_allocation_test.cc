@@ -68,7 +68,7 @@ TEST_SUITE("gpu/engine") {
       for (int i = 0; i < 3; ++i) slots.emplace_back(engine->table().total_floats());
       sums.resize(engine->buckets().size());
       tree = std::make_unique<GradientTree>(
-          RankRange{0, 3}, 3, engine->buckets().size(), [this](const NodeReady& part) {
+          RankRange{0, 3}, 3, engine->buckets().size(), [this](const PartReady& part) {
             sums[part.bucket] = slots[part.slot].data() + engine->buckets()[part.bucket].begin;
           });
     }

@@ -1,4 +1,4 @@
-// GradientTree and reduce_tree together: with any division among workers, the sum has the bits of
+// GradientTree and reduce_parts together: with any division among workers, the sum has the bits of
 // the definition of the tree.
 #include "gpu/est/gradient_tree.h"
 
@@ -74,11 +74,11 @@ TEST_SUITE("gpu/est/gradient_tree") {
   // The slots and the tree of one worker. The parts that it reports go to `parts[bucket]`.
   struct TreeWorker {
     TreeWorker(RankRange range, std::uint32_t p, const std::vector<Bucket>& buckets,
-               std::int64_t floats, std::vector<std::vector<TreePart>>& parts)
+               std::int64_t floats, std::vector<std::vector<GradientPart>>& parts)
         : range(range),
           slots(max_live_buffers(range, p), AlignedBuffer(floats)),
-          tree(range, p, buckets.size(), [this, &buckets, &parts](const NodeReady& r) {
-            parts[r.bucket].push_back({r.node, slots.at(r.slot).data() + buckets[r.bucket].begin});
+          tree(range, p, buckets.size(), [this, &buckets, &parts](const PartReady& r) {
+            parts[r.bucket].push_back({r.ranks, slots.at(r.slot).data() + buckets[r.bucket].begin});
           }) {}
 
     void run(const Gradients& gradients, const std::vector<Bucket>& buckets) {
@@ -94,13 +94,13 @@ TEST_SUITE("gpu/est/gradient_tree") {
   TEST_CASE("any split of any number of ranks gives the bits of the definition") {
     std::mt19937_64 random(test::seed("gradient_tree"));
     const std::vector<Bucket> buckets{{32, 48}, {16, 32}, {0, 16}};
-    const KernelTable& kernels = kernel_table(CpuClass::kScalar);
+    HostAdder host(kernel_table(CpuClass::kScalar));
     for (std::uint32_t p = 1; p <= 33; ++p) {
       for (int trial = 0; trial < 8; ++trial) {
         CAPTURE(p);
         const Gradients gradients = random_gradients(random, p, 48);
         const std::vector<float> expected = defined_sum(gradients);
-        std::vector<std::vector<TreePart>> parts(buckets.size());
+        std::vector<std::vector<GradientPart>> parts(buckets.size());
         std::vector<std::unique_ptr<TreeWorker>> workers;
         for (const RankRange range : random_split(random, p)) {
           workers.push_back(std::make_unique<TreeWorker>(range, p, buckets, 48, parts));
@@ -108,13 +108,13 @@ TEST_SUITE("gpu/est/gradient_tree") {
           CHECK(workers.back()->tree.complete());
           CHECK(workers.back()->tree.peak_live_buffers() == max_live_buffers(range, p));
         }
-        AlignedBuffer workspace(reduce_tree_workspace_floats(p));
+        AlignedBuffer workspace(reduce_workspace_floats(p));
         for (std::size_t b = 0; b < buckets.size(); ++b) {
           // The order of arrival is arbitrary.
           std::shuffle(parts[b].begin(), parts[b].end(), random);
           REQUIRE(covers_all_ranks(p, parts[b]));
           std::vector<float> out(16);
-          reduce_tree(p, parts[b], 16, out.data(), workspace.data(), kernels);
+          reduce_parts(GradientOrder::kTree, p, parts[b], 16, out.data(), workspace.data(), host);
           CHECK(same_bits(out.data(), {expected.begin() + buckets[b].begin,
                                        expected.begin() + buckets[b].end}));
         }
@@ -127,14 +127,14 @@ TEST_SUITE("gpu/est/gradient_tree") {
     for (std::uint32_t p = 1; p <= 17; ++p)
       for (VirtualRank begin = 0; begin < p; ++begin)
         for (VirtualRank end = begin + 1; end <= p; ++end) {
-          std::vector<std::vector<TreePart>> parts(2);
+          std::vector<std::vector<GradientPart>> parts(2);
           TreeWorker worker({begin, end}, p, buckets, 32, parts);
           worker.run(Gradients(p, std::vector<float>(32, 1.0F)), buckets);
           const std::vector<TreeNode> expected = maximal_nodes({begin, end}, p);
           for (const auto& reported : parts) {
             REQUIRE(reported.size() == expected.size());
             for (std::size_t i = 0; i < expected.size(); ++i) {
-              CHECK(reported[i].node == expected[i]);
+              CHECK(reported[i].ranks == covered_ranks(expected[i], p));
               CHECK(reported[i].data[0] == float(covered_ranks(expected[i], p).size()));
             }
           }
@@ -143,7 +143,7 @@ TEST_SUITE("gpu/est/gradient_tree") {
 
   TEST_CASE("buffers of contributed nodes stay in use until they are released") {
     const std::vector<Bucket> buckets{{0, 16}};
-    std::vector<std::vector<TreePart>> parts(1);
+    std::vector<std::vector<GradientPart>> parts(1);
     TreeWorker worker({1, 6}, 8, buckets, 16, parts);  // The nodes [1,2) [2,4) [4,6).
     const Gradients gradients(8, std::vector<float>(16, 1.0F));
     worker.run(gradients, buckets);
@@ -163,7 +163,7 @@ TEST_SUITE("gpu/est/gradient_tree") {
             std::vector<std::uint32_t> parts, kept;
             std::size_t kept_max = 0;
             GradientTree tree(
-                {begin, end}, p, 1, [](const NodeReady&) {}, order);
+                {begin, end}, p, 1, [](const PartReady&) {}, order);
             for (VirtualRank rank = begin; rank < end; ++rank) {
               const GradientPath path = tree.begin_rank(rank);
               CHECK(path.first == (rank == begin));
@@ -185,7 +185,7 @@ TEST_SUITE("gpu/est/gradient_tree") {
 
   TEST_CASE("a step that is abandoned in the middle leaves no trace in the next one") {
     const std::vector<Bucket> buckets{{16, 32}, {0, 16}};
-    std::vector<std::vector<TreePart>> parts(2);
+    std::vector<std::vector<GradientPart>> parts(2);
     TreeWorker worker({0, 4}, 4, buckets, 32, parts);
     worker.tree.begin_rank(0);
     worker.slots[0] = AlignedBuffer(32);
@@ -197,17 +197,6 @@ TEST_SUITE("gpu/est/gradient_tree") {
     CHECK(parts[1][0].data[0] == 4.0F);
   }
 
-  TEST_CASE("a part that is missing, doubled or beyond the ranks does not cover") {
-    const std::vector<TreePart> whole{{{1, 0}, nullptr}, {{0, 2}, nullptr}};
-    CHECK(covers_all_ranks(3, whole));
-    CHECK_FALSE(covers_all_ranks(4, whole));
-    CHECK_FALSE(covers_all_ranks(3, std::vector<TreePart>{{{1, 0}, nullptr}}));
-    CHECK_FALSE(covers_all_ranks(
-        3, std::vector<TreePart>{{{1, 0}, nullptr}, {{0, 1}, nullptr}, {{0, 2}, nullptr}}));
-    CHECK_FALSE(covers_all_ranks(
-        3, std::vector<TreePart>{{{1, 0}, nullptr}, {{0, 2}, nullptr}, {{40, 9}, nullptr}}));
-  }
-
   TEST_CASE("long arrays are summed block by block, also when the sum overwrites a part") {
     std::mt19937_64 random(test::seed("reduce_tree"));
     const std::int64_t floats = 3 * 4096 + 37;
@@ -215,11 +204,11 @@ TEST_SUITE("gpu/est/gradient_tree") {
     const Gradients gradients = random_gradients(random, p, floats);
     const std::vector<float> expected = defined_sum(gradients);
     Gradients copies = gradients;
-    std::vector<TreePart> parts;
-    for (std::uint32_t r = 0; r < p; ++r) parts.push_back({{0, r}, copies[r].data()});
-    AlignedBuffer workspace(reduce_tree_workspace_floats(p));
-    reduce_tree(p, parts, floats, copies[3].data(), workspace.data(),
-                kernel_table(CpuClass::kScalar));
+    std::vector<GradientPart> parts;
+    for (std::uint32_t r = 0; r < p; ++r) parts.push_back({{r, r + 1}, copies[r].data()});
+    AlignedBuffer workspace(reduce_workspace_floats(p));
+    HostAdder host(kernel_table(CpuClass::kScalar));
+    reduce_parts(GradientOrder::kTree, p, parts, floats, copies[3].data(), workspace.data(), host);
     CHECK(same_bits(copies[3].data(), expected));
   }
 
@@ -234,12 +223,12 @@ TEST_SUITE("gpu/est/gradient_tree") {
   TEST_CASE("in order per worker, ranks and then workers are chained") {
     std::mt19937_64 random(test::seed("gradient_chain"));
     const std::vector<Bucket> buckets{{16, 48}, {0, 16}};
-    const KernelTable& kernels = kernel_table(CpuClass::kScalar);
+    HostAdder host(kernel_table(CpuClass::kScalar));
     for (std::uint32_t p = 1; p <= 9; ++p) {
       CAPTURE(p);
       const Gradients gradients = random_gradients(random, p, 48);
       const std::vector<RankRange> split = random_split(random, p);
-      std::vector<std::vector<WorkerPart>> parts(buckets.size());
+      std::vector<std::vector<GradientPart>> parts(buckets.size());
       std::vector<std::unique_ptr<std::vector<AlignedBuffer>>> memory;
       Gradients by_worker;
       for (const RankRange range : split) {
@@ -248,7 +237,7 @@ TEST_SUITE("gpu/est/gradient_tree") {
         memory.push_back(std::make_unique<std::vector<AlignedBuffer>>(slots, AlignedBuffer(48)));
         GradientTree tree(
             range, p, buckets.size(),
-            [&](const NodeReady& r) {
+            [&](const PartReady& r) {
               parts[r.bucket].push_back(
                   {r.ranks, memory.back()->at(r.slot).data() + buckets[r.bucket].begin});
             },
@@ -256,7 +245,7 @@ TEST_SUITE("gpu/est/gradient_tree") {
         for (int step = 0; step < 2; ++step) {  // The second step shows no trace of the first.
           tree.release_all();
           for (auto& bucket_parts : parts)
-            std::erase_if(bucket_parts, [&](const WorkerPart& x) { return x.ranks == range; });
+            std::erase_if(bucket_parts, [&](const GradientPart& x) { return x.ranks == range; });
           for (VirtualRank rank = range.begin; rank < range.end; ++rank)
             run_rank(tree, rank, *memory.back(), gradients[rank], buckets);
           CHECK(tree.complete());
@@ -269,26 +258,30 @@ TEST_SUITE("gpu/est/gradient_tree") {
         REQUIRE(parts[b].size() == split.size());
         std::shuffle(parts[b].begin(), parts[b].end(), random);
         std::vector<float> out(static_cast<std::size_t>(buckets[b].floats()));
-        reduce_workers(p, parts[b], buckets[b].floats(), out.data(), kernels);
+        reduce_parts(GradientOrder::kPerWorker, p, parts[b], buckets[b].floats(), out.data(),
+                     nullptr, host);
         CHECK(same_bits(out.data(),
                         {expected.begin() + buckets[b].begin, expected.begin() + buckets[b].end}));
       }
     }
   }
 
-  TEST_CASE("worker parts that overlap or leave a gap do not cover") {
-    const auto covers = [](std::vector<WorkerPart> parts) { return covers_all_ranks(4, parts); };
+  TEST_CASE("parts that overlap, leave a gap or go beyond the ranks do not cover") {
+    const auto covers = [](std::vector<GradientPart> parts) { return covers_all_ranks(4, parts); };
     CHECK(covers({{{1, 4}, nullptr}, {{0, 1}, nullptr}}));
+    CHECK_FALSE(covers({{{1, 4}, nullptr}}));
     CHECK_FALSE(covers({{{2, 4}, nullptr}, {{0, 1}, nullptr}}));
     CHECK_FALSE(covers({{{0, 3}, nullptr}, {{2, 3}, nullptr}}));
+    CHECK_FALSE(covers({{{0, 4}, nullptr}, {{1, 2}, nullptr}}));
     CHECK_FALSE(covers({{{0, 5}, nullptr}}));
+    CHECK_FALSE(covers({{{0, 4}, nullptr}, {{9, 40}, nullptr}}));
   }
 
   TEST_CASE("the part of a single rank is the buffer that the rank wrote") {
     for (const GradientOrder order : {GradientOrder::kTree, GradientOrder::kPerWorker}) {
       std::optional<std::uint32_t> reported;
       GradientTree tree(
-          {2, 3}, 4, 1, [&](const NodeReady& r) { reported = r.slot; }, order);
+          {2, 3}, 4, 1, [&](const PartReady& r) { reported = r.slot; }, order);
       const GradientPath path = tree.begin_rank(2);
       CHECK(path.slots.size() == 1);
       CHECK(path.leaves);

@@ -109,27 +109,22 @@ void InProcessJob::start_workers(const std::vector<WorkerPlan>& plans) {
   for (std::size_t i = 0; i < workers_.size(); ++i) {
     workers_[i].tree = std::make_unique<gpu::GradientTree>(
         workers_[i].range, spec_.max_p, workers_[i].engine->buckets().size(),
-        [this, i](const gpu::NodeReady& ready) { add_part(workers_[i], ready); },
+        [this, i](const gpu::PartReady& ready) { add_part(workers_[i], ready); },
         workers_[i].engine->gradient_order());
   }
 }
 
-void InProcessJob::add_part(Worker& worker, const gpu::NodeReady& ready) {
+void InProcessJob::add_part(Worker& worker, const gpu::PartReady& ready) {
   const std::int64_t begin = worker.engine->buckets()[ready.bucket].begin;
-  parts_[ready.bucket].push_back({ready, worker.slots.at(ready.slot).data() + begin});
+  parts_[ready.bucket].push_back({ready.ranks, worker.slots.at(ready.slot).data() + begin});
 }
 
-void InProcessJob::reduce_bucket(const std::vector<Part>& ready, gpu::AlignedBuffer& out,
+void InProcessJob::reduce_bucket(std::vector<gpu::GradientPart>& parts, gpu::AlignedBuffer& out,
                                  const gpu::Engine& owner) {
-  if (owner.gradient_order() == gpu::GradientOrder::kPerWorker) {
-    std::vector<gpu::WorkerPart> parts;
-    for (const Part& r : ready) parts.push_back({r.node.ranks, r.data});
-    return gpu::reduce_workers(spec_.max_p, parts, out.floats(), out.data(), owner.kernels());
-  }
-  std::vector<gpu::TreePart> parts;
-  for (const Part& r : ready) parts.push_back({r.node.node, r.data});
-  gpu::AlignedBuffer workspace(gpu::reduce_tree_workspace_floats(spec_.max_p));
-  gpu::reduce_tree(spec_.max_p, parts, out.floats(), out.data(), workspace.data(), owner.kernels());
+  gpu::AlignedBuffer workspace(gpu::reduce_workspace_floats(spec_.max_p));
+  gpu::HostAdder host(owner.kernels());
+  gpu::reduce_parts(owner.gradient_order(), spec_.max_p, parts, out.floats(), out.data(),
+                    workspace.data(), host);
 }
 
 // One part is the whole sum, which only its worker may read (GradientPath::whole).

@@ -74,14 +74,10 @@ class InProcessJob {
     std::vector<gpu::AlignedBuffer> slots;
     std::unique_ptr<gpu::GradientTree> tree;
   };
-  struct Part {
-    gpu::NodeReady node;
-    const float* data;  // Of the bucket.
-  };
-  void add_part(Worker& worker, const gpu::NodeReady& ready);
+  void add_part(Worker& worker, const gpu::PartReady& ready);
   void start_workers(const std::vector<WorkerPlan>& plans);
   std::vector<const float*> reduce();
-  void reduce_bucket(const std::vector<Part>& ready, gpu::AlignedBuffer& out,
+  void reduce_bucket(std::vector<gpu::GradientPart>& parts, gpu::AlignedBuffer& out,
                      const gpu::Engine& owner);
 
   gpu::Graph model() const;
@@ -94,8 +90,8 @@ class InProcessJob {
   ChooseProgram choose_;              // empty: the model itself
   std::vector<BatchSource> batches_;  // [program]
   std::vector<Worker> workers_;
-  std::vector<std::vector<Part>> parts_;     // By bucket, from all workers.
-  std::vector<gpu::AlignedBuffer> reduced_;  // Of buckets with several parts.
+  std::vector<std::vector<gpu::GradientPart>> parts_;  // By bucket, from all workers.
+  std::vector<gpu::AlignedBuffer> reduced_;            // Of buckets with several parts.
 };
 
 }  // namespace es::test

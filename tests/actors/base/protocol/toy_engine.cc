@@ -232,7 +232,7 @@ void ToyEngine::perform(const StartLocalSteps& effect) {
 
 EngineEvent ToyEngine::sum(const StartLocalSteps& effect, std::uint32_t bucket, RankRange ranks) {
   require(held_->version == effect.step);
-  PartSummed summed{effect.generation, effect.step, bucket, ranks, {}, {}};
+  Contrib part{{effect.generation, {}}, effect.step, bucket, ranks, {}, {}, false};
   // The first word names the version from which the gradients were made.
   std::vector<std::uint64_t> words = {held_->params};
   for (VirtualRank rank = ranks.begin; rank < ranks.end; ++rank) {
@@ -243,10 +243,10 @@ EngineEvent ToyEngine::sum(const StartLocalSteps& effect, std::uint32_t bucket, 
       const std::vector<std::uint64_t> samples = read_samples(effect.step, rank);
       result.insert(result.end(), samples.begin(), samples.end());
     }
-    summed.results.push_back({rank, loss_bits(*held_, rank), encode(result)});
+    part.results.push_back({rank, loss_bits(*held_, rank), encode(result)});
   }
-  summed.data = bulk_of(words);
-  return summed;
+  part.data = bulk_of(words);
+  return PartSummed{std::move(part)};
 }
 
 void ToyEngine::perform(const ReduceBucket& effect) {
@@ -265,8 +265,12 @@ EngineEvent ToyEngine::reduce(const ReduceBucket& effect) {
     gradients.insert(gradients.end(), words.begin() + 1, words.end());
   }
   require(gradients.size() == job_.max_p);
-  return BucketReduced{effect.generation, effect.step, effect.bucket,
-                       bulk_of({held_->params, sum_of(gradients)})};
+  return BucketReduced{{{effect.generation, {}},
+                        effect.step,
+                        effect.bucket,
+                        bulk_of({held_->params, sum_of(gradients)}),
+                        {},
+                        false}};
 }
 
 void ToyEngine::perform(const ApplyUpdate& effect) {

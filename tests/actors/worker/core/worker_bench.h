@@ -113,10 +113,19 @@ class Bench {
   static Reduced reduced(std::uint64_t generation, Version step) {
     return {from_peer(generation), step, 1, {}, {}, false};
   }
+  // What the engine says of rank 0 and of bucket 0.
+  static PartSummed own_part(std::uint64_t generation, Version step, std::uint32_t bucket) {
+    PartSummed summed{{{Generation{generation}, {}}, step, bucket, {0, 1}, {}, {}, false}};
+    if (bucket == 0) summed.part.results = {{0, 0, context()}};
+    return summed;
+  }
+  static BucketReduced bucket_reduced(std::uint64_t generation, Version step) {
+    return {{{Generation{generation}, {}}, step, 0, {}, {}, false}};
+  }
   // The own part of step `step`: both buckets of rank 0.
   Effects sum_own(Version step) {
-    engine(PartSummed{Generation{1}, step, 1, {0, 1}, {}, {}});
-    return engine(PartSummed{Generation{1}, step, 0, {0, 1}, {}, {{0, 0, context()}}});
+    engine(own_part(1, step, 1));
+    return engine(own_part(1, step, 0));
   }
   // All of step `step` up to the running update.
   Effects step_until_update(Version step, bool peer_drains = false) {
@@ -125,7 +134,7 @@ class Bench {
     other.drain = peer_drains;
     peer(other);
     peer(reduced(1, step));
-    return engine(BucketReduced{Generation{1}, step, 0, {}});
+    return engine(bucket_reduced(1, step));
   }
   Effects commit(Version step) { return engine(UpdateApplied{{step + 1, {0, 0}, {}, {}}}); }
 

@@ -166,16 +166,16 @@ TEST_SUITE("actors/worker/worker_core") {
     Bench bench;
     bench.ready_at(0);
     bench.go();
-    Effects effects = bench.engine(PartSummed{Generation{1}, 0, 1, {0, 1}, {}, {}});
+    Effects effects = bench.engine(Bench::own_part(1, 0, 1));
     REQUIRE(to_peer<Contrib>(effects) != nullptr);
     CHECK(to_peer<Contrib>(effects)->bucket == 1);
     CHECK(find<SendPeer>(effects)->channel == kPeersChannel);
-    effects = bench.engine(PartSummed{Generation{1}, 0, 0, {0, 1}, {}, {{0, 0, Bench::context()}}});
+    effects = bench.engine(Bench::own_part(1, 0, 0));
     CHECK(effects.empty());  // This part is counted, and rank 1 is missing.
     effects = bench.peer(Bench::contrib(1, 0));
     REQUIRE(find<ReduceBucket>(effects) != nullptr);
     CHECK(find<ReduceBucket>(effects)->parts.size() == 2);
-    effects = bench.engine(BucketReduced{Generation{1}, 0, 0, {}});
+    effects = bench.engine(Bench::bucket_reduced(1, 0));
     REQUIRE(to_peer<Reduced>(effects) != nullptr);
     CHECK(to_peer<Reduced>(effects)->results.size() == 2);
     CHECK(find<ApplyUpdate>(effects) == nullptr);  // Bucket 1 is missing.
@@ -199,7 +199,7 @@ TEST_SUITE("actors/worker/worker_core") {
     CHECK(find<ReduceBucket>(bench.sum_own(0)) != nullptr);
     CHECK(bench.peer(Bench::contrib(1, 1)).empty());  // The peer committed first.
     bench.peer(Bench::reduced(1, 0));
-    bench.engine(BucketReduced{Generation{1}, 0, 0, {}});
+    bench.engine(Bench::bucket_reduced(1, 0));
     bench.commit(0);
     CHECK(find<ReduceBucket>(bench.sum_own(1)) != nullptr);
   }
@@ -310,9 +310,9 @@ TEST_SUITE("actors/worker/worker_core") {
     bench.sum_own(0);
     bench.peer(Bench::contrib(1, 0));
     bench.head(Prepare{from_head(2)});
-    CHECK(bench.engine(BucketReduced{Generation{1}, 0, 0, {}}).empty());
+    CHECK(bench.engine(Bench::bucket_reduced(1, 0)).empty());
     CHECK(bench.peer(Bench::reduced(1, 0)).empty());
-    CHECK(bench.engine(PartSummed{Generation{1}, 0, 0, {0, 1}, {}, {}}).empty());
+    CHECK(bench.engine(Bench::own_part(1, 0, 0)).empty());
     CHECK(bench.engine(EvaluationDone{Generation{1}, 0, Bench::context()}).empty());
     CHECK(bench.core.version() == 0);
   }
@@ -348,7 +348,7 @@ TEST_SUITE("actors/worker/worker_core") {
     bench.head(Drain{from_head(1)});
     bench.peer(Bench::contrib(1, 0));
     bench.peer(Bench::reduced(1, 0));
-    bench.engine(BucketReduced{Generation{1}, 0, 0, {}});
+    bench.engine(Bench::bucket_reduced(1, 0));
     bench.commit(0);
     CHECK(bench.core.phase() == Phase::kActive);
     const Effects effects = bench.step_until_update(1);

@@ -133,13 +133,8 @@ const std::vector<Event_> kEvents = {
     {"State", [](Bench& b) { return b.peer(state_of(b)); }},
     {"VersionLoaded", [](Bench& b) { return b.engine(VersionLoaded{5}); }},
     {"PartSummed",
-     [](Bench& b) {
-       return b.engine(PartSummed{b.core.generation(), 5, 1, {0, 1}, {}, {}});
-     }},
-    {"BucketReduced",
-     [](Bench& b) {
-       return b.engine(BucketReduced{Generation{0}, 5, 0, {}});
-     }},
+     [](Bench& b) { return b.engine(Bench::own_part(b.core.generation().value, 5, 1)); }},
+    {"BucketReduced", [](Bench& b) { return b.engine(Bench::bucket_reduced(0, 5)); }},
     {"UpdateApplied", [](Bench& b) { return b.commit(5); }},
     {"VersionExported",
      [](Bench& b) {
