@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "gpu/graph/pack_attention.h"
 #include "gpu/graph/precision.h"
 #include "gpu/graph/recompute.h"
 #include "gpu/graph/uses.h"

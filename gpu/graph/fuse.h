@@ -3,8 +3,14 @@
 #include <optional>
 
 #include "gpu/graph/chunk_losses.h"
+#include "gpu/graph/graph.h"
 
 namespace es::gpu {
+
+// An attention whose q, k and v are the three thirds of the columns of one tensor, and that nothing
+// else reads, reads this tensor in place. Then neither the thirds nor their gradients are copied.
+// Pure function; no bit changes. REQUIRES: merge_slices() (merge_moves.h) was applied.
+Graph pack_attention(Graph graph);
 
 // If only a ReLU (or a leaky ReLU with slope kLeakySlope) reads the result of a batch norm, the
 // batch norm also applies the activation. Its gradient recomputes the activation's mask from its
@@ -33,7 +39,7 @@ Program fuse_moves(Program program);
 // writes this, if fewer floats are live there. The import emits a move where its result is needed.
 Program place_moves(Program program);
 
-// Compiles a model: pack_attention (pack_attention.h), fuse_activations, choose_storage
+// Compiles a model: pack_attention, fuse_activations, choose_storage
 // (precision.h), differentiate, chunk_losses (chunk_losses.h) of logits with at least
 // `chunked_logits` floats, recompute (recompute.h), fuse_chains, fuse_programs, fuse_moves,
 // place_moves, convert_storage (precision.h).

@@ -1,4 +1,4 @@
-#include "gpu/graph/pack_attention.h"
+#include "gpu/graph/fuse.h"
 
 #include <algorithm>
 #include <array>

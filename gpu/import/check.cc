@@ -5,9 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "gpu/import/check_node.h"
-#include "gpu/import/check_programs.h"
-#include "gpu/import/check_state.h"
+#include "gpu/import/check_parts.h"
 #include "gpu/import/check_updates.h"
 #include "gpu/import/kind.h"
 #include "gpu/import/values.h"

@@ -1,4 +1,4 @@
-#include "gpu/import/check_programs.h"
+#include "gpu/import/check_parts.h"
 
 #include <algorithm>
 #include <map>

@@ -1,4 +1,4 @@
-#include "gpu/import/check_state.h"
+#include "gpu/import/check_parts.h"
 
 #include <algorithm>
 #include <cmath>

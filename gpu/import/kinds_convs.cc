@@ -1,10 +1,10 @@
 // Convolutions.
 #include <algorithm>
 
-#include "gpu/import/concat.h"
+#include "gpu/import/composed.h"
 #include "gpu/import/kind.h"
 #include "gpu/import/lowering.h"
-#include "gpu/import/spatial_rules.h"
+#include "gpu/import/shape_rules.h"
 
 namespace es::gpu {
 namespace {

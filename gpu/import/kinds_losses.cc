@@ -3,10 +3,10 @@
 #include <limits>
 #include <string_view>
 
+#include "gpu/import/composed.h"
 #include "gpu/import/kind.h"
 #include "gpu/import/lowering.h"
 #include "gpu/import/shape_rules.h"
-#include "gpu/import/softmax.h"
 
 namespace es::gpu {
 namespace {

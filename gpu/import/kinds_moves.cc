@@ -1,7 +1,7 @@
 // Kinds that move values and compute nothing. They work on every type.
 #include <algorithm>
 
-#include "gpu/import/concat.h"
+#include "gpu/import/composed.h"
 #include "gpu/import/kind.h"
 #include "gpu/import/lowering.h"
 #include "gpu/import/reshape.h"

@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "gpu/import/concat.h"
+#include "gpu/import/composed.h"
 #include "gpu/import/kind.h"
 #include "gpu/import/lowering.h"
 #include "gpu/import/shape_rules.h"

@@ -4,10 +4,10 @@
 #include <string_view>
 #include <vector>
 
+#include "gpu/import/composed.h"
 #include "gpu/import/kind.h"
 #include "gpu/import/lowering.h"
-#include "gpu/import/spatial_rules.h"
-#include "gpu/import/take.h"
+#include "gpu/import/shape_rules.h"
 
 namespace es::gpu {
 namespace {

@@ -2,10 +2,10 @@
 #include <algorithm>
 #include <limits>
 
+#include "gpu/import/composed.h"
 #include "gpu/import/kind.h"
 #include "gpu/import/lowering.h"
 #include "gpu/import/shape_rules.h"
-#include "gpu/import/take.h"
 
 namespace es::gpu {
 namespace {

@@ -1,5 +1,5 @@
 #pragma once
-// Selection along one axis by indices that are part of the model.
+// Operations of several operators that several kinds use.
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -7,6 +7,13 @@
 #include "gpu/graph/builder.h"
 
 namespace es::gpu {
+
+// Concatenates any number of tensors. A move has a limited number of inputs, so more tensors are
+// put together in groups first. REQUIRES: xs is not empty.
+TensorId concat_all(GraphBuilder& b, const std::string& name, std::vector<TensorId> xs, int axis);
+
+// Over the last axis: d - log(sum(exp(d))) with d = x - max(x).
+TensorId log_softmax(GraphBuilder& b, const std::string& name, TensorId x);
 
 // Rows have 32-bit numbers.
 constexpr std::int64_t kTakeElementsMax = 0x7fffffff;
