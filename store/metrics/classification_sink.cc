@@ -1,5 +1,4 @@
 #include "proto/base/check.h"
-#include "store/metrics/class_rank.h"
 #include "store/metrics/sinks.h"
 
 namespace es::store {

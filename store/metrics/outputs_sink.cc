@@ -5,7 +5,6 @@
 
 #include "proto/base/check.h"
 #include "store/fixed_math.h"
-#include "store/metrics/class_rank.h"
 #include "store/metrics/outputs_comparison.h"
 #include "store/metrics/score_ranks.h"
 #include "store/metrics/sinks.h"

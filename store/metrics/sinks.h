@@ -1,6 +1,8 @@
 #pragma once
 // The metric sinks of the tasks. MetricSink::create chooses among them.
+#include <cstddef>
 #include <memory>
+#include <span>
 
 #include "store/metrics/metric.h"
 
@@ -28,5 +30,17 @@ std::unique_ptr<MetricSink> answer_sink(SourcePointer source);
 
 // Outputs: three scales of [h][w][3 * (5 + classes)], as the YOLO loss reads them.
 std::unique_ptr<MetricSink> detection_sink(SourcePointer source, std::uint32_t classes);
+
+// Number of classes that are better than class `label`. Of equal logits the lower class is better.
+// REQUIRES: no logit is NaN (MetricSink::add); label < logits.size().
+inline std::size_t rank_of(std::span<const float> logits, std::size_t label) {
+  std::size_t rank = 0;
+  for (std::size_t j = 0; j < logits.size(); ++j) {
+    if (j == label) continue;
+    const bool worse = j < label ? logits[j] < logits[label] : logits[j] <= logits[label];
+    rank += !worse;
+  }
+  return rank;
+}
 
 }  // namespace es::store

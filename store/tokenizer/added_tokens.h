@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "store/tokenizer/fields.h"
-#include "store/tokenizer/normalizer.h"
+#include "store/tokenizer/stages.h"
 #include "store/tokenizer/number_map.h"
 #include "store/tokenizer/vocabulary.h"
 

@@ -1,4 +1,4 @@
-#include "store/tokenizer/normalizer.h"
+#include "store/tokenizer/stages.h"
 
 #include "store/tokenizer/byte_level.h"
 #include "store/tokenizer/characters.h"

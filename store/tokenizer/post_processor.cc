@@ -1,4 +1,4 @@
-#include "store/tokenizer/post_processor.h"
+#include "store/tokenizer/stages.h"
 
 namespace es::store {
 namespace {

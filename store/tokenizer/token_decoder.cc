@@ -1,10 +1,9 @@
-#include "store/tokenizer/token_decoder.h"
+#include "store/tokenizer/stages.h"
 
 #include <algorithm>
 #include <array>
 
 #include "store/tokenizer/byte_level.h"
-#include "store/tokenizer/pre_tokenizer.h"
 #include "store/tokenizer/utf8.h"
 
 namespace es::store {

@@ -12,9 +12,7 @@
 
 #include "proto/base/digest.h"
 #include "store/tokenizer/added_tokens.h"
-#include "store/tokenizer/post_processor.h"
-#include "store/tokenizer/pre_tokenizer.h"
-#include "store/tokenizer/token_decoder.h"
+#include "store/tokenizer/stages.h"
 #include "store/tokenizer/token_model.h"
 #include "store/tokenizer/word_cache.h"
 
