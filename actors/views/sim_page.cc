@@ -1,9 +1,8 @@
-#include "actors/views/sim_page.h"
+#include "actors/views/sim_view.h"
 
 #include <algorithm>
 
 #include "actors/views/render_text.h"
-#include "actors/views/sim_view.h"
 
 namespace es::actors {
 namespace {

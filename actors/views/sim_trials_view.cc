@@ -1,8 +1,7 @@
-#include "actors/views/sim_trials_view.h"
+#include "actors/views/sim_view.h"
 
 #include "actors/views/json_text.h"
 #include "actors/views/render_text.h"
-#include "actors/views/sim_objects.h"
 #include "proto/base/number_text.h"
 
 namespace es::actors {

@@ -6,7 +6,6 @@
 
 #include "actors/views/json_text.h"
 #include "actors/views/render_text.h"
-#include "actors/views/sim_objects.h"
 
 namespace es::actors {
 namespace {

@@ -6,8 +6,7 @@
 #include "actors/service/shell/web_files.h"
 #include "actors/sim/report/charts.h"
 #include "actors/sim/report/job_allocations.h"
-#include "actors/views/sim_page.h"
-#include "actors/views/sim_trials_view.h"
+#include "actors/views/sim_view.h"
 #include "proto/base/number_text.h"
 
 namespace es::actors::esctl {

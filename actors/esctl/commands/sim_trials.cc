@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "actors/esctl/commands/sim_files.h"
-#include "actors/views/sim_trials_view.h"
+#include "actors/views/sim_view.h"
 #include "proto/base/number_text.h"
 
 namespace es::actors::esctl {

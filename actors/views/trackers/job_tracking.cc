@@ -5,8 +5,7 @@
 
 #include "actors/base/job_file/job_file.h"
 #include "actors/views/trackers/job_curves.h"
-#include "actors/views/trackers/mlflow.h"
-#include "actors/views/trackers/tensorboard.h"
+#include "actors/views/trackers/tracker.h"
 #include "proto/base/job_fields.h"
 #include "proto/base/service_url.h"
 #include "proto/http/http_client.h"

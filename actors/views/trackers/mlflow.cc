@@ -1,4 +1,4 @@
-#include "actors/views/trackers/mlflow.h"
+#include "actors/views/trackers/tracker.h"
 
 #include <chrono>
 #include <cstdlib>

@@ -1,4 +1,4 @@
-#include "actors/views/trackers/tensorboard.h"
+#include "actors/views/trackers/tracker.h"
 
 #include <cerrno>
 #include <fstream>

@@ -3,7 +3,9 @@
 // losses and evaluations of a job are written to it, also while the job trains.
 //
 // Not thread-safe. The errors of a tracker concern the curves only; they never stop a job.
+#include <filesystem>
 #include <map>
+#include <memory>
 #include <span>
 #include <string>
 #include <utility>
@@ -41,5 +43,22 @@ class Tracker {
 
   static constexpr std::size_t kPointsMax = 1000;  // MLflow accepts no more in one request
 };
+
+// --- The trackers.
+
+// MLflow: a run of an experiment for each job, by the REST API of a tracking server. The run has
+// the job's id as its name, the fields of the job file as parameters, and the state of the job as
+// its status. A run that an earlier call has begun is continued. The variables that MLflow's own
+// clients read say who writes: MLFLOW_TRACKING_TOKEN, or MLFLOW_TRACKING_USERNAME and
+// MLFLOW_TRACKING_PASSWORD. REQUIRES: check_service_url(url). Errors: the server does not answer,
+// or refuses.
+std::unique_ptr<Tracker> mlflow_tracker(std::string url, std::string experiment);
+
+// TensorBoard: event files, one directory for each job. The file is
+// DIR/JOB/events.out.tfevents.SECONDS.esctl, where SECONDS is the time at which the job was
+// submitted. An older file of that name is replaced, because all of its points are written again.
+// Each add() is visible to readers when it returns. Errors: the directory or the file cannot be
+// written.
+std::unique_ptr<Tracker> tensorboard_tracker(std::filesystem::path directory);
 
 }  // namespace es::actors
