@@ -7,6 +7,7 @@
 
 #include "actors/esctl/client/client.h"
 #include "actors/esctl/client/job_request.h"
+#include "actors/views/trackers/job_tracking.h"
 
 namespace es::actors::esctl {
 
@@ -29,5 +30,7 @@ struct JobOptions {
   SpecChanges changes;
 };
 void add_job_options(CLI::App& command, JobOptions& options);
+
+void add_tracking_options(CLI::App& command, TrackingOptions& options);
 
 }  // namespace es::actors::esctl

@@ -6,7 +6,6 @@
 #include "actors/esctl/client/live_tracking.h"
 #include "actors/esctl/client/options.h"
 #include "actors/esctl/client/requests.h"
-#include "actors/esctl/client/tracking_options.h"
 #include "actors/esctl/commands/commands.h"
 #include "actors/esctl/commands/trace_file.h"
 #include "actors/service/answers/job_answers.h"

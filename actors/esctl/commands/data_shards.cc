@@ -1,4 +1,4 @@
-#include "actors/esctl/commands/data_shards.h"
+#include "actors/esctl/commands/data_parts.h"
 
 #include <algorithm>
 #include <limits>

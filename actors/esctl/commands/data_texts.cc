@@ -1,4 +1,4 @@
-#include "actors/esctl/commands/data_texts.h"
+#include "actors/esctl/commands/data_parts.h"
 
 #include <nlohmann/json.hpp>
 

@@ -1,4 +1,4 @@
-#include "actors/esctl/commands/data_view.h"
+#include "actors/esctl/commands/data_parts.h"
 
 #include "actors/views/json_text.h"
 #include "actors/views/render_text.h"

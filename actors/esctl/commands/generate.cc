@@ -2,12 +2,16 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <functional>
 #include <optional>
+#include <utility>
 
-#include "actors/esctl/client/generation.h"
+#include "actors/esctl/client/language_model.h"
 #include "actors/esctl/client/options.h"
+#include "actors/esctl/client/token_choice.h"
 #include "actors/esctl/commands/commands.h"
 #include "actors/views/json_text.h"
+#include "store/tokenizer/tokenizer.h"
 
 namespace es::actors::esctl {
 namespace {
@@ -69,6 +73,93 @@ TokenChoice choice_of(const GenerateOptions& options) {
   if (draws && !choice.temperature) choice.temperature = 1.0;
   choice.seed = options.seed.value_or(choice.seed);
   return choice;
+}
+
+struct GeneratedText {
+  std::vector<std::uint32_t> tokens;
+  std::string text;
+};
+
+// The text without a character at its end of which only some bytes are known.
+std::string_view whole_characters(std::string_view text) {
+  constexpr std::string_view kReplacement = "\xEF\xBF\xBD";
+  while (text.ends_with(kReplacement)) text.remove_suffix(kReplacement.size());
+  return text;
+}
+
+// A text that grows token by token.
+class GrowingText {
+ public:
+  using Emit = std::function<void(std::string_view)>;
+
+  static Result<GrowingText> begin(const store::Tokenizer& tokenizer, const TokenText& prompt) {
+    // A decoder may treat the first token of a text in another way, so the prompt is decoded too.
+    auto decoded = tokenizer.decode(prompt, false);
+    if (!decoded) return decoded.error();
+    GrowingText text;
+    text.prompt_tokens_ = prompt.size();
+    text.shown_ = text.prompt_bytes_ = decoded->size();
+    text.all_ = *std::move(decoded);
+    return text;
+  }
+
+  // `ids` is the whole text, with the prompt.
+  Status grow(const store::Tokenizer& tokenizer, const TokenText& ids, const Emit& emit) {
+    auto decoded = tokenizer.decode(ids, false);
+    if (!decoded) return decoded.error();
+    all_ = *std::move(decoded);
+    show(whole_characters(all_), emit);
+    return {};
+  }
+
+  GeneratedText end(const TokenText& ids, const Emit& emit) {
+    show(all_, emit);
+    return {{ids.begin() + static_cast<std::ptrdiff_t>(prompt_tokens_), ids.end()},
+            all_.substr(std::min(prompt_bytes_, all_.size()))};
+  }
+
+ private:
+  void show(std::string_view text, const Emit& emit) {
+    if (text.size() <= shown_) return;
+    emit(text.substr(shown_));
+    shown_ = text.size();
+  }
+
+  std::size_t prompt_tokens_ = 0, prompt_bytes_ = 0, shown_ = 0;
+  std::string all_;
+};
+
+// Appends `count` tokens to each prompt. What a prompt gets does not depend on the others. `emit`
+// receives the number of a prompt and its text as it grows, in whole characters. Tokens that the
+// tokenizer does not have are never chosen. REQUIRES: the model was opened for this number of
+// texts, no prompt is empty, and tokenizer.size() <= model.vocabulary(). Errors: those of
+// next_logits and Tokenizer::decode.
+Result<std::vector<GeneratedText>> generate(
+    LanguageModel& model, const store::Tokenizer& tokenizer, std::span<const TokenText> prompts,
+    std::uint64_t count, const TokenChoice& choice,
+    const std::function<void(std::size_t, std::string_view)>& emit) {
+  std::vector<TokenText> texts(prompts.begin(), prompts.end());
+  std::vector<GrowingText> growing;
+  for (const TokenText& prompt : prompts) {
+    auto text = GrowingText::begin(tokenizer, prompt);
+    if (!text) return text.error();
+    growing.push_back(*std::move(text));
+  }
+  const auto emit_of = [&](std::size_t t) {
+    return [&emit, t](std::string_view text) { emit(t, text); };
+  };
+  for (std::uint64_t i = 0; i < count; ++i) {
+    const auto logits = model.next_logits(texts);
+    if (!logits) return logits.error();
+    for (std::size_t t = 0; t < texts.size(); ++t) {
+      texts[t].push_back(choose_token((*logits)[t].first(tokenizer.size()), choice, i));
+      ES_RETURN_IF_ERROR(growing[t].grow(tokenizer, texts[t], emit_of(t)));
+    }
+  }
+  std::vector<GeneratedText> made;
+  for (std::size_t t = 0; t < texts.size(); ++t)
+    made.push_back(growing[t].end(texts[t], emit_of(t)));
+  return made;
 }
 
 nlohmann::ordered_json json_of(const TokenText& prompt, const GeneratedText& text) {

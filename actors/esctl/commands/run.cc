@@ -12,7 +12,6 @@
 #include "actors/esctl/client/private_run.h"
 #include "actors/esctl/client/requests.h"
 #include "actors/esctl/client/trace_request.h"
-#include "actors/esctl/client/tracking_options.h"
 #include "actors/esctl/commands/commands.h"
 #include "actors/esctl/commands/trace_file.h"
 #include "actors/views/render_json.h"

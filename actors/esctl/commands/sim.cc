@@ -2,8 +2,7 @@
 #include "actors/base/program/finite.h"
 #include "actors/esctl/client/options.h"
 #include "actors/esctl/commands/commands.h"
-#include "actors/esctl/commands/sim_files.h"
-#include "actors/esctl/commands/sim_trials.h"
+#include "actors/esctl/commands/sim_parts.h"
 #include "actors/sim/report/charts.h"
 #include "actors/views/sim_view.h"
 

@@ -1,4 +1,4 @@
-#include "actors/esctl/commands/sim_files.h"
+#include "actors/esctl/commands/sim_parts.h"
 
 #include <filesystem>
 #include <fstream>

@@ -1,4 +1,4 @@
-#include "actors/esctl/commands/sim_options.h"
+#include "actors/esctl/commands/sim_parts.h"
 
 #include <utility>
 

@@ -1,4 +1,4 @@
-#include "actors/esctl/commands/sim_runs.h"
+#include "actors/esctl/commands/sim_parts.h"
 
 #include <algorithm>
 #include <chrono>

@@ -1,4 +1,4 @@
-#include "actors/esctl/commands/sim_scene.h"
+#include "actors/esctl/commands/sim_parts.h"
 
 #include <algorithm>
 #include <cmath>

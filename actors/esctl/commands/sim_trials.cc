@@ -1,9 +1,8 @@
-#include "actors/esctl/commands/sim_trials.h"
+#include "actors/esctl/commands/sim_parts.h"
 
 #include <algorithm>
 #include <utility>
 
-#include "actors/esctl/commands/sim_files.h"
 #include "actors/views/sim_view.h"
 #include "proto/base/number_text.h"
 

@@ -1,13 +1,19 @@
 #pragma once
-// What `esctl data` prints, from plain values. JSON has no newline at its end.
+// The parts of `esctl data`; each has a source of its own.
+#include <CLI/CLI.hpp>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "actors/esctl/client/options.h"
+#include "actors/esctl/commands/commands.h"
+#include "proto/base/result.h"
 #include "store/dataset/tokens/token_set.h"
 #include "store/dataset/tokens/token_summary.h"
 
 namespace es::actors::esctl {
+
+// --- What the command prints, from plain values (data_view.cc). JSON has no newline at its end.
 
 // A directory that was written.
 struct TokenSetView {
@@ -41,5 +47,19 @@ struct TokenDirectoryView {
 };
 std::string token_directory_text(const TokenDirectoryView& view);
 std::string token_directory_json(const TokenDirectoryView& view);
+
+// --- Directories of tar files for data.kind = "webdataset" (data_shards.cc).
+
+// What `esctl data inspect` shows. Reads the headers and labels of all shards, and returns the text
+// or the JSON object. Errors: those of shard_files and index_shards, with the keys of samples;
+// usage (an index file that fits its shard names other samples).
+Result<std::string> inspect_shards(const std::string& directory, bool json);
+
+// Writes an index file beside every shard (shard_index_file.h), and returns the same as
+// inspect_shards. Errors: those, and those of write_shard_index.
+Result<std::string> write_shard_indexes(const std::string& directory, bool json);
+
+// --- Adds `esctl data remove` (data_texts.cc): the encoded texts of a job file (encoded_texts.h).
+void add_data_remove(CLI::App& data, Shell& shell);
 
 }  // namespace es::actors::esctl
