@@ -27,4 +27,10 @@ std::string default_head_endpoint(const Environment& environment = process_envir
 // $HOME/.local/state/easyscale.
 std::string default_state_dir(const Environment& environment = process_environment);
 
+// The state that a worker keeps of a job that fails for a reason that can be repaired. It is a
+// checkpoint in a directory of its own, whose name begins with this text and ends in its version.
+inline std::string rescued_state_prefix(const std::string& job) {
+  return job + "-step-";
+}
+
 }  // namespace es::actors

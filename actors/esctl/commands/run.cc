@@ -5,7 +5,7 @@
 #include <system_error>
 
 #include "actors/base/program/default_devices.h"
-#include "actors/base/program/rescued_state.h"
+#include "actors/base/program/default_paths.h"
 #include "actors/esctl/client/d2_cost.h"
 #include "actors/esctl/client/live_tracking.h"
 #include "actors/esctl/client/options.h"

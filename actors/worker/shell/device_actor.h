@@ -52,7 +52,6 @@
 #include "actors/worker/device/gradient_store.h"
 #include "actors/worker/device/held_version.h"
 #include "actors/worker/device/operator_recorder.h"
-#include "actors/worker/device/step_clock.h"
 #include "actors/worker/device/step_results.h"
 #include "actors/worker/shell/device_messages.h"
 #include "actors/worker/state/shared_base.h"

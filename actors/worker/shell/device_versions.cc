@@ -2,7 +2,7 @@
 #include <caf/all.hpp>
 
 #include "actors/base/log/log.h"
-#include "actors/base/program/rescued_state.h"
+#include "actors/base/program/default_paths.h"
 #include "actors/worker/shell/device_actor.h"
 #include "actors/worker/state/initial_weights.h"
 #include "proto/base/kill_point.h"
