@@ -9,7 +9,7 @@
 #include <sstream>
 #include <utility>
 
-#include "actors/sim/report/svg.h"
+#include "actors/sim/report/texts.h"
 
 namespace es::actors::simulator {
 namespace {

@@ -6,7 +6,7 @@
 #include <sstream>
 #include <utility>
 
-#include "actors/sim/report/csv_field.h"
+#include "actors/sim/report/texts.h"
 #include "proto/base/number_text.h"
 
 namespace es::actors::simulator {

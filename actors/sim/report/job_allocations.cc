@@ -8,8 +8,7 @@
 #include <numeric>
 #include <sstream>
 
-#include "actors/sim/report/csv_field.h"
-#include "actors/sim/report/svg.h"
+#include "actors/sim/report/texts.h"
 #include "proto/base/number_text.h"
 
 namespace es::actors::simulator {

@@ -5,7 +5,7 @@
 #include <sstream>
 
 #include "actors/sim/report/charts.h"
-#include "actors/sim/report/csv_field.h"
+#include "actors/sim/report/texts.h"
 #include "actors/sim/report/figures.h"
 #include "proto/base/number_text.h"
 

@@ -1,4 +1,4 @@
-#include "actors/sim/report/svg.h"
+#include "actors/sim/report/texts.h"
 
 #include <cstdio>
 
