@@ -8,7 +8,6 @@
 
 #include "actors/head/intra_job/core/job_events.h"
 #include "actors/head/intra_job/core/lost_steps.h"
-#include "actors/head/intra_job/shell/evaluation_views.h"
 #include "actors/head/intra_job/shell/job_archive.h"
 #include "actors/head/intra_job/shell/job_followers.h"
 #include "actors/head/intra_job/shell/job_log.h"

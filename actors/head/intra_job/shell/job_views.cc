@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "actors/base/protocol/core/durations.h"
+#include "store/metrics/metric.h"
 
 namespace es::actors {
 namespace {
@@ -174,6 +175,31 @@ void JobViews::put_details(wire::JobDetails::Builder b, JobState state) const {
 Msg<wire::JobDetails> JobViews::details(JobState state) const {
   return Msg<wire::JobDetails>::build({.job = from_.archive.record().id},
                                       [&](auto b) { put_details(b, state); });
+}
+
+std::string EvaluationViews::add(Version version, std::span<const std::byte> bytes) {
+  const std::string what = "evaluation of version " + std::to_string(version);
+  const auto totals = store::MetricTotals::decode(bytes);
+  if (!totals) return what + " cannot be read: " + totals.error().message;
+  if (totals->samples == 0) return "";
+  EvaluationView& view = views_[version];
+  view = {version, totals->samples, {}};
+  std::string text;
+  if (totals->not_finite > 0)
+    text = ": not finite: " + std::to_string(totals->not_finite) + " of " +
+           std::to_string(totals->samples) +
+           " samples have an output or a loss that is NaN or infinite";
+  for (const store::NamedMetric& m : store::summarise(spec_, *totals)) {
+    text += (text.empty() ? ": " : ", ") + m.name + " " + std::to_string(m.value);
+    view.metrics.push_back({m.name, m.value});
+  }
+  return what + text;
+}
+
+std::vector<EvaluationView> EvaluationViews::all() const {
+  std::vector<EvaluationView> all;
+  for (const auto& [version, evaluation] : views_) all.push_back(evaluation);
+  return all;
 }
 
 }  // namespace es::actors
