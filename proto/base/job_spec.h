@@ -129,7 +129,7 @@ struct DataSpec {
   // with weights nor with groups.
   std::string length_buckets;
   // tokens: the token that ends a document; -1 for none. The tokens of a window then know their
-  // document (store/dataset/tokens/tokens_source.h).
+  // document (store/dataset/tokens/tokens_source.cc).
   int document_end = -1;
   std::string tokenizer;     // texts: the tokenizer.json
   std::string text_field;    // texts: the field of JSON lines with the text; empty for "text"

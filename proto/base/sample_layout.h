@@ -13,7 +13,7 @@
 //                    (tokens in use; the rest is padding); span i32 [2] (first and last token of
 //                    the answer)
 //   language modelling   ids i32 [T]; labels i32 [T] (for each token the next one); with documents
-//                    also position_ids i32 [T] and segment_ids i32 [T] (tokens_source.h)
+//                    also position_ids i32 [T] and segment_ids i32 [T] (tokens_source.cc)
 //   detection        image f32 [h,w,3]; boxes f32 [M,5] (height M, channels 5): class, centre x,
 //                    centre y, width, height; the last four in (0, 1] as parts of the image; class
 //                    -1 means that there is no box

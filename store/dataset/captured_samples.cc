@@ -1,4 +1,5 @@
-#include "store/dataset/captured_samples.h"
+// The data of the built-in models for models from model files whose inputs are the same fields.
+#include "store/dataset/sources.h"
 
 #include <algorithm>
 #include <optional>

@@ -27,7 +27,7 @@ inline constexpr std::size_t kIds = 0, kTypes = 1, kLength = 2, kSpan = 3;
 }
 namespace token_field {
 inline constexpr std::size_t kIds = 0, kLabels = 1;
-// The fields of the documents in a window (tokens_source.h).
+// The fields of the documents in a window (tokens_source.cc).
 inline constexpr const char* kPositions = "position_ids";
 inline constexpr const char* kSegments = "segment_ids";
 // A label that the loss ignores.

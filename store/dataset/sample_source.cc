@@ -3,21 +3,10 @@
 #include <algorithm>
 
 #include "proto/base/check.h"
-#include "store/dataset/arrays/arrays_source.h"
-#include "store/dataset/boxes/box_source.h"
-#include "store/dataset/captured_samples.h"
 #include "store/dataset/images/cifar_reader.h"
 #include "store/dataset/images/idx_reader.h"
-#include "store/dataset/images/image_folder.h"
-#include "store/dataset/images/image_source.h"
 #include "store/dataset/layouts.h"
-#include "store/dataset/python/python_source.h"
-#include "store/dataset/questions/squad_source.h"
-#include "store/dataset/questions/synthetic_questions.h"
-#include "store/dataset/ratings/ratings_source.h"
-#include "store/dataset/shards/webdataset_source.h"
-#include "store/dataset/tokens/synthetic_tokens.h"
-#include "store/dataset/tokens/tokens_source.h"
+#include "store/dataset/sources.h"
 #include "store/field_error.h"
 
 namespace es::store {

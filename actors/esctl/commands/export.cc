@@ -17,8 +17,8 @@
 #include "gpu/optim/replica.h"
 #include "store/checkpoint/checkpoint.h"
 #include "store/checkpoint/new_file.h"
-#include "store/dataset/images/image_folder.h"
 #include "store/dataset/images/pixel_writer.h"
+#include "store/dataset/sources.h"
 
 namespace es::actors::esctl {
 namespace {

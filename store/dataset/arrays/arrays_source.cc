@@ -1,4 +1,10 @@
-#include "store/dataset/arrays/arrays_source.h"
+// Samples in NumPy files, for models from model files: DIRECTORY/train/NAME.npy and
+// DIRECTORY/eval/NAME.npy for every input NAME of the model.
+//
+// InputArray says which arrays an input can be read from. All arrays of a half have the same number
+// of samples. Without a directory "eval" there are no evaluation samples. Headers are read when the
+// source is opened, and samples when they are used.
+#include "store/dataset/sources.h"
 
 #include <algorithm>
 #include <bit>

@@ -1,4 +1,10 @@
-#include "store/dataset/boxes/box_source.h"
+// Samples of detection: an image of data.height x data.width and at most data.boxes boxes. Unused
+// places have class -1 and zeros. A mirrored image (data.flip) has mirrored boxes.
+//
+// voc: images are resized as a whole, without keeping their aspect ratio. Boxes are parts of the
+// sides, so they remain right. Difficult objects are not part of a sample, and are not counted in
+// evaluation.
+#include "store/dataset/sources.h"
 
 #include <algorithm>
 #include <filesystem>

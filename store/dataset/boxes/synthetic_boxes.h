@@ -1,5 +1,5 @@
 #pragma once
-// The images of synthetic detection; box_source.h describes their contents.
+// The images of synthetic detection; box_source.cc describes their contents.
 //   ground   pixel = (128 + noise) / 2     (integers, rounded down)
 //   object   pixel = (176 * cell + 80 * ground) / 256
 #include <cstdint>

@@ -1,4 +1,11 @@
-#include "store/dataset/images/image_folder.h"
+// Samples of classification from a directory of JPEG and PNG files:
+//
+//   DIR/train/CLASS/NAME.jpg   DIR/val/CLASS/NAME.png
+//
+// Classes are numbered in the order of the bytes of their names, and so are the files of a class.
+// The name of a file ends in .jpg, .jpeg or .png, in upper or lower case. Files are decoded when
+// they are used (raw_image.h), and cropped and augmented (augmented_image.h).
+#include "store/dataset/sources.h"
 
 #include <algorithm>
 #include <filesystem>

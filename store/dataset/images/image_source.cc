@@ -1,4 +1,6 @@
-#include "store/dataset/images/image_source.h"
+// Samples of classification whose images all have one shape. They are in memory (IDX, CIFAR-10) or
+// computed (synthetic). pixel_writer.h describes augmentation and normalisation.
+#include "store/dataset/sources.h"
 
 namespace es::store {
 namespace {

@@ -1,4 +1,11 @@
-#include "store/dataset/python/python_source.h"
+// Samples that a Python dataset computes, for models from model files.
+//
+// data.path is a file with the pickled dataset, which the Python package has written
+// (python/easyscale/dataset_file.py). Its digest belongs to the job. Python runs in loader
+// processes (loader_pool.h), and only when samples are computed: the job file says how many there
+// are. The random numbers of Python, NumPy and PyTorch are seeded for every sample from the seed of
+// the job, the epoch and the number of the sample, so a sample is a pure function of these.
+#include "store/dataset/sources.h"
 
 #include <algorithm>
 #include <atomic>

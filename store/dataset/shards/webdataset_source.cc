@@ -1,4 +1,6 @@
-#include "store/dataset/shards/webdataset_source.h"
+// Samples of classification from tar files (shard_files.h, shard_index.h), without unpacking them.
+// A worker reads an image from its file when it needs it.
+#include "store/dataset/sources.h"
 
 #include "store/dataset/images/augmented_image.h"
 #include "store/dataset/shards/shard_index.h"

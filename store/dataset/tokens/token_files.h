@@ -1,5 +1,5 @@
 #pragma once
-// The files of a directory with tokens (tokens_source.h), in their order.
+// The files of a directory with tokens (tokens_source.cc), in their order.
 #include <filesystem>
 #include <vector>
 

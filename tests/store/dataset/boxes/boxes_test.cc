@@ -4,9 +4,9 @@
 #include <cmath>
 #include <random>
 
-#include "store/dataset/boxes/box_source.h"
 #include "store/dataset/boxes/synthetic_boxes.h"
 #include "store/dataset/boxes/voc_reader.h"
+#include "store/dataset/sources.h"
 #include "tests/store/dataset/images/image_files.h"
 #include "tests/store/mutate.h"
 #include "tests/store/temp_directory.h"

@@ -1,4 +1,4 @@
-#include "store/dataset/images/image_folder.h"
+#include "store/dataset/sources.h"
 
 #include <doctest/doctest.h>
 

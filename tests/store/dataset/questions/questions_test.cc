@@ -6,8 +6,7 @@
 #include <set>
 
 #include "store/dataset/questions/squad_reader.h"
-#include "store/dataset/questions/squad_source.h"
-#include "store/dataset/questions/synthetic_questions.h"
+#include "store/dataset/sources.h"
 #include "tests/store/mutate.h"
 #include "tests/store/temp_directory.h"
 #include "tests/support/seed.h"

@@ -8,7 +8,7 @@
 
 #include "store/dataset/ratings/interactions.h"
 #include "store/dataset/ratings/ratings_reader.h"
-#include "store/dataset/ratings/ratings_source.h"
+#include "store/dataset/sources.h"
 #include "tests/store/mutate.h"
 #include "tests/store/temp_directory.h"
 #include "tests/support/seed.h"

@@ -1,4 +1,4 @@
-#include "store/dataset/shards/webdataset_source.h"
+#include "store/dataset/sources.h"
 
 #include <doctest/doctest.h>
 

@@ -1,4 +1,4 @@
-#include "store/dataset/tokens/synthetic_tokens.h"
+#include "store/dataset/sources.h"
 
 #include <doctest/doctest.h>
 

@@ -1,4 +1,4 @@
-#include "store/dataset/tokens/tokens_source.h"
+#include "store/dataset/sources.h"
 
 #include <doctest/doctest.h>
 
