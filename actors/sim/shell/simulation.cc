@@ -15,7 +15,7 @@
 #include <map>
 #include <set>
 
-#include "actors/base/protocol/core/durations.h"
+#include "actors/base/protocol/core/instant.h"
 #include "actors/head/cluster_scheduler/shell/cluster_scheduler_actor.h"
 #include "actors/sim/shell/history_hash.h"
 #include "proto/base/check_ok.h"

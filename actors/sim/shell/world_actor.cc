@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "actors/base/gateway/core/peer_id.h"
-#include "actors/base/protocol/core/durations.h"
+#include "actors/base/protocol/core/instant.h"
 #include "actors/base/protocol/wire/codec.h"
 #include "actors/base/protocol/wire/wire_devices.h"
 #include "proto/base/check_ok.h"

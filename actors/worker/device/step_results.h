@@ -37,10 +37,6 @@ struct StepResults {
   }
 };
 
-inline double seconds_of(Instant duration) {
-  return std::chrono::duration<double>(duration).count();
-}
-
 // StepClock measures how a device spends its time in the local steps of one global step: computing,
 // switching from one EST to the next, or waiting for a mini-batch. Users and the companion see the
 // result. The only decision that depends on it is when ends of slices are reported

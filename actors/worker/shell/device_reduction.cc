@@ -125,8 +125,8 @@ void DeviceState::perform_effect(const worker::ApplyUpdate& effect) {
   add_to_trace(tracing::SpanKind::kUpdate, effect.step, 0, begin);
   report(worker::UpdateApplied{std::move(line)});
   self_->send(control_, DeviceStats{engine.version(), results_.slice_seconds,
-                                    worker::seconds_of(clock_.spent(worker::StepClock::kSwitch)),
-                                    worker::seconds_of(clock_.spent(worker::StepClock::kWait)),
+                                    in_seconds(clock_.spent(worker::StepClock::kSwitch)),
+                                    in_seconds(clock_.spent(worker::StepClock::kWait)),
                                     tree_ ? tree_->peak_live_buffers() : 0});
 }
 

@@ -194,7 +194,7 @@ Status DeviceState::run_slice(const worker::RunSlice& run) {
   results_.without_loss.clear();
   clock_.enter(worker::StepClock::kSwitch);
   results_.slice_seconds.push_back(
-      worker::seconds_of(clock_.spent(worker::StepClock::kCompute) - computed_before));
+      in_seconds(clock_.spent(worker::StepClock::kCompute) - computed_before));
   return {};
 }
 

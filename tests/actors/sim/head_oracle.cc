@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "actors/base/protocol/core/durations.h"
+#include "actors/base/protocol/core/instant.h"
 #include "actors/base/protocol/wire/codec.h"
 #include "actors/base/protocol/wire/wire_devices.h"
 #include "actors/node/shell/node_agent_actor.h"

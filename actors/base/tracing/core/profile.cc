@@ -1,15 +1,10 @@
 #include "actors/base/tracing/core/profile.h"
 
 #include <algorithm>
-#include <chrono>
 #include <map>
 
 namespace es::actors::tracing {
 namespace {
-
-double seconds_of(Instant time) {
-  return std::chrono::duration<double>(time).count();
-}
 
 struct Sums {
   DeviceTime time;
@@ -29,7 +24,7 @@ void add(std::map<std::pair<bool, std::string>, OperatorTime>& to, const std::st
 }
 
 void add(Sums& sums, const Span& span, const TracedProcess& process) {
-  const double seconds = seconds_of(span.duration);
+  const double seconds = in_seconds(span.duration);
   DeviceTime& time = sums.time;
   switch (span.kind) {
     case SpanKind::kStep:

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "actors/base/protocol/core/durations.h"
+#include "actors/base/protocol/core/instant.h"
 #include "scheduler/model/device_sets.h"
 
 namespace es::actors {

@@ -7,7 +7,7 @@
 #include "actors/base/access/core/requests.h"
 #include "actors/base/gateway/shell/visit.h"
 #include "actors/base/log/log.h"
-#include "actors/base/protocol/core/durations.h"
+#include "actors/base/protocol/core/instant.h"
 #include "actors/base/protocol/wire/job_cluster_codec.h"
 #include "actors/head/cluster_scheduler/shell/checkpoint_request.h"
 #include "actors/head/cluster_scheduler/shell/ledger_part.h"

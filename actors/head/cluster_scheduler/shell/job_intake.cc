@@ -5,7 +5,7 @@
 #include "actors/base/gateway/shell/visit.h"
 #include "actors/base/job_file/client_spec.h"
 #include "actors/base/log/log.h"
-#include "actors/base/protocol/core/durations.h"
+#include "actors/base/protocol/core/instant.h"
 #include "actors/head/cluster_scheduler/core/job_fit.h"
 #include "proto/base/kill_point.h"
 #include "proto/messages.h"

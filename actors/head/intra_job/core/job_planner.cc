@@ -5,7 +5,7 @@
 #include <cstdio>
 #include <utility>
 
-#include "actors/base/protocol/core/durations.h"
+#include "actors/base/protocol/core/instant.h"
 #include "scheduler/model/device_sets.h"
 
 namespace es::actors::intra_job {

@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "actors/base/protocol/core/durations.h"
+#include "actors/base/protocol/core/instant.h"
 #include "actors/head/intra_job/core/job_planner.h"
 #include "scheduler/model/device_sets.h"
 #include "scheduler/plans/plans.h"

@@ -7,7 +7,7 @@
 #include <map>
 #include <string>
 
-#include "actors/base/protocol/core/durations.h"
+#include "actors/base/protocol/core/instant.h"
 #include "proto/base/result.h"
 
 namespace es::actors::intra_job {

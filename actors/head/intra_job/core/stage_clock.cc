@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "actors/base/protocol/core/durations.h"
+#include "actors/base/protocol/core/instant.h"
 
 namespace es::actors::intra_job {
 namespace {

@@ -37,7 +37,7 @@ UsageLimits::UsageLimits(JobContext& context) : context_(context) {
 }
 
 void UsageLimits::add(Instant time, double price_per_s) {
-  context_.record.spent += price_per_s * std::chrono::duration<double>(time).count();
+  context_.record.spent += price_per_s * in_seconds(time);
   if (!has_time_limit()) return;
   part_ += time;
   const auto whole = std::chrono::duration_cast<std::chrono::milliseconds>(part_);

@@ -4,7 +4,7 @@
 #include <limits>
 #include <optional>
 
-#include "actors/base/protocol/core/durations.h"
+#include "actors/base/protocol/core/instant.h"
 #include "store/metrics/metric.h"
 
 namespace es::actors {
