@@ -1,16 +1,15 @@
 #include "store/plans/plan_store.h"
 
+#include <algorithm>
 #include <cmath>
+#include <functional>
 
 #include "store/kv/keys.h"
-#include "store/kv/record_codec.h"
+#include "store/kv/record_fields.h"
 #include "store/kv/scan_records.h"
 
 namespace es::store {
 namespace {
-
-constexpr std::uint8_t kRecordVersion = 1;
-constexpr std::uint8_t kPlansVersion = 2;
 
 std::string plans_key(const std::string& model_key, std::uint32_t max_p) {
   return KeyBuilder("plans").text(model_key).number(max_p).key();
@@ -30,95 +29,104 @@ bool is_rate(double value) {
   return std::isfinite(value) && value >= 0.0;
 }
 
-PlanRecord read_plan(RecordReader& in) {
-  PlanRecord plan;
-  // A part has three fields of 4 bytes and the text of a name.
-  const std::uint32_t parts = in.count(12);
-  for (std::uint32_t i = 0; i < parts && in.ok(); ++i) {
-    PlanPart part;
-    part.type.name = in.text();
-    part.devices = in.u32();
-    part.ests = in.u32();
-    in.expect(!part.type.name.empty() && part.devices > 0 && part.ests > 0, "parts");
-    plan.parts.push_back(std::move(part));
-  }
-  plan.waste = in.f64();
-  plan.throughput_local_steps_per_s = in.f64();
-  in.expect(is_rate(plan.waste), "waste");
-  in.expect(is_rate(plan.throughput_local_steps_per_s), "throughput");
-  return plan;
-}
-
-std::string encode_capability(const CapabilityRecord& record) {
-  RecordWriter out(kRecordVersion);
-  out.f64(record.local_steps_per_s);
-  out.u64(record.measurements);
-  return out.take();
-}
+// Communication is a list without a structure of its own.
+struct SyncList {
+  std::vector<SyncRecord> points;
+};
 
 }  // namespace
 
+template <>
+struct RecordFields<PlanPart> {
+  template <class Part, class Visit>
+  static void visit_fields(Part& part, Visit& visit) {
+    visit(part.type.name);
+    visit(part.devices);
+    visit(part.ests);
+    visit.expect(!part.type.name.empty() && part.devices > 0 && part.ests > 0);
+  }
+};
+
+template <>
+struct RecordFields<PlanRecord> {
+  template <class Plan, class Visit>
+  static void visit_fields(Plan& plan, Visit& visit) {
+    visit(plan.parts);
+    visit(plan.waste);
+    visit(plan.throughput_local_steps_per_s);
+    visit.expect(is_rate(plan.waste) && is_rate(plan.throughput_local_steps_per_s));
+  }
+};
+
+template <>
+struct RecordFields<PlanListRecord> {
+  static constexpr std::uint8_t kOldestVersion = 2;
+  template <class List, class Visit>
+  static void visit_fields(List& list, Visit& visit) {
+    visit("inputs", list.inputs);
+    visit.coded(
+        "complete", list.complete, [](bool complete) { return std::uint32_t{complete}; },
+        [](std::uint32_t number) {
+          return number <= 1 ? std::optional(number == 1) : std::nullopt;
+        });
+    visit("plans", list.plans);
+  }
+};
+
+// The type is in the key.
+template <>
+struct RecordFields<CapabilityRecord> {
+  static constexpr std::uint8_t kOldestVersion = 1;
+  template <class Record, class Visit>
+  static void visit_fields(Record& record, Visit& visit) {
+    visit("local_steps_per_s", record.local_steps_per_s);
+    // The scheduler divides by it, so 0, NaN and infinity are refused.
+    visit.expect(is_rate(record.local_steps_per_s) && record.local_steps_per_s > 0.0);
+    visit("measurements", record.measurements);
+  }
+};
+
+template <>
+struct RecordFields<SyncRecord> {
+  template <class Point, class Visit>
+  static void visit_fields(Point& point, Visit& visit) {
+    visit(point.devices);
+    visit(point.seconds);
+    visit.expect(point.devices > 0 && is_rate(point.seconds));
+  }
+};
+
+template <>
+struct RecordFields<SyncList> {
+  static constexpr std::uint8_t kOldestVersion = 1;
+  template <class List, class Visit>
+  static void visit_fields(List& list, Visit& visit) {
+    visit("points", list.points);
+    visit.expect(std::ranges::adjacent_find(list.points, std::ranges::greater_equal{},
+                                            &SyncRecord::devices) == list.points.end());
+  }
+};
+
 Result<CapabilityRecord> decode_capability(std::string_view bytes, const std::string& type,
                                            const std::string& model_key) {
-  RecordReader in(bytes, kRecordVersion,
-                  "capability of " + type + " for model \"" + model_key + '"');
   CapabilityRecord record;
   record.type.name = type;
-  record.local_steps_per_s = in.f64();
-  record.measurements = in.u64();
-  // The scheduler divides by it, so 0, NaN and infinity are refused.
-  in.expect(is_rate(record.local_steps_per_s) && record.local_steps_per_s > 0.0,
-            "local_steps_per_s");
-  ES_RETURN_IF_ERROR(in.finish());
-  return record;
+  return decode_record(bytes, "capability of " + type + " for model \"" + model_key + '"',
+                       std::move(record));
 }
 
 Result<std::vector<SyncRecord>> decode_sync(std::string_view bytes, const std::string& what) {
-  RecordReader in(bytes, kRecordVersion, what);
-  std::vector<SyncRecord> points;
-  const std::uint32_t count = in.count(12);
-  for (std::uint32_t i = 0; i < count && in.ok(); ++i) {
-    SyncRecord point;
-    point.devices = in.u32();
-    point.seconds = in.f64();
-    in.expect(point.devices > (points.empty() ? 0 : points.back().devices), "devices");
-    in.expect(is_rate(point.seconds), "seconds");
-    points.push_back(point);
-  }
-  ES_RETURN_IF_ERROR(in.finish());
-  return points;
+  Result<SyncList> list = decode_record<SyncList>(bytes, what);
+  if (!list) return list.error();
+  return std::move(list->points);
 }
 
 std::string encode_plans(const PlanListRecord& list) {
-  RecordWriter out(kPlansVersion);
-  out.text(list.inputs);
-  out.u32(list.complete ? 1 : 0);
-  out.u32(static_cast<std::uint32_t>(list.plans.size()));
-  for (const PlanRecord& plan : list.plans) {
-    out.u32(static_cast<std::uint32_t>(plan.parts.size()));
-    for (const PlanPart& part : plan.parts) {
-      out.text(part.type.name);
-      out.u32(part.devices);
-      out.u32(part.ests);
-    }
-    out.f64(plan.waste);
-    out.f64(plan.throughput_local_steps_per_s);
-  }
-  return out.take();
+  return encode_record(list);
 }
 
 Result<PlanListRecord> decode_plans(std::string_view bytes, const std::string& what) {
-  RecordReader in(bytes, kPlansVersion, what);
-  PlanListRecord list;
-  list.inputs = in.text();
-  const std::uint32_t complete = in.u32();
-  in.expect(complete <= 1, "complete");
-  list.complete = complete == 1;
-  // A plan has at least the number of its parts (4 bytes) and two numbers of 8 bytes.
-  const std::uint32_t count = in.count(20);
-  for (std::uint32_t i = 0; i < count && in.ok(); ++i) list.plans.push_back(read_plan(in));
-  ES_RETURN_IF_ERROR(in.finish());
-  return list;
+  return decode_record<PlanListRecord>(bytes, what);
 }
 
 Status PlanStore::save_plans(const std::string& model_key, std::uint32_t max_p,
@@ -143,7 +151,7 @@ Status PlanStore::save_capability(const std::string& model_key, std::uint32_t ba
   ES_CHECK(is_rate(record.local_steps_per_s) && record.local_steps_per_s > 0.0);
   WriteBatch batch;
   batch.put(capability_prefix(model_key, batch_size).text(record.type.name).key(),
-            encode_capability(record));
+            encode_record(record));
   // Plans can be computed again, so they are only buffered. A measurement cannot be computed, so it
   // is synced.
   return store_.write(batch, Durability::kSynced);
@@ -161,17 +169,13 @@ Result<std::vector<CapabilityRecord>> PlanStore::load_capabilities(const std::st
 
 Status PlanStore::save_sync(const std::string& model_key, std::uint32_t batch_size,
                             const std::vector<SyncRecord>& points) {
-  RecordWriter out(kRecordVersion);
-  out.u32(static_cast<std::uint32_t>(points.size()));
   std::uint32_t before = 0;
   for (const SyncRecord& point : points) {
     ES_CHECK(point.devices > before && is_rate(point.seconds));
     before = point.devices;
-    out.u32(point.devices);
-    out.f64(point.seconds);
   }
   WriteBatch batch;
-  batch.put(sync_key(model_key, batch_size), out.take());
+  batch.put(sync_key(model_key, batch_size), encode_record(SyncList{points}));
   return store_.write(batch, Durability::kSynced);
 }
 

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "store/kv/memory_key_value_store.h"
+#include "store/kv/record_codec.h"
 #include "tests/store/mutate.h"
 #include "tests/support/seed.h"
 
@@ -57,6 +58,32 @@ TEST_SUITE("store/plans/plan_store") {
     CHECK(*plans.load_sync("cnn", 32) == points);
     CHECK(plans.load_sync("cnn", 16)->empty());
     CHECK_FALSE(decode_sync("garbage", "sync").ok());
+  }
+
+  TEST_CASE("plans have the bytes that earlier programs wrote") {
+    RecordWriter out(2);
+    out.text("inputs");
+    out.u32(1);
+    out.u32(1);  // a plan with one part
+    out.u32(1);
+    out.text("v100");
+    out.u32(2);
+    out.u32(4);
+    out.f64(0.5);
+    out.f64(31.25);
+    const PlanListRecord list{"inputs", true, {{{{{"v100"}, 2, 4}}, 0.5, 31.25}}};
+    const std::string bytes = out.take();
+    CHECK(encode_plans(list) == bytes);
+    CHECK(*decode_plans(bytes, "plans") == list);
+    RecordWriter speed(1);
+    speed.f64(17.0);
+    speed.u64(3);
+    CHECK(*decode_capability(speed.take(), "v100", "cnn") == CapabilityRecord{{"v100"}, 17.0, 3});
+    RecordWriter sync(1);
+    sync.u32(1);
+    sync.u32(4);
+    sync.f64(0.25);
+    CHECK(*decode_sync(sync.take(), "sync") == std::vector<SyncRecord>{{4, 0.25}});
   }
 
   TEST_CASE("numbers that cannot be rates are refused") {
