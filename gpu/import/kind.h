@@ -3,7 +3,7 @@
 // kinds_*.cc have the entries of one topic each, as docs/reference/model-file.md lists them.
 //
 // A new kind is an entry. The check of a program (check.h) uses its inputs, attributes and shape
-// rule, and the import (import.h) its lowering.
+// rule, the import (import.h) its lowering, and the tables of the reference are written from it.
 #include <cstdint>
 #include <span>
 #include <string>
@@ -26,10 +26,12 @@ struct Slot {
   // The weight of a linear layer on the image in slot 0. Its columns are stored with their channels
   // last.
   bool of_image = false;
+  const char* shape = "";  // for the reference: its extents by their names, such as "[n,c,...]"
 };
 
 struct Kind {
   const char* name;
+  const char* result;  // for the reference: one sentence that says what the output is
   std::vector<Slot> slots;
   bool variadic = false;   // the last slot stands for one or more inputs
   bool only_loss = false;  // the output is the loss of the model, and no node reads it
@@ -76,6 +78,14 @@ std::vector<Kind> reduction_kinds();
 std::vector<Kind> resize_kinds();
 std::vector<Kind> row_kinds();
 std::vector<Kind> state_kinds();
+
+// A section of the reference and the kinds in it.
+struct KindTopic {
+  const char* title;
+  std::vector<Kind> kinds;
+};
+// All topics, in the order of the reference. Called for the reference and by find_kind() only.
+std::vector<KindTopic> kind_topics();
 
 using Outputs = Result<std::vector<ValueInfo>>;
 

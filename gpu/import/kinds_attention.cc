@@ -191,9 +191,10 @@ void lower_attention(Lowering& l, const NodeView& node) {
 std::vector<Kind> attention_kinds() {
   return {
       {.name = "attention",
-       .slots = {{"q", "f"},
-                 {"k", "f"},
-                 {"v", "f"},
+       .result = "softmax of the scaled q times k, times v, for each head",
+       .slots = {{.name = "q", .types = "f", .shape = "[b,h,t,d]"},
+                 {.name = "k", .types = "f", .shape = "[b,g,s,d]"},
+                 {.name = "v", .types = "f", .shape = "[b,g,s,e]"},
                  {"mask", "fb", true},
                  {"bias", "f", true},
                  {"length", "i", true},

@@ -334,12 +334,19 @@ std::vector<Kind> conv_kinds() {
   transposed.push_back(integers("output_padding", 0, kSpatialMax));
   return {
       {.name = "conv",
-       .slots = {{"x", "f"}, {"weight", "f", false, true}, {"bias", "f", true}},
+       .result = "the convolution, over one to three spatial axes",
+       .slots =
+           {{.name = "x", .types = "f", .shape = "[n,c,spatial...]"},
+            {.name = "weight", .types = "f", .kernel = true, .shape = "[o,c/groups,kernel...]"},
+            {"bias", "f", true}},
        .attributes = conv_attributes(),
        .outputs = conv_outputs,
        .lower = lower_conv},
       {.name = "conv_transpose",
-       .slots = {{"x", "f"}, {"weight", "f"}, {"bias", "f", true}},
+       .result = "the gradient of a `conv` to its input",
+       .slots = {{.name = "x", .types = "f", .shape = "[n,c,spatial...]"},
+                 {.name = "weight", .types = "f", .shape = "[c,o/groups,kernel...]"},
+                 {"bias", "f", true}},
        .attributes = std::move(transposed),
        .outputs = conv_transpose_outputs,
        .lower = lower_conv_transpose},

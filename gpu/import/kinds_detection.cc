@@ -48,7 +48,11 @@ void lower_yolo(Lowering& l, const NodeView& node) {
 std::vector<Kind> detection_kinds() {
   return {
       {.name = "yolo",
-       .slots = {{"coarse", "f"}, {"middle", "f"}, {"fine", "f"}, {"boxes", "f"}},
+       .result = "the loss of YOLOv3, the mean over the samples",
+       .slots = {{.name = "coarse", .types = "f", .shape = "[n,3*(5+classes),h,w]"},
+                 {.name = "middle", .types = "f", .shape = "[n,3*(5+classes),h,w]"},
+                 {.name = "fine", .types = "f", .shape = "[n,3*(5+classes),h,w]"},
+                 {.name = "boxes", .types = "f", .shape = "[n,m,5]"}},
        .only_loss = true,
        .attributes = {integer("classes", 1, 100'000), integers("image", 1, 1 << 20),
                       numbers("anchors", 1e-3, 1e6)},

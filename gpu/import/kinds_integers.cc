@@ -158,8 +158,9 @@ void lower_narrow(Lowering& l, const NodeView& node) {
 }
 
 template <const Instructions& kOf>
-Kind integer_kind(const char* name) {
+Kind integer_kind(const char* name, const char* result) {
   return {.name = name,
+          .result = result,
           .slots = {{"a", "il"}, {"b", "il"}},
           .outputs = integer_outputs,
           .lower = lower_short<kOf>,
@@ -171,14 +172,16 @@ Kind integer_kind(const char* name) {
 
 std::vector<Kind> integer_kinds() {
   return {
-      integer_kind<kDivides>("floor_div"),
-      integer_kind<kRemains>("remainder"),
-      integer_kind<kAnds>("bit_and"),
-      integer_kind<kOrs>("bit_or"),
-      integer_kind<kXors>("bit_xor"),
-      integer_kind<kLeft>("shift_left"),
-      integer_kind<kRight>("shift_right"),
+      integer_kind<kDivides>("floor_div", "the quotient, rounded down"),
+      integer_kind<kRemains>("remainder", "the rest, with the sign of b"),
+      integer_kind<kAnds>("bit_and", "the function of each bit"),
+      integer_kind<kOrs>("bit_or", "the function of each bit"),
+      integer_kind<kXors>("bit_xor", "the function of each bit"),
+      integer_kind<kLeft>("shift_left", "a * 2^b, and 0 beyond the bits of the type"),
+      integer_kind<kRight>("shift_right",
+                           "a / 2^b, rounded down, also beyond the bits of the type"),
       {.name = "narrow",
+       .result = "x as i32",
        .slots = {{"x", "il"}},
        .attributes = {integer("low", kIntLow, kIntHigh), integer("high", kIntLow, kIntHigh)},
        .outputs = narrow_outputs,

@@ -356,9 +356,10 @@ AttributeRule reduction_rule() {
   return text("reduction", {"mean", "sum"});
 }
 
-Kind element_loss(const char* name, void (*lower)(Lowering&, const NodeView&),
+Kind element_loss(const char* name, const char* result, void (*lower)(Lowering&, const NodeView&),
                   std::vector<AttributeRule> attributes = {}) {
   Kind kind{.name = name,
+            .result = result,
             .slots = {{"x", "f"}, {"target", "f"}},
             .attributes = std::move(attributes),
             .outputs = element_loss_outputs,
@@ -368,7 +369,9 @@ Kind element_loss(const char* name, void (*lower)(Lowering&, const NodeView&),
 }
 
 std::vector<Slot> class_slots(const char* x) {
-  return {{x, "f"}, {"labels", "i"}, {"weight", "f", true}};
+  return {{.name = x, .types = "f", .shape = "[n,c,...]"},
+          {.name = "labels", .types = "i", .shape = "[n,...]"},
+          {"weight", "f", true}};
 }
 
 AttributeRule ignore_index() {
@@ -380,40 +383,49 @@ AttributeRule ignore_index() {
 std::vector<Kind> loss_kinds() {
   std::vector<Kind> kinds{
       {.name = "cross_entropy",
+       .result = "as in PyTorch",
        .slots = class_slots("logits"),
        .attributes = {ignore_index(), number("label_smoothing", 0.0, 1.0).or_else(0.0),
                       reduction_rule()},
        .outputs = class_loss_outputs,
        .lower = lower_cross_entropy},
       {.name = "regularised_cross_entropy",
-       .slots = {{"logits", "f"}, {"labels", "i"}},
+       .result = "the mean over the rows whose label is not negative",
+       .slots = {{.name = "logits", .types = "f", .shape = "[n,c,...]"},
+                 {.name = "labels", .types = "i", .shape = "[n,...]"}},
        .only_loss = true,
        .attributes = {number("label_smoothing", 0.0, 0.999999), number("z_loss", 0.0, 1.0)},
        .outputs = class_loss_outputs,
        .lower = lower_regularised_cross_entropy},
       {.name = "nll",
+       .result = "as in PyTorch",
        .slots = class_slots("log_probs"),
        .attributes = {ignore_index(), reduction_rule()},
        .outputs = class_loss_outputs,
        .lower = lower_nll},
       {.name = "cross_entropy_soft",
-       .slots = {{"logits", "f"}, {"targets", "f"}},
+       .result = "as in PyTorch",
+       .slots = {{.name = "logits", .types = "f", .shape = "[n,c]"},
+                 {.name = "targets", .types = "f", .shape = "[n,c]"}},
        .attributes = {reduction_rule()},
        .outputs = soft_outputs,
        .lower = lower_cross_entropy_soft},
-      element_loss("mse", lower_mse),
-      element_loss("l1", lower_elements<distances>),
-      element_loss("smooth_l1", lower_elements<smooth_l1>, {number("beta", 0.0, 1e30)}),
-      element_loss("huber", lower_elements<huber>, {number("delta", 1e-30, 1e30)}),
-      element_loss("bce", lower_elements<binary_entropy>),
-      element_loss("bce_with_logits", lower_bce_with_logits),
+      element_loss("mse", "as in PyTorch", lower_mse),
+      element_loss("l1", "as in PyTorch", lower_elements<distances>),
+      element_loss("smooth_l1", "as in PyTorch", lower_elements<smooth_l1>,
+                   {number("beta", 0.0, 1e30)}),
+      element_loss("huber", "as in PyTorch", lower_elements<huber>, {number("delta", 1e-30, 1e30)}),
+      element_loss("bce", "as in PyTorch", lower_elements<binary_entropy>),
+      element_loss("bce_with_logits", "as in PyTorch", lower_bce_with_logits),
       {.name = "kl_div",
+       .result = "as in PyTorch",
        .slots = {{"x", "f"}, {"target", "f"}},
        .attributes = {flag("log_target").or_else(0.0),
                       text("reduction", {"batchmean", "mean", "sum"})},
        .outputs = element_loss_outputs,
        .lower = lower_elements<divergence>},
       {.name = kZeroLoss.data(),
+       .result = "0",
        .slots = {{"x", "f"}},
        .outputs = [](const NodeView&) { return number_output(); },
        .lower = lower_zero_loss},

@@ -136,8 +136,8 @@ void lower_log_softmax(Lowering& l, const NodeView& node) {
   l.set(node, log_softmax(l.builder(), node.label(), l.in(node, 0, order)), order);
 }
 
-std::vector<Slot> affine_slots() {
-  return {{"x", "f"}, {"weight", "f", true}, {"bias", "f", true}};
+std::vector<Slot> affine_slots(const char* shape = "") {
+  return {{.name = "x", .types = "f", .shape = shape}, {"weight", "f", true}, {"bias", "f", true}};
 }
 
 AttributeRule eps() {
@@ -149,32 +149,38 @@ AttributeRule eps() {
 std::vector<Kind> norm_kinds() {
   return {
       {.name = "batch_norm",
-       .slots = affine_slots(),
+       .result = "x, normalised for each channel",
+       .slots = affine_slots("[n,c,...]"),
        .attributes = {eps(), number("momentum", 0.0, 1.0), integer("mean", 0, 0x7fffffff),
                       integer("variance", 0, 0x7fffffff)},
        .outputs = channel_norm_outputs,
        .lower = lower_batch_norm},
       {.name = "layer_norm",
+       .result = "x, normalised over the last axes",
        .slots = affine_slots(),
        .attributes = {integer("axes", 1, kRankMax), eps()},
        .outputs = last_axes_outputs,
        .lower = lower_layer_norm},
       {.name = "rms_norm",
+       .result = "x, divided by its root mean square over the last axes",
        .slots = {{"x", "f"}, {"weight", "f", true}},
        .attributes = {integer("axes", 1, kRankMax), eps()},
        .outputs = last_axes_outputs,
        .lower = lower_rms_norm},
       {.name = "group_norm",
-       .slots = affine_slots(),
+       .result = "x, normalised over each group of channels of a sample",
+       .slots = affine_slots("[n,c,...]"),
        .attributes = {integer("groups", 1, 1 << 20), eps()},
        .outputs = group_norm_outputs,
        .lower = lower_group_norm},
       {.name = "softmax",
+       .result = "the function along the axis",
        .slots = {{"x", "f"}},
        .attributes = {axis_rule()},
        .outputs = softmax_outputs,
        .lower = lower_softmax},
       {.name = "log_softmax",
+       .result = "the function along the axis",
        .slots = {{"x", "f"}},
        .attributes = {axis_rule()},
        .outputs = softmax_outputs,

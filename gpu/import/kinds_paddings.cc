@@ -149,6 +149,7 @@ std::string pad_unsupported(const NodeView& node) {
 std::vector<Kind> padding_kinds() {
   std::vector<Kind> kinds{
       {.name = "pad",
+       .result = "x with a number of elements for each axis; a negative one cuts off",
        .slots = {{"x", "fibl"}},
        .attributes = {integers("before", -kFarthest, kFarthest),
                       integers("after", -kFarthest, kFarthest), number("value").or_else(0.0)},
@@ -156,18 +157,23 @@ std::vector<Kind> padding_kinds() {
        .unsupported = pad_unsupported,
        .lower = lower_pad},
   };
-  const auto padding = [&](const char* name, Outputs (*outputs)(const NodeView&),
+  const auto padding = [&](const char* name, const char* result,
+                           Outputs (*outputs)(const NodeView&),
                            void (*lower)(Lowering&, const NodeView&)) {
     kinds.push_back(
         {.name = name,
+         .result = result,
          .slots = {{"x", "fibl"}},
          .attributes = {integers("before", 0, kFarthest), integers("after", 0, kFarthest)},
          .outputs = outputs,
          .lower = lower});
   };
-  padding("pad_reflect", reflect_outputs, lower_padding<fill_reflected>);
-  padding("pad_replicate", pad_outputs, lower_padding<fill_replicated>);
-  padding("pad_circular", circular_outputs, lower_padding<fill_circular>);
+  padding("pad_reflect", "x, continued as its mirror image", reflect_outputs,
+          lower_padding<fill_reflected>);
+  padding("pad_replicate", "x, continued by its last elements", pad_outputs,
+          lower_padding<fill_replicated>);
+  padding("pad_circular", "x, continued by its other end", circular_outputs,
+          lower_padding<fill_circular>);
   return kinds;
 }
 

@@ -42,8 +42,9 @@ void lower_normal(Lowering& l, const NodeView& node) {
   l.set_logical(node, b.mul(name, radius, b.unary(name, Function::kCos, angle)));
 }
 
-Kind numbers_kind(const char* name, void (*lower)(Lowering&, const NodeView&)) {
+Kind numbers_kind(const char* name, const char* result, void (*lower)(Lowering&, const NodeView&)) {
   return {.name = name,
+          .result = result,
           .attributes = {integer("site", 0, 0x7fffffff)},
           .outputs = claimed_numbers,
           .lower = lower};
@@ -52,7 +53,10 @@ Kind numbers_kind(const char* name, void (*lower)(Lowering&, const NodeView&)) {
 }  // namespace
 
 std::vector<Kind> random_kinds() {
-  return {numbers_kind("uniform", lower_uniform), numbers_kind("normal", lower_normal)};
+  return {
+      numbers_kind("uniform", "numbers in [0, 1), multiples of 2^-24, in the shape of the output",
+                   lower_uniform),
+      numbers_kind("normal", "standard normal numbers in the shape of the output", lower_normal)};
 }
 
 }  // namespace es::gpu

@@ -63,18 +63,23 @@ void lower_gru(Lowering& l, const NodeView& node) {
 }  // namespace
 
 std::vector<Kind> recurrent_kinds() {
-  const std::vector<Slot> slots = {
-      {"x", "f"}, {"weight", "f"}, {"bias", "f", true}, {"h", "f", true}};
-  std::vector<Slot> with_cell = slots;
-  with_cell.push_back({"c", "f", true});
   return {
       {.name = "lstm",
-       .slots = with_cell,
+       .result = "the hidden states by time and the last cell state behind them, [t+1,n,u]",
+       .slots = {{.name = "x", .types = "f", .shape = "[t,n,4u]"},
+                 {.name = "weight", .types = "f", .shape = "[4u,u]"},
+                 {.name = "bias", .types = "f", .optional = true, .shape = "[4u]"},
+                 {.name = "h", .types = "f", .optional = true, .shape = "[n,u]"},
+                 {.name = "c", .types = "f", .optional = true, .shape = "[n,u]"}},
        .attributes = {flag("reverse").or_else(0.0)},
        .outputs = lstm_outputs,
        .lower = lower_lstm},
       {.name = "gru",
-       .slots = slots,
+       .result = "the hidden states by time, [t,n,u]",
+       .slots = {{.name = "x", .types = "f", .shape = "[t,n,3u]"},
+                 {.name = "weight", .types = "f", .shape = "[3u,u]"},
+                 {.name = "bias", .types = "f", .optional = true, .shape = "[3u]"},
+                 {.name = "h", .types = "f", .optional = true, .shape = "[n,u]"}},
        .attributes = {flag("reverse").or_else(0.0)},
        .outputs = gru_outputs,
        .lower = lower_gru},

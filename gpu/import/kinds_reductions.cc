@@ -167,9 +167,10 @@ void lower_cumsum(Lowering& l, const NodeView& node) {
   l.set_logical(node, l.builder().cumsum(node.label(), x, static_cast<int>(node.integer("axis"))));
 }
 
-Kind reduction(const char* name, void (*lower)(Lowering&, const NodeView&),
+Kind reduction(const char* name, const char* result, void (*lower)(Lowering&, const NodeView&),
                void (*lower_long)(Lowering&, const NodeView&) = nullptr) {
   return {.name = name,
+          .result = result,
           .slots = {{"x", lower_long == nullptr ? "f" : "fil"}},
           .attributes = {integers("axes", 0, kRankMax - 1), flag("keepdim").or_else(0.0)},
           .outputs = reduction_outputs,
@@ -178,8 +179,9 @@ Kind reduction(const char* name, void (*lower)(Lowering&, const NodeView&),
 }
 
 template <Reduction kReduction>
-Kind arg_reduction(const char* name) {
+Kind arg_reduction(const char* name, const char* result) {
   return {.name = name,
+          .result = result,
           .slots = {{"x", "fil"}},
           .attributes = {axis_rule(), flag("keepdim").or_else(0.0)},
           .outputs = arg_outputs,
@@ -190,20 +192,25 @@ Kind arg_reduction(const char* name) {
 }  // namespace
 
 std::vector<Kind> reduction_kinds() {
-  Kind variance = reduction("var", lower_variance);
+  Kind variance = reduction(
+      "var", "the variance over these axes; the divisor is n minus the correction", lower_variance);
   variance.attributes.push_back(integer("correction", 0, 0x7fffffff).or_else(1.0));
   variance.outputs = variance_outputs;
   return {
-      reduction("sum", lower_reduction<Reduction::kSum>, lower_long_reduction<Reduction::kSum>),
-      reduction("mean", lower_mean),
-      reduction("amax", lower_reduction<Reduction::kMax>, lower_long_reduction<Reduction::kMax>),
-      reduction("amin", lower_reduction<Reduction::kMin>, lower_long_reduction<Reduction::kMin>),
-      reduction("prod", lower_reduction<Reduction::kProd>),
-      reduction("logsumexp", lower_logsumexp),
+      reduction("sum", "the sum over these axes", lower_reduction<Reduction::kSum>,
+                lower_long_reduction<Reduction::kSum>),
+      reduction("mean", "the mean over these axes", lower_mean),
+      reduction("amax", "the largest element over these axes", lower_reduction<Reduction::kMax>,
+                lower_long_reduction<Reduction::kMax>),
+      reduction("amin", "the smallest element over these axes", lower_reduction<Reduction::kMin>,
+                lower_long_reduction<Reduction::kMin>),
+      reduction("prod", "the product over these axes", lower_reduction<Reduction::kProd>),
+      reduction("logsumexp", "log of the sum of exp over these axes", lower_logsumexp),
       std::move(variance),
-      arg_reduction<Reduction::kMax>("argmax"),
-      arg_reduction<Reduction::kMin>("argmin"),
+      arg_reduction<Reduction::kMax>("argmax", "the index of the first largest element, as i32"),
+      arg_reduction<Reduction::kMin>("argmin", "the index of the first smallest element, as i32"),
       {.name = "cumsum",
+       .result = "the sums of all elements up to this one",
        .slots = {{"x", "fil"}},
        .attributes = {axis_rule()},
        .outputs = cumsum_outputs,

@@ -161,7 +161,8 @@ Outputs resize_outputs(const NodeView& node) {
 std::vector<Kind> resize_kinds() {
   return {
       {.name = "resize",
-       .slots = {{"x", "f"}},
+       .result = "x in this size",
+       .slots = {{.name = "x", .types = "f", .shape = "[n,c,spatial...]"}},
        .attributes = {integers("size", 1, kSpatialMax),
                       text("mode", {"nearest", "linear", "cubic"}),
                       flag("align_corners").or_else(0.0)},

@@ -14,6 +14,7 @@ void lower_set_state(Lowering& l, const NodeView& node) {
 
 std::vector<Kind> state_kinds() {
   return {{.name = kSetState.data(),
+           .result = "x, which is the content of the state in the next step",
            .slots = {{"x", "fib"}},
            .attributes = {integer("state", 0, 0x7fffffff)},
            .outputs = same_as_input,

@@ -1,5 +1,5 @@
-// docs/reference/model-file.md has the inputs and attributes of every kind as the table of the
-// kinds has them. ES_RECORD=1 writes the attributes into the document.
+// The tables of kinds in docs/reference/model-file.md are those of the engine. ES_RECORD=1 writes
+// them into the document.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -8,8 +8,9 @@
 #include <cstdlib>
 #include <fstream>
 #include <limits>
-#include <set>
-#include <sstream>
+#include <string>
+#include <string_view>
+#include <vector>
 
 #include "gpu/import/kind.h"
 #include "tests/support/places.h"
@@ -75,44 +76,59 @@ TEST_SUITE("gpu/import/documented_kinds") {
     return text;
   }
 
-  std::vector<std::string> cells_of(const std::string& line) {
-    std::vector<std::string> cells;
-    std::istringstream in(line);
-    for (std::string cell; std::getline(in, cell, '|');) {
-      const auto begin = cell.find_first_not_of(' ');
-      cells.push_back(begin == std::string::npos
-                          ? ""
-                          : cell.substr(begin, cell.find_last_not_of(' ') + 1 - begin));
+  std::string types_text(std::string_view types) {
+    if (types.size() == 4) return "any type";
+    std::string text;
+    for (std::size_t i = 0; i < types.size(); ++i) {
+      text += i == 0 ? "" : i + 1 == types.size() ? " or " : ", ";
+      text += types[i] == 'f' ? "f32" : types[i] == 'i' ? "i32" : types[i] == 'l' ? "i64" : "bool";
     }
-    return cells;  // the first one is empty: a row begins with '|'
+    return text;
   }
 
-  std::vector<std::string> quoted_names(const std::string& cell) {
-    std::vector<std::string> names;
-    std::istringstream in(cell);
-    std::string part;
-    for (bool inside = false; std::getline(in, part, '`'); inside = !inside)
-      if (inside) names.push_back(part);
-    return names;
+  // "x [...,k], mask?: f32 or bool". f32 is not named, and neighbours of one type have it behind
+  // the last of them.
+  std::string inputs_text(const Kind& kind) {
+    std::string text;
+    for (std::size_t i = 0; i < kind.slots.size(); ++i) {
+      const Slot& slot = kind.slots[i];
+      text += i == 0 ? "" : ", ";
+      text += (kind.variadic ? "one or more " : "") + std::string(slot.name) +
+              (slot.optional ? "?" : "") + (*slot.shape == 0 ? "" : " ") + slot.shape;
+      const std::string types = types_text(slot.types);
+      const bool is_last =
+          i + 1 == kind.slots.size() || types_text(kind.slots[i + 1].types) != types;
+      if (is_last && types != "f32") text += ": " + types;
+    }
+    return text;
   }
 
-  // Whether the inputs stand in the cell in their order, an optional one with '?' behind its name.
-  bool names_inputs(const std::string& cell, const Kind& kind) {
-    if (kind.variadic) return cell == "one or more";
-    std::size_t at = 0;
-    for (const Slot& slot : kind.slots) {
-      const std::string name = std::string(slot.name) + (slot.optional ? "?" : "");
-      const auto is_word = [&](std::size_t i) {
-        const auto end = i + name.size();
-        return (i == 0 || cell[i - 1] == ' ') &&
-               (end == cell.size() || cell[end] == ' ' || cell[end] == ',');
-      };
-      for (at = cell.find(name, at); at != std::string::npos && !is_word(at);)
-        at = cell.find(name, at + 1);
-      if (at == std::string::npos) return false;
-      at += name.size();
+  std::string cell(const std::string& text) {
+    return text.empty() ? " |" : " " + text + " |";
+  }
+
+  // The table of a topic. Neighbours that differ by their names only are one row.
+  std::vector<std::string> table_of(const KindTopic& topic) {
+    std::vector<std::string> rows{"| kind | inputs | attributes | result |",
+                                  "| --- | --- | --- | --- |"};
+    std::string names, last;
+    const auto end_row = [&] {
+      if (!names.empty()) rows.push_back("|" + cell(names) + last);
+    };
+    for (const Kind& kind : topic.kinds) {
+      const std::string name = "`" + std::string(kind.name) + "`";
+      const std::string rest =
+          cell(inputs_text(kind)) + cell(attributes_text(kind)) + cell(kind.result);
+      if (rest == last) {
+        names += ", " + name;
+        continue;
+      }
+      end_row();
+      names = name;
+      last = rest;
     }
-    return true;
+    end_row();
+    return rows;
   }
 
   struct Document {
@@ -128,42 +144,26 @@ TEST_SUITE("gpu/import/documented_kinds") {
     }
   };
 
-  // Compares a row with the table of the kinds, and writes the attributes that they have.
-  void check_row(std::string & line, const std::vector<std::string>& columns,
-                 std::set<std::string>& documented) {
-    std::vector<std::string> cells = cells_of(line);
-    for (const std::string& name : quoted_names(cells[1])) {
-      CAPTURE(name);
-      const Kind* kind = find_kind(name);
-      REQUIRE(kind != nullptr);
-      CHECK(documented.insert(name).second);
-      for (std::size_t c = 2; c < cells.size(); ++c) {
-        CAPTURE(cells[c]);
-        if (columns[c] == "inputs") CHECK(names_inputs(cells[c], *kind));
-        if (columns[c] != "attributes") continue;
-        if (std::getenv("ES_RECORD") == nullptr) CHECK(cells[c] == attributes_text(*kind));
-        cells[c] = attributes_text(*kind);
-      }
-    }
-    line = "|";
-    for (std::size_t c = 1; c < cells.size(); ++c)
-      line += cells[c].empty() ? " |" : " " + cells[c] + " |";
-  }
-
-  TEST_CASE("the reference has every kind with its inputs and its attributes") {
+  TEST_CASE("the reference has every kind with its inputs, its attributes and its result") {
     Document document;
     REQUIRE(!document.lines.empty());
-    std::set<std::string> documented;
-    auto line = std::ranges::find(document.lines, "## Kinds of nodes");
-    REQUIRE(line != document.lines.end());
-    std::vector<std::string> columns;
-    for (++line; line != document.lines.end() && !line->starts_with("## "); ++line) {
-      if (line->starts_with("| kind |")) columns = cells_of(*line);
-      if (line->starts_with("| `")) check_row(*line, columns, documented);
-    }
-    for (const std::string_view name : kind_names()) {
-      CAPTURE(name);
-      CHECK(documented.contains(std::string(name)));
+    for (const KindTopic& topic : kind_topics()) {
+      const std::string heading = "### " + std::string(topic.title);
+      CAPTURE(heading);
+      const auto title = std::ranges::find(document.lines, heading);
+      REQUIRE(title != document.lines.end());
+      const auto is_row = [](const std::string& line) { return line.starts_with("|"); };
+      const auto begin = std::find_if(title, document.lines.end(), is_row);
+      const auto end = std::find_if_not(begin, document.lines.end(), is_row);
+      const std::vector<std::string> expected = table_of(topic);
+      if (std::getenv("ES_RECORD") == nullptr) {
+        REQUIRE(static_cast<std::size_t>(end - begin) == expected.size());
+        auto row = begin;
+        for (const std::string& wanted : expected) CHECK(*row++ == wanted);
+        continue;
+      }
+      const auto at = document.lines.erase(begin, end);
+      document.lines.insert(at, expected.begin(), expected.end());
     }
     if (std::getenv("ES_RECORD") != nullptr) document.write();
   }
