@@ -5,8 +5,8 @@
 //   policy_study JOBS.csv --times STEPS.csv --cluster v100:4+t4:2 [...]
 //
 // TRACE is one of: sc23, sc23-rigid (every job on its gpu_type only), pollux, pollux-1 .. pollux-8,
-// gavel, philly (the first N jobs on 2,500 devices), crowd (N devices, all busy), queue (N jobs that
-// arrive at 1,000 devices).
+// gavel, philly (the first N jobs on 2,500 devices), crowd (N devices, all busy), queue (N jobs
+// that arrive at 1,000 devices).
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
