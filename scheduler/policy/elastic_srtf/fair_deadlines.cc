@@ -9,10 +9,6 @@
 namespace es::scheduler {
 namespace {
 
-constexpr double kPrecision = 0.005;  // relative
-// No job is this late; it ends the search if lengths are not finite.
-constexpr double kStretchMax = 1e9;
-
 // One call of fair_deadlines().
 class Search {
  public:
@@ -21,16 +17,15 @@ class Search {
     for (std::uint32_t i = 0; i < order_.size(); ++i) order_[i].task = i;
   }
 
-  // A multiple of `least`, rounded up to kPrecision, so that deadlines do not move at every event.
+  // Of all stretches from `least` on with which all are in time the least one. A set of tasks that
+  // is late needs one of its deadlines to be as late as all of its work takes, which is a bound
+  // from below, and with that bound another set is late, or none. A few rounds find the last one.
   double least_stretch(double least) {
-    const double needed = needed_stretch(least);
-    double low = least, high = least;
-    while (high < kStretchMax && high < needed) low = std::exchange(high, 2 * high);
-    while (high - low > kPrecision * low) {
-      const double middle = (low + high) / 2;
-      (middle >= needed ? high : low) = middle;
+    for (;;) {
+      const double bound = bound_by_late(least);
+      if (bound <= least) return least;
+      least = bound;
     }
-    return high;
   }
 
   std::vector<FairDeadline> deadlines(double stretch) {
@@ -58,17 +53,8 @@ class Search {
     std::uint32_t task = 0;
   };
 
-  // Of all stretches from `least` on with which all are in time the least one. A set of tasks that
-  // is late needs one of its deadlines to be as late as all of its work takes, which is a bound
-  // from below, and with that bound another set is late, or none. A few rounds find the last one.
-  double needed_stretch(double least) {
-    for (;;) {
-      const double bound = bound_by_late(least);
-      if (bound <= least) return least;
-      least = bound;
-    }
-  }
-
+  // A bound from below of the stretch with which those are in time that are late with this one; 0
+  // if none is.
   double bound_by_late(double stretch) {
     sort_by_deadline(stretch);
     double bound = 0, work_s = 0, latest = 0, late_work_s = 0;

@@ -27,7 +27,7 @@ bool are_in_time(std::vector<FairTask> tasks, double now_s, double stretch) {
 double stretch_by_trying(const std::vector<FairTask>& tasks, double now_s, double least) {
   double low = least, high = least;
   while (!are_in_time(tasks, now_s, high)) low = std::exchange(high, 2 * high);
-  while (high - low > 0.005 * low) {
+  while (high - low > 1e-9 * low) {
     const double middle = (low + high) / 2;
     (are_in_time(tasks, now_s, middle) ? high : low) = middle;
   }
@@ -95,8 +95,7 @@ TEST_SUITE("scheduler/policy/elastic-srtf/fair deadlines") {
         least_s = std::min(least_s, found[t].slack_s / tasks[t].fair_s);
       }
       CHECK(stretch >= 1 - 1e-9);
-      // To within the precision of the search.
-      if (stretch > 1.01) CHECK(least_s <= 0.01 * stretch);
+      if (stretch > 1 + 1e-9) CHECK(least_s <= 1e-6 * stretch);
     }
   }
 
@@ -107,10 +106,9 @@ TEST_SUITE("scheduler/policy/elastic-srtf/fair deadlines") {
       const double least = random.draw(5, 20) / 10.0;
       const double stretch = stretch_by_trying(tasks, 1000, least);
       const auto found = fair_deadlines(tasks, 1000, least);
-      // Where the least stretch is one that the search tries, rounding decides about it.
       for (std::size_t t = 0; t < tasks.size(); ++t)
         CHECK((found[t].deadline_s - tasks[t].submit_s) / tasks[t].fair_s ==
-              doctest::Approx(stretch).epsilon(0.005));
+              doctest::Approx(stretch).epsilon(1e-6));
     }
   }
 }
