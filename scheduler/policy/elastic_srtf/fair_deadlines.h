@@ -24,10 +24,9 @@ struct FairDeadline {
   double slack_s = 0;
 };
 
-// One entry for each task. The stretch is the least one from `stretch_min` on, to within half a
-// percent, with which every task is in time if the cluster works for them one after the other, the
-// earliest deadline first, and none takes less than alone_s. Costs n * log(n) for n tasks, about
-// twenty times.
+// One entry for each task. The stretch is the least one from `stretch_min` on with which every task
+// is in time if the cluster works for them one after the other, the earliest deadline first, and
+// none takes less than alone_s. Costs n * log(n) for n tasks, about three times.
 std::vector<FairDeadline> fair_deadlines(std::vector<FairTask> tasks, double now_s,
                                          double stretch_min);
 

@@ -5,7 +5,8 @@
 //   policy_study JOBS.csv --times STEPS.csv --cluster v100:4+t4:2 [...]
 //
 // TRACE is one of: sc23, sc23-rigid (every job on its gpu_type only), pollux, pollux-1 .. pollux-8,
-// gavel, philly (the first N jobs on 2,500 devices), crowd (N devices, all busy).
+// gavel, philly (the first N jobs on 2,500 devices), crowd (N devices, all busy), queue (N jobs
+// that arrive at 1,000 devices).
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
@@ -62,6 +63,7 @@ std::vector<Result<Trace>> read_traces(const Options& options) {
   if (name == "gavel") traces.push_back(read_gavel());
   if (name == "philly") traces.push_back(read_philly(options.jobs, 2500));
   if (name == "crowd") traces.emplace_back(make_crowd(static_cast<std::uint32_t>(options.jobs), 1));
+  if (name == "queue") traces.emplace_back(make_queue(static_cast<std::uint32_t>(options.jobs), 1));
   for (int w = 1; w <= 8; ++w)
     if (name == "pollux" || name == "pollux-" + std::to_string(w)) traces.push_back(read_pollux(w));
   return traces;

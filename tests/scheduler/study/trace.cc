@@ -262,4 +262,21 @@ Trace make_crowd(std::uint32_t device_count, std::uint64_t seed) {
   return trace;
 }
 
+Trace make_queue(std::uint32_t job_count, std::uint64_t seed) {
+  std::mt19937_64 random(seed);
+  Trace trace{"queue-" + std::to_string(job_count), devices("t4:500+v100:500"), {}};
+  for (std::uint32_t j = 0; j < job_count; ++j) {
+    Job job;
+    job.id = "job-" + std::to_string(j);
+    job.submit_s = static_cast<double>(random() % 60);
+    job.max_p = 1 + static_cast<std::uint32_t>(random() % 4);
+    job.steps = static_cast<double>(200 + random() % 1600) * job.max_p;
+    job.mix_types = random() % 2 == 0;
+    job.capabilities = {{{"t4"}, 1}, {{"v100"}, 2}};
+    trace.jobs.push_back(std::move(job));
+  }
+  sort_by_submit(trace.jobs);
+  return trace;
+}
+
 }  // namespace es::study

@@ -59,4 +59,8 @@ Result<Trace> read_philly(std::size_t most, std::uint32_t devices);
 // 1,000 to 5,000 s. At the peak every device has a job of its own, and some jobs wait.
 Trace make_crowd(std::uint32_t devices, std::uint64_t seed);
 
+// 1,000 devices of two types, and jobs of 1 to 4 devices that arrive within a minute and need 100
+// to 900 s, so that most of them wait.
+Trace make_queue(std::uint32_t jobs, std::uint64_t seed);
+
 }  // namespace es::study
