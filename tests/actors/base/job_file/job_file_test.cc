@@ -336,6 +336,7 @@ momentum_points = "0:0.95,30:0.85"
                                      .points = {{0, 1.0}},
                                      .momentum_points = {{0, 0.5}}}}) +
         to_toml(JobSpec{.data = {.length_buckets = "lengths"},
+                        .optimizer = {.clip_groups = {{.parameters = {"*"}, .clip_norm = 1.0}}},
                         .schedule = {.kind = "plateau",
                                      .metric = "loss",
                                      .patience = 3,
