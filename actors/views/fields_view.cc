@@ -100,9 +100,10 @@ constexpr const char* kTableHead =
     "| key | type | allowed | default | unit | bits | meaning |\n"
     "| --- | --- | --- | --- | --- | --- | --- |\n";
 
+template <class Group>
 std::string groups_markdown() {
-  std::string text = std::string("\n## `[[optimizer.groups]]`\n\n") + kTableHead;
-  for (const FieldValue& value : group_field_values(ParameterGroup{})) text += markdown_row(value);
+  std::string text = "\n## `[[" + std::string(group_list<Group>()) + "]]`\n\n" + kTableHead;
+  for (const FieldValue& value : group_field_values(Group{})) text += markdown_row(value);
   return text;
 }
 
@@ -171,7 +172,7 @@ std::string fields_markdown(const std::vector<FieldValue>& fields) {
     }
     text += markdown_row(value);
   }
-  return text + groups_markdown() + tasks_markdown();
+  return text + groups_markdown<ClipGroup>() + groups_markdown<ParameterGroup>() + tasks_markdown();
 }
 
 }  // namespace es::actors

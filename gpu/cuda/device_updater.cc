@@ -85,7 +85,7 @@ Status DeviceUpdater::begin(std::span<const float* const> sums, const Replica& r
   return device_.check();
 }
 
-Result<float> DeviceUpdater::sum_of_squares(std::span<float> by_param) {
+Status DeviceUpdater::sums_of_squares(std::span<float> by_param) {
   const std::span<const ParamInfo> params = table_.trained();
   ES_CHECK(by_param.size() == params.size());
   for (std::size_t i = 0; i < params.size(); ++i)
@@ -95,9 +95,9 @@ Result<float> DeviceUpdater::sum_of_squares(std::span<float> by_param) {
   device_.copy_out(compute_, host_squares_, squares_, params.size() * sizeof(float));
   ES_RETURN_IF_ERROR(device_.synchronise(compute_));
   std::copy_n(host_squares_, params.size(), by_param.begin());
-  // The host adds the sums of the parameters, in the order of update.h. So the norm has the same
-  // bits as that of a CPU.
-  return chained(by_param);
+  // The host adds the sums of the parameters (Optimizer::clip). So a norm has the same bits as that
+  // of a CPU.
+  return {};
 }
 
 Result<std::string> DeviceUpdater::bad_sum() {
@@ -124,22 +124,23 @@ void DeviceUpdater::update(const Optimizer& optimizer, const UpdateStep& step,
   const DeviceKernels& k = device_.kernels();
   const GroupStep& numbers = step.groups[run.group];
   const std::int64_t n = run.end - run.begin;
+  const float scale = step.grad_scales[run.clip];
   const float* const gradient = gradients_.gradient() + run.begin;
   float* const params = params_.memory + run.begin;
   if (optimizer.is_captured()) {
     if (numbers.captured == nullptr) return;  // padding
     std::vector<float*> moments;
     for (float* const moment : moments_) moments.push_back(moment + run.begin);
-    const CapturedCall call(*numbers.captured, numbers.code, step.grad_scale, n, gradient, params,
+    const CapturedCall call(*numbers.captured, numbers.code, scale, n, gradient, params,
                             moments.data());
     return k.program(compute_, call.code, call.space, {}, call.in.data(), call.out.data(), n);
   }
   if (!optimizer.is_sgd())
-    return k.adam(compute_, n, gradient, step.grad_scale, numbers.adam, params,
-                  moments_[0] + run.begin, moments_[1] + run.begin);
+    return k.adam(compute_, n, gradient, scale, numbers.adam, params, moments_[0] + run.begin,
+                  moments_[1] + run.begin);
   const SgdNumbers sgd = optimizer.sgd_numbers(run.group);
-  k.sgd(compute_, n, gradient, step.grad_scale, numbers.rate, step.momentum, sgd.weight_decay,
-        sgd.nesterov, params, optimizer.has_velocity() ? moments_[0] + run.begin : nullptr);
+  k.sgd(compute_, n, gradient, scale, numbers.rate, step.momentum, sgd.weight_decay, sgd.nesterov,
+        params, optimizer.has_velocity() ? moments_[0] + run.begin : nullptr);
 }
 
 void DeviceUpdater::average(const UpdateStep& step) {
@@ -160,9 +161,7 @@ Result<UpdateFound> DeviceUpdater::apply(const Optimizer& optimizer, const Updat
   // A forward pass that was queued ahead has used the old parameters and becomes invalid.
   ++params_.edition;
   visit_runs(optimizer.runs(), 0, table_.trained_floats(),
-             [&](std::int64_t begin, std::int64_t end, std::size_t group) {
-               update(optimizer, step, {begin, end, group});
-             });
+             [&](const GroupRun& run) { update(optimizer, step, run); });
   if (optimizer.averages()) average(step);
   look_for(kResults, params_.memory);
   for (const float* const moment : moments_) look_for(kResults, moment);

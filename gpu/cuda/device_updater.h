@@ -41,7 +41,7 @@ class DeviceUpdater final : public Updater {
     gradients_.forget_whole();
   }
   Status begin(std::span<const float* const> sums, const Replica& replica) override;
-  Result<float> sum_of_squares(std::span<float> by_param) override;
+  Status sums_of_squares(std::span<float> by_param) override;
   Result<std::string> bad_sum() override;
   Status fetch_sums(std::span<const float* const> sums) override;
   Result<UpdateFound> apply(const Optimizer& optimizer, const UpdateStep& step) override;

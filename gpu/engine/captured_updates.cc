@@ -88,6 +88,15 @@ Status check_kind(const ModelUpdates* updates, const OptimizerSpec& spec) {
                                : "\"captured\", because the model file brings an optimizer"));
 }
 
+// A rate that the file does not have cannot be lowered.
+Status check_schedule(const ModelUpdates& updates, const ScheduleSpec& schedule) {
+  const auto falls = [](const ModelNumbers& numbers) { return numbers.reductions != 0; };
+  if (schedule.kind != "plateau" || std::ranges::any_of(updates.numbers, falls)) return {};
+  return usage_error(
+      "schedule.kind = \"plateau\": allowed is another one, because the optimizer of the model "
+      "file has no numbers of lowered learning rates");
+}
+
 }  // namespace
 
 bool CapturedUpdates::any_whole() const {
@@ -165,18 +174,20 @@ std::vector<ParamState> param_states(const ParamTable& table, const ModelUpdates
 }
 
 Result<CapturedUpdates> captured_updates(const ParamTable& table, const ModelUpdates* updates,
-                                         const OptimizerSpec& spec, std::uint64_t total_steps) {
+                                         const OptimizerSpec& spec, const ScheduleSpec& schedule,
+                                         std::uint64_t total_steps) {
   ES_RETURN_IF_ERROR(check_kind(updates, spec));
   CapturedUpdates result;
   if (updates == nullptr) return result;
+  ES_RETURN_IF_ERROR(check_schedule(*updates, schedule));
   result.optimizer.turns = updates->turns;
   result.optimizer.numbers = updates->numbers;
   if (updates->turns.several() && spec.ema > 0.0)
     return usage_error("optimizer.ema = " + number_text(spec.ema) +
                        ": allowed is 0 for a model of several losses");
-  if (!updates->numbers.empty() && updates->numbers[0].values.size() < total_steps)
+  if (!updates->numbers.empty() && updates->numbers[0].steps() < total_steps)
     return usage_error("steps = " + std::to_string(total_steps) + ": allowed are at most " +
-                       std::to_string(updates->numbers[0].values.size()) +
+                       std::to_string(updates->numbers[0].steps()) +
                        ", for which the model file has the numbers of its optimizer");
   for (const ParameterUpdate& update : updates->updates) {
     const auto places = places_of(update);

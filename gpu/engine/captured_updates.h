@@ -61,10 +61,11 @@ std::vector<ParamState> param_states(const ParamTable& table, const ModelUpdates
                                      const CapturedUpdates& captured);
 
 // Returns the updates of the trained parameters, or nothing to do if the job's optimizer is one
-// that the engine has. Error (usage): the kind of the optimizer and the model file do not fit each
-// other; a trained parameter without an update; a job of more steps than there are numbers; states
-// for which there is no room.
+// that the engine has. Error (usage): the kind of the optimizer, or a schedule by evaluations, and
+// the model file do not fit each other; a trained parameter without an update; a job of more steps
+// than there are numbers; states for which there is no room.
 Result<CapturedUpdates> captured_updates(const ParamTable& table, const ModelUpdates* updates,
-                                         const OptimizerSpec& spec, std::uint64_t total_steps);
+                                         const OptimizerSpec& spec, const ScheduleSpec& schedule,
+                                         std::uint64_t total_steps);
 
 }  // namespace es::gpu

@@ -88,13 +88,16 @@ Result<std::unique_ptr<Engine>> Engine::create(const JobSpec& spec, Graph model,
     const ParamTable& table = programs.front().graph.table;
     auto runs = group_runs(table, spec.optimizer.groups);
     if (!runs) return runs.error();
-    auto captured = captured_updates(table, updates.get(), spec.optimizer, options.total_steps);
+    auto captured =
+        captured_updates(table, updates.get(), spec.optimizer, spec.schedule, options.total_steps);
     if (!captured) return captured.error();
+    if (updates != nullptr) *runs = captured->runs;
+    runs = clipped_runs(*std::move(runs), table, spec.optimizer.clip_groups);
+    if (!runs) return runs.error();
     EngineOptions fitting = options;
     if (!options.all_threads) fitting.threads = threads_for(programs, options.threads);
     std::unique_ptr<Engine> engine(
-        new Engine(spec, fitting, table, updates == nullptr ? *std::move(runs) : captured->runs,
-                   captured->optimizer));
+        new Engine(spec, fitting, table, *std::move(runs), captured->optimizer));
     if (captured->any_whole())
       engine->whole_updates_ =
           std::make_unique<WholeUpdates>(*updates, *captured, engine->kernels_, engine->parallel_);

@@ -320,9 +320,9 @@ class Engine {
   Batch with_program(Batch batch) const;
   std::vector<double> sample_weights(const Graph& graph, std::uint64_t count) const;
   void prepare(const Following& following);
-  Status update_on_host(const ReducedGradient& gradient, UpdateStep step);
-  Status update_on_device(const ReducedGradient& gradient, UpdateStep step);
-  Status clip(UpdateStep& step, Result<float> squares) const;
+  Status update_on_host(const ReducedGradient& gradient, const UpdateStep& step);
+  Status update_on_device(const ReducedGradient& gradient, const UpdateStep& step);
+  Status clip();
   Updater* updater();
   Status keep_if_finite();
   void replica_changed();

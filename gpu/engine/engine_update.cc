@@ -1,6 +1,5 @@
 // Updates of an engine's replica, on the host or on the device that has the parameters, and access
 // to the parts of the replica that are in host memory.
-#include <cmath>
 #include <utility>
 
 #include "gpu/base/float_flags.h"
@@ -64,24 +63,22 @@ Status Engine::provide_for_peers() {
   return updater() != nullptr ? runner_->reduction()->provide(spec_.max_p) : Status();
 }
 
-// `squares` is the sum of squares over all summed gradients.
-Status Engine::clip(UpdateStep& step, Result<float> squares) const {
-  if (!squares) return squares.error();
-  // No parameter has changed yet, so this error leaves the replica usable.
-  if (!std::isfinite(*squares))
-    return failure("step " + std::to_string(replica_.version) +
-                   ": the norm of the gradient is not finite");
-  step.grad_scale = optimizer_.clipped_scale(step.grad_scale, *squares);
-  return {};
+// By `squares_`. No parameter has changed yet, so this error leaves the replica usable.
+Status Engine::clip() {
+  if (optimizer_.clip(table_.trained(), squares_)) return {};
+  return failure("step " + std::to_string(replica_.version) +
+                 ": the norm of the gradient is not finite");
 }
 
-Status Engine::update_on_host(const ReducedGradient& gradient, UpdateStep step) {
+Status Engine::update_on_host(const ReducedGradient& gradient, const UpdateStep& step) {
   ES_CHECK(fetched_);
   // A device without room for the moments may still hold the sum over all ranks.
   if (Updater* const device = runner_->updater())
     ES_RETURN_IF_ERROR(device->fetch_sums(gradient.sums));
-  if (optimizer_.clips())
-    ES_RETURN_IF_ERROR(clip(step, sum_of_squares(gradient, kernels_, parallel_, squares_)));
+  if (optimizer_.clips()) {
+    sums_of_squares(gradient, kernels_, parallel_, squares_);
+    ES_RETURN_IF_ERROR(clip());
+  }
   // The sticky flags are cleared first, so that they tell afterwards whether this update produced a
   // value that is not finite.
   clear_non_finite_flags();
@@ -99,10 +96,13 @@ Status Engine::update_on_host(const ReducedGradient& gradient, UpdateStep step) 
   return keep_if_finite();
 }
 
-Status Engine::update_on_device(const ReducedGradient& gradient, UpdateStep step) {
+Status Engine::update_on_device(const ReducedGradient& gradient, const UpdateStep& step) {
   Updater& updater = *runner_->updater();
   ES_RETURN_IF_ERROR(updater.begin(gradient.sums, replica_));
-  if (optimizer_.clips()) ES_RETURN_IF_ERROR(clip(step, updater.sum_of_squares(squares_)));
+  if (optimizer_.clips()) {
+    ES_RETURN_IF_ERROR(updater.sums_of_squares(squares_));
+    ES_RETURN_IF_ERROR(clip());
+  }
   // From here on the parameters in host memory are old, even if the call below fails.
   fetched_ = false;
   const auto found = updater.apply(optimizer_, step);

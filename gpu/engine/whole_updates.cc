@@ -45,21 +45,21 @@ bool WholeUpdates::run(const Optimizer& optimizer, const UpdateStep& step,
     Arrays arrays{.gradient = gradient.of(param), .params = replica.params.data() + run.begin};
     for (AlignedBuffer& moment : replica.moments)
       arrays.moments.push_back(moment.data() + run.begin);
-    update(run.group - 1, param, step.grad_scale, replica.version, arrays);
+    update(run.group - 1, param, {replica.version, step.reductions, step.grad_scales[run.clip]},
+           arrays);
     optimizer.average(step, kernels, param.count, arrays.params, arrays.moments.data());
   }
   return any;
 }
 
-void WholeUpdates::update(std::size_t update, const ParamInfo& param, float grad_scale,
-                          Version version, const Arrays& arrays) {
-  const std::size_t index = program_of(updates_.updates[update].phases, version);
+void WholeUpdates::update(std::size_t update, const ParamInfo& param, const At& at,
+                          const Arrays& arrays) {
+  const std::size_t index = program_of(updates_.updates[update].phases, at.version);
   WholeProgram& program = programs_[update][index];
   const UpdateGraph& graph = updates_.updates[update].programs[index];
   const std::vector<ParamInfo>& inputs = graph.graph.table.params();
   for (std::size_t i = 0; i < inputs.size(); ++i)
-    read(graph.inputs[i], update, param, grad_scale, version, arrays,
-         program.values.data() + inputs[i].offset);
+    read(graph.inputs[i], update, param, at, arrays, program.values.data() + inputs[i].offset);
   // The graph has one input, which nothing reads. Only a vendor's kernels could fail.
   const float nothing = 0.0F;
   ES_CHECK(program.executor->run_eval(program.values.data(), {.batch = {&nothing}}, nullptr).ok());
@@ -77,16 +77,16 @@ float* WholeUpdates::state(std::size_t update, std::size_t state, const Arrays& 
 }
 
 void WholeUpdates::read(const UpdateInput& input, std::size_t update, const ParamInfo& param,
-                        float grad_scale, Version version, const Arrays& arrays, float* to) const {
+                        const At& at, const Arrays& arrays, float* to) const {
   switch (input.kind) {
     case UpdateInput::Kind::kParameter:
       return to_pytorch(param, arrays.params, to);
     case UpdateInput::Kind::kGradient:
       to_pytorch(param, arrays.gradient, to);
-      for (std::int64_t i = 0; i < param.count; ++i) to[i] *= grad_scale;
+      for (std::int64_t i = 0; i < param.count; ++i) to[i] *= at.grad_scale;
       return;
     case UpdateInput::Kind::kNumber:
-      *to = updates_.numbers[input.index].values[static_cast<std::size_t>(version)];
+      *to = updates_.numbers[input.index].at(at.version, at.reductions);
       return;
     case UpdateInput::Kind::kState:
       state_to_pytorch(param, places_[update][input.index], state(update, input.index, arrays), to);

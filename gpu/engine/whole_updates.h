@@ -39,10 +39,15 @@ class WholeUpdates {
     float* params = nullptr;
     std::vector<float*> moments = {};
   };
-  void update(std::size_t update, const ParamInfo& param, float grad_scale, Version version,
-              const Arrays& arrays);
-  void read(const UpdateInput& input, std::size_t update, const ParamInfo& param, float grad_scale,
-            Version version, const Arrays& arrays, float* to) const;
+  // What an update reads beside its arrays.
+  struct At {
+    Version version = 0;
+    std::uint32_t reductions = 0;
+    float grad_scale = 1.0F;
+  };
+  void update(std::size_t update, const ParamInfo& param, const At& at, const Arrays& arrays);
+  void read(const UpdateInput& input, std::size_t update, const ParamInfo& param, const At& at,
+            const Arrays& arrays, float* to) const;
   float* state(std::size_t update, std::size_t state, const Arrays& arrays) const;
 
   const ModelUpdates& updates_;

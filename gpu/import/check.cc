@@ -35,11 +35,14 @@ Status check_format(const ModelProgram& p) {
     if (const Kind* kind = find_kind(node.kind)) format = std::max(format, kind->format);
   if (!p.updates.empty()) format = kModelFormatWithUpdates;
   if (!p.programs.empty()) format = kModelFormatWithPrograms;
+  for (const ModelNumbers& numbers : p.numbers)
+    if (numbers.reductions != 0) format = kModelFormatWithReductions;
   if (p.format == format) return {};
   return usage_error("format = " + std::to_string(p.format) + ": allowed is " +
                      std::to_string(format) + " for a model " +
-                     (format == kModelFormatWithPrograms  ? "with further programs"
-                      : format == kModelFormatWithUpdates ? "with updates"
+                     (format == kModelFormatWithReductions ? "with numbers of lowered rates"
+                      : format == kModelFormatWithPrograms ? "with further programs"
+                      : format == kModelFormatWithUpdates  ? "with updates"
                       : format == kModelFormatWithLongs ? "with integers of 64 bits or their kinds"
                       : p.states.empty()                ? "without states"
                                                         : "with states"));

@@ -174,10 +174,12 @@ Status check_numbers(const ModelProgram& program) {
   for (std::size_t i = 0; i < program.numbers.size(); ++i) {
     const ModelNumbers& numbers = program.numbers[i];
     const std::string path = "numbers[" + std::to_string(i) + "].values";
-    if (numbers.values.empty() || numbers.values.size() != program.numbers[0].values.size())
+    const std::size_t steps = program.numbers[0].steps();
+    if (steps == 0 || numbers.values.size() != (std::size_t{numbers.reductions} + 1) * steps)
       return at(path, " has " + std::to_string(numbers.values.size()) +
                           " entries: allowed is one for each step, as many as numbers[0] has, and "
-                          "at least one");
+                          "at least one; and as many for each of the " +
+                          std::to_string(numbers.reductions) + " reductions");
     for (std::size_t k = 0; k < numbers.values.size(); ++k)
       if (!std::isfinite(numbers.values[k]))
         return at(path, "[" + std::to_string(k) + "] is not finite");

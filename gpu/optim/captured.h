@@ -35,7 +35,7 @@ struct CapturedCode {
   std::vector<std::size_t> moments;  // [output of the code - 1]: the moment that it writes
   std::vector<std::size_t> numbers;  // [first_number + i]: which number of the step this is
   std::int32_t first_number = 0;     // constants of the code from here on are numbers
-  std::int32_t scale = -1;           // the constant that is UpdateStep::grad_scale; -1: none
+  std::int32_t scale = -1;           // the constant that is the scale of the gradient; -1: none
   bool operator==(const CapturedCode&) const = default;
 };
 
@@ -56,11 +56,6 @@ struct CapturedOptimizer {
   std::vector<ModelNumbers> numbers;
   std::vector<CapturedGroup> groups;  // [GroupRun::group - 1]; padding has the group 0
   std::size_t moments = 0;            // arrays
-
-  // REQUIRES: the version is below the number of steps for which there are numbers.
-  float number(std::size_t number, Version version) const {
-    return numbers[number].values[static_cast<std::size_t>(version)];
-  }
 };
 
 // The arguments of the kernel `program` that updates n elements. `step_code` is that of `captured`

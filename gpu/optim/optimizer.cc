@@ -38,6 +38,10 @@ Optimizer::Optimizer(const OptimizerSpec& spec, const ScheduleSpec& schedule,
   for (const ParameterGroup& group : spec.groups)
     settings_.push_back({spec.learning_rate * group.learning_rate_factor,
                          group.weight_decay.value_or(spec.weight_decay)});
+  clip_norms_.push_back(rounded(spec.clip_norm));
+  for (const ClipGroup& group : spec.clip_groups) clip_norms_.push_back(rounded(group.clip_norm));
+  scales_.resize(clip_norms_.size());
+  sums_.resize(clip_norms_.size());
   steps_.resize(is_captured() ? captured_.groups.size() + 1 : settings_.size());
 }
 
@@ -67,7 +71,7 @@ double Optimizer::momentum(std::uint64_t step) const {
   return is_sgd() ? spec_.momentum : spec_.beta1;
 }
 
-UpdateStep Optimizer::captured_step(Version version) {
+UpdateStep Optimizer::captured_step(Version version, std::uint32_t reductions) {
   const std::uint32_t loss = captured_.turns.at(version).loss;
   for (std::size_t g = 0; g < captured_.groups.size(); ++g) {
     GroupStep& step = steps_[g + 1];
@@ -78,15 +82,18 @@ UpdateStep Optimizer::captured_step(Version version) {
     step.code = captured->code;
     for (std::size_t i = 0; i < captured->numbers.size(); ++i)
       step.code.constant[static_cast<std::size_t>(captured->first_number) + i] =
-          captured_.number(captured->numbers[i], version);
+          captured_.numbers[captured->numbers[i]].at(version, reductions);
   }
-  return {.grad_scale = 1.0F / static_cast<float>(max_p_),
+  return {.reductions = reductions,
+          .grad_scales = scales_,
           .average_weight = version == 0 ? 1.0F : rounded(1.0 - spec_.ema),
           .groups = steps_};
 }
 
 UpdateStep Optimizer::step(Version version, std::uint32_t reductions) {
-  if (is_captured()) return captured_step(version);
+  // The update multiplies the sum over all ESTs by recip(max_p), which gives the mean.
+  std::ranges::fill(scales_, 1.0F / static_cast<float>(max_p_));
+  if (is_captured()) return captured_step(version, reductions);
   // Adam counts its steps from 1: the first update, which turns version 0 into version 1, divides
   // by 1 - beta. With the exponent 0 it would divide by zero.
   if (kind_ != Kind::kSgd) advance_powers(version + 1);
@@ -96,8 +103,8 @@ UpdateStep Optimizer::step(Version version, std::uint32_t reductions) {
     if (kind_ != Kind::kSgd)
       steps_[g].adam = adam_step(version, steps_[g].rate, settings_[g].weight_decay);
   }
-  // The update multiplies the sum over all ESTs by recip(max_p), which gives the mean.
-  return {.grad_scale = 1.0F / static_cast<float>(max_p_),
+  return {.reductions = reductions,
+          .grad_scales = scales_,
           .average_weight = version == 0 ? 1.0F : rounded(1.0 - spec_.ema),
           .momentum = is_sgd() ? rounded(momentum(version)) : 0.0F,
           .groups = steps_};
@@ -120,33 +127,47 @@ AdamStep Optimizer::adam_step(Version version, double rate, double weight_decay)
           .decay = kind_ == Kind::kAdamW ? rounded(1.0 - rate * weight_decay) : 1.0F};
 }
 
-float Optimizer::clipped_scale(float grad_scale, float sum_of_squares) const {
-  // The norm is that of the mean gradient: the factor 1/max_p is applied after the square root, in
-  // binary32 as the update itself. The order of these operations belongs to the definition.
-  const float norm = std::sqrt(sum_of_squares) * grad_scale;
-  return grad_scale * std::min(1.0F, rounded(spec_.clip_norm) / (norm + kClipEpsilon));
+bool Optimizer::clips() const {
+  return std::ranges::any_of(clip_norms_, [](float norm) { return norm > 0.0F; });
+}
+
+bool Optimizer::clip(std::span<const ParamInfo> params, std::span<const float> squares) {
+  std::ranges::fill(sums_, 0.0F);
+  for (std::size_t i = 0; i < params.size(); ++i)
+    visit_runs(runs_, params[i].offset, params[i].offset + 1,
+               [&](const GroupRun& run) { sums_[run.clip] += squares[i]; });
+  for (std::size_t c = 0; c < sums_.size(); ++c)
+    if (clip_norms_[c] > 0.0F && !std::isfinite(sums_[c])) return false;
+  for (std::size_t c = 0; c < sums_.size(); ++c) {
+    if (clip_norms_[c] == 0.0F) continue;
+    // The norm is that of the mean gradient: the factor 1/max_p is applied after the square root,
+    // in binary32 as the update itself. The order of these operations belongs to the definition.
+    const float norm = std::sqrt(sums_[c]) * scales_[c];
+    scales_[c] = scales_[c] * std::min(1.0F, clip_norms_[c] / (norm + kClipEpsilon));
+  }
+  return true;
 }
 
 SgdNumbers Optimizer::sgd_numbers(std::size_t group) const {
   return {.weight_decay = rounded(settings_[group].weight_decay), .nesterov = spec_.nesterov};
 }
 
-void Optimizer::apply(const UpdateStep& step, std::size_t group, const KernelTable& kernels,
-                      std::int64_t n, const float* grad_sum, float* params,
-                      float* const* moments) const {
-  const GroupStep& numbers = step.groups[group];
+void Optimizer::apply(const UpdateStep& step, const GroupRun& run, const KernelTable& kernels,
+                      const float* grad_sum, float* params, float* const* moments) const {
+  const GroupStep& numbers = step.groups[run.group];
+  const float scale = step.grad_scales[run.clip];
+  const std::int64_t n = run.end - run.begin;
   if (is_captured()) {
     if (numbers.captured == nullptr) return;
-    const CapturedCall call(*numbers.captured, numbers.code, step.grad_scale, n, grad_sum, params,
-                            moments);
+    const CapturedCall call(*numbers.captured, numbers.code, scale, n, grad_sum, params, moments);
     kernels.program(call.code, tile_code(call.code, kernels.cpu_class, n), call.space,
                     call.in.data(), call.out.data(), 0, n);
   } else if (is_sgd()) {
-    const SgdNumbers sgd = sgd_numbers(group);
-    kernels.sgd(n, grad_sum, step.grad_scale, numbers.rate, step.momentum, sgd.weight_decay,
-                sgd.nesterov, params, has_velocity() ? moments[0] : nullptr);
+    const SgdNumbers sgd = sgd_numbers(run.group);
+    kernels.sgd(n, grad_sum, scale, numbers.rate, step.momentum, sgd.weight_decay, sgd.nesterov,
+                params, has_velocity() ? moments[0] : nullptr);
   } else {
-    kernels.adam(n, grad_sum, step.grad_scale, numbers.adam, params, moments[0], moments[1]);
+    kernels.adam(n, grad_sum, scale, numbers.adam, params, moments[0], moments[1]);
   }
   average(step, kernels, n, params, moments);
 }

@@ -5,7 +5,7 @@
 // on the step only is computed here in fp64 without libm and is rounded once to fp32. So it is the
 // same on every machine:
 //   rate        the formula of ScheduleSpec
-//   grad_scale  recip(max_p), which gives the mean over ESTs; with clipping times the coefficient
+//   grad_scales recip(max_p), which gives the mean over ESTs; with clipping times the coefficient
 //   Adam        beta^t, where t is the number of the update from 1, as a running product from 1;
 //               lr / (1 - beta1^t); 1 / sqrt(1 - beta2^t); AdamW's decay 1 - lr * weight_decay
 //   momentum    that of OptimizerSpec, or value_at(momentum_points, step); the beta1 of adam and
@@ -13,8 +13,9 @@
 //               (power() of schedule.h).
 // Groups of parameters: their numbers are those of a job whose learning_rate is learning_rate *
 // learning_rate_factor, a product in fp64, and whose weight_decay is that of the group.
-// Clipping (clip_norm > 0): sum = the chain of additions, over the parameters in table order, of
-// sum_of_squares(summed gradient); norm = sqrt(sum) * grad_scale in fp32;
+// Clipping (clip_norm > 0), of each clip group and of the parameters without one by themselves:
+// sum = the chain of additions from +0, over these parameters in table order, of
+// sum_of_squares(summed gradient); norm = sqrt(sum) * recip(max_p) in fp32;
 // coefficient = min(1, clip_norm / (norm + 1e-6)).
 //
 // Average (ema > 0): the average is +0 at version 0. The update that makes version t moves it to
@@ -50,7 +51,10 @@ struct GroupStep {
 
 // The numbers of one update.
 struct UpdateStep {
-  float grad_scale = 1.0F;
+  // How often evaluations had lowered the learning rate before.
+  std::uint32_t reductions = 0;
+  // The factor of the summed gradient, by GroupRun::clip; as `groups` below.
+  std::span<const float> grad_scales;
   float average_weight = 1.0F;
   float momentum = 0.0F;  // sgd only
   // By GroupRun::group; the memory of the optimizer, valid until its next step().
@@ -79,7 +83,7 @@ class Optimizer {
   bool has_velocity() const { return is_sgd() && spec_.momentum != 0.0; }
   // Returns the learning rate of global step `step` (0-based) for parameters without a group.
   float rate(std::uint64_t step) const;
-  bool clips() const { return spec_.clip_norm > 0.0; }
+  bool clips() const;
   bool is_sgd() const { return kind_ == Kind::kSgd; }
   bool is_captured() const { return kind_ == Kind::kCaptured; }
   std::span<const GroupRun> runs() const { return runs_; }
@@ -90,14 +94,16 @@ class Optimizer {
   // result does not depend on earlier calls. Consecutive versions are cheap. `reductions` as for
   // learning_rate().
   UpdateStep step(Version version, std::uint32_t reductions = 0);
-  // Returns `grad_scale` times the clipping coefficient. `sum_of_squares` is that of the summed
-  // gradient and is finite.
-  float clipped_scale(float grad_scale, float sum_of_squares) const;
+  // Multiplies the scales of the last step() by the clipping coefficients. `squares` are those of
+  // sums_of_squares() (update.h) for the trained parameters. Returns false, with nothing changed,
+  // if the norm of a group that is clipped is not finite.
+  bool clip(std::span<const ParamInfo> params, std::span<const float> squares);
 
-  // Updates n parameters of one group and their moments (moment_count() arrays) in place, and
-  // changes nothing else. Several threads may call it for different parameters.
-  // It does nothing to a group of a captured optimizer that has no code for this step.
-  void apply(const UpdateStep& step, std::size_t group, const KernelTable& kernels, std::int64_t n,
+  // Updates the parameters of a run and their moments (moment_count() arrays) in place, and changes
+  // nothing else. The pointers are to the first element of the run. Several threads may call it for
+  // different runs. It does nothing to a group of a captured optimizer that has no code for this
+  // step.
+  void apply(const UpdateStep& step, const GroupRun& run, const KernelTable& kernels,
              const float* grad_sum, float* params, float* const* moments) const;
   // Moves the average of n parameters, as apply() does at its end.
   void average(const UpdateStep& step, const KernelTable& kernels, std::int64_t n,
@@ -109,7 +115,7 @@ class Optimizer {
   struct GroupSettings {
     double learning_rate = 0.0, weight_decay = 0.0;
   };
-  UpdateStep captured_step(Version version);
+  UpdateStep captured_step(Version version, std::uint32_t reductions);
   void advance_powers(std::uint64_t count);
   // The momentum of sgd, or the beta1 of adam and adamw, in a step.
   double momentum(std::uint64_t step) const;
@@ -123,9 +129,13 @@ class Optimizer {
   Kind kind_;
   std::vector<GroupRun> runs_;
   std::vector<GroupSettings> settings_;  // by GroupRun::group; of one that is not captured
+  std::vector<float> clip_norms_;        // by GroupRun::clip; 0 for no clipping
   CapturedOptimizer captured_;
 
-  std::vector<GroupStep> steps_;  // of the last step(), by GroupRun::group
+  // Of the last step(), by GroupRun::group and by GroupRun::clip.
+  std::vector<GroupStep> steps_;
+  std::vector<float> scales_;
+  std::vector<float> sums_;  // of clip(), by GroupRun::clip
   // Running products of `power_` factors each. They are a cache and do not change any result.
   std::uint64_t power_ = 0;
   double beta1_power_ = 1.0, beta2_power_ = 1.0;

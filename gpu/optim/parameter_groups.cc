@@ -39,7 +39,7 @@ std::size_t distance(std::string_view pattern, std::string_view name) {
   return before.back();
 }
 
-Error names_nothing(std::size_t group, const std::string& pattern, const ParamTable& table) {
+Error names_nothing(const std::string& key, const std::string& pattern, const ParamTable& table) {
   const std::vector<ParamInfo>& params = table.params();
   const auto nearest =
       std::min_element(params.begin(), params.end(), [&](const ParamInfo& a, const ParamInfo& b) {
@@ -47,8 +47,36 @@ Error names_nothing(std::size_t group, const std::string& pattern, const ParamTa
       });
   std::string allowed = "the name of a parameter of the model, with \"*\" for any characters";
   if (nearest != params.end()) allowed += "; a similar name is \"" + nearest->name + "\"";
-  return usage_error(group_key(group, "parameters") + " = [\"" + pattern + "\"]: allowed is " +
-                     allowed);
+  return usage_error(key + " = [\"" + pattern + "\"]: allowed is " + allowed);
+}
+
+// Cuts the parameters into runs. Group 0 are those that no group names; groups[g] is the group
+// g + 1. The first group that names a parameter gets it.
+template <class Group>
+Result<std::vector<GroupRun>> runs_by(const ParamTable& table, std::span<const Group> groups) {
+  const std::vector<std::vector<std::string_view>> all_names = names_of_params(table);
+  std::vector<std::size_t> group_of(all_names.size(), 0);
+  for (std::size_t g = 0; g < groups.size(); ++g)
+    for (const std::string& pattern : groups[g].parameters) {
+      bool found = false;
+      for (std::size_t i = 0; i < all_names.size(); ++i) {
+        if (!names_any(pattern, all_names[i])) continue;
+        found = true;
+        if (group_of[i] == 0) group_of[i] = g + 1;
+      }
+      if (!found) return names_nothing(group_key<Group>(g, "parameters"), pattern, table);
+    }
+  std::vector<GroupRun> runs;
+  for (std::size_t i = 0; i < table.trained().size(); ++i) {
+    // A run includes the padding behind its parameters. Padding has gradient +0 and value +0, so an
+    // update leaves it at +0, and runs of one group have no gaps between them.
+    const std::int64_t end = table.padded_end(static_cast<ParamId>(i));
+    if (!runs.empty() && runs.back().group == group_of[i])
+      runs.back().end = end;
+    else
+      runs.push_back({table.trained()[i].offset, end, group_of[i]});
+  }
+  return runs;
 }
 
 }  // namespace
@@ -75,31 +103,20 @@ bool names_parameter(std::string_view pattern, std::string_view parameter) {
 
 Result<std::vector<GroupRun>> group_runs(const ParamTable& table,
                                          std::span<const ParameterGroup> groups) {
-  const std::vector<std::vector<std::string_view>> all_names = names_of_params(table);
-  // Group 0 has the settings of [optimizer] itself; the groups of the job file are 1, 2, ... The
-  // first group that names a parameter gets it.
-  std::vector<std::size_t> group_of(all_names.size(), 0);
-  for (std::size_t g = 0; g < groups.size(); ++g)
-    for (const std::string& pattern : groups[g].parameters) {
-      bool found = false;
-      for (std::size_t i = 0; i < all_names.size(); ++i) {
-        if (!names_any(pattern, all_names[i])) continue;
-        found = true;
-        if (group_of[i] == 0) group_of[i] = g + 1;
-      }
-      if (!found) return names_nothing(g, pattern, table);
-    }
-  std::vector<GroupRun> runs;
-  for (std::size_t i = 0; i < table.trained().size(); ++i) {
-    // A run includes the padding behind its parameters. Padding has gradient +0 and value +0, so an
-    // update leaves it at +0, and runs of one group have no gaps between them.
-    const std::int64_t end = table.padded_end(static_cast<ParamId>(i));
-    if (!runs.empty() && runs.back().group == group_of[i])
-      runs.back().end = end;
-    else
-      runs.push_back({table.trained()[i].offset, end, group_of[i]});
-  }
-  return runs;
+  return runs_by(table, groups);
+}
+
+Result<std::vector<GroupRun>> clipped_runs(std::vector<GroupRun> runs, const ParamTable& table,
+                                           std::span<const ClipGroup> groups) {
+  if (groups.empty()) return runs;
+  const auto clips = runs_by(table, groups);
+  if (!clips) return clips.error();
+  std::vector<GroupRun> cut;
+  for (const GroupRun& run : runs)
+    visit_runs(*clips, run.begin, run.end, [&](const GroupRun& part) {
+      cut.push_back({part.begin, part.end, run.group, part.group});
+    });
+  return cut;
 }
 
 }  // namespace es::gpu

@@ -12,11 +12,12 @@
 
 namespace es::gpu {
 
-// The floats [begin, end), whose parameters have the settings of one group.
+// The floats [begin, end), whose parameters have the settings of one group and are clipped alike.
 struct GroupRun {
   std::int64_t begin = 0;
   std::int64_t end = std::numeric_limits<std::int64_t>::max();
   std::size_t group = 0;  // 0: no group, the settings of the job; g + 1: groups[g]
+  std::size_t clip = 0;   // 0: no clip group; c + 1: clip_groups[c]
   bool operator==(const GroupRun&) const = default;
 };
 
@@ -28,7 +29,11 @@ bool names_parameter(std::string_view pattern, std::string_view parameter);
 Result<std::vector<GroupRun>> group_runs(const ParamTable& table,
                                          std::span<const ParameterGroup> groups);
 
-// Calls visit(begin, end, group) for the parts of [begin, end) in their order. REQUIRES: the runs
+// Cuts runs further where one clip group ends. Error (usage): as group_runs().
+Result<std::vector<GroupRun>> clipped_runs(std::vector<GroupRun> runs, const ParamTable& table,
+                                           std::span<const ClipGroup> groups);
+
+// Calls visit() with the parts of runs that are in [begin, end), in their order. REQUIRES: the runs
 // cover [begin, end).
 template <class Visit>
 void visit_runs(std::span<const GroupRun> runs, std::int64_t begin, std::int64_t end,
@@ -36,9 +41,10 @@ void visit_runs(std::span<const GroupRun> runs, std::int64_t begin, std::int64_t
   const auto ends_before = [](std::int64_t at, const GroupRun& run) { return at < run.end; };
   for (auto run = std::upper_bound(runs.begin(), runs.end(), begin, ends_before); begin < end;
        ++run) {
-    const std::int64_t part_end = std::min(end, run->end);
-    visit(begin, part_end, run->group);
-    begin = part_end;
+    GroupRun part = *run;
+    part.begin = begin;
+    part.end = begin = std::min(end, run->end);
+    visit(part);
   }
 }
 

@@ -24,24 +24,16 @@ const float* ReducedGradient::of(const ParamInfo& param) const {
   return sums[bucket] + (param.offset - buckets[bucket].begin);
 }
 
-float chained(std::span<const float> values) {
-  float sum = 0.0F;
-  for (const float value : values) sum += value;
-  return sum;
-}
-
-float sum_of_squares(const ReducedGradient& gradient, const KernelTable& kernels,
+void sums_of_squares(const ReducedGradient& gradient, const KernelTable& kernels,
                      Parallel& parallel, std::span<float> by_param) {
   const std::span<const ParamInfo> params = gradient.table.trained();
   ES_CHECK(by_param.size() == params.size());
-  // Each parameter is summed by one thread, and one thread chains the results in table order. So
-  // the number of threads changes no bit.
+  // Each parameter is summed by one thread. So the number of threads changes no bit.
   parallel.for_range(
       static_cast<std::int64_t>(params.size()), 1, [&](std::int64_t begin, std::int64_t end) {
         for (std::int64_t i = begin; i < end; ++i)
           by_param[i] = kernels.sum_of_squares(params[i].count, gradient.of(params[i]));
       });
-  return chained(by_param);
 }
 
 bool update_params(const ReducedGradient& gradient, const Optimizer& optimizer,
@@ -56,15 +48,15 @@ bool update_params(const ReducedGradient& gradient, const Optimizer& optimizer,
     const auto update_block = [&](std::int64_t begin, std::int64_t floats) {
       // The check loads the block into the cache, so the update reads it from there.
       if (kernels.any_non_finite(floats, sums + begin)) return false;
-      const auto update_run = [&](std::int64_t at, std::int64_t end, std::size_t group) {
+      const auto update_run = [&](const GroupRun& run) {
         std::array<float*, kMomentsMax> moments{};
         for (std::size_t m = 0; m < replica.moments.size(); ++m)
-          moments[m] = replica.moments[m].data() + at;
-        optimizer.apply(step, group, kernels, end - at, sums + (at - bucket.begin),
-                        replica.params.data() + at, moments.data());
+          moments[m] = replica.moments[m].data() + run.begin;
+        optimizer.apply(step, run, kernels, sums + (run.begin - bucket.begin),
+                        replica.params.data() + run.begin, moments.data());
       };
-      // A block may contain parameters of several groups, which have different learning rates. Each
-      // run of one group is updated by a call of its own.
+      // A block may contain parameters of several groups, which have different learning rates or
+      // scales. Each run of one group is updated by a call of its own.
       const std::int64_t at = bucket.begin + begin;
       visit_runs(optimizer.runs(), at, at + floats, update_run);
       return true;

@@ -20,13 +20,9 @@ struct ReducedGradient {
   const float* of(const ParamInfo& param) const;
 };
 
-// Returns (v0 + v1) + v2 ... as a chain of additions from +0.
-float chained(std::span<const float> values);
-
-// Returns the sum of the squares of all summed gradients: SUM64 for each parameter, then one chain
-// of additions over the parameters in table order. The result is infinite or NaN if an element is,
-// or if a square is too large.
-float sum_of_squares(const ReducedGradient& gradient, const KernelTable& kernels,
+// Writes the sum of the squares of the summed gradient of each trained parameter, in table order:
+// SUM64. It is infinite or NaN if an element is, or if a square is too large.
+void sums_of_squares(const ReducedGradient& gradient, const KernelTable& kernels,
                      Parallel& parallel, std::span<float> by_param);
 
 // Updates parameters and moments in place, in blocks that stay in the cache while the gradient of

@@ -32,14 +32,14 @@ class Updater {
   // Says that the replica has other parameters or moments than those of the last update.
   virtual void replica_changed() = 0;
 
-  // --- An update is begin(), then sum_of_squares() if the job clips, then apply().
+  // --- An update is begin(), then sums_of_squares() if the job clips, then apply().
   // Copies the sums, and whatever the device lacks of the replica, to the device. sums[b] points to
   // the floats of bucket b in host memory or in the device's pool, where they do not change until
   // apply() has returned; or it is the address of a bucket of the whole sum that a local step left
   // on the device (GradientPath::whole).
   virtual Status begin(std::span<const float* const> sums, const Replica& replica) = 0;
-  // Like sum_of_squares() in update.h.
-  virtual Result<float> sum_of_squares(std::span<float> by_param) = 0;
+  // Like sums_of_squares() in update.h.
+  virtual Status sums_of_squares(std::span<float> by_param) = 0;
   // Returns the name of the first parameter whose sum is not finite.
   virtual Result<std::string> bad_sum() = 0;
   // Updates on the device. If a sum is not finite, the resulting parameters are meaningless.

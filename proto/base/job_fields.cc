@@ -53,6 +53,9 @@ std::string_view type_name(const std::vector<std::string>&) {
 std::string_view type_name(const std::vector<ParameterGroup>&) {
   return "list of tables";
 }
+std::string_view type_name(const std::vector<ClipGroup>&) {
+  return "list of tables";
+}
 std::string_view type_name(const std::string&) {
   return "text";
 }
@@ -128,17 +131,33 @@ std::string toml_text(const std::vector<std::string>& texts) {
   return toml_list(texts, [](const std::string& text) { return toml_text(text); });
 }
 
-// An inline table, so that a list of groups is one line like every other field.
-std::string toml_text(const ParameterGroup& group) {
-  std::string text;
-  for (const FieldValue& value : group_field_values(group))
-    if (!value.toml.empty())
-      text += (text.empty() ? "" : ", ") + std::string(value.field.key) + " = " + value.toml;
-  return "{" + text + "}";
+// Inline tables, so that a list of groups is one line like every other field.
+template <class Group>
+std::string groups_text(const std::vector<Group>& groups) {
+  return toml_list(groups, [](const Group& group) {
+    std::string text;
+    for (const FieldValue& value : group_field_values(group))
+      if (!value.toml.empty())
+        text += (text.empty() ? "" : ", ") + std::string(value.field.key) + " = " + value.toml;
+    return "{" + text + "}";
+  });
 }
 
 std::string toml_text(const std::vector<ParameterGroup>& groups) {
-  return toml_list(groups, [](const ParameterGroup& group) { return toml_text(group); });
+  return groups_text(groups);
+}
+
+std::string toml_text(const std::vector<ClipGroup>& groups) {
+  return groups_text(groups);
+}
+
+template <class Group>
+std::vector<FieldValue> values_of_group(const Group& group) {
+  std::vector<FieldValue> values;
+  visit_group_fields(group, [&](const JobField& field, const auto& value) {
+    values.push_back({field, type_name(value), toml_text(value), false});
+  });
+  return values;
 }
 
 }  // namespace
@@ -169,15 +188,11 @@ std::vector<FieldValue> field_values(const JobSpec& spec) {
 }
 
 std::vector<FieldValue> group_field_values(const ParameterGroup& group) {
-  std::vector<FieldValue> values;
-  visit_group_fields(group, [&](const JobField& field, const auto& value) {
-    values.push_back({field, type_name(value), toml_text(value), false});
-  });
-  return values;
+  return values_of_group(group);
 }
 
-std::string group_key(std::size_t group, std::string_view key) {
-  return "optimizer.groups[" + std::to_string(group) + "]." + std::string(key);
+std::vector<FieldValue> group_field_values(const ClipGroup& group) {
+  return values_of_group(group);
 }
 
 Bits bits_of(const JobField& field, const JobSpec& spec) {

@@ -8,6 +8,7 @@
 // docs/JOB-FILE.md. Its order is the order of the canonical text.
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <vector>
 
 #include "proto/base/job_spec.h"
@@ -67,17 +68,26 @@ std::string_view name_in_table(const JobField& field);
 
 // Calls visit(const JobField&, value) for each field, in the order of the canonical text. `value`
 // is a reference into `spec` of type std::string, bool, double, int, std::uint32_t, std::uint64_t,
-// DeterminismLevel, or a std::vector of std::string, DeviceType, Stage, SchedulePoint or
-// ParameterGroup. Spec is JobSpec or const JobSpec.
+// DeterminismLevel, or a std::vector of std::string, DeviceType, Stage, SchedulePoint,
+// ParameterGroup or ClipGroup. Spec is JobSpec or const JobSpec.
 template <class Spec, class Visit>
 void visit_job_fields(Spec& spec, Visit&& visit);
 
-// The same for the fields of one group of optimizer.groups. Their keys are names in the table of
-// the group, and `value` is of type std::vector<std::string>, double or std::optional<double>.
+// The same for the fields of one group of optimizer.groups (ParameterGroup) or
+// optimizer.clip_groups (ClipGroup). Their keys are names in the table of the group, and `value` is
+// of type std::vector<std::string>, double or std::optional<double>.
 template <class Group, class Visit>
 void visit_group_fields(Group& group, Visit&& visit);
+// The list of groups in a job file: "optimizer.groups".
+template <class Group>
+constexpr std::string_view group_list() {
+  return std::is_same_v<Group, ClipGroup> ? "optimizer.clip_groups" : "optimizer.groups";
+}
 // The key of such a field in a message: "optimizer.groups[0].weight_decay".
-std::string group_key(std::size_t group, std::string_view key);
+template <class Group>
+std::string group_key(std::size_t group, std::string_view key) {
+  return std::string(group_list<Group>()) + '[' + std::to_string(group) + "]." + std::string(key);
+}
 
 struct FieldValue {
   JobField field;
@@ -92,6 +102,7 @@ struct FieldValue {
 std::vector<FieldValue> field_values(const JobSpec& spec);
 // The fields of a group. The text of one that is not given is empty.
 std::vector<FieldValue> group_field_values(const ParameterGroup& group);
+std::vector<FieldValue> group_field_values(const ClipGroup& group);
 
 // The names that jobs of a task may give as model.name and data.kind.
 struct TaskNames {

@@ -10,6 +10,7 @@ namespace job_fields {
 constexpr double kStepsMax = 1e12;
 constexpr double kIdsMax = 1e8;  // users, items, tokens of a vocabulary
 constexpr double kWeightDecayMax = 1e3;
+constexpr double kClipNormMax = 1e9;
 constexpr double kSamplesMax = 1e9;                  // generated samples
 constexpr double kWholeMax = 9223372036854775807.0;  // the largest integer of TOML
 
@@ -581,14 +582,28 @@ void visit_data(Data& d, Visit& visit) {
         d.eval_share);
 }
 
+inline constexpr JobField kGroupParameters{
+    .key = "parameters",
+    .meaning =
+        "Names of parameters, as in the state dict; `*` stands for any characters. Each one "
+        "must name a parameter of the model.",
+    .bytes_max = 1024,
+    .allowed = "a list of at least one name"};
+inline constexpr std::size_t kGroupsBytesMax = std::size_t{64} << 10;
+
+template <class Group, class Visit>
+void visit_clip_group(Group& g, Visit& visit) {
+  visit(kGroupParameters, g.parameters);
+  visit(JobField{.key = "clip_norm",
+                 .meaning = "The largest norm of the gradient of these parameters together.",
+                 .high = kClipNormMax,
+                 .zero = "no clipping"},
+        g.clip_norm);
+}
+
 template <class Group, class Visit>
 void visit_group(Group& g, Visit& visit) {
-  visit(JobField{.key = "parameters",
-                 .meaning = "Names of parameters, as in the state dict; `*` stands for any "
-                            "characters. Each one must name a parameter of the model.",
-                 .bytes_max = 1024,
-                 .allowed = "a list of at least one name"},
-        g.parameters);
+  visit(kGroupParameters, g.parameters);
   visit(JobField{.key = "learning_rate_factor",
                  .meaning = "The learning rate of the group is this factor times that of the job, "
                             "with the same schedule.",
@@ -636,10 +651,18 @@ void visit_optimizer(Optimizer& o, Visit& visit) {
                  .high = kWeightDecayMax},
         o.weight_decay);
   visit(JobField{.key = "optimizer.clip_norm",
-                 .meaning = "The largest norm of the whole gradient; a larger one is scaled down.",
-                 .high = 1e9,
+                 .meaning = "The largest norm of the whole gradient; a larger one is scaled down. "
+                            "The parameters of clip groups do not belong to it.",
+                 .high = kClipNormMax,
                  .zero = "no clipping"},
         o.clip_norm);
+  visit(JobField{.key = "optimizer.clip_groups",
+                 .meaning = "Groups of parameters whose gradients are clipped by a norm of their "
+                            "own. A parameter belongs to the first group that names it.",
+                 .bytes_max = kGroupsBytesMax,
+                 .allowed = "a list of at most 256 tables with parameters and clip_norm",
+                 .left_out_at_default = true},
+        o.clip_groups);
   visit(JobField{.key = "optimizer.ema",
                  .meaning = "Decay of a moving average of the parameters, which evaluations use.",
                  .high = 1,
@@ -651,7 +674,7 @@ void visit_optimizer(Optimizer& o, Visit& visit) {
                  .meaning = "Groups of parameters with settings of their own. A "
                             "parameter belongs to the first group that names it; one that no "
                             "group names has the settings of the job.",
-                 .bytes_max = std::size_t{64} << 10,
+                 .bytes_max = kGroupsBytesMax,
                  .allowed = "a list of at most 256 tables with parameters, learning_rate_factor "
                             "and weight_decay",
                  .left_out_at_default = true},
@@ -947,7 +970,10 @@ void visit_log(Log& l, Visit& visit) {
 
 template <class Group, class Visit>
 void visit_group_fields(Group& group, Visit&& visit) {
-  job_fields::visit_group(group, visit);
+  if constexpr (std::is_same_v<std::remove_const_t<Group>, ClipGroup>)
+    job_fields::visit_clip_group(group, visit);
+  else
+    job_fields::visit_group(group, visit);
 }
 
 template <class Spec, class Visit>

@@ -107,17 +107,24 @@ class FieldRules {
     }
   }
   void check(const JobField& field, const std::vector<ParameterGroup>& groups) {
+    check_groups(field, groups);
+  }
+  void check(const JobField& field, const std::vector<ClipGroup>& groups) {
+    check_groups(field, groups);
+  }
+  template <class Group>
+  void check_groups(const JobField& field, const std::vector<Group>& groups) {
     rules_.expect(groups.size() <= kGroupsMax, std::string(field.key),
                   std::to_string(groups.size()) + " groups", allowed_text(field));
     std::size_t bytes = 0;
-    for (const ParameterGroup& group : groups)
+    for (const Group& group : groups)
       for (const FieldValue& member : group_field_values(group)) bytes += member.toml.size();
     check_size(field, bytes);
     for (std::size_t i = 0; i < groups.size(); ++i)
       // The row of the table names a field of any group. Errors must say which group it is, so the
       // row is copied and gets another key, which lives as long as the check.
       visit_group_fields(groups[i], [&](JobField member, const auto& value) {
-        const std::string key = group_key(i, member.key);
+        const std::string key = group_key<Group>(i, member.key);
         member.key = key;
         check(member, value);
       });
@@ -355,9 +362,6 @@ void check_schedule(Rules& rules, const JobSpec& spec) {
   rules.expect(s.momentum_points.empty() || has_momentum, "schedule.momentum_points",
                quoted(schedule_points_text(s.momentum_points)),
                "empty for sgd with the momentum 0");
-  rules.expect(s.kind != "plateau" || spec.optimizer.kind != "captured", "schedule.kind",
-               "\"plateau\"",
-               "another one for an optimizer of a model file, whose numbers are in that file");
 }
 
 // A job that decides by evaluations needs some before the end.

@@ -148,6 +148,14 @@ struct ParameterGroup {
   bool operator==(const ParameterGroup&) const = default;
 };
 
+// Parameters whose gradient is clipped by a norm of its own. A parameter belongs to the first group
+// that names it.
+struct ClipGroup {
+  std::vector<std::string> parameters;  // as ParameterGroup::parameters
+  double clip_norm = 0.0;               // largest norm of their gradient; 0 for no clipping
+  bool operator==(const ClipGroup&) const = default;
+};
+
 struct OptimizerSpec {
   std::string kind = "sgd";  // sgd | adam | adamw
   double learning_rate = 0.1;
@@ -157,8 +165,10 @@ struct OptimizerSpec {
   double beta2 = 0.999;   // adam, adamw
   double epsilon = 1e-8;  // adam, adamw
   double weight_decay = 0.0;
-  double clip_norm = 0.0;  // largest norm of the whole gradient; 0 for no clipping
-  double ema = 0.0;        // decay of the moving average of the parameters; 0 for none
+  // Largest norm of the gradient of all parameters that no clip group names; 0 for no clipping.
+  double clip_norm = 0.0;
+  std::vector<ClipGroup> clip_groups;
+  double ema = 0.0;  // decay of the moving average of the parameters; 0 for none
   std::vector<ParameterGroup> groups;
   bool operator==(const OptimizerSpec&) const = default;
 };

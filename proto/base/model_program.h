@@ -9,6 +9,8 @@
 // nodes with their inputs, attributes and shapes.
 //
 // Plain values. A ModelProgram that was read from a file has been checked (gpu/import/check.h).
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -127,9 +129,18 @@ struct ModelOutput {
 
 // One number for each global step of the job: index t has that of the update that turns version t
 // into t + 1. The numbers of an optimizer that depend on the step alone, such as its learning rate.
+// If evaluations lower the learning rate (schedule.kind = "plateau"), those for each step follow
+// for the rate that was lowered once, twice ... `reductions` times, which is then the lowest one.
 struct ModelNumbers {
   std::string name;  // for example "lr"; for people
   std::vector<float> values;
+  std::uint32_t reductions = 0;
+
+  std::size_t steps() const { return values.size() / (std::size_t{reductions} + 1); }
+  // REQUIRES: step < steps().
+  float at(std::uint64_t step, std::uint32_t lowered) const {
+    return values[std::min(lowered, reductions) * steps() + static_cast<std::size_t>(step)];
+  }
   bool operator==(const ModelNumbers&) const = default;
 };
 
@@ -152,6 +163,8 @@ constexpr std::uint32_t kModelFormatWithStates = 2;  // of programs that have st
 constexpr std::uint32_t kModelFormatWithLongs = 3;
 constexpr std::uint32_t kModelFormatWithUpdates = 4;   // of programs that have updates
 constexpr std::uint32_t kModelFormatWithPrograms = 5;  // of programs that have further programs
+// Of programs with numbers that depend on how often evaluations have lowered the learning rate.
+constexpr std::uint32_t kModelFormatWithReductions = 6;
 
 struct ModelProgram {
   std::uint32_t format = kModelFormat;

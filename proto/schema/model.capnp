@@ -106,6 +106,7 @@ struct Model {
   struct Numbers {
     name @0 :Text;
     values @1 :Data $Json.base64;  # 4 bytes per step: fp32, little-endian
+    reductions @2 :UInt32;  # missing: 0; above 0 in files of the format 6
   }
   struct Phase {
     firstStep @0 :UInt64;

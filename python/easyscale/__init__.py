@@ -21,7 +21,7 @@ from .history import StepRecord
 from .job import Job
 from .lora import Lora
 from .losses import Loss
-from .optimizers import Optimizer, ParameterGroup
+from .optimizers import ClipGroup, Optimizer, ParameterGroup
 from .program import Program
 from .run import RemoteJob, Run
 from .schedules import Schedule
@@ -31,9 +31,9 @@ if TYPE_CHECKING:
     from .tracing import capture
     from .tracing.errors import CaptureError
 
-__all__ = ["CaptureError", "Client", "EarlyStopping", "EasyScaleError", "FailedError", "Job", "Lora", "Loss", "NotFoundError",
-           "Optimizer", "ParameterGroup", "Program", "RefusedError", "RemoteJob", "Run", "Schedule", "StepRecord",
-           "UsageError", "capture", "data", "from_onnx", "to_onnx"]
+__all__ = ["CaptureError", "Client", "ClipGroup", "EarlyStopping", "EasyScaleError", "FailedError", "Job", "Lora",
+           "Loss", "NotFoundError", "Optimizer", "ParameterGroup", "Program", "RefusedError", "RemoteJob", "Run",
+           "Schedule", "StepRecord", "UsageError", "capture", "data", "from_onnx", "to_onnx"]
 
 # These import torch or onnx at their first use: name -> module.
 _LATER = {"capture": ".tracing", "CaptureError": ".tracing.errors", "from_onnx": ".onnx",

@@ -18,11 +18,13 @@ class StepRecord:
     params_digest: str  # hexadecimal
     samples_per_s: float | None  # the speed when the step was first seen, else the mean
     evaluation: dict[str, Any] | None  # of the parameters after this step
+    loss_name: str | None = None  # which of several losses the step is of
 
 
 def records(ledger: Sequence[dict[str, Any]], evaluations: Sequence[dict[str, Any]],
-            speeds: Sequence[tuple[int, float]]) -> list[StepRecord]:
-    """The steps of a ledger; `speeds` has (step, samples per second) in the order of the steps."""
+            speeds: Sequence[tuple[int, float]], names: Sequence[str] = ()) -> list[StepRecord]:
+    """The steps of a ledger; `speeds` has (step, samples per second) in the order of the steps, and `names`
+    the names of their losses, if a job has several."""
     by_version = {entry["version"]: entry for entry in evaluations}
     found, position = [], 0
     for line in ledger:
@@ -31,7 +33,8 @@ def records(ledger: Sequence[dict[str, Any]], evaluations: Sequence[dict[str, An
         losses = tuple(math.nan if loss is None else loss for loss in line["losses"])
         speed = speeds[position][1] if position < len(speeds) else None
         found.append(StepRecord(line["step"], sum(losses) / max(1, len(losses)), losses,
-                                line["params_digest"], speed, by_version.get(line["step"])))
+                                line["params_digest"], speed, by_version.get(line["step"]),
+                                names[line["step"] - 1] if names else None))
     return found
 
 
@@ -48,6 +51,7 @@ WIDTH, HEIGHT = 640, 320
 LEFT, RIGHT, TOP, BOTTOM = 64, 16, 32, 40  # the margins around the axes, in pixels
 TICKS = 5
 POINTS_MAX = 2000  # a longer curve is thinned
+COLOURS = ("#1f77b4", "#2ca02c", "#ff7f0e", "#9467bd")  # of the losses
 
 
 @dataclass(frozen=True)
@@ -70,24 +74,32 @@ def _share(value: float, limits: tuple[float, float]) -> float:
 
 
 def loss_curve(history: Sequence[StepRecord], title: str) -> str:
-    """An SVG with the loss of every step as a line, and the evaluations as points."""
-    shown = history[::max(1, math.ceil(len(history) / POINTS_MAX))]
-    train = [(r.step, r.loss) for r in shown if math.isfinite(r.loss)]
+    """An SVG with each loss as a line, and the evaluations as points."""
+    names = list(dict.fromkeys(r.loss_name for r in history))
+    lines = {name: _thinned([r for r in history if r.loss_name == name]) for name in names}
+    train = [point for line in lines.values() for point in line]
     tested = [(r.step, r.evaluation["mean_loss"]) for r in history
               if r.evaluation and r.evaluation.get("mean_loss") is not None]
     points = train + tested or [(0, 0.0)]
     axes = _Axes(_limits([p[0] for p in points]), _limits([p[1] for p in points]))
     parts = [_frame(axes, title)]
-    if train:
-        line = " ".join(f"{axes.x(step):.1f},{axes.y(loss):.1f}" for step, loss in train)
-        parts.append(f'<polyline points="{line}" fill="none" stroke="#1f77b4"/>')
+    colours = {name or "loss": COLOURS[i % len(COLOURS)] for i, name in enumerate(names)}
+    for line, colour in zip(lines.values(), colours.values()):
+        if line:
+            places = " ".join(f"{axes.x(step):.1f},{axes.y(loss):.1f}" for step, loss in line)
+            parts.append(f'<polyline points="{places}" fill="none" stroke="{colour}"/>')
     parts += [f'<circle cx="{axes.x(step):.1f}" cy="{axes.y(loss):.1f}" r="3" fill="#d62728"/>'
               for step, loss in tested]
-    parts.append(_legend(bool(tested)))
+    parts.append(_legend(colours or {"loss": COLOURS[0]}, bool(tested)))
     return (f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{HEIGHT}" '
             f'viewBox="0 0 {WIDTH} {HEIGHT}" font-family="sans-serif" font-size="11">\n'
             f'<rect width="{WIDTH}" height="{HEIGHT}" fill="white"/>\n'
             + "\n".join(parts) + "\n</svg>\n")
+
+
+def _thinned(history: Sequence[StepRecord]) -> list[tuple[int, float]]:
+    shown = history[::max(1, math.ceil(len(history) / POINTS_MAX))]
+    return [(r.step, r.loss) for r in shown if math.isfinite(r.loss)]
 
 
 def _limits(values: Sequence[float]) -> tuple[float, float]:
@@ -110,8 +122,9 @@ def _frame(axes: _Axes, title: str) -> str:
     return "\n".join(parts)
 
 
-def _legend(has_evaluations: bool) -> str:
-    text = f'<text x="{WIDTH - RIGHT}" y="18" text-anchor="end"><tspan fill="#1f77b4">loss</tspan>'
+def _legend(colours: Mapping[str, str], has_evaluations: bool) -> str:
+    text = f'<text x="{WIDTH - RIGHT}" y="18" text-anchor="end">' + " ".join(
+        f'<tspan fill="{colour}">{escape(name)}</tspan>' for name, colour in colours.items())
     if has_evaluations:
         text += ' <tspan fill="#d62728">evaluation loss</tspan>'
     return text + "</text>"

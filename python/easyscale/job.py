@@ -15,6 +15,7 @@ import numpy as np
 from .allowed import Allowed
 from .captured import Captured
 from .client import Client
+from .clipping import clipped
 from .data import Arrays, Bucketed, Table
 from .data.array_samples import FIRST_SAMPLES
 from .decisions import EarlyStopping, check_decisions
@@ -23,12 +24,12 @@ from .fields import bind_fields
 from .folders import TemporaryFolder
 from .job_text import stages_text, toml_text
 from .lora import Lora
-from .losses import Loss, checked_losses, turns_of
+from .losses import Loss, checked_losses, names_of, turns_of
 from .metrics import Function, Measure, named
 from .model_file import check_by_engine, explained, pack
 from .optimizers import CAPTURED, Optimizer, check_average, class_name, is_average
 from .private_head import PrivateHead
-from .program import FORMAT_WITH_UPDATES
+from .program import FORMAT_WITH_REDUCTIONS, FORMAT_WITH_UPDATES
 from .progress import counting
 from .programs import find_easyscaled, find_esctl
 from .run import RemoteJob, Run, checkpoint_of, checkpoint_step
@@ -90,7 +91,10 @@ class Job:
     bf16 and needs about half the memory for them. Sums, parameters and moments are fp32. It changes
     the bits; those of one precision are equal on all devices.
     threads: compute threads of a CPU device.
-    clip_norm: the largest norm of the whole gradient; 0 for no clipping.
+    clip_norm: the largest norm of the whole gradient; 0 for no clipping. Or a list, with a limit for each of
+    several optimizers or for each group of the only one; or a dict of names to limits, such as
+    {"encoder.*": 1.0, "*": 5.0}, by the first of which a parameter is clipped. Each limit is that of the
+    norm of its own parameters together.
     clip_value: the largest element of the gradient, as of clip_grad_value_ of torch, after clip_norm; 0
     for no clipping. The optimizer, which must be one of torch, is then captured.
     ema: decay of a moving average of the parameters, which evaluations use; 0 for none. Or a new
@@ -114,7 +118,7 @@ class Job:
                  sample_groups: Any = None, seed: int = 1,
                  name: str | None = None, eval_every: int = 0, stop: EarlyStopping | None = None,
                  keep_best: str | None = None, checkpoint_every: int = 0,
-                 threads: int = 1, clip_norm: float = 0.0, clip_value: float = 0.0,
+                 threads: int = 1, clip_norm: Any = 0.0, clip_value: float = 0.0,
                  ema: Any = 0.0, lora: Lora | None = None, directory: str | Path | None = None,
                  allow_functions: tuple[type, ...] = ()):
         _check_kinds(model=model, loss=loss, data=data, name=name, metrics=metrics, metric=metric,
@@ -126,7 +130,6 @@ class Job:
         every = checked("checkpoint.every_steps", checkpoint_every, "checkpoint_every")
         average = ema if is_average(ema) else None
         ema = checked("optimizer.ema", 0.0 if average else ema)
-        clip_norm = checked("optimizer.clip_norm", clip_norm)
         clip_value = checked("optimizer.clip_norm", clip_value, "clip_value")
         if average is not None:
             check_average(average, model)
@@ -145,9 +148,12 @@ class Job:
         self.steps = _steps(in_epoch, steps, epochs)
         unit = _unit(schedule_unit, in_epoch)
         turns: list[int] = []
+        self._loss_of_step: list[str] = []
         if losses is not None:
             losses = checked_losses(losses, _parameters(model, None) or [], in_epoch, schedule_unit)
             turns = turns_of(losses, self.steps)
+            names = names_of(losses)
+            self._loss_of_step = [names[loss] for loss in turns]
             self.steps = len(turns)
             rule = _rule_of_losses(losses, _parameters(model, None) or [], turns, unit)
             self._schedule = Schedule()
@@ -158,7 +164,8 @@ class Job:
         check_decisions(self._schedule, stop, keep_best, eval_every=top["eval_every"], data=data,
                         eval_data=eval_data, metrics=named(metrics), metric=metric)
         self._stop, self._keep_best = stop, keep_best
-        self._optimizer = _changed(rule, clip_norm, ema)
+        self._optimizer = clipped(replace(rule, ema=ema or rule.ema), clip_norm, optimizer, losses,
+                                  None if lora else _parameters(model, loss, all_names=True))
         self._lora = lora
         if rule.kind == CAPTURED and lora is not None:
             raise UsageError(f"lora: allowed with sgd, adam and adamw; {class_name(optimizer)} is "
@@ -319,10 +326,12 @@ class Job:
         trained = [(x.name, tensors[x.name]) for x in program.parameters if x.trainable]
         with counting("the optimizer is captured: step") as report:
             found = capture_updates(optimizer, trained, self.steps, schedule, every, report=report,
-                                    clip_value=clip_value, average=average)
+                                    clip_value=clip_value, average=average,
+                                    lowered=self._schedule.reductions(self.steps, self._top["eval_every"]))
         program.numbers, program.updates = found.numbers, found.updates
         self.captured.weights |= {f"optimizer/{name}": array for name, array in found.states.items()}
-        program.format = max(program.format, FORMAT_WITH_UPDATES)
+        needed = FORMAT_WITH_REDUCTIONS if any(x.reductions for x in found.numbers) else FORMAT_WITH_UPDATES
+        program.format = max(program.format, needed)
 
     def _capture_losses(self, losses: Sequence[Loss], turns: list[int], unit: int | None,
                         parameters: list[tuple[str, Any]], clip_value: float) -> None:
@@ -396,7 +405,8 @@ class Job:
         job = client.submit(file, from_checkpoint=start)
         return RemoteJob(client, job, self.captured.names(), self._files,
                          has_adapters=self._lora is not None,
-                         explain=lambda error: explained(program, error), start=self._start)
+                         explain=lambda error: explained(program, error), start=self._start,
+                         losses=self._loss_of_step)
 
     def _write(self) -> Path:
         """Writes model, weights and samples once, and returns their folder."""
@@ -430,9 +440,10 @@ class Job:
             np.save(folder / file, numbers)
 
     def _check_metric(self) -> None:
-        if self._metric is not None and type(self._eval_data) not in (Arrays, Table):
+        data = self._eval_data.source if isinstance(self._eval_data, Bucketed) else self._eval_data
+        if self._metric is not None and type(data) not in (Arrays, Table):
             raise UsageError("metric: allowed for eval_data that es.data.arrays or es.data.table "
-                             "has returned")
+                             "has returned, or es.data.bucketed of such arrays")
 
     def _measure(self) -> Measure | None:
         if self._metric is None:
@@ -497,6 +508,9 @@ def _rule_of_losses(losses: Sequence[Loss], parameters: list[tuple[str, Any]], t
     for place, loss in enumerate(losses):
         own = {id(p) for p in loss.parameters()}
         calls = None if unit is None or loss.schedule is None else _calls(unit, loss)
+        if is_plateau(loss.schedule):
+            raise UsageError(f"losses[{place}]: schedule ReduceLROnPlateau: allowed are schedulers that depend on "
+                             "the number of their steps alone")
         try:
             rules.append(read_rules(loss.optimizer, loss.schedule,
                                     [(name, p) for name, p in parameters if id(p) in own],
@@ -550,27 +564,22 @@ def _unit(name: Any, in_epoch: int) -> int | None:
     return in_epoch if name == "epoch" else None
 
 
-def _parameters(model: Any, loss: Any) -> list[tuple[str, Any]] | None:
-    """The parameters of the model and of a loss that is a module, with their names in the model file.
-    None for a captured model."""
+def _parameters(model: Any, loss: Any, all_names: bool = False) -> list[tuple[str, Any]] | None:
+    """The parameters of the model and of a loss that is a module, with their names in the model file; or with
+    all names of those that have several. None for a captured model."""
     if isinstance(model, Captured):
         return None
     parts = [("", model)] + ([("loss.", loss)] if hasattr(loss, "named_parameters") else [])
     return [(prefix + name, parameter) for prefix, part in parts
-            for name, parameter in part.named_parameters()]
-
-
-def _changed(optimizer: Optimizer, clip_norm: float, ema: float) -> Optimizer:
-    """The optimizer with those of these settings that are not 0."""
-    return replace(optimizer, clip_norm=clip_norm or optimizer.clip_norm,
-                   ema=ema or optimizer.ema)
+            for name, parameter in part.named_parameters(remove_duplicate=not all_names)]
 
 
 def _optimizer_table(optimizer: Optimizer) -> dict[str, Any]:
     if optimizer.kind == CAPTURED:
-        return {"kind": CAPTURED, "learning_rate": optimizer.learning_rate,
-                "clip_norm": optimizer.clip_norm} | ({"ema": optimizer.ema} if optimizer.ema else {})
-    others = ("beta1", "beta2", "epsilon") if optimizer.kind == "sgd" else ("momentum", "nesterov")
+        others = tuple(key for key in asdict(optimizer)
+                       if key not in ("kind", "learning_rate", "clip_norm", "clip_groups", "ema"))
+    else:
+        others = ("beta1", "beta2", "epsilon") if optimizer.kind == "sgd" else ("momentum", "nesterov")
     return {key: value for key, value in asdict(optimizer).items()
             if key not in others and value != () and (key != "ema" or value)}
 

@@ -21,12 +21,15 @@ class Loss:
     schedule: a torch scheduler of this optimizer, or a list of them. It is called after every step of
     this loss, or with schedule_unit="epoch" after every pass over the data.
     every: the loss makes a step in the iterations 0, every, 2 * every ...
+    clip_norm: the largest norm of the gradient of what this loss trains, or a list with a limit for each of
+    its optimizers, or for each group of the only one; 0 for no clipping, None for that of the job.
     """
 
     function: Callable[[Any, Any], Any]
     optimizer: Any
     schedule: Any = None
     every: int = 1
+    clip_norm: Any = None
 
     def __post_init__(self) -> None:
         if not callable(self.function) or isinstance(self.function, type):
@@ -52,6 +55,14 @@ class Loss:
 def turns_of(losses: Sequence[Loss], iterations: int) -> list[int]:
     """The number of the loss of each global step (proto/base/loss_turns.h)."""
     return [j for i in range(iterations) for j, loss in enumerate(losses) if i % loss.every == 0]
+
+
+def names_of(losses: Sequence[Loss]) -> list[str]:
+    """The names of the functions, or places in the list if these are not different names."""
+    names = [getattr(loss.function, "__name__", "") for loss in losses]
+    if len(set(names)) == len(names) and all(name.isidentifier() for name in names):
+        return names
+    return [f"losses[{place}]" for place in range(len(losses))]
 
 
 def checked_losses(losses: Any, parameters: Sequence[tuple[str, Any]], in_epoch: int,

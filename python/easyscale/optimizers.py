@@ -33,6 +33,20 @@ class ParameterGroup:
 
 
 @dataclass(frozen=True)
+class ClipGroup:
+    """A table [[optimizer.clip_groups]] of a job file (docs/JOB-FILE.md), with the same keys."""
+
+    parameters: Sequence[str]  # names of the state dict; "*" stands for any characters
+    clip_norm: float  # the largest norm of their gradient; 0 for no clipping
+
+    def __post_init__(self) -> None:
+        if isinstance(self.parameters, str):
+            raise UsageError(f"parameters = {self.parameters!r}: allowed is a list of names")
+        object.__setattr__(self, "parameters", tuple(self.parameters))
+        check_table(self, "optimizer.clip_groups")
+
+
+@dataclass(frozen=True)
 class Optimizer:
     """The table [optimizer] of a job file (docs/JOB-FILE.md), with the same keys."""
 
@@ -44,11 +58,13 @@ class Optimizer:
     beta2: float = 0.999
     epsilon: float = 1e-8
     weight_decay: float = 0.0
-    clip_norm: float = 0.0  # the largest norm of the whole gradient; 0 for no clipping
+    clip_norm: float = 0.0  # the largest norm of the gradient of what no clip group names; 0: no clipping
+    clip_groups: Sequence[ClipGroup] = ()  # a parameter belongs to the first one that names it
     ema: float = 0.0  # decay of a moving average of the parameters; 0 for none
     groups: Sequence[ParameterGroup] = ()  # a parameter belongs to the first one that names it
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "clip_groups", tuple(self.clip_groups))
         object.__setattr__(self, "groups", tuple(self.groups))
         check_table(self, "optimizer")
         if self.nesterov and (self.kind != "sgd" or self.momentum == 0):

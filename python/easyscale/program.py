@@ -22,6 +22,7 @@ FORMAT_WITH_STATES = 2
 FORMAT_WITH_LONGS = 3  # of programs with values i64, or with kinds of LONG_KINDS
 FORMAT_WITH_UPDATES = 4  # of models with the updates of a captured optimizer
 FORMAT_WITH_PROGRAMS = 5  # of models with further programs
+FORMAT_WITH_REDUCTIONS = 6  # of models with numbers of lowered learning rates
 LONG_KINDS = {"floor_div", "remainder", "bit_and", "bit_or", "bit_xor", "shift_left", "shift_right",
               "narrow"}
 NO_VALUE = -1  # an optional input that a node does not have
@@ -164,10 +165,17 @@ class Output:
 @dataclass
 class Numbers:
     """What an optimizer computes of the number of the step alone: `values` are fp32, one for each
-    global step of the job. The one at index n is that of the step which begins from version n."""
+    global step of the job. The one at index n is that of the step which begins from version n. Those for a
+    rate that evaluations have lowered once, twice, ... `reductions` times follow."""
 
     name: str
     values: np.ndarray
+    reductions: int = 0
+
+    def lowered(self, times: int) -> Numbers:
+        """Those for the rate that was lowered so often."""
+        rows = self.values.reshape(self.reductions + 1, -1)
+        return Numbers(self.name, rows[min(times, self.reductions)])
 
 
 @dataclass
@@ -283,6 +291,7 @@ class Program:
             tree["states"] = [vars(x) for x in self.states]
         if self.updates:
             tree["numbers"] = [{"name": x.name, "values": _base64(_fp32(x.values).tobytes())}
+                               | ({"reductions": x.reductions} if x.reductions else {})
                                for x in self.numbers]
             tree["updates"] = [{
                 "parameters": x.parameters, "programs": [program._tree() for program in x.programs],
@@ -315,7 +324,8 @@ class Program:
             constants=[_constant_from_json(x, values[x["value"]]) for x in tree["constants"]],
             nodes=[_node_from_json(x) for x in tree["nodes"]],
             loss=tree["loss"], outputs=[Output(**x) for x in tree["outputs"]],
-            numbers=[Numbers(x["name"], np.frombuffer(base64.b64decode(x["values"]), FP32))
+            numbers=[Numbers(x["name"], np.frombuffer(base64.b64decode(x["values"]), FP32),
+                             x.get("reductions", 0))
                      for x in tree.get("numbers", [])],
             updates=[Update(x["parameters"], [Program._from_tree(y) for y in x["programs"]],
                             [Phase(int(y["firstStep"]), y["program"]) for y in x["phases"]])

@@ -154,11 +154,13 @@ class RemoteJob:
     """A job at a head. The methods of `client` with its `id` do what the methods here do not."""
 
     def __init__(self, client: Client, job: str, names: ModuleNames, files: Any = None,
-                 has_adapters: bool = False, explain: Callable[[str], str] = str, start: Any = None):
+                 has_adapters: bool = False, explain: Callable[[str], str] = str, start: Any = None,
+                 losses: Sequence[str] = ()):
         self.client = client
         self._explain = explain  # adds to an error of the engine what is known of the model
         self._has_adapters = has_adapters
         self._start = start  # the optimizer at the beginning, if it is one of torch
+        self._losses = losses  # the name of the loss of each step, if there are several
         self.id = job
         self._names = names
         self._files = files
@@ -195,7 +197,7 @@ class RemoteJob:
         mean = view.get("samples_per_s_mean")
         speeds = [*self._speeds, *([(view["steps"], mean)] if mean else [])]
         view["evaluations"] = with_values(view["evaluations"], self._values)
-        history = records(self.client.ledger(self.id), view["evaluations"], speeds)
+        history = records(self.client.ledger(self.id), view["evaluations"], speeds, self._losses)
         return Run(view, history, view["checkpoint"], self._names, self._files,
                    self._has_adapters, self._start)
 

@@ -52,6 +52,12 @@ class Schedule:
             raise UsageError(f"points = {list(self.points)}: allowed is at least one point with kind "
                              "points, and none with others")
 
+    def reductions(self, steps: int, eval_every: int) -> int:
+        """How often the evaluations of a job can lower the rate, at least once."""
+        if self.kind != "plateau":
+            return 0
+        return max(1, (steps - 1) // max(1, eval_every) // (self.patience + 1))
+
     def table(self) -> dict[str, Any]:
         """The keys of the table that say something for this kind."""
         keys = {"step": ["step_size", "gamma"], "cosine": ["floor"], "linear": ["floor"],
@@ -120,9 +126,6 @@ def _read_plateau(given: Any, epoch_steps: int | None, metrics: Sequence[str]) -
                          "called after every evaluation, so give their distance as eval_every")
     if steps_made(given) or given.num_bad_epochs or given.cooldown_counter:
         raise UsageError(f"schedule {PLATEAU} has made steps: allowed is a new one")
-    if len(set(given.min_lrs)) > 1:
-        raise UsageError(f"schedule {PLATEAU} with min_lr = {list(given.min_lrs)}: allowed is one for all "
-                         "groups")
     metric = "loss" if given.mode == "min" else (*metrics, "accuracy")[0]
     return Schedule("plateau", gamma=float(given.factor), metric=metric, patience=given.patience,
                     threshold=given.threshold, threshold_mode=given.threshold_mode,
@@ -138,12 +141,13 @@ def read_rules(optimizer: Any, schedule: Any, parameters: list[tuple[str, Any]] 
     schedulers = schedulers_of(schedule)
     scheduled = bool(schedulers)
     rule = read_optimizer(optimizer, parameters, scheduled, captured)
-    if is_plateau(schedule):
-        if rule.kind == CAPTURED or len(schedulers) > 1:
-            raise UsageError(f"schedule {PLATEAU} with the optimizer {class_name(optimizer)}: allowed is "
-                             "one of them, with SGD, Adam or AdamW in a form that the engine has; other "
-                             "optimizers are captured with all their rates")
-        return rule, _read_plateau(schedulers[0], epoch_steps, metrics)
+    plateau = next(filter(is_plateau, schedulers), None)
+    if plateau is not None:
+        found = _read_plateau(plateau, epoch_steps, metrics)
+        others = [x for x in schedulers if x is not plateau]
+        if rule.kind == CAPTURED or others or len(set(plateau.min_lrs)) > 1:
+            rule = _captured_with(plateau, others, optimizer, parameters, steps)
+        return rule, found
     if rule.kind != CAPTURED:
         try:
             if len(schedulers) > 1:
@@ -161,6 +165,21 @@ def read_rules(optimizer: Any, schedule: Any, parameters: list[tuple[str, Any]] 
     if epoch_steps is not None and not scheduled:
         raise UsageError("schedule_unit = 'epoch': allowed is a torch scheduler as schedule")
     return rule, Schedule()
+
+
+def _captured_with(plateau: Any, others: list[Any], optimizer: Any,
+                   parameters: list[tuple[str, Any]] | None, steps: int) -> Optimizer:
+    """A captured optimizer whose rates evaluations lower, and that may have schedulers for others."""
+    if isinstance(optimizer, Optimizer):
+        raise UsageError(f"schedule {PLATEAU} with another scheduler, or with a min_lr for each group: allowed "
+                         "with an optimizer of torch, which is captured then")
+    for scheduler in others:
+        if isinstance(scheduler, Schedule) or is_plateau(scheduler) or (
+                scheduler.optimizer is plateau.optimizer):
+            raise UsageError(f"schedule {PLATEAU} and {class_name(scheduler)}: allowed is one {PLATEAU}, and for "
+                             "other optimizers of a list schedulers that depend on the number of steps alone")
+        check_scheduler(scheduler, steps, None)
+    return read_optimizer(optimizer, parameters, True, captured=True)
 
 
 def schedulers_of(schedule: Any) -> list[Any]:

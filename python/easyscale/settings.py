@@ -99,6 +99,7 @@ RULES: dict[str, Rule] = {
     "optimizer.epsilon": Number(0, 1, above=True),
     "optimizer.weight_decay": Number(0, 1000),
     "optimizer.clip_norm": Number(0, 10**9),
+    "optimizer.clip_groups.clip_norm": Number(0, 10**9),
     "optimizer.ema": Number(0, 1, below=True),
     "optimizer.groups.learning_rate_factor": Number(0, FACTOR_MAX),
     "optimizer.groups.weight_decay": Number(0, 1000),

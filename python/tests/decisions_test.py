@@ -11,6 +11,8 @@ import torch
 from support import FolderCase, offered_types, programs_train_model_files
 from torch import nn
 from torch.optim.lr_scheduler import ReduceLROnPlateau, StepLR
+from torch_training import listed
+from updates_support import Lion
 
 import easyscale as es
 
@@ -42,7 +44,8 @@ TRAINED, TESTED = labelled(1, SAMPLES), labelled(2, EVALUATED)
 def torch_run(model, optimizer, scheduler=None, patience=None, by_accuracy=False):
     """The losses before each step, the learning rates of each step, and the evaluations, of a loop that
     evaluates after every EVERY steps. `patience`: it ends after this number of evaluations without a
-    better loss."""
+    better loss. `optimizer` may be a list; the rates are those of the first one."""
+    optimizer, *others = listed(optimizer)
     x, y = map(torch.from_numpy, TRAINED)
     losses, rates, tested = [], [], {}
     least, bad = float("inf"), 0
@@ -51,7 +54,8 @@ def torch_run(model, optimizer, scheduler=None, patience=None, by_accuracy=False
         model.zero_grad()
         loss = nn.functional.cross_entropy(model(x), y)
         loss.backward()
-        optimizer.step()
+        for x in (optimizer, *others):
+            x.step()
         losses.append(loss.item())
         if step % EVERY:
             continue
@@ -96,10 +100,10 @@ class Beside(FolderCase):
     def compare(self, make, settings, by_accuracy=False, **metrics):
         model = Net()
         optimizer = make(model)
-        made = job(model, optimizer, schedule=ReduceLROnPlateau(optimizer, **settings), **metrics)
+        made = job(model, optimizer, schedule=ReduceLROnPlateau(listed(optimizer)[0], **settings), **metrics)
         twin = copy.deepcopy(model)
         own = make(twin)
-        losses, rates, tested = torch_run(twin, own, ReduceLROnPlateau(own, **settings),
+        losses, rates, tested = torch_run(twin, own, ReduceLROnPlateau(listed(own)[0], **settings),
                                           by_accuracy=by_accuracy)
         run = self.runs(made)
         np.testing.assert_allclose([r.loss for r in run.history], losses, rtol=2e-4, atol=1e-5)
@@ -119,6 +123,22 @@ class Beside(FolderCase):
             return torch.optim.AdamW(groups, lr=0.05)
         self.compare(adamw, {"factor": 0.5, "patience": 0, "threshold": 0.002,
                              "threshold_mode": "abs", "cooldown": 2, "min_lr": 1e-4})
+
+    def test_captured_optimizers(self):
+        def pair(model):
+            return [Lion([p for p in model.parameters() if p.ndim > 1], lr=0.03),
+                    torch.optim.NAdam([p for p in model.parameters() if p.ndim < 2], lr=0.01)]
+
+        def groups(kind, rate):
+            return lambda model: kind([{"params": model.first.parameters()},
+                                       {"params": model.last.parameters(), "lr": 2 * rate}], lr=rate)
+        for name, make, settings in (
+                ("lion", lambda model: Lion(model.parameters(), lr=0.03), {"patience": 0, "threshold": 0.02}),
+                ("adagrad", groups(torch.optim.Adagrad, 0.3), {"patience": 1, "cooldown": 1}),
+                ("a floor for each group", groups(torch.optim.AdamW, 0.1), {"patience": 0, "min_lr": [0.01, 0.1]}),
+                ("two", pair, {"patience": 1, "threshold": 0.02})):
+            with self.subTest(name):
+                self.compare(make, {"factor": 0.5, **settings})
 
     def test_by_the_accuracy(self):
         self.compare(sgd, {"factor": 0.4, "patience": 2, "mode": "max"}, by_accuracy=True,
@@ -145,7 +165,7 @@ class Refusals(unittest.TestCase):
         model = Net()
         given = (optimizer or sgd)(model)
         schedule = settings.pop("schedule", None)
-        with self.assertRaises(es.UsageError) as caught:
+        with self.assertRaises((es.UsageError, es.CaptureError)) as caught:
             job(model, given, schedule=schedule(given) if schedule else None, **settings)
         self.assertIn(text, str(caught.exception))
 
@@ -172,12 +192,34 @@ class Refusals(unittest.TestCase):
 
     def test_schedulers_that_cannot_be_read(self):
         self.refused("has made steps", schedule=self.used)
-        self.refused("min_lr = [0.1, 0.2]", schedule=lambda o: ReduceLROnPlateau(o, min_lr=[0.1, 0.2]),
-                     optimizer=lambda m: torch.optim.SGD([{"params": m.first.parameters()},
-                                                          {"params": m.last.parameters()}], lr=0.1))
         self.refused("allowed is 'step'", schedule=ReduceLROnPlateau, schedule_unit="epoch")
-        self.refused("captured with all their rates", schedule=ReduceLROnPlateau,
-                     optimizer=lambda m: torch.optim.RMSprop(m.parameters()))
+        self.refused("ReduceLROnPlateau and StepLR: allowed is one ReduceLROnPlateau, and for other",
+                     schedule=lambda o: [ReduceLROnPlateau(o), StepLR(o, 5)])
+        for floor in (1.5, 2.0):
+            self.refused(f"with min_lr = [{floor}] and eps = 1e-08 lowers none of the rates [1.5]",
+                         schedule=lambda o, floor=floor: ReduceLROnPlateau(o, min_lr=floor), clip_value=1.0)
+
+    def test_optimizers_that_remember_earlier_rates(self):
+        def refused(make, text):
+            with self.assertRaisesRegex(es.CaptureError, text):
+                given = make(model := Net())
+                job(model, given, schedule=ReduceLROnPlateau(given))
+
+        class Warm(Lion):
+            def step(self, closure=None):
+                for group in self.param_groups:
+                    group["sum"] = group.get("sum", 0.0) + group["lr"]
+                    group["betas"] = 0.9, 1 - group["lr"] / group["sum"] / 10
+                super().step()
+
+        class Another(Lion):
+            def step(self, closure=None):
+                if self.param_groups[0]["lr"] > 2e-3:
+                    super().step()
+                super().step()
+        refused(lambda model: torch.optim.ASGD(model.parameters()), "depend on the rates of earlier steps")
+        refused(lambda model: Warm(model.parameters()), "depend on the rates of earlier steps")
+        refused(lambda model: Another(model.parameters(), lr=3e-3), "do something else when ReduceLROnPlateau")
 
     @staticmethod
     def used(optimizer):

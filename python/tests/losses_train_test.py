@@ -87,6 +87,19 @@ class Gans(ElasticCase):
                 with self.assertRaisesRegex(es.UsageError, "optimizer has 1 items: allowed is one for each"):
                     run.load_into(model, optimizer=mine[0].optimizer)
 
+    def test_nothing_is_loaded_if_the_optimizer_of_one_loss_does_not_fit(self):
+        run = self.job("wgan", steps=3, max_p=1).run(stages="cpu-avx2:1")
+        self.assertEqual([x.loss_name for x in run.history], ["wgan_d", "wgan_g", "wgan_d", "wgan_d"])
+        model = self.model("wgan")
+        start = copy.deepcopy(model.state_dict())
+        first = wgan(model)[0].optimizer
+        other = torch.optim.SGD(model.generator.parameters(), lr=0.1)
+        with self.assertRaisesRegex(es.UsageError, r"losses\[1\]: .*optimizer is SGD: allowed is RMSprop"):
+            run.load_into(model, optimizer=[first, other])
+        self.assertEqual(first.state_dict()["state"], {})
+        for name, tensor in model.state_dict().items():
+            self.assertTrue(torch.equal(tensor, start[name]), name)
+
     def test_the_losses_of_an_iteration_have_the_same_samples(self):
         model = nn.ModuleDict({"a": nn.Linear(1, 1, bias=False), "b": nn.Linear(1, 1, bias=False)})
         start = copy.deepcopy(model.state_dict())

@@ -88,3 +88,23 @@ def largest_error(make, steps=STEPS, shapes=SHAPES, schedule=None, every=1, mode
 def states_of(update):
     """The names of the states of an update."""
     return list(update.states())
+
+
+class Lion(torch.optim.Optimizer):
+    """Chen et al., 2023: the sign of an interpolated momentum."""
+
+    def __init__(self, params, lr=1e-3, betas=(0.9, 0.99), weight_decay=0.0):
+        super().__init__(params, {"lr": lr, "betas": betas, "weight_decay": weight_decay})
+
+    @torch.no_grad()
+    def step(self, closure=None):
+        for group in self.param_groups:
+            for p in group["params"]:
+                state = self.state[p]
+                if not state:
+                    state["momentum"] = torch.zeros_like(p)
+                first, second = group["betas"]
+                p.mul_(1 - group["lr"] * group["weight_decay"])
+                update = state["momentum"].mul(first).add(p.grad, alpha=1 - first).sign()
+                p.add_(update, alpha=-group["lr"])
+                state["momentum"].mul_(second).add_(p.grad, alpha=1 - second)

@@ -15,12 +15,13 @@ import torch
 from support import HERE, FakeProgramsCase
 from torch import nn, optim
 from torch.optim import lr_scheduler as lr
-from torch_training import FallingDecay
+from torch_training import FallingDecay, listed
 from updates_support import (ERROR, MATRICES, SHAPES, captured, largest_error, made_steps, orthogonal, states_of)
 
 import easyscale as es
-from easyscale.program import (FORMAT_WITH_UPDATES, Node, Numbers, Output, Parameter, Phase,
+from easyscale.program import (FORMAT_WITH_REDUCTIONS, FORMAT_WITH_UPDATES, Node, Numbers, Output, Parameter, Phase,
                                Program, Update, Value)
+from easyscale.tracing.updates import capture_updates
 from easyscale.tracing.updates.check import InFp32, Trained
 from easyscale.tracing.updates.errors import OptimizerRefused
 
@@ -35,12 +36,15 @@ class Files(unittest.TestCase):
             Parameter("parameter", 0, trainable=False), Parameter("gradient", 1, trainable=False),
             Parameter("number.0", 2, trainable=False)],
             nodes=[Node("mul", [1, 2], [3])], outputs=[Output("parameter", 3)])
-        program = Program(format=FORMAT_WITH_UPDATES, numbers=[
-            Numbers("lr", np.array([0.5, 0.1], np.float32))],
+        program = Program(format=FORMAT_WITH_REDUCTIONS, numbers=[
+            Numbers("lr", np.array([0.5, 0.1], np.float32)),
+            Numbers("lowered", np.array([0.5, 0.125, 0.25, 0.0625], np.float32), reductions=1)],
             updates=[Update(["bias"], [update], [Phase(0, 0)])])
         again = Program.from_json(program.to_json())
         self.assertEqual(again.updates, program.updates)
         self.assertEqual(again.numbers[0].values.tolist(), program.numbers[0].values.tolist())
+        self.assertEqual([again.numbers[1].lowered(times).values.tolist() for times in range(3)],
+                         [[0.5, 0.125], [0.25, 0.0625], [0.25, 0.0625]])
         self.assertNotIn("updates", Program().to_json())
 
 
@@ -884,6 +888,57 @@ class Jobs(FakeProgramsCase):
                 ("optimizer LBFGS cannot be captured", lambda: self.job(optim.LBFGS))]:
             with self.assertRaisesRegex(es.EasyScaleError, text):
                 call()
+
+
+
+class Plateaus(unittest.TestCase):
+    """Rates that fall when an evaluation decides it, which is not known at the capture."""
+
+    METRICS = (1.0, 0.6, 0.8, 0.7, 0.5, 0.9, 0.9, 0.9)
+
+    def compare(self, make, own=lambda optimizer: optimizer, others=lambda optimizer: [], **settings):
+        torch.manual_seed(1)
+        parameters = [(f"p{i}", nn.Parameter(torch.randn(shape))) for i, shape in enumerate(SHAPES)]
+        optimizer = make([p for _, p in parameters])
+        plateau = lr.ReduceLROnPlateau(own(optimizer), factor=0.5, patience=0, **settings)
+        more = others(optimizer)
+        found = capture_updates(optimizer, parameters, 50, [plateau, *more], lowered=5)
+        programs = {name: update for update in found.updates for name in update.parameters}
+        mine = {name: Trained(programs[name], found.numbers, p) for name, p in parameters}
+        times, rates = 0, []
+        for step in range(50):
+            for name, p in parameters:
+                p.grad = torch.randn(p.shape)
+                mine[name].numbers = [x.lowered(times) for x in found.numbers]
+                mine[name].step(step, p.grad.clone())
+            for x in [*listed(optimizer), *more]:
+                x.step()
+            if step % 6 == 5:
+                plateau.step(self.METRICS[step // 6])
+                times += self.METRICS[step // 6] > min(self.METRICS[:step // 6], default=9)
+            rates.append([group["lr"] for group in plateau.optimizer.param_groups])
+            for name, p in parameters:
+                error = float((mine[name].tensors["parameter"] - p.detach()).norm() / p.detach().norm())
+                self.assertLess(error, ERROR, (step, name))
+        self.assertEqual(times, 5)
+        self.assertLess(rates[-1], rates[0])
+        return found, rates
+
+    def test_numbers_of_each_rate(self):
+        found, _ = self.compare(Lion)
+        self.assertEqual({x.reductions for x in found.numbers}, {5})
+        found, _ = self.compare(lambda p: optim.NAdam(p, lr=0.01))
+        self.assertEqual({x.reductions for x in found.numbers}, {0, 5})
+        self.compare(Muon)
+
+    def test_a_floor_for_each_group(self):
+        _, rates = self.compare(lambda p: optim.RMSprop([{"params": p[:2]}, {"params": p[2:], "lr": 0.02}], lr=0.01),
+                                min_lr=[0.002, 0.015])
+        self.assertEqual(rates[-1], [0.002, 0.015])
+
+    def test_one_of_several(self):
+        self.compare(lambda p: [Lion(p[:2]), optim.AdamW(p[2:], lr=0.01)], own=lambda pair: pair[1],
+                     others=lambda pair: [lr.ExponentialLR(pair[0], 0.9)])
 
 
 if __name__ == "__main__":

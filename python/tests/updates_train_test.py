@@ -14,7 +14,7 @@ from support import ElasticCase, programs_train_model_files
 from torch import nn
 from torch.optim.swa_utils import AveragedModel
 from torch_training import listed, torch_losses
-from updates_support import orthogonal
+from updates_support import Lion, orthogonal
 from updates_test import Written
 
 import easyscale as es
@@ -34,26 +34,6 @@ class Net(nn.Module):
     def forward(self, x):
         x = torch.tanh(self.norm(self.conv(x))).flatten(1)
         return self.last(torch.tanh(self.hidden(x)))
-
-
-class Lion(torch.optim.Optimizer):
-    """Chen et al., 2023: the sign of an interpolated momentum."""
-
-    def __init__(self, params, lr=1e-3, betas=(0.9, 0.99), weight_decay=0.0):
-        super().__init__(params, {"lr": lr, "betas": betas, "weight_decay": weight_decay})
-
-    @torch.no_grad()
-    def step(self, closure=None):
-        for group in self.param_groups:
-            for p in group["params"]:
-                state = self.state[p]
-                if not state:
-                    state["momentum"] = torch.zeros_like(p)
-                first, second = group["betas"]
-                p.mul_(1 - group["lr"] * group["weight_decay"])
-                update = state["momentum"].mul(first).add(p.grad, alpha=1 - first).sign()
-                p.add_(update, alpha=-group["lr"])
-                state["momentum"].mul_(second).add_(p.grad, alpha=1 - second)
 
 
 class ScheduleFree(torch.optim.Optimizer):

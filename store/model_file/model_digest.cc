@@ -95,6 +95,7 @@ class ModelForm {
   void add(const ModelNumbers& numbers) {
     add(numbers.name);
     add_bytes(std::as_bytes(std::span(numbers.values)));
+    if (numbers.reductions != 0) digest_.add_u64(numbers.reductions);
   }
   void add(const ModelPhase& phase) {
     digest_.add_u64(phase.first_step);

@@ -60,7 +60,7 @@ class ModelMessage {
 
  private:
   static void check_format(std::uint32_t format) {
-    constexpr std::uint32_t kNewest = kModelFormatWithPrograms;
+    constexpr std::uint32_t kNewest = kModelFormatWithReductions;
     if (format == 0) throw WrongField("0: allowed is 1 to " + std::to_string(kNewest));
     if (format > kNewest)
       throw WrongField(std::to_string(format) + ": allowed is at most " + std::to_string(kNewest) +
@@ -255,6 +255,7 @@ class ModelMessage {
     ModelNumbers result{.name = text("name", numbers.getName()), .values = {}};
     words(
         "values", [&] { return numbers.getValues(); }, result.values);
+    result.reductions = numbers.getReductions();
     return result;
   }
 
@@ -390,6 +391,7 @@ void fill(wire::Model::Output::Builder to, const ModelOutput& output) {
 void fill(wire::Model::Numbers::Builder to, const ModelNumbers& numbers) {
   to.setName(numbers.name);
   to.setValues(numbers_of(numbers.values).asBytes());
+  to.setReductions(numbers.reductions);
 }
 
 void fill(wire::Model::Phase::Builder to, const ModelPhase& phase) {

@@ -73,7 +73,7 @@ void check_read_model(const ModelProgram& program, Outcome& outcome) {
   if (!graph.ok()) return check_error(graph.error());
   ++outcome.imported;
   const OptimizerSpec optimizer{.kind = program.updates.empty() ? "sgd" : "captured"};
-  const auto updates = gpu::captured_updates(graph->table, graph->updates.get(), optimizer, 3);
+  const auto updates = gpu::captured_updates(graph->table, graph->updates.get(), optimizer, {}, 3);
   if (!updates.ok()) check_error(updates.error());
 }
 

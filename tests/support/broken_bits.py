@@ -62,6 +62,7 @@ E2E = {
 }
 PYTHON = {
     "allowed": ("Trains.test_columns_of_categories_of_different_size_train_as_in_pytorch", 1),
+    "clipping": ("Training.test_with_bf16_and_an_average_on_changing_devices", 2),
     "complex": ("Complex.test_a_frozen_one_stays", 2),
     "continue": ("Continue.test_a_job_that_continues_has_the_bits_of_one_that_was_not_interrupted", 4),
     "decisions": ("Beside.test_the_rate_falls_as_in_torch", 2),

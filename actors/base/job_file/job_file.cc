@@ -118,6 +118,13 @@ class Reader {
     }
   }
   void read(const JobField& field, const toml::node& node, std::vector<ParameterGroup>& out) {
+    read_groups(field, node, out);
+  }
+  void read(const JobField& field, const toml::node& node, std::vector<ClipGroup>& out) {
+    read_groups(field, node, out);
+  }
+  template <class Group>
+  void read_groups(const JobField& field, const toml::node& node, std::vector<Group>& out) {
     const toml::array* array = node.as_array();
     if (array == nullptr) return fail(field.key, node, "a list of tables");
     for (const toml::node& item : *array) {
@@ -127,11 +134,12 @@ class Reader {
       read_group(*table, out.size() - 1, out.back());
     }
   }
-  void read_group(const toml::table& table, std::size_t place, ParameterGroup& out) {
-    const std::string prefix = group_key(place, "");
+  template <class Group>
+  void read_group(const toml::table& table, std::size_t place, Group& out) {
+    const std::string prefix = group_key<Group>(place, "");
     visit_group_fields(out, [&](JobField field, auto& value) {
       known_[prefix].insert(std::string(field.key));
-      const std::string key = group_key(place, field.key);
+      const std::string key = group_key<Group>(place, field.key);
       const toml::node* node = table.get(field.key);
       field.key = key;
       if (node != nullptr && !error_) read(field, *node, value);

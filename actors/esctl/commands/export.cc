@@ -106,7 +106,7 @@ Result<std::vector<gpu::ParamState>> captured_states(const CheckpointModel& sour
   const gpu::ParamTable& table = source.graph.table;
   if (source.graph.updates == nullptr) return std::vector<gpu::ParamState>();
   const auto captured =
-      gpu::captured_updates(table, source.graph.updates.get(), source.spec.optimizer, 0);
+      gpu::captured_updates(table, source.graph.updates.get(), source.spec.optimizer, {}, 0);
   if (!captured) return captured.error();
   return gpu::param_states(table, *source.graph.updates, *captured);
 }

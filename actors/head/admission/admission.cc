@@ -162,8 +162,8 @@ class ModelGraph {
 
 // What the optimizer of the model file updates, and how many steps it can make.
 Result<gpu::CapturedUpdates> captured(const JobSpec& spec, const gpu::Graph& graph) {
-  auto updates =
-      gpu::captured_updates(graph.table, graph.updates.get(), spec.optimizer, spec.steps);
+  auto updates = gpu::captured_updates(graph.table, graph.updates.get(), spec.optimizer,
+                                       spec.schedule, spec.steps);
   if (!updates) return usage_error(std::string(kWhere) + ": " + updates.error().message);
   return updates;
 }
@@ -221,7 +221,8 @@ Status check_optimizer(const JobSpec& spec, ModelGraph& graph) {
   const auto built = graph.get();
   if (!built) return built.error();
   const gpu::ParamTable& table = (*built)->table;
-  const auto runs = gpu::group_runs(table, spec.optimizer.groups);
+  auto runs = gpu::group_runs(table, spec.optimizer.groups);
+  if (runs) runs = gpu::clipped_runs(*std::move(runs), table, spec.optimizer.clip_groups);
   if (!runs) return usage_error(std::string(kWhere) + ": " + runs.error().message);
   const auto updates = captured(spec, **built);
   return updates ? Status() : updates.error();

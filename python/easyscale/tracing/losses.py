@@ -15,7 +15,7 @@ from ..schedules import schedulers_of
 from . import capture_loss
 from .errors import CaptureError, StateChanged
 from .updates import Updates
-from .updates.restored import Start
+from .updates.restored import Start, fill
 
 COUNTER = "num_batches_tracked"
 
@@ -148,6 +148,11 @@ class Starts:
             if len(given) != len(self.starts):
                 raise UsageError(f"load_into: {what} has {len(given)} items: allowed is one for each of the "
                                  f"{len(self.starts)} losses")
+        found = []
         for loss, start in enumerate(self.starts):
             own = schedules[loss] if schedulers_of(schedules[loss]) else None
-            start.load_into(optimizers[loss], own, self.turns[:steps].count(loss), names, contents)
+            try:
+                found += start.found(optimizers[loss], own, self.turns[:steps].count(loss), names, contents)
+            except UsageError as error:
+                raise UsageError(f"losses[{loss}]: {error}") from None
+        fill(found)

@@ -67,7 +67,10 @@ TEST_SUITE("gpu/cuda/device_updates") {
           runner_(runner),
           max_p_(max_p),
           on_host_(on_host),
-          optimizer_(optimizer, {}, 100, max_p),
+          optimizer_(optimizer, {}, 100, max_p,
+                     clipped_runs(group_runs(table(), optimizer.groups).value(), table(),
+                                  optimizer.clip_groups)
+                         .value()),
           replica_(empty_replica(table(), optimizer_.moment_count())),
           next_stats_(max_p),
           slots_(max_live_buffers({0, max_p}, max_p), AlignedBuffer(table().total_floats())),
@@ -207,12 +210,13 @@ TEST_SUITE("gpu/cuda/device_updates") {
     }
     void update_on_device(std::span<const float* const> sums) {
       Updater& updater = *runner_.updater();
-      UpdateStep step = optimizer_.step(replica_.version);
+      const UpdateStep step = optimizer_.step(replica_.version);
       REQUIRE(updater.begin(sums, replica_).ok());
       std::vector<float> squares(table().params().size());
-      if (optimizer_.clips())
-        step.grad_scale =
-            optimizer_.clipped_scale(step.grad_scale, *updater.sum_of_squares(squares));
+      if (optimizer_.clips()) {
+        REQUIRE(updater.sums_of_squares(squares).ok());
+        REQUIRE(optimizer_.clip(table().trained(), squares));
+      }
       const auto found = updater.apply(optimizer_, step);
       REQUIRE(found.ok());
       CHECK(found->finite_sums);
@@ -223,11 +227,12 @@ TEST_SUITE("gpu/cuda/device_updates") {
       if (on_host_) REQUIRE(runner_.updater()->fetch_sums(sums).ok());
       const KernelTable& kernels = kernel_table(es::CpuClass::kScalar);
       const ReducedGradient gradient{table(), rig_.buckets, sums};
-      UpdateStep step = optimizer_.step(replica_.version);
+      const UpdateStep step = optimizer_.step(replica_.version);
       std::vector<float> squares(table().params().size());
-      if (optimizer_.clips())
-        step.grad_scale = optimizer_.clipped_scale(
-            step.grad_scale, sum_of_squares(gradient, kernels, rig_.parallel, squares));
+      if (optimizer_.clips()) {
+        sums_of_squares(gradient, kernels, rig_.parallel, squares);
+        REQUIRE(optimizer_.clip(table().trained(), squares));
+      }
       CHECK(update_params(gradient, optimizer_, step, kernels, rig_.parallel, replica_));
       runner_.params_changed();
     }
@@ -355,6 +360,10 @@ TEST_SUITE("gpu/cuda/device_updates") {
         job.optimizer.groups = {
             {.parameters = {"*bias"}, .weight_decay = 0.0},
             {.parameters = {first_parameter(job.network)}, .learning_rate_factor = 0.5}};
+        check_job(job, seed, 4);
+        job.optimizer.clip_norm = 0.1;
+        job.optimizer.clip_groups = {
+            {.parameters = {first_parameter(job.network)}, .clip_norm = 0.05}};
         check_job(job, seed, 4);
       }
   }

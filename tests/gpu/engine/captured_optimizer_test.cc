@@ -252,8 +252,8 @@ TEST_SUITE("gpu/captured optimizer") {
 
   Outcome train(const ModelProgram& program, const std::vector<WorkerPlan>& workers,
                 std::int64_t bucket_bytes = 64 * 1024, std::uint32_t threads = 1,
-                const std::vector<WorkerPlan>& then = {}) {
-    InProcessJob running(job(), program, workers, bucket_bytes, threads);
+                const std::vector<WorkerPlan>& then = {}, const JobSpec& spec = job()) {
+    InProcessJob running(spec, program, workers, bucket_bytes, threads);
     Outcome outcome;
     for (int i = 0; i < 4; ++i) {
       if (i == 2 && !then.empty()) running.replace_workers(then);
@@ -287,6 +287,58 @@ TEST_SUITE("gpu/captured optimizer") {
     ModelProgram other = program;
     other.numbers[1].values[3] *= 1.0000002F;
     CHECK(train(other, {{{0, 3}, slow}}) != one);
+  }
+
+  TEST_CASE("updates by elements and of whole parameters have the scales of their clip groups") {
+    const CpuClass slow = supported_cpu_classes().front(), fast = supported_cpu_classes().back();
+    JobSpec clipped = job();
+    clipped.optimizer.clip_norm = 0.3;
+    clipped.optimizer.clip_groups = {{.parameters = {"fc.*"}, .clip_norm = 0.1}};
+    const Outcome one = train(model(), {{{0, 3}, slow}}, 64, 1, {}, clipped);
+    CHECK(train(model(), {{{0, 2}, fast}, {{2, 3}, slow}}, 256, 2, {}, clipped) == one);
+    if (kRunsCudaOnHost)
+      CHECK(train(model(), {{{0, 3}, fast, gpu::DeviceKind::kCudaHost}}, 64, 1, {}, clipped) ==
+            one);
+    for (const bool of_group : {false, true}) {
+      JobSpec other = clipped;
+      (of_group ? other.optimizer.clip_groups[0].clip_norm : other.optimizer.clip_norm) *= 1.01;
+      CHECK(train(model(), {{{0, 3}, slow}}, 64, 1, {}, other).params != one.params);
+    }
+  }
+
+  // The digest of the parameters after two updates with rates that were lowered so often.
+  std::string updated(const ModelProgram& program, std::uint32_t reductions) {
+    const auto engine = engine_of(program, job());
+    REQUIRE(engine->init_replica().ok());
+    gpu::AlignedBuffer sums(engine->table().total_floats());
+    for (const gpu::ParamInfo& p : engine->table().trained())
+      for (std::int64_t k = 0; k < p.count; ++k)
+        sums.data()[p.offset + k] = 0.1F * static_cast<float>(k % 7 - 3);
+    std::vector<const float*> buckets;
+    for (const gpu::Bucket& bucket : engine->buckets())
+      buckets.push_back(sums.data() + bucket.begin);
+    for (int step = 0; step < 2; ++step) {
+      std::vector<gpu::EstContext> next = engine->contexts();
+      for (gpu::EstContext& context : next) ++context.version;
+      REQUIRE(engine->apply_update(buckets, next, reductions).ok());
+    }
+    return engine->params_digest().hex();
+  }
+
+  TEST_CASE("a lowered rate has the bits of an optimizer that has this rate from the beginning") {
+    ModelProgram lowered = model();
+    lowered.format = kModelFormatWithReductions;
+    std::vector<ModelProgram> always(3, model());
+    for (std::size_t n = 0; n < 2; ++n)
+      for (std::uint32_t times = 1; times <= 2; ++times) {
+        std::vector<float>& own = always[times].numbers[n].values;
+        for (float& value : own) value *= times == 1 ? 0.5F : 0.1F;
+        lowered.numbers[n].reductions = times;
+        lowered.numbers[n].values.insert(lowered.numbers[n].values.end(), own.begin(), own.end());
+      }
+    for (std::uint32_t times = 0; times < 5; ++times)
+      CHECK(updated(lowered, times) == updated(always[std::min(times, 2U)], 0));
+    CHECK(updated(always[1], 0) != updated(always[2], 0));
   }
 
   TEST_CASE("the padding behind a parameter stays +0 where an update would make it NaN") {
@@ -376,6 +428,10 @@ TEST_SUITE("gpu/captured optimizer") {
     sgd.optimizer.kind = "sgd";
     CHECK(refusal(model(), sgd).starts_with("optimizer.kind = \"sgd\": allowed is \"captured\""));
     CHECK(refusal(model(), job(), kSteps + 1).starts_with("steps = 101: allowed are at most 100"));
+    JobSpec plateau = job();
+    plateau.schedule.kind = "plateau";
+    CHECK(refusal(model(), plateau)
+              .starts_with("schedule.kind = \"plateau\": allowed is another one, because"));
     ModelProgram none = model();
     none.updates.clear();
     none.numbers.clear();
@@ -416,6 +472,14 @@ TEST_SUITE("gpu/captured optimizer") {
     CHECK(changed([](ModelProgram& p) {
             p.numbers[1].values.pop_back();
           }).starts_with("numbers[1].values has 99 entries"));
+    CHECK(changed([](ModelProgram& p) {
+            p.format = kModelFormatWithReductions;
+            p.numbers[1].reductions = 1;
+          }).ends_with("and as many for each of the 1 reductions"));
+    CHECK(changed([](ModelProgram& p) {
+            p.numbers[1].values.resize(2 * kSteps);
+            p.numbers[1].reductions = 1;
+          }) == "format = 4: allowed is 6 for a model with numbers of lowered rates");
     CHECK(changed([](ModelProgram& p) {
             UpdateWriter u({4});
             const ValueId other = u.state(kEvaluatedState, {3});

@@ -128,8 +128,12 @@ TEST_SUITE("gpu/training") {
       const Outcome plain = train(spec, {{{0, 4}, fast}}, 3);
       spec.optimizer.groups = {{.parameters = {"*.bias"}, .weight_decay = 0.0},
                                {.parameters = {"*.weight"}, .learning_rate_factor = 0.5}};
+      spec.optimizer.clip_groups = {{.parameters = {"*.bias"}, .clip_norm = 0.02}};
       const Outcome one = train(spec, {{{0, 4}, CpuClass::kScalar}}, 3);
       CHECK(one.params != plain.params);
+      JobSpec other = spec;
+      other.optimizer.clip_groups[0].clip_norm = 0.03;
+      CHECK(train(other, {{{0, 4}, fast}}, 3).params != one.params);
       CHECK(train(spec, {{{0, 4}, fast}}, 3, 3) == one);
       CHECK(train(spec, {{{0, 2}, fast}, {{2, 4}, CpuClass::kScalar}}, 3) == one);
       if (kRunsCudaOnHost)

@@ -62,8 +62,8 @@ TEST_SUITE("gpu/optim/optimizer") {
     for (std::size_t m = 0; m < moments.size(); ++m) arrays[m] = moments[m].data();
     for (Version v = 0; v < 6; ++v) {
       const std::vector<float> grad = vectors.tensor("g" + std::to_string(v));
-      optimizer.apply(optimizer.step(v), 0, kernel_table(cpu_class),
-                      static_cast<std::int64_t>(params.size()), grad.data(), params.data(), arrays);
+      optimizer.apply(optimizer.step(v), {0, static_cast<std::int64_t>(params.size())},
+                      kernel_table(cpu_class), grad.data(), params.data(), arrays);
     }
     return params;
   }
@@ -163,7 +163,7 @@ TEST_SUITE("gpu/optim/optimizer") {
           for (auto& moment : moments) arrays.push_back(moment.data());
           float expected = 0.0F;
           for (Version v = 0; v < 5; ++v) {
-            optimizer.apply(optimizer.step(v), 0, kernel_table(cpu_class), kCount, grad.data(),
+            optimizer.apply(optimizer.step(v), {0, kCount}, kernel_table(cpu_class), grad.data(),
                             params.data(), arrays.data());
             const float weight = v == 0 ? 1.0F : static_cast<float>(1.0 - 0.8);
             expected = std::fma(weight, params[0] - expected, expected);
@@ -215,18 +215,43 @@ TEST_SUITE("gpu/optim/optimizer") {
     for (std::int64_t i = 0; i < e.grad.floats(); ++i)
       exact += double(e.grad.data()[i]) * double(e.grad.data()[i]);
     std::vector<float> by_param(3);
-    const float squares = sum_of_squares(e.reduced(), fastest(), parallel, by_param);
-    CHECK(squares == doctest::Approx(exact).epsilon(1e-6));
-    CHECK(by_param[0] + by_param[1] + by_param[2] == squares);
+    sums_of_squares(e.reduced(), fastest(), parallel, by_param);
+    CHECK(by_param[0] + by_param[1] + by_param[2] == doctest::Approx(exact).epsilon(1e-6));
     OptimizerSpec spec;
     spec.clip_norm = 2.0;
-    const Optimizer optimizer(spec, {}, 0, 4);
+    Optimizer optimizer(spec, {}, 0, 4);
     const double norm = std::sqrt(exact) / 4.0;  // The norm of the mean over four ESTs.
     REQUIRE(norm > 2.0);
-    CHECK(optimizer.clipped_scale(0.25F, squares) ==
-          doctest::Approx(0.25 * 2.0 / (norm + 1e-6)).epsilon(1e-6));
-    CHECK(optimizer.clipped_scale(0.25F, 0.5F) == 0.25F);
-    CHECK(optimizer.clipped_scale(0.25F, 0.0F) == 0.25F);
+    const auto clipped = [&](const std::vector<float>& squares) {
+      const UpdateStep step = optimizer.step(0);
+      CHECK(optimizer.clip(e.table.trained(), squares));
+      return step.grad_scales[0];
+    };
+    CHECK(clipped(by_param) == doctest::Approx(0.25 * 2.0 / (norm + 1e-6)).epsilon(1e-6));
+    CHECK(clipped({0.25F, 0.0F, 0.25F}) == 0.25F);
+    CHECK(clipped({0.0F, 0.0F, 0.0F}) == 0.25F);
+    CHECK_FALSE(optimizer.clip(e.table.trained(), std::vector{1.0F, INFINITY, 1.0F}));
+  }
+
+  TEST_CASE("each clip group has the scale of its own norm, and the others that of theirs") {
+    const Example e;
+    OptimizerSpec spec;
+    spec.clip_norm = 3.0;
+    spec.clip_groups = {{.parameters = {"p7*"}, .clip_norm = 0.5},
+                        {.parameters = {"p3000"}, .clip_norm = 0.0}};
+    auto runs = clipped_runs({GroupRun{0, e.table.trained_floats()}}, e.table, spec.clip_groups);
+    Optimizer optimizer(spec, {}, 0, 2, runs.value());
+    CHECK(optimizer.clips());
+    const UpdateStep step = optimizer.step(0);
+    // The norms of the means are 8 and 2. A group that is not clipped has no norm.
+    const std::vector<float> squares{256.0F, 16.0F, INFINITY};
+    CHECK(optimizer.clip(e.table.trained(), squares));
+    CHECK(step.grad_scales[0] == 0.5F * (3.0F / (8.0F + 1e-6F)));
+    CHECK(step.grad_scales[1] == 0.5F * (0.5F / (2.0F + 1e-6F)));
+    CHECK(step.grad_scales[2] == 0.5F);
+    spec.clip_norm = 0.0;
+    spec.clip_groups[0].clip_norm = 0.0;
+    CHECK_FALSE(Optimizer(spec, {}, 0, 2, runs.value()).clips());
   }
 
   TEST_CASE("an update does not change frozen parameters") {
@@ -245,7 +270,8 @@ TEST_SUITE("gpu/optim/optimizer") {
       CHECK(e.replica.params.data()[i] == 0.5F);
     }
     std::vector<float> by_param(3);
-    CHECK(sum_of_squares(e.reduced(), fastest(), parallel, by_param) > 0.0F);
+    sums_of_squares(e.reduced(), fastest(), parallel, by_param);
+    CHECK(by_param[2] > 0.0F);
   }
 
   TEST_CASE("an update has the same bits with any number of threads") {
@@ -266,8 +292,9 @@ TEST_SUITE("gpu/optim/optimizer") {
       CHECK(p[5000] == 0.0F);  // Padding.
       std::vector<float> by_param(3), alone(3);
       Parallel one(1);
-      CHECK(sum_of_squares(e.reduced(), fastest(), parallel, by_param) ==
-            sum_of_squares(e.reduced(), fastest(), one, alone));
+      sums_of_squares(e.reduced(), fastest(), parallel, by_param);
+      sums_of_squares(e.reduced(), fastest(), one, alone);
+      CHECK(by_param == alone);
     }
   }
 

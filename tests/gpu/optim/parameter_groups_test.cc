@@ -57,13 +57,24 @@ TEST_SUITE("gpu/optim/parameter_groups") {
     CHECK(group_runs(encoder(), std::vector<ParameterGroup>{{.parameters = {"frozen*"}}}).ok());
   }
 
+  TEST_CASE("clip groups cut runs further, and join none of them") {
+    const std::vector<ClipGroup> groups{{.parameters = {"*.bias"}}, {.parameters = {"fc.*"}}};
+    const std::vector<GroupRun> runs{{0, 16, 1}, {16, 40, 2}, {40, 64, 2}, {64, 80, 0}};
+    const std::vector<GroupRun> expected{{0, 16, 1, 0},  {16, 32, 2, 0}, {32, 40, 2, 1},
+                                         {40, 48, 2, 1}, {48, 64, 2, 2}, {64, 80, 0, 1}};
+    CHECK(clipped_runs(runs, encoder(), groups).value() == expected);
+    CHECK(clipped_runs(runs, encoder(), {}).value() == runs);
+    const std::vector<ClipGroup> wrong{{.parameters = {"fc.wieght"}}};
+    CHECK(clipped_runs(runs, encoder(), wrong).error().message ==
+          "optimizer.clip_groups[0].parameters = [\"fc.wieght\"]: allowed is the name of a "
+          "parameter of the model, with \"*\" for any characters; a similar name is \"fc.weight\"");
+  }
+
   TEST_CASE("the runs of a part of the layout") {
     const std::vector<GroupRun> runs{{0, 16, 2}, {16, 48, 1}, {48, 80, 0}};
     std::vector<GroupRun> seen;
-    visit_runs(runs, 8, 64, [&](std::int64_t begin, std::int64_t end, std::size_t group) {
-      seen.push_back({begin, end, group});
-    });
+    visit_runs(runs, 8, 64, [&](const GroupRun& run) { seen.push_back(run); });
     CHECK(seen == std::vector<GroupRun>{{8, 16, 2}, {16, 48, 1}, {48, 64, 0}});
-    visit_runs(runs, 16, 16, [](auto, auto, auto) { CHECK(false); });
+    visit_runs(runs, 16, 16, [](const GroupRun&) { CHECK(false); });
   }
 }

@@ -64,6 +64,8 @@ JobSpec changed(const JobSpec& spec, std::size_t place) {
       value.push_back("f1");
     else if constexpr (std::is_same_v<Value, std::vector<ParameterGroup>>)
       value.push_back({.parameters = {"*.bias"}});
+    else if constexpr (std::is_same_v<Value, std::vector<ClipGroup>>)
+      value.push_back({.parameters = {"*.bias"}, .clip_norm = 1.0});
     else if constexpr (std::is_same_v<Value, std::vector<SchedulePoint>>)
       value.push_back({0, 0.5});
     else

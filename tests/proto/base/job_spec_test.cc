@@ -206,6 +206,14 @@ TEST_SUITE("proto/base/job_spec") {
         {"optimizer.beta2", [](JobSpec& s) { s.optimizer.beta2 = -0.1; }},
         {"optimizer.epsilon", [](JobSpec& s) { s.optimizer.epsilon = 0.0; }},
         {"optimizer.clip_norm", [](JobSpec& s) { s.optimizer.clip_norm = -1.0; }},
+        {"optimizer.clip_groups",
+         [](JobSpec& s) { s.optimizer.clip_groups.resize(257, {.parameters = {"*"}}); }},
+        {"optimizer.clip_groups[0].parameters", [](JobSpec& s) { s.optimizer.clip_groups = {{}}; }},
+        {"optimizer.clip_groups[1].clip_norm",
+         [](JobSpec& s) {
+           s.optimizer.clip_groups = {{.parameters = {"*"}},
+                                      {.parameters = {"*"}, .clip_norm = -1.0}};
+         }},
         {"optimizer.groups",
          [](JobSpec& s) { s.optimizer.groups.resize(257, {.parameters = {"*"}}); }},
         {"optimizer.groups",
@@ -236,12 +244,6 @@ TEST_SUITE("proto/base/job_spec") {
          [](JobSpec& s) {
            s.eval_every = 1;
            s.schedule = {.kind = "plateau", .threshold_mode = "relative"};
-         }},
-        {"schedule.kind",
-         [](JobSpec& s) {
-           s.eval_every = 1;
-           s.schedule.kind = "plateau";
-           s.optimizer.kind = "captured";
          }},
         {"eval_every", [](JobSpec& s) { s.schedule.kind = "plateau"; }},
         {"eval_every", [](JobSpec& s) { s.stop.metric = "loss"; }},

@@ -18,10 +18,10 @@ from torch.optim import Optimizer
 
 from ...optimizers import listed, some
 from ...program import Numbers, Update
-from ...schedules import schedulers_of
+from ...schedules import is_plateau, schedulers_of
 from .capturing import capturing
 from .check import check_updates
-from .copies import Loop, history_of, keeps_lists, optimizers
+from .copies import Copy, Loop, history_of, keeps_lists, optimizers
 from .errors import OptimizerRefused, explained, refused
 from .kinds import Report, recorded_steps
 from .made import Made, NumbersOfModel
@@ -42,17 +42,20 @@ class Updates:
 def capture_updates(optimizer: Any, parameters: Sequence[tuple[str, Tensor]], steps: int,
                     schedule: Any = None, every: int = 1, check: bool = True,
                     report: Report | None = None, clip_value: float = 0.0,
-                    average: Any = None) -> Updates:
+                    average: Any = None, lowered: int = 0) -> Updates:
     """Captures the steps of an optimizer from its state on, or those of a list of them.
 
     `parameters` are those that are trained, with their names in the model file. `schedule` is a torch
     scheduler or a list of them, which are called after every `every` steps. None of them is changed, nor
     are the parameters. `clip_value` is the largest element of a gradient, 0 for no limit. `average` is an
-    AveragedModel of torch, or None. Raises OptimizerRefused, a CaptureError.
+    AveragedModel of torch, or None. One of the schedulers may be a ReduceLROnPlateau: evaluations lower its
+    rates up to `lowered` times. Raises OptimizerRefused, a CaptureError.
     """
     optimizer = together(listed(optimizer))
-    loop = Loop(optimizer, schedulers_of(schedule), every, steps, history_of(optimizer), clip_value,
-                average)
+    schedulers = schedulers_of(schedule)
+    plateau = next(filter(is_plateau, schedulers), None)
+    loop = Loop(optimizer, [x for x in schedulers if x is not plateau], every, steps, history_of(optimizer),
+                clip_value, average, plateau)
     for part in parts_of(optimizer):
         _check_signature(part)
     tensors = [tensor for _, tensor in parameters]
@@ -60,24 +63,41 @@ def capture_updates(optimizer: Any, parameters: Sequence[tuple[str, Tensor]], st
         if tensor.dtype != torch.float32:
             raise refused(optimizer, f"the parameter {name} has the type {tensor.dtype}: allowed is "
                                      "float32")
-    owners = [getattr(scheduler, "optimizer", optimizer) for scheduler in loop.schedulers]
-    if any(all(owner is not known for known in optimizers(optimizer)) for owner in owners):
+    if any(all(owner is not known for known in optimizers(optimizer)) for owner in loop.owners()):
         raise refused(optimizer, "schedule is a scheduler of another optimizer")
+    lowered = _reductions(loop, lowered)
     if loop.history:
         _check_states(loop, parameters)
     with explained(optimizer), capturing():
         try:
-            kinds, chosen, recorder = recorded_steps(loop, tensors, report, False)
+            kinds, chosen, recorder = recorded_steps(loop, tensors, report, False, lowered)
         except Branches:
-            kinds, chosen, recorder = recorded_steps(loop, tensors, report, True)
+            kinds, chosen, recorder = recorded_steps(loop, tensors, report, True, lowered)
         found = NumbersOfModel(steps)
         made = [Made(kind, found, recorder).update(parameters) for kind in kinds]
     updates = Updates(found.numbers, made, _contents(loop, made, parameters))
     if check:
-        with explained(optimizer):
-            check_updates(updates.numbers, updates.updates, loop, parameters,
-                          [parameters[i][0] for i in chosen])
+        for times in {0, lowered}:
+            with explained(optimizer):
+                check_updates([x.lowered(times) for x in updates.numbers], updates.updates,
+                              replace(loop, reductions=times), parameters,
+                              [parameters[i][0] for i in chosen])
     return updates
+
+
+def _reductions(loop: Loop, most: int) -> int:
+    """How often the plateau can lower a rate, up to `most` times."""
+    if loop.plateau is None:
+        return 0
+    copied, times = Copy(loop, {}), 0
+    while times < most and copied.lower():
+        times += 1
+    if times == 0:
+        rates = [group["lr"] for group in loop.plateau.optimizer.param_groups]
+        raise refused(loop.optimizer, f"ReduceLROnPlateau with min_lr = {loop.plateau.min_lrs} and eps = "
+                                      f"{loop.plateau.eps} lowers none of the rates {rates}: allowed is one that "
+                                      "does")
+    return times
 
 
 def _contents(loop: Loop, updates: list[Update],

@@ -39,7 +39,9 @@ class Loop:
 
     `history` are the states with which it begins, by the ids of their tensors, if it has made steps.
     Elements of gradients are limited to `clip_value` before a step, if it is not 0. `average` is an
-    AveragedModel of torch, which averages the parameters after every step.
+    AveragedModel of torch, which averages the parameters after every step. `plateau` is a
+    ReduceLROnPlateau, or None: it lowers rates `reductions` times before the first step, and once more after
+    `lowers_after` steps.
     """
 
     optimizer: Optimizer
@@ -49,6 +51,14 @@ class Loop:
     history: dict[int, State] = field(default_factory=dict)
     clip_value: float = 0.0
     average: Any = None
+    plateau: Any = None
+    reductions: int = 0
+    lowers_after: int | None = None
+
+    def owners(self) -> list[Optimizer]:
+        """The optimizers whose rates the schedulers change."""
+        return [getattr(x, "optimizer", self.optimizer)
+                for x in [*self.schedulers, *([self.plateau] if self.plateau else [])]]
 
 
 class Copy:
@@ -75,6 +85,9 @@ class Copy:
             for p in [p for p in optimizer.state if id(p) not in kept]:
                 del optimizer.state[p]
         self.schedulers = copy.deepcopy(loop.schedulers, memo)
+        self.plateau, self.lowers_after = copy.deepcopy(loop.plateau, memo), loop.lowers_after
+        for _ in range(loop.reductions):
+            self.lower()
         self.every, self.total, self.steps = loop.every, loop.steps, 0
         self.clip_value, self.average = loop.clip_value, loop.average
         self.evaluated: dict[int, Tensor] = {}
@@ -94,9 +107,17 @@ class Copy:
     def advance(self) -> None:
         """Calls the schedulers after a step of the optimizer, if it is their turn."""
         self.steps += 1
+        if self.steps == self.lowers_after:
+            self.lower()
         if self.steps % self.every == 0 and self.steps < self.total:
             for scheduler in self.schedulers:
                 advance(scheduler, self.steps)
+
+    def lower(self) -> bool:
+        """Lowers the rates as the plateau does; whether one has changed."""
+        before = [float(group["lr"]) for group in self.plateau.optimizer.param_groups]
+        self.plateau._reduce_lr(0)
+        return before != [float(group["lr"]) for group in self.plateau.optimizer.param_groups]
 
     def leave_out(self, tensors: list[Tensor]) -> None:
         """Removes parameters."""

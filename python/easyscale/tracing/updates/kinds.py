@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from torch import Tensor
@@ -16,6 +16,7 @@ from .steps import Run
 TRIED = 2        # steps of all parameters, which show what each one needs
 SAME_STEPS = 64  # of one structure and the same numbers, after which a shape needs no steps of its own
 PROGRAMS_MAX = 32
+MEMORY_STEPS = 8  # after a rate was lowered, which show whether numbers depend on those before
 
 Report = Callable[[int, int], None]
 
@@ -24,7 +25,8 @@ Report = Callable[[int, int], None]
 class Kind:
     """Parameters that are updated alike, and the steps of the first one of them.
 
-    `of_step` has the index of the structure of every step and `numbers` what stands at its marks.
+    `of_step` has the index of the structure of every step and `numbers` what stands at its marks. `lowered`
+    are these numbers for rates that were lowered once, twice, ...
     """
 
     members: list[int]
@@ -32,6 +34,7 @@ class Kind:
     structures: list[Structure] = field(default_factory=list)
     of_step: list[int] = field(default_factory=list)
     numbers: list[tuple] = field(default_factory=list)
+    lowered: list[list[tuple]] = field(default_factory=list)
     leader: Kind | None = None  # whose later steps are those of this kind too
 
     @property
@@ -56,13 +59,49 @@ class Kind:
         self.numbers.append(tuple(recorded.numbers))
 
 
-def recorded_steps(loop: Loop, tensors: list[Tensor], report: Report | None,
-              forks: bool) -> tuple[list[Kind], list[int], Recorder]:
-    """The kinds of parameters with all steps, and the parameters that have made these."""
+def recorded_steps(loop: Loop, tensors: list[Tensor], report: Report | None, forks: bool,
+                   lowered: int) -> tuple[list[Kind], list[int], Recorder]:
+    """The kinds of parameters with all steps, also with rates that were lowered up to `lowered` times, and the
+    parameters that have made these."""
     kinds, has_lists = kinds_of(loop, tensors, forks)
     chosen = list(range(len(tensors))) if has_lists else [kind.first for kind in kinds]
-    make = functools.partial(_make_steps, loop, tensors, kinds, chosen, report, forks)
-    return kinds, chosen, make(not has_lists) or make(False)
+
+    def made(loop: Loop, kinds: list[Kind]) -> Recorder:
+        make = functools.partial(_make_steps, loop, tensors, kinds, chosen, report, forks)
+        return make(not has_lists) or make(False)
+    recorder = made(loop, kinds)
+    for times in range(1, lowered + 1):
+        for kind, again in zip(kinds, _made_again(replace(loop, reductions=times), kinds, made)):
+            kind.lowered.append(again.numbers)
+    if lowered:
+        _check_no_memory(loop, kinds, made)
+    return kinds, chosen, recorder
+
+
+def _made_again(loop: Loop, kinds: list[Kind], made: Callable[[Loop, list[Kind]], Recorder]) -> list[Kind]:
+    """The kinds with the steps of this loop, which must do the same with other numbers."""
+    again = [Kind(kind.members, kind.group) for kind in kinds]
+    made(loop, again)
+    for kind, other in zip(kinds, again):
+        same = other.of_step == kind.of_step[:loop.steps] and all(
+            x.is_same(y.calls, y.kept) for x, y in zip(kind.structures, other.structures))
+        if not same:
+            raise OptimizerRefused("its steps do something else when ReduceLROnPlateau has lowered the rate: "
+                                   "allowed is a scheduler that depends on the number of its steps alone")
+    return again
+
+
+def _check_no_memory(loop: Loop, kinds: list[Kind],
+                     made: Callable[[Loop, list[Kind]], Recorder]) -> None:
+    """Raises OptimizerRefused if numbers depend on the rates of earlier steps, as those of a schedule-free
+    optimizer: when the rate falls is not known here."""
+    first = min(TRIED, loop.steps)
+    short = replace(loop, steps=min(loop.steps, first + MEMORY_STEPS), lowers_after=first)
+    for kind, again in zip(kinds, _made_again(short, kinds, made)):
+        if repr(again.numbers[first:]) != repr(kind.lowered[0][first:short.steps]):
+            raise OptimizerRefused("its numbers depend on the rates of earlier steps, and when ReduceLROnPlateau "
+                                   "lowers a rate is not known before: allowed is a scheduler that depends on "
+                                   "the number of its steps alone")
 
 
 def kinds_of(loop: Loop, tensors: list[Tensor], forks: bool) -> tuple[list[Kind], bool]:

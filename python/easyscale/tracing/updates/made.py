@@ -26,13 +26,14 @@ class NumbersOfModel:
         self._known: dict[bytes, int] = {}
 
     def add(self, at: np.ndarray, values: np.ndarray) -> int:
-        """The index of what has these values at these steps."""
-        whole = np.zeros(self.steps, np.float32)
-        whole[at] = values
+        """The index of what has these values [reductions + 1, step] at these steps."""
+        rows = values[:1] if (values == values[0]).all() else values
+        whole = np.zeros((len(rows), self.steps), np.float32)
+        whole[:, at] = rows
         key = whole.tobytes()
         if key not in self._known:
             self._known[key] = len(self.numbers)
-            self.numbers.append(Numbers(f"number.{len(self.numbers)}", whole))
+            self.numbers.append(Numbers(f"number.{len(self.numbers)}", whole.reshape(-1), len(rows) - 1))
         return self._known[key]
 
 
@@ -49,13 +50,14 @@ class Made:
 
     def _marks(self, at: np.ndarray, numbers: NumbersOfModel) -> list[Any]:
         """What stands at the marks of the structure of these steps."""
-        rows = [self.kind.numbers[step] for step in at]
-        table = np.array(rows, np.float64).reshape(len(rows), -1)
+        first = self.kind.numbers[at[0]]
+        table = np.array([[rows[step] for step in at] for rows in (self.kind.numbers, *self.kind.lowered)],
+                         np.float64).reshape(1 + len(self.kind.lowered), len(at), -1)
         found: list[Any] = []
-        for column in range(table.shape[1]):
-            values = table[:, column]
-            same = bool((values == values[0]).all() or np.isnan(values).all())
-            found.append(rows[0][column] if same else Ref(numbers.add(at, values)))
+        for column in range(table.shape[2]):
+            values = table[:, :, column]
+            same = bool((values == values[0, 0]).all() or np.isnan(values).all())
+            found.append(first[column] if same else Ref(numbers.add(at, values)))
         return found
 
     def update(self, parameters: Sequence[tuple[str, Tensor]]) -> Update:

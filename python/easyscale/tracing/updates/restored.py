@@ -48,6 +48,11 @@ class Start:
                   contents: Mapping[str, np.ndarray]) -> None:
         """Fills optimizers and schedulers, whose parameters have these names by their ids, with what they
         have after these steps. `contents` are those of the states, as STATE.PARAMETER."""
+        fill(self.found(optimizer, schedule, steps, names, contents))
+
+    def found(self, optimizer: Any, schedule: Any, steps: int, names: Mapping[int, str],
+              contents: Mapping[str, np.ndarray]) -> list[tuple[Any, dict[str, Any]]]:
+        """What load_into() fills, and with which state dicts. Nothing is changed."""
         parts, own = listed(optimizer), parts_of(self.loop.optimizer)
         if [type(x) for x in parts] != [type(x) for x in own]:
             raise UsageError(f"load_into: optimizer is {class_name(parts)}: allowed is {class_name(own)}, as "
@@ -61,10 +66,8 @@ class Start:
         run, states = self._after(steps, contents)
         dicts = [self._state_dict(part, done, names, states)
                  for part, done in zip(parts, parts_of(run.copy.optimizer))]
-        for part, state in zip(parts, dicts):
-            part.load_state_dict(state)
-        for scheduler, done in zip(schedulers, run.copy.schedulers):
-            scheduler.load_state_dict(copy.deepcopy(done.state_dict()))
+        return [*zip(parts, dicts), *((scheduler, copy.deepcopy(done.state_dict()))
+                                      for scheduler, done in zip(schedulers, run.copy.schedulers))]
 
     def _check_groups(self, part: Optimizer, mine: Optimizer, names: Mapping[int, str]) -> None:
         found = [[names.get(id(p)) for p in group["params"]] for group in part.param_groups]
@@ -107,6 +110,12 @@ class Start:
                   for group, new in zip(old["param_groups"], done.param_groups)]
         return {"state": {i: states[name] for i, name in zip(numbers, own) if states.get(name)},
                 "param_groups": groups}
+
+
+def fill(found: Sequence[tuple[Any, dict[str, Any]]]) -> None:
+    """Loads state dicts."""
+    for target, state in found:
+        target.load_state_dict(state)
 
 
 def _state(run: Run, first: int, parameter: str, contents: Mapping[str, np.ndarray]) -> Any:

@@ -88,6 +88,8 @@ JobSpec random_spec(std::mt19937_64& random) {
   spec.optimizer.clip_norm = fraction(random);
   spec.optimizer.ema = fraction(random);
   if (random() % 2 == 0)
+    spec.optimizer.clip_groups = {{.parameters = {"a*", "\"*"}, .clip_norm = fraction(random)}};
+  if (random() % 2 == 0)
     spec.optimizer.groups = {
         {.parameters = {"*.bias", "a \\ \"b\""}, .weight_decay = fraction(random)},
         {.parameters = {"*"}, .learning_rate_factor = fraction(random)}};
@@ -255,6 +257,8 @@ momentum_points = "0:0.95,30:0.85"
          "parameters, weight_decay"},
         {"steps = 1\n[[optimizer.groups]]\nweight_decay = 0.0",
          "optimizer.groups[0].parameters = []: allowed is a list of at least one name"},
+        {"steps = 1\n[[optimizer.clip_groups]]\nparameters = [\"*\"]\nnorm = 0.1",
+         "unknown key optimizer.clip_groups[0].norm (line 4); allowed here: clip_norm, parameters"},
         {"steps = 1\n[lora]\nalpha = 16",
          "job.toml: lora.rank = 0: allowed is at least 1 beside other keys of [lora]"},
         {"steps = 1\n[lora]\nrank = 8",
@@ -332,6 +336,7 @@ momentum_points = "0:0.95,30:0.85"
                                      .points = {{0, 1.0}},
                                      .momentum_points = {{0, 0.5}}}}) +
         to_toml(JobSpec{.data = {.length_buckets = "lengths"},
+                        .optimizer = {.clip_groups = {{.parameters = {"*"}, .clip_norm = 1.0}}},
                         .schedule = {.kind = "plateau",
                                      .metric = "loss",
                                      .patience = 3,
