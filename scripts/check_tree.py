@@ -54,7 +54,7 @@ THIRD_PARTY = [
     (r"sodium", ["actors/service/core/"]),
     (r"curl/", ["proto/http/http_client.cc"]),
     (r"nlohmann/", ["actors/base/log/line.cc", "actors/base/access/core/audit.cc", "actors/views/",
-                   "actors/service/", "actors/esctl/", "store/dataset/questions/",
+                   "actors/service/", "actors/kubernetes/", "actors/esctl/", "store/dataset/questions/",
                    "store/dataset/shards/", "store/dataset/tokens/", "store/safetensors/", "store/tokenizer/"]),
     (r"utf8proc|pcre2", ["store/tokenizer/"]),
     (r"capnp/|kj/", ["proto/", "actors/", "store/model_file/"]),
@@ -80,7 +80,7 @@ ORDER = {
                   "scheduler/policy/common", "scheduler/policy/gang", "scheduler/policy/greedy",
                   "scheduler/policy/elastic_srtf", "scheduler/policy/rivals", "scheduler/policy"],
     "actors": ["actors/base", "actors/worker", "actors/head", "actors/node", "actors/sim", "actors/views",
-               "actors/service", "actors/easyscaled", "actors/esctl"],
+               "actors/service", "actors/agents", "actors/kubernetes", "actors/easyscaled", "actors/esctl"],
 }
 # A core decides and does nothing else: no actors, no wires, no files, no clock.
 CORE = re.compile(r"actors/([a-z_]+/)+core/")

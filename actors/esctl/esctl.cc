@@ -7,6 +7,7 @@
 #include "actors/base/program/program_version.h"
 #include "actors/base/program/unknown_word.h"
 #include "actors/esctl/commands/commands.h"
+#include "actors/esctl/kubernetes/kubernetes_command.h"
 
 namespace es::actors::esctl {
 
@@ -52,7 +53,7 @@ int run_esctl(std::vector<std::string> arguments, Console& console) {
         add_doctor_command,     add_top_command,     add_completion_command, add_man_command,
         add_slurm_command,      add_keys_command,    add_trace_command,      add_profile_command,
         add_queues_command,     add_reserve_command, add_drain_command,      add_budget_command,
-        add_rm_command,         add_formats_command})
+        add_rm_command,         add_formats_command, add_kubernetes_command})
     add(app, shell);
   // A script that names no command has made a mistake, and a person wants to know what there is.
   if (arguments.empty()) {

@@ -18,6 +18,33 @@ std::size_t collect(const char* bytes, std::size_t, std::size_t count, void* bod
   return count;
 }
 
+// An answer that goes on.
+struct Stream {
+  CURL* curl = nullptr;
+  const std::atomic<bool>* stop = nullptr;
+  const std::function<void(std::string_view)>* on_line = nullptr;
+  std::string rest;  // the begin of a line; of an error: its body
+};
+
+std::size_t collect_lines(const char* bytes, std::size_t, std::size_t count, void* of) {
+  auto& stream = *static_cast<Stream*>(of);
+  long status = 0;
+  curl_easy_getinfo(stream.curl, CURLINFO_RESPONSE_CODE, &status);
+  if (stream.rest.size() + count > kBodyMax) return 0;
+  stream.rest.append(bytes, count);
+  if (status >= 300) return count;
+  std::size_t begin = 0;
+  for (std::size_t end; (end = stream.rest.find('\n', begin)) != std::string::npos; begin = end + 1)
+    (*stream.on_line)(std::string_view(stream.rest).substr(begin, end - begin));
+  stream.rest.erase(0, begin);
+  return count;
+}
+
+// libcurl calls it about once a second; another result than 0 ends the transfer.
+int is_stopped(void* of, curl_off_t, curl_off_t, curl_off_t, curl_off_t) {
+  return static_cast<Stream*>(of)->stop->load() ? 1 : 0;
+}
+
 }  // namespace
 
 struct HttpClient::Handle {
@@ -51,6 +78,7 @@ HttpClient::HttpClient(std::string url, const HttpLogin& login)
   curl_easy_setopt(curl, CURLOPT_CONNECTTIMEOUT, kConnectSeconds);
   curl_easy_setopt(curl, CURLOPT_TIMEOUT, kRequestSeconds);
   curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, collect);
+  if (!login.ca_file.empty()) curl_easy_setopt(curl, CURLOPT_CAINFO, login.ca_file.c_str());
   if (!login.token.empty()) {
     curl_easy_setopt(curl, CURLOPT_HTTPAUTH, CURLAUTH_BEARER);
     curl_easy_setopt(curl, CURLOPT_XOAUTH2_BEARER, login.token.c_str());
@@ -73,6 +101,45 @@ Result<HttpAnswer> HttpClient::post(const std::string& path, const std::string& 
                    static_cast<curl_off_t>(json.size()));
   curl_easy_setopt(handle_->curl, CURLOPT_COPYPOSTFIELDS, json.c_str());
   return perform(path);
+}
+
+Result<HttpAnswer> HttpClient::send(const std::string& method, const std::string& path,
+                                    const std::string& type, const std::string& content) {
+  CURL* curl = handle_->curl;
+  curl_slist* headers = curl_slist_append(nullptr, ("Content-Type: " + type).c_str());
+  curl_easy_setopt(curl, CURLOPT_HTTPHEADER, headers);
+  curl_easy_setopt(curl, CURLOPT_CUSTOMREQUEST, method.c_str());
+  auto answer = post(path, content);
+  curl_easy_setopt(curl, CURLOPT_CUSTOMREQUEST, nullptr);
+  curl_easy_setopt(curl, CURLOPT_HTTPHEADER, handle_->headers);
+  curl_slist_free_all(headers);
+  return answer;
+}
+
+Result<HttpAnswer> HttpClient::stream(const std::string& path, long silent_seconds,
+                                      const std::atomic<bool>& stop,
+                                      const std::function<void(std::string_view)>& on_line) {
+  CURL* curl = handle_->curl;
+  Stream stream{.curl = curl, .stop = &stop, .on_line = &on_line, .rest = {}};
+  curl_easy_setopt(curl, CURLOPT_HTTPGET, 1L);
+  curl_easy_setopt(curl, CURLOPT_URL, (url_ + path).c_str());
+  curl_easy_setopt(curl, CURLOPT_TIMEOUT, 0L);
+  curl_easy_setopt(curl, CURLOPT_LOW_SPEED_LIMIT, 1L);
+  curl_easy_setopt(curl, CURLOPT_LOW_SPEED_TIME, silent_seconds);
+  curl_easy_setopt(curl, CURLOPT_NOPROGRESS, 0L);
+  curl_easy_setopt(curl, CURLOPT_XFERINFOFUNCTION, is_stopped);
+  curl_easy_setopt(curl, CURLOPT_XFERINFODATA, &stream);
+  curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, collect_lines);
+  curl_easy_setopt(curl, CURLOPT_WRITEDATA, &stream);
+  const CURLcode code = curl_easy_perform(curl);
+  curl_easy_setopt(curl, CURLOPT_TIMEOUT, kRequestSeconds);
+  curl_easy_setopt(curl, CURLOPT_LOW_SPEED_TIME, 0L);
+  curl_easy_setopt(curl, CURLOPT_NOPROGRESS, 1L);
+  curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, collect);
+  if (code != CURLE_OK) return failure(url_ + ": " + curl_easy_strerror(code));
+  long status = 0;
+  curl_easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &status);
+  return HttpAnswer{static_cast<int>(status), std::move(stream.rest)};
 }
 
 Result<HttpAnswer> HttpClient::perform(const std::string& path) {

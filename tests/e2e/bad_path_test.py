@@ -77,7 +77,7 @@ ASKS = {
     "trace": ["trace", "j", "--steps", "1"],
     "diff": ["diff", "j", "j"],
 }
-TAKES_NO_PATH = {"fields", "formats", "completion"}
+TAKES_NO_PATH = {"fields", "formats", "completion", "kubernetes"}
 # It finds what is wrong with a path, and says so in its result.
 EXAMINES = {"doctor": [["doctor", "--directory", None], ["doctor", "--state", None],
                        ["doctor", "--keys", None], ["doctor", "--listen", None]]}

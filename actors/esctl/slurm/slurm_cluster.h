@@ -14,8 +14,8 @@
 #include <string>
 #include <vector>
 
+#include "actors/agents/core/agent_planner.h"
 #include "actors/esctl/client/client.h"
-#include "actors/esctl/slurm/agent_planner.h"
 #include "actors/esctl/slurm/cluster_directory.h"
 #include "actors/esctl/slurm/head_process.h"
 #include "actors/views/console.h"

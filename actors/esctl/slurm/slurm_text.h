@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "actors/esctl/slurm/agent_planner.h"
+#include "actors/agents/core/agent_planner.h"
 #include "proto/base/result.h"
 
 namespace es::actors::esctl {

@@ -1,8 +1,8 @@
-#include "actors/esctl/slurm/agent_planner.h"
+#include "actors/agents/core/agent_planner.h"
 
 #include <algorithm>
 
-namespace es::actors::esctl {
+namespace es::actors {
 namespace {
 
 using std::chrono::seconds;
@@ -49,7 +49,7 @@ AgentOrders AgentPlanner::decide(const AgentsSeen& seen, seconds now) {
   }
   const std::size_t on_draining_nodes = orders.give_back.size();
   std::size_t present = queued.size() + running.size();
-  // What Slurm has not started yet costs nothing to give up, so it goes first.
+  // What has not started yet costs nothing to give up, so it goes first.
   for (; present > wanted && !queued.empty(); --present, queued.pop_back())
     orders.cancel.push_back(queued.back()->job);
   for (auto agent = running.rbegin(); agent != running.rend() && present > limits_.min; ++agent) {
@@ -116,4 +116,4 @@ std::uint32_t AgentPlanner::wanted_agents(const AgentsSeen& seen) {
   return static_cast<std::uint32_t>(std::clamp<std::uint64_t>(agents, limits_.min, most));
 }
 
-}  // namespace es::actors::esctl
+}  // namespace es::actors

@@ -1,4 +1,4 @@
-#include "actors/esctl/slurm/agent_planner.h"
+#include "actors/agents/core/agent_planner.h"
 
 #include <doctest/doctest.h>
 
@@ -6,7 +6,7 @@
 
 #include "tests/support/seed.h"
 
-namespace es::actors::esctl {
+namespace es::actors {
 namespace {
 
 using std::chrono::seconds;
@@ -37,7 +37,7 @@ AgentsSeen seen(std::vector<AgentSeen> agents, std::uint32_t wanted) {
   return all;
 }
 
-TEST_SUITE("actors/esctl/slurm/agent_planner") {
+TEST_SUITE("actors/agents/core/agent_planner") {
   TEST_CASE("the smallest number of agents is asked for at once, and again if one is lost") {
     AgentPlanner planner(kLimits);
     CHECK(planner.decide(seen({}, 0), seconds(0)) == AgentOrders{.ask = {0, 1}});
@@ -182,4 +182,4 @@ TEST_SUITE("actors/esctl/slurm/agent_planner") {
 }
 
 }  // namespace
-}  // namespace es::actors::esctl
+}  // namespace es::actors

@@ -1,7 +1,7 @@
 #pragma once
-// AgentPlanner decides how many agents an EasyScale cluster on Slurm asks for, and which it gives
-// back. An agent is one job of Slurm, a task of an array; its index in the array is unique among
-// the agents of a cluster. Pure: no clock, process or connection.
+// AgentPlanner decides how many agents an EasyScale cluster asks the owner of the machines for
+// (Slurm or Kubernetes), and which it gives back. An agent is one job of Slurm, a task of an array,
+// or one pod of a group; its index is unique among them. Pure: no clock, process or connection.
 //
 // How many agents are wanted: as many as the devices that the jobs could use, divided by the
 // devices of an agent, within the limits. What is missing is asked for at once. An agent of which
@@ -20,7 +20,7 @@
 #include <string>
 #include <vector>
 
-namespace es::actors::esctl {
+namespace es::actors {
 
 struct AgentLimits {
   std::uint32_t min = 0;
@@ -29,13 +29,13 @@ struct AgentLimits {
 };
 
 enum class AgentState {
-  kQueued,   // Slurm has not given it a node
-  kRunning,  // its script runs
+  kQueued,   // it has no node yet
+  kRunning,  // it was started
   kEnding,   // it hands its workers over, or has ended
 };
 
 struct AgentSeen {
-  std::string job;  // what Slurm calls it, e.g. 17_3
+  std::string job;  // what the owner calls it: 17_3, or the name of the pod
   std::uint32_t index = 0;
   AgentState state = AgentState::kQueued;
   bool node_drains = false;  // its node gets no new jobs, because an operator wants to have it
@@ -95,4 +95,4 @@ class AgentPlanner {
   std::chrono::seconds ask_again_at_{0};
 };
 
-}  // namespace es::actors::esctl
+}  // namespace es::actors

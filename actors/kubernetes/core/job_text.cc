@@ -1,0 +1,68 @@
+#include "actors/kubernetes/core/job_text.h"
+
+#include "actors/base/job_file/job_file.h"
+#include "proto/base/job_fields.h"
+
+namespace es::actors::kubernetes {
+namespace {
+
+// JSON and TOML write whole numbers, truth values and texts alike. A number of TOML that is not
+// whole has a point or an exponent.
+std::string toml_value(const Json& value, std::string_view type);
+
+std::string toml_list(const Json& values, std::string_view type) {
+  std::string list;
+  for (const Json& value : values) list += (list.empty() ? "" : ", ") + toml_value(value, type);
+  return "[" + list + "]";
+}
+
+std::string toml_group(const Json& group) {
+  std::string text;
+  for (const FieldValue& field : group_field_values(ParameterGroup{})) {
+    const auto value = group.find(camel_case(field.field.key));
+    if (value != group.end())
+      text += (text.empty() ? "" : ", ") + std::string(field.field.key) + " = " +
+              toml_value(*value, field.type);
+  }
+  return "{" + text + "}";
+}
+
+std::string toml_value(const Json& value, std::string_view type) {
+  if (value.is_array()) return toml_list(value, type);
+  if (value.is_object()) return toml_group(value);
+  if (type == "number" && value.is_number_integer()) return value.dump() + ".0";
+  return value.dump();
+}
+
+}  // namespace
+
+std::string camel_case(std::string_view key) {
+  std::string text;
+  bool upper = false;
+  for (const char c : key) {
+    if (c != '_') text += upper && c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c;
+    upper = c == '_';
+  }
+  return text;
+}
+
+Result<JobSpec> job_spec_of(const Json& job) {
+  const Json spec = value_at(job, {"spec"}, Json::object());
+  std::string text = "name = " + Json(name_of(job)).dump() + "\n", table;
+  for (const FieldValue& field : field_values(JobSpec{})) {
+    const std::string_view own = table_of(field.field);
+    const Json* from = &spec;
+    if (!own.empty()) {
+      const auto found = spec.find(camel_case(own));
+      if (found == spec.end() || !found->is_object()) continue;
+      from = &*found;
+    }
+    const auto value = from->find(camel_case(name_in_table(field.field)));
+    if (value == from->end() || field.field.key == "name") continue;
+    if (own != table) text += "[" + std::string(table = own) + "]\n";
+    text += std::string(name_in_table(field.field)) + " = " + toml_value(*value, field.type) + "\n";
+  }
+  return parse_job(text, "ElasticTrainingJob " + name_of(job));
+}
+
+}  // namespace es::actors::kubernetes
