@@ -44,7 +44,7 @@ Result<protocol::Bulk> BucketReduction::sum_on_device(std::uint32_t bucket,
   const Result<float*> host = gradients.sum(bucket, floats);
   if (!host) return host.error();
   auto* const sum = reinterpret_cast<float*>(out.get());
-  gpu::reduce_parts(engine_.gradient_order(), max_p_, parts, floats, device.workspace(), sum,
+  gpu::reduce_parts(engine_.gradient_order(), max_p_, parts, floats, sum, device.workspace(),
                     device);
   // Members that have no channel from this worker read the sum from the segment.
   if (host_copies) device.copy_out(*host, sum, floats);
@@ -70,7 +70,7 @@ Result<protocol::Bulk> BucketReduction::sum_on_host(std::uint32_t bucket,
   // The copies above are complete only if the device still works.
   ES_RETURN_IF_ERROR(engine_.device_status());
   gpu::HostAdder host(engine_.kernels());
-  gpu::reduce_parts(engine_.gradient_order(), max_p_, parts, floats, host_workspace_.data(), *sum,
+  gpu::reduce_parts(engine_.gradient_order(), max_p_, parts, floats, *sum, host_workspace_.data(),
                     host);
   return gradients.sum_bulk(bucket);
 }

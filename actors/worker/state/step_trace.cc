@@ -173,7 +173,7 @@ void Replay::sum_gradients() {
     for (VirtualRank rank = 0; rank < spec_.max_p; ++rank)
       parts.push_back({{rank, rank + 1}, gradients_[rank].data() + bucket.begin});
     gpu::reduce_parts(engine_->gradient_order(), spec_.max_p, parts, bucket.floats(),
-                      workspace_.data(), sum_.data() + bucket.begin, host);
+                      sum_.data() + bucket.begin, workspace_.data(), host);
   }
 }
 
