@@ -54,8 +54,8 @@ def torch_run(model, optimizer, scheduler=None, patience=None, by_accuracy=False
         model.zero_grad()
         loss = nn.functional.cross_entropy(model(x), y)
         loss.backward()
-        for x in (optimizer, *others):
-            x.step()
+        for each in (optimizer, *others):
+            each.step()
         losses.append(loss.item())
         if step % EVERY:
             continue
