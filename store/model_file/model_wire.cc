@@ -419,10 +419,10 @@ void fill(wire::Model::Builder model, const ModelProgram& program) {
   model.setLoss(program.loss);
   fill_list(model.initOutputs(program.outputs.size()), program.outputs);
   if (!program.states.empty()) fill_list(model.initStates(program.states.size()), program.states);
-  if (!program.updates.empty()) {
+  if (!program.numbers.empty())
     fill_list(model.initNumbers(program.numbers.size()), program.numbers);
+  if (!program.updates.empty())
     fill_list(model.initUpdates(program.updates.size()), program.updates);
-  }
   if (!program.programs.empty())
     fill_list(model.initPrograms(program.programs.size()), program.programs);
   if (!program.every.empty()) model.setEvery(numbers_of(program.every));

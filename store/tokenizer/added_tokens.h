@@ -4,8 +4,8 @@
 #include <vector>
 
 #include "store/tokenizer/fields.h"
-#include "store/tokenizer/stages.h"
 #include "store/tokenizer/number_map.h"
+#include "store/tokenizer/stages.h"
 #include "store/tokenizer/vocabulary.h"
 
 namespace es::store {

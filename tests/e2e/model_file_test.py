@@ -185,12 +185,12 @@ class BadInput(ModelFileTest):
 
     def test_a_newer_format_is_refused_with_what_to_do(self):
         model = json.loads((self.directory / "model.json").read_text())
-        model["format"] = 6
+        model["format"] = 7
         path = self.directory / "newer.json"
         path.write_text(json.dumps(model))
         ended = self.esctl("models", "pack", path, "-o", self.directory / "n.esmodel",
                            code=EXIT_USAGE)
-        self.assertIn("format is 6: allowed is at most 5", ended.err)
+        self.assertIn("format is 7: allowed is at most 6", ended.err)
         self.assertIn("install that version", ended.err)
 
 

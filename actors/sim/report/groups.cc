@@ -6,8 +6,8 @@
 #include <sstream>
 #include <utility>
 
-#include "actors/sim/report/texts.h"
 #include "actors/sim/report/figures.h"
+#include "actors/sim/report/texts.h"
 #include "proto/base/number_text.h"
 
 namespace es::actors::simulator {

@@ -5,8 +5,8 @@
 #include <sstream>
 
 #include "actors/sim/report/charts.h"
-#include "actors/sim/report/texts.h"
 #include "actors/sim/report/figures.h"
+#include "actors/sim/report/texts.h"
 #include "proto/base/number_text.h"
 
 namespace es::actors::simulator {

@@ -231,12 +231,12 @@ TEST_SUITE("store/model_file") {
   }
 
   TEST_CASE("a newer format is refused with what to do") {
-    CHECK(error_with([](ModelProgram& m) { m.format = 6; }) ==
-          "net.esmodel: format is 6: allowed is at most 5; the file was written for a newer "
+    CHECK(error_with([](ModelProgram& m) { m.format = 7; }) ==
+          "net.esmodel: format is 7: allowed is at most 6; the file was written for a newer "
           "version of EasyScale: install that version, or write the file with the one that is "
           "installed");
     CHECK(error_with([](ModelProgram& m) { m.format = 0; }) ==
-          "net.esmodel: format is 0: allowed is 1 to 5");
+          "net.esmodel: format is 0: allowed is 1 to 6");
   }
 
   TEST_CASE("an error names the field and repeats no text") {
