@@ -110,9 +110,11 @@ class Beside(FolderCase):
         decided = run.view["decisions"]
         falls = [step for step in range(1, STEPS + 1) if rates[step] < rates[step - 1]]
         self.assertGreaterEqual(len(falls), 2)
-        self.assertEqual(decided["reductions"], len(falls))
-        self.assertEqual(decided["reduced_at"], falls[-1])
-        return run
+        if rates[-1] > max(1e-7, np.max(settings.get("min_lr", 0.0))):
+            self.assertEqual(decided["reductions"], len(falls))
+            self.assertEqual(decided["reduced_at"], falls[-1])
+        else:  # Evaluations go on to ask for lower rates when there is none.
+            self.assertGreaterEqual(decided["reductions"], len(falls))
 
     def test_the_rate_falls_as_in_torch(self):
         self.compare(sgd, {"factor": 0.3, "patience": 1, "threshold": 0.01})

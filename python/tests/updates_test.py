@@ -877,8 +877,6 @@ class Jobs(FakeProgramsCase):
 
     def test_refusals(self):
         for text, call in [
-                ("ReduceLROnPlateau with the optimizer RMSprop: allowed", lambda: self.job(
-                    optim.RMSprop, schedule=lr.ReduceLROnPlateau)),
                 ("T_max = 3, in a job of 5", lambda: self.job(
                     optim.RMSprop, schedule=lambda o: lr.CosineAnnealingLR(o, 3))),
                 ("schedule: allowed is a torch scheduler with RMSprop", lambda: self.job(
