@@ -2,6 +2,7 @@
 
 #include <curl/curl.h>
 
+#include <exception>
 #include <stdexcept>
 
 namespace es {
@@ -10,8 +11,9 @@ namespace {
 constexpr long kConnectSeconds = 5, kRequestSeconds = 30;
 constexpr std::size_t kBodyMax = std::size_t{16} << 20;
 
-// Collects an answer. A smaller result than `count` makes libcurl give up the transfer.
-std::size_t collect(const char* bytes, std::size_t, std::size_t count, void* body) {
+// Collects an answer. A smaller result than `count` makes libcurl give up the transfer. No
+// exception may pass through libcurl: its handle would be of no use afterwards.
+std::size_t collect(const char* bytes, std::size_t, std::size_t count, void* body) noexcept {
   auto& text = *static_cast<std::string*>(body);
   if (text.size() + count > kBodyMax) return 0;
   text.append(bytes, count);
@@ -23,11 +25,11 @@ struct Stream {
   CURL* curl = nullptr;
   const std::atomic<bool>* stop = nullptr;
   const std::function<void(std::string_view)>* on_line = nullptr;
-  std::string rest;  // the begin of a line; of an error: its body
+  std::string rest;             // the begin of a line; of an error: its body
+  std::exception_ptr thrown{};  // by on_line
 };
 
-std::size_t collect_lines(const char* bytes, std::size_t, std::size_t count, void* of) {
-  auto& stream = *static_cast<Stream*>(of);
+std::size_t take_lines(Stream& stream, const char* bytes, std::size_t count) {
   long status = 0;
   curl_easy_getinfo(stream.curl, CURLINFO_RESPONSE_CODE, &status);
   if (stream.rest.size() + count > kBodyMax) return 0;
@@ -40,8 +42,18 @@ std::size_t collect_lines(const char* bytes, std::size_t, std::size_t count, voi
   return count;
 }
 
+std::size_t collect_lines(const char* bytes, std::size_t, std::size_t count, void* of) noexcept {
+  auto& stream = *static_cast<Stream*>(of);
+  try {
+    return take_lines(stream, bytes, count);
+  } catch (...) {
+    stream.thrown = std::current_exception();
+    return 0;
+  }
+}
+
 // libcurl calls it about once a second; another result than 0 ends the transfer.
-int is_stopped(void* of, curl_off_t, curl_off_t, curl_off_t, curl_off_t) {
+int is_stopped(void* of, curl_off_t, curl_off_t, curl_off_t, curl_off_t) noexcept {
   return static_cast<Stream*>(of)->stop->load() ? 1 : 0;
 }
 
@@ -136,6 +148,7 @@ Result<HttpAnswer> HttpClient::stream(const std::string& path, long silent_secon
   curl_easy_setopt(curl, CURLOPT_LOW_SPEED_TIME, 0L);
   curl_easy_setopt(curl, CURLOPT_NOPROGRESS, 1L);
   curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, collect);
+  if (stream.thrown) std::rethrow_exception(stream.thrown);
   if (code != CURLE_OK) return failure(url_ + ": " + curl_easy_strerror(code));
   long status = 0;
   curl_easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &status);

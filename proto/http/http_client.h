@@ -48,7 +48,8 @@ class HttpClient {
   // GET of an answer that goes on. Each line of it is given to `on_line`, without its end, and the
   // answer has no body unless its status is an error. The request ends when the service ends it,
   // or within a second after `stop`. Errors: failure (no connection; nothing came for
-  // `silent_seconds`; a line of more than 16 MiB; stopped).
+  // `silent_seconds`; a line of more than 16 MiB; stopped). An exception of `on_line` ends the
+  // request and is thrown again; the client can be used further.
   Result<HttpAnswer> stream(const std::string& path, long silent_seconds,
                             const std::atomic<bool>& stop,
                             const std::function<void(std::string_view)>& on_line);

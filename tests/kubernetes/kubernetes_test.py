@@ -280,6 +280,21 @@ class Kubernetes(harness.EndToEndTest):
         self.assertEqual(self.workers(agent), before)
         self.assert_bits("long", toml)
 
+    def test_controller_ended_before_it_wrote_the_id_of_a_job_that_is_deleted(self):
+        self.helm("install")
+        self.submit("long", self.endless(), devices=1)
+        self.wait_for("long", "trains", lambda s: s.get("devices") == 1 and s.get("step", 0) > 2)
+        job, controller = self.status("long")["job"], self.pid(self.controller())
+        # What a controller leaves that ends between the submission and the status.
+        os.kill(controller, signal.SIGSTOP)
+        self.plane.api.request("PATCH", self.job_path("long") + "/status", {"status": None},
+                               "application/merge-patch+json")
+        self.plane.kubectl("delete", "etj/long", "-n", self.space, "--wait=false")
+        os.kill(controller, signal.SIGKILL)
+        self.wait("the object is gone", lambda: not self.plane.api.get(
+            f"{GROUP}/namespaces/{self.space}/elastictrainingjobs")["items"])
+        self.assertEqual(self.head().describe(job)["state"], "cancelled")
+
     def test_jobs_train_on_while_the_api_server_is_away(self):
         self.helm("install")
         toml = self.endless()

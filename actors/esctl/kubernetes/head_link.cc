@@ -4,6 +4,7 @@
 
 #include "actors/esctl/client/cluster_facts.h"
 #include "actors/esctl/client/requests.h"
+#include "proto/text_of.h"
 
 namespace es::actors::esctl {
 namespace {
@@ -51,6 +52,15 @@ class ClientLink final : public kubernetes::HeadLink {
 
   Result<std::string> submit(const JobSpec& spec, const std::string& request_id) override {
     return submit_job(*client_, spec, {}, request_id);
+  }
+
+  // The head answers a request with a known id before it reads the job. It refuses an empty one.
+  Result<std::string> made_by(const std::string& request_id) override {
+    const auto made = client_->ask<wire::JobAccepted, wire::SubmitJob>(
+        {}, [&](wire::SubmitJob::Builder b) { b.setRequestId(request_id); });
+    if (!made && made.error().kind != ErrorKind::kFailure) return std::string();
+    if (!made) return made.error();
+    return made->decode([](wire::JobAccepted::Reader r) { return name_of(r.getJob(), "job"); });
   }
 
   Status scale(const std::string& job, const std::string& demand) override {

@@ -21,7 +21,8 @@ struct HeadJob {
 };
 
 inline bool is_over(const HeadJob& job) {
-  return job.state == "finished" || job.state == "failed" || job.state == "cancelled";
+  return job.state == "finished" || job.state == "failed" || job.state == "cancelled" ||
+         job.state == "timed-out";
 }
 
 struct HeadNode {

@@ -14,11 +14,15 @@ bool has_finalizer(const Json& job) {
   return std::find(all.begin(), all.end(), Json(kFinalizer)) != all.end();
 }
 
-// Running for running.
-std::string phase_of(std::string state) {
-  if (!state.empty() && state[0] >= 'a' && state[0] <= 'z')
-    state[0] = static_cast<char>(state[0] - 'a' + 'A');
-  return state;
+// Running for running, TimedOut for timed-out: conditions have words without a dash.
+std::string phase_of(const std::string& state) {
+  std::string phase;
+  bool begins = true;
+  for (const char c : state) {
+    if (c != '-') phase += begins && c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c;
+    begins = c == '-';
+  }
+  return phase;
 }
 
 struct Condition {

@@ -303,7 +303,6 @@ Status Controller::look_after_job(const Json& object, const HeadFacts* head,
 
 Status Controller::carry_out(const Json& job, const JobOrder& order, JobMemory& memory) {
   const std::string id = text_at(job, {"status", "job"});
-  const std::string path = own_path("elastictrainingjobs/" + kubernetes::name_of(job));
   switch (order.step) {
     case JobStep::kNone:
       memory.report.scale_refusal.clear();
@@ -311,13 +310,13 @@ Status Controller::carry_out(const Json& job, const JobOrder& order, JobMemory& 
       memory.ask_again = {};
       return {};
     case JobStep::kAddFinalizer:
-    case JobStep::kRemoveFinalizer: {
-      const bool add = order.step == JobStep::kAddFinalizer;
-      const auto done = api_.merge(path, finalizer_patch(job, add));
-      // The object has changed meanwhile, or is gone: the next look sees it.
-      if (!done && done.error().kind == ErrorKind::kFailure) return done.error();
-      return {};
-    }
+      return put_finalizer(job, true);
+    case JobStep::kRemoveFinalizer:
+      if (id.empty() && link_) {
+        ES_RETURN_IF_ERROR(find_job(job, memory));
+        if (!memory.report.job.empty()) return {};
+      }
+      return put_finalizer(job, false);
     case JobStep::kSubmit:
       return submit(job, memory);
     case JobStep::kCancel:
@@ -332,6 +331,23 @@ Status Controller::carry_out(const Json& job, const JobOrder& order, JobMemory& 
       return done.ok() || done.error().kind != ErrorKind::kFailure ? Status() : done;
     }
   }
+  return {};
+}
+
+Status Controller::put_finalizer(const Json& job, bool present) {
+  const auto done = api_.merge(own_path("elastictrainingjobs/" + kubernetes::name_of(job)),
+                               finalizer_patch(job, present));
+  // The object has changed meanwhile, or is gone: the next look sees it.
+  if (!done && done.error().kind == ErrorKind::kFailure) return done.error();
+  return {};
+}
+
+// A controller that ended before it wrote the status has left a job that the object does not name.
+Status Controller::find_job(const Json& job, JobMemory& memory) {
+  const auto made = link_->made_by(text_at(job, {"metadata", "uid"}));
+  if (!made) return made.error();
+  memory.report.job = *made;
+  if (!made->empty()) ::eventfd_write(changed_fd_, 1);  // The next look cancels it.
   return {};
 }
 

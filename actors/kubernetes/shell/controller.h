@@ -68,6 +68,8 @@ class Controller {
 
   Status look_after_job(const Json& object, const HeadFacts* head, const std::string& first_type);
   Status carry_out(const Json& job, const JobOrder& order, JobMemory& memory);
+  Status put_finalizer(const Json& job, bool present);
+  Status find_job(const Json& job, JobMemory& memory);
   Status submit(const Json& job, JobMemory& memory);
   Status stop_job(const JobOrder& order, const std::string& job, JobMemory& memory);
   Status write_job_status(const Json& job, const HeadJob* known, bool has_head, JobMemory& memory);

@@ -20,6 +20,8 @@ class HeadLink {
   virtual Result<HeadFacts> look() = 0;
   // `request_id`: a second call with it returns the job of the first one.
   virtual Result<std::string> submit(const JobSpec& spec, const std::string& request_id) = 0;
+  // The job that was made for this id; empty: none.
+  virtual Result<std::string> made_by(const std::string& request_id) = 0;
   virtual Status resume(const std::string& job) = 0;
   // These ask for it. The job is scaled when it has the devices, and stops after minutes at worst.
   // `demand`: TYPE:COUNT, or auto.

@@ -72,6 +72,16 @@ TEST_SUITE("actors/kubernetes/core/job_steps") {
     CHECK(next_step(deleted, &over, "h100") == kNothing);
   }
 
+  TEST_CASE("a job that has timed out is over") {
+    const HeadJob over = at_head("timed-out");
+    Json object = job("{}", kSubmitted);
+    const Json status = job_status(object, &over, true, {.job = "x-1"}, "t1");
+    CHECK(status["phase"] == "TimedOut");
+    CHECK(status["conditions"].back()["type"] == "Failed");
+    object["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z";
+    CHECK(next_step(object, &over, "h100") == JobOrder{JobStep::kRemoveFinalizer});
+  }
+
   TEST_CASE("a condition keeps its time while its status stays") {
     const HeadJob runs = at_head("running");
     Json object = job("{}", kSubmitted);
