@@ -100,10 +100,10 @@ constexpr const char* kTableHead =
     "| key | type | allowed | default | unit | bits | meaning |\n"
     "| --- | --- | --- | --- | --- | --- | --- |\n";
 
-template <class Group>
-std::string groups_markdown() {
-  std::string text = "\n## `[[" + std::string(group_list<Group>()) + "]]`\n\n" + kTableHead;
-  for (const FieldValue& value : group_field_values(Group{})) text += markdown_row(value);
+// The fields of the tables of a list.
+std::string tables_markdown(const FieldValue& list) {
+  std::string text = "\n## `[[" + std::string(list.field.key) + "]]`\n\n" + kTableHead;
+  for (const FieldValue& member : list.members) text += markdown_row(member);
   return text;
 }
 
@@ -164,6 +164,7 @@ std::string fields_markdown(const std::vector<FieldValue>& fields) {
   std::string text = kIntroduction;
   // No table has this name, so the first field begins a section too, although its table is empty.
   std::string_view table = "-";
+  std::string lists;
   for (const FieldValue& value : fields) {
     if (table_of(value.field) != table) {
       table = table_of(value.field);
@@ -171,8 +172,9 @@ std::string fields_markdown(const std::vector<FieldValue>& fields) {
       text += kTableHead;
     }
     text += markdown_row(value);
+    if (!value.members.empty()) lists += tables_markdown(value);
   }
-  return text + groups_markdown<ClipGroup>() + groups_markdown<ParameterGroup>() + tasks_markdown();
+  return text + lists + tasks_markdown();
 }
 
 }  // namespace es::actors

@@ -155,9 +155,19 @@ template <class Group>
 std::vector<FieldValue> values_of_group(const Group& group) {
   std::vector<FieldValue> values;
   visit_group_fields(group, [&](const JobField& field, const auto& value) {
-    values.push_back({field, type_name(value), toml_text(value), false});
+    values.push_back({field, type_name(value), toml_text(value)});
   });
   return values;
+}
+
+template <class Value>
+std::vector<FieldValue> members_of(const Value&) {
+  return {};
+}
+template <class Group>
+requires std::same_as<Group, ParameterGroup> || std::same_as<Group, ClipGroup>
+    std::vector<FieldValue> members_of(const std::vector<Group>&) {
+  return group_field_values(Group{});
 }
 
 }  // namespace
@@ -182,7 +192,7 @@ std::vector<FieldValue> field_values(const JobSpec& spec) {
   std::vector<FieldValue> values;
   visit_job_fields(spec, [&](const JobField& field, const auto& value) {
     const bool excluded = field.excluded != nullptr && field.excluded(spec);
-    values.push_back({field, type_name(value), toml_text(value), excluded});
+    values.push_back({field, type_name(value), toml_text(value), excluded, members_of(value)});
   });
   return values;
 }

@@ -95,6 +95,8 @@ struct FieldValue {
   std::string_view type;
   std::string toml;       // the value in a job file: 4, 0.1, true, "sgd", ["cpu-avx2"]
   bool excluded = false;  // JobField::excluded, for this job
+  // Of a list of tables: the fields of each table, with their defaults. Otherwise empty.
+  std::vector<FieldValue> members = {};
   bool operator==(const FieldValue& other) const { return toml == other.toml; }
 };
 

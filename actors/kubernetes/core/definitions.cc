@@ -37,7 +37,7 @@ Json text_schema(const JobField& field) {
   return schema;
 }
 
-Json group_schema();
+Json table_schema(const std::vector<FieldValue>& fields);
 
 Json value_schema(const FieldValue& value) {
   if (value.type == "whole number")
@@ -45,7 +45,7 @@ Json value_schema(const FieldValue& value) {
   if (value.type == "number") return with_range({{"type", "number"}}, value.field);
   if (value.type == "true or false") return {{"type", "boolean"}};
   if (value.type == "text") return text_schema(value.field);
-  Json items = value.type == "list of tables" ? group_schema() : text_schema(value.field);
+  Json items = value.members.empty() ? text_schema(value.field) : table_schema(value.members);
   return {{"type", "array"}, {"maxItems", kListMax}, {"items", std::move(items)}};
 }
 
@@ -67,9 +67,9 @@ Json field_schema(const FieldValue& value) {
   return schema;
 }
 
-Json group_schema() {
+Json table_schema(const std::vector<FieldValue>& fields) {
   Json properties = Json::object();
-  for (const FieldValue& value : group_field_values(ParameterGroup{}))
+  for (const FieldValue& value : fields)
     properties[camel_case(value.field.key)] = field_schema(value);
   return {{"type", "object"}, {"properties", std::move(properties)}};
 }

@@ -8,29 +8,29 @@ namespace {
 
 // JSON and TOML write whole numbers, truth values and texts alike. A number of TOML that is not
 // whole has a point or an exponent.
-std::string toml_value(const Json& value, std::string_view type);
+std::string toml_value(const Json& value, const FieldValue& field);
 
-std::string toml_list(const Json& values, std::string_view type) {
+std::string toml_list(const Json& values, const FieldValue& field) {
   std::string list;
-  for (const Json& value : values) list += (list.empty() ? "" : ", ") + toml_value(value, type);
+  for (const Json& value : values) list += (list.empty() ? "" : ", ") + toml_value(value, field);
   return "[" + list + "]";
 }
 
-std::string toml_group(const Json& group) {
+std::string toml_table(const Json& table, const std::vector<FieldValue>& fields) {
   std::string text;
-  for (const FieldValue& field : group_field_values(ParameterGroup{})) {
-    const auto value = group.find(camel_case(field.field.key));
-    if (value != group.end())
+  for (const FieldValue& field : fields) {
+    const auto value = table.find(camel_case(field.field.key));
+    if (value != table.end())
       text += (text.empty() ? "" : ", ") + std::string(field.field.key) + " = " +
-              toml_value(*value, field.type);
+              toml_value(*value, field);
   }
   return "{" + text + "}";
 }
 
-std::string toml_value(const Json& value, std::string_view type) {
-  if (value.is_array()) return toml_list(value, type);
-  if (value.is_object()) return toml_group(value);
-  if (type == "number" && value.is_number_integer()) return value.dump() + ".0";
+std::string toml_value(const Json& value, const FieldValue& field) {
+  if (value.is_array()) return toml_list(value, field);
+  if (value.is_object()) return toml_table(value, field.members);
+  if (field.type == "number" && value.is_number_integer()) return value.dump() + ".0";
   return value.dump();
 }
 
@@ -60,7 +60,7 @@ Result<JobSpec> job_spec_of(const Json& job) {
     const auto value = from->find(camel_case(name_in_table(field.field)));
     if (value == from->end() || field.field.key == "name") continue;
     if (own != table) text += "[" + std::string(table = own) + "]\n";
-    text += std::string(name_in_table(field.field)) + " = " + toml_value(*value, field.type) + "\n";
+    text += std::string(name_in_table(field.field)) + " = " + toml_value(*value, field) + "\n";
   }
   return parse_job(text, "ElasticTrainingJob " + name_of(job));
 }

@@ -2,6 +2,9 @@
 
 #include <doctest/doctest.h>
 
+#include <set>
+#include <string>
+
 #include "actors/kubernetes/core/job_text.h"
 #include "proto/base/job_fields.h"
 #include "proto/base/text_file.h"
@@ -31,7 +34,15 @@ TEST_SUITE("actors/kubernetes/core/definitions") {
       const std::string name = kubernetes::camel_case(name_in_table(value.field));
       const Json& place = table.empty() ? top : top.at(table).at("properties");
       CHECK_MESSAGE(place.contains(name) == (value.field.key != "name"), value.field.key);
+      std::set<std::string> wanted, found;
+      for (const FieldValue& member : value.members)
+        wanted.insert(kubernetes::camel_case(member.field.key));
+      if (value.type == "list of tables")
+        for (const auto& [key, schema] : place[name]["items"]["properties"].items())
+          found.insert(key);
+      CHECK_MESSAGE(found == wanted, value.field.key);
     }
+    CHECK(top["optimizer"]["properties"]["clipGroups"]["items"]["properties"].contains("clipNorm"));
     CHECK(top["maxP"]["minimum"] == 1);
     CHECK(top["maxP"]["maximum"] == 1024);
     CHECK(top["level"]["enum"] == Json::array({"D0", "D1", "D2", "auto"}));

@@ -21,7 +21,8 @@ TEST_SUITE("actors/kubernetes/core/job_text") {
         "level": "D1", "tf32": true,
         "model": {"name": "resnet18", "width": 16, "dropout": -1},
         "optimizer": {"kind": "adamw", "learningRate": 1, "weightDecay": 1e-4,
-                      "groups": [{"parameters": ["*.bias", "a\"b"], "weightDecay": 0}]},
+                      "groups": [{"parameters": ["*.bias", "a\"b"], "weightDecay": 0}],
+                      "clipGroups": [{"parameters": ["fc.*"], "clipNorm": 2}]},
         "resources": {"deviceTypes": ["cpu-avx2", "cpu-scalar"], "minDevices": 2}}})");
     const auto expected = parse_job(R"(
         name = "bert"
@@ -40,6 +41,9 @@ TEST_SUITE("actors/kubernetes/core/job_text") {
         [[optimizer.groups]]
         parameters = ["*.bias", 'a"b']
         weight_decay = 0.0
+        [[optimizer.clip_groups]]
+        parameters = ["fc.*"]
+        clip_norm = 2.0
         [resources]
         device_types = ["cpu-avx2", "cpu-scalar"]
         min_devices = 2
