@@ -2,6 +2,7 @@
 """Tests that compare bits must be able to fail.
 
     broken_bits.py e2e ESCTL EASYSCALED SOURCE_ROOT [test_NAME ...]
+    broken_bits.py kubernetes ESCTL EASYSCALED SOURCE_ROOT
     broken_bits.py python SOURCE_ROOT [test_NAME ...]
 
 Runs one comparison of every such test file while one bit of one gradient is flipped, once, in the
@@ -86,6 +87,7 @@ PYTHON = {
     "updates_train": ("CapturedOptimizers.test_devices_that_change_give_the_same_bits", 2),
     "train": ("Train.test_steps_are_those_of_pytorch_and_the_bits_do_not_depend_on_devices", 2),
 }
+KUBERNETES = {"kubernetes": ("Kubernetes.test_applied_job_ends_with_the_bits_of_a_fixed_run", 2)}
 # Files that name digests and compare no bits of two trainings.
 OTHERS = {
     "e2e": {
@@ -102,6 +104,7 @@ OTHERS = {
         "history": "reads lines of a history",
         "job": "reads what a stand-in answers",
     },
+    "kubernetes": {},
 }
 COMPARES = re.compile(r"digests\(|_digest|assert_bits")
 
@@ -146,7 +149,9 @@ class Python(BrokenBits):
         return {"ES_FAULT": f"flip-gradient:*:{step}:*", "ES_FAULT_TOKEN": str(token)}
 
 
-SUITES = {"e2e": (EndToEnd, E2E, "tests/e2e", 3), "python": (Python, PYTHON, "python/tests", 1)}
+SUITES = {"e2e": (EndToEnd, E2E, "tests/e2e", 3),
+          "kubernetes": (EndToEnd, KUBERNETES, "tests/kubernetes", 3),
+          "python": (Python, PYTHON, "python/tests", 1)}
 
 
 def main():
