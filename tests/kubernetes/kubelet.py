@@ -17,6 +17,7 @@ import subprocess
 import sys
 import threading
 import time
+import unittest
 from datetime import datetime, timezone
 from pathlib import Path
 
@@ -40,6 +41,19 @@ done
 mount -t proc proc /proc
 exec "$@"
 """
+
+
+def container_words(hosts, mounts):
+    """The begin of a command in a container with these mounts, (source, target)."""
+    flags = [] if os.geteuid() == 0 else ["--map-root-user", "--map-auto"]
+    return ["unshare", *flags, "--mount", "--pid", "--fork", "--kill-child", "sh", "-euc", CONTAINER,
+            "container", hosts, len(mounts), *(word for mount in mounts for word in mount)]
+
+
+def skip_without_containers():
+    words = [str(word) for word in [*container_words("/etc/hosts", []), "true"]]
+    if subprocess.run(words, capture_output=True).returncode != 0:
+        raise unittest.SkipTest("this system gives no namespaces for mounts and processes")
 
 
 def now():
@@ -208,11 +222,7 @@ class Kubelet:
         box = pod["spec"]["containers"][0]
         variables = self._variables(pod, box, address)
         command = [self._expand(word, variables) for word in box["command"] + box.get("args", [])]
-        flags = [] if os.geteuid() == 0 else ["--map-root-user", "--map-auto"]
-        words = ["unshare", *flags, "--mount", "--pid", "--fork", "--kill-child", "sh", "-euc",
-                 CONTAINER, "container", self.hosts, len(mounts)]
-        for source, target in mounts:
-            words += [source, target]
+        words = container_words(self.hosts, mounts)
         log = self.directory / f"{pod['metadata']['name']}.log"
         with open(log, "ab") as out:
             process = subprocess.Popen([str(word) for word in [*words, *command]], env=variables,

@@ -16,7 +16,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "e2e"))
 import harness  # noqa: E402
 from control_plane import ApiError, ControlPlane, secret_files, skip_without_control_plane  # noqa: E402
 from jobs import ANY_LENGTH, job_text  # noqa: E402
-from kubelet import Kubelet  # noqa: E402
+from kubelet import Kubelet, skip_without_containers  # noqa: E402
 from lower import lower  # noqa: E402
 
 HERE = Path(__file__).resolve().parent
@@ -43,6 +43,7 @@ class Kubernetes(harness.EndToEndTest):
     @classmethod
     def setUpClass(cls):
         skip_without_control_plane()
+        skip_without_containers()
         cls.home = Path(tempfile.mkdtemp(prefix="kube-"))
         cls.addClassCleanup(shutil.rmtree, cls.home, ignore_errors=True)
         cls.plane = ControlPlane(cls.home / "plane")
