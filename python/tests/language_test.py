@@ -74,10 +74,10 @@ class Language(TokenCase):
         (self.folder / "job.toml").write_text(JOB.format(
             family=family, batch=WINDOWS // 2, steps=STEPS, length=LENGTH, vocabulary=VOCABULARY,
             rate=RATE, recompute=recompute))
-        summary = json.loads(self.esctl("run", "job.toml", "--devices", offered_types()[0] + ":2",
-                                        "--quiet", "--json"))
         states = [load_file(self.folder / "weights.safetensors")]
         for step in range(1, STEPS + 1):
+            summary = json.loads(self.esctl("run", "job.toml", "--steps", step, "--devices",
+                                            offered_types()[0] + ":2", "--quiet", "--json"))
             file = self.folder / f"{family}-{step}-{len(recompute)}.safetensors"
             self.esctl("export", self.folder / "kept" / summary["job"] / f"step-{step}", file)
             states.append(load_file(file))
