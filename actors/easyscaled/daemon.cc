@@ -263,7 +263,8 @@ Result<Served> start_head(caf::actor_system& system, const DaemonOptions& option
   cluster.limits = {.queues = options.queues,
                     .share_half_life_s = options.share_half_life_s,
                     .prices = options.prices,
-                    .claims = options.claim_quota};
+                    .claims = options.claim_quota,
+                    .may_grow = options.may_grow};
   const auto job_log = system.spawn<caf::detached>(job_log_actor, switchboard, *roots);
   cluster.on_job = [job_log](const JobId& job, const JobSpec& spec) {
     if (spec.log.any()) caf::anon_send(job_log, LogJob{job, spec.log});

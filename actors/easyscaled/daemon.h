@@ -20,6 +20,7 @@ struct DaemonOptions {
   std::string join;        // node: endpoint of the head
   std::string listen;      // head: endpoint at which it serves
   std::string state_dir;   // head: RocksDB, logs and checkpoints
+  bool may_grow = false;   // head: what needs more devices than there are waits for them
   bool recover = false;    // head: continue with the whole part of a damaged RocksDB
   std::string run_dir;     // sockets, specs and logs of this node's workers
   std::string rescue_dir;  // states of jobs that failed because of their data; empty: none

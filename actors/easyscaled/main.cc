@@ -124,6 +124,9 @@ void add_place_options(CLI::App& app, DaemonOptions& options, Words& words) {
   app.add_option("--state", options.state_dir,
                  "Head: state directory, for journal, logs and checkpoints")
       ->capture_default_str();
+  app.add_flag("--may-grow", options.may_grow,
+               "Head: more nodes may join, so a job, a stage or a claim that needs more devices "
+               "than there are waits for them instead of being refused");
   app.add_flag("--recover", options.recover,
                "Head: if the state directory is damaged, keep it under another name, continue with "
                "its undamaged part, and print what is lost");

@@ -25,6 +25,16 @@ std::vector<std::uint32_t> free_indices(const AgentsSeen& seen, std::size_t coun
   return free;
 }
 
+AgentsSeen with_claims_in_use(AgentsSeen seen) {
+  for (AgentSeen& agent : seen.agents) {
+    const std::uint32_t free = agent.devices - std::min(agent.devices, agent.devices_in_use);
+    const std::uint32_t taken = std::min(free, seen.claimed);
+    agent.devices_in_use += taken;
+    seen.claimed -= taken;
+  }
+  return seen;
+}
+
 }  // namespace
 
 std::optional<seconds> AgentPlanner::held_back_until() const {
@@ -32,7 +42,8 @@ std::optional<seconds> AgentPlanner::held_back_until() const {
   return ask_again_at_;
 }
 
-AgentOrders AgentPlanner::decide(const AgentsSeen& seen, seconds now) {
+AgentOrders AgentPlanner::decide(const AgentsSeen& reported, seconds now) {
+  const AgentsSeen seen = with_claims_in_use(reported);
   note_ends(seen, now);
   remember(seen, now);
   const std::uint32_t wanted = wanted_agents(seen);

@@ -26,6 +26,7 @@ struct AgentLimits {
   std::uint32_t min = 0;
   std::uint32_t max = 0;  // at least 1
   std::chrono::seconds idle{0};
+  bool operator==(const AgentLimits&) const = default;
 };
 
 enum class AgentState {
@@ -46,9 +47,17 @@ struct AgentSeen {
 
 struct AgentsSeen {
   std::vector<AgentSeen> agents;
-  // Of each job that is not over: the largest number of devices that it could use now.
+  // Of each job that is not over: the largest number of devices that it could use now. Of each
+  // claim (claim_key): its devices.
   std::map<std::string, std::uint32_t> devices_wanted;
+  // The devices of all claims. The head does not say which ones: the first free ones count.
+  std::uint32_t claimed = 0;
 };
+
+// No job has such an id.
+inline std::string claim_key(const std::string& claim) {
+  return "claim " + claim;
+}
 
 struct AgentOrders {
   std::vector<std::uint32_t> ask;      // indices of new agents, ascending

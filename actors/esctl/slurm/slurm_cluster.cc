@@ -14,6 +14,7 @@
 
 #include "actors/base/gateway/core/endpoint.h"
 #include "actors/base/gateway/shell/keys.h"
+#include "actors/esctl/client/requests.h"
 #include "actors/esctl/slurm/slurm_programs.h"
 
 namespace es::actors::esctl {
@@ -125,10 +126,10 @@ Status SlurmCluster::start_head() {
 
 Result<std::unique_ptr<HeadProcess>> SlurmCluster::start_head_at(const std::string& port) {
   return HeadProcess::start(
-      {options_.easyscaled.string(), "--head", "--config", directory_.file("head.toml").string(),
-       "--state", directory_.file("state").string(), "--listen",
-       "tcp://" + options_.address + ":" + port, "--address", options_.address, "--keys",
-       directory_.file("keys").string(), "--node", "head", "--run-dir",
+      {options_.easyscaled.string(), "--head", "--may-grow", "--config",
+       directory_.file("head.toml").string(), "--state", directory_.file("state").string(),
+       "--listen", "tcp://" + options_.address + ":" + port, "--address", options_.address,
+       "--keys", directory_.file("keys").string(), "--node", "head", "--run-dir",
        directory_.file("agents/head").string(), "--rescue", directory_.file("rescue").string()},
       signals_);
 }
@@ -208,12 +209,14 @@ Status SlurmCluster::ask_head(AgentsSeen& seen, const Nodes& nodes) {
   if (!jobs) return jobs.error();
   for (const JobView& job : *jobs)
     if (!is_over(job.state)) seen.devices_wanted[job.id] = job.devices_wanted;
-  const auto known =
-      client_->ask<wire::NodeList, wire::ListNodes>({}, [](wire::ListNodes::Builder) {});
+  const auto known = list_nodes(*client_);
   if (!known) return known.error();
-  const auto views = known->decode(read_nodes);
-  if (!views) return views.error();
-  for (const NodeView& node : *views) {
+  for (const ClaimView& claim : known->claims)
+    if (claim.begun && claim.queue.empty()) {
+      seen.devices_wanted[claim_key(claim.name)] = claim.count;
+      seen.claimed += claim.count;
+    }
+  for (const NodeView& node : known->nodes) {
     const auto at = std::ranges::lower_bound(nodes, node.name, {}, &Nodes::value_type::first);
     if (at == nodes.end() || at->first != node.name || !node.alive) continue;
     AgentSeen& agent = seen.agents[at->second];

@@ -76,7 +76,7 @@ Status ClaimTable::check_count(const Claim& claim) const {
                            claim.type.name + ": ";
   // Other claims can have more devices than exist, because the devices of a lost node do not count
   // as existing. The minimum keeps the unsigned difference from becoming negative.
-  if (claim.count > exist - std::min(exist, claimed))
+  if (!limits_.may_grow && claim.count > exist - std::min(exist, claimed))
     return refused(text + "the cluster has " + std::to_string(exist) +
                    (exist > 0 ? ", and other claims have " + std::to_string(claimed)
                               : "; its devices are " + pool_.existing_devices().text()));
@@ -95,7 +95,7 @@ Status ClaimTable::check_guarantees(const Claim& claim, std::uint32_t exist,
   for (const scheduler::Queue& queue : limits_.queues)
     if (queue.parent.empty()) guaranteed += queue.guarantee.count_of(claim.type);
   const std::uint32_t reserved = most_beside(claim, true);
-  if (claim.count + guaranteed + reserved <= exist) return {};
+  if (limits_.may_grow || claim.count + guaranteed + reserved <= exist) return {};
   return refused(text + "the cluster has " + std::to_string(exist) + ", queues are guaranteed " +
                  std::to_string(guaranteed) + ", and other reservations for queues have " +
                  std::to_string(reserved));

@@ -124,7 +124,7 @@ void ClusterCore::on_job_message(const cluster::FromJob& event) {
 }
 
 void ClusterCore::on_demand(Job& job, const protocol::Demand& demand) {
-  const Status possible = check_demand(job.admitted, job.demand, demand, pool_, limits_.queues);
+  const Status possible = check_demand(job.admitted, job.demand, demand, pool_, limits_);
   if (!possible.ok()) {
     effects_.push_back({job.admitted.job, protocol::DemandRefused{possible.error().message}});
     return;

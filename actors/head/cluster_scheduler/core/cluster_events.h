@@ -143,6 +143,8 @@ struct Limits {
   scheduler::Prices prices{};
   // Limit of all claims together, for each type; nullopt: all devices that exist.
   std::optional<DeviceSet> claims{};
+  // More nodes may join, so what needs more devices than there are waits.
+  bool may_grow = false;
 };
 
 }  // namespace es::actors::cluster

@@ -68,13 +68,14 @@ Status check_minimum(const JobAdmitted& job, const DeviceSet& existing) {
 
 Status check_demand(const JobAdmitted& job, const std::optional<protocol::Demand>& before,
                     const protocol::Demand& demand, const DevicePool& pool,
-                    const std::vector<scheduler::Queue>& queues) {
+                    const cluster::Limits& limits) {
   const bool judged_before = job.restored && !before;
   // Before the first device has joined, nothing is known about the devices: the node of a head may
   // have none. A restored job was judged by an earlier head, and its nodes may not have returned
   // yet.
   if (!pool.knows_devices() || judged_before) return {};
-  ES_RETURN_IF_ERROR(check_queue(job, demand.exact, queues));
+  ES_RETURN_IF_ERROR(check_queue(job, demand.exact, limits.queues));
+  if (limits.may_grow) return {};
   if (demand.exact) return check_exact(*demand.exact, pool.existing_devices());
   // The minimum is judged once. A job whose devices were lost later waits for their return.
   const bool was_elastic = before && !before->exact;

@@ -4,11 +4,10 @@
 
 namespace es::actors::cluster {
 
-Status check_fits(const JobSpec& spec, const std::vector<scheduler::Queue>& queues,
-                  const DeviceSet& existing) {
+Status check_fits(const JobSpec& spec, const Limits& limits, const DeviceSet& existing) {
   ES_RETURN_IF_ERROR(
-      scheduler::check_queue_of_job(queues, spec.resources.queue, spec.resources.tenant));
-  if (existing.empty()) return {};
+      scheduler::check_queue_of_job(limits.queues, spec.resources.queue, spec.resources.tenant));
+  if (limits.may_grow || existing.empty()) return {};
   for (const Stage& stage : spec.stages)
     if (!existing.contains(stage.devices))
       return refused("stages: needs " + stage.devices.text() + ", the cluster has " +

@@ -74,7 +74,7 @@ Result<AdmittedJob> JobIntake::admit(const Request& request, const PeerId& clien
     return with_.options.admit(request.spec_toml, request.checkpoint);
   }();
   if (!admitted) return admitted;
-  ES_RETURN_IF_ERROR(cluster::check_fits(admitted->config.spec, with_.options.limits.queues,
+  ES_RETURN_IF_ERROR(cluster::check_fits(admitted->config.spec, with_.options.limits,
                                          with_.decisions.core().existing_devices()));
   return admitted;
 }

@@ -54,6 +54,19 @@ TEST_SUITE("actors/agents/core/agent_planner") {
     CHECK(planner.decide(seen(two, 100), seconds(2)) == AgentOrders{.ask = {2, 3, 4, 5}});
   }
 
+  TEST_CASE("claims make the cluster grow and keep as many devices, whoever uses them") {
+    AgentPlanner planner(kLimits);
+    AgentsSeen all = seen({running(0, 0, 2), running(1, 1, 2)}, 1);
+    all.devices_wanted[claim_key("web")] = 5;
+    all.claimed = 5;
+    CHECK(planner.decide(all, seconds(0)) == AgentOrders{.ask = {2}});
+    all.agents.push_back(running(2, 0, 2));
+    all.agents.push_back(running(3, 0, 2));
+    CHECK(planner.decide(all, seconds(1)) == AgentOrders{});
+    // The claim has both devices of the first, one of the second and both of the third.
+    CHECK(planner.decide(all, seconds(100)) == AgentOrders{.give_back = {name_of(3)}});
+  }
+
   TEST_CASE("an agent with several devices counts as several") {
     AgentPlanner planner(kLimits);
     const auto two = {running(0, 4, 4), running(1, 4, 4)};

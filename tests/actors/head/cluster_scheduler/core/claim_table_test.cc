@@ -45,6 +45,23 @@ TEST_SUITE("actors/head/cluster_scheduler/core/claim_table") {
     CHECK(table.pool.free_devices().count_of(kType) == 3);
   }
 
+  TEST_CASE("in a cluster that may grow a claim may be larger than the cluster, within its quota") {
+    Table table(2);
+    const cluster::ClaimMade web{.name = "web", .type = kType, .count = 3};
+    CHECK_FALSE(table.claims.check(web).ok());
+    table.limits.may_grow = true;
+    CHECK(table.claims.check(web).ok());
+    REQUIRE(table.claims.make(web));
+    CHECK(table.claims.serve(0) == std::map<DeviceType, std::uint32_t>{{kType, 1}});
+    table.limits.claims = DeviceSet{{{kType, 3}}};
+    CHECK_FALSE(table.claims.check(cluster::ClaimResized{"web", 4}).ok());
+    DeviceSet one;
+    one.add(kType, 1);
+    table.pool.join("o", one);
+    CHECK(table.claims.serve(0).empty());
+    CHECK(table.held("web") == 3);
+  }
+
   TEST_CASE("a reservation takes devices from its begin to its end") {
     Table table(2);
     REQUIRE(table.claims.make(

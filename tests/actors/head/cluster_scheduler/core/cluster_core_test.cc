@@ -101,7 +101,8 @@ struct Cluster {
     return on(FromJob{job, Demand{.proposals = std::move(proposals), .sequence = sequence}});
   }
 
-  ClusterCore core{std::make_unique<scheduler::GreedyPolicy>()};
+  Limits limits{};
+  ClusterCore core{std::make_unique<scheduler::GreedyPolicy>(), limits};
 };
 
 }  // namespace
@@ -167,6 +168,19 @@ TEST_SUITE("actors/head/cluster_scheduler/cluster_core") {
               ToJob{"one type",
                     DemandRefused{"needs min_devices = 3 devices of one type, the cluster has a:2 "
                                   "and b:1"}}});
+  }
+
+  TEST_CASE("in a cluster that may grow a job waits for what does not exist, and gets it") {
+    Cluster c{{.may_grow = true}};
+    c.on(NodeJoined{"n", devices("a:1")});
+    c.admit("pinned");
+    c.admit("many", 3);
+    CHECK(c.pin("pinned", "a:2") == Effects{});
+    CHECK(c.propose("many", {}, 0) == Effects{});
+    const Effects granted = c.on(NodeJoined{"o", devices("a:1")});
+    REQUIRE(granted.size() == 1);
+    CHECK(std::get<Allocation>(granted[0].message).devices.size() == 2);
+    CHECK(c.core.held("pinned").size() == 2);
   }
 
   TEST_CASE("a job waits for the first device of a cluster whose head has none") {

@@ -35,11 +35,22 @@ TEST_SUITE("cluster_scheduler/job_fit") {
     JobSpec spec;
     spec.resources.min_devices = 3;
     CHECK(check_fits(spec, {}, {}).ok());
-    const std::vector<scheduler::Queue> queues{{.name = "q", .guarantee = devices("a:1")}};
+    const Limits limits{.queues = {{.name = "q", .guarantee = devices("a:1")}}};
     spec.resources.queue = "other";
-    CHECK_FALSE(check_fits(spec, queues, {}).ok());
+    CHECK_FALSE(check_fits(spec, limits, {}).ok());
     spec.resources.queue = "q";
-    CHECK(check_fits(spec, queues, {}).ok());
+    CHECK(check_fits(spec, limits, {}).ok());
+  }
+
+  TEST_CASE("in a cluster that may grow only the queue is checked") {
+    JobSpec spec;
+    spec.resources.min_devices = 3;
+    Limits limits{.may_grow = true};
+    CHECK(check_fits(spec, limits, devices("a:1")).ok());
+    spec.stages = {{.devices = devices("b:2")}};
+    CHECK(check_fits(spec, limits, devices("a:1")).ok());
+    spec.resources.queue = "other";
+    CHECK_FALSE(check_fits(spec, limits, devices("a:1")).ok());
   }
 }
 
