@@ -182,6 +182,13 @@ Client::FrameResult Client::answer_to_posted(std::uint64_t request) {
   return answer_to(request, std::nullopt);
 }
 
+std::optional<Client::FrameResult> Client::arrived_answer(std::uint64_t request) {
+  const auto posted = posted_.find(request);
+  ES_CHECK(posted != posted_.end());
+  if (posted->second == nullptr) return {};
+  return unless_refused(posted_.extract(posted).mapped());
+}
+
 // Answers to other posted requests are kept until they are collected. Late answers to requests that
 // have timed out are dropped.
 Client::FrameResult Client::answer_to(std::uint64_t request, Deadline deadline) {

@@ -78,6 +78,16 @@ class Client {
     return Msg<Answer>::from_frame(*std::move(frame));
   }
 
+  // The answer to a posted request, once, if it came while another answer was awaited; no value: it
+  // did not. If the head has ended since, it never comes. REQUIRES: post() returned `request`.
+  template <class Answer>
+  std::optional<Result<Msg<Answer>>> arrived(std::uint64_t request) {
+    const auto frame = arrived_answer(request);
+    if (!frame) return {};
+    if (!*frame) return frame->error();
+    return Msg<Answer>::from_frame(**frame);
+  }
+
   // Sends a Request that is answered by a stream of frames, and returns its number.
   template <class Request, class Fill>
   std::uint64_t begin_stream(const JobId& job, Fill&& fill) {
@@ -108,6 +118,7 @@ class Client {
   void send(std::shared_ptr<const Frame> request);
   FrameResult exchange(std::shared_ptr<const Frame> request, std::chrono::milliseconds timeout);
   FrameResult answer_to_posted(std::uint64_t request);
+  std::optional<FrameResult> arrived_answer(std::uint64_t request);
   FrameResult answer_to(std::uint64_t request, Deadline deadline);
   Result<InboxItem> next_item(Deadline deadline);
   Status wait_for_item(Deadline deadline);

@@ -9,9 +9,6 @@
 namespace es::actors::esctl {
 namespace {
 
-// How long a refusal of a request with a late answer is waited for.
-constexpr std::chrono::seconds kRefusalTimeout{1};
-
 kubernetes::HeadJob job_of(const JobView& view) {
   kubernetes::HeadJob job{.id = view.id,
                           .state = view.state,
@@ -21,7 +18,8 @@ kubernetes::HeadJob job_of(const JobView& view) {
                           .digest = view.params_digest,
                           .devices_wanted = view.devices_wanted,
                           .error = view.error,
-                          .waiting_for = view.waiting_for};
+                          .waiting_for = view.waiting_for,
+                          .waits = {}};
   if (const auto devices = parse_device_set(view.placement)) job.devices = devices->total();
   if (!std::isnan(view.loss_last)) job.loss = fixed(view.loss_last, 6);
   return job;
@@ -44,9 +42,20 @@ class ClientLink final : public kubernetes::HeadLink {
     const auto nodes = list_nodes(*client_);
     if (!nodes) return nodes.error();
     kubernetes::HeadFacts facts;
-    for (const JobView& view : jobs->jobs) facts.jobs[view.id] = job_of(view);
-    for (const NodeView& view : nodes->nodes)
-      if (view.alive) facts.nodes[view.name] = node_of(view);
+    for (const JobView& view : jobs->jobs) {
+      kubernetes::HeadJob& job = facts.jobs[view.id] = job_of(view);
+      if (job.state == "queued") job.waits = why_waits(job.id);
+    }
+    for (const NodeView& view : nodes->nodes) {
+      if (!view.alive) continue;
+      facts.nodes[view.name] = node_of(view);
+      for (const DeviceView& device : view.devices)
+        if (const auto job = facts.jobs.find(device.job); job != facts.jobs.end())
+          ++job->second.holds;
+    }
+    for (const ClaimView& claim : nodes->claims)
+      if (claim.begun && claim.queue.empty())
+        facts.claims[claim.name] = {.type = claim.type, .devices = claim.count};
     return facts;
   }
 
@@ -63,38 +72,37 @@ class ClientLink final : public kubernetes::HeadLink {
     return made->decode([](wire::JobAccepted::Reader r) { return name_of(r.getJob(), "job"); });
   }
 
-  Status scale(const std::string& job, const std::string& demand) override {
-    const std::string devices = demand == "auto" ? "" : demand;
-    return begin<wire::ScaleJob>(job, [&](wire::ScaleJob::Builder b) { b.setDevices(devices); });
+  std::uint64_t ask(const std::string& job, const kubernetes::JobOrder& order) override {
+    using kubernetes::JobStep;
+    switch (order.step) {
+      case JobStep::kPause:
+        return client_->post<wire::PauseJob>(job, [](wire::PauseJob::Builder) {});
+      case JobStep::kResume:
+        return client_->post<wire::ResumeJob>(job, [](wire::ResumeJob::Builder) {});
+      case JobStep::kCancel:
+        return client_->post<wire::CancelJob>(job, [](wire::CancelJob::Builder) {});
+      default:
+        return client_->post<wire::ScaleJob>(job, [&](wire::ScaleJob::Builder b) {
+          b.setDevices(order.demand == kubernetes::kAuto ? "" : order.demand);
+        });
+    }
   }
 
-  Status resume(const std::string& job) override {
-    const auto done = resume_job(*client_, job, false);
-    return done ? Status() : done.error();
-  }
-
-  Status pause(const std::string& job) override {
-    return begin<wire::PauseJob>(job, [](wire::PauseJob::Builder) {});
-  }
-  Status cancel(const std::string& job) override {
-    return begin<wire::CancelJob>(job, [](wire::CancelJob::Builder) {});
-  }
-
-  Result<std::string> why_waits(const std::string& job) override {
-    const auto facts = cluster_facts(*client_, job);
-    if (!facts) return facts.error();
-    std::string text;
-    for (const Reason& reason : reasons_of_wait(*facts))
-      text += (text.empty() ? "" : " ") + reason.text;
-    return text;
+  std::optional<Status> answer_to(std::uint64_t request) override {
+    const auto done = client_->arrived<wire::Done>(request);
+    if (!done) return {};
+    return *done ? Status() : Status(done->error());
   }
 
  private:
-  // The head answers when the job has stopped, or has its new devices, but it refuses at once.
-  template <class Request, class Fill>
-  Status begin(const std::string& job, Fill&& fill) {
-    const auto done = client_->ask<wire::Done, Request>(job, fill, kRefusalTimeout);
-    return done || client_->unanswered() ? Status() : done.error();
+  // Why a queued job waits, in sentences; empty: it is not known now.
+  std::string why_waits(const std::string& job) {
+    const auto facts = cluster_facts(*client_, job);
+    std::string text;
+    if (!facts) return text;
+    for (const Reason& reason : reasons_of_wait(*facts))
+      text += (text.empty() ? "" : " ") + reason.text;
+    return text;
   }
 
   std::unique_ptr<Client> client_;

@@ -1,8 +1,14 @@
 #include "actors/esctl/kubernetes/kubernetes_command.h"
 
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <atomic>
 #include <cstdlib>
 
 #include "actors/base/log/log.h"
+#include "actors/base/program/actor_process.h"
 #include "actors/base/program/random_tag.h"
 #include "actors/esctl/client/stop_signals.h"
 #include "actors/esctl/kubernetes/head_link.h"
@@ -18,24 +24,54 @@ std::string identity() {
   return (pod == nullptr ? std::string("controller") : std::string(pod)) + "." + random_tag();
 }
 
+// Ends every wait for the head, on any thread, when it is set.
+class StopSwitch {
+ public:
+  StopSwitch() : fd_(::eventfd(0, EFD_CLOEXEC)) {}
+  ~StopSwitch() { ::close(fd_); }
+  StopSwitch(const StopSwitch&) = delete;
+  StopSwitch& operator=(const StopSwitch&) = delete;
+  void set() {
+    is_set_ = true;
+    ::eventfd_write(fd_, 1);
+  }
+  Interrupt interrupt() const {
+    return {.fd = fd_, .raised = [this] { return is_set_.load(); }};
+  }
+
+ private:
+  const int fd_;
+  std::atomic<bool> is_set_{false};
+};
+
+void wait_for_signal(StopSignals& signals) {
+  pollfd fd{signals.fd(), POLLIN, 0};
+  while (signals.first() == 0) {
+    ::poll(&fd, 1, -1);
+    signals.take();
+  }
+}
+
+// Returns only an error of the time before it has actors.
 Status run_controller(const std::string& cluster) {
   // Before the controller has threads.
   StopSignals signals;
-  auto place = kubernetes::in_cluster();
+  const auto place = kubernetes::in_cluster();
   if (!place) return place.error();
   ES_RETURN_IF_ERROR(log::start({}));
-  const auto requested = [&signals] {
-    signals.take();
-    return signals.first() != 0;
-  };
-  const Interrupt interrupt{.fd = signals.fd(), .raised = requested};
-  kubernetes::Controller controller(
-      *std::move(place), {.cluster = cluster, .identity = identity()},
-      [&interrupt](const std::string& endpoint, const ClusterKeys& keys) {
-        return connect_head_link(endpoint, keys, interrupt);
-      });
-  controller.run({.fd = signals.fd(), .requested = requested});
-  return {};
+  run_actor_process("esctl kubernetes", 1, [&](caf::actor_system& system) -> Status {
+    StopSwitch stop;
+    kubernetes::run_controller(
+        system, {.place = *place, .cluster = cluster, .identity = identity()},
+        [&stop](const std::string& endpoint, const ClusterKeys& keys) {
+          return connect_head_link(endpoint, keys, stop.interrupt());
+        },
+        [&] {
+          wait_for_signal(signals);
+          stop.set();
+        });
+    return {};
+  });
 }
 
 }  // namespace

@@ -7,11 +7,9 @@
 //
 // Agents are plain pods, so the controller alone says which of them end, and a pod that stays is
 // never changed.
+#include <cstdint>
 #include <string>
-#include <vector>
 
-#include "actors/agents/core/agent_planner.h"
-#include "actors/kubernetes/core/head_facts.h"
 #include "actors/kubernetes/core/names.h"
 
 namespace es::actors::kubernetes {
@@ -27,33 +25,5 @@ Json agent_pod(const Json& cluster, const Json& group, std::uint32_t index);
 
 // A key in the Secret for a path in a key directory: "/" is written as ".".
 std::string secret_key(const std::string& path);
-
-// One group of agents: what its planner is given.
-struct AgentGroup {
-  std::string name;
-  std::string device_type;
-  std::uint32_t devices = 1;  // of one agent
-  AgentLimits limits;
-};
-std::vector<AgentGroup> groups_of(const Json& cluster);
-
-// Whether agents hold saved states of jobs on disks of their own, which end with them: the cluster
-// has no claim for checkpoints, and a job is not over. No agent counts as idle then.
-bool agents_hold_states(const Json& cluster, const HeadFacts& head);
-
-// `pods`: all agents of the cluster. `keep`: none of them counts as idle.
-std::vector<AgentSeen> agents_seen(const std::vector<const Json*>& pods, const std::string& group,
-                                   const HeadFacts& head, bool keep);
-// The pods that have ended by themselves and are of no use any more.
-std::vector<std::string> pods_over(const std::vector<const Json*>& pods);
-
-// Divides what the jobs could use among the groups, the first one first: a job that names device
-// types or a number of devices counts for groups of its type only. `jobs`: of this cluster.
-std::vector<std::map<std::string, std::uint32_t>> wanted_of_groups(
-    const std::vector<AgentGroup>& groups, const std::vector<const Json*>& jobs,
-    const HeadFacts& head);
-
-Json cluster_status(const Json& cluster, const HeadFacts* head, const std::string& trouble,
-                    const std::string& now);
 
 }  // namespace es::actors::kubernetes

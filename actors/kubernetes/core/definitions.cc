@@ -1,91 +1,11 @@
 #include "actors/kubernetes/core/definitions.h"
 
-#include <sstream>
-
-#include "actors/kubernetes/core/job_text.h"
+#include "actors/kubernetes/core/field_schema.h"
+#include "actors/kubernetes/core/yaml_text.h"
 #include "proto/base/job_fields.h"
 
 namespace es::actors::kubernetes {
 namespace {
-
-// The largest whole number that the JSON of every client keeps.
-constexpr double kWholeMax = 9007199254740991.0;
-// The most elements of a list. CEL rules need a bound of everything that they compare.
-constexpr int kListMax = 64;
-
-Json with_range(Json schema, const JobField& field) {
-  if (field.low == field.high) return schema;
-  const bool has_also = !field.also_means.empty();
-  const auto number = [&](double value) {
-    return schema["type"] == "integer" ? Json(static_cast<std::int64_t>(value)) : Json(value);
-  };
-  schema["minimum"] = number(has_also ? std::min(field.low, field.also) : field.low);
-  if (field.low_is_open && !has_also) schema["exclusiveMinimum"] = true;
-  if (field.high <= kWholeMax) schema["maximum"] = number(field.high);
-  if (field.high_is_open) schema["exclusiveMaximum"] = true;
-  return schema;
-}
-
-Json text_schema(const JobField& field) {
-  Json schema{{"type", "string"}};
-  if (field.choices.empty()) {
-    schema["maxLength"] = field.bytes_max;
-    return schema;
-  }
-  std::istringstream choices{std::string(field.choices)};
-  for (std::string choice; std::getline(choices, choice, '|');) schema["enum"].push_back(choice);
-  return schema;
-}
-
-Json table_schema(const std::vector<FieldValue>& fields);
-
-Json value_schema(const FieldValue& value) {
-  if (value.type == "whole number")
-    return with_range({{"type", "integer"}, {"format", "int64"}}, value.field);
-  if (value.type == "number") return with_range({{"type", "number"}}, value.field);
-  if (value.type == "true or false") return {{"type", "boolean"}};
-  if (value.type == "text") return text_schema(value.field);
-  Json items = value.members.empty() ? text_schema(value.field) : table_schema(value.members);
-  return {{"type", "array"}, {"maxItems", kListMax}, {"items", std::move(items)}};
-}
-
-// What `kubectl explain` shows.
-std::string description_of(const FieldValue& value) {
-  const JobField& field = value.field;
-  std::string text(field.meaning);
-  const std::string allowed = allowed_text(field);
-  if (!allowed.empty()) text += " Allowed: " + allowed + ".";
-  if (!field.unit.empty()) text += " Unit: " + std::string(field.unit) + ".";
-  if (!value.toml.empty()) text += " Default: " + value.toml + ".";
-  if (!field.applies_to.empty()) text += " For " + std::string(field.applies_to) + ".";
-  return text;
-}
-
-Json field_schema(const FieldValue& value) {
-  Json schema{{"description", description_of(value)}};
-  schema.update(value_schema(value));
-  return schema;
-}
-
-Json table_schema(const std::vector<FieldValue>& fields) {
-  Json properties = Json::object();
-  for (const FieldValue& value : fields)
-    properties[camel_case(value.field.key)] = field_schema(value);
-  return {{"type", "object"}, {"properties", std::move(properties)}};
-}
-
-Json job_properties() {
-  Json properties = Json::object();
-  for (const FieldValue& value : field_values(JobSpec{})) {
-    if (value.field.key == "name") continue;
-    const std::string table = camel_case(table_of(value.field));
-    if (!table.empty() && !properties.contains(table))
-      properties[table] = {{"type", "object"}, {"properties", Json::object()}};
-    Json& place = table.empty() ? properties : properties[table]["properties"];
-    place[camel_case(name_in_table(value.field))] = field_schema(value);
-  }
-  return properties;
-}
 
 // What the head has decided on cannot change: a rule for each property of the job file.
 Json unchangeable(const Json& properties) {
@@ -107,6 +27,7 @@ std::string default_of(std::string_view key) {
 
 Json job_schema() {
   Json properties = job_properties();
+  properties["minDevices"] = properties["resources"]["properties"]["minDevices"];
   properties["cluster"] = {{"description", "The EasyScaleCluster that trains the job."},
                            {"type", "string"},
                            {"maxLength", 253},
@@ -133,6 +54,12 @@ Json job_schema() {
 
 Json typed(const char* type, const char* description) {
   return {{"description", description}, {"type", type}};
+}
+
+Json open_object(const char* description) {
+  Json schema = typed("object", description);
+  schema["x-kubernetes-preserve-unknown-fields"] = true;
+  return schema;
 }
 
 Json conditions_schema() {
@@ -167,13 +94,8 @@ Json job_status_schema() {
         {"loss", typed("string", "Loss of the last step.")},
         {"digest", typed("string", "Digest of the parameters after that step.")},
         {"selector", typed("string", "The pods of the agents, for the subresource scale.")},
+        {"submitted", open_object("The specification that the head has accepted.")},
         {"conditions", conditions_schema()}}}};
-}
-
-Json open_object(const char* description) {
-  Json schema = typed("object", description);
-  schema["x-kubernetes-preserve-unknown-fields"] = true;
-  return schema;
 }
 
 Json texts(const char* description) {
@@ -286,36 +208,6 @@ Json definition(const char* kind, const std::string& plural, Json short_names, J
                             {{"spec", std::move(spec)}, {"status", std::move(status)}}}}}}}}})}}}};
 }
 
-bool is_block(const Json& value) {
-  return value.is_structured() && !value.empty();
-}
-
-void write_block(const Json& value, std::size_t depth, std::string& text);
-
-// What follows "key:" or "-".
-void write_value(const Json& value, std::size_t depth, std::string& text) {
-  if (!is_block(value)) {
-    text += " " + value.dump() + "\n";
-    return;
-  }
-  text += "\n";
-  write_block(value, depth + 1, text);
-}
-
-void write_block(const Json& value, std::size_t depth, std::string& text) {
-  const std::string indent(2 * depth, ' ');
-  if (value.is_object())
-    for (const auto& [key, member] : value.items()) {
-      text += indent + key + ":";
-      write_value(member, depth, text);
-    }
-  else
-    for (const Json& item : value) {
-      text += indent + "-";
-      write_value(item, depth, text);
-    }
-}
-
 }  // namespace
 
 Json job_definition() {
@@ -340,12 +232,6 @@ Json cluster_definition() {
                                  column("Devices", "integer", ".status.devices"),
                                  column("In use", "integer", ".status.devicesInUse")}),
                     {{"status", Json::object()}});
-}
-
-std::string yaml_text(const Json& object) {
-  std::string text;
-  write_block(object, 0, text);
-  return text;
 }
 
 std::string definitions_yaml() {

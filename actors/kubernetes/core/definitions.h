@@ -11,8 +11,6 @@ namespace es::actors::kubernetes {
 Json job_definition();
 Json cluster_definition();
 
-// An object as YAML in blocks; texts are in quotes, as in JSON.
-std::string yaml_text(const Json& object);
 // Both definitions as YAML.
 std::string definitions_yaml();
 

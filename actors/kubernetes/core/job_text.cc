@@ -34,6 +34,18 @@ std::string toml_value(const Json& value, const FieldValue& field) {
   return value.dump();
 }
 
+// minDevices beside devices is resources.minDevices of the job file.
+Status move_min_devices(Json& spec) {
+  const Json wanted = value_at(spec, {"minDevices"}, Json());
+  if (wanted.is_null()) return {};
+  Json& place = spec["resources"]["minDevices"];
+  if (!place.is_null() && place != wanted)
+    return usage_error("spec.minDevices = " + wanted.dump() + " and spec.resources.minDevices = " +
+                       place.dump() + ": allowed is one of them, or the same number");
+  place = wanted;
+  return {};
+}
+
 }  // namespace
 
 std::string camel_case(std::string_view key) {
@@ -47,7 +59,8 @@ std::string camel_case(std::string_view key) {
 }
 
 Result<JobSpec> job_spec_of(const Json& job) {
-  const Json spec = value_at(job, {"spec"}, Json::object());
+  Json spec = value_at(job, {"spec"}, Json::object());
+  ES_RETURN_IF_ERROR(move_min_devices(spec));
   std::string text = "name = " + Json(name_of(job)).dump() + "\n", table;
   for (const FieldValue& field : field_values(JobSpec{})) {
     const std::string_view own = table_of(field.field);

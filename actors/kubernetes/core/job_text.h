@@ -15,7 +15,8 @@ namespace es::actors::kubernetes {
 // max_p -> maxP.
 std::string camel_case(std::string_view key);
 
-// Reads the specification of a job as if it were a job file. Error (usage): those of parse_job,
+// Reads the specification of a job as if it were a job file. `minDevices` beside `devices` is the
+// same as resources.minDevices. Error (usage): both, with different numbers; those of parse_job,
 // with the keys of job files.
 Result<JobSpec> job_spec_of(const Json& job);
 

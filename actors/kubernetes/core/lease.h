@@ -31,7 +31,9 @@ class LeaseHolder {
   // Another one has written first.
   void lost() { held_since_.reset(); }
 
-  bool holds(Time now) const { return held_since_ && now < *held_since_ + kDuration - kMargin; }
+  // It acts before this time; the earliest time: it does not.
+  Time holds_until() const { return held_since_ ? *held_since_ + kDuration - kMargin : Time(); }
+  bool holds(Time now) const { return now < holds_until(); }
   // Whether the object need not be read yet.
   bool is_fresh(Time now) const { return held_since_ && now < *held_since_ + kRenewal; }
 

@@ -6,7 +6,7 @@ void ObjectCache::take_list(const Json& list) {
   version_ = text_at(list, {"metadata", "resourceVersion"});
   objects_.clear();
   for (const Json& object : value_at(list, {"items"}, Json::array()))
-    objects_[name_of(object)] = object;
+    objects_[name_of(object)] = std::make_shared<const Json>(object);
 }
 
 Watched ObjectCache::take_event(std::string_view line) {
@@ -22,7 +22,7 @@ Watched ObjectCache::take_event(std::string_view line) {
   if (type == "DELETED")
     objects_.erase(name_of(object));
   else
-    objects_[name_of(object)] = object;
+    objects_[name_of(object)] = std::make_shared<const Json>(object);
   return Watched::kChange;
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 // ObjectCache: the objects of one kind as a list and the watch after it have shown them. Pure.
 #include <map>
+#include <memory>
 #include <string>
 #include <string_view>
 
@@ -15,6 +16,8 @@ enum class Watched {
   kStrange,  // not an event; the watch is begun again
 };
 
+using Objects = std::map<std::string, std::shared_ptr<const Json>>;  // by name
+
 class ObjectCache {
  public:
   // Takes the answer to a list, and forgets everything else.
@@ -24,11 +27,11 @@ class ObjectCache {
 
   // From where a watch goes on; empty before the first list.
   const std::string& version() const { return version_; }
-  const std::map<std::string, Json>& objects() const { return objects_; }  // by name
+  const Objects& objects() const { return objects_; }
 
  private:
   std::string version_;
-  std::map<std::string, Json> objects_;
+  Objects objects_;
 };
 
 }  // namespace es::actors::kubernetes

@@ -1,5 +1,6 @@
 #include "actors/kubernetes/shell/kubernetes_api.h"
 
+#include <atomic>
 #include <cstdlib>
 
 #include "proto/base/text_file.h"
@@ -104,11 +105,12 @@ Status KubernetesApi::remove(const std::string& path) {
   return {};
 }
 
-Result<int> KubernetesApi::watch(const std::string& path, const std::atomic<bool>& stop,
+Result<int> KubernetesApi::watch(const std::string& path,
                                  const std::function<void(std::string_view)>& on_line) {
+  static const std::atomic<bool> never{false};  // The process ends without its end.
   const auto http = client();
   if (!http) return http.error();
-  const auto answer = (*http)->stream(path, kSilentSeconds, stop, on_line);
+  const auto answer = (*http)->stream(path, kSilentSeconds, never, on_line);
   if (!answer) return answer.error();
   return answer->status;
 }

@@ -1,7 +1,6 @@
 #pragma once
 // KubernetesApi: requests to the API server with the service account of this pod, as plain REST.
 // Not thread-safe: each thread has one of its own.
-#include <atomic>
 #include <filesystem>
 #include <functional>
 #include <memory>
@@ -38,9 +37,9 @@ class KubernetesApi {
   Result<Json> merge(const std::string& path, const Json& patch);
   Status remove(const std::string& path);
 
-  // Passes each line of a watch to `on_line` until it ends. Returns the status of the answer.
-  Result<int> watch(const std::string& path, const std::atomic<bool>& stop,
-                    const std::function<void(std::string_view)>& on_line);
+  // Passes each line of a watch to `on_line` until the server ends it. Returns the status of the
+  // answer.
+  Result<int> watch(const std::string& path, const std::function<void(std::string_view)>& on_line);
 
  private:
   Result<HttpClient*> client();

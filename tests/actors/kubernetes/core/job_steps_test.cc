@@ -64,49 +64,32 @@ TEST_SUITE("actors/kubernetes/core/job_steps") {
   TEST_CASE("a deleted job is cancelled first, and its finalizer goes when it is over") {
     Json deleted = job("{}", kSubmitted);
     deleted["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z";
-    const HeadJob runs = at_head("running"), over = at_head("cancelled");
+    const HeadJob runs = at_head("running");
+    HeadJob over = at_head("cancelled");
     CHECK(next_step(deleted, &runs, "h100") == JobOrder{JobStep::kCancel});
+    over.holds = 1;
+    CHECK(next_step(deleted, &over, "h100") == kNothing);
+    over.holds = 0;
     CHECK(next_step(deleted, &over, "h100") == JobOrder{JobStep::kRemoveFinalizer});
     CHECK(finalizer_patch(deleted, false)["metadata"]["finalizers"] == Json::array({"other"}));
     deleted["metadata"]["finalizers"] = Json::array({"other"});
     CHECK(next_step(deleted, &over, "h100") == kNothing);
   }
 
-  TEST_CASE("a job that has timed out is over") {
-    const HeadJob over = at_head("timed-out");
-    Json object = job("{}", kSubmitted);
-    const Json status = job_status(object, &over, true, {.job = "x-1"}, "t1");
-    CHECK(status["phase"] == "TimedOut");
-    CHECK(status["conditions"].back()["type"] == "Failed");
-    object["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z";
-    CHECK(next_step(object, &over, "h100") == JobOrder{JobStep::kRemoveFinalizer});
+  TEST_CASE("devices whose answer was lost are asked for again") {
+    const HeadJob known = at_head("running");
+    Json object = job(R"({"devices": 2})", R"({"job": "x-1", "demand": "h100:2"})");
+    CHECK(!lacks_demand(object));
+    object["status"]["conditions"] = Json::parse(R"([{"type": "Scaled", "status": "False"}])");
+    CHECK(lacks_demand(object));
+    CHECK(next_step(object, &known, "h100", true) == JobOrder{JobStep::kScale, "h100:2"});
+    object["status"]["conditions"][0]["status"] = "True";
+    CHECK(!lacks_demand(object));
   }
 
-  TEST_CASE("a condition keeps its time while its status stays") {
-    const HeadJob runs = at_head("running");
-    Json object = job("{}", kSubmitted);
-    object["status"] = job_status(object, &runs, true, {.job = "x-1"}, "t1");
-    CHECK(object["status"]["phase"] == "Running");
-    CHECK(object["status"]["devices"] == 2);
-    CHECK(object["status"]["observedGeneration"] == 3);
-    CHECK(job_status(object, &runs, true, {.job = "x-1"}, "t2") == object["status"]);
-    const HeadJob paused = at_head("paused");
-    const Json later = job_status(object, &paused, true, {.job = "x-1"}, "t2");
-    CHECK(later["conditions"][0]["lastTransitionTime"] == "t1");  // Accepted
-    CHECK(later["conditions"][1]["lastTransitionTime"] == "t2");  // Training
-  }
-
-  TEST_CASE("a refusal is a condition, and without a head its last answer stands") {
-    const Json refused = job_status(job("{}"), nullptr, true, {.refusal = "no such model"}, "t1");
-    CHECK(refused["phase"] == "Refused");
-    CHECK(refused["conditions"][0]["status"] == "False");
-    CHECK(refused["conditions"][0]["message"] == "no such model");
-    const HeadJob runs = at_head("running");
-    Json object = job("{}", kSubmitted);
-    object["status"] = job_status(object, &runs, true, {.job = "x-1"}, "t1");
-    const Json away = job_status(object, nullptr, false, {.job = "x-1"}, "t2");
-    CHECK(away["phase"] == "Running");
-    CHECK(away["step"] == 4);
-    CHECK(away["conditions"][0]["status"] == "Unknown");
+  TEST_CASE("a job stays in the cluster that has accepted it") {
+    CHECK(cluster_of(job("{}")) == kDefaultCluster);
+    CHECK(cluster_of(job(R"({"cluster": "b"})")) == "b");
+    CHECK(cluster_of(job(R"({"cluster": "b"})", R"({"submitted": {"cluster": "a"}})")) == "a");
   }
 }

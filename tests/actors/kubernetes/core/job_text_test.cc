@@ -63,4 +63,21 @@ TEST_SUITE("actors/kubernetes/core/job_text") {
     CHECK(spec.error().message.find("ElasticTrainingJob x") != std::string::npos);
     CHECK(spec.error().message.find("batch_size") != std::string::npos);
   }
+
+  TEST_CASE("minDevices beside devices is that of the resources") {
+    const auto read = [](const char* spec) {
+      return kubernetes::job_spec_of(
+          Json{{"metadata", {{"name", "x"}}}, {"spec", Json::parse(spec)}});
+    };
+    const auto spec = read(R"({"steps": 5, "minDevices": 3})");
+    REQUIRE_MESSAGE(spec.ok(), spec.error().message);
+    CHECK(spec->resources.min_devices == 3);
+    CHECK(read(R"({"steps": 5, "minDevices": 3, "resources": {"minDevices": 3}})").ok());
+    const auto both = read(R"({"steps": 5, "minDevices": 3, "resources": {"minDevices": 2}})");
+    REQUIRE(!both.ok());
+    CHECK(both.error().kind == ErrorKind::kUsage);
+    CHECK(both.error().message ==
+          "spec.minDevices = 3 and spec.resources.minDevices = 2: allowed is one of them, or the "
+          "same number");
+  }
 }
