@@ -30,6 +30,7 @@ OTHER_TESTS = {
     "fine_tune_sentence_encoder": "a notebook: python_tutorials",
     "several_machines": "needs two machines: e2e_documented has a directory for each",
     "slurm": "needs Slurm: the suite slurm",
+    "kubernetes": "needs Kubernetes: the suite kubernetes",
 }
 # Commands that are not run, and why.
 SKIPPED = {

@@ -155,6 +155,9 @@ class ControlPlane:
     def _is_ready(self):
         if self.processes["kube-apiserver"].poll() is not None:
             raise AssertionError(f"the API server has ended\n{self.logs()}")
+        return self.serves()
+
+    def serves(self):
         try:
             with urllib.request.urlopen(
                     urllib.request.Request(self.url + "/readyz",
@@ -180,11 +183,11 @@ class ControlPlane:
 
     # --- commands of a user
 
-    def run(self, program, *words, content=None, check=True):
+    def run(self, program, *words, content=None, check=True, timeout_s=120):
         environment = {"KUBECONFIG": str(self.directory / "kubeconfig"), "PATH": os.environ["PATH"],
                        "HOME": str(self.directory)}
         ended = subprocess.run([str(word) for word in (self.programs / program, *words)],
-                               env=environment, text=True, capture_output=True, timeout=120,
+                               env=environment, text=True, capture_output=True, timeout=timeout_s,
                                input=content)
         if check and ended.returncode != 0:
             raise AssertionError(f"{program} {words}: {ended.returncode}\n{ended.stdout}{ended.stderr}")

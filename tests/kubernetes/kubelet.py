@@ -7,8 +7,8 @@ wants them. Every pod has an address of its own in 127.0.0.0/8, and /etc/hosts s
 the cluster: it has the names of headless services. A pod that is deleted gets SIGTERM, and SIGKILL
 after its grace. Readiness is that of the pod's probe (exec).
 
-Not done: images (programs of the build are found by PATH), users, limits, security contexts,
-network policies. Nodes have resources as given.
+Not done: images (an image is a list of directories in which its programs are found), users, limits,
+security contexts, network policies. Nodes have resources as given.
 """
 import os
 import re
@@ -89,13 +89,14 @@ class Container:
 
 
 class Kubelet:
-    """`nodes`: name -> resources, such as {"cpu": "4"}. `path`: directories with programs."""
+    """`nodes`: name -> resources, such as {"cpu": "4"}. `images`: name -> directories with programs; a
+    pod with another image does not start."""
 
-    def __init__(self, plane, directory, nodes, path, environment):
+    def __init__(self, plane, directory, nodes, images, environment):
         self.plane, self.api = plane, plane.api
         self.directory = Path(directory)
         self.directory.mkdir(mode=0o700)
-        self.path, self.environment = path, environment
+        self.images, self.environment = images, environment
         self.containers = {}   # uid of the pod -> Container
         self.addresses = {}    # uid of the pod -> address
         self.ending = {}       # uid of the pod -> when it is killed
@@ -220,6 +221,8 @@ class Kubelet:
         if mounts is None:
             return  # A Secret or a volume is not there yet.
         box = pod["spec"]["containers"][0]
+        if box["image"] not in self.images:
+            return  # It cannot be pulled yet.
         variables = self._variables(pod, box, address)
         command = [self._expand(word, variables) for word in box["command"] + box.get("args", [])]
         words = container_words(self.hosts, mounts)
@@ -296,7 +299,7 @@ class Kubelet:
 
     def _variables(self, pod, box, address):
         host, port = self.plane.url.removeprefix("https://").split(":")
-        variables = {"PATH": ":".join([*self.path, "/usr/bin", "/bin"]),
+        variables = {"PATH": ":".join([*self.images[box["image"]], "/usr/bin", "/bin"]),
                      "HOSTNAME": pod["metadata"]["name"], "KUBERNETES_SERVICE_HOST": host,
                      "KUBERNETES_SERVICE_PORT": port, **self.environment}
         known = {"metadata.name": pod["metadata"]["name"],

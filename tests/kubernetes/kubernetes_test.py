@@ -7,9 +7,13 @@ import os
 import re
 import shutil
 import signal
+import ssl
+import subprocess
 import sys
 import tempfile
+import textwrap
 import tomllib
+import urllib.request
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "e2e"))
@@ -22,6 +26,7 @@ from lower import lower  # noqa: E402
 HERE = Path(__file__).resolve().parent
 ENDLESS = 1_000_000
 SLOT = "easyscale.dev/slot"  # An extended resource; an agent needs one of them.
+OLD_IMAGE, NEW_IMAGE = "easyscale:test", "easyscale:new"
 GROUP = "/apis/easyscale.dev/v1alpha1"
 
 
@@ -35,6 +40,17 @@ def job_object(name, toml, **spec):
              for key, value in tomllib.loads(toml).items() if key != "name"}
     return {"apiVersion": "easyscale.dev/v1alpha1", "kind": "ElasticTrainingJob",
             "metadata": {"name": name}, "spec": {**table, **spec}}
+
+
+def open_definition(group, version, kind, plural):
+    """A custom resource that the machine of the tests lacks, with any content."""
+    schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    return {"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+            "metadata": {"name": f"{plural}.{group}"},
+            "spec": {"group": group, "scope": "Namespaced",
+                     "names": {"plural": plural, "kind": kind},
+                     "versions": [{"name": version, "served": True, "storage": True,
+                                   "schema": {"openAPIV3Schema": schema}}]}}
 
 
 class Kubernetes(harness.EndToEndTest):
@@ -54,7 +70,8 @@ class Kubernetes(harness.EndToEndTest):
             environment.update(harness.one_flipped_bit(cls.home))
         cls.kubelet = Kubelet(
             cls.plane, cls.home / "kubelet", {"n0": {}, **{f"n{i}": {SLOT: "2"} for i in (1, 2, 3)}},
-            [str(harness.esctl_program.parent), str(harness.easyscaled_program.parent)], environment)
+            {OLD_IMAGE: [str(harness.esctl_program.parent), str(harness.easyscaled_program.parent)]},
+            environment)
         cls.addClassCleanup(cls.kubelet.stop)
         cls.chart = cls.home / "chart"
         cls.lowered = lower(harness.source_root / "configs/kubernetes", cls.chart)
@@ -112,12 +129,13 @@ class Kubernetes(harness.EndToEndTest):
     # --- the cluster
 
     def values(self, **changes):
-        return {"image": "easyscale:test", "idleSeconds": 8,
+        return {"image": OLD_IMAGE, "idleSeconds": 8,
                 "checkpointClaim": "checkpoints",
-                "agents": [{"name": "a", "devices": f"{self.fast}:1", "min": 0, "max": 3,
-                            "graceSeconds": 25,
-                            "resources": {"requests": {SLOT: "1"}, "limits": {SLOT: "1"}}}],
-                **changes}
+                "agents": [self.group()], **changes}
+
+    def group(self, **changes):
+        return {"name": "a", "devices": f"{self.fast}:1", "min": 0, "max": 3, "graceSeconds": 25,
+                "resources": {"requests": {SLOT: "1"}, "limits": {SLOT: "1"}}, **changes}
 
     def helm(self, command, **changes):
         path = self.directory / "values.json"
@@ -136,6 +154,23 @@ class Kubernetes(harness.EndToEndTest):
 
     def controller(self):
         return next(iter(self.pods("controller")))
+
+    def acting_controller(self):
+        """The pod that has the Lease."""
+        holder = self.plane.api.get(self.lease_path())["spec"]["holderIdentity"]
+        return holder.rpartition(".")[0]
+
+    def lease_path(self):
+        return (f"/apis/coordination.k8s.io/v1/namespaces/{self.space}"
+                "/leases/easyscale-controller")
+
+    def start_training(self, devices, **spec):
+        """The text of a job called `long` that trains without an end, when it has its devices."""
+        toml = self.endless()
+        self.submit("long", toml, devices=devices, **spec)
+        self.wait_for("long", "trains",
+                      lambda s: s.get("devices") == devices and s.get("step", 0) > 2)
+        return toml
 
     def job_path(self, name):
         return f"{GROUP}/namespaces/{self.space}/elastictrainingjobs/{name}"
@@ -191,6 +226,17 @@ class Kubernetes(harness.EndToEndTest):
         return job_text(self.word, "resnet18",
                         changes={"steps": ENDLESS, "batch_size": 24, "max_p": 4, **ANY_LENGTH})
 
+    @staticmethod
+    def with_stages(toml, stages):
+        return toml.replace("\nsteps = 60\n", f'\nstages = "{stages}"\n')
+
+    def program(self, pod):
+        """The program of a pod as this machine sees it; None: it does not run."""
+        try:
+            return Path(os.readlink(f"/proc/{self.pid(pod)}/exe"))
+        except OSError:
+            return None
+
     def assert_bits(self, name, toml):
         """A checkpoint of the job has the bits of a fixed run of the same length."""
         taken = self.head().json("checkpoint", self.status(name)["job"])
@@ -215,9 +261,7 @@ class Kubernetes(harness.EndToEndTest):
 
     def test_scale_suspend_resume_delete(self):
         self.helm("install")
-        toml = self.endless()
-        self.submit("long", toml, devices=1)
-        self.wait_for("long", "trains", lambda s: s.get("devices") == 1 and s.get("step", 0) > 2)
+        toml = self.start_training(1)
         agent = next(iter(self.pods("agent")))
         before = self.workers(agent)
         self.assertEqual(len(before), 2, before)
@@ -261,31 +305,106 @@ class Kubernetes(harness.EndToEndTest):
         self.wait("an event says so", lambda: "no_such_model" in self.plane.kubectl(
             "get", "events", "-n", self.space))
 
+    def test_a_late_refusal_and_a_changed_field_are_conditions(self):
+        self.helm("install", agents=[self.group(max=1)])
+        toml = self.start_training(1)
+        self.scale("long", 2)
+        step = self.wait_for("long", "the head was asked", lambda s: s.get("demand", "").endswith(
+            ":2") and self.condition("long", "Scaled").get("reason") == "Asked")["step"]
+        # The head waits for a second device. Its answer comes when another request ends the wait.
+        self.wait_for("long", "trains on", lambda s: s["step"] > step + 5)
+        self.head().esctl("scale", self.status("long")["job"], f"{self.fast}:1")
+        self.wait("the late answer is the condition", lambda: "a later scale request" in
+                  self.condition("long", "Scaled").get("message", ""))
+        self.assertEqual(self.condition("long", "Scaled")["status"], "False")
+        self.scale("long", 1)
+        self.wait("the condition ends",
+                  lambda: self.condition("long", "Scaled")["status"] == "True")
+
+        before = self.plane.api.get(self.job_path("long"))["spec"]
+        self.plane.api.merge(self.job_path("long"),
+                             {"spec": {"maxP": 3, "model": {"name": "small_cnn"}}})
+        self.wait("the change is named",
+                  lambda: self.condition("long", "Unchanged").get("status") == "False")
+        message = self.condition("long", "Unchanged")["message"]
+        self.assertIn("spec.maxP was 4 and is 3", message)
+        self.assertIn('spec.model.name was "resnet18" and is "small_cnn"', message)
+        self.wait("an event says so", lambda: "spec.maxP was 4 and is 3" in self.plane.kubectl(
+            "get", "events", "-n", self.space))
+        self.plane.api.merge(self.job_path("long"), {"spec": {
+            "maxP": before["maxP"], "model": {"name": before["model"]["name"]}}})
+        self.wait("it is put back",
+                  lambda: self.condition("long", "Unchanged")["status"] == "True")
+        self.assert_bits("long", toml)
+
+    def test_more_than_there_is_waits_for_the_cluster_to_grow(self):
+        self.helm("install", agents=[self.group(min=1)])
+        cluster = f"{GROUP}/namespaces/{self.space}/easyscaleclusters/easyscale"
+        self.wait("one agent has joined", lambda: self.plane.api.get(cluster).get(
+            "status", {}).get("devices") == 1)
+        toml = job_text(self.word)
+        staged = self.with_stages(toml, f"{self.fast}:1@20,{self.fast}:2@40")
+        self.submit("staged", staged)
+        self.submit("many", toml, minDevices=3)
+        fixed = self.run_job(self.write_job(toml), "--devices", f"{self.fast}:1")
+        for name in ("staged", "many"):
+            ended = self.wait_for(name, "finished", lambda s: s.get("phase") == "Finished")
+            self.assertEqual(ended["digest"], fixed["params_digest"], name)
+        self.assertEqual(self.head().describe(self.status("many")["job"])["stages"][0]["placement"],
+                         f"{self.fast}:3")
+        self.wait("idle agents are given back", lambda: len(self.pods("agent")) == 1)
+        self.head().esctl("claim", "--type", self.fast, "--count", 3, "--name", "web")
+        self.wait("the claim has its devices",
+                  lambda: self.head().json("claims")["claims"][0]["devices"] == 3)
+        self.head().esctl("release", "web")
+        self.wait("they are given back", lambda: len(self.pods("agent")) == 1)
+
     def test_controller_is_killed_and_another_one_takes_over(self):
         self.helm("install", controller={"replicas": 2})
-        toml = self.endless()
-        self.submit("long", toml, devices=1)
-        self.wait_for("long", "trains", lambda s: s.get("devices") == 1 and s.get("step", 0) > 2)
+        toml = self.start_training(1)
         agent = next(iter(self.pods("agent")))
         before = self.workers(agent)
-        lease = f"/apis/coordination.k8s.io/v1/namespaces/{self.space}/leases/easyscale-controller"
-        holder = self.plane.api.get(lease)["spec"]["holderIdentity"].split(".")[0]
+        holder = self.acting_controller()
         acting = [name for name in self.pods("controller")
                   if "this controller acts now" in self.kubelet.log_of(name)]
         self.assertEqual(acting, [holder], "two controllers act at once")
         os.kill(self.pid(holder), signal.SIGKILL)
         self.scale("long", 2)
         self.wait_for("long", "2 devices", lambda s: s.get("devices") == 2)
-        now = self.plane.api.get(lease)["spec"]
+        now = self.plane.api.get(self.lease_path())["spec"]
         self.assertNotEqual(now["holderIdentity"].split(".")[0], "")
         self.assertEqual(now["leaseTransitions"], 1)
         self.assertEqual(self.workers(agent), before)
         self.assert_bits("long", toml)
 
+    def test_of_two_controllers_a_frozen_one_does_not_act_any_more(self):
+        self.helm("install", controller={"replicas": 2})
+        toml = self.start_training(1)
+        frozen = self.acting_controller()
+        pid, before = self.pid(frozen), self.workers(next(iter(self.pods("agent"))))
+        os.kill(pid, signal.SIGSTOP)
+        self.addCleanup(os.kill, pid, signal.SIGCONT)
+        self.scale("long", 2)
+        self.wait_for("long", "2 devices", lambda s: s.get("devices") == 2)
+        other = self.acting_controller()
+        self.assertNotEqual(other, frozen)
+        # It has the order for three devices before it can know that it does not act.
+        self.scale("long", 3)
+        os.kill(pid, signal.SIGCONT)
+        self.wait("it sees that another one acts", lambda: "this controller does not act now"
+                  in self.kubelet.log_of(frozen))
+        self.wait_for("long", "3 devices", lambda s: s.get("devices") == 3)
+        self.assertEqual(self.acting_controller(), other)
+        self.assertEqual(self.plane.api.get(self.lease_path())["spec"]["leaseTransitions"], 1)
+        self.assertEqual(self.kubelet.log_of(frozen).count("asks for the agent"), 1)
+        self.assertEqual(self.kubelet.log_of(other).count("asks for the agent"), 2)
+        self.assertEqual(len(self.pods("agent")), 3)
+        self.assertLessEqual(before, set().union(*map(self.workers, self.pods("agent"))))
+        self.assert_bits("long", toml)
+
     def test_controller_ended_before_it_wrote_the_id_of_a_job_that_is_deleted(self):
         self.helm("install")
-        self.submit("long", self.endless(), devices=1)
-        self.wait_for("long", "trains", lambda s: s.get("devices") == 1 and s.get("step", 0) > 2)
+        self.start_training(1)
         job, controller = self.status("long")["job"], self.pid(self.controller())
         # What a controller leaves that ends between the submission and the status.
         os.kill(controller, signal.SIGSTOP)
@@ -299,11 +418,8 @@ class Kubernetes(harness.EndToEndTest):
 
     def test_jobs_train_on_while_the_api_server_is_away(self):
         self.helm("install")
-        toml = self.endless()
-        self.submit("long", toml, devices=1)
-        status = self.wait_for("long", "trains",
-                               lambda s: s.get("devices") == 1 and s.get("step", 0) > 2)
-        head, controller = self.head(), self.controller()
+        toml = self.start_training(1)
+        status, head, controller = self.status("long"), self.head(), self.controller()
         pid, before = self.pid(controller), self.workers(next(iter(self.pods("agent"))))
         lists = self.kubelet.log_of(controller).count("were listed")
         # Without the memory of its server, and with the history cut, the versions of the watches are
@@ -326,12 +442,54 @@ class Kubernetes(harness.EndToEndTest):
         self.assertLessEqual(before, agents, "an agent that stays was restarted")
         self.assert_bits("long", toml)
 
+    def test_etcd_is_restarted_under_a_running_job(self):
+        self.helm("install")
+        toml = self.start_training(1)
+        head, job = self.head(), self.status("long")["job"]
+        controller = self.controller()
+        pid, before = self.pid(controller), self.workers(next(iter(self.pods("agent"))))
+        self.plane.end("etcd", signal.SIGKILL)
+        head.wait_for_step(job, head.describe(job)["steps"] + 5)
+        self.plane.start_etcd()
+        self.wait("the API server serves again", self.plane.serves)
+        self.scale("long", 2)
+        self.wait_for("long", "2 devices", lambda s: s.get("devices") == 2)
+        self.assertEqual(self.pid(controller), pid)
+        self.assertLessEqual(before, set().union(*map(self.workers, self.pods("agent"))),
+                             "an agent that stays was restarted")
+        self.assert_bits("long", toml)
+
+    def test_image_is_upgraded_under_a_running_job(self):
+        self.helm("install")
+        toml = self.start_training(2)
+        stays = {name: self.workers(name) for name in self.pods("agent")}
+        head = self.pid("easyscale-head-0")
+        self.helm("upgrade", image=NEW_IMAGE)
+        self.wait("the new head cannot start yet", lambda: not Path(f"/proc/{head}").exists())
+        new = self.home / "new-image"
+        new.mkdir()
+        for program in (harness.esctl_program, harness.easyscaled_program):
+            shutil.copy2(program, new)
+        self.kubelet.images[NEW_IMAGE] = [str(new)]
+        self.wait("head and controller are those of the new image", lambda: all(
+            self.program(pod) and self.program(pod).is_relative_to(new)
+            for pod in ("easyscale-head-0", *self.pods("controller"))))
+        self.wait("the head has its job again",
+                  lambda: self.condition("long", "Training").get("status") == "True")
+        step = self.status("long")["step"]
+        self.wait_for("long", "trains on", lambda s: s["step"] > step + 2)
+        self.scale("long", 3)
+        self.wait_for("long", "3 devices", lambda s: s.get("devices") == 3)
+        self.assertEqual({name: self.workers(name) for name in stays}, stays,
+                         "an agent that stays was restarted")
+        added, = set(self.pods("agent")) - set(stays)
+        self.assertTrue(self.program(added).is_relative_to(new))
+        self.assert_bits("long", toml)
+
     def test_node_is_lost(self):
         self.helm("install",
                   head={"template": {"nodeSelector": {"kubernetes.io/hostname": "n0"}}})
-        toml = self.endless()
-        self.submit("long", toml, devices=3)
-        self.wait_for("long", "trains", lambda s: s.get("devices") == 3 and s.get("step", 0) > 2)
+        toml = self.start_training(3)
         agents = self.pods("agent")
         controller_node = self.pods("controller")[self.controller()]["spec"]["nodeName"]
         # Three agents are on two nodes at least.
@@ -353,9 +511,7 @@ class Kubernetes(harness.EndToEndTest):
 
     def test_eviction_under_a_budget(self):
         self.helm("install", minAvailableAgents=2)
-        toml = self.endless()
-        self.submit("long", toml, devices=2)
-        self.wait_for("long", "trains", lambda s: s.get("devices") == 2 and s.get("step", 0) > 2)
+        toml = self.start_training(2)
         first, second = sorted(self.pods("agent"))
 
         def evict():
@@ -381,6 +537,61 @@ class Kubernetes(harness.EndToEndTest):
         self.assertNotIn("exited", log, "the worker was not handed over")
         self.assert_bits("long", toml)
 
+    def make_http_secret(self):
+        """What the HTTP service of the head needs. Returns a token."""
+        files = self.directory / "http"
+        files.mkdir()
+        subprocess.run(["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "1",
+                        "-subj", "/CN=head", "-keyout", files / "tls.key", "-out", files / "tls.crt"],
+                       check=True, capture_output=True)
+        token = re.match("[0-9a-f]+", self.esctl(
+            "token", "add", "prometheus", "--role", "view", "--file", files / "tokens").out)[0]
+        self.plane.kubectl("create", "secret", "generic", "head-http", "-n", self.space,
+                           f"--from-file={files}")
+        return token
+
+    def metrics(self, token):
+        """What the head serves at /metrics; empty while it does not."""
+        address = self.pods("head")["easyscale-head-0"]["status"].get("podIP")
+        context = ssl.create_default_context(cafile=self.directory / "http/tls.crt")
+        context.check_hostname = False
+        request = urllib.request.Request(f"https://{address}:8443/metrics",
+                                         headers={"Authorization": f"Bearer {token}"})
+        try:
+            with urllib.request.urlopen(request, context=context, timeout=10) as answer:
+                return answer.read().decode()
+        except OSError:
+            return ""
+
+    def assert_monitor(self):
+        """The server takes the ServiceMonitor, and what it selects is the pod of the head."""
+        self.plane.apply(open_definition("monitoring.coreos.com", "v1", "ServiceMonitor",
+                                         "servicemonitors"))
+        self.wait("the definition serves", lambda: self.plane.kubectl(
+            "get", "servicemonitors", "-n", self.space, check=False).returncode == 0)
+        token = self.make_http_secret()
+        place = {"name": "http", "mountPath": "/srv/http", "readOnly": True}
+        volume = {"name": "http", "secret": {"secretName": "head-http", "defaultMode": 0o400}}
+        self.helm("upgrade", head={
+            "options": ["--http", "$(POD_IP):8443", "--http-tokens", "/srv/http/tokens",
+                        "--http-cert", "/srv/http/tls.crt", "--http-key", "/srv/http/tls.key"],
+            "volumeMounts": [place], "template": {"volumes": [volume]}}, serviceMonitor={
+            "enabled": True, "port": 8443, "tokenSecret": {"name": "token", "key": "view"}})
+        self.wait("the head serves metrics", lambda: "easyscale_nodes" in self.metrics(token))
+        monitor = self.plane.api.get(
+            f"/apis/monitoring.coreos.com/v1/namespaces/{self.space}/servicemonitors/easyscale")
+        endpoint = monitor["spec"]["endpoints"][0]
+        self.assertEqual(endpoint["authorization"]["credentials"], {"name": "token", "key": "view"})
+        labels = monitor["spec"]["selector"]["matchLabels"]
+        service = self.plane.api.get(
+            f"/api/v1/namespaces/{self.space}/services/easyscale-metrics")
+        self.assertEqual(service["metadata"]["labels"].items() & labels.items(), labels.items())
+        self.assertEqual((service["spec"]["ports"][0]["name"], service["spec"]["ports"][0]["port"]),
+                         (endpoint["port"], 8443))
+        head = self.pods("head")["easyscale-head-0"]["metadata"]["labels"]
+        self.assertEqual(head.items() & service["spec"]["selector"].items(),
+                         service["spec"]["selector"].items())
+
     def test_chart_and_rights(self):
         self.assertEqual(set(self.lowered), {"definitions.yaml", "budget.yaml"})
         self.assertEqual(self.lowered["budget.yaml"], ["apiVersion: policy/v1"])
@@ -404,11 +615,44 @@ class Kubernetes(harness.EndToEndTest):
         head = self.pid("easyscale-head-0")
         self.helm("upgrade", idleSeconds=2)
         self.plane.helm("rollback", "es", "1", "-n", self.space)
+        self.assert_monitor()
         self.assertEqual(self.pid("easyscale-head-0"), head)
         self.plane.helm("uninstall", "es", "-n", self.space)
         self.wait("all pods are gone", lambda: not self.pods())
         self.plane.kubectl("get", "crd", "elastictrainingjobs.easyscale.dev")
         self.installed = False
+
+    def test_tutorial(self):
+        """Every command of docs/tutorials/kubernetes.md, with the image and the place of the test."""
+        page = (harness.source_root / "docs/tutorials/kubernetes.md").read_text()
+        digest = re.search(r"^    ([0-9a-f]{32})$", page, re.MULTILINE)[1]
+        name, outputs = None, []
+        for paragraph in page.split("\n\n"):
+            file = re.match(r"`([\w.]+)`.*:$", paragraph)
+            if not paragraph.startswith("    "):
+                name = file and file[1]
+                continue
+            text = textwrap.dedent(paragraph)
+            program = text.split()[0]
+            if program in ("kubectl", "helm", "esctl"):
+                name = None
+                outputs += [self.run_documented(line) for line in text.splitlines()]
+            elif name:
+                with open(self.directory / name, "a") as file:
+                    file.write(text.replace("registry.example.com/easyscale:0.1.0", OLD_IMAGE)
+                               + "\n\n")
+        self.assertEqual(sum(digest in output for output in outputs), 2, outputs)
+
+    def run_documented(self, line):
+        words = [self.space if word == "training" else
+                 str(self.chart) if word == "configs/kubernetes" else
+                 str(self.directory / word) if (self.directory / word).is_file() else word
+                 for word in line.split()]
+        if words[0] == "esctl":
+            return self.esctl(*words[1:], deadline_s=4 * harness.DEADLINE_S).out
+        if words[:2] == ["kubectl", "create"]:
+            return ""  # The test has its namespace already.
+        return self.plane.run(words[0], *words[1:], timeout_s=300).stdout
 
 
 if __name__ == "__main__":
