@@ -552,7 +552,8 @@ class Kubernetes(harness.EndToEndTest):
 
     def metrics(self, token):
         """What the head serves at /metrics; empty while it does not."""
-        address = self.pods("head")["easyscale-head-0"]["status"].get("podIP")
+        head = self.pods("head").get("easyscale-head-0", {"status": {}})
+        address = head["status"].get("podIP")
         context = ssl.create_default_context(cafile=self.directory / "http/tls.crt")
         context.check_hostname = False
         request = urllib.request.Request(f"https://{address}:8443/metrics",
@@ -615,8 +616,8 @@ class Kubernetes(harness.EndToEndTest):
         head = self.pid("easyscale-head-0")
         self.helm("upgrade", idleSeconds=2)
         self.plane.helm("rollback", "es", "1", "-n", self.space)
-        self.assert_monitor()
         self.assertEqual(self.pid("easyscale-head-0"), head)
+        self.assert_monitor()
         self.plane.helm("uninstall", "es", "-n", self.space)
         self.wait("all pods are gone", lambda: not self.pods())
         self.plane.kubectl("get", "crd", "elastictrainingjobs.easyscale.dev")

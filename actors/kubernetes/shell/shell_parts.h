@@ -24,7 +24,7 @@ std::string leases_path(const ControllerOptions& options);
 std::string clock_text();
 std::string micro_clock_text();
 
-// The time between two looks at what does not tell of its changes: the head, and the Lease.
+// The time between two looks at what reports no changes: the head, and the Lease.
 inline constexpr std::chrono::seconds kLookEvery{1};
 
 // Whether this controller may act (ActsUntil).

@@ -27,8 +27,9 @@ class Directory {
     std::string text = (std::filesystem::temp_directory_path() / "es-private-XXXXXX").string();
     REQUIRE(::mkdtemp(text.data()) != nullptr);
     path_ = text;
-    std::filesystem::permissions(path_, std::filesystem::perms::others_exec,
-                                 std::filesystem::perm_options::add);
+    std::filesystem::permissions(
+        path_, std::filesystem::perms::group_exec | std::filesystem::perms::others_exec,
+        std::filesystem::perm_options::add);
   }
   ~Directory() { std::filesystem::remove_all(path_); }
   Directory(const Directory&) = delete;

@@ -45,7 +45,7 @@ TEST_SUITE("cluster_scheduler/job_fit") {
   TEST_CASE("in a cluster that may grow only the queue is checked") {
     JobSpec spec;
     spec.resources.min_devices = 3;
-    Limits limits{.may_grow = true};
+    const Limits limits{.queues = {{.name = "q", .guarantee = devices("a:1")}}, .may_grow = true};
     CHECK(check_fits(spec, limits, devices("a:1")).ok());
     spec.stages = {{.devices = devices("b:2")}};
     CHECK(check_fits(spec, limits, devices("a:1")).ok());
