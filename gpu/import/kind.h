@@ -57,6 +57,10 @@ constexpr std::string_view kZeroLoss = "zero_loss";
 // Returns the entry of a kind; nullptr: there is none.
 const Kind* find_kind(std::string_view name);
 
+// Whether a kind is one of elementwise_kinds(): an element of its output depends only on those at
+// its place in the inputs, which are broadcast.
+bool is_element_wise_kind(std::string_view name);
+
 // The names of all kinds, in ascending order.
 std::vector<std::string_view> kind_names();
 

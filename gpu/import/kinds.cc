@@ -3,6 +3,7 @@
 #include <initializer_list>
 #include <iterator>
 #include <map>
+#include <set>
 
 #include "gpu/import/kind.h"
 #include "proto/base/check.h"
@@ -55,6 +56,15 @@ std::vector<KindTopic> kind_topics() {
 const Kind* find_kind(std::string_view name) {
   const auto found = kind_table().find(name);
   return found == kind_table().end() ? nullptr : &found->second;
+}
+
+bool is_element_wise_kind(std::string_view name) {
+  static const std::set<std::string_view> kNames = [] {
+    std::set<std::string_view> names;
+    for (const Kind& kind : elementwise_kinds()) names.insert(kind.name);
+    return names;
+  }();
+  return kNames.contains(name);
 }
 
 std::vector<std::string_view> kind_names() {

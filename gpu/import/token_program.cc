@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "gpu/import/check.h"
+#include "gpu/import/kind.h"
 #include "proto/base/text.h"
 
 namespace es::gpu {
@@ -35,6 +36,7 @@ struct TokenKind {
   TokenRule rule;
 };
 
+// Those of the kinds that are not computed element by element.
 constexpr TokenKind kTokenKinds[] = {
     {"embedding", TokenRule::kLookup},    {"take_rows", TokenRule::kLookup},
     {"linear", TokenRule::kRows},         {"matmul", TokenRule::kRows},
@@ -45,27 +47,14 @@ constexpr TokenKind kTokenKinds[] = {
     {"concat", TokenRule::kAxes},         {"roll", TokenRule::kAxes},
     {"flip", TokenRule::kAxes},           {"sum", TokenRule::kAxes},
     {"mean", TokenRule::kAxes},           {"amax", TokenRule::kAxes},
-    {"amin", TokenRule::kAxes},
+    {"amin", TokenRule::kAxes},           {"expand", TokenRule::kElements},
 };
-
-constexpr std::string_view kElementKinds[] = {
-    "relu",        "tanh",  "sigmoid",    "silu",       "hardswish",
-    "hardsigmoid", "mish",  "leaky_relu", "gelu",       "elu",
-    "softplus",    "exp",   "log",        "log1p",      "expm1",
-    "sqrt",        "rsqrt", "reciprocal", "sin",        "cos",
-    "erf",         "abs",   "neg",        "square",     "floor",
-    "round",       "sign",  "clamp",      "pow_scalar", "add_scalar",
-    "mul_scalar",  "add",   "sub",        "mul",        "maximum",
-    "minimum",     "div",   "pow",        "eq",         "ne",
-    "lt",          "le",    "gt",         "ge",         "and",
-    "or",          "not",   "where",      "cast",       "stop_gradient",
-    "dropout",     "expand"};
 
 const TokenRule* rule_of(std::string_view kind) {
   static constexpr TokenRule kElements = TokenRule::kElements;
-  if (std::ranges::find(kElementKinds, kind) != std::end(kElementKinds)) return &kElements;
   const auto* const found = std::ranges::find(kTokenKinds, kind, &TokenKind::kind);
-  return found == std::end(kTokenKinds) ? nullptr : &found->rule;
+  if (found != std::end(kTokenKinds)) return &found->rule;
+  return is_element_wise_kind(kind) ? &kElements : nullptr;
 }
 
 // Returns the attribute, or `fallback` if the node does not have it.

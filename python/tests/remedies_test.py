@@ -66,6 +66,21 @@ def kept_mean(m, x):
     return m.layer(x) + mean
 
 
+def kept_slice(m, x):
+    y = m.layer(x) + m.rows[:len(x)]
+    if m.training:
+        m.rows[torch.arange(len(x))] = y.detach()
+    return y
+
+
+def kept_rows(m, x):
+    rows = torch.arange(len(x))
+    y = m.layer(x) + m.rows[rows]
+    if m.training:
+        m.rows[rows] = y.detach()
+    return y
+
+
 def rows(m, x, places):
     y = torch.zeros(4, 8)
     y[places(x)] = m.layer(x)
@@ -121,6 +136,14 @@ FORWARD = {
         kept, errors.StateChanged,
         rf"changes kept \({HERE}\) from the shape \[8\] to \[3, 8\].* a mean",
         kept_mean),
+    "a buffer with as many rows as a mini-batch": (
+        lambda m, x: m.layer(x) + m.four, errors.BatchTraced,
+        rf"{HERE}.* runs with 4 samples and not with 8, 3, 5.*self.kept\[torch.arange\(len\(x\)\)\]",
+        kept_rows),
+    "a part of a buffer, one row for each sample": (
+        kept_slice, errors.BatchTraced,
+        rf"{HERE}\): a slice of an axis of 16 has as many elements as there are samples;.*"
+        r"self.kept\[torch.arange\(len\(x\)\)\]", kept_rows),
     "a function with a backward of its own": (
         lambda m, x: Straight.apply(m.layer(x)), errors.CustomFunction,
         rf"{HERE} calls .*Straight.* y \+ \(f\(y\) - y\)\.detach\(\).* trains that derivative in "
@@ -147,6 +170,8 @@ def model_of(function):
     model = support.Model(function)
     model.register_buffer("kept", torch.zeros(8))
     model.register_buffer("noise", torch.ones(8))
+    model.register_buffer("four", torch.zeros(4, 8))
+    model.register_buffer("rows", torch.zeros(16, 8))
     return model
 
 

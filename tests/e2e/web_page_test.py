@@ -71,7 +71,9 @@ class WebPage(harness.EndToEndTest):
             options.add_argument("--force-dark-mode")
         options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
         service = webdriver.ChromeService(DRIVER, env=self.environment)
-        return webdriver.Chrome(options=options, service=service)
+        browser = webdriver.Chrome(options=options, service=service)
+        browser.set_script_timeout(300)  # axe looks at every device, on a machine with other work
+        return browser
 
     def find(self, selector):
         return self.browser.find_elements(By.CSS_SELECTOR, selector)

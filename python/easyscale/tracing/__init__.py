@@ -195,7 +195,8 @@ class _Capture:
     def _about_samples(self, error: ExportFailed, sizes: tuple[int, int]) -> CaptureError:
         """Says that the number of samples is the reason, if the module runs with another one."""
         example = len(next(iter(self.tensors.values())))
-        failures = {count: self._failure(count) for count in dict.fromkeys((example, *sizes))}
+        failures = {count: self._failure(count)
+                    for count in dict.fromkeys((example, self.batch_size, *sizes))}
         works = {count: failure is None for count, failure in failures.items()}
         if all(works.values()):
             return error

@@ -30,7 +30,8 @@ SIZES = (3, 5)  # samples of the two captures; a batch of one would be special t
 OTHER_SIZES = (7, 11)
 EXACT = 2 ** 24  # integers up to this one are exact in fp32
 ADVICE = ("use -1 or tensor.shape[0] for the number of samples, no branch on it, and no buffer "
-          "that has the samples as an axis")
+          "that has the samples as an axis, but one with more rows, of which the forward pass reads and "
+          "writes self.kept[torch.arange(len(x))]")
 
 
 @dataclass
@@ -422,15 +423,18 @@ class _Writer:
             self.program.nodes.append(Node(node.kind, inputs, [number], dict(node.attributes),
                                            node.path, node.source, region=node.region))
         elif isinstance(change, Cut):
-            self._write_cut(change, node.attributes["axis"], inputs[0], number)
+            self._write_cut(change, node.attributes["axis"], inputs[0], number, _place(node))
         elif isinstance(change, Factor):
             self._write_factor(change, inputs[0], number)
         else:
             self._write_term(change, inputs[0], number)
 
-    def _write_cut(self, change: Cut, axis: int, source: int, number: int) -> None:
+    def _write_cut(self, change: Cut, axis: int, source: int, number: int, place: str) -> None:
         """Cuts an axis a * B after multiples of B: as a slice of an axis of its own."""
         type_, dims = self.program.values[source].type, self.program.values[source].dims
+        if not dims[axis].per_batch:
+            raise BatchTraced(f"{place}: a slice of an axis of {dims[axis].size} has as many elements as "
+                              f"there are samples; {ADVICE}")
 
         def apart(size: int) -> list[Dim]:
             return [*dims[:axis], Dim(size), Dim(1, True), *dims[axis + 1:]]

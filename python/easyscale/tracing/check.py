@@ -197,8 +197,9 @@ def _change_refused(step: Step, name: str, lines: dict[tuple[int, str], str],
     if before is not None and after is not None and before.shape != after:
         return (f"{begin} from the shape {list(before.shape)} to {list(after)}; a buffer keeps its "
                 "shape, so the samples of a mini-batch are no axis of it: keep what does not "
-                "depend on their number, such as a mean over them, or no buffer (a tensor that is made in "
-                "the forward pass)")
+                "depend on their number, such as a mean over them, or the rows "
+                "self.kept[torch.arange(len(x))] of a buffer with more rows, or no buffer (a tensor that "
+                "is made in the forward pass)")
     return (f"{begin}; parameters are changed by the optimizer only, and buffers in place or by "
             "assignments that keep their shape and type (register_buffer, float32, long or bool)")
 

@@ -220,6 +220,7 @@ def lower_both(train: Graph, evaluation: Graph | None, state: State,
     builder = Builder(distinct=distinct)
     inputs = {name: builder.new_value(train.metas[value].shape, _input_type(train, value))
               for name, value in train.inputs.items()}
+    builder.samples = next(iter(inputs.values())).shape[0]
     parameters = {tied.names[0]: builder.new_value(tuple(tied.numbers().shape), "f32")
                   for tied in state.parameters.values()
                   if tied.names[0] not in train.written.values()}

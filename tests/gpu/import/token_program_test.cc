@@ -37,7 +37,8 @@ TEST_SUITE("gpu/import/token_program") {
   struct SmallDecoder {
     std::int64_t tokens = 12, width = 8, heads = 2;
     bool causal = true, masked = false, mixes = false, rolled = false;
-    bool joined = false;  // its last layer reads the tokens of all samples as one matrix
+    bool joined = false;   // its last layer reads the tokens of all samples as one matrix
+    bool dropped = false;  // training drops its embeddings of whole samples
 
     ModelProgram program() const {
       ProgramWriter w;
@@ -45,6 +46,7 @@ TEST_SUITE("gpu/import/token_program") {
       const ValueId labels = w.ids("labels", {tokens}, kVocabulary - 1);
       ValueId x = w.node("embedding", {w.parameter("words.weight", {kVocabulary, width}), ids});
       x = w.node("add", {x, w.parameter("places.weight", {tokens, width})});
+      if (dropped) x = w.node("sample_dropout", {x}, {{"p", 0.5}, {"site", std::int64_t{0}}});
       if (mixes) x = w.node("softmax", {x}, {{"axis", std::int64_t{1}}});
       if (rolled) x = w.node("roll", {x}, {{"axis", std::int64_t{1}}, {"shift", std::int64_t{1}}});
       const auto heads_of = [&](const char* name) {
@@ -208,6 +210,7 @@ TEST_SUITE("gpu/import/token_program") {
       }
       compare(SmallDecoder{}.program(), 12, 2, c);
       compare(SmallDecoder{.joined = true}.program(), 12, 2, c);
+      compare(SmallDecoder{.dropped = true}.program(), 12, 2, c);
     }
   }
 

@@ -84,6 +84,7 @@ class Builder:
     mirrored: set[int] = field(default_factory=set)  # as in the graph of training
     distinct: bool = False  # equal constants are values of their own
     states: dict[str, Val] = field(default_factory=dict)  # their contents before the step
+    samples: int = 0  # of the mini-batch that is lowered
     sites: int = 0  # the first number that is no random site of training
     evaluation_sites: dict[int, int] = field(default_factory=dict)  # draw in evaluation -> site
     readers: Counter[int] = field(default_factory=Counter)
@@ -164,6 +165,16 @@ class Builder:
                            {"state": list(self.states).index(name)}, None)
         self._evaluated[output.id] = state.id
         return output
+
+    def is_for_samples(self, x: Operand, axis: int, index: torch.Tensor) -> bool:
+        """Whether an index is the numbers of the samples, [0, 1, ...], and names rows of a state. Its
+        extent differs between mini-batches then, and that of the state does not."""
+        named = (axis == 0 and isinstance(x, Val) and x in self.states.values()
+                 and index.tolist() == list(range(self.samples)))
+        if named and self.samples > x.shape[0]:
+            raise CannotLower(f"a buffer of {x.shape[0]} rows for {self.samples} samples; give it more "
+                              "rows")
+        return named
 
     def draw(self, kind: str, shape: tuple[int, ...] | None = None, number: int = 0) -> Val:
         """Random numbers in the shape of the result or another; `kind` is one of DRAWN.

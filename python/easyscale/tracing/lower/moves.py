@@ -339,7 +339,7 @@ def index_select(b: Builder, self: Operand, dim: int, index: Operand) -> Operand
 
 def take(b: Builder, x: Operand, axis: int, index: Operand) -> Operand:
     """`x` with an axis exchanged by the axes of an integer index, which may be computed."""
-    if isinstance(index, torch.Tensor):
+    if isinstance(index, torch.Tensor) and not b.is_for_samples(x, axis, index):
         return windows(b, x, axis, index % x.shape[axis])
     if type_of(index) != "i32":
         raise CannotLower("a choice by a computed mask, whose size depends on the data")

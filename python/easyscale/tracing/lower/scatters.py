@@ -206,6 +206,8 @@ def index_put(b: Builder, self: Operand, indices: list, values: Operand,
         written = (_written_rows(b, rows, axis, places, new) if alike is None else
                    _written_alike(b, rows, axis, places, b.cast(alike, _type(b))))
         return b.reshape(written, self.shape)
+    if b.is_for_samples(self, axis, indices[axis]):
+        return _written_for_samples(b, rows, new)
     source, named = list(range(rows.shape[axis])), flat.flatten().tolist()
     if named == source:  # of samples, their number may not be in an index
         return b.reshape(new, self.shape)
@@ -239,6 +241,16 @@ def _written_rows(b: Builder, x: Operand, axis: int, index: Operand, new: Operan
     number = b.cast(b.emit("where", twice, torch.tensor(float(count)), number), "i32")
     written = _over(b, x, axis, b.emit("gt", times, torch.tensor(0.0)))
     return b.emit("where", written, take(b, new, axis, number), x)
+
+
+def _written_for_samples(b: Builder, x: Operand, new: Operand) -> Operand:
+    """`x` with its first rows replaced by those of the samples."""
+    numbers = torch.arange(x.shape[0], dtype=torch.float32)
+    # A value, because a constant would be computed with, and the result is no multiple of the samples.
+    samples = b.value(torch.tensor(float(b.samples)))
+    written = b.emit("gt", samples, numbers)
+    number = b.cast(b.emit("where", written, numbers, torch.tensor(0.0)), "i32")
+    return b.emit("where", _over(b, x, 0, written), b.emit("take_rows", new, number), x)
 
 
 def _written_alike(b: Builder, x: Operand, axis: int, index: Operand, new: Operand) -> Operand:
