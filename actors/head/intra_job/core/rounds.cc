@@ -92,7 +92,8 @@ void Rounds::came_back(const Worker& worker) {
 void Rounds::take(Worker& worker, const Report& message) {
   if (context_.phase != Phase::kPreparing) return;
   worker.version = message.version;
-  reports_[worker.incarnation] = message.version;
+  if (message.version && message.ahead) ++*worker.version;
+  reports_[worker.incarnation] = message;
   continue_if_known();
 }
 
@@ -113,7 +114,7 @@ Worker* Rounds::agree_on_kernels() {
   for (const bool came_with_version : {true, false}) {
     for (const Member& member : context_.members) {
       Worker& worker = *context_.fleet.find(member.incarnation);
-      if (reports_.at(member.incarnation).has_value() != came_with_version) continue;
+      if (reports_.at(member.incarnation).version.has_value() != came_with_version) continue;
       if (!check_kernels(worker).ok()) return &worker;
       kernels_.add(worker.device.type, worker.kernels);
     }

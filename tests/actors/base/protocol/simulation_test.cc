@@ -37,6 +37,15 @@ SimOptions staged(std::uint64_t seed) {
   return options;
 }
 
+// More members than two, so that none holds everything, and buckets that divide unevenly.
+SimOptions sharded(std::uint64_t seed) {
+  SimOptions options = elastic(seed);
+  options.sharded = true;
+  options.bucket_count = 1 + seed % 7;
+  options.inventory = {{"a", 5}};
+  return options;
+}
+
 using Marks = std::map<std::string, int>;
 using Configure = std::function<SimOptions(std::uint64_t seed)>;
 
@@ -328,6 +337,14 @@ TEST_SUITE("actors/base/protocol/simulation") {
       options.checkpoints = 1;
       return options;
     });
+  }
+
+  TEST_CASE("sharded state has the bits of whole replicas on any devices that come and go") {
+    check_no_time_limit(run_many("sharded", JobState::kFinished, [](std::uint64_t seed) {
+      SimOptions options = sharded(seed);
+      options.reallocations = 4;
+      return options;
+    }));
   }
 
   TEST_CASE("the same seed gives the same history") {
