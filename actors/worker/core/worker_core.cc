@@ -66,6 +66,7 @@ Effects WorkerCore::on(const EngineEvent& event, Instant now) {
                           [&](const SumHeld& e) { on_sum_held(e); },
                           [&](const ShardsUpdated& e) { on_shards_updated(e); },
                           [&](const ShardsExported& e) { on_shards_exported(e); },
+                          [&](const ShardsTaken& e) { on_shards_taken(e); },
                           [&](const StateDigested& e) { on_state_digested(e); },
                           [&](const EvaluationDone& e) { on_evaluation_done(e); },
                           [&](const CheckpointFinished& e) { on_checkpoint_finished(e); },

@@ -144,14 +144,17 @@ class WorkerCore {
   void on_sum_held(const SumHeld& event);              // tells all members that both hold the sum
   void on_shards_updated(const ShardsUpdated& event);  // tells the others the new parameters
   void on_shards_exported(const ShardsExported& event);  // answers a FetchShards
+  void on_shards_taken(const ShardsTaken& event);        // the senders may forget them
   void on_state_digested(const StateDigested& event);    // completes the ledger line
   bool well_formed(const protocol::Complete& message) const;
   bool well_formed(const protocol::Updated& message) const;
   bool sharded() const { return !install_.holders.empty(); }
+  // A member that is alone holds everything, and steps as in a job without shards.
+  bool divided() const { return sharded() && install_.members.size() > 1; }
   bool is_own(std::uint32_t bucket) const;  // whether this worker shall hold the moments
   std::vector<std::uint32_t> own_shards() const;
   std::vector<std::uint32_t> buckets_besides(const std::set<std::uint32_t>& some) const;
-  void hold_sum(const protocol::Reduced& reduced, const protocol::Bytes& squares);
+  void hold_sum(const protocol::Reduced& reduced);
   void announce(const protocol::Reduced& sum, const protocol::Bytes& squares);
   void stage(const protocol::Complete& complete);
   bool all_complete() const { return complete_.size() == install_.bucket_count; }
@@ -164,8 +167,10 @@ class WorkerCore {
   void load_pieces();
   void keep_line(const protocol::LedgerLine& line);
   void complete_line();
-  bool gather_shards();
+  void gather_shards(std::optional<protocol::WriteCheckpoint> asked = {});
+  void supply_gathered(Version version);
   bool take_gathered(const protocol::Shards& message);
+  void ask_owner(Incarnation owner, protocol::FetchShards wanted);
   void forget_begun(const std::vector<protocol::WriteCheckpoint>& asked);
   bool has_reached(Version version) const;
   bool may_reach(Version version) const;
@@ -214,7 +219,7 @@ class WorkerCore {
   // Starts what the state allows: a pause, an evaluation, local steps or the update.
   void advance();
   bool all_staged() const {
-    return sharded() ? all_complete() : staged_.size() == install_.bucket_count;
+    return divided() ? all_complete() : staged_.size() == install_.bucket_count;
   }
   void start_update();
   bool may_be_last(Version version) const;
@@ -296,9 +301,11 @@ class WorkerCore {
   // Of a version of which this worker writes a checkpoint, or digests the state: the moments that
   // are elsewhere.
   struct Gathering {
-    std::set<Incarnation> awaited;
+    std::set<Incarnation> owners;
     std::vector<protocol::Shards> pieces;
-    std::vector<protocol::WriteCheckpoint> asked;
+    std::vector<protocol::WriteCheckpoint> asked;  // what waits for them
+    int supplies = 0;                              // how often the engine was given all of them
+    bool complete() const { return pieces.size() == owners.size(); }
   };
   std::map<Version, Gathering> gathering_;
   struct Break {

@@ -137,6 +137,7 @@ struct LoadShards {
   std::vector<protocol::Shards> pieces;
   std::vector<protocol::Bytes> contexts;  // by rank; empty: those of the version held here
   std::vector<std::uint32_t> losses;      // of the step that made the version; empty: not known
+  bool last = false;                      // as in ApplyUpdate
   std::string decisions{};                // as in LoadVersion
 };
 
@@ -181,10 +182,18 @@ struct DigestState {
 };
 
 // The moments of `version` that are elsewhere, for all that waits for them. None: they are not to be
-// had any more, and what waits for them is dropped without an answer.
+// had any more, and what waits for them is dropped without an answer. Answer: ShardsTaken, if there
+// are any.
 struct SupplyShards {
+  Generation generation;
   Version version = 0;
   std::vector<protocol::Shards> pieces;
+};
+
+// The receiver has mapped what ExportShards made of this version for it. No answer.
+struct DropShards {
+  Incarnation of;
+  Version version = 0;
 };
 
 // --- effects: the rest -------------------------------------------------------------------------
@@ -219,7 +228,7 @@ struct ReportAnomaly {
 using Effect = std::variant<AbandonGenerations, LoadVersion, StartLocalSteps, RunAudit,
                             ReduceBucket, ApplyUpdate, ExportVersion, RunEvaluation, WriteVersion,
                             PullState, HoldSum, UpdateShards, CommitShards, LoadShards, KeepShards,
-                            ExportShards, DigestState, SupplyShards, SendHead, SendPeer, Exit, Abort, ReportAnomaly>;
+                            ExportShards, DigestState, SupplyShards, DropShards, SendHead, SendPeer, Exit, Abort, ReportAnomaly>;
 using Effects = std::vector<Effect>;
 
 // --- events: results of the engine -------------------------------------------------------------
@@ -239,7 +248,6 @@ struct PartSummed {
 // The core adds the sender, the results and the drain flag, which it has collected.
 struct BucketReduced {
   protocol::Reduced sum;
-  protocol::Bytes squares{};  // as in protocol::Complete
 };
 
 // The sum is in memory of this worker. `sum` refers to it there.
@@ -278,6 +286,12 @@ struct VersionExported {
   Generation generation;
   Incarnation to;
   protocol::State state;
+};
+
+// What SupplyShards has brought does not depend on its senders any more.
+struct ShardsTaken {
+  Generation generation;
+  Version version = 0;
 };
 
 struct StateDigested {
@@ -326,7 +340,7 @@ struct EngineFailed {
 
 using EngineEvent = std::variant<VersionLoaded, PartSummed, BucketReduced, AuditDone, UpdateApplied,
                                  VersionExported, SumHeld, ShardsUpdated, ShardsExported,
-                                 StateDigested, EvaluationDone, CheckpointFinished, DataUnreadable,
+                                 ShardsTaken, StateDigested, EvaluationDone, CheckpointFinished, DataUnreadable,
                                  CheckpointDamaged, EngineFailed>;
 
 // --- events: links to other workers -------------------------------------------------------------

@@ -295,8 +295,8 @@ void WorkerCore::write_checkpoints() {
       continue;
     }
     checkpoints_begun_.emplace(request, asked.directory);
-    if (gather_shards()) gathering_.at(*version_).asked.push_back(asked);
     effects_.push_back(WriteVersion{request, asked.directory, asked.periodic, asked.make_parent});
+    gather_shards(asked);
   }
 }
 

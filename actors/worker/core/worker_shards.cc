@@ -5,7 +5,8 @@
 // members (Complete). A member that knows this of every bucket updates its shards, owners send the
 // new parameters to those that do not hold the bucket (Updated), and a member that has all of them
 // commits. Between its update and its commit a member is *ahead*: its shards are those of the next
-// version, its other parameters are not. No member is ahead before every sum exists twice.
+// version, its other parameters are not. No member is ahead before every sum exists twice. A member
+// that is alone steps as in a job without shards.
 //
 // A round: if a member is ahead or has committed, the target is the version that it goes to. Holders
 // that have only the sum make their shards first, and members then fetch what they miss.
@@ -47,12 +48,9 @@ std::vector<std::uint32_t> WorkerCore::buckets_besides(const std::set<std::uint3
 
 // --- a step --------------------------------------------------------------------------------------
 
-// The owner has the sum. Alone, it is its own buddy.
-void WorkerCore::hold_sum(const Reduced& reduced, const Bytes& squares) {
+void WorkerCore::hold_sum(const Reduced& reduced) {
   held_sums_.insert_or_assign(reduced.bucket, reduced);
-  const Incarnation buddy = install_.holders[reduced.bucket].buddy;
-  if (buddy == config_.self) return announce(reduced, squares);
-  send_peer(*member(buddy), reduced);
+  send_peer(*member(install_.holders[reduced.bucket].buddy), reduced);
 }
 
 void WorkerCore::on_sum_held(const SumHeld& event) {
@@ -276,6 +274,7 @@ void WorkerCore::load_pieces() {
                   .pieces = std::exchange(pieces_, {}),
                   .contexts = {},
                   .losses = {},
+                  .last = may_be_last(install_.target),
                   .decisions = decisions_};
   // A worker that has the whole version already has its contexts and its line.
   if (version_ != install_.target) {
@@ -292,6 +291,12 @@ void WorkerCore::load_pieces() {
 // --- what others fetch ---------------------------------------------------------------------------
 
 void WorkerCore::on_fetch_shards(const FetchShards& message) {
+  const bool wants_nothing = message.parameters.empty() && message.moments.empty() &&
+                             !message.rest && !message.frozen;
+  if (wants_nothing) {
+    effects_.push_back(DropShards{message.stamp.sender, message.version});
+    return;
+  }
   const bool sealed = phase_ != Phase::kActive && phase_ != Phase::kPaused;
   const bool here = has_reached(message.version) && contains_all(held_, message.moments) &&
                     (!ahead_ || contains_all(held_, message.parameters));
@@ -337,8 +342,9 @@ void WorkerCore::on_shards_exported(const ShardsExported& event) {
 // --- the whole state of a version ----------------------------------------------------------------
 
 void WorkerCore::keep_line(const LedgerLine& line) {
-  lines_.emplace(line.version, line);
-  if (may_be_last(line.version) && !line.state) line_without_state_ = line;
+  if (line.state) lines_[line.version] = line;
+  const LedgerLine& kept = lines_.emplace(line.version, line).first->second;
+  if (may_be_last(line.version) && !kept.state) line_without_state_ = line;
 }
 
 // The member with rank 0 completes the line of a version that may be the last one.
@@ -346,8 +352,8 @@ void WorkerCore::complete_line() {
   const bool wanted = line_without_state_ && line_without_state_->version == version_ &&
                       install_.acknowledged_through < *version_ && ranks_.contains(0);
   if (!wanted) return;
-  gather_shards();
   effects_.push_back(DigestState{generation_, *version_});
+  gather_shards();
 }
 
 void WorkerCore::on_state_digested(const StateDigested& event) {
@@ -361,42 +367,64 @@ void WorkerCore::on_state_digested(const StateDigested& event) {
 }
 
 // Asks the owners for the moments that are not here. They answer before their next update, because
-// they receive the request before this worker's contribution to it. Returns false if all are here.
-bool WorkerCore::gather_shards() {
-  if (!sharded() || held_.size() == install_.bucket_count) return false;
+// they receive the request before this worker's contribution to it. `asked`: what waits for them.
+void WorkerCore::gather_shards(std::optional<WriteCheckpoint> asked) {
+  if (!sharded() || held_.size() == install_.bucket_count) return;
   const auto [gathering, is_new] = gathering_.try_emplace(*version_);
-  if (!is_new) return true;
+  if (asked) gathering->second.asked.push_back(*asked);
+  if (!is_new) return supply_gathered(*version_);
   std::map<Incarnation, FetchShards> wanted;
   for (const std::uint32_t bucket : buckets_besides(held_))
     wanted[owner_of(bucket).incarnation].moments.push_back(bucket);
-  for (auto& [incarnation, request] : wanted) {
-    request.stamp = stamp();
+  for (auto& [owner, request] : wanted) {
+    gathering->second.owners.insert(owner);
     request.version = *version_;
-    request.address = config_.address;
-    request.host_id = config_.host_id;
-    gathering->second.awaited.insert(incarnation);
-    send_peer(*member(incarnation), std::move(request));
+    ask_owner(owner, std::move(request));
   }
-  return true;
+}
+
+// Gives the engine all pieces, if they are there.
+void WorkerCore::supply_gathered(Version version) {
+  Gathering& gathering = gathering_.at(version);
+  if (!gathering.complete()) return;
+  effects_.push_back(SupplyShards{generation_, version, gathering.pieces});
+  gathering.asked.clear();
+  ++gathering.supplies;
+}
+
+void WorkerCore::ask_owner(Incarnation owner, FetchShards wanted) {
+  wanted.stamp = stamp();
+  wanted.address = config_.address;
+  wanted.host_id = config_.host_id;
+  send_peer(*member(owner), std::move(wanted));
 }
 
 // Returns whether the message is an answer to gather_shards().
 bool WorkerCore::take_gathered(const Shards& message) {
   const auto found = gathering_.find(message.version);
-  if (found == gathering_.end() || found->second.awaited.erase(message.stamp.sender) == 0)
-    return false;
+  if (found == gathering_.end()) return false;
   Gathering& gathering = found->second;
   gathering.pieces.push_back(message);
   if (message.moments.empty()) {
     // The owner has gone on meanwhile. The next version will do as well.
     forget_begun(gathering.asked);
     for (const WriteCheckpoint& asked : gathering.asked) checkpoints_asked_[asked.request] = asked;
-    gathering = {};
+    effects_.push_back(SupplyShards{generation_, message.version, {}});
+    gathering_.erase(found);
+  } else {
+    supply_gathered(message.version);
   }
-  if (!gathering.awaited.empty()) return true;
-  effects_.push_back(SupplyShards{message.version, std::move(gathering.pieces)});
-  gathering_.erase(found);
   return true;
+}
+
+// Owners keep what they have sent until they hear that it was taken.
+void WorkerCore::on_shards_taken(const ShardsTaken& event) {
+  const auto found = gathering_.find(event.version);
+  if (event.generation != generation_ || found == gathering_.end()) return;
+  if (--found->second.supplies > 0) return;
+  for (const Incarnation owner : found->second.owners)
+    ask_owner(owner, FetchShards{.version = event.version});
+  gathering_.erase(found);
 }
 
 void WorkerCore::forget_begun(const std::vector<WriteCheckpoint>& asked) {

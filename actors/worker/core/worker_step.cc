@@ -89,7 +89,7 @@ void WorkerCore::on_reduced(const Reduced& message) {
     anomaly("refused: " + describe("Reduced", message.stamp, message.step, message.bucket));
     return;
   }
-  if (sharded()) {
+  if (divided()) {
     // This worker is the buddy. A repetition finds the sum here.
     if (!held_sums_.contains(message.bucket)) effects_.push_back(HoldSum{generation_, message});
     return;
@@ -121,13 +121,13 @@ bool WorkerCore::well_formed(const Reduced& message) const {
       owner_of(message.bucket).incarnation != message.stamp.sender) {
     return false;
   }
-  if (sharded() && install_.holders[message.bucket].buddy != config_.self) return false;
+  if (divided() && install_.holders[message.bucket].buddy != config_.self) return false;
   return message.bucket == 0 ? results_cover(message.results, {0, config_.max_p})
                              : message.results.empty();
 }
 
 bool WorkerCore::well_formed(const Complete& message) const {
-  if (!sharded() || message.bucket >= install_.bucket_count ||
+  if (!divided() || message.bucket >= install_.bucket_count ||
       install_.holders[message.bucket].buddy != message.stamp.sender) {
     return false;
   }
@@ -192,7 +192,7 @@ void WorkerCore::on_bucket_reduced(const BucketReduced& event) {
   reduced.stamp = stamp();
   if (reduced.bucket == 0) reduced.results = sum.results();
   reduced.drain = sum.drain();
-  if (sharded()) return hold_sum(reduced, event.squares);
+  if (divided()) return hold_sum(reduced);
   for (const Member& peer : install_.members) {
     if (peer.incarnation != config_.self) send_peer(peer, reduced);
   }
@@ -238,7 +238,7 @@ bool WorkerCore::evaluation_is_due() const {
 // The update is issued only when every bucket is staged, and from then on no Prepare can interrupt
 // it (operation_).
 void WorkerCore::start_update() {
-  if (sharded()) return start_shard_update();
+  if (divided()) return start_shard_update();
   operation_ = Operation::kUpdate;
   ApplyUpdate update{.generation = generation_,
                      .step = *version_,
@@ -265,7 +265,7 @@ void WorkerCore::on_update_applied(const UpdateApplied& event) {
   ES_CHECK(event.line.version == *version_ + 1);
   // All members read the same flag from the same result, so they agree on the version at which they
   // stop.
-  drain_agreed_ = sharded() ? made_.drain : staged_.at(0).drain;
+  drain_agreed_ = divided() ? made_.drain : staged_.at(0).drain;
   const Instant step = now_ - step_begin_;
   mean_step_ = mean_step_ == Instant{} ? step : (7 * mean_step_ + step) / 8;
   // A peer is at most one step ahead, so a message lost in a break belongs to the step of the break
@@ -332,7 +332,7 @@ bool WorkerCore::own_part_is_done() const {
 // The peers that this worker waits for after it has done all that it can do.
 std::set<Incarnation> WorkerCore::awaited() const {
   std::set<Incarnation> peers;
-  if (phase_ == Phase::kLoading && sharded()) return pieces_awaited_;
+  if (phase_ == Phase::kLoading && divided()) return pieces_awaited_;
   if (phase_ == Phase::kLoading) {
     if (const auto* peer = std::get_if<FromPeer>(&install_.source)) peers.insert(peer->incarnation);
   }
@@ -345,9 +345,9 @@ std::set<Incarnation> WorkerCore::awaited() const {
   }
   if (all_staged()) return awaited_for_audit();
   for (std::uint32_t bucket = 0; bucket < install_.bucket_count; ++bucket) {
-    if (sharded() ? complete_.contains(bucket) : staged_.contains(bucket)) continue;
+    if (divided() ? complete_.contains(bucket) : staged_.contains(bucket)) continue;
     // The buddy speaks for both holders, and waits itself for the owner.
-    if (sharded() && install_.holders[bucket].buddy != config_.self &&
+    if (divided() && install_.holders[bucket].buddy != config_.self &&
         (install_.holders[bucket].owner != config_.self || held_sums_.contains(bucket))) {
       peers.insert(install_.holders[bucket].buddy);
       continue;

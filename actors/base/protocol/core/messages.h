@@ -196,9 +196,10 @@ struct FetchShards {
   std::string host_id;
 };
 
-// The answer to FetchShards. `data` has the wanted parameters by bucket, then the wanted moments by
-// bucket and array, then the frozen parameters; the receiver uses it only if `digest` is that of all
-// its bytes.
+// The answer to FetchShards. `data` has the wanted parameters by bucket, then the frozen parameters,
+// then the wanted moments by bucket and array (actors/worker/state/version_io.h); the receiver uses
+// it only if `digest` is that of all its bytes. No moments, although some were wanted: the sender
+// has gone on to the next version.
 struct Shards {
   Stamp stamp;
   Version version = 0;

@@ -50,6 +50,15 @@ void Rounds::give_up_lost_shards() {
   }
 }
 
+// Returns whether without this worker no whole version could be put together. While members train,
+// two of them hold every shard.
+bool Rounds::is_last_holder(const Worker& worker) const {
+  if (!sharded() || context_.phase != Phase::kInstalling) return false;
+  std::map<Incarnation, Report> others = reports_;
+  others.erase(worker.incarnation);
+  return !find_shards(others, context_.config.bucket_count);
+}
+
 std::vector<Holders> Rounds::holders() const {
   if (!sharded()) return {};
   std::vector<ShardMember> members;

@@ -142,6 +142,7 @@ class Rounds {
   std::optional<Holder> newest_reported() const;
   bool sharded() const { return !context_.config.shards.empty(); }
   void give_up_lost_shards();
+  bool is_last_holder(const Worker& worker) const;
   protocol::FromPeer peer(Incarnation incarnation) const;
   std::vector<protocol::Holders> holders() const;
   std::string source_node(const Worker& worker) const;

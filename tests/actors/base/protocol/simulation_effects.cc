@@ -160,10 +160,14 @@ void Simulation::check_head_message(std::uint64_t to, const HeadMessage& message
   if (std::holds_alternative<Go>(message) && lives(to)) check_go(stamp_of(message).generation);
 }
 
-// Whether both members that held a bucket in the last placement were given up.
+// Whether both members that held a bucket in the last placement are gone, or were evicted because
+// others could not reach them.
 bool Simulation::lost_a_shard() const {
-  return std::ranges::any_of(last_holders_, [this](const Holders& holders) {
-    return given_up_.contains(holders.owner.value) && given_up_.contains(holders.buddy.value);
+  const auto is_lost = [this](Incarnation holder) {
+    return given_up_.contains(holder.value) || processes_.at(holder.value).kill_ordered;
+  };
+  return std::ranges::any_of(last_holders_, [&](const Holders& holders) {
+    return is_lost(holders.owner) && is_lost(holders.buddy);
   });
 }
 

@@ -298,14 +298,12 @@ EngineEvent ToyEngine::reduce(const ReduceBucket& effect) {
     gradients.insert(gradients.end(), words.begin() + 1, words.end());
   }
   require(gradients.size() == job_.max_p);
-  const std::uint64_t sum = sum_of(gradients);
   return BucketReduced{{{effect.generation, {}},
                         effect.step,
                         effect.bucket,
-                        bulk_of({sum_of(held_->params), sum}),
+                        bulk_of({sum_of(held_->params), sum_of(gradients)}),
                         {},
-                        false},
-                       encode({square(sum)})};
+                        false}};
 }
 
 void ToyEngine::perform(const ApplyUpdate& effect) {
@@ -523,6 +521,10 @@ void ToyEngine::perform(const SupplyShards& effect) {
         {Generation{}, true, [version, then = waiting.then] { return then(version); }});
   }
   waiting_ = std::move(others);
+  if (effect.pieces.empty()) return;
+  queue_.push_back({effect.generation, false, [effect]() -> EngineEvent {
+                      return ShardsTaken{effect.generation, effect.version};
+                    }});
 }
 
 void ToyEngine::perform(const ExportVersion& effect) {
