@@ -10,7 +10,8 @@
 namespace es::actors::worker {
 namespace {
 
-std::span<std::byte> writable_bytes_of(gpu::AlignedBuffer& buffer) {
+template <class Array>
+std::span<std::byte> writable_bytes_of(Array& buffer) {
   return {reinterpret_cast<std::byte*>(buffer.data()), buffer.bytes()};
 }
 
@@ -122,7 +123,7 @@ std::uint64_t export_bytes(const gpu::Engine& engine) {
 protocol::State export_version(const gpu::Engine& engine, Segment& segment) {
   const gpu::Replica& replica = engine.replica();
   std::uint64_t offset = 0;
-  const auto put = [&](const gpu::AlignedBuffer& array, std::int64_t floats) {
+  const auto put = [&](const auto& array, std::int64_t floats) {
     const std::uint64_t bytes = static_cast<std::uint64_t>(floats) * sizeof(float);
     std::memcpy(segment.data() + offset, array.data(), bytes);
     offset += bytes;
@@ -132,7 +133,7 @@ protocol::State export_version(const gpu::Engine& engine, Segment& segment) {
   state.version = replica.version;
   state.digests = digests_of(engine);
   state.parameters = put(replica.params, engine.kept_floats());
-  for (const gpu::AlignedBuffer& moment : replica.moments)
+  for (const gpu::HeldArray& moment : replica.moments)
     state.moments.push_back(put(moment, moment.floats()));
   for (const gpu::EstContext& context : replica.contexts)
     state.contexts.push_back(std::make_shared<const std::vector<std::byte>>(gpu::encode(context)));
