@@ -4,9 +4,10 @@
 // the bytes from the live arrays, and thaw() copies only what the reader has not read yet.
 //
 // Threads: the engine's thread constructs it and calls thaw() BEFORE anything changes or ends the
-// replica (apply_update(), install(), init_replica(), the end of the engine). One other thread, the
-// reader, calls read(). Local steps and evaluations only read the replica and do not need thaw().
-// Any thread may call give_up(). thaw() waits at most for one read() that is in progress.
+// replica (an update or a part of one, hold(), install(), init_replica(), the end of the engine).
+// One other thread, the reader, calls read(). Local steps and evaluations only read the replica and
+// do not need thaw(). Any thread may call give_up(). thaw() waits at most for one read() that is in
+// progress.
 //
 // Memory: the contexts are copied immediately, since they are small. thaw() allocates memory for
 // the arrays that have not been read to their end.
