@@ -117,7 +117,11 @@ HeldArray::HeldArray(std::int64_t floats, std::span<const FloatRange> ranges, co
   }
 }
 
-HeldArray::HeldArray(const HeldArray& other) : HeldArray(other.floats_, other.held_, "a copy") {
+HeldArray::HeldArray(const HeldArray& other)
+    : HeldArray(other.floats_, std::span<const FloatRange>(), "a copy") {
+  // Without the zeros of hold(), which would be overwritten at once.
+  acquire(pages_of(other.held_), "a copy");
+  held_ = other.held_;
   for (const FloatRange& range : held_)
     std::copy_n(other.data_ + range.begin, range.floats(), data_ + range.begin);
 }

@@ -175,6 +175,15 @@ std::vector<PartRun> runs_of(const gpu::Engine& engine, const VersionPart& part)
   return runs;
 }
 
+std::span<const std::byte> bytes_of(const gpu::Engine& engine, const PartRun& run) {
+  ES_CHECK(run.array == 0 || engine.holds(run.bucket));
+  const gpu::Replica& replica = engine.replica();
+  const float* const array =
+      run.array == 0 ? replica.params.data() : replica.moments[run.array - 1].data();
+  return std::as_bytes(
+      std::span(array + run.floats.begin, static_cast<std::size_t>(run.floats.floats())));
+}
+
 Error bad_piece(const std::string& what) {
   return failure(kFromPeer + ": " + what);
 }
@@ -311,15 +320,17 @@ std::uint64_t part_bytes(const gpu::Engine& engine, const VersionPart& part) {
   return bytes;
 }
 
+Digest part_digest(const gpu::Engine& engine, const VersionPart& part) {
+  DigestBuilder digest;
+  for (const PartRun& run : runs_of(engine, part)) digest.add(bytes_of(engine, run));
+  return digest.finish();
+}
+
 Digest export_part(const gpu::Engine& engine, const VersionPart& part, std::span<std::byte> out) {
-  const gpu::Replica& replica = engine.replica();
   ES_CHECK(out.size() == part_bytes(engine, part));
   std::span<std::byte> rest = out;
   for (const PartRun& run : runs_of(engine, part)) {
-    ES_CHECK(run.array == 0 || engine.holds(run.bucket));
-    const float* const array =
-        run.array == 0 ? replica.params.data() : replica.moments[run.array - 1].data();
-    if (run.bytes() != 0) std::memcpy(rest.data(), array + run.floats.begin, run.bytes());
+    std::ranges::copy(bytes_of(engine, run), rest.begin());
     rest = rest.subspan(run.bytes());
   }
   return digest_of(out);

@@ -52,8 +52,11 @@ struct VersionPiece {
   std::span<const std::byte> bytes = {};
 };
 
-// Copies a part of the engine's version and returns the digest of the bytes. REQUIRES: `out` has
-// part_bytes(), the engine holds these moments, and Engine::replica() may be called.
+// Returns the digest of the bytes of a part, without a copy. Holders of a bucket can compare it.
+// REQUIRES: the engine holds these moments, and Engine::replica() may be called.
+Digest part_digest(const gpu::Engine& engine, const VersionPart& part);
+// Copies the bytes of a part and returns their digest. REQUIRES: as part_digest(), and `out` has
+// part_bytes().
 Digest export_part(const gpu::Engine& engine, const VersionPart& part, std::span<std::byte> out);
 
 // What a version has beside its pieces.

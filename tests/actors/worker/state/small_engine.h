@@ -40,9 +40,8 @@ inline std::unique_ptr<gpu::Engine> empty_engine(const JobSpec& spec,
   return *std::move(made);
 }
 
-inline std::unique_ptr<gpu::Engine> small_engine(const JobSpec& spec,
-                                                 std::int64_t bucket_bytes = gpu::kBucketBytes) {
-  auto engine = empty_engine(spec, bucket_bytes);
+inline std::unique_ptr<gpu::Engine> small_engine(const JobSpec& spec) {
+  auto engine = empty_engine(spec);
   REQUIRE(engine->init_replica().ok());
   return engine;
 }
