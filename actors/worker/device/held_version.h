@@ -40,10 +40,11 @@ class HeldVersion {
   // Sets what the evaluations before this version have decided; empty: nothing.
   void set_decisions(std::string decisions) { decisions_ = std::move(decisions); }
 
-  // REQUIRES: engine.fetch_replica() has succeeded since the replica was last changed.
-  Snapshot snapshot() const;
+  // `other` supplies what the engine does not hold. REQUIRES: engine.fetch_replica() has succeeded
+  // since the replica was last changed.
+  Snapshot snapshot(OtherMoments other = {});
   // Queues a snapshot to be written. REQUIRES: as for snapshot().
-  void write(const WriteVersion& asked);
+  void write(const WriteVersion& asked, OtherMoments other = {});
 
  private:
   gpu::Engine& engine_;
@@ -53,6 +54,7 @@ class HeldVersion {
   // snapshots of this version that the writer may still be reading
   std::vector<std::shared_ptr<gpu::FrozenReplica>> frozen_;
   std::shared_ptr<gpu::CopyMemory> copies_;  // memory for the copies of one version
+  std::vector<gpu::FloatRange> copied_;      // what the engine held when this memory was made
   VersionWriter writer_;                     // the last member: it ends before what it reads
 };
 
