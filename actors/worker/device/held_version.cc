@@ -16,7 +16,7 @@ void HeldVersion::thaw() {
   frozen_.clear();
 }
 
-Snapshot HeldVersion::snapshot(OtherMoments other) {
+Snapshot HeldVersion::snapshot() {
   // Copies of other moments would have other sizes.
   if (copies_ == nullptr || copied_ != engine_.held()) {
     copies_ = std::make_shared<gpu::CopyMemory>(1 + engine_.moment_count());
@@ -32,13 +32,16 @@ Snapshot HeldVersion::snapshot(OtherMoments other) {
           .frozen = engine_.frozen_digest(),
           .decisions = decisions_,
           .replica = std::make_shared<gpu::FrozenReplica>(engine_.replica(), engine_.kept_floats(),
-                                                          copies_),
-          .other = std::move(other)};
+                                                          copies_)};
 }
 
-void HeldVersion::write(const WriteVersion& asked, OtherMoments other) {
-  Snapshot version = snapshot(std::move(other));
+Snapshot HeldVersion::freeze() {
+  Snapshot version = snapshot();
   frozen_.push_back(version.replica);
+  return version;
+}
+
+void HeldVersion::write(Snapshot version, const WriteVersion& asked) {
   writer_.write(std::move(version), asked);
 }
 

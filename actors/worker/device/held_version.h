@@ -40,11 +40,13 @@ class HeldVersion {
   // Sets what the evaluations before this version have decided; empty: nothing.
   void set_decisions(std::string decisions) { decisions_ = std::move(decisions); }
 
-  // `other` supplies what the engine does not hold. REQUIRES: engine.fetch_replica() has succeeded
-  // since the replica was last changed.
-  Snapshot snapshot(OtherMoments other = {});
-  // Queues a snapshot to be written. REQUIRES: as for snapshot().
-  void write(const WriteVersion& asked, OtherMoments other = {});
+  // REQUIRES: engine.fetch_replica() has succeeded since the replica was last changed.
+  Snapshot snapshot();
+  // A snapshot that stays readable when the replica changes. REQUIRES: as for snapshot().
+  Snapshot freeze();
+  // Queues what freeze() has returned to be written. If the engine does not hold everything,
+  // Snapshot::other must supply the rest.
+  void write(Snapshot version, const WriteVersion& asked);
 
  private:
   gpu::Engine& engine_;
