@@ -175,6 +175,7 @@ class DeviceState {
   // Sharded state (device_shards.cc).
   using UseOfSnapshot = std::function<void(const worker::Snapshot&)>;
   protocol::Bytes squares_of(std::uint32_t bucket, const float* sum);
+  Result<std::vector<float>> squares_from(const protocol::Bytes& of_buckets) const;
   const float* held_sum(const protocol::Reduced& sum) const;
   std::vector<protocol::Updated> share_updated(const worker::UpdateShards& effect);
   Status load_shards(const worker::LoadShards& effect,

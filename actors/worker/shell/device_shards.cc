@@ -35,6 +35,25 @@ protocol::Bytes DeviceState::squares_of(std::uint32_t bucket, const float* sum) 
   return bytes_from(squares);
 }
 
+// The sums of squares of all buckets follow each other; those of parameters are in table order.
+Result<std::vector<float>> DeviceState::squares_from(const protocol::Bytes& of_buckets) const {
+  const gpu::Engine& engine = *parts_->engine;
+  std::vector<float> squares(engine.clips() ? engine.table().trained().size() : 0);
+  const std::size_t bytes = of_buckets ? of_buckets->size() : 0;
+  if (bytes != squares.size() * sizeof(float))
+    return failure("an update of shards has " + std::to_string(bytes) +
+                   " bytes of sums of squares, expected " +
+                   std::to_string(squares.size() * sizeof(float)));
+  if (bytes == 0) return squares;
+  const std::byte* from = of_buckets->data();
+  for (const gpu::Bucket& bucket : engine.buckets()) {
+    const gpu::ParamRange params = gpu::params_of(engine.table(), bucket);
+    std::memcpy(squares.data() + params.begin, from, params.size() * sizeof(float));
+    from += params.size() * sizeof(float);
+  }
+  return squares;
+}
+
 void DeviceState::perform_effect(const worker::HoldSum& effect) {
   if (abandoned(effect.generation)) return;
   const std::uint32_t bucket = effect.sum.bucket;
@@ -71,14 +90,11 @@ void DeviceState::perform_effect(const worker::UpdateShards& effect) {
     ES_CHECK(sums[sum.bucket] != nullptr);
     abandoned_step = abandoned_step || !gradients_ || gradients_->own(sum.data) == nullptr;
   }
-  std::vector<float> squares(effect.squares ? effect.squares->size() / sizeof(float) : 0);
-  if (effect.squares) std::memcpy(squares.data(), effect.squares->data(), effect.squares->size());
-  if (squares.size() != (engine.clips() ? engine.table().trained().size() : 0))
-    return fail("an update of shards with " + std::to_string(squares.size()) +
-                " sums of squares");
+  const auto squares = squares_from(effect.squares);
+  if (!squares) return fail(squares.error().message);
   kill_point("shards.before");
   held_->thaw();
-  const Status status = engine.update_held(sums, squares, protocol::reductions(effect.decisions));
+  const Status status = engine.update_held(sums, *squares, protocol::reductions(effect.decisions));
   kill_point("shards.after");
   if (!status.ok()) end_if_device_lost();
   if (!status.ok()) return fail(status.error().message);

@@ -93,7 +93,10 @@ void Rounds::take(Worker& worker, const Report& message) {
   if (context_.phase != Phase::kPreparing) return;
   worker.version = message.version;
   if (message.version && message.ahead) ++*worker.version;
-  reports_[worker.incarnation] = message;
+  Report& report = reports_[worker.incarnation] = message;
+  const auto is_unknown = [this](std::uint32_t b) { return b >= context_.config.shards.size(); };
+  std::erase_if(report.held, is_unknown);
+  std::erase_if(report.summed, is_unknown);
   continue_if_known();
 }
 
