@@ -70,12 +70,12 @@ TEST_SUITE("gpu/held moments") {
   void check_same(InProcessJob& divided, InProcessJob& whole) {
     REQUIRE(whole.engine(0).buckets().size() > 3);
     for (const std::size_t first : {0U, 0U, 1U, 3U, 1U}) {
-      CHECK(divided.step() == whole.step());
+      REQUIRE(divided.step() == whole.step());
       divided.divide_moments(first);
-      CHECK(divided.equals(whole));
+      REQUIRE(divided.equals(whole));
     }
-    CHECK(divided.step() == whole.step());
-    CHECK(divided.equals(whole));
+    REQUIRE(divided.step() == whole.step());
+    REQUIRE(divided.equals(whole));
   }
 
   void check_job(const JobSpec& spec, std::size_t count, bool cuda = false) {
