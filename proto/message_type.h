@@ -10,7 +10,7 @@
 namespace es {
 
 // Version of the protocol (Envelope.protocol).
-inline constexpr std::uint16_t kProtocolVersion = 4;
+inline constexpr std::uint16_t kProtocolVersion = 5;
 
 // The messages and their numbers, by the schema that has them. What may arrive from another process
 // (proto/frame.cc) and which type has which struct (proto/messages.h) follow from these tables.
@@ -23,7 +23,11 @@ inline constexpr std::uint16_t kProtocolVersion = 4;
   X(State, 4)               \
   X(FetchPart, 5)           \
   X(BulkPart, 6)            \
-  X(OpenChannel, 7)
+  X(OpenChannel, 7)         \
+  X(Complete, 8)            \
+  X(Updated, 9)             \
+  X(FetchShards, 35)        \
+  X(Shards, 36)
 // round.capnp: head <-> worker
 #define ES_ROUND_MESSAGES(X)  \
   X(Hello, 10)                \

@@ -131,7 +131,7 @@ void state_from_pytorch(const ParamInfo& param, const StatePlace& place, const f
 }
 
 std::vector<float> ParamState::values(const ParamTable& table,
-                                      std::span<const AlignedBuffer> moments) const {
+                                      std::span<const HeldArray> moments) const {
   const ParamInfo& info = table[param];
   const float* const from = moments[place.array].data() + info.offset + place.offset;
   std::vector<float> values(static_cast<std::size_t>(place.count));
@@ -140,14 +140,14 @@ std::vector<float> ParamState::values(const ParamTable& table,
 }
 
 void ParamState::set(const ParamTable& table, const float* values,
-                     std::span<AlignedBuffer> moments) const {
+                     std::span<HeldArray> moments) const {
   const ParamInfo& info = table[param];
   float* const to = moments[place.array].data() + info.offset + place.offset;
   state_from_pytorch(info, place, values, to);
 }
 
 bool use_evaluated(const ParamTable& table, std::span<const ParamState> states,
-                   std::span<const AlignedBuffer> moments, float* params) {
+                   std::span<const HeldArray> moments, float* params) {
   bool found = false;
   for (const ParamState& state : states) {
     if (state.name != kEvaluatedState) continue;

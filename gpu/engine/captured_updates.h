@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "gpu/base/aligned_buffer.h"
+#include "gpu/base/held_array.h"
 #include "gpu/graph/update_graphs.h"
 #include "gpu/optim/captured.h"
 #include "gpu/optim/parameter_groups.h"
@@ -47,14 +47,14 @@ struct ParamState {
   StatePlace place;
 
   // As to_pytorch() and from_pytorch() of pytorch_layout.h; `moments` are the replica's arrays.
-  std::vector<float> values(const ParamTable& table, std::span<const AlignedBuffer> moments) const;
-  void set(const ParamTable& table, const float* values, std::span<AlignedBuffer> moments) const;
+  std::vector<float> values(const ParamTable& table, std::span<const HeldArray> moments) const;
+  void set(const ParamTable& table, const float* values, std::span<HeldArray> moments) const;
 };
 
 // Replaces the parameters that have a state kEvaluatedState by it. `params` are all parameters in
 // the flat layout, and `moments` the replica's arrays. Returns whether there are any.
 bool use_evaluated(const ParamTable& table, std::span<const ParamState> states,
-                   std::span<const AlignedBuffer> moments, float* params);
+                   std::span<const HeldArray> moments, float* params);
 
 // Returns the states of all trained parameters, in the order of the table.
 std::vector<ParamState> param_states(const ParamTable& table, const ModelUpdates& updates,

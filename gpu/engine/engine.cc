@@ -118,6 +118,9 @@ Engine::Engine(const JobSpec& spec, const EngineOptions& options, const ParamTab
       kernels_(kernel_table(options.cpu_class)),
       table_(table),
       buckets_(cut_buckets(table_, std::max<std::int64_t>(1, options.bucket_bytes / kFloatBytes))),
+      held_(buckets_.size(), true),
+      held_ranges_(ranges_of(buckets_, held_)),
+      next_(buckets_.size(), false),
       parallel_(options.threads),
       optimizer_(spec.optimizer, spec.schedule, options.total_steps, spec.max_p, std::move(runs),
                  std::move(captured)),
@@ -156,6 +159,9 @@ float Engine::learning_rate(std::uint64_t step) const {
 std::size_t Engine::moment_count() const {
   return optimizer_.moment_count();
 }
+bool Engine::clips() const {
+  return optimizer_.clips();
+}
 std::int64_t Engine::kept_floats() const {
   return spec_.lora.rank != 0 ? table_.trained_floats() : table_.total_floats();
 }
@@ -192,8 +198,10 @@ MemoryUse Engine::memory_use() const {
     live_peak = std::max(live_peak, runner_->plan(program).live_peak_floats);
   }
   const std::int64_t trained = table_.trained_floats() * kFloatBytes;
+  std::int64_t held = 0;
+  for (const FloatRange& range : held_ranges_) held += range.floats();
   return {.params = table_.total_floats() * kFloatBytes,
-          .moments = trained * static_cast<std::int64_t>(moment_count()),
+          .moments = held * kFloatBytes * static_cast<std::int64_t>(moment_count()),
           .constants = constants * kFloatBytes,
           .arena = arena * kFloatBytes,
           .arena_live_peak = live_peak * kFloatBytes,
@@ -252,7 +260,7 @@ Status Engine::init_replica() {
   return if_memory_suffices(spec_, [&]() -> Status {
     // The new replica is complete before it replaces the old one. If memory runs out, the old
     // replica is unchanged.
-    Replica fresh = empty_replica(table_, moment_count());
+    Replica fresh = empty_replica(table_, moment_count(), held_ranges_);
     initialise_params(table_, spec_.seed, fresh.params.data());
     for (VirtualRank rank = 0; rank < spec_.max_p; ++rank)
       fresh.contexts.push_back(
@@ -270,14 +278,18 @@ Status Engine::install(Replica replica) {
     return failure(name + " has " + std::to_string(replica.moments.size()) +
                    " optimizer moments: allowed is " + std::to_string(moment_count()) +
                    " for optimizer " + spec_.optimizer.kind);
-  const auto check_size = [&](const AlignedBuffer& array, std::int64_t floats) {
+  const auto check_size = [&](const auto& array, std::int64_t floats) {
     if (array.floats() == floats) return Status();
     return Status(failure(name + " has " + std::to_string(array.floats()) + " floats: allowed is " +
                           std::to_string(floats) + " for model " + model_text(spec_.model)));
   };
   ES_RETURN_IF_ERROR(check_size(replica.params, table_.total_floats()));
-  for (const AlignedBuffer& moment : replica.moments)
+  for (const HeldArray& moment : replica.moments) {
     ES_RETURN_IF_ERROR(check_size(moment, table_.trained_floats()));
+    if (moment.held() != held_ranges_)
+      return failure(name + " has the moments of " + std::to_string(moment.held_floats()) +
+                     " floats: allowed are those of the buckets that this engine holds");
+  }
   ES_RETURN_IF_ERROR(check_contexts(replica.contexts, replica.version));
   ES_RETURN_IF_ERROR(check_finite(replica));
   replica_ = std::move(replica);
@@ -288,11 +300,17 @@ Status Engine::install(Replica replica) {
 void Engine::replica_changed() {
   frozen_digest_ = gpu::frozen_digest(table_, replica_.params.data());
   evaluates_average_ = false;
-  runner_->params_changed();
+  host_changed();
   if (forward_) forward_->params_changed();
-  if (Updater* const updater = runner_->updater()) updater->replica_changed();
+  next_.assign(buckets_.size(), false);
   fetched_ = true;
   usable_ = {};
+}
+
+// A device must copy what it uses of the replica.
+void Engine::host_changed() {
+  runner_->params_changed();
+  if (Updater* const updater = runner_->updater()) updater->replica_changed();
 }
 
 std::span<const std::byte> Engine::frozen_pages() const {

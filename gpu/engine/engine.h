@@ -12,6 +12,14 @@
 //   engine.apply_update(reduced, next);     // the version increases by one
 //   tree.release_all();
 //
+// An engine may hold the moments of some buckets only (hold()), because other workers hold those of
+// the others. Every engine has all parameters. The update of such a step has parts:
+//   engine.sums_of_squares(bucket, sum, squares of its parameters);   // if the job clips
+//   ... the squares of all buckets are gathered from all workers ...
+//   engine.update_held(sums, squares);
+//   ... bucket_params(bucket) goes to all workers, which call replace_params(bucket, ...) ...
+//   engine.commit_update(next);             // the version increases by one
+//
 // Threads: an engine may be used by one thread at a time. It may have helper threads
 // (options.threads). Engines share no state. Memory: create(), init_replica() and install()
 // allocate everything that is large; steps and evaluations reuse it.
@@ -82,7 +90,7 @@ struct EvalBatch {
 // holds those of the parts.
 struct MemoryUse {
   std::int64_t params = 0;
-  std::int64_t moments = 0;    // all arrays of the optimizer together
+  std::int64_t moments = 0;    // all arrays of the optimizer together, as far as they are held
   std::int64_t constants = 0;  // constants of the model
   // Activations and their gradients, which share memory according to their lifetimes, of the
   // program that needs most. On a CPU it has only those for which there is no room where gradients
@@ -154,6 +162,8 @@ class Engine {
   float learning_rate(std::uint64_t step) const;
   // Returns the number of arrays in Replica::moments.
   std::size_t moment_count() const;
+  // Returns whether the norm of gradients is clipped, so that an update needs sums of squares.
+  bool clips() const;
   // Returns the states of a captured optimizer by parameter; of others none.
   std::span<const ParamState> optimizer_states() const { return states_; }
   // Returns how many floats of the parameters a version keeps, which is what checkpoints and peers
@@ -196,13 +206,26 @@ class Engine {
   // Returns what the operator wrote of a parameter's gradient, under the same condition.
   std::span<const float> gradient(ParamId param) const;
 
+  // --- Whose moments are here. An engine begins with all.
+  // From now on holds the moments of these buckets and of no others. What stays held keeps its
+  // values, and what is new is +0; the memory of the rest returns to the system first. May be
+  // called between steps, and before there is a replica. An engine that does not hold all updates
+  // on the host, also if it has a device. REQUIRES: the buckets are ascending; no update has begun.
+  // Error (failure): the device is lost, or memory is missing; then only those are held that were
+  // held before too.
+  Status hold(std::span<const std::uint32_t> buckets);
+  bool holds(std::uint32_t bucket) const { return held_[bucket]; }
+  bool holds_all() const;
+  // The held ranges of each array of moments.
+  const std::vector<FloatRange>& held() const { return held_ranges_; }
+
   // --- The replica.
   // Computes version 0, a pure function of the spec. Error (failure): memory is missing, as in
   // create(); the replica is unchanged then.
   Status init_replica();
   // Takes over a replica from a checkpoint or another worker. Error (failure): its sizes, ranks or
-  // versions do not fit this model, or a parameter, moment or statistic is not finite. The engine
-  // is unchanged then.
+  // versions do not fit this model, it holds other moments than the engine, or a parameter, moment
+  // or statistic is not finite. The engine is unchanged then.
   Status install(Replica replica);
   // A device that computes updates itself keeps the parameters and moments until fetch_replica().
   // The rest of the replica and the digest of the parameters are always available here.
@@ -212,7 +235,8 @@ class Engine {
   Status fetch_replica();
   // REQUIRES: fetch_replica() was called after the last apply_update(), or the host updates.
   const Replica& replica() const;
-  Digest state_digest() const;  // has the requirement of replica()
+  // REQUIRES: as replica(), and holds_all().
+  Digest state_digest() const;
   Digest params_digest() const;
   Digest frozen_digest() const { return frozen_digest_; }  // of the parameters that are frozen
   // The frozen parameters as far as they fill whole pages of host memory; empty if there are none.
@@ -253,6 +277,7 @@ class Engine {
   // over all ranks and not yet divided by max_p, in host memory or in reduction()->pool(). If this
   // engine runs all ranks, it must point into the slots of that path (GradientPath::whole), not to
   // a copy; these slots may contain no values. `next` has the contexts of all ranks in rank order.
+  // REQUIRES: holds_all().
   //
   // Error (failure): the contexts belong to another version; nothing changes then. Error (failure):
   // a sum or an updated parameter is not finite (the text names parameter and step). With clipping,
@@ -264,6 +289,32 @@ class Engine {
   // `reductions`: how often evaluations have lowered the learning rate (ScheduleSpec, "plateau").
   Status apply_update(std::span<const float* const> reduced, std::vector<EstContext> next,
                       std::uint32_t reductions = 0);
+
+  // --- The same update in parts, for an engine that need not hold all. The sums are in host memory
+  // and are not copies of a slot that only the device has.
+  // Returns an error if these contexts are not those of the next version, or the replica is lost.
+  Status check_update(const std::vector<EstContext>& next) const;
+  // Writes SUM64 of the squares of the summed gradient, for each parameter of params_of() of the
+  // bucket. Clipping needs those of all trained parameters, which the holders of the other buckets
+  // compute. They are infinite or NaN if an element of the sum is.
+  void sums_of_squares(std::uint32_t bucket, const float* sum, std::span<float> by_param);
+  // Updates the parameters and moments of the held buckets to the next version; version and
+  // contexts stay. sums[b] is the sum of bucket b, nullptr where it is not held. `squares` has a
+  // number for each trained parameter if the job clips, and is empty otherwise. Errors: as
+  // apply_update(); a bad sum is found by the engines that hold it, and with clipping by all.
+  Status update_held(std::span<const float* const> sums, std::span<const float> squares,
+                     std::uint32_t reductions = 0);
+  // The parameters of a bucket with their padding, in host memory. Valid until the replica is
+  // replaced; they change with every update. REQUIRES: as replica().
+  std::span<const float> bucket_params(std::uint32_t bucket) const;
+  // Replaces the parameters of a bucket by those of the next version, as its holder computed them.
+  void replace_params(std::uint32_t bucket, const float* params);
+  // Replaces the floats of a bucket in one array of moments, for example when hold() has added the
+  // bucket. REQUIRES: holds(bucket).
+  void replace_moments(std::uint32_t bucket, std::size_t moment, const float* values);
+  // Ends the update: the contexts become those of the next version. REQUIRES: every bucket has been
+  // updated or replaced since the version began. Error: as check_update(); nothing changes then.
+  Status commit_update(std::vector<EstContext> next);
 
   // Evaluates a batch with its program, with the statistics of rank 0 and, if a step was made and
   // the job has them, with other weights than the parameters: their average (OptimizerSpec::ema),
@@ -320,9 +371,12 @@ class Engine {
   Batch with_program(Batch batch) const;
   std::vector<double> sample_weights(const Graph& graph, std::uint64_t count) const;
   void prepare(const Following& following);
+  void set_held(std::vector<bool> held);
+  Status receive_sums(std::span<const float* const> sums);
+  Status update(std::span<const float* const> sums, std::uint32_t reductions);
   Status update_on_host(const ReducedGradient& gradient, const UpdateStep& step);
-  Status update_on_device(const ReducedGradient& gradient, const UpdateStep& step);
-  Status clip();
+  Status update_on_device(const UpdateStep& step);
+  void host_changed();
   Updater* updater();
   Status keep_if_finite();
   void replica_changed();
@@ -340,6 +394,9 @@ class Engine {
   ParamTable table_;
   std::vector<Bucket> buckets_;
 
+  std::vector<bool> held_;               // [bucket]: its moments are here
+  std::vector<FloatRange> held_ranges_;  // the same as ranges
+  std::vector<bool> next_;               // [bucket]: has the parameters of the next version
   Parallel parallel_;
   Optimizer optimizer_;
   std::vector<ParamState> states_;

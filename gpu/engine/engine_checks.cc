@@ -40,10 +40,14 @@ Status Engine::check_finite(const Replica& replica) const {
   const std::string where = "version " + std::to_string(replica.version) + ": ";
   std::string bad = first_non_finite(table_.params(), replica.params.data(), kernels_);
   if (!bad.empty()) return failure(where + "parameter " + bad + " is not finite");
-  for (const AlignedBuffer& moment : replica.moments) {
-    bad = first_non_finite(table_.trained(), moment.data(), kernels_);
-    if (!bad.empty()) return failure(where + "the optimizer's moment of " + bad + " is not finite");
-  }
+  for (const HeldArray& moment : replica.moments)
+    for (const FloatRange& range : moment.held()) {
+      const ParamRange params = params_of(table_, range);
+      bad = first_non_finite(table_.trained().subspan(params.begin, params.size()), moment.data(),
+                             kernels_);
+      if (!bad.empty())
+        return failure(where + "the optimizer's moment of " + bad + " is not finite");
+    }
   for (const EstContext& c : replica.contexts)
     ES_RETURN_IF_ERROR(check_statistics(table_, c, where));
   return {};

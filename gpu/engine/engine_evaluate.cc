@@ -61,6 +61,7 @@ Result<const float*> Engine::evaluated_params() {
   // Each of several losses makes its first step in the first iteration.
   const Version first = updates_ == nullptr ? 1 : updates_->turns.steps_of(1);
   if (!evaluates_others() || version() < first) return replica_.params.data();
+  ES_CHECK_MSG(holds_all(), "the weights of evaluations need all moments");
   const std::int64_t trained = table_.trained_floats(), all = table_.total_floats();
   const float* const average = optimizer_.averages() ? replica_.moments.back().data() : nullptr;
   const bool whole = average != nullptr && trained == all;

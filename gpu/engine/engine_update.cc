@@ -24,6 +24,7 @@ Digest Engine::params_digest() const {
                   : runner_->updater()->params_digest(frozen_digest_);
 }
 Digest Engine::state_digest() const {
+  ES_CHECK(holds_all());
   return gpu::state_digest(table_, replica());
 }
 
@@ -35,26 +36,51 @@ Error Engine::lose_replica(const std::string& why) {
 
 Status Engine::apply_update(std::span<const float* const> reduced, std::vector<EstContext> next,
                             std::uint32_t reductions) {
-  ES_CHECK(reduced.size() == buckets_.size());
-  ES_RETURN_IF_ERROR(usable_);
-  use_parameters();
+  ES_CHECK(holds_all());
   // The contexts are checked before anything changes, because there is no way back after the update
   // has begun.
-  ES_RETURN_IF_ERROR(check_contexts(next, replica_.version + 1));
-  const ReducedGradient gradient{table_, buckets_, reduced};
+  ES_RETURN_IF_ERROR(check_update(next));
+  ES_RETURN_IF_ERROR(receive_sums(reduced));
+  if (clips()) {
+    if (Updater* const device = updater())
+      ES_RETURN_IF_ERROR(device->sums_of_squares(squares_));
+    else
+      gpu::sums_of_squares({table_, buckets_, reduced}, {0, squares_.size()}, kernels_, parallel_,
+                           squares_);
+  }
+  ES_RETURN_IF_ERROR(update(reduced, reductions));
+  return commit_update(std::move(next));
+}
+
+// Prepares an update, on the device or on the host.
+Status Engine::receive_sums(std::span<const float* const> sums) {
+  ES_CHECK(sums.size() == buckets_.size());
+  use_parameters();
+  if (Updater* const device = updater()) return device->begin(sums, replica_);
+  // A device without room for the moments may still hold the sum over all ranks.
+  Updater* const device = holds_all() ? runner_->updater() : nullptr;
+  return device != nullptr ? device->fetch_sums(sums) : Status();
+}
+
+// REQUIRES: receive_sums() was called, and `squares_` are set if the job clips.
+Status Engine::update(std::span<const float* const> sums, std::uint32_t reductions) {
   const UpdateStep step = optimizer_.step(replica_.version, reductions);
-  ES_RETURN_IF_ERROR(updater() != nullptr ? update_on_device(gradient, step)
+  // No parameter has changed yet, so this error leaves the replica usable.
+  if (clips() && !optimizer_.clip(table_.trained(), squares_))
+    return failure("step " + std::to_string(replica_.version) +
+                   ": the norm of the gradient is not finite");
+  const ReducedGradient gradient{table_, buckets_, sums};
+  ES_RETURN_IF_ERROR(updater() != nullptr ? update_on_device(step)
                                           : update_on_host(gradient, step));
-  // Contexts and version follow last. A replica whose update failed keeps its old version, and
-  // lose_replica() has marked it as unusable if its parameters were already changed.
-  replica_.contexts = std::move(next);
-  ++replica_.version;
+  for (std::size_t b = 0; b < buckets_.size(); ++b)
+    if (held_[b]) next_[b] = true;
   return {};
 }
 
 Updater* Engine::updater() {
-  // Updates of whole parameters run on the host.
-  if (whole_updates_ != nullptr) return nullptr;
+  // Updates of whole parameters run on the host, and so do those of an engine that does not hold
+  // all moments.
+  if (whole_updates_ != nullptr || !holds_all()) return nullptr;
   Updater* const updater = runner_->updater();
   return updater != nullptr && updater->room_for(moment_count()) ? updater : nullptr;
 }
@@ -63,22 +89,8 @@ Status Engine::provide_for_peers() {
   return updater() != nullptr ? runner_->reduction()->provide(spec_.max_p) : Status();
 }
 
-// By `squares_`. No parameter has changed yet, so this error leaves the replica usable.
-Status Engine::clip() {
-  if (optimizer_.clip(table_.trained(), squares_)) return {};
-  return failure("step " + std::to_string(replica_.version) +
-                 ": the norm of the gradient is not finite");
-}
-
 Status Engine::update_on_host(const ReducedGradient& gradient, const UpdateStep& step) {
   ES_CHECK(fetched_);
-  // A device without room for the moments may still hold the sum over all ranks.
-  if (Updater* const device = runner_->updater())
-    ES_RETURN_IF_ERROR(device->fetch_sums(gradient.sums));
-  if (optimizer_.clips()) {
-    sums_of_squares(gradient, kernels_, parallel_, squares_);
-    ES_RETURN_IF_ERROR(clip());
-  }
   // The sticky flags are cleared first, so that they tell afterwards whether this update produced a
   // value that is not finite.
   clear_non_finite_flags();
@@ -96,13 +108,8 @@ Status Engine::update_on_host(const ReducedGradient& gradient, const UpdateStep&
   return keep_if_finite();
 }
 
-Status Engine::update_on_device(const ReducedGradient& gradient, const UpdateStep& step) {
+Status Engine::update_on_device(const UpdateStep& step) {
   Updater& updater = *runner_->updater();
-  ES_RETURN_IF_ERROR(updater.begin(gradient.sums, replica_));
-  if (optimizer_.clips()) {
-    ES_RETURN_IF_ERROR(updater.sums_of_squares(squares_));
-    ES_RETURN_IF_ERROR(clip());
-  }
   // From here on the parameters in host memory are old, even if the call below fails.
   fetched_ = false;
   const auto found = updater.apply(optimizer_, step);

@@ -8,6 +8,32 @@
 #include "proto/base/check.h"
 
 namespace es::gpu {
+namespace {
+
+std::uint64_t byte_of(std::int64_t at) {
+  return static_cast<std::uint64_t>(at) * sizeof(float);
+}
+
+std::uint64_t bytes_of(const FloatRange& range) {
+  return byte_of(range.floats());
+}
+
+// How many held bytes lie before this byte of an array.
+std::uint64_t held_before(std::span<const FloatRange> held, std::uint64_t offset) {
+  std::uint64_t bytes = 0;
+  for (const FloatRange& range : held)
+    if (byte_of(range.begin) < offset)
+      bytes += std::min(offset - byte_of(range.begin), bytes_of(range));
+  return bytes;
+}
+
+bool within_one(std::span<const FloatRange> held, std::uint64_t offset, std::uint64_t bytes) {
+  return std::ranges::any_of(held, [&](const FloatRange& range) {
+    return byte_of(range.begin) <= offset && offset + bytes <= byte_of(range.end);
+  });
+}
+
+}  // namespace
 
 AlignedBuffer CopyMemory::take(std::int64_t floats) {
   {
@@ -35,12 +61,15 @@ FrozenReplica::FrozenReplica(const Replica& live, std::int64_t kept_floats,
     : version_(live.version),
       contexts_(live.contexts),
       memory_(memory ? std::move(memory) : std::make_shared<CopyMemory>(0)) {
-  const auto add = [this](const AlignedBuffer& array, std::int64_t floats) {
-    sizes_.push_back(static_cast<std::uint64_t>(floats) * sizeof(float));
-    live_.push_back(array.data());
-  };
-  add(live.params, kept_floats);
-  for (const AlignedBuffer& moment : live.moments) add(moment, moment.floats());
+  add(live.params.data(), kept_floats, {{0, kept_floats}});
+  for (const HeldArray& moment : live.moments) add(moment.data(), moment.floats(), moment.held());
+}
+
+void FrozenReplica::add(const float* live, std::int64_t floats, std::vector<FloatRange> held) {
+  const std::uint64_t bytes = byte_of(floats);
+  const std::uint64_t held_bytes = held_before(held, bytes);
+  arrays_.push_back({bytes, std::move(held), held_bytes});
+  live_.push_back(live);
 }
 
 FrozenReplica::~FrozenReplica() {
@@ -51,20 +80,21 @@ Status FrozenReplica::read(std::size_t array, std::uint64_t offset, std::span<st
   const std::lock_guard lock(mutex_);
   if (given_up_) return *given_up_;
   // The reader has finished one array and begins the next one.
-  if (array == array_ + 1 && offset_ == sizes_[array_]) {
+  while (array > array_ && read_ == arrays_[array_].held_bytes) {
     ++array_;
-    offset_ = 0;
+    read_ = 0;
   }
-  ES_CHECK(array == array_ && offset == offset_ && out.size() <= sizes_[array] - offset);
-  if (!out.empty()) std::memcpy(out.data(), source(array, offset), out.size());
-  offset_ += out.size();
-  return {};
-}
-
-const std::byte* FrozenReplica::source(std::size_t array, std::uint64_t offset) const {
+  if (out.empty()) return {};
+  const std::vector<FloatRange>& held = arrays_[array].held;
+  ES_CHECK(array == array_ && held_before(held, offset) == read_ &&
+           within_one(held, offset, out.size()));
   // thaw() clears `live_` after it has copied what the reader still needs.
-  const float* floats = live_.empty() ? copies_[array].data() : live_[array];
-  return reinterpret_cast<const std::byte*>(floats) + offset;
+  const auto* const from = live_.empty()
+                               ? reinterpret_cast<const std::byte*>(copies_[array].data()) + read_
+                               : reinterpret_cast<const std::byte*>(live_[array]) + offset;
+  std::memcpy(out.data(), from, out.size());
+  read_ += out.size();
+  return {};
 }
 
 void FrozenReplica::thaw() {
@@ -84,15 +114,26 @@ void FrozenReplica::thaw() {
 }
 
 void FrozenReplica::copy_rest() {
-  copies_.resize(sizes_.size());
-  for (std::size_t array = array_; array < sizes_.size(); ++array) {
-    const std::uint64_t read = array == array_ ? offset_ : 0;
-    // Only the bytes that the reader has not read yet are copied; read() uses the same offsets in
-    // the copy as in the live array.
-    if (read == sizes_[array]) continue;
-    copies_[array] = memory_->take(static_cast<std::int64_t>(sizes_[array] / sizeof(float)));
-    std::memcpy(reinterpret_cast<std::byte*>(copies_[array].data()) + read, source(array, read),
-                sizes_[array] - read);
+  copies_.resize(arrays_.size());
+  for (std::size_t array = array_; array < arrays_.size(); ++array) {
+    // Only the bytes that the reader has not read yet are copied.
+    const std::uint64_t read = array == array_ ? read_ : 0;
+    const std::uint64_t all = arrays_[array].held_bytes;
+    if (read == all) continue;
+    copies_[array] = memory_->take(static_cast<std::int64_t>(all / sizeof(float)));
+    copy_array(array, read);
+  }
+}
+
+void FrozenReplica::copy_array(std::size_t array, std::uint64_t read) {
+  const auto* const from = reinterpret_cast<const std::byte*>(live_[array]);
+  auto* const to = reinterpret_cast<std::byte*>(copies_[array].data());
+  std::uint64_t before = 0;  // held bytes before the range
+  for (const FloatRange& range : arrays_[array].held) {
+    const std::uint64_t bytes = bytes_of(range), done = read < before ? 0 : read - before;
+    if (done < bytes)
+      std::memcpy(to + before + done, from + byte_of(range.begin) + done, bytes - done);
+    before += bytes;
   }
 }
 

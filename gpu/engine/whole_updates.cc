@@ -40,11 +40,12 @@ bool WholeUpdates::run(const Optimizer& optimizer, const UpdateStep& step,
   for (const GroupRun& run : optimizer.runs()) {
     const GroupStep& group = step.groups[run.group];
     if (run.group == 0 || group.idle || group.captured != nullptr) continue;
-    any = true;
     const ParamInfo& param = param_at(gradient.table, run.begin);
-    Arrays arrays{.gradient = gradient.of(param), .params = replica.params.data() + run.begin};
-    for (AlignedBuffer& moment : replica.moments)
-      arrays.moments.push_back(moment.data() + run.begin);
+    const float* const sum = gradient.of(param);
+    if (sum == nullptr) continue;
+    any = true;
+    Arrays arrays{.gradient = sum, .params = replica.params.data() + run.begin};
+    for (HeldArray& moment : replica.moments) arrays.moments.push_back(moment.data() + run.begin);
     update(run.group - 1, param, {replica.version, step.reductions, step.grad_scales[run.clip]},
            arrays);
     optimizer.average(step, kernels, param.count, arrays.params, arrays.moments.data());

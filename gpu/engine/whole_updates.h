@@ -22,9 +22,9 @@ class WholeUpdates {
   WholeUpdates(const ModelUpdates& updates, const CapturedUpdates& captured,
                const KernelTable& kernels, Parallel& parallel);
 
-  // Updates the parameters whose groups have no element-wise code in this step, with their moments
-  // and averages. Returns whether there were any; their new values may be not finite. REQUIRES: the
-  // gradient is finite.
+  // Updates the parameters whose groups have no element-wise code in this step and whose sums are
+  // here, with their moments and averages. Returns whether there were any; their new values may be
+  // not finite. REQUIRES: the gradient is finite.
   bool run(const Optimizer& optimizer, const UpdateStep& step, const KernelTable& kernels,
            const ReducedGradient& gradient, Replica& replica);
 

@@ -9,7 +9,8 @@ namespace es::gpu {
 namespace {
 
 // The part of an array that is trained.
-std::span<const std::byte> bytes_of(const ParamTable& table, const AlignedBuffer& array) {
+template <class Array>
+std::span<const std::byte> bytes_of(const ParamTable& table, const Array& array) {
   return std::as_bytes(std::span(array.data(), static_cast<std::size_t>(table.trained_floats())));
 }
 
@@ -38,10 +39,16 @@ void add_digest(const Digest& part, DigestBuilder& digest) {
 }  // namespace
 
 Replica empty_replica(const ParamTable& table, std::size_t moment_count) {
+  const FloatRange all{0, table.trained_floats()};
+  return empty_replica(table, moment_count, std::span(&all, all.floats() == 0 ? 0 : 1));
+}
+
+Replica empty_replica(const ParamTable& table, std::size_t moment_count,
+                      std::span<const FloatRange> held) {
   Replica replica;
   replica.params = AlignedBuffer(table.total_floats(), "the parameters");
   for (std::size_t m = 0; m < moment_count; ++m)
-    replica.moments.emplace_back(table.trained_floats(), "a moment of the optimizer");
+    replica.moments.emplace_back(table.trained_floats(), held, "a moment of the optimizer");
   return replica;
 }
 
@@ -127,7 +134,10 @@ Digest params_digest(const ParamTable& table, const Replica& replica) {
 
 Digest state_digest(const ParamTable& table, const Replica& replica) {
   ArrayDigest digest(table);
-  for (const AlignedBuffer& moment : replica.moments) digest.add(bytes_of(table, moment));
+  for (const HeldArray& moment : replica.moments) {
+    ES_CHECK(moment.holds_all());
+    digest.add(bytes_of(table, moment));
+  }
   digest.add(replica.contexts);
   return digest.finish();
 }

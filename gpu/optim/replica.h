@@ -1,12 +1,14 @@
 #pragma once
-// Replica: the whole training state of one version, as a plain value. Any single replica is a
-// complete checkpoint.
+// Replica: the training state of one version, as a plain value. A replica that holds all moments is
+// a complete checkpoint. The moments may also be divided among the workers of a job: then each
+// replica holds those of some buckets.
 #include <cstddef>
 #include <cstdint>
 #include <span>
 #include <vector>
 
 #include "gpu/base/aligned_buffer.h"
+#include "gpu/base/held_array.h"
 #include "gpu/est/est_context.h"
 #include "gpu/params/param_table.h"
 #include "proto/base/digest.h"
@@ -27,13 +29,16 @@ struct Replica {
   // velocity. adam and adamw: m, then v. The last one is the average of the parameters, if the job
   // has one (OptimizerSpec::ema). The powers of Adam's betas follow from the version and are not
   // stored.
-  std::vector<AlignedBuffer> moments;
+  // All of them hold the same ranges.
+  std::vector<HeldArray> moments;
   std::vector<EstContext> contexts;  // contexts of all max_p ranks at this version, in rank order
 };
 
-// Returns a replica of version 0 with arrays of zeros for `table` and without contexts. Throws
-// NoMemory (aligned_buffer.h).
+// Returns a replica of version 0 with arrays of zeros for `table` and without contexts, which holds
+// all moments, or those of these ranges (HeldArray::hold()). Throws NoMemory (aligned_buffer.h).
 Replica empty_replica(const ParamTable& table, std::size_t moment_count);
+Replica empty_replica(const ParamTable& table, std::size_t moment_count,
+                      std::span<const FloatRange> held);
 
 // Returns the digest of the frozen parameters, which no update changes.
 Digest frozen_digest(const ParamTable& table, const float* params);
@@ -53,7 +58,7 @@ Digest array_digest(const ParamTable& table, std::span<const Digest> chunks,
                     std::span<const std::byte> rest, const Digest& frozen);
 
 // Returns the digest of the rest of the state: every moment in the form above, then the encoded
-// contexts of all ranks in rank order.
+// contexts of all ranks in rank order. REQUIRES: the replica holds all moments.
 Digest state_digest(const ParamTable& table, const Replica& replica);
 
 // Computes the two digests above for arrays that arrive piece by piece. Not thread-safe.

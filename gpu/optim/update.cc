@@ -21,12 +21,14 @@ constexpr std::int64_t kCapturedFloats = 4096;
 const float* ReducedGradient::of(const ParamInfo& param) const {
   // A parameter never extends over two buckets (cut_buckets), so its floats are contiguous.
   const std::uint32_t bucket = bucket_of(buckets, param);
+  if (sums[bucket] == nullptr) return nullptr;
   return sums[bucket] + (param.offset - buckets[bucket].begin);
 }
 
-void sums_of_squares(const ReducedGradient& gradient, const KernelTable& kernels,
-                     Parallel& parallel, std::span<float> by_param) {
-  const std::span<const ParamInfo> params = gradient.table.trained();
+void sums_of_squares(const ReducedGradient& gradient, const ParamRange& range,
+                     const KernelTable& kernels, Parallel& parallel, std::span<float> by_param) {
+  const std::span<const ParamInfo> params =
+      gradient.table.trained().subspan(range.begin, range.size());
   ES_CHECK(by_param.size() == params.size());
   // Each parameter is summed by one thread. So the number of threads changes no bit.
   parallel.for_range(
@@ -45,6 +47,7 @@ bool update_params(const ReducedGradient& gradient, const Optimizer& optimizer,
   for (std::size_t b = 0; b < gradient.buckets.size() && finite; ++b) {
     const Bucket bucket = gradient.buckets[b];
     const float* const sums = gradient.sums[b];
+    if (sums == nullptr) continue;
     const auto update_block = [&](std::int64_t begin, std::int64_t floats) {
       // The check loads the block into the cache, so the update reads it from there.
       if (kernels.any_non_finite(floats, sums + begin)) return false;
@@ -72,8 +75,10 @@ bool update_params(const ReducedGradient& gradient, const Optimizer& optimizer,
 }
 
 std::string first_non_finite(const ReducedGradient& gradient, const KernelTable& kernels) {
-  for (const ParamInfo& p : gradient.table.trained())
-    if (kernels.any_non_finite(p.count, gradient.of(p))) return p.name;
+  for (const ParamInfo& p : gradient.table.trained()) {
+    const float* const sum = gradient.of(p);
+    if (sum != nullptr && kernels.any_non_finite(p.count, sum)) return p.name;
+  }
   return {};
 }
 

@@ -1,9 +1,11 @@
 #pragma once
 // Buckets: the units in which gradients are reduced between workers.
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <vector>
 
+#include "gpu/base/held_array.h"
 #include "gpu/params/param_table.h"
 
 namespace es::gpu {
@@ -29,5 +31,22 @@ std::vector<Bucket> cut_buckets(const ParamTable& table, std::int64_t target_flo
 
 // Returns the index of the bucket that holds the parameter.
 std::uint32_t bucket_of(std::span<const Bucket> buckets, const ParamInfo& param);
+
+// The parameters with the indices [begin, end) of ParamTable::trained().
+struct ParamRange {
+  std::size_t begin = 0;
+  std::size_t end = 0;
+  std::size_t size() const { return end - begin; }
+  bool operator==(const ParamRange&) const = default;
+};
+
+// Returns the parameters whose floats are those of a range. REQUIRES: its ends are boundaries of
+// parameters, as those of a bucket are.
+ParamRange params_of(const ParamTable& table, const FloatRange& range);
+ParamRange params_of(const ParamTable& table, const Bucket& bucket);
+
+// Returns the floats of the buckets b with held[b] as HeldArray::held(). REQUIRES: the buckets
+// are those of cut_buckets(), and `held` has one entry for each.
+std::vector<FloatRange> ranges_of(std::span<const Bucket> buckets, const std::vector<bool>& held);
 
 }  // namespace es::gpu

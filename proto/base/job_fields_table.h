@@ -996,6 +996,13 @@ void visit_job_fields(Spec& spec, Visit&& visit) {
                  .high = job_fields::kStepsMax,
                  .zero = "no audits"},
         spec.audit.every_steps);
+  visit(JobField{.key = "shard.state",
+                 .bits = Bits::kNot,
+                 .meaning = "Where the state of the optimizer is: whole on every worker, or each "
+                            "part of it on two workers, which takes less memory.",
+                 .choices = "off|on",
+                 .left_out_at_default = true},
+        spec.shard.state);
   job_fields::visit_log(spec.log, visit);
 }
 

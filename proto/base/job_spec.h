@@ -255,6 +255,12 @@ struct AuditSpec {
   bool operator==(const AuditSpec&) const = default;
 };
 
+// Whether every worker holds all of the optimizer's state, or two workers hold each part of it.
+struct ShardSpec {
+  std::string state = "off";  // off | on
+  bool operator==(const ShardSpec&) const = default;
+};
+
 // Programs that the head gives the losses and evaluations of the job.
 struct LogSpec {
   std::string tensorboard;               // directory for event files; empty: none
@@ -291,6 +297,7 @@ struct JobSpec {
   CheckpointSpec checkpoint;
   StopSpec stop;
   AuditSpec audit;
+  ShardSpec shard;
   LogSpec log;
   // Fixed placements, one after the other; empty if the scheduler decides.
   std::vector<Stage> stages;

@@ -36,6 +36,12 @@ struct Report {
   # more.
   hasVersion @0 :Bool;
   version @1 :UInt64;
+  held @2 :List(UInt32);
+  # In a job with sharded state: the buckets whose moments the worker holds, in ascending order, and
+  summed @3 :List(UInt32);
+  # those of them whose sum of step `version` it holds.
+  ahead @4 :Bool;
+  # Its shards are those of `version` + 1.
 }
 
 struct Member {
@@ -86,6 +92,24 @@ struct Install {
   decisions @15 :Text;
   # What the evaluations before the target have decided (actors/base/protocol/core/decisions.h); empty
   # for a job whose evaluations decide nothing.
+  holders @16 :List(Holders);
+  # By bucket, in a job with sharded state; empty: every member holds all moments.
+  shardSources @17 :List(ShardSource);
+  # By bucket, if the source is a peer: a worker that has the shard of the target, or makes it in this
+  # round.
+}
+
+struct Holders {
+  # Incarnations of the two members that hold the moments of a bucket, which are equal if there is
+  # only one member. The owner sums the bucket.
+  owner @0 :UInt64;
+  buddy @1 :UInt64;
+}
+
+struct ShardSource {
+  incarnation @0 :UInt64;
+  address @1 :Text;
+  hostId @2 :Text;
 }
 
 struct Ready {

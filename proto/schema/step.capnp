@@ -100,6 +100,27 @@ struct Reduced {
   drain @3 :Bool;
   # The OR of the drain flags of all contributions; only with bucket 0. All members that commit this
   # step receive the same value.
+  # In a job with sharded state (Install.holders) the owner sends this message to the buddy of the
+  # bucket only.
+}
+
+struct Complete {
+  # Buddy -> members, in a job with sharded state: owner and buddy of the bucket both hold its sum. A
+  # member that knows this of all buckets updates the shards that it holds.
+  bucket @0 :UInt32;
+  results @1 :List(RankResult);
+  drain @2 :Bool;
+  # As in Reduced.
+  squares @3 :Data;
+  # The sum of the squares of the summed gradient of each parameter of the bucket, in table order, as
+  # fp32 numbers, little endian; empty if the job does not clip.
+}
+
+struct Updated {
+  # Owner -> members that do not hold the bucket: its parameters of version step + 1. A member that
+  # has those of all buckets commits the version.
+  bucket @0 :UInt32;
+  data @1 :Bulk;
 }
 
 struct Fetch {
@@ -123,4 +144,40 @@ struct State {
   unacknowledged @5 :List(Common.LedgerLine);
   # Ledger lines up to this version that the head has not acknowledged, in ascending order. With
   # them every holder of a version can also report to the head how the version was made.
+}
+
+struct FetchShards {
+  # Worker -> a worker that holds shards of the version in the envelope's `step`, or will hold them in
+  # this generation: send parts of it. A member that writes a checkpoint sends it before it
+  # contributes to the next step, so the receiver has not gone on when it arrives.
+  parameters @0 :List(UInt32);
+  moments @1 :List(UInt32);
+  # Buckets, in ascending order.
+  rest @2 :Bool;
+  # Also what belongs to no bucket.
+  frozen @3 :Bool;
+  # Also the parameters that are not trained.
+  address @4 :Text;
+  hostId @5 :Text;
+}
+
+struct Shards {
+  # Answer to FetchShards. No moments, although some were asked for: the sender has gone on.
+  parameters @0 :List(UInt32);
+  moments @1 :List(UInt32);
+  rest @2 :Bool;
+  frozen @3 :Bool;
+  # As in FetchShards.
+  data @4 :Bulk;
+  # The parameters by bucket, the frozen parameters, the moments by bucket and array
+  # (actors/worker/state/version_io.h).
+  digest @5 :Common.Digest;
+  # Digest of all these bytes.
+  contexts @6 :List(Data);
+  losses @7 :List(UInt32);
+  squares @8 :Data;
+  drain @9 :Bool;
+  unacknowledged @10 :List(Common.LedgerLine);
+  # With `rest`: encoded contexts by virtual rank, bits of the losses of the step that made the
+  # version, its squares and its drain flag as in Complete, and ledger lines as in State.
 }

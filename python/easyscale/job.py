@@ -90,6 +90,8 @@ class Job:
     precision: "fp32", or "bf16", which stores activations and the weights that products read as
     bf16 and needs about half the memory for them. Sums, parameters and moments are fp32. It changes
     the bits; those of one precision are equal on all devices.
+    shard_state: "on" divides the state of the optimizer among the workers, each part of it on two of
+    them, which takes less memory; "off" keeps all of it on every worker. It does not change the bits.
     threads: compute threads of a CPU device.
     clip_norm: the largest norm of the whole gradient; 0 for no clipping. Or a list, with a limit for each of
     several optimizers or for each group of the only one; or a dict of names to limits, such as
@@ -117,7 +119,7 @@ class Job:
                  metric: Function | None = None, sample_weights: Any = None,
                  sample_groups: Any = None, seed: int = 1,
                  name: str | None = None, eval_every: int = 0, stop: EarlyStopping | None = None,
-                 keep_best: str | None = None, checkpoint_every: int = 0,
+                 keep_best: str | None = None, checkpoint_every: int = 0, shard_state: str = "off",
                  threads: int = 1, clip_norm: Any = 0.0, clip_value: float = 0.0,
                  ema: Any = 0.0, lora: Lora | None = None, directory: str | Path | None = None,
                  allow_functions: tuple[type, ...] = ()):
@@ -128,6 +130,7 @@ class Job:
             "eval_every": eval_every, "recompute": recompute, "precision": precision}.items()}
         self._threads = checked("resources.threads", threads)
         every = checked("checkpoint.every_steps", checkpoint_every, "checkpoint_every")
+        self._shard_state = checked("shard.state", shard_state, "shard_state")
         average = ema if is_average(ema) else None
         ema = checked("optimizer.ema", 0.0 if average else ema)
         clip_value = checked("optimizer.clip_norm", clip_value, "clip_value")
@@ -283,6 +286,7 @@ class Job:
             "optimizer": _optimizer_table(self._optimizer),
             "schedule": self._schedule.table(),
             "resources": {"threads": self._threads},
+            "shard": {"state": self._shard_state} if self._shard_state != "off" else {},
             "checkpoint": {"every_steps": self._checkpoint_every, "directory": "checkpoints"}
                           | ({"keep_best": self._keep_best} if self._keep_best else {}),
             "stop": asdict(self._stop) if self._stop else {}})

@@ -111,6 +111,10 @@ class CheckpointReader {
   // The same, into memory of the caller. Error (usage) also if out.size() is not the size of the
   // section.
   Status read_into(std::string_view name, std::span<std::byte> out) const;
+  // The same without memory for the whole section: `visit` gets each block, in order, when it is
+  // verified. Error (usage) also if `bytes` is not the size of the section.
+  using Visit = std::function<void(std::uint64_t offset, std::span<const std::byte> block)>;
+  Status visit(std::string_view name, std::uint64_t bytes, const Visit& visit) const;
   // Reads and checks every section without keeping it. The bytes come from the disk itself if the
   // file system supports that (direct_file.h).
   Status verify() const;
@@ -118,6 +122,10 @@ class CheckpointReader {
  private:
   CheckpointReader(std::filesystem::path directory, CheckpointManifest manifest,
                    std::string job_toml);
+  // `place` returns the memory for the bytes [offset, offset + bytes) of the section.
+  using Place = std::function<std::span<std::byte>(std::uint64_t offset, std::uint64_t bytes)>;
+  Status read_blocks(std::string_view name, std::uint64_t bytes, const Place& place,
+                     const Visit& visit) const;
 
   std::filesystem::path directory_;
   CheckpointManifest manifest_;

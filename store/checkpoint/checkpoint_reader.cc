@@ -146,6 +146,24 @@ Result<std::vector<std::byte>> CheckpointReader::read(std::string_view name) con
 }
 
 Status CheckpointReader::read_into(std::string_view name, std::span<std::byte> out) const {
+  const auto place = [&](std::uint64_t offset, std::uint64_t bytes) {
+    return out.subspan(offset, bytes);
+  };
+  // After an error `out` contains some blocks of the checkpoint. The caller must not use them.
+  return read_blocks(name, out.size(), place, [](std::uint64_t, std::span<const std::byte>) {});
+}
+
+Status CheckpointReader::visit(std::string_view name, std::uint64_t bytes,
+                               const Visit& visit) const {
+  std::vector<std::byte> block(std::min(bytes, kCheckpointBlockBytes));
+  const auto place = [&](std::uint64_t, std::uint64_t size) {
+    return std::span(block).first(size);
+  };
+  return read_blocks(name, bytes, place, visit);
+}
+
+Status CheckpointReader::read_blocks(std::string_view name, std::uint64_t bytes, const Place& place,
+                                     const Visit& visit) const {
   std::uint64_t offset = 0;
   auto section = manifest_.sections.begin();
   for (; section != manifest_.sections.end() && section->name != name; ++section)
@@ -155,19 +173,20 @@ Status CheckpointReader::read_into(std::string_view name, std::span<std::byte> o
     return not_found(path.string() + ": no section \"" + std::string(name) + '"');
   // The size in the file is compared with the size that the job expects, so a checkpoint of another
   // model is refused before its bytes are used.
-  if (section->bytes != out.size())
+  if (section->bytes != bytes)
     return usage_error(path.string() + ": section \"" + section->name +
                        "\": bytes = " + std::to_string(section->bytes) + ": allowed is " +
-                       std::to_string(out.size()) + ", for this job");
+                       std::to_string(bytes) + ", for this job");
   const Result<File> file = open_file(path);
   if (!file) return file.error();
   if (fseeko(file->get(), static_cast<off_t>(offset), SEEK_SET) != 0)
     return system_failure(path, "be read", errno);
   for (std::uint64_t b = 0; b < section->blocks.size(); ++b) {
-    const auto bytes = out.subspan(b * kCheckpointBlockBytes, block_bytes(*section, b));
-    ES_RETURN_IF_ERROR(read_exactly(file->get(), path, bytes));
-    // After an error `out` contains some blocks of the checkpoint. The caller must not use them.
-    ES_RETURN_IF_ERROR(check_block(path, *section, b, digest_of(bytes)));
+    const std::uint64_t at = b * kCheckpointBlockBytes;
+    const std::span<std::byte> block = place(at, block_bytes(*section, b));
+    ES_RETURN_IF_ERROR(read_exactly(file->get(), path, block));
+    ES_RETURN_IF_ERROR(check_block(path, *section, b, digest_of(block)));
+    visit(at, block);
   }
   return {};
 }

@@ -103,10 +103,12 @@ POINTS = {
 # Points that other tests reach: the head before and after it stores an evaluation
 # (tests/e2e/head_restart_test.py), the head after a failed audit (tests/e2e/audit_test.py), a saved
 # state that is sent in parts from another host (tests/e2e/other_host_test.py), gradients that go
-# from device to device and are summed there (tests/e2e/channel_test.py), and the recovery of a
-# damaged state directory (tests/store/recovery/damage_test.cc).
-ELSEWHERE = {"evaluation.before", "evaluation.after", "rewind.before", "rewind.after", "channel.piece",
-             "channel.direct", "reduce.on_device", "recover.move"}
+# from device to device and are summed there (tests/e2e/channel_test.py), the step of a job with
+# sharded state (tests/e2e/shard_test.py), and the recovery of a damaged state directory
+# (tests/store/recovery/damage_test.cc).
+SHARDS = {"shards.held", "shards.before", "shards.after", "shards.commit"}
+ELSEWHERE = SHARDS | {"evaluation.before", "evaluation.after", "rewind.before", "rewind.after",
+                      "channel.piece", "channel.direct", "reduce.on_device", "recover.move"}
 
 
 def environment(point, token):

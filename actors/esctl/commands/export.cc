@@ -36,9 +36,10 @@ bool has_adapters(const CheckpointModel& source) {
   return source.spec.lora.rank != 0;
 }
 
+template <class Array>
 Status read_array(const CheckpointModel& source, const std::string& section, std::int64_t floats,
-                  gpu::AlignedBuffer& out) {
-  out = gpu::AlignedBuffer(floats);
+                  Array& out) {
+  out = Array(floats);
   return source.reader.read_into(section,
                                  std::as_writable_bytes(std::span(out.data(), out.floats())));
 }
@@ -92,8 +93,8 @@ Result<Digest> base_of(const CheckpointModel& source) {
   return *digest;
 }
 
-Result<std::vector<gpu::AlignedBuffer>> read_moments(const CheckpointModel& source) {
-  std::vector<gpu::AlignedBuffer> moments;
+Result<std::vector<gpu::HeldArray>> read_moments(const CheckpointModel& source) {
+  std::vector<gpu::HeldArray> moments;
   while (source.reader.find(moment_section(moments.size())) != nullptr) {
     const std::string section = moment_section(moments.size());
     ES_RETURN_IF_ERROR(
@@ -121,7 +122,7 @@ Status use_average(const CheckpointModel& source, gpu::AlignedBuffer& params) {
       source.graph.updates == nullptr ? 1 : source.graph.updates->turns.steps_of(1);
   if (source.reader.head().version >= first) {
     if (source.spec.optimizer.ema > 0.0) {
-      const gpu::AlignedBuffer& average = moments->back();
+      const gpu::HeldArray& average = moments->back();
       std::copy_n(average.data(), average.floats(), params.data());
       return {};
     }
@@ -223,8 +224,8 @@ std::vector<std::string> moment_names(const OptimizerSpec& optimizer) {
 }
 
 // The states of the optimizer that the model file brings.
-Result<std::vector<gpu::NamedTensor>> captured_tensors(
-    const CheckpointModel& source, std::span<const gpu::AlignedBuffer> moments) {
+Result<std::vector<gpu::NamedTensor>> captured_tensors(const CheckpointModel& source,
+                                                       std::span<const gpu::HeldArray> moments) {
   const gpu::ParamTable& table = source.graph.table;
   const auto states = captured_states(source);
   if (!states) return states.error();

@@ -191,11 +191,31 @@ Status resolve_weights(JobSpec& spec, ModelGraph& graph) {
   return {};
 }
 
-Result<std::uint32_t> bucket_count(ModelGraph& graph) {
+// The floats of each gradient bucket.
+Result<std::vector<std::uint64_t>> bucket_floats(ModelGraph& graph) {
   const auto built = graph.get();
   if (!built) return built.error();
-  return static_cast<std::uint32_t>(
-      gpu::cut_buckets((*built)->table, gpu::kBucketBytes / std::int64_t{sizeof(float)}).size());
+  std::vector<std::uint64_t> floats;
+  for (const gpu::Bucket& bucket :
+       gpu::cut_buckets((*built)->table, gpu::kBucketBytes / std::int64_t{sizeof(float)}))
+    floats.push_back(static_cast<std::uint64_t>(bucket.floats()));
+  return floats;
+}
+
+// Weights that only evaluations use are a state of the optimizer, which no worker holds as a whole.
+Status check_shards(const JobSpec& spec, ModelGraph& graph) {
+  if (spec.shard.state == "off") return {};
+  const auto built = graph.get();
+  if (!built) return built.error();
+  const auto states = optimizer_states(spec, **built);
+  if (!states) return states.error();
+  const bool evaluates_others = std::ranges::any_of(
+      *states, [](const gpu::ParamState& state) { return state.name == kEvaluatedState; });
+  return evaluates_others
+             ? usage_error(std::string(kWhere) + ": shard.state = \"" + spec.shard.state +
+                           "\": allowed is \"off\" with an optimizer whose evaluations use "
+                           "other weights")
+             : Status();
 }
 
 // One message has the states of all ESTs (RankResult::context), beside data of up to
@@ -308,11 +328,13 @@ Result<AdmittedJob> admit(const std::string& spec_toml, const std::string& from_
   ES_RETURN_IF_ERROR(resolve(resolved, *model, job.config.start_version, *data));
   ES_RETURN_IF_ERROR(check_optimizer(resolved, graph));
   ES_RETURN_IF_ERROR(check_evaluation(resolved, *model, graph, *data));
-  const auto buckets = bucket_count(graph);
+  ES_RETURN_IF_ERROR(check_shards(resolved, graph));
+  const auto buckets = bucket_floats(graph);
   if (!buckets) return buckets.error();
   job.spec_toml = to_toml(resolved);
   job.config.last_version = resolved.steps;
-  job.config.bucket_count = *buckets;
+  job.config.bucket_count = static_cast<std::uint32_t>(buckets->size());
+  if (resolved.shard.state != "off") job.config.shards = *buckets;
   job.model_key = model_key(resolved, data->layout);
   return job;
 }

@@ -10,6 +10,8 @@ using namespace protocol;
 std::vector<Bulk*> bulks_of(PeerMessage& message) {
   if (auto* contrib = std::get_if<Contrib>(&message)) return {&contrib->data};
   if (auto* reduced = std::get_if<Reduced>(&message)) return {&reduced->data};
+  if (auto* updated = std::get_if<Updated>(&message)) return {&updated->data};
+  if (auto* shards = std::get_if<Shards>(&message)) return {&shards->data};
   std::vector<Bulk*> bulks;
   if (auto* state = std::get_if<State>(&message)) {
     bulks.push_back(&state->parameters);

@@ -63,6 +63,11 @@ Effects WorkerCore::on(const EngineEvent& event, Instant now) {
                           [&](const AuditDone& e) { on_audit_done(e); },
                           [&](const UpdateApplied& e) { on_update_applied(e); },
                           [&](const VersionExported& e) { on_version_exported(e); },
+                          [&](const SumHeld& e) { on_sum_held(e); },
+                          [&](const ShardsUpdated& e) { on_shards_updated(e); },
+                          [&](const ShardsExported& e) { on_shards_exported(e); },
+                          [&](const ShardsTaken& e) { on_shards_taken(e); },
+                          [&](const StateDigested& e) { on_state_digested(e); },
                           [&](const EvaluationDone& e) { on_evaluation_done(e); },
                           [&](const CheckpointFinished& e) { on_checkpoint_finished(e); },
                           [&](const DataUnreadable& e) { on_data_unreadable(e); },
@@ -156,14 +161,16 @@ void WorkerCore::check_invariants() const {
     ES_CHECK(installed_ && !ranks_.empty());
     ES_CHECK(*version_ >= install_.target && *version_ <= install_.last_version);
   }
-  ES_CHECK(operation_ != Operation::kUpdate || phase_ == Phase::kActive);
+  // A worker makes its shards in a round, too, if others have done so in the step before.
+  ES_CHECK(operation_ != Operation::kUpdate || phase_ == Phase::kActive || !held_.empty());
+  ES_CHECK(!ahead_ || (version_.has_value() && held_sums_.empty()));
   ES_CHECK(operation_ != Operation::kLoad || phase_ == Phase::kLoading);
   ES_CHECK(!prepare_pending_ || operation_ != Operation::kNone);
   // Nothing of a step outlives its generation. Otherwise parts of two placements could be mixed in
   // one sum.
   ES_CHECK(stepping || (staged_.empty() && sums_.empty() && !steps_started_));
   // A line of a version that this worker does not hold would claim a commit that did not happen.
-  ES_CHECK(lines_.empty() || lines_.rbegin()->first <= *version_);
+  ES_CHECK(lines_.empty() || !version_ || lines_.rbegin()->first <= *version_);
 }
 
 void WorkerCore::forget_lines_through(Version version) {
@@ -172,6 +179,7 @@ void WorkerCore::forget_lines_through(Version version) {
 
 const Member& WorkerCore::owner_of(std::uint32_t bucket) const {
   // All members have the same list from Install, so they agree on the owner without a message.
+  if (sharded()) return *member(install_.holders[bucket].owner);
   return install_.members[bucket % install_.members.size()];
 }
 

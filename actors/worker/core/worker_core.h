@@ -25,6 +25,9 @@
 // * A step message of the promised generation is never dropped because it is early. It waits until
 //   this worker is active and has reached that step.
 // * A rank is summed once for each bucket and step (BucketSum).
+// * In a job with sharded state no shard changes before owner and buddy of every bucket hold its sum
+//   (worker_shards.cc). So while one holder of each bucket lives, either all shards of a version can
+//   be found or those of the next one can be made.
 // * An audited step is not committed before the head says that its audit has passed, and one whose
 //   version is evaluated not before the head says what the evaluation has decided.
 // * Ledger lines up to version() and evaluations are kept until the head has acknowledged them.
@@ -95,12 +98,17 @@ class WorkerCore {
   // Call it about once per second. It suspects peers that make no progress.
   Effects tick(Instant now);
 
+  Incarnation incarnation() const { return config_.self; }
   Phase phase() const { return phase_; }
   Generation generation() const { return generation_; }
   std::optional<Version> version() const { return version_; }
   // The target of the last Install.
   Version target() const { return install_.target; }
   RankRange ranks() const { return ranks_; }
+  // The buckets whose moments are here, ascending, in a job with sharded state. They are those of
+  // version(), or of the next version if is_ahead().
+  std::vector<std::uint32_t> held_shards() const { return {held_.begin(), held_.end()}; }
+  bool is_ahead() const { return ahead_; }
   // The members of the last Install; empty before the first.
   const std::vector<protocol::Member>& members() const { return install_.members; }
   // Ends the process if the state of the core contradicts itself.
@@ -127,6 +135,46 @@ class WorkerCore {
   void report_ready();
   void write_checkpoints();
   void forget_lines_through(Version version);
+
+  // Sharded state (worker_shards.cc).
+  void on_complete(const protocol::Complete& message);  // owner and buddy hold the sum of a bucket
+  void on_updated(const protocol::Updated& message);    // parameters that others have computed
+  void on_fetch_shards(const protocol::FetchShards& message);  // exports parts of its version
+  void on_shards(const protocol::Shards& message);             // parts that it has asked for
+  void on_sum_held(const SumHeld& event);              // tells all members that both hold the sum
+  void on_shards_updated(const ShardsUpdated& event);  // tells the others the new parameters
+  void on_shards_exported(const ShardsExported& event);  // answers a FetchShards
+  void on_shards_taken(const ShardsTaken& event);        // the senders may forget them
+  void on_state_digested(const StateDigested& event);    // completes the ledger line
+  bool well_formed(const protocol::Complete& message) const;
+  bool well_formed(const protocol::Updated& message) const;
+  bool sharded() const { return !install_.holders.empty(); }
+  // A member that is alone holds everything, and steps as in a job without shards.
+  bool divided() const { return sharded() && install_.members.size() > 1; }
+  bool is_own(std::uint32_t bucket) const;  // whether this worker shall hold the moments
+  std::vector<std::uint32_t> own_shards() const;
+  std::vector<std::uint32_t> buckets_besides(const std::set<std::uint32_t>& some) const;
+  void hold_sum(const protocol::Reduced& reduced);
+  void announce(const protocol::Reduced& sum, const protocol::Bytes& squares);
+  void stage(const protocol::Complete& complete);
+  bool all_complete() const { return complete_.size() == install_.bucket_count; }
+  void start_shard_update();
+  void start_shard_commit();
+  void install_shards();
+  void make_shards();
+  void fetch_missing_shards();
+  void fetch(const protocol::FromPeer& from, protocol::FetchShards wanted);
+  void load_pieces();
+  void keep_line(const protocol::LedgerLine& line);
+  void complete_line();
+  void gather_shards(std::optional<protocol::WriteCheckpoint> asked = {});
+  void supply_gathered(Version version);
+  bool take_gathered(const protocol::Shards& message);
+  void ask_owner(Incarnation owner, protocol::FetchShards wanted);
+  void forget_begun(const std::vector<protocol::WriteCheckpoint>& asked);
+  bool has_reached(Version version) const;
+  bool may_reach(Version version) const;
+  void reconsider_fetches();
 
   // Messages of peers (worker_step.cc).
   void on_contrib(const protocol::Contrib& message);  // a part of its own bucket is counted
@@ -170,8 +218,12 @@ class WorkerCore {
 
   // Starts what the state allows: a pause, an evaluation, local steps or the update.
   void advance();
-  bool all_staged() const { return staged_.size() == install_.bucket_count; }
+  bool all_staged() const {
+    return divided() ? all_complete() : staged_.size() == install_.bucket_count;
+  }
   void start_update();
+  bool may_be_last(Version version) const;
+  std::string decisions_of_update() const;
   void start_local_steps();
   void start_asked_audit();
   bool audit_holds() const;
@@ -210,6 +262,21 @@ class WorkerCore {
   // Evaluations of this worker that the head may not have received; the head may be away.
   std::map<Version, protocol::Evaluated> evaluations_;
   std::string decisions_;   // of the evaluations before version_, or before the target
+  // Of a job with sharded state: the buckets whose moments are here; whether they are already those
+  // of the next version; the sums by which they become that; and what belongs to no bucket of the
+  // newest step of which it is known: results of all ranks and sums of squares.
+  std::set<std::uint32_t> held_;
+  bool ahead_ = false;
+  std::map<std::uint32_t, protocol::Reduced> held_sums_;
+  struct Made {
+    std::vector<protocol::RankResult> results;
+    protocol::Bytes squares;
+    bool drain = false;
+  };
+  Made made_;
+  // The line of version_, which lacks the digest of the state: that needs the moments of all. The
+  // member with rank 0 computes it.
+  std::optional<protocol::LedgerLine> line_without_state_;
   std::string failure_;     // of the job; not empty exactly in phase Failed
   bool elsewhere_ = false;  // the failure may be one of this worker only
 
@@ -225,6 +292,22 @@ class WorkerCore {
   std::vector<protocol::PeerMessage> waiting_;       // early messages, in order of arrival
   std::vector<protocol::LedgerLine> loading_lines_;  // came with the State that is being loaded
   std::map<Incarnation, protocol::Fetch> fetches_;   // requests that are being served
+  // Of a job with sharded state: requests that wait until the version is reached; pieces of the
+  // target that have come, and the workers whose pieces are awaited.
+  std::vector<protocol::FetchShards> fetches_waiting_;
+  std::vector<protocol::Shards> pieces_;
+  std::set<Incarnation> pieces_awaited_;
+  bool makes_shards_ = false;  // waits for what it needs to make the shards of the target
+  // Of a version of which this worker writes a checkpoint, or digests the state: the moments that
+  // are elsewhere.
+  struct Gathering {
+    std::set<Incarnation> owners;
+    std::vector<protocol::Shards> pieces;
+    std::vector<protocol::WriteCheckpoint> asked;  // what waits for them
+    int supplies = 0;                              // how often the engine was given all of them
+    bool complete() const { return pieces.size() == owners.size(); }
+  };
+  std::map<Version, Gathering> gathering_;
   struct Break {
     Instant at{};
     std::optional<Version> version;  // the version that this worker held then
@@ -247,6 +330,8 @@ class WorkerCore {
   std::map<std::uint32_t, BucketSum> sums_;                  // owned buckets, by number
   std::map<std::uint32_t, std::uint32_t> own_ranks_summed_;  // by bucket
   std::map<std::uint32_t, protocol::Reduced> staged_;        // by bucket
+  std::map<std::uint32_t, protocol::Complete> complete_;     // by bucket, instead of staged_
+  std::map<std::uint32_t, protocol::Updated> updated_;       // by bucket
 
   // State of the running call.
   Instant now_{};

@@ -44,6 +44,8 @@ struct LoadVersion {
   // The directory into which PullState has copied a checkpoint of another node; otherwise empty.
   std::string copy{};
   std::string decisions{};  // of the evaluations before the version; empty: the job has none
+  // The buckets whose moments are loaded, ascending; nullopt: all.
+  std::optional<std::vector<std::uint32_t>> held{};
 };
 
 // For the shell: fetches a checkpoint on another node's disk through the head. Answer: a PullEvent,
@@ -95,6 +97,62 @@ struct ApplyUpdate {
   std::string decisions{};  // of the evaluations up to this version; empty: the job has none
 };
 
+// In a job with sharded state: copies the sum of a bucket, so that it does not depend on its owner.
+// Answer: SumHeld or DataUnreadable.
+struct HoldSum {
+  Generation generation;
+  protocol::Reduced sum;
+};
+
+// In a job with sharded state: makes the shards of version step + 1 from those of version `step`.
+// The sums are in memory of this worker; they are kept through AbandonGenerations until the next
+// step begins or another version is loaded. Never cut short. Answer: ShardsUpdated.
+struct UpdateShards {
+  Generation generation;
+  Version step = 0;
+  std::vector<protocol::Reduced> sums;  // of the held buckets, ascending
+  protocol::Bytes squares;              // of all buckets, in order; null if the job does not clip
+  std::string decisions{};              // as in ApplyUpdate
+};
+
+// In a job with sharded state: takes over the parameters that other workers have computed, and makes
+// version step + 1 of them and of the updated shards. Never cut short. Answer: UpdateApplied, or
+// DataUnreadable; then the version of this worker is still `step`.
+struct CommitShards {
+  Generation generation;
+  Version step = 0;
+  std::vector<protocol::Updated> parameters;  // of the buckets that are not held, ascending
+  std::vector<protocol::RankResult> results;  // as in ApplyUpdate
+  bool last = false;                          // as in ApplyUpdate
+};
+
+// In a job with sharded state: makes the whole parameters of `version` and the shards of `held` from
+// what this worker has and from pieces of peers. Answer: VersionLoaded, or DataUnreadable with
+// nothing changed.
+struct LoadShards {
+  Generation generation;
+  Version version = 0;
+  std::vector<std::uint32_t> held;  // afterwards, ascending
+  bool from_nothing = false;        // nothing of this worker is used
+  std::vector<protocol::Shards> pieces;
+  std::vector<protocol::Bytes> contexts;  // by rank; empty: those of the version held here
+  std::vector<std::uint32_t> losses;      // of the step that made the version; empty: not known
+  bool last = false;                      // as in ApplyUpdate
+  std::string decisions{};                // as in LoadVersion
+};
+
+// Only the moments of these buckets are needed from now on. No answer.
+struct KeepShards {
+  std::vector<std::uint32_t> buckets;  // ascending
+};
+
+// Copies parts of the version held here, or of the shards that are ahead of it, for a peer. Answer:
+// ShardsExported.
+struct ExportShards {
+  Generation generation;
+  protocol::FetchShards wanted;
+};
+
 // Describes the version held here for a peer that fetches it. Answer: VersionExported.
 struct ExportVersion {
   Generation generation;
@@ -107,12 +165,35 @@ struct RunEvaluation {
   Version version = 0;
 };
 
-// Writes the version held here, as protocol::WriteCheckpoint says. Answer: CheckpointFinished.
+// Writes the version held here, as protocol::WriteCheckpoint says. Answer: CheckpointFinished. If
+// some moments are elsewhere, it waits for SupplyShards; until then AbandonGenerations drops it.
 struct WriteVersion {
   std::uint64_t request = 0;
   std::string directory;
   bool periodic = false;
   bool make_parent = false;
+};
+
+// In a job with sharded state: computes the digest of the whole state of the version held here. It
+// waits for SupplyShards as WriteVersion does. Answer: StateDigested.
+struct DigestState {
+  Generation generation;
+  Version version = 0;
+};
+
+// The moments of `version` that are elsewhere, for all that waits for them. None: they are not to be
+// had any more, and what waits for them is dropped without an answer. Answer: ShardsTaken, if there
+// are any.
+struct SupplyShards {
+  Generation generation;
+  Version version = 0;
+  std::vector<protocol::Shards> pieces;
+};
+
+// The receiver has mapped what ExportShards made of this version for it. No answer.
+struct DropShards {
+  Incarnation of;
+  Version version = 0;
 };
 
 // --- effects: the rest -------------------------------------------------------------------------
@@ -146,13 +227,16 @@ struct ReportAnomaly {
 
 using Effect = std::variant<AbandonGenerations, LoadVersion, StartLocalSteps, RunAudit,
                             ReduceBucket, ApplyUpdate, ExportVersion, RunEvaluation, WriteVersion,
-                            PullState, SendHead, SendPeer, Exit, Abort, ReportAnomaly>;
+                            PullState, HoldSum, UpdateShards, CommitShards, LoadShards, KeepShards,
+                            ExportShards, DigestState, SupplyShards, DropShards, SendHead, SendPeer, Exit, Abort, ReportAnomaly>;
 using Effects = std::vector<Effect>;
 
 // --- events: results of the engine -------------------------------------------------------------
 
 struct VersionLoaded {
   Version version = 0;
+  // After LoadShards with losses: the ledger line of the version.
+  std::optional<protocol::LedgerLine> line{};
 };
 
 // One part of the own ranks is summed for one bucket. The stamp has only the generation; the core
@@ -164,6 +248,25 @@ struct PartSummed {
 // The core adds the sender, the results and the drain flag, which it has collected.
 struct BucketReduced {
   protocol::Reduced sum;
+};
+
+// The sum is in memory of this worker. `sum` refers to it there.
+struct SumHeld {
+  protocol::Reduced sum;
+  protocol::Bytes squares{};  // as in protocol::Complete
+};
+
+// The held shards are those of version step + 1. The core adds the sender.
+struct ShardsUpdated {
+  Version step = 0;
+  std::vector<protocol::Updated> parameters;  // of the held buckets, ascending
+};
+
+// `shards` has no stamp and nothing of what the core adds (losses, squares, lines).
+struct ShardsExported {
+  Generation generation;
+  protocol::FetchShards wanted;
+  protocol::Shards shards;
 };
 
 // `digest` is as in protocol::Audited.
@@ -183,6 +286,18 @@ struct VersionExported {
   Generation generation;
   Incarnation to;
   protocol::State state;
+};
+
+// What SupplyShards has brought does not depend on its senders any more.
+struct ShardsTaken {
+  Generation generation;
+  Version version = 0;
+};
+
+struct StateDigested {
+  Generation generation;
+  Version version = 0;
+  Digest state;
 };
 
 struct EvaluationDone {
@@ -224,8 +339,9 @@ struct EngineFailed {
 };
 
 using EngineEvent = std::variant<VersionLoaded, PartSummed, BucketReduced, AuditDone, UpdateApplied,
-                                 VersionExported, EvaluationDone, CheckpointFinished,
-                                 DataUnreadable, CheckpointDamaged, EngineFailed>;
+                                 VersionExported, SumHeld, ShardsUpdated, ShardsExported,
+                                 ShardsTaken, StateDigested, EvaluationDone, CheckpointFinished, DataUnreadable,
+                                 CheckpointDamaged, EngineFailed>;
 
 // --- events: links to other workers -------------------------------------------------------------
 

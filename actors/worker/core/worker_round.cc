@@ -40,13 +40,22 @@ void WorkerCore::seal() {
   waiting_.clear();
   loading_lines_.clear();
   fetches_.clear();
+  fetches_waiting_.clear();
+  pieces_.clear();
+  pieces_awaited_.clear();
+  makes_shards_ = false;
+  // What has not been gathered is not written. The head asks again.
+  for (const auto& [version, gathering] : gathering_) forget_begun(gathering.asked);
+  gathering_.clear();
   broken_links_.clear();
   reset_step();
   // The device half and the transports abandon the old generation before the report leaves this
   // worker. After the report nothing older may be counted.
   effects_.push_back(AbandonGenerations{generation_});
   tell_evaluations();
-  send_head(Report{stamp(), version_});
+  Report report{.stamp = stamp(), .version = version_, .held = held_shards(), .ahead = ahead_};
+  for (const auto& [bucket, sum] : held_sums_) report.summed.push_back(bucket);
+  send_head(std::move(report));
 }
 
 // Sends the evaluations before the report. If this worker gets no ranks in this round, it is
@@ -65,10 +74,11 @@ void WorkerCore::on_install(const Install& message) {
   install_ = message;
   forget_lines_through(message.acknowledged_through);
   evaluations_.erase(evaluations_.begin(), evaluations_.upper_bound(message.evaluated_through));
-  const Member* self = member(config_.self);
-  if (self == nullptr) return;  // it waits as a possible source until Release
-  ranks_ = self->ranks;
   decisions_ = message.decisions;
+  const Member* self = member(config_.self);
+  if (self != nullptr) ranks_ = self->ranks;
+  if (sharded()) return install_shards();
+  if (self == nullptr) return;  // it waits as a possible source until Release
   if (version_ == message.target) {
     report_ready();
   } else if (version_ && *version_ > message.target) {
@@ -92,6 +102,7 @@ void WorkerCore::load_target() {
                    .version = install_.target,
                    .from = FromSeed{},
                    .decisions = decisions_};
+  if (sharded()) load.held = own_shards();
   if (const auto* checkpoint = std::get_if<FromCheckpoint>(&install_.source)) {
     // The checkpoint is on the disk of another node, so its files are fetched first. operation_
     // stays kNone meanwhile: a Prepare may interrupt the fetch, because the replica is not touched
@@ -124,7 +135,8 @@ void WorkerCore::on_state_pulled(const StatePulled& event) {
                                  .version = install_.target,
                                  .from = std::get<FromCheckpoint>(install_.source),
                                  .copy = event.copy,
-                                 .decisions = decisions_});
+                                 .decisions = decisions_,
+                                 .held = sharded() ? std::optional(own_shards()) : std::nullopt});
 }
 
 // As after CheckpointDamaged, the head chooses another source in a new round.
@@ -196,6 +208,12 @@ void WorkerCore::on_version_loaded(const VersionLoaded& event) {
   if (operation_ != Operation::kLoad) return;
   version_ = event.version;
   for (const LedgerLine& line : loading_lines_) lines_.emplace(line.version, line);
+  if (event.line) keep_line(*event.line);
+  if (sharded()) {
+    ahead_ = false;
+    held_sums_.clear();
+    for (const std::uint32_t bucket : own_shards()) held_.insert(bucket);
+  }
   forget_lines_through(install_.acknowledged_through);
   if (!end_operation()) report_ready();
 }
@@ -210,14 +228,24 @@ bool WorkerCore::end_operation() {
 void WorkerCore::report_ready() {
   phase_ = Phase::kReady;
   send_head(Ready{stamp(), *version_});
+  // The others may need shards that were not here before.
+  reconsider_fetches();
 }
 
 void WorkerCore::on_go(const Go& message) {
   if (message.stamp.generation != generation_ || phase_ != Phase::kReady) return;
   phase_ = Phase::kActive;
   last_progress_ = now_;
+  if (sharded()) {
+    // All members have what they need, so nobody needs the shards that moved away.
+    const std::vector<std::uint32_t> kept = own_shards();
+    if (kept != held_shards()) effects_.push_back(KeepShards{kept});
+    held_ = {kept.begin(), kept.end()};
+    held_sums_.clear();
+  }
   // Lines of earlier generations may not have reached the head; it ignores repetitions.
   for (const auto& [version, line] : lines_) send_head(Committed{stamp(), line});
+  complete_line();
   // Peers that got Go earlier may have sent parts already. They are counted now, because
   // must_wait() no longer holds them back.
   reconsider_waiting();
@@ -268,6 +296,7 @@ void WorkerCore::write_checkpoints() {
     }
     checkpoints_begun_.emplace(request, asked.directory);
     effects_.push_back(WriteVersion{request, asked.directory, asked.periodic, asked.make_parent});
+    gather_shards(asked);
   }
 }
 

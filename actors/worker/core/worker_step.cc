@@ -49,7 +49,11 @@ void WorkerCore::take(const PeerMessage& message) {
   }
   std::visit(
       Overloaded{[&](const Contrib& m) { on_contrib(m); }, [&](const Reduced& m) { on_reduced(m); },
-                 [&](const Fetch& m) { on_fetch(m); }, [&](const State& m) { on_state(m); }},
+                 [&](const Fetch& m) { on_fetch(m); }, [&](const State& m) { on_state(m); },
+                 [&](const Complete& m) { on_complete(m); },
+                 [&](const Updated& m) { on_updated(m); },
+                 [&](const FetchShards& m) { on_fetch_shards(m); },
+                 [&](const Shards& m) { on_shards(m); }},
       message);
 }
 
@@ -61,6 +65,8 @@ bool WorkerCore::must_wait(const PeerMessage& message) const {
   };
   if (const auto* contrib = std::get_if<Contrib>(&message)) return early(contrib->step);
   if (const auto* reduced = std::get_if<Reduced>(&message)) return early(reduced->step);
+  if (const auto* complete = std::get_if<Complete>(&message)) return early(complete->step);
+  if (const auto* updated = std::get_if<Updated>(&message)) return early(updated->step);
   return false;
 }
 
@@ -81,6 +87,11 @@ void WorkerCore::on_reduced(const Reduced& message) {
   if (message.step < *version_) return;
   if (message.step > *version_ || !well_formed(message)) {
     anomaly("refused: " + describe("Reduced", message.stamp, message.step, message.bucket));
+    return;
+  }
+  if (divided()) {
+    // This worker is the buddy. A repetition finds the sum here.
+    if (!held_sums_.contains(message.bucket)) effects_.push_back(HoldSum{generation_, message});
     return;
   }
   stage(message);
@@ -108,6 +119,16 @@ bool WorkerCore::well_formed(const Contrib& message) const {
 bool WorkerCore::well_formed(const Reduced& message) const {
   if (message.bucket >= install_.bucket_count ||
       owner_of(message.bucket).incarnation != message.stamp.sender) {
+    return false;
+  }
+  if (divided() && install_.holders[message.bucket].buddy != config_.self) return false;
+  return message.bucket == 0 ? results_cover(message.results, {0, config_.max_p})
+                             : message.results.empty();
+}
+
+bool WorkerCore::well_formed(const Complete& message) const {
+  if (!divided() || message.bucket >= install_.bucket_count ||
+      install_.holders[message.bucket].buddy != message.stamp.sender) {
     return false;
   }
   return message.bucket == 0 ? results_cover(message.results, {0, config_.max_p})
@@ -171,6 +192,7 @@ void WorkerCore::on_bucket_reduced(const BucketReduced& event) {
   reduced.stamp = stamp();
   if (reduced.bucket == 0) reduced.results = sum.results();
   reduced.drain = sum.drain();
+  if (divided()) return hold_sum(reduced);
   for (const Member& peer : install_.members) {
     if (peer.incarnation != config_.self) send_peer(peer, reduced);
   }
@@ -181,6 +203,7 @@ void WorkerCore::on_bucket_reduced(const BucketReduced& event) {
 // Called after every event that may allow the next action. It begins at most one.
 void WorkerCore::advance() {
   if (phase_ != Phase::kActive || operation_ != Operation::kNone || stalled_ || evaluating_) return;
+  if (ahead_) return start_shard_commit();
   // The pause comes before the evaluation, so that a round does not wait for one. An evaluation
   // that is due at this version follows after the next Go.
   if (pause_is_due()) {
@@ -215,18 +238,26 @@ bool WorkerCore::evaluation_is_due() const {
 // The update is issued only when every bucket is staged, and from then on no Prepare can interrupt
 // it (operation_).
 void WorkerCore::start_update() {
+  if (divided()) return start_shard_update();
   operation_ = Operation::kUpdate;
-  const Version next = *version_ + 1;
-  const auto decided = decided_.find(*version_);
   ApplyUpdate update{.generation = generation_,
                      .step = *version_,
                      .buckets = {},
                      .results = staged_.at(0).results,
-                     .last = next == install_.last_version ||
-                             (config_.may_stop && is_decided(next, config_.decided_every)),
-                     .decisions = decided == decided_.end() ? decisions_ : decided->second};
+                     .last = may_be_last(*version_ + 1),
+                     .decisions = decisions_of_update()};
   for (const auto& [bucket, reduced] : staged_) update.buckets.push_back(reduced);
   effects_.push_back(std::move(update));
+}
+
+bool WorkerCore::may_be_last(Version version) const {
+  return version == install_.last_version ||
+         (config_.may_stop && is_decided(version, config_.decided_every));
+}
+
+std::string WorkerCore::decisions_of_update() const {
+  const auto decided = decided_.find(*version_);
+  return decided == decided_.end() ? decisions_ : decided->second;
 }
 
 void WorkerCore::on_update_applied(const UpdateApplied& event) {
@@ -234,7 +265,7 @@ void WorkerCore::on_update_applied(const UpdateApplied& event) {
   ES_CHECK(event.line.version == *version_ + 1);
   // All members read the same flag from the same result, so they agree on the version at which they
   // stop.
-  drain_agreed_ = staged_.at(0).drain;
+  drain_agreed_ = divided() ? made_.drain : staged_.at(0).drain;
   const Instant step = now_ - step_begin_;
   mean_step_ = mean_step_ == Instant{} ? step : (7 * mean_step_ + step) / 8;
   // A peer is at most one step ahead, so a message lost in a break belongs to the step of the break
@@ -245,8 +276,9 @@ void WorkerCore::on_update_applied(const UpdateApplied& event) {
   if (const auto decided = decided_.find(*version_); decided != decided_.end())
     decisions_ = decided->second;
   version_ = event.line.version;
+  ahead_ = false;
   decided_.erase(decided_.begin(), decided_.lower_bound(*version_));
-  lines_.emplace(event.line.version, event.line);
+  keep_line(event.line);
   reset_step();
   last_progress_ = now_;
   if (end_operation()) return;  // after the next Go, the ledger line is sent
@@ -254,7 +286,9 @@ void WorkerCore::on_update_applied(const UpdateApplied& event) {
   // The version is whole now and the next update cannot begin before advance(), so a checkpoint of
   // exactly this version can be taken.
   write_checkpoints();
+  complete_line();
   advance();
+  reconsider_fetches();
   reconsider_waiting();
 }
 
@@ -264,6 +298,8 @@ void WorkerCore::reset_step() {
   sums_.clear();
   own_ranks_summed_.clear();
   staged_.clear();
+  complete_.clear();
+  updated_.clear();
 }
 
 void WorkerCore::on_evaluation_done(const EvaluationDone& event) {
@@ -296,14 +332,26 @@ bool WorkerCore::own_part_is_done() const {
 // The peers that this worker waits for after it has done all that it can do.
 std::set<Incarnation> WorkerCore::awaited() const {
   std::set<Incarnation> peers;
+  if (phase_ == Phase::kLoading && divided()) return pieces_awaited_;
   if (phase_ == Phase::kLoading) {
     if (const auto* peer = std::get_if<FromPeer>(&install_.source)) peers.insert(peer->incarnation);
   }
   // While its own part runs, this worker itself may be the slow one, so it suspects no other.
   if (phase_ != Phase::kActive || at_last() || !own_part_is_done()) return peers;
+  if (ahead_) {
+    for (const std::uint32_t bucket : buckets_besides(held_))
+      if (!updated_.contains(bucket)) peers.insert(owner_of(bucket).incarnation);
+    return peers;
+  }
   if (all_staged()) return awaited_for_audit();
   for (std::uint32_t bucket = 0; bucket < install_.bucket_count; ++bucket) {
-    if (staged_.contains(bucket)) continue;
+    if (divided() ? complete_.contains(bucket) : staged_.contains(bucket)) continue;
+    // The buddy speaks for both holders, and waits itself for the owner.
+    if (divided() && install_.holders[bucket].buddy != config_.self &&
+        (install_.holders[bucket].owner != config_.self || held_sums_.contains(bucket))) {
+      peers.insert(install_.holders[bucket].buddy);
+      continue;
+    }
     if (const Member& owner = owner_of(bucket); owner.incarnation != config_.self) {
       peers.insert(owner.incarnation);
       continue;

@@ -18,6 +18,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
 
 #include "actors/base/data_plane/segment.h"
 #include "actors/base/protocol/core/messages.h"
@@ -49,6 +50,9 @@ class GradientStore {
   bool in_host(std::uint32_t slot) const;
   // Returns the memory of a reduced bucket with `floats` elements. Error: as for slot().
   Result<float*> sum(std::uint32_t bucket, std::int64_t floats);
+
+  // Gives the sums away; the store has none afterwards.
+  std::map<std::uint32_t, std::unique_ptr<Segment>> take_sums() { return std::exchange(sums_, {}); }
 
   // How peers find the elements [begin, begin + floats) of a slot, or a whole sum. REQUIRES: it
   // exists.

@@ -41,9 +41,12 @@ class HeldVersion {
   void set_decisions(std::string decisions) { decisions_ = std::move(decisions); }
 
   // REQUIRES: engine.fetch_replica() has succeeded since the replica was last changed.
-  Snapshot snapshot() const;
-  // Queues a snapshot to be written. REQUIRES: as for snapshot().
-  void write(const WriteVersion& asked);
+  Snapshot snapshot();
+  // A snapshot that stays readable when the replica changes. REQUIRES: as for snapshot().
+  Snapshot freeze();
+  // Queues what freeze() has returned to be written. If the engine does not hold everything,
+  // Snapshot::other must supply the rest.
+  void write(Snapshot version, const WriteVersion& asked);
 
  private:
   gpu::Engine& engine_;
@@ -53,6 +56,7 @@ class HeldVersion {
   // snapshots of this version that the writer may still be reading
   std::vector<std::shared_ptr<gpu::FrozenReplica>> frozen_;
   std::shared_ptr<gpu::CopyMemory> copies_;  // memory for the copies of one version
+  std::vector<gpu::FloatRange> copied_;      // what the engine held when this memory was made
   VersionWriter writer_;                     // the last member: it ends before what it reads
 };
 

@@ -6,6 +6,7 @@
 
 #include "actors/worker/state/checkpoint_sections.h"
 #include "gpu/est/est_context.h"
+#include "proto/base/check.h"
 
 namespace es::actors::worker {
 namespace {
@@ -33,6 +34,20 @@ class Source {
   }
   Source(const Source&) = delete;
   Source& operator=(const Source&) = delete;
+
+  Result<VersionDigests> digests() {
+    std::vector<std::byte> piece(std::size_t{1} << 20);
+    for (std::size_t a = 0; a < snapshot_.replica->arrays(); ++a) {
+      const std::uint64_t bytes = snapshot_.replica->bytes(a);
+      for (std::uint64_t offset = 0; offset < bytes; offset += piece.size())
+        ES_RETURN_IF_ERROR(read_array(
+            a, offset,
+            std::span(piece).first(std::min<std::uint64_t>(piece.size(), bytes - offset))));
+    }
+    store::CheckpointHead head{.version = snapshot_.replica->version()};
+    ES_RETURN_IF_ERROR(complete(head));
+    return VersionDigests{head.params_digest, head.state_digest};
+  }
 
   store::CheckpointContents contents() {
     return {{.job_name = snapshot_.job_name,
@@ -75,7 +90,7 @@ class Source {
   // The digests are computed from the very bytes that the writer puts into the file, so no second
   // pass over the arrays is necessary.
   Status read_array(std::size_t array, std::uint64_t offset, std::span<std::byte> out) {
-    ES_RETURN_IF_ERROR(snapshot_.replica->read(array, offset, out));
+    ES_RETURN_IF_ERROR(read_floats(array, offset, out));
     if (array != 0) {
       state_.add(out);
       return {};
@@ -86,6 +101,42 @@ class Source {
     params_.add(out.first(trained));
     frozen_.add(out.subspan(trained));
     return {};
+  }
+
+  // Pieces of the replica and of others, in order.
+  Status read_floats(std::size_t array, std::uint64_t offset, std::span<std::byte> out) {
+    const std::vector<gpu::FloatRange>& held = snapshot_.replica->held(array);
+    constexpr auto kFloat = sizeof(float);
+    ES_CHECK(offset % kFloat == 0 && out.size() % kFloat == 0);
+    auto at = static_cast<std::int64_t>(offset / kFloat);
+    while (!out.empty()) {
+      std::int64_t end = at + static_cast<std::int64_t>(out.size() / kFloat);
+      const auto range = std::ranges::upper_bound(held, at, {}, &gpu::FloatRange::end);
+      const bool here = range != held.end() && range->begin <= at;
+      if (range != held.end()) end = std::min(end, here ? range->end : range->begin);
+      if (!here) end = std::min(end, bucket_at(at).end);
+      const auto piece = out.first(static_cast<std::size_t>(end - at) * kFloat);
+      ES_RETURN_IF_ERROR(here ? snapshot_.replica->read(array, at * kFloat, piece)
+                              : read_other(array - 1, at, piece));
+      out = out.subspan(piece.size());
+      at = end;
+    }
+    return {};
+  }
+
+  // The bucket that contains this float. The first bucket has the last floats.
+  const gpu::Bucket& bucket_at(std::int64_t at) const {
+    return *std::ranges::find_if(*snapshot_.buckets, [&](const gpu::Bucket& bucket) {
+      return bucket.begin <= at && at < bucket.end;
+    });
+  }
+
+  Status read_other(std::size_t moment, std::int64_t at, std::span<std::byte> out) {
+    const gpu::Bucket& bucket = bucket_at(at);
+    ES_CHECK(snapshot_.other != nullptr);
+    return snapshot_.other(moment, static_cast<std::uint32_t>(&bucket - snapshot_.buckets->data()),
+                           at - bucket.begin,
+                           {reinterpret_cast<float*>(out.data()), out.size() / sizeof(float)});
   }
 
   Status complete(store::CheckpointHead& head) {
@@ -125,6 +176,10 @@ Written written(const fs::path& path, const store::CheckpointDraft& draft) {
 }
 
 }  // namespace
+
+Result<VersionDigests> digests_of(const Snapshot& snapshot) {
+  return Source(snapshot).digests();
+}
 
 Result<Written> write_snapshot(const Snapshot& snapshot, const fs::path& directory) {
   ES_RETURN_IF_ERROR(store::check_free(directory));

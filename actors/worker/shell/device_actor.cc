@@ -64,8 +64,13 @@ void DeviceState::perform_effect(const worker::AbandonGenerations& effect) {
   tree_.reset();
   // The segments of an old generation are closed. A peer that reads late finds no memory instead of
   // wrong data.
+  if (gradients_ && parts_->options.spec.shard.state != "off")
+    kept_sums_ = gradients_->take_sums();
   gradients_.reset();
   exported_.reset();
+  exports_.clear();
+  for (const Waiting& one : std::exchange(waiting_, {}))
+    one.snapshot.replica->give_up("its generation has ended");
   peers_.clear();
   run_ready_slices(slices_.abandon());
 }
@@ -78,6 +83,7 @@ void DeviceState::begin_generation(Generation generation) {
       std::make_unique<worker::GradientStore>(parts_->options.job, parts_->options.incarnation,
                                               generation, parts_->engine->table().trained_floats());
   tree_.reset();
+  stepping_ = false;
   run_ready_slices(slices_.abandon());
 }
 

@@ -53,6 +53,7 @@
 #include "actors/worker/device/held_version.h"
 #include "actors/worker/device/operator_recorder.h"
 #include "actors/worker/device/step_results.h"
+#include "actors/worker/device/supplied_moments.h"
 #include "actors/worker/shell/device_messages.h"
 #include "actors/worker/state/shared_base.h"
 #include "actors/worker/state/version_io.h"
@@ -104,6 +105,15 @@ class DeviceState {
   void perform_effect(const worker::ReduceBucket& effect);
   void report_sum(const worker::ReduceBucket& effect, const protocol::Bulk& data);
   void perform_effect(const worker::ApplyUpdate& effect);
+  void perform_effect(const worker::HoldSum& effect);
+  void perform_effect(const worker::UpdateShards& effect);
+  void perform_effect(const worker::CommitShards& effect);
+  void perform_effect(const worker::LoadShards& effect);
+  void perform_effect(const worker::KeepShards& effect);
+  void perform_effect(const worker::ExportShards& effect);
+  void perform_effect(const worker::DropShards& effect);
+  void perform_effect(const worker::DigestState& effect);
+  void perform_effect(const worker::SupplyShards& effect);
   void perform_effect(const worker::ExportVersion& effect);
   void perform_effect(const worker::RunEvaluation& effect);
   void perform_effect(const worker::WriteVersion& effect);
@@ -152,9 +162,25 @@ class DeviceState {
   Instant span_begin() const { return traced_ ? tracing::trace_now() : Instant{}; }
 
   // Sums and updates (device_reduction.cc).
+  Result<std::span<const std::byte>> find_bytes(const protocol::Bulk& bulk);
   Result<const float*> find_floats(const protocol::Bulk& bulk, std::int64_t floats);
+  // What the steps of all ranks have left: the next contexts, and the losses of the ledger line.
+  using Made = std::pair<std::vector<gpu::EstContext>, protocol::LedgerLine>;
+  Result<Made> contexts_of(const std::vector<protocol::RankResult>& results) const;
+  void report_update(protocol::LedgerLine line, const std::string& decisions, bool last,
+                     Instant begin);
   void provide_for_peers();
   Result<float*> slot_for_evaluation(Generation generation);
+
+  // Sharded state (device_shards.cc).
+  using UseOfSnapshot = std::function<void(const worker::Snapshot&)>;
+  protocol::Bytes squares_of(std::uint32_t bucket, const float* sum);
+  Result<std::vector<float>> squares_from(const protocol::Bytes& of_buckets) const;
+  const float* held_sum(const protocol::Reduced& sum) const;
+  std::vector<protocol::Updated> share_updated(const worker::UpdateShards& effect);
+  Status load_shards(const worker::LoadShards& effect,
+                     std::span<const worker::VersionPiece> pieces);
+  void when_supplied(UseOfSnapshot use);
 
   // Versions (device_versions.cc).
   Status load_checkpoint(const protocol::FromCheckpoint& from, const std::string& copy);
@@ -178,8 +204,26 @@ class DeviceState {
   std::optional<tracing::DeviceLane> lane_;
   std::optional<worker::OperatorRecorder> operators_;
 
+  // Sharded state. Sums of an abandoned step, by bucket, until it is known whether other members are
+  // ahead with it; the decisions of the update that was begun; what waits for moments of others.
+  std::map<std::uint32_t, std::unique_ptr<Segment>> kept_sums_;
+  std::string next_decisions_;
+  struct Waiting {
+    worker::Snapshot snapshot;
+    UseOfSnapshot use;
+  };
+  std::vector<Waiting> waiting_;
+
   // State of the current generation.
   Generation generation_;
+  struct Export {
+    Incarnation to;
+    Version version = 0;
+    std::unique_ptr<Segment> segment;
+  };
+  std::vector<Export> exports_;
+  std::uint64_t next_export_ = 0;
+  bool stepping_ = false;  // a step was begun
   RankRange ranks_;
   std::unique_ptr<worker::GradientStore> gradients_;
   std::unique_ptr<Segment> exported_;

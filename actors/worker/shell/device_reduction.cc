@@ -10,18 +10,25 @@ namespace es::actors {
 
 using worker::DataUnreadable;
 
-// Returns the address of the data. The places are the pool, the message, the memory of this worker,
-// and a mapped segment of a peer.
+// Returns the data. The places are the pool, the message, the memory of this worker, and a mapped
+// segment of a peer.
+Result<std::span<const std::byte>> DeviceState::find_bytes(const protocol::Bulk& bulk) {
+  const auto all = [&](const void* at) {
+    return std::span(static_cast<const std::byte*>(at), bulk.bytes);
+  };
+  if (bulk.device) return all(bulk.device.get());
+  if (bulk.inline_bytes) return all(bulk.inline_bytes->data());
+  if (gradients_)
+    if (const float* own = gradients_->own(bulk)) return all(own);
+  return peers_.read(bulk.segment, bulk.offset, bulk.bytes);
+}
+
 Result<const float*> DeviceState::find_floats(const protocol::Bulk& bulk, std::int64_t floats) {
   const std::uint64_t bytes_expected = static_cast<std::uint64_t>(floats) * sizeof(float);
   if (bulk.bytes != bytes_expected)
     return failure("bulk data of " + std::to_string(bulk.bytes) + " bytes, expected " +
                    std::to_string(bytes_expected));
-  if (bulk.device) return reinterpret_cast<const float*>(bulk.device.get());
-  if (bulk.inline_bytes) return reinterpret_cast<const float*>(bulk.inline_bytes->data());
-  if (gradients_)
-    if (const float* own = gradients_->own(bulk)) return own;
-  auto bytes = peers_.read(bulk.segment, bulk.offset, bulk.bytes);
+  const auto bytes = find_bytes(bulk);
   if (!bytes) return bytes.error();
   return reinterpret_cast<const float*>(bytes->data());
 }
@@ -72,15 +79,6 @@ void DeviceState::provide_for_peers() {
   if (!parts_->engine->provide_for_peers().ok()) end_if_device_lost();
 }
 
-namespace {
-
-// How often evaluations have lowered the learning rate. The text was read when it arrived.
-std::uint32_t reductions(const std::string& decisions) {
-  return decisions.empty() ? 0 : protocol::decode_decisions(decisions)->reductions;
-}
-
-}  // namespace
-
 void DeviceState::perform_effect(const worker::ApplyUpdate& effect) {
   const Instant begin = span_begin();
   gpu::Engine& engine = *parts_->engine;
@@ -92,37 +90,50 @@ void DeviceState::perform_effect(const worker::ApplyUpdate& effect) {
     if (!data) return report(DataUnreadable{effect.generation, bucket.stamp.sender});
     reduced.push_back(*data);
   }
-  std::vector<gpu::EstContext> contexts;
-  protocol::LedgerLine line;
-  for (const protocol::RankResult& result : effect.results) {
-    auto context = gpu::decode_context(*result.context, engine.table().stat_floats());
-    if (!context) return fail(context.error().message);
-    contexts.push_back(*std::move(context));
-    line.loss_bits.push_back(result.loss_bits);
-  }
+  auto made = contexts_of(effect.results);
+  if (!made) return fail(made.error().message);
   kill_point("update.before");
   // A checkpoint may still be reading the replica; it gets its copies before the update changes
   // them.
   held_->thaw();
   const Status status =
-      engine.apply_update(reduced, std::move(contexts), reductions(effect.decisions));
+      engine.apply_update(reduced, std::move(made->first), protocol::reductions(effect.decisions));
   kill_point("update.after");
   if (!status.ok()) end_if_device_lost();
   if (!status.ok()) return fail(status.error().message);
   provide_for_peers();
+  report_update(std::move(made->second), effect.decisions, effect.last, begin);
+}
+
+Result<DeviceState::Made> DeviceState::contexts_of(
+    const std::vector<protocol::RankResult>& results) const {
+  Made made;
+  for (const protocol::RankResult& result : results) {
+    auto context =
+        gpu::decode_context(*result.context, parts_->engine->table().stat_floats());
+    if (!context) return context.error();
+    made.first.push_back(*std::move(context));
+    made.second.loss_bits.push_back(result.loss_bits);
+  }
+  return made;
+}
+
+void DeviceState::report_update(protocol::LedgerLine line, const std::string& decisions, bool last,
+                                Instant begin) {
+  const gpu::Engine& engine = *parts_->engine;
   line.version = engine.version();
   // The digest of the parameters goes into the ledger with the losses. The head compares repeated
   // lines bit by bit.
   line.params = engine.params_digest();
   held_->set_params_digest(line.params);
-  held_->set_decisions(effect.decisions);
+  held_->set_decisions(decisions);
   // The digest of the whole state is computed for the last version only, because it needs the
-  // optimizer state in host memory.
-  if (effect.last) {
+  // optimizer state in host memory. A worker that holds a part of it is asked for it (DigestState).
+  if (last && engine.holds_all()) {
     fetch_replica();
     line.state = engine.state_digest();
   }
-  add_to_trace(tracing::SpanKind::kUpdate, effect.step, 0, begin);
+  add_to_trace(tracing::SpanKind::kUpdate, line.version - 1, 0, begin);
   report(worker::UpdateApplied{std::move(line)});
   self_->send(control_, DeviceStats{engine.version(), results_.slice_seconds,
                                     in_seconds(clock_.spent(worker::StepClock::kSwitch)),

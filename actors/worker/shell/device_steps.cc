@@ -2,6 +2,7 @@
 #include <caf/all.hpp>
 
 #include <numeric>
+#include <utility>
 
 #include "actors/base/log/log.h"
 #include "actors/worker/est/shell/est_actor.h"
@@ -49,6 +50,9 @@ void DeviceState::perform_effect(const worker::StartLocalSteps& effect) {
   // before Go.
   exported_.reset();
   begin_generation(effect.generation);
+  // What was exported before the first step was for members that have it now.
+  if (!std::exchange(stepping_, true)) exports_.clear();
+  kept_sums_.clear();
   set_ranks(effect.ranks);
   if (const Status taken = take_gradient_slots(); !taken.ok())
     return fail_for_gradients(taken.error());

@@ -20,6 +20,9 @@ void DeviceState::perform_effect(const worker::LoadVersion& effect) {
   held_->set_params_digest(std::nullopt);
   held_->set_decisions(effect.decisions);
   gpu::Engine& engine = *parts_->engine;
+  if (effect.held)
+    if (const Status held = engine.hold(*effect.held); !held.ok())
+      return fail(held.error().message, true);
   if (std::holds_alternative<protocol::FromSeed>(effect.from)) {
     Status made = engine.init_replica();
     if (made.ok()) made = load_initial_weights(engine, parts_->options.spec);
@@ -105,7 +108,8 @@ void DeviceState::perform_effect(const worker::WriteVersion& effect) {
     asked.directory = (rescue / asked.directory).string();
   }
   fetch_replica();
-  held_->write(asked);
+  if (parts_->engine->holds_all()) return held_->write(held_->freeze(), asked);
+  when_supplied([this, asked](const worker::Snapshot& version) { held_->write(version, asked); });
 }
 
 // Updates the host copy of the replica, if the device updates its own. A device whose memory cannot
@@ -129,6 +133,10 @@ void DeviceState::fail_keeping_state(const std::string& error, const char* when,
   const Version version = parts_->engine->version();
   const std::filesystem::path& parent = parts_->options.rescue_dir;
   if (version == 0 || parent.empty()) return fail(error, elsewhere);
+  if (!parts_->engine->holds_all())
+    return fail(error + "; the state after step " + std::to_string(version) +
+                    " is not kept, because it is divided among the workers",
+                elsewhere);
   const std::filesystem::path directory =
       parent / (rescued_state_prefix(parts_->options.job) + std::to_string(version));
   // keep_snapshot reports what is wrong with the directory.

@@ -134,6 +134,7 @@ class WorkerState {
   void note(const Effect&) {}
   void note(const worker::StartLocalSteps& effect);
   void note(const worker::ApplyUpdate& effect);
+  void note(const worker::UpdateShards& effect);
   void note(const worker::EngineEvent& event);
   void note_exchange(const protocol::PeerMessage& message, Incarnation peer, bool sent,
                      Instant begin);

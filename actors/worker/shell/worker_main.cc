@@ -265,7 +265,9 @@ int worker_main(int argc, char** argv) {
   // not return.
   std::shared_ptr<worker::ChannelThread> channels;
   run_actor_process("easyscaled worker", 1, [&](caf::actor_system& system) -> Status {
-    gpu::ChannelDevice joining = parts ? channel_device(arguments) : gpu::ChannelDevice();
+    // What is held of sharded state is in host memory, so a channel between devices does not help.
+    const bool joins = parts && (*parts)->options.spec.shard.state == "off";
+    gpu::ChannelDevice joining = joins ? channel_device(arguments) : gpu::ChannelDevice();
     WorkerOptions options = worker_options(arguments, parts);
     if (joining.library)
       options.core.channel = {joining.library->kind(), joining.library->device()};

@@ -68,6 +68,10 @@ void WorkerState::note(const worker::ApplyUpdate&) {
   trace_->update_begins(now());
 }
 
+void WorkerState::note(const worker::UpdateShards&) {
+  trace_->update_begins(now());
+}
+
 void WorkerState::note(const worker::EngineEvent& event) {
   if (std::holds_alternative<worker::PartSummed>(event)) trace_->part_summed(now());
   if (const auto* applied = std::get_if<worker::UpdateApplied>(&event))

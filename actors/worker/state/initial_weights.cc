@@ -308,11 +308,13 @@ Result<Digest> check_opened_weights(const store::SafetensorsFile& file, const st
   return file.digest();
 }
 
-// Gives the optimizer the states of the file, if it has some.
+// Gives the optimizer the states of the file, if it has some, as far as the engine holds them.
 Status read_states(const store::SafetensorsFile& file, const gpu::Engine& engine,
                    gpu::Replica& replica) {
   if (!has_optimizer(file)) return {};
   for (const gpu::ParamState& state : engine.optimizer_states()) {
+    const gpu::ParamInfo& param = engine.table()[state.param];
+    if (!engine.holds(gpu::bucket_of(engine.buckets(), param))) continue;
     const auto values = read_values<float>(file, *file.find(initial_name(engine.table(), state)));
     if (!values) return values.error();
     state.set(engine.table(), values->data(), replica.moments);

@@ -37,7 +37,8 @@ TEST_SUITE("gpu/cuda/device_engine") {
     return spec;
   }
 
-  bool same_bytes(const AlignedBuffer& a, const AlignedBuffer& b) {
+  template <class Array>
+  bool same_bytes(const Array& a, const Array& b) {
     return a.bytes() == b.bytes() && std::memcmp(a.data(), b.data(), a.bytes()) == 0;
   }
 

@@ -230,7 +230,7 @@ TEST_SUITE("gpu/cuda/device_updates") {
       const UpdateStep step = optimizer_.step(replica_.version);
       std::vector<float> squares(table().params().size());
       if (optimizer_.clips()) {
-        sums_of_squares(gradient, kernels, rig_.parallel, squares);
+        sums_of_squares(gradient, {0, squares.size()}, kernels, rig_.parallel, squares);
         REQUIRE(optimizer_.clip(table().trained(), squares));
       }
       CHECK(update_params(gradient, optimizer_, step, kernels, rig_.parallel, replica_));
@@ -271,7 +271,8 @@ TEST_SUITE("gpu/cuda/device_updates") {
   bool same_bytes(const float* a, const float* b, std::size_t count) {
     return std::memcmp(a, b, count * sizeof(float)) == 0;
   }
-  bool same_bytes(const AlignedBuffer& a, const AlignedBuffer& b) {
+  template <class Array>
+  bool same_bytes(const Array& a, const Array& b) {
     return same_bytes(a.data(), b.data(), static_cast<std::size_t>(a.floats()));
   }
 

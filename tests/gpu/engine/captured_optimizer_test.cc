@@ -306,6 +306,30 @@ TEST_SUITE("gpu/captured optimizer") {
     }
   }
 
+  TEST_CASE(
+      "updates by elements and of whole parameters have the same bytes with divided moments") {
+    const CpuClass slow = supported_cpu_classes().front(), fast = supported_cpu_classes().back();
+    ModelProgram elements = model();
+    elements.updates = {rms_update("conv.weight", {3, 2, 3, 3}), rms_update("fc.weight", {4, 27}),
+                        rms_update("fc.bias", {4})};
+    JobSpec clipped = job();
+    clipped.optimizer.clip_norm = 0.3;
+    clipped.optimizer.clip_groups = {{.parameters = {"fc.*"}, .clip_norm = 0.1}};
+    for (const ModelProgram& program : {model(), elements})
+      for (const JobSpec& spec : {job(), clipped}) {
+        InProcessJob whole(spec, program, {{{0, 3}, slow}}, 64);
+        InProcessJob divided(spec, program, {{{0, 1}, fast}, {{1, 2}, slow}, {{2, 3}, fast}}, 64);
+        REQUIRE(whole.engine(0).buckets().size() == 3);
+        for (const std::size_t first : {0U, 0U, 1U, 2U}) {
+          CHECK(divided.step() == whole.step());
+          divided.divide_moments(first);
+          CHECK(divided.equals(whole));
+        }
+        CHECK(divided.step() == whole.step());
+        CHECK(divided.equals(whole));
+      }
+  }
+
   // The digest of the parameters after two updates with rates that were lowered so often.
   std::string updated(const ModelProgram& program, std::uint32_t reductions) {
     const auto engine = engine_of(program, job());

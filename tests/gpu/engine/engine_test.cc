@@ -142,7 +142,8 @@ TEST_SUITE("gpu/engine") {
     CHECK(engine->replica().version == 0);
   }
 
-  float& first_of(AlignedBuffer & flat, const Engine& engine, std::size_t param) {
+  template <class Array>
+  float& first_of(Array & flat, const Engine& engine, std::size_t param) {
     return flat.data()[engine.table().params()[param].offset];
   }
 

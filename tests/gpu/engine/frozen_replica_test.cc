@@ -19,11 +19,11 @@ constexpr std::int64_t kFloats = 16 * 1024;
 void fill(Replica& replica, Version version) {
   replica.version = version;
   float value = static_cast<float>(version) * 1e6F;
-  const auto fill_array = [&](AlignedBuffer& array) {
+  const auto fill_array = [&](auto& array) {
     for (std::int64_t i = 0; i < array.floats(); ++i) array.data()[i] = value++;
   };
   fill_array(replica.params);
-  for (AlignedBuffer& moment : replica.moments) fill_array(moment);
+  for (HeldArray& moment : replica.moments) fill_array(moment);
   for (EstContext& context : replica.contexts) context.version = version;
 }
 
@@ -39,12 +39,12 @@ Replica replica_of(Version version) {
 
 std::vector<std::byte> bytes_of(const Replica& replica) {
   std::vector<std::byte> all;
-  const auto add = [&](const AlignedBuffer& array) {
+  const auto add = [&](const auto& array) {
     const auto* bytes = reinterpret_cast<const std::byte*>(array.data());
     all.insert(all.end(), bytes, bytes + array.bytes());
   };
   add(replica.params);
-  for (const AlignedBuffer& moment : replica.moments) add(moment);
+  for (const HeldArray& moment : replica.moments) add(moment);
   return all;
 }
 

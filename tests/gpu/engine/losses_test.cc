@@ -105,7 +105,8 @@ TEST_SUITE("gpu/losses") {
     return spec;
   }
 
-  bool same(const gpu::AlignedBuffer& a, const gpu::AlignedBuffer& b, const gpu::ParamInfo& param) {
+  template <class Array>
+  bool same(const Array& a, const Array& b, const gpu::ParamInfo& param) {
     return std::equal(a.data() + param.offset, a.data() + param.offset + param.count,
                       b.data() + param.offset);
   }

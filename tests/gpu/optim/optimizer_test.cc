@@ -215,7 +215,7 @@ TEST_SUITE("gpu/optim/optimizer") {
     for (std::int64_t i = 0; i < e.grad.floats(); ++i)
       exact += double(e.grad.data()[i]) * double(e.grad.data()[i]);
     std::vector<float> by_param(3);
-    sums_of_squares(e.reduced(), fastest(), parallel, by_param);
+    sums_of_squares(e.reduced(), {0, 3}, fastest(), parallel, by_param);
     CHECK(by_param[0] + by_param[1] + by_param[2] == doctest::Approx(exact).epsilon(1e-6));
     OptimizerSpec spec;
     spec.clip_norm = 2.0;
@@ -270,7 +270,7 @@ TEST_SUITE("gpu/optim/optimizer") {
       CHECK(e.replica.params.data()[i] == 0.5F);
     }
     std::vector<float> by_param(3);
-    sums_of_squares(e.reduced(), fastest(), parallel, by_param);
+    sums_of_squares(e.reduced(), {0, 3}, fastest(), parallel, by_param);
     CHECK(by_param[2] > 0.0F);
   }
 
@@ -292,8 +292,8 @@ TEST_SUITE("gpu/optim/optimizer") {
       CHECK(p[5000] == 0.0F);  // Padding.
       std::vector<float> by_param(3), alone(3);
       Parallel one(1);
-      sums_of_squares(e.reduced(), fastest(), parallel, by_param);
-      sums_of_squares(e.reduced(), fastest(), one, alone);
+      sums_of_squares(e.reduced(), {0, 3}, fastest(), parallel, by_param);
+      sums_of_squares(e.reduced(), {0, 3}, fastest(), one, alone);
       CHECK(by_param == alone);
     }
   }

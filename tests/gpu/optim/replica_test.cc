@@ -33,15 +33,17 @@ TEST_SUITE("gpu/replica") {
 
   Replica random_replica(const ParamTable& table, std::mt19937_64& random) {
     Replica replica = empty_replica(table, 2);
-    for (AlignedBuffer* array : {&replica.params, &replica.moments[0], &replica.moments[1]})
+    for (float* const array :
+         {replica.params.data(), replica.moments[0].data(), replica.moments[1].data()})
       for (const ParamInfo& p : table.params())
         for (std::int64_t i = 0; i < p.count; ++i)
-          array->data()[p.offset + i] = std::uniform_real_distribution<float>(-1, 1)(random);
+          array[p.offset + i] = std::uniform_real_distribution<float>(-1, 1)(random);
     replica.contexts.push_back({.rank = 0, .version = 7, .cursor = {1, 2}, .stats = {}});
     return replica;
   }
 
-  std::span<const std::byte> bytes_of(const AlignedBuffer& array) {
+  template <class Array>
+  std::span<const std::byte> bytes_of(const Array& array) {
     return std::as_bytes(std::span(array.data(), static_cast<std::size_t>(array.floats())));
   }
 
@@ -63,7 +65,7 @@ TEST_SUITE("gpu/replica") {
       for (int trial = 0; trial < 5; ++trial) {
         ArrayDigest params(table), state(table);
         add_in_pieces(params, bytes_of(replica.params), random);
-        for (const AlignedBuffer& moment : replica.moments)
+        for (const HeldArray& moment : replica.moments)
           add_in_pieces(state, bytes_of(moment), random);
         state.add(replica.contexts);
         CHECK(params.finish() == params_digest(table, replica));
@@ -93,12 +95,12 @@ TEST_SUITE("gpu/replica") {
       const Digest params = params_digest(table, replica), state = state_digest(table, replica);
       const auto at = static_cast<std::int64_t>(
           random() % static_cast<std::uint64_t>(table.params().back().count));
-      for (AlignedBuffer* array : {&replica.params, &replica.moments[1]}) {
-        float& value = array->data()[table.params().back().offset + at];
+      for (float* const array : {replica.params.data(), replica.moments[1].data()}) {
+        float& value = array[table.params().back().offset + at];
         const float before = value;
         value = -value;
-        CHECK((params_digest(table, replica) != params) == (array == &replica.params));
-        CHECK((state_digest(table, replica) != state) == (array != &replica.params));
+        CHECK((params_digest(table, replica) != params) == (array == replica.params.data()));
+        CHECK((state_digest(table, replica) != state) == (array != replica.params.data()));
         value = before;
       }
     }

@@ -1,6 +1,8 @@
 #include "tests/gpu/support/training.h"
 
+#include <algorithm>
 #include <bit>
+#include <cstring>
 #include <utility>
 
 #include "gpu/import/import.h"
@@ -166,12 +168,113 @@ std::vector<float> InProcessJob::step() {
     ES_CHECK(w.tree->complete());
   }
   const std::vector<const float*> sums = reduce();
+  first_holder_ ? update_divided(sums, next) : update(sums, next);
+  for (Worker& w : workers_) w.tree->release_all();
+  return losses;
+}
+
+void InProcessJob::update(const std::vector<const float*>& sums,
+                          const std::vector<gpu::EstContext>& next) {
   for (Worker& w : workers_) {
     const Status updated = w.engine->apply_update(sums, next);
     ES_CHECK_MSG(updated.ok(), updated.error().message);
-    w.tree->release_all();
   }
-  return losses;
+}
+
+bool InProcessJob::is_holder(std::size_t worker, std::size_t bucket) const {
+  const std::size_t n = workers_.size(), owner = (*first_holder_ + bucket) % n;
+  return worker == owner || worker == (owner + 1) % n;
+}
+
+// Those of all trained parameters; the holders of a bucket agree.
+std::vector<float> InProcessJob::squares_of(std::span<const float* const> sums) {
+  gpu::Engine& any = *workers_[0].engine;
+  if (!any.clips()) return {};
+  std::vector<float> squares(any.table().trained().size());
+  for (std::uint32_t b = 0; b < sums.size(); ++b) {
+    const gpu::ParamRange range = gpu::params_of(any.table(), any.buckets()[b]);
+    std::vector<std::vector<float>> found;
+    for (Worker& w : workers_)
+      if (w.engine->holds(b))
+        w.engine->sums_of_squares(b, sums[b], found.emplace_back(range.size()));
+    ES_CHECK(!found.empty() && found.front() == found.back());
+    std::ranges::copy(found.front(), squares.begin() + static_cast<std::ptrdiff_t>(range.begin));
+  }
+  return squares;
+}
+
+// Each worker gets the buckets that it does not hold. The holders of a bucket agree.
+void InProcessJob::exchange_params() {
+  for (std::uint32_t b = 0; b < workers_[0].engine->buckets().size(); ++b) {
+    std::vector<std::span<const float>> updated;
+    for (Worker& w : workers_)
+      if (w.engine->holds(b)) updated.push_back(w.engine->bucket_params(b));
+    ES_CHECK(std::ranges::equal(updated.front(), updated.back()));
+    for (Worker& w : workers_)
+      if (!w.engine->holds(b)) w.engine->replace_params(b, updated.front().data());
+  }
+}
+
+void InProcessJob::update_divided(const std::vector<const float*>& sums,
+                                  const std::vector<gpu::EstContext>& next) {
+  const std::vector<float> squares = squares_of(sums);
+  for (Worker& w : workers_) {
+    ES_CHECK(w.engine->check_update(next).ok());
+    std::vector<const float*> held = sums;
+    for (std::uint32_t b = 0; b < sums.size(); ++b)
+      if (!w.engine->holds(b)) held[b] = nullptr;
+    const Status updated = w.engine->update_held(held, squares);
+    ES_CHECK_MSG(updated.ok(), updated.error().message);
+  }
+  if (!workers_[0].engine->holds_all()) exchange_params();
+  for (Worker& w : workers_) ES_CHECK(w.engine->commit_update(next).ok());
+}
+
+void InProcessJob::divide_moments(std::size_t first) {
+  first_holder_ = first;
+  for (Worker& w : workers_) ES_CHECK(w.engine->fetch_replica().ok());
+  const std::vector<gpu::Bucket>& buckets = workers_[0].engine->buckets();
+  // All workers get what is new to them before one of them lets something go.
+  std::vector<std::vector<std::uint32_t>> held(workers_.size());
+  for (std::size_t i = 0; i < workers_.size(); ++i) {
+    gpu::Engine& engine = *workers_[i].engine;
+    std::vector<std::uint32_t> more, added;
+    for (std::uint32_t b = 0; b < buckets.size(); ++b) {
+      if (is_holder(i, b)) held[i].push_back(b);
+      if (is_holder(i, b) && !engine.holds(b)) added.push_back(b);
+      if (is_holder(i, b) || engine.holds(b)) more.push_back(b);
+    }
+    ES_CHECK(engine.hold(more).ok());
+    for (const std::uint32_t b : added) {
+      const auto other = std::ranges::find_if(workers_, [&](const Worker& w) {
+        return w.engine.get() != &engine && w.engine->holds(b);
+      });
+      for (std::size_t m = 0; m < engine.moment_count(); ++m)
+        engine.replace_moments(b, m, other->engine->replica().moments[m].data() + buckets[b].begin);
+    }
+  }
+  for (std::size_t i = 0; i < workers_.size(); ++i)
+    ES_CHECK(workers_[i].engine->hold(held[i]).ok());
+}
+
+bool InProcessJob::equals(InProcessJob& other) {
+  const auto same = [](const auto& a, const auto& b, gpu::FloatRange range) {
+    return std::memcmp(a.data() + range.begin, b.data() + range.begin,
+                       static_cast<std::size_t>(range.floats()) * sizeof(float)) == 0;
+  };
+  ES_CHECK(other.workers_[0].engine->fetch_replica().ok());
+  const gpu::Replica& b = other.workers_[0].engine->replica();
+  for (Worker& w : workers_) {
+    ES_CHECK(w.engine->fetch_replica().ok());
+    const gpu::Replica& a = w.engine->replica();
+    if (a.version != b.version || a.contexts != b.contexts ||
+        a.moments.size() != b.moments.size() || !same(a.params, b.params, {0, a.params.floats()}))
+      return false;
+    for (std::size_t m = 0; m < a.moments.size(); ++m)
+      for (const gpu::FloatRange& range : a.moments[m].held())
+        if (!same(a.moments[m], b.moments[m], range)) return false;
+  }
+  return true;
 }
 
 void InProcessJob::replace_workers(std::vector<WorkerPlan> workers) {

@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -55,6 +57,14 @@ class InProcessJob {
   // One global step; returns the losses by rank.
   std::vector<float> step();
 
+  // From now on divides the moments among the workers: the worker first + b (modulo their number)
+  // and the next one hold those of bucket b. Each gets what it does not hold yet from one that
+  // does. Workers then update in parts. replace_workers() needs workers that hold all.
+  void divide_moments(std::size_t first);
+  // Whether both jobs have the same version, parameters and contexts at all workers, and the same
+  // moments wherever both hold them.
+  bool equals(InProcessJob& other);
+
   // Continues with these workers, from the state of the first one of the present workers.
   void replace_workers(std::vector<WorkerPlan> workers);
 
@@ -80,6 +90,13 @@ class InProcessJob {
   void reduce_bucket(std::vector<gpu::GradientPart>& parts, gpu::AlignedBuffer& out,
                      const gpu::Engine& owner);
 
+  bool is_holder(std::size_t worker, std::size_t bucket) const;
+  std::vector<float> squares_of(std::span<const float* const> sums);
+  void exchange_params();
+  void update(const std::vector<const float*>& sums, const std::vector<gpu::EstContext>& next);
+  void update_divided(const std::vector<const float*>& sums,
+                      const std::vector<gpu::EstContext>& next);
+
   gpu::Graph model() const;
 
   JobSpec spec_;
@@ -92,6 +109,7 @@ class InProcessJob {
   std::vector<Worker> workers_;
   std::vector<std::vector<gpu::GradientPart>> parts_;  // By bucket, from all workers.
   std::vector<gpu::AlignedBuffer> reduced_;            // Of buckets with several parts.
+  std::optional<std::size_t> first_holder_;            // of bucket 0, if the moments are divided
 };
 
 }  // namespace es::test

@@ -16,6 +16,14 @@ std::string_view kill_point_name(MessageType type) {
       return "Fetch";
     case MessageType::kState:
       return "State";
+    case MessageType::kComplete:
+      return "Complete";
+    case MessageType::kUpdated:
+      return "Updated";
+    case MessageType::kFetchShards:
+      return "FetchShards";
+    case MessageType::kShards:
+      return "Shards";
     case MessageType::kFetchPart:
       return "FetchPart";
     case MessageType::kBulkPart:

@@ -66,4 +66,10 @@ inline bool may_be_last(const JobSpec& spec, Version version, Version last_versi
          (!spec.stop.metric.empty() && is_decided(version, spec.eval_every));
 }
 
+// How often the evaluations have lowered the learning rate. REQUIRES: the text was read when it
+// arrived; empty: the job decides nothing.
+inline std::uint32_t reductions(const std::string& decisions) {
+  return decisions.empty() ? 0 : decode_decisions(decisions)->reductions;
+}
+
 }  // namespace es::actors::protocol

@@ -137,6 +137,29 @@ struct Reduced {
   bool drain = false;               // bucket 0: OR of the contributions' flags
 };
 
+// In a job with sharded state (Holders), the owner sends Reduced only to the buddy of the bucket. The
+// buddy copies the sum and then tells all members: owner and buddy both hold the sum, so the loss of
+// one of them loses nothing.
+struct Complete {
+  Stamp stamp;
+  Version step = 0;
+  std::uint32_t bucket = 0;
+  std::vector<RankResult> results;  // as in Reduced
+  bool drain = false;               // as in Reduced
+  // The sum of the squares of the summed gradient of each parameter of the bucket, fp32 each, in
+  // table order. Null if the job does not clip. Opaque here.
+  Bytes squares;
+};
+
+// Owner -> members that do not hold the bucket: its parameters of version `step` + 1. In a job with
+// sharded state only owner and buddy compute them.
+struct Updated {
+  Stamp stamp;
+  Version step = 0;
+  std::uint32_t bucket = 0;
+  Bulk data;
+};
+
 // Sealed worker -> the source that Install named: a request for this version. The source may not
 // have received its own Install yet, so the message contains the address for the answer.
 struct Fetch {
@@ -160,6 +183,42 @@ struct State {
   std::vector<LedgerLine> unacknowledged;
 };
 
+// A request for parts of a version, in a job with sharded state. The receiver may not have reached
+// the version yet; it answers as soon as it has.
+struct FetchShards {
+  Stamp stamp;
+  Version version = 0;
+  std::vector<std::uint32_t> parameters;  // of these buckets, ascending
+  std::vector<std::uint32_t> moments;     // of these buckets, ascending
+  bool rest = false;    // what belongs to no bucket: contexts, losses, squares, ledger lines
+  bool frozen = false;  // parameters that are not trained
+  std::string address;
+  std::string host_id;
+};
+
+// The answer to FetchShards. `data` has the wanted parameters by bucket, then the frozen parameters,
+// then the wanted moments by bucket and array (actors/worker/state/version_io.h); the receiver uses
+// it only if `digest` is that of all its bytes. No moments, although some were wanted: the sender
+// has gone on to the next version.
+struct Shards {
+  Stamp stamp;
+  Version version = 0;
+  std::vector<std::uint32_t> parameters;
+  std::vector<std::uint32_t> moments;
+  bool rest = false;
+  bool frozen = false;
+  Bulk data;
+  Digest digest;
+  // With `rest`. `losses` are those of the step that made the version, bits of an IEEE fp32 by
+  // virtual rank, and `squares` the sums of squares of that step, bucket after bucket. Both are
+  // empty if the sender has the version from a saved state or the seed.
+  std::vector<Bytes> contexts;  // by virtual rank
+  std::vector<std::uint32_t> losses;
+  Bytes squares;
+  bool drain = false;                      // as in Complete, of that step
+  std::vector<LedgerLine> unacknowledged;  // as in State
+};
+
 // --- worker -> head ----------------------------------------------------------------------------
 
 // The process is running and warm: its device, graph and memory plan are ready. The generation of
@@ -177,6 +236,12 @@ struct Hello {
 struct Report {
   Stamp stamp;
   std::optional<Version> version;
+  // In a job with sharded state: the buckets whose moments the sender holds, ascending, and those of
+  // them whose sum of step `version` it holds. If `ahead` is set, its shards are already those of
+  // `version` + 1, and all parameters of that version can be made from shards.
+  std::vector<std::uint32_t> held{};
+  std::vector<std::uint32_t> summed{};
+  bool ahead = false;
 };
 
 // The sender holds the whole target version and has verified its digests.
@@ -259,7 +324,8 @@ struct Prepare {
   Stamp stamp;
 };
 
-// A worker of a placement. The owner of bucket b is members[b mod n].
+// A worker of a placement. The owner of bucket b is members[b mod n], or in a job with sharded state
+// the one that Install names.
 struct Member {
   Incarnation incarnation;
   RankRange ranks;
@@ -287,6 +353,14 @@ struct FromCheckpoint {
 };
 using Source = std::variant<FromSeed, FromPeer, FromCheckpoint>;
 
+// The two members that hold the moments of a bucket, in a job with sharded state: both update the
+// bucket from the same sum. They are the same one only if there is no other member.
+struct Holders {
+  Incarnation owner;
+  Incarnation buddy;
+  bool operator==(const Holders&) const = default;
+};
+
 // The new placement, with the ranks of the receiver, and the target version that it must obtain.
 // Workers without ranks receive it too, because they stay available as sources.
 struct Install {
@@ -302,6 +376,11 @@ struct Install {
   Version acknowledged_through = 0;  // the head has all ledger lines up to this version
   // The decisions of the evaluations before the target (decisions.h); empty: the job has none.
   std::string decisions{};
+  // By bucket; both are empty if every member holds all moments. `shard_sources` are workers that
+  // hold the shard of the target, or the sum by which they make it; they are empty if `source` is no
+  // peer. `source`, if it is a peer, holds what belongs to no bucket.
+  std::vector<Holders> holders{};
+  std::vector<FromPeer> shard_sources{};
 };
 
 // All members are ready; training starts.
@@ -361,7 +440,8 @@ struct Decided {
   std::string decisions;
 };
 
-using PeerMessage = std::variant<Contrib, Reduced, Fetch, State>;
+using PeerMessage =
+    std::variant<Contrib, Reduced, Fetch, State, Complete, Updated, FetchShards, Shards>;
 using WorkerMessage = std::variant<Hello, Report, Ready, Drained, Committed, Evaluated, Suspect,
                                    CheckpointWritten, CheckpointUnreadable, Audited, Failed>;
 using HeadMessage = std::variant<Prepare, Install, Go, Release, Drain, Acknowledge, WriteCheckpoint,

@@ -1,5 +1,6 @@
 #include "actors/base/protocol/wire/codec.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <stdexcept>
@@ -144,6 +145,26 @@ LedgerLine line_from(wire::LedgerLine::Reader r) {
   return line;
 }
 
+// Numbers of buckets, which ascend, so none can occur twice.
+std::vector<std::uint32_t> buckets_from(capnp::List<std::uint32_t>::Reader list) {
+  std::vector<std::uint32_t> buckets;
+  for (const std::uint32_t bucket : list) {
+    if (!buckets.empty() && bucket <= buckets.back()) reject("bucket", bucket);
+    buckets.push_back(bucket);
+  }
+  return buckets;
+}
+
+void put_numbers(capnp::List<std::uint32_t>::Builder list, const std::vector<std::uint32_t>& from) {
+  for (std::size_t i = 0; i < from.size(); ++i) list.set(i, from[i]);
+}
+
+// Numbers of parameters, four bytes each.
+Bytes squares_from(capnp::Data::Reader data) {
+  if (data.size() % 4 != 0) reject("squares", data.size());
+  return data.size() == 0 ? Bytes() : bytes_from(data);
+}
+
 // --- worker <-> worker
 
 FramePtr to_frame(const JobId& job, const Contrib& m) {
@@ -233,6 +254,106 @@ PeerMessage from(const Frame& frame, wire::State::Reader r) {
   return m;
 }
 
+FramePtr to_frame(const JobId& job, const Complete& m) {
+  return Msg<wire::Complete>::build(envelope_of(job, m.stamp, m.step),
+                                    [&](wire::Complete::Builder b) {
+                                      b.setBucket(m.bucket);
+                                      put_results(b.initResults(m.results.size()), m.results);
+                                      b.setDrain(m.drain);
+                                      if (m.squares) b.setSquares(data_of(*m.squares));
+                                    })
+      .frame();
+}
+
+PeerMessage from(const Frame& frame, wire::Complete::Reader r) {
+  return Complete{stamp_from(frame),           frame.envelope.step, r.getBucket(),
+                  results_from(r.getResults()), r.getDrain(),        squares_from(r.getSquares())};
+}
+
+FramePtr to_frame(const JobId& job, const Updated& m) {
+  return Msg<wire::Updated>::build(envelope_of(job, m.stamp, m.step),
+                                   [&](wire::Updated::Builder b) {
+                                     b.setBucket(m.bucket);
+                                     put(b.initData(), m.data);
+                                   })
+      .frame();
+}
+
+PeerMessage from(const Frame& frame, wire::Updated::Reader r) {
+  return Updated{stamp_from(frame), frame.envelope.step, r.getBucket(), bulk_from(r.getData())};
+}
+
+FramePtr to_frame(const JobId& job, const FetchShards& m) {
+  return Msg<wire::FetchShards>::build(
+             envelope_of(job, m.stamp, m.version),
+             [&](wire::FetchShards::Builder b) {
+               put_numbers(b.initParameters(m.parameters.size()), m.parameters);
+               put_numbers(b.initMoments(m.moments.size()), m.moments);
+               b.setRest(m.rest);
+               b.setFrozen(m.frozen);
+               b.setAddress(m.address);
+               b.setHostId(m.host_id);
+             })
+      .frame();
+}
+
+PeerMessage from(const Frame& frame, wire::FetchShards::Reader r) {
+  return FetchShards{.stamp = stamp_from(frame),
+                     .version = frame.envelope.step,
+                     .parameters = buckets_from(r.getParameters()),
+                     .moments = buckets_from(r.getMoments()),
+                     .rest = r.getRest(),
+                     .frozen = r.getFrozen(),
+                     .address = r.getAddress().cStr(),
+                     .host_id = r.getHostId().cStr()};
+}
+
+FramePtr to_frame(const JobId& job, const Shards& m) {
+  return Msg<wire::Shards>::build(
+             envelope_of(job, m.stamp, m.version),
+             [&](wire::Shards::Builder b) {
+               put_numbers(b.initParameters(m.parameters.size()), m.parameters);
+               put_numbers(b.initMoments(m.moments.size()), m.moments);
+               b.setRest(m.rest);
+               b.setFrozen(m.frozen);
+               put(b.initData(), m.data);
+               put(b.initDigest(), m.digest);
+               auto contexts = b.initContexts(m.contexts.size());
+               for (std::size_t i = 0; i < m.contexts.size(); ++i)
+                 contexts.set(i, data_of(*m.contexts[i]));
+               put_numbers(b.initLosses(m.losses.size()), m.losses);
+               if (m.squares) b.setSquares(data_of(*m.squares));
+               b.setDrain(m.drain);
+               auto lines = b.initUnacknowledged(m.unacknowledged.size());
+               for (std::size_t i = 0; i < m.unacknowledged.size(); ++i)
+                 put(lines[i], m.unacknowledged[i]);
+             })
+      .frame();
+}
+
+PeerMessage from(const Frame& frame, wire::Shards::Reader r) {
+  Shards m{.stamp = stamp_from(frame),
+           .version = frame.envelope.step,
+           .parameters = buckets_from(r.getParameters()),
+           .moments = buckets_from(r.getMoments()),
+           .rest = r.getRest(),
+           .frozen = r.getFrozen(),
+           .data = bulk_from(r.getData()),
+           .digest = digest_from(r.getDigest()),
+           .contexts = {},
+           .losses = {},
+           .squares = squares_from(r.getSquares()),
+           .drain = r.getDrain(),
+           .unacknowledged = {}};
+  for (const auto context : r.getContexts()) m.contexts.push_back(bytes_from(context));
+  for (const std::uint32_t bits : r.getLosses()) m.losses.push_back(bits);
+  // Each loss belongs to a context.
+  if (!m.losses.empty() && m.losses.size() != m.contexts.size())
+    reject("number of losses", m.losses.size());
+  for (const auto line : r.getUnacknowledged()) m.unacknowledged.push_back(line_from(line));
+  return m;
+}
+
 // --- worker -> head
 
 void put(wire::Device::Builder b, const DeviceId& device) {
@@ -269,6 +390,9 @@ FramePtr to_frame(const JobId& job, const Report& m) {
                                   [&](wire::Report::Builder b) {
                                     b.setHasVersion(m.version.has_value());
                                     b.setVersion(m.version.value_or(0));
+                                    put_numbers(b.initHeld(m.held.size()), m.held);
+                                    put_numbers(b.initSummed(m.summed.size()), m.summed);
+                                    b.setAhead(m.ahead);
                                   })
       .frame();
 }
@@ -276,6 +400,9 @@ FramePtr to_frame(const JobId& job, const Report& m) {
 WorkerMessage from(const Frame& frame, wire::Report::Reader r) {
   Report m{stamp_from(frame), {}};
   if (r.getHasVersion()) m.version = r.getVersion();
+  m.held = buckets_from(r.getHeld());
+  m.summed = buckets_from(r.getSummed());
+  m.ahead = r.getAhead();
   return m;
 }
 
@@ -478,6 +605,42 @@ std::string decisions_from(capnp::Text::Reader text) {
   return decisions;
 }
 
+void put_holders(wire::Install::Builder b, const Install& m) {
+  auto holders = b.initHolders(m.holders.size());
+  for (std::size_t i = 0; i < m.holders.size(); ++i) {
+    holders[i].setOwner(m.holders[i].owner.value);
+    holders[i].setBuddy(m.holders[i].buddy.value);
+  }
+  auto sources = b.initShardSources(m.shard_sources.size());
+  for (std::size_t i = 0; i < m.shard_sources.size(); ++i) {
+    sources[i].setIncarnation(m.shard_sources[i].incarnation.value);
+    sources[i].setAddress(m.shard_sources[i].address);
+    sources[i].setHostId(m.shard_sources[i].host_id);
+  }
+}
+
+// Every bucket has holders among the members, and a source if the version comes from a peer.
+void take_holders(Install& m, wire::Install::Reader r) {
+  const auto is_member = [&m](std::uint64_t incarnation) {
+    return std::ranges::any_of(m.members, [&](const Member& member) {
+      return member.incarnation.value == incarnation;
+    });
+  };
+  const std::size_t count = r.getHolders().size();
+  if (count != 0 && count != m.bucket_count) reject("number of holders", count);
+  for (const auto holders : r.getHolders()) {
+    if (!is_member(holders.getOwner())) reject("owner", holders.getOwner());
+    if (!is_member(holders.getBuddy())) reject("buddy", holders.getBuddy());
+    m.holders.push_back({{holders.getOwner()}, {holders.getBuddy()}});
+  }
+  const bool from_peer = std::holds_alternative<FromPeer>(m.source);
+  const std::size_t sources = r.getShardSources().size();
+  if (sources != (from_peer ? count : 0)) reject("number of shard sources", sources);
+  for (const auto source : r.getShardSources())
+    m.shard_sources.push_back(
+        {{source.getIncarnation()}, source.getAddress().cStr(), source.getHostId().cStr()});
+}
+
 FramePtr to_frame(const JobId& job, const Install& m) {
   return Msg<wire::Install>::build(envelope_of(job, m.stamp),
                                    [&](wire::Install::Builder b) {
@@ -500,6 +663,7 @@ FramePtr to_frame(const JobId& job, const Install& m) {
                                      b.setEvaluatedThrough(m.evaluated_through);
                                      b.setAcknowledgedThrough(m.acknowledged_through);
                                      b.setDecisions(m.decisions);
+                                     put_holders(b, m);
                                    })
       .frame();
 }
@@ -527,6 +691,7 @@ HeadMessage from(const Frame& frame, wire::Install::Reader r) {
   m.evaluated_through = r.getEvaluatedThrough();
   m.acknowledged_through = r.getAcknowledgedThrough();
   m.decisions = decisions_from(r.getDecisions());
+  take_holders(m, r);
   return m;
 }
 
@@ -624,7 +789,19 @@ FramePtr encode(const JobId& job, const HeadMessage& message) {
 }
 
 bool is_peer_message(MessageType type) {
-  return in(type, MessageType::kContrib, MessageType::kState);
+  switch (type) {
+    case MessageType::kContrib:
+    case MessageType::kReduced:
+    case MessageType::kFetch:
+    case MessageType::kState:
+    case MessageType::kComplete:
+    case MessageType::kUpdated:
+    case MessageType::kFetchShards:
+    case MessageType::kShards:
+      return true;
+    default:
+      return false;
+  }
 }
 
 bool is_head_message(MessageType type) {
@@ -652,7 +829,8 @@ bool is_worker_message(MessageType type) {
 }
 
 Result<PeerMessage> decode_peer(const FramePtr& frame) {
-  return decode_as<PeerMessage, wire::Contrib, wire::Reduced, wire::Fetch, wire::State>(frame);
+  return decode_as<PeerMessage, wire::Contrib, wire::Reduced, wire::Fetch, wire::State,
+                   wire::Complete, wire::Updated, wire::FetchShards, wire::Shards>(frame);
 }
 
 Result<WorkerMessage> decode_worker(const FramePtr& frame) {

@@ -15,6 +15,8 @@ void DecidedSteps::release(Version target) {
   for (auto at = book.all().lower_bound(next_); at != book.all().end(); ++at) {
     const auto& [version, evaluation] = *at;
     if ((waits && version >= best->version) || version >= context_.last_version) return;
+    // Of sharded state the line of this version may come later, with the digest of the state.
+    if (version > progress_.through()) return;
     context_.send_to_members(
         protocol::Decided{context_.stamp(), version, protocol::encode(evaluation.decided)});
     next_ = version + 1;

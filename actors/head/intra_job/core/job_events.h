@@ -27,6 +27,8 @@ struct Config {
   JobSpec spec;
   Version last_version = 0;        // number of global steps of the job, > 0
   std::uint32_t bucket_count = 1;  // buckets of the model's flat parameters
+  // The floats of each bucket in a job with sharded state; empty: every member holds all moments.
+  std::vector<std::uint64_t> shards{};
   // Where the run begins: FromSeed at version 0, or FromCheckpoint at the version of that
   // checkpoint. The stages of the spec count their steps from here.
   protocol::Source start = protocol::FromSeed{};

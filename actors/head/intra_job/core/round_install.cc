@@ -12,24 +12,69 @@ namespace es::actors::intra_job {
 using namespace protocol;
 
 std::optional<Rounds::Holder> Rounds::newest_reported() const {
+  if (sharded()) {
+    const auto found = find_shards(reports_, context_.config.bucket_count);
+    if (!found) return std::nullopt;
+    return Holder{peer(found->rest), found->target};
+  }
   std::optional<Version> newest;
-  const Worker* holder = nullptr;
+  Incarnation holder;
   // Any holder of the newest version would do. The lowest incarnation is chosen, so that equal
   // events give an equal choice.
-  for (const auto& [incarnation, version] : reports_) {
-    if (version && (!newest || *version > *newest)) {
-      newest = version;
-      holder = &context_.fleet.workers().at(incarnation);
+  for (const auto& [incarnation, report] : reports_) {
+    if (report.version && (!newest || *report.version > *newest)) {
+      newest = report.version;
+      holder = incarnation;
     }
   }
   if (!newest) return std::nullopt;
-  return Holder{FromPeer{holder->incarnation, holder->address, holder->host_id}, *newest};
+  return Holder{peer(holder), *newest};
+}
+
+FromPeer Rounds::peer(Incarnation incarnation) const {
+  const Worker& worker = context_.fleet.workers().at(incarnation);
+  return {worker.incarnation, worker.address, worker.host_id};
+}
+
+// The survivors hold versions of which no whole one can be put together. What they hold is worth
+// nothing, and the job goes back to its newest saved state.
+void Rounds::give_up_lost_shards() {
+  if (!sharded()) return;
+  const auto lost = lost_bucket(reports_, context_.config.bucket_count);
+  if (!lost) return;
+  context_.warn("both workers that held the optimizer state of shard " + std::to_string(*lost) +
+                " are lost: the job goes back to its newest saved state");
+  for (auto& [incarnation, report] : reports_) {
+    report = Report{.stamp = report.stamp, .version = std::nullopt};
+    context_.fleet.find(incarnation)->version.reset();
+  }
+}
+
+// Returns whether without this worker no whole version could be put together. While members train,
+// two of them hold every shard.
+bool Rounds::is_last_holder(const Worker& worker) const {
+  if (!sharded() || context_.phase != Phase::kInstalling) return false;
+  std::map<Incarnation, Report> others = reports_;
+  others.erase(worker.incarnation);
+  return !find_shards(others, context_.config.bucket_count);
+}
+
+std::vector<Holders> Rounds::holders() const {
+  if (!sharded()) return {};
+  std::vector<ShardMember> members;
+  for (const Member& member : context_.members)
+    members.push_back({member.incarnation, context_.fleet.find(member.incarnation)->device.node});
+  std::vector<std::set<Incarnation>> have(context_.config.bucket_count);
+  for (const auto& [incarnation, report] : reports_)
+    for (const std::uint32_t bucket : report.held) have[bucket].insert(incarnation);
+  return assign_shards(context_.config.shards, members, have);
 }
 
 // REQUIRES: all known workers have reported. If no worker holds a version, this waits until the
 // nodes have reported what they can read, or releases all devices.
 void Rounds::install() {
   loads_.reset();
+  give_up_lost_shards();
   const auto newest = newest_reported();
   loads_saved_ = !newest;
   if (newest) return install(newest->first, newest->second);
@@ -115,7 +160,12 @@ void Rounds::send_install(Source source) {
                   .pause_at = pause_at_,
                   .evaluated_through = parts_.progress.evaluated_through(),
                   .acknowledged_through = parts_.progress.through(),
-                  .decisions = decisions_text()};
+                  .decisions = decisions_text(),
+                  .holders = holders()};
+  if (sharded() && std::holds_alternative<FromPeer>(install.source)) {
+    const auto found = find_shards(reports_, context_.config.bucket_count);
+    for (const Incarnation holder : found->by_bucket) install.shard_sources.push_back(peer(holder));
+  }
   // By the node from which the receiver loads the state; "" for its own one, or if none is loaded.
   std::map<std::string, JobContext::SharedMessage> messages;
   for (const Incarnation incarnation : context_.fleet.in_phase(Worker::Phase::kKnown)) {

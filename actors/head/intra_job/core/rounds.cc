@@ -92,7 +92,11 @@ void Rounds::came_back(const Worker& worker) {
 void Rounds::take(Worker& worker, const Report& message) {
   if (context_.phase != Phase::kPreparing) return;
   worker.version = message.version;
-  reports_[worker.incarnation] = message.version;
+  if (message.version && message.ahead) ++*worker.version;
+  Report& report = reports_[worker.incarnation] = message;
+  const auto is_unknown = [this](std::uint32_t b) { return b >= context_.config.shards.size(); };
+  std::erase_if(report.held, is_unknown);
+  std::erase_if(report.summed, is_unknown);
   continue_if_known();
 }
 
@@ -113,7 +117,7 @@ Worker* Rounds::agree_on_kernels() {
   for (const bool came_with_version : {true, false}) {
     for (const Member& member : context_.members) {
       Worker& worker = *context_.fleet.find(member.incarnation);
-      if (reports_.at(member.incarnation).has_value() != came_with_version) continue;
+      if (reports_.at(member.incarnation).version.has_value() != came_with_version) continue;
       if (!check_kernels(worker).ok()) return &worker;
       kernels_.add(worker.device.type, worker.kernels);
     }
@@ -312,11 +316,13 @@ Worker* Rounds::take(Worker& worker, const Suspect& message) {
 
 // Chooses the worker to evict when two workers cannot reach each other. First a worker that holds
 // no version, if the other one does: a joiner that cannot reach its source names the source, which
-// may be the only holder of the state. Then the worker whose node, or which itself, more members
+// may be the only holder of the state. Then the one without which every shard is still there. Then
+// the worker whose node, or which itself, more members
 // named, then the one whose loss costs no version, then the one on the node with fewer members,
 // then the one with the higher ranks.
 Worker& Rounds::choose_eviction(Worker& a, Worker& b) {
   if (a.version.has_value() != b.version.has_value()) return a.version ? b : a;
+  if (is_last_holder(a) != is_last_holder(b)) return is_last_holder(a) ? b : a;
   const int named_a = named_[link_end(a, b)];
   const int named_b = named_[link_end(b, a)];
   if (named_a != named_b) return named_a > named_b ? a : b;

@@ -31,6 +31,7 @@
 #include "actors/head/intra_job/core/kernel_agreement.h"
 #include "actors/head/intra_job/core/restart_point.h"
 #include "actors/head/intra_job/core/run_progress.h"
+#include "actors/head/intra_job/core/shards.h"
 
 namespace es::actors::intra_job {
 
@@ -139,6 +140,11 @@ class Rounds {
   void send_install(protocol::Source source);
   std::string decisions_text() const;
   std::optional<Holder> newest_reported() const;
+  bool sharded() const { return !context_.config.shards.empty(); }
+  void give_up_lost_shards();
+  bool is_last_holder(const Worker& worker) const;
+  protocol::FromPeer peer(Incarnation incarnation) const;
+  std::vector<protocol::Holders> holders() const;
   std::string source_node(const Worker& worker) const;
   Worker* agree_on_kernels();
   void go();
@@ -158,7 +164,7 @@ class Rounds {
   std::optional<Version> pause_at_;     // the version at which the members pause by themselves
   bool waits_for_stage_ = false;  // this placement only waits: workers of the stage are missing
   bool holds_ = false;            // members stand, or are to stop: stop() or hold() was called
-  std::map<Incarnation, std::optional<Version>> reports_;
+  std::map<Incarnation, protocol::Report> reports_;
   std::set<Incarnation> ready_;
   std::set<Incarnation> drained_;
   Instant round_since_{};

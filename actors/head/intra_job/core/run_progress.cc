@@ -28,8 +28,15 @@ Result<bool> RunProgress::take(Worker& worker, const LedgerLine& line) {
   version_ = std::max(version_, line.version);
   // In a sparse ledger the versions before this one are not reported.
   if (context_.config.sparse_ledger) ledger_.skip_to(line.version - 1);
+  if (lacks_state(line) && line.version == ledger_.through() + 1) {
+    lines_without_state_.insert_or_assign(worker.incarnation, line);
+    return false;
+  }
   switch (ledger_.add(line, worker.incarnation)) {
     case LedgerBook::Answer::kAdded:
+      for (const auto& [from, other] : std::exchange(lines_without_state_, {}))
+        if (ledger_.add(other, from) == LedgerBook::Answer::kConflict)
+          return failure(ledger_.conflict());
       // The line precedes every Acknowledge in the list of effects, so it is durable before workers
       // forget it.
       context_.emit(LedgerLineAdded{line});
@@ -50,6 +57,14 @@ Result<bool> RunProgress::take(Worker& worker, const LedgerLine& line) {
       return failure(ledger_.conflict());
   }
   return false;
+}
+
+// Whether the digest of the state comes with the line of another member: of sharded state only the
+// member that has gathered all moments knows it.
+bool RunProgress::lacks_state(const LedgerLine& line) const {
+  const Config& config = context_.config;
+  return !config.shards.empty() && !line.state &&
+         may_be_last(config.spec, line.version, config.last_version);
 }
 
 Status RunProgress::take(const Worker& worker, const Evaluated& evaluated) {

@@ -62,9 +62,12 @@ class RunProgress {
   bool is_evaluated_before(Version version) const;
   void log_decision(Version version);
   void find_end();
+  bool lacks_state(const protocol::LedgerLine& line) const;
 
   JobContext& context_;
   LedgerBook ledger_;
+  // Of the next version, by worker. They are compared when the line with the digest has come.
+  std::map<Incarnation, protocol::LedgerLine> lines_without_state_;
   EvaluationBook evaluations_;
   Version version_;
   Version acknowledged_ = 0;

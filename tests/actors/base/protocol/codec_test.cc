@@ -76,6 +76,33 @@ void check_same(const std::vector<RankResult>& a, const std::vector<RankResult>&
   }
 }
 
+FetchShards fetch_shards() {
+  return {.stamp = stamp(),
+          .version = 5,
+          .parameters = {0, 2},
+          .moments = {1},
+          .rest = true,
+          .frozen = true,
+          .address = "ipc:///x",
+          .host_id = "h"};
+}
+
+Shards shards(const Bulk& data) {
+  return {.stamp = stamp(),
+          .version = 5,
+          .parameters = {0, 2},
+          .moments = {1},
+          .rest = true,
+          .frozen = true,
+          .data = data,
+          .digest = {1, 2},
+          .contexts = {bytes({1}), bytes({2})},
+          .losses = {7, 8},
+          .squares = bytes({1, 2, 3, 4}),
+          .drain = true,
+          .unacknowledged = {line()}};
+}
+
 std::vector<FramePtr> one_of_each() {
   const Bulk shared{"/es.job.1.2.grad.0", 64, 128, nullptr};
   const Bulk inlined{"", 0, 3, bytes({1, 2, 3})};
@@ -86,7 +113,9 @@ std::vector<FramePtr> one_of_each() {
   for (const PeerMessage& m : std::vector<PeerMessage>{
            Contrib{stamp(), 5, 1, {2, 4}, shared, results, true},
            Reduced{stamp(), 5, 0, inlined, results, false}, Fetch{stamp(), 5, "ipc:///x", "h"},
-           State{stamp(), 5, {{1, 2}, {3, 4}}, shared, {shared, inlined}, {bytes({1})}, {line()}}})
+           State{stamp(), 5, {{1, 2}, {3, 4}}, shared, {shared, inlined}, {bytes({1})}, {line()}},
+           Complete{stamp(), 5, 0, results, true, bytes({1, 2, 3, 4})},
+           Updated{stamp(), 5, 1, shared}, fetch_shards(), shards(inlined)})
     frames.push_back(encode(kJob, m));
   for (const WorkerMessage& m : std::vector<WorkerMessage>{
            Hello{stamp(), {"n", {"cpu-avx2"}, 3}, "ipc:///w", "host", {}, "level D1\nlibrary x\n"},
@@ -109,6 +138,73 @@ std::vector<FramePtr> one_of_each() {
 }  // namespace
 
 TEST_SUITE("actors/base/protocol/codec") {
+  TEST_CASE("the messages of sharded state arrive unchanged") {
+    const Bulk inlined{"", 0, 3, bytes({1, 2, 3})};
+    const Complete complete = back<Complete>(
+        PeerMessage(Complete{stamp(), 5, 0, {{2, 5, bytes({9})}}, true, bytes({1, 2, 3, 4})}));
+    CHECK(complete.step == 5);
+    CHECK(complete.drain);
+    check_same(complete.results, {{2, 5, bytes({9})}});
+    CHECK(*complete.squares == *bytes({1, 2, 3, 4}));
+    CHECK(back<Complete>(PeerMessage(Complete{.stamp = stamp()})).squares == nullptr);
+    const Updated updated = back<Updated>(PeerMessage(Updated{stamp(), 5, 3, inlined}));
+    CHECK(updated.step == 5);
+    CHECK(updated.bucket == 3);
+    check_same(updated.data, inlined);
+    const FetchShards fetch = back<FetchShards>(PeerMessage(fetch_shards()));
+    CHECK(fetch.version == 5);
+    CHECK(fetch.parameters == std::vector<std::uint32_t>{0, 2});
+    CHECK(fetch.moments == std::vector<std::uint32_t>{1});
+    CHECK((fetch.rest && fetch.frozen));
+    CHECK(fetch.address == "ipc:///x");
+    CHECK(fetch.host_id == "h");
+    const Shards sent = shards(inlined);
+    const Shards came = back<Shards>(PeerMessage(sent));
+    CHECK(came.version == 5);
+    CHECK(came.parameters == sent.parameters);
+    CHECK(came.moments == sent.moments);
+    CHECK((came.rest && came.frozen && came.drain));
+    check_same(came.data, inlined);
+    CHECK(came.digest == sent.digest);
+    REQUIRE(came.contexts.size() == 2);
+    CHECK(*came.contexts[1] == *sent.contexts[1]);
+    CHECK(came.losses == sent.losses);
+    CHECK(*came.squares == *sent.squares);
+    CHECK(came.unacknowledged == sent.unacknowledged);
+  }
+
+  TEST_CASE("holders of shards arrive unchanged, and those that cannot be are refused") {
+    const Report report = back<Report>(WorkerMessage(
+        Report{.stamp = stamp(), .version = 4, .held = {1, 3}, .summed = {3}, .ahead = true}));
+    CHECK(report.held == std::vector<std::uint32_t>{1, 3});
+    CHECK(report.summed == std::vector<std::uint32_t>{3});
+    CHECK(report.ahead);
+    Install install;
+    install.stamp = stamp();
+    install.members = {{{1}, {0, 2}, "a", "h"}, {{2}, {2, 4}, "b", "h"}};
+    install.source = FromPeer{{1}, "a", "h"};
+    install.bucket_count = 2;
+    install.holders = {{{1}, {2}}, {{2}, {1}}};
+    install.shard_sources = {{{1}, "a", "h"}, {{3}, "c", "h"}};
+    const Install came = back<Install>(HeadMessage(install));
+    CHECK(came.holders == install.holders);
+    CHECK(came.shard_sources == install.shard_sources);
+    const auto refused = [](const Install& wrong, const std::string& field) {
+      const auto read = decode_head(encode(kJob, HeadMessage(wrong)));
+      REQUIRE(!read);
+      CHECK(read.error().message.find(field) != std::string::npos);
+    };
+    Install wrong = install;
+    wrong.holders.pop_back();
+    refused(wrong, "number of holders");
+    wrong = install;
+    wrong.holders[1].buddy = {7};
+    refused(wrong, "buddy");
+    wrong = install;
+    wrong.shard_sources.clear();
+    refused(wrong, "number of shard sources");
+  }
+
   TEST_CASE("the path of a checkpoint, and why one cannot be used, arrive unchanged") {
     const WriteCheckpoint asked =
         back<WriteCheckpoint>(HeadMessage(WriteCheckpoint{stamp(), 1, "/dir", true, 40, true}));

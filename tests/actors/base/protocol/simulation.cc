@@ -45,6 +45,7 @@ intra_job::Config Simulation::config() const {
   if (!options_.stages.empty()) config.spec.stages = parse_stages(options_.stages).value();
   config.last_version = options_.steps;
   config.bucket_count = options_.bucket_count;
+  if (options_.sharded) config.shards.assign(options_.bucket_count, 1);
   config.acknowledge_every = 2;
   config.spec.checkpoint.every_steps = options_.periodic;
   config.spec.checkpoint.keep = 2;

@@ -31,6 +31,7 @@ struct SimOptions {
   std::uint32_t bucket_count = 2;
   Version steps = 6;
   Version eval_every = 0;
+  bool sharded = false;  // Two members hold the moments of each bucket.
   std::vector<std::pair<std::string, std::uint32_t>> inventory = {{"a", 3}};
   std::string stages;  // Empty: the cluster chooses the devices.
   // How often something happens, at random times.
@@ -118,6 +119,8 @@ class Simulation {
   void send(std::uint64_t from, std::uint64_t to, Message message);
   void check_head_message(std::uint64_t to, const actors::protocol::HeadMessage& message);
   void check_go(Generation generation);
+  bool lost_a_shard() const;
+  bool holds(const Process& process, const actors::protocol::Install& install) const;
   void check_decided(const actors::protocol::Decided& decided);
   void check_ledger(const actors::protocol::LedgerLine& line);
   void end_process(std::uint64_t incarnation);
@@ -183,6 +186,7 @@ class Simulation {
   std::map<std::uint64_t, actors::protocol::Install> installs_;  // By generation.
   std::uint64_t go_generation_ = 0;
   std::set<std::uint64_t> last_members_;  // The members of the last generation that started.
+  std::vector<actors::protocol::Holders> last_holders_;
   std::set<std::uint64_t> given_up_;      // Processes that crashed or were declared lost.
   Version newest_commit_ = 0;
   std::map<std::string, int> faults_left_;

@@ -149,7 +149,8 @@ void Simulation::check_head_message(std::uint64_t to, const HeadMessage& message
     if (first && !std::holds_alternative<FromPeer>(install->source) && !last_members_.empty()) {
       mark("state was lost with all members");
       for (const std::uint64_t member : last_members_) {
-        if (!given_up_.contains(member)) violated("S1: the state of a member was thrown away");
+        if (!given_up_.contains(member) && !lost_a_shard())
+          violated("S1: the state of a member was thrown away");
       }
       newest_commit_ = install->target;
     }
@@ -157,6 +158,32 @@ void Simulation::check_head_message(std::uint64_t to, const HeadMessage& message
   }
   if (const auto* decided = std::get_if<Decided>(&message)) check_decided(*decided);
   if (std::holds_alternative<Go>(message) && lives(to)) check_go(stamp_of(message).generation);
+}
+
+// Whether both members that held a bucket in the last placement are gone, or were evicted because
+// others could not reach them.
+bool Simulation::lost_a_shard() const {
+  const auto is_lost = [this](Incarnation holder) {
+    return given_up_.contains(holder.value) || processes_.at(holder.value).kill_ordered;
+  };
+  return std::ranges::any_of(last_holders_, [&](const Holders& holders) {
+    return is_lost(holders.owner) && is_lost(holders.buddy);
+  });
+}
+
+// A worker holds the version, and of its moments at least those that it shall hold.
+bool Simulation::holds(const Process& process, const Install& install) const {
+  const auto& held = process.engine->held();
+  if (install.holders.empty()) return held == reference_version(job_, install.target);
+  if (!held) return false;
+  ToyVersion expected = reference_version(job_, install.target);
+  for (std::uint32_t bucket = 0; bucket < install.bucket_count; ++bucket) {
+    const Holders& holders = install.holders[bucket];
+    const Incarnation self = process.core->incarnation();
+    const bool own = holders.owner == self || holders.buddy == self;
+    if (!own && held->moments[bucket] == 0) expected.moments[bucket] = 0;
+  }
+  return *held == expected;
 }
 
 // A step is released with what the undisturbed run decides, after its evaluation was stored and the
@@ -180,12 +207,12 @@ void Simulation::check_go(Generation generation) {
   go_generation_ = generation.value;
   const Install& install = installs_.at(generation.value);
   last_members_.clear();
+  last_holders_ = install.holders;
   for (const Member& member : install.members) {
     last_members_.insert(member.incarnation.value);
     const Process& process = processes_.at(member.incarnation.value);
     if (process.life == Process::Life::kGone) continue;
-    if (process.core->generation() == generation &&
-        process.engine->held() != reference_version(job_, install.target)) {
+    if (process.core->generation() == generation && !holds(process, install)) {
       violated("S4: member " + std::to_string(member.incarnation.value) +
                " does not hold the target");
     }

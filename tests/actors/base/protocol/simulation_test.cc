@@ -22,6 +22,12 @@ SimOptions elastic(std::uint64_t seed) {
   options.bucket_count = 1 + seed % 3;
   options.steps = 4 + seed % 4;
   options.eval_every = seed % 4;
+  // Every other run has sharded state, and more members, so that most hold a part only.
+  options.sharded = seed / 8 % 2 == 0;
+  if (options.sharded) {
+    options.bucket_count = 1 + seed % 7;
+    options.inventory = {{"a", 5}};
+  }
   return options;
 }
 

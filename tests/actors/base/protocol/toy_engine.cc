@@ -40,27 +40,37 @@ Bulk bulk_of(const std::vector<std::uint64_t>& words) {
   return {.segment = "", .offset = 0, .bytes = words.size() * 8, .inline_bytes = encode(words)};
 }
 
-std::uint64_t gradient(const ToyVersion& at, VirtualRank rank, std::uint32_t bucket) {
-  return mix(mix(at.params, at.contexts[rank]), mix(rank, bucket));
-}
-
-std::uint64_t next_context(const ToyVersion& at, VirtualRank rank) {
-  return mix(at.contexts[rank], mix(at.params, rank));
-}
-
-std::uint32_t loss_bits(const ToyVersion& at, VirtualRank rank) {
-  return static_cast<std::uint32_t>(gradient(at, rank, 99)) & 0x3fffffffu;  // A finite fp32 value.
-}
-
 std::uint64_t sum_of(const std::vector<std::uint64_t>& gradients) {
   std::uint64_t sum = 0;
   for (const std::uint64_t g : gradients) sum = mix(sum, g);
   return sum;
 }
 
-std::uint64_t updated(std::uint64_t params, const std::vector<std::uint64_t>& buckets) {
-  for (const std::uint64_t bucket : buckets) params = mix(params, bucket);
-  return params;
+std::uint64_t gradient(const ToyVersion& at, VirtualRank rank, std::uint32_t bucket) {
+  return mix(mix(sum_of(at.params), at.contexts[rank]), mix(rank, bucket));
+}
+
+std::uint64_t next_context(const ToyVersion& at, VirtualRank rank) {
+  return mix(at.contexts[rank], mix(sum_of(at.params), rank));
+}
+
+std::uint32_t loss_bits(const ToyVersion& at, VirtualRank rank) {
+  return static_cast<std::uint32_t>(gradient(at, rank, 99)) & 0x3fffffffu;  // A finite fp32 value.
+}
+
+// What clipping needs of the sum of each bucket, and of all buckets together.
+std::uint64_t square(std::uint64_t sum) {
+  return mix(sum, 5);
+}
+
+std::uint64_t norm_of(const std::vector<std::uint64_t>& sums) {
+  std::uint64_t norm = 0;
+  for (const std::uint64_t sum : sums) norm = mix(norm, square(sum));
+  return norm;
+}
+
+bool has_all_moments(const ToyVersion& version) {
+  return std::ranges::count(version.moments, 0U) == 0;
 }
 
 LedgerLine line_of(const ToyJob& job, const ToyVersion& made, std::vector<std::uint32_t> losses) {
@@ -68,12 +78,13 @@ LedgerLine line_of(const ToyJob& job, const ToyVersion& made, std::vector<std::u
                   .loss_bits = std::move(losses),
                   .params = digests_of(made).params,
                   .state = std::nullopt};
-  if (may_be_last(job.spec, made.version, job.last_version)) line.state = digests_of(made).state;
+  if (may_be_last(job.spec, made.version, job.last_version) && has_all_moments(made))
+    line.state = digests_of(made).state;
   return line;
 }
 
 Bytes totals_of(const ToyVersion& at) {
-  return encode({at.params, at.contexts[0]});
+  return encode({sum_of(at.params), at.contexts[0]});
 }
 
 bool is_evaluated(const ToyJob& job, Version version) {
@@ -88,8 +99,13 @@ std::string decided(const ToyJob& job, const ToyVersion& at) {
 }
 
 // The number of reductions is part of the new parameters.
-std::uint64_t lowered(std::uint64_t params, const std::string& decisions) {
-  return decisions.empty() ? params : mix(params, decode_decisions(decisions)->reductions);
+void update(ToyVersion& at, std::uint32_t bucket, std::uint64_t sum, std::uint64_t norm,
+            const std::string& decisions) {
+  require(at.moments[bucket] != 0);
+  at.moments[bucket] = mix(at.moments[bucket], sum) | 1U;
+  at.params[bucket] = mix(at.params[bucket], mix(at.moments[bucket], norm));
+  if (!decisions.empty())
+    at.params[bucket] = mix(at.params[bucket], decode_decisions(decisions)->reductions);
 }
 
 }  // namespace
@@ -122,7 +138,11 @@ Version reference_best(const ToyJob& job, Version through) {
 }
 
 ToyVersion reference_version(const ToyJob& job, Version version) {
-  ToyVersion at{.version = 0, .params = mix(job.seed, 7), .contexts = {}};
+  ToyVersion at{.version = 0, .params = {}, .moments = {}, .contexts = {}};
+  for (std::uint32_t bucket = 0; bucket < job.bucket_count; ++bucket) {
+    at.params.push_back(mix(job.seed, 7 + bucket));
+    at.moments.push_back(1);
+  }
   if (decides(job.spec)) at.decisions = encode(Decisions());
   for (VirtualRank rank = 0; rank < job.max_p; ++rank) at.contexts.push_back(mix(job.seed, rank));
   while (at.version < version) {
@@ -133,10 +153,12 @@ ToyVersion reference_version(const ToyJob& job, Version version) {
       buckets.push_back(sum_of(gradients));
     }
     const std::string decisions = decided(job, at);
-    ToyVersion next{.version = at.version + 1,
-                    .params = lowered(updated(at.params, buckets), decisions),
-                    .contexts = {},
-                    .decisions = decisions};
+    ToyVersion next = at;
+    ++next.version;
+    next.contexts.clear();
+    next.decisions = decisions;
+    for (std::uint32_t bucket = 0; bucket < job.bucket_count; ++bucket)
+      update(next, bucket, buckets[bucket], norm_of(buckets), decisions);
     for (VirtualRank r = 0; r < job.max_p; ++r) next.contexts.push_back(next_context(at, r));
     at = next;
   }
@@ -151,11 +173,18 @@ LedgerLine reference_line(const ToyJob& job, Version version) {
 }
 
 VersionDigests digests_of(const ToyVersion& version) {
-  VersionDigests digests{.params = {version.params, version.version}, .state = {}};
+  VersionDigests digests{.params = {sum_of(version.params), version.version}, .state = {}};
+  digests.state.high = sum_of(version.moments);
   for (const std::uint64_t context : version.contexts) {
     digests.state.low = mix(digests.state.low, context);
   }
   return digests;
+}
+
+ToyVersion only(ToyVersion version, const std::vector<std::uint32_t>& held) {
+  for (std::uint32_t bucket = 0; bucket < version.moments.size(); ++bucket)
+    if (!std::ranges::binary_search(held, bucket)) version.moments[bucket] = 0;
+  return version;
 }
 
 std::vector<RankRange> maximal_ranges(RankRange range, std::uint32_t max_p) {
@@ -174,6 +203,7 @@ void ToyEngine::add(const Effect& effect) {
     std::erase_if(queue_, [&](const Piece& piece) {
       return !piece.atomic && piece.generation < abandon->before;
     });
+    waiting_.clear();
     return;
   }
   std::visit(
@@ -206,7 +236,8 @@ EngineEvent ToyEngine::load(const LoadVersion& effect) {
       return DataUnreadable{effect.generation, state.stamp.sender};
     }
     ToyVersion loaded{.version = state.version,
-                      .params = decode(state.parameters.inline_bytes).at(0),
+                      .params = decode(state.parameters.inline_bytes),
+                      .moments = decode(state.moments.at(0).inline_bytes),
                       .contexts = {}};
     for (const Bytes& context : state.contexts) loaded.contexts.push_back(decode(context).at(0));
     require(digests_of(loaded) == state.digests);
@@ -217,6 +248,8 @@ EngineEvent ToyEngine::load(const LoadVersion& effect) {
   require(!from_disk || held_->decisions == effect.decisions);
   held_->decisions = effect.decisions;
   require(held_->version == effect.version);
+  ahead_ = false;
+  if (effect.held) held_ = only(*held_, *effect.held);
   return VersionLoaded{effect.version};
 }
 
@@ -231,10 +264,10 @@ void ToyEngine::perform(const StartLocalSteps& effect) {
 }
 
 EngineEvent ToyEngine::sum(const StartLocalSteps& effect, std::uint32_t bucket, RankRange ranks) {
-  require(held_->version == effect.step);
+  require(held_->version == effect.step && !ahead_);
   Contrib part{{effect.generation, {}}, effect.step, bucket, ranks, {}, {}, false};
   // The first word names the version from which the gradients were made.
-  std::vector<std::uint64_t> words = {held_->params};
+  std::vector<std::uint64_t> words = {sum_of(held_->params)};
   for (VirtualRank rank = ranks.begin; rank < ranks.end; ++rank) {
     words.push_back(gradient(*held_, rank, bucket));
     if (bucket != 0) continue;
@@ -260,7 +293,7 @@ EngineEvent ToyEngine::reduce(const ReduceBucket& effect) {
     const Incarnation from = part.stamp.sender;
     if (!readable_(from)) return DataUnreadable{effect.generation, from};
     const std::vector<std::uint64_t> words = decode(part.data.inline_bytes);
-    require(words.at(0) == held_->params);
+    require(words.at(0) == sum_of(held_->params));
     require(part.ranks.begin == gradients.size());
     gradients.insert(gradients.end(), words.begin() + 1, words.end());
   }
@@ -268,7 +301,7 @@ EngineEvent ToyEngine::reduce(const ReduceBucket& effect) {
   return BucketReduced{{{effect.generation, {}},
                         effect.step,
                         effect.bucket,
-                        bulk_of({held_->params, sum_of(gradients)}),
+                        bulk_of({sum_of(held_->params), sum_of(gradients)}),
                         {},
                         false}};
 }
@@ -286,25 +319,212 @@ EngineEvent ToyEngine::update(const ApplyUpdate& effect) {
       return DataUnreadable{effect.generation, reduced.stamp.sender};
     }
     const std::vector<std::uint64_t> words = decode(reduced.data.inline_bytes);
-    require(words.at(0) == held_->params);
+    require(words.at(0) == sum_of(held_->params));
     buckets.push_back(words.at(1));
   }
-  ToyVersion next{.version = effect.step + 1,
-                  .params = lowered(updated(held_->params, buckets), effect.decisions),
-                  .contexts = {},
-                  .decisions = effect.decisions};
+  for (std::uint32_t bucket = 0; bucket < job_.bucket_count; ++bucket)
+    es::test::update(*held_, bucket, buckets[bucket], norm_of(buckets), effect.decisions);
+  require(effect.last == may_be_last(job_.spec, effect.step + 1, job_.last_version));
+  return commit(effect.results, effect.decisions);
+}
+
+EngineEvent ToyEngine::commit(std::vector<RankResult> results, const std::string& decisions) {
+  held_->contexts.clear();
   std::vector<std::uint32_t> losses;
   std::vector<std::uint64_t> samples;
-  for (const RankResult& result : effect.results) {
+  for (const RankResult& result : results) {
     const std::vector<std::uint64_t> words = decode(result.context);
-    next.contexts.push_back(words.at(0));
+    held_->contexts.push_back(words.at(0));
     samples.insert(samples.end(), words.begin() + 1, words.end());
     losses.push_back(result.loss_bits);
   }
-  if (on_samples_used) on_samples_used(next.version, samples);
-  held_ = next;
-  require(effect.last == may_be_last(job_.spec, next.version, job_.last_version));
-  return UpdateApplied{line_of(job_, next, losses)};
+  ++held_->version;
+  held_->decisions = decisions;
+  if (on_samples_used) on_samples_used(held_->version, samples);
+  return UpdateApplied{line_of(job_, *held_, losses)};
+}
+
+// --- sharded state
+
+void ToyEngine::perform(const HoldSum& effect) {
+  queue_.push_back({effect.generation, false, [this, effect]() -> EngineEvent {
+                      if (!readable_(effect.sum.stamp.sender))
+                        return DataUnreadable{effect.generation, effect.sum.stamp.sender};
+                      Reduced sum = effect.sum;
+                      sum.stamp = {effect.generation, {}};
+                      return SumHeld{sum, encode({square(decode(sum.data.inline_bytes).at(1))})};
+                    }});
+}
+
+void ToyEngine::perform(const UpdateShards& effect) {
+  queue_.push_back({effect.generation, true, [this, effect]() -> EngineEvent {
+                      require(held_->version == effect.step && !ahead_);
+                      const std::vector<std::uint64_t> squares = decode(effect.squares);
+                      require(squares.size() == job_.bucket_count);
+                      const std::uint64_t params = sum_of(held_->params);
+                      ShardsUpdated done{effect.step, {}};
+                      std::vector<std::uint32_t> buckets;
+                      for (const Reduced& sum : effect.sums) {
+                        const std::vector<std::uint64_t> words = decode(sum.data.inline_bytes);
+                        require(words.at(0) == params && sum.step == effect.step);
+                        es::test::update(*held_, sum.bucket, words.at(1), sum_of(squares),
+                                         effect.decisions);
+                        buckets.push_back(sum.bucket);
+                        done.parameters.push_back({{effect.generation, {}},
+                                                   effect.step,
+                                                   sum.bucket,
+                                                   bulk_of({held_->params[sum.bucket]})});
+                      }
+                      require(only(*held_, buckets) == *held_);  // All that are held are updated.
+                      ahead_ = true;
+                      ahead_decisions_ = effect.decisions;
+                      return done;
+                    }});
+}
+
+void ToyEngine::perform(const CommitShards& effect) {
+  queue_.push_back({effect.generation, true, [this, effect] { return commit(effect); }});
+}
+
+EngineEvent ToyEngine::commit(const CommitShards& effect) {
+  require(held_->version == effect.step && ahead_);
+  for (const Updated& updated : effect.parameters)
+    if (!readable_(updated.stamp.sender))
+      return DataUnreadable{effect.generation, updated.stamp.sender};
+  const auto held = static_cast<std::size_t>(
+      std::ranges::count_if(held_->moments, [](std::uint64_t moment) { return moment != 0; }));
+  require(held + effect.parameters.size() == job_.bucket_count);
+  for (const Updated& updated : effect.parameters) {
+    require(held_->moments[updated.bucket] == 0);
+    held_->params[updated.bucket] = decode(updated.data.inline_bytes).at(0);
+  }
+  ahead_ = false;
+  require(effect.last == may_be_last(job_.spec, effect.step + 1, job_.last_version));
+  return commit(effect.results, ahead_decisions_);
+}
+
+void ToyEngine::perform(const LoadShards& effect) {
+  queue_.push_back({effect.generation, true, [this, effect] { return load(effect); }});
+}
+
+EngineEvent ToyEngine::load(const LoadShards& effect) {
+  for (const Shards& piece : effect.pieces)
+    if (!readable_(piece.stamp.sender))
+      return DataUnreadable{effect.generation, piece.stamp.sender};
+  ToyVersion loaded =
+      effect.from_nothing
+          ? ToyVersion{.version = effect.version,
+                       .params = std::vector<std::uint64_t>(job_.bucket_count),
+                       .moments = std::vector<std::uint64_t>(job_.bucket_count),
+                       .contexts = {}}
+          : *held_;
+  std::vector<bool> fresh(job_.bucket_count, loaded.version == effect.version &&
+                                                 !effect.from_nothing && !ahead_);
+  for (std::uint32_t bucket = 0; bucket < job_.bucket_count; ++bucket)
+    if (ahead_ && !effect.from_nothing && loaded.moments[bucket] != 0) fresh[bucket] = true;
+  for (const Shards& piece : effect.pieces) {
+    require(piece.version == effect.version);
+    const std::vector<std::uint64_t> words = decode(piece.data.inline_bytes);
+    auto word = words.begin();
+    for (const std::uint32_t bucket : piece.parameters) {
+      loaded.params[bucket] = *word++;
+      fresh[bucket] = true;
+    }
+    for (const std::uint32_t bucket : piece.moments) {
+      require(loaded.moments[bucket] == 0);
+      loaded.moments[bucket] = *word++;
+    }
+    require(word == words.end());
+  }
+  require(std::ranges::count(fresh, false) == 0);
+  if (!effect.contexts.empty()) loaded.contexts.clear();
+  for (const Bytes& context : effect.contexts) loaded.contexts.push_back(decode(context).at(0));
+  loaded.version = effect.version;
+  loaded.decisions = effect.decisions;
+  require(only(loaded, effect.held) == loaded);
+  for (const std::uint32_t bucket : effect.held) require(loaded.moments[bucket] != 0);
+  held_ = loaded;
+  ahead_ = false;
+  VersionLoaded done{effect.version};
+  if (!effect.losses.empty()) done.line = line_of(job_, loaded, effect.losses);
+  return done;
+}
+
+void ToyEngine::perform(const KeepShards& effect) {
+  held_ = only(*held_, effect.buckets);
+}
+
+void ToyEngine::perform(const ExportShards& effect) {
+  queue_.push_back(
+      {effect.generation, false, [this, effect]() -> EngineEvent {
+         const FetchShards& wanted = effect.wanted;
+         require(held_->version + (ahead_ ? 1 : 0) == wanted.version);
+         Shards shards{.version = wanted.version,
+                       .parameters = wanted.parameters,
+                       .moments = wanted.moments,
+                       .rest = wanted.rest,
+                       .frozen = wanted.frozen};
+         std::vector<std::uint64_t> words;
+         for (const std::uint32_t bucket : wanted.parameters) {
+           require(!ahead_ || held_->moments[bucket] != 0);
+           words.push_back(held_->params[bucket]);
+         }
+         for (const std::uint32_t bucket : wanted.moments) {
+           require(held_->moments[bucket] != 0);
+           words.push_back(held_->moments[bucket]);
+         }
+         shards.data = bulk_of(words);
+         if (wanted.rest)
+           for (const std::uint64_t context : held_->contexts)
+             shards.contexts.push_back(encode({context}));
+         return ShardsExported{effect.generation, wanted, shards};
+       }});
+}
+
+bool ToyEngine::holds_all() const {
+  return has_all_moments(*held_);
+}
+
+void ToyEngine::with_whole(Generation generation,
+                           std::function<EngineEvent(const ToyVersion&)> then) {
+  require(!ahead_);
+  if (holds_all()) {
+    queue_.push_back({generation, true, [held = *held_, then] { return then(held); }});
+  } else {
+    waiting_.push_back({*held_, std::move(then)});
+  }
+}
+
+void ToyEngine::perform(const DigestState& effect) {
+  with_whole(effect.generation, [effect](const ToyVersion& version) -> EngineEvent {
+    require(version.version == effect.version);
+    return StateDigested{effect.generation, effect.version, digests_of(version).state};
+  });
+}
+
+void ToyEngine::perform(const SupplyShards& effect) {
+  std::vector<Waiting> others;
+  for (Waiting& waiting : std::exchange(waiting_, {})) {
+    ToyVersion& version = waiting.version;
+    if (version.version != effect.version) {
+      others.push_back(std::move(waiting));
+      continue;
+    }
+    if (effect.pieces.empty()) continue;
+    for (const Shards& piece : effect.pieces) {
+      const std::vector<std::uint64_t> words = decode(piece.data.inline_bytes);
+      require(piece.version == effect.version && words.size() == piece.moments.size());
+      for (std::size_t i = 0; i < words.size(); ++i) version.moments[piece.moments[i]] = words[i];
+    }
+    require(has_all_moments(version));
+    queue_.push_back(
+        {Generation{}, true, [version, then = waiting.then] { return then(version); }});
+  }
+  waiting_ = std::move(others);
+  if (effect.pieces.empty()) return;
+  queue_.push_back({effect.generation, false, [effect]() -> EngineEvent {
+                      return ShardsTaken{effect.generation, effect.version};
+                    }});
 }
 
 void ToyEngine::perform(const ExportVersion& effect) {
@@ -312,8 +532,8 @@ void ToyEngine::perform(const ExportVersion& effect) {
                       State state{.stamp = {},
                                   .version = held_->version,
                                   .digests = digests_of(*held_),
-                                  .parameters = bulk_of({held_->params}),
-                                  .moments = {},
+                                  .parameters = bulk_of(held_->params),
+                                  .moments = {bulk_of(held_->moments)},
                                   .contexts = {},
                                   .unacknowledged = {}};
                       for (const std::uint64_t c : held_->contexts) {
@@ -331,14 +551,15 @@ void ToyEngine::perform(const RunEvaluation& effect) {
 }
 
 void ToyEngine::perform(const WriteVersion& effect) {
-  queue_.push_back(
-      {Generation{}, true, [this, effect]() -> EngineEvent {
-         const std::string path =
-             effect.directory + (effect.periodic ? "/step-" + std::to_string(held_->version) : "");
-         CheckpointFinished done{effect.request, path, held_->version, digests_of(*held_), ""};
-         if (!on_checkpoint(path, *held_)) done.error = "occupied";
-         return done;
-       }});
+  // It is written when the queue has come to it, but a version that waits for shards is frozen now.
+  const auto write = [this, effect](const ToyVersion& version) -> EngineEvent {
+    const std::string path =
+        effect.directory + (effect.periodic ? "/step-" + std::to_string(version.version) : "");
+    CheckpointFinished done{effect.request, path, version.version, digests_of(version), ""};
+    if (!on_checkpoint(path, version)) done.error = "occupied";
+    return done;
+  };
+  with_whole({}, write);
 }
 
 }  // namespace es::test

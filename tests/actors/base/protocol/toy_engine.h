@@ -15,7 +15,8 @@ namespace es::test {
 
 struct ToyVersion {
   Version version = 0;
-  std::uint64_t params = 0;
+  std::vector<std::uint64_t> params;    // By bucket.
+  std::vector<std::uint64_t> moments;   // By bucket; 0: they are not held.
   std::vector<std::uint64_t> contexts;  // By rank.
   std::string decisions{};  // Of the evaluations before this version; empty if the job has none.
   bool operator==(const ToyVersion&) const = default;
@@ -39,7 +40,10 @@ Version reference_best(const ToyJob& job, Version through);
 // Version `version` of an undisturbed run, and its ledger line.
 ToyVersion reference_version(const ToyJob& job, Version version);
 actors::protocol::LedgerLine reference_line(const ToyJob& job, Version version);
+// REQUIRES: all moments are held, except for the digest of the parameters.
 VersionDigests digests_of(const ToyVersion& version);
+// The same version with the moments of these buckets only.
+ToyVersion only(ToyVersion version, const std::vector<std::uint32_t>& held);
 
 // The ranges of the maximal nodes of the canonical tree over [0, max_p) inside the range,
 // ascending.
@@ -78,6 +82,14 @@ class ToyEngine {
   void perform(const actors::worker::StartLocalSteps& effect);
   void perform(const actors::worker::ReduceBucket& effect);
   void perform(const actors::worker::ApplyUpdate& effect);
+  void perform(const actors::worker::HoldSum& effect);
+  void perform(const actors::worker::UpdateShards& effect);
+  void perform(const actors::worker::CommitShards& effect);
+  void perform(const actors::worker::LoadShards& effect);
+  void perform(const actors::worker::KeepShards& effect);
+  void perform(const actors::worker::ExportShards& effect);
+  void perform(const actors::worker::DigestState& effect);
+  void perform(const actors::worker::SupplyShards& effect);
   void perform(const actors::worker::ExportVersion& effect);
   void perform(const actors::worker::RunEvaluation& effect);
   void perform(const actors::worker::WriteVersion& effect);
@@ -86,12 +98,29 @@ class ToyEngine {
                                   std::uint32_t bucket, RankRange ranks);
   actors::worker::EngineEvent reduce(const actors::worker::ReduceBucket& effect);
   actors::worker::EngineEvent update(const actors::worker::ApplyUpdate& effect);
+  actors::worker::EngineEvent commit(const actors::worker::CommitShards& effect);
+  actors::worker::EngineEvent load(const actors::worker::LoadShards& effect);
+  actors::worker::EngineEvent commit(std::vector<actors::protocol::RankResult> results,
+                                     const std::string& decisions);
+  void update_bucket(std::uint32_t bucket, std::uint64_t sum, std::uint64_t norm,
+                     const std::string& decisions);
+  bool holds_all() const;
+  // Does this as soon as all moments of the version held now are there.
+  void with_whole(Generation generation,
+                  std::function<actors::worker::EngineEvent(const ToyVersion&)> then);
 
   ToyJob job_;
   std::function<bool(Incarnation)> readable_;
   std::function<std::optional<ToyVersion>(const std::string&)> checkpoint_;
   std::optional<ToyVersion> held_;
+  bool ahead_ = false;         // The held shards are those of the next version.
+  std::string ahead_decisions_;
   std::deque<Piece> queue_;
+  struct Waiting {
+    ToyVersion version;
+    std::function<actors::worker::EngineEvent(const ToyVersion&)> then;
+  };
+  std::vector<Waiting> waiting_;  // For SupplyShards.
 };
 
 }  // namespace es::test

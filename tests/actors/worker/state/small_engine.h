@@ -27,13 +27,15 @@ inline JobSpec small_job(const std::string& name, const std::string& model, std:
 }
 
 // Without a replica.
-inline std::unique_ptr<gpu::Engine> empty_engine(const JobSpec& spec) {
+inline std::unique_ptr<gpu::Engine> empty_engine(const JobSpec& spec,
+                                                 std::int64_t bucket_bytes = gpu::kBucketBytes) {
   const std::uint32_t channels = spec.model.name == "resnet18" ? 3 : 1;
   const SampleLayout layout{{{.name = "image", .height = 8, .width = 8, .channels = channels},
                              {.name = "label", .type = FieldType::kI32, .high = 9}}};
   auto graph = JobModel::open(spec.model)->graph(spec, layout);
   REQUIRE_MESSAGE(graph.ok(), (graph.ok() ? "" : graph.error().message));
-  auto made = gpu::Engine::create(spec, *std::move(graph), {.cpu_class = CpuClass::kScalar});
+  auto made = gpu::Engine::create(spec, *std::move(graph),
+                                  {.cpu_class = CpuClass::kScalar, .bucket_bytes = bucket_bytes});
   REQUIRE(made.ok());
   return *std::move(made);
 }
@@ -44,19 +46,33 @@ inline std::unique_ptr<gpu::Engine> small_engine(const JobSpec& spec) {
   return engine;
 }
 
-// One update with a gradient that differs by element, so that momentum and statistics are not zero.
-inline void advance(gpu::Engine& e) {
-  std::vector<float> gradient(static_cast<std::size_t>(e.table().total_floats()));
-  for (std::size_t i = 0; i < gradient.size(); ++i)
-    gradient[i] = 0.01F * static_cast<float>(i % 17) - 0.05F;
-  std::vector<const float*> reduced;
-  for (const gpu::Bucket& b : e.buckets()) reduced.push_back(gradient.data() + b.begin);
-  std::vector<gpu::EstContext> next = e.replica().contexts;
-  for (gpu::EstContext& context : next) {
-    ++context.version;
-    for (float& stat : context.stats) stat += 0.25F;
+// What an update gets: a gradient that differs by element, so that momentum and statistics are not
+// zero.
+struct Update {
+  explicit Update(const gpu::Engine& e)
+      : gradient(static_cast<std::size_t>(e.table().total_floats())), next(e.contexts()) {
+    for (std::size_t i = 0; i < gradient.size(); ++i)
+      gradient[i] = 0.01F * static_cast<float>(i % 17) - 0.05F;
+    for (gpu::EstContext& context : next) {
+      ++context.version;
+      for (float& stat : context.stats) stat += 0.25F;
+    }
   }
-  REQUIRE(e.apply_update(reduced, next).ok());
+  // The sums of the buckets that the engine holds.
+  std::vector<const float*> sums(const gpu::Engine& e) const {
+    std::vector<const float*> held;
+    for (std::uint32_t b = 0; b < e.buckets().size(); ++b)
+      held.push_back(e.holds(b) ? gradient.data() + e.buckets()[b].begin : nullptr);
+    return held;
+  }
+
+  std::vector<float> gradient;
+  std::vector<gpu::EstContext> next;
+};
+
+inline void advance(gpu::Engine& e) {
+  const Update update(e);
+  REQUIRE(e.apply_update(update.sums(e), update.next).ok());
 }
 
 inline Snapshot snapshot_of(const gpu::Engine& e, const JobSpec& spec) {
@@ -65,6 +81,7 @@ inline Snapshot snapshot_of(const gpu::Engine& e, const JobSpec& spec) {
           .kernels = kernel_record(e, spec.level),
           .params = e.params_digest(),
           .table = &e.table(),
+          .buckets = &e.buckets(),
           .frozen = e.frozen_digest(),
           .replica = std::make_shared<gpu::FrozenReplica>(e.replica(), e.kept_floats())};
 }

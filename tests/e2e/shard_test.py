@@ -1,0 +1,121 @@
+#!/usr/bin/env python3
+"""Jobs whose optimizer state is divided among the workers have the bits of whole state, whatever
+devices come and go, and whoever dies."""
+import os
+import signal
+
+import harness
+from harness import EXIT_USAGE, digests
+from jobs import ANY_LENGTH, job_text
+
+ENDLESS = 1_000_000
+# Three buckets, of which one is larger than the other two together.
+MODEL = {"model.name": "mlp", "model.width": 1400, "max_p": 5, "batch_size": 2}
+ADAMW = {"optimizer.kind": "adamw", "optimizer.momentum": None, "optimizer.learning_rate": 0.001,
+         "optimizer.clip_norm": 0.5}
+
+
+class Shards(harness.EndToEndTest):
+    def job(self, state, name="job.toml", **changes):
+        return self.write_job(job_text(self.word, changes={
+            **MODEL, **ANY_LENGTH, **ADAMW, "shard.state": state, **changes}), name)
+
+    def test_divided_and_whole_state_have_equal_bits(self):
+        fast, other = self.fast_class(), self.other_class()
+        for name, changes in (("momentum", {key: None for key in ADAMW} |
+                               {"optimizer.learning_rate": 0.05, "optimizer.momentum": 0.9}),
+                              ("adamw", {})):
+            with self.subTest(name):
+                whole = self.run_job(self.job("off", steps=20, **changes), "--devices", f"{fast}:1")
+                divided = self.run_job(
+                    self.job("on", steps=20, **changes), "--stages",
+                    f"{fast}:3@6,{fast}:5@3,{fast}:1@3,{fast}:2+{other}:2@8")
+                self.assertEqual(digests(divided), digests(whole))
+                self.assertEqual(divided["loss_last"], whole["loss_last"])
+                self.assertEqual(divided["eval"], whole["eval"])
+
+    def kill(self, daemon, job, count):
+        """Kills this many workers of the job at once, and waits until it has trained on."""
+        details = daemon.wait_for(job, "workers that train", lambda d: (
+            d["state"] == "running" and len(d["workers"]) >= 4
+            and all(worker["pid"] > 0 for worker in d["workers"])))
+        pids = self.random.sample([worker["pid"] for worker in details["workers"]], count)
+        for number in (signal.SIGSTOP, signal.SIGKILL):
+            for pid in pids:
+                os.kill(pid, number)
+        daemon.wait_for(job, "trains without them", lambda d: (
+            d["state"] == "running" and not set(pids) & {w["pid"] for w in d["workers"]}
+            and d["steps"] > details["steps"]))
+
+    def test_losses_pauses_and_a_restart_of_the_head_change_no_bit(self):
+        self.random = harness.seeded_random("shard losses")
+        fast = self.fast_class()
+        file = self.job("on", steps=ENDLESS)
+        daemon = self.start_daemon(devices=f"{fast}:5")
+        job = daemon.submit(file)
+        daemon.wait_for_step(job, 5)
+        for _ in range(3):
+            self.kill(daemon, job, 1)
+        taken = daemon.json("checkpoint", job)
+        daemon.esctl("pause", job)
+        daemon.wait_for_state(job, "paused")
+        daemon.esctl("resume", job)
+        self.kill(daemon, job, 1)
+        again = daemon.json("checkpoint", job)
+        self.assertGreater(again["version"], taken["version"])
+        self.assertNotIn("both workers that held", daemon.esctl("logs", job).out)
+        daemon.esctl("cancel", job)
+        daemon.stop()
+        for one in (taken, again):
+            self.assert_bits_of_fixed_run(self.job("off", steps=ENDLESS, name="whole.toml"), one,
+                                          fast)
+
+    def test_a_worker_that_dies_between_sum_and_commit_costs_one_step_at_most(self):
+        """Points of a step, and what a joiner and the writer of a checkpoint get from others."""
+        self.random = harness.seeded_random("shard points")
+        fast = self.fast_class()
+        file = self.job("on", steps=30, **{"checkpoint.every_steps": 4,
+                                           "checkpoint.directory": str(self.directory / "series")})
+        whole = self.run_job(self.job("off", "whole.toml", steps=30), "--devices", f"{fast}:1")
+        for point in ("send.Reduced", "shards.held", "send.Complete", "sent.Complete",
+                      "shards.before", "shards.after", "send.Updated", "sent.Updated",
+                      "shards.commit", "send.Committed", "send.FetchShards", "send.Shards",
+                      "sent.Shards"):
+            with self.subTest(point):
+                token = self.directory / "token"
+                token.touch()
+                # Few shards are sent: in the two rounds, and for checkpoints.
+                at = f"{point}:{self.random.randint(1, 2 if 'Shards' in point else 9)}"
+                self.environment.update(ES_KILL_POINT=at, ES_KILL_TOKEN=str(token))
+                daemon = self.start_daemon(point, devices=f"{fast}:4")
+                job = daemon.submit(file, "--stages", f"{fast}:3@12,{fast}:4@9,{fast}:3@9")
+                end = daemon.wait_for_state(job, "finished")
+                self.assertFalse(token.exists(), f"nobody died at {at}")
+                self.assertEqual(digests(end), digests(whole), at)
+                self.assertNotIn("both workers that held", daemon.whole_log(job))
+                daemon.stop()
+
+    def test_if_both_holders_of_a_part_die_the_job_goes_back_and_says_so(self):
+        self.random = harness.seeded_random("shard holders")
+        fast = self.fast_class()
+        daemon = self.start_daemon(devices=f"{fast}:5")
+        job = daemon.submit(self.job("on", steps=ENDLESS))
+        daemon.wait_for_step(job, 5)
+        saved = daemon.json("checkpoint", job)
+        daemon.wait_for_step(job, saved["version"] + 3)
+        self.kill(daemon, job, 4)
+        log = daemon.esctl("logs", job).out
+        self.assertIn("both workers that held the optimizer state of shard", log)
+        self.assertIn("goes back to its newest saved state", log)
+        taken = daemon.json("checkpoint", job)
+        daemon.esctl("cancel", job)
+        daemon.stop()
+        self.assert_bits_of_fixed_run(self.job("off", steps=ENDLESS, name="whole.toml"), taken, fast)
+
+    def test_what_needs_whole_state_is_refused(self):
+        ended = self.esctl("run", self.job("on", steps=2, **{"optimizer.ema": 0.9}), code=EXIT_USAGE)
+        self.assertIn('shard.state = "on": allowed is "off" with optimizer.ema', ended.err)
+
+
+if __name__ == "__main__":
+    harness.main()
