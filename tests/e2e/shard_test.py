@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Jobs whose optimizer state is divided among the workers have the bits of whole state, whatever
-devices come and go, and whoever dies."""
+devices come and go, and whichever workers die."""
 import os
 import signal
 
@@ -90,7 +90,7 @@ class Shards(harness.EndToEndTest):
                 daemon = self.start_daemon(point, devices=f"{fast}:4")
                 job = daemon.submit(file, "--stages", f"{fast}:3@12,{fast}:4@9,{fast}:3@9")
                 end = daemon.wait_for_state(job, "finished")
-                self.assertFalse(token.exists(), f"nobody died at {at}")
+                self.assertFalse(token.exists(), f"no worker died at {at}")
                 self.assertEqual(digests(end), digests(whole), at)
                 self.assertNotIn("both workers that held", daemon.whole_log(job))
                 daemon.stop()

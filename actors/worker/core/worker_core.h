@@ -25,8 +25,10 @@
 // * A step message of the promised generation is never dropped because it is early. It waits until
 //   this worker is active and has reached that step.
 // * A rank is summed once for each bucket and step (BucketSum).
-// * In a job with sharded state no shard changes before owner and buddy of every bucket hold its sum
-//   (worker_shards.cc). So while one holder of each bucket lives, either all shards of a version can
+// * In a job with sharded state no shard changes before owner and buddy of every bucket hold its
+// sum
+//   (worker_shards.cc). So while one holder of each bucket lives, either all shards of a version
+// can
 //   be found or those of the next one can be made.
 // * An audited step is not committed before the head says that its audit has passed, and one whose
 //   version is evaluated not before the head says what the evaluation has decided.
@@ -141,8 +143,8 @@ class WorkerCore {
   void on_updated(const protocol::Updated& message);    // parameters that others have computed
   void on_fetch_shards(const protocol::FetchShards& message);  // exports parts of its version
   void on_shards(const protocol::Shards& message);             // parts that it has asked for
-  void on_sum_held(const SumHeld& event);              // tells all members that both hold the sum
-  void on_shards_updated(const ShardsUpdated& event);  // tells the others the new parameters
+  void on_sum_held(const SumHeld& event);                // tells all members that both hold the sum
+  void on_shards_updated(const ShardsUpdated& event);    // tells the others the new parameters
   void on_shards_exported(const ShardsExported& event);  // answers a FetchShards
   void on_shards_taken(const ShardsTaken& event);        // the senders may forget them
   void on_state_digested(const StateDigested& event);    // completes the ledger line
@@ -261,7 +263,7 @@ class WorkerCore {
   std::set<std::pair<std::uint64_t, std::string>> checkpoints_begun_;
   // Evaluations of this worker that the head may not have received; the head may be away.
   std::map<Version, protocol::Evaluated> evaluations_;
-  std::string decisions_;   // of the evaluations before version_, or before the target
+  std::string decisions_;  // of the evaluations before version_, or before the target
   // Of a job with sharded state: the buckets whose moments are here; whether they are already those
   // of the next version; the sums by which they become that; and what belongs to no bucket of the
   // newest step of which it is known: results of all ranks and sums of squares.

@@ -115,9 +115,9 @@ struct UpdateShards {
   std::string decisions{};              // as in ApplyUpdate
 };
 
-// In a job with sharded state: takes over the parameters that other workers have computed, and makes
-// version step + 1 of them and of the updated shards. Never cut short. Answer: UpdateApplied, or
-// DataUnreadable; then the version of this worker is still `step`.
+// In a job with sharded state: takes over the parameters that other workers have computed, and
+// makes version step + 1 of them and of the updated shards. Never cut short. Answer: UpdateApplied,
+// or DataUnreadable; then the version of this worker is still `step`.
 struct CommitShards {
   Generation generation;
   Version step = 0;
@@ -126,8 +126,8 @@ struct CommitShards {
   bool last = false;                          // as in ApplyUpdate
 };
 
-// In a job with sharded state: makes the whole parameters of `version` and the shards of `held` from
-// what this worker has and from pieces of peers. Answer: VersionLoaded, or DataUnreadable with
+// In a job with sharded state: makes the whole parameters of `version` and the shards of `held`
+// from what this worker has and from pieces of peers. Answer: VersionLoaded, or DataUnreadable with
 // nothing changed.
 struct LoadShards {
   Generation generation;
@@ -181,9 +181,9 @@ struct DigestState {
   Version version = 0;
 };
 
-// The moments of `version` that are elsewhere, for all that waits for them. None: they are not to be
-// had any more, and what waits for them is dropped without an answer. Answer: ShardsTaken, if there
-// are any.
+// The moments of `version` that are elsewhere, for all that waits for them. None: they are not to
+// be had any more, and what waits for them is dropped without an answer. Answer: ShardsTaken, if
+// there are any.
 struct SupplyShards {
   Generation generation;
   Version version = 0;
@@ -225,10 +225,11 @@ struct ReportAnomaly {
   std::string text;
 };
 
-using Effect = std::variant<AbandonGenerations, LoadVersion, StartLocalSteps, RunAudit,
-                            ReduceBucket, ApplyUpdate, ExportVersion, RunEvaluation, WriteVersion,
-                            PullState, HoldSum, UpdateShards, CommitShards, LoadShards, KeepShards,
-                            ExportShards, DigestState, SupplyShards, DropShards, SendHead, SendPeer, Exit, Abort, ReportAnomaly>;
+using Effect =
+    std::variant<AbandonGenerations, LoadVersion, StartLocalSteps, RunAudit, ReduceBucket,
+                 ApplyUpdate, ExportVersion, RunEvaluation, WriteVersion, PullState, HoldSum,
+                 UpdateShards, CommitShards, LoadShards, KeepShards, ExportShards, DigestState,
+                 SupplyShards, DropShards, SendHead, SendPeer, Exit, Abort, ReportAnomaly>;
 using Effects = std::vector<Effect>;
 
 // --- events: results of the engine -------------------------------------------------------------
@@ -340,8 +341,8 @@ struct EngineFailed {
 
 using EngineEvent = std::variant<VersionLoaded, PartSummed, BucketReduced, AuditDone, UpdateApplied,
                                  VersionExported, SumHeld, ShardsUpdated, ShardsExported,
-                                 ShardsTaken, StateDigested, EvaluationDone, CheckpointFinished, DataUnreadable,
-                                 CheckpointDamaged, EngineFailed>;
+                                 ShardsTaken, StateDigested, EvaluationDone, CheckpointFinished,
+                                 DataUnreadable, CheckpointDamaged, EngineFailed>;
 
 // --- events: links to other workers -------------------------------------------------------------
 

@@ -237,7 +237,7 @@ void WorkerCore::on_go(const Go& message) {
   phase_ = Phase::kActive;
   last_progress_ = now_;
   if (sharded()) {
-    // All members have what they need, so nobody needs the shards that moved away.
+    // All members have what they need, so no worker needs the shards that moved away.
     const std::vector<std::uint32_t> kept = own_shards();
     if (kept != held_shards()) effects_.push_back(KeepShards{kept});
     held_ = {kept.begin(), kept.end()};

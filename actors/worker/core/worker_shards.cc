@@ -8,8 +8,8 @@
 // version, its other parameters are not. No member is ahead before every sum exists twice. A member
 // that is alone steps as in a job without shards.
 //
-// A round: if a member is ahead or has committed, the target is the version that it goes to. Holders
-// that have only the sum make their shards first, and members then fetch what they miss.
+// A round: if a member is ahead or has committed, the target is the version that it goes to.
+// Holders that have only the sum make their shards first, and members then fetch what they miss.
 #include <algorithm>
 #include <utility>
 
@@ -291,8 +291,8 @@ void WorkerCore::load_pieces() {
 // --- what others fetch ---------------------------------------------------------------------------
 
 void WorkerCore::on_fetch_shards(const FetchShards& message) {
-  const bool wants_nothing = message.parameters.empty() && message.moments.empty() &&
-                             !message.rest && !message.frozen;
+  const bool wants_nothing =
+      message.parameters.empty() && message.moments.empty() && !message.rest && !message.frozen;
   if (wants_nothing) {
     effects_.push_back(DropShards{message.stamp.sender, message.version});
     return;

@@ -11,8 +11,7 @@ Result<std::shared_ptr<SuppliedMoments>> SuppliedMoments::open(
     std::vector<protocol::Shards> pieces, const std::vector<gpu::Bucket>& buckets,
     std::size_t moments) {
   std::shared_ptr<SuppliedMoments> supplied(new SuppliedMoments(buckets, moments));
-  for (protocol::Shards& shards : pieces)
-    ES_RETURN_IF_ERROR(supplied->add(std::move(shards)));
+  for (protocol::Shards& shards : pieces) ES_RETURN_IF_ERROR(supplied->add(std::move(shards)));
   return supplied;
 }
 

@@ -204,8 +204,9 @@ class DeviceState {
   std::optional<tracing::DeviceLane> lane_;
   std::optional<worker::OperatorRecorder> operators_;
 
-  // Sharded state. Sums of an abandoned step, by bucket, until it is known whether other members are
-  // ahead with it; the decisions of the update that was begun; what waits for moments of others.
+  // Sharded state. Sums of an abandoned step, by bucket, until it is known whether other members
+  // are ahead with it; the decisions of the update that was begun; what waits for moments of
+  // others.
   std::map<std::uint32_t, std::unique_ptr<Segment>> kept_sums_;
   std::string next_decisions_;
   struct Waiting {

@@ -109,8 +109,7 @@ Result<DeviceState::Made> DeviceState::contexts_of(
     const std::vector<protocol::RankResult>& results) const {
   Made made;
   for (const protocol::RankResult& result : results) {
-    auto context =
-        gpu::decode_context(*result.context, parts_->engine->table().stat_floats());
+    auto context = gpu::decode_context(*result.context, parts_->engine->table().stat_floats());
     if (!context) return context.error();
     made.first.push_back(*std::move(context));
     made.second.loss_bits.push_back(result.loss_bits);

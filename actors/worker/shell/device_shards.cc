@@ -101,7 +101,7 @@ void DeviceState::perform_effect(const worker::UpdateShards& effect) {
   next_decisions_ = effect.decisions;
   worker::ShardsUpdated done{.step = effect.step, .parameters = {}};
   // After a round the others fetch what they miss. In a step the parameters take the place of the
-  // sums, which nobody reads any more.
+  // sums, which no worker reads any more.
   if (!abandoned_step) done.parameters = share_updated(effect);
   kept_sums_.clear();
   add_to_trace(tracing::SpanKind::kUpdate, effect.step, 0, begin);

@@ -137,9 +137,9 @@ struct Reduced {
   bool drain = false;               // bucket 0: OR of the contributions' flags
 };
 
-// In a job with sharded state (Holders), the owner sends Reduced only to the buddy of the bucket. The
-// buddy copies the sum and then tells all members: owner and buddy both hold the sum, so the loss of
-// one of them loses nothing.
+// In a job with sharded state (Holders), the owner sends Reduced only to the buddy of the bucket.
+// The buddy copies the sum and then tells all members: owner and buddy both hold the sum, so the
+// loss of one of them loses nothing.
 struct Complete {
   Stamp stamp;
   Version step = 0;
@@ -196,10 +196,10 @@ struct FetchShards {
   std::string host_id;
 };
 
-// The answer to FetchShards. `data` has the wanted parameters by bucket, then the frozen parameters,
-// then the wanted moments by bucket and array (actors/worker/state/version_io.h); the receiver uses
-// it only if `digest` is that of all its bytes. No moments, although some were wanted: the sender
-// has gone on to the next version.
+// The answer to FetchShards. `data` has the wanted parameters by bucket, then the frozen
+// parameters, then the wanted moments by bucket and array (actors/worker/state/version_io.h); the
+// receiver uses it only if `digest` is that of all its bytes. No moments, although some were
+// wanted: the sender has gone on to the next version.
 struct Shards {
   Stamp stamp;
   Version version = 0;
@@ -236,9 +236,9 @@ struct Hello {
 struct Report {
   Stamp stamp;
   std::optional<Version> version;
-  // In a job with sharded state: the buckets whose moments the sender holds, ascending, and those of
-  // them whose sum of step `version` it holds. If `ahead` is set, its shards are already those of
-  // `version` + 1, and all parameters of that version can be made from shards.
+  // In a job with sharded state: the buckets whose moments the sender holds, ascending, and those
+  // of them whose sum of step `version` it holds. If `ahead` is set, its shards are already those
+  // of `version` + 1, and all parameters of that version can be made from shards.
   std::vector<std::uint32_t> held{};
   std::vector<std::uint32_t> summed{};
   bool ahead = false;
@@ -324,8 +324,8 @@ struct Prepare {
   Stamp stamp;
 };
 
-// A worker of a placement. The owner of bucket b is members[b mod n], or in a job with sharded state
-// the one that Install names.
+// A worker of a placement. The owner of bucket b is members[b mod n], or in a job with sharded
+// state the one that Install names.
 struct Member {
   Incarnation incarnation;
   RankRange ranks;
@@ -377,8 +377,8 @@ struct Install {
   // The decisions of the evaluations before the target (decisions.h); empty: the job has none.
   std::string decisions{};
   // By bucket; both are empty if every member holds all moments. `shard_sources` are workers that
-  // hold the shard of the target, or the sum by which they make it; they are empty if `source` is no
-  // peer. `source`, if it is a peer, holds what belongs to no bucket.
+  // hold the shard of the target, or the sum by which they make it; they are empty if `source` is
+  // no peer. `source`, if it is a peer, holds what belongs to no bucket.
   std::vector<Holders> holders{};
   std::vector<FromPeer> shard_sources{};
 };

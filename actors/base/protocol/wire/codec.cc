@@ -266,8 +266,9 @@ FramePtr to_frame(const JobId& job, const Complete& m) {
 }
 
 PeerMessage from(const Frame& frame, wire::Complete::Reader r) {
-  return Complete{stamp_from(frame),           frame.envelope.step, r.getBucket(),
-                  results_from(r.getResults()), r.getDrain(),        squares_from(r.getSquares())};
+  return Complete{stamp_from(frame), frame.envelope.step,
+                  r.getBucket(),     results_from(r.getResults()),
+                  r.getDrain(),      squares_from(r.getSquares())};
 }
 
 FramePtr to_frame(const JobId& job, const Updated& m) {
@@ -284,16 +285,16 @@ PeerMessage from(const Frame& frame, wire::Updated::Reader r) {
 }
 
 FramePtr to_frame(const JobId& job, const FetchShards& m) {
-  return Msg<wire::FetchShards>::build(
-             envelope_of(job, m.stamp, m.version),
-             [&](wire::FetchShards::Builder b) {
-               put_numbers(b.initParameters(m.parameters.size()), m.parameters);
-               put_numbers(b.initMoments(m.moments.size()), m.moments);
-               b.setRest(m.rest);
-               b.setFrozen(m.frozen);
-               b.setAddress(m.address);
-               b.setHostId(m.host_id);
-             })
+  return Msg<wire::FetchShards>::build(envelope_of(job, m.stamp, m.version),
+                                       [&](wire::FetchShards::Builder b) {
+                                         put_numbers(b.initParameters(m.parameters.size()),
+                                                     m.parameters);
+                                         put_numbers(b.initMoments(m.moments.size()), m.moments);
+                                         b.setRest(m.rest);
+                                         b.setFrozen(m.frozen);
+                                         b.setAddress(m.address);
+                                         b.setHostId(m.host_id);
+                                       })
       .frame();
 }
 
@@ -309,25 +310,25 @@ PeerMessage from(const Frame& frame, wire::FetchShards::Reader r) {
 }
 
 FramePtr to_frame(const JobId& job, const Shards& m) {
-  return Msg<wire::Shards>::build(
-             envelope_of(job, m.stamp, m.version),
-             [&](wire::Shards::Builder b) {
-               put_numbers(b.initParameters(m.parameters.size()), m.parameters);
-               put_numbers(b.initMoments(m.moments.size()), m.moments);
-               b.setRest(m.rest);
-               b.setFrozen(m.frozen);
-               put(b.initData(), m.data);
-               put(b.initDigest(), m.digest);
-               auto contexts = b.initContexts(m.contexts.size());
-               for (std::size_t i = 0; i < m.contexts.size(); ++i)
-                 contexts.set(i, data_of(*m.contexts[i]));
-               put_numbers(b.initLosses(m.losses.size()), m.losses);
-               if (m.squares) b.setSquares(data_of(*m.squares));
-               b.setDrain(m.drain);
-               auto lines = b.initUnacknowledged(m.unacknowledged.size());
-               for (std::size_t i = 0; i < m.unacknowledged.size(); ++i)
-                 put(lines[i], m.unacknowledged[i]);
-             })
+  return Msg<wire::Shards>::build(envelope_of(job, m.stamp, m.version),
+                                  [&](wire::Shards::Builder b) {
+                                    put_numbers(b.initParameters(m.parameters.size()),
+                                                m.parameters);
+                                    put_numbers(b.initMoments(m.moments.size()), m.moments);
+                                    b.setRest(m.rest);
+                                    b.setFrozen(m.frozen);
+                                    put(b.initData(), m.data);
+                                    put(b.initDigest(), m.digest);
+                                    auto contexts = b.initContexts(m.contexts.size());
+                                    for (std::size_t i = 0; i < m.contexts.size(); ++i)
+                                      contexts.set(i, data_of(*m.contexts[i]));
+                                    put_numbers(b.initLosses(m.losses.size()), m.losses);
+                                    if (m.squares) b.setSquares(data_of(*m.squares));
+                                    b.setDrain(m.drain);
+                                    auto lines = b.initUnacknowledged(m.unacknowledged.size());
+                                    for (std::size_t i = 0; i < m.unacknowledged.size(); ++i)
+                                      put(lines[i], m.unacknowledged[i]);
+                                  })
       .frame();
 }
 
@@ -622,9 +623,8 @@ void put_holders(wire::Install::Builder b, const Install& m) {
 // Every bucket has holders among the members, and a source if the version comes from a peer.
 void take_holders(Install& m, wire::Install::Reader r) {
   const auto is_member = [&m](std::uint64_t incarnation) {
-    return std::ranges::any_of(m.members, [&](const Member& member) {
-      return member.incarnation.value == incarnation;
-    });
+    return std::ranges::any_of(
+        m.members, [&](const Member& member) { return member.incarnation.value == incarnation; });
   };
   const std::size_t count = r.getHolders().size();
   if (count != 0 && count != m.bucket_count) reject("number of holders", count);

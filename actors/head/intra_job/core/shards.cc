@@ -30,7 +30,7 @@ std::optional<Version> newest(const Reports& reports) {
   return target;
 }
 
-// Whether the worker has the shard of the target, or will have made it before anybody reads it.
+// Whether the worker has the shard of the target, or will have made it before another worker reads it.
 bool can_supply(const Report& report, std::uint32_t bucket, Version target) {
   if (reached(report) == target) return contains(report.held, bucket);
   return report.version && *report.version + 1 == target && contains(report.summed, bucket);
@@ -41,8 +41,7 @@ std::optional<Incarnation> supplier(const Reports& reports, std::uint32_t bucket
                                     std::map<Incarnation, std::size_t>& supplied) {
   std::optional<Incarnation> best;
   for (const auto& [incarnation, report] : reports)
-    if (can_supply(report, bucket, target) &&
-        (!best || supplied[incarnation] < supplied[*best]))
+    if (can_supply(report, bucket, target) && (!best || supplied[incarnation] < supplied[*best]))
       best = incarnation;
   if (best) ++supplied[*best];
   return best;

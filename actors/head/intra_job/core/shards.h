@@ -16,21 +16,21 @@ namespace es::actors::intra_job {
 // From where the members of a round get the target version.
 struct ShardSources {
   Version target = 0;
-  Incarnation rest;                   // a worker that has committed the target or is ahead to it
+  Incarnation rest;                    // a worker that has committed the target or is ahead to it
   std::vector<Incarnation> by_bucket;  // workers that hold the shard, or the sum that makes it
 };
 
 // Returns the newest version of which every shard can be found or made; nullopt: no worker holds a
 // version, or no survivor holds the shards of some bucket. The target is that of the members that
-// are furthest: once one of them is ahead, the sums of the step were held twice, and nobody goes
+// are furthest: once one of them is ahead, the sums of the step were held twice, and no member goes
 // back. Deterministic.
-std::optional<ShardSources> find_shards(
-    const std::map<Incarnation, protocol::Report>& reports, std::uint32_t buckets);
+std::optional<ShardSources> find_shards(const std::map<Incarnation, protocol::Report>& reports,
+                                        std::uint32_t buckets);
 
 // The first bucket for which find_shards() found no holder of the newest version; nullopt if no
 // worker holds a version at all.
-std::optional<std::uint32_t> lost_bucket(
-    const std::map<Incarnation, protocol::Report>& reports, std::uint32_t buckets);
+std::optional<std::uint32_t> lost_bucket(const std::map<Incarnation, protocol::Report>& reports,
+                                         std::uint32_t buckets);
 
 struct ShardMember {
   Incarnation incarnation;

@@ -187,7 +187,7 @@ class Simulation {
   std::uint64_t go_generation_ = 0;
   std::set<std::uint64_t> last_members_;  // The members of the last generation that started.
   std::vector<actors::protocol::Holders> last_holders_;
-  std::set<std::uint64_t> given_up_;      // Processes that crashed or were declared lost.
+  std::set<std::uint64_t> given_up_;  // Processes that crashed or were declared lost.
   Version newest_commit_ = 0;
   std::map<std::string, int> faults_left_;
   std::map<std::string, int> marks_;

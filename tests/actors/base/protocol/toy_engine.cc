@@ -411,15 +411,14 @@ EngineEvent ToyEngine::load(const LoadShards& effect) {
   for (const Shards& piece : effect.pieces)
     if (!readable_(piece.stamp.sender))
       return DataUnreadable{effect.generation, piece.stamp.sender};
-  ToyVersion loaded =
-      effect.from_nothing
-          ? ToyVersion{.version = effect.version,
-                       .params = std::vector<std::uint64_t>(job_.bucket_count),
-                       .moments = std::vector<std::uint64_t>(job_.bucket_count),
-                       .contexts = {}}
-          : *held_;
-  std::vector<bool> fresh(job_.bucket_count, loaded.version == effect.version &&
-                                                 !effect.from_nothing && !ahead_);
+  ToyVersion loaded = effect.from_nothing
+                          ? ToyVersion{.version = effect.version,
+                                       .params = std::vector<std::uint64_t>(job_.bucket_count),
+                                       .moments = std::vector<std::uint64_t>(job_.bucket_count),
+                                       .contexts = {}}
+                          : *held_;
+  std::vector<bool> fresh(job_.bucket_count,
+                          loaded.version == effect.version && !effect.from_nothing && !ahead_);
   for (std::uint32_t bucket = 0; bucket < job_.bucket_count; ++bucket)
     if (ahead_ && !effect.from_nothing && loaded.moments[bucket] != 0) fresh[bucket] = true;
   for (const Shards& piece : effect.pieces) {
@@ -455,30 +454,29 @@ void ToyEngine::perform(const KeepShards& effect) {
 }
 
 void ToyEngine::perform(const ExportShards& effect) {
-  queue_.push_back(
-      {effect.generation, false, [this, effect]() -> EngineEvent {
-         const FetchShards& wanted = effect.wanted;
-         require(held_->version + (ahead_ ? 1 : 0) == wanted.version);
-         Shards shards{.version = wanted.version,
-                       .parameters = wanted.parameters,
-                       .moments = wanted.moments,
-                       .rest = wanted.rest,
-                       .frozen = wanted.frozen};
-         std::vector<std::uint64_t> words;
-         for (const std::uint32_t bucket : wanted.parameters) {
-           require(!ahead_ || held_->moments[bucket] != 0);
-           words.push_back(held_->params[bucket]);
-         }
-         for (const std::uint32_t bucket : wanted.moments) {
-           require(held_->moments[bucket] != 0);
-           words.push_back(held_->moments[bucket]);
-         }
-         shards.data = bulk_of(words);
-         if (wanted.rest)
-           for (const std::uint64_t context : held_->contexts)
-             shards.contexts.push_back(encode({context}));
-         return ShardsExported{effect.generation, wanted, shards};
-       }});
+  queue_.push_back({effect.generation, false, [this, effect]() -> EngineEvent {
+                      const FetchShards& wanted = effect.wanted;
+                      require(held_->version + (ahead_ ? 1 : 0) == wanted.version);
+                      Shards shards{.version = wanted.version,
+                                    .parameters = wanted.parameters,
+                                    .moments = wanted.moments,
+                                    .rest = wanted.rest,
+                                    .frozen = wanted.frozen};
+                      std::vector<std::uint64_t> words;
+                      for (const std::uint32_t bucket : wanted.parameters) {
+                        require(!ahead_ || held_->moments[bucket] != 0);
+                        words.push_back(held_->params[bucket]);
+                      }
+                      for (const std::uint32_t bucket : wanted.moments) {
+                        require(held_->moments[bucket] != 0);
+                        words.push_back(held_->moments[bucket]);
+                      }
+                      shards.data = bulk_of(words);
+                      if (wanted.rest)
+                        for (const std::uint64_t context : held_->contexts)
+                          shards.contexts.push_back(encode({context}));
+                      return ShardsExported{effect.generation, wanted, shards};
+                    }});
 }
 
 bool ToyEngine::holds_all() const {

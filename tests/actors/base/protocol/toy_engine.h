@@ -113,7 +113,7 @@ class ToyEngine {
   std::function<bool(Incarnation)> readable_;
   std::function<std::optional<ToyVersion>(const std::string&)> checkpoint_;
   std::optional<ToyVersion> held_;
-  bool ahead_ = false;         // The held shards are those of the next version.
+  bool ahead_ = false;  // The held shards are those of the next version.
   std::string ahead_decisions_;
   std::deque<Piece> queue_;
   struct Waiting {

@@ -35,7 +35,7 @@ std::uint64_t load_of(const std::vector<Holders>& holders, const std::vector<std
 
 TEST_SUITE("actors/head/intra_job/shards") {
   TEST_CASE("the target is the version to which a member has gone, and holders of sums follow it") {
-    // Nobody has begun the update: all stay where they are, although every sum exists.
+    // No worker has begun the update: all stay where they are, although every sum exists.
     Reports reports = {{{1}, report(4, {0, 1}, {0, 1})}, {{2}, report(4, {0, 1}, {0, 1})}};
     auto found = find_shards(reports, 2);
     REQUIRE(found);
@@ -77,7 +77,8 @@ TEST_SUITE("actors/head/intra_job/shards") {
         std::uint64_t total = 0;
         for (const std::uint64_t f : floats) total += f;
         for (const ShardMember& member : all)
-          CHECK(load_of(holders, floats, member.incarnation) <= 2 * total / count * 11 / 10 + 2 * largest);
+          CHECK(load_of(holders, floats, member.incarnation) <=
+                2 * total / count * 11 / 10 + 2 * largest);
         const auto node = [&](Incarnation i) { return all[i.value - 1].node; };
         const bool several =
             std::ranges::any_of(all, [&](const ShardMember& m) { return m.node != all[0].node; });
