@@ -50,7 +50,8 @@ class Shards(harness.EndToEndTest):
     def test_losses_pauses_and_a_restart_of_the_head_change_no_bit(self):
         self.random = harness.seeded_random("shard losses")
         fast = self.fast_class()
-        file = self.job("on", steps=ENDLESS)
+        # All five devices, whatever the measured speeds say.
+        file = self.job("on", steps=ENDLESS, **{"resources.min_devices": 5})
         daemon = self.start_daemon(devices=f"{fast}:5")
         job = daemon.submit(file)
         daemon.wait_for_step(job, 5)
@@ -99,7 +100,7 @@ class Shards(harness.EndToEndTest):
         self.random = harness.seeded_random("shard holders")
         fast = self.fast_class()
         daemon = self.start_daemon(devices=f"{fast}:5")
-        job = daemon.submit(self.job("on", steps=ENDLESS))
+        job = daemon.submit(self.job("on", steps=ENDLESS, **{"resources.min_devices": 5}))
         daemon.wait_for_step(job, 5)
         saved = daemon.json("checkpoint", job)
         daemon.wait_for_step(job, saved["version"] + 3)

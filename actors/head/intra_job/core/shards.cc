@@ -30,7 +30,8 @@ std::optional<Version> newest(const Reports& reports) {
   return target;
 }
 
-// Whether the worker has the shard of the target, or will have made it before another worker reads it.
+// Whether the worker has the shard of the target, or will have made it before another worker reads
+// it.
 bool can_supply(const Report& report, std::uint32_t bucket, Version target) {
   if (reached(report) == target) return contains(report.held, bucket);
   return report.version && *report.version + 1 == target && contains(report.summed, bucket);
