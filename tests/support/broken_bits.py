@@ -53,6 +53,7 @@ E2E = {
     "recorded": ("Recorded.test_bits_of_the_tiny_jobs_at_bf16", 2),
     "resume": ("Resume.test_on_more_devices_and_on_a_mix", 2),
     "same_bits": ("SameBits.test_small_cnn_with_4_ests", 2),
+    "shard": ("Shards.test_divided_and_whole_state_have_equal_bits", 2),
     "stragglers": ("Stragglers.test_a_hogged_worker_is_named_and_relieved_and_the_bits_are_those_of_a_calm_run", 2),
     "texts": ("Texts.test_texts_are_encoded_once_and_the_job_is_one_on_tokens", 2),
     "token_files": ("Training.test_the_bits_do_not_depend_on_the_devices", 2),
