@@ -60,6 +60,7 @@ AgentOrders AgentPlanner::decide(const AgentsSeen& reported, seconds now) {
   }
   const std::size_t on_draining_nodes = orders.give_back.size();
   std::size_t present = queued.size() + running.size();
+  if (present <= wanted && others_come(seen)) restart_idle_clocks(now);
   // What has not started yet costs nothing to give up, so it goes first.
   for (; present > wanted && !queued.empty(); --present, queued.pop_back())
     orders.cancel.push_back(queued.back()->job);
@@ -76,6 +77,20 @@ AgentOrders AgentPlanner::decide(const AgentsSeen& reported, seconds now) {
   else if (present < wanted && now >= ask_again_at_)
     orders.ask = free_indices(seen, wanted - present);
   return orders;
+}
+
+// Whether agents that were asked for have not joined yet.
+bool AgentPlanner::others_come(const AgentsSeen& seen) const {
+  return std::ranges::any_of(seen.agents, [this](const AgentSeen& agent) {
+    return agent.state != AgentState::kEnding && agent.devices == 0 &&
+           !memory_.at(agent.job).given_back;
+  });
+}
+
+// Jobs need all of them together, so the agents that came first are not idle while they wait.
+void AgentPlanner::restart_idle_clocks(seconds now) {
+  for (auto& [job, agent] : memory_)
+    if (agent.idle_since) agent.idle_since = now;
 }
 
 // An agent that ran and has ended before it joined has failed. One that was given back has not.

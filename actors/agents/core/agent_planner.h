@@ -5,7 +5,8 @@
 //
 // How many agents are wanted: as many as the devices that the jobs could use, divided by the
 // devices of an agent, within the limits. What is missing is asked for at once. An agent of which
-// no device was in use for `idle` is given back, above the minimum. If it is given back although
+// no device was in use for `idle` is given back, above the minimum; the time in which it waits for
+// agents that were asked for and that jobs need together with it does not count. If it is given back although
 // jobs could use more devices, as its type does not suit them or a further device would not help
 // them, no more agents are asked for until a job is new or wants more.
 //
@@ -94,6 +95,8 @@ class AgentPlanner {
   void remember(const AgentsSeen& seen, std::chrono::seconds now);
   void note_ends(const AgentsSeen& seen, std::chrono::seconds now);
   std::uint32_t wanted_agents(const AgentsSeen& seen);
+  bool others_come(const AgentsSeen& seen) const;
+  void restart_idle_clocks(std::chrono::seconds now);
   bool wishes_more(const std::map<std::string, std::uint32_t>& wanted) const;
 
   const AgentLimits limits_;

@@ -67,6 +67,30 @@ TEST_SUITE("actors/agents/core/agent_planner") {
     CHECK(planner.decide(all, seconds(100)) == AgentOrders{.give_back = {name_of(3)}});
   }
 
+  TEST_CASE("agents that wait for others which come slowly are kept") {
+    AgentPlanner planner(kLimits);
+    const auto two = {running(0, 0), running(1, 0)};
+    CHECK(planner.decide(seen(two, 4), seconds(0)) == AgentOrders{.ask = {2, 3}});
+    // One starts at once, and the other one after minutes.
+    const auto three = {running(0, 0), running(1, 0), running(2, 0), queued(3)};
+    for (int now = 1; now < 1000; now += 30)
+      CHECK(planner.decide(seen(three, 4), seconds(now)) == AgentOrders{});
+    const auto four = {running(0, 0), running(1, 0), running(2, 0), running(3, 0)};
+    CHECK(planner.decide(seen(four, 4), seconds(1000)) == AgentOrders{});
+    CHECK(planner.decide(seen(four, 4), seconds(1020)) == AgentOrders{});
+    // Together they do not help the job either.
+    CHECK(planner.decide(seen(four, 4), seconds(1080)) ==
+          AgentOrders{.give_back = {name_of(3), name_of(2)}});
+    CHECK(planner.decide(seen(two, 4), seconds(1081)) == AgentOrders{});
+    // What no job wants is given back, although another one was asked for.
+    const auto all = {running(0, 1), running(1, 1), running(2, 0), queued(3)};
+    AgentPlanner other(kLimits);
+    other.decide(seen(all, 4), seconds(0));
+    CHECK(other.decide(seen(all, 2), seconds(1)) == AgentOrders{.cancel = {name_of(3)}});
+    CHECK(other.decide(seen({running(0, 1), running(1, 1), running(2, 0)}, 2), seconds(61)) ==
+          AgentOrders{.give_back = {name_of(2)}});
+  }
+
   TEST_CASE("an agent with several devices counts as several") {
     AgentPlanner planner(kLimits);
     const auto two = {running(0, 4, 4), running(1, 4, 4)};
