@@ -1,5 +1,6 @@
 #include "tests/actors/base/protocol/toy_engine.h"
 
+#include <algorithm>
 #include <cstring>
 #include <span>
 #include <stdexcept>
