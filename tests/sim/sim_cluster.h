@@ -89,14 +89,23 @@ inline ToyJob toy_job(const JobSpec& spec) {
 
 // A toy version as the only piece of a saved state (wire::StatePart).
 inline std::vector<std::uint64_t> words_of(const ToyVersion& version) {
-  std::vector<std::uint64_t> words = {version.version, version.params};
+  std::vector<std::uint64_t> words = {version.version, version.params.size()};
+  words.insert(words.end(), version.params.begin(), version.params.end());
+  words.insert(words.end(), version.moments.begin(), version.moments.end());
   words.insert(words.end(), version.contexts.begin(), version.contexts.end());
   return words;
 }
 inline ToyVersion toy_version_from(std::span<const unsigned char> data) {
   std::vector<std::uint64_t> words(data.size() / sizeof(std::uint64_t));
   std::memcpy(words.data(), data.data(), data.size());
-  return {words.at(0), words.at(1), {words.begin() + 2, words.end()}};
+  ToyVersion version{
+      .version = words.at(0), .params = {}, .moments = {}, .contexts = {}, .decisions = {}};
+  const auto buckets = static_cast<std::ptrdiff_t>(words.at(1));
+  const auto params = words.begin() + 2, moments = params + buckets, contexts = moments + buckets;
+  version.params = {params, moments};
+  version.moments = {moments, contexts};
+  version.contexts = {contexts, words.end()};
+  return version;
 }
 
 }  // namespace es::test

@@ -6,9 +6,9 @@
 // How many agents are wanted: as many as the devices that the jobs could use, divided by the
 // devices of an agent, within the limits. What is missing is asked for at once. An agent of which
 // no device was in use for `idle` is given back, above the minimum; the time in which it waits for
-// agents that were asked for and that jobs need together with it does not count. If it is given back although
-// jobs could use more devices, as its type does not suit them or a further device would not help
-// them, no more agents are asked for until a job is new or wants more.
+// agents that were asked for and that jobs need together with it does not count. If it is given
+// back although jobs could use more devices, as its type does not suit them or a further device
+// would not help them, no more agents are asked for until a job is new or wants more.
 //
 // An agent whose node drains is given back at once, and another one is asked for.
 //
