@@ -345,9 +345,10 @@ momentum_points = "0:0.95,30:0.85"
                                      .cooldown = 1,
                                      .min_rate = 1e-6},
                         .checkpoint = {.keep_best = "loss"},
-                        .stop = {.metric = "loss", .min_delta = 0.1}});
+                        .stop = {.metric = "loss", .min_delta = 0.1},
+                        .shard = {.state = "on"}});
     for (const char* section : {"", "model", "lora", "data", "optimizer", "schedule", "resources",
-                                "checkpoint", "stop", "log"}) {
+                                "checkpoint", "stop", "shard", "log"}) {
       CAPTURE(section);
       const std::string header = *section == 0 ? "" : "[" + std::string(section) + "]\n";
       const auto refused = parse_job("steps = 1\n" + header + "nonsense = 1\n", "job.toml");
