@@ -332,7 +332,7 @@ bool WorkerCore::own_part_is_done() const {
 // The peers that this worker waits for after it has done all that it can do.
 std::set<Incarnation> WorkerCore::awaited() const {
   std::set<Incarnation> peers;
-  if (phase_ == Phase::kLoading && divided()) return pieces_awaited_;
+  if (phase_ == Phase::kLoading && sharded()) return pieces_awaited_;
   if (phase_ == Phase::kLoading) {
     if (const auto* peer = std::get_if<FromPeer>(&install_.source)) peers.insert(peer->incarnation);
   }
