@@ -55,8 +55,7 @@ class Division {
            const std::vector<std::set<Incarnation>>& have)
       : floats_(floats), members_(members), have_(have), load_(members.size()) {
     const auto total = std::accumulate(floats.begin(), floats.end(), std::uint64_t{0});
-    const std::uint64_t share = 2 * total / members.size();
-    limit_ = share + share / 10 + *std::ranges::max_element(floats);
+    slack_ = 2 * total / members.size() / 10;
   }
 
   std::vector<Holders> make() {
@@ -78,9 +77,10 @@ class Division {
     return order;
   }
 
+  // A member that has the bucket keeps it unless others have much less.
   bool keeps(std::size_t member, std::uint32_t bucket) const {
     return have_[bucket].contains(members_[member].incarnation) &&
-           load_[member] + floats_[bucket] <= limit_;
+           load_[member] <= *std::ranges::min_element(load_) + slack_;
   }
 
   // `other`: the member with the other role of this bucket; members_.size(): there is none yet.
@@ -91,10 +91,10 @@ class Division {
     std::size_t best = members_.size();
     for (std::size_t m = 0; m < members_.size(); ++m) {
       if (m == other) continue;
-      const auto worth = [&](std::size_t x) {
-        return std::tuple(apart(x), keeps(x, bucket), limit_ * 2 - std::min(load_[x], limit_ * 2));
+      const auto rank = [&](std::size_t x) {
+        return std::tuple(!apart(x), !keeps(x, bucket), load_[x]);
       };
-      if (best == members_.size() || worth(m) > worth(best)) best = m;
+      if (best == members_.size() || rank(m) < rank(best)) best = m;
     }
     load_[best] += floats_[bucket];
     return best;
@@ -104,7 +104,7 @@ class Division {
   const std::vector<ShardMember>& members_;
   const std::vector<std::set<Incarnation>>& have_;
   std::vector<std::uint64_t> load_;  // by member, floats of both roles
-  std::uint64_t limit_ = 0;
+  std::uint64_t slack_ = 0;          // a tenth of an even share
 };
 
 }  // namespace
