@@ -39,9 +39,9 @@ struct ShardMember {
 
 // Returns owner and buddy of each bucket. `floats` are the sizes of the buckets. `have` says which
 // members hold each bucket now; they keep it where the division allows it, so little moves. The two
-// are on different nodes where there is more than one node. If that is possible for any two members,
-// or for none, the loads of two members differ by a bucket and a tenth of an even share at most.
-// Deterministic. REQUIRES: there are members, in the order of their ranks.
+// are on different nodes where there is more than one node. If that is possible for any two
+// members, or for none, the loads of two members differ by a bucket and a tenth of an even share at
+// most. Deterministic. REQUIRES: there are members, in the order of their ranks.
 std::vector<protocol::Holders> assign_shards(const std::vector<std::uint64_t>& floats,
                                              const std::vector<ShardMember>& members,
                                              const std::vector<std::set<Incarnation>>& have);
