@@ -52,6 +52,19 @@ class OtherHost(harness.EndToEndTest):
     def reference(self):
         return digests(self.run_job(self.job_file, "--devices", f"{self.fast}:1"))
 
+    def test_sharded_state_is_divided_and_moves_across_hosts(self):
+        self.job_file = self.write_job(
+            self.job_file.read_text() + '\n[shard]\nstate = "on"\n[checkpoint]\nevery_steps = 5\n',
+            "sharded.toml")
+        head = self.start_head()
+        self.start_node(head)
+        all_three = "+".join(sorted([f"{self.fast}:2", f"{self.other}:1"]))
+        job = head.submit(self.job_file, "--stages",
+                          f"{all_three}@7,{self.fast}:2@3,{all_three}@2,{self.other}:1@2")
+        end = head.wait_for_state(job, "finished")
+        self.assertEqual(digests(end), self.reference())
+        head.stop()
+
     def test_a_large_model_trains_and_moves_across_hosts(self):
         head = self.start_head()
         self.start_node(head)

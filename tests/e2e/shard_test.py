@@ -36,6 +36,17 @@ class Shards(harness.EndToEndTest):
                 self.assertEqual(divided["loss_last"], whole["loss_last"])
                 self.assertEqual(divided["eval"], whole["eval"])
 
+    def test_devices_with_memory_of_their_own_update_in_host_memory(self):
+        """The program of a CUDA device stands in for GPUs."""
+        fast, size = self.fast_class(), {"model.width": 1050, "max_p": 4, "batch_size": 1, "steps": 12}
+        whole = self.run_job(self.job("off", **size), "--devices", f"{fast}:1")
+        daemon = self.start_daemon(devices=f"cuda-host:2+{fast}:2")
+        job = daemon.submit(self.job("on", **size), "--stages",
+                            f"{fast}:1+cuda-host:2@3,{fast}:2+cuda-host:2@3,cuda-host:1@2,cuda-host:2@4")
+        end = daemon.wait_for_state(job, "finished")
+        self.assertEqual(digests(end), digests(whole))
+        daemon.stop()
+
     def kill(self, daemon, job, count):
         """Kills this many workers of the job at once, and waits until it has trained on."""
         details = daemon.wait_for(job, "workers that train", lambda d: (

@@ -163,7 +163,7 @@ class WorkerCore {
   void start_shard_update();
   void start_shard_commit();
   void install_shards();
-  void make_shards();
+  void make_shards(std::vector<std::uint32_t> shared = {});
   void fetch_missing_shards();
   void fetch(const protocol::FromPeer& from, protocol::FetchShards wanted);
   void load_pieces();

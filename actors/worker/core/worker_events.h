@@ -113,6 +113,7 @@ struct UpdateShards {
   std::vector<protocol::Reduced> sums;  // of the held buckets, ascending
   protocol::Bytes squares;              // of all buckets, in order; null if the job does not clip
   std::string decisions{};              // as in ApplyUpdate
+  std::vector<std::uint32_t> shared{};  // whose new parameters others need, ascending
 };
 
 // In a job with sharded state: takes over the parameters that other workers have computed, and
@@ -260,7 +261,7 @@ struct SumHeld {
 // The held shards are those of version step + 1. The core adds the sender.
 struct ShardsUpdated {
   Version step = 0;
-  std::vector<protocol::Updated> parameters;  // of the held buckets, ascending
+  std::vector<protocol::Updated> parameters;  // of UpdateShards::shared
 };
 
 // `shards` has no stamp and nothing of what the core adds (losses, squares, lines).

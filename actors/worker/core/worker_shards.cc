@@ -94,16 +94,22 @@ void WorkerCore::start_shard_update() {
            squares.empty() ? Bytes()
                            : std::make_shared<const std::vector<std::byte>>(std::move(squares)),
            complete_.at(0).drain};
-  make_shards();
+  // The buckets that this worker owns, unless all members hold them.
+  std::vector<std::uint32_t> shared;
+  for (std::uint32_t bucket = 0; bucket < install_.bucket_count; ++bucket)
+    if (install_.holders[bucket].owner == config_.self && install_.members.size() > 2)
+      shared.push_back(bucket);
+  make_shards(std::move(shared));
 }
 
-void WorkerCore::make_shards() {
+void WorkerCore::make_shards(std::vector<std::uint32_t> shared) {
   operation_ = Operation::kUpdate;
   UpdateShards update{.generation = generation_,
                       .step = *version_,
                       .sums = {},
                       .squares = made_.squares,
-                      .decisions = decisions_of_update()};
+                      .decisions = decisions_of_update(),
+                      .shared = std::move(shared)};
   for (const auto& [bucket, sum] : held_sums_) update.sums.push_back(sum);
   effects_.push_back(std::move(update));
 }
@@ -122,7 +128,6 @@ void WorkerCore::on_shards_updated(const ShardsUpdated& event) {
   }
   for (Updated updated : event.parameters) {
     const Holders& holders = install_.holders[updated.bucket];
-    if (holders.owner != config_.self) continue;
     updated.stamp = stamp();
     for (const Member& peer : install_.members)
       if (peer.incarnation != holders.owner && peer.incarnation != holders.buddy)

@@ -2,6 +2,7 @@
 // that it holds, shards that it updates, and parts of versions that it exports and takes over.
 #include <caf/all.hpp>
 
+#include <algorithm>
 #include <cstring>
 
 #include "actors/base/protocol/core/decisions.h"
@@ -84,11 +85,9 @@ void DeviceState::perform_effect(const worker::UpdateShards& effect) {
   const Instant begin = span_begin();
   gpu::Engine& engine = *parts_->engine;
   std::vector<const float*> sums(engine.buckets().size());
-  bool abandoned_step = false;
   for (const protocol::Reduced& sum : effect.sums) {
     sums[sum.bucket] = held_sum(sum);
     ES_CHECK(sums[sum.bucket] != nullptr);
-    abandoned_step = abandoned_step || !gradients_ || gradients_->own(sum.data) == nullptr;
   }
   const auto squares = squares_from(effect.squares);
   if (!squares) return fail(squares.error().message);
@@ -99,18 +98,18 @@ void DeviceState::perform_effect(const worker::UpdateShards& effect) {
   if (!status.ok()) end_if_device_lost();
   if (!status.ok()) return fail(status.error().message);
   next_decisions_ = effect.decisions;
-  worker::ShardsUpdated done{.step = effect.step, .parameters = {}};
-  // After a round the others fetch what they miss. In a step the parameters take the place of the
-  // sums, which no worker reads any more.
-  if (!abandoned_step) done.parameters = share_updated(effect);
+  worker::ShardsUpdated done{.step = effect.step, .parameters = share_updated(effect)};
   kept_sums_.clear();
   add_to_trace(tracing::SpanKind::kUpdate, effect.step, 0, begin);
   report(std::move(done));
 }
 
+// The parameters take the place of the sums, which no worker reads any more.
 std::vector<protocol::Updated> DeviceState::share_updated(const worker::UpdateShards& effect) {
   std::vector<protocol::Updated> parameters;
+  if (!effect.shared.empty()) fetch_replica();
   for (const protocol::Reduced& sum : effect.sums) {
+    if (!std::ranges::binary_search(effect.shared, sum.bucket)) continue;
     const std::span<const float> updated = parts_->engine->bucket_params(sum.bucket);
     float* const to = gradients_->own(sum.data);
     std::memcpy(to, updated.data(), bytes_of(updated));
@@ -181,6 +180,7 @@ Status DeviceState::load_shards(const worker::LoadShards& effect,
                                 std::span<const worker::VersionPiece> pieces) {
   gpu::Engine& engine = *parts_->engine;
   ES_RETURN_IF_ERROR(engine.hold(effect.held));
+  if (!effect.from_nothing) fetch_replica();
   if (effect.from_nothing)
     return worker::import_version(engine, parts_->options.spec,
                                   {.version = effect.version, .contexts = effect.contexts}, pieces);

@@ -371,6 +371,7 @@ void ToyEngine::perform(const UpdateShards& effect) {
                         es::test::update(*held_, sum.bucket, words.at(1), sum_of(squares),
                                          effect.decisions);
                         buckets.push_back(sum.bucket);
+                        if (!std::ranges::binary_search(effect.shared, sum.bucket)) continue;
                         done.parameters.push_back({{effect.generation, {}},
                                                    effect.step,
                                                    sum.bucket,
