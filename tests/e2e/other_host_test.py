@@ -54,8 +54,8 @@ class OtherHost(harness.EndToEndTest):
 
     def test_sharded_state_is_divided_and_moves_across_hosts(self):
         self.job_file = self.write_job(
-            self.job_file.read_text() + '\n[shard]\nstate = "on"\n[checkpoint]\nevery_steps = 5\n',
-            "sharded.toml")
+            self.job_file.read_text() + '\n[shard]\nstate = "on"\n[checkpoint]\nevery_steps = 5\n'
+            f'directory = "{self.directory}/head/state/checkpoints/series"\n', "sharded.toml")
         head = self.start_head()
         self.start_node(head)
         all_three = "+".join(sorted([f"{self.fast}:2", f"{self.other}:1"]))
