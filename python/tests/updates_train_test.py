@@ -271,6 +271,18 @@ class CapturedOptimizers(ElasticCase):
         with self.assertRaisesRegex(es.UsageError, "optimizer is SGD: allowed is MuonOrAdamW and NAdam"):
             run.load_into(other, optimizer=torch.optim.SGD(other.parameters(), 0.1))
 
+    def test_sharded_state_has_the_same_bits(self):
+        for name in ("muon", "lion", "adafactor"):
+            with self.subTest(name):
+                whole = self.job(OPTIMIZERS[name], steps=8).run(stages="cpu-avx2:1", progress=False)
+                divided = self.job(OPTIMIZERS[name], steps=8, shard_state="on").run(
+                    stages="cpu-avx2:3@4,cpu-avx2:2+cpu-scalar:2", progress=False)
+                self.assertEqual((divided.params_digest, divided.state_digest),
+                                 (whole.params_digest, whole.state_digest))
+        with self.assertRaisesRegex(es.UsageError, 'shard.state = "on": allowed is "off" with an optimizer '
+                                                   "whose evaluations use other weights"):
+            self.job(ScheduleFree, steps=2, shard_state="on").run(stages="cpu-avx2:1", progress=False)
+
     def test_clipping_by_value_is_that_of_pytorch(self):
         def make(parameters):
             return torch.optim.SGD(parameters, lr=0.5, momentum=0.9)
