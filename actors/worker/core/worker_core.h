@@ -305,7 +305,8 @@ class WorkerCore {
   struct Gathering {
     std::set<Incarnation> owners;
     std::vector<protocol::Shards> pieces;
-    std::vector<protocol::WriteCheckpoint> asked;  // what waits for them
+    // What waits for them, until the engine has taken them: an owner may die before.
+    std::vector<protocol::WriteCheckpoint> asked;
     int supplies = 0;                              // how often the engine was given all of them
     bool complete() const { return pieces.size() == owners.size(); }
   };

@@ -393,7 +393,6 @@ void WorkerCore::supply_gathered(Version version) {
   Gathering& gathering = gathering_.at(version);
   if (!gathering.complete()) return;
   effects_.push_back(SupplyShards{generation_, version, gathering.pieces});
-  gathering.asked.clear();
   ++gathering.supplies;
 }
 

@@ -503,6 +503,16 @@ void ToyEngine::perform(const DigestState& effect) {
 }
 
 void ToyEngine::perform(const SupplyShards& effect) {
+  const auto lost = std::ranges::find_if(
+      effect.pieces, [this](const Shards& piece) { return !readable_(piece.stamp.sender); });
+  if (lost != effect.pieces.end()) {
+    std::erase_if(waiting_,
+                  [&](const Waiting& one) { return one.version.version == effect.version; });
+    const DataUnreadable unreadable{effect.generation, lost->stamp.sender};
+    queue_.push_back(
+        {effect.generation, false, [unreadable]() -> EngineEvent { return unreadable; }});
+    return;
+  }
   std::vector<Waiting> others;
   for (Waiting& waiting : std::exchange(waiting_, {})) {
     ToyVersion& version = waiting.version;
