@@ -107,6 +107,8 @@ void WorkerCore::on_bytes_arrived(const BytesArrived& event) {
 // The version is stored with the break, so that a commit can tell when the break no longer matters.
 void WorkerCore::on_link_lost(const LinkLost& event) {
   broken_links_[event.peer] = {now_, version_};
+  for (auto& [version, gathering] : gathering_)
+    if (gathering.awaited().contains(event.peer)) gathering.broken.emplace(event.peer, now_);
 }
 
 void WorkerCore::on_link_awaited(const LinkAwaited& event) {
@@ -128,6 +130,7 @@ Effects WorkerCore::tick(Instant now) {
   for (const Incarnation peer : awaited()) {
     if (waits_in_vain_for(peer)) suspect(peer);
   }
+  suspect_owners();
   return take_effects();
 }
 

@@ -171,6 +171,7 @@ class WorkerCore {
   void complete_line();
   void gather_shards(std::optional<protocol::WriteCheckpoint> asked = {});
   void supply_gathered(Version version);
+  void suspect_owners();
   bool take_gathered(const protocol::Shards& message);
   void ask_owner(Incarnation owner, protocol::FetchShards wanted);
   void forget_begun(const std::vector<protocol::WriteCheckpoint>& asked);
@@ -307,8 +308,11 @@ class WorkerCore {
     std::vector<protocol::Shards> pieces;
     // What waits for them, until the engine has taken them: an owner may die before.
     std::vector<protocol::WriteCheckpoint> asked;
-    int supplies = 0;                              // how often the engine was given all of them
+    int supplies = 0;                       // how often the engine was given all of them
+    std::map<Incarnation, Instant> broken;  // when the link to an owner broke first
     bool complete() const { return pieces.size() == owners.size(); }
+    // The owners that have not answered.
+    std::set<Incarnation> awaited() const;
   };
   std::map<Version, Gathering> gathering_;
   struct Break {

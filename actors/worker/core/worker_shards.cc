@@ -388,6 +388,23 @@ void WorkerCore::gather_shards(std::optional<WriteCheckpoint> asked) {
   }
 }
 
+std::set<Incarnation> WorkerCore::Gathering::awaited() const {
+  std::set<Incarnation> left = owners;
+  for (const Shards& piece : pieces) left.erase(piece.stamp.sender);
+  return left;
+}
+
+// A link that broke may have lost the request or the answer, while the steps go on.
+void WorkerCore::suspect_owners() {
+  for (const auto& [version, gathering] : gathering_)
+    for (const Incarnation owner : gathering.awaited()) {
+      const auto broken = gathering.broken.find(owner);
+      const bool in_vain =
+          broken != gathering.broken.end() && now_ - broken->second > config_.link_timeout;
+      if (in_vain && !suspected_) suspect(owner);
+    }
+}
+
 // Gives the engine all pieces, if they are there.
 void WorkerCore::supply_gathered(Version version) {
   Gathering& gathering = gathering_.at(version);

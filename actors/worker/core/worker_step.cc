@@ -336,6 +336,9 @@ std::set<Incarnation> WorkerCore::awaited() const {
   if (phase_ == Phase::kLoading) {
     if (const auto* peer = std::get_if<FromPeer>(&install_.source)) peers.insert(peer->incarnation);
   }
+  // No step goes on that would show that others live.
+  if (phase_ == Phase::kPaused || (phase_ == Phase::kActive && at_last()))
+    for (const auto& [version, gathering] : gathering_) peers.merge(gathering.awaited());
   // While its own part runs, this worker itself may be the slow one, so it suspects no other.
   if (phase_ != Phase::kActive || at_last() || !own_part_is_done()) return peers;
   if (ahead_) {
