@@ -363,7 +363,7 @@ class Refusals(unittest.TestCase):
 
     def test_a_batch_size_in_a_view(self):
         self.refused(errors.BatchTraced,
-                     r"refusals_test\.py:\d+.* runs with 3 samples and not with 4, 5, .*use -1",
+                     r"refusals_test\.py:\d+.* runs with 3 samples and not with 4, 8, 5, .*use -1",
                      lambda m, x: m.layer(x).view(3, 8))
         self.refused(errors.BatchTraced, "runs with 4 samples and not with 3, 5,",
                      lambda m, x: m.layer(x).view(4, 8))
