@@ -216,6 +216,7 @@ class Engine {
   Status hold(std::span<const std::uint32_t> buckets);
   bool holds(std::uint32_t bucket) const { return held_[bucket]; }
   bool holds_all() const;
+  std::vector<std::uint32_t> held_buckets() const;  // ascending
   // The held ranges of each array of moments.
   const std::vector<FloatRange>& held() const { return held_ranges_; }
 

@@ -12,6 +12,13 @@ bool Engine::holds_all() const {
   return std::ranges::all_of(held_, [](bool held) { return held; });
 }
 
+std::vector<std::uint32_t> Engine::held_buckets() const {
+  std::vector<std::uint32_t> buckets;
+  for (std::uint32_t bucket = 0; bucket < held_.size(); ++bucket)
+    if (held_[bucket]) buckets.push_back(bucket);
+  return buckets;
+}
+
 // Throws NoMemory; the arrays may then differ.
 void Engine::set_held(std::vector<bool> held) {
   const std::vector<FloatRange> ranges = ranges_of(buckets_, held);

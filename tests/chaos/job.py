@@ -26,7 +26,9 @@ class Jobs:
         elif args.job:
             text = self._with_steps(args.job.read_text(), self.steps)
         else:
-            changes = {**MODEL, "steps": self.steps, **self._checkpoints()}
+            # Every second seed has sharded state.
+            shard = {"shard.state": "off" if args.seed % 2 else "on"}
+            changes = {**MODEL, **shard, "steps": self.steps, **self._checkpoints()}
             text = job_text("chaos", "resnet18", changes)
         self.file = self._write("job.toml", text)
         self.max_p = int(re.search(r"^max_p\s*=\s*(\d+)", text, re.MULTILINE).group(1))

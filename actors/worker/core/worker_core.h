@@ -107,10 +107,6 @@ class WorkerCore {
   // The target of the last Install.
   Version target() const { return install_.target; }
   RankRange ranks() const { return ranks_; }
-  // The buckets whose moments are here, ascending, in a job with sharded state. They are those of
-  // version(), or of the next version if is_ahead().
-  std::vector<std::uint32_t> held_shards() const { return {held_.begin(), held_.end()}; }
-  bool is_ahead() const { return ahead_; }
   // The members of the last Install; empty before the first.
   const std::vector<protocol::Member>& members() const { return install_.members; }
   // Ends the process if the state of the core contradicts itself.
@@ -155,6 +151,7 @@ class WorkerCore {
   bool divided() const { return sharded() && install_.members.size() > 1; }
   bool is_own(std::uint32_t bucket) const;  // whether this worker shall hold the moments
   std::vector<std::uint32_t> own_shards() const;
+  std::vector<std::uint32_t> held_shards() const { return {held_.begin(), held_.end()}; }
   std::vector<std::uint32_t> buckets_besides(const std::set<std::uint32_t>& some) const;
   void hold_sum(const protocol::Reduced& reduced);
   void announce(const protocol::Reduced& sum, const protocol::Bytes& squares);

@@ -423,7 +423,8 @@ void WorkerCore::ask_owner(Incarnation owner, FetchShards wanted) {
 // Returns whether the message is an answer to gather_shards().
 bool WorkerCore::take_gathered(const Shards& message) {
   const auto found = gathering_.find(message.version);
-  if (found == gathering_.end()) return false;
+  if (found == gathering_.end() || !found->second.awaited().contains(message.stamp.sender))
+    return false;
   Gathering& gathering = found->second;
   gathering.pieces.push_back(message);
   if (message.moments.empty()) {

@@ -82,16 +82,6 @@ Status check_state(const Digest& found, const Digest& expected, const std::strin
   return check_digest(where + ": optimizer state and contexts", found, expected);
 }
 
-// The digests cover every value of the replica, also the contexts and thus their number. So bytes
-// that were damaged on the way are found before a step uses them.
-Status install_from_peer(gpu::Engine& engine, gpu::Replica replica,
-                         const std::optional<Digest>& params, const std::optional<Digest>& state) {
-  if (params) ES_RETURN_IF_ERROR(check_params(engine, replica, *params, kFromPeer));
-  if (state && engine.holds_all())
-    ES_RETURN_IF_ERROR(check_state(gpu::state_digest(engine.table(), replica), *state, kFromPeer));
-  return engine.install(std::move(replica));
-}
-
 // Compares the frozen parameters of this job with those beside which the checkpoint was trained.
 Status check_base(const gpu::Engine& engine, const JobSpec& spec,
                   const store::CheckpointReader& reader, const std::string& where,
@@ -302,28 +292,18 @@ Status import_version(gpu::Engine& engine, const JobSpec& spec, const protocol::
         copy_bulk(state.moments[i], segments, writable_bytes_of(replica.moments[i])));
   for (const protocol::Bytes& context : state.contexts)
     ES_RETURN_IF_ERROR(add_context(engine, *context, replica));
-  return install_from_peer(engine, std::move(replica), state.digests.params, state.digests.state);
-}
-
-VersionPart held_part(const gpu::Engine& engine) {
-  VersionPart part{.frozen = true};
-  for (std::uint32_t b = 0; b < engine.buckets().size(); ++b) {
-    part.params.push_back(b);
-    if (engine.holds(b)) part.moments.push_back(b);
-  }
-  return part;
+  // The digests cover every value of the replica, also the contexts and thus their number. So bytes
+  // that were damaged on the way are found before a step uses them.
+  ES_RETURN_IF_ERROR(check_params(engine, replica, state.digests.params, kFromPeer));
+  ES_RETURN_IF_ERROR(
+      check_state(gpu::state_digest(engine.table(), replica), state.digests.state, kFromPeer));
+  return engine.install(std::move(replica));
 }
 
 std::uint64_t part_bytes(const gpu::Engine& engine, const VersionPart& part) {
   std::uint64_t bytes = 0;
   for (const PartRun& run : runs_of(engine, part)) bytes += run.bytes();
   return bytes;
-}
-
-Digest part_digest(const gpu::Engine& engine, const VersionPart& part) {
-  DigestBuilder digest;
-  for (const PartRun& run : runs_of(engine, part)) digest.add(bytes_of(engine, run));
-  return digest.finish();
 }
 
 Digest export_part(const gpu::Engine& engine, const VersionPart& part, std::span<std::byte> out) {
@@ -346,7 +326,7 @@ Status import_version(gpu::Engine& engine, const JobSpec& spec, const VersionFra
   for (const VersionPiece& piece : pieces) fill_from(engine, piece, replica);
   for (const protocol::Bytes& context : frame.contexts)
     ES_RETURN_IF_ERROR(add_context(engine, *context, replica));
-  return install_from_peer(engine, std::move(replica), frame.params, frame.state);
+  return engine.install(std::move(replica));
 }
 
 Status import_pieces(gpu::Engine& engine, std::span<const VersionPiece> pieces) {

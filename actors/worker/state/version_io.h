@@ -3,7 +3,6 @@
 // a checkpoint is in snapshot.h.
 #include <cstdint>
 #include <filesystem>
-#include <optional>
 #include <span>
 #include <vector>
 
@@ -41,8 +40,6 @@ struct VersionPart {
   bool operator==(const VersionPart&) const = default;
 };
 
-// Returns everything of a version that the engine holds.
-VersionPart held_part(const gpu::Engine& engine);
 std::uint64_t part_bytes(const gpu::Engine& engine, const VersionPart& part);
 
 // A part as its source has exported it. The source and every receiver cut the same buckets.
@@ -52,20 +49,14 @@ struct VersionPiece {
   std::span<const std::byte> bytes = {};
 };
 
-// Returns the digest of the bytes of a part, without a copy. Holders of a bucket can compare it.
-// REQUIRES: the engine holds these moments, and Engine::replica() may be called.
-Digest part_digest(const gpu::Engine& engine, const VersionPart& part);
-// Copies the bytes of a part and returns their digest. REQUIRES: as part_digest(), and `out` has
-// part_bytes().
+// Copies the bytes of a part and returns their digest. REQUIRES: the engine holds these moments,
+// Engine::replica() may be called, and `out` has part_bytes().
 Digest export_part(const gpu::Engine& engine, const VersionPart& part, std::span<std::byte> out);
 
 // What a version has beside its pieces.
 struct VersionFrame {
   Version version = 0;
   std::vector<protocol::Bytes> contexts;  // encoded, of all ranks in rank order
-  // The digests of the version, as far as they are known. That of the state is compared only if the
-  // engine holds all moments.
-  std::optional<Digest> params = {}, state = {};
 };
 
 // Loads a version from pieces of different sources, which together have all parameters that a

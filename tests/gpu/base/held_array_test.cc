@@ -2,45 +2,21 @@
 #include "gpu/base/held_array.h"
 
 #include <doctest/doctest.h>
-#include <sys/prctl.h>
 #include <sys/resource.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <csignal>
-#include <fstream>
 #include <limits>
 #include <random>
 #include <string>
 
+#include "tests/support/resident_bytes.h"
 #include "tests/support/seed.h"
+#include "tests/support/signal_of.h"
 
 namespace es::gpu {
 namespace {
-
-// Private writable memory of this process, which is what RLIMIT_DATA limits, in bytes.
-std::int64_t private_bytes() {
-  std::ifstream status("/proc/self/status");
-  for (std::string line; std::getline(status, line);)
-    if (line.starts_with("VmData:")) return std::stoll(line.substr(7)) * 1024;
-  return -1;
-}
-
-// The signal that ends a process that does this; 0: none.
-template <class Work>
-int signal_of(Work work) {
-  const pid_t child = ::fork();
-  if (child == 0) {
-    std::signal(SIGSEGV, SIG_DFL);
-    ::prctl(PR_SET_DUMPABLE, 0);  // a core file would be large
-    work();
-    ::_exit(0);
-  }
-  int status = 0;
-  ::waitpid(child, &status, 0);
-  return WIFSIGNALED(status) ? WTERMSIG(status) : 0;
-}
 
 constexpr std::int64_t kLarge = 8 << 20;  // floats: 32 MiB
 
@@ -96,32 +72,32 @@ TEST_SUITE("gpu/held_array") {
     const std::vector<FloatRange> first{{0, kLarge / 4}};
     volatile float seen = 0.0F;
     const auto read_middle = [&] { seen = array.data()[kLarge / 2]; };
-    CHECK(signal_of(read_middle) == 0);
+    CHECK(test::signal_of(read_middle) == 0);
     array.hold(first, "a test");
-    CHECK(signal_of(read_middle) == SIGSEGV);
-    CHECK(signal_of([&] { seen = array.data()[kLarge / 4 - 1]; }) == 0);
+    CHECK(test::signal_of(read_middle) == SIGSEGV);
+    CHECK(test::signal_of([&] { seen = array.data()[kLarge / 4 - 1]; }) == 0);
     array.hold(std::vector<FloatRange>{{0, kLarge}}, "a test");
-    CHECK(signal_of(read_middle) == 0);
+    CHECK(test::signal_of(read_middle) == 0);
     CHECK(array.data()[kLarge / 2] == 0.0F);
   }
 
   TEST_CASE("memory of what is let go returns to the system") {
     HeldArray array(kLarge, "a test");
-    const std::int64_t all = private_bytes();
+    const std::int64_t all = test::private_bytes();
     array.hold(std::vector<FloatRange>{{0, kLarge / 4}}, "a test");
-    CHECK(all - private_bytes() == kLarge * 3);  // three quarters of four bytes each
+    CHECK(all - test::private_bytes() == kLarge * 3);  // three quarters of four bytes each
     array.hold({}, "a test");
-    CHECK(all - private_bytes() == kLarge * 4);
+    CHECK(all - test::private_bytes() == kLarge * 4);
     array.hold(std::vector<FloatRange>{{5, kLarge - 5}}, "a test");
-    CHECK(all == private_bytes());
+    CHECK(all == test::private_bytes());
   }
 
 #ifndef __SANITIZE_ADDRESS__
   TEST_CASE("without memory for more, what was held stays held") {
-    CHECK(signal_of([] {
+    CHECK(test::signal_of([] {
             HeldArray array(kLarge, std::vector<FloatRange>{{0, 100}}, "a test");
             array.data()[99] = 2.0F;
-            const rlim_t limit = static_cast<rlim_t>(private_bytes()) + (8 << 20);
+            const rlim_t limit = static_cast<rlim_t>(test::private_bytes()) + (8 << 20);
             const rlimit both{limit, limit};
             ::setrlimit(RLIMIT_DATA, &both);
             array.hold(std::vector<FloatRange>{{0, kLarge / 8}}, "a test");  // 4 MiB

@@ -1,21 +1,20 @@
 // Moments divided among workers: two workers hold those of a bucket, and every byte is that of a
 // worker that holds all.
 #include <doctest/doctest.h>
-#include <sys/prctl.h>
 #include <sys/resource.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmath>
 #include <csignal>
 #include <cstring>
-#include <fstream>
 #include <string>
 
 #include "gpu/import/adapters.h"
 #include "tests/gpu/import/program_writer.h"
 #include "tests/gpu/models/samples_by_formula.h"
 #include "tests/gpu/support/training.h"
+#include "tests/support/resident_bytes.h"
+#include "tests/support/signal_of.h"
 
 TEST_SUITE("gpu/held moments") {
   using namespace es;
@@ -290,57 +289,36 @@ TEST_SUITE("gpu/held moments") {
     return *gpu::Engine::create(spec, images(), {});
   }
 
-  std::int64_t private_bytes() {
-    std::ifstream status("/proc/self/status");
-    for (std::string line; std::getline(status, line);)
-      if (line.starts_with("VmData:")) return std::stoll(line.substr(7)) * 1024;
-    return -1;
-  }
-
-  template <class Work>
-  int signal_of(Work work) {
-    const pid_t child = ::fork();
-    if (child == 0) {
-      std::signal(SIGSEGV, SIG_DFL);
-      ::prctl(PR_SET_DUMPABLE, 0);  // a core file would be large
-      work();
-      ::_exit(0);
-    }
-    int status = 0;
-    ::waitpid(child, &status, 0);
-    return WIFSIGNALED(status) ? WTERMSIG(status) : 0;
-  }
-
   TEST_CASE("moments that are let go have no memory, and a read of them ends the process") {
     auto engine = large_engine();
     REQUIRE(engine->buckets().size() > 2);
     REQUIRE(engine->init_replica().ok());
-    const std::int64_t all = private_bytes(), page = ::sysconf(_SC_PAGESIZE);
+    const std::int64_t all = test::private_bytes(), page = ::sysconf(_SC_PAGESIZE);
     const std::int64_t moments = engine->memory_use().moments;
     CHECK(moments == engine->table().trained_floats() * 8);
     REQUIRE(engine->hold(std::vector<std::uint32_t>{1}).ok());
     const std::int64_t kept = engine->buckets()[1].floats() * 8;
     CHECK(engine->memory_use().moments == kept);
     // Two arrays, whose ends may lie inside of pages.
-    CHECK(all - private_bytes() > moments - kept - 4 * page - 1);
-    CHECK(all - private_bytes() <= moments - kept + 2 * page);
+    CHECK(all - test::private_bytes() > moments - kept - 4 * page - 1);
+    CHECK(all - test::private_bytes() <= moments - kept + 2 * page);
 
     volatile float seen = 0.0F;
     const auto read = [&](std::uint32_t bucket) {
       const gpu::Bucket& floats = engine->buckets()[bucket];
       seen = engine->replica().moments[1].data()[(floats.begin + floats.end) / 2];
     };
-    CHECK(signal_of([&] { read(1); }) == 0);
-    CHECK(signal_of([&] { read(0); }) == SIGSEGV);
-    CHECK(signal_of([&] { read(2); }) == SIGSEGV);
+    CHECK(test::signal_of([&] { read(1); }) == 0);
+    CHECK(test::signal_of([&] { read(0); }) == SIGSEGV);
+    CHECK(test::signal_of([&] { read(2); }) == SIGSEGV);
   }
 
 #ifndef __SANITIZE_ADDRESS__
   TEST_CASE("an engine that may hold some moments begins within a limit that is too low for all") {
-    CHECK(signal_of([] {
+    CHECK(test::signal_of([] {
             auto engine = large_engine();
             const std::int64_t params = engine->memory_use().params;
-            const auto limit = static_cast<rlim_t>(private_bytes() + params + (16 << 20));
+            const auto limit = static_cast<rlim_t>(test::private_bytes() + params + (16 << 20));
             const rlimit both{limit, limit};
             ::setrlimit(RLIMIT_DATA, &both);
             const Status all = engine->init_replica();

@@ -630,7 +630,10 @@ void take_holders(Install& m, wire::Install::Reader r) {
   if (count != 0 && count != m.bucket_count) reject("number of holders", count);
   for (const auto holders : r.getHolders()) {
     if (!is_member(holders.getOwner())) reject("owner", holders.getOwner());
-    if (!is_member(holders.getBuddy())) reject("buddy", holders.getBuddy());
+    // Only a member that is alone is its own buddy.
+    const bool is_alone = m.members.size() == 1;
+    if (!is_member(holders.getBuddy()) || (holders.getBuddy() == holders.getOwner()) != is_alone)
+      reject("buddy", holders.getBuddy());
     m.holders.push_back({{holders.getOwner()}, {holders.getBuddy()}});
   }
   const bool from_peer = std::holds_alternative<FromPeer>(m.source);

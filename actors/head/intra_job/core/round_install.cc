@@ -14,7 +14,7 @@ using namespace protocol;
 std::optional<Rounds::Holder> Rounds::newest_reported() const {
   if (sharded()) {
     const auto found = find_shards(reports_, context_.config.bucket_count);
-    if (!found) return std::nullopt;
+    if (!found || found->lost) return std::nullopt;
     return Holder{peer(found->rest), found->target};
   }
   std::optional<Version> newest;
@@ -40,9 +40,10 @@ FromPeer Rounds::peer(Incarnation incarnation) const {
 // nothing, and the job goes back to its newest saved state.
 void Rounds::give_up_lost_shards() {
   if (!sharded()) return;
-  const auto lost = lost_bucket(reports_, context_.config.bucket_count);
-  if (!lost) return;
-  context_.warn("both workers that held the optimizer state of shard " + std::to_string(*lost) +
+  const auto found = find_shards(reports_, context_.config.bucket_count);
+  if (!found || !found->lost) return;
+  context_.warn("both workers that held the optimizer state of shard " +
+                std::to_string(*found->lost) +
                 " are lost: the job goes back to its newest saved state");
   for (auto& [incarnation, report] : reports_) {
     report = Report{.stamp = report.stamp, .version = std::nullopt};
@@ -56,7 +57,8 @@ bool Rounds::is_last_holder(const Worker& worker) const {
   if (!sharded() || context_.phase != Phase::kInstalling) return false;
   std::map<Incarnation, Report> others = reports_;
   others.erase(worker.incarnation);
-  return !find_shards(others, context_.config.bucket_count);
+  const auto found = find_shards(others, context_.config.bucket_count);
+  return !found || found->lost;
 }
 
 std::vector<Holders> Rounds::holders() const {

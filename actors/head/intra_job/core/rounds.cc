@@ -317,9 +317,8 @@ Worker* Rounds::take(Worker& worker, const Suspect& message) {
 // Chooses the worker to evict when two workers cannot reach each other. First a worker that holds
 // no version, if the other one does: a joiner that cannot reach its source names the source, which
 // may be the only holder of the state. Then the one without which every shard is still there. Then
-// the worker whose node, or which itself, more members
-// named, then the one whose loss costs no version, then the one on the node with fewer members,
-// then the one with the higher ranks.
+// the worker whose node, or which itself, more members named, then the one whose loss costs no
+// version, then the one on the node with fewer members, then the one with the higher ranks.
 Worker& Rounds::choose_eviction(Worker& a, Worker& b) {
   if (a.version.has_value() != b.version.has_value()) return a.version ? b : a;
   if (is_last_holder(a) != is_last_holder(b)) return is_last_holder(a) ? b : a;

@@ -138,6 +138,7 @@ void RunProgress::go(std::size_t stage) {
 }
 
 void RunProgress::forget_after(Version version) {
+  lines_without_state_.clear();
   ledger_.rewind(version);
   evaluations_.forget_after(version);
   find_end();

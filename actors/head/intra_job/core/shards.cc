@@ -112,25 +112,18 @@ class Division {
 std::optional<ShardSources> find_shards(const Reports& reports, std::uint32_t buckets) {
   const std::optional<Version> target = newest(reports);
   if (!target) return std::nullopt;
-  ShardSources found{.target = *target, .rest = {}, .by_bucket = {}};
+  ShardSources found{.target = *target, .rest = {}, .by_bucket = {}, .lost = {}};
   found.rest = std::ranges::find_if(reports, [&](const auto& entry) {
                  return reached(entry.second) == target;
                })->first;
   std::map<Incarnation, std::size_t> supplied;
-  for (std::uint32_t bucket = 0; bucket < buckets; ++bucket) {
-    const auto from = supplier(reports, bucket, *target, supplied);
-    if (!from) return std::nullopt;
-    found.by_bucket.push_back(*from);
+  for (std::uint32_t bucket = 0; bucket < buckets && !found.lost; ++bucket) {
+    if (const auto from = supplier(reports, bucket, *target, supplied))
+      found.by_bucket.push_back(*from);
+    else
+      found.lost = bucket;
   }
   return found;
-}
-
-std::optional<std::uint32_t> lost_bucket(const Reports& reports, std::uint32_t buckets) {
-  const std::optional<Version> target = newest(reports);
-  std::map<Incarnation, std::size_t> supplied;
-  for (std::uint32_t bucket = 0; target && bucket < buckets; ++bucket)
-    if (!supplier(reports, bucket, *target, supplied)) return bucket;
-  return std::nullopt;
 }
 
 std::vector<Holders> assign_shards(const std::vector<std::uint64_t>& floats,

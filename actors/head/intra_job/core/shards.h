@@ -18,19 +18,15 @@ struct ShardSources {
   Version target = 0;
   Incarnation rest;                    // a worker that has committed the target or is ahead to it
   std::vector<Incarnation> by_bucket;  // workers that hold the shard, or the sum that makes it
+  // The first bucket that no worker can supply: there is no whole version any more.
+  std::optional<std::uint32_t> lost;
 };
 
-// Returns the newest version of which every shard can be found or made; nullopt: no worker holds a
-// version, or no survivor holds the shards of some bucket. The target is that of the members that
-// are furthest: once one of them is ahead, the sums of the step were held twice, and no member goes
-// back. Deterministic.
+// Returns from where the newest version comes; nullopt: no worker holds one. The target is that of
+// the members that are furthest: once one of them is ahead, the sums of the step were held twice,
+// and no member goes back. Deterministic.
 std::optional<ShardSources> find_shards(const std::map<Incarnation, protocol::Report>& reports,
                                         std::uint32_t buckets);
-
-// The first bucket for which find_shards() found no holder of the newest version; nullopt if no
-// worker holds a version at all.
-std::optional<std::uint32_t> lost_bucket(const std::map<Incarnation, protocol::Report>& reports,
-                                         std::uint32_t buckets);
 
 struct ShardMember {
   Incarnation incarnation;

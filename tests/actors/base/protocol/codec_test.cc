@@ -200,6 +200,8 @@ TEST_SUITE("actors/base/protocol/codec") {
     wrong = install;
     wrong.holders[1].buddy = {7};
     refused(wrong, "buddy");
+    wrong.holders[1].buddy = wrong.holders[1].owner;
+    refused(wrong, "buddy");
     wrong = install;
     wrong.shard_sources.clear();
     refused(wrong, "number of shard sources");

@@ -3,18 +3,12 @@
 #include <doctest/doctest.h>
 
 #include "actors/kubernetes/core/job_steps.h"
+#include "tests/actors/kubernetes/core/small_cluster.h"
 
 using namespace es::actors;
 using namespace es::actors::kubernetes;
 
 namespace {
-
-const Json kCluster = Json::parse(R"({"metadata": {"name": "c", "namespace": "n", "uid": "u"},
-    "spec": {"image": "i:1", "idleSeconds": 60, "head": {"storage": "5Gi"}, "agents": [
-      {"name": "big", "devices": "h100:8", "min": 1, "max": 2, "spot": true,
-       "options": ["--rack", "r1"],
-       "template": {"nodeSelector": {"gpu": "h100"}, "volumes": [{"name": "d"}]}},
-      {"name": "small", "devices": "cpu-avx2:1", "max": 40}]}})");
 
 Json pod(const char* name, const char* group, const char* phase, const char* node,
          bool deleted = false) {

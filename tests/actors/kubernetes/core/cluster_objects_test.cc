@@ -2,17 +2,12 @@
 
 #include <doctest/doctest.h>
 
+#include "tests/actors/kubernetes/core/small_cluster.h"
+
 using namespace es::actors;
 using namespace es::actors::kubernetes;
 
 namespace {
-
-const Json kCluster = Json::parse(R"({"metadata": {"name": "c", "namespace": "n", "uid": "u"},
-    "spec": {"image": "i:1", "idleSeconds": 60, "head": {"storage": "5Gi"}, "agents": [
-      {"name": "big", "devices": "h100:8", "min": 1, "max": 2, "spot": true,
-       "options": ["--rack", "r1"],
-       "template": {"nodeSelector": {"gpu": "h100"}, "volumes": [{"name": "d"}]}},
-      {"name": "small", "devices": "cpu-avx2:1", "max": 40}]}})");
 
 bool contains(const Json& list, const std::string& text) {
   return std::find(list.begin(), list.end(), Json(text)) != list.end();
