@@ -108,9 +108,11 @@ NodeAgentOptions node_options(const DaemonOptions& options, const std::string& h
                               StopSignal& stop) {
   NodeAgentOptions node;
   node.name = options.node_name;
-  for (const DeviceCount& c : options.devices.counts)
+  for (const DeviceCount& c : options.devices.counts) {
+    node.memory[c.type] = memory_of_device(c.type);
     for (std::uint32_t i = 0; i < c.count; ++i)
       node.devices.push_back({options.node_name, c.type, i});
+  }
   node.rack = options.rack;
   node.island_devices = options.island_devices;
   node.spot = options.spot;

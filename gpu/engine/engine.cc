@@ -10,7 +10,9 @@
 #include "gpu/engine/if_memory_suffices.h"
 #include "gpu/engine/useful_threads.h"
 #include "gpu/graph/blocks.h"
+#include "gpu/graph/executor.h"
 #include "gpu/graph/fuse.h"
+#include "gpu/graph/memory_plan.h"
 #include "gpu/graph/ops/operator.h"
 #include "gpu/graph/precision.h"
 #include "gpu/models/models.h"
@@ -62,6 +64,48 @@ std::uint32_t threads_for(const std::vector<Program>& programs, std::uint32_t th
   return most;
 }
 
+// What an engine is made of, before it has memory.
+struct Parts {
+  std::shared_ptr<const ModelUpdates> updates;
+  std::vector<Program> programs;
+  std::vector<GroupRun> runs;
+  CapturedUpdates captured;
+  const ParamTable& table() const { return programs.front().graph.table; }
+};
+
+Result<Parts> parts_of(const JobSpec& spec, Graph model, const EngineOptions& options) {
+  Parts parts;
+  parts.updates = model.updates;
+  parts.programs = compiled(spec, std::move(model), options);
+  const ParamTable& table = parts.table();
+  auto runs = group_runs(table, spec.optimizer.groups);
+  if (!runs) return runs.error();
+  auto captured = captured_updates(table, parts.updates.get(), spec.optimizer, spec.schedule,
+                                   options.total_steps);
+  if (!captured) return captured.error();
+  if (parts.updates != nullptr) *runs = captured->runs;
+  runs = clipped_runs(*std::move(runs), table, spec.optimizer.clip_groups);
+  if (!runs) return runs.error();
+  parts.runs = *std::move(runs);
+  parts.captured = *std::move(captured);
+  return parts;
+}
+
+// The arrays that follow from the parameters alone, without moments.
+MemoryUse array_bytes(const ParamTable& table) {
+  return {.params = table.total_floats() * kFloatBytes,
+          .gradient_slot = table.trained_floats() * kFloatBytes,
+          .context = table.stat_floats() * kFloatBytes};
+}
+
+// Programs share the arena, and each has constants of its own.
+void add_program(MemoryUse& use, const Graph& graph, const MemoryPlan& plan) {
+  for (const Constant& c : graph.constants)
+    use.constants += static_cast<std::int64_t>(c.words.size()) * kFloatBytes;
+  use.arena = std::max(use.arena, plan.arena_floats * kFloatBytes);
+  use.arena_live_peak = std::max(use.arena_live_peak, plan.live_peak_floats * kFloatBytes);
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Engine>> Engine::create(const JobSpec& spec, const SampleLayout& layout,
@@ -83,31 +127,48 @@ Result<std::unique_ptr<Engine>> Engine::create(const JobSpec& spec, Graph model,
     return usage_error("schedule.kind = \"" + spec.schedule.kind +
                        "\": needs the total number of steps, got 0");
   return if_memory_suffices(spec, [&]() -> Result<std::unique_ptr<Engine>> {
-    const std::shared_ptr<const ModelUpdates> updates = model.updates;
-    std::vector<Program> programs = compiled(spec, std::move(model), options);
-    const ParamTable& table = programs.front().graph.table;
-    auto runs = group_runs(table, spec.optimizer.groups);
-    if (!runs) return runs.error();
-    auto captured =
-        captured_updates(table, updates.get(), spec.optimizer, spec.schedule, options.total_steps);
-    if (!captured) return captured.error();
-    if (updates != nullptr) *runs = captured->runs;
-    runs = clipped_runs(*std::move(runs), table, spec.optimizer.clip_groups);
-    if (!runs) return runs.error();
+    auto made = parts_of(spec, std::move(model), options);
+    if (!made) return made.error();
+    Parts& parts = *made;
     EngineOptions fitting = options;
-    if (!options.all_threads) fitting.threads = threads_for(programs, options.threads);
+    if (!options.all_threads) fitting.threads = threads_for(parts.programs, options.threads);
     std::unique_ptr<Engine> engine(
-        new Engine(spec, fitting, table, *std::move(runs), captured->optimizer));
-    if (captured->any_whole())
-      engine->whole_updates_ =
-          std::make_unique<WholeUpdates>(*updates, *captured, engine->kernels_, engine->parallel_);
-    captured->make_machine_code(options.cpu_class);
-    engine->updates_ = updates;
-    if (updates != nullptr) engine->states_ = param_states(engine->table_, *updates, *captured);
-    auto runner = engine->make_runner(std::move(programs));
+        new Engine(spec, fitting, parts.table(), std::move(parts.runs), parts.captured.optimizer));
+    if (parts.captured.any_whole())
+      engine->whole_updates_ = std::make_unique<WholeUpdates>(*parts.updates, parts.captured,
+                                                              engine->kernels_, engine->parallel_);
+    parts.captured.make_machine_code(options.cpu_class);
+    engine->updates_ = parts.updates;
+    if (parts.updates != nullptr)
+      engine->states_ = param_states(engine->table_, *parts.updates, parts.captured);
+    auto runner = engine->make_runner(std::move(parts.programs));
     if (!runner) return runner.error();
     engine->runner_ = *std::move(runner);
     return engine;
+  });
+}
+
+Result<MemoryUse> Engine::planned_memory(const JobSpec& spec, Graph model,
+                                         const EngineOptions& options) {
+  return if_memory_suffices(spec, [&]() -> Result<MemoryUse> {
+    auto made = parts_of(spec, std::move(model), options);
+    if (!made) return made.error();
+    Parts& parts = *made;
+    const bool on_cpu = options.device == DeviceKind::kCpu;
+    const int threads = static_cast<int>(threads_for(parts.programs, options.threads));
+    MemoryUse use = array_bytes(parts.table());
+    for (const Program& program : parts.programs) {
+      const MemoryPlan plan =
+          plan_memory(program, on_cpu ? GradientsInForward::kYes : GradientsInForward::kNo);
+      add_program(use, program.graph, plan);
+      use.workspace =
+          std::max(use.workspace,
+                   kFloatBytes * max_workspace(program, kernel_table(options.cpu_class), threads));
+    }
+    const Optimizer optimizer(spec.optimizer, spec.schedule, options.total_steps, spec.max_p,
+                              std::move(parts.runs), std::move(parts.captured.optimizer));
+    use.moments = use.gradient_slot * static_cast<std::int64_t>(optimizer.moment_count());
+    return use;
   });
 }
 
@@ -190,26 +251,15 @@ std::span<const float> Engine::gradient(ParamId param) const {
 }
 
 MemoryUse Engine::memory_use() const {
-  std::int64_t constants = 0, arena = 0, live_peak = 0;
-  for (std::size_t program = 0; program < runner_->programs(); ++program) {
-    for (const Constant& c : runner_->graph(program).constants)
-      constants += static_cast<std::int64_t>(c.words.size());
-    arena = std::max(arena, runner_->plan(program).arena_floats);
-    live_peak = std::max(live_peak, runner_->plan(program).live_peak_floats);
-  }
-  const std::int64_t trained = table_.trained_floats() * kFloatBytes;
-  std::int64_t held = 0;
-  for (const FloatRange& range : held_ranges_) held += range.floats();
-  return {.params = table_.total_floats() * kFloatBytes,
-          .moments = held * kFloatBytes * static_cast<std::int64_t>(moment_count()),
-          .constants = constants * kFloatBytes,
-          .arena = arena * kFloatBytes,
-          .arena_live_peak = live_peak * kFloatBytes,
-          .workspace = runner_->workspace_floats() * kFloatBytes,
-          .gradient_slot = trained,
-          .device_gradients = runner_->gradient_memory().device_floats * kFloatBytes,
-          .spilled_gradients = runner_->gradient_memory().pinned_floats * kFloatBytes,
-          .context = table_.stat_floats() * kFloatBytes};
+  MemoryUse use = array_bytes(table_);
+  for (std::size_t program = 0; program < runner_->programs(); ++program)
+    add_program(use, runner_->graph(program), runner_->plan(program));
+  for (const FloatRange& range : held_ranges_)
+    use.moments += range.floats() * kFloatBytes * static_cast<std::int64_t>(moment_count());
+  use.workspace = runner_->workspace_floats() * kFloatBytes;
+  use.device_gradients = runner_->gradient_memory().device_floats * kFloatBytes;
+  use.spilled_gradients = runner_->gradient_memory().pinned_floats * kFloatBytes;
+  return use;
 }
 
 EngineDescription Engine::describe() const {

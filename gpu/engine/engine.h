@@ -103,6 +103,7 @@ struct MemoryUse {
   // GPU only: pinned host memory for slots without room on the device
   std::int64_t spilled_gradients = 0;
   std::int64_t context = 0;  // statistics of one EST
+  bool operator==(const MemoryUse&) const = default;
 };
 
 struct OpDescription {
@@ -139,6 +140,10 @@ class Engine {
   // model, the purpose and the number of bytes).
   static Result<std::unique_ptr<Engine>> create(const JobSpec& spec, Graph model,
                                                 const EngineOptions& options);
+  // The memory that an engine of create() will have, found without allocating it. For a GPU it lacks
+  // what its libraries and its gradients need. Errors: those of create() but for the last ones.
+  static Result<MemoryUse> planned_memory(const JobSpec& spec, Graph model,
+                                          const EngineOptions& options);
   // The same for a built-in model (gpu/models/models.h). Error (usage), beside the others: the
   // model does not fit the layout.
   static Result<std::unique_ptr<Engine>> create(const JobSpec& spec, const SampleLayout& layout,

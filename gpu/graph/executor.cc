@@ -12,15 +12,6 @@
 namespace es::gpu {
 namespace {
 
-// Operators run one after the other and leave nothing in the workspace, so all share the memory of
-// the one that needs most.
-std::int64_t max_workspace(const Program& program, const KernelTable& kernels, int threads) {
-  std::size_t floats = 0;
-  for (const Op& op : program.graph.ops)
-    floats = std::max(floats, op_workspace_floats(kernels, {program.graph, op}, threads));
-  return static_cast<std::int64_t>(floats);
-}
-
 std::vector<const float*> constant_words(const Graph& graph) {
   std::vector<const float*> words;
   for (const Constant& c : graph.constants) words.push_back(c.words.data());
@@ -43,6 +34,13 @@ std::vector<CpuProgram> only(Program program, OnednnOps onednn) {
 }
 
 }  // namespace
+
+std::int64_t max_workspace(const Program& program, const KernelTable& kernels, int threads) {
+  std::size_t floats = 0;
+  for (const Op& op : program.graph.ops)
+    floats = std::max(floats, op_workspace_floats(kernels, {program.graph, op}, threads));
+  return static_cast<std::int64_t>(floats);
+}
 
 Executor::Executor(Program program, const KernelTable& kernels, const std::vector<Bucket>& buckets,
                    Parallel& parallel, OnednnOps onednn)

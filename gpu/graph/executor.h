@@ -30,6 +30,10 @@ struct CpuProgram {
   OnednnOps onednn;
 };
 
+// The scratch memory of the operator that needs most, in floats. Operators run one after the other
+// and leave nothing in it.
+std::int64_t max_workspace(const Program& program, const KernelTable& kernels, int threads);
+
 class Executor final : public StepRunner {
  public:
   // `kernels` and `parallel` must outlive the executor. The constructor runs each kernel of oneDNN

@@ -999,8 +999,9 @@ void visit_job_fields(Spec& spec, Visit&& visit) {
   visit(JobField{.key = "shard.state",
                  .bits = Bits::kNot,
                  .meaning = "Where the state of the optimizer is: whole on every worker, or each "
-                            "part of it on two workers, which takes less memory.",
-                 .choices = "off|on",
+                            "part of it on two workers, which takes less memory. auto: on two "
+                            "workers if it would not fit otherwise.",
+                 .choices = "auto|off|on",
                  .left_out_at_default = true},
         spec.shard.state);
   job_fields::visit_log(spec.log, visit);

@@ -499,8 +499,8 @@ Status validate(const JobSpec& spec, const std::string& where) {
   check_checkpoint(rules, spec.checkpoint);
   check_decisions(rules, spec);
   // An evaluation needs the average of all parameters in one place.
-  rules.expect(spec.shard.state == "off" || spec.optimizer.ema == 0, "shard.state",
-               '"' + spec.shard.state + '"', "\"off\" with optimizer.ema");
+  rules.expect(spec.shard.state != "on" || spec.optimizer.ema == 0, "shard.state",
+               '"' + spec.shard.state + '"', "\"auto\" or \"off\" with optimizer.ema");
   check_log(rules, spec.log);
   return rules.status();
 }

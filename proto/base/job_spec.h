@@ -257,7 +257,7 @@ struct AuditSpec {
 
 // Whether every worker holds all of the optimizer's state, or two workers hold each part of it.
 struct ShardSpec {
-  std::string state = "off";  // off | on
+  std::string state = "auto";  // auto | off | on
   bool operator==(const ShardSpec&) const = default;
 };
 

@@ -15,6 +15,14 @@ struct Device {
   # Counts from 0 among the devices of this type on this node.
 }
 
+struct DeviceMemory {
+  # The memory that a worker on a device of this type may use, in bytes; 0: not known, or no limit.
+  type @0 :Text;
+  bytes @1 :UInt64;
+  unsharedBytes @2 :UInt64;
+  # Of memory that no other process shares (RLIMIT_DATA).
+}
+
 struct NodeHello {
   # Node agent -> head, when its link to the head is established for the first time, or again. The
   # head adds the devices to its inventory and answers NodeWelcome. A repeated message changes no
@@ -28,6 +36,8 @@ struct NodeHello {
   # Incarnations of the worker processes that run on the node now. The head has unknown ones killed.
   unixMs @4 :UInt64;
   # The clock of the node, in milliseconds; 0 if it is not told.
+  memory @5 :List(DeviceMemory);
+  # Of each type of device, as far as it is known.
 }
 
 struct NodePlace {

@@ -91,7 +91,8 @@ class Job:
     bf16 and needs about half the memory for them. Sums, parameters and moments are fp32. It changes
     the bits; those of one precision are equal on all devices.
     shard_state: "on" divides the state of the optimizer among the workers, each part of it on two of
-    them, which takes less memory; "off" keeps all of it on every worker. It does not change the bits.
+    them, which takes less memory; "off" keeps all of it on every worker; "auto" divides it if it would
+    not fit into the memory of the devices otherwise. It does not change the bits.
     threads: compute threads of a CPU device.
     clip_norm: the largest norm of the whole gradient; 0 for no clipping. Or a list, with a limit for each of
     several optimizers or for each group of the only one; or a dict of names to limits, such as
@@ -119,7 +120,7 @@ class Job:
                  metric: Function | None = None, sample_weights: Any = None,
                  sample_groups: Any = None, seed: int = 1,
                  name: str | None = None, eval_every: int = 0, stop: EarlyStopping | None = None,
-                 keep_best: str | None = None, checkpoint_every: int = 0, shard_state: str = "off",
+                 keep_best: str | None = None, checkpoint_every: int = 0, shard_state: str = "auto",
                  threads: int = 1, clip_norm: Any = 0.0, clip_value: float = 0.0,
                  ema: Any = 0.0, lora: Lora | None = None, directory: str | Path | None = None,
                  allow_functions: tuple[type, ...] = ()):
@@ -286,7 +287,7 @@ class Job:
             "optimizer": _optimizer_table(self._optimizer),
             "schedule": self._schedule.table(),
             "resources": {"threads": self._threads},
-            "shard": {"state": self._shard_state} if self._shard_state != "off" else {},
+            "shard": {"state": self._shard_state} if self._shard_state != "auto" else {},
             "checkpoint": {"every_steps": self._checkpoint_every, "directory": "checkpoints"}
                           | ({"keep_best": self._keep_best} if self._keep_best else {}),
             "stop": asdict(self._stop) if self._stop else {}})

@@ -87,7 +87,7 @@ RULES: dict[str, Rule] = {
     "eval_every": Number(0, STEPS_MAX, whole=True),
     "resources.threads": Number(1, 256, whole=True),
     "checkpoint.every_steps": Number(0, STEPS_MAX, whole=True),
-    "shard.state": Choice(("off", "on")),
+    "shard.state": Choice(("auto", "off", "on")),
     "lora.rank": Number(0, 4096, whole=True),
     "lora.alpha": Number(0, 10**6, above=True),
     "lora.dropout": Number(0, 1, below=True),

@@ -147,7 +147,29 @@ class Shards(harness.EndToEndTest):
 
     def test_what_needs_whole_state_is_refused(self):
         ended = self.esctl("run", self.job("on", steps=2, **{"optimizer.ema": 0.9}), code=EXIT_USAGE)
-        self.assertIn('shard.state = "on": allowed is "off" with optimizer.ema', ended.err)
+        self.assertIn('shard.state = "on": allowed is "auto" or "off" with optimizer.ema', ended.err)
+
+    def test_state_is_divided_where_it_does_not_fit_otherwise(self):
+        """The system limits the private memory of each process to less than whole state takes."""
+        fast, size = self.fast_class(), {"model.width": 4096, "data.height": 32, "data.width": 32, "steps": 4}
+        whole = self.run_job(self.job("off", **size), "--devices", f"{fast}:1")
+        inspected = self.esctl("inspect", self.job("off", **size), "--no-d2", "--json").json["classes"][-1]
+        memory = inspected["memory"]
+        # Processes have 80 MiB beside what the formula knows, most of it stacks that they do not use.
+        limit = memory["params_bytes"] + memory["moments_bytes"] - (1 << 20)
+
+        def run(state, *options):
+            return self.start("prlimit", f"--data={limit}", harness.esctl_program, "run",
+                              self.job(state, **size), "--devices", f"{fast}:5", *options).wait()
+
+        refused = run("off")
+        self.assertEqual(refused.code, harness.EXIT_REFUSED, refused)
+        self.assertRegex(refused.err, r"memory: a worker among 5 needs at least [\d.]+ MiB of its own on "
+                         rf"{fast}, which has [\d.]+ MiB: \d+ bytes are missing; it fits with "
+                         r"shard.state = \"auto\"")
+        divided = run("auto", "--json")
+        self.assertEqual(divided.code, 0, divided)
+        self.assertEqual(digests(divided.json), digests(whole))
 
 
 if __name__ == "__main__":

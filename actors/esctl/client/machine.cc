@@ -12,6 +12,7 @@
 #include <fstream>
 #include <limits>
 
+#include "actors/node/shell/node_memory.h"
 #include "actors/views/render_text.h"
 #include "gpu/cuda/cuda_inventory.h"
 #include "proto/base/device.h"
@@ -40,17 +41,6 @@ std::uint64_t memory_of(const std::string& key) {
     if (std::uint64_t kibibytes = 0; word == key + ":" && file >> kibibytes)
       return kibibytes * 1024;
   return 0;
-}
-
-// The limit of the control group (version 2) in which this process is; 0: none is readable.
-std::uint64_t memory_limit() {
-  std::ifstream own("/proc/self/cgroup");
-  std::string line;
-  std::getline(own, line);
-  const std::string group = line.starts_with("0::") ? line.substr(3) : "/";
-  std::ifstream file("/sys/fs/cgroup" + group + "/memory.max");
-  std::uint64_t bytes = 0;
-  return file >> bytes ? bytes : 0;  // "max" is no number
 }
 
 std::uint64_t soft_limit(__rlimit_resource resource) {
@@ -194,7 +184,7 @@ MachineFacts machine_facts() {
   facts.has_fma = cpu_supports(CpuClass::kScalar);
   for (const CpuClass c : supported_cpu_classes()) facts.cpu_classes.push_back(device_type(c).name);
   facts.memory_available = memory_of("MemAvailable");
-  facts.memory_limit = memory_limit();
+  facts.memory_limit = control_group_memory();
   facts.open_files = soft_limit(RLIMIT_NOFILE);
   facts.processes = soft_limit(RLIMIT_NPROC);
   facts.shared_memory_free = shared_memory_free();

@@ -1,7 +1,9 @@
 #include "actors/esctl/commands/inspect_view.h"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "actors/head/admission/admission.h"
 #include "actors/views/fields_view.h"
 #include "actors/views/json_text.h"
 #include "actors/views/render_text.h"
@@ -53,6 +55,47 @@ std::string memory_text(const std::vector<gpu::EngineDescription>& engines) {
                     size_text(e.memory.arena_live_peak), size_text(e.memory.workspace),
                     size_text(e.memory.gradient_slot), size_text(e.memory.context)});
   return table(rows);
+}
+
+// What a worker of the job needs on a CPU, for one and more workers.
+struct NeededMemory {
+  std::uint32_t workers = 1;
+  std::uint64_t whole = 0, divided = 0;  // bytes, by shard.state
+};
+
+std::vector<NeededMemory> needed_memory(const Inspection& inspection) {
+  const gpu::EngineDescription* engine = &inspection.engines.front();
+  for (const gpu::EngineDescription& other : inspection.engines)
+    if (other.kernel_class.starts_with("cpu-")) engine = &other;
+  const std::uint32_t max_p = inspection.spec.max_p;
+  scheduler::WorkerMemory memory{
+      .on_cpu = worker_arrays(engine->memory, max_p), .on_gpu = {}, .max_p = max_p};
+  const auto all = [&](bool divided, std::uint32_t workers) {
+    memory.divided = divided;
+    return needed_bytes(memory, {"cpu"}, workers).all;
+  };
+  std::vector<NeededMemory> needed;
+  for (std::uint32_t workers = 1; workers <= std::min(max_p, 8U); ++workers)
+    needed.push_back({workers, all(false, workers), all(true, workers)});
+  return needed;
+}
+
+std::string needed_text(const Inspection& inspection) {
+  std::vector<Row> rows{{"MIB OF A CPU WORKER", "STATE WHOLE", "STATE DIVIDED"}};
+  for (const NeededMemory& needed : needed_memory(inspection))
+    rows.push_back({"of " + counted(needed.workers, "worker"),
+                    size_text(static_cast<std::int64_t>(needed.whole)),
+                    size_text(static_cast<std::int64_t>(needed.divided))});
+  return table(rows);
+}
+
+Json needed_json(const Inspection& inspection) {
+  Json list = Json::array();
+  for (const NeededMemory& needed : needed_memory(inspection))
+    list.push_back({{"workers", needed.workers},
+                    {"whole_bytes", needed.whole},
+                    {"divided_bytes", needed.divided}});
+  return list;
 }
 
 Json memory_json(const gpu::MemoryUse& m) {
@@ -170,6 +213,7 @@ std::string inspection_text(const Inspection& inspection) {
     text += "\nfrom " + engine.kernel_class + " on:\n" + shown;
   }
   text += "\n" + memory_text(inspection.engines);
+  if (inspection.of_job) text += "\n" + needed_text(inspection);
   return inspection.d2 ? text + "\n" + d2_text(*inspection.d2) : text;
 }
 
@@ -194,6 +238,7 @@ std::string inspection_json(const Inspection& inspection) {
     for (const char* key : {"name", "level", "tf32", "precision", "max_p"}) json.erase(key);
     return json_text(json);
   }
+  json["worker_memory"] = needed_json(inspection);
   json["d2"] = inspection.d2 ? d2_json(*inspection.d2) : Json();
   json["fields"] = job_fields_json(spec);
   return json_text(json);

@@ -202,20 +202,40 @@ Result<std::vector<std::uint64_t>> bucket_floats(ModelGraph& graph) {
   return floats;
 }
 
+// What the workers of the job need, as far as the model tells.
+Result<scheduler::WorkerMemory> worker_memory(const JobSpec& spec, ModelGraph& graph) {
+  const auto built = graph.get();
+  if (!built) return built.error();
+  gpu::EngineOptions options{.total_steps = spec.steps, .threads = spec.resources.threads};
+  const auto on_cpu = gpu::Engine::planned_memory(spec, **built, options);
+  if (!on_cpu) return on_cpu.error();
+  options.device = gpu::DeviceKind::kGpu;
+  const auto on_gpu = gpu::Engine::planned_memory(spec, **built, options);
+  if (!on_gpu) return on_gpu.error();
+  return scheduler::WorkerMemory{.on_cpu = worker_arrays(*on_cpu, spec.max_p),
+                                 .on_gpu = worker_arrays(*on_gpu, spec.max_p),
+                                 .max_p = spec.max_p,
+                                 .divided = false};
+}
+
 // Weights that only evaluations use are a state of the optimizer, which no worker holds as a whole.
-Status check_shards(const JobSpec& spec, ModelGraph& graph) {
-  if (spec.shard.state == "off") return {};
+Result<bool> may_divide(const JobSpec& spec, ModelGraph& graph) {
+  if (spec.optimizer.ema != 0) return false;
   const auto built = graph.get();
   if (!built) return built.error();
   const auto states = optimizer_states(spec, **built);
   if (!states) return states.error();
   const bool evaluates_others = std::ranges::any_of(
       *states, [](const gpu::ParamState& state) { return state.name == kEvaluatedState; });
-  return evaluates_others
-             ? usage_error(std::string(kWhere) + ": shard.state = \"" + spec.shard.state +
-                           "\": allowed is \"off\" with an optimizer whose evaluations use "
-                           "other weights")
-             : Status();
+  return !evaluates_others;
+}
+
+Status check_shards(const JobSpec& spec, bool may_divide) {
+  if (may_divide || spec.shard.state != "on") return {};
+  return usage_error(
+      std::string(kWhere) +
+      ": shard.state = \"on\": allowed is \"auto\" or \"off\" with an optimizer whose "
+      "evaluations use other weights");
 }
 
 // One message has the states of all ESTs (RankResult::context), beside data of up to
@@ -328,15 +348,37 @@ Result<AdmittedJob> admit(const std::string& spec_toml, const std::string& from_
   ES_RETURN_IF_ERROR(resolve(resolved, *model, job.config.start_version, *data));
   ES_RETURN_IF_ERROR(check_optimizer(resolved, graph));
   ES_RETURN_IF_ERROR(check_evaluation(resolved, *model, graph, *data));
-  ES_RETURN_IF_ERROR(check_shards(resolved, graph));
-  const auto buckets = bucket_floats(graph);
+  const auto divides = may_divide(resolved, graph);
+  if (!divides) return divides.error();
+  job.may_divide = *divides;
+  ES_RETURN_IF_ERROR(check_shards(resolved, *divides));
+  auto buckets = bucket_floats(graph);
   if (!buckets) return buckets.error();
-  job.spec_toml = to_toml(resolved);
+  job.bucket_floats = *std::move(buckets);
+  auto memory = worker_memory(resolved, graph);
+  if (!memory) return memory.error();
+  job.memory = *memory;
   job.config.last_version = resolved.steps;
-  job.config.bucket_count = static_cast<std::uint32_t>(buckets->size());
-  if (resolved.shard.state != "off") job.config.shards = *buckets;
+  job.config.bucket_count = static_cast<std::uint32_t>(job.bucket_floats.size());
   job.model_key = model_key(resolved, data->layout);
+  job.set_spec(JobSpec(resolved));
   return job;
+}
+
+scheduler::WorkerArrays worker_arrays(const gpu::MemoryUse& use, std::uint32_t max_p) {
+  const auto bytes = [](std::int64_t count) { return static_cast<std::uint64_t>(count); };
+  return {.always = bytes(use.params + use.constants + use.arena + use.workspace) +
+                    bytes(use.context) * max_p,
+          .moments = bytes(use.moments),
+          .gradient = bytes(use.gradient_slot)};
+}
+
+void AdmittedJob::set_spec(JobSpec spec) {
+  config.spec = std::move(spec);
+  config.shards.clear();
+  if (config.spec.shard.state == "on") config.shards = bucket_floats;
+  memory.divided = !config.shards.empty();
+  spec_toml = to_toml(config.spec);
 }
 
 }  // namespace es::actors

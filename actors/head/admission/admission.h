@@ -5,17 +5,30 @@
 #include <cstdint>
 #include <filesystem>
 #include <string>
+#include <vector>
 
 #include "actors/head/intra_job/core/job_core.h"
+#include "gpu/engine/engine.h"
 #include "proto/base/job_spec.h"
+#include "scheduler/plans/worker_memory.h"
 
 namespace es::actors {
 
 struct AdmittedJob {
   intra_job::Config config;  // its spec has steps from epochs or stages, and a level from auto
   std::string spec_toml;     // canonical text of config.spec
+  std::vector<std::uint64_t> bucket_floats;
+  // What workers need; `divided` as shard.state says. Whether it may become divided.
+  scheduler::WorkerMemory memory;
+  bool may_divide = false;
   std::string model_key;  // what decides the speed of a local step, besides batch and device type
+
+  // Sets config.spec and what follows from it.
+  void set_spec(JobSpec spec);
 };
+
+// The arrays of a worker by the plan of its engine.
+scheduler::WorkerArrays worker_arrays(const gpu::MemoryUse& use, std::uint32_t max_p);
 
 // `from_checkpoint`: the directory from which to start, or empty. The data set and the checkpoint
 // must be readable on the head. Errors: those of parse_job and data_facts; a model that does not

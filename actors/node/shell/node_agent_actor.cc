@@ -94,6 +94,12 @@ void NodeAgentState::on_peer_up(const PeerUp& up) {
                                                .count()));
     auto devices = b.initDevices(options_.devices.size());
     for (std::size_t i = 0; i < options_.devices.size(); ++i) put(devices[i], options_.devices[i]);
+    auto memory = b.initMemory(static_cast<unsigned>(options_.memory.size()));
+    for (unsigned i = 0; const auto& [type, bytes] : options_.memory) {
+      memory[i].setType(type.name);
+      memory[i].setBytes(bytes.all);
+      memory[i++].setUnsharedBytes(bytes.unshared);
+    }
     // The list includes processes that have not been started yet and those that have ended but were
     // not reaped. The head may call a device free only when none of them is left.
     const std::vector<Incarnation> running = processes_.incarnations();

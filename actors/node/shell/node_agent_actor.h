@@ -43,6 +43,7 @@
 #include "actors/base/log/line.h"
 #include "actors/base/protocol/core/messages.h"
 #include "actors/node/core/process_table.h"
+#include "actors/node/shell/node_memory.h"
 #include "actors/node/shell/worker_process.h"
 #include "actors/worker/state/node_roots.h"
 #include "proto/messages.h"
@@ -52,11 +53,12 @@ namespace es::actors {
 struct NodeAgentOptions {
   std::string name;
   std::vector<DeviceId> devices;
-  std::string rack;                         // where the node stands; empty: not known
-  std::uint32_t island_devices = 0;         // as in NodePlace
-  bool spot = false;                        // the machine may be taken away at any time
-  std::string head_endpoint;                // for this agent and its workers
-  std::filesystem::path run_dir;            // sockets, specs and logs of workers; exists
+  std::map<DeviceType, scheduler::MemoryRoom> memory;  // of each type of these devices
+  std::string rack;                                    // where the node stands; empty: not known
+  std::uint32_t island_devices = 0;                    // as in NodePlace
+  bool spot = false;                                   // the machine may be taken away at any time
+  std::string head_endpoint;                           // for this agent and its workers
+  std::filesystem::path run_dir;                       // sockets, specs and logs of workers; exists
   NodeDirectories directories;              // what this node and its workers may read and write
   std::uint32_t worker_logs = 1000;         // of workers that have ended; older ones are removed
   std::vector<std::string> worker_command;  // program and leading arguments

@@ -64,7 +64,7 @@ void DeviceState::perform_effect(const worker::AbandonGenerations& effect) {
   tree_.reset();
   // The segments of an old generation are closed. A peer that reads late finds no memory instead of
   // wrong data.
-  if (gradients_ && parts_->options.spec.shard.state != "off") kept_sums_ = gradients_->take_sums();
+  if (gradients_ && parts_->options.spec.shard.state == "on") kept_sums_ = gradients_->take_sums();
   gradients_.reset();
   exported_.reset();
   exports_.clear();

@@ -266,7 +266,7 @@ int worker_main(int argc, char** argv) {
   std::shared_ptr<worker::ChannelThread> channels;
   run_actor_process("easyscaled worker", 1, [&](caf::actor_system& system) -> Status {
     // What is held of sharded state is in host memory, so a channel between devices does not help.
-    const bool joins = parts && (*parts)->options.spec.shard.state == "off";
+    const bool joins = parts && (*parts)->options.spec.shard.state != "on";
     gpu::ChannelDevice joining = joins ? channel_device(arguments) : gpu::ChannelDevice();
     WorkerOptions options = worker_options(arguments, parts);
     if (joining.library)

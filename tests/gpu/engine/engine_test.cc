@@ -7,6 +7,7 @@
 #include <limits>
 #include <utility>
 
+#include "gpu/models/models.h"
 #include "tests/gpu/support/training.h"
 
 TEST_SUITE("gpu/engine") {
@@ -375,5 +376,22 @@ TEST_SUITE("gpu/engine") {
     CHECK(d.ops.back().kind == "cross_entropy");
     CHECK(d.memory.arena >= d.memory.arena_live_peak);
     CHECK(d.memory.gradient_slot == d.memory.params);
+  }
+
+  TEST_CASE("the memory of an engine is known before it is there") {
+    for (const char* optimizer : {"sgd", "adamw"})
+      for (const char* model : {"small_cnn", "resnet18", "mlp"}) {
+        JobSpec spec = small_spec();
+        spec.model.name = model;
+        spec.optimizer.kind = optimizer;
+        if (spec.optimizer.kind != "sgd") spec.optimizer.momentum = 0;
+        const auto graph = build_model(spec.model, spec.batch_size, images(32, 3));
+        REQUIRE(graph);
+        const auto engine = Engine::create(spec, *graph, {});
+        REQUIRE(engine);
+        const auto planned = Engine::planned_memory(spec, *graph, {});
+        REQUIRE(planned);
+        CHECK(*planned == (*engine)->describe().memory);
+      }
   }
 }

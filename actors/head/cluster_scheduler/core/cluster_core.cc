@@ -53,7 +53,7 @@ std::vector<cluster::Effect> ClusterCore::on(const cluster::Event& event, double
 void ClusterCore::on_node_joined(const cluster::NodeJoined& event) {
   // A daemon that was started again may be the repair of what had failed.
   if (!pool_.is_live(event.node)) trials_.forgive(event.node);
-  pool_.join(event.node, event.devices, event.place);
+  pool_.join(event.node, event.devices, event.place, event.memory);
   claims_.give_back_returned();
   // The pool of a restarted head is empty, so a device on which a process of a job still runs looks
   // free here. The job gets it back before a decision can give it to another job. `moved` stays
@@ -232,7 +232,27 @@ DeviceTrials::Candidate ClusterCore::candidate_of(const Job& job) const {
   if (job.demand && job.demand->exact)
     std::erase_if(types,
                   [&](const DeviceType& type) { return job.demand->exact->count_of(type) == 0; });
-  return {job.admitted.job, job.admitted.resources.suspendable, std::move(types)};
+  DeviceTrials::Candidate candidate{
+      job.admitted.job, job.admitted.resources.suspendable, std::move(types), {}};
+  if (lacks_room(job))
+    candidate.lacks_room = [this, &job](const std::string& node, const DeviceType& type) {
+      return missing_bytes(job.admitted.memory, type, pool_.memory_of(node, type),
+                           least_workers(job)) > 0;
+    };
+  return candidate;
+}
+
+// The number of workers that the job has at least.
+std::uint32_t ClusterCore::least_workers(const Job& job) const {
+  if (job.demand && job.demand->exact) return std::max(job.demand->exact->total(), 1U);
+  return std::max(job.admitted.resources.min_devices, 1U);
+}
+
+// Whether some devices have too little memory for the job.
+bool ClusterCore::lacks_room(const Job& job) const {
+  return std::ranges::any_of(pool_.kinds(), [&](const scheduler::RoomyDevices& kind) {
+    return missing_bytes(job.admitted.memory, kind.type, kind.room, least_workers(job)) > 0;
+  });
 }
 
 std::vector<ClusterCore::ClaimView> ClusterCore::claims() const {
@@ -276,11 +296,12 @@ std::map<JobId, WaitText> ClusterCore::waits(const std::function<bool(const JobI
   const auto waiting = scheduler::waiting_beside_free(open, decided_, policy_->starts_with());
   for (const scheduler::WaitingJob& job : waiting) {
     const scheduler::JobView& view = view_.jobs[job.slot];
-    texts.try_emplace(open.jobs[job.slot].id,
-                      limits_text(view,
-                                  {price_limits_.of(view.number),
-                                   trials_.is_limited(view.id, now_s_), trials_.next_end_s(now_s_)},
-                                  now_s_));
+    texts.try_emplace(
+        open.jobs[job.slot].id,
+        limits_text(view,
+                    {price_limits_.of(view.number), trials_.is_limited(view.id, now_s_),
+                     trials_.next_end_s(now_s_), lacks_room(jobs_.at(view.number))},
+                    now_s_));
   }
   return texts;
 }

@@ -113,6 +113,7 @@ class ClusterCore {
   bool awaits_proof() const { return trials_.awaits_proof(); }
   // Devices of live nodes, by type.
   const DeviceSet& existing_devices() const { return pool_.existing_devices(); }
+  const std::vector<scheduler::RoomyDevices>& kinds() const { return pool_.kinds(); }
   // Returns the devices that the job may hold now.
   const std::set<DeviceId>& held(const JobId& job) const { return pool_.held(job); }
   // The number of events that were ignored because they did not fit.
@@ -163,6 +164,8 @@ class ClusterCore {
   void note_sync(Job& job);
   void charge(Job& job);
   DeviceTrials::Candidate candidate_of(const Job& job) const;
+  std::uint32_t least_workers(const Job& job) const;
+  bool lacks_room(const Job& job) const;
 
   // Decisions (cluster_decisions.cc).
   void share_out();

@@ -143,7 +143,9 @@ void ClusterCore::give(Job& job, const DeviceSet& devices) {
   DevicePool::Wish wish = trials_.wish_of(candidate_of(job), now_s_);
   wish.room = max_devices(job.admitted);
   wish.room -= std::min(wish.room, pool_.held_devices(id).total() + devices.total());
-  const std::set<DeviceId> before = wish.cut ? pool_.held(id) : std::set<DeviceId>();
+  // Only such a wish may find less than is free.
+  const bool may_lack = wish.avoids || wish.cut;
+  const std::set<DeviceId> before = may_lack ? pool_.held(id) : std::set<DeviceId>();
   std::uint32_t given = 0;
   for (const DeviceCount& c : devices.counts) given += pool_.grant(id, c.type, c.count, wish);
   // Whether the job can use what it holds now, although it is less than was decided.
@@ -265,7 +267,7 @@ void ClusterCore::refresh(Job& job) {
   view.refusals.clear();
   for (const scheduler::Refusal& refusal : job.refusals)
     if (refusal.held.total() >= view.min_devices) view.refusals.push_back(refusal);
-  if (trials_.is_limited(view.id, now_s_)) {
+  if (trials_.is_limited(view.id, now_s_) || lacks_room(job)) {
     limited_.insert(view.id);
     trials_.limit(candidate_of(job), view, now_s_);
   }

@@ -26,6 +26,7 @@ struct NodeJoined {
   DeviceSet devices;
   std::vector<std::pair<JobId, DeviceId>> kept = {};
   NodePlace place = {};
+  MemoryByType memory = {};
 };
 
 struct NodeLost {
@@ -57,7 +58,8 @@ struct JobAdmitted {
   // deadline counts from submit_s.
   ResourceSpec resources{};
   DeterminismLevel level = DeterminismLevel::kD1;
-  std::uint32_t max_p = 1;  // ESTs; the policy never gives a job more devices than this
+  std::uint32_t max_p = 1;           // ESTs; the policy never gives a job more devices than this
+  scheduler::WorkerMemory memory{};  // a device without room for a worker is not given
   // Admitted by an earlier head, which has judged its demand. Its nodes may not have returned yet.
   bool restored = false;
   // For the policy; see scheduler/policy/common/policy.h.

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "actors/head/cluster_scheduler/core/job_bounds.h"
+#include "actors/head/cluster_scheduler/core/memory_fit.h"
 #include "scheduler/model/device_sets.h"
 
 namespace es::actors {
@@ -76,7 +77,10 @@ Status check_demand(const JobAdmitted& job, const std::optional<protocol::Demand
   if (!pool.knows_devices() || judged_before) return {};
   ES_RETURN_IF_ERROR(check_queue(job, demand.exact, limits.queues));
   if (limits.may_grow) return {};
-  if (demand.exact) return check_exact(*demand.exact, pool.existing_devices());
+  if (demand.exact) {
+    ES_RETURN_IF_ERROR(check_exact(*demand.exact, pool.existing_devices()));
+    return cluster::check_room(job.memory, *demand.exact, pool.kinds());
+  }
   // The minimum is judged once. A job whose devices were lost later waits for their return.
   const bool was_elastic = before && !before->exact;
   if (was_elastic) return {};

@@ -110,7 +110,7 @@ class DevicePool::Choice {
   }
 
   bool may_take(const std::string& node) const {
-    if (wish_.avoids && wish_.avoids(node)) return false;
+    if (wish_.avoids && wish_.avoids(node, type_)) return false;
     return !wish_.cut || std::ranges::none_of(nodes_, [&](const std::string& other) {
       return wish_.cut(node, other);
     });
@@ -170,7 +170,8 @@ std::string DevicePool::rack_of(const std::string& node) const {
   return place.spot ? kSpotMark + place.rack : place.rack;
 }
 
-void DevicePool::join(const std::string& node, const DeviceSet& devices, const NodePlace& place) {
+void DevicePool::join(const std::string& node, const DeviceSet& devices, const NodePlace& place,
+                      const MemoryByType& memory) {
   if (place != place_of(node)) {
     // The indexes of free devices contain the rack, so a node that has moved leaves them first.
     std::vector<DeviceId> moved;
@@ -185,7 +186,10 @@ void DevicePool::join(const std::string& node, const DeviceSet& devices, const N
     for (const DeviceId& id : moved) account(id, devices_.at(id), true);
   }
   live_nodes_[node] = true;
+  const bool same = listed_[node] == devices && memory_[node] == memory;
   listed_[node] = devices;
+  memory_[node] = memory;
+  if (!same) count_kinds();
   for (const DeviceCount& c : devices.counts) {
     for (std::uint32_t index = 0; index < c.count; ++index) {
       const DeviceId id{node, c.type, index};
@@ -327,7 +331,8 @@ void DevicePool::vacate(const std::string& node) {
 
 bool DevicePool::stay(const std::string& node, bool is_present) {
   if (vacated_.erase(node) == 0) return false;
-  if (is_present) join(node, DeviceSet(listed_[node]), NodePlace(place_of(node)));
+  if (is_present)
+    join(node, DeviceSet(listed_[node]), NodePlace(place_of(node)), MemoryByType(memory_[node]));
   return true;
 }
 
@@ -397,6 +402,27 @@ std::set<std::string> DevicePool::nodes_with(const std::vector<DeviceType>& type
         std::ranges::find(types, id.type) != types.end())
       nodes.insert(id.node);
   return nodes;
+}
+
+scheduler::MemoryRoom DevicePool::memory_of(const std::string& node, const DeviceType& type) const {
+  const auto at = memory_.find(node);
+  if (at == memory_.end()) return {};
+  const auto room = at->second.find(type);
+  return room == at->second.end() ? scheduler::MemoryRoom() : room->second;
+}
+
+void DevicePool::count_kinds() {
+  kinds_.clear();
+  for (const auto& [node, listed] : listed_)
+    for (const DeviceCount& c : listed.counts) {
+      const scheduler::MemoryRoom room = memory_of(node, c.type);
+      const auto same = std::ranges::find_if(
+          kinds_, [&](const auto& kind) { return kind.type == c.type && kind.room == room; });
+      if (same == kinds_.end())
+        kinds_.push_back({c.type, room, c.count});
+      else
+        same->count += c.count;
+    }
 }
 
 const std::set<DeviceId>& DevicePool::held(const JobId& job) const {

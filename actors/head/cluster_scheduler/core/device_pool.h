@@ -34,6 +34,7 @@
 #include "actors/base/protocol/core/messages.h"
 #include "proto/base/device.h"
 #include "proto/base/ids.h"
+#include "scheduler/plans/worker_memory.h"
 
 namespace es::actors {
 
@@ -47,6 +48,9 @@ struct NodePlace {
   bool is_known() const { return !rack.empty() || island_devices > 0 || spot; }
   bool operator==(const NodePlace&) const = default;
 };
+
+// The memory of the devices of a node, as far as it is known.
+using MemoryByType = std::map<DeviceType, scheduler::MemoryRoom>;
 
 class DevicePool {
  public:
@@ -65,7 +69,8 @@ class DevicePool {
 
   // The node is present with these numbers of devices of each type (indices from 0). New devices
   // are free. Known devices of a live node keep their state. Lost devices that are listed return.
-  void join(const std::string& node, const DeviceSet& devices, const NodePlace& place = {});
+  void join(const std::string& node, const DeviceSet& devices, const NodePlace& place = {},
+            const MemoryByType& memory = {});
   // Marks a free device as held by the job that used it before a restart of the head. Returns false
   // and changes nothing if the device is not free or does not exist.
   bool adopt(const JobId& job, const DeviceId& device);
@@ -81,9 +86,9 @@ class DevicePool {
   struct Wish {
     std::uint32_t room = 0;  // devices that the job may be granted later, beyond this grant
     bool on_spot = true;     // devices of spot nodes are taken first; otherwise last
-    // Nodes that the job is not given, and pairs of nodes of which it is given one only; null:
+    // Devices that the job is not given, and pairs of nodes of which it is given one only; null:
     // none.
-    std::function<bool(const std::string& node)> avoids{};
+    std::function<bool(const std::string& node, const DeviceType& type)> avoids{};
     std::function<bool(const std::string& a, const std::string& b)> cut{};
   };
   // Grants `count` free devices of the type. Racks, and in a rack nodes, where the job holds most
@@ -137,6 +142,10 @@ class DevicePool {
   std::vector<DeviceId> devices_of(const std::string& node) const;
   // The nodes with a device of one of these types that is free or has an owner.
   std::set<std::string> nodes_with(const std::vector<DeviceType>& types) const;
+  // The memory of a device of this type of the node.
+  scheduler::MemoryRoom memory_of(const std::string& node, const DeviceType& type) const;
+  // The devices that nodes have listed, also those of nodes that are away, by type and memory.
+  const std::vector<scheduler::RoomyDevices>& kinds() const { return kinds_; }
 
   const std::set<DeviceId>& held(const JobId& job) const;
   // Held, returning or lost devices of the job.
@@ -181,6 +190,7 @@ class DevicePool {
   };
 
   const NodePlace& place_of(const std::string& node) const;
+  void count_kinds();
   // The rack of a node in the order of grant().
   std::string rack_of(const std::string& node) const;
 
@@ -197,6 +207,8 @@ class DevicePool {
 
   std::map<std::string, bool> live_nodes_;   // every node ever seen, and whether it is live
   std::map<std::string, NodePlace> places_;  // of nodes that have said where they are
+  std::map<std::string, MemoryByType> memory_;
+  std::vector<scheduler::RoomyDevices> kinds_;
   std::map<std::string, DeviceSet> listed_;  // devices of all these nodes, as of the last join()
   std::set<std::string> vacated_;            // nodes that jobs have to leave
   std::map<DeviceId, Device> devices_;       // devices of all these nodes

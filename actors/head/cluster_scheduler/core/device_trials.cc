@@ -12,6 +12,23 @@ Instant instant(double seconds) {
   return std::chrono::duration_cast<Instant>(std::chrono::duration<double>(seconds));
 }
 
+// A set of devices with which the job can run, made of those that it holds and of others that it can
+// be given. A policy counts the free devices of a type, and would choose a type of which the job
+// can be given too few. The set that the job has if there is none.
+DeviceSet minimum_of(const scheduler::JobView& view, const DeviceSet& reachable) {
+  std::vector<DeviceCount> types = reachable.counts;
+  std::ranges::stable_sort(types, std::ranges::greater(), &DeviceCount::count);
+  if (!view.mix_types && view.held.counts.size() > 1) return view.held;
+  if (!view.mix_types && !view.held.empty())
+    std::erase_if(types, [&](const DeviceCount& c) { return view.held.count_of(c.type) == 0; });
+  if (!view.mix_types && types.size() > 1) types.resize(1);
+  DeviceSet set = view.held;
+  for (const DeviceCount& c : types)
+    if (const std::uint32_t missing = view.min_devices - set.total(); missing > 0)
+      set.add(c.type, std::min(missing, c.count));
+  return set.total() < view.min_devices ? view.held : set;
+}
+
 }  // namespace
 
 void DeviceTrials::failed(const Candidate& candidate, const protocol::DeviceFailed& message,
@@ -79,14 +96,17 @@ bool DeviceTrials::is_limited(const JobId& job, double now_s) const {
 DevicePool::Wish DeviceTrials::wish_of(const Candidate& candidate, double now_s) const {
   // A spot node may take the last devices of a job away.
   DevicePool::Wish wish{.on_spot = candidate.suspendable};
-  if (!is_limited(candidate.job, now_s)) return wish;
+  const bool limited = is_limited(candidate.job, now_s);
+  if (!limited && !candidate.lacks_room) return wish;
   const Instant now = instant(now_s);
-  if (faults_.has_failed(candidate.job)) {
-    const auto usable = pool_.nodes_with(candidate.types);
-    wish.avoids = [nodes = faults_.avoided(candidate.job, usable, now)](const auto& node) {
-      return nodes.contains(node);
-    };
-  }
+  std::set<std::string> avoided;
+  if (faults_.has_failed(candidate.job))
+    avoided = faults_.avoided(candidate.job, pool_.nodes_with(candidate.types), now);
+  wish.avoids = [nodes = std::move(avoided), lacks_room = candidate.lacks_room](
+                    const std::string& node, const DeviceType& type) {
+    return nodes.contains(node) || (lacks_room && lacks_room(node, type));
+  };
+  if (!limited) return wish;
   wish.cut = [this, now](const std::string& a, const std::string& b) {
     return faults_.are_cut(a, b, now);
   };
@@ -97,7 +117,12 @@ void DeviceTrials::limit(const Candidate& candidate, scheduler::JobView& view, d
   const DevicePool::Wish wish = wish_of(candidate, now_s);
   DeviceSet reachable;
   bool all = true;
-  for (const DeviceType& type : view.types) {
+  // A job may be pinned to other types than those that are chosen for it.
+  std::vector<DeviceType> types = view.types;
+  if (view.pinned)
+    for (const DeviceCount& c : view.pinned->counts)
+      if (std::ranges::find(types, c.type) == types.end()) types.push_back(c.type);
+  for (const DeviceType& type : types) {
     const std::uint32_t count = pool_.reachable(view.id, type, wish);
     all = all && count == pool_.free_devices().count_of(type);
     if (count > 0) reachable.add(type, count);
@@ -111,6 +136,8 @@ void DeviceTrials::limit(const Candidate& candidate, scheduler::JobView& view, d
       view.pinned &&
       !scheduler::beyond(scheduler::beyond(*view.pinned, view.held), reachable).empty();
   if (pinned_out || (!view.pinned && most < view.min_devices)) view.pinned = view.held;
+  if (!view.pinned && view.held.total() < view.min_devices)
+    view.pinned = minimum_of(view, reachable);
   view.max_devices = std::max(view.min_devices, std::min(view.max_devices, most));
 }
 

@@ -3,10 +3,12 @@
 // for the pool and for what a job can be given. A part of ClusterCore, pure.
 //
 // The pool withholds what is set aside, so a policy sees neither. What only one job is not given,
-// and nodes that cannot reach each other, are no matter of a policy either: the job is shown as one
+// what has too little memory for it, and nodes that cannot reach each other, are no matter of a
+// policy either: the job is shown as one
 // that wants no more than it can be given.
 //
 // Times are seconds on the clock of the events. Not thread-safe.
+#include <functional>
 #include <set>
 #include <string>
 #include <utility>
@@ -29,6 +31,8 @@ class DeviceTrials {
     const JobId& job;
     bool suspendable = true;
     std::vector<DeviceType> types;  // on which it could be tried
+    // Whether a device of this type of the node has too little memory; null: none has.
+    std::function<bool(const std::string& node, const DeviceType& type)> lacks_room;
   };
   void failed(const Candidate& candidate, const protocol::DeviceFailed& message, double now_s);
   void work(const JobId& job, const std::vector<DeviceId>& devices);

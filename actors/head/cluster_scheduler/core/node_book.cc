@@ -55,6 +55,7 @@ void NodeBook::make_ready(const NodeArrival& node) {
 
 cluster::NodeJoined NodeBook::joined(const NodeArrival& node) const {
   cluster::NodeJoined joined{node.name, node.devices};
+  joined.memory = node.memory;
   if (const auto place = places_.find(node.name); place != places_.end())
     joined.place = place->second;
   for (const Incarnation worker : node.workers)

@@ -31,6 +31,7 @@ struct NodeArrival {
   std::string name;
   DeviceSet devices;
   std::vector<Incarnation> workers;  // worker processes on the node
+  MemoryByType memory = {};
 };
 
 class NodeBook {

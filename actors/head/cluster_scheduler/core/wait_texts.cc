@@ -82,6 +82,7 @@ WaitText limits_text(const JobView& view, const JobLimits& limits, double now_s)
   if (limits.by_faults)
     return {"devices on which it has not failed, on nodes that reach each other",
             "; the next pause of a node ends " + in_seconds_text(limits.pause_end_s - now_s)};
+  if (limits.by_memory) return {"devices with enough memory for its workers", ""};
   if (view.pinned) return {"the devices that it still gives back", ""};
   return {"room in its queue: another job of it has to leave devices first", ""};
 }

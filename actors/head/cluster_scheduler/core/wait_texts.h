@@ -26,6 +26,7 @@ struct JobLimits {
   double price_again_s = 0;  // when its devices are chosen anew by their prices; infinity: never
   bool by_faults = false;
   double pause_end_s = 0;  // when the next pause of a device, a node or a link ends
+  bool by_memory = false;  // some devices have no room for its workers
 };
 WaitText limits_text(const scheduler::JobView& view, const JobLimits& limits, double now_s);
 

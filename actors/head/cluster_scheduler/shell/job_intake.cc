@@ -7,6 +7,7 @@
 #include "actors/base/log/log.h"
 #include "actors/base/protocol/core/instant.h"
 #include "actors/head/cluster_scheduler/core/job_fit.h"
+#include "actors/head/cluster_scheduler/core/memory_fit.h"
 #include "proto/base/kill_point.h"
 #include "proto/messages.h"
 #include "proto/text_of.h"
@@ -76,6 +77,11 @@ Result<AdmittedJob> JobIntake::admit(const Request& request, const PeerId& clien
   if (!admitted) return admitted;
   ES_RETURN_IF_ERROR(cluster::check_fits(admitted->config.spec, with_.options.limits,
                                          with_.decisions.core().existing_devices()));
+  auto fitted =
+      cluster::fit_into_memory(admitted->config.spec, admitted->memory, admitted->may_divide,
+                               with_.decisions.core().kinds(), with_.options.limits.may_grow);
+  if (!fitted) return fitted.error();
+  admitted->set_spec(*std::move(fitted));
   return admitted;
 }
 
@@ -101,19 +107,21 @@ void JobIntake::start(AdmittedJob admitted, JobRecord record, bool restored) {
   with_.jobs.add_live(job, spec.resources.tenant, record.request_id);
   if (with_.options.on_job) with_.options.on_job(job, spec);
   // The core knows the job before its actor can send a demand.
-  with_.decisions.take(event_of(spec, record, restored));
+  with_.decisions.take(event_of(admitted, record, restored));
   with_.actors.start(options_of(std::move(admitted), std::move(record), restored));
   with_.actors.send(job, with_.inventory.current());
 }
 
-cluster::JobAdmitted JobIntake::event_of(const JobSpec& spec, const JobRecord& record,
+cluster::JobAdmitted JobIntake::event_of(const AdmittedJob& admitted, const JobRecord& record,
                                          bool restored) const {
+  const JobSpec& spec = admitted.config.spec;
   // The age is not negative even if the date of the machine was set back.
   const double age_seconds = with_.clock.seconds_since(record.submitted_unix_ms);
   return {.job = record.id,
           .resources = spec.resources,
           .level = spec.level,
           .max_p = spec.max_p,
+          .memory = admitted.memory,
           .restored = restored,
           .submit_s = with_.clock.now_s() - std::max(0.0, age_seconds),
           .start_seconds = in_seconds(with_.options.start_pause),

@@ -57,7 +57,8 @@ class JobIntake {
                       std::uint64_t sequence) const;
   void restore_live(AdmittedJob admitted, JobRecord record);
   void start(AdmittedJob admitted, JobRecord record, bool restored);
-  cluster::JobAdmitted event_of(const JobSpec& spec, const JobRecord& record, bool restored) const;
+  cluster::JobAdmitted event_of(const AdmittedJob& admitted, const JobRecord& record,
+                                bool restored) const;
   IntraJobOptions options_of(AdmittedJob admitted, JobRecord record, bool restored) const;
 
   const Uses with_;

@@ -17,10 +17,13 @@ struct Hello {
 
 Result<Hello> hello_of(const Inbound& inbound) {
   return visit<wire::NodeHello>(inbound, [](wire::NodeHello::Reader r) {
-    Hello hello{{name_of(r.getName(), "name"), {}, {}}, r.getUnixMs()};
+    Hello hello{{name_of(r.getName(), "name"), {}, {}, {}}, r.getUnixMs()};
     for (const auto device : r.getDevices())
       hello.node.devices.add({name_of(device.getType(), "device type")}, 1);
     for (const std::uint64_t worker : r.getWorkers()) hello.node.workers.push_back({worker});
+    for (const auto memory : r.getMemory())
+      hello.node.memory[{name_of(memory.getType(), "device type")}] = {memory.getBytes(),
+                                                                       memory.getUnsharedBytes()};
     return hello;
   });
 }

@@ -42,7 +42,7 @@ class History {
   void finish() {
     for (const auto& [node, devices] : inventory_) {
       deliver(NodeStays{node});
-      deliver(NodeJoined{node, devices});
+      deliver(NodeJoined{node, devices, {}, {}, memory_of(node)});
     }
     for (const std::string name : {"c0", "c1", "c2"}) deliver(ClaimEnded{name});
     // Whatever was set aside comes back by itself, for all but the jobs that failed there.
@@ -57,7 +57,7 @@ class History {
       give_back_everything_owed();
       for (const auto& [id, job] : jobs_) CHECK((is_served(job) || !need_is_free(job)));
       const auto next = std::find_if(jobs_.begin(), jobs_.end(), [&](const auto& j) {
-        return is_served(j.second) || holds_devices(j.second);
+        return is_served(j.second) || holds_devices(j.second) || lacks_memory(j.second);
       });
       REQUIRE(next != jobs_.end());
       deliver(FromJob{next->first, JobEnded{}});
@@ -116,12 +116,32 @@ class History {
     // A node may come back to another rack.
     const NodePlace place{draw(0, 1) == 0 ? "" : "r" + std::to_string(draw(0, 2)),
                           static_cast<std::uint32_t>(draw(0, 2))};
-    return NodeJoined{node, at->second, {}, place};
+    return NodeJoined{node, at->second, {}, place, memory_of(node)};
+  }
+
+  // The first node has no limit.
+  static MemoryByType memory_of(const std::string& node) {
+    MemoryByType memory;
+    if (node == "n0") return memory;
+    for (const std::string& type : kTypes) memory[{type}] = {.all = 1U + (node.back() - '0') % 3U};
+    return memory;
+  }
+  static bool has_room(const JobModel& job, const DeviceId& device) {
+    const MemoryByType memory = memory_of(device.node);
+    const auto at = memory.find(device.type);
+    return at == memory.end() || job.admitted.memory.on_cpu.always <= at->second.all;
+  }
+  // Whether some devices have too little memory for the job, so that it may wait for ever.
+  bool lacks_memory(const JobModel& job) const {
+    return std::ranges::any_of(core_.nodes(), [&](const DevicePool::NodeView& node) {
+      return std::ranges::any_of(node.devices, [&](const auto& d) { return !has_room(job, d.id); });
+    });
   }
 
   Event random_admission() {
     JobAdmitted job{.job = "j" + std::to_string(next_job_++)};
     job.max_p = draw(1, 8);
+    job.memory.on_cpu.always = draw(0, 2) == 0 ? draw(1, 3) : 0;
     ResourceSpec& resources = job.resources;
     resources.min_devices = draw(1, std::min(job.max_p, 3U));
     resources.max_devices = draw(0, 1) == 0 ? 0 : draw(resources.min_devices, job.max_p);
@@ -227,6 +247,7 @@ class History {
       for (const auto& [other, until_s] : core_.cut_from(id.node))
         for (const DeviceId& beside : devices) CHECK(beside.node != other);
       CHECK_FALSE(is_suspect(id));
+      CHECK(has_room(job, id));
     }
     job.allocated = devices;
     job.processes.insert(devices.begin(), devices.end());
@@ -275,7 +296,7 @@ class History {
     DeviceSet free;
     for (const DevicePool::NodeView& node : core_.nodes())
       for (const DevicePool::DeviceView& device : node.devices)
-        if (device.owner.empty()) free.add(device.id.type, 1);
+        if (device.owner.empty() && has_room(job, device.id)) free.add(device.id.type, 1);
     if (job.demand->exact) return free.contains(scheduler::beyond(*job.demand->exact, held(job)));
     const bool mixes = job.admitted.level == DeterminismLevel::kD2;
     const std::uint32_t missing = job.admitted.resources.min_devices - held(job).total();

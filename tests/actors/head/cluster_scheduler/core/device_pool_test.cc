@@ -310,7 +310,7 @@ TEST_SUITE("actors/head/cluster_scheduler/device_pool") {
     pool.join("m", devices("a:2"));
     pool.join("n", devices("a:2"));
     DevicePool::Wish wish;
-    wish.avoids = [](const std::string& node) { return node == "m"; };
+    wish.avoids = [](const std::string& node, const DeviceType&) { return node == "m"; };
     CHECK(pool.reachable("j", kA, wish) == 2);
     CHECK(pool.grant("j", kA, 3, wish) == 2);
     CHECK(text(pool.held("j")) == "n/a:0 n/a:1");

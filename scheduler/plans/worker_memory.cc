@@ -1,0 +1,92 @@
+#include "scheduler/plans/worker_memory.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstdio>
+#include <map>
+#include <vector>
+
+#include "proto/base/check.h"
+
+namespace es::scheduler {
+namespace {
+
+bool is_gpu(const DeviceType& type) {
+  return type.name.starts_with("cuda-sm");
+}
+
+std::uint64_t beyond(std::uint64_t needed, std::uint64_t room) {
+  return room == 0 || needed <= room ? 0 : needed - room;
+}
+
+std::string mebibytes(std::uint64_t bytes) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.1f MiB", static_cast<double>(bytes) / (1 << 20));
+  return text;
+}
+
+// A part of the moments of a job, of which two workers have each.
+std::uint64_t moments_of(const WorkerMemory& job, std::uint64_t moments, std::uint32_t workers) {
+  return job.divided && workers > 2 ? 2 * moments / workers : moments;
+}
+
+}  // namespace
+
+MemoryRoom needed_bytes(const WorkerMemory& job, const DeviceType& type, std::uint32_t workers) {
+  ES_CHECK(workers >= 1);
+  // A GPU updates divided moments in host memory, and sums of gradients may wait there.
+  if (is_gpu(type)) {
+    const bool elsewhere = job.divided && workers > 2;
+    return {.all = job.on_gpu.always + (elsewhere ? 0 : job.on_gpu.moments) + job.on_gpu.gradient,
+            .unshared = 0};
+  }
+  const std::uint32_t ests = (job.max_p + workers - 1) / workers;
+  const std::uint64_t gradients =
+      job.on_cpu.gradient * static_cast<std::uint64_t>(std::bit_width(ests));
+  // A worker alone adds in the same memory. Of others each has the sums of its buckets.
+  const std::uint64_t sums = workers == 1 ? 0 : job.on_cpu.gradient / workers;
+  const std::uint64_t own = job.on_cpu.always + moments_of(job, job.on_cpu.moments, workers);
+  return {.all = own + gradients + sums, .unshared = own};
+}
+
+std::uint64_t missing_bytes(const WorkerMemory& job, const DeviceType& type, const MemoryRoom& room,
+                            std::uint32_t workers) {
+  const MemoryRoom needed = needed_bytes(job, type, workers);
+  return std::max(beyond(needed.all, room.all), beyond(needed.unshared, room.unshared));
+}
+
+std::optional<std::uint32_t> fewest_workers(const WorkerMemory& job,
+                                            std::span<const RoomyDevices> devices, bool mixed,
+                                            std::uint32_t most) {
+  for (std::uint32_t workers = 1; workers <= most; ++workers) {
+    std::map<DeviceType, std::uint64_t> fitting;
+    std::uint64_t all = 0;
+    for (const RoomyDevices& some : devices) {
+      if (missing_bytes(job, some.type, some.room, workers) > 0) continue;
+      all += some.count;
+      const std::uint64_t of_type = fitting[some.type] += some.count;
+      if ((mixed ? all : of_type) >= workers) return workers;
+    }
+  }
+  return std::nullopt;
+}
+
+std::string missing_text(const WorkerMemory& job, std::span<const RoomyDevices> devices,
+                         std::uint32_t most) {
+  ES_CHECK(!devices.empty());
+  const auto missing = [&](const RoomyDevices& some) {
+    return missing_bytes(job, some.type, some.room, std::min(most, some.count));
+  };
+  const auto best = std::ranges::min_element(devices, {}, missing);
+  const std::uint32_t workers = std::min(most, best->count);
+  const std::uint64_t bytes = missing(*best);
+  const MemoryRoom needed = needed_bytes(job, best->type, workers);
+  const bool unshared = bytes != beyond(needed.all, best->room.all);
+  return "a worker among " + std::to_string(workers) + " needs at least " +
+         mebibytes(unshared ? needed.unshared : needed.all) + (unshared ? " of its own" : "") +
+         " on " + best->type.name + ", which has " +
+         mebibytes(unshared ? best->room.unshared : best->room.all) + ": " + std::to_string(bytes) +
+         " bytes are missing";
+}
+
+}  // namespace es::scheduler
