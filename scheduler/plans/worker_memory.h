@@ -31,7 +31,7 @@ struct WorkerMemory {
 // The memory of a device that a worker may use; 0: not known, or no limit.
 struct MemoryRoom {
   std::uint64_t all = 0;
-  // Of the memory of a process that no other process shares. A worker on a CPU shares its gradients.
+  // Of the memory of a process that no other process shares. A worker on a CPU shares gradients.
   std::uint64_t unshared = 0;
   bool operator==(const MemoryRoom&) const = default;
 };

@@ -137,9 +137,9 @@ struct Reduced {
   bool drain = false;               // bucket 0: OR of the contributions' flags
 };
 
-// Buddy -> members, in a job with sharded state (Holders), where the owner sends Reduced only to the
-// buddy of the bucket: the buddy has copied the sum. Owner and buddy both hold it, so the loss of
-// one of them loses nothing.
+// Buddy -> members, in a job with sharded state (Holders), where the owner sends Reduced only to
+// the buddy of the bucket: the buddy has copied the sum. Owner and buddy both hold it, so the loss
+// of one of them loses nothing.
 struct Complete {
   Stamp stamp;
   Version step = 0;
