@@ -141,7 +141,7 @@ class Engine {
   static Result<std::unique_ptr<Engine>> create(const JobSpec& spec, Graph model,
                                                 const EngineOptions& options);
   // The memory that an engine of create() will have, found without allocating it. For a GPU it
-  // lacks what its libraries and its gradients need. Errors: those of create() but for the last ones.
+  // lacks what its libraries and gradients need. Errors: those of create() but for the last ones.
   static Result<MemoryUse> planned_memory(const JobSpec& spec, Graph model,
                                           const EngineOptions& options);
   // The same for a built-in model (gpu/models/models.h). Error (usage), beside the others: the

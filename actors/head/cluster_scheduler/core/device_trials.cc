@@ -13,8 +13,8 @@ Instant instant(double seconds) {
 }
 
 // A set of devices with which the job can run, made of those that it holds and of others that it
-// can be given. A policy counts the free devices of a type, and would choose a type of which the job
-// can be given too few. The set that the job has if there is none.
+// can be given. A policy counts the free devices of a type, and would choose a type of which the
+// job can be given too few. The set that the job has if there is none.
 DeviceSet minimum_of(const scheduler::JobView& view, const DeviceSet& reachable) {
   std::vector<DeviceCount> types = reachable.counts;
   std::ranges::stable_sort(types, std::ranges::greater(), &DeviceCount::count);

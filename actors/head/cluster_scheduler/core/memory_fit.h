@@ -12,9 +12,9 @@ namespace es::actors::cluster {
 // Returns the job with what its memory decides: shard.state = "auto" becomes "on" if workers fit
 // only so and the job may divide its state; otherwise it stays, which means whole state on every
 // worker. resources.min_devices becomes the fewest workers that fit, if it is less. `devices`:
-// those of the cluster; empty: they are not known yet. Error (refused), unless the cluster may grow:
-// workers fit on no placement that the job allows, or not on those of one of its stages; the text
-// says how many bytes are missing.
+// those of the cluster; empty: they are not known yet. Error (refused), unless the cluster may
+// grow: workers fit on no placement that the job allows, or not on those of one of its stages; the
+// text says how many bytes are missing.
 Result<JobSpec> fit_into_memory(JobSpec spec, scheduler::WorkerMemory memory, bool may_divide,
                                 std::span<const scheduler::RoomyDevices> devices, bool may_grow);
 
