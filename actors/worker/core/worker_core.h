@@ -181,7 +181,7 @@ class WorkerCore {
   void reconsider_fetches();
 
   // Messages of peers (worker_step.cc).
-  void on_contrib(const protocol::Contrib& message);  // a part of its own bucket is counted
+  void on_contrib(const protocol::Contrib& message);  // a part of a sum made here is counted
   void on_reduced(const protocol::Reduced& message);  // the sum of a bucket is staged
   void on_fetch(const protocol::Fetch& message);      // exports its version for another member
   void on_state(const protocol::State& message);      // loads the version that it has fetched
