@@ -1,8 +1,10 @@
 #include <algorithm>
 #include <cmath>
+#include <set>
 
 #include "actors/views/explain.h"
 #include "actors/views/render_text.h"
+#include "proto/base/sum_routes.h"
 
 namespace es::actors {
 namespace {
@@ -75,6 +77,33 @@ void add_data(const ClusterFacts& facts, std::vector<Reason>& reasons) {
        "Start the daemons with more --loaders, or put the data on a faster disk."});
 }
 
+// What the members send between their nodes in a step, said beside a ring all-reduce of the nodes;
+// empty on one node.
+std::string sent_between_nodes(const JobView& job) {
+  std::vector<SumMember> members;
+  std::set<std::string> nodes;
+  std::uint64_t ranks = 0;
+  for (const WorkerView& worker : job.workers) {
+    if (worker.rank_begin == worker.rank_end) continue;
+    members.push_back({{worker.rank_begin, worker.rank_end}, worker.node});
+    nodes.insert(worker.node);
+    ranks += worker.rank_end - worker.rank_begin;
+  }
+  // A view may be made while the ranks move.
+  if (nodes.size() < 2 || ranks != job.max_p) return "";
+  const SumRoutes routes(members, job.max_p);
+  double sent = 0;  // by the mean owner: the sum to each member on another node, and what it adds
+  for (std::uint32_t owner = 0; owner < members.size(); ++owner)
+    sent += routes.crossings(owner) +
+            static_cast<double>(std::ranges::count_if(members, [&](const SumMember& member) {
+              return member.host != members[owner].host;
+            }));
+  sent /= static_cast<double>(members.size());
+  return " Between its " + counted(nodes.size(), "node") + " it sends " +
+         fixed(sent / (2 * static_cast<double>(nodes.size() - 1)), 2) +
+         " times the bytes of a ring all-reduce.";
+}
+
 // What a step takes beyond the computation of the slowest device.
 void add_exchange(const ClusterFacts& facts, std::vector<Reason>& reasons) {
   const double slowest = slowest_seconds(facts.job);
@@ -86,7 +115,8 @@ void add_exchange(const ClusterFacts& facts, std::vector<Reason>& reasons) {
       {"exchange",
        "Of a step of " + fixed(pace * 1e3, 1) + " ms, " + percent(share) +
            " is not computation of mini-batches: gradients are exchanged and summed, "
-           "parameters updated, processes wait for a core.",
+           "parameters updated, processes wait for a core." +
+           sent_between_nodes(facts.job),
        "Fewer devices, devices on fewer nodes, or a larger batch_size make that share smaller."});
 }
 

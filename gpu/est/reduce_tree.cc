@@ -1,6 +1,7 @@
 #include "gpu/est/reduce_tree.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 
 #include "proto/base/check.h"
@@ -60,17 +61,26 @@ class BlockSum {
   std::int64_t floats_ = 0;
 };
 
-void reduce_tree(std::uint32_t max_p, std::span<const GradientPart> parts, std::int64_t n,
-                 float* out, float* workspace, Adder& adder) {
-  const std::uint32_t levels = tree_levels(max_p);
+// The lowest node with exactly these ranks. REQUIRES: there is one.
+TreeNode node_of(RankRange ranks, std::uint32_t max_p) {
+  ES_CHECK(!ranks.empty());
+  const auto level = static_cast<std::uint32_t>(std::bit_width(ranks.size() - 1));
+  const TreeNode node{level, ranks.begin >> level};
+  ES_CHECK(covered_ranks(node, max_p) == ranks);
+  return node;
+}
+
+void reduce_tree(std::uint32_t max_p, RankRange ranks, std::span<const GradientPart> parts,
+                 std::int64_t n, float* out, float* workspace, Adder& adder) {
+  const TreeNode top = node_of(ranks, max_p);
   BlockSum block(max_p, parts, workspace, adder);
   for (std::int64_t begin = 0; begin < n; begin += adder.block_floats()) {
     const std::int64_t floats = std::min(adder.block_floats(), n - begin);
     block.set_block(begin, floats);
     // The sum is not computed directly in `out`, because `out` may be a part that is still to be
     // read.
-    const float* root = block.sum({levels, 0}, workspace + levels * adder.block_floats());
-    if (root != out + begin) adder.copy(floats, root, out + begin);
+    const float* sum = block.sum(top, workspace + top.level * adder.block_floats());
+    if (sum != out + begin) adder.copy(floats, sum, out + begin);
   }
 }
 
@@ -120,25 +130,26 @@ std::int64_t reduce_workspace_floats(std::uint32_t max_p) {
   return reduce_blocks(max_p) * kReduceFloats;
 }
 
-bool covers_all_ranks(std::uint32_t max_p, std::span<const GradientPart> parts) {
-  // Parts that do not overlap and whose sizes add up to max_p cover every rank. The sum has 64
-  // bits, so that sizes from a message cannot wrap to max_p.
+bool cover(RankRange range, std::span<const GradientPart> parts) {
+  // Parts that do not overlap and whose sizes add up to that of the range cover every rank. The sum
+  // has 64 bits, so that sizes from a message cannot wrap to it.
   std::uint64_t ranks = 0;
   for (std::size_t i = 0; i < parts.size(); ++i) {
     const RankRange a = parts[i].ranks;
-    if (a.begin >= a.end || a.end > max_p) return false;
+    if (a.begin >= a.end || a.begin < range.begin || a.end > range.end) return false;
     ranks += a.size();
     for (std::size_t j = 0; j < i; ++j)
       if (a.begin < parts[j].ranks.end && parts[j].ranks.begin < a.end) return false;
   }
-  return ranks == max_p;
+  return ranks == range.size();
 }
 
-void reduce_parts(GradientOrder order, std::uint32_t max_p, std::span<GradientPart> parts,
-                  std::int64_t n, float* out, float* workspace, Adder& adder) {
-  ES_CHECK(covers_all_ranks(max_p, parts));
+void reduce_parts(GradientOrder order, std::uint32_t max_p, RankRange ranks,
+                  std::span<GradientPart> parts, std::int64_t n, float* out, float* workspace,
+                  Adder& adder) {
+  ES_CHECK(cover(ranks, parts));
   if (order == GradientOrder::kPerWorker) return reduce_chain(parts, n, out, workspace, adder);
-  reduce_tree(max_p, parts, n, out, workspace, adder);
+  reduce_tree(max_p, ranks, parts, n, out, workspace, adder);
 }
 
 }  // namespace es::gpu

@@ -1,7 +1,7 @@
 #pragma once
-// Sums the partial results of all workers: into the root of the canonical tree, or at level D0 in
-// one chain. The order of additions is written here once. The host adds, or a device queues the
-// additions (cuda/device_reduction.h).
+// Sums partial results of workers: into a node of the canonical tree, or at level D0 in one chain.
+// The order of additions is written here once. The host adds, or a device queues the additions
+// (cuda/device_reduction.h).
 #include <cstdint>
 #include <span>
 
@@ -50,17 +50,18 @@ std::int64_t reduce_blocks(std::uint32_t max_p);
 // The same as a number of floats, for the host.
 std::int64_t reduce_workspace_floats(std::uint32_t max_p);
 
-// Returns whether the parts, in any order, cover every rank of [0, max_p) exactly once.
-bool covers_all_ranks(std::uint32_t max_p, std::span<const GradientPart> parts);
+// Returns whether the parts, in any order, cover every rank of the range exactly once.
+bool cover(RankRange range, std::span<const GradientPart> parts);
 
-// Sets out[0..n) to the sum over all ranks. In order kTree it is the root, whatever the division
-// into parts, and `out` may be the data of one of the parts. In order kPerWorker the parts are
-// chained in rank order, ((p0 + p1) + p2) ...; the function sorts them by rank, and `out` may be
-// the part of rank 0, but no other part. The sum is not multiplied by 1/max_p (grad_scale of the
-// update does that). The function works block by block, so that on a host everything but the parts
-// and `out` stays in the cache. Nothing is allocated. `workspace` has reduce_blocks(max_p) blocks
-// in the adder's memory, in which `out` lies too. REQUIRES: covers_all_ranks(max_p, parts).
-void reduce_parts(GradientOrder order, std::uint32_t max_p, std::span<GradientPart> parts,
-                  std::int64_t n, float* out, float* workspace, Adder& adder);
+// Sets out[0..n) to the sum over `ranks`. In order kTree they are those of one node, and `out` may
+// be the data of one of the parts. In order kPerWorker the parts are chained in rank order, ((p0 +
+// p1) + p2) ...; the function sorts them by rank, and `out` may be the part of rank 0, but no other
+// part. The sum is not multiplied by 1/max_p (grad_scale of the update does that). The function
+// works block by block, so that on a host everything but the parts and `out` stays in the cache.
+// Nothing is allocated. `workspace` has reduce_blocks(max_p) blocks in the adder's memory, in which
+// `out` lies too. REQUIRES: cover(ranks, parts).
+void reduce_parts(GradientOrder order, std::uint32_t max_p, RankRange ranks,
+                  std::span<GradientPart> parts, std::int64_t n, float* out, float* workspace,
+                  Adder& adder);
 
 }  // namespace es::gpu

@@ -76,9 +76,10 @@ struct RankResult {
 }
 
 struct Contrib {
-  # Worker -> owner of the bucket. The worker sends it as soon as it has summed one part of its
-  # ranks: the ranks of a maximal node of the canonical tree, or at level D0 all its ranks. The
-  # owner adds each rank once. It ignores a part that the same sender has sent before.
+  # Worker -> the member that adds it: the owner of the bucket or one on the way (sum_routes.h). The
+  # worker sends it as soon as it has the sum of a maximal node of its ranks, or a partial sum that
+  # it makes; at level D0 that of all its ranks. The receiver adds each rank once. It ignores a part
+  # that the same sender has sent before.
   bucket @0 :UInt32;
   rankBegin @1 :UInt32;
   rankEnd @2 :UInt32;
@@ -86,7 +87,7 @@ struct Contrib {
   results @4 :List(RankResult);
   # Results of these ranks, in ascending order; only with bucket 0.
   drain @5 :Bool;
-  # The sender has been asked to stop at the next step boundary; only with bucket 0.
+  # A member has been asked to stop at the next step boundary; only with bucket 0.
 }
 
 struct Reduced {

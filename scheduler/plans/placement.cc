@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "proto/base/check.h"
+#include "proto/base/sum_routes.h"
 #include "scheduler/model/model.h"
 
 namespace es::scheduler {
@@ -33,17 +34,22 @@ std::vector<std::uint32_t> balanced_sizes(const std::vector<double>& capabilitie
   return sizes;
 }
 
-// The most ESTs that each device may finally have.
+double longest_seconds(const std::vector<double>& capabilities,
+                       const std::vector<std::uint32_t>& sizes) {
+  double longest = 0;
+  for (std::size_t d = 0; d < sizes.size(); ++d)
+    longest = std::max(longest, sizes[d] / capabilities[d]);
+  return longest;
+}
+
+// The most ESTs that each device may finally have, if the step may be `longer` times the shortest.
 std::vector<std::uint32_t> size_limits(const std::vector<double>& capabilities,
-                                       std::uint32_t max_p) {
-  const std::vector<std::uint32_t> balanced = balanced_sizes(capabilities, max_p);
-  double bottleneck = 0;
-  for (std::size_t d = 0; d < balanced.size(); ++d)
-    bottleneck = std::max(bottleneck, balanced[d] / capabilities[d]);
+                                       const std::vector<std::uint32_t>& balanced, double longer) {
+  const double bottleneck = longer * longest_seconds(capabilities, balanced);
   std::vector<std::uint32_t> limits;
   for (std::size_t d = 0; d < balanced.size(); ++d)
-    // No size may raise the largest A_d / C_d. The factor 2 keeps a fast device from taking nearly
-    // all ESTs only because an aligned range has fewer partial sums.
+    // No size may raise the largest A_d / C_d further. The factor 2 keeps a fast device from taking
+    // nearly all ESTs only because an aligned range has fewer partial sums.
     limits.push_back(std::min(2 * balanced[d], ests_within(bottleneck, capabilities[d])));
   return limits;
 }
@@ -137,9 +143,46 @@ class SizeSearch {
   std::vector<std::uint32_t> first_;  // for each row the least rank at which device d can start
 };
 
+// The shortest step of divisions whose longest ranges are longer and longer.
+std::vector<RankRange> divide(const std::vector<double>& capabilities, std::uint32_t max_p,
+                              const WireCost& wire) {
+  constexpr int kTrials = 5;
+  const std::vector<std::uint32_t> balanced = balanced_sizes(capabilities, max_p);
+  std::vector<RankRange> best;
+  double best_seconds = 0;
+  for (int trial = 0; trial <= kTrials; ++trial) {
+    const double longer = 1 + (kLongerStep - 1) * trial / kTrials;
+    const std::vector<std::uint32_t> limits = size_limits(capabilities, balanced, longer);
+    std::vector<RankRange> ranges = SizeSearch(capabilities, limits, max_p).run();
+    if (wire.seconds_per_crossing == 0) return ranges;
+    std::vector<std::uint32_t> sizes;
+    for (const RankRange& range : ranges) sizes.push_back(range.size());
+    const double seconds = longest_seconds(capabilities, sizes) +
+                           wire.seconds_per_crossing * mean_crossings(ranges, wire, max_p);
+    if (!best.empty() && seconds >= best_seconds) continue;
+    best = std::move(ranges);
+    best_seconds = seconds;
+  }
+  return best;
+}
+
 }  // namespace
 
-std::vector<RankRange> assign_ranks(std::span<const double> capabilities, std::uint32_t max_p) {
+double mean_crossings(std::span<const RankRange> ranges, const WireCost& wire,
+                      std::uint32_t max_p) {
+  if (wire.hosts.empty()) return 0;
+  ES_CHECK(wire.hosts.size() == ranges.size());
+  std::vector<SumMember> members;
+  for (std::size_t d = 0; d < ranges.size(); ++d) members.push_back({ranges[d], wire.hosts[d]});
+  const SumRoutes routes(members, max_p);
+  double crossings = 0;
+  for (std::uint32_t owner = 0; owner < members.size(); ++owner)
+    crossings += routes.crossings(owner);
+  return crossings / static_cast<double>(members.size());
+}
+
+std::vector<RankRange> assign_ranks(std::span<const double> capabilities, std::uint32_t max_p,
+                                    const WireCost& wire) {
   const std::size_t n = capabilities.size();
   ES_CHECK_MSG(n >= 1 && n <= max_p, "every device needs an EST");
   std::vector<std::size_t> order(n);
@@ -150,8 +193,10 @@ std::vector<RankRange> assign_ranks(std::span<const double> capabilities, std::u
 
   std::vector<double> ordered(n);
   for (std::size_t i = 0; i < n; ++i) ordered[i] = capabilities[order[i]];
-  const std::vector<RankRange> in_order =
-      SizeSearch(ordered, size_limits(ordered, max_p), max_p).run();
+  WireCost ordered_wire{.hosts = {}, .seconds_per_crossing = wire.seconds_per_crossing};
+  for (std::size_t i = 0; i < wire.hosts.size(); ++i)
+    ordered_wire.hosts.push_back(wire.hosts[order[i]]);
+  const std::vector<RankRange> in_order = divide(ordered, max_p, ordered_wire);
   std::vector<RankRange> ranges(n);
   for (std::size_t i = 0; i < n; ++i) ranges[order[i]] = in_order[i];
   return ranges;

@@ -3,12 +3,24 @@
 // workers stay when the devices change. Pure functions of values; thread-safe.
 #include <cstddef>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "proto/base/device.h"
 #include "proto/base/ids.h"
 
 namespace es::scheduler {
+
+// What a step costs between hosts (proto/base/sum_routes.h).
+struct WireCost {
+  std::vector<std::string> hosts;  // of each device; empty: all devices are on one host
+  // Of a step, if one more sum of every bucket crosses from one host to another, >= 0; 0: not known
+  double seconds_per_crossing = 0;
+};
+
+// The number of sums of a bucket that cross from one host to another on the way to its owner, the
+// mean over all owners. REQUIRES: the ranges, one for each device, cover [0, max_p).
+double mean_crossings(std::span<const RankRange> ranges, const WireCost& wire, std::uint32_t max_p);
 
 // Gives every device a contiguous range of virtual ranks. Range d belongs to the device with the
 // speed capabilities[d] (local steps per second, > 0). The ranges cover [0, max_p), and none is
@@ -22,9 +34,16 @@ namespace es::scheduler {
 //   the best balance, which is the least sum of A_d^2 / C_d; then more ESTs on earlier devices. The
 //   balanced shares result if ESTs are given out one by one, each to the device that is then least
 //   loaded.
+// * Hosts: if the cost of crossings is known, the same is done for longer limits of A_d / C_d, up
+//   to kLongerStep times the least one. Of the divisions that this gives, the function takes the
+//   one with the shortest step, max A_d / C_d + seconds_per_crossing * mean_crossings; of equals
+//   the one with the least maximum.
 //
 // REQUIRES: 1 <= capabilities.size() <= max_p. The cost is at most of order max_p^2.
-std::vector<RankRange> assign_ranks(std::span<const double> capabilities, std::uint32_t max_p);
+std::vector<RankRange> assign_ranks(std::span<const double> capabilities, std::uint32_t max_p,
+                                    const WireCost& wire = {});
+
+inline constexpr double kLongerStep = 1.25;
 
 // The number of partial gradient sums that a worker with these ranks sends for each bucket: the
 // maximal nodes of the canonical tree over [0, max_p) inside the range (docs/ARITHMETIC.md). At

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "proto/base/check.h"
-#include "scheduler/plans/placement.h"
 
 namespace es::scheduler {
 namespace {
@@ -20,9 +19,15 @@ double step_seconds(std::span<const double> capabilities, std::span<const RankRa
 std::optional<Rebalance> rebalance(const RebalanceQuery& query) {
   ES_CHECK(query.capabilities.size() == query.current.size());
   Rebalance change;
-  change.ranks = assign_ranks(query.capabilities, query.max_p);
+  change.ranks = assign_ranks(query.capabilities, query.max_p, query.wire);
   change.seconds_now = query.sync_seconds + step_seconds(query.capabilities, query.current);
-  change.seconds_then = query.sync_seconds + step_seconds(query.capabilities, change.ranks);
+  const auto crossings = [&](std::span<const RankRange> ranks) {
+    return query.wire.seconds_per_crossing * mean_crossings(ranks, query.wire, query.max_p);
+  };
+  // The present crossings are a part of the measured communication.
+  const double fewer = crossings(query.current) - crossings(change.ranks);
+  change.seconds_then =
+      std::max(0.0, query.sync_seconds - fewer) + step_seconds(query.capabilities, change.ranks);
   if (change.seconds_then > (1 - kRebalanceGainMin) * change.seconds_now) return std::nullopt;
   // The speeds may change again, so only the steps of a limited time are credited to the change,
   // and never more than are left.

@@ -3,7 +3,7 @@
 // function of values; thread-safe.
 //
 //   now     max over devices of A_d / C_d for the present ranks, and sync   seconds per global step
-//   then    the same for assign_ranks with the same speeds
+//   then    the same for assign_ranks with the same speeds, and sync for its crossings (WireCost)
 //   saved   (now - then) * number of remaining steps, at most those within the horizon
 //
 // The ranks move if then <= (1 - kRebalanceGainMin) * now and saved > kRebalanceCostFactor * pause
@@ -16,6 +16,7 @@
 
 #include "proto/base/ids.h"
 #include "scheduler/model/seconds.h"
+#include "scheduler/plans/placement.h"
 
 namespace es::scheduler {
 
@@ -32,7 +33,8 @@ struct RebalanceQuery {
   std::uint32_t max_p = 1;
   Seconds pause{0};              // cost of one change, >= 0
   std::uint64_t steps_left = 0;  // global steps of the job
-  double sync_seconds = 0;       // of a global step, whatever ranks the devices have (model/sync.h)
+  double sync_seconds = 0;       // of a global step with the present ranks (model/sync.h)
+  WireCost wire{};
 };
 
 struct Rebalance {

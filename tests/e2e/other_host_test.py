@@ -32,18 +32,18 @@ class OtherHost(harness.EndToEndTest):
         self.job_file = self.write_job(job_text(self.word, changes={**LARGE, **ANY_LENGTH,
                                                                     "steps": STEPS}))
 
-    def start_head(self):
-        directory = self.directory / "head"
+    def start_head(self, name="head"):
+        directory = self.directory / name
         directory.mkdir()
         running = self.start(harness.easyscaled_program, "--head", "--state", directory / "state",
                              "--listen", LISTEN, "--node", "first", "--devices", f"{self.fast}:2",
                              "--insecure-loopback")
         return harness.Daemon(self, running, ["--insecure-loopback"])
 
-    def start_node(self, head):
+    def start_node(self, head, name="second", device=None):
         node = self.start(*NAMESPACE, harness.easyscaled_program, "--join", head.endpoint, "--node",
-                          "second", "--devices", f"{self.other}:1", "--run-dir",
-                          self.directory / "second", "--insecure-loopback")
+                          name, "--devices", f"{device or self.other}:1", "--run-dir",
+                          self.directory / name, "--insecure-loopback")
         # unshare passes no signal on to the first process of the namespace.
         self.addCleanup(subprocess.run, ["pkill", "-KILL", "-P", str(node.process.pid)])
         node.wait_for_line("^ready ", stream="out")
@@ -64,6 +64,25 @@ class OtherHost(harness.EndToEndTest):
         end = head.wait_for_state(job, "finished")
         self.assertEqual(digests(end), self.reference())
         head.stop()
+
+    def test_gradients_are_added_on_the_way_between_three_hosts(self):
+        """Two workers share memory, and the two others do not: one of these adds what they have for
+        the owners on the first node."""
+        cases = [("off", self.other), ("on", self.other), ("off", "cuda-host")]
+        for number, (state, other) in enumerate(cases):
+            text = job_text(self.word, changes={**ANY_LENGTH, "max_p": 7, "steps": STEPS,
+                                                "shard.state": state})
+            job_file = self.write_job(text, f"three-{number}.toml")
+            head = self.start_head(f"first-{number}")
+            self.start_node(head, f"second-{number}", other)
+            self.start_node(head, f"third-{number}", other)
+            job = head.submit(job_file, "--stages",
+                              "+".join(sorted([f"{self.fast}:2", f"{other}:2"])) + "@7,"
+                              + "+".join(sorted([f"{self.fast}:1", f"{other}:2"])) + "@7")
+            end = head.wait_for_state(job, "finished")
+            reference = digests(self.run_job(job_file, "--devices", f"{self.fast}:1"))
+            self.assertEqual(digests(end), reference, other)
+            head.stop()
 
     def test_a_large_model_trains_and_moves_across_hosts(self):
         head = self.start_head()

@@ -34,7 +34,8 @@ void SimWorkerState::init(caf::stateful_actor<SimWorkerState>* self, SimWorkerOp
                                      .max_p = options_.spec.max_p,
                                      .eval_every = options_.spec.eval_every});
   engine_ = std::make_unique<ToyEngine>(
-      toy_job(options_.spec), [this](Incarnation of) { return cluster_->job_of.contains(of); },
+      toy_job(options_.spec), options_.incarnation,
+      [this](Incarnation of) { return cluster_->job_of.contains(of); },
       [this](const std::string& path) -> std::optional<ToyVersion> {
         if (path == kCopy) return copy_;
         const auto& disk = cluster_->disk_of(options_.device.node);

@@ -33,13 +33,9 @@ BucketSum::Added BucketSum::add(const Contrib& contrib) {
   return Added::kCounted;
 }
 
-bool BucketSum::covers(RankRange ranks) const {
-  std::uint32_t missing = ranks.size();
-  for (const Contrib& contrib : counted_) {
-    const RankRange range = contrib.ranks;
-    if (ranks.begin <= range.begin && range.end <= ranks.end) missing -= range.size();
-  }
-  return missing == 0;
+bool BucketSum::has(RankRange ranks) const {
+  return std::ranges::any_of(counted_,
+                             [&](const Contrib& contrib) { return contrib.ranks == ranks; });
 }
 
 const std::vector<Contrib>& BucketSum::parts() const {

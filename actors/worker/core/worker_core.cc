@@ -59,6 +59,7 @@ Effects WorkerCore::on(const EngineEvent& event, Instant now) {
   if (phase_ != Phase::kExited && phase_ != Phase::kFailed) {
     std::visit(Overloaded{[&](const VersionLoaded& e) { on_version_loaded(e); },
                           [&](const PartSummed& e) { on_part_summed(e); },
+                          [&](const PartialSumMade& e) { on_partial_sum_made(e); },
                           [&](const BucketReduced& e) { on_bucket_reduced(e); },
                           [&](const AuditDone& e) { on_audit_done(e); },
                           [&](const UpdateApplied& e) { on_update_applied(e); },
@@ -191,6 +192,10 @@ const Member* WorkerCore::member(Incarnation incarnation) const {
     if (member.incarnation == incarnation) return &member;
   }
   return nullptr;
+}
+
+std::uint32_t WorkerCore::place_of(const Member& member) const {
+  return static_cast<std::uint32_t>(&member - install_.members.data());
 }
 
 void WorkerCore::send_head(WorkerMessage message) {

@@ -47,6 +47,7 @@
 #include "actors/base/protocol/core/messages.h"
 #include "actors/worker/core/bucket_sum.h"
 #include "actors/worker/core/worker_events.h"
+#include "proto/base/sum_routes.h"
 
 namespace es::actors::worker {
 
@@ -177,7 +178,7 @@ class WorkerCore {
   void reconsider_fetches();
 
   // Messages of peers (worker_step.cc).
-  void on_contrib(const protocol::Contrib& message);  // a part of its own bucket is counted
+  void on_contrib(const protocol::Contrib& message);  // a part of a sum made here is counted
   void on_reduced(const protocol::Reduced& message);  // the sum of a bucket is staged
   void on_fetch(const protocol::Fetch& message);      // exports its version for another member
   void on_state(const protocol::State& message);      // loads the version that it has fetched
@@ -186,16 +187,22 @@ class WorkerCore {
   bool well_formed(const protocol::Contrib& message) const;
   bool well_formed(const protocol::Reduced& message) const;
   void reconsider_waiting();
+  void pass_on(protocol::Contrib contrib);
   void count(const protocol::Contrib& contrib);
+  void plan_routes();
+  const std::vector<PartialSum>& sums_of(std::uint32_t bucket) const;
+  const PartialSum* sum_with(const protocol::Contrib& contrib, Incarnation sender) const;
+  std::set<Incarnation> missing_senders(std::uint32_t bucket) const;
   void stage(const protocol::Reduced& reduced);
 
   // Results of the engine (worker_step.cc, worker_round.cc, worker_audit.cc).
   void on_version_loaded(const VersionLoaded& event);  // holds the target: ready
   bool is_of_this_step(const auto& result) const;
-  void on_part_summed(const PartSummed& event);        // sends its own part to the bucket's owner
-  void on_bucket_reduced(const BucketReduced& event);  // its own bucket is summed: tells all
-  void on_update_applied(const UpdateApplied& event);  // the commit
-  void on_audit_done(const AuditDone& event);          // reports the digest of an audited rank
+  void on_part_summed(const PartSummed& event);            // its own part goes to where it is added
+  void on_partial_sum_made(const PartialSumMade& event);   // the same for a sum of several parts
+  void on_bucket_reduced(const BucketReduced& event);      // its own bucket is summed: tells all
+  void on_update_applied(const UpdateApplied& event);      // the commit
+  void on_audit_done(const AuditDone& event);              // reports the digest of an audited rank
   void on_version_exported(const VersionExported& event);  // answers a Fetch
   void on_evaluation_done(const EvaluationDone& event);    // reports it; the next step may begin
   void on_checkpoint_finished(const CheckpointFinished& event);  // reports it, or why there is none
@@ -237,6 +244,7 @@ class WorkerCore {
 
   const protocol::Member& owner_of(std::uint32_t bucket) const;
   const protocol::Member* member(Incarnation incarnation) const;
+  std::uint32_t place_of(const protocol::Member& member) const;
   bool at_last() const { return version_ == install_.last_version; }
   protocol::Stamp stamp() const { return {generation_, config_.self}; }
   void send_head(protocol::WorkerMessage message);
@@ -284,6 +292,8 @@ class WorkerCore {
   bool installed_ = false;
   protocol::Install install_;
   RankRange ranks_;
+  // All sums that are made for an owner of buckets, by its place in install_.members.
+  std::map<std::uint32_t, std::vector<PartialSum>> routes_;
   bool drain_wanted_ = false;
   bool drain_agreed_ = false;  // the flag came back with bucket 0: all members stop at this version
   bool evaluating_ = false;
@@ -331,7 +341,8 @@ class WorkerCore {
   bool steps_started_ = false;
   Instant step_begin_{};
   Instant own_part_{};  // duration of the own local steps; 0 until they are done
-  std::map<std::uint32_t, BucketSum> sums_;                  // owned buckets, by number
+  // What is added here, by bucket and ranks.
+  std::map<std::pair<std::uint32_t, RankRange>, BucketSum> sums_;
   std::map<std::uint32_t, std::uint32_t> own_ranks_summed_;  // by bucket
   std::map<std::uint32_t, protocol::Reduced> staged_;        // by bucket
   std::map<std::uint32_t, protocol::Complete> complete_;     // by bucket, instead of staged_

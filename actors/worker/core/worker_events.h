@@ -10,7 +10,8 @@
 //
 // A bucket of a gradient has four forms on its way, because each place knows something else of it:
 //   gpu::PartReady                     which slot of the engine contains a finished part
-//   PartSummed, BucketReduced          the events: the messages below without what the core adds
+//   PartSummed, PartialSumMade,
+//   BucketReduced                      the events: the messages below without what the core adds
 //   protocol::Contrib, Reduced         the values of the core, which are also the messages; the
 //                                      schema step.capnp has the same fields
 //   gpu::GradientPart                  the address of a part in this process, for the additions
@@ -76,13 +77,16 @@ struct RunAudit {
   VirtualRank rank = 0;
 };
 
-// All ranks are there: sums the parts in the order of the canonical tree, or at level D0 in rank
-// order. The update computes the mean. Answer: BucketReduced or DataUnreadable.
+// All of `ranks` are there: sums the parts in the order of the canonical tree, or at level D0 in
+// rank order. The update computes the mean. A partial sum is made in the memory of a part of this
+// worker. Answer: BucketReduced, of a partial sum PartialSumMade, or DataUnreadable.
 struct ReduceBucket {
   Generation generation;
   Version step = 0;
   std::uint32_t bucket = 0;
-  std::vector<protocol::Contrib> parts;  // by ranks, ascending, covering [0, max_p) exactly
+  RankRange ranks;                       // of one node of the tree; at level D0 all
+  bool is_partial = false;               // it is a part of a sum that another worker makes
+  std::vector<protocol::Contrib> parts;  // by ranks, ascending, covering `ranks` exactly
 };
 
 // All buckets are staged: makes version step + 1. Answer: UpdateApplied, or DataUnreadable with
@@ -247,7 +251,13 @@ struct PartSummed {
   protocol::Contrib part;
 };
 
-// The core adds the sender, the results and the drain flag, which it has collected.
+// A sum on the way to the owner of the bucket. The core adds the sender, the results and the drain
+// flag, which it has collected.
+struct PartialSumMade {
+  protocol::Contrib part;
+};
+
+// The core adds the same.
 struct BucketReduced {
   protocol::Reduced sum;
 };
@@ -340,10 +350,11 @@ struct EngineFailed {
   bool elsewhere = false;  // it may be able to on another one
 };
 
-using EngineEvent = std::variant<VersionLoaded, PartSummed, BucketReduced, AuditDone, UpdateApplied,
-                                 VersionExported, SumHeld, ShardsUpdated, ShardsExported,
-                                 ShardsTaken, StateDigested, EvaluationDone, CheckpointFinished,
-                                 DataUnreadable, CheckpointDamaged, EngineFailed>;
+using EngineEvent =
+    std::variant<VersionLoaded, PartSummed, PartialSumMade, BucketReduced, AuditDone, UpdateApplied,
+                 VersionExported, SumHeld, ShardsUpdated, ShardsExported, ShardsTaken,
+                 StateDigested, EvaluationDone, CheckpointFinished, DataUnreadable,
+                 CheckpointDamaged, EngineFailed>;
 
 // --- events: links to other workers -------------------------------------------------------------
 

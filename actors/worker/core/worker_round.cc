@@ -33,6 +33,7 @@ void WorkerCore::seal() {
   installed_ = drain_wanted_ = drain_agreed_ = evaluating_ = stalled_ = suspected_ = false;
   install_ = {};
   ranks_ = {};
+  routes_.clear();
   audit_passed_.reset();
   audit_asked_.reset();
   decided_.clear();
@@ -76,7 +77,10 @@ void WorkerCore::on_install(const Install& message) {
   evaluations_.erase(evaluations_.begin(), evaluations_.upper_bound(message.evaluated_through));
   decisions_ = message.decisions;
   const Member* self = member(config_.self);
-  if (self != nullptr) ranks_ = self->ranks;
+  if (self != nullptr) {
+    ranks_ = self->ranks;
+    plan_routes();
+  }
   if (sharded()) return install_shards();
   if (self == nullptr) return;  // it waits as a possible source until Release
   if (version_ == message.target) {

@@ -99,21 +99,15 @@ void WorkerCore::on_reduced(const Reduced& message) {
 }
 
 bool WorkerCore::well_formed(const Contrib& message) const {
-  const Member* sender = member(message.stamp.sender);
-  if (sender == nullptr || message.bucket >= install_.bucket_count ||
-      owner_of(message.bucket).incarnation != config_.self) {
-    return false;
-  }
-  const RankRange ranks = message.ranks;
-  const bool inside = ranks.begin >= sender->ranks.begin && ranks.end <= sender->ranks.end;
-  // A part must be a node of the canonical tree, because only such sums are intermediate results of
-  // the one fixed order of additions. At level D0 the order is that of the workers, so a part is
-  // all ranks of its sender.
-  const bool is_part = config_.sum_per_worker ? ranks == sender->ranks
-                                              : inside && is_tree_range(ranks, config_.max_p);
-  if (!is_part) return false;
+  if (message.bucket >= install_.bucket_count) return false;
+  // All members have the same list from Install, so they agree on what is added where. A part is a
+  // node of the canonical tree, because only such sums are intermediate results of the one fixed
+  // order of additions.
+  const PartialSum* sum = sum_with(message, message.stamp.sender);
+  if (sum == nullptr || install_.members[sum->at].incarnation != config_.self) return false;
   // Losses and contexts travel with bucket 0 only.
-  return message.bucket == 0 ? results_cover(message.results, ranks) : message.results.empty();
+  return message.bucket == 0 ? results_cover(message.results, message.ranks)
+                             : message.results.empty();
 }
 
 bool WorkerCore::well_formed(const Reduced& message) const {
@@ -135,27 +129,6 @@ bool WorkerCore::well_formed(const Complete& message) const {
                              : message.results.empty();
 }
 
-void WorkerCore::count(const Contrib& contrib) {
-  BucketSum& sum = sums_.try_emplace(contrib.bucket, config_.max_p).first->second;
-  switch (sum.add(contrib)) {
-    case BucketSum::Added::kDuplicate:
-      return;
-    case BucketSum::Added::kOverlap:
-      // The sum would have wrong bits, so the process ends.
-      abort("a rank would be summed twice: " +
-            describe("Contrib", contrib.stamp, contrib.step, contrib.bucket));
-      return;
-    case BucketSum::Added::kCounted:
-      break;
-  }
-  last_progress_ = now_;
-  // The reduction begins when the last rank has arrived. The parts are then summed in the order of
-  // the tree, whatever the order of their arrival.
-  if (sum.complete()) {
-    effects_.push_back(ReduceBucket{generation_, contrib.step, contrib.bucket, sum.parts()});
-  }
-}
-
 void WorkerCore::stage(const Reduced& reduced) {
   // A repeated result changes nothing, and it is no progress.
   if (staged_.emplace(reduced.bucket, reduced).second) last_progress_ = now_;
@@ -167,27 +140,9 @@ bool WorkerCore::is_of_this_step(const auto& result) const {
          result.step == version_;
 }
 
-void WorkerCore::on_part_summed(const PartSummed& event) {
-  if (!is_of_this_step(event.part)) return;
-  last_progress_ = now_;
-  own_ranks_summed_[event.part.bucket] += event.part.ranks.size();
-  if (own_part_is_done()) own_part_ = now_ - step_begin_;
-  Contrib contrib = event.part;
-  contrib.stamp = stamp();
-  // The wish to drain travels with bucket 0, so the owner of that bucket collects the wishes of all
-  // members.
-  contrib.drain = contrib.bucket == 0 && drain_wanted_;
-  const Member& owner = owner_of(contrib.bucket);
-  if (owner.incarnation == config_.self) {
-    count(contrib);
-  } else {
-    send_peer(owner, std::move(contrib));
-  }
-}
-
 void WorkerCore::on_bucket_reduced(const BucketReduced& event) {
   if (!is_of_this_step(event.sum)) return;
-  const BucketSum& sum = sums_.at(event.sum.bucket);
+  const BucketSum& sum = sums_.at({event.sum.bucket, {0, config_.max_p}});
   Reduced reduced = event.sum;
   reduced.stamp = stamp();
   if (reduced.bucket == 0) reduced.results = sum.results();
@@ -349,21 +304,20 @@ std::set<Incarnation> WorkerCore::awaited() const {
   if (all_staged()) return awaited_for_audit();
   for (std::uint32_t bucket = 0; bucket < install_.bucket_count; ++bucket) {
     if (divided() ? complete_.contains(bucket) : staged_.contains(bucket)) continue;
+    // Others wait for this worker, as long as it misses parts.
+    std::set<Incarnation> senders = missing_senders(bucket);
+    if (!senders.empty()) {
+      peers.merge(senders);
+      continue;
+    }
     // The buddy speaks for both holders, and waits itself for the owner.
     if (divided() && install_.holders[bucket].buddy != config_.self &&
         (install_.holders[bucket].owner != config_.self || held_sums_.contains(bucket))) {
       peers.insert(install_.holders[bucket].buddy);
       continue;
     }
-    if (const Member& owner = owner_of(bucket); owner.incarnation != config_.self) {
+    if (const Member& owner = owner_of(bucket); owner.incarnation != config_.self)
       peers.insert(owner.incarnation);
-      continue;
-    }
-    for (const Member& peer : install_.members) {
-      // The own ranks are covered here, because the own part is done, so this worker never suspects
-      // itself.
-      if (!sums_.at(bucket).covers(peer.ranks)) peers.insert(peer.incarnation);
-    }
   }
   return peers;
 }

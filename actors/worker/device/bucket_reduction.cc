@@ -37,21 +37,13 @@ Result<protocol::Bulk> BucketReduction::sum_on_device(std::uint32_t bucket,
                                                       std::vector<gpu::GradientPart>& parts,
                                                       GradientStore& gradients, bool host_copies,
                                                       const gpu::cuda::DevicePool::Block& out) {
-  gpu::cuda::DeviceReduction& device = *engine_.reduction();
   const std::int64_t floats = engine_.buckets()[bucket].floats();
   // The segment exists even if nothing is copied to it now: a member may need the sum there later
   // (copy_to_segments).
   const Result<float*> host = gradients.sum(bucket, floats);
   if (!host) return host.error();
-  auto* const sum = reinterpret_cast<float*>(out.get());
-  gpu::reduce_parts(engine_.gradient_order(), max_p_, parts, floats, sum, device.workspace(),
-                    device);
-  // Members that have no channel from this worker read the sum from the segment.
-  if (host_copies) device.copy_out(*host, sum, floats);
-  // The sum is announced to others, who read it without waiting for this device. So the host waits
-  // here for the end of the kernels and the copy.
-  ES_RETURN_IF_ERROR(device.synchronise());
-  kill_point("reduce.on_device");
+  ES_RETURN_IF_ERROR(add_on_device({0, max_p_}, parts, floats, reinterpret_cast<float*>(out.get()),
+                                   host_copies ? *host : nullptr));
   protocol::Bulk bulk = gradients.sum_bulk(bucket);
   bulk.device = out;
   bulk.in_host = host_copies;
@@ -62,17 +54,53 @@ Result<protocol::Bulk> BucketReduction::sum_on_host(std::uint32_t bucket,
                                                     std::vector<gpu::GradientPart>& parts,
                                                     GradientStore& gradients) {
   const std::int64_t floats = engine_.buckets()[bucket].floats();
+  const Result<float*> sum = gradients.sum(bucket, floats);
+  if (!sum) return sum.error();
+  ES_RETURN_IF_ERROR(add_on_host({0, max_p_}, parts, floats, *sum));
+  return gradients.sum_bulk(bucket);
+}
+
+Result<protocol::Bulk> BucketReduction::add_to(const protocol::Bulk& into, RankRange ranks,
+                                               std::vector<gpu::GradientPart> parts,
+                                               GradientStore& gradients, bool host_copies) {
+  const auto floats = static_cast<std::int64_t>(into.bytes / sizeof(float));
+  float* const host = gradients.own(into);
+  ES_CHECK(host != nullptr);
+  protocol::Bulk sum = into;
+  if (float* const device = gradients.own_on_device(into)) {
+    sum.in_host = host_copies;
+    ES_RETURN_IF_ERROR(add_on_device(ranks, parts, floats, device, host_copies ? host : nullptr));
+  } else {
+    ES_RETURN_IF_ERROR(add_on_host(ranks, parts, floats, host));
+  }
+  return sum;
+}
+
+Status BucketReduction::add_on_device(RankRange ranks, std::vector<gpu::GradientPart>& parts,
+                                      std::int64_t floats, float* out, float* host_copy) {
+  gpu::cuda::DeviceReduction& device = *engine_.reduction();
+  gpu::reduce_parts(engine_.gradient_order(), max_p_, ranks, parts, floats, out, device.workspace(),
+                    device);
+  // Members that have no channel from this worker read the sum from the segment.
+  if (host_copy != nullptr) device.copy_out(host_copy, out, floats);
+  // The sum is announced to others, who read it without waiting for this device. So the host waits
+  // here for the end of the kernels and the copy.
+  ES_RETURN_IF_ERROR(device.synchronise());
+  kill_point("reduce.on_device");
+  return {};
+}
+
+Status BucketReduction::add_on_host(RankRange ranks, std::vector<gpu::GradientPart>& parts,
+                                    std::int64_t floats, float* out) {
   std::vector<gpu::AlignedBuffer> copies;
   for (gpu::GradientPart& part : parts)
     if (is_on_device(part.data)) part.data = copies.emplace_back(copy_of(part.data, floats)).data();
-  const Result<float*> sum = gradients.sum(bucket, floats);
-  if (!sum) return sum.error();
   // The copies above are complete only if the device still works.
   ES_RETURN_IF_ERROR(engine_.device_status());
   gpu::HostAdder host(engine_.kernels());
-  gpu::reduce_parts(engine_.gradient_order(), max_p_, parts, floats, *sum, host_workspace_.data(),
-                    host);
-  return gradients.sum_bulk(bucket);
+  gpu::reduce_parts(engine_.gradient_order(), max_p_, ranks, parts, floats, out,
+                    host_workspace_.data(), host);
+  return {};
 }
 
 // Copies a gradient to host memory. The caller checks the status of the device for errors.

@@ -25,6 +25,12 @@ class BucketReduction {
   Result<protocol::Bulk> sum(std::uint32_t bucket, std::vector<gpu::GradientPart> parts,
                              GradientStore& gradients, bool host_copies);
 
+  // Sums `parts` over `ranks` in the place of one of them, `into`, which belongs to `gradients` and
+  // which no other worker reads. Returns where others find the sum. The rest is as for sum().
+  Result<protocol::Bulk> add_to(const protocol::Bulk& into, RankRange ranks,
+                                std::vector<gpu::GradientPart> parts, GradientStore& gradients,
+                                bool host_copies);
+
   // Copies bulk data that is only in device memory to its segment in `gradients`. Error: the device
   // is lost. REQUIRES: the data belongs to `gradients`.
   Status copy_to_segments(protocol::PeerMessage& message, GradientStore& gradients);
@@ -36,6 +42,10 @@ class BucketReduction {
                                        const gpu::cuda::DevicePool::Block& out);
   Result<protocol::Bulk> sum_on_host(std::uint32_t bucket, std::vector<gpu::GradientPart>& parts,
                                      GradientStore& gradients);
+  Status add_on_device(RankRange ranks, std::vector<gpu::GradientPart>& parts, std::int64_t floats,
+                       float* out, float* host_copy);
+  Status add_on_host(RankRange ranks, std::vector<gpu::GradientPart>& parts, std::int64_t floats,
+                     float* out);
   gpu::AlignedBuffer copy_of(const float* device, std::int64_t floats);
 
   gpu::Engine& engine_;

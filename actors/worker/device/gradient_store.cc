@@ -77,6 +77,13 @@ protocol::Bulk GradientStore::sum_bulk(std::uint32_t bucket) const {
   return {segment.address(), 0, segment.bytes(), nullptr};
 }
 
+float* GradientStore::own_on_device(const protocol::Bulk& bulk) const {
+  for (const auto& [slot, block] : device_slots_)
+    if (slots_.at(slot)->address() == bulk.segment)
+      return reinterpret_cast<float*>(block.get() + bulk.offset);
+  return nullptr;
+}
+
 float* GradientStore::own(const protocol::Bulk& bulk) const {
   for (const auto* segments : {&slots_, &sums_})
     for (const auto& [index, segment] : *segments) {

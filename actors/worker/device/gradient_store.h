@@ -60,6 +60,8 @@ class GradientStore {
   protocol::Bulk sum_bulk(std::uint32_t bucket) const;
   // The address of this data here; nullptr if it belongs to another worker or generation.
   float* own(const protocol::Bulk& bulk) const;
+  // The same for a part of a slot in device memory; nullptr if it is not there.
+  float* own_on_device(const protocol::Bulk& bulk) const;
 
  private:
   Result<float*> create(std::map<std::uint32_t, std::unique_ptr<Segment>>& segments,

@@ -103,7 +103,9 @@ class DeviceState {
   void perform_effect(const worker::StartLocalSteps& effect);
   void perform_effect(const worker::RunAudit& effect);
   void perform_effect(const worker::ReduceBucket& effect);
+  const protocol::Contrib* own_part(const worker::ReduceBucket& effect) const;
   void report_sum(const worker::ReduceBucket& effect, const protocol::Bulk& data);
+  void report_partial_sum(const worker::ReduceBucket& effect, const protocol::Bulk& data);
   void perform_effect(const worker::ApplyUpdate& effect);
   void perform_effect(const worker::HoldSum& effect);
   void perform_effect(const worker::UpdateShards& effect);

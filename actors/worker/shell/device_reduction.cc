@@ -1,9 +1,12 @@
 // The work of the device after the local steps: reduction of buckets, the update, evaluation.
 #include <caf/all.hpp>
 
+#include <algorithm>
+
 #include "actors/base/protocol/core/decisions.h"
 #include "actors/worker/device/evaluation_run.h"
 #include "actors/worker/shell/device_actor.h"
+#include "proto/base/check.h"
 #include "proto/base/kill_point.h"
 
 namespace es::actors {
@@ -35,9 +38,10 @@ Result<const float*> DeviceState::find_floats(const protocol::Bulk& bulk, std::i
 
 void DeviceState::perform_effect(const worker::ReduceBucket& effect) {
   if (abandoned(effect.generation)) return;
-  // A single part covers all ranks, so it is the sum. It belongs to the only member, and no other
-  // worker reads it.
-  if (effect.parts.size() == 1) return report_sum(effect, effect.parts.front().data);
+  const protocol::Contrib* own = own_part(effect);
+  // A single part covers all ranks, so it is the sum. If it belongs to this worker, that is the
+  // only member, and no other worker reads it.
+  if (effect.parts.size() == 1 && own != nullptr) return report_sum(effect, own->data);
   const std::int64_t floats = parts_->engine->buckets()[effect.bucket].floats();
   std::vector<gpu::GradientPart> parts;
   for (const protocol::Contrib& part : effect.parts) {
@@ -45,15 +49,38 @@ void DeviceState::perform_effect(const worker::ReduceBucket& effect) {
     if (!data) return report(DataUnreadable{effect.generation, part.stamp.sender});
     parts.push_back({part.ranks, *data});
   }
+  ES_CHECK(!effect.is_partial || own != nullptr);
   kill_point("reduce.before");
   const Instant begin = span_begin();
   const Result<protocol::Bulk> sum =
-      reduction_->sum(effect.bucket, std::move(parts), *gradients_, host_copies_);
+      effect.is_partial
+          ? reduction_->add_to(own->data, effect.ranks, std::move(parts), *gradients_, host_copies_)
+          : reduction_->sum(effect.bucket, std::move(parts), *gradients_, host_copies_);
   if (!sum) end_if_device_lost();
   if (!sum) return fail(sum.error().message);
   add_to_trace(tracing::SpanKind::kReduce, effect.step, effect.bucket, begin);
   kill_point("reduce.after");
-  report_sum(effect, *sum);
+  effect.is_partial ? report_partial_sum(effect, *sum) : report_sum(effect, *sum);
+}
+
+// A part of this worker; nullptr if there is none. No other worker reads it, so its memory can take
+// a partial sum.
+const protocol::Contrib* DeviceState::own_part(const worker::ReduceBucket& effect) const {
+  const auto own = std::ranges::find_if(effect.parts, [this](const protocol::Contrib& part) {
+    return part.stamp.sender == parts_->options.incarnation;
+  });
+  return own == effect.parts.end() ? nullptr : &*own;
+}
+
+void DeviceState::report_partial_sum(const worker::ReduceBucket& effect,
+                                     const protocol::Bulk& data) {
+  report(worker::PartialSumMade{{.stamp = {effect.generation, {}},
+                                 .step = effect.step,
+                                 .bucket = effect.bucket,
+                                 .ranks = effect.ranks,
+                                 .data = data,
+                                 .results = {},
+                                 .drain = false}});
 }
 
 void DeviceState::report_sum(const worker::ReduceBucket& effect, const protocol::Bulk& data) {

@@ -172,8 +172,8 @@ void Replay::sum_gradients() {
     // the ranks.
     for (VirtualRank rank = 0; rank < spec_.max_p; ++rank)
       parts.push_back({{rank, rank + 1}, gradients_[rank].data() + bucket.begin});
-    gpu::reduce_parts(engine_->gradient_order(), spec_.max_p, parts, bucket.floats(),
-                      sum_.data() + bucket.begin, workspace_.data(), host);
+    gpu::reduce_parts(engine_->gradient_order(), spec_.max_p, {0, spec_.max_p}, parts,
+                      bucket.floats(), sum_.data() + bucket.begin, workspace_.data(), host);
   }
 }
 

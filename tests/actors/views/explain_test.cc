@@ -294,6 +294,18 @@ TEST_SUITE("actors/views/explain") {
                  "It has 2 devices; on cpu-avx2:4 a step would take 100.0 ms instead of 200.0 ms, "
                  "2.0 times as fast."));
     CHECK(contains(reason(reasons, "exchange").text, "Of a step of 250.0 ms, 20 %"));
+    CHECK_FALSE(contains(reason(reasons, "exchange").text, "ring"));
+    // Three nodes with one, one and two of four ranks: of each bucket two sums go to the owner, and
+    // its sum to two others.
+    ClusterFacts wide = facts;
+    wide.job.workers.push_back(wide.job.workers[1]);
+    for (std::uint32_t w = 0; w < 3; ++w) {
+      wide.job.workers[w].node = "n" + std::to_string(w);
+      wide.job.workers[w].rank_begin = w;
+      wide.job.workers[w].rank_end = w + (w == 2 ? 2 : 1);
+    }
+    CHECK(contains(reason(reasons_of_speed(wide), "exchange").text,
+                   "Between its 3 nodes it sends 1.00 times the bytes of a ring all-reduce."));
     // Assumed speeds say how fast types are beside each other, and nothing about milliseconds.
     for (PlanView& each : facts.plans->plans) each.measured = false;
     CHECK(

@@ -168,8 +168,8 @@ TEST_SUITE("gpu/cuda/device_exchange") {
                 Adder& adder) {
       std::vector<GradientPart> places;
       for (const Part& p : parts) places.push_back({p.ready.ranks, p.floats.any()});
-      reduce_parts(workers_[0].engine->gradient_order(), spec_.max_p, places, count, out, workspace,
-                   adder);
+      reduce_parts(workers_[0].engine->gradient_order(), spec_.max_p, {0, spec_.max_p}, places,
+                   count, out, workspace, adder);
     }
 
     // By the owner of the bucket.

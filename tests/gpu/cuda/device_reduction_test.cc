@@ -78,7 +78,7 @@ struct Case {
            Adder& adder) const {
     std::vector<GradientPart> parts;
     for (std::size_t i = 0; i < ranges.size(); ++i) parts.push_back({ranges[i], place(data, i)});
-    reduce_parts(order, max_p, parts, floats, out, workspace, adder);
+    reduce_parts(order, max_p, {0, max_p}, parts, floats, out, workspace, adder);
   }
 };
 

@@ -11,6 +11,7 @@
 
 #include "gpu/base/aligned_buffer.h"
 #include "gpu/est/reduce_tree.h"
+#include "proto/base/sum_routes.h"
 #include "tests/support/seed.h"
 
 TEST_SUITE("gpu/est/gradient_tree") {
@@ -112,12 +113,64 @@ TEST_SUITE("gpu/est/gradient_tree") {
         for (std::size_t b = 0; b < buckets.size(); ++b) {
           // The order of arrival is arbitrary.
           std::shuffle(parts[b].begin(), parts[b].end(), random);
-          REQUIRE(covers_all_ranks(p, parts[b]));
+          REQUIRE(cover({0, p}, parts[b]));
           std::vector<float> out(16);
-          reduce_parts(GradientOrder::kTree, p, parts[b], 16, out.data(), workspace.data(), host);
+          reduce_parts(GradientOrder::kTree, p, {0, p}, parts[b], 16, out.data(), workspace.data(),
+                       host);
           CHECK(same_bits(out.data(), {expected.begin() + buckets[b].begin,
                                        expected.begin() + buckets[b].end}));
         }
+      }
+    }
+  }
+
+  // What the members add of one bucket for this owner. `parts`: what they have of it, by member.
+  std::vector<float> add_on_the_way(const std::vector<SumMember>& members, std::uint32_t owner,
+                                    std::uint32_t p, std::vector<std::vector<GradientPart>> parts,
+                                    std::mt19937_64& random) {
+    HostAdder host(kernel_table(CpuClass::kScalar));
+    AlignedBuffer workspace(reduce_workspace_floats(p));
+    std::vector<float> whole(16);
+    const std::vector<PartialSum> sums = SumRoutes(members, p).to(owner);
+    for (const PartialSum& sum : sums) {
+      std::vector<GradientPart> added;
+      float* own = nullptr;
+      for (const PartialSum::Part& part : sum.parts) {
+        const auto at = std::ranges::find(parts[part.at], part.ranks, &GradientPart::ranks);
+        REQUIRE(at != parts[part.at].end());
+        added.push_back(*at);
+        if (part.at == sum.at && own == nullptr) own = const_cast<float*>(at->data);
+      }
+      const bool is_whole = &sum == &sums.back();
+      REQUIRE((is_whole || own != nullptr));
+      std::shuffle(added.begin(), added.end(), random);
+      reduce_parts(GradientOrder::kTree, p, sum.ranks, added, 16, is_whole ? whole.data() : own,
+                   workspace.data(), host);
+      parts[sum.at].push_back({sum.ranks, own});
+    }
+    return whole;
+  }
+
+  TEST_CASE("sums that are added on the way to any owner have the bits of the definition") {
+    std::mt19937_64 random(test::seed("sum_routes bits"));
+    const std::vector<Bucket> buckets{{0, 16}};
+    for (std::uint32_t p = 1; p <= 70; ++p) {
+      CAPTURE(p);
+      const Gradients gradients = random_gradients(random, p, 16);
+      const std::vector<float> expected = defined_sum(gradients);
+      std::vector<SumMember> members;
+      for (const RankRange range : random_split(random, p))
+        members.push_back({range, "host " + std::to_string(random() % 5)});
+      for (std::uint32_t owner = 0; owner < members.size(); ++owner) {
+        std::vector<std::vector<GradientPart>> parts;
+        std::vector<std::unique_ptr<TreeWorker>> workers;
+        for (const SumMember& member : members) {
+          std::vector<std::vector<GradientPart>> of_buckets(1);
+          workers.push_back(std::make_unique<TreeWorker>(member.ranks, p, buckets, 16, of_buckets));
+          workers.back()->run(gradients, buckets);
+          parts.push_back(of_buckets[0]);
+        }
+        CHECK(same_bits(add_on_the_way(members, owner, p, parts, random).data(), expected));
       }
     }
   }
@@ -208,7 +261,8 @@ TEST_SUITE("gpu/est/gradient_tree") {
     for (std::uint32_t r = 0; r < p; ++r) parts.push_back({{r, r + 1}, copies[r].data()});
     AlignedBuffer workspace(reduce_workspace_floats(p));
     HostAdder host(kernel_table(CpuClass::kScalar));
-    reduce_parts(GradientOrder::kTree, p, parts, floats, copies[3].data(), workspace.data(), host);
+    reduce_parts(GradientOrder::kTree, p, {0, p}, parts, floats, copies[3].data(), workspace.data(),
+                 host);
     CHECK(same_bits(copies[3].data(), expected));
   }
 
@@ -258,8 +312,8 @@ TEST_SUITE("gpu/est/gradient_tree") {
         REQUIRE(parts[b].size() == split.size());
         std::shuffle(parts[b].begin(), parts[b].end(), random);
         std::vector<float> out(static_cast<std::size_t>(buckets[b].floats()));
-        reduce_parts(GradientOrder::kPerWorker, p, parts[b], buckets[b].floats(), out.data(),
-                     nullptr, host);
+        reduce_parts(GradientOrder::kPerWorker, p, {0, p}, parts[b], buckets[b].floats(),
+                     out.data(), nullptr, host);
         CHECK(same_bits(out.data(),
                         {expected.begin() + buckets[b].begin, expected.begin() + buckets[b].end}));
       }
@@ -267,7 +321,9 @@ TEST_SUITE("gpu/est/gradient_tree") {
   }
 
   TEST_CASE("parts that overlap, leave a gap or go beyond the ranks do not cover") {
-    const auto covers = [](std::vector<GradientPart> parts) { return covers_all_ranks(4, parts); };
+    const auto covers = [](std::vector<GradientPart> parts) { return cover({0, 4}, parts); };
+    CHECK(cover({2, 4}, std::vector<GradientPart>{{{2, 4}, nullptr}}));
+    CHECK_FALSE(cover({2, 4}, std::vector<GradientPart>{{{1, 3}, nullptr}}));
     CHECK(covers({{{1, 4}, nullptr}, {{0, 1}, nullptr}}));
     CHECK_FALSE(covers({{{1, 4}, nullptr}}));
     CHECK_FALSE(covers({{{2, 4}, nullptr}, {{0, 1}, nullptr}}));

@@ -125,8 +125,8 @@ void InProcessJob::reduce_bucket(std::vector<gpu::GradientPart>& parts, gpu::Ali
                                  const gpu::Engine& owner) {
   gpu::AlignedBuffer workspace(gpu::reduce_workspace_floats(spec_.max_p));
   gpu::HostAdder host(owner.kernels());
-  gpu::reduce_parts(owner.gradient_order(), spec_.max_p, parts, out.floats(), out.data(),
-                    workspace.data(), host);
+  gpu::reduce_parts(owner.gradient_order(), spec_.max_p, {0, spec_.max_p}, parts, out.floats(),
+                    out.data(), workspace.data(), host);
 }
 
 // One part is the whole sum, which only its worker may read (GradientPath::whole).

@@ -131,6 +131,54 @@ TEST_SUITE("scheduler/placement") {
     for (const RankRange& r : ranges) CHECK(partial_sums(r, 16) == 1);
   }
 
+  WireCost wire(std::size_t n, double seconds_per_crossing) {
+    WireCost cost{.hosts = {}, .seconds_per_crossing = seconds_per_crossing};
+    for (std::size_t d = 0; d < n; ++d) cost.hosts.push_back(std::to_string(d));
+    return cost;
+  }
+
+  TEST_CASE("ranges are longer where fewer sums between hosts save more than that") {
+    const std::vector<double> equal(3, 1.0);
+    // 20 + 22 + 22 have 5 crossings on average, 16 + 24 + 24 have 3.
+    CHECK(mean_crossings(assign_ranks(equal, 64), wire(3, 0), 64) == doctest::Approx(5));
+    CHECK(assign_ranks(equal, 64, wire(3, 0.9)) == assign_ranks(equal, 64));
+    const std::vector<RankRange> aligned = assign_ranks(equal, 64, wire(3, 1.1));
+    CHECK(mean_crossings(aligned, wire(3, 0), 64) == doctest::Approx(3));
+    CHECK(std::ranges::max(sizes(aligned)) == 24);
+    WireCost together = wire(3, 100);
+    together.hosts = {"a", "a", "a"};
+    CHECK(assign_ranks(equal, 64, together) == assign_ranks(equal, 64));
+    CHECK(mean_crossings(aligned, together, 64) == 0);
+  }
+
+  TEST_CASE("whatever crossings cost, the step is at most that of the shortest computation") {
+    std::mt19937_64 random(test::seed("assign_ranks wire"));
+    for (int round = 0; round < 200; ++round) {
+      const std::size_t n = 1 + random() % 8;
+      const auto max_p = static_cast<std::uint32_t>(n + random() % 60);
+      std::vector<double> capability(n);
+      for (double& c : capability) c = static_cast<double>(1 + random() % 4);
+      WireCost cost = wire(n, static_cast<double>(random() % 100) / 20);
+      for (std::string& host : cost.hosts) host = std::to_string(random() % n);
+      const auto seconds = [&](const std::vector<RankRange>& ranges) {
+        return bottleneck(sizes(ranges), capability) +
+               cost.seconds_per_crossing * mean_crossings(ranges, cost, max_p);
+      };
+      const std::vector<RankRange> shortest = assign_ranks(capability, max_p);
+      const std::vector<RankRange> ranges = assign_ranks(capability, max_p, cost);
+      CHECK(seconds(ranges) <= seconds(shortest));
+      CHECK(bottleneck(sizes(ranges), capability) <=
+            kLongerStep * bottleneck(sizes(shortest), capability) * (1 + 1e-12));
+    }
+  }
+
+  TEST_CASE("aligned ranges stay as they are, whatever crossings cost") {
+    for (const std::size_t n : {1U, 2U, 4U, 8U}) {
+      const std::vector<double> equal(n, 2.0);
+      CHECK(assign_ranks(equal, 64, wire(n, 1e6)) == assign_ranks(equal, 64));
+    }
+  }
+
   TEST_CASE("a range of ranks is made of its maximal tree nodes") {
     CHECK(partial_sums({0, 8}, 8) == 1);
     CHECK(partial_sums({0, 3}, 8) == 2);

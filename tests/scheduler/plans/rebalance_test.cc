@@ -72,6 +72,25 @@ TEST_SUITE("scheduler/rebalance") {
     CHECK(!rebalance(few));
   }
 
+  TEST_CASE("ranks move where that saves sums between hosts") {
+    const std::vector<double> speeds = {1, 1, 1};
+    const Ranges current = assign_ranks(speeds, 64);
+    RebalanceQuery q = query(speeds, current);
+    q.max_p = 64;
+    q.sync_seconds = 100;  // of 5 crossings
+    q.wire = {.hosts = {"a", "b", "c"}, .seconds_per_crossing = 20};
+    const auto change = rebalance(q);
+    REQUIRE(change);
+    CHECK(change->seconds_now == doctest::Approx(122));
+    CHECK(change->seconds_then == doctest::Approx(84));  // 24 ranks and 3 crossings
+    q.current = change->ranks;
+    q.sync_seconds = 60;
+    CHECK(!rebalance(q));
+    q.current = current;
+    q.wire.hosts = {"a", "a", "a"};
+    CHECK(!rebalance(q));
+  }
+
   TEST_CASE("with any speeds a change is an improvement, and no second change follows") {
     std::mt19937_64 random(test::seed("rebalance"));
     int changes = 0;

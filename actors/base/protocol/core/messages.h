@@ -113,10 +113,10 @@ struct LedgerLine {
 
 // --- worker <-> worker -------------------------------------------------------------------------
 
-// Worker -> owner of the bucket, which may be the worker itself. Carries the sum over a part of the
-// sender's ranks: a maximal node of the canonical tree or, at level D0, all its ranks. The owner
-// counts a contribution once for each (sender, bucket, ranks) and ignores a repetition. Parts that
-// overlap are a program error.
+// Worker -> the member that adds it (sum_routes.h), which may be the worker itself. Carries the sum
+// over a maximal node of its ranks, or a partial sum that it has made; at level D0 over all its
+// ranks. The receiver counts a contribution once for each (sender, bucket, ranks) and ignores a
+// repetition. Parts that overlap are a program error.
 struct Contrib {
   Stamp stamp;
   Version step = 0;  // the step from version `step` to version `step` + 1
@@ -124,7 +124,7 @@ struct Contrib {
   RankRange ranks;
   Bulk data;
   std::vector<RankResult> results;  // bucket 0: results of these ranks, ascending; else empty
-  bool drain = false;               // bucket 0: the sender asks to stop after this step
+  bool drain = false;               // bucket 0: a member asks to stop after this step
 };
 
 // Owner -> members: the finished bucket. All members that use it see the same drain flag.

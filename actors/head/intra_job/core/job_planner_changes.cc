@@ -106,8 +106,9 @@ PlannerEffects JobPlanner::rebalance(const PlannerView& job) {
   if (job.phase != Phase::kNormal || job.stalled || options_.level == DeterminismLevel::kD0 ||
       job.now < next_rebalance_)
     return {};
+  const std::vector<DeviceId> devices = member_devices(job);
   std::vector<double> capabilities;
-  for (const DeviceId& device : member_devices(job)) {
+  for (const DeviceId& device : devices) {
     // Assumed and measured capabilities cannot be compared.
     if (!speeds_.local_step_seconds(device)) return {};
     capabilities.push_back(speeds_.device_capability(device));
@@ -119,7 +120,8 @@ PlannerEffects JobPlanner::rebalance(const PlannerView& job) {
        .max_p = options_.max_p,
        .pause = scheduler::Seconds(in_seconds(pause())),
        .steps_left = steps_left(job),
-       .sync_seconds = speeds_.sync().seconds(static_cast<std::uint32_t>(current.size()))});
+       .sync_seconds = speeds_.sync().seconds(static_cast<std::uint32_t>(current.size())),
+       .wire = speeds_.wire(devices)});
   if (!change) return {};
   next_rebalance_ = job.now + std::max<Instant>(kPausesApart * pause(), kRebalanceApart);
   return {LogLine{"moves ESTs: a global step would take " + decimal(change->seconds_then, 3) +

@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "scheduler/plans/placement.h"
-
 namespace es::actors::intra_job {
 
 void JobSpeeds::learn(const std::vector<protocol::Capability>& capabilities) {
@@ -55,6 +53,9 @@ std::optional<scheduler::SyncPoint> JobSpeeds::add_step(double step_seconds,
   if (!point) return std::nullopt;
   sync_.set(*point);
   sync_measured_.insert(n);
+  const std::uint32_t max_p = std::ranges::max(ranks, {}, &RankRange::end).end;
+  const double crossings = scheduler::mean_crossings(ranks, wire(devices), max_p);
+  if (crossings > 0) seconds_per_crossing_ = point->seconds / crossings;
   return point;
 }
 
@@ -87,11 +88,18 @@ double JobSpeeds::device_capability(const DeviceId& device) const {
   return of_type / slowness(device);
 }
 
+scheduler::WireCost JobSpeeds::wire(std::span<const DeviceId> devices) const {
+  if (level_ == DeterminismLevel::kD0) return {};
+  scheduler::WireCost cost{.hosts = {}, .seconds_per_crossing = seconds_per_crossing_};
+  for (const DeviceId& device : devices) cost.hosts.push_back(device.node);
+  return cost;
+}
+
 std::vector<RankRange> JobSpeeds::assign_ranks(std::uint32_t max_p,
                                                std::span<const DeviceId> devices) const {
   std::vector<double> capabilities;
   for (const DeviceId& device : devices) capabilities.push_back(device_capability(device));
-  return scheduler::assign_ranks(capabilities, max_p);
+  return scheduler::assign_ranks(capabilities, max_p, wire(devices));
 }
 
 }  // namespace es::actors::intra_job

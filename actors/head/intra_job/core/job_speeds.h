@@ -16,6 +16,7 @@
 #include "scheduler/model/capability_watch.h"
 #include "scheduler/model/model.h"
 #include "scheduler/model/sync_watch.h"
+#include "scheduler/plans/placement.h"
 
 namespace es::actors::intra_job {
 
@@ -65,6 +66,9 @@ class JobSpeeds {
   // Local steps per second of one device: C_i of its type (1 if it is not known), less if the
   // device is slow.
   double device_capability(const DeviceId& device) const;
+  // What crossings between these devices cost, as the newest measured communication of this job
+  // tells: all of it counts for the sums that crossed. Nothing is known before, and at D0.
+  scheduler::WireCost wire(std::span<const DeviceId> devices) const;
   // One range of virtual ranks for each device, as scheduler::assign_ranks (placement.h) divides
   // them among these devices. REQUIRES: 1 <= devices <= max_p.
   std::vector<RankRange> assign_ranks(std::uint32_t max_p, std::span<const DeviceId> devices) const;
@@ -84,6 +88,7 @@ class JobSpeeds {
   scheduler::SyncCurve sync_;
   std::set<std::uint32_t> sync_measured_;  // numbers of devices
   scheduler::SyncWatch sync_watch_;
+  double seconds_per_crossing_ = 0;
   StragglerWatch stragglers_;
 };
 

@@ -24,11 +24,13 @@ struct Violation : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-// Types "a", "b", ... with these numbers of devices, all on one node.
+// Types "a", "b", ... with these numbers of devices, all on one node. The workers of a node that
+// cannot share memory have several hosts.
 struct SimOptions {
   std::uint64_t seed = 1;
   std::uint32_t max_p = 4;
   std::uint32_t bucket_count = 2;
+  std::uint32_t hosts = 1;
   Version steps = 6;
   Version eval_every = 0;
   bool sharded = false;  // Two members hold the moments of each bucket.

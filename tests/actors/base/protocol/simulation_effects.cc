@@ -40,18 +40,19 @@ void Simulation::perform_one(const intra_job::StartWorker& effect) {
   if (!occupied_.contains(effect.device)) violated("device is not the job's");
   Process& started = processes_[effect.incarnation.value];
   started.device = effect.device;
-  worker::WorkerConfig config{.self = effect.incarnation,
-                              .device = effect.device,
-                              .address = "address",
-                              .host_id = "host",
-                              .max_p = options_.max_p,
-                              .eval_every = options_.eval_every,
-                              .decided_every = decided_every(job_.spec),
-                              .may_stop = !job_.spec.stop.metric.empty(),
-                              .step_timeout = std::chrono::seconds(30)};
+  worker::WorkerConfig config{
+      .self = effect.incarnation,
+      .device = effect.device,
+      .address = "address",
+      .host_id = "host " + std::to_string(effect.device.index % options_.hosts),
+      .max_p = options_.max_p,
+      .eval_every = options_.eval_every,
+      .decided_every = decided_every(job_.spec),
+      .may_stop = !job_.spec.stop.metric.empty(),
+      .step_timeout = std::chrono::seconds(30)};
   started.core = std::make_unique<worker::WorkerCore>(config);
   started.engine = std::make_unique<ToyEngine>(
-      job_, [this](Incarnation of) { return lives(of.value) || chance(50); },
+      job_, effect.incarnation, [this](Incarnation of) { return lives(of.value) || chance(50); },
       [this](const std::string& path) -> std::optional<ToyVersion> {
         if (!damaged_.contains(path)) return checkpoints_.at(path);
         mark("damage found");
@@ -239,6 +240,8 @@ void Simulation::perform_worker(std::uint64_t self, worker::Effects effects) {
       given_up_.insert(self);
       end_process(self);
     } else {
+      const auto* reduce = std::get_if<worker::ReduceBucket>(&effect);
+      if (reduce != nullptr && reduce->is_partial) mark("partial sum made");
       if (std::holds_alternative<worker::AbandonGenerations>(effect)) {
         // The connections are new, so a link that was cut may return.
         std::erase_if(cut_, [&](Channel c) { return c.first == self && chance(30); });

@@ -295,10 +295,24 @@ EngineEvent ToyEngine::reduce(const ReduceBucket& effect) {
     if (!readable_(from)) return DataUnreadable{effect.generation, from};
     const std::vector<std::uint64_t> words = decode(part.data.inline_bytes);
     require(words.at(0) == sum_of(held_->params));
-    require(part.ranks.begin == gradients.size());
+    require(part.ranks.begin == effect.ranks.begin + gradients.size());
+    require(is_tree_range(part.ranks, job_.max_p));
     gradients.insert(gradients.end(), words.begin() + 1, words.end());
   }
-  require(gradients.size() == job_.max_p);
+  require(gradients.size() == effect.ranks.size() && is_tree_range(effect.ranks, job_.max_p));
+  if (effect.is_partial) {
+    // It is made in the memory of a part of this worker.
+    require(std::ranges::any_of(
+        effect.parts, [this](const Contrib& part) { return part.stamp.sender == self_; }));
+    gradients.insert(gradients.begin(), sum_of(held_->params));
+    return PartialSumMade{{{effect.generation, {}},
+                           effect.step,
+                           effect.bucket,
+                           effect.ranks,
+                           bulk_of(gradients),
+                           {},
+                           false}};
+  }
   return BucketReduced{{{effect.generation, {}},
                         effect.step,
                         effect.bucket,

@@ -54,9 +54,12 @@ class ToyEngine {
  public:
   // `readable(of)`: whether the shared memory of that worker can be read now.
   // `checkpoint(path)`: the checkpoint at this path; none when it is damaged.
-  ToyEngine(ToyJob job, std::function<bool(Incarnation)> readable,
+  ToyEngine(ToyJob job, Incarnation self, std::function<bool(Incarnation)> readable,
             std::function<std::optional<ToyVersion>(const std::string&)> checkpoint)
-      : job_(job), readable_(std::move(readable)), checkpoint_(std::move(checkpoint)) {}
+      : job_(job),
+        self_(self),
+        readable_(std::move(readable)),
+        checkpoint_(std::move(checkpoint)) {}
 
   void add(const actors::worker::Effect& effect);
   bool busy() const { return !queue_.empty(); }
@@ -110,6 +113,7 @@ class ToyEngine {
                   std::function<actors::worker::EngineEvent(const ToyVersion&)> then);
 
   ToyJob job_;
+  Incarnation self_;
   std::function<bool(Incarnation)> readable_;
   std::function<std::optional<ToyVersion>(const std::string&)> checkpoint_;
   std::optional<ToyVersion> held_;

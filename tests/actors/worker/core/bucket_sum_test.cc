@@ -19,12 +19,13 @@ Contrib contrib(std::uint64_t sender, RankRange ranks, bool drain = false) {
 
 TEST_SUITE("actors/worker/bucket_sum") {
   TEST_CASE("parts and results are in rank order, in any order of arrival") {
-    BucketSum sum(5);
+    BucketSum sum({0, 5});
     CHECK(sum.add(contrib(3, {4, 5})) == BucketSum::Added::kCounted);
     CHECK(sum.add(contrib(1, {0, 2})) == BucketSum::Added::kCounted);
     CHECK_FALSE(sum.complete());
-    CHECK(sum.covers({0, 2}));
-    CHECK_FALSE(sum.covers({2, 4}));
+    CHECK(sum.has({0, 2}));
+    CHECK_FALSE(sum.has({2, 4}));
+    CHECK_FALSE(sum.has({0, 1}));
     CHECK(sum.add(contrib(2, {2, 4})) == BucketSum::Added::kCounted);
     REQUIRE(sum.complete());
     const std::vector<protocol::Contrib>& parts = sum.parts();
@@ -38,7 +39,7 @@ TEST_SUITE("actors/worker/bucket_sum") {
   }
 
   TEST_CASE("a repeated part of one sender counts once") {
-    BucketSum sum(5);
+    BucketSum sum({0, 5});
     CHECK(sum.add(contrib(1, {0, 2})) == BucketSum::Added::kCounted);
     CHECK(sum.add(contrib(1, {0, 2})) == BucketSum::Added::kDuplicate);
     CHECK(sum.add(contrib(1, {2, 4})) == BucketSum::Added::kCounted);
@@ -46,15 +47,23 @@ TEST_SUITE("actors/worker/bucket_sum") {
   }
 
   TEST_CASE("a rank in two different contributions is refused") {
-    BucketSum sum(5);
+    BucketSum sum({0, 5});
     CHECK(sum.add(contrib(1, {0, 2})) == BucketSum::Added::kCounted);
     CHECK(sum.add(contrib(1, {0, 4})) == BucketSum::Added::kOverlap);
     CHECK(sum.add(contrib(2, {1, 2})) == BucketSum::Added::kOverlap);
     CHECK(sum.add(contrib(2, {0, 2})) == BucketSum::Added::kOverlap);
   }
 
+  TEST_CASE("a partial sum is complete with the ranks of its node") {
+    BucketSum sum({4, 7});
+    CHECK(sum.add(contrib(1, {6, 7})) == BucketSum::Added::kCounted);
+    CHECK_FALSE(sum.complete());
+    CHECK(sum.add(contrib(2, {4, 6})) == BucketSum::Added::kCounted);
+    CHECK(sum.complete());
+  }
+
   TEST_CASE("one drain flag is enough") {
-    BucketSum sum(5);
+    BucketSum sum({0, 5});
     sum.add(contrib(1, {0, 2}, true));
     sum.add(contrib(2, {2, 4}, false));
     CHECK(sum.drain());
