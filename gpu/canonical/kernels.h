@@ -19,6 +19,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "gpu/canonical/arithmetic.h"
 #include "gpu/canonical/bf16.h"
 #include "gpu/canonical/factor.h"
 #include "gpu/canonical/on_device.h"
@@ -247,12 +248,14 @@ struct GemmShape {
   bool add = false;
   // The kernels of a device read fp32 only.
   Factor a_stored = Factor::kF32, b_stored = Factor::kF32;
+  Arithmetic arithmetic = Arithmetic::kFp32;
 };
 
 struct KernelTable {
   CpuClass cpu_class;
 
-  // --- GEMM: DOT(K) in chunks of 512 (G1); bias[n] is added afterwards if bias != nullptr.
+  // --- GEMM: DOT(K) in chunks of 512 (G1), or an exact product (G1X) if the shape says so; bias[n]
+  // is added afterwards if bias != nullptr.
   std::size_t (*gemm_workspace_floats)(const GemmShape&);
   void (*gemm)(const GemmShape&, const float* a, const float* b, const float* bias, float* c,
                float* ws);

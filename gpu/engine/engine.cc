@@ -9,6 +9,7 @@
 
 #include "gpu/engine/if_memory_suffices.h"
 #include "gpu/engine/useful_threads.h"
+#include "gpu/graph/arithmetic.h"
 #include "gpu/graph/blocks.h"
 #include "gpu/graph/executor.h"
 #include "gpu/graph/fuse.h"
@@ -44,10 +45,12 @@ Graph with_regions(Graph model, const std::string& recompute) {
 std::vector<Program> compiled(const JobSpec& spec, Graph model, const EngineOptions& options) {
   std::vector<Graph> further = std::exchange(model.programs, {});
   // A vendor library computes whole products, for which the logits must be whole.
-  const bool by_vendor = options.vendor && options.device != DeviceKind::kCpu;
+  const bool by_vendor =
+      options.vendor && options.device != DeviceKind::kCpu && spec.arithmetic == "fp32";
   std::vector<Program> programs;
   const auto add = [&](Graph graph) {
     graph.bf16 = spec.precision == "bf16";
+    graph = choose_arithmetic(std::move(graph), spec.arithmetic);
     programs.push_back(compile(with_regions(std::move(graph), spec.recompute),
                                by_vendor ? INT64_MAX : kChunkedLogits));
   };

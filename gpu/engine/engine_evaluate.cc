@@ -5,6 +5,7 @@
 
 #include "gpu/engine/engine.h"
 #include "gpu/engine/if_memory_suffices.h"
+#include "gpu/graph/arithmetic.h"
 #include "gpu/graph/fuse.h"
 #include "proto/base/check.h"
 
@@ -123,6 +124,7 @@ Status Engine::add_forward(Graph model) {
                        " has other parameters than the model of the engine");
   return if_memory_suffices(spec_, [&]() -> Status {
     model.bf16 = spec_.precision == "bf16";
+    model = choose_arithmetic(std::move(model), spec_.arithmetic);
     std::vector<Program> programs;
     programs.push_back(compile_forward(std::move(model)));
     auto runner = make_runner(std::move(programs));

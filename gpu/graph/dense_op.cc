@@ -13,7 +13,8 @@ bool is_gemm(OpKind kind) {
 }
 
 bool is_library_product(const Graph& graph, OpKind kind) {
-  return is_gemm(kind) && !(graph.bf16 && op_def(kind).rounds_weight);
+  return is_gemm(kind) && graph.arithmetic == Arithmetic::kFp32 &&
+         !(graph.bf16 && op_def(kind).rounds_weight);
 }
 
 ConvPass conv_pass(OpKind kind) {

@@ -17,8 +17,8 @@ ConvPass conv_pass(OpKind kind);
 // Returns the product that the operator computes, or the products of one shape; its factors are
 // fp32. REQUIRES: is_gemm().
 MatmulShape product_of(const Graph& graph, const Op& op);
-// Returns whether a library may compute the operator: one of these that does not round its weight
-// as well (Operator::rounds_weight).
+// Returns whether a library may compute the operator: one of these, in fp32, that does not round
+// its weight as well (Operator::rounds_weight).
 bool is_library_product(const Graph& graph, OpKind kind);
 // Returns whether the operator adds a bias to its convolution or product.
 bool adds_bias(const Op& op);

@@ -188,6 +188,7 @@ struct Op {
   AttentionShape attention;  // attention
   AttentionInputs attention_in;
   Recurrence recurrence;        // recurrent layers
+  bool before_loss = false;     // kLinear: its result goes into a cross entropy (arithmetic.h)
   Move move;                    // kMove, kUpsample2
   YoloShape yolo;               // kYolo
   LossTerms terms;              // kCrossEntropy
@@ -228,6 +229,8 @@ struct Graph {
   bool loss_of_batch = false;
   TensorId mean_loss = kNoTensor;  // [1]
   bool bf16 = false;               // products read bf16, activations are bf16 (precision.h)
+  // Of linear layers and matrix products (graph/arithmetic.h).
+  Arithmetic arithmetic = Arithmetic::kFp32;
   // The optimizer that the model file brings; nullptr: it is one that the engine has.
   std::shared_ptr<const ModelUpdates> updates;
   // Further programs of the model; Batch::program counts from this graph, which is 0. They have the

@@ -180,6 +180,12 @@ void visit_top(Spec& s, Visit& visit) {
                  .choices = "fp32|bf16",
                  .left_out_at_default = true},
         s.precision);
+  visit(JobField{.key = "arithmetic",
+                 .meaning = "How linear layers and matrix products multiply: chains of fp32, or "
+                            "exact sums of integers of 15 or 22 bits.",
+                 .choices = "fp32|x15|x22",
+                 .left_out_at_default = true},
+        s.arithmetic);
   visit(JobField{.key = "eval_every",
                  .bits = Bits::kNot,
                  .unit = "global steps",

@@ -283,6 +283,8 @@ struct JobSpec {
   std::string recompute = "captured";
   // fp32 | bf16: how activations, and the weights that products read, are stored
   std::string precision = "fp32";
+  // fp32 | x15 | x22: how linear layers and matrix products multiply
+  std::string arithmetic = "fp32";
   bool tf32 = false;  // D0 and D1: cuBLAS and cuDNN may round factors to TF32; no effect on CPUs
   ModelSpec model;
   LoraSpec lora;

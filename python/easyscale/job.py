@@ -90,6 +90,10 @@ class Job:
     precision: "fp32", or "bf16", which stores activations and the weights that products read as
     bf16 and needs about half the memory for them. Sums, parameters and moments are fp32. It changes
     the bits; those of one precision are equal on all devices.
+    arithmetic: of linear layers and matrix products: "fp32", or exact sums of integers of 15 bits
+    ("x15", about as accurate as TF32) or 22 bits ("x22", about as accurate as fp32), which any unit of
+    a processor may add in any order. It changes the bits; those of one arithmetic are equal on all
+    devices.
     shard_state: "on" divides the state of the optimizer among the workers, each part of it on two of
     them, which takes less memory; "off" keeps all of it on every worker; "auto" divides it if it would
     not fit into the memory of the devices otherwise. It does not change the bits.
@@ -116,6 +120,7 @@ class Job:
                  eval_data: Arrays | None = None, batch_size: int = 32, max_p: int = 4,
                  epochs: int | None = None, steps: int | None = None, level: str = "D2",
                  recompute: str = "captured", precision: str = "fp32",
+                 arithmetic: str = "fp32",
                  schedule: Any = None, schedule_unit: str = "step", metrics: Sequence[str] = (),
                  metric: Function | None = None, sample_weights: Any = None,
                  sample_groups: Any = None, seed: int = 1,
@@ -128,7 +133,8 @@ class Job:
                      lora=lora, directory=directory, allow_functions=allow_functions)
         top = {key: checked(key, value) for key, value in {
             "max_p": max_p, "batch_size": batch_size, "seed": seed, "level": level,
-            "eval_every": eval_every, "recompute": recompute, "precision": precision}.items()}
+            "eval_every": eval_every, "recompute": recompute, "precision": precision,
+            "arithmetic": arithmetic}.items()}
         self._threads = checked("resources.threads", threads)
         every = checked("checkpoint.every_steps", checkpoint_every, "checkpoint_every")
         self._shard_state = checked("shard.state", shard_state, "shard_state")

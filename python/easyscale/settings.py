@@ -84,6 +84,7 @@ RULES: dict[str, Rule] = {
     "level": Choice(("D0", "D1", "D2", "auto")),
     "recompute": Choice(("captured", "blocks", "none")),
     "precision": Choice(("fp32", "bf16")),
+    "arithmetic": Choice(("fp32", "x15", "x22")),
     "eval_every": Number(0, STEPS_MAX, whole=True),
     "resources.threads": Number(1, 256, whole=True),
     "checkpoint.every_steps": Number(0, STEPS_MAX, whole=True),

@@ -27,7 +27,8 @@ class Refused(unittest.TestCase):
 
     def test_numbers_and_choices_of_a_job(self):
         for name, wrong in {
-                "level": ["D7", 2], "precision": ["fp64"], "recompute": [True], "shard_state": ["yes", True],
+                "level": ["D7", 2], "precision": ["fp64"],
+                "arithmetic": ["x16", 15], "recompute": [True], "shard_state": ["yes", True],
                 "seed": [-1, 1.5, 2**63, True], "max_p": [0, 1025, 2.0, "2"],
                 "batch_size": [0, -1, "8", 65537], "eval_every": [-1, 1.5],
                 "checkpoint_every": [-1, 0.5], "threads": [0, 257, "1"],

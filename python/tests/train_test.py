@@ -191,6 +191,21 @@ class Train(FolderCase):
             np.testing.assert_allclose([r.loss for r in mixed.history],
                                        [r.loss for r in fp32.history], rtol=0.02)
 
+    def test_exact_products_have_the_same_bits_on_all_devices_and_losses_near_those_of_fp32(self):
+        for make in (Net, Selections, Relative):
+            torch.manual_seed(3)
+            model = make()
+            optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
+            fp32 = self.job(model, optimizer).run(devices="cpu-avx2:1")
+            for arithmetic in ("x15", "x22"):
+                job = self.job(model, optimizer, arithmetic=arithmetic)
+                mixed, fixed = job.run(stages=MIX), job.run(devices="cpu-avx2:1")
+                self.assertEqual(mixed.params_digest, fixed.params_digest)
+                self.assertEqual(mixed.state_digest, fixed.state_digest)
+                self.assertNotEqual(fp32.params_digest, fixed.params_digest)
+                np.testing.assert_allclose([r.loss for r in mixed.history],
+                                           [r.loss for r in fp32.history], rtol=0.002)
+
     def test_a_name_in_a_group_that_no_parameter_has_is_refused(self):
         rule = es.Optimizer(groups=[es.ParameterGroup(["*.bais"], weight_decay=0.0)])
         with self.assertRaisesRegex(es.UsageError, r"optimizer.groups\[0\].parameters = "

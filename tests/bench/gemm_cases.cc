@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <string>
 
 #include "tests/bench/blas_contestant.h"
@@ -27,15 +28,37 @@ constexpr Product kProducts[] = {
     {"linear neumf 1024x64x128", 1024, 64, 128, true},
 };
 
+gpu::GemmShape shape_of(const Product& p) {
+  return {.m = p.m,
+          .n = p.n,
+          .k = p.k,
+          .a_row = p.k,
+          .a_col = 1,
+          .b_row = p.b_transposed ? 1 : p.n,
+          .b_col = p.b_transposed ? p.k : 1,
+          .c_row = p.n};
+}
+
+// An exact product beside the same product in fp32, which takes the place of a library.
+void exact_case(const gpu::KernelTable& table, Report& report, const Product& p,
+                const std::string& name, gpu::Arithmetic arithmetic) {
+  const gpu::GemmShape plain = shape_of(p);
+  gpu::GemmShape exact = plain;
+  exact.arithmetic = arithmetic;
+  Floats a(p.m * p.k), b(p.k * p.n), c(p.m * p.n);
+  Floats ws(std::max(table.gemm_workspace_floats(plain), table.gemm_workspace_floats(exact)));
+  const Duel d = duel([&] { table.gemm(plain, a, b, nullptr, c, ws); },
+                      [&] { table.gemm(exact, a, b, nullptr, c, ws); }, kSecondsPerDuel);
+  report.add({.name = name,
+              .pass = "fwd",
+              .vendor = "fp32",
+              .duel = d,
+              .flops = 2.0 * static_cast<double>(p.m) * static_cast<double>(p.n) *
+                       static_cast<double>(p.k)});
+}
+
 void product_case(const gpu::KernelTable& table, Report& report, const Product& p) {
-  const gpu::GemmShape s{.m = p.m,
-                         .n = p.n,
-                         .k = p.k,
-                         .a_row = p.k,
-                         .a_col = 1,
-                         .b_row = p.b_transposed ? 1 : p.n,
-                         .b_col = p.b_transposed ? p.k : 1,
-                         .c_row = p.n};
+  const gpu::GemmShape s = shape_of(p);
   Floats a(p.m * p.k), b(p.k * p.n), c(p.m * p.n), ws(table.gemm_workspace_floats(s));
   const auto ours = [&] { table.gemm(s, a, b, nullptr, c, ws); };
   Measurement best;
@@ -55,6 +78,10 @@ void product_case(const gpu::KernelTable& table, Report& report, const Product& 
 void gemm_cases(const gpu::KernelTable& table, Report& report) {
   for (const Product& p : kProducts) {
     if (report.wants(p.name)) product_case(table, report, p);
+    for (const auto& [kind, arithmetic] :
+         {std::pair{"x15 ", gpu::Arithmetic::kX15}, {"x22 ", gpu::Arithmetic::kX22}})
+      if (const std::string name = std::string(kind) + p.name; report.wants(name))
+        exact_case(table, report, p, name, arithmetic);
   }
 }
 

@@ -1,4 +1,4 @@
-// Canonical kernels against oneDNN and OpenBLAS on one core.
+// Canonical kernels against oneDNN and OpenBLAS, and exact products against fp32, on one core.
 //
 //   kernels_bench [--class CLASS] [--json FILE] [FILTER]
 //

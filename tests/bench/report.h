@@ -11,7 +11,7 @@ namespace es::bench {
 // One line: a pass of a case, compared with the fastest vendor library.
 struct Measurement {
   std::string name, pass;
-  std::string vendor;  // "oneDNN" or "OpenBLAS".
+  std::string vendor;  // "oneDNN", "OpenBLAS", or "fp32" beside an exact product.
   Duel duel;
   double flops = 0;  // The operations of one call; 0 for work that memory limits.
 };

@@ -73,7 +73,8 @@ class SameBits(harness.EndToEndTest):
         """The comparison above can fail: seed, number of ESTs and each feature change the bits."""
         changes = [{}, {"seed": 12}, {"max_p": 5}, {"steps": 59}, {"optimizer.momentum": 0.8},
                    {"optimizer.weight_decay": 0.0}, {"schedule.warmup_steps": 6},
-                   {"data.flip": False}, {"data.crop_padding": 1}, {"precision": "bf16"}]
+                   {"data.flip": False}, {"data.crop_padding": 1}, {"precision": "bf16"},
+                   {"arithmetic": "x15"}, {"arithmetic": "x22"}]
         found = []
         for change in changes:
             job = self.write_job(job_text(self.word, "small_cnn", change))

@@ -21,6 +21,7 @@ SKIPPED = 77
 # File: test case, step of the flipped bit. The step comes after what all runs of the test share.
 E2E = {
     "adapters": ("Adapters.test_the_bits_do_not_depend_on_the_placement", 2),
+    "arithmetic": ("Arithmetic.test_x15", 2),
     "broken_node": ("BrokenNode.test_a_running_job_goes_on_and_uses_the_node_when_it_is_repaired", 2),
     "budget": ("Budget.test_a_job_is_saved_and_paused_when_its_budget_is_used_up_and_goes_on_with_a_higher_one", 2),
     "channel": ("Channels.test_a_placement_that_changes_while_it_trains", 2),

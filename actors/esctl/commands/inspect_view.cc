@@ -176,7 +176,8 @@ std::vector<Row> job_rows(const JobSpec& spec) {
   return {{"job", spec.name},
           {"level", std::string(level_name(spec.level)) + ", " + counted(spec.max_p, "EST") +
                         (spec.tf32 ? ", TF32 on GPUs" : "") +
-                        (spec.precision == "fp32" ? "" : ", " + spec.precision) + ", " +
+                        (spec.precision == "fp32" ? "" : ", " + spec.precision) +
+                        (spec.arithmetic == "fp32" ? "" : ", " + spec.arithmetic) + ", " +
                         std::to_string(std::uint64_t{spec.batch_size} * spec.max_p) +
                         " samples in a global step"}};
 }
@@ -227,6 +228,7 @@ std::string inspection_json(const Inspection& inspection) {
             {"level", level_name(spec.level)},
             {"tf32", spec.tf32},
             {"precision", spec.precision},
+            {"arithmetic", spec.arithmetic},
             {"max_p", spec.max_p},
             {"batch_size", spec.batch_size},
             {"sample", layout_json(inspection.layout)},
@@ -235,7 +237,8 @@ std::string inspection_json(const Inspection& inspection) {
   for (const SampleLayout& layout : inspection.others)
     json["samples_of_programs"].push_back(layout_json(layout));
   if (!inspection.of_job) {
-    for (const char* key : {"name", "level", "tf32", "precision", "max_p"}) json.erase(key);
+    for (const char* key : {"name", "level", "tf32", "precision", "arithmetic", "max_p"})
+      json.erase(key);
     return json_text(json);
   }
   json["worker_memory"] = needed_json(inspection);

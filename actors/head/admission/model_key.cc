@@ -33,7 +33,8 @@ std::string adapters_text(const LoraSpec& lora) {
 std::string model_key(const JobSpec& spec, const SampleLayout& layout) {
   return architecture_text(spec.model) + "/" + layout_text(layout) + "/t" +
          std::to_string(spec.resources.threads) + "/" + level_name(spec.level) +
-         adapters_text(spec.lora) + (spec.precision == "fp32" ? "" : "/" + spec.precision);
+         adapters_text(spec.lora) + (spec.precision == "fp32" ? "" : "/" + spec.precision) +
+         (spec.arithmetic == "fp32" ? "" : "/" + spec.arithmetic);
 }
 
 }  // namespace es::actors

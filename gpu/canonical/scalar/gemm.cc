@@ -4,11 +4,13 @@
 namespace es::gpu::scalar {
 
 std::size_t gemm_workspace_floats(const GemmShape& s) {
+  if (s.arithmetic != Arithmetic::kFp32) return exact_workspace_floats(s);
   return static_cast<std::size_t>(s.b_stored == Factor::kF32 ? s.n : 2 * s.n);
 }
 
 void gemm(const GemmShape& s, const float* a, const float* b, const float* bias, float* c,
           float* ws) {
+  if (s.arithmetic != Arithmetic::kFp32) return exact_gemm(s, a, b, bias, c, ws);
   float* const converted = ws + s.n;
   for (std::int64_t i = 0; i < s.m; ++i) {
     float* row = c + i * s.c_row;

@@ -13,6 +13,10 @@ std::size_t gemm_workspace_floats(const GemmShape&);
 void gemm(const GemmShape&, const float* a, const float* b, const float* bias, float* c, float* ws);
 void gemm_batched(const GemmShape&, std::int64_t count, std::int64_t a_step, std::int64_t b_step,
                   std::int64_t c_step, const float* a, const float* b, float* c, float* ws);
+// The product of a shape with an arithmetic other than fp32.
+std::size_t exact_workspace_floats(const GemmShape&);
+void exact_gemm(const GemmShape&, const float* a, const float* b, const float* bias, float* c,
+                float* ws);
 
 void softmax_fwd(std::int64_t rows, std::int64_t c, const float* x, float* y);
 void softmax_bwd(std::int64_t rows, std::int64_t c, const float* y, const float* dy, float* dx);

@@ -2,6 +2,7 @@
 // GEMM. One of the operands stays in the second-level cache while the other passes by, slice by
 // slice. A slice is one chunk of K of a tile of rows of A, or of a panel of columns of B. `Form` is
 // the form of copied slices: WholeNumbers (gemm_pack.h) or Pairs (pairs.h).
+#include "gpu/canonical/vec/exact.h"
 #include "gpu/canonical/vec/gemm_narrow.h"
 #include "gpu/canonical/vec/gemm_pack.h"
 #include "gpu/canonical/vec/gemm_plan.h"
@@ -333,22 +334,32 @@ struct PreparedGemm {
 };
 
 inline std::size_t gemm_workspace_floats(const GemmShape& shape) {
+  if (shape.arithmetic != Arithmetic::kFp32) return exact_workspace_floats(shape);
   return static_cast<std::size_t>(PreparedGemm(shape).floats());
 }
 
 inline void gemm(const GemmShape& s, const float* a, const float* b, const float* bias, float* c,
                  float* ws) {
+  if (s.arithmetic != Arithmetic::kFp32) return exact_gemm(s, a, b, bias, c, ws);
   PreparedGemm(s).run(a, b, bias, c, ws);
 }
 
 inline void gemm_batched(const GemmShape& s, std::int64_t count, std::int64_t a_step,
                          std::int64_t b_step, std::int64_t c_step, const float* a, const float* b,
                          float* c, float* ws) {
+  const auto each = [&](const auto& product) {
+    for (std::int64_t i = 0; i < count; ++i)
+      product(number_at(s.a_stored, a, i * a_step), number_at(s.b_stored, b, i * b_step),
+              c + i * c_step);
+  };
+  if (s.arithmetic != Arithmetic::kFp32)
+    return each([&](const float* left, const float* right, float* out) {
+      exact_gemm(s, left, right, nullptr, out, ws);
+    });
   const PreparedGemm prepared(s);
-  for (std::int64_t i = 0; i < count; ++i) {
-    prepared.run(number_at(s.a_stored, a, i * a_step), number_at(s.b_stored, b, i * b_step),
-                 nullptr, c + i * c_step, ws);
-  }
+  each([&](const float* left, const float* right, float* out) {
+    prepared.run(left, right, nullptr, out, ws);
+  });
 }
 
 }  // namespace

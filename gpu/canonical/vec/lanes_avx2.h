@@ -337,6 +337,31 @@ inline Test test_of_bits(std::uint32_t bits) {
   return _mm256_castsi256_ps(_mm256_cmpeq_epi32(set, lanes));
 }
 
+// --- Lanes of 64-bit floats, half as many, for exact products (exact.h).
+using Doubles = __m256d;
+inline Doubles zero_doubles() {
+  return _mm256_setzero_pd();
+}
+inline Doubles set_double(double x) {
+  return _mm256_set1_pd(x);
+}
+inline Doubles load_doubles(const double* p) {
+  return _mm256_loadu_pd(p);
+}
+inline Doubles fma(Doubles a, Doubles b, Doubles c) {
+  return _mm256_fmadd_pd(a, b, c);
+}
+// Stores the lower half of the lanes at `low` and the upper half at `high`.
+inline void store_as_doubles(double* low, double* high, Vec v) {
+  _mm256_storeu_pd(low, _mm256_cvtps_pd(_mm256_castps256_ps128(v)));
+  _mm256_storeu_pd(high, _mm256_cvtps_pd(_mm256_extractf128_ps(v, 1)));
+}
+// Returns the nearest floats.
+inline Vec nearest_floats(Doubles low, Doubles high) {
+  return _mm256_insertf128_ps(_mm256_castps128_ps256(_mm256_cvtpd_ps(low)), _mm256_cvtpd_ps(high),
+                              1);
+}
+
 // out[j] lane i = from[i * stride + j] for j < 4, i < kWidth. Rows are loaded into halves of a
 // register, so that only the transposition inside each half needs shuffles.
 inline __attribute__((always_inline)) void transpose_four(const float* from, std::int64_t stride,

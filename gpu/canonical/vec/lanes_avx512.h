@@ -355,6 +355,64 @@ inline IntVec halves_minus_one(IntVec v) {
   return _mm512_add_epi16(v, _mm512_set1_epi16(-1));
 }
 
+// --- Lanes of 64-bit floats, half as many, for exact products (exact.h).
+using Doubles = __m512d;
+inline Doubles zero_doubles() {
+  return _mm512_setzero_pd();
+}
+inline Doubles set_double(double x) {
+  return _mm512_set1_pd(x);
+}
+inline Doubles load_doubles(const double* p) {
+  return _mm512_loadu_pd(p);
+}
+inline Doubles fma(Doubles a, Doubles b, Doubles c) {
+  return _mm512_fmadd_pd(a, b, c);
+}
+// Stores the lower half of the lanes at `low` and the upper half at `high`.
+inline void store_as_doubles(double* low, double* high, Vec v) {
+  _mm512_storeu_pd(low, _mm512_cvtps_pd(_mm512_castps512_ps256(v)));
+  _mm512_storeu_pd(high, _mm512_cvtps_pd(_mm512_extractf32x8_ps(v, 1)));
+}
+// Returns the nearest floats.
+inline Vec nearest_floats(Doubles low, Doubles high) {
+  return _mm512_insertf32x8(_mm512_castps256_ps512(_mm512_cvtpd_ps(low)), _mm512_cvtpd_ps(high), 1);
+}
+
+// --- Pairs of integers of 16 bits in 32-bit lanes (exact.h).
+inline bool has_word_instruction() {
+  return __builtin_cpu_supports("avx512vnni") != 0;
+}
+// Adds the products of the lower integers and those of the upper ones. It is in assembly language
+// because this file is compiled for processors without the instruction.
+inline IntVec add_word_products(IntVec sum, IntVec left, IntVec right) {
+  asm("vpdpwssd %2, %1, %0" : "+v"(sum) : "v"(left), "v"(right));
+  return sum;
+}
+inline IntVec pair_of_words(IntVec lower, IntVec upper) {
+  return _mm512_mask_blend_epi16(0xaaaaaaaa, lower, _mm512_slli_epi32(upper, 16));
+}
+// Returns the nearest integers.
+inline IntVec nearest_ints(Vec v) {
+  return _mm512_cvtps_epi32(v);
+}
+// The integer v is 256 * high + low, with -128 <= low < 128.
+inline IntVec high_part(IntVec v) {
+  return _mm512_srai_epi32(_mm512_add_epi32(v, _mm512_set1_epi32(128)), 8);
+}
+inline IntVec low_part(IntVec v) {
+  return _mm512_sub_epi32(v, _mm512_slli_epi32(high_part(v), 8));
+}
+// Returns the floats that are nearest to 256 * high + low.
+inline Vec joined_parts(IntVec high, IntVec low) {
+  const auto joined = [](__m256i h, __m256i l) {
+    return fma(_mm512_cvtepi32_pd(h), _mm512_set1_pd(256.0), _mm512_cvtepi32_pd(l));
+  };
+  return nearest_floats(
+      joined(_mm512_castsi512_si256(high), _mm512_castsi512_si256(low)),
+      joined(_mm512_extracti64x4_epi64(high, 1), _mm512_extracti64x4_epi64(low, 1)));
+}
+
 // out[j] lane i = from[i * stride + j] for j < 4, i < kWidth. Rows are loaded into quarters of a
 // register, so that only the transposition inside each quarter needs shuffles.
 inline __attribute__((always_inline)) void transpose_four(const float* from, std::int64_t stride,

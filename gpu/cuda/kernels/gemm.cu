@@ -1,4 +1,5 @@
-// GEMM: DOT(K) (G1) of matrices with any strides.
+// GEMM: DOT(K) (G1), or exact products (G1X), of matrices with any strides.
+#include "gpu/cuda/kernels/exact.h"
 #include "gpu/cuda/kernels/gemm.h"
 #include "gpu/cuda/kernels/product.h"
 #include "gpu/cuda/kernels/topics.h"
@@ -53,18 +54,22 @@ std::size_t matrices_workspace_floats(const GemmShape& s, const MatrixBatch& bat
 namespace {
 
 std::size_t gemm_workspace_floats(const GemmShape& s, std::int64_t count) {
+  if (s.arithmetic != Arithmetic::kFp32) return exact_workspace_floats(s, count);
   return matrices_workspace_floats(s, {.count = count, .inner = count});
 }
 
 void gemm(Stream stream, const GemmShape& s, std::int64_t count, std::int64_t a_step,
           std::int64_t b_step, std::int64_t c_step, const float* a, const float* b,
           const float* bias, float* c, float* ws) {
+  if (count == 0) return;
+  if (s.arithmetic != Arithmetic::kFp32)
+    return multiply_exactly(stream, s, count, a_step, b_step, c_step, a, b, bias, c, ws);
   const MatrixBatch batch{.count = count,
                           .inner = count,
                           .a = {.inner = a_step},
                           .b = {.inner = b_step},
                           .c = {.inner = c_step}};
-  if (count > 0) multiply_matrices(stream, s, batch, a, b, bias, c, ws);
+  multiply_matrices(stream, s, batch, a, b, bias, c, ws);
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 
 #include "gpu/canonical/order.h"
 #include "gpu/canonical/phases.h"
+#include "gpu/graph/arithmetic.h"
 #include "gpu/graph/chunk_losses.h"
 #include "gpu/graph/ops/product_run.h"
 
@@ -30,9 +31,12 @@ TensorId logits_of_evaluation(const Op& op) {
   return op.out.size() > gradients + kLossOutputs ? op.out[gradients] : kNoTensor;
 }
 
-// The shape of the layer for `n` rows.
+// The shape of the layer for `n` rows, in the forward pass and for its gradients.
 LinearShape layer_of(const OpShapes& op, std::int64_t n) {
-  return {n, op.in_shape().row(), op.op.features};
+  return {n, op.in_shape().row(), op.op.features, arithmetic_of(op.graph, op.op)};
+}
+LinearShape gradients_of(const OpShapes& op, std::int64_t n) {
+  return {n, op.in_shape().row(), op.op.features, arithmetic_of_gradients(op.graph, op.op)};
 }
 
 std::int64_t aligned_floats(std::int64_t floats) {
@@ -72,10 +76,13 @@ std::size_t linear_loss_floats(const Kernels& k, const OpShapes& op, int threads
   // The last rows may be fewer, and their products may need another workspace.
   for (const std::int64_t n : {std::min(rows, kLossRows), rows % kLossRows}) {
     if (n == 0) continue;
-    const LinearShape s = layer_of(op, n);
-    for (const LayerPass pass : {LayerPass::kForward, LayerPass::kDataGradient})
-      rest = std::max(rest, layer_floats(k, op.graph, s, pass, fp32_factor(op.graph), threads));
-    rest = std::max(rest, gemm_floats(k, weight_gradient(op.graph, s), threads));
+    const auto floats = [&](const LinearShape& s, LayerPass pass) {
+      return layer_floats(k, op.graph, s, pass, fp32_factor(op.graph), threads);
+    };
+    const LinearShape gradients = gradients_of(op, n);
+    rest = std::max({rest, floats(layer_of(op, n), LayerPass::kForward),
+                     floats(gradients, LayerPass::kDataGradient),
+                     gemm_floats(k, weight_gradient(op.graph, gradients), threads)});
   }
   if (memory.runs != 0)
     for (const std::int64_t n : {kColumnRun, LossMemory::run_total(rows)})
@@ -146,7 +153,7 @@ class LinearLoss {
     });
     if (has_linear_bias_grad(run_.op)) sum_runs(r, n);
     round_factors(on_, run_.graph, n * classes(), strip_);
-    const LinearShape shape = layer_of(run_, n);
+    const LinearShape shape = gradients_of(run_, n);
     run_layer(on_, run_, shape, LayerPass::kDataGradient, fp32_factor(run_.graph),
               {strip_, run_.weight(), nullptr, run_.out(0) + r * run_.in_shape().row()}, rest_);
     if (!has_weight_grad(run_.op)) return;

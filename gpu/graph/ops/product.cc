@@ -1,5 +1,6 @@
 // Linear layers and batched matrix products. The work is divided by rows or columns of a product,
 // or by products; no sum is divided. Every thread has its own scratch memory.
+#include "gpu/graph/arithmetic.h"
 #include "gpu/graph/gradients.h"
 #include "gpu/graph/ops/operator.h"
 #include "gpu/graph/ops/product_run.h"
@@ -47,11 +48,13 @@ OutputTensors matmul_outputs(const Graph& graph, Op& op) {
 // --- The three products of a linear layer.
 
 LinearShape forward_shape(const OpShapes& op) {
-  return {op.in_shape().rows(), op.in_shape().row(), op.out_shape().row()};
+  return {op.in_shape().rows(), op.in_shape().row(), op.out_shape().row(),
+          arithmetic_of(op.graph, op.op)};
 }
 
 LinearShape data_gradient_shape(const OpShapes& op) {
-  return {op.in_shape().rows(), op.out_shape().row(), op.in_shape().row()};
+  return {op.in_shape().rows(), op.out_shape().row(), op.in_shape().row(),
+          arithmetic_of(op.graph, op.op)};
 }
 
 MatmulShape linear_forward(const OpShapes& op) {
@@ -70,12 +73,15 @@ MatmulShape with_factors(const OpShapes& op, MatmulShape shape, std::size_t a, s
 }
 
 MatmulShape linear_weight_gradient(const OpShapes& op) {
-  const LinearShape s{op.in_shape().rows(), op.in_shape().row(), op.in_shape(1).row()};
+  const LinearShape s{op.in_shape().rows(), op.in_shape().row(), op.in_shape(1).row(),
+                      arithmetic_of(op.graph, op.op)};
   return with_factors(op, {.gemm = s.weight_gradient()}, 1, 0);
 }
 
 MatmulShape matmul_shape(const OpShapes& op) {
-  return with_factors(op, op.op.matmul, 0, 1);
+  MatmulShape shape = op.op.matmul;
+  shape.gemm.arithmetic = arithmetic_of(op.graph, op.op);
+  return with_factors(op, shape, 0, 1);
 }
 
 // --- Gradients.

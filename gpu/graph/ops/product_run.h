@@ -81,6 +81,7 @@ inline std::size_t gemm_floats(const cuda::DeviceKernels& k, const GemmShape& sh
 // and column strides exchanged.
 struct LinearShape {
   std::int64_t n, in, out;
+  Arithmetic arithmetic = Arithmetic::kFp32;
 
   GemmShape forward() const {
     return {.m = n,
@@ -91,7 +92,8 @@ struct LinearShape {
             .b_row = 1,
             .b_col = in,
             .c_row = out,
-            .c_col = 1};
+            .c_col = 1,
+            .arithmetic = arithmetic};
   }
   GemmShape data_gradient() const {
     return {.m = n,
@@ -102,7 +104,8 @@ struct LinearShape {
             .b_row = in,
             .b_col = 1,
             .c_row = in,
-            .c_col = 1};
+            .c_col = 1,
+            .arithmetic = arithmetic};
   }
   GemmShape weight_gradient() const {
     return {.m = out,
@@ -113,7 +116,8 @@ struct LinearShape {
             .b_row = in,
             .b_col = 1,
             .c_row = in,
-            .c_col = 1};
+            .c_col = 1,
+            .arithmetic = arithmetic};
   }
 };
 

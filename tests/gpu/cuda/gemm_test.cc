@@ -46,8 +46,8 @@ void check(const GemmShape& s, const Operands& o) {
 }
 
 void check_any_layout(Random& random, std::int64_t m, std::int64_t n, std::int64_t k,
-                      std::int64_t count) {
-  GemmShape s{.m = m, .n = n, .k = k};
+                      std::int64_t count, Arithmetic arithmetic = Arithmetic::kFp32) {
+  GemmShape s{.m = m, .n = n, .k = k, .arithmetic = arithmetic};
   s.add = random.coin();  // to what C contains at the start
   const std::int64_t gap = random.integer(0, 5);
   const std::int64_t a_step = layout(random, m, k, s.a_row, s.a_col) + gap;
@@ -110,6 +110,14 @@ TEST_SUITE("gpu/cuda/gemm") {
       check_any_layout(random, random.integer(1, 100), random.integer(1, 100),
                        random.integer(1, 70), random.integer(1, 4));
     }
+  }
+
+  TEST_CASE("exact products, alone and in batches") {
+    Random random(test::seed("cuda exact"));
+    for (int i = 0; i < 40; ++i)
+      check_any_layout(random, random.integer(1, 30), random.integer(1, 30),
+                       random.integer(1, i % 4 == 0 ? 1100 : 70), random.integer(1, 4),
+                       i % 2 == 0 ? Arithmetic::kX15 : Arithmetic::kX22);
   }
 
   TEST_CASE("sums longer than a chunk of 512, in one block and in several at the same time") {

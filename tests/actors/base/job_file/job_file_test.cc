@@ -309,6 +309,7 @@ momentum_points = "0:0.95,30:0.85"
             .steps = 1,
             .recompute = "blocks",
             .precision = "bf16",
+            .arithmetic = "x15",
             .tf32 = true,
             .model = {.name = "gpt2", .label_smoothing = 0.1, .z_loss = 1e-4},
             .lora = {.rank = 4, .alpha = 16, .dropout = 0.1, .targets = {"*.c_attn"}},
