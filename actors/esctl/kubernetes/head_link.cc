@@ -130,9 +130,11 @@ class ClientLink final : public kubernetes::HeadLink {
     return true;
   }
 
+  // Without the number of jobs that wait, too: each new one would change the objects of all others.
   static std::string text_of(const std::vector<Reason>& reasons) {
     std::string text;
-    for (const Reason& reason : reasons) text += (text.empty() ? "" : " ") + reason.text;
+    for (const Reason& reason : reasons)
+      if (reason.kind != "queue") text += (text.empty() ? "" : " ") + reason.text;
     return text;
   }
 
