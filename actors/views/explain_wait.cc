@@ -90,10 +90,14 @@ Need need_of(const ClusterFacts& facts) {
   const ResourceSpec& resources = facts.spec.resources;
   Need need{.exact = exact_devices(facts.job.waiting_for)};
   if (need.exact && !facts.spec.stages.empty()) {
-    const std::size_t number = stage_number(facts.spec.stages, facts.job.step);
+    const std::vector<Stage>& stages = facts.spec.stages;
+    const std::size_t number = stage_number(stages, facts.job.step);
+    // A stage begins when the devices of the next one are there, too.
+    const bool is_alone = stages[number - 1].devices == *need.exact;
     need.reason = {"stage", "Stage " + std::to_string(number) + " of " +
-                                std::to_string(facts.spec.stages.size()) +
-                                " of its job file needs exactly " + need.exact->text() + "."};
+                                std::to_string(stages.size()) + " of its job file " +
+                                (is_alone ? "needs" : "and the next one need") + " exactly " +
+                                need.exact->text() + "."};
   } else if (need.exact) {
     need.reason = {"pinned",
                    "A user has chosen its devices (esctl scale, or --devices): exactly " +

@@ -399,8 +399,8 @@ struct JobInfo {
   tenant @25 :Text;
   # Tenant to which the job belongs; empty for none.
   devicesWanted @26 :UInt32;
-  # The largest number of devices that the job could use now: those of its stage or of `esctl scale`,
-  # otherwise resources.max_devices; 0 while it is paused and when it is over.
+  # The largest number of devices that the job could use now: those of its stage and of the next one,
+  # or of `esctl scale`, otherwise resources.max_devices; 0 while it is paused and when it is over.
   stepCounts @27 :List(UInt64);
   # Number of global steps by their duration, in the ranges of kStepTimeBounds
   # (actors/base/protocol/core/step_times.h); empty before the first step that this head has seen.

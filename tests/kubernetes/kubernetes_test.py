@@ -344,10 +344,10 @@ class Kubernetes(harness.EndToEndTest):
             "status", {}).get("devices") == 1)
         toml = job_text(self.word)
         staged = self.with_stages(toml, f"{self.fast}:1@20,{self.fast}:2@40")
-        self.submit("staged", staged)
-        self.submit("many", toml, minDevices=3)
         fixed = self.run_job(self.write_job(toml), "--devices", f"{self.fast}:1")
-        for name in ("staged", "many"):
+        # One after the other: the devices that one asks for would be enough for the other.
+        for name, text, spec in (("staged", staged, {}), ("many", toml, {"minDevices": 3})):
+            self.submit(name, text, **spec)
             ended = self.wait_for(name, "finished", lambda s: s.get("phase") == "Finished")
             self.assertEqual(ended["digest"], fixed["params_digest"], name)
         self.assertEqual(self.head().describe(self.status("many")["job"])["stages"][0]["placement"],

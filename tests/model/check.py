@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Runs SPIN on step.pml: with faults that the protocol must survive, and with bugs that SPIN must
-find.
+"""Runs SPIN on step.pml and shards.pml: with faults that the protocol must survive, and with bugs
+that SPIN must find.
 
   check.py [--quick | --mutations] [--only NAME] [--keep DIR]
 
@@ -16,7 +16,7 @@ import tempfile
 import time
 from pathlib import Path
 
-MODEL = Path(__file__).with_name("step.pml")
+STEP, SHARDS = (Path(__file__).with_name(name) for name in ("step.pml", "shards.pml"))
 MEMORY_MIB = 7500
 DEPTH = 300000
 
@@ -44,6 +44,13 @@ MUTATIONS = [
     ("TORNUPDATE", "CRASH=1"), ("VOLATILELEDGER", "ACK=1 RESTART=1"),
     ("EARLYCHECKPOINT", "CHECKPOINT=1 JOIN=1 CRASH=2"),
 ]
+# The same of jobs with sharded state.
+SHARDS_QUICK = ["", "CRASH=1", "LOST=1", "JOIN=1", "CRASH=2", "JOIN=1 CRASH=1"]
+SHARDS_LARGE = ["CRASH=1 LOST=1", "JOIN=1 LOST=1", "JOIN=1 CRASH=2", "CRASH=2 STEPS=3"]
+SHARDS_MUTATIONS = [
+    ("EARLYCOMPLETE", "CRASH=1"), ("MISSEDCOMPLETE", "CRASH=1"), ("NOFENCE", "LOST=1"),
+    ("TARGETBACK", "CRASH=1"), ("FORGETSUMS", "CRASH=1"),
+]
 
 
 def run(command, folder, log):
@@ -51,15 +58,15 @@ def run(command, folder, log):
         return subprocess.run(command, cwd=folder, stdout=out, stderr=subprocess.STDOUT).returncode
 
 
-def verify(folder, options, acyclic=False, fast_compile=False):
+def verify(folder, model, options, acyclic=False, fast_compile=False):
     """Returns (states, property that failed or "", complete, seconds)."""
     begin = time.monotonic()
     folder.mkdir(parents=True)
-    shutil.copy(MODEL, folder)
+    shutil.copy(model, folder)
     # Hashes of states; where cycles are searched, whole compressed states.
     mode = ["-DNP", "-DCOLLAPSE"] if acyclic else ["-DSAFETY", "-DHC4"]
     steps = [
-        ["spin", "-a", *options, MODEL.name],
+        ["spin", "-a", *options, model.name],
         ["gcc", "-O0" if fast_compile else "-O1", "-w", *mode, "-DVECTORSZ=2048",
          f"-DMEMLIM={MEMORY_MIB}", "-o", "pan", "pan.c"],
     ]
@@ -80,7 +87,7 @@ def failed_property(log):
     error = re.search(r"pan:\s*\d+:\s*(.*) \(at depth", log)
     if not error:
         return ""
-    name = re.search(r"\|\|\(?([SFGL]\d?)\)+$", error[1])
+    name = re.search(r"\|\|\(?([SFGLH]\d?)\)+$", error[1])
     return name[1] if name else error[1]
 
 
@@ -89,16 +96,21 @@ def options_of(text):
 
 
 def work(arguments):
-    """Returns (name, SPIN options, is a bug, looks for cycles), in order."""
+    """Returns (name, model, SPIN options, is a bug, looks for cycles), in order."""
     if arguments.mutations:
-        yield "the end is reached", ["-DREACH", "-DCRASH=1"], True, False
-        for bug, faults in MUTATIONS:
-            yield f"{bug} {faults}".strip(), [f"-DM_{bug}", *options_of(faults)], True, False
+        for model, bugs in ((STEP, MUTATIONS), (SHARDS, SHARDS_MUTATIONS)):
+            before = "shards: " if model == SHARDS else ""
+            yield f"{before}the end is reached", model, ["-DREACH", "-DCRASH=1"], True, False
+            for bug, faults in bugs:
+                yield (f"{before}{bug} {faults}".strip(), model,
+                       [f"-DM_{bug}", *options_of(faults)], True, False)
         return
     for faults in QUICK + ([] if arguments.quick else LARGE):
-        yield faults or "no fault", options_of(faults), False, False
+        yield faults or "no fault", STEP, options_of(faults), False, False
+    for faults in SHARDS_QUICK + ([] if arguments.quick else SHARDS_LARGE):
+        yield f"shards: {faults or 'no fault'}", SHARDS, options_of(faults), False, False
     for faults in ACYCLIC_QUICK + ([] if arguments.quick else ACYCLIC_LARGE):
-        yield f"no cycle {faults}", options_of(faults), False, True
+        yield f"no cycle {faults}", STEP, options_of(faults), False, True
 
 
 def main():
@@ -114,11 +126,12 @@ def main():
             return 2
     folder = arguments.keep or Path(tempfile.mkdtemp(prefix="es_model_"))
     passed = failed = 0
-    for name, options, is_bug, acyclic in work(arguments):
+    for name, model, options, is_bug, acyclic in work(arguments):
         if arguments.only not in (None, name):
             continue
         place = folder / re.sub(r"\W+", "_", name)
-        states, error, complete, seconds = verify(place, options, acyclic, fast_compile=is_bug)
+        states, error, complete, seconds = verify(place, model, options, acyclic,
+                                                  fast_compile=is_bug)
         good = bool(error) if is_bug else complete and not error
         passed, failed = passed + good, failed + (not good)
         verdict = error or ("no error" if complete else "NOT COMPLETE")
@@ -127,7 +140,7 @@ def main():
         if good:
             shutil.rmtree(place)
         else:
-            print(f"     cd {place}; spin -t -p -g {' '.join(options)} {MODEL.name}")
+            print(f"     cd {place}; spin -t -p -g {' '.join(options)} {model.name}")
     print(f"{passed} passed, {failed} failed")
     if passed + failed == 0:
         print(f"no configuration is named {arguments.only}", file=sys.stderr)

@@ -6,6 +6,7 @@ address 127.0.0.1.
 """
 import getpass
 import os
+import re
 import secrets
 import shutil
 import signal
@@ -151,6 +152,12 @@ class SlurmCluster:
         """node -> id of the running jobs whose names contain this text."""
         return {job["node"]: job["id"] for job in self.jobs()
                 if part_of_name in job["name"] and job["state"] == "RUNNING"}
+
+    def seconds_of(self, job):
+        """For how long a job has run."""
+        run_time = re.search(r"RunTime=([\d:]+)", self.run("scontrol", "show", "job", job))[1]
+        hours, minutes, seconds = map(int, run_time.split(":"))
+        return (60 * hours + minutes) * 60 + seconds
 
     # --- faults
 

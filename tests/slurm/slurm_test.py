@@ -15,6 +15,7 @@ from slurm_cluster import NODES, SlurmCluster, skip_without_slurm  # noqa: E402
 
 ENDLESS = 1_000_000
 AGENT, HEAD = "es-agent-", "es-head-"  # what the names of the jobs begin with
+IDLE_S = 1
 AGENT_CPUS = 3  # So a node has room for one agent and for the head.
 
 
@@ -57,7 +58,7 @@ class Slurm(harness.EndToEndTest):
         directory = self.directory / "cluster"
         words = ["slurm", "up", "--dir", directory, "--nodes", nodes, "--partition", "low",
                  "--address", "127.0.0.1", "--agent-option", f"--cpus-per-task={AGENT_CPUS}",
-                 "--every", "0.2", "--idle", "1", *options]
+                 "--every", "0.2", "--idle", str(IDLE_S), *options]
         if not (directory / "agent.toml").exists():
             words += ["--devices", f"{self.fast}:1"]
         return Cluster(self, self.start_esctl(*words), directory)
@@ -90,6 +91,16 @@ class Slurm(harness.EndToEndTest):
         return cluster.wait_for(
             job, f"trains on {count} nodes", lambda d: d["state"] == "running"
             and d["steps"] > after and len(d["workers"]) == count)
+
+    def run_important_job(self, node):
+        """A job that no agent on this node withstands, and the file that ends it when removed."""
+        held = self.directory / f"held-{node}"
+        held.touch()
+        script = self.directory / f"important-{node}.sh"
+        script.write_text(f"#!/bin/bash\nwhile [ -e {held} ]; do sleep 0.1; done\n")
+        self.slurm.run("sbatch", "--partition=high", "--job-name=important", "--nodelist", node,
+                       f"--cpus-per-task={AGENT_CPUS}", "--output=/dev/null", script)
+        return held
 
     def assert_nothing_was_lost(self, cluster, job):
         """No worker has ended without a hand-over."""
@@ -128,9 +139,47 @@ class Growth(Slurm):
         harness.wait_until("two agents are given back", lambda: len(self.slurm.running(AGENT)) == 2)
         self.assert_nothing_was_lost(cluster, job)
         self.assert_bits(cluster, job)
-        harness.wait_until("the smallest number is left",
-                           lambda: len(self.slurm.running(AGENT)) == 1)
+        self.one_agent_is_left()
         self.down(cluster)
+
+    def test_what_needs_more_devices_than_there_are_waits_for_agents(self):
+        """Of three agents one comes late, and those that wait for it are not idle."""
+        cluster = self.up_here("1..3")
+        harness.wait_until("one agent has joined", lambda: len(cluster.nodes()) == 1)
+        busy = [node for node in NODES if node not in cluster.nodes()][:2]
+        held = [self.run_important_job(node) for node in busy]
+        harness.wait_until("two nodes are in use",
+                           lambda: set(self.slurm.running("important")) == set(busy))
+        text = job_text(self.word)
+        fixed = digests(self.run_job(self.write_job(text, "fixed.toml"), "--devices",
+                                     f"{self.fast}:1"))
+        job = cluster.submit(self.write_job(job_text(
+            self.word, changes={"resources.min_devices": 3}), "three.toml"))
+        harness.wait_until("two agents have joined", lambda: len(cluster.nodes()) == 2)
+        first = self.slurm.running(AGENT)
+        harness.wait_until("both have waited for many times --idle", lambda: all(
+            self.slurm.seconds_of(agent) > 10 * IDLE_S for agent in first.values()))
+        self.assertEqual(self.slurm.running(AGENT), first)
+        held[0].unlink()
+        self.assertEqual(digests(cluster.wait_for_state(job, "finished")), fixed)
+        self.assertEqual(cluster.describe(job)["stages"][0]["placement"], f"{self.fast}:3")
+        self.one_agent_is_left()
+
+        staged = cluster.submit(self.write_job(text, "staged.toml"), "--stages",
+                                f"{self.fast}:1@20,{self.fast}:2@40")
+        self.assertEqual(digests(cluster.wait_for_state(staged, "finished")), fixed)
+        self.one_agent_is_left()
+        cluster.esctl("claim", "--type", self.fast, "--count", 3, "--name", "web")
+        harness.wait_until("the claim has its devices",
+                           lambda: cluster.json("claims")["claims"][0]["devices"] == 3)
+        cluster.esctl("release", "web")
+        self.one_agent_is_left()
+        held[1].unlink()
+        self.down(cluster)
+
+    def one_agent_is_left(self):
+        harness.wait_until("idle agents are given back",
+                           lambda: len(self.slurm.running(AGENT)) == 1)
 
     def test_a_cluster_that_ends_and_is_started_again_continues_its_jobs(self):
         cluster = self.up_here("2")
@@ -156,16 +205,6 @@ class LostAgents(Slurm):
         cluster = self.up_here("4", *options)
         job = self.submit_for(cluster, 4)
         return cluster, job, self.trains_on(cluster, job, NODES)
-
-    def run_important_job(self, node):
-        """A job that preempts the agent on this node, and the file that ends it when removed."""
-        held = self.directory / "held"
-        held.touch()
-        script = self.directory / "important.sh"
-        script.write_text(f"#!/bin/bash\nwhile [ -e {held} ]; do sleep 0.1; done\n")
-        self.slurm.run("sbatch", "--partition=high", "--job-name=important", "--nodelist", node,
-                       f"--cpus-per-task={AGENT_CPUS}", "--output=/dev/null", script)
-        return held
 
     def test_a_preempted_agent_hands_over_and_comes_back(self):
         cluster, job, before = self.start_on_all_nodes()

@@ -2,8 +2,10 @@
 
 #include <cmath>
 
-#include "actors/esctl/client/cluster_facts.h"
+#include "actors/base/job_file/job_file.h"
+#include "actors/base/protocol/core/turn_text.h"
 #include "actors/esctl/client/requests.h"
+#include "actors/views/explain.h"
 #include "proto/text_of.h"
 
 namespace es::actors::esctl {
@@ -37,23 +39,27 @@ class ClientLink final : public kubernetes::HeadLink {
   explicit ClientLink(std::unique_ptr<Client> client) : client_(std::move(client)) {}
 
   Result<kubernetes::HeadFacts> look() override {
-    const auto jobs = list_jobs(*client_);
+    auto jobs = list_jobs(*client_);
     if (!jobs) return jobs.error();
-    const auto nodes = list_nodes(*client_);
+    auto nodes = list_nodes(*client_);
     if (!nodes) return nodes.error();
     kubernetes::HeadFacts facts;
-    for (const JobView& view : jobs->jobs) {
-      kubernetes::HeadJob& job = facts.jobs[view.id] = job_of(view);
-      if (job.state == "queued") job.waits = why_waits(job.id);
-    }
-    for (const NodeView& view : nodes->nodes) {
+    for (const JobView& view : jobs->jobs) facts.jobs[view.id] = job_of(view);
+    ClusterFacts around{.job = {},
+                        .spec = {},
+                        .jobs = std::move(jobs->jobs),
+                        .nodes = std::move(nodes->nodes),
+                        .claims = std::move(nodes->claims),
+                        .queues = std::move(nodes->queues)};
+    explain_waits(around, facts);
+    for (const NodeView& view : around.nodes) {
       if (!view.alive) continue;
       facts.nodes[view.name] = node_of(view);
       for (const DeviceView& device : view.devices)
         if (const auto job = facts.jobs.find(device.job); job != facts.jobs.end())
           ++job->second.holds;
     }
-    for (const ClaimView& claim : nodes->claims)
+    for (const ClaimView& claim : around.claims)
       if (claim.begun && claim.queue.empty())
         facts.claims[claim.name] = {.type = claim.type, .devices = claim.count};
     return facts;
@@ -95,16 +101,44 @@ class ClientLink final : public kubernetes::HeadLink {
   }
 
  private:
-  // Why a queued job waits, in sentences; empty: it is not known now.
-  std::string why_waits(const std::string& job) {
-    const auto facts = cluster_facts(*client_, job);
+  // Says of each queued job why it waits. What it needs comes from its specification, which never
+  // changes, and from the lists that are there, so that a queue of any length costs few requests.
+  void explain_waits(ClusterFacts& around, kubernetes::HeadFacts& facts) {
+    std::erase_if(specs_, [&](const auto& entry) {
+      const auto job = facts.jobs.find(entry.first);
+      return job == facts.jobs.end() || job->second.state != "queued";
+    });
+    for (const JobView& view : around.jobs) {
+      if (view.state != "queued") continue;
+      around.job = view;
+      // The list says whose turn it is in the place of what the job needs.
+      const bool is_hidden = view.waiting_for.starts_with(kTurn);
+      if ((is_hidden || !specs_.contains(view.id)) && !describe(view.id, around.job)) continue;
+      around.spec = specs_.at(view.id);
+      facts.jobs[view.id].waits = text_of(reasons_of_wait(around));
+    }
+  }
+
+  // Whether the head says it now.
+  bool describe(const JobId& id, JobView& job) {
+    const auto details = describe_job(*client_, id);
+    if (!details) return false;
+    auto spec = parse_job(details->spec_toml, "the job");
+    if (!spec) return false;
+    job = details->job;
+    specs_.insert_or_assign(id, *std::move(spec));
+    return true;
+  }
+
+  // Without the number of jobs that wait, too: each new one would change the objects of all others.
+  static std::string text_of(const std::vector<Reason>& reasons) {
     std::string text;
-    if (!facts) return text;
-    for (const Reason& reason : reasons_of_wait(*facts))
-      text += (text.empty() ? "" : " ") + reason.text;
+    for (const Reason& reason : reasons)
+      if (reason.kind != "queue") text += (text.empty() ? "" : " ") + reason.text;
     return text;
   }
 
+  std::map<JobId, JobSpec> specs_;  // of queued jobs
   std::unique_ptr<Client> client_;
 };
 

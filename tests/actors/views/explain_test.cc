@@ -127,7 +127,9 @@ TEST_SUITE("actors/views/explain") {
       CHECK(contains(reason(reasons_of_wait(facts), "stage").text, "Stage 2 of 3"));
     }
     facts.job.step = 19;
-    CHECK(contains(reason(reasons_of_wait(facts), "stage").text, "Stage 1 of 3"));
+    // Together with the devices of its own.
+    CHECK(reason(reasons_of_wait(facts), "stage").text ==
+          "Stage 1 of 3 of its job file and the next one need exactly cpu-scalar:1.");
     facts.job.step = 60;
     CHECK(contains(reason(reasons_of_wait(facts), "stage").text, "Stage 3 of 3"));
   }

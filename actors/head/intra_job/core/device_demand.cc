@@ -15,6 +15,12 @@ Wanted DeviceDemand::at(Version version) const {
   return context_.record.pinned;
 }
 
+Wanted DeviceDemand::needed_at(Version version) const {
+  const StageSchedule& schedule = context_.schedule;
+  if (context_.staged()) return schedule.demand(schedule.stage_at(version));
+  return context_.record.pinned;
+}
+
 Wanted DeviceDemand::staff() const {
   // An empty set, unlike nullopt, ends all processes and gives all devices back.
   if (context_.is_ending() || context_.is_paused() || restart_.is_missing()) return DeviceSet();

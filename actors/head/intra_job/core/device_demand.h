@@ -29,6 +29,8 @@ class DeviceDemand {
 
   // The devices of the placement from which the step at `version` begins.
   Wanted at(Version version) const;
+  // What the job has to be given before that step: those of at(), and of the next stage.
+  Wanted needed_at(Version version) const;
   // The devices on which the job wants a warm worker, members included; none when the job is over.
   Wanted staff() const;
   // Sends the demand if it has changed, or has to be repeated.

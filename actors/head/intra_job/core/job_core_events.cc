@@ -142,7 +142,8 @@ std::string JobCore::waiting_for() const {
   const Wanted wanted = demand_.at(restart_.next_version());
   const DeviceSet have = context_.fleet.allocated_set();
   if (wanted && !have.contains(*wanted))
-    return "devices " + wanted->text() + ", has " + (have.empty() ? "none" : have.text());
+    return "devices " + demand_.needed_at(restart_.next_version())->text() + ", has " +
+           (have.empty() ? "none" : have.text());
   if (context_.phase != Phase::kIdle) return {};
   if (!have.empty()) return "its worker processes to start";
   const std::optional<DeviceType>& bound = context_.record.bound_type;
@@ -154,7 +155,7 @@ std::string JobCore::waiting_for() const {
 
 std::uint32_t JobCore::devices_wanted() const {
   if (context_.is_ending() || context_.is_paused()) return 0;
-  if (const Wanted wanted = demand_.at(restart_.next_version())) return wanted->total();
+  if (const Wanted wanted = demand_.needed_at(restart_.next_version())) return wanted->total();
   const JobSpec& spec = context_.config.spec;
   const std::uint32_t limit = spec.resources.max_devices;
   return limit == 0 ? spec.max_p : std::min(limit, spec.max_p);

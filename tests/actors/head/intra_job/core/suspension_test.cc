@@ -424,6 +424,10 @@ TEST_SUITE("actors/head/intra_job/intra_job_pause") {
     CHECK(staged.core.waiting_for() == "devices a:2, has a:1");
     staged.allocate({device(0), device(1)});
     CHECK(staged.core.waiting_for() == "its worker processes to start");
+    // The devices of the next stage come together with those of the first one.
+    Bench growing("a:1@2,a:3@4,a:2@4");
+    CHECK(growing.core.waiting_for() == "devices a:3, has none");
+    CHECK(growing.core.devices_wanted() == 3);
   }
 }
 
