@@ -11,7 +11,6 @@
 //
 // The structs are values and immutable once they are sent. Bulk data and contexts are shared
 // between copies of a message, not copied.
-#include <bit>
 #include <compare>
 #include <cstddef>
 #include <cstdint>
@@ -78,15 +77,6 @@ struct ChannelPoint {
   std::string device;  // the physical device, which several workers may share
   bool operator==(const ChannelPoint&) const = default;
 };
-
-// Returns whether `ranks` are exactly the ranks of one node of the canonical gradient tree over [0,
-// max_p): they begin at a multiple of a power of two, and their number is this power, or less where
-// max_p cuts the node off.
-inline bool is_tree_range(RankRange ranks, std::uint32_t max_p) {
-  if (ranks.begin >= ranks.end || ranks.end > max_p) return false;
-  const std::uint64_t size = std::bit_ceil(std::uint64_t{ranks.size()});
-  return ranks.begin % size == 0 && (ranks.size() == size || ranks.end == max_p);
-}
 
 // What the local step of one EST produces in addition to its gradient.
 struct RankResult {

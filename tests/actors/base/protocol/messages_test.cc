@@ -19,9 +19,9 @@ TEST_SUITE("actors/base/protocol/messages") {
           covered.insert({begin, std::min(begin + (1U << level), max_p)});
       for (VirtualRank begin = 0; begin <= max_p + 1; ++begin)
         for (VirtualRank end = 0; end <= max_p + 1; ++end)
-          CHECK(is_tree_range({begin, end}, max_p) == covered.contains({begin, end}));
+          CHECK(test::is_tree_range({begin, end}, max_p) == covered.contains({begin, end}));
     }
-    CHECK_FALSE(is_tree_range({0, 4'000'000'000U}, 5));
+    CHECK_FALSE(test::is_tree_range({0, 4'000'000'000U}, 5));
   }
 
   TEST_CASE("the maximal nodes of any range cover it exactly") {
@@ -30,7 +30,7 @@ TEST_SUITE("actors/base/protocol/messages") {
         for (VirtualRank end = begin + 1; end <= max_p; ++end) {
           VirtualRank next = begin;
           for (const RankRange ranks : es::test::maximal_ranges({begin, end}, max_p)) {
-            CHECK(is_tree_range(ranks, max_p));
+            CHECK(test::is_tree_range(ranks, max_p));
             CHECK(ranks.begin == next);
             next = ranks.end;
           }

@@ -3,6 +3,7 @@
 // hashes of their inputs. A rank that is summed twice or not at all, a gradient of another version,
 // or a context of another step therefore gives another value, and the comparison with the reference
 // finds it.
+#include <bit>
 #include <deque>
 #include <functional>
 #include <optional>
@@ -29,6 +30,15 @@ struct ToyJob {
   Version last_version = 4;
   JobSpec spec{};  // Only what decides by evaluations counts.
 };
+
+// Returns whether `ranks` are exactly the ranks of one node of the canonical gradient tree over [0,
+// max_p): they begin at a multiple of a power of two, and their number is this power, or less where
+// max_p cuts the node off.
+inline bool is_tree_range(RankRange ranks, std::uint32_t max_p) {
+  if (ranks.begin >= ranks.end || ranks.end > max_p) return false;
+  const std::uint64_t size = std::bit_ceil(std::uint64_t{ranks.size()});
+  return ranks.begin % size == 0 && (ranks.size() == size || ranks.end == max_p);
+}
 
 // The value of a metric in the totals of an evaluation: a small whole number, so some are equal.
 double toy_metric(const actors::protocol::Bytes& totals, const std::string& metric);
