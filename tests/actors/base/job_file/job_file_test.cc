@@ -230,7 +230,8 @@ momentum_points = "0:0.95,30:0.85"
         {"steps = 1\nmax_p = -1", "job.toml: max_p = -1: allowed is a whole number from 0"},
         {"steps = 1\nmax_p = 99999999999", "allowed is a whole number from 0 to 4294967295"},
         {"steps = 1\nmaxp = 4",
-         "job.toml: unknown key maxp (line 2); allowed here: audit, auto_cost, batch_size"},
+         "job.toml: unknown key maxp (line 2); allowed here: arithmetic, audit, auto_cost, "
+         "batch_size"},
         {"steps = 1\n[model]\nwidht = 3", "unknown key model.widht (line 3)"},
         {"steps = 1\nlevel = \"D2\"\ntf32 = true",
          "job.toml: tf32 = true: allowed is false at level D2"},
