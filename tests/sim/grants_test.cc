@@ -115,7 +115,7 @@ TEST_SUITE("sim/grants") {
   TEST_CASE("with any mutual slowdown of devices no job is left slower after a measured grant") {
     const std::uint64_t base = seed("never slower");
     int fell_back = 0, kept = 0, declined = 0;
-    for (std::uint64_t s = base; s < base + 20; ++s) {
+    for (std::uint64_t s = base; s < base + 60; ++s) {
       CAPTURE(s);
       std::mt19937_64 random(s);
       std::array<double, 5> drag{1, 1, 1, 1, 1};
