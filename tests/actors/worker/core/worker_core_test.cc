@@ -338,6 +338,38 @@ TEST_SUITE("actors/worker/worker_core") {
     CHECK(find<StartLocalSteps>(effects) == nullptr);
   }
 
+  TEST_CASE("a sum that is added on the way brings the results and the wish to stop of its parts") {
+    WorkerConfig config = Bench::config();
+    config.max_p = 4;
+    Bench bench(config);
+    bench.head(Prepare{from_head(1)});
+    // The source owns bucket 0 on another host; this worker and the peer share one.
+    Install install = Bench::install(1, 5, FromCheckpoint{"path"});
+    install.members = {{kSource, {0, 2}, "source", "g"},
+                       {kSelf, {2, 3}, "self", "h"},
+                       {kPeer, {3, 4}, "peer", "h"}};
+    install.bucket_count = 1;
+    bench.head(install);
+    bench.engine(VersionLoaded{5});
+    bench.go();
+    bench.engine(
+        PartSummed{{{Generation{1}, {}}, 5, 0, {2, 3}, {}, {{2, 0, Bench::context()}}, false}});
+    const Effects added =
+        bench.peer(Contrib{from_peer(1), 5, 0, {3, 4}, {}, {{3, 0, Bench::context()}}, true});
+    const auto* sum = find<ReduceBucket>(added);
+    REQUIRE(sum != nullptr);
+    CHECK(sum->is_partial);
+    CHECK(sum->ranks == RankRange{2, 4});
+    const Effects sent =
+        bench.engine(PartialSumMade{{{Generation{1}, {}}, 5, 0, {2, 4}, {}, {}, false}});
+    const auto* contrib = to_peer<Contrib>(sent);
+    REQUIRE(contrib != nullptr);
+    CHECK(contrib->ranks == RankRange{2, 4});
+    CHECK(contrib->drain);
+    REQUIRE(contrib->results.size() == 2);
+    CHECK(contrib->results[1].rank == 3);
+  }
+
   TEST_CASE("a drain that came too late for this step stops at the next one") {
     Bench bench;
     bench.ready_at(0);
