@@ -60,8 +60,11 @@ std::set<std::string> parse_draining_nodes(const std::string& text) {
 }
 
 AgentState agent_state(const std::string& slurm_state) {
-  static const std::set<std::string> kWaits{"PENDING",     "REQUEUED",      "REQUEUE_HOLD",
-                                            "REQUEUE_FED", "RESV_DEL_HOLD", "SPECIAL_EXIT"};
+  // An agent that was preempted is COMPLETING until its node is cleaned up, and then PENDING again.
+  // If another one was asked for in the meantime, there would be one too many.
+  static const std::set<std::string> kWaits{"PENDING",      "COMPLETING",  "REQUEUED",
+                                            "REQUEUE_HOLD", "REQUEUE_FED", "RESV_DEL_HOLD",
+                                            "SPECIAL_EXIT"};
   static const std::set<std::string> kRuns{"RUNNING", "CONFIGURING", "SUSPENDED",
                                            "STOPPED", "RESIZING",    "SIGNALING"};
   if (kWaits.contains(slurm_state)) return AgentState::kQueued;
