@@ -42,7 +42,8 @@ MemoryRoom needed_bytes(const WorkerMemory& job, const DeviceType& type, std::ui
   }
   const std::uint32_t ests = (job.max_p + workers - 1) / workers;
   const std::uint64_t gradients =
-      job.on_cpu.gradient * static_cast<std::uint64_t>(std::bit_width(ests));
+      job.on_cpu.gradient *
+      std::min(static_cast<std::uint32_t>(std::bit_width(ests)), job.most_gradients);
   // A worker alone adds in the same memory. Of others each has the sums of its buckets.
   const std::uint64_t sums = workers == 1 ? 0 : job.on_cpu.gradient / workers;
   const std::uint64_t own = job.on_cpu.always + moments_of(job, job.on_cpu.moments, workers);
@@ -71,22 +72,17 @@ std::optional<std::uint32_t> fewest_workers(const WorkerMemory& job,
   return std::nullopt;
 }
 
-std::string missing_text(const WorkerMemory& job, std::span<const RoomyDevices> devices,
-                         std::uint32_t most) {
-  ES_CHECK(!devices.empty());
-  const auto missing = [&](const RoomyDevices& some) {
-    return missing_bytes(job, some.type, some.room, std::min(most, some.count));
-  };
-  const auto best = std::ranges::min_element(devices, {}, missing);
-  const std::uint32_t workers = std::min(most, best->count);
-  const std::uint64_t bytes = missing(*best);
-  const MemoryRoom needed = needed_bytes(job, best->type, workers);
-  const bool unshared = bytes != beyond(needed.all, best->room.all);
+std::string missing_text(const WorkerMemory& job, const RoomyDevices& devices,
+                         std::uint32_t workers) {
+  const std::uint64_t bytes = missing_bytes(job, devices.type, devices.room, workers);
+  ES_CHECK(bytes > 0);
+  const MemoryRoom needed = needed_bytes(job, devices.type, workers);
+  const bool unshared = bytes != beyond(needed.all, devices.room.all);
   return "a worker among " + std::to_string(workers) + " needs at least " +
          mebibytes(unshared ? needed.unshared : needed.all) + (unshared ? " of its own" : "") +
-         " on " + best->type.name + ", which has " +
-         mebibytes(unshared ? best->room.unshared : best->room.all) + ": " + std::to_string(bytes) +
-         " bytes are missing";
+         " on " + devices.type.name + ", which has " +
+         mebibytes(unshared ? devices.room.unshared : devices.room.all) + ": " +
+         std::to_string(bytes) + " bytes are missing";
 }
 
 }  // namespace es::scheduler

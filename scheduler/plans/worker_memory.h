@@ -25,7 +25,8 @@ struct WorkerArrays {
 struct WorkerMemory {
   WorkerArrays on_cpu, on_gpu;
   std::uint32_t max_p = 1;
-  bool divided = false;  // moments are divided among the workers
+  std::uint32_t most_gradients = 32;  // that a worker on a CPU has at once, with many ESTs
+  bool divided = false;               // moments are divided among the workers
 };
 
 // The memory of a device that a worker may use; 0: not known, or no limit.
@@ -56,10 +57,10 @@ std::optional<std::uint32_t> fewest_workers(const WorkerMemory& job,
                                             std::span<const RoomyDevices> devices, bool mixed,
                                             std::uint32_t most);
 
-// Why fewest_workers() found none: "a worker among 8 needs at least 5324.8 MiB on cpu-avx2, which
-// has 4096.0 MiB: 1288490189 bytes are missing". Of the device on which least is missing. REQUIRES:
-// there is a device.
-std::string missing_text(const WorkerMemory& job, std::span<const RoomyDevices> devices,
-                         std::uint32_t most);
+// Why a worker among `workers` does not fit on such a device: "a worker among 8 needs at least
+// 5324.8 MiB on cpu-avx2, which has 4096.0 MiB: 1288490189 bytes are missing". REQUIRES: it does
+// not.
+std::string missing_text(const WorkerMemory& job, const RoomyDevices& devices,
+                         std::uint32_t workers);
 
 }  // namespace es::scheduler

@@ -67,15 +67,13 @@ std::vector<NeededMemory> needed_memory(const Inspection& inspection) {
   const gpu::EngineDescription* engine = &inspection.engines.front();
   for (const gpu::EngineDescription& other : inspection.engines)
     if (other.kernel_class.starts_with("cpu-")) engine = &other;
-  const std::uint32_t max_p = inspection.spec.max_p;
-  scheduler::WorkerMemory memory{
-      .on_cpu = worker_arrays(engine->memory, max_p), .on_gpu = {}, .max_p = max_p};
+  scheduler::WorkerMemory memory = worker_memory(inspection.spec, engine->memory, {});
   const auto all = [&](bool divided, std::uint32_t workers) {
     memory.divided = divided;
     return needed_bytes(memory, {"cpu"}, workers).all;
   };
   std::vector<NeededMemory> needed;
-  for (std::uint32_t workers = 1; workers <= std::min(max_p, 8U); ++workers)
+  for (std::uint32_t workers = 1; workers <= std::min(memory.max_p, 8U); ++workers)
     needed.push_back({workers, all(false, workers), all(true, workers)});
   return needed;
 }

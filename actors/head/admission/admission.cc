@@ -203,7 +203,7 @@ Result<std::vector<std::uint64_t>> bucket_floats(ModelGraph& graph) {
 }
 
 // What the workers of the job need, as far as the model tells.
-Result<scheduler::WorkerMemory> worker_memory(const JobSpec& spec, ModelGraph& graph) {
+Result<scheduler::WorkerMemory> planned_memory(const JobSpec& spec, ModelGraph& graph) {
   const auto built = graph.get();
   if (!built) return built.error();
   gpu::EngineOptions options{.total_steps = spec.steps, .threads = spec.resources.threads};
@@ -212,10 +212,7 @@ Result<scheduler::WorkerMemory> worker_memory(const JobSpec& spec, ModelGraph& g
   options.device = gpu::DeviceKind::kGpu;
   const auto on_gpu = gpu::Engine::planned_memory(spec, **built, options);
   if (!on_gpu) return on_gpu.error();
-  return scheduler::WorkerMemory{.on_cpu = worker_arrays(*on_cpu, spec.max_p),
-                                 .on_gpu = worker_arrays(*on_gpu, spec.max_p),
-                                 .max_p = spec.max_p,
-                                 .divided = false};
+  return worker_memory(spec, *on_cpu, *on_gpu);
 }
 
 // Weights that only evaluations use are a state of the optimizer, which no worker holds as a whole.
@@ -355,7 +352,7 @@ Result<AdmittedJob> admit(const std::string& spec_toml, const std::string& from_
   auto buckets = bucket_floats(graph);
   if (!buckets) return buckets.error();
   job.bucket_floats = *std::move(buckets);
-  auto memory = worker_memory(resolved, graph);
+  auto memory = planned_memory(resolved, graph);
   if (!memory) return memory.error();
   job.memory = *memory;
   job.config.last_version = resolved.steps;
@@ -365,12 +362,23 @@ Result<AdmittedJob> admit(const std::string& spec_toml, const std::string& from_
   return job;
 }
 
-scheduler::WorkerArrays worker_arrays(const gpu::MemoryUse& use, std::uint32_t max_p) {
-  const auto bytes = [](std::int64_t count) { return static_cast<std::uint64_t>(count); };
-  return {.always = bytes(use.params + use.constants + use.arena + use.workspace) +
-                    bytes(use.context) * max_p,
-          .moments = bytes(use.moments),
-          .gradient = bytes(use.gradient_slot)};
+scheduler::WorkerMemory worker_memory(const JobSpec& spec, const gpu::MemoryUse& on_cpu,
+                                      const gpu::MemoryUse& on_gpu) {
+  const auto arrays = [](const gpu::MemoryUse& use, std::uint32_t ests) {
+    const auto bytes = [](std::int64_t count) { return static_cast<std::uint64_t>(count); };
+    return scheduler::WorkerArrays{
+        .always = bytes(use.params + use.constants + use.arena + use.workspace) +
+                  bytes(use.context) * ests,
+        .moments = bytes(use.moments),
+        .gradient = bytes(use.gradient_slot)};
+  };
+  scheduler::WorkerMemory memory;
+  memory.on_cpu = arrays(on_cpu, spec.max_p);
+  memory.on_gpu = arrays(on_gpu, 1);  // the statistics of ESTs that wait are in host memory
+  memory.max_p = spec.max_p;
+  // At level D0 a worker adds the gradients of its ESTs in one chain (gpu/est/rank_tree.h).
+  if (spec.level == DeterminismLevel::kD0) memory.most_gradients = 2;
+  return memory;
 }
 
 void AdmittedJob::set_spec(JobSpec spec) {

@@ -27,8 +27,10 @@ struct AdmittedJob {
   void set_spec(JobSpec spec);
 };
 
-// The arrays of a worker by the plan of its engine.
-scheduler::WorkerArrays worker_arrays(const gpu::MemoryUse& use, std::uint32_t max_p);
+// What the workers of a job need, by the plans of an engine on a CPU and of one on a GPU. `divided`
+// is false.
+scheduler::WorkerMemory worker_memory(const JobSpec& spec, const gpu::MemoryUse& on_cpu,
+                                      const gpu::MemoryUse& on_gpu);
 
 // `from_checkpoint`: the directory from which to start, or empty. The data set and the checkpoint
 // must be readable on the head. Errors: those of parse_job and data_facts; a model that does not

@@ -30,6 +30,13 @@ TEST_SUITE("scheduler/worker_memory") {
     CHECK(needed_bytes(job(false), kCpu, 8) == MemoryRoom{100 + 40 + 20 + 2, 140});
   }
 
+  TEST_CASE("at level D0 a worker has two gradients, however many ESTs it has") {
+    WorkerMemory chained = job(false);
+    chained.most_gradients = 2;
+    CHECK(needed_bytes(chained, kCpu, 1).all == 100 + 40 + 2 * 20);
+    CHECK(needed_bytes(chained, kCpu, 8).all == 100 + 40 + 20 + 2);
+  }
+
   TEST_CASE("divided moments are at two workers each") {
     CHECK(needed_bytes(job(true), kCpu, 1).unshared == 140);
     CHECK(needed_bytes(job(true), kCpu, 2).unshared == 140);
@@ -57,7 +64,7 @@ TEST_SUITE("scheduler/worker_memory") {
     CHECK(fewest_workers(job(true), devices, false, 8) == std::nullopt);
     CHECK(fewest_workers(job(false), devices, true, 8) == std::nullopt);
     CHECK(fewest_workers(job(true), devices, true, 3) == std::nullopt);
-    CHECK(missing_text(job(true), devices, 8) ==
+    CHECK(missing_text(job(true), devices[0], 3) ==
           "a worker among 3 needs at least 0.0 MiB of its own on cpu-avx2, which has 0.0 MiB: 6 "
           "bytes are missing");
   }

@@ -4,8 +4,7 @@
 //
 // The pool withholds what is set aside, so a policy sees neither. What only one job is not given,
 // what has too little memory for it, and nodes that cannot reach each other, are no matter of a
-// policy either: the job is shown as one
-// that wants no more than it can be given.
+// policy either: the job is shown as one that wants no more than it can be given.
 //
 // Times are seconds on the clock of the events. Not thread-safe.
 #include <functional>

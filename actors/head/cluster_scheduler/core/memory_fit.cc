@@ -23,6 +23,16 @@ std::uint32_t most_workers(const JobSpec& spec) {
   return named == 0 ? spec.max_p : std::min(named, spec.max_p);
 }
 
+// Names the devices on which least is missing for as many workers as there can be.
+Error lacking(const WorkerMemory& memory, const std::vector<RoomyDevices>& devices,
+              std::uint32_t most) {
+  const auto workers = [&](const RoomyDevices& kind) { return std::min(most, kind.count); };
+  const auto& best = *std::ranges::min_element(devices, {}, [&](const RoomyDevices& kind) {
+    return missing_bytes(memory, kind.type, kind.room, workers(kind));
+  });
+  return refused("memory: " + missing_text(memory, best, workers(best)));
+}
+
 Status check_stages(const JobSpec& spec, const WorkerMemory& memory,
                     std::span<const RoomyDevices> devices) {
   for (const Stage& stage : spec.stages)
@@ -38,7 +48,7 @@ Status find_room(JobSpec& spec, const WorkerMemory& memory, std::span<const Room
   if (usable.empty()) return {};
   const bool mixed = spec.level == DeterminismLevel::kD2;
   const auto fewest = fewest_workers(memory, usable, mixed, most_workers(spec));
-  if (!fewest) return refused("memory: " + missing_text(memory, usable, most_workers(spec)));
+  if (!fewest) return lacking(memory, usable, most_workers(spec));
   spec.resources.min_devices = std::max(spec.resources.min_devices, *fewest);
   return {};
 }
@@ -49,12 +59,15 @@ Status check_room(const WorkerMemory& memory, const DeviceSet& exact,
                   std::span<const RoomyDevices> devices) {
   const std::uint32_t workers = exact.total();
   for (const DeviceCount& wanted : exact.counts) {
-    const std::vector<RoomyDevices> kinds = of_types(devices, {wanted.type});
+    std::vector<RoomyDevices> kinds = of_types(devices, {wanted.type});
     std::uint64_t roomy = 0;
-    for (const RoomyDevices& kind : kinds)
-      if (missing_bytes(memory, kind.type, kind.room, workers) == 0) roomy += kind.count;
+    std::erase_if(kinds, [&](const RoomyDevices& kind) {
+      const bool has_room = missing_bytes(memory, kind.type, kind.room, workers) == 0;
+      roomy += has_room ? kind.count : 0;
+      return has_room;
+    });
     if (roomy < wanted.count && !kinds.empty())
-      return refused("memory: " + missing_text(memory, kinds, workers));
+      return refused("memory: " + missing_text(memory, kinds.front(), workers));
   }
   return {};
 }

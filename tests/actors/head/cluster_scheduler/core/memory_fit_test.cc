@@ -73,6 +73,15 @@ TEST_SUITE("cluster_scheduler/memory_fit") {
     CHECK(fit(job("auto"), {}));
   }
 
+  TEST_CASE("of a type with small and large devices the small ones are named") {
+    const std::vector<RoomyDevices> mixed{{{"cpu-avx2"}, {.all = 200}, 2},
+                                          {{"cpu-avx2"}, {.all = 150}, 1}};
+    CHECK(check_room(memory(), *parse_device_set("cpu-avx2:2"), mixed).ok());
+    const Status refusal = check_room(memory(), *parse_device_set("cpu-avx2:3"), mixed);
+    REQUIRE_FALSE(refusal.ok());
+    CHECK(refusal.error().message.ends_with(": 30 bytes are missing"));
+  }
+
   TEST_CASE("each stage has to fit") {
     JobSpec staged = job("auto");
     staged.stages = *parse_stages("cpu-avx2:8@5,cpu-avx2:7@5");
