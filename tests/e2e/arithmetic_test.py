@@ -1,9 +1,7 @@
 #!/usr/bin/env python3
 """Exact products (arithmetic = "x15" and "x22") have the same bits on all devices, through live
 changes, a worker that is killed, and a checkpoint."""
-import os
 import re
-import signal
 
 import harness
 from harness import EXIT_USAGE, digests
@@ -61,15 +59,7 @@ class Arithmetic(harness.EndToEndTest):
             job_file = self.job_file(arithmetic, ENDLESS)
             head = self.head(arithmetic)
             job = head.submit(job_file, "--stages", f"{both}@{ENDLESS}")
-            details = head.wait_for(
-                job, "both workers report steps",
-                lambda d: d["state"] == "running" and d["steps"] >= 3
-                and len(d["workers"]) == 2 and all(w["pid"] > 0 for w in d["workers"]))
-            [pid] = [w["pid"] for w in details["workers"] if fast in w["device"]]
-            os.kill(pid, signal.SIGKILL)
-            head.wait_for(job, "another worker", lambda d: d["state"] == "running"
-                          and d["steps"] > details["steps"] + 5 and len(d["workers"]) == 2
-                          and not {w["pid"] for w in d["workers"]} & {0, pid})
+            head.kill_one_of_two(job, fast, steps=5)
             directory = self.directory / f"checkpoint-{arithmetic}"
             taken = head.json("checkpoint", job, "--to", directory)
             head.esctl("cancel", job)

@@ -62,15 +62,7 @@ class CudaHost(harness.EndToEndTest):
             job_text(self.word, changes={"steps": ENDLESS, **ANY_LENGTH}))
         head = self.head()
         job = head.submit(job_file, "--stages", f"{self.both}@{ENDLESS}")
-        details = head.wait_for(
-            job, "both workers report steps",
-            lambda d: d["state"] == "running" and d["steps"] >= 3
-            and len(d["workers"]) == 2 and all(w["pid"] > 0 for w in d["workers"]))
-        [pid] = [w["pid"] for w in details["workers"] if CUDA in w["device"]]
-        os.kill(pid, signal.SIGKILL)
-        head.wait_for(job, "another worker", lambda d: d["state"] == "running"
-                      and d["steps"] > details["steps"] + STEPS and len(d["workers"]) == 2
-                      and not {w["pid"] for w in d["workers"]} & {0, pid})
+        head.kill_one_of_two(job, CUDA, STEPS)
         self.assert_bits(head, job, job_file)
 
     def test_operators_are_traced_if_they_are_asked_for_and_change_no_bit(self):

@@ -338,6 +338,18 @@ class Daemon:
     def esctl(self, *words, code=0):
         return self.test.esctl(*words, "--head", self.endpoint, *self.wire, code=code)
 
+    def kill_one_of_two(self, job, device, steps):
+        """Kills the worker on a device of this type, and waits until another one has trained so long."""
+        def trains(d):
+            return (d["state"] == "running" and len(d["workers"]) == 2
+                    and all(w["pid"] > 0 for w in d["workers"]))
+        before = self.wait_for(job, "two workers train", lambda d: trains(d) and d["steps"] >= 3)
+        [pid] = [w["pid"] for w in before["workers"] if device in w["device"]]
+        os.kill(pid, signal.SIGKILL)
+        self.wait_for(job, "another worker trains", lambda d: (
+            trains(d) and d["steps"] > before["steps"] + steps
+            and pid not in {w["pid"] for w in d["workers"]}))
+
     def json(self, *words):
         return self.esctl(*words, "--json").json
 

@@ -100,15 +100,6 @@ GemmShape plain(Arithmetic arithmetic, std::int64_t m, std::int64_t n, std::int6
   return {.m = m, .n = n, .k = k, .a_row = k, .b_row = n, .c_row = n, .arithmetic = arithmetic};
 }
 
-// Row-major, column-major, or with gaps in both directions; returns the floats.
-std::int64_t layout(Random& random, std::int64_t rows, std::int64_t cols, std::int64_t& row,
-                    std::int64_t& col) {
-  const std::int64_t kind = random.integer(0, 3), gap = random.integer(0, 3);
-  row = kind == 0 ? 1 : kind == 1 ? 2 * (cols + gap) : cols + gap;
-  col = kind == 0 ? rows + gap : kind == 1 ? 2 : 1;
-  return (rows - 1) * row + (cols - 1) * col + 1;
-}
-
 // The results of one row of A with one column of B.
 float dot(Arithmetic arithmetic, std::vector<float> a, std::vector<float> b) {
   const GemmShape s = plain(arithmetic, 1, 1, static_cast<std::int64_t>(a.size()));

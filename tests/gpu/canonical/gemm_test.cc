@@ -13,15 +13,6 @@ std::string text(const GemmShape& s) {
          " b_col=" + std::to_string(s.b_col) + " c_col=" + std::to_string(s.c_col);
 }
 
-// Strides of a matrix: row-major, column-major, or row-major with gaps; returns its floats.
-std::int64_t layout(Random& random, std::int64_t rows, std::int64_t cols, std::int64_t& row,
-                    std::int64_t& col) {
-  const std::int64_t kind = random.integer(0, 3), gap = random.integer(0, 3);
-  row = kind == 0 ? 1 : kind == 1 ? 2 * (cols + gap) : cols + gap;
-  col = kind == 0 ? rows + gap : kind == 1 ? 2 : 1;
-  return (rows - 1) * row + (cols - 1) * col + 1;
-}
-
 std::vector<Floats> run(const KernelTable& table, const GemmShape& s, const Floats& a,
                         const Floats& b, const float* bias, std::int64_t c_size) {
   std::vector<Floats> out;

@@ -70,6 +70,16 @@ class Random {
   std::mt19937_64 engine_;
 };
 
+// Random strides of a matrix: row-major, column-major, or with gaps in both directions. Returns the
+// floats that it spans.
+inline std::int64_t layout(Random& random, std::int64_t rows, std::int64_t cols, std::int64_t& row,
+                           std::int64_t& col) {
+  const std::int64_t kind = random.integer(0, 3), gap = random.integer(0, 3);
+  row = kind == 0 ? 1 : kind == 1 ? 2 * (cols + gap) : cols + gap;
+  col = kind == 0 ? rows + gap : kind == 1 ? 2 : 1;
+  return (rows - 1) * row + (cols - 1) * col + 1;
+}
+
 // Workers for phases.h: one that does everything, or several whose parts are cut at random places
 // and done in a random order, as threads may do them.
 class TestWorkers {

@@ -14,15 +14,6 @@ std::string text(const GemmShape& s, std::int64_t count) {
          " count=" + std::to_string(count);
 }
 
-// Row-major, column-major, or with gaps in both directions; returns the matrix's floats.
-std::int64_t layout(Random& random, std::int64_t rows, std::int64_t cols, std::int64_t& row,
-                    std::int64_t& col) {
-  const std::int64_t kind = random.integer(0, 3), gap = random.integer(0, 3);
-  row = kind == 0 ? 1 : kind == 1 ? 2 * (cols + gap) : cols + gap;
-  col = kind == 0 ? rows + gap : kind == 1 ? 2 : 1;
-  return (rows - 1) * row + (cols - 1) * col + 1;
-}
-
 struct Operands {
   std::int64_t count, a_step, b_step, c_step;
   Floats a, b, bias;
