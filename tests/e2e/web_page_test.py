@@ -240,7 +240,7 @@ class WebPage(harness.EndToEndTest):
         # On a busy machine its silence may be seen before the end of its process.
         wait_until("the kill in the log", lambda: re.search("Killed|is silent", self.text()),
                    state=self.text)
-        self.choose_a_worker_of_the_log()
+        self.choose_a_worker_of_the_log(job)
         self.choose_lines_of_the_log()
         self.click("Configuration")
         self.wait_for_text("optimizer.learning_rate", "0.05")
@@ -281,14 +281,18 @@ class WebPage(harness.EndToEndTest):
         self.assertIn(" s", self.browser.execute_script(
             chart + "return f.querySelector('.plot').getAttribute('aria-label')"))
 
-    def choose_a_worker_of_the_log(self):
+    def choose_a_worker_of_the_log(self, job):
         """Only the lines of that worker are shown, and all of them again without the choice. A worker
         is followed."""
         choice = ("const s = [...document.querySelectorAll('label')]"
                   ".find((l) => l.textContent.startsWith('Worker')).querySelector('select'); ")
-        workers = wait_until("workers", lambda: self.browser.execute_script(
-            choice + "return [...s.options].map((o) => o.value).filter(Boolean)"), state=self.text)
-        for worker in [*workers, "", workers[-1]]:
+        # Those that the log names, too, have ended. The log of one that has ended is not followed.
+        living = str(self.head.describe(job)["workers"][-1]["incarnation"])
+        workers = wait_until("workers", lambda: (lambda offered: living in offered and offered)(
+            self.browser.execute_script(
+                choice + "return [...s.options].map((o) => o.value).filter(Boolean)")),
+            state=self.text)
+        for worker in [*workers, "", living]:
             self.browser.execute_script(
                 choice + f"s.value = '{worker}'; s.dispatchEvent(new Event('change'))")
             wait_until(f"the log of {worker or 'all'} among {workers}", lambda w=worker: (
@@ -297,7 +301,7 @@ class WebPage(harness.EndToEndTest):
                         "return document.querySelector('pre').innerText").splitlines()),
                 state=self.text)
         self.picture("job_log")
-        with next(self.directory.glob(f"head/**/worker-{workers[-1]}.log")).open("a") as file:
+        with next(self.directory.glob(f"head/**/worker-{living}.log")).open("a") as file:
             file.write("one more line\n")
         self.wait_for_text("one more line")
         self.browser.execute_script(
