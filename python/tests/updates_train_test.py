@@ -279,8 +279,8 @@ class CapturedOptimizers(ElasticCase):
                     stages="cpu-avx2:3@4,cpu-avx2:2+cpu-scalar:2", progress=False)
                 self.assertEqual((divided.params_digest, divided.state_digest),
                                  (whole.params_digest, whole.state_digest))
-        with self.assertRaisesRegex(es.UsageError, 'shard.state = "on": allowed is "off" with an optimizer '
-                                                   "whose evaluations use other weights"):
+        with self.assertRaisesRegex(es.UsageError, 'shard.state = "on": allowed is "auto" or "off" with an '
+                                                   "optimizer whose evaluations use other weights"):
             self.job(ScheduleFree, steps=2, shard_state="on").run(stages="cpu-avx2:1", progress=False)
 
     def test_clipping_by_value_is_that_of_pytorch(self):
