@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """Trains the decoder of shakespeare.py by EasyScale on fixed and on changing devices.
 
-  lm_ours.py TEXT FOLDER --steps N --fast TYPE --other TYPE
+  lm_ours.py TEXT FOLDER --steps N [--fast TYPE --other TYPE]
 
 FOLDER is a new folder. It gets the token files, the initial weights (initial.pt) for the peer, and
-a job with one EST for the time of a step. Prints a JSON object with the losses, the digests and the
-evaluation of every run. EASYSCALE_ESCTL names esctl.
+a job with one EST for the time of a step. With device types it trains, and prints a JSON object with
+the losses, the digests and the evaluation of every run. EASYSCALE_ESCTL names esctl.
 """
 import argparse
 import json
@@ -55,8 +55,8 @@ def main():
     parser.add_argument("text", type=Path)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--steps", type=int, required=True)
-    parser.add_argument("--fast", required=True, help="a device type")
-    parser.add_argument("--other", required=True, help="another device type")
+    parser.add_argument("--fast", help="a device type")
+    parser.add_argument("--other", help="another device type")
     options = parser.parse_args()
     fast, other, steps = options.fast, options.other, options.steps
     vocabulary = work.write_tokens(options.text, options.folder / "data")
@@ -64,6 +64,8 @@ def main():
     model = work.Decoder(vocabulary)
     torch.save(model.state_dict(), options.folder / "initial.pt")
     job_of(model, options.folder, "one_est", steps, 1, work.MAX_P * work.BATCH).write()
+    if fast is None:
+        return
 
     job = job_of(model, options.folder, "job", steps, work.MAX_P, work.BATCH)
     fixed, mixed = f"{fast}:4", f"{fast}:1+{other}:2"
