@@ -5,7 +5,9 @@
 #include <cmath>
 #include <cstdio>
 #include <map>
+#include <numeric>
 
+#include "actors/base/job_file/job_file.h"
 #include "actors/base/log/line.h"
 #include "proto/base/number_text.h"
 
@@ -41,6 +43,22 @@ std::string speed_text(const JobView& job) {
       rate_text(job.samples_per_second_mean) + " samples/s on average over all training";
   if (job.samples_per_second_now <= 0) return mean;
   return rate_text(job.samples_per_second_now) + " samples/s now, " + mean;
+}
+
+// For example "12.3 MB in shared memory and 4.1 MB in messages a step".
+std::string exchange_text(const JobView& job) {
+  const auto& counts = job.step_times.counts;
+  const auto steps = std::accumulate(counts.begin(), counts.end(), std::uint64_t{0});
+  std::string text;
+  const auto add = [&](std::uint64_t bytes, const char* where) {
+    if (bytes == 0 || steps == 0) return;
+    const double megabytes = static_cast<double>(bytes) / static_cast<double>(steps) / 1e6;
+    text += (text.empty() ? "" : " and ") + fixed(megabytes, 3) + " MB " + where;
+  };
+  add(job.shared_memory_bytes, "in shared memory");
+  add(job.message_bytes, "in messages");
+  add(job.channel_bytes, "between GPUs");
+  return text.empty() ? text : text + " a step";
 }
 
 std::string stages_text(const std::vector<StageView>& stages, std::size_t columns) {
@@ -238,6 +256,8 @@ std::string summary_text(const JobView& job, std::size_t columns) {
   rows.push_back({"peak memory", fixed(job.peak_rss_mib, 1) + " MiB in a worker"});
   rows.push_back({"between ESTs", fixed(100 * job.context_switch_share, 2) + " % switching, " +
                                       fixed(100 * job.data_wait_share, 2) + " % waiting for data"});
+  if (const std::string exchanged = exchange_text(job); !exchanged.empty())
+    rows.push_back({"exchanged", exchanged});
   if (!job.placement.empty()) rows.push_back({"devices", job.placement});
   if (job.spent > 0 || job.budget > 0) rows.push_back({"spent", spent_text(job)});
   if (!job.checkpoint.empty()) rows.push_back({"checkpoint", job.checkpoint});
@@ -250,9 +270,23 @@ std::string summary_text(const JobView& job, std::size_t columns) {
   return table(rows, columns) + (job.stages.empty() ? "" : "\n" + stages_text(job.stages, columns));
 }
 
+std::string survived_losses(const JobSpec& spec) {
+  return spec.shard.state == "on"
+             ? "goes on after the loss of any worker: its state is divided, and each part is on "
+               "two "
+               "workers, on two nodes where there are two; if both are lost at once, it continues "
+               "from its newest checkpoint or saved state"
+             : "goes on while one worker is left: each has the whole state; if all are lost at "
+               "once, it continues from its newest checkpoint or saved state";
+}
+
 std::string details_text(const JobView& job, const std::string& spec_toml, std::size_t columns) {
+  const Result<JobSpec> spec = parse_job(spec_toml, job.id);
+  const bool may_lose = spec && job.ended_unix_ms == 0;
+  const std::string losses =
+      may_lose ? "\n" + wrapped("The job " + survived_losses(*spec) + ".\n", columns) : "";
   const std::string workers = job.workers.empty() ? "" : "\n" + workers_text(job.workers, columns);
-  return summary_text(job, columns) + workers + "\n" + spec_toml +
+  return summary_text(job, columns) + workers + losses + "\n" + spec_toml +
          (spec_toml.ends_with('\n') ? "" : "\n");
 }
 

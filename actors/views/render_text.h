@@ -8,6 +8,7 @@
 
 #include "actors/views/table.h"
 #include "actors/views/views.h"
+#include "proto/base/job_spec.h"
 
 namespace es::actors {
 
@@ -24,7 +25,9 @@ std::string nodes_text(const std::vector<NodeView>& nodes, std::size_t columns =
 std::string warning_text(const std::string& warning);
 // The end of the output of `run`, and most of `describe`.
 std::string summary_text(const JobView& job, std::size_t columns = kAnyColumns);
-// `describe`: the summary, the workers and the specification.
+// Which losses of workers the job survives, as the end of a sentence about it.
+std::string survived_losses(const JobSpec& spec);
+// `describe`: the summary, the workers, the losses that the job survives and the specification.
 std::string details_text(const JobView& job, const std::string& spec_toml,
                          std::size_t columns = kAnyColumns);
 // The last lines of `run`: where the weights are. No value means that they are not kept.

@@ -3,11 +3,13 @@
 #include <thread>
 
 #include "actors/base/gateway/core/endpoint.h"
+#include "actors/base/job_file/job_file.h"
 #include "actors/esctl/client/d2_cost.h"
 #include "actors/esctl/client/options.h"
 #include "actors/esctl/client/requests.h"
 #include "actors/esctl/commands/commands.h"
 #include "actors/views/render_json.h"
+#include "actors/views/render_text.h"
 
 namespace es::actors::esctl {
 namespace {
@@ -92,7 +94,12 @@ Result<int> submit(const SubmitOptions& options, Console& console) {
     console.err << "job " << job << std::endl;
     return follow_to_end(*accepted->client, job, options, console);
   }
-  console.out << (options.json ? fields_json({{"job", job}}) : job) << "\n";
+  console.out << (options.json ? fields_json({{"job", job}}) : job) << std::endl;
+  if (options.json) return 0;
+  // The head has decided whether the state is divided.
+  const auto details = describe_job(*accepted->client, job);
+  const auto resolved = details ? parse_job(details->spec_toml, job) : details.error();
+  if (resolved) console.err << "The job " << survived_losses(*resolved) << "." << std::endl;
   return 0;
 }
 

@@ -354,6 +354,26 @@ TEST_SUITE("actors/esctl/render_text") {
     CHECK(json[1].at("from").is_null());
   }
 
+  TEST_CASE("the summary has the bytes that the workers sent to each other in a step") {
+    JobView job = job_view("running");
+    CHECK(!contains(summary_text(job), "exchanged"));
+    job.step_times.counts = {3, 0, 1};
+    job.shared_memory_bytes = 6'000'000;
+    job.message_bytes = 200'000;
+    CHECK(contains(summary_text(job),
+                   "exchanged      1.500 MB in shared memory and 0.050 MB in messages a step\n"));
+  }
+
+  TEST_CASE("describe says which losses a job survives until it is over") {
+    const std::string whole = "steps = 3\n[model]\nname = \"small_cnn\"\n";
+    JobView job = job_view("running");
+    CHECK(contains(details_text(job, whole), "The job goes on while one worker is left"));
+    CHECK(contains(details_text(job, whole + "[shard]\nstate = \"on\"\n"),
+                   "The job goes on after the loss of any worker: its state is divided"));
+    job.ended_unix_ms = 1;
+    CHECK(!contains(details_text(job, whole), "The job goes on"));
+  }
+
   TEST_CASE("describe ends with the specification") {
     CHECK(details_text(job_view("running"), "name = \"x\"").ends_with("\n\nname = \"x\"\n"));
   }
