@@ -35,6 +35,13 @@ struct Bf16Arrays {
   ES_HD bool writes(std::int64_t k) const { return (out >> k & 1U) != 0; }
 };
 
+// How a device computes exact products (G1X); all routes have the same bits.
+enum class ExactRoute : std::uint8_t {
+  kResults,  // a thread for each result, on every GPU
+  kTiles,    // tensor cores, from capability 7.5 on
+  kGroups,   // tensor cores of capability 9.0
+};
+
 struct DeviceKernels {
   // --- Dense operators (gemm.cu, conv.cu, depthwise.cu, attention.cu).
   std::size_t (*gemm_workspace_floats)(const GemmShape&, std::int64_t count);
@@ -43,6 +50,12 @@ struct DeviceKernels {
   void (*gemm)(Stream, const GemmShape&, std::int64_t count, std::int64_t a_step,
                std::int64_t b_step, std::int64_t c_step, const float* a, const float* b,
                const float* bias, float* c, float* ws);
+  // The same for a shape with an arithmetic other than fp32 and count > 0, by one route: for tests
+  // and measurements. `gemm` chooses the route. REQUIRES: the device of the calling thread has it.
+  bool (*has_exact_route)(ExactRoute);
+  void (*exact_gemm)(Stream, ExactRoute, const GemmShape&, std::int64_t count, std::int64_t a_step,
+                     std::int64_t b_step, std::int64_t c_step, const float* a, const float* b,
+                     const float* bias, float* c, float* ws);
   std::size_t (*conv_fwd_workspace_floats)(const ConvShape&);
   void (*conv_fwd)(Stream, const ConvShape&, const float* x, const float* w, const float* bias,
                    float* y, float* ws);

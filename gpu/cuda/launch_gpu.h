@@ -5,11 +5,12 @@
 #include <typeinfo>
 
 #include "gpu/cuda/launch_limits.h"
+#include "gpu/cuda/tensor_gpu.h"
 #include "gpu/cuda/toolkit/launches.h"
 
 namespace es::gpu::cuda::on_gpu {
 
-struct GpuBlock {
+struct GpuBlock : TensorCores {
   __device__ unsigned x() const { return blockIdx.x; }
   __device__ unsigned y() const { return blockIdx.y; }
   __device__ unsigned z() const { return blockIdx.z; }
@@ -25,8 +26,15 @@ struct GpuBlock {
 template <class Kernel>
 __global__ void __launch_bounds__(Kernel::kThreads, blocks_at_once<Kernel>())
     run_kernel(const Kernel kernel) {
-  __shared__ typename Kernel::Shared shared;
-  kernel(GpuBlock{}, shared);
+  if constexpr (only_hopper<Kernel>()) {
+    // Static shared memory is limited to 48 KiB.
+    extern __shared__ __align__(128) unsigned char dynamic[];
+    if constexpr (GpuBlock::kIsHopper)
+      kernel(GpuBlock{}, *reinterpret_cast<typename Kernel::Shared*>(dynamic));
+  } else {
+    __shared__ typename Kernel::Shared shared;
+    kernel(GpuBlock{}, shared);
+  }
 }
 
 // Registers every kernel that the program can launch, when the program starts.
@@ -46,9 +54,25 @@ void launch(Stream stream, Grid grid, const Kernel& kernel) {
   const dim3 blocks(static_cast<unsigned>(grid.x), static_cast<unsigned>(grid.y),
                     static_cast<unsigned>(grid.z));
   void* arguments[] = {const_cast<Kernel*>(&kernel)};
-  const cudaError_t code = cudaLaunchKernel(&run_kernel<Kernel>, blocks, dim3(Kernel::kThreads),
-                                            arguments, 0, static_cast<cudaStream_t>(stream.handle));
+  constexpr int kDynamic = only_hopper<Kernel>() ? sizeof(typename Kernel::Shared) : 0;
+  cudaError_t code = cudaSuccess;
+  if constexpr (kDynamic > 0)
+    code = cudaFuncSetAttribute(&run_kernel<Kernel>, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                kDynamic);
+  if (code == cudaSuccess)
+    code = cudaLaunchKernel(&run_kernel<Kernel>, blocks, dim3(Kernel::kThreads), arguments,
+                            kDynamic, static_cast<cudaStream_t>(stream.handle));
   if (code != cudaSuccess) note_failed_launch(code, typeid(Kernel));
+}
+
+// Returns the compute capability of the device of the calling thread, for example 90.
+inline int compute_capability() {
+  int device = 0, major = 0, minor = 0;
+  if (cudaGetDevice(&device) != cudaSuccess ||
+      cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device) != cudaSuccess ||
+      cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device) != cudaSuccess)
+    return 0;
+  return 10 * major + minor;
 }
 
 }  // namespace es::gpu::cuda::on_gpu

@@ -21,9 +21,20 @@ constexpr unsigned blocks_at_once() {
   }
 }
 
-// Bytes of static shared memory of a block; bytes of arguments of a launch; threads of a block;
-// threads of a multiprocessor (T4).
-inline constexpr std::size_t kSharedBytesMax = 48 << 10, kArgumentBytesMax = 4096;
+// Whether only GPUs of capability 9.0 run a kernel. A kernel may declare it.
+template <class Kernel>
+constexpr bool only_hopper() {
+  if constexpr (requires { Kernel::kOnlyHopper; }) {
+    return Kernel::kOnlyHopper;
+  } else {
+    return false;
+  }
+}
+
+// Bytes of shared memory of a block, on every GPU and on those of capability 9.0; bytes of
+// arguments of a launch; threads of a block; threads of a multiprocessor (T4).
+inline constexpr std::size_t kSharedBytesMax = 48 << 10, kHopperSharedBytesMax = 227 << 10,
+                             kArgumentBytesMax = 4096;
 inline constexpr unsigned kBlockThreadsMax = 1024, kThreadsAtOnceMax = 1024;
 
 template <class Kernel>
@@ -32,7 +43,9 @@ constexpr void check_kernel() {
   constexpr unsigned kThreads = Kernel::kThreads;
   static_assert(kThreads % 32 == 0 && kThreads > 0 && kThreads <= kBlockThreadsMax);
   static_assert(blocks_at_once<Kernel>() * kThreads <= kThreadsAtOnceMax);
-  static_assert(std::is_trivially_copyable_v<Shared> && sizeof(Shared) <= kSharedBytesMax);
+  static_assert(std::is_trivially_copyable_v<Shared>);
+  static_assert(sizeof(Shared) <=
+                (only_hopper<Kernel>() ? kHopperSharedBytesMax : kSharedBytesMax));
   static_assert(std::is_trivially_copyable_v<Kernel> && sizeof(Kernel) <= kArgumentBytesMax);
 }
 

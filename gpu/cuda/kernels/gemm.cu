@@ -63,7 +63,8 @@ void gemm(Stream stream, const GemmShape& s, std::int64_t count, std::int64_t a_
           const float* bias, float* c, float* ws) {
   if (count == 0) return;
   if (s.arithmetic != Arithmetic::kFp32)
-    return multiply_exactly(stream, s, count, a_step, b_step, c_step, a, b, bias, c, ws);
+    return multiply_exactly(stream, exact_route(s), s, count, a_step, b_step, c_step, a, b, bias, c,
+                            ws);
   const MatrixBatch batch{.count = count,
                           .inner = count,
                           .a = {.inner = a_step},
@@ -77,6 +78,8 @@ void gemm(Stream stream, const GemmShape& s, std::int64_t count, std::int64_t a_
 void add_gemm(DeviceKernels& kernels) {
   kernels.gemm_workspace_floats = gemm_workspace_floats;
   kernels.gemm = gemm;
+  kernels.has_exact_route = has_exact_route;
+  kernels.exact_gemm = multiply_exactly;
 }
 
 }  // namespace es::gpu::cuda::ES_CUDA_SPACE

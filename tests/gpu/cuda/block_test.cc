@@ -1,13 +1,8 @@
-#include <doctest/doctest.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
-#include <csignal>
-#include <functional>
 #include <vector>
 
 #include "gpu/cuda/kernels/pack.h"
 #include "gpu/cuda/launch_host.h"
+#include "tests/gpu/cuda/device_testing.h"
 
 namespace es::gpu::cuda::on_host {
 namespace {
@@ -86,19 +81,7 @@ struct Wrong {
   void operator()(const HostBlock& block, Shared&) const { body(block); }
 };
 
-// Whether a check ends the process; this is tested in a child process.
-bool stops(const std::function<void()>& run) {
-  const pid_t pid = ::fork();
-  if (pid == 0) {
-    std::signal(SIGABRT, SIG_DFL);  // The child does not use the handler of the test program.
-    ::fclose(stderr);
-    run();
-    ::_exit(0);
-  }
-  int status = 0;
-  ::waitpid(pid, &status, 0);
-  return WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT;
-}
+using testing::stops;
 bool stops(void (*body)(const HostBlock& block), Grid grid = {}) {
   return stops([&] { launch(Stream{}, grid, Wrong{body}); });
 }

@@ -4,6 +4,7 @@
 // scalar class bit for bit.
 #include <bit>
 #include <cmath>
+#include <functional>
 #include <limits>
 #include <string>
 #include <vector>
@@ -19,6 +20,9 @@ const cuda::DeviceKernels& device();
 // Waits until the device has finished all work. Afterwards the host may read the results. Ends the
 // program with an error when the device is lost.
 void finish();
+// Whether a check ends the process: on the host, in a child process. On a GPU nothing is tried, and
+// the answer is no.
+bool stops(const std::function<void()>& run);
 
 // Memory that both host and device can access, such as that of Floats (GuardedBytes).
 void* take_visible(std::size_t bytes);
