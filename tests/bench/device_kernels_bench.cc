@@ -7,12 +7,15 @@
 // of the library's time to ours, which is null without a library. For kernels that mainly read and
 // write memory it prints milliseconds, GB/s and the share of the peak of the device. There the
 // bytes of operands and results count once, though some are read more often. Rounds alternate, and
-// the numbers are medians. With --host the kernels run on host memory, and their times mean
+// the numbers are medians. Exact products are timed on each route that the device has; if a route
+// has other bits than the route without tensor cores, the program stops with an error. With --host the kernels run on host memory, and their times mean
 // nothing. --quick takes small shapes.
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <functional>
 #include <iostream>
 #include <random>
@@ -92,6 +95,17 @@ class Bench {
     std::fflush(stdout);
   }
 
+  // Returns what one run leaves in c, whose former contents are overwritten with NaN.
+  std::vector<float> result(std::int64_t floats, const Run& run) {
+    std::vector<float> out(static_cast<std::size_t>(floats), NAN);
+    const std::size_t bytes = out.size() * sizeof(float);
+    device_.copy_in(stream_, c, out.data(), bytes);
+    run(stream_);
+    device_.copy_out(stream_, out.data(), c, bytes);
+    require(device_.synchronise(stream_));
+    return out;
+  }
+
   const cuda::DeviceKernels& kernels() const { return device_.kernels(); }
   cuda::DeviceVendorLibrary* library() const { return library_; }
   float *a = nullptr, *b = nullptr, *c = nullptr, *ws = nullptr;
@@ -155,6 +169,35 @@ void gemm(Bench& bench, std::int64_t m, std::int64_t n, std::int64_t k) {
         bench.kernels().gemm(stream, s, 1, 0, 0, 0, bench.a, bench.b, nullptr, bench.c, bench.ws);
       },
       bench.library() ? kernel_or_none(bench.library()->gemm({.gemm = s})) : nullptr);
+}
+
+// The forward pass of a linear layer, exactly.
+void exact(Bench& bench, std::int64_t m, std::int64_t n, std::int64_t k) {
+  using cuda::ExactRoute;
+  for (const Arithmetic arithmetic : {Arithmetic::kX15, Arithmetic::kX22}) {
+    const GemmShape s{
+        .m = m, .n = n, .k = k, .a_row = k, .b_col = k, .c_row = n, .arithmetic = arithmetic};
+    const auto by = [&](ExactRoute route) {
+      return [&bench, s, route](cuda::Stream stream) {
+        bench.kernels().exact_gemm(stream, route, s, 1, 0, 0, 0, bench.a, bench.b, nullptr, bench.c,
+                                   bench.ws);
+      };
+    };
+    const std::vector<float> expected = bench.result(m * n, by(ExactRoute::kResults));
+    for (const auto& [route, route_name] :
+         {std::pair{ExactRoute::kTiles, "tiles"}, {ExactRoute::kGroups, "groups"}}) {
+      if (!bench.kernels().has_exact_route(route)) continue;
+      const std::string name = std::string(arithmetic == Arithmetic::kX15 ? "x15 " : "x22 ") +
+                               route_name + " " + std::to_string(m) + "x" + std::to_string(n) +
+                               "x" + std::to_string(k);
+      const std::vector<float> actual = bench.result(m * n, by(route));
+      if (std::memcmp(actual.data(), expected.data(), actual.size() * sizeof(float)) != 0)
+        stop(name + ": other bits than without tensor cores");
+      bench.compare(name,
+                    2.0 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k),
+                    by(route), nullptr);
+    }
+  }
 }
 
 void conv(Bench& bench, const ConvShape& s) {
@@ -344,9 +387,15 @@ void run(Bench& bench, bool quick) {
   bandwidth(bench, quick);
   if (quick) {
     gemm(bench, 64, 64, 64);
+    exact(bench, 150, 70, 600);
     conv(bench, square(2, 8, 16, 16, 3));
     return;
   }
+  exact(bench, 4096, 4096, 4096);
+  exact(bench, 8192, 2304, 768);
+  exact(bench, 8192, 768, 3072);
+  exact(bench, 768, 3072, 8192);
+  exact(bench, 4096, 50257, 768);
   gemm(bench, 4096, 4096, 4096);
   gemm(bench, 1024, 1024, 1024);
   gemm(bench, 4096, 768, 3072);

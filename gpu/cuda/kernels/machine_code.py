@@ -9,6 +9,7 @@ from dataclasses import dataclass
 ELF = b"\x7fELF"
 CUDA = 190  # e_machine
 FMA, LOAD, BRANCH = 0x023, 0x181, 0x147  # FFMA in all its forms, LDG, BRA
+INTEGER_PRODUCTS = 0x037, 0x1f1  # IMMA, IGMMA: on tensor cores
 STEP = 16  # bytes of an instruction
 
 
@@ -81,3 +82,11 @@ def product_loops(function):
             continue
         body = operations[first:last + 1]
         yield body.count(FMA), [body[:i].count(FMA) for i, o in enumerate(body) if o == LOAD]
+
+
+def tensor_loop(function):
+    """The operations of the shortest loop with integer products on tensor cores, or []."""
+    operations = function.operations()
+    loops = [operations[first:last + 1] for first, last in function.backward_branches()]
+    return min((body for body in loops if any(product in body for product in INTEGER_PRODUCTS)),
+               key=len, default=[])

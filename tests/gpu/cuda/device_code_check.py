@@ -6,10 +6,12 @@
 FILE: for each topic the object (.o, with readable PTX) and the report of the assembler (.txt). A
 kernel may not spill registers or keep arrays in memory, and it may not need more registers than
 allow two of its blocks on a multiprocessor. Its code may not contain an operation with another
-rounding than the canonical order, nor an atomic on floats. The loop of a dense product reads its
-next operands from global memory within the first 60 % of its multiply-adds, in the machine code of
-every architecture, because later reads would delay the next iteration. Exit code 77 (skipped)
-without files."""
+rounding than the canonical order, nor an atomic on floats, nor a product on tensor cores of other
+numbers than integers. The loop of a dense product reads its next operands from global memory within
+the first 60 % of its multiply-adds, in the machine code of every architecture, because later reads
+would delay the next iteration. An exact product on tensor cores has a loop with integer products and
+no multiply-add of floats, and the assembler may not have serialised it. Exit code 77 (skipped) without
+files."""
 import re
 import sys
 from pathlib import Path
@@ -17,11 +19,14 @@ from pathlib import Path
 sys.dont_write_bytecode = True
 
 # Forbidden PTX: approximations, flushed subnormals, products contracted by the compiler, atomics
-# and tensor cores.
+# and tensor cores with other numbers than integers.
 FORBIDDEN = [r"\.approx\b", r"\.ftz\b", r"\bmad\.\w+\.f32", r"\b(?:atom|red)\.\S*f(?:16|32|64)\b",
-             r"\b(?:mma|wmma|wgmma)\."]
+             r"\b(?:mma|wmma)\.(?!\S*\.s32\.)", r"\bwgmma\.mma_async\.(?!\S*\.s32\.)"]
 REGISTERS = 65536  # Registers of a multiprocessor.
 PRODUCT = "7ProductI"  # A part of the mangled names of dense products.
+TENSOR = {"10ExactTilesI": (75, 199), "11ExactGroupsI": (90, 90)}  # and the capabilities with their code
+# Its groups hide the latency of memory from each other, and take nearly all registers.
+ALONE = "11ExactGroupsI"
 LATEST_LOAD = 0.6  # Share of the multiply-adds of a loop.
 ENTRY = re.compile(rb"\.entry (\w+)\(.*?\.maxntid (\d+)", re.DOTALL)
 INSTRUCTION = re.compile(rb"^\s*(?:@!?%p\d+\s+)?([a-z][\w.:]+)\s", re.MULTILINE)
@@ -35,7 +40,8 @@ def crowded(kernels, threads):
     """Returns a line for each kernel of which a multiprocessor holds one block only. Registers are
     allocated by eight."""
     return [f"{k.name} for {k.arch}: {k.registers} registers of {threads[k.name]} threads: no two blocks"
-            for k in kernels if 2 * -(-k.registers // 8) * 8 * threads[k.name] > REGISTERS]
+            for k in kernels if ALONE not in k.name
+            and 2 * -(-k.registers // 8) * 8 * threads[k.name] > REGISTERS]
 
 
 def spilled(report, kernels):
@@ -64,6 +70,26 @@ def late_loads(kernel, loops):
     return problems
 
 
+def serialised(report, text):
+    """A line for each warning that the products of groups wait for each other."""
+    return [f"{report}: {line.strip()}" for line in text.splitlines() if "wgmma" in line and "serialized" in line]
+
+
+def exact_products(functions, tensor_loop, multiply_add, products):
+    """Returns a line for each exact product without a loop on tensor cores or with an FFMA, and for each
+    kind of exact product that no function is."""
+    problems = []
+    for part, (first, last) in TENSOR.items():
+        found = [f for f in functions if part in f.name and first <= int(f.arch[3:]) <= last]
+        problems += [] if found else [f"no machine code of {part} found in the objects"]
+        for f in found:
+            if not any(operation in products for operation in tensor_loop(f)):
+                problems.append(f"{f.name} for {f.arch}: no loop with products on tensor cores")
+            if multiply_add in f.operations():
+                problems.append(f"{f.name} for {f.arch}: a multiply-add of floats")
+    return problems
+
+
 def not_built(kernels, functions):
     """Returns a line for each product of a report whose machine code was not found."""
     built = {(f.name, f.arch) for f in functions}
@@ -89,6 +115,7 @@ def main(kernels_dir, *files):
         if path.suffix == ".txt":
             found = resources.kernels(path.read_text())
             kernels += found
+            problems += serialised(path.name, path.read_text())
             problems += spilled(path, found)
         else:
             data = path.read_bytes()
@@ -99,6 +126,8 @@ def main(kernels_dir, *files):
     problems += crowded(kernels, threads) + not_built(kernels, functions)
     for f in (f for f in functions if PRODUCT in f.name):
         problems += late_loads(f"{f.name} for {f.arch}", list(machine_code.product_loops(f)))
+    problems += exact_products(functions, machine_code.tensor_loop, machine_code.FMA,
+                               machine_code.INTEGER_PRODUCTS)
     kernels_seen = len(threads)
     if kernels_seen == 0:
         problems.append("no PTX found in the objects")

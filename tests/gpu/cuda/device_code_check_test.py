@@ -25,6 +25,8 @@ ptxas info    : Used 128 registers, 56 bytes cumulative stack size
 
 # Instructions as cuobjdump shows them, of sm_80 and sm_90: operands do not matter here.
 MULTIPLY_ADD = bytes.fromhex("2372145f0c0000000004ff01001fe408")
+IMMA = bytes.fromhex("3772a24c5c000000a204000000661f04")
+IGMMA = bytes.fromhex("f179180c0000e001180070080000e20f")
 LOAD = bytes.fromhex("8173200c04000000001d1e0c00a26e00")
 OTHER = bytes.fromhex("027a0100000a0000000f000000e40f00")
 
@@ -75,6 +77,37 @@ class DeviceCodeCheckTest(unittest.TestCase):
         self.assertEqual(device_code_check.late_loads("k", [(100, [10])]),
                          ["k: a loop without loads of both operands"])
         self.assertEqual(device_code_check.late_loads("k", []), ["k: no loop with multiply-adds"])
+
+    def test_exact_products_are_on_tensor_cores(self):
+        def function(name, arch, body):
+            return machine_code.Function(f"_Z{name}2", arch, loop([OTHER] * 2, arch == "sm_90") +
+                                         loop(body, arch == "sm_90"))
+
+        def problems(*functions):
+            return device_code_check.exact_products(functions, machine_code.tensor_loop,
+                                                    machine_code.FMA, machine_code.INTEGER_PRODUCTS)
+        tiles = function("10ExactTilesI", "sm_80", [IMMA, OTHER])
+        groups = function("11ExactGroupsI", "sm_90", [IGMMA, OTHER])
+        other_gpu = function("11ExactGroupsI", "sm_75", [OTHER])
+        self.assertEqual(problems(tiles, groups, other_gpu), [])
+        self.assertEqual(problems(groups), ["no machine code of 10ExactTilesI found in the objects"])
+        self.assertEqual(problems(tiles, function("11ExactGroupsI", "sm_90", [OTHER])),
+                         ["_Z11ExactGroupsI2 for sm_90: no loop with products on tensor cores"])
+        self.assertEqual(problems(function("10ExactTilesI", "sm_75", [IMMA, MULTIPLY_ADD]), groups),
+                         ["_Z10ExactTilesI2 for sm_75: a multiply-add of floats"])
+
+    def test_only_integers_are_multiplied_on_tensor_cores(self):
+        ptx = b"\n".join([b"mma.sync.aligned.m16n8k32.row.col.s32.u8.s8.s32 {%r1};",
+                          b"wgmma.mma_async.sync.aligned.m64n64k32.s32.u8.s8 {%r1};", b"wgmma.fence.sync.aligned ;"])
+        self.assertEqual(device_code_check.forbidden(ptx), [])
+        for bad in (b"mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32",
+                    b"wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16", b"wmma.mma.sync.f32"):
+            self.assertEqual(device_code_check.forbidden(ptx + b"\n" + bad + b" {%f1};"), [bad.decode()])
+
+    def test_serialised_products_are_found(self):
+        line = "ptxas info    : (C7512) wgmma.mma_async instructions are serialized due to registers"
+        self.assertEqual(device_code_check.serialised("a.txt", REPORT), [])
+        self.assertEqual(device_code_check.serialised("a.txt", REPORT + line + "\n"), ["a.txt: " + line])
 
     def test_machine_code_that_is_missing_is_found(self):
         report = REPORT.replace("_Zone", "_Z7ProductILi128E")
