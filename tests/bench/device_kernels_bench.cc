@@ -8,8 +8,8 @@
 // write memory it prints milliseconds, GB/s and the share of the peak of the device. There the
 // bytes of operands and results count once, though some are read more often. Rounds alternate, and
 // the numbers are medians. Exact products are timed on each route that the device has; if a route
-// has other bits than the route without tensor cores, the program stops with an error. With --host the kernels run on host memory, and their times mean
-// nothing. --quick takes small shapes.
+// has other bits than the route without tensor cores, the program stops with an error. With --host
+// the kernels run on host memory, and their times mean nothing. --quick takes small shapes.
 #include <algorithm>
 #include <chrono>
 #include <cmath>

@@ -34,7 +34,7 @@ struct ExactTiles : PlaneProduct<kDigits> {
       Sums sums = {};
       for (const std::uint32_t end = this->chunk_end(chunk); step < end; ++step) {
         block.template await_copies<0>();
-        block.sync();  // The stage is complete, and nobody reads the other one any more.
+        block.sync();  // The stage is complete, and no thread reads the other one.
         if (step + 1 < this->a.steps) fetch(block, shared.stages[(step + 1) % 2], tile, step + 1);
         ES_UNROLL
         for (int unit = 0; unit < kStepUnits; unit += 2)
