@@ -29,7 +29,9 @@ float* bn_levels(std::int64_t rows, std::int64_t c, float* ws) {
 }
 
 // --- Training, phase 1: computes the sum, the mean and the squared deviations of each run. A
-// thread keeps its 64 values in registers, so x is read once.
+// thread keeps the 64 values of a whole run in registers, so x is read once. Their loads have no
+// conditions: with them the assembler makes each addition wait for its load before the next load.
+// The rows of a shorter run, which is the last one, are read twice.
 struct BnStatistics {
   static constexpr unsigned kThreads = 128;
   using Shared = NoShared;
@@ -43,20 +45,33 @@ struct BnStatistics {
     if (at >= run_count(rows) * c) return;
     const RunColumn mine = run_column(at, c);
     const std::int64_t count = run_rows(rows, mine.run);
-    const float* from = x + mine.run * kColumnRun * c + mine.col;
-    float v[kColumnRun], sum = 0.0f, squares = 0.0f;
-    ES_UNROLL
-    for (int r = 0; r < kColumnRun; ++r) v[r] = r < count ? from[r * c] : 0.0f;
-    ES_UNROLL
-    // A row beyond the end is not added at all. With +0 in its place the squared deviation from the
-    // mean would be wrong.
-    for (int r = 0; r < kColumnRun; ++r) sum = r < count ? sum + v[r] : sum;
-    const float mean = sum * recip(count);
-    ES_UNROLL
-    for (int r = 0; r < kColumnRun; ++r) {
-      const float d = v[r] - mean;
-      squares = r < count ? fma(d, d, squares) : squares;
+    const float* const from = x + mine.run * kColumnRun * c + mine.col;
+    if (count == kColumnRun) {
+      float v[kColumnRun];
+      ES_UNROLL
+      for (int r = 0; r < kColumnRun; ++r) v[r] = from[r * c];
+      store(at, kColumnRun, [&](auto chain) {
+        ES_UNROLL
+        for (int r = 0; r < kColumnRun; ++r) chain(v[r]);
+      });
+    } else {
+      store(at, count, [&](auto chain) {
+        walk_run<8>(
+            count, [&](std::int64_t r) { return from[r * c]; }, chain);
+      });
     }
+  }
+
+  // walk(chain) calls chain(value) for the rows of the run, in ascending order.
+  template <class Walk>
+  ES_HD void store(std::int64_t at, std::int64_t count, Walk walk) const {
+    float sum = 0.0f, squares = 0.0f;
+    walk([&](float value) { sum = sum + value; });
+    const float mean = sum * recip(count);
+    walk([&](float value) {
+      const float d = value - mean;
+      squares = fma(d, d, squares);
+    });
     ws.sum[at] = sum;
     ws.mean[at] = mean;
     ws.squares[at] = squares;
