@@ -83,8 +83,8 @@ void DeviceExecutor::bind_vendor(Loaded& to) {
     if (kernel) {
       // All operators use one workspace, because they follow each other on one stream. Its size is
       // that of the largest request.
-      workspace_floats_ =
-          std::max(workspace_floats_, library_floats(*kernel) + converted_floats({graph, op}));
+      workspace_floats_ = std::max(workspace_floats_,
+                                   library_floats(*kernel) + library_converted_floats({graph, op}));
     }
     to.vendor_ops.push_back(std::move(kernel));
   }
@@ -148,7 +148,7 @@ DenseCall DeviceExecutor::vendor_call(std::size_t index, const RunBuffers& buffe
   DenseCall call = dense_call(graph, op, buffers);
   const OnDevice on{device_->kernels(), compute_, inputs_->key(variant_)};
   float* const behind = workspace_ + library_floats(*now().vendor_ops[index]);
-  convert_factors(on, {graph, op, buffers}, behind, call);
+  convert_for_library(on, {graph, op, buffers}, behind, call);
   return call;
 }
 
