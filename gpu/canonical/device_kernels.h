@@ -25,6 +25,12 @@ struct FiniteCheck {
 };
 constexpr std::int64_t kFiniteChecksMax = 16;
 
+// The words that an update sets to 1 if a summed gradient, or a parameter or moment that it has
+// written, is infinite or NaN; nullptr: nothing is said about them.
+struct UpdateFlags {
+  std::int32_t *sums = nullptr, *results = nullptr;
+};
+
 // The arrays of an element-wise operator that consist of bf16 numbers, although their addresses are
 // those of floats. Programs: bit k stands for input or output k. Chains: the inputs are x and then
 // the operands of the stages, of which that of kAddRow is always fp32.
@@ -164,9 +170,10 @@ struct DeviceKernels {
   std::size_t (*sum_of_squares_workspace_floats)(std::int64_t n);
   void (*sum_of_squares)(Stream, std::int64_t n, const float* x, float* sum, float* ws);
   void (*adam)(Stream, std::int64_t n, const float* grad_sum, float grad_scale, const AdamStep&,
-               float* p, float* m, float* v);
+               float* p, float* m, float* v, const UpdateFlags&);
   void (*sgd)(Stream, std::int64_t n, const float* grad_sum, float grad_scale, float lr,
-              float momentum, float weight_decay, bool nesterov, float* p, float* v);
+              float momentum, float weight_decay, bool nesterov, float* p, float* v,
+              const UpdateFlags&);
 
   // --- Digests (digest.cu). chunk_digests computes digest_of() for each of `chunks` runs of
   // kDigestChunkBytes (replica.h): the low word, then the high word. `secret` contains the

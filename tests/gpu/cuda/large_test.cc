@@ -186,7 +186,7 @@ TEST_SUITE("gpu/cuda/large") {
             k.add(stream, kElements - 1, kFloats, kFloats, kFloats);  // Floats, not packs.
             k.fill_zero(stream, kElements, kFloats);
             k.find_non_finite(stream, &check, 1);
-            k.adam(stream, kElements, kFloats, 1.0F, {}, kFloats, kFloats, kFloats);
+            k.adam(stream, kElements, kFloats, 1.0F, {}, kFloats, kFloats, kFloats, {});
             k.max_pool_fwd(stream, pool, kFloats, kFloats, argmax);
             k.max_pool_bwd(stream, pool, kFloats, argmax, kFloats);
           }) == 8);
