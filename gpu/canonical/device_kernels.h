@@ -3,7 +3,7 @@
 // operator on a stream. The order of IEEE-754 operations is that of gpu/canonical/kernels.h, whose
 // conventions hold (dtype, layout, aliasing, workspace) with these differences:
 //   memory   every pointer is to device memory and aligned to at least 4 bytes
-//   sizes    a tensor has fewer than 2^32 elements; a chain has at most 16 stages
+//   sizes    a tensor has at most kDeviceTensorMax elements; a chain has at most 16 stages
 //   errors   an error of a launch stays with the device: Device::check()
 // The table exists twice: kernels for GPUs (in builds with the CUDA toolkit), and the same sources
 // on the host, for tests and for machines without a GPU (gpu/cuda/launch.h).
@@ -15,6 +15,10 @@
 #include "gpu/canonical/move.h"
 
 namespace es::gpu::cuda {
+
+// Kernels number elements with 32 bits. The threads of the last block, which pass the last element,
+// have such numbers, too.
+constexpr std::int64_t kDeviceTensorMax = (std::int64_t{1} << 32) - 1024;
 
 // A run of numbers, and the word that is set to 1 if one of them is infinite or NaN.
 struct FiniteCheck {

@@ -19,6 +19,17 @@ std::int64_t max_workspace(const Program& program, const DeviceKernels& kernels)
   return static_cast<std::int64_t>(floats);
 }
 
+// Error (failure): a tensor has more elements than kernels of a device number.
+Status check_sizes(const Graph& graph) {
+  for (const Op& op : graph.ops)
+    for (const TensorId t : op.out)
+      if (const std::int64_t count = graph.shape(t).count(); count > kDeviceTensorMax)
+        return failure(op.name + " (" + op_name(op.kind) + "): a result of " +
+                       std::to_string(count) + " elements: a GPU takes at most " +
+                       std::to_string(kDeviceTensorMax) + ", so use smaller mini-batches");
+  return {};
+}
+
 // The workspace of a kernel of a library, in whole lines of memory.
 std::int64_t library_floats(const DeviceVendorKernel& kernel) {
   constexpr std::size_t kLine = 256;  // bytes
@@ -40,6 +51,7 @@ Result<std::unique_ptr<DeviceExecutor>> DeviceExecutor::create(
     std::vector<Program> programs, std::unique_ptr<Device> device,
     const std::vector<Bucket>& buckets, std::unique_ptr<DeviceVendorLibrary> vendor,
     std::uint32_t device_sums) {
+  for (const Program& program : programs) ES_RETURN_IF_ERROR(check_sizes(program.graph));
   std::unique_ptr<DeviceExecutor> executor(
       new DeviceExecutor(std::move(programs), std::move(device), std::move(vendor)));
   ES_RETURN_IF_ERROR(executor->device_->begin());

@@ -41,7 +41,7 @@ struct WeightsByTap {
 
 const float* weights_by_tap(Stream stream, const ConvShape& s, const float* w, float* by_tap) {
   const WeightsByTap kernel{w, by_tap, taps(s) * s.c, Divider(s.c)};
-  launch(stream, {.x = blocks_for<WeightsByTap>(kernel.weights)}, kernel);
+  launch(stream, {.x = numbered_blocks_for<WeightsByTap>(kernel.weights, kMultipliedMax)}, kernel);
   return by_tap;
 }
 
@@ -247,7 +247,9 @@ void depthwise_fwd(Stream stream, const ConvShape& s, const float* x, const floa
       s.c,
       [&](auto width) {
         const Forward<width> kernel{x, by_tap, bias, y, sizes(s), {s.n, s.oh(), s.ow(), s.c}};
-        launch(stream, {.x = blocks_for<Forward<width>>(kernel.grid.packs)}, kernel);
+        launch(stream,
+               {.x = numbered_blocks_for<Forward<width>>(kernel.grid.packs, kMultipliedMax)},
+               kernel);
       },
       x, y, by_tap);
 }
@@ -259,7 +261,9 @@ void depthwise_dgrad(Stream stream, const ConvShape& s, const float* dy, const f
       s.c,
       [&](auto width) {
         const DataGradient<width> kernel{dy, by_tap, dx, sizes(s), {s.n, s.h, s.w, s.c}};
-        launch(stream, {.x = blocks_for<DataGradient<width>>(kernel.grid.packs)}, kernel);
+        launch(stream,
+               {.x = numbered_blocks_for<DataGradient<width>>(kernel.grid.packs, kMultipliedMax)},
+               kernel);
       },
       dy, dx, by_tap);
 }
@@ -285,14 +289,14 @@ void depthwise_wgrad(Stream stream, const ConvShape& s, const float* x, const fl
                             Divider(taps(s)),
                             Divider(s.kw),
                             Divider(ceil_div(s.oh(), rows))};
-  launch(stream, {.x = blocks_for<WeightBlocks>(blocks.results)}, blocks);
+  launch(stream, {.x = numbered_blocks_for<WeightBlocks>(blocks.results, kMultipliedMax)}, blocks);
   float *from = ws, *to = ws + count * cols;
   // There is at least one launch, because the last one also changes the order to dw[c][tap].
   for (bool last = false; !last; count = ceil_div(count, kColumnRun)) {
     last = count <= kColumnRun;
     const SumRuns sums{from,          last ? dw : to, count, ceil_div(count, kColumnRun) * cols,
                        Divider(cols), Divider(s.c),   last};
-    launch(stream, {.x = blocks_for<SumRuns>(sums.results)}, sums);
+    launch(stream, {.x = numbered_blocks_for<SumRuns>(sums.results, kMultipliedMax)}, sums);
     float* const read = from;
     from = to;
     to = read;

@@ -144,7 +144,7 @@ void layer_norm_bwd(Stream stream, std::int64_t rows, std::int64_t c, const floa
                     float* dx, float* dgamma, float* dbeta, float* ws) {
   const LayerNormBackward n{rows, c, x, dy, mean, istd, gamma};
   const std::int64_t runs = run_count(rows);
-  launch(stream, {.x = blocks_for<LayerNormSums>(runs * c)}, LayerNormSums{n, ws});
+  launch(stream, {.x = numbered_blocks_for<LayerNormSums>(runs * c)}, LayerNormSums{n, ws});
   // The sums for gamma and for beta are two matrices that follow each other, so one launch folds a
   // level of both.
   const FewRows few = fold_to_few(stream, 2, runs, c, ws, ws + 2 * runs * c);

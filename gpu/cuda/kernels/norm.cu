@@ -178,7 +178,8 @@ void bn_merge(Stream stream, const BnForward& bn) {
   }
   const FewRows sums = fold_to_few(stream, 1, runs, bn.c, ws.sum, levels);
   launch(stream, {.x = blocks_for<BnMean>(bn.c)}, BnMean{bn, sums});
-  launch(stream, {.x = blocks_for<BnMovedSquares>(groups * bn.c)}, BnMovedSquares{bn, ws, levels});
+  launch(stream, {.x = numbered_blocks_for<BnMovedSquares>(groups * bn.c)},
+         BnMovedSquares{bn, ws, levels});
   // BnMovedSquares has overwritten the levels of the sums, which only BnMean needed.
   const FewRows squares = fold_to_few(stream, 1, groups, bn.c, levels, levels + groups * bn.c);
   launch(stream, {.x = blocks_for<BnFinish>(bn.c)}, BnFinish{bn, ws.a, squares});
@@ -239,7 +240,7 @@ void bn_apply(Stream stream, std::int64_t rows, std::int64_t c, const float* x, 
       c,
       [&](auto width) {
         const RowSteps steps = row_steps(rows, c / width);
-        launch(stream, {.x = blocks_for<BnApply<width>>(steps.step * steps.packs)},
+        launch(stream, {.x = numbered_blocks_for<BnApply<width>>(steps.step * steps.packs)},
                BnApply<width>{steps, x, mean, a, beta, act, y});
       },
       x, mean, a, beta, y);
@@ -247,7 +248,7 @@ void bn_apply(Stream stream, std::int64_t rows, std::int64_t c, const float* x, 
 
 void bn_train_fwd(Stream stream, const BnForward& bn) {
   const BnWorkspace ws = bn_workspace(bn.rows, bn.c, bn.ws);
-  launch(stream, {.x = blocks_for<BnStatistics>(run_count(bn.rows) * bn.c)},
+  launch(stream, {.x = numbered_blocks_for<BnStatistics>(run_count(bn.rows) * bn.c)},
          BnStatistics{bn.rows, bn.c, bn.x, ws});
   bn_merge(stream, bn);
   bn_apply(stream, bn.rows, bn.c, bn.x, bn.mean, ws.a, bn.beta, bn.act, bn.y);
@@ -371,7 +372,7 @@ void bn_bwd(Stream stream, const BnBackward& bn) {
   const BnWorkspace ws = bn_workspace(bn.rows, bn.c, bn.ws);
   float* const levels = bn_levels(bn.rows, bn.c, bn.ws);
   const std::int64_t runs = run_count(bn.rows);
-  launch(stream, {.x = blocks_for<BnBackwardSums>(runs * bn.c)}, BnBackwardSums{bn, ws});
+  launch(stream, {.x = numbered_blocks_for<BnBackwardSums>(runs * bn.c)}, BnBackwardSums{bn, ws});
   // The two matrices of sums follow each other, and so do their levels.
   const FewRows sums = fold_to_few(stream, 2, runs, bn.c, ws.gradient, levels + 2 * bn.c);
   launch(stream, {.x = blocks_for<BnBackwardMerge>(bn.c)}, BnBackwardMerge{bn, sums, levels});
@@ -379,7 +380,7 @@ void bn_bwd(Stream stream, const BnBackward& bn) {
       bn.c,
       [&](auto width) {
         const RowSteps steps = row_steps(bn.rows, bn.c / width);
-        launch(stream, {.x = blocks_for<BnInputGradient<width>>(steps.step * steps.packs)},
+        launch(stream, {.x = numbered_blocks_for<BnInputGradient<width>>(steps.step * steps.packs)},
                BnInputGradient<width>{steps, bn, levels});
       },
       bn.x, bn.dy, bn.dx, bn.mean, bn.istd, bn.gamma, bn.beta, levels);
